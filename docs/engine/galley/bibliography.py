@@ -1,0 +1,59 @@
+"""The bibliography: entries by key, the numbers quoted from each, and the page that lists them."""
+
+import functools
+import re
+from pathlib import Path
+
+from pybtex.database import BibliographyData, Entry, parse_file
+
+from galley.page import Page, Problem
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: Path, _changed: float) -> BibliographyData:
+    return parse_file(str(path), bib_format="bibtex")
+
+
+def read(path: Path) -> BibliographyData:
+    """Return the entries of a BibTeX file."""
+    return _read(path, path.stat().st_mtime)
+
+
+def quoted(entry: Entry) -> dict[str, list[str]]:
+    """Return the numbers quoted from a work by place: `quoted = {table 1: 94.82, 11.16; abstract: 8}`."""
+    places = (part.partition(":") for part in entry.fields.get("quoted", "").split(";") if part.strip())
+    return {place.strip(): [number.strip() for number in numbers.split(",")] for place, _, numbers in places}
+
+
+def check(page: Page, path: Path) -> list[Problem]:
+    """Return the quotations of a page that the bibliography does not hold."""
+    found = []
+    entries = read(path).entries if path.exists() else {}
+    for number in page.numbers:
+        if number.operator != "cite":
+            continue
+        key, _, place = (part.strip() for part in number.body.partition(","))
+        if key not in entries:
+            found.append(Problem(number.line, f"cite: there is no {key!r} in {path.name}"))
+        elif number.written.strip(" %*") not in quoted(entries[key]).get(place, []):
+            message = f"cite: {number.written} is not among the numbers that {path.name} quotes from {key}, {place or 'no place'}"
+            found.append(Problem(number.line, message))
+    return found
+
+
+def markdown(path: Path) -> str:
+    """Return the entries as a Markdown list, each with an anchor of its key."""
+    return "\n".join(_line(key, entry) for key, entry in sorted(read(path).entries.items(), key=_by_author))
+
+
+def _by_author(item: tuple[str, Entry]) -> tuple[str, str]:
+    return item[0][:4], item[1].fields.get("year", "")
+
+
+def _line(key: str, entry: Entry) -> str:
+    people = [f"{' '.join(p.last_names)}" for p in entry.persons.get("author", [])]
+    names = people[0] if len(people) == 1 else f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
+    where = entry.fields.get("booktitle") or entry.fields.get("journal") or entry.fields.get("howpublished", "")
+    title = re.sub(r"[{}]", "", entry.fields["title"])
+    link = f"[{title}]({entry.fields['url']})" if "url" in entry.fields else title
+    return f'- <a id="{key}"></a>**{names} ({entry.fields["year"]}).** {link}.{f" *{where}*." if where else ""}'

@@ -1,0 +1,40 @@
+"""Turn a drawn figure into SVG that is the same at every build, unique on its page and legible on any paper."""
+
+import io
+import re
+from pathlib import Path
+
+HOUSE_STYLE = Path(__file__).with_name("house.mplstyle")
+ATTRIBUTE = re.compile(r' (?:d|x|y|width|height|transform|points|viewBox)="[^"]*"')
+
+
+def draw(figure, name: str) -> str:
+    """Return the SVG of a Matplotlib figure; `name` must be unique on the page."""
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    return tidy(buffer.getvalue(), name)
+
+
+def tidy(svg: str, name: str) -> str:
+    """Return `svg` without what would clash with a page: global styles, repeated ids, sizes, black ink."""
+    svg = svg[svg.index("<svg") :].strip()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.S)
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
+    svg = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{name}-\2", svg)
+    head, rest = svg.split(">", 1)
+    head = re.sub(r'\s(?:width|height)="[\d.]+(?:pt|px)?"', "", head)
+    svg = head.replace("<svg", f'<svg id="{name}"', 1) + ">" + rest
+    svg = svg.replace("*{stroke-linejoin", f"#{name} *{{stroke-linejoin")
+    svg = re.sub(r"(stroke|fill): ?#000000\b", r"\1: currentColor", svg)
+    svg = re.sub(r"font: (?:(\d+|bold|italic) )?([\d.]+)px [^;\"]+", _font, svg)
+    svg = ATTRIBUTE.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), svg)
+    return re.sub(r"\s*\n\s*", "\n", svg)
+
+
+def _font(match: re.Match) -> str:
+    """Keep size and weight; the family is the page's."""
+    style = {"italic": "font-style", None: ""}.get(match[1], "font-weight")
+    return f"font-size: {match[2]}px" + (f"; {style}: {match[1]}" if style else "")

@@ -1,0 +1,56 @@
+"""Check the links of a page: files that do not exist, anchors that lead nowhere."""
+
+import posixpath
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+from markdown.extensions.toc import slugify, unique
+
+from galley.page import Page, Problem, parse
+
+
+class Anchors:
+    """The anchors of each page, read once."""
+
+    def __init__(self, docs: Path) -> None:
+        self.docs, self.known = docs, {}
+
+    def of(self, path: Path) -> set[str]:
+        """Return the anchors of a page: its headings as the site names them, and explicit ids."""
+        if path not in self.known:
+            self.known[path] = anchors(parse(path.read_text(encoding="utf-8")))
+        return self.known[path]
+
+
+def anchors(page: Page) -> set[str]:
+    """Return the anchors a page offers."""
+    used: set[str] = set()
+    for _, _, title, explicit in page.headings:
+        if explicit:
+            used.add(explicit)
+        else:
+            unique(slugify(_text(title), "-"), used)
+    return used | set(re.findall(r'\bid="([^"]+)"', page.text))
+
+
+def check_links(page: Page, path: Path, known: Anchors) -> list[Problem]:
+    """Return the links inside the book that lead nowhere."""
+    found = []
+    for line, target in page.links:
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        file, _, anchor = unquote(target).partition("#")
+        goal = Path(posixpath.normpath((path.parent / file).as_posix())) if file else path
+        if not goal.exists():
+            if goal.suffix != ".ipynb" or not goal.with_suffix(".md").exists():
+                found.append(Problem(line, f"link to nowhere: {target}"))
+        elif anchor and goal.suffix == ".md" and not anchor.startswith("posenc.") and anchor not in known.of(goal):
+            found.append(Problem(line, f"link to nowhere: {file or 'this page'} has no #{anchor}"))
+    return found
+
+
+def _text(title: str) -> str:
+    """Return a heading as the reader sees it."""
+    title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
+    return re.sub(r"[`*]|\\(?=[\W_])", "", title).strip()

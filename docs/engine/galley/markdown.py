@@ -1,0 +1,121 @@
+"""The Python-Markdown extension: figures, folded code, checked numbers and formulas, for any builder of sites.
+
+It knows a page by its code alone, looks up what the page gave, and changes a few lines before Markdown reads them;
+so the same pages build with MkDocs, Zensical and whatever reads Python-Markdown extensions next.
+"""
+
+import html
+import logging
+import re
+from functools import cache
+
+from markdown import Extension, Markdown
+from markdown.postprocessors import Postprocessor
+from markdown.preprocessors import Preprocessor
+
+from galley import katex
+from galley.book import Book, Result
+from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, parse
+
+log = logging.getLogger("mkdocs.galley")
+FORMULA = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>', re.S)
+
+
+@cache
+def shared_book() -> Book:
+    """Return the book of the working folder, one for the hook and for the extension."""
+    return Book.find()
+
+
+class Pages(Preprocessor):
+    """Put what a page's code gave where the page shows it."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        """Return the lines with figures placed, folds made and bindings turned into marks."""
+        text = "\n".join(lines)
+        page = parse(text)
+        if not page.blocks and not page.numbers:
+            return lines
+        result = shared_book().lookup(text) if page.steps else None
+        edited: list[str | None] = list(lines)
+        self._numbers(page, edited)
+        self._markers(page, edited)
+        for block in page.blocks:
+            self._fold(block, edited)
+            self._figures(block, result, edited)
+        return [line for part in edited if part is not None for line in part.split("\n")]
+
+    def _numbers(self, page: Page, edited: list[str | None]) -> None:
+        for number in sorted(page.numbers, key=lambda n: (n.line, n.start), reverse=True):
+            line = edited[number.line - 1]
+            if line is None or number.start < 0:
+                continue
+            why = number.body if number.operator == "=" else f"{number.operator} {number.body}"
+            escaped = html.escape(why).replace("|", "&#124;").replace("_", "&#95;").replace("*", "&#42;")
+            marked = number.written
+            if marked and number.operator != "given":
+                marked = f'<span class="checked" data-expression="{escaped}">{marked}</span>'
+            edited[number.line - 1] = line[: number.start] + marked + line[number.end :]
+
+    def _markers(self, page: Page, edited: list[str | None]) -> None:
+        fenced = {n for block in page.blocks for n in range(*block.span)}
+        for n, line in enumerate(page.lines):
+            if n not in fenced and (OPTIONS.match(line) or line.strip() in (REGION_OPEN, REGION_CLOSE)):
+                edited[n] = ""
+
+    def _fold(self, block: Block, edited: list[str | None]) -> None:
+        if title := block.options.get("fold"):
+            first, last = block.span[0], block.span[1] - 1
+            opening = f'<details class="fold" markdown="1"><summary>{html.escape(title)}</summary>'
+            edited[first] = f"\n{opening}\n\n{edited[first]}"
+            edited[last] = f"{edited[last]}\n\n</details>\n"
+
+    def _figures(self, block: Block, result: Result | None, edited: list[str | None]) -> None:
+        outcome = result.by_block.get(block.line) if result else None
+        for drawn, svg in zip(block.figures, (outcome or {}).get("figures", []), strict=False):
+            n = drawn.line
+            caption = []
+            while n < len(edited) and (edited[n] or "").strip() and not (edited[n] or "").lstrip().startswith("!["):
+                caption.append(re.sub(r"^\s*[*_]|[*_]\s*$", "", edited[n] or ""))
+                edited[n] = None
+                n += 1
+            edited[drawn.line - 1] = self._figure(svg, drawn.alt, " ".join(caption))
+
+    def _figure(self, svg: str, alt: str, caption: str) -> str:
+        label = html.escape(" ".join(alt.split()))
+        svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+        drawn = self.md.htmlStash.store(f'<div class="drawn-svg" data-search-exclude="">{svg}</div>')
+        below = f'\n<figcaption markdown="span">{caption}</figcaption>' if caption else ""
+        return f'\n<figure class="drawn" markdown="1">\n\n{drawn}\n{below}\n</figure>\n'
+
+
+class Formulas(Postprocessor):
+    """Set the formulas that arithmatex has marked."""
+
+    def run(self, text: str) -> str:
+        """Return the page with KaTeX's HTML in place of TeX."""
+        return FORMULA.sub(self._set, text)
+
+    def _set(self, match: re.Match) -> str:
+        tex, display = html.unescape(match["tex"]).strip(), match["open"] == "["
+        try:
+            formula = katex.shared(shared_book().folder).html(tex, display)
+        except katex.FormulaError as error:
+            log.warning("%s in %s", error, tex)
+            formula = f"<code>{html.escape(tex)}</code>"
+        kind = "formula display" if display else "formula"
+        return f'<{match["tag"]} class="{kind}" data-search-exclude="">{formula}</{match["tag"]}>'
+
+
+class GalleyExtension(Extension):
+    """Places figures, outputs, checked numbers and formulas."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802  Python-Markdown's name
+        """Register before fences are read, and after everything is put back."""
+        md.preprocessors.register(Pages(md), "galley", 29)
+        md.postprocessors.register(Formulas(md), "galley-formulas", 5)
+
+
+def makeExtension(**options) -> GalleyExtension:  # noqa: N802  Python-Markdown's name
+    """Return the extension, as Python-Markdown asks for it."""
+    return GalleyExtension(**options)

@@ -1,0 +1,108 @@
+"""A page as a Jupyter notebook that runs as it stands, with its outputs, the same bytes at every build."""
+
+import doctest
+import hashlib
+import posixpath
+import re
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from galley.book import Result
+from galley.page import BOUND, COMMENT, LINK, Block
+
+SETUP = """\
+# What the site does before it runs a page: seeds, one thread, and its look for figures.
+import random
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+random.seed(0)
+np.random.seed(0)
+torch.manual_seed(0)
+torch.set_num_threads(1)
+plt.rcParams.update({"figure.figsize": (7, 2.8), "figure.constrained_layout.use": True, "image.aspect": "auto"})"""
+
+
+def notebook(result: Result, site: str) -> str:
+    """Return the page as notebook JSON; `site` is the address its links lead to."""
+    page = result.page
+    cells: list = []
+    address = posixpath.join(site, posixpath.dirname(result.name).partition("/")[2])
+    _add(cells, new_markdown_cell("Needs `pip install posenc matplotlib`. The page this notebook was made from checks every "
+                                  f"number in it: <{site}>."))  # fmt: skip
+    _add(cells, new_code_cell(SETUP))
+    position = page.meta_lines
+    for block in page.blocks:
+        if not block.runs:
+            continue
+        _add(cells, new_markdown_cell(_prose(page.lines[position : block.span[0]], address)))
+        _add(cells, _code(block, result.by_block.get(block.line) or {}))
+        position = _after(block, page.lines)
+    _add(cells, new_markdown_cell(_prose(page.lines[position:], address)))
+    language = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "language_info": {"name": "python"}}
+    book = new_notebook(cells=cells, metadata=language)
+    nbformat.validate(book)
+    return nbformat.writes(book) + "\n"
+
+
+def _add(cells: list, cell) -> None:
+    if cell.source.strip():
+        cell["id"] = hashlib.sha256(f"{len(cells)} {cell.source}".encode()).hexdigest()[:12]
+        cells.append(cell)
+
+
+def _code(block: Block, outcome: dict):
+    source = _session(block.code) if block.lang == "pycon" else block.code
+    outputs = []
+    if text := outcome.get("stdout"):
+        outputs.append(new_output("stream", name="stdout", text=text))
+    for svg, drawn in zip(outcome.get("figures", []), block.figures, strict=False):
+        data = {"image/svg+xml": svg, "text/plain": drawn.alt}
+        outputs.append(new_output("display_data", data=data))
+    if "raises" in block.options:
+        return new_code_cell(source, metadata={"tags": ["raises-exception"]})
+    return new_code_cell(source, outputs=outputs)
+
+
+def _session(code: str) -> str:
+    """A session's statements; what it echoes is printed."""
+    lines = []
+    for example in doctest.DocTestParser().get_examples(code + "\n"):
+        source = example.source.rstrip()
+        lines.append(f"print(repr({source}))" if example.want and "\n" not in source and not source.startswith("print") else source)
+    return "\n".join(lines)
+
+
+def _after(block: Block, lines: list[str]) -> int:
+    """Return the first line after a block, its output and its figures; captions stay prose."""
+    end = block.span[1]
+    if block.output_span:
+        end = block.output_span[1] + 1
+    if block.figures:
+        end = block.figures[-1].line
+    return end
+
+
+def _prose(lines: list[str], address: str) -> str:
+    text = "\n".join(lines)
+    text = COMMENT.sub("", BOUND.sub("", text))
+    text = re.sub(r"^<details[^>]*>\s*<summary>(.*?)</summary>", r"**\1.**", text, flags=re.M)
+    text = re.sub(r"^</details>\s*$", "", text, flags=re.M)
+    text = re.sub(r"^(\s*>\s*)\[!(\w+)\]\s*$", lambda m: f"{m[1]}**{m[2].title()}.** ", text, flags=re.M)
+    text = re.sub(r"\[([^\]\n]+)\]\[[\w.]*\]", r"\1", text)
+    text = re.sub(r"^(#+ .*?)\s*\{#[\w.-]+\}\s*$", r"\1", text, flags=re.M)
+    return LINK.sub(lambda m: _link(m, address), text).strip()
+
+
+def _link(match: re.Match, address: str) -> str:
+    target = match["target"]
+    if re.match(r"[a-z]+:|#", target):
+        return match[0]
+    file, mark, anchor = target.partition("#")
+    scheme, _, path = address.partition("://")
+    goal = posixpath.normpath(posixpath.join(path, file))
+    goal = re.sub(r"(?:/index)?\.md$", "/", goal)
+    return match[0].replace(target, f"{scheme}://{goal}{mark}{anchor}")

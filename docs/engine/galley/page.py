@@ -1,0 +1,248 @@
+"""Read a Markdown page: its code blocks with their outputs and figures, its numbers, formulas, links and headings."""
+
+import re
+import shlex
+from dataclasses import dataclass, field
+
+FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,})(?P<info>[^`]*)$")
+OPTIONS = re.compile(r"^\s*<!--\s*block:\s*(?P<options>.*?)\s*-->\s*$")
+IMAGE = re.compile(r"^\s*!\[(?P<alt>[^\]]*)\]\((?P<src>[^)\s]+\.svg)\)\s*$")
+REGION_OPEN, REGION_CLOSE = "<!-- output -->", "<!-- /output -->"
+BOUND = re.compile(r"<!--\s*(?P<operator>=|<=|>=|<|>|cite:|given)\s*(?P<body>.*?)\s*-->")
+HEADING = re.compile(r"^(?P<level>#{1,6})\s+(?P<title>.*?)(?:\s*\{#(?P<anchor>[\w.-]+)\})?\s*#*\s*$")
+LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+DISPLAY = re.compile(r"\$\$(?P<tex>.+?)\$\$", re.S)
+INLINE = re.compile(r"(?<![\\$\w])\$(?![\s$])(?P<tex>(?:\\.|[^$\\\n])+?)(?<!\s)\$(?![\w$])")
+CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)", re.S)
+COMMENT = re.compile(r"<!--.*?-->", re.S)
+KNOWN_OPTIONS = {"raises", "skip", "standalone", "rtol", "atol", "limit", "fold", "source"}
+
+
+@dataclass
+class Problem:
+    """Something a page gets wrong, and where."""
+
+    line: int
+    message: str
+
+
+@dataclass
+class Figure:
+    """An image line that stands for what the block above it draws."""
+
+    alt: str
+    src: str
+    line: int
+
+
+@dataclass
+class Block:
+    """A fenced block of Python. Line numbers count from 1; spans are half-open and count from 0."""
+
+    lang: str
+    code: str
+    line: int
+    span: tuple[int, int]
+    options: dict[str, str] = field(default_factory=dict)
+    options_line: int | None = None
+    output: str | None = None
+    output_span: tuple[int, int] | None = None
+    output_is_markdown: bool = False
+    figures: list[Figure] = field(default_factory=list)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the block is executed, or only shown."""
+        return "skip" not in self.options and "source" not in self.options
+
+
+@dataclass
+class Number:
+    """A number in a sentence with the comment that binds it, such as `47,117<!-- = wavelengths(64)[-1] -->`."""
+
+    written: str
+    operator: str
+    body: str
+    line: int
+    start: int
+    end: int
+
+    @property
+    def runs(self) -> bool:
+        """Whether the body is an expression to evaluate."""
+        return self.operator in ("=", "<", ">", "<=", ">=")
+
+
+@dataclass
+class Page:
+    """What a page holds, in the order in which it stands."""
+
+    text: str
+    lines: list[str]
+    blocks: list[Block]
+    numbers: list[Number]
+    formulas: list[tuple[int, str, bool]]
+    links: list[tuple[int, str]]
+    headings: list[tuple[int, int, str, str | None]]
+    prose: list[tuple[int, str]]
+    meta_lines: int
+    problems: list[Problem]
+
+    @property
+    def steps(self) -> list[Block | Number]:
+        """Everything that runs, in page order."""
+        steps = [s for s in (*self.blocks, *self.numbers) if s.runs]
+        return sorted(steps, key=lambda step: (step.line, getattr(step, "start", 0)))
+
+
+def parse(text: str) -> Page:
+    """Read the text of a page; what cannot be read is in `problems`."""
+    return _Reader(text).read()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        self.page = Page(text, self.lines, [], [], [], [], [], [], 0, [])
+        self.options: dict[str, str] = {}
+        self.options_line: int | None = None
+        self.last: Block | None = None
+
+    def read(self) -> Page:
+        i = self.page.meta_lines = self._front_matter()
+        prose = i
+        while i < len(self.lines):
+            line = self.lines[i]
+            if fence := FENCE.match(line):
+                self._prose(prose, i)
+                i = prose = self._fence(i, fence)
+            elif line.strip() == REGION_OPEN and self.last is not None:
+                self._prose(prose, i)
+                i = prose = self._region(i)
+            elif options := OPTIONS.match(line):
+                self._prose(prose, i)
+                self._read_options(i, options["options"])
+                i = prose = i + 1
+            elif (image := IMAGE.match(line)) and self.last is not None:
+                self._prose(prose, i)
+                self.last.figures.append(Figure(image["alt"], image["src"], i + 1))
+                i = prose = i + 1
+                while i < len(self.lines) and self.lines[i].strip():
+                    i += 1  # the caption belongs to the figure, and another figure may follow
+            else:
+                if line.strip():
+                    self.last = None
+                    self._dangling_options()
+                i += 1
+        self._prose(prose, len(self.lines))
+        return self.page
+
+    def _problem(self, index: int, message: str) -> None:
+        self.page.problems.append(Problem(index + 1, message))
+
+    def _front_matter(self) -> int:
+        if self.lines[0].strip() != "---":
+            return 0
+        ends = (n for n, line in enumerate(self.lines[1:], 1) if line.strip() == "---")
+        return next(ends, -1) + 1
+
+    def _read_options(self, index: int, body: str) -> None:
+        try:
+            words = shlex.split(body)
+        except ValueError as error:
+            return self._problem(index, f"cannot read the block's options: {error}")
+        self.options = {name: value for name, _, value in (word.partition("=") for word in words)}
+        self.options_line = index
+        for name in self.options.keys() - KNOWN_OPTIONS:
+            self._problem(index, f"unknown block option {name!r}; there are {', '.join(sorted(KNOWN_OPTIONS))}")
+        return None
+
+    def _dangling_options(self) -> None:
+        if self.options_line is not None:
+            self._problem(self.options_line, "block options must stand directly above a python fence")
+        self.options, self.options_line = {}, None
+
+    def _fence(self, start: int, fence: re.Match) -> int:
+        close = re.compile(rf"^ *{fence['ticks'][0]}{{{len(fence['ticks'])},}}\s*$")
+        ends = (n for n in range(start + 1, len(self.lines)) if close.match(self.lines[n]))
+        end = next(ends, None)
+        if end is None:
+            self._problem(start, "this fence is never closed")
+            return len(self.lines)
+        indent = len(fence["indent"])
+        body = [line[indent:] if not line[:indent].strip() else line.lstrip() for line in self.lines[start + 1 : end]]
+        lang = fence["info"].strip().split(" ")[0]
+        if lang == "output":
+            self._output(start, end, "\n".join(body))
+        elif lang in ("python", "pycon"):
+            if indent:
+                self._problem(start, "an indented fence does not run everywhere; put it at the margin")
+            span = (start, end + 1)
+            self.last = Block(lang, "\n".join(body), start + 2, span, self.options, self.options_line)
+            self.page.blocks.append(self.last)
+            self.options, self.options_line = {}, None
+        else:
+            self.last = None
+            self._dangling_options()
+        return end + 1
+
+    def _output(self, start: int, end: int, body: str) -> None:
+        if self.last is None or self.last.output is not None or self.last.figures:
+            self._problem(start, "an output must stand right under the block that prints it, above its figures")
+            return
+        self.last.output, self.last.output_span = body, (start + 1, end)
+
+    def _region(self, start: int) -> int:
+        ends = (n for n in range(start + 1, len(self.lines)) if self.lines[n].strip() == REGION_CLOSE)
+        end = next(ends, None)
+        if end is None:
+            self._problem(start, f"this output is never closed by {REGION_CLOSE}")
+            return len(self.lines)
+        self._output(start, end, "\n".join(self.lines[start + 1 : end]).strip("\n"))
+        if self.last is not None:
+            self.last.output_is_markdown = True
+        return end + 1
+
+    def _prose(self, start: int, end: int) -> None:
+        """Read the sentences of lines start..end: headings, links, formulas, and numbers with their bindings."""
+        if start >= end:
+            return
+        text = "\n".join(self.lines[start:end])
+        line_of = lambda offset: start + 1 + text.count("\n", 0, offset)  # noqa: E731
+        for n in range(start, end):
+            if heading := HEADING.match(self.lines[n]):
+                title = COMMENT.sub("", heading["title"])
+                self.page.headings.append((n + 1, len(heading["level"]), title, heading["anchor"]))
+            if re.match(r"^\s*>+\s*(```|~~~)\s*(python|pycon)", self.lines[n]):
+                self._problem(n, "a fence inside a quote does not run; put it at the margin")
+        bare = _blank(CODE_SPAN, text)
+        for link in LINK.finditer(_blank(COMMENT, bare)):
+            self.page.links.append((line_of(link.start()), link["target"]))
+        unbound = _blank(COMMENT, bare)
+        for pattern, display in ((DISPLAY, True), (INLINE, False)):
+            for formula in pattern.finditer(unbound):
+                tex = re.sub(r"^\s*>\s?", "", formula["tex"], flags=re.M).strip()
+                self.page.formulas.append((line_of(formula.start()), tex, display))
+            unbound = _blank(pattern, unbound)
+        if "$" in unbound.replace(r"\$", ""):
+            self._problem(line_of(unbound.index("$")) - 1, "a lone $: a formula is not closed, or spaces touch its $")
+        for bound in BOUND.finditer(bare):
+            written = _written(text[: bound.start()])
+            number = Number(written, bound["operator"].rstrip(":"), bound["body"], line_of(bound.start()), 0, 0)
+            begin = text.rfind("\n", 0, bound.start()) + 1
+            number.start, number.end = bound.start() - len(written) - begin, bound.end() - begin
+            self.page.numbers.append(number)
+            if not written:
+                self._problem(number.line - 1, "no number stands before this binding")
+        self.page.prose.append((start, text))
+
+
+def _written(before: str) -> str:
+    """Return the token a binding belongs to: a number, a code span, a formula or a bold phrase, up to the comment."""
+    token = re.search(r"(?:`[^`\n]+`|\$[^$\n]+\$|\*\*[^*\n]+\*\*|[+\-−]?\d[\d,.]*(?:e[+\-−]?\d+)?\s?[%°×]?)$", before)
+    return token[0] if token else ""
+
+
+def _blank(pattern: re.Pattern, text: str) -> str:
+    """Replace what matches by spaces, so that offsets and lines stay as they are."""
+    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)

@@ -1,0 +1,124 @@
+"""Run pages side by side, each in a fresh process forked from one that has torch and Matplotlib loaded already."""
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from galley.worker import run_page
+
+PINNED = {
+    "PYTHONHASHSEED": "0",
+    "MPLBACKEND": "svg",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+PRELOAD = ["torch", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
+GRACE = 20.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
+
+_context = get_context("forkserver" if sys.platform != "win32" else "spawn")
+if sys.platform != "win32":
+    _context.set_forkserver_preload(PRELOAD)
+
+
+@dataclass
+class Job:
+    """A page to run: its name, its steps, and after the run what came of each step."""
+
+    filename: str
+    steps: list[dict]
+    results: list[dict] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class _Running:
+    def __init__(self, job: Job, folder: str, index: int) -> None:
+        self.job, self.begin = job, time.perf_counter()
+        self.trace = Path(folder) / f"{index}.trace"
+        self.connection, theirs = _context.Pipe(duplex=False)
+        message = {"filename": job.filename, "steps": job.steps, "trace": str(self.trace)}
+        self.process = _context.Process(target=run_page, args=(message, theirs), daemon=False)
+        with _pinned_environment(), _no_main():
+            self.process.start()
+        theirs.close()
+        self.deadline = self.begin + sum(step["limit"] for step in job.steps) + GRACE
+
+    def finish(self) -> Job:
+        """Collect the results; a process that ended without any is a failure at the line it had reached."""
+        try:
+            self.job.results = self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join(1)
+            self.job.results = [{}] * len(self.job.steps)
+            self.job.results = self._died()
+        self.process.join(1)
+        if self.process.is_alive():
+            self.process.kill()
+        self.connection.close()
+        self.job.seconds = time.perf_counter() - self.begin
+        return self.job
+
+    def _died(self) -> list[dict]:
+        trace = self.trace.read_text(errors="replace") if self.trace.exists() else ""
+        reached = re.findall(r"^at line (\d+)$", trace, re.M)
+        inside = re.findall(rf'File "{re.escape(self.job.filename)}", line (\d+)', trace)
+        step = next((n for n, s in enumerate(self.job.steps) if reached and s["line"] == int(reached[-1])), 0)
+        line = int(inside[0]) if inside else self.job.steps[step]["line"]
+        if "Timeout (" in trace:
+            limit = self.job.steps[step]["limit"]
+            reason = f"still running after {limit:g} s; make it faster, or allow more with <!-- block: limit=… -->"
+        elif fatal := re.search(r"Fatal Python error: (.+)", trace):
+            reason = f"the interpreter crashed: {fatal[1]}"
+        elif time.perf_counter() > self.deadline:
+            reason = "the page did not answer and was killed"
+        else:
+            reason = f"the page ended its own process (exit code {self.process.exitcode})"
+        return [{}] * step + [{"error": reason, "error_line": line}]
+
+
+def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None:
+    """Run `jobs`, at most `workers` at a time, longest text first; call `done` with each as it ends."""
+    waiting = sorted(jobs, key=lambda job: sum(len(step["code"]) for step in job.steps))
+    running: dict = {}
+    with tempfile.TemporaryDirectory() as folder:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                started = _Running(waiting.pop(), folder, len(waiting))
+                running[started.connection] = started
+            soonest = min(r.deadline for r in running.values())
+            for connection in wait(list(running), timeout=max(0.0, soonest - time.perf_counter())):
+                done(running.pop(connection).finish())
+            for late in [r for r in running.values() if time.perf_counter() > r.deadline]:
+                late.process.kill()
+
+
+@contextlib.contextmanager
+def _pinned_environment():
+    """The fork server is started by the first process and keeps the environment it finds."""
+    before = {name: os.environ.get(name) for name in PINNED}
+    os.environ.update(PINNED)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextlib.contextmanager
+def _no_main():
+    """Keep children from importing the program that starts them (mkdocs, pytest)."""
+    main = sys.modules["__main__"]
+    saved = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(saved)

@@ -1,0 +1,74 @@
+"""Keep what pages gave, one file a page, named by everything that could change it. Deleting the folder is safe."""
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+VERSIONS = ("torch", "numpy", "matplotlib")
+KEPT = 30 * 24 * 3600.0  # seconds after its last use before an entry is swept away
+
+
+class Store:
+    """A folder of JSON files, each with a checksum, written whole or not at all.
+
+    Two builds may write at once: both write the same bytes. A damaged file counts as absent.
+    """
+
+    def __init__(self, folder: Path, sources: list[Path]) -> None:
+        self.folder = folder
+        self.environment = environment_digest(sources)
+
+    def key(self, steps: list[dict]) -> str:
+        """Return the name of what `steps` give: their code and options, whatever line they stand on."""
+        code = [{name: step[name] for name in ("kind", "lang", "code", "options")} for step in steps]
+        return digest(self.environment, json.dumps(code, sort_keys=True))
+
+    def get(self, key: str):
+        """Return what was put under `key`, or None."""
+        path = self.folder / f"{key}.json"
+        with contextlib.suppress(OSError, ValueError):
+            checksum, _, body = path.read_text(encoding="utf-8").partition("\n")
+            if checksum == digest(body):
+                os.utime(path)
+                return json.loads(body)
+        return None
+
+    def put(self, key: str, value) -> None:
+        """Store `value` under `key`: written aside and moved into place."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        body = json.dumps(value)
+        with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".part", delete=False, encoding="utf-8") as part:
+            part.write(f"{digest(body)}\n{body}")
+        os.replace(part.name, self.folder / f"{key}.json")
+
+    def sweep(self) -> None:
+        """Remove what has not been used for long, and what a killed build left half written."""
+        limit = time.time() - KEPT
+        for path in self.folder.glob("*"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < (time.time() - 3600 if path.suffix == ".part" else limit):
+                    path.unlink()
+
+
+def environment_digest(sources: list[Path]) -> str:
+    """Return a digest of everything but the page that can change its results: sources, engine, versions."""
+    parts = [sys.version]
+    for name in VERSIONS:
+        with contextlib.suppress(PackageNotFoundError):
+            parts.append(f"{name}={version(name)}")
+    engine = Path(__file__).parent
+    for root in (*sources, engine):
+        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".mplstyle")):
+            parts += [path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")]
+    return digest(*parts)
+
+
+def digest(*parts: str) -> str:
+    """Return a short name for some text."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

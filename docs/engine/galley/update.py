@@ -1,0 +1,52 @@
+"""Rewrite what a page shows: outputs, quoted sources and numbers in sentences, after an intended change."""
+
+import re
+
+from galley.book import Book, Result
+from galley.check import _holds, read_source, same, written_value
+from galley.page import Block, Number
+
+
+def updated(result: Result, book: Book) -> str:
+    """Return the page's text as its code would have it. A block that fails keeps all that it shows."""
+    lines = list(result.page.lines)
+    outcomes = dict(zip(map(id, result.page.steps), result.steps, strict=False))
+    steps = sorted([*result.page.blocks, *result.page.numbers], key=lambda s: (s.line, getattr(s, "start", 0)))
+    for step in reversed(steps):
+        outcome = outcomes.get(id(step), {})
+        if isinstance(step, Block) and "source" in step.options:
+            lines[step.span[0] + 1 : step.span[1] - 1] = read_source(book.root, step.options["source"]).split("\n")
+        elif outcome.get("error") or not outcome:
+            continue
+        elif isinstance(step, Block) and step.lang == "python":
+            _output(step, outcome["stdout"].rstrip(), lines)
+        elif isinstance(step, Number) and step.operator == "=":
+            _number(step, outcome["value"], lines)
+    return "\n".join(lines)
+
+
+def _output(block: Block, given: str, lines: list[str]) -> None:
+    rtol, atol = block.options.get("rtol"), float(block.options.get("atol", 0))
+    if same(block.output or "", given, float(rtol) if rtol else None, atol):
+        return
+    body = given.split("\n") if given else []
+    if block.output_span is None:
+        lines[block.span[1] : block.span[1]] = ["", "```output", *body, "```"]
+    elif block.output_is_markdown:
+        lines[slice(*block.output_span)] = ["", *body, ""]
+    elif body:
+        lines[slice(*block.output_span)] = body
+    else:
+        lines[block.output_span[0] - 1 : block.output_span[1] + 1] = []
+
+
+def _number(number: Number, value, lines: list[str]) -> None:
+    if not isinstance(value, list) or len(value) != 1 or not re.fullmatch(r"[-−+]?[\d,]+(\.\d+)?", number.written):
+        return
+    shown, unit = written_value(number.written)
+    if _holds("=", shown, unit, value[0]):
+        return
+    decimals = len(number.written.partition(".")[2])
+    text = f"{value[0]:,.{decimals}f}" if "," in number.written or abs(value[0]) >= 10_000 else f"{value[0]:.{decimals}f}"
+    line = lines[number.line - 1]
+    lines[number.line - 1] = line[: number.start] + text + line[number.start + len(number.written) :]

@@ -1,0 +1,210 @@
+"""Run one page, in a process that does nothing else: everything that could make two runs differ is pinned here."""
+
+import ast
+import contextlib
+import doctest
+import faulthandler
+import io
+import linecache
+import os
+import random
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+from galley import figure
+
+MOST_OUTPUT = 1_000_000  # characters a block may print
+
+
+def run_page(job: dict, connection) -> None:
+    """Run the steps of `job` and send what came of each: the target of a page's process."""
+    trace = open(job["trace"], "w", buffering=1)  # noqa: SIM115  it must outlive this frame, for faulthandler
+    faulthandler.enable(trace)
+    sys.addaudithook(_no_network)
+    _pin()
+    runner = _Runner(job["filename"], trace)
+    results: list[dict] = []
+    for step in job["steps"]:
+        results.append(runner.run(step))
+        if results[-1].get("error") and step["kind"] == "block":
+            break
+    else:
+        for n, step in enumerate(job["steps"]):
+            if results[n].get("early"):  # a sentence may state what a later block computes
+                results[n] = runner.run(step)
+    faulthandler.cancel_dump_traceback_later()
+    connection.send(results)
+    connection.close()
+
+
+def _no_network(event: str, _arguments: tuple) -> None:
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
+        raise PermissionError("a page has no network: what it needs must be computed or shipped with the book")
+
+
+def _pin() -> None:
+    import matplotlib as mpl
+    import numpy as np
+    import torch
+
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    mpl.use("svg", force=True)
+    mpl.rcdefaults()
+    mpl.style.use(figure.HOUSE_STYLE)
+
+
+class _Capped(io.StringIO):
+    def write(self, text: str) -> int:
+        if self.tell() + len(text) > MOST_OUTPUT:
+            raise OutputTooLong(f"the block prints more than {MOST_OUTPUT:,} characters")
+        return super().write(text)
+
+
+class OutputTooLong(Exception):
+    """A block prints without end."""
+
+
+class _Runner:
+    def __init__(self, filename: str, trace) -> None:
+        self.filename, self.trace = filename, trace
+        self.scope: dict = {"__name__": "__main__"}
+        self.blocks = 0
+        self.spill = tempfile.TemporaryFile()  # noqa: SIM115  what bypasses sys.stdout: C code, child processes
+        os.dup2(self.spill.fileno(), 1)
+        os.dup2(self.spill.fileno(), 2)
+
+    def run(self, step: dict) -> dict:
+        self.trace.write(f"at line {step['line']}\n")
+        faulthandler.dump_traceback_later(step["limit"], exit=True, file=self.trace)
+        begin = time.perf_counter()
+        result = self._number(step) if step["kind"] == "number" else self._block(step)
+        return result | {"seconds": time.perf_counter() - begin}
+
+    def _number(self, step: dict) -> dict:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                value = eval(compile(step["code"], self.filename, "eval"), self.scope)
+                return {"value": _plain(value)}
+        except BaseException as error:
+            message = f"{step['code']} raises {type(error).__name__}: {error}"
+            return {"error": message, "error_line": step["line"], "early": isinstance(error, NameError)}
+
+    def _block(self, step: dict) -> dict:
+        self.blocks += 1
+        out, figures, raised = _Capped(), [], None
+        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out):
+            warnings.simplefilter("always")
+            try:
+                with _standalone() if "standalone" in step["options"] else contextlib.nullcontext():
+                    shown = self._execute(step)
+                figures = self._figures(shown)
+            except BaseException as error:  # SystemExit and KeyboardInterrupt are the page's failures too
+                raised = error
+        result = {"stdout": out.getvalue() + self._spilled(), "figures": figures}
+        result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught]
+        return self._judge(step, result, raised)
+
+    def _execute(self, step: dict):
+        scope = {"__name__": "__main__"} if "standalone" in step["options"] else self.scope
+        if step["lang"] == "pycon":
+            return self._doctest(step, scope)
+        source = "\n" * (step["line"] - 1) + step["code"]
+        tree = ast.parse(source, self.filename)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, self.filename, "exec", dont_inherit=True), scope)
+        if last is None:
+            return None
+        return eval(compile(ast.Expression(last.value), self.filename, "eval", dont_inherit=True), scope)
+
+    def _doctest(self, step: dict, scope: dict) -> None:
+        test = doctest.DocTestParser().get_doctest(step["code"] + "\n", scope, self.filename, None, step["line"] - 1)
+        report = io.StringIO()
+        runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        failed = runner.run(test, out=report.write, clear_globs=False).failed
+        scope.update(test.globs)
+        if failed:
+            raise AssertionError(report.getvalue())
+
+    def _figures(self, shown) -> list[str]:
+        from matplotlib import pyplot as plt
+
+        name = f"figure-{self.blocks}"
+        svgs = [figure.tidy(shown._repr_svg_(), name)] if hasattr(shown, "_repr_svg_") else []
+        svgs += [figure.draw(plt.figure(n), f"{name}-{n}") for n in plt.get_fignums()]
+        plt.close("all")
+        return svgs
+
+    def _spilled(self) -> str:
+        self.spill.seek(0)
+        text = self.spill.read(MOST_OUTPUT + 1).decode(errors="replace")
+        self.spill.seek(0)
+        self.spill.truncate()
+        return text
+
+    def _judge(self, step: dict, result: dict, raised: BaseException | None) -> dict:
+        expected = step["options"].get("raises")
+        if len(result["stdout"]) > MOST_OUTPUT:
+            raised = OutputTooLong(f"the block prints more than {MOST_OUTPUT:,} characters")
+            result["stdout"] = ""
+        if raised is None and expected:
+            return result | {"error": f"the block should raise {expected}; it raises nothing", "error_line": step["line"]}
+        if raised is None:
+            return result
+        if type(raised).__name__ == expected:
+            return result | {"stdout": f"{result['stdout']}{expected}: {raised}\n"}
+        return result | {"error": self._explain(raised), "error_line": self._line(raised, step)}
+
+    def _line(self, error: BaseException, step: dict) -> int:
+        frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == self.filename]
+        if frames:
+            return frames[0]
+        return (getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None) or step["line"]
+
+    def _explain(self, error: BaseException) -> str:
+        """Return the error with the frames a writer of pages can do something about: the page's and posenc's."""
+        if isinstance(error, AssertionError) and str(error).startswith("*" * 10):
+            return str(error).strip("*\n")
+        linecache.checkcache()
+        report = traceback.TracebackException.from_exception(error)
+        kept = [f for f in report.stack if f.filename == self.filename or "posenc" in Path(f.filename).parts]
+        report.stack = traceback.StackSummary.from_list(kept)
+        text = "".join(report.format(chain=False)).rstrip()
+        return text + ("\na page must not end the interpreter" if isinstance(error, SystemExit) else "")
+
+
+@contextlib.contextmanager
+def _standalone():
+    """An empty folder and no posenc: what a reader has who only copied the block."""
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "posenc"}
+    sys.modules["posenc"] = None  # type: ignore[assignment]  makes `import posenc` fail
+    home = Path.cwd()
+    with tempfile.TemporaryDirectory() as empty:
+        os.chdir(empty)
+        try:
+            yield
+        finally:
+            os.chdir(home)
+            del sys.modules["posenc"]
+            sys.modules.update(hidden)
+
+
+def _plain(value) -> list | str | bool:
+    """Return a value as JSON can hold it: text, or a flat list of numbers."""
+    if isinstance(value, str | bool):
+        return value
+    if hasattr(value, "detach"):
+        value = value.detach()
+    import numpy as np
+
+    array = np.asarray(value).ravel()
+    if array.dtype == object or not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
+        raise TypeError(f"a bound number must be a number or a sequence of numbers, got {type(value).__name__}")
+    return [float(item) for item in array]

@@ -1,0 +1,1 @@
+"""Encodings that enter through the token embedding: x + PE(position)."""

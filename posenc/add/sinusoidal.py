@@ -1,0 +1,140 @@
+"""Sinusoidal encoding: add to each token embedding a fixed bank of sines and cosines of its position.
+
+Paper: Vaswani et al., 2017, "Attention Is All You Need", https://arxiv.org/abs/1706.03762, sec. 3.5.
+Key:   b batch, t length, d model dim
+
+    PE[p, 2i]   = sin(p * theta_i)
+    PE[p, 2i+1] = cos(p * theta_i)        theta_i = base^(-2i/d),  i = 0 .. d/2-1
+
+so PE[p + k] = M_k PE[p] for one fixed rotation M_k, and <PE[p], PE[q]> = sum_i cos(theta_i (p - q)).
+Sines and cosines alternate (order="interleaved"), as the paper writes them. Marian and GPT-NeoX put all sines
+before all cosines ("split": the same channels, permuted). The paper's own code, and fairseq after it, also spreads
+the frequencies over d/2-1 steps and ends an odd dim with a zero channel ("tensor2tensor").
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+ORDERS = ("interleaved", "split", "tensor2tensor")
+
+
+def sinusoidal(positions: np.ndarray, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
+    """Return the float64 table (..., t, d) for `positions` (..., t), integers or floats of any sign."""
+    theta = _theta(dim, base, order)  # (d/2,)
+    angle = np.asarray(positions, dtype=np.float64)[..., None] * theta  # (..., t, d/2)
+    sine, cosine = np.sin(angle), np.cos(angle)
+    if order == "interleaved":
+        return np.stack([sine, cosine], axis=-1).reshape(*angle.shape[:-1], dim)  # (..., t, d)
+    unpaired = np.zeros((*angle.shape[:-1], dim % 2))
+    return np.concatenate([sine, cosine, unpaired], axis=-1)  # (..., t, d)
+
+
+def wavelengths(dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
+    """Return the d/2 wavelengths 2 pi / theta_i, in positions per turn, fastest first."""
+    return 2 * np.pi / _theta(dim, base, order)  # (d/2,)
+
+
+def kernel(distance: np.ndarray, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
+    """Return <PE[p], PE[p + distance]>, which is the same at every p: the closed form sum_i cos(theta_i distance)."""
+    angle = np.asarray(distance, dtype=np.float64)[..., None] * _theta(dim, base, order)
+    return np.cos(angle).sum(axis=-1)
+
+
+def shift_matrix(k: float, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
+    """Return the rotation M_k (d, d) with PE[p + k] = M_k PE[p] at every p; M_a M_b = M_(a+b) and M_(-k) = M_k^T."""
+    angle = k * _theta(dim, base, order)  # (d/2,)
+    pair = np.arange(len(angle))
+    first, second = (2 * pair, 2 * pair + 1) if order == "interleaved" else (pair, pair + len(angle))
+    matrix = np.eye(dim)  # (d, d)
+    matrix[first, first] = matrix[second, second] = np.cos(angle)
+    matrix[first, second], matrix[second, first] = np.sin(angle), -np.sin(angle)
+    return matrix  # (d, d)
+
+
+class Sinusoidal(nn.Module):
+    """Add the sinusoidal table to embeddings: dropout(x + PE), or dropout(sqrt(d) x + PE) with `scale`.
+
+    Nothing is learned, stored or cached: the table is computed for the positions of each call, with angles in
+    float64, so no cast of the module can coarsen it and no length is too long.
+
+    Args:
+        dim: Width d of the embeddings; even, unless `order` is "tensor2tensor".
+        base: Sets the slowest wavelength, 2 pi base^(1 - 2/d) positions.
+        order: "interleaved" sin cos sin cos, "split" all sines then all cosines, or "tensor2tensor" (see the module).
+        scale: Multiply the embeddings by sqrt(d) before adding, as the paper does (sec. 3.4).
+        dropout: Probability of zeroing an element of the sum while training.
+
+    Raises:
+        ValueError: If an argument is out of range; the message says what to pass instead.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        base: float = 10_000.0,
+        order: str = "interleaved",
+        scale: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        _theta(dim, base, order)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"sinusoidal: dropout must be in [0, 1), got {dropout}; it is a probability")
+        self.dim, self.base, self.order, self.scale, self.dropout = dim, base, order, scale, dropout
+
+    def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
+        """Return `x` (b, t, d) plus the table at `positions` (t,) or (b, t), which count from 0 by default.
+
+        While decoding with a cache, pass the absolute position of each new token. `table`, from
+        `table(positions)`, replaces `positions` where one table serves several calls.
+        """
+        if not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != self.dim:
+            raise ValueError(
+                f"sinusoidal: x must be floating point (b, t, {self.dim}), got {x.dtype} {tuple(x.shape)}; "
+                "look the tokens up in an embedding of this width first"
+            )
+        if table is None:
+            if positions is None:
+                positions = torch.arange(x.shape[-2], device=x.device)  # (t,)
+            table = self.table(positions)
+        if table.shape not in (x.shape[-2:], x.shape):
+            raise ValueError(
+                f"sinusoidal: positions must be (t,) or (b, t) with x (b, t, d) = {tuple(x.shape)}, "
+                f"got {tuple(table.shape[:-1])}; give each token its position"
+            )
+        summed = (x * self.dim**0.5 if self.scale else x) + table.to(x)  # (b, t, d)
+        return nn.functional.dropout(summed, self.dropout, self.training)  # (b, t, d)
+
+    def table(self, positions: Tensor) -> Tensor:
+        """Return the float64 table (..., t, d) for `positions` (..., t)."""
+        where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
+        index = torch.arange(self.dim // 2, dtype=torch.float64, device=where)  # (d/2,)
+        theta = self.base ** (-index / _steps(self.dim, self.order))  # (d/2,)
+        angle = positions.to(where, torch.float64)[..., None] * theta  # (..., t, d/2)
+        if self.order == "interleaved":
+            return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (..., t, d)
+        return nn.functional.pad(torch.cat([angle.sin(), angle.cos()], dim=-1), (0, self.dim % 2))  # (..., t, d)
+
+    def extra_repr(self) -> str:
+        """Return the arguments, for `print(model)`."""
+        return f"dim={self.dim}, base={self.base:g}, order={self.order!r}, scale={self.scale}, dropout={self.dropout:g}"
+
+
+def _theta(dim: int, base: float, order: str) -> np.ndarray:
+    if order not in ORDERS:
+        raise ValueError(f"sinusoidal: order must be one of {', '.join(ORDERS)}, got {order!r}")
+    if not isinstance(dim, int | np.integer) or dim < 2 or (dim % 2 and order != "tensor2tensor"):
+        raise ValueError(
+            f"sinusoidal: dim must be an even integer of at least 2, got {dim}; each frequency needs a sine and "
+            "a cosine: for an odd width take dim + 1 and drop the last channel"
+        )
+    if order == "tensor2tensor" and dim < 4:
+        raise ValueError(f"sinusoidal: dim must be at least 4 in tensor2tensor order, got {dim}; it divides by d/2 - 1")
+    if not base > 0:
+        raise ValueError(f"sinusoidal: base must be positive, got {base}; the paper takes 10,000")
+    return float(base) ** (-np.arange(dim // 2) / _steps(dim, order))
+
+
+def _steps(dim: int, order: str) -> float:
+    return dim // 2 - 1 if order == "tensor2tensor" else dim / 2

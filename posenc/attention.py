@@ -1,0 +1,96 @@
+"""Scaled dot-product attention, the place where position enters or does not.
+
+Paper: Vaswani et al., 2017, "Attention Is All You Need", https://arxiv.org/abs/1706.03762, eq. 1.
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
+
+    attention(q, k, v) = softmax(q k^T / sqrt(d)) v
+
+so permuting the tokens permutes the outputs and changes nothing else, unless a mask or a position breaks the symmetry.
+Keys stand at 0 .. s-1 and queries at the last t of them by default, so one new query after a cache of keys is right
+without being told; `F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first keys instead.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
+    causal: bool = False,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the attention output (b, h, t, d) of `q` (b, h, t, d) over `k` and `v` (b, g, s, d), h a multiple of g.
+
+    Args:
+        q: Queries (b, h, t, d).
+        k: Keys (b, g, s, d).
+        v: Values (b, g, s, d).
+        positions: Of the queries, (t,) or (b, t); by default the last t of the keys' places.
+        key_positions: Of the keys, (s,) or (b, s); by default 0 .. s-1.
+        causal: Let a query see the keys at its own position and before.
+        mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
+
+    Raises:
+        ValueError: If the shapes do not fit.
+    """
+    _check(q, k)
+    if v.shape[:-1] != k.shape[:-1]:
+        raise ValueError(f"attention: v must have one value a key {tuple(k.shape[:-1])}, got {tuple(v.shape[:-1])}")
+    grouped = k.shape[1] != q.shape[1]
+    aligned = positions is None and key_positions is None and q.shape[-2] == k.shape[-2]
+    if causal and mask is None and aligned:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+    seen = _visible(q, k, positions, key_positions, causal, mask)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=grouped)  # (b, h, t, d)
+
+
+def attention_weights(
+    q: Tensor,
+    k: Tensor,
+    positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
+    causal: bool = False,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the softmax weights (b, h, t, s) that `attention` gives to the values: for looking, not for speed."""
+    _check(q, k)
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (b, h, s, d)
+    logits = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5  # (b, h, t, s)
+    seen = _visible(q, k, positions, key_positions, causal, mask)
+    if seen is not None:
+        logits = logits.masked_fill(~seen, float("-inf"))  # (b, h, t, s)
+    return logits.softmax(dim=-1)  # (b, h, t, s)
+
+
+def _check(q: Tensor, k: Tensor) -> None:
+    if q.ndim != 4 or k.ndim != 4 or q.shape[-1] != k.shape[-1] or q.shape[1] % k.shape[1]:
+        raise ValueError(
+            f"attention: q and k must be (b, h, t, d) and (b, g, s, d) with h a multiple of g, "
+            f"got {tuple(q.shape)} and {tuple(k.shape)}; split the width into heads first"
+        )
+
+
+def _visible(
+    q: Tensor,
+    k: Tensor,
+    positions: Tensor | None,
+    key_positions: Tensor | None,
+    causal: bool,
+    mask: Tensor | None,
+) -> Tensor | None:
+    if not causal:
+        return mask
+    queries, keys = q.shape[-2], k.shape[-2]
+    if key_positions is None:
+        key_positions = torch.arange(keys, device=k.device)  # (s,)
+    if positions is None:
+        positions = torch.arange(keys - queries, keys, device=q.device)  # (t,)
+    past = positions[..., :, None] >= key_positions[..., None, :]  # (..., t, s)
+    if past.ndim == 3:
+        past = past[:, None]  # (b, 1, t, s)
+    return past if mask is None else past & mask
