@@ -30,11 +30,12 @@ def tidy(svg: str, name: str) -> str:
     svg = svg.replace("*{stroke-linejoin", f"#{name} *{{stroke-linejoin")
     svg = re.sub(r"(stroke|fill): ?#000000\b", r"\1: currentColor", svg)
     svg = re.sub(r"font: (?:(\d+|bold|italic) )?([\d.]+)px [^;\"]+", _font, svg)
+    svg = re.sub(r"font-family: [^;\"]+;? ?", "", svg)  # the page's
     svg = ATTRIBUTE.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), svg)
     return re.sub(r"\s*\n\s*", "\n", svg)
 
 
 def _font(match: re.Match) -> str:
-    """Keep size and weight; the family is the page's."""
+    """Keep size and weight."""
     style = {"italic": "font-style", None: ""}.get(match[1], "font-weight")
     return f"font-size: {match[2]}px" + (f"; {style}: {match[1]}" if style else "")

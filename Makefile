@@ -1,0 +1,46 @@
+# Thin wrappers; the README gives the commands behind them, which also work alone.
+PORT ?= 8000
+PYTHON ?= python3
+BIN := .venv/bin
+export NO_MKDOCS_2_WARNING := 1
+export DISABLE_MKDOCS_2_WARNING := true
+
+.PHONY: serve write test update lint build bench successor clean
+
+serve: .venv/ready  ## build the site and serve it, with live reload
+	@$(BIN)/python -m galley.port $(PORT)
+	$(BIN)/mkdocs serve --dev-addr 127.0.0.1:$(PORT)
+
+write: .venv/ready  ## the same for writing one chapter: after an edit only that page is built again
+	@$(BIN)/python -m galley.port $(PORT)
+	$(BIN)/mkdocs serve --dirty --dev-addr 127.0.0.1:$(PORT)
+
+test: .venv/ready  ## run every test, the pages among them
+	$(BIN)/python -m pytest
+
+update: .venv/ready  ## rewrite what the pages show after an intended change
+	$(BIN)/python -m galley --update
+
+lint: .venv/ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+
+build: .venv/ready
+	$(BIN)/mkdocs build --strict
+
+successor: .venv/ready  ## build the same pages with Zensical
+	$(BIN)/pip install --quiet -e ".[successor]" -c constraints.txt
+	$(BIN)/python -m pytest tests/successor
+
+bench: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
+	$(BIN)/pip install --quiet -e ".[bench]" -c constraints.txt
+	$(BIN)/python docs/engine/bench.py
+
+clean:
+	rm -rf .galley site
+
+.venv/ready: pyproject.toml constraints.txt
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -e ".[docs,test]" -c constraints.txt
+	touch $@

@@ -1,0 +1,202 @@
+"""What a reader meets: nothing leaves the host, everybody can read, copying copies code, on a desk and on a phone."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCHEMES = ("light", "dark")
+CHAPTER = "chapters/1-sinusoidal/sinusoidal/"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_nothing_leaves_the_host(site, visit, scheme):
+    seen = visit(site, scheme, still=False)
+    for path in ("chapters/1-sinusoidal/", "reference/"):
+        seen.page.click(f'.md-tabs a[href$="{path}"]')
+        seen.page.wait_for_url(f"{site}{path}")
+        seen.page.wait_for_load_state("networkidle")
+    assert seen.documents == [site], "instant navigation did not happen: whole documents were loaded"
+    assert len(seen.requests) > 5
+    assert not seen.foreign(site)
+    assert not seen.errors
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_axe_finds_nothing_on_any_page(site, paths, visit, scheme):
+    from axe_core_python.base import AXE_SCRIPT
+
+    found = {}
+    seen = visit(site, scheme)
+    for path in paths:
+        seen.page.goto(site + path, wait_until="load")
+        seen.page.evaluate("document.querySelectorAll('details').forEach((details) => details.open = true)")
+        seen.page.wait_for_timeout(200)
+        seen.page.evaluate(AXE_SCRIPT)
+        violations = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+        for violation in violations:
+            where = [f"{node['target'][0]}: {node['failureSummary']}" for node in violation["nodes"][:4]]
+            found[f"{path} {violation['id']} x{len(violation['nodes'])}"] = where
+    assert not found
+
+
+def test_no_page_scrolls_sideways_on_a_phone(site, paths, visit):
+    seen, wide = visit(site, width=390, height=844), {}
+    for path in paths:
+        seen.page.goto(site + path, wait_until="load")
+        seen.page.evaluate("document.querySelectorAll('details').forEach((details) => details.open = true)")
+        width = seen.page.evaluate("document.documentElement.scrollWidth")
+        if width > 390:
+            wide[path] = width
+    assert not wide
+
+
+def test_every_page_is_quiet_local_and_free_of_scripts_for_math(site, paths, visit):
+    seen, unset = visit(site), []
+    for path in paths:
+        seen.page.goto(site + path, wait_until="networkidle")
+        assert seen.page.locator("script[src*=katex], script[src*=mathjax]").count() == 0
+        if seen.page.evaluate(r"/\\\(|\\\[|\$\$/.test(document.querySelector('article').innerText)"):
+            unset.append(path)
+    assert not unset, "TeX in place of a formula"
+    assert not seen.errors
+    assert not seen.foreign(site)
+
+
+def test_formulas_are_set_and_in_the_right_font(site, visit):
+    seen = visit(site + CHAPTER)
+    formulas = seen.page.locator("article .katex")
+    assert formulas.count() > 10
+    assert "KaTeX_Main" in formulas.first.evaluate("(element) => getComputedStyle(element).fontFamily")
+    assert seen.page.evaluate("document.fonts.check('16px KaTeX_Main')")
+
+
+@pytest.mark.parametrize(
+    ("css", "family"), [("article p", "Source Serif 4"), (".md-tabs", "Source Sans 3"), ("article pre code", "Source Code Pro")]
+)
+def test_the_fonts_are_the_sites_own(site, visit, css, family):
+    seen = visit(site + CHAPTER)
+    used = seen.page.locator(css).first.evaluate("(element) => getComputedStyle(element).fontFamily")
+    assert used.split(",")[0].strip('"') == family
+    assert any(face["family"].strip('"') == family for face in _loaded_faces(seen.page))
+
+
+def test_copying_python_copies_the_code_and_nothing_else(site, visit):
+    seen = visit(site)
+    assert _copied(seen.page, ".doors .language-python").startswith("import torch\n\ndef add_position(")
+    assert _copied(seen.page, ".doors .language-python") == _doors_code()
+
+
+def test_copying_a_session_leaves_prompts_and_results_behind(site, paths, visit):
+    seen = visit(site)
+    for path in paths:
+        seen.page.goto(site + path, wait_until="load")
+        if seen.page.locator(".language-pycon").count():
+            break
+    else:
+        # No page has a session at present: make one of the first block, as Pygments would mark it.
+        seen.page.goto(site, wait_until="load")
+        seen.page.locator(".doors .language-python code").evaluate(
+            """(code) => code.innerHTML = '<span class="gp">&gt;&gt;&gt; </span>1 + 1\\n<span class="go">2</span>\\n'"""
+        )
+        assert _copied(seen.page, ".doors .language-python") == "1 + 1"
+        return
+    copied = _copied(seen.page, ".language-pycon")
+    shown = seen.page.locator(".language-pycon").first.inner_text()
+    code = [line[4:] for line in shown.splitlines() if line.startswith((">>> ", "... "))]
+    assert [line for line in copied.splitlines() if line] == [line for line in code if line]
+
+
+def test_outputs_have_no_copy_button(site, visit):
+    seen = visit(site + CHAPTER)
+    outputs = seen.page.locator(".language-output")
+    assert outputs.count() > 0
+    assert seen.page.locator(".language-output :is(.md-code__nav, .md-clipboard):visible").count() == 0
+
+
+def test_the_palette_recolors_the_text_of_a_figure(site, visit):
+    seen = visit(site + CHAPTER)
+    text = seen.page.locator("figure.drawn svg text").first
+    color = "(element) => getComputedStyle(element).fill"
+    assert text.evaluate(color) == "rgb(31, 36, 45)"
+    seen.page.locator('[data-md-component="palette"] label:visible').click()  # from the system's to light
+    seen.page.locator('[data-md-component="palette"] label:visible').click()  # to dark
+    assert seen.page.locator("body").get_attribute("data-md-color-scheme") == "slate"
+    assert text.evaluate(color) == "rgb(221, 225, 231)"
+    assert "Source Sans 3" in text.evaluate("(element) => getComputedStyle(element).fontFamily")
+
+
+def test_the_live_figure_moves_and_can_be_held(site, visit):
+    seen = visit(site, still=False)
+    place = "getComputedStyle(document.querySelector('.live')).getPropertyValue('--p')"
+    before = float(seen.page.evaluate(place))
+    seen.page.wait_for_timeout(400)
+    after = float(seen.page.evaluate(place))
+    assert after > before
+    seen.page.locator(".live").focus()
+    held = seen.page.evaluate(place)
+    seen.page.wait_for_timeout(300)
+    assert seen.page.evaluate(place) == held
+    still = visit(site, still=True)
+    assert float(still.page.evaluate(place)) == 21
+
+
+def test_search_finds_a_page(site, visit):
+    seen = visit(site)
+    seen.page.keyboard.press("/")
+    seen.page.locator(".md-search__input").fill("wavelength")
+    found = seen.page.locator(".md-search-result__link")
+    found.first.wait_for(state="attached", timeout=10_000)
+    assert any("1-sinusoidal" in link.get_attribute("href") for link in found.all())
+    assert not seen.foreign(site)
+
+
+def test_a_number_says_where_it_comes_from(site, visit):
+    seen = visit(site)
+    number = seen.page.locator(".checked", has_text="47,117")
+    assert number.get_attribute("data-expression") == "wavelengths(64)[-1]"
+
+
+def test_a_missing_page_still_finds_its_styles(site, visit):
+    page = visit(site).page
+    page.goto(f"{site}404.html", wait_until="load")
+    assert "position" in page.locator("h1").inner_text()
+    assert page.locator("article a").first.evaluate("(link) => link.href") == site
+
+
+def test_chapters_offer_their_source_and_their_notebook(site, visit):
+    seen = visit(site + CHAPTER)
+    edit = seen.page.locator('.md-content__button[rel="edit"]').get_attribute("href")
+    assert edit == "https://github.com/posenc/posenc/edit/main/docs/chapters/1-sinusoidal/sinusoidal.md"
+    notebook = seen.page.locator(".md-content__button[download]").evaluate("(link) => link.href")
+    assert seen.page.request.get(notebook).json()["nbformat"] == 4
+
+
+def test_the_message_on_the_landing_page_is_what_the_engine_says(tmp_path):
+    pytest.importorskip("galley")
+    from galley.book import Book
+
+    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n(docs/index\.md:\d+: .*)\n```", text)[1]
+    wrong = text.replace("47,117<!-- =", "47,118<!-- =", 1)
+    result = Book.find(ROOT).run({"docs/index.md": wrong})["docs/index.md"]
+    assert shown in [f"docs/index.md:{problem.line}: {problem.message}" for problem in result.problems]
+
+
+def _copied(page, css: str) -> str:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    block = page.locator(css).first
+    block.hover()
+    block.locator("button.md-code__button, button.md-clipboard").first.click()
+    page.wait_for_timeout(150)
+    return page.evaluate("navigator.clipboard.readText()")
+
+
+def _doors_code() -> str:
+    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    return re.search(r"<!-- block: standalone -->\n```python\n(.*?)\n```", text, re.S)[1]
+
+
+def _loaded_faces(page) -> list[dict]:
+    return page.evaluate("[...document.fonts].filter((face) => face.status === 'loaded').map((face) => ({ family: face.family }))")

@@ -1,0 +1,248 @@
+"""Each fault a page can have is found, at its line; strict builds and pytest both fail on it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+FAULTS = {
+    "a failing block": (
+        "# Page\n\n```python\nx = 1\n\ny = x / 0\n```\n",
+        6,
+        "ZeroDivisionError: division by zero",
+    ),
+    "a name error inside a function": (
+        "# Page\n\n```python\ndef f():\n    return missing\n\n\nf()\n```\n",
+        8,
+        "NameError: name 'missing' is not defined",
+    ),
+    "a block that does not parse": (
+        "# Page\n\n```python\nx = (1,\n```\n",
+        4,
+        "SyntaxError: '(' was never closed",
+    ),
+    "a wrong output": (
+        "# Page\n\n```python\nprint(2.5)\n```\n\n```output\n2.6\n```\n",
+        8,
+        "output differs",
+    ),
+    "a missing output": (
+        "# Page\n\n```python\nprint('seen')\n```\n",
+        6,
+        "output differs",
+    ),
+    "an output of a block that prints nothing": (
+        "# Page\n\n```python\nx = 1\n```\n\n```output\n1\n```\n",
+        8,
+        "output differs",
+    ),
+    "a wrong cell in a computed table": (
+        '# Page\n\n```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n<!-- output -->\n\n| a |\n| - |\n| 2.7 |\n\n'
+        "<!-- /output -->\n",
+        8,
+        "output differs",
+    ),
+    "a number that no longer holds": (
+        "# Page\n\nThere are 47,118<!-- = n --> of them.\n\n```python\nn = 47_117.24\n```\n",
+        3,
+        "47,118 stands here; n gives 47117.24",
+    ),
+    "a bound that no longer holds": (
+        "# Page\n\n```python\nerror = 1e-3\n```\n\nThe error is below 1e-6<!-- > error -->.\n",
+        7,
+        "1e-6 stands here, and should be > it",
+    ),
+    "a number whose expression fails": (
+        "# Page\n\n```python\nn = 1\n```\n\nSome 12<!-- = m --> of them.\n",
+        7,
+        "m raises NameError",
+    ),
+    "an unbound number": (
+        "# Page\n\nIt takes 17.3 steps.\n",
+        3,
+        "no code stands behind 17.3",
+    ),
+    "an unbound decimal in a formula": (
+        "# Page\n\nThe angle is $a = 0.25$ here.\n",
+        3,
+        "no code stands behind 0.25",
+    ),
+    "a quotation the bibliography does not hold": (
+        "# Page\n\nThey report 94.83<!-- cite: someone2020, table 1 --> percent.\n",
+        3,
+        "94.83 is not among the numbers that references.bib quotes from someone2020, table 1",
+    ),
+    "a quotation of an unknown work": (
+        "# Page\n\nThey report 94.82<!-- cite: nobody2020, table 1 --> percent.\n",
+        3,
+        "there is no 'nobody2020'",
+    ),
+    "a figure without alternative text": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1, 2])\n```\n\n![](figures/line.svg)\n",
+        9,
+        "figures/line.svg has no alternative text",
+    ),
+    "a figure that no block draws": (
+        "# Page\n\n```python\nx = 1\n```\n\n![A line](figures/line.svg)\n",
+        4,
+        "draws 0 figure(s), and 1 image line(s)",
+    ),
+    "a drawn figure without its image line": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1, 2])\n```\n",
+        4,
+        "draws 1 figure(s), and 0 image line(s)",
+    ),
+    "a figure that is too large": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\nimport numpy as np\n\n"
+        "plt.scatter(*np.random.default_rng(0).normal(size=(2, 20_000)))\n```\n\n![Dots](figures/dots.svg)\n",
+        10,
+        "bytes; use imshow, fewer points or rasterized=True",
+    ),
+    "an unclosed fence": (
+        "# Page\n\nSome text.\n\n```python\nx = 1\n",
+        5,
+        "this fence is never closed",
+    ),
+    "an unclosed output": (
+        "# Page\n\n```python\nprint(1)\n```\n\n<!-- output -->\n\n1\n",
+        7,
+        "this output is never closed",
+    ),
+    "an output without a block": (
+        "# Page\n\nSome text.\n\n```output\n1\n```\n",
+        5,
+        "an output must stand right under the block that prints it",
+    ),
+    "options above no block": (
+        "# Page\n\n<!-- block: rtol=1e-2 -->\nSome text.\n",
+        3,
+        "block options must stand directly above a python fence",
+    ),
+    "an unknown option": (
+        "# Page\n\n<!-- block: tolerance=1 -->\n```python\nx = 1\n```\n",
+        3,
+        "unknown block option 'tolerance'",
+    ),
+    "a fence inside a quote": (
+        "# Page\n\n> ```python\n> x = 1\n> ```\n",
+        3,
+        "a fence inside a quote does not run",
+    ),
+    "a link to no file": (
+        "# Page\n\nSee [that](missing.md).\n",
+        3,
+        "link to nowhere: missing.md",
+    ),
+    "a link to no anchor": (
+        "# Page\n\n## A section\n\nSee [here](#a-section) and [there](#no-section).\n",
+        5,
+        "link to nowhere: this page has no #no-section",
+    ),
+    "a wrong formula": (
+        "# Page\n\nSome text.\n\n$$\n\\frac{1\n$$\n",
+        5,
+        "KaTeX parse error",
+    ),
+    "a wrong formula in a sentence": (
+        "# Page\n\nThe frequency $\\thetta_i$ is wrong.\n",
+        3,
+        "Undefined control sequence: \\thetta",
+    ),
+    "a lone dollar sign": (
+        "# Page\n\nThe frequency $x is wrong.\n",
+        3,
+        "a lone $",
+    ),
+    "a block that raises nothing": (
+        "# Page\n\n<!-- block: raises=ValueError -->\n```python\nx = 1\n```\n",
+        5,
+        "the block should raise ValueError; it raises nothing",
+    ),
+    "a block that raises something else": (
+        "# Page\n\n<!-- block: raises=ValueError -->\n```python\n1 / 0\n```\n",
+        5,
+        "ZeroDivisionError",
+    ),
+    "a failing session": (
+        "# Page\n\n```pycon\n>>> 1 + 1\n3\n```\n",
+        4,
+        "Expected:\n    3\nGot:\n    2",
+    ),
+    "a warning": (
+        '# Page\n\n```python\nimport warnings\n\nwarnings.warn("old", stacklevel=1)\n```\n',
+        4,
+        "the block warns: UserWarning: old",
+    ),
+    "a quoted source that has changed": (
+        "# Page\n\n<!-- block: source=library/code.py:double -->\n```python\ndef double(x):\n    return x + x\n```\n",
+        5,
+        "reads otherwise now",
+    ),
+    "a quoted source that is gone": (
+        "# Page\n\n<!-- block: source=library/code.py:treble -->\n```python\n```\n",
+        5,
+        "there is no treble in library/code.py",
+    ),
+    "a snippet that needs the package": (
+        "# Page\n\n<!-- block: standalone -->\n```python\nimport posenc\n```\n",
+        5,
+        "ModuleNotFoundError",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found_at_its_line(project, fault):
+    text, line, message = FAULTS[fault]
+    problems = project.check(text)
+    assert [p for p in problems if p.startswith(f"{line}: ") and message in p], problems
+
+
+@pytest.fixture
+def faulty_site(project):
+    """A site with a page for each fault, and a good page."""
+    project.page("index.md", "# Book\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n")
+    expected = {}
+    for n, (text, line, _) in enumerate(FAULTS.values()):
+        project.page(f"fault{n}.md", text)
+        expected[f"docs/fault{n}.md:{line}:"] = text
+    return project.root, expected
+
+
+def _command(root, *command):
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_strict_build_fails_and_names_every_line(faulty_site):
+    root, expected = faulty_site
+    status, output = _command(root, "mkdocs", "build", "--strict")
+    assert status != 0
+    assert [place for place in expected if place not in output] == []
+    assert "docs/index.md" not in output.replace("ran docs/index.md", "")
+
+
+def test_pytest_fails_and_names_every_line(faulty_site):
+    root, expected = faulty_site
+    status, output = _command(root, "pytest", "-p", "galley.plugin", "-p", "no:cacheprovider", "docs")
+    assert status == 1
+    assert [place for place in expected if place not in output] == []
+    assert f"{len(expected)} failed, 1 passed" in output
+
+
+def test_the_command_line_fails_and_names_every_line(faulty_site):
+    root, expected = faulty_site
+    status, output = _command(root, "galley")
+    assert status == 1
+    assert [place for place in expected if place not in output] == []
+
+
+def test_a_page_without_fault_passes_everywhere(project):
+    project.page("index.md", "# Book\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n")
+    assert _command(project.root, "mkdocs", "build", "--strict")[0] == 0
+    assert _command(project.root, "pytest", "-p", "galley.plugin", "-p", "no:cacheprovider", "docs")[0] == 0
+    assert _command(project.root, "galley")[0] == 0

@@ -1,0 +1,100 @@
+"""The Markdown extension puts figures, folds, marks and formulas where the page shows them."""
+
+import re
+
+import markdown
+import pytest
+
+import galley.markdown
+from galley.book import Book
+
+EXTENSIONS = ["md_in_html", "tables", "pymdownx.superfences", "pymdownx.arithmatex", "galley.markdown"]
+SETTINGS = {"pymdownx.arithmatex": {"generic": True}}
+DRAW = "```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1, 2], label='a')\n```\n"
+
+
+@pytest.fixture
+def render(project, monkeypatch):
+    book = Book(project.root)
+    monkeypatch.setattr(galley.markdown, "shared_book", lambda: book)
+
+    def convert(text):
+        project.page("page.md", text)
+        book.run(book.pages())
+        return markdown.markdown(text, extensions=EXTENSIONS, extension_configs=SETTINGS)
+
+    return convert
+
+
+def test_a_figure_is_placed_with_its_words_and_caption(render):
+    page = render(f"# Page\n\n{DRAW}\n![A rising line](figures/line.svg)\n*It **rises** to 2.*\n\nAfter.\n")
+    assert '<figure class="drawn">' in page
+    assert 'role="img" aria-label="A rising line"' in page
+    assert "<figcaption>It <strong>rises</strong> to 2.</figcaption>" in page
+    assert "<p>After.</p>" in page
+    assert "line.svg" not in page
+
+
+def test_two_figures_of_a_block_stand_in_order(render):
+    code = "```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1, 2])\nplt.figure()\nplt.plot([2, 1])\n```\n"
+    page = render(f"{code}\n![Up](figures/up.svg)\n\n![Down](figures/down.svg)\n")
+    assert re.findall(r'aria-label="(\w+)"', page) == ["Up", "Down"]
+
+
+def test_ids_are_unique_on_the_page(render):
+    page = render("".join(f"{DRAW}\n![Line {n}](figures/line{n}.svg)\n\n" for n in range(3)))
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)) > 3
+
+
+def test_black_ink_follows_the_page(render):
+    page = render(f"{DRAW}\n![A line](figures/line.svg)\n")
+    assert "#000000" not in page
+    assert "DejaVu" not in page
+
+
+def test_a_displayed_drawing_is_a_figure(render):
+    code = '```python\nclass Drawing:\n    def _repr_svg_(self):\n        return "<svg viewBox=\'0 0 1 1\'><g id=\'a\'/></svg>"\n\n\nDrawing()\n```\n'
+    assert 'aria-label="Drawn"' in render(f"{code}\n![Drawn](figures/drawn.svg)\n")
+
+
+def test_a_checked_number_is_marked_and_its_comment_gone(render):
+    page = render("There are 47,117<!-- = n | 0 --> rows.\n\n| a |\n| - |\n| 12<!-- = 12 --> |\n\n```python\nn = 47_117\n```\n")
+    assert '<span class="checked" data-expression="n &#124; 0">47,117</span> rows' in page
+    assert '<td><span class="checked" data-expression="12">12</span></td>' in page
+    assert "<!--" not in page
+
+
+def test_a_given_number_is_plain(render):
+    assert "<p>With 12 tokens.</p>" in render("With 12<!-- given --> tokens.\n\n```python\nx = 1\n```\n")
+
+
+def test_code_is_folded_on_request(render):
+    page = render('<!-- block: fold="How it is drawn" -->\n' + DRAW + "\n![A line](figures/line.svg)\n")
+    assert re.search(r'<details class="fold">\s*<summary>How it is drawn</summary>\s*<div class="highlight">', page)
+    assert page.index("</details>") < page.index("<figure")
+
+
+def test_a_computed_table_becomes_a_table(render):
+    page = render('```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->\n')
+    assert "<td>2.5</td>" in page
+    assert "output -->" not in page
+
+
+def test_formulas_are_set(render):
+    page = render("The angle $\\theta_i$ and\n\n$$\na < b\n$$\n")
+    assert page.count('class="katex"') == 2
+    assert '<div class="formula display"' in page
+    assert "arithmatex" not in page
+
+
+def test_code_that_shows_a_binding_is_left_alone(render):
+    page = render("Write `12<!-- = n -->` so.\n\n```text\n12<!-- = n -->\n```\n\n```python\nx = 1\n```\n")
+    assert page.count("&lt;!-- = n --&gt;") == 2
+
+
+def test_a_page_that_was_never_run_is_shown_as_it_is(project, monkeypatch):
+    book = Book(project.root)
+    monkeypatch.setattr(galley.markdown, "shared_book", lambda: book)
+    page = markdown.markdown("```python\nprint(1)\n```\n", extensions=EXTENSIONS, extension_configs=SETTINGS)
+    assert "print" in page

@@ -1,0 +1,78 @@
+"""A page as a notebook: its code in cells, its prose readable, the same bytes each time."""
+
+import nbformat
+import pytest
+
+from galley import notebook
+
+PAGE = """\
+---
+title: A page
+---
+
+# A page
+
+It has 42<!-- = answer --> rows; see [there](other.md#rows) and [the code][library.code].
+
+> [!WARNING]
+> Mind the gap.
+
+<!-- block: fold="How" -->
+```python
+import matplotlib.pyplot as plt
+
+answer = 42
+plt.plot([1, 2])
+```
+
+![A line](figures/line.svg)
+*A caption.*
+
+<details markdown="1"><summary>Hint</summary>
+
+```pycon
+>>> answer + 1
+43
+```
+
+</details>
+
+<!-- block: raises=ZeroDivisionError -->
+```python
+1 / 0
+```
+
+```output
+ZeroDivisionError: division by zero
+```
+"""
+
+
+@pytest.fixture
+def made(project):
+    project.page("page.md", PAGE)
+    project.page("other.md", "# Other\n\n## Rows\n")
+    result = project.run()["page.md"]
+    assert result.problems == []
+    return notebook.notebook(result, "https://example.org/book/")
+
+
+def test_it_is_valid_and_stable(project, made):
+    nbformat.validate(nbformat.reads(made, as_version=4))
+    assert notebook.notebook(project.run()["page.md"], "https://example.org/book/") == made
+
+
+def test_code_and_outputs_are_in_cells(made):
+    code = [cell for cell in nbformat.reads(made, as_version=4).cells if cell.cell_type == "code"]
+    assert [cell.source.splitlines()[0] for cell in code[1:]] == ["import matplotlib.pyplot as plt", "print(repr(answer + 1))", "1 / 0"]
+    assert code[1].outputs[0].data["text/plain"] == "A line"
+    assert code[3].metadata.tags == ["raises-exception"]
+
+
+def test_prose_is_readable(made):
+    prose = "\n".join(cell.source for cell in nbformat.reads(made, as_version=4).cells if cell.cell_type == "markdown")
+    assert "It has 42 rows; see [there](https://example.org/book/other/#rows) and the code." in prose
+    assert "> **Warning.**" in prose
+    assert "**Hint.**" in prose
+    assert "<!--" not in prose
+    assert "title: A page" not in prose

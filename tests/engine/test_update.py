@@ -1,0 +1,68 @@
+"""The update command rewrites what a page shows, and never hides a failure."""
+
+from galley.book import Book
+from galley.plugin import rewrite
+
+
+def update(project, text):
+    project.page("page.md", text)
+    book = Book(project.root)
+    results = book.run(rewrite(book, book.run(book.pages())))
+    return (project.docs / "page.md").read_text(), results["docs/page.md"].problems
+
+
+def test_a_missing_output_is_inserted(project):
+    text, problems = update(project, "# Page\n\n```python\nprint(1 + 1)\n```\n\nAfter.\n")
+    assert text == "# Page\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n\nAfter.\n"
+    assert problems == []
+
+
+def test_a_wrong_output_is_replaced_and_a_close_one_is_kept(project):
+    wrong = "# Page\n\n```python\nprint(2.5)\nprint(3)\n```\n\n```output\n2.6\n```\n"
+    assert update(project, wrong)[0] == wrong.replace("2.6", "2.5\n3")
+    close = "# Page\n\n```python\nprint(2.50001)\n```\n\n```output\n2.5\n```\n"
+    assert update(project, close)[0] == close
+
+
+def test_an_output_of_a_silent_block_is_removed(project):
+    text, problems = update(project, "# Page\n\n```python\nx = 1\n```\n\n```output\n1\n```\n\nAfter.\n")
+    assert "output" not in text
+    assert problems == []
+
+
+def test_a_computed_table_is_filled(project):
+    code = '# Page\n\n```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n<!-- output -->\n\n<!-- /output -->\n'
+    text, problems = update(project, code)
+    assert "<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->" in text
+    assert problems == []
+    assert update(project, text)[0] == text
+
+
+def test_a_number_in_a_sentence_is_rewritten_at_its_precision(project):
+    text, problems = update(project, "# Page\n\nIt has 47,116<!-- = n --> and 3.1<!-- = n / 10_000 -->.\n\n```python\nn = 47_117.24\n```\n")
+    assert "It has 47,117<!-- = n --> and 4.7<!-- = n / 10_000 -->." in text
+    assert problems == []
+
+
+def test_a_bound_is_not_rewritten(project):
+    text = "# Page\n\nBelow 1e-6<!-- > error -->.\n\n```python\nerror = 0.5\n```\n"
+    assert update(project, text)[0] == text
+
+
+def test_a_quoted_source_is_copied(project):
+    text, problems = update(project, "# Page\n\n<!-- block: source=library/code.py:double -->\n```python\n```\n")
+    assert 'def double(x):\n    """Return twice x."""\n    return 2 * x\n```' in text
+    assert problems == []
+
+
+def test_a_failing_block_keeps_its_output_and_still_fails(project):
+    page = "# Page\n\n```python\nprint(1 / 0)\n```\n\n```output\n5\n```\n\n```python\nprint(2)\n```\n\n```output\n3\n```\n"
+    text, problems = update(project, page)
+    assert text == page
+    assert "ZeroDivisionError" in problems[0].message
+
+
+def test_what_is_not_output_is_never_touched(project):
+    page = "---\ntitle: A\n---\n\n# Page  \n\n\tTabs and trailing spaces.   \n\n```python\nprint(1)\n```\n"
+    text, _ = update(project, page)
+    assert text.replace("\n\n```output\n1\n```", "") == page

@@ -1,0 +1,527 @@
+"""What every encoding promises, whatever its file says. A new file is tested here without being named.
+
+How the inputs of each door are made, and what an encoding's own test file may add, is in tests/doors.py. What every file
+of the package must look like is in tests/test_files.py.
+"""
+
+import contextlib
+import copy
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests import doors
+from tests.doors import POSITIONS, B, D, Encoding
+
+LENGTHS = (1, 7, 64, 512, 1000)
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+MESSAGE = re.compile(r"(?P<encoding>\w+): (?P<argument>[\w ]+) must be .+, got .+", re.S)
+
+each = pytest.mark.parametrize("encoding", [v for e in doors.encodings() for v in e.variants()], ids=str)
+at_each_kind_of_position = pytest.mark.parametrize("kind", POSITIONS)
+in_each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+def assert_equal(actual, expected, rtol=0.0, atol=0.0):
+    torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
+
+
+def far(encoding: Encoding) -> doors.Arguments:
+    return encoding.arguments(POSITIONS[encoding.furthest()])
+
+
+# The same function, in torch and in NumPy
+
+
+@each
+@at_each_kind_of_position
+def test_torch_equals_numpy(encoding: Encoding, kind):
+    if kind in encoding.told("REFUSED", ()):
+        pytest.skip("refused, see test_refused_positions_are_refused")
+    module, arguments = encoding.build(), encoding.arguments(POSITIONS[kind])
+    actual = encoding.comparable(encoding.results(module, encoding.tensors(arguments)))
+    expected = encoding.expected(arguments, module)
+    coarse = 1e-15 * np.abs(POSITIONS[kind]).max()  # an angle of 10^7 radians has no more digits in float64
+    for got, want in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-12, atol=1e-12 + coarse)
+
+
+@each
+def test_a_float32_result_is_exact_at_far_positions(encoding: Encoding):
+    module, arguments = encoding.build(), far(encoding)
+    tensors = encoding.tensors(arguments, torch.float32)
+    given = {name: a if "positions" in name else tensors[name].double().numpy() for name, a in arguments.items()}
+    actual = encoding.comparable(encoding.results(module, tensors))
+    expected = encoding.expected(given, module, encoding.told("oracle", encoding.function))
+    for got, want in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-6, atol=1e-6)
+
+
+@each
+def test_the_numpy_function_is_exact_at_far_positions(encoding: Encoding):
+    module, arguments = encoding.build(), far(encoding)
+    expected = encoding.expected(arguments, module, encoding.told("oracle", encoding.function))
+    for got, want in zip(encoding.expected(arguments, module), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
+
+
+@each
+def test_the_numpy_function_computes_in_float64(encoding: Encoding):
+    arguments = encoding.arguments(POSITIONS["start"].astype(np.float32))
+    arguments = {name: value.astype(np.float32) for name, value in arguments.items()}
+    known = {"dim": D, "heads": doors.H} | encoding.options | arguments
+    known |= {name: p.detach().numpy() for name, p in encoding.build().named_parameters()}
+    known["x"] = known.get("x", known.get("q"))
+    wanted = inspect.signature(encoding.function).parameters
+    row = {name: a[0] if isinstance(a, np.ndarray) and a.ndim > 2 else a for name, a in known.items()}
+    assert encoding.function(**{n: row[n] for n in wanted if n in row}).dtype == np.float64
+
+
+@each
+def test_refused_positions_are_refused(encoding: Encoding):
+    for kind in encoding.told("REFUSED", ()):
+        arguments = encoding.arguments(POSITIONS[kind])
+        with pytest.raises(ValueError, match=MESSAGE):
+            encoding.build()(**encoding.tensors(arguments))
+        with pytest.raises(ValueError, match=MESSAGE):
+            encoding.expected(arguments, encoding.build())
+
+
+@each
+def test_keys_stand_at_0_to_s_and_queries_at_the_last_t_of_them_by_default(encoding: Encoding):
+    keys = np.arange(7)
+    given = encoding.tensors(encoding.arguments(keys[4:] if "k" in encoding.call else keys, keys))
+    if encoding.door == "bias":
+        omitted = {"positions": given["positions"]}
+    else:
+        omitted = {name: value for name, value in given.items() if "positions" not in name}
+    module = encoding.build()
+    assert_equal(encoding.results(module, omitted), encoding.results(module, given))
+
+
+@each
+def test_one_query_after_a_cache_of_keys_equals_the_last_query_of_all(encoding: Encoding):
+    module, keys = encoding.build(), np.arange(7)
+    whole = encoding.tensors(encoding.arguments(keys, keys))
+    last = {name: v[..., -1:, :] if name in ("x", "q") else v for name, v in whole.items()}
+    last["positions"] = whole["positions"][-1:]
+    of_all, of_one = encoding.results(module, whole)[0], encoding.results(module, last)[0]
+    assert_equal(of_one, of_all[..., -1:, :], atol=1e-12)
+
+
+@each
+def test_any_dtype_of_positions_gives_the_same(encoding: Encoding):
+    module, tensors = encoding.build(), encoding.tensors(encoding.arguments(POSITIONS["unsorted"]))
+    expected = encoding.results(module, tensors)
+    for dtype in (torch.int32, torch.uint8, torch.float32, torch.float64):
+        if not dtype.is_floating_point or "fractional" not in encoding.told("REFUSED", ()):
+            other = {name: v.to(dtype) if "positions" in name else v for name, v in tensors.items()}
+            assert_equal(encoding.results(module, other), expected)
+
+
+# What comes out
+
+
+@each
+@in_each_dtype
+def test_the_result_has_the_dtype_of_the_input(encoding: Encoding, dtype):
+    tensors = encoding.tensors(encoding.arguments(POSITIONS["start"]), dtype)
+    for result in encoding.results(encoding.build(), tensors):
+        assert result.is_floating_point()
+        assert result.dtype == dtype or encoding.door == "bias"  # a bias sees positions only
+
+
+@each
+@pytest.mark.parametrize("dtype", DTYPES[:3], ids=str)
+def test_a_result_is_rounded_once_however_far_the_positions(encoding: Encoding, dtype):
+    if encoding.door == "bias":
+        pytest.skip("a bias has no input to take a dtype from")
+    module, arguments = encoding.build(), far(encoding)
+    tensors = encoding.tensors(arguments, dtype)
+    given = {name: a if "positions" in name else tensors[name].double().numpy() for name, a in arguments.items()}
+    rounded = encoding.comparable(encoding.results(module, tensors))
+    for got, want in zip(rounded, encoding.expected(given, module), strict=True):
+        np.testing.assert_allclose(got.numpy(), want, rtol=0, atol=4 * torch.finfo(dtype).eps * np.abs(want).max())
+
+
+@each
+def test_inputs_are_not_changed(encoding: Encoding):
+    tensors = encoding.plain(6, given=True)
+    before = copy.deepcopy(tensors)
+    encoding.build().train()(**tensors)
+    assert_equal(tensors, before)
+    assert all(value._version == 0 for value in tensors.values()), "written to, even if written back"
+
+
+@each
+def test_writing_to_a_result_leaves_the_inputs_alone(encoding: Encoding):
+    tensors = encoding.plain(6, given=True)
+    before = copy.deepcopy(tensors)
+    for result in encoding.results(encoding.build(), tensors):
+        result.detach().zero_()
+    assert_equal(tensors, before)
+
+
+@each
+def test_strides_do_not_matter(encoding: Encoding):
+    module, tensors = encoding.build(), encoding.plain(6, given=True)
+    strided = {name: value.mT.contiguous().mT if value.ndim > 1 else value for name, value in tensors.items()}
+    assert_equal(encoding.results(module, strided), encoding.results(module, tensors))
+
+
+@each
+def test_integer_content_is_refused_or_gives_floats(encoding: Encoding):
+    if encoding.door == "bias":
+        pytest.skip("a bias has no content")
+    module, tensors = encoding.build(), encoding.plain(6, given=True)
+    whole = {name: value if "positions" in name else (3 * value).long() for name, value in tensors.items()}
+    same = {name: value if "positions" in name else value.double() for name, value in whole.items()}
+    try:
+        results = encoding.results(module, whole)
+    except ValueError as error:
+        assert MESSAGE.match(str(error))
+    else:
+        for got, want in zip(results, encoding.results(module, same), strict=True):
+            assert_equal(got.double(), want, atol=1e-6)
+
+
+@each
+def test_integer_content_does_not_truncate_in_numpy(encoding: Encoding):
+    arguments = encoding.arguments(POSITIONS["start"])
+    whole = {name: a if "positions" in name else np.rint(3 * a).astype(int) for name, a in arguments.items()}
+    same = {name: a.astype(float) for name, a in whole.items()}
+    module = encoding.build()
+    for got, want in zip(encoding.expected(whole, module), encoding.expected(same, module), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+# Nothing can coarsen it
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def assert_as_without_the_cast(encoding: Encoding, module: nn.Module, results, dtype: torch.dtype):
+    """Compare with a module in float32 that has the parameters of `module`, rounded as they are."""
+    reference = encoding.build()
+    reference.load_state_dict({name: value.float() for name, value in module.state_dict().items()})
+    expected = encoding.results(reference, encoding.tensors(far(encoding), torch.float32))
+    learned = any(True for _ in module.parameters())
+    for got, want in zip(results, expected, strict=True):
+        tolerance = 4 * torch.finfo(dtype).eps * want.abs().max().item() if learned else 0.0
+        assert got.dtype == want.dtype or encoding.door == "bias"
+        assert_equal(got.float(), want.float(), atol=tolerance)
+
+
+@each
+@in_each_dtype
+def test_casting_the_module_changes_nothing(encoding: Encoding, dtype):
+    module = encoding.build().to(dtype)
+    results = encoding.results(module, encoding.tensors(far(encoding), torch.float32))
+    assert_as_without_the_cast(encoding, module, results, dtype)
+
+
+@each
+@in_each_dtype
+def test_the_default_dtype_changes_nothing(encoding: Encoding, dtype):
+    tensors = encoding.tensors(far(encoding), torch.float32)
+    with default_dtype(dtype):
+        module = encoding.build()
+        results = encoding.results(module, tensors)
+    assert_as_without_the_cast(encoding, module, results, dtype)
+
+
+@each
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast_changes_nothing_but_products_of_content(encoding: Encoding, dtype):
+    module, tensors = encoding.build(), encoding.tensors(far(encoding), torch.float32)
+    with torch.autocast("cpu", dtype=dtype):
+        results = encoding.results(module, tensors)
+    for got, want in zip(results, encoding.results(module, tensors), strict=True):
+        products = 4 * torch.finfo(dtype).eps * want.abs().max().item() if encoding.door == "score" else 0.0
+        assert_equal(got.float(), want, atol=products)
+
+
+# Nothing is stored
+
+
+@each
+def test_only_what_is_learned_is_stored(encoding: Encoding):
+    module = encoding.build()
+    assert set(module.state_dict()) == set(dict(module.named_parameters())) == set(encoding.told("LEARNED", ()))
+    assert not list(module.buffers())
+
+
+@each
+def test_every_parameter_is_an_argument_of_the_numpy_function(encoding: Encoding):
+    wanted = inspect.signature(encoding.function).parameters
+    assert not [name for name, _ in encoding.build().named_parameters() if name not in wanted]
+
+
+@each
+def test_no_tensor_hides_in_an_attribute(encoding: Encoding):
+    module = encoding.build()
+    encoding.results(module, encoding.plain(6))
+    for part in module.modules():
+        for name, value in vars(part).items():
+            assert name == "_parameters" or not list(tensors_in(value)), f"{name} holds a tensor"
+
+
+def tensors_in(value) -> Iterator[object]:
+    if isinstance(value, torch.Tensor | np.ndarray):
+        yield value
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
+    elif isinstance(value, list | tuple | set):
+        for item in value:
+            yield from tensors_in(item)
+
+
+@each
+def test_a_call_leaves_no_trace(encoding: Encoding):
+    module = encoding.build()
+    before = [repr(vars(module)), repr(vars(type(module))), state_of(encoding.module)]
+    for length in (3, 9):
+        encoding.results(module, encoding.plain(length))
+        encoding.expected(encoding.arguments(np.arange(length)), module)
+    assert [repr(vars(module)), repr(vars(type(module))), state_of(encoding.module)] == before
+
+
+def state_of(module) -> dict[str, str]:
+    return {name: repr(value) for name, value in vars(module).items() if not name.startswith("__")}
+
+
+@each
+def test_nothing_is_cached(encoding: Encoding):
+    owners = [encoding.module, *encoding.classes]
+    assert not [name for owner in owners for name, value in vars(owner).items() if hasattr(value, "cache_clear")]
+
+
+@each
+def test_a_call_does_not_depend_on_the_calls_before(encoding: Encoding):
+    used = encoding.build()
+    for length, dtype in [(6, torch.float32), (9, torch.bfloat16), (3, torch.float64), (6, torch.float64)]:
+        tensors = encoding.plain(length, dtype)
+        assert_equal(encoding.results(used, tensors), encoding.results(encoding.build(), tensors))
+    tensors = encoding.tensors(encoding.arguments(POSITIONS["unsorted"]))
+    assert_equal(encoding.results(used, tensors), encoding.results(encoding.build(), tensors))
+
+
+@each
+def test_two_bases_share_nothing(encoding: Encoding):
+    if "base" not in inspect.signature(encoding.classes[0]).parameters or "base" in encoding.options:
+        pytest.skip("it has no base, or the variant fixes it")
+    tensors, arguments = encoding.plain(6, given=True), encoding.arguments(np.arange(6), np.arange(6))
+    modules = {base: encoding.build(base=base) for base in (100.0, 50_000.0)}
+    for base in (100.0, 50_000.0, 100.0):
+        actual = encoding.comparable(encoding.results(modules[base], tensors))
+        based = replace(encoding, options=encoding.options | {"base": base})
+        for got, want in zip(actual, based.expected(arguments, modules[base]), strict=True):
+            np.testing.assert_allclose(got.numpy(), want, atol=1e-12)
+
+
+# It works wherever torch does
+
+
+@each
+@pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
+def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding, given):
+    module, graphs = encoding.build(), []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    compiled = torch.compile(module, fullgraph=True, backend=backend)
+    for length in LENGTHS:
+        tensors = encoding.plain(length, torch.float32, given)
+        assert_equal(compiled(**tensors), module(**tensors))
+    assert len(graphs) <= 2
+
+
+@each
+def test_one_exported_program_serves_every_length(encoding: Encoding):
+    module, example = encoding.build(), encoding.plain(6, torch.float32)
+    length = torch.export.Dim("length", min=2, max=4096)
+    axes = {name: {value.ndim - (1 if "positions" in name else 2): length} for name, value in example.items()}
+    program = torch.export.export(module, args=(), kwargs=example, dynamic_shapes=axes)
+    longer = encoding.plain(11, torch.float32)
+    assert_equal(program.module()(**longer), module(**longer))
+
+
+@each
+def test_vmap_over_content_and_positions_equals_a_loop(encoding: Encoding):
+    module, kinds = encoding.build(), [np.arange(6), np.array([5, 0, 2, 70, 1, 1])]
+    calls = [encoding.tensors(encoding.arguments(positions, positions[::-1].copy())) for positions in kinds]
+    stacked = tuple(torch.stack([call[name] for call in calls]) for name in encoding.call)
+    actual = torch.func.vmap(module)(*stacked)
+    looped = [encoding.results(module, call) for call in calls]
+    expected = tuple(torch.stack(made) for made in zip(*looped, strict=True))
+    assert_equal(actual if isinstance(actual, tuple) else (actual,), expected, atol=1e-12)
+
+
+@each
+def test_on_the_meta_device_only_shapes_are_computed(encoding: Encoding):
+    tensors = encoding.tensors(encoding.arguments(POSITIONS["batched"]), torch.bfloat16)
+    real = encoding.results(encoding.build(), tensors)
+    meta = encoding.results(encoding.build().to("meta"), {name: value.to("meta") for name, value in tensors.items()})
+    assert [(m.device.type, m.shape, m.dtype) for m in meta] == [("meta", r.shape, r.dtype) for r in real]
+
+
+@each
+def test_a_module_built_on_the_meta_device_lacks_nothing_but_its_parameters(encoding: Encoding):
+    reference = encoding.build()
+    with torch.device("meta"):
+        module = encoding.build()
+    module.to_empty(device="cpu")
+    module.load_state_dict(reference.state_dict())
+    tensors = encoding.plain(6)
+    assert_equal(encoding.results(module, tensors), encoding.results(reference, tensors))
+
+
+@each
+@pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
+def test_a_result_lies_on_the_device_of_the_inputs(encoding: Encoding, given):
+    module, tensors = encoding.build(), encoding.plain(6, given=given)
+    expected = encoding.results(module, tensors)
+    with torch.device("meta"):  # the default device, which must not matter
+        results = encoding.results(module, tensors)
+    assert_equal(results, expected)
+
+
+@each
+def test_nothing_is_recorded_under_no_grad(encoding: Encoding):
+    tensors = {n: v.requires_grad_(v.is_floating_point()) for n, v in encoding.plain(6).items()}
+    with torch.no_grad():
+        assert not any(result.requires_grad for result in encoding.results(encoding.build(), tensors))
+
+
+@each
+def test_works_in_inference_mode(encoding: Encoding):
+    module, tensors = encoding.build(), encoding.plain(6)
+    with torch.inference_mode():
+        results = encoding.results(module, tensors)
+    assert_equal([result.clone() for result in results], list(encoding.results(module, tensors)))
+
+
+@each
+def test_gradients_flow_to_the_content(encoding: Encoding):
+    content = {n: v.requires_grad_() for n, v in encoding.plain(3, given=True).items() if "positions" not in n}
+    rest = {n: v for n, v in encoding.plain(3, given=True).items() if "positions" in n}
+    if not content:
+        pytest.skip("a bias has no content")
+    module = encoding.build()
+    assert torch.autograd.gradcheck(
+        lambda *values: module(**dict(zip(content, values, strict=True)), **rest), tuple(content.values()), fast_mode=True
+    )
+
+
+@each
+def test_gradients_flow_to_every_parameter(encoding: Encoding):
+    module = encoding.build()
+    results = encoding.results(module, encoding.tensors(encoding.arguments(POSITIONS["batched"]), torch.float32))
+    for name, parameter in module.named_parameters():
+        weighted = sum((result * torch.rand_like(result)).sum() for result in results)
+        (gradient,) = torch.autograd.grad(weighted, parameter, retain_graph=True)
+        assert gradient.isfinite().all(), name
+        assert gradient.count_nonzero(), name
+
+
+# Wrong arguments
+
+WRONG_SETTINGS = {
+    "dim": [0, -2, 1.5],
+    "heads": [0, -1],
+    "base": [0, -1.0, float("nan"), float("inf")],
+    "dropout": [-0.1, 1.5],
+}
+
+
+@each
+def test_wrong_settings_are_refused_by_the_class(encoding: Encoding):
+    for argument, value in wrong_settings(encoding.classes[0]):
+        with refusal(encoding, argument):
+            encoding.build(**{argument: value})
+
+
+@each
+def test_wrong_settings_are_refused_by_the_numpy_function(encoding: Encoding):
+    module, arguments = encoding.build(), encoding.arguments(np.arange(6), np.arange(6))
+    for argument, value in wrong_settings(encoding.function):
+        wrong = replace(encoding, options=encoding.options | {argument: value})
+        with refusal(encoding, argument):
+            wrong.expected(arguments, module)
+
+
+def wrong_settings(function) -> Iterator[tuple[str, object]]:
+    """Yield bad values for the settings that `function` takes; any setting that is a word refuses another word."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        words = ["no such word"] if isinstance(parameter.default, str) else []
+        yield from ((name, value) for value in WRONG_SETTINGS.get(name, words))
+
+
+WRONG_SHAPES = {
+    "one token narrower": ("x", "q", "k"),
+    "one position for all": ("positions", "key_positions"),
+    "one position too many": ("positions", "key_positions"),
+    "another batch": ("positions", "key_positions"),
+    "a scalar": ("positions", "key_positions"),
+}
+
+
+def wrongly_shaped(tensor: torch.Tensor, how: str) -> torch.Tensor:
+    return {
+        "one token narrower": lambda: tensor[..., 1:],
+        "one position for all": lambda: tensor[:1],
+        "one position too many": lambda: torch.cat([tensor, tensor[:1]]),
+        "another batch": lambda: tensor.expand(B + 1, -1),
+        "a scalar": lambda: tensor[0],
+    }[how]()
+
+
+class NoWork(TorchDispatchMode):
+    """Fail where an operation runs that computes something."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        raise AssertionError(f"{func} ran before the arguments were checked")
+
+
+@each
+@pytest.mark.parametrize("how", WRONG_SHAPES)
+def test_wrong_shapes_are_refused_before_any_work(encoding: Encoding, how):
+    module, tensors = encoding.build(), encoding.plain(6, given=True)
+    for name in set(WRONG_SHAPES[how]) & set(tensors):
+        if encoding.door == "bias" and how.startswith("one position"):
+            continue  # a bias may have any number of queries and keys
+        if encoding.door == "bias" and how == "another batch":
+            tensors = {other: value.expand(B, -1) for other, value in encoding.plain(6).items()}
+            wrong = tensors | {name: tensors[name][:1].expand(B + 1, -1)}
+        else:
+            wrong = tensors | {name: wrongly_shaped(tensors[name], how)}
+        with refusal(encoding, name), NoWork():
+            module(**wrong)
+
+
+@contextlib.contextmanager
+def refusal(encoding: Encoding, argument: str) -> Iterator[None]:
+    """Expect "<encoding>: <argument> must be <condition>, got <value>"."""
+    with pytest.raises(ValueError, match=MESSAGE) as caught:
+        yield
+    said = MESSAGE.match(str(caught.value))
+    assert said["encoding"] == encoding.name
+    assert argument in re.findall(r"\w+", said["argument"])

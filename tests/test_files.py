@@ -1,0 +1,257 @@
+"""What every file of the package looks like, so that each can be read alone and copied alone."""
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests import doors, shapes
+from tests.doors import POSITIONS, ROOT, Encoding
+
+PACKAGE = ROOT / "posenc"
+FILES = sorted(PACKAGE.rglob("*.py"))
+OTHERS = [path for path in FILES if path.stem != "__init__" and path.parent.name not in doors.CALLS]
+
+ONE_NAME_EACH = {
+    "dim": "d d_model dmodel embed_dim embedding_dim head_dim hidden_dim hidden_size model_dim features channels size",
+    "heads": "h n_head n_heads nhead nheads num_heads head_count",
+    "base": "b rope_base rope_theta theta_base theta_0 max_period temperature",
+    "theta": "freq freqs frequency frequencies inv_freq inv_freqs omega omegas thetas",
+    "positions": "p pos position position_ids pos_ids ids indices query_positions q_positions",
+    "key_positions": "k_positions kv_positions positions_k keys_positions",
+    "length": "seq_len seqlen seq_length sequence_length n_tokens",
+    "max_length": "max_len max_seq_len max_position max_positions max_position_embeddings",
+    "q": "query queries",
+    "k": "key",
+    "v": "value values",
+    "causal": "is_causal",
+    "mask": "attn_mask attention_mask",
+    "dropout": "dropout_p dropout_rate p_dropout drop",
+}
+INSTEAD = {synonym: name for name, synonyms in ONE_NAME_EACH.items() for synonym in synonyms.split()}
+
+each = pytest.mark.parametrize("encoding", doors.encodings(), ids=str)
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def functions_of(path: Path) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+
+
+def public_definitions(path: Path) -> list[ast.FunctionDef | ast.ClassDef]:
+    """Return the public functions and classes of a file, and the public methods of the latter."""
+    found = []
+    scopes = [ast.parse(path.read_text())]
+    for scope in scopes:
+        for node in scope.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                found.append(node)
+                scopes += [node] if isinstance(node, ast.ClassDef) else []
+    return found
+
+
+# Every file of the package
+
+
+@each_file
+def test_the_package_does_not_assert(path):
+    assert not [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+
+
+@each_file
+def test_every_error_is_a_value_error_that_names_file_argument_condition_and_value(path):
+    form = re.compile(rf"{path.stem}: [\w {{}}]+ must be .+, got .*{{}}", re.S)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Raise):
+            where = f"{path.name}:{node.lineno}"
+            assert isinstance(node.exc, ast.Call), f"{where} raises something other than ValueError(...)"
+            assert ast.unparse(node.exc.func) == "ValueError", where
+            assert form.match(template(node.exc.args[0])), f"{where}: {template(node.exc.args[0])!r}"
+
+
+def template(text: ast.expr) -> str:
+    """Return an f-string with `{}` for each value."""
+    parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
+
+
+@each_file
+def test_functions_have_at_most_25_code_lines(path):
+    lines = path.read_text().splitlines()
+    for node in functions_of(path):
+        docstring = node.body[0] if ast.get_docstring(node) else None
+        skipped = range(docstring.lineno, docstring.end_lineno + 1) if docstring else ()
+        texts = [lines[n - 1].strip() for n in range(node.lineno, node.end_lineno + 1) if n not in skipped]
+        code = [text for text in texts if text and not text.startswith("#")]
+        assert len(code) <= 25, f"{path.name}:{node.lineno}: {node.name} has {len(code)} code lines"
+
+
+@each_file
+def test_files_have_at_most_200_lines(path):
+    assert len(path.read_text().splitlines()) <= 200
+
+
+@each_file
+def test_modules_public_functions_and_classes_have_docstrings(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))
+    assert not [node.name for node in public_definitions(path) if not ast.get_docstring(node)]
+
+
+@each_file
+def test_public_arguments_have_the_names_of_the_book(path):
+    for node in [*public_definitions(path), *functions_of(path)]:
+        if isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__init__"):
+            for name in [argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)]:
+                assert name not in INSTEAD, f"{path.name}:{node.lineno}: call {name} {INSTEAD[name]}"
+
+
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
+def test_shape_comments_of_other_files_are_true(path):
+    module, report = shapes.watch(path, f"posenc.{path.stem}")
+    if report.shapes:
+        importlib.import_module(f"tests.test_{path.stem}").exercise(module)
+    assert not report.problems()
+
+
+# Every file of an encoding
+
+
+@each
+def test_the_function_is_named_like_the_file(encoding: Encoding):
+    assert inspect.isfunction(encoding.function)
+    assert encoding.function.__module__ == encoding.module.__name__
+
+
+@each
+def test_the_class_is_named_like_the_file(encoding: Encoding):
+    assert [cls.__name__.lower() for cls in encoding.classes] == [encoding.name.replace("_", "")]
+
+
+@each
+def test_the_call_is_that_of_the_door(encoding: Encoding):
+    parameters = list(inspect.signature(encoding.classes[0].forward).parameters.values())[1:]
+    assert tuple(parameter.name for parameter in parameters[: len(encoding.call)]) == encoding.call
+    for parameter in parameters[: len(encoding.call)]:
+        required = parameter.name in ("x", "q", "k") or (encoding.door == "bias" and parameter.name == "positions")
+        assert parameter.default is (inspect.Parameter.empty if required else None)
+
+
+@each
+def test_the_base_is_a_number_and_theta_are_frequencies(encoding: Encoding):
+    for function in (encoding.function, encoding.classes[0]):
+        defaults = {name: p.default for name, p in inspect.signature(function).parameters.items()}
+        assert isinstance(defaults.get("base", 0), int | float)
+        assert defaults.get("theta") in (None, inspect.Parameter.empty)
+
+
+@each
+def test_options_are_spelled_the_same_in_numpy_and_torch(encoding: Encoding):
+    cls = encoding.classes[0]
+    of_class = dict(inspect.signature(cls.forward).parameters) | dict(inspect.signature(cls).parameters)
+    given = {"x", "positions", "key_positions", "dim", "heads", *encoding.told("LEARNED", ())}
+    for name, parameter in inspect.signature(encoding.function).parameters.items():
+        if name not in given:
+            assert name in of_class, f"{cls.__name__} has no {name}"
+            assert parameter.default == of_class[name].default, f"{name} has two defaults"
+
+
+@each
+def test_the_docstring_names_paper_and_axes(encoding: Encoding):
+    docstring = encoding.module.__doc__ or ""
+    assert re.search(r"^Paper: .+ \d{4}, .+https://\S+", docstring, re.M | re.S)
+    assert shapes.key_letters(docstring)
+
+
+@each
+def test_the_file_has_shape_comments_all_true_and_all_reached(encoding: Encoding):
+    watched, report = shapes.watch(encoding.path, encoding.module.__name__)
+    assert report.shapes
+    run_everything(replace(encoding, module=watched))
+    encoding.told("exercise", lambda module: None)(watched)
+    assert not report.problems()
+
+
+def run_everything(encoding: Encoding) -> None:
+    """Call class and twin as the contract does: each variant, positions left out, shared and batched."""
+    for variant in encoding.variants():
+        module = variant.build()
+        variant.results(module, variant.plain(6))
+        for kind in ("start", "batched"):
+            arguments = variant.arguments(POSITIONS[kind])
+            variant.results(module, variant.tensors(arguments))
+            variant.expected(arguments, module)
+
+
+@each
+def test_the_file_imports_numpy_torch_and_the_standard_library_only(encoding: Encoding):
+    tree = ast.parse(encoding.path.read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {"." * n.level + (n.module or "") for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    assert not {name for name in imported if name.split(".")[0] not in {"numpy", "torch", *sys.stdlib_module_names}}
+
+
+ALONE = """
+import importlib, sys, torch
+sys.modules.update(posenc=None, tests=None)  # importing them fails
+for case in torch.load(sys.argv[1], weights_only=False):
+    sys.path[:0] = [case["folder"]]
+    module = getattr(importlib.import_module(case["name"]), case["cls"])(**case["settings"]).eval()
+    module.load_state_dict(case["state"])
+    torch.testing.assert_close(module(**case["tensors"]), case["expected"], rtol=0, atol=0)
+    sys.path.remove(case["folder"])
+    del sys.modules[case["name"]]
+    print(case["key"])
+"""
+
+
+def copied_alone(encodings: list[Encoding], folder: Path) -> list[str]:
+    """Copy each file to an empty folder and run it in a new interpreter; return the keys of those that ran."""
+    cases = []
+    for encoding in encodings:
+        variant, place = encoding.variants()[0], folder / encoding.door / encoding.name
+        place.mkdir(parents=True)
+        (place / encoding.path.name).write_text(encoding.path.read_text())
+        module, tensors = variant.build(), variant.plain(6, given=True)
+        accepted = inspect.signature(encoding.classes[0]).parameters
+        settings = {"dim": doors.D, "heads": doors.H} | variant.options
+        cases.append(
+            {
+                "key": encoding.key,
+                "folder": str(place),
+                "name": encoding.name,
+                "cls": type(module).__name__,
+                "settings": {name: value for name, value in settings.items() if name in accepted},
+                "state": dict(module.state_dict()),
+                "tensors": tensors,
+                "expected": module(**tensors),
+            }
+        )
+    torch.save(cases, folder / "cases.pt")
+    command = [sys.executable, "-I", "-c", ALONE, str(folder / "cases.pt")]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_every_file_can_be_copied_and_run_where_posenc_is_not(tmp_path):
+    encodings = doors.encodings()
+    assert copied_alone(encodings, tmp_path) == [encoding.key for encoding in encodings]
+
+
+@each
+def test_has_its_own_tests(encoding: Encoding):
+    assert doors.own_tests_path(encoding.key).exists(), doors.own_tests_path(encoding.key).relative_to(ROOT)
+
+
+@each
+def test_has_a_page_that_imports_it(encoding: Encoding):
+    name = f"posenc.{encoding.door}.{encoding.name}"
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if "engine" not in page.relative_to(ROOT / "docs").parts]
+    assert [page for page in pages if f"from {name} import" in page.read_text()], f"no page in docs/ imports {name}"
