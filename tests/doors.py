@@ -7,7 +7,7 @@ Whatever else the contract has to know, an encoding tells it in its own test fil
     LEARNED = {"weight"}                 its parameters; the twin takes each of them under the same name
     REFUSED = {"far", "fractional"}      the POSITIONS that it refuses with a ValueError
     def oracle(...)                      the twin again, with the arguments of the twin, in mpmath
-    def exercise(module)                 calls what the contract does not call, so that all its shape comments are reached
+    def exercise(module)                 calls what the contract does not, so that every shape comment is reached
 """
 
 import inspect
@@ -138,7 +138,7 @@ class Encoding:
         return made if isinstance(made, tuple) else (made,)
 
     def comparable(self, results: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Return results as `expected` gives them: a twin of (q, k) states not the rotations but the q k^T they give."""
+        """Return results as `expected` gives them: the q k^T of a rotation whose twin takes q and k."""
         if self.door == "rotate" and "x" not in inspect.signature(self.function).parameters:
             q, k = (result.detach().double() for result in results)
             return (q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).transpose(-1, -2),)

@@ -36,7 +36,7 @@ class Report:
     lies: dict[int, str] = field(default_factory=dict)
 
     def problems(self) -> list[str]:
-        unreached = {line: "is never reached" for line in self.shapes.keys() - self.reached}
+        unreached = dict.fromkeys(self.shapes.keys() - self.reached, "is never reached")
         return [f"{self.path.name}:{line}: {said}" for line, said in sorted((unreached | self.lies).items())]
 
     def see(self, line: int, sizes: dict[str, set[int]], value: object) -> object:
@@ -101,7 +101,8 @@ def _narrow(axis: str, size: int, sizes: dict[str, set[int]]) -> bool:
     formula = re.sub(r"(\d)([A-Za-z])", r"\1*\2", axis).replace("/", "//")
     code = compile(formula, "<axis>", "eval")
     pools = [sizes.get(letter, range(LARGEST_DIVISOR * (size + 1))) for letter in letters]
-    fitting = [choice for choice in itertools.product(*pools) if size == eval(code, {}, dict(zip(letters, choice)))]
+    choices = [dict(zip(letters, choice, strict=True)) for choice in itertools.product(*pools)]
+    fitting = [choice.values() for choice in choices if size == eval(code, {}, choice)]
     if fitting:
         sizes.update(zip(letters, map(set, zip(*fitting, strict=True)), strict=False))
     return bool(fitting)

@@ -427,7 +427,9 @@ def test_gradients_flow_to_the_content(encoding: Encoding):
         pytest.skip("a bias has no content")
     module = encoding.build()
     assert torch.autograd.gradcheck(
-        lambda *values: module(**dict(zip(content, values, strict=True)), **rest), tuple(content.values()), fast_mode=True
+        lambda *values: module(**dict(zip(content, values, strict=True)), **rest),
+        tuple(content.values()),
+        fast_mode=True,
     )
 
 

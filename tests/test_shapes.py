@@ -32,7 +32,7 @@ TRUE = {
     "several lines": ("def f(x):\n    y = np.stack(\n        [x, x]\n    )  # (2, t)\n    return y", (np.ones(3),)),
     "in place": ("def f(x):\n    x = x + 0\n    x += 1  # (t,)\n    return x", (np.ones(3),)),
     "part of an array": ("def f(x):\n    x[1:] = 0  # (2, d)", (np.ones((3, 5)),)),
-    "a nested function": ("def f(x):\n    def g(y):\n        return y  # (d,)\n    return g(x), x  # (t,)", (np.ones(3),)),
+    "a nested function": ("def f(x):\n    def g(y):\n        return y  # (d,)\n    return g(x)", (np.ones(3),)),
     "a one-line branch": ("def f(x):\n    if len(x): return x  # (t,)", (np.ones(3),)),
 }
 

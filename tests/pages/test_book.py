@@ -1,0 +1,120 @@
+"""What every page of the book keeps to, beyond being right: anatomy, snippets, notebooks, repeatable builds."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from galley import notebook
+from galley.book import Book
+from galley.page import parse
+
+ROOT = Path(__file__).parents[2]
+BOOK = Book(ROOT)
+PAGES = {name: parse(text) for name, text in BOOK.pages().items()}
+RUNNING = [name for name, page in PAGES.items() if any(block.runs for block in page.blocks)]
+ANATOMY = ["Question", "Intuition", "Formula", "Code", "Figure", "Check", "What it changes in a trained model", "Pitfalls"]
+ANATOMY += ["Exercises", "Copy this"]
+FREE_FORM = {"docs/chapters/1-sinusoidal/practice.md"}  # exercises and summaries of a whole part
+CHAPTERS = [n for n in PAGES if n.startswith("docs/chapters/") and not n.endswith("index.md") and n not in FREE_FORM]
+SNIPPETS = [
+    pytest.param(name, block.code, id=f"{Path(name).stem}:{block.line}")
+    for name, page in PAGES.items()
+    for block in page.blocks
+    if "standalone" in block.options
+]
+
+
+@pytest.fixture(scope="session")
+def results():
+    return Book(ROOT).run(BOOK.pages())
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_has_its_parts_in_order(name):
+    assert [title for _, level, title, _ in PAGES[name].headings if level == 2] == ANATOMY
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_opens_with_a_prediction_and_has_exercises_with_hints_and_answers(name):
+    text = PAGES[name].text
+    question = text[text.index("## Question") : text.index("## Intuition")]
+    assert "Predict before you scroll" in question
+    exercises = text[text.index("## Exercises") : text.index("## Copy this")]
+    count = len(re.findall(r"^### Exercise", exercises, re.M))
+    assert count >= 4
+    assert exercises.count("<summary>Hint") >= count
+    assert exercises.count("<summary>Answer") >= count
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_ends_with_something_to_copy(name):
+    page = PAGES[name]
+    start = next(line for line, _, title, _ in page.headings if title == "Copy this")
+    assert any("standalone" in block.options and block.line > start for block in page.blocks)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_is_of_readable_length(name):
+    body = PAGES[name].text.partition("## Exercises")[0]
+    prose = re.sub(r"```.*?```|<!--.*?-->|^---.*?^---", "", body, flags=re.S | re.M)
+    assert 800 < len(re.findall(r"[A-Za-z]{2,}", prose)) < 3000
+
+
+@pytest.mark.parametrize(("name", "code"), SNIPPETS)
+def test_a_snippet_runs_in_an_empty_folder_without_the_package(name, code, tmp_path):
+    blocked = "import sys\nsys.modules['posenc'] = None\n"
+    (tmp_path / "snippet.py").write_text(blocked + code)
+    command = [sys.executable, "-W", "error", "snippet.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{name}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_the_notebook_runs_as_it_stands(name, results, tmp_path):
+    made = nbformat.reads(notebook.notebook(results[name], BOOK.site), as_version=4)
+    at = {"metadata": {"path": str(ROOT if "references.bib" in results[name].page.text else tmp_path)}}
+    NotebookClient(made, timeout=300, kernel_name="python3", resources=at).execute()
+    assert any(cell.cell_type == "code" and cell.execution_count for cell in made.cells)
+
+
+def test_every_page_says_what_it_is():
+    for name, page in PAGES.items():
+        meta = "\n".join(page.lines[: page.meta_lines])
+        assert re.search(r"^title: \S", meta, re.M), name
+        assert re.search(r"^description: \S", meta, re.M), name
+
+
+def test_figure_names_are_unique_over_the_book():
+    names = [figure.src for page in PAGES.values() for block in page.blocks for figure in block.figures]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_two_runs_from_nothing_give_the_same_bytes(results):
+    """All that a page gives, figures included; only the seconds it took may differ."""
+    again = Book(ROOT, use_cache=False).run(BOOK.pages())
+    differs = [n for n in PAGES if _without_seconds(results[n].steps) != _without_seconds(again[n].steps)]
+    assert differs == []
+
+
+def _without_seconds(steps):
+    return [{name: value for name, value in step.items() if name != "seconds"} for step in steps]
+
+
+def test_two_site_builds_give_the_same_bytes(tmp_path):
+    """Apart from the sitemap's date, which the build takes from SOURCE_DATE_EPOCH."""
+    first, second = (_site(tmp_path / name) for name in ("first", "second"))
+    assert first.keys() == second.keys()
+    assert [name for name in first if first[name] != second[name]] == []
+
+
+def _site(folder):
+    environment = os.environ | {"SOURCE_DATE_EPOCH": "1763683200", "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,0 +1,72 @@
+"""The same pages build with Zensical: figures, outputs, formulas, checked numbers and links arrive intact."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from galley.book import Book
+
+ROOT = Path(__file__).parents[2]
+PAGES = Book(ROOT).pages()
+
+if importlib.util.find_spec("zensical") is None:
+    if os.environ.get("REQUIRE_SUCCESSOR") == "1":
+        pytest.fail("zensical is not installed; `make successor` installs it", pytrace=False)
+    pytest.skip("needs zensical; `make successor` installs it", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build a copy of the book; the copy's engine finds what the pages gave in the cache."""
+    book = Book(ROOT)
+    results = book.run(PAGES)
+    root = tmp_path_factory.mktemp("zensical")
+    for name in ("docs", "posenc"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("mkdocs.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, root / name)
+    shutil.copytree(book.folder, root / ".galley")
+    command = [sys.executable, "-m", "zensical", "build", "--clean", "--config-file", "mkdocs.yml"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "issue" not in done.stdout + done.stderr or "0 issues" in done.stdout + done.stderr, done.stdout + done.stderr
+    return root / "site", results
+
+
+def html(site, name):
+    inside = Path(name).relative_to("docs")
+    folder = inside.parent if inside.stem == "index" else inside.with_suffix("")
+    return (site / folder / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_arrives_intact(site, name):
+    folder, results = site
+    page, result = html(folder, name), results[name]
+    blocks = result.page.blocks
+    assert page.count('class="drawn-svg"') == sum(len(block.figures) for block in blocks)
+    outputs = [block for block in blocks if block.output is not None and not block.output_is_markdown]
+    assert len(re.findall(r'class="[^"]*language-output', page)) == len(outputs)
+    assert page.count('class="katex"') >= len(result.page.formulas)
+    assert page.count('class="checked"') == sum(n.operator != "given" for n in result.page.numbers)
+    assert "arithmatex" not in page
+    assert "<!-- =" not in page
+
+
+def test_links_lead_somewhere(site):
+    folder, _ = site
+    broken = []
+    for path in folder.rglob("*.html"):
+        if path.name == "404.html":
+            continue
+        for target in re.findall(r'<a[^>]+href="([^"#:]+)(?:#[^"]*)?"', path.read_text(encoding="utf-8")):
+            goal = (path.parent / target).resolve()
+            if not (goal.exists() or (goal / "index.html").exists()):
+                broken.append(f"{path.relative_to(folder)}: {target}")
+    assert broken == []
