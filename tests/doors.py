@@ -142,7 +142,7 @@ class Encoding:
         if self.door == "rotate" and "x" not in inspect.signature(self.function).parameters:
             q, k = (result.detach().double() for result in results)
             return (q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).transpose(-1, -2),)
-        return tuple(result.detach().double() for result in results)
+        return tuple(result.detach() for result in results)
 
     # The NumPy twin
 

@@ -64,17 +64,14 @@ def faults() -> dict[str, tuple[str, str, list[tuple[str, str]]]]:
     for fault in re.split(r"^--- ", (TOYS / "faults.diff").read_text(), flags=re.M)[1:]:
         title, _, body = fault.partition("\n")
         changes = re.findall(r"^-(.*(?:\n-.*)*)\n\+(.*(?:\n\+.*)*)$", body, re.M)
-        test = title.rpartition(": ")[2]
-        found[title] = title.split()[0], test, [(old, new.replace("\n+", "\n")) for old, new in changes]
+        changes = [(old.replace("\n-", "\n"), new.replace("\n+", "\n")) for old, new in changes]
+        found[title] = title.split()[0], title.rpartition(": ")[2], changes
     return found
 
 
-FAULTS = faults()
-
-
-@pytest.mark.parametrize("title", FAULTS)
+@pytest.mark.parametrize("title", faults())
 def test_a_planted_fault_is_caught(tmp_path, title):
-    key, test, changes = FAULTS[title]
+    key, test, changes = faults()[title]
     source = (TOYS / f"{key}.py").read_text()
     for old, new in changes:
         assert old in source
@@ -82,5 +79,6 @@ def test_a_planted_fault_is_caught(tmp_path, title):
     path = tmp_path / f"{key}.py"
     path.parent.mkdir()
     path.write_text(source)
+    faulty = toy(key, path)
     with pytest.raises((Exception, pytest.fail.Exception)):
-        run(CONTRACT[f"test_{test}"], toy(key, path))
+        run(CONTRACT[f"test_{test}"], faulty)

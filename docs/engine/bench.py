@@ -41,6 +41,22 @@ markdown_extensions:
 SETTINGS = '[tool.galley]\ndocs = "docs"\nsources = []\nbibliography = "docs/none.bib"\nsite = "http://127.0.0.1/"\n'
 DRAW = "fig, ax = plt.subplots(figsize=(6, 2.6))\nax.plot(np.sin(np.arange(256) * {f}))\nax.set(xlabel='position')"
 COUNT = "x = torch.randn(64, 64)\nprint({n} * {n})"
+SHOW_SVG = """
+import io
+svg = io.StringIO()
+fig.savefig(svg, format="svg")
+plt.close(fig)
+print(svg.getvalue())"""
+KERNEL = """\
+---
+jupyter:
+  kernelspec:
+    display_name: Python 3
+    language: python
+    name: python3
+---
+
+"""
 IMPORTS = "import matplotlib.pyplot as plt\nimport numpy as np\nimport torch"
 
 
@@ -68,7 +84,7 @@ class Executed(Galley):
     def block(self, code: str, figure: str | None, output: str | None) -> str:
         """Return a block that prints its figure as HTML."""
         if figure:
-            code += "\nimport io\nsvg = io.StringIO()\nfig.savefig(svg, format='svg')\nplt.close(fig)\nprint(svg.getvalue())"
+            code += SHOW_SVG
         kind = 'html="1"' if figure else 'result="text"'
         return f'```python exec="1" source="above" session="page" {kind}\n{code}\n```\n'
 
@@ -81,12 +97,12 @@ class Jupyter(Galley):
 
     def block(self, code: str, figure: str | None, output: str | None) -> str:
         """Return a block that shows its figure."""
-        return f"```python\n{code}{chr(10) + 'plt.show()' if figure else ''}\n```\n"
+        show = "\nplt.show()" if figure else ""
+        return f"```python\n{code}{show}\n```\n"
 
     def page(self, title: str, blocks: list[str]) -> str:
         """Return a notebook in Markdown."""
-        head = "---\njupyter:\n  kernelspec:\n    display_name: Python 3\n    language: python\n    name: python3\n---\n\n"
-        return head + super().page(title, blocks)
+        return KERNEL + super().page(title, blocks)
 
 
 def write(tool: Galley, root: Path, options: argparse.Namespace, port: int) -> None:
@@ -132,10 +148,28 @@ class Memory(threading.Thread):
             return 0
 
 
+def mkdocs(root: Path, *arguments: str) -> subprocess.Popen:
+    """Start MkDocs in a session of its own, without a word."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "mkdocs", *arguments],
+        cwd=root,
+        env=quiet(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 def build(root: Path) -> tuple[float, float]:
     """Build the site; return seconds and peak megabytes."""
     begin = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "mkdocs", "build"], cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=quiet())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mkdocs", "build"],
+        cwd=root,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=quiet(),
+    )
     memory = Memory(process.pid)
     memory.start()
     if process.wait():
@@ -148,15 +182,14 @@ def build(root: Path) -> tuple[float, float]:
 def edit(root: Path, port: int, code: bool, dirty: bool, rounds: int) -> float:
     """Serve the site, change a page, and return the median of seconds until the page shows it."""
     flags = ["--dirty"] if dirty else []
-    command = [sys.executable, "-m", "mkdocs", "serve", "--dev-addr", f"127.0.0.1:{port}", *flags]
-    server = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=quiet(), start_new_session=True)
+    server = mkdocs(root, "serve", "--dev-addr", f"127.0.0.1:{port}", *flags)
     page, times = root / "docs" / "chapter3.md", []
     try:
         _wait(port, "Chapter 3", 60)
         original = page.read_text()
         for n in range(rounds + 1):  # the first edit finds cold processes, and is not counted
             mark = f"edited{n}{int(time.time())}"
-            old, new = ("ax.set(xlabel='position')", f"ax.set(xlabel='{mark}')") if code else ("Prose.", f"Prose {mark}.")
+            old, new = ("'position'", f"'{mark}'") if code else ("Prose.", f"Prose {mark}.")
             time.sleep(1.5)
             begin = time.perf_counter()
             page.write_text(original.replace(old, new, 1))
@@ -221,7 +254,8 @@ def main() -> None:
         for tool in tools:
             rows[tool.name].append(measure(tool, options, free_port()))
     columns = list(next(iter(rows.values()))[0])
-    print(f"{options.pages} pages, {options.blocks} blocks and {options.figures} figures each; seconds, medians of {options.rounds}")
+    book = f"{options.pages} pages, {options.blocks} blocks and {options.figures} figures each"
+    print(f"{book}; seconds, medians of {options.rounds}")
     print("| | " + " | ".join(columns) + " |")
     print("|---" + "|---:" * len(columns) + "|")
     for name, found in rows.items():

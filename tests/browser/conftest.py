@@ -78,7 +78,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def paths(site: str) -> list[str]:
     """Return the path of every page in the sitemap, relative to the site."""
     tree = ET.fromstring(urllib.request.urlopen(f"{site}sitemap.xml").read())
-    return sorted(location.text.removeprefix(site) for location in tree.iter("{*}loc"))
+    found = sorted(location.text.removeprefix(site) for location in tree.iterfind(".//{*}loc"))
+    assert len(found) > 10
+    return found
 
 
 @dataclass

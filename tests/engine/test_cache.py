@@ -58,11 +58,14 @@ def test_another_version_of_a_library_runs_the_page(page, monkeypatch):
 
 
 def test_an_edit_of_the_engine_runs_the_page(page, monkeypatch, tmp_path):
-    monkeypatch.setattr("galley.store.__file__", str(tmp_path / "other" / "store.py"))
+    (tmp_path / "worker.py").write_text("changed")
+    monkeypatch.setattr("galley.store.ENGINE", [tmp_path / "worker.py"])
     assert not page.run()["page.md"].cached
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x00\xff", b'{"half": ', b"0123\n[]"], ids=["empty", "binary", "cut", "forged"])
+@pytest.mark.parametrize(
+    "damage", [b"", b"\x00\xff", b'{"half": ', b"0123\n[]"], ids=["empty", "binary", "cut", "forged"]
+)
 def test_a_damaged_entry_is_run_again(page, damage):
     entry(page).write_bytes(damage)
     assert not page.run()["page.md"].cached

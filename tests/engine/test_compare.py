@@ -120,6 +120,8 @@ def test_numbers_that_need_no_binding(project, sentence):
     assert project.check(f"# Page\n\n{sentence}\n") == []
 
 
-@pytest.mark.parametrize("sentence", ["All 12 agreed.", "It is 0.5 wide.", "It has 47,117 rows.", "| a | 31 |", "> 14 of them"])
+@pytest.mark.parametrize(
+    "sentence", ["All 12 agreed.", "It is 0.5 wide.", "It has 47,117 rows.", "| a | 31 |", "> 14 of them"]
+)
 def test_numbers_that_need_a_binding(project, sentence):
     assert [p for p in project.check(f"# Page\n\n{sentence}\n") if "no code stands behind" in p]

@@ -97,7 +97,7 @@ FAULTS = {
         "# Page\n\n```python\nimport matplotlib.pyplot as plt\nimport numpy as np\n\n"
         "plt.scatter(*np.random.default_rng(0).normal(size=(2, 20_000)))\n```\n\n![Dots](figures/dots.svg)\n",
         10,
-        "bytes; use imshow, fewer points or rasterized=True",
+        "of 150,000; use imshow or fewer points, or say why",
     ),
     "an unclosed fence": (
         "# Page\n\nSome text.\n\n```python\nx = 1\n",

@@ -66,7 +66,10 @@ def test_a_page_that_misbehaves_fails_alone(project, misbehaviour):
 
 def test_pages_share_nothing(project):
     project.page("first.md", "# First\n\n```python\nimport math\n\nmath.secret = 1\nsecret = 2\n```\n")
-    project.page("second.md", "# Second\n\n```python\nimport math\n\nprint(hasattr(math, 'secret'), 'secret' in globals())\n```\n")
+    project.page(
+        "second.md",
+        "# Second\n\n```python\nimport math\n\nprint(hasattr(math, 'secret'), 'secret' in globals())\n```\n",
+    )
     assert project.run(jobs=1)["second.md"].steps[0]["stdout"] == "False False\n"
 
 
@@ -90,7 +93,10 @@ def test_seeds_threads_and_hashes_are_pinned(project):
 def test_figures_of_one_page_do_not_style_another(project):
     draw = "import matplotlib.pyplot as plt\n\nplt.plot([1, 2])\n```\n\n![A line](figures/{}.svg)\n"
     project.page("a.md", "# A\n\n```python\n" + draw.format("a"))
-    project.page("b.md", "# B\n\n```python\n" + draw.format("b").replace("\n\nplt", "\n\nplt.rcParams['lines.linewidth'] = 9\nplt"))
+    project.page(
+        "b.md",
+        "# B\n\n```python\n" + draw.format("b").replace("\n\nplt", "\n\nplt.rcParams['lines.linewidth'] = 9\nplt"),
+    )
     alone = project.run(jobs=1, use_cache=False)["a.md"].steps[0]["figures"]
     (project.docs / "b.md").unlink()
     assert project.run(use_cache=False)["a.md"].steps[0]["figures"] == alone

@@ -54,12 +54,17 @@ def test_black_ink_follows_the_page(render):
 
 
 def test_a_displayed_drawing_is_a_figure(render):
-    code = '```python\nclass Drawing:\n    def _repr_svg_(self):\n        return "<svg viewBox=\'0 0 1 1\'><g id=\'a\'/></svg>"\n\n\nDrawing()\n```\n'
+    code = (
+        "```python\nclass Drawing:\n    def _repr_svg_(self):\n"
+        "        return \"<svg viewBox='0 0 1 1'><g id='a'/></svg>\"\n\n\nDrawing()\n```\n"
+    )
     assert 'aria-label="Drawn"' in render(f"{code}\n![Drawn](figures/drawn.svg)\n")
 
 
 def test_a_checked_number_is_marked_and_its_comment_gone(render):
-    page = render("There are 47,117<!-- = n | 0 --> rows.\n\n| a |\n| - |\n| 12<!-- = 12 --> |\n\n```python\nn = 47_117\n```\n")
+    page = render(
+        "There are 47,117<!-- = n | 0 --> rows.\n\n| a |\n| - |\n| 12<!-- = 12 --> |\n\n```python\nn = 47_117\n```\n"
+    )
     assert '<span class="checked" data-expression="n &#124; 0">47,117</span> rows' in page
     assert '<td><span class="checked" data-expression="12">12</span></td>' in page
     assert "<!--" not in page
@@ -76,7 +81,10 @@ def test_code_is_folded_on_request(render):
 
 
 def test_a_computed_table_becomes_a_table(render):
-    page = render('```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->\n')
+    page = render(
+        '```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n'
+        "<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->\n"
+    )
     assert "<td>2.5</td>" in page
     assert "output -->" not in page
 

@@ -64,7 +64,11 @@ def test_it_is_valid_and_stable(project, made):
 
 def test_code_and_outputs_are_in_cells(made):
     code = [cell for cell in nbformat.reads(made, as_version=4).cells if cell.cell_type == "code"]
-    assert [cell.source.splitlines()[0] for cell in code[1:]] == ["import matplotlib.pyplot as plt", "print(repr(answer + 1))", "1 / 0"]
+    assert [cell.source.splitlines()[0] for cell in code[1:]] == [
+        "import matplotlib.pyplot as plt",
+        "print(repr(answer + 1))",
+        "1 / 0",
+    ]
     assert code[1].outputs[0].data["text/plain"] == "A line"
     assert code[3].metadata.tags == ["raises-exception"]
 

@@ -39,7 +39,9 @@ def test_a_computed_table_is_filled(project):
 
 
 def test_a_number_in_a_sentence_is_rewritten_at_its_precision(project):
-    text, problems = update(project, "# Page\n\nIt has 47,116<!-- = n --> and 3.1<!-- = n / 10_000 -->.\n\n```python\nn = 47_117.24\n```\n")
+    text, problems = update(
+        project, "# Page\n\nIt has 47,116<!-- = n --> and 3.1<!-- = n / 10_000 -->.\n\n```python\nn = 47_117.24\n```\n"
+    )
     assert "It has 47,117<!-- = n --> and 4.7<!-- = n / 10_000 -->." in text
     assert problems == []
 
@@ -56,7 +58,9 @@ def test_a_quoted_source_is_copied(project):
 
 
 def test_a_failing_block_keeps_its_output_and_still_fails(project):
-    page = "# Page\n\n```python\nprint(1 / 0)\n```\n\n```output\n5\n```\n\n```python\nprint(2)\n```\n\n```output\n3\n```\n"
+    page = (
+        "# Page\n\n```python\nprint(1 / 0)\n```\n\n```output\n5\n```\n\n```python\nprint(2)\n```\n\n```output\n3\n```\n"
+    )
     text, problems = update(project, page)
     assert text == page
     assert "ZeroDivisionError" in problems[0].message

@@ -18,7 +18,16 @@ ROOT = Path(__file__).parents[2]
 BOOK = Book(ROOT)
 PAGES = {name: parse(text) for name, text in BOOK.pages().items()}
 RUNNING = [name for name, page in PAGES.items() if any(block.runs for block in page.blocks)]
-ANATOMY = ["Question", "Intuition", "Formula", "Code", "Figure", "Check", "What it changes in a trained model", "Pitfalls"]
+ANATOMY = [
+    "Question",
+    "Intuition",
+    "Formula",
+    "Code",
+    "Figure",
+    "Check",
+    "What it changes in a trained model",
+    "Pitfalls",
+]
 ANATOMY += ["Exercises", "Copy this"]
 FREE_FORM = {"docs/chapters/1-sinusoidal/practice.md"}  # exercises and summaries of a whole part
 CHAPTERS = [n for n in PAGES if n.startswith("docs/chapters/") and not n.endswith("index.md") and n not in FREE_FORM]

@@ -1,4 +1,4 @@
-// What scrolls inside itself can be reached with the keyboard, and what has no text gets a name.
+// What scrolls inside itself can be reached with the keyboard, and what the theme leaves without a name gets one.
 
 const SCROLLERS = ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code"
 
@@ -7,21 +7,23 @@ const reach = (element) => {
   else element.removeAttribute("tabindex")
 }
 
-const resized = new ResizeObserver((entries) => entries.forEach((entry) => reach(entry.target)))
-
-const name = (root) => {
-  for (const mark of root.querySelectorAll(".md-annotation__index:not([aria-label])")) {
+const name = () => {
+  document.querySelector(".md-search")?.setAttribute("aria-label", "Search")
+  // Every copy button and every level of the contents is a <nav>: too many landmarks to be of use.
+  document.querySelectorAll(".md-code__nav, .md-nav .md-nav").forEach((nav) => nav.setAttribute("role", "group"))
+  document.querySelectorAll(".md-annotation__index:not([aria-label])").forEach((mark) => {
     const number = mark.querySelector("[data-md-annotation-id]")?.dataset.mdAnnotationId
     mark.setAttribute("aria-label", `Annotation ${number ?? ""}`.trim())
-  }
+  })
 }
 
-const added = new MutationObserver(() => name(document.body))
+const resized = new ResizeObserver((entries) => entries.forEach((entry) => reach(entry.target)))
+const added = new MutationObserver(name)
 
 document$.subscribe(() => {
   resized.disconnect()
-  document.querySelectorAll(SCROLLERS).forEach((element) => resized.observe(element))
-  name(document.body)
   added.disconnect()
-  added.observe(document.querySelector(".md-content") ?? document.body, { childList: true, subtree: true })
+  document.querySelectorAll(SCROLLERS).forEach((element) => resized.observe(element))
+  added.observe(document.querySelector(".md-content"), { childList: true, subtree: true })
+  name()
 })

@@ -12,7 +12,7 @@ from galley.plugin import rewrite
 def main() -> int:
     """Run, check, report; return 1 where a page is wrong."""
     parser = argparse.ArgumentParser(prog="python -m galley", description="Run and check the pages of the book.")
-    parser.add_argument("--only", action="append", default=[], metavar="PAGE", help="the end of a page's path; repeatable")
+    parser.add_argument("--only", action="append", default=[], metavar="PAGE", help="end of a page's path; repeatable")
     parser.add_argument("--update", action="store_true", help="rewrite outputs, sources and numbers, then check")
     parser.add_argument("--no-cache", action="store_true", help="run every page, whatever is remembered")
     parser.add_argument("--jobs", type=int, help="pages at a time; by default one a processor")

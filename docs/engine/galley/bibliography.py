@@ -21,7 +21,7 @@ def read(path: Path) -> BibliographyData:
 
 def quoted(entry: Entry) -> dict[str, list[str]]:
     """Return the numbers quoted from a work by place: `quoted = {table 1: 94.82, 11.16; abstract: 8}`."""
-    places = (part.partition(":") for part in entry.fields.get("quoted", "").split(";") if part.strip())
+    places = (part.partition(":") for part in _fields(entry).get("quoted", "").split(";") if part.strip())
     return {place.strip(): [number.strip() for number in numbers.split(",")] for place, _, numbers in places}
 
 
@@ -36,8 +36,8 @@ def check(page: Page, path: Path) -> list[Problem]:
         if key not in entries:
             found.append(Problem(number.line, f"cite: there is no {key!r} in {path.name}"))
         elif number.written.strip(" %*") not in quoted(entries[key]).get(place, []):
-            message = f"cite: {number.written} is not among the numbers that {path.name} quotes from {key}, {place or 'no place'}"
-            found.append(Problem(number.line, message))
+            known = f"the numbers that {path.name} quotes from {key}, {place or 'no place'}"
+            found.append(Problem(number.line, f"cite: {number.written} is not among {known}"))
     return found
 
 
@@ -46,14 +46,22 @@ def markdown(path: Path) -> str:
     return "\n".join(_line(key, entry) for key, entry in sorted(read(path).entries.items(), key=_by_author))
 
 
+def _fields(entry: Entry) -> dict[str, str]:
+    return dict(entry.fields or {})
+
+
+def _people(entry: Entry) -> list[str]:
+    return [" ".join(person.last_names) for person in (entry.persons or {}).get("author", [])]
+
+
 def _by_author(item: tuple[str, Entry]) -> tuple[str, str]:
-    return item[0][:4], item[1].fields.get("year", "")
+    return _people(item[1])[0], _fields(item[1])["year"]
 
 
 def _line(key: str, entry: Entry) -> str:
-    people = [f"{' '.join(p.last_names)}" for p in entry.persons.get("author", [])]
+    people, fields = _people(entry), _fields(entry)
     names = people[0] if len(people) == 1 else f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
-    where = entry.fields.get("booktitle") or entry.fields.get("journal") or entry.fields.get("howpublished", "")
-    title = re.sub(r"[{}]", "", entry.fields["title"])
-    link = f"[{title}]({entry.fields['url']})" if "url" in entry.fields else title
-    return f'- <a id="{key}"></a>**{names} ({entry.fields["year"]}).** {link}.{f" *{where}*." if where else ""}'
+    where = fields.get("booktitle") or fields.get("journal") or fields.get("howpublished", "")
+    title = re.sub(r"[{}]", "", fields["title"])
+    link = f"[{title}]({fields['url']})" if "url" in fields else title
+    return f'- <a id="{key}"></a>**{names} ({fields["year"]}).** {link}.{f" *{where}*." if where else ""}'

@@ -28,9 +28,8 @@ class Result:
     @property
     def by_block(self) -> dict[int, dict]:
         """What each block gave, by the line of its first code line."""
-        blocks = [step.line for step in self.page.steps if isinstance(step, Block)]
-        outcomes = [outcome for step, outcome in zip(self.page.steps, self.steps, strict=False) if isinstance(step, Block)]
-        return dict(zip(blocks, outcomes, strict=False))
+        pairs = zip(self.page.steps, self.steps, strict=False)
+        return {step.line: outcome for step, outcome in pairs if isinstance(step, Block)}
 
 
 class Book:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 RTOL = 1e-4  # the tolerance of an output, unless its block states another
 RESIDUE = 1e-9  # what is smaller is rounding noise: it must stay as small, its digits mean nothing
 LARGEST_FIGURE = 150_000  # bytes
-NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d*)?(?:(?<=\d)|(?<=\d\.))(?:[eE][-+]?\d+)?")
+NUMBER = re.compile(
+    r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d*)?(?:(?<=\d)|(?<=\d\.))(?:[eE][-+]?\d+)?"
+)
 SPACE = re.compile(r"[^\S\n]+")
 
 # Numbers in sentences that need no binding, each for its reason.
@@ -49,7 +51,8 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
             found += _source(block, book)
     found += bibliography.check(page, book.bibliography)
     found += [Problem(line, problem) for line, problem in katex.check(page.formulas, book.folder)]
-    found += [Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given") for line, text in unbound(page)]
+    for line, text in unbound(page):
+        found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given"))
     return found
 
 
@@ -79,7 +82,7 @@ def unbound(page: Page) -> list[tuple[int, str]]:
         bare = _blank_bound(text)
         for pattern in (CODE_SPAN, COMMENT, re.compile(r"</?[a-zA-Z][^>]*>")):
             bare = pattern.sub(_spaces, bare)
-        bare = LINK.sub(lambda m: m[0][: m.start("target") - m.start()] + _spaces(m[0][m.start("target") - m.start() :]), bare)
+        bare = LINK.sub(lambda m: m[0].replace(m["target"], _spaces(m["target"])), bare)
         bare = re.sub(r"^\[[^\]]+\]:.*$|https?://\S+|\{#[^}]*\}", _spaces, bare, flags=re.M)
         for pattern in (DISPLAY, INLINE):
             bare = pattern.sub(lambda m: _keep_decimals(m[0], display=m[0].startswith("$$")), bare)
@@ -112,14 +115,20 @@ def _block(block: Block, outcome: dict) -> list[Problem]:
     rtol, atol = block.options.get("rtol"), float(block.options.get("atol", 0))
     if block.lang == "python" and not same(shown or "", given, float(rtol) if rtol else None, atol):
         line = block.output_span[0] if block.output_span else block.span[1]
-        found.append(Problem(line + 1, f"output differs\n--- the page shows\n{shown or '(nothing)'}\n+++ the code prints\n{given or '(nothing)'}"))
-    svgs = outcome["figures"]
+        both = f"--- the page shows\n{shown or '(nothing)'}\n+++ the code prints\n{given or '(nothing)'}"
+        found.append(Problem(line + 1, f"output differs\n{both}"))
+    return found + _figures(block, outcome["figures"])
+
+
+def _figures(block: Block, svgs: list[str]) -> list[Problem]:
+    found = [Problem(f.line, f"{f.src} has no alternative text") for f in block.figures if not f.alt.strip()]
     if len(svgs) != len(block.figures):
-        found.append(Problem(block.line, f"the block draws {len(svgs)} figure(s), and {len(block.figures)} image line(s) follow it"))
+        counts = f"the block draws {len(svgs)} figure(s), and {len(block.figures)} image line(s) follow it"
+        found.append(Problem(block.line, counts))
     for drawn, svg in zip(block.figures, svgs, strict=False):
-        if len(svg.encode()) > LARGEST_FIGURE:
-            found.append(Problem(drawn.line, f"{drawn.src} has {len(svg.encode()):,} bytes; use imshow, fewer points or rasterized=True"))
-    found += [Problem(f.line, f"{f.src} has no alternative text") for f in block.figures if not f.alt.strip()]
+        if (size := len(svg.encode())) > LARGEST_FIGURE and not block.options.get("large"):
+            advice = 'use imshow or fewer points, or say why: large="…"'
+            found.append(Problem(drawn.line, f"{drawn.src} has {size:,} bytes, of {LARGEST_FIGURE:,}; {advice}"))
     return found
 
 
@@ -142,7 +151,8 @@ def _number(number: Number, value) -> list[Problem]:
 
 def _holds(operator: str, shown: float, unit: float, given: float) -> bool:
     if operator == "=":
-        return abs(shown - given) <= unit * (1 + 1e-6) or (abs(shown) < RESIDUE and abs(given) < RESIDUE and unit < RESIDUE)
+        residue = unit < RESIDUE and abs(shown) < RESIDUE and abs(given) < RESIDUE
+        return residue or abs(shown - given) <= unit * (1 + 1e-6)
     return {"<": shown < given, ">": shown > given, "<=": shown <= given, ">=": shown >= given}[operator]
 
 

@@ -110,12 +110,12 @@ class Formulas(Postprocessor):
 class GalleyExtension(Extension):
     """Places figures, outputs, checked numbers and formulas."""
 
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802  Python-Markdown's name
+    def extendMarkdown(self, md: Markdown) -> None:
         """Register before fences are read, and after everything is put back."""
         md.preprocessors.register(Pages(md), "galley", 29)
         md.postprocessors.register(Formulas(md), "galley-formulas", 5)
 
 
-def makeExtension(**options) -> GalleyExtension:  # noqa: N802  Python-Markdown's name
+def makeExtension(**options) -> GalleyExtension:
     """Return the extension, as Python-Markdown asks for it."""
     return GalleyExtension(**options)

@@ -31,8 +31,7 @@ def notebook(result: Result, site: str) -> str:
     page = result.page
     cells: list = []
     address = posixpath.join(site, posixpath.dirname(result.name).partition("/")[2])
-    _add(cells, new_markdown_cell("Needs `pip install posenc matplotlib`. The page this notebook was made from checks every "
-                                  f"number in it: <{site}>."))  # fmt: skip
+    _add(cells, new_markdown_cell(f"Needs `pip install posenc matplotlib`. Made from a page of <{site}>."))
     _add(cells, new_code_cell(SETUP))
     position = page.meta_lines
     for block in page.blocks:
@@ -42,8 +41,8 @@ def notebook(result: Result, site: str) -> str:
         _add(cells, _code(block, result.by_block.get(block.line) or {}))
         position = _after(block, page.lines)
     _add(cells, new_markdown_cell(_prose(page.lines[position:], address)))
-    language = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "language_info": {"name": "python"}}
-    book = new_notebook(cells=cells, metadata=language)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    book = new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
     nbformat.validate(book)
     return nbformat.writes(book) + "\n"
 
@@ -72,7 +71,8 @@ def _session(code: str) -> str:
     lines = []
     for example in doctest.DocTestParser().get_examples(code + "\n"):
         source = example.source.rstrip()
-        lines.append(f"print(repr({source}))" if example.want and "\n" not in source and not source.startswith("print") else source)
+        echoes = example.want and "\n" not in source and not source.startswith("print")
+        lines.append(f"print(repr({source}))" if echoes else source)
     return "\n".join(lines)
 
 

@@ -12,7 +12,8 @@ def main() -> int:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            print(f"Port {port} is in use. Stop what uses it, or choose another: make serve PORT={port + 1}", file=sys.stderr)
+            advice = f"Stop what uses it, or choose another: make serve PORT={port + 1}"
+            print(f"Port {port} is in use. {advice}", file=sys.stderr)
             return 1
     return 0
 

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 VERSIONS = ("torch", "numpy", "matplotlib")
+ENGINE = [Path(__file__).with_name(name) for name in ("worker.py", "figure.py", "house.mplstyle")]  # what runs pages
 KEPT = 30 * 24 * 3600.0  # seconds after its last use before an entry is swept away
 
 
@@ -62,11 +63,10 @@ def environment_digest(sources: list[Path]) -> str:
     for name in VERSIONS:
         with contextlib.suppress(PackageNotFoundError):
             parts.append(f"{name}={version(name)}")
-    engine = Path(__file__).parent
-    for root in (*sources, engine):
-        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".mplstyle")):
+    for root in sources:
+        for path in sorted(root.rglob("*.py")):
             parts += [path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")]
-    return digest(*parts)
+    return digest(*parts, *(path.read_text(encoding="utf-8") for path in ENGINE))
 
 
 def digest(*parts: str) -> str:

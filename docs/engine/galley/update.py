@@ -47,6 +47,7 @@ def _number(number: Number, value, lines: list[str]) -> None:
     if _holds("=", shown, unit, value[0]):
         return
     decimals = len(number.written.partition(".")[2])
-    text = f"{value[0]:,.{decimals}f}" if "," in number.written or abs(value[0]) >= 10_000 else f"{value[0]:.{decimals}f}"
+    separator = "," if "," in number.written or abs(value[0]) >= 10_000 else ""
+    text = f"{value[0]:{separator}.{decimals}f}"
     line = lines[number.line - 1]
     lines[number.line - 1] = line[: number.start] + text + line[number.start + len(number.written) :]
