@@ -36,11 +36,14 @@ def attention(
         mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
 
     Raises:
-        ValueError: If the shapes do not fit.
+        ValueError: If shapes do not fit or the mask is not boolean; the message says what to pass instead.
     """
-    _check(q, k)
-    if v.shape[:-1] != k.shape[:-1]:
-        raise ValueError(f"attention: v must have one value a key {tuple(k.shape[:-1])}, got {tuple(v.shape[:-1])}")
+    _check(q, k, positions, key_positions, mask)
+    if v.ndim != 4 or v.shape[:-1] != k.shape[:-1]:
+        raise ValueError(
+            f"attention: v must be (b, g, s, d) with k's first three axes {tuple(k.shape[:-1])}, got {tuple(v.shape)}; "
+            "give each key one value"
+        )
     grouped = k.shape[1] != q.shape[1]
     aligned = positions is None and key_positions is None and q.shape[-2] == k.shape[-2]
     if causal and mask is None and aligned:
@@ -58,21 +61,45 @@ def attention_weights(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Return the softmax weights (b, h, t, s) that `attention` gives to the values: for looking, not for speed."""
-    _check(q, k)
+    _check(q, k, positions, key_positions, mask)
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (b, h, s, d)
     logits = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5  # (b, h, t, s)
     seen = _visible(q, k, positions, key_positions, causal, mask)
-    if seen is not None:
-        logits = logits.masked_fill(~seen, float("-inf"))  # (b, h, t, s)
-    return logits.softmax(dim=-1)  # (b, h, t, s)
+    if seen is None:
+        return logits.softmax(dim=-1)  # (b, h, t, s)
+    weights = logits.masked_fill(~seen, float("-inf")).softmax(dim=-1)  # (b, h, t, s)
+    return weights.nan_to_num()  # (b, h, t, s)  a query that sees no key gives no weight
 
 
-def _check(q: Tensor, k: Tensor) -> None:
-    if q.ndim != 4 or k.ndim != 4 or q.shape[-1] != k.shape[-1] or q.shape[1] % k.shape[1]:
+def _check(
+    q: Tensor,
+    k: Tensor,
+    positions: Tensor | None,
+    key_positions: Tensor | None,
+    mask: Tensor | None,
+) -> None:
+    paired = q.ndim == k.ndim == 4 and q.shape[0] == k.shape[0] and q.shape[-1] == k.shape[-1]
+    if not paired or k.shape[1] == 0 or q.shape[1] % k.shape[1]:
         raise ValueError(
             f"attention: q and k must be (b, h, t, d) and (b, g, s, d) with h a multiple of g, "
             f"got {tuple(q.shape)} and {tuple(k.shape)}; split the width into heads first"
         )
+    for name, given, x in (("positions", positions, q), ("key_positions", key_positions, k)):
+        if given is not None and given.shape not in (x.shape[-2:-1], (x.shape[0], x.shape[-2])):
+            raise ValueError(
+                f"attention: {name} must be ({x.shape[-2]},) or {(x.shape[0], x.shape[-2])}, got {tuple(given.shape)}; "
+                "give each token its position"
+            )
+    if mask is not None:
+        _check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+
+
+def _check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
+    if mask.dtype != torch.bool:
+        raise ValueError(f"attention: mask must be boolean, true where a query may look, got {mask.dtype}")
+    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.ndim > len(shape) or any(size not in (1, full) for size, full in sizes):
+        raise ValueError(f"attention: mask must be broadcastable to (b, h, t, s) = {shape}, got {tuple(mask.shape)}")
 
 
 def _visible(
@@ -83,6 +110,8 @@ def _visible(
     causal: bool,
     mask: Tensor | None,
 ) -> Tensor | None:
+    if mask is not None and mask.ndim < 2:
+        mask = mask.expand(q.shape[-2], k.shape[-2])  # (t, s)
     if not causal:
         return mask
     queries, keys = q.shape[-2], k.shape[-2]

@@ -20,11 +20,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 OTHERS = [path for path in FILES if path.stem != "__init__" and path.parent.name not in doors.CALLS]
 
 ONE_NAME_EACH = {
-    "dim": "d d_model dmodel embed_dim embedding_dim head_dim hidden_dim hidden_size model_dim features channels size",
+    "dim": "d d_model dmodel embed_dim embedding_dim head_dim hidden_dim hidden_size model_dim",
     "heads": "h n_head n_heads nhead nheads num_heads head_count",
-    "base": "b rope_base rope_theta theta_base theta_0 max_period temperature",
+    "base": "b rope_base rope_theta theta_base theta_0 max_period",
     "theta": "freq freqs frequency frequencies inv_freq inv_freqs omega omegas thetas",
-    "positions": "p pos position position_ids pos_ids ids indices query_positions q_positions",
+    "positions": "p pos position position_ids pos_ids query_positions q_positions",
     "key_positions": "k_positions kv_positions positions_k keys_positions",
     "length": "seq_len seqlen seq_length sequence_length n_tokens",
     "max_length": "max_len max_seq_len max_position max_positions max_position_embeddings",
@@ -106,8 +106,8 @@ def test_modules_public_functions_and_classes_have_docstrings(path):
 
 @each_file
 def test_public_arguments_have_the_names_of_the_book(path):
-    for node in [*public_definitions(path), *functions_of(path)]:
-        if isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__init__"):
+    for node in functions_of(path):
+        if not node.name.startswith("_") or node.name == "__init__":
             for name in [argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)]:
                 assert name not in INSTEAD, f"{path.name}:{node.lineno}: call {name} {INSTEAD[name]}"
 

@@ -81,7 +81,7 @@ class Sinusoidal(nn.Module):
         _theta(dim, base, order)
         if not 0 <= dropout < 1:
             raise ValueError(f"sinusoidal: dropout must be in [0, 1), got {dropout}; it is a probability")
-        self.dim, self.base, self.order, self.scale, self.dropout = dim, base, order, scale, dropout
+        self.dim, self.base, self.order, self.scale, self.dropout = int(dim), float(base), order, scale, dropout
 
     def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
         """Return `x` (b, t, d) plus the table at `positions` (t,) or (b, t), which count from 0 by default.
@@ -89,20 +89,11 @@ class Sinusoidal(nn.Module):
         While decoding with a cache, pass the absolute position of each new token. `table`, from
         `table(positions)`, replaces `positions` where one table serves several calls.
         """
-        if not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != self.dim:
-            raise ValueError(
-                f"sinusoidal: x must be floating point (b, t, {self.dim}), got {x.dtype} {tuple(x.shape)}; "
-                "look the tokens up in an embedding of this width first"
-            )
+        self._check(x, positions, table)
         if table is None:
             if positions is None:
                 positions = torch.arange(x.shape[-2], device=x.device)  # (t,)
             table = self.table(positions)
-        if table.shape not in (x.shape[-2:], x.shape):
-            raise ValueError(
-                f"sinusoidal: positions must be (t,) or (b, t) with x (b, t, d) = {tuple(x.shape)}, "
-                f"got {tuple(table.shape[:-1])}; give each token its position"
-            )
         summed = (x * self.dim**0.5 if self.scale else x) + table.to(x)  # (b, t, d)
         return nn.functional.dropout(summed, self.dropout, self.training)  # (b, t, d)
 
@@ -115,6 +106,23 @@ class Sinusoidal(nn.Module):
         if self.order == "interleaved":
             return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (..., t, d)
         return nn.functional.pad(torch.cat([angle.sin(), angle.cos()], dim=-1), (0, self.dim % 2))  # (..., t, d)
+
+    def _check(self, x: Tensor, positions: Tensor | None, table: Tensor | None) -> None:
+        if not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != self.dim:
+            raise ValueError(
+                f"sinusoidal: x must be floating point (b, t, {self.dim}), got {x.dtype} {tuple(x.shape)}; "
+                "look the tokens up in an embedding of this width first"
+            )
+        if positions is not None and positions.shape not in (x.shape[-2:-1], x.shape[:-1]):
+            raise ValueError(
+                f"sinusoidal: positions must be (t,) or (b, t) for x (b, t, d) of {tuple(x.shape)}, "
+                f"got {tuple(positions.shape)}; give each token its position"
+            )
+        if table is not None and table.shape not in (x.shape[-2:], x.shape):
+            raise ValueError(
+                f"sinusoidal: table must be (t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, "
+                f"got {tuple(table.shape)}; make it with table(positions)"
+            )
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""
@@ -131,8 +139,8 @@ def _theta(dim: int, base: float, order: str) -> np.ndarray:
         )
     if order == "tensor2tensor" and dim < 4:
         raise ValueError(f"sinusoidal: dim must be at least 4 in tensor2tensor order, got {dim}; it divides by d/2 - 1")
-    if not base > 0:
-        raise ValueError(f"sinusoidal: base must be positive, got {base}; the paper takes 10,000")
+    if not 0 < base < float("inf"):
+        raise ValueError(f"sinusoidal: base must be positive and finite, got {base}; the paper takes 10,000")
     return float(base) ** (-np.arange(dim // 2) / _steps(dim, order))
 
 

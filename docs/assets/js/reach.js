@@ -10,7 +10,10 @@ const reach = (element) => {
 const name = () => {
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search")
   // Every copy button and every level of the contents is a <nav>: too many landmarks to be of use.
-  document.querySelectorAll(".md-code__nav, .md-nav .md-nav").forEach((nav) => nav.setAttribute("role", "group"))
+  document.querySelectorAll(".md-code__nav:not([role]), .md-nav .md-nav:not([role])").forEach((nav) => {
+    nav.setAttribute("role", "none")
+    for (const attribute of ["aria-label", "aria-labelledby", "aria-expanded"]) nav.removeAttribute(attribute)
+  })
   document.querySelectorAll(".md-annotation__index:not([aria-label])").forEach((mark) => {
     const number = mark.querySelector("[data-md-annotation-id]")?.dataset.mdAnnotationId
     mark.setAttribute("aria-label", `Annotation ${number ?? ""}`.trim())
