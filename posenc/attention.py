@@ -110,8 +110,8 @@ def _visible(
     causal: bool,
     mask: Tensor | None,
 ) -> Tensor | None:
-    if mask is not None and mask.ndim < 2:
-        mask = mask.expand(q.shape[-2], k.shape[-2])  # (t, s)
+    if mask is not None:
+        mask = torch.atleast_2d(mask)
     if not causal:
         return mask
     queries, keys = q.shape[-2], k.shape[-2]
