@@ -113,6 +113,11 @@ class Sinusoidal(nn.Module):
                 f"sinusoidal: x must be floating point (b, t, {self.dim}), got {x.dtype} {tuple(x.shape)}; "
                 "look the tokens up in an embedding of this width first"
             )
+        if positions is not None and (not isinstance(positions, Tensor) or positions.dtype.is_complex):
+            raise ValueError(
+                f"sinusoidal: positions must be a tensor of integers or floats, got {type(positions).__name__}; "
+                "torch.tensor(positions) makes one"
+            )
         if positions is not None and positions.shape not in (x.shape[-2:-1], x.shape[:-1]):
             raise ValueError(
                 f"sinusoidal: positions must be (t,) or (b, t) for x (b, t, d) of {tuple(x.shape)}, "
