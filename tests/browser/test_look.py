@@ -135,6 +135,7 @@ def test_the_live_figure_moves_and_can_be_held(site, visit):
     after = float(seen.page.evaluate(place))
     assert after > before
     seen.page.locator(".live").focus()
+    seen.page.wait_for_timeout(200)
     held = seen.page.evaluate(place)
     seen.page.wait_for_timeout(300)
     assert seen.page.evaluate(place) == held

@@ -139,6 +139,11 @@ FAULTS = {
         5,
         "link to nowhere: this page has no #no-section",
     ),
+    "a formula in a heading without an anchor": (
+        "# Page\n\n## At $d = 4$\n",
+        3,
+        "a heading with a formula needs an anchor",
+    ),
     "a wrong formula": (
         "# Page\n\nSome text.\n\n$$\n\\frac{1\n$$\n",
         5,

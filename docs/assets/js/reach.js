@@ -1,9 +1,12 @@
 // What scrolls inside itself can be reached with the keyboard, and what the theme leaves without a name gets one.
 
-const SCROLLERS = ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code"
+const SCROLLERS = ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
 
 const reach = (element) => {
-  if (element.scrollWidth > element.clientWidth) element.tabIndex = 0
+  const room = element.matches(".katex-base") ? element.closest("p, li, td, th, dd, h1, h2, h3, h4, article") : element
+  const wide = element.scrollWidth > room.clientWidth
+  element.classList.toggle("wide", wide)
+  if (wide) element.tabIndex = 0
   else element.removeAttribute("tabindex")
 }
 
@@ -20,13 +23,13 @@ const name = () => {
   })
 }
 
-const resized = new ResizeObserver((entries) => entries.forEach((entry) => reach(entry.target)))
+const resized = new ResizeObserver(() => document.querySelectorAll(SCROLLERS).forEach(reach))
 const added = new MutationObserver(name)
 
 document$.subscribe(() => {
   resized.disconnect()
   added.disconnect()
-  document.querySelectorAll(SCROLLERS).forEach((element) => resized.observe(element))
+  document.querySelectorAll(".md-content__inner, .md-content details").forEach((element) => resized.observe(element))
   added.observe(document.querySelector(".md-content"), { childList: true, subtree: true })
   name()
 })

@@ -11,7 +11,7 @@ from galley.check import check_results, check_static
 from galley.links import Anchors, check_links
 from galley.page import Block, Page, Problem, parse
 from galley.pool import Job, run_jobs
-from galley.store import Store
+from galley.store import Store, digest
 
 
 @dataclass
@@ -114,6 +114,8 @@ class Book:
             if isinstance(step, Block):
                 limit = float(step.options.get("limit", self.limit))
                 keep = {name: value for name, value in step.options.items() if name in ("raises", "standalone")}
+                if path := step.options.get("reads"):  # a file whose change must run the page again
+                    keep["reads"] = digest((self.root / path).read_text(encoding="utf-8"))
                 found = {"kind": "block", "lang": step.lang, "code": step.code, "line": step.line, "options": keep}
             else:
                 limit = self.limit

@@ -26,7 +26,7 @@ FREE = [
     re.compile(r"(?i)\b(?:sec|section|eq|equation|table|figure|part|chapter|exercise|appendix|step|row|item|level|page)s?"
                r"\.?\s+[A-Z]?\d+(?:[.–-]\d+)*(?:(?:,| and| to)\s+\d+(?:\.\d+)*)*"),  # labels
     re.compile(r"\b(?:19|20)\d\d\b(?![,.]\d)"),  # years
-    re.compile(r"(?<![\w.,−+-])\d(?![\w,]|\.\d|\s?%)|(?<![\w.,−+-])10(?![\w,]|\.\d|\s?%)"),  # counts up to ten
+    re.compile(r"(?<![\w.,−+-])(?:\d|10)(?!\w|[.,]\d|\s?%)"),  # counts up to ten
 ]  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def unbound(page: Page) -> list[tuple[int, str]]:
             bare = pattern.sub(lambda m: _keep_decimals(m[0], display=m[0].startswith("$$")), bare)
         for pattern in FREE:
             bare = pattern.sub(_spaces, bare)
-        for match in re.finditer(r"(?<![\w.\-−])\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])", bare):
+        for match in re.finditer(r"(?<![\w.\-−])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)", bare):
             found.append((start + 1 + bare.count("\n", 0, match.start()), match[0]))
     return found
 

@@ -15,7 +15,7 @@ DISPLAY = re.compile(r"\$\$(?P<tex>.+?)\$\$", re.S)
 INLINE = re.compile(r"(?<![\\$\w])\$(?![\s$])(?P<tex>(?:\\.|[^$\\\n])+?)(?<!\s)\$(?![\w$])")
 CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)", re.S)
 COMMENT = re.compile(r"<!--.*?-->", re.S)
-KNOWN_OPTIONS = {"raises", "skip", "standalone", "rtol", "atol", "limit", "fold", "source", "large"}
+KNOWN_OPTIONS = {"raises", "skip", "standalone", "rtol", "atol", "limit", "fold", "source", "large", "reads"}
 
 
 @dataclass
@@ -213,6 +213,8 @@ class _Reader:
             if heading := HEADING.match(self.lines[n]):
                 title = COMMENT.sub("", heading["title"])
                 self.page.headings.append((n + 1, len(heading["level"]), title, heading["anchor"]))
+                if "$" in title and not heading["anchor"]:
+                    self._problem(n, "a heading with a formula needs an anchor that every builder agrees on: {#name}")
             if re.match(r"^\s*>+\s*(```|~~~)\s*(python|pycon)", self.lines[n]):
                 self._problem(n, "a fence inside a quote does not run; put it at the margin")
         bare = _blank(CODE_SPAN, text)
