@@ -80,7 +80,7 @@ class Book:
             steps = self._steps(result.page)
             kept = store.get(store.key(steps)) if self.use_cache and steps else None
             if kept is None and steps:
-                jobs.append(Job(name, steps))
+                jobs.append(Job(str(self.root), name, steps))
             else:
                 result.steps = kept or []
                 done(result)

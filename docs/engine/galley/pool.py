@@ -31,8 +31,9 @@ if sys.platform != "win32":
 
 @dataclass
 class Job:
-    """A page to run: its name, its steps, and after the run what came of each step."""
+    """A page to run, in which folder, its steps, and after the run what came of each step."""
 
+    root: str
     filename: str
     steps: list[dict]
     results: list[dict] = field(default_factory=list)
@@ -44,7 +45,7 @@ class _Running:
         self.job, self.begin = job, time.perf_counter()
         self.trace = Path(folder) / f"{index}.trace"
         self.connection, theirs = _context.Pipe(duplex=False)
-        message = {"filename": job.filename, "steps": job.steps, "trace": str(self.trace)}
+        message = {"root": job.root, "filename": job.filename, "steps": job.steps, "trace": str(self.trace)}
         self.process = _context.Process(target=run_page, args=(message, theirs), daemon=False)
         with _pinned_environment(), _no_main():
             self.process.start()

@@ -25,6 +25,7 @@ def run_page(job: dict, connection) -> None:
     trace = open(job["trace"], "w", buffering=1)  # noqa: SIM115  it must outlive this frame, for faulthandler
     faulthandler.enable(trace)
     sys.addaudithook(_no_network)
+    os.chdir(job["root"])
     _pin()
     runner = _Runner(job["filename"], trace)
     results: list[dict] = []
