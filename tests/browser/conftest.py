@@ -18,7 +18,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-component-update")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-component-update",
+)
 BUILD = """
 import sys
 from mkdocs.commands.build import build
@@ -58,7 +64,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Build the site, serve it under /posenc/ and return that address; `site_url` agrees, or instant navigation sleeps."""
+    """Build the site, serve it under /posenc/ and return that address, which is its `site_url` too."""
     pytest.importorskip("mkdocs", reason="no mkdocs: pip install -e '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
     handler = functools.partial(_Handler, directory=str(folder))
@@ -120,7 +126,9 @@ def visit(browser) -> Iterator:
         seen.page.on("request", requested)
         seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
         seen.page.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
-        seen.page.on("response", lambda reply: seen.errors.append(f"{reply.status} {reply.url}") if reply.status >= 400 else None)
+        seen.page.on(
+            "response", lambda reply: seen.errors.append(f"{reply.status} {reply.url}") if reply.status >= 400 else None
+        )
         seen.page.goto(url, wait_until="load")
         seen.page.evaluate("document.fonts.ready")
         return seen

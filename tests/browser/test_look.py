@@ -73,7 +73,8 @@ def test_formulas_are_set_and_in_the_right_font(site, visit):
 
 
 @pytest.mark.parametrize(
-    ("css", "family"), [("article p", "Source Serif 4"), (".md-tabs", "Source Sans 3"), ("article pre code", "Source Code Pro")]
+    ("css", "family"),
+    [("article p", "Source Serif 4"), (".md-tabs", "Source Sans 3"), ("article pre code", "Source Code Pro")],
 )
 def test_the_fonts_are_the_sites_own(site, visit, css, family):
     seen = visit(site + CHAPTER)
@@ -90,22 +91,14 @@ def test_copying_python_copies_the_code_and_nothing_else(site, visit):
 
 def test_copying_a_session_leaves_prompts_and_results_behind(site, paths, visit):
     seen = visit(site)
-    for path in paths:
-        seen.page.goto(site + path, wait_until="load")
-        if seen.page.locator(".language-pycon").count():
-            break
-    else:
-        # No page has a session at present: make one of the first block, as Pygments would mark it.
-        seen.page.goto(site, wait_until="load")
-        seen.page.locator(".doors .language-python code").evaluate(
-            """(code) => code.innerHTML = '<span class="gp">&gt;&gt;&gt; </span>1 + 1\\n<span class="go">2</span>\\n'"""
-        )
-        assert _copied(seen.page, ".doors .language-python") == "1 + 1"
-        return
-    copied = _copied(seen.page, ".language-pycon")
-    shown = seen.page.locator(".language-pycon").first.inner_text()
+    with_session = [path for path in paths if "language-pycon" in seen.page.request.get(site + path).text()]
+    if not with_session:
+        pytest.skip("no page has a pycon session")
+    seen.page.goto(site + with_session[0], wait_until="load")
+    shown = seen.page.locator(".language-pycon code").first.inner_text()
     code = [line[4:] for line in shown.splitlines() if line.startswith((">>> ", "... "))]
-    assert [line for line in copied.splitlines() if line] == [line for line in code if line]
+    assert 0 < len(code) < len(shown.splitlines())
+    assert _copied(seen.page, ".language-pycon").split("\n") == code
 
 
 def test_outputs_have_no_copy_button(site, visit):
@@ -200,4 +193,6 @@ def _doors_code() -> str:
 
 
 def _loaded_faces(page) -> list[dict]:
-    return page.evaluate("[...document.fonts].filter((face) => face.status === 'loaded').map((face) => ({ family: face.family }))")
+    return page.evaluate(
+        "[...document.fonts].filter((face) => face.status === 'loaded').map((face) => ({ family: face.family }))"
+    )

@@ -23,6 +23,12 @@ const name = () => {
   })
 }
 
+// Copying a session copies what was typed, without prompts and results.
+const typed = (session) => {
+  const lines = session.querySelector("code").innerText.split("\n")
+  session.dataset.copy = lines.filter((line) => /^(>>>|\.\.\.)( |$)/.test(line)).map((line) => line.slice(4)).join("\n")
+}
+
 const resized = new ResizeObserver(() => document.querySelectorAll(SCROLLERS).forEach(reach))
 const added = new MutationObserver(name)
 
@@ -31,5 +37,6 @@ document$.subscribe(() => {
   added.disconnect()
   document.querySelectorAll(".md-content__inner, .md-content details").forEach((element) => resized.observe(element))
   added.observe(document.querySelector(".md-content"), { childList: true, subtree: true })
+  document.querySelectorAll(".language-pycon").forEach(typed)
   name()
 })
