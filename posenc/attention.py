@@ -1,6 +1,7 @@
 """Scaled dot-product attention, the place where position enters or does not.
 
 Paper: Vaswani et al., 2017, "Attention Is All You Need", https://arxiv.org/abs/1706.03762, eq. 1.
+
 Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
 
     attention(q, k, v) = softmax(q k^T / sqrt(d)) v

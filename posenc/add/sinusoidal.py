@@ -1,12 +1,13 @@
 """Sinusoidal encoding: add to each token embedding a fixed bank of sines and cosines of its position.
 
 Paper: Vaswani et al., 2017, "Attention Is All You Need", https://arxiv.org/abs/1706.03762, sec. 3.5.
+
 Key:   b batch, t length, d model dim
 
     PE[p, 2i]   = sin(p * theta_i)
     PE[p, 2i+1] = cos(p * theta_i)        theta_i = base^(-2i/d),  i = 0 .. d/2-1
 
-so PE[p + k] = M_k PE[p] for one fixed rotation M_k, and <PE[p], PE[q]> = sum_i cos(theta_i (p - q)).
+so PE[p + k] = M_k PE[p] for one fixed rotation M_k, and PE[p] . PE[q] = sum_i cos(theta_i (p - q)).
 Sines and cosines alternate (order="interleaved"), as the paper writes them. Marian and GPT-NeoX put all sines
 before all cosines ("split": the same channels, permuted). The paper's own code, and fairseq after it, also spreads
 the frequencies over d/2-1 steps and ends an odd dim with a zero channel ("tensor2tensor").
@@ -36,7 +37,7 @@ def wavelengths(dim: int, base: float = 10_000.0, order: str = "interleaved") ->
 
 
 def kernel(distance: np.ndarray, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
-    """Return <PE[p], PE[p + distance]>, which is the same at every p: the closed form sum_i cos(theta_i distance)."""
+    """Return PE[p] . PE[p + distance], which is the same at every p: the closed form sum_i cos(theta_i distance)."""
     angle = np.asarray(distance, dtype=np.float64)[..., None] * _theta(dim, base, order)
     return np.cos(angle).sum(axis=-1)
 

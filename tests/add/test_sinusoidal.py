@@ -61,6 +61,11 @@ def test_position_0_is_zeros_and_ones():
     np.testing.assert_array_equal(sinusoidal([0], 6), [[0, 1, 0, 1, 0, 1]])
 
 
+def test_no_positions_give_an_empty_table():
+    assert sinusoidal(np.arange(0), 8).shape == (0, 8)
+    assert Sinusoidal(8)(torch.zeros(2, 0, 8)).shape == (2, 0, 8)
+
+
 def test_position_1_at_width_4():
     # theta = 1 and 10,000^(-2/4) = 1/100; sin x = x - x^3/6 + x^5/120, cos x = 1 - x^2/2 + x^4/24
     slow_sine = 0.01 - 0.01**3 / 6 + 0.01**5 / 120

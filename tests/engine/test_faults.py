@@ -139,10 +139,10 @@ FAULTS = {
         5,
         "link to nowhere: this page has no #no-section",
     ),
-    "a formula in a heading without an anchor": (
+    "a formula in a heading": (
         "# Page\n\n## At $d = 4$\n",
         3,
-        "a heading with a formula needs an anchor",
+        "a heading cannot hold a formula",
     ),
     "a wrong formula": (
         "# Page\n\nSome text.\n\n$$\n\\frac{1\n$$\n",

@@ -70,13 +70,26 @@ def test_a_checked_number_is_marked_and_its_comment_gone(render):
     assert "<!--" not in page
 
 
+def test_an_expression_is_not_read_as_markdown(render):
+    page = render("There are 3<!-- = n['a_b_c'][0] --> rows.\n\n```python\nn = {'a_b_c': [3]}\n```\n")
+    assert 'data-expression="n&#91;&#x27;a&#95;b&#95;c&#x27;&#93;&#91;0&#93;"' in page
+
+
+def test_equal_images_of_one_figure_have_no_equal_names(render):
+    draw = (
+        "```python\nimport matplotlib.pyplot as plt\n\nfor ax in plt.subplots(1, 2)[1]:\n    ax.imshow([[0, 1]])\n```\n"
+    )
+    ids = re.findall(r'\bid="([^"]+)"', render(f"{draw}\n![Twice](figures/twice.svg)\n"))
+    assert len(ids) == len(set(ids))
+
+
 def test_a_given_number_is_plain(render):
     assert "<p>With 12 tokens.</p>" in render("With 12<!-- given --> tokens.\n\n```python\nx = 1\n```\n")
 
 
 def test_code_is_folded_on_request(render):
     page = render('<!-- block: fold="How it is drawn" -->\n' + DRAW + "\n![A line](figures/line.svg)\n")
-    assert re.search(r'<details class="fold">\s*<summary>How it is drawn</summary>\s*<div class="highlight">', page)
+    assert re.search(r'<details class="fold"[^>]*>\s*<summary>How it is drawn</summary>\s*<div class="highlight">', page)
     assert page.index("</details>") < page.index("<figure")
 
 

@@ -22,6 +22,9 @@ def tidy(svg: str, name: str) -> str:
     """Return `svg` without what would clash with a page: global styles, repeated ids, sizes, black ink."""
     svg = svg[svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.S)
+    svg = re.sub(
+        r'(<image\b[^>]*?) id="[^"]*"', r"\1", svg
+    )  # Matplotlib names equal images alike; nothing refers to them
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{name}-\2", svg)
     head, rest = svg.split(">", 1)

@@ -51,7 +51,7 @@ class Pages(Preprocessor):
             if line is None or number.start < 0:
                 continue
             why = number.body if number.operator == "=" else f"{number.operator} {number.body}"
-            escaped = html.escape(why).replace("|", "&#124;").replace("_", "&#95;").replace("*", "&#42;")
+            escaped = re.sub(r"[|_*\[\]`\\]", lambda m: f"&#{ord(m[0])};", html.escape(why))  # else Markdown reads it
             marked = number.written
             if marked and number.operator != "given":
                 marked = f'<span class="checked" data-expression="{escaped}">{marked}</span>'
@@ -66,7 +66,9 @@ class Pages(Preprocessor):
     def _fold(self, block: Block, edited: list[str | None]) -> None:
         if title := block.options.get("fold"):
             first, last = block.span[0], block.span[1] - 1
-            opening = f'<details class="fold" markdown="1"><summary>{html.escape(title)}</summary>'
+            opening = (
+                f'<details class="fold" markdown="1" data-search-exclude=""><summary>{html.escape(title)}</summary>'
+            )
             edited[first] = f"\n{opening}\n\n{edited[first]}"
             edited[last] = f"{edited[last]}\n\n</details>\n"
 

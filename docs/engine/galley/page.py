@@ -213,8 +213,8 @@ class _Reader:
             if heading := HEADING.match(self.lines[n]):
                 title = COMMENT.sub("", heading["title"])
                 self.page.headings.append((n + 1, len(heading["level"]), title, heading["anchor"]))
-                if "$" in title and not heading["anchor"]:
-                    self._problem(n, "a heading with a formula needs an anchor that every builder agrees on: {#name}")
+                if "$" in CODE_SPAN.sub("", title):
+                    self._problem(n, "a heading cannot hold a formula: tables of contents would show it twice")
             if re.match(r"^\s*>+\s*(```|~~~)\s*(python|pycon)", self.lines[n]):
                 self._problem(n, "a fence inside a quote does not run; put it at the margin")
         bare = _blank(CODE_SPAN, text)
