@@ -89,7 +89,9 @@ def test_a_given_number_is_plain(render):
 
 def test_code_is_folded_on_request(render):
     page = render('<!-- block: fold="How it is drawn" -->\n' + DRAW + "\n![A line](figures/line.svg)\n")
-    assert re.search(r'<details class="fold"[^>]*>\s*<summary>How it is drawn</summary>\s*<div class="highlight">', page)
+    assert re.search(
+        r'<details class="fold"[^>]*>\s*<summary>How it is drawn</summary>\s*<div class="highlight">', page
+    )
     assert page.index("</details>") < page.index("<figure")
 
 

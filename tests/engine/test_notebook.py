@@ -31,7 +31,7 @@ plt.plot([1, 2])
 <details markdown="1"><summary>Hint</summary>
 
 ```pycon
->>> answer + 1
+>>> answer + 1  # one more (than before
 43
 ```
 
@@ -66,7 +66,7 @@ def test_code_and_outputs_are_in_cells(made):
     code = [cell for cell in nbformat.reads(made, as_version=4).cells if cell.cell_type == "code"]
     assert [cell.source.splitlines()[0] for cell in code[1:]] == [
         "import matplotlib.pyplot as plt",
-        "print(repr(answer + 1))",
+        "print(repr(",
         "1 / 0",
     ]
     assert code[1].outputs[0].data["text/plain"] == "A line"

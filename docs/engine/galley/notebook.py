@@ -1,5 +1,6 @@
 """A page as a Jupyter notebook that runs as it stands, with its outputs, the same bytes at every build."""
 
+import ast
 import doctest
 import hashlib
 import posixpath
@@ -71,9 +72,17 @@ def _session(code: str) -> str:
     lines = []
     for example in doctest.DocTestParser().get_examples(code + "\n"):
         source = example.source.rstrip()
-        echoes = example.want and "\n" not in source and not source.startswith("print")
-        lines.append(f"print(repr({source}))" if echoes else source)
+        echoes = example.want and _is_expression(source) and not source.startswith("print(")
+        lines.append(f"print(repr(\n    {source}\n))" if echoes else source)
     return "\n".join(lines)
+
+
+def _is_expression(source: str) -> bool:
+    try:
+        ast.parse(source, mode="eval")
+    except SyntaxError:
+        return False
+    return True
 
 
 def _after(block: Block, lines: list[str]) -> int:
