@@ -24,7 +24,7 @@ update: .venv/ready  ## rewrite what the pages show after an intended change
 lint: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 build: .venv/ready
 	$(BIN)/mkdocs build --strict
