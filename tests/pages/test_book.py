@@ -87,6 +87,7 @@ def test_a_snippet_runs_in_an_empty_folder_without_the_package(name, code, tmp_p
 @pytest.mark.parametrize("name", RUNNING)
 def test_the_notebook_runs_as_it_stands(name, results, tmp_path):
     made = nbformat.reads(notebook.notebook(results[name], BOOK.site), as_version=4)
+    nbformat.validate(made)
     at = {"metadata": {"path": str(ROOT if "references.bib" in results[name].page.text else tmp_path)}}
     NotebookClient(made, timeout=300, kernel_name="python3", resources=at).execute()
     assert any(cell.cell_type == "code" and cell.execution_count for cell in made.cells)

@@ -18,7 +18,7 @@ from galley.book import Book, Result
 from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, parse
 
 log = logging.getLogger("mkdocs.galley")
-FORMULA = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>', re.S)
+FORMULA = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>(?P<tail>[.,;:!?)])?', re.S)
 
 
 @cache
@@ -106,7 +106,8 @@ class Formulas(Postprocessor):
             log.warning("%s in %s", error, tex)
             formula = f"<code>{html.escape(tex)}</code>"
         kind = "formula display" if display else "formula"
-        return f'<{match["tag"]} class="{kind}" data-search-exclude="">{formula}</{match["tag"]}>'
+        tail = f"&#8288;{match['tail']}" if match["tail"] else ""  # a word joiner: no line begins with the full stop
+        return f'<{match["tag"]} class="{kind}" data-search-exclude="">{formula}</{match["tag"]}>{tail}'
 
 
 class GalleyExtension(Extension):
