@@ -13,6 +13,7 @@ from galley.book import Result, Stopwatch, timed
 from galley.markdown import shared_book
 
 log = logging.getLogger("mkdocs.galley")
+_notebooks: dict[str, tuple[str, str]] = {}  # by page: the text it was made from, and the notebook
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -29,7 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             log.warning("%s:%d: %s", name, problem.line, problem.message)
         if any(block.runs for block in result.page.blocks):
             uri = PurePosixPath(name).relative_to(prefix).with_suffix(".ipynb").as_posix()
-            files.append(File.generated(config, uri, content=notebook.notebook(result, book.site)))
+            files.append(File.generated(config, uri, content=_notebook(result, book.site)))
     log.info("%s", summary(results, watch))
     return files
 
@@ -40,6 +41,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if made is not None:
         page.meta["notebook"] = made.url_relative_to(page.file)
     return markdown
+
+
+def _notebook(result: Result, site: str) -> str:
+    text, made = _notebooks.get(result.name, ("", ""))
+    if not result.cached or text != result.page.text:
+        made = notebook.notebook(result, site)
+        _notebooks[result.name] = result.page.text, made
+    return made
 
 
 def _progress(result: Result) -> None:

@@ -18,7 +18,10 @@ from galley.book import Book, Result
 from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, parse
 
 log = logging.getLogger("mkdocs.galley")
-FORMULA = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>(?P<tail>[.,;:!?)])?', re.S)
+FORMULA = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>(?P<tail>[.,;:!?)])?',
+    re.S,
+)
 
 
 @cache
