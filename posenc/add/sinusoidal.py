@@ -4,8 +4,9 @@ Paper: Vaswani et al., 2017, "Attention Is All You Need", https://arxiv.org/abs/
 
 Key:   b batch, t length, d model dim
 
+    theta_i     = base^(-2i/d),  i = 0 .. d/2-1
     PE[p, 2i]   = sin(p * theta_i)
-    PE[p, 2i+1] = cos(p * theta_i)        theta_i = base^(-2i/d),  i = 0 .. d/2-1
+    PE[p, 2i+1] = cos(p * theta_i)
 
 so PE[p + k] = M_k PE[p] for one fixed rotation M_k, and PE[p] . PE[q] = sum_i cos(theta_i (p - q)).
 Sines and cosines alternate (order="interleaved"), as the paper writes them. Marian and GPT-NeoX put all sines
