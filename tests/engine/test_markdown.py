@@ -8,7 +8,7 @@ import pytest
 import galley.markdown
 from galley.book import Book
 
-EXTENSIONS = ["md_in_html", "tables", "pymdownx.superfences", "pymdownx.arithmatex", "galley.markdown"]
+EXTENSIONS = ["abbr", "md_in_html", "tables", "pymdownx.superfences", "pymdownx.arithmatex", "galley.markdown"]
 SETTINGS = {"pymdownx.arithmatex": {"generic": True}}
 DRAW = "```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1, 2], label='a')\n```\n"
 
@@ -109,6 +109,19 @@ def test_formulas_are_set(render):
     assert page.count('class="katex"') == 2
     assert '<div class="formula display"' in page
     assert "arithmatex" not in page
+
+
+def test_a_formula_keeps_its_full_stop_and_breaks_only_when_long(render):
+    short = render("It is $a = b$.")
+    assert re.search(r"</span>\.</span></p>", short)
+    assert "<wbr>" not in short
+    assert "<wbr>" in render("It is $" + " + ".join("abcdefghijklmnopqrst") + "$.")
+
+
+def test_a_glossary_term_is_marked_once_in_each_section(render):
+    page = render("RoPE and RoPE.\n\n## RoPE\n\nRoPE, **RoPE**, RoPE.\n\n*[RoPE]: rotary\n")
+    assert page.count("<abbr") == 2
+    assert page.count("RoPE") == 6
 
 
 def test_code_that_shows_a_binding_is_left_alone(render):

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 HOUSE_STYLE = Path(__file__).with_name("house.mplstyle")
+INK = re.compile(r"(<text\b[^>]*\bfill: ?)#([0-9a-f]{6})\b")
 ATTRIBUTE = re.compile(r' (?:d|x|y|width|height|transform|points|viewBox)="[^"]*"')
 
 
@@ -32,6 +33,7 @@ def tidy(svg: str, name: str) -> str:
     svg = head.replace("<svg", f'<svg id="{name}"', 1) + ">" + rest
     svg = svg.replace("*{stroke-linejoin", f"#{name} *{{stroke-linejoin")
     svg = re.sub(r"(stroke|fill): ?#000000\b", r"\1: currentColor", svg)
+    svg = INK.sub(r"\1var(--ink-\2, #\2)", svg)  # letters need more contrast than lines: a theme may change their shade
     svg = re.sub(r"font: (?:(\d+|bold|italic) )?([\d.]+)px [^;\"]+", _font, svg)
     svg = re.sub(r"font-family: [^;\"]+;? ?", "", svg)  # the page's
     svg = ATTRIBUTE.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), svg)

@@ -8,10 +8,12 @@ import html
 import logging
 import re
 from functools import cache
+from xml.etree.ElementTree import Element
 
 from markdown import Extension, Markdown
 from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
+from markdown.treeprocessors import Treeprocessor
 
 from galley import katex
 from galley.book import Book, Result
@@ -22,6 +24,9 @@ FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>(?P<tail>[.,;:!?)])?',
     re.S,
 )
+BASE = '<span class="katex-base"'
+TEX_WORD = re.compile(r"\\(?:mathrm|text|left|right|quad|,|;|!)|\\[A-Za-z]+|[{}^_ ]")
+SHORT = 28  # letters that fit on a phone's line
 
 
 @cache
@@ -108,9 +113,33 @@ class Formulas(Postprocessor):
         except katex.FormulaError as error:
             log.warning("%s in %s", error, tex)
             formula = f"<code>{html.escape(tex)}</code>"
-        kind = "formula display" if display else "formula"
-        tail = f"&#8288;{match['tail']}" if match["tail"] else ""  # a word joiner: no line begins with the full stop
-        return f'<{match["tag"]} class="{kind}" data-search-exclude="">{formula}</{match["tag"]}>{tail}'
+        if display:
+            return f'<div class="formula display" data-search-exclude="">{formula}</div>{match["tail"] or ""}'
+        return f'<span class="formula" data-search-exclude="">{_breakable(tex, formula)}{match["tail"] or ""}</span>'
+
+
+def _breakable(tex: str, formula: str) -> str:
+    """Let a long formula break between its parts; the style keeps each other one, and what follows it, on a line."""
+    if len(TEX_WORD.sub(".", tex)) <= SHORT:
+        return formula
+    first, *others = formula.split(BASE)
+    return first + BASE + f"<wbr>{BASE}".join(others)
+
+
+class Glossary(Treeprocessor):
+    """Mark a glossary's term where a section first uses it; more dots under words are noise."""
+
+    def run(self, root: Element) -> None:
+        """Unwrap every later mark of the same term."""
+        seen: set[str] = set()
+        for element in root.iter():
+            if element.tag == "h2":
+                seen.clear()
+            if element.tag != "abbr":
+                continue
+            if element.text in seen:
+                element.tag, element.attrib = "span", {}
+            seen.add(element.text or "")
 
 
 class GalleyExtension(Extension):
@@ -119,6 +148,7 @@ class GalleyExtension(Extension):
     def extendMarkdown(self, md: Markdown) -> None:
         """Register before fences are read, and after everything is put back."""
         md.preprocessors.register(Pages(md), "galley", 29)
+        md.treeprocessors.register(Glossary(md), "galley-glossary", 6)
         md.postprocessors.register(Formulas(md), "galley-formulas", 5)
 
 
