@@ -68,6 +68,16 @@ FAULTS = {
         3,
         "no code stands behind 0.25",
     ),
+    "a number that takes the value from above its block": (
+        "# Page\n\n```python\nn = 7\n```\n\nNow there are 7<!-- = n -->.\n\n```python\nn = 23\n```\n",
+        7,
+        "n could have two values here, one of them from the block at line 10",
+    ),
+    "a number that could wait for either of two blocks": (
+        "# Page\n\nThere will be 23<!-- = n -->.\n\n```python\nn = 7\n```\n\n```python\nn = 23\n```\n",
+        3,
+        "n could have two values here",
+    ),
     "a quotation the bibliography does not hold": (
         "# Page\n\nThey report 94.83<!-- cite: someone2020, table 1 --> percent.\n",
         3,

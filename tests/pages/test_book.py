@@ -29,6 +29,7 @@ ANATOMY = [
     "Pitfalls",
 ]
 ANATOMY += ["Exercises", "Copy this"]
+COLUMN = 88  # characters of code on a desktop
 FREE_FORM = {"docs/chapters/1-sinusoidal/practice.md"}  # exercises and summaries of a whole part
 CHAPTERS = [n for n in PAGES if n.startswith("docs/chapters/") and not n.endswith("index.md") and n not in FREE_FORM]
 SNIPPETS = [
@@ -73,6 +74,13 @@ def test_a_chapter_is_of_readable_length(name):
     body = PAGES[name].text.partition("## Exercises")[0]
     prose = re.sub(r"```.*?```|<!--.*?-->|^---.*?^---", "", body, flags=re.S | re.M)
     assert 800 < len(re.findall(r"[A-Za-z]{2,}", prose)) < 3000
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_code_that_is_not_folded_fits_its_column(name):
+    shown = [block for block in PAGES[name].blocks if not block.options.keys() & {"fold", "source"}]
+    lines = [(block.line + n, line) for block in shown for n, line in enumerate(block.code.split("\n"))]
+    assert not [f"{name}:{n}: {line}" for n, line in lines if len(line) > COLUMN]
 
 
 @pytest.mark.parametrize(("name", "code"), SNIPPETS)

@@ -5,7 +5,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from galley import bibliography, katex
+from galley import bibliography, katex, names
 from galley.page import BOUND, CODE_SPAN, COMMENT, DISPLAY, INLINE, LINK, Block, Number, Page, Problem
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
             found += _source(block, book)
     found += bibliography.check(page, book.bibliography)
     found += [Problem(line, problem) for line, problem in katex.check(page.formulas, book.folder)]
+    found += [Problem(line, problem) for line, problem in names.check(page)]
     for line, text in unbound(page):
         found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given"))
     return found
