@@ -61,7 +61,7 @@ def attention_weights(
     causal: bool = False,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the softmax weights (b, h, t, s) that `attention` gives to the values: for looking, not for speed."""
+    """Return the softmax weights (b, h, t, s) of `attention`: for looking, not for speed."""
     _check(q, k, positions, key_positions, mask)
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (b, h, s, d)
     logits = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5  # (b, h, t, s)

@@ -115,10 +115,11 @@ class Sinusoidal(nn.Module):
                 f"sinusoidal: x must be floating point (b, t, {self.dim}), got {x.dtype} {tuple(x.shape)}; "
                 "look the tokens up in an embedding of this width first"
             )
-        if positions is not None and (not isinstance(positions, Tensor) or positions.dtype.is_complex):
+        is_number = isinstance(positions, Tensor) and positions.dtype != torch.bool and not positions.is_complex()
+        if positions is not None and not is_number:
+            kind = getattr(positions, "dtype", type(positions).__name__)
             raise ValueError(
-                f"sinusoidal: positions must be a tensor of integers or floats, got {type(positions).__name__}; "
-                "torch.tensor(positions) makes one"
+                f"sinusoidal: positions must be a tensor of integers or floats, got {kind}; torch.tensor makes one"
             )
         if positions is not None and positions.shape not in (x.shape[-2:-1], x.shape[:-1]):
             raise ValueError(

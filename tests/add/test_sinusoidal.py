@@ -372,8 +372,12 @@ def test_tokens_that_are_not_embedded_are_refused(dtype):
         Sinusoidal(8)(torch.ones(3, 5, 8).to(dtype))
 
 
-@pytest.mark.parametrize("positions", [[0, 1, 2], np.arange(3), 3, torch.zeros(3, dtype=torch.complex64)], ids=type)
-def test_positions_that_are_no_real_tensor_are_refused(positions):
+@pytest.mark.parametrize(
+    "positions",
+    [[0, 1, 2], np.arange(3), 3, torch.zeros(3, dtype=torch.complex64), torch.ones(3, dtype=torch.bool)],
+    ids=["list", "ndarray", "int", "complex", "bool"],
+)
+def test_positions_that_are_no_tensor_of_numbers_are_refused(positions):
     with pytest.raises(ValueError, match="sinusoidal: positions must be a tensor of integers or floats, got"):
         Sinusoidal(8)(torch.zeros(1, 3, 8), positions)
 

@@ -118,6 +118,12 @@ def test_a_formula_keeps_its_full_stop_and_breaks_only_when_long(render):
     assert "<wbr>" in render("It is $" + " + ".join("abcdefghijklmnopqrst") + "$.")
 
 
+def test_short_code_is_named(render):
+    page = render("Call `f(x)`, or `a_function_with_a_long_name(and_an_argument)`.")
+    assert '<code class="short">f(x)</code>' in page
+    assert "<code>a_function" in page
+
+
 def test_a_glossary_term_is_marked_once_in_each_section(render):
     page = render("RoPE and RoPE.\n\n## RoPE\n\nRoPE, **RoPE**, RoPE.\n\n*[RoPE]: rotary\n")
     assert page.count("<abbr") == 2

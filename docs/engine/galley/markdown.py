@@ -126,20 +126,21 @@ def _breakable(tex: str, formula: str) -> str:
     return first + BASE + f"<wbr>{BASE}".join(others)
 
 
-class Glossary(Treeprocessor):
-    """Mark a glossary's term where a section first uses it; more dots under words are noise."""
+class Words(Treeprocessor):
+    """Name short code, so that the style keeps it on a line; mark a glossary's term where a section first uses it."""
 
     def run(self, root: Element) -> None:
-        """Unwrap every later mark of the same term."""
+        """Set classes, and unwrap every later mark of a term: more dots under words are noise."""
         seen: set[str] = set()
         for element in root.iter():
             if element.tag == "h2":
                 seen.clear()
-            if element.tag != "abbr":
-                continue
-            if element.text in seen:
-                element.tag, element.attrib = "span", {}
-            seen.add(element.text or "")
+            elif element.tag == "code" and len(element.text or "") <= SHORT:
+                element.set("class", "short")
+            elif element.tag == "abbr":
+                if element.text in seen:
+                    element.tag, element.attrib = "span", {}
+                seen.add(element.text or "")
 
 
 class GalleyExtension(Extension):
@@ -148,7 +149,7 @@ class GalleyExtension(Extension):
     def extendMarkdown(self, md: Markdown) -> None:
         """Register before fences are read, and after everything is put back."""
         md.preprocessors.register(Pages(md), "galley", 29)
-        md.treeprocessors.register(Glossary(md), "galley-glossary", 6)
+        md.treeprocessors.register(Words(md), "galley-words", 6)
         md.postprocessors.register(Formulas(md), "galley-formulas", 5)
 
 
