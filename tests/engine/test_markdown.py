@@ -50,7 +50,13 @@ def test_ids_are_unique_on_the_page(render):
 def test_black_ink_follows_the_page(render):
     page = render(f"{DRAW}\n![A line](figures/line.svg)\n")
     assert "#000000" not in page
+    assert re.search(r'<svg [^>]*fill="currentColor"', page)
     assert "DejaVu" not in page
+
+
+def test_colored_letters_can_be_shaded_by_a_theme(render):
+    draw = DRAW.replace("plt.plot", "plt.text(0, 0, 'red', color='#cf4d63')\nplt.plot")
+    assert re.search(r"<text[^>]*fill: var\(--ink-cf4d63, #cf4d63\)", render(f"{draw}\n![A line](figures/line.svg)\n"))
 
 
 def test_a_displayed_drawing_is_a_figure(render):

@@ -30,7 +30,8 @@ def tidy(svg: str, name: str) -> str:
     svg = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{name}-\2", svg)
     head, rest = svg.split(">", 1)
     head = re.sub(r'\s(?:width|height)="[\d.]+(?:pt|px)?"', "", head)
-    svg = head.replace("<svg", f'<svg id="{name}"', 1) + ">" + rest
+    ink = "" if " fill=" in head else ' fill="currentColor"'  # Matplotlib leaves black out, as SVG's default
+    svg = head.replace("<svg", f'<svg id="{name}"{ink}', 1) + ">" + rest
     svg = svg.replace("*{stroke-linejoin", f"#{name} *{{stroke-linejoin")
     svg = re.sub(r"(stroke|fill): ?#000000\b", r"\1: currentColor", svg)
     svg = INK.sub(r"\1var(--ink-\2, #\2)", svg)  # letters need more contrast than lines: a theme may change their shade
