@@ -138,8 +138,10 @@ def test_the_live_figure_moves_and_can_be_held(site, visit):
 
 def test_search_finds_a_page(site, visit):
     seen = visit(site)
+    ready = seen.page.locator(".md-search-result__meta", has_text="Type to start searching")
+    ready.wait_for(state="attached", timeout=30_000)
     seen.page.keyboard.press("/")
-    seen.page.locator(".md-search__input").fill("wavelength")
+    seen.page.keyboard.type("wavelength")
     found = seen.page.locator(".md-search-result__link")
     found.first.wait_for(state="attached", timeout=10_000)
     assert any("1-sinusoidal" in link.get_attribute("href") for link in found.all())

@@ -100,7 +100,8 @@ def test_a_bound_number_that_does_not_hold(project, sentence):
 
 
 def test_a_number_is_taken_where_it_stands(project):
-    text = "# Page\n\n```python\nx = 11\n```\n\nNow 11<!-- = x -->.\n\n```python\nx = 12\n```\n\nNow 12<!-- = x -->.\n"
+    first, second = (f"```python\nx = {n}\n```\n\nNow {n}<!-- = x -->.\n\n" for n in (11, 12))
+    text = f"# Page\n\n{first}## Next\n\n{second}"
     assert project.check(text) == []
 
 
