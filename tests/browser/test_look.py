@@ -136,6 +136,14 @@ def test_the_live_figure_moves_and_can_be_held(site, visit):
     assert float(still.page.evaluate(place)) == 21
 
 
+def test_annotations_explain_a_line_and_are_not_copied(site, visit):
+    page = visit(site + "chapters/1-sinusoidal/in-a-transformer/").page
+    mark = page.locator(".md-annotation__index").first
+    mark.click()
+    page.get_by_text("The keys and values of earlier tokens").locator("visible=true").wait_for()
+    assert "(1)" not in _copied(page, ".highlight:has(.md-annotation)")
+
+
 def test_search_finds_a_page(site, visit):
     seen = visit(site)
     ready = seen.page.locator(".md-search-result__meta", has_text="Type to start searching")

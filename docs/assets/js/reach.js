@@ -17,6 +17,7 @@ const name = () => {
     nav.setAttribute("role", "none")
     for (const attribute of ["aria-label", "aria-labelledby", "aria-expanded"]) nav.removeAttribute(attribute)
   })
+  document.querySelectorAll("aside.md-annotation:not([role])").forEach((aside) => aside.setAttribute("role", "note"))
   document.querySelectorAll(".md-annotation__index:not([aria-label])").forEach((mark) => {
     const number = mark.querySelector("[data-md-annotation-id]")?.dataset.mdAnnotationId
     mark.setAttribute("aria-label", `Annotation ${number ?? ""}`.trim())
