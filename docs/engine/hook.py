@@ -4,6 +4,7 @@ import logging
 from pathlib import Path, PurePosixPath
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import Abort
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -28,10 +29,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, result in results.items():
         for problem in result.problems:
             log.warning("%s:%d: %s", name, problem.line, problem.message)
-        if any(block.runs for block in result.page.blocks):
+        if notebook.portable(result.page):
             uri = PurePosixPath(name).relative_to(prefix).with_suffix(".ipynb").as_posix()
             files.append(File.generated(config, uri, content=_notebook(result, book.site)))
     log.info("%s", summary(results, watch))
+    if config.strict and (wrong := sum(len(result.problems) for result in results.values())):
+        raise Abort(f"{wrong} problems on the pages")  # MkDocs counts warnings, and --quiet hides them from it
     return files
 
 

@@ -62,7 +62,18 @@ def test_a_chapter_opens_with_a_prediction_and_has_exercises_with_hints_and_answ
     assert exercises.count("<summary>Answer") >= count
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", sorted(FREE_FORM))
+def test_a_page_of_exercises_predicts_asks_and_answers_by_running(name):
+    page = PAGES[name]
+    assert "Predict before you scroll" in page.text
+    parts = re.split(r"^### Exercise ", page.text, flags=re.M)[1:]
+    assert len(parts) >= 12
+    for part in parts:
+        assert "<summary>Hint" in part
+        assert "```python" in part.partition("<summary>Answer")[2]
+
+
+@pytest.mark.parametrize("name", [*CHAPTERS, *sorted(FREE_FORM)])
 def test_a_chapter_ends_with_something_to_copy(name):
     page = PAGES[name]
     start = next(line for line, _, title, _ in page.headings if title == "Copy this")
@@ -92,11 +103,12 @@ def test_a_snippet_runs_in_an_empty_folder_without_the_package(name, code, tmp_p
     assert done.returncode == 0, f"{name}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("name", RUNNING)
+@pytest.mark.parametrize("name", [name for name in RUNNING if notebook.portable(PAGES[name])])
 def test_the_notebook_runs_as_it_stands(name, results, tmp_path):
     made = nbformat.reads(notebook.notebook(results[name], BOOK.site), as_version=4)
     nbformat.validate(made)
-    at = {"metadata": {"path": str(ROOT if "references.bib" in results[name].page.text else tmp_path)}}
+    made.cells.insert(0, nbformat.v4.new_code_cell("import sys\nsys.modules['galley'] = None"))
+    at = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(made, timeout=300, kernel_name="python3", resources=at).execute()
     assert any(cell.cell_type == "code" and cell.execution_count for cell in made.cells)
 
@@ -133,6 +145,6 @@ def test_two_site_builds_give_the_same_bytes(tmp_path):
 
 def _site(folder):
     environment = os.environ | {"SOURCE_DATE_EPOCH": "1763683200", "NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

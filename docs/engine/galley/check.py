@@ -17,6 +17,7 @@ LARGEST_FIGURE = 150_000  # bytes
 NUMBER = re.compile(
     r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d*)?(?:(?<=\d)|(?<=\d\.))(?:[eE][-+]?\d+)?"
 )
+PLAIN = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?")
 SPACE = re.compile(r"[^\S\n]+")
 
 # Numbers in sentences that need no binding, each for its reason.
@@ -39,7 +40,7 @@ def check_results(page: Page, outcomes: list[dict]) -> list[Problem]:
         elif isinstance(step, Number):
             found += _number(step, outcome.get("value", []))
         elif outcome:
-            found += _block(step, outcome)
+            found += _block(step, outcome) + _words(page, step, outcome["figures"])
     return found
 
 
@@ -131,6 +132,26 @@ def _figures(block: Block, svgs: list[str]) -> list[Problem]:
             advice = 'use imshow or fewer points, or say why: large="…"'
             found.append(Problem(drawn.line, f"{drawn.src} has {size:,} bytes, of {LARGEST_FIGURE:,}; {advice}"))
     return found
+
+
+def _words(page: Page, block: Block, svgs: list[str]) -> list[Problem]:
+    """A number in a figure's words for those who cannot see it must stand where it is checked: on the page or drawn."""
+    found = []
+    for drawn, svg in zip(block.figures, svgs, strict=False):
+        words = drawn.alt
+        for pattern in FREE:
+            words = pattern.sub(_spaces, words)
+        seen = {text for line in page.lines if drawn.alt not in line for text in _plain_numbers(line)}
+        seen |= {text for label in re.findall(r">([^<>]*)</t", svg) for text in _plain_numbers(label)}
+        for text in _plain_numbers(words):
+            if text not in seen:
+                advice = "show it there too, or say it in words"
+                found.append(Problem(drawn.line, f"{text} in {drawn.src}'s words stands nowhere on the page; {advice}"))
+    return found
+
+
+def _plain_numbers(text: str) -> list[str]:
+    return [number.replace(",", "") for number in PLAIN.findall(text.replace("{,}", ",").replace("_", ","))]
 
 
 def _number(number: Number, value) -> list[Problem]:

@@ -9,7 +9,7 @@ import re
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
 
 from galley.book import Result
-from galley.page import BOUND, COMMENT, LINK, Block
+from galley.page import BOUND, COMMENT, LINK, Block, Page
 
 SETUP = """\
 # What the site does before it runs a page: seeds, one thread, and its look for figures.
@@ -24,6 +24,12 @@ np.random.seed(0)
 torch.manual_seed(0)
 torch.set_num_threads(1)
 plt.rcParams.update({"figure.figsize": (7, 2.8), "figure.constrained_layout.use": True, "image.aspect": "auto"})"""
+
+
+def portable(page: Page) -> bool:
+    """Whether a page can be taken along: it runs, and reads no file of the project."""
+    running = [block for block in page.blocks if block.runs]
+    return bool(running) and not any("reads" in block.options for block in running)
 
 
 def notebook(result: Result, site: str) -> str:
