@@ -24,7 +24,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {}
     for file in files.documentation_pages():
         if file.abs_src_path and Path(file.abs_src_path).is_relative_to(book.docs):
-            pages[f"{prefix}/{file.src_uri}"] = Path(file.abs_src_path).read_text(encoding="utf-8")
+            pages[f"{prefix}/{file.src_uri}"] = Path(file.abs_src_path).read_text(encoding="utf-8", errors="replace")
     results = book.run(pages, _progress)
     for name, result in results.items():
         for problem in result.problems:

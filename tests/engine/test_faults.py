@@ -78,6 +78,57 @@ FAULTS = {
         3,
         "n could have two values here",
     ),
+    "code under a caption without a blank line": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n"
+        "![A dot](figures/a.svg)\n```python\nassert False\n```\n",
+        10,
+        "AssertionError",
+    ),
+    "a number in a figure's words that stands nowhere": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n![To 17.3](figures/a.svg)\n",
+        9,
+        "17.3 in figures/a.svg's words stands nowhere on the page",
+    ),
+    "a fence that would be shown and never run": ("# Page\n\n```py\nassert False\n```\n", 3, "shown and never run"),
+    "a fence closed by too many ticks": (
+        "# Page\n\n```python\nx = 1\n````\n\nText.\n",
+        3,
+        "this fence is never closed",
+    ),
+    "an indented fence after a tab": ("# Page\n\n\t```python\n\tassert False\n\t```\n", 3, "put it at the margin"),
+    "an unbound negative number": ("# Page\n\nIt is −17.3 here.\n", 3, "no code stands behind −17.3"),
+    "an unbound number with its unit": ("# Page\n\nIt takes 17ms here.\n", 3, "no code stands behind 17ms"),
+    "an unbound count that looks like a year": ("# Page\n\nA text of 2000 tokens.\n", 3, "no code stands behind 2000"),
+    "an unbound number in a footnote": (
+        "# Page\n\nSee[^1].\n\n[^1]: It takes 4711 steps.\n",
+        5,
+        "no code stands behind 4711",
+    ),
+    "a number between stray backticks": (
+        "# Page\n\nA stray ` here.\n\nIt is 12<!-- = 11 --> now.\n\nAnother ` there.\n",
+        5,
+        "12 stands here; 11 gives 11",
+    ),
+    "a binding that cannot be read": ("# Page\n\nIt is 7<!-- 7 --> here.\n", 3, "cannot read this binding"),
+    "an output that nothing compares": (
+        "# Page\n\n```pycon\n>>> 1\n1\n```\n\n```output\n999\n```\n",
+        4,
+        "nothing compares the output under this block",
+    ),
+    "an output table without a block": (
+        "# Page\n\nText.\n\n<!-- output -->\n\n| 7 |\n|---|\n\n<!-- /output -->\n",
+        5,
+        "an output must stand right under the block",
+    ),
+    "a session without a prompt": ("# Page\n\n```pycon\n1 + 1\n```\n", 4, "without a >>> prompt runs nothing"),
+    "a formula in the wrong marks": ("# Page\n\nSo \\(x\\) it is.\n", 3, "write a formula between $ or $$"),
+    "a raw link": ('# Page\n\nSee <a href="nowhere/">this</a>.\n', 3, "link to nowhere/ in Markdown, which is checked"),
+    "a tolerance that is no number": (
+        "# Page\n\n<!-- block: rtol=loose -->\n```python\nprint(1)\n```\n\n```output\n1\n```\n",
+        3,
+        "rtol must be a positive number, got 'loose'",
+    ),
+    "a flag with a value": ("# Page\n\n<!-- block: skip=false -->\n```python\nx = 1\n```\n", 3, "skip takes no value"),
     "a quotation the bibliography does not hold": (
         "# Page\n\nThey report 94.83<!-- cite: someone2020, table 1 --> percent.\n",
         3,
@@ -239,6 +290,11 @@ def test_a_strict_build_fails_and_names_every_line(faulty_site):
     assert status != 0
     assert [place for place in expected if place not in output] == []
     assert "docs/index.md" not in output.replace("ran docs/index.md", "")
+
+
+def test_a_strict_build_fails_however_quiet(project):
+    project.page("index.md", "# Book\n\n```python\nassert False\n```\n")
+    assert _command(project.root, "mkdocs", "build", "--strict", "--quiet")[0] != 0
 
 
 def test_pytest_fails_and_names_every_line(faulty_site):

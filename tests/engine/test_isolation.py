@@ -18,6 +18,11 @@ MISBEHAVIOURS = {
         (4,),
         "the page ended its own process (exit code 3)",
     ),
+    "leaves a child behind": (
+        "# Page\n\n```python\nimport os\nimport time\n\nif os.fork() == 0:\n    time.sleep(600)\nos._exit(3)\n```\n",
+        (4,),
+        "the page ended its own process (exit code 3)",
+    ),
     "crashes": (
         "# Page\n\n```python\nimport ctypes\n\nctypes.string_at(0)\n```\n",
         (6,),
@@ -62,6 +67,12 @@ def test_a_page_that_misbehaves_fails_alone(project, misbehaviour):
     assert message in problem.message
     assert problem.line in lines
     assert results["good.md"].problems == []
+
+
+def test_a_child_that_a_page_forks_ends_with_its_block(project):
+    code = "import os\n\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\nprint('parent' if child else 'child')"
+    project.page("page.md", f"# Page\n\n```python\n{code}\n```\n\n```output\nparent\n```\n\n```python\nx = 1\n```\n")
+    assert project.run()["page.md"].problems == []
 
 
 def test_pages_share_nothing(project):

@@ -68,7 +68,7 @@ class Book:
             name = path.relative_to(self.root).as_posix()
             inside = path.relative_to(self.docs).as_posix()
             if not inside.startswith(self.excluded) and (not wanted or name.endswith(wanted)):
-                found[name] = path.read_text(encoding="utf-8")
+                found[name] = path.read_text(encoding="utf-8", errors="replace")
         return found
 
     def run(self, pages: dict[str, str], done: Callable[[Result], None] = lambda result: None) -> dict[str, Result]:
@@ -115,7 +115,8 @@ class Book:
                 limit = float(step.options.get("limit", self.limit))
                 keep = {name: value for name, value in step.options.items() if name in ("raises", "standalone")}
                 if path := step.options.get("reads"):  # a file whose change must run the page again
-                    keep["reads"] = digest((self.root / path).read_text(encoding="utf-8"))
+                    file = self.root / path
+                    keep["reads"] = digest(file.read_text(encoding="utf-8") if file.is_file() else "")
                 found = {"kind": "block", "lang": step.lang, "code": step.code, "line": step.line, "options": keep}
             else:
                 limit = self.limit

@@ -18,16 +18,19 @@ NUMBER = re.compile(
     r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d*)?(?:(?<=\d)|(?<=\d\.))(?:[eE][-+]?\d+)?"
 )
 PLAIN = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?")
+UNBOUND = re.compile(
+    r"(?<![^\W_])(?<![.\d])(?<![^\W_][-−])[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:ms|s|k|x|[KMG]i?B?)?(?![^\W_])"
+)
 SPACE = re.compile(r"[^\S\n]+")
 
 # Numbers in sentences that need no binding, each for its reason.
 FREE = [
-    re.compile(r"^\s*\d+[.)]\s", re.M),  # list items
-    re.compile(r"^#+\s+(?:Part\s+)?\d+(?:\.\d+)*\b", re.M),  # a heading's own number
+    re.compile(r"^\s*\d{1,2}[.)]\s", re.M),  # list items
+    re.compile(r"^#+\s+(?:Part\s+)?\d{1,2}(?:\.\d+)*\b", re.M),  # a heading's own number
     re.compile(r"(?i)\b(?:sec|section|eq|equation|table|figure|part|chapter|exercise|appendix|step|row|item|level|page)s?"
                r"\.?\s+[A-Z]?\d+(?:[.–-]\d+)*(?:(?:,| and| to)\s+\d+(?:\.\d+)*)*"),  # labels
-    re.compile(r"\b(?:19|20)\d\d\b(?![,.]\d)"),  # years
-    re.compile(r"(?<![\w.,−+-])(?:\d|10)(?!\w|[.,]\d|\s?%)"),  # counts up to ten
+    re.compile(r"\b(?:19\d\d|20[0-3]\d)\b(?![,.]\d|\s+(?:tokens|steps|positions|rows|texts|words)\b)"),  # years
+    re.compile(r"(?<![\w.,])[-−+]?(?:\d|10)(?!\w|[.,]\d|\s?%|\s+percent)"),  # counts up to ten
 ]  # fmt: skip
 
 
@@ -50,6 +53,10 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
     for block in page.blocks:
         if "source" in block.options:
             found += _source(block, book)
+        if block.output is not None and (block.lang == "pycon" or not block.runs):
+            found.append(Problem(block.line, "nothing compares the output under this block"))
+        if block.lang == "pycon" and block.runs and ">>> " not in block.code:
+            found.append(Problem(block.line, "a pycon block without a >>> prompt runs nothing"))
     found += bibliography.check(page, book.bibliography)
     found += [Problem(line, problem) for line, problem in katex.check(page.formulas, book.folder)]
     found += [Problem(line, problem) for line, problem in names.check(page)]
@@ -85,12 +92,12 @@ def unbound(page: Page) -> list[tuple[int, str]]:
         for pattern in (CODE_SPAN, COMMENT, re.compile(r"</?[a-zA-Z][^>]*>")):
             bare = pattern.sub(_spaces, bare)
         bare = LINK.sub(lambda m: m[0].replace(m["target"], _spaces(m["target"])), bare)
-        bare = re.sub(r"^\[[^\]]+\]:.*$|https?://\S+|\{#[^}]*\}", _spaces, bare, flags=re.M)
+        bare = re.sub(r"^\[(?!\^)[^\]]+\]:\s*\S+\s*$|https?://\S+|\{#[^}]*\}", _spaces, bare, flags=re.M)
         for pattern in (DISPLAY, INLINE):
             bare = pattern.sub(lambda m: _keep_decimals(m[0], display=m[0].startswith("$$")), bare)
         for pattern in FREE:
             bare = pattern.sub(_spaces, bare)
-        for match in re.finditer(r"(?<![\w.\-−])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)", bare):
+        for match in UNBOUND.finditer(bare):
             found.append((start + 1 + bare.count("\n", 0, match.start()), match[0]))
     return found
 
@@ -181,7 +188,7 @@ def _holds(operator: str, shown: float, unit: float, given: float) -> bool:
 def _source(block: Block, book: "Book") -> list[Problem]:
     try:
         current = read_source(book.root, block.options["source"])
-    except (OSError, LookupError) as error:
+    except (OSError, LookupError, SyntaxError, UnicodeDecodeError) as error:
         return [Problem(block.line, f"source={block.options['source']}: {error}")]
     if current == block.code:
         return []

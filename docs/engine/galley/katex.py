@@ -42,10 +42,10 @@ class Typesetter:
         self.memory, self.changed, self.render = memory, False, None
         self.stamp = str(SCRIPT.stat().st_size)
         self.known: dict[str, str] = {}
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             stored = json.loads(memory.read_text(encoding="utf-8"))
-            if stored.get("stamp") == self.stamp:
-                self.known = stored["formulas"]
+            if isinstance(stored, dict) and stored.get("stamp") == self.stamp:
+                self.known = dict(stored["formulas"])
 
     def html(self, tex: str, display: bool) -> str:
         """Return the HTML and MathML of a formula."""
@@ -59,11 +59,12 @@ class Typesetter:
         """Write what was learned, whole or not at all."""
         if not self.changed:
             return
-        self.memory.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=self.memory.parent, delete=False, encoding="utf-8") as part:
-            json.dump({"stamp": self.stamp, "formulas": self.known}, part)
-        os.replace(part.name, self.memory)
-        self.changed = False
+        with contextlib.suppress(OSError):  # without a memory they are set again
+            self.memory.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=self.memory.parent, delete=False, encoding="utf-8") as part:
+                json.dump({"stamp": self.stamp, "formulas": self.known}, part)
+            os.replace(part.name, self.memory)
+            self.changed = False
 
     def _set(self, tex: str, display: bool) -> str:
         if self.render is None:

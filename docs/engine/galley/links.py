@@ -19,7 +19,7 @@ class Anchors:
     def of(self, path: Path) -> set[str]:
         """Return the anchors of a page: its headings as the site names them, and explicit ids."""
         if path not in self.known:
-            self.known[path] = anchors(parse(path.read_text(encoding="utf-8")))
+            self.known[path] = anchors(parse(path.read_text(encoding="utf-8", errors="replace")))
         return self.known[path]
 
 

@@ -17,7 +17,7 @@ from markdown.treeprocessors import Treeprocessor
 
 from galley import katex
 from galley.book import Book, Result
-from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, parse
+from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, is_caption, parse
 
 log = logging.getLogger("mkdocs.galley")
 FORMULA = re.compile(
@@ -85,7 +85,7 @@ class Pages(Preprocessor):
         for drawn, svg in zip(block.figures, (outcome or {}).get("figures", []), strict=False):
             n = drawn.line
             caption = []
-            while n < len(edited) and (edited[n] or "").strip() and not (edited[n] or "").lstrip().startswith("!["):
+            while n < len(edited) and is_caption(edited[n] or ""):
                 caption.append(re.sub(r"^\s*[*_]|[*_]\s*$", "", edited[n] or ""))
                 edited[n] = None
                 n += 1

@@ -4,7 +4,7 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
-FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,})(?P<info>[^`]*)$")
+FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`]*)$")
 OPTIONS = re.compile(r"^\s*<!--\s*block:\s*(?P<options>.*?)\s*-->\s*$")
 IMAGE = re.compile(r"^\s*!\[(?P<alt>[^\]]*)\]\((?P<src>[^)\s]+\.svg)\)\s*$")
 REGION_OPEN, REGION_CLOSE = "<!-- output -->", "<!-- /output -->"
@@ -13,8 +13,10 @@ HEADING = re.compile(r"^(?P<level>#{1,6})\s+(?P<title>.*?)(?:\s*\{#(?P<anchor>[\
 LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 DISPLAY = re.compile(r"\$\$(?P<tex>.+?)\$\$", re.S)
 INLINE = re.compile(r"(?<![\\$\w])\$(?![\s$])(?P<tex>(?:\\.|[^$\\\n])+?)(?<!\s)\$(?![\w$])")
-CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)", re.S)
+CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>(?:(?!\n\s*\n).)+?)(?<!`)(?P=ticks)(?!`)", re.S)
 COMMENT = re.compile(r"<!--.*?-->", re.S)
+PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
+NUMERIC = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.I)
 KNOWN_OPTIONS = {"raises", "skip", "standalone", "rtol", "atol", "limit", "fold", "source", "large", "reads"}
 
 
@@ -109,6 +111,9 @@ class _Reader:
         self.last: Block | None = None
 
     def read(self) -> Page:
+        for n, line in enumerate(self.lines):
+            if "\ufffd" in line:
+                self._problem(n, "this line is not UTF-8 text")
         i = self.page.meta_lines = self._front_matter()
         prose = i
         while i < len(self.lines):
@@ -116,7 +121,7 @@ class _Reader:
             if fence := FENCE.match(line):
                 self._prose(prose, i)
                 i = prose = self._fence(i, fence)
-            elif line.strip() == REGION_OPEN and self.last is not None:
+            elif line.strip() == REGION_OPEN:
                 self._prose(prose, i)
                 i = prose = self._region(i)
             elif options := OPTIONS.match(line):
@@ -127,7 +132,7 @@ class _Reader:
                 self._prose(prose, i)
                 self.last.figures.append(Figure(image["alt"], image["src"], i + 1))
                 i = prose = i + 1
-                while i < len(self.lines) and self.lines[i].strip():
+                while i < len(self.lines) and is_caption(self.lines[i]):
                     i += 1  # the caption belongs to the figure, and another figure may follow
             else:
                 if line.strip():
@@ -153,6 +158,10 @@ class _Reader:
             return self._problem(index, f"cannot read the block's options: {error}")
         self.options = {name: value for name, _, value in (word.partition("=") for word in words)}
         self.options_line = index
+        for name, value in list(self.options.items()):
+            if wrong := _wrong_option(name, value):
+                self._problem(index, wrong)
+                del self.options[name]
         for name in self.options.keys() - KNOWN_OPTIONS:
             self._problem(index, f"unknown block option {name!r}; there are {', '.join(sorted(KNOWN_OPTIONS))}")
         return None
@@ -163,7 +172,7 @@ class _Reader:
         self.options, self.options_line = {}, None
 
     def _fence(self, start: int, fence: re.Match) -> int:
-        close = re.compile(rf"^ *{fence['ticks'][0]}{{{len(fence['ticks'])},}}\s*$")
+        close = re.compile(rf"^[ \t]*{fence['ticks']}\s*$")
         ends = (n for n in range(start + 1, len(self.lines)) if close.match(self.lines[n]))
         end = next(ends, None)
         if end is None:
@@ -184,6 +193,8 @@ class _Reader:
         else:
             self.last = None
             self._dangling_options()
+            if PYTHON.match(fence["info"].strip()):
+                self._problem(start, "this fence would be shown and never run; write python or pycon after its ticks")
         return end + 1
 
     def _output(self, start: int, end: int, body: str) -> None:
@@ -228,6 +239,13 @@ class _Reader:
             unbound = _blank(pattern, unbound)
         if "$" in unbound.replace(r"\$", ""):
             self._problem(line_of(unbound.index("$")) - 1, "a lone $: a formula is not closed, or spaces touch its $")
+        for comment in re.finditer(r"(?<=[\d`*$%°×])<!--.*?-->", bare, re.S):
+            if not BOUND.fullmatch(comment[0]):
+                self._problem(line_of(comment.start()) - 1, f"cannot read this binding: {' '.join(comment[0].split())}")
+        if formula := re.search(r"\\[(\[](?!\()|\\begin\{", unbound):
+            self._problem(line_of(formula.start()) - 1, "write a formula between $ or $$")
+        for html in re.finditer(r"<[a-z]+\b[^<>]*?\b(?:href|src)=[\"'](?![a-z]+:|//)([^\"']*)", unbound):
+            self._problem(line_of(html.start()) - 1, f"link to {html[1]} in Markdown, which is checked")
         for bound in BOUND.finditer(bare):
             written = _written(text[: bound.start()])
             number = Number(written, bound["operator"].rstrip(":"), bound["body"], line_of(bound.start()), 0, 0)
@@ -237,6 +255,22 @@ class _Reader:
             if not written:
                 self._problem(number.line - 1, "no number stands before this binding")
         self.page.prose.append((start, text))
+
+
+def is_caption(line: str) -> bool:
+    """Whether a line right under a figure belongs to its caption."""
+    begins_something = FENCE.match(line) or OPTIONS.match(line) or IMAGE.match(line) or line.strip() == REGION_OPEN
+    return bool(line.strip()) and not begins_something
+
+
+def _wrong_option(name: str, value: str) -> str:
+    if name in ("rtol", "atol", "limit") and not (NUMERIC.fullmatch(value) and (name == "atol" or float(value) > 0)):
+        return f"{name} must be a positive number, got {value!r}"
+    if name in ("raises", "source", "reads", "fold", "large") and not value:
+        return f"{name} needs a value: {name}=…"
+    if name in ("skip", "standalone") and value:
+        return f"{name} takes no value, got {value!r}"
+    return ""
 
 
 def _written(before: str) -> str:

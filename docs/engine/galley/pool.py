@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -55,17 +56,26 @@ class _Running:
     def finish(self) -> Job:
         """Collect the results; a process that ended without any is a failure at the line it had reached."""
         try:
+            if not self.connection.poll():
+                raise EOFError  # it ended without a word, or is late
             self.job.results = self.connection.recv()
         except (EOFError, OSError):
+            self.end()
             self.process.join(1)
             self.job.results = [{}] * len(self.job.steps)
             self.job.results = self._died()
         self.process.join(1)
-        if self.process.is_alive():
-            self.process.kill()
+        self.end()
         self.connection.close()
         self.job.seconds = time.perf_counter() - self.begin
         return self.job
+
+    def end(self) -> None:
+        """Kill the page's process and all that it has started: they are a group of their own."""
+        self.process.kill()
+        if sys.platform != "win32" and self.process.pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def _died(self) -> list[dict]:
         trace = self.trace.read_text(errors="replace") if self.trace.exists() else ""
@@ -89,16 +99,18 @@ def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None
     """Run `jobs`, at most `workers` at a time, longest text first; call `done` with each as it ends."""
     waiting = sorted(jobs, key=lambda job: sum(len(step["code"]) for step in job.steps))
     running: dict = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as ending:
+        ending.callback(lambda: [page.end() for page in running.values()])  # an interrupt does not reach them
         while waiting or running:
             while waiting and len(running) < workers:
                 started = _Running(waiting.pop(), folder, len(waiting))
-                running[started.connection] = started
+                running[started.process.sentinel] = started
             soonest = min(r.deadline for r in running.values())
-            for connection in wait(list(running), timeout=max(0.0, soonest - time.perf_counter())):
-                done(running.pop(connection).finish())
-            for late in [r for r in running.values() if time.perf_counter() > r.deadline]:
-                late.process.kill()
+            signs = [sign for r in running.values() for sign in (r.connection, r.process.sentinel)]
+            ready = wait(signs, timeout=max(0.0, soonest - time.perf_counter()))
+            for sentinel, page in list(running.items()):
+                if sentinel in ready or page.connection in ready or time.perf_counter() > page.deadline:
+                    done(running.pop(sentinel).finish())
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -27,7 +28,7 @@ class Store:
 
     def key(self, steps: list[dict]) -> str:
         """Return the name of what `steps` give: their code and options, whatever line they stand on."""
-        code = [{name: step[name] for name in ("kind", "lang", "code", "options")} for step in steps]
+        code = [{name: step[name] for name in ("kind", "lang", "options")} | _normal(step["code"]) for step in steps]
         return digest(self.environment, json.dumps(code, sort_keys=True))
 
     def get(self, key: str):
@@ -42,8 +43,11 @@ class Store:
 
     def put(self, key: str, value) -> None:
         """Store `value` under `key`: written aside and moved into place."""
+        with contextlib.suppress(OSError):  # without a memory the page runs again
+            self._write(key, json.dumps(value))
+
+    def _write(self, key: str, body: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        body = json.dumps(value)
         with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".part", delete=False, encoding="utf-8") as part:
             part.write(f"{digest(body)}\n{body}")
         os.replace(part.name, self.folder / f"{key}.json")
@@ -55,6 +59,11 @@ class Store:
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < (time.time() - 3600 if path.suffix == ".part" else limit):
                     path.unlink()
+
+
+def _normal(code: str) -> dict[str, str]:
+    """Return the code as Markdown hands it on: tabs expanded, blank lines empty."""
+    return {"code": re.sub(r"(?m)^ +$", "", code.expandtabs(4))}
 
 
 def environment_digest(sources: list[Path]) -> str:

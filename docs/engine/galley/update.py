@@ -1,5 +1,6 @@
 """Rewrite what a page shows: outputs, quoted sources and numbers in sentences, after an intended change."""
 
+import contextlib
 import re
 
 from galley.book import Book, Result
@@ -15,7 +16,8 @@ def updated(result: Result, book: Book) -> str:
     for step in reversed(steps):
         outcome = outcomes.get(id(step), {})
         if isinstance(step, Block) and "source" in step.options:
-            lines[step.span[0] + 1 : step.span[1] - 1] = read_source(book.root, step.options["source"]).split("\n")
+            with contextlib.suppress(OSError, LookupError, SyntaxError):  # the check says what is missing
+                lines[step.span[0] + 1 : step.span[1] - 1] = read_source(book.root, step.options["source"]).split("\n")
         elif outcome.get("error") or not outcome:
             continue
         elif isinstance(step, Block) and step.lang == "python":

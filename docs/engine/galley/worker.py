@@ -22,6 +22,9 @@ MOST_OUTPUT = 1_000_000  # characters a block may print
 
 def run_page(job: dict, connection) -> None:
     """Run the steps of `job` and send what came of each: the target of a page's process."""
+    if hasattr(os, "setsid"):
+        os.setsid()  # what the page starts ends with it
+    here = os.getpid()
     trace = open(job["trace"], "w", buffering=1)  # noqa: SIM115  it must outlive this frame, for faulthandler
     faulthandler.enable(trace)
     sys.addaudithook(_no_network)
@@ -31,6 +34,8 @@ def run_page(job: dict, connection) -> None:
     results: list[dict] = []
     for step in job["steps"]:
         results.append(runner.run(step))
+        if os.getpid() != here:
+            os._exit(0)  # a child that the page forked and did not end
         if results[-1].get("error") and step["kind"] == "block":
             break
     else:
@@ -110,6 +115,7 @@ class _Runner:
                 figures = self._figures(shown)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are the page's failures too
                 raised = error
+                sys.modules["matplotlib.pyplot"].close("all")
         result = {"stdout": out.getvalue() + self._spilled(), "figures": figures}
         result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught]
         return self._judge(step, result, raised)
@@ -207,6 +213,8 @@ def _plain(value) -> list | str | bool:
         value = value.detach()
     import numpy as np
 
+    if isinstance(value, np.bool_):
+        return bool(value)
     array = np.asarray(value).ravel()
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         raise TypeError(f"a bound number must be a number or a sequence of numbers, got {type(value).__name__}")
