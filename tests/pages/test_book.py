@@ -87,6 +87,12 @@ def test_a_chapter_is_of_readable_length(name):
     assert 800 < len(re.findall(r"[A-Za-z]{2,}", prose)) < 3000
 
 
+def test_signed_values_have_one_color_map_and_magnitudes_another():
+    code = "\n".join(block.code for page in PAGES.values() for block in page.blocks)
+    named = re.findall(r"cmap[\"']?\s*[:=]\s*[\"'](\w+)", code) + re.findall(r"plt\.(?:cm\.|get_cmap\(.)(\w+)", code)
+    assert set(named) == {"RdBu_r", "viridis"}
+
+
 @pytest.mark.parametrize("name", RUNNING)
 def test_code_that_is_not_folded_fits_its_column(name):
     shown = [block for block in PAGES[name].blocks if not block.options.keys() & {"fold", "source"}]

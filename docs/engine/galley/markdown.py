@@ -140,6 +140,8 @@ class Words(Treeprocessor):
             elif element.tag == "abbr":
                 if element.text in seen:
                     element.tag, element.attrib = "span", {}
+                else:
+                    element.set("tabindex", "0")  # the tooltip comes to the keyboard too
                 seen.add(element.text or "")
 
 
