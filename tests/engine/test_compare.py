@@ -99,6 +99,12 @@ def test_a_bound_number_that_does_not_hold(project, sentence):
     assert [p for p in problems if p.startswith("3: ")]
 
 
+def test_a_number_that_waits_for_a_failing_block_is_not_blamed(project):
+    [problem] = project.check("# Page\n\nIt is 12<!-- = x -->.\n\n```python\nx = 1 / 0\n```\n")
+    assert problem.startswith("6: ")
+    assert "ZeroDivisionError" in problem
+
+
 def test_a_number_is_taken_where_it_stands(project):
     first, second = (f"```python\nx = {n}\n```\n\nNow {n}<!-- = x -->.\n\n" for n in (11, 12))
     text = f"# Page\n\n{first}## Next\n\n{second}"

@@ -40,9 +40,11 @@ def check_results(page: Page, outcomes: list[dict]) -> list[Problem]:
     for step, outcome in zip(page.steps, outcomes, strict=False):
         if outcome.get("error"):
             found.append(Problem(outcome["error_line"] or step.line, outcome["error"]))
+        elif not outcome:
+            continue  # the page ended before it
         elif isinstance(step, Number):
-            found += _number(step, outcome.get("value", []))
-        elif outcome:
+            found += _number(step, outcome["value"])
+        else:
             found += _block(step, outcome) + _words(page, step, outcome["figures"])
     return found
 

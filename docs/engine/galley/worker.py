@@ -37,6 +37,7 @@ def run_page(job: dict, connection) -> None:
         if os.getpid() != here:
             os._exit(0)  # a child that the page forked and did not end
         if results[-1].get("error") and step["kind"] == "block":
+            results = [{} if result.get("early") else result for result in results]  # they waited for what never came
             break
     else:
         for n, step in enumerate(job["steps"]):
@@ -96,7 +97,7 @@ class _Runner:
 
     def _number(self, step: dict) -> dict:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), contextlib.redirect_stdout(None):
                 warnings.simplefilter("error")
                 value = eval(compile(step["code"], self.filename, "eval"), self.scope)
                 return {"value": _plain(value)}
