@@ -17,15 +17,17 @@ from galley.page import Block, Number, Page
 def check(page: Page) -> Iterator[tuple[int, str]]:
     """Yield line and message of each number with a name that could have two values: where it stands and below."""
     headings = [line for line, *_ in page.headings]
-    blocks = [block for block in page.blocks if block.runs and "standalone" not in block.options]
+    running = [block for block in page.blocks if block.runs and "standalone" not in block.options]
+    blocks = [(block.line, *_bound(block)) for block in running]
     for number in page.numbers:
         used = _used(number)
-        known = set[str]().union(*(_bound(block) for block in blocks if block.line < number.line))
+        if not used:
+            continue
+        known = set[str]().union(*(assigned | imported for line, assigned, imported in blocks if line < number.line))
         waits = not used <= known  # for a name from below: then every name has its value at the end of the page
         end = math.inf if waits else next((line for line in headings if line > number.line), math.inf)
-        below = [block for block in blocks if number.line < block.line < end]
         for name in sorted(used):
-            lines = [block.line for block in below if name in _bound(block, imports=False)]
+            lines = [line for line, assigned, _ in blocks if number.line < line < end and name in assigned]
             if len(lines) + (name in known) > 1:
                 where = f"the block at line {lines[-1]}"
                 advice = "rename one of the two, or move the sentence"
@@ -43,12 +45,14 @@ def _used(number: Number) -> set[str]:
     return {name.id for name in names} - stored - set(dir(builtins))
 
 
-def _bound(block: Block, imports: bool = True) -> set[str]:
+def _bound(block: Block) -> tuple[set[str], set[str]]:
+    """Return the names that a block assigns, and those that it imports."""
     code = block.code
     if block.lang == "pycon":
         code = "".join(example.source for example in doctest.DocTestParser().get_examples(code + "\n"))
     try:
         symbols = symtable.symtable(code, "page", "exec").get_symbols()
     except SyntaxError:
-        return set()
-    return {s.get_name() for s in symbols if s.is_assigned() or (imports and s.is_imported())}
+        return set(), set()
+    assigned = {symbol.get_name() for symbol in symbols if symbol.is_assigned()}
+    return assigned, {symbol.get_name() for symbol in symbols if symbol.is_imported()}
