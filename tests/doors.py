@@ -6,8 +6,12 @@ Whatever else the contract has to know, an encoding tells it in its own test fil
     OPTIONS = [{}, {"order": "split"}]   every contract test holds for each of these settings of class and twin
     LEARNED = {"weight"}                 its parameters; the twin takes each of them under the same name
     REFUSED = {"far", "fractional"}      the POSITIONS that it refuses with a ValueError
+    AXES = 2                             a position is a row of so many coordinates: (t, n) or (b, t, n)
     def oracle(...)                      the twin again, with the arguments of the twin, in mpmath
     def exercise(module)                 calls what the contract does not, so that every shape comment is reached
+
+Where one of these differs between settings it is a function of them: def LEARNED(options). Files of a door without a
+class, such as rotate/frequencies, are no encodings: tests/test_files.py reads them, and their own tests try them.
 """
 
 import inspect
@@ -82,8 +86,9 @@ class Encoding:
         return [cls for cls in here if issubclass(cls, nn.Module)]
 
     def told(self, name: str, otherwise: Any) -> Any:
-        """Return what the encoding's own test file says under `name`."""
-        return getattr(self.own, name, otherwise)
+        """Return what the encoding's own test file says under `name`, for these options where that matters."""
+        said = getattr(self.own, name, otherwise)
+        return said(self.options) if name in ("LEARNED", "REFUSED", "AXES") and callable(said) else said
 
     def variants(self) -> list["Encoding"]:
         return [replace(self, options=options) for options in self.told("OPTIONS", [{}])]
@@ -111,7 +116,14 @@ class Encoding:
         t, s, rng = positions.shape[-1], key_positions.shape[-1], np.random.default_rng(0)
         shapes = {"x": (B, t, self.width), "q": (B, H, t, self.width), "k": (B, G, s, self.width)}
         content = {name: rng.uniform(-1, 1, shape) for name, shape in shapes.items()}
-        return {name: (content | {"positions": positions, "key_positions": key_positions})[name] for name in self.call}
+        places = {"positions": self.spread(positions), "key_positions": self.spread(key_positions)}
+        return {name: (content | places)[name] for name in self.call}
+
+    def spread(self, positions: np.ndarray) -> np.ndarray:
+        """Give each position its coordinates: equal ones where it counts 0, 1, 2 as text does, else different ones."""
+        counting = (np.diff(positions) == 1).all()
+        axes = [positions if counting else np.roll(positions, axis, axis=-1) for axis in range(self.told("AXES", 0))]
+        return np.stack(axes, axis=-1) if axes else positions
 
     @property
     def call(self) -> tuple[str, ...]:
@@ -151,8 +163,8 @@ class Encoding:
         twin = twin or self.function
         learned = {} if module is None else {n: p.detach().double().numpy() for n, p in module.named_parameters()}
         settings = {"dim": D, "heads": H, **self.options, **learned}
-        rows = [self._row(twin, row, settings) for row in _rows(arguments)]
-        if self.door == "bias" and all(value.ndim == 1 for value in arguments.values()):
+        rows = [self._row(twin, row, settings) for row in self._rows(arguments)]
+        if self.door == "bias" and not any(self._has_batch(name, value) for name, value in arguments.items()):
             return rows[0]
         return tuple(np.stack(made) for made in zip(*rows, strict=True))
 
@@ -165,23 +177,29 @@ class Encoding:
             return (twin(**_accepted(twin, known | {"x": row["q"]})), twin(**_accepted(twin, known | of_keys)))
         return (twin(**_accepted(twin, known)),)
 
+    def _rows(self, arguments: Arguments) -> Iterator[Arguments]:
+        """Split a batch into calls without one; read-only, so that a twin that writes to its inputs fails."""
+        for row in range(B):
+            here = {n: array[row] if self._has_batch(n, array) else array.view() for n, array in arguments.items()}
+            for array in here.values():
+                array.flags.writeable = False
+            yield here
+
+    def axes_after_length(self, name: str) -> int:
+        """Return where the axis of the tokens stands in an argument, counted from its end."""
+        return 2 if "positions" not in name or self.told("AXES", 0) else 1
+
+    def _has_batch(self, name: str, array: np.ndarray) -> bool:
+        return "positions" not in name or array.ndim > self.axes_after_length(name)
+
 
 def _accepted(function: Callable, values: dict[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in inspect.signature(function).parameters if name in values}
 
 
-def _rows(arguments: Arguments) -> Iterator[Arguments]:
-    """Split a batch into calls without one; read-only, so that a twin that writes to its inputs fails."""
-    for row in range(B):
-        here = {name: array.view() if array.ndim == 1 else array[row] for name, array in arguments.items()}
-        for array in here.values():
-            array.flags.writeable = False
-        yield here
-
-
 def encodings() -> list[Encoding]:
     """Return every encoding of the package, each with its own test file where there is one."""
-    return [Encoding(key, module, _own_tests(key)) for key, module in posenc.encodings().items()]
+    return [Encoding(key, found.module, _own_tests(key)) for key, found in posenc.encodings().items()]
 
 
 def own_tests_path(key: str) -> Path:

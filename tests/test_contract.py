@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests import doors
-from tests.doors import POSITIONS, B, Encoding
+from tests.doors import POSITIONS, B, Encoding, H
 
 LENGTHS = (1, 7, 64, 512, 1000)
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -123,6 +123,45 @@ def test_any_dtype_of_positions_gives_the_same(encoding: Encoding):
         if not dtype.is_floating_point or "fractional" not in encoding.told("REFUSED", ()):
             other = {name: v.to(dtype) if "positions" in name else v for name, v in tensors.items()}
             assert_equal(encoding.results(module, other), expected)
+
+
+# A table made once, and the bias of FlexAttention
+
+
+@each
+def test_a_table_made_once_gives_the_same(encoding: Encoding):
+    module = encoding.build()
+    if not hasattr(module, "table"):
+        pytest.skip("it has nothing to share")
+    arguments = encoding.tensors(encoding.arguments(np.arange(2, 8), np.arange(2, 8)), torch.float32)
+    expected = encoding.results(module, arguments)
+    table = module.table(arguments["positions"])
+    given = {name: value for name, value in arguments.items() if "positions" not in name}
+    assert_equal(encoding.results(module, given | {"table": table}), expected)
+    if encoding.door == "rotate":
+        last = given | {"q": given["q"][..., 4:, :]}  # the last queries take the last rows
+        assert_equal(encoding.results(module, last | {"table": table})[0], expected[0][..., 4:, :])
+        two = given | {"table": (table, table)}
+        assert_equal(encoding.results(module, two), expected)
+
+
+@each
+@at_each_kind_of_position
+def test_a_score_mod_equals_the_dense_scores(encoding: Encoding, kind):
+    module, arguments = encoding.build(), encoding.arguments(POSITIONS[kind])
+    if not hasattr(module, "score_mod"):
+        assert encoding.door != "bias", "every bias has a score_mod"
+        pytest.skip("its score of a pair needs the pairs between them")
+    if kind in encoding.told("REFUSED", ()):
+        pytest.skip("refused")
+    tensors = encoding.tensors(arguments, torch.float32)
+    (dense,) = encoding.results(module, tensors)
+    dense = dense.expand(B, H, *dense.shape[-2:])
+    modify = module.score_mod(**tensors)
+    for axis in (4, 3, 2, 1):  # one key, then one query, head and sequence: as FlexAttention calls it
+        modify = torch.func.vmap(modify, in_dims=tuple(0 if place == axis else None for place in range(5)))
+    made = modify(torch.zeros(()), *(torch.arange(size) for size in dense.shape))
+    assert_equal(made.float(), dense.float(), atol=2e-6 * (1 + dense.abs().max().item()))
 
 
 # What comes out
@@ -356,7 +395,7 @@ def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding, given):
 def test_one_exported_program_serves_every_length(encoding: Encoding):
     module, example = encoding.build(), encoding.plain(6, torch.float32)
     length = torch.export.Dim("length", min=2, max=4096)
-    axes = {name: {value.ndim - (1 if "positions" in name else 2): length} for name, value in example.items()}
+    axes = {name: {value.ndim - encoding.axes_after_length(name): length} for name, value in example.items()}
     program = torch.export.export(module, args=(), kwargs=example, dynamic_shapes=axes)
     longer = encoding.plain(11, torch.float32)
     assert_equal(program.module()(**longer), module(**longer))
@@ -489,7 +528,7 @@ def wrongly_shaped(tensor: torch.Tensor, how: str) -> torch.Tensor:
         "one token narrower": lambda: tensor[..., 1:],
         "one position for all": lambda: tensor[:1],
         "one position too many": lambda: torch.cat([tensor, tensor[:1]]),
-        "another batch": lambda: tensor.expand(B + 1, -1),
+        "another batch": lambda: tensor.expand(B + 1, *tensor.shape),
         "a scalar": lambda: tensor[0],
     }[how]()
 
@@ -509,8 +548,9 @@ def test_wrong_shapes_are_refused_before_any_work(encoding: Encoding, how):
         if encoding.door == "bias" and how.startswith("one position"):
             continue  # a bias may have any number of queries and keys
         if encoding.door == "bias" and how == "another batch":
-            tensors = {other: value.expand(B, -1) for other, value in encoding.plain(6).items()}
-            wrong = tensors | {name: tensors[name][:1].expand(B + 1, -1)}
+            plain = encoding.plain(6)
+            tensors = {other: value.expand(B, *value.shape) for other, value in plain.items()}
+            wrong = tensors | {name: plain[name].expand(B + 1, *plain[name].shape)}
         else:
             wrong = tensors | {name: wrongly_shaped(tensors[name], how)}
         with refusal(encoding, name), NoWork():

@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 import torch
 
+import posenc
 from tests import doors, shapes
 from tests.doors import POSITIONS, ROOT, Encoding
 
 PACKAGE = ROOT / "posenc"
 FILES = sorted(PACKAGE.rglob("*.py"))
-OTHERS = [path for path in FILES if path.stem != "__init__" and path.parent.name not in doors.CALLS]
+ENCODINGS = {encoding.path for encoding in doors.encodings()}
+OTHERS = [path for path in FILES if path.stem[0] != "_" and path not in ENCODINGS]
+IN_A_DOOR = [path for path in FILES if path.stem[0] != "_" and path.parent.name in doors.CALLS]
 
 ONE_NAME_EACH = {
     "dim": "d d_model dmodel embed_dim embedding_dim head_dim hidden_dim hidden_size model_dim",
@@ -39,6 +42,7 @@ INSTEAD = {synonym: name for name, synonyms in ONE_NAME_EACH.items() for synonym
 
 each = pytest.mark.parametrize("encoding", doors.encodings(), ids=str)
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+each_in_a_door = pytest.mark.parametrize("path", IN_A_DOOR, ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 
 def functions_of(path: Path) -> list[ast.FunctionDef]:
@@ -65,7 +69,7 @@ def test_the_package_does_not_assert(path):
     assert not [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
 
 
-@each_file
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem != "__init__"], ids=lambda path: path.stem)
 def test_every_error_is_a_value_error_that_names_file_argument_condition_and_value(path):
     form = re.compile(rf"{path.stem}: [\w {{}}]+ must be .+, got .*{{}}", re.S)
     for node in ast.walk(ast.parse(path.read_text())):
@@ -112,12 +116,69 @@ def test_public_arguments_have_the_names_of_the_book(path):
                 assert name not in INSTEAD, f"{path.name}:{node.lineno}: call {name} {INSTEAD[name]}"
 
 
-@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
 def test_shape_comments_of_other_files_are_true(path):
-    module, report = shapes.watch(path, f"posenc.{path.stem}")
+    module, report = shapes.watch(path, module_name(path))
     if report.shapes:
-        importlib.import_module(f"tests.test_{path.stem}").exercise(module)
+        own_tests(path).exercise(module)
     assert not report.problems()
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def own_tests(path: Path):
+    """Import the tests of a file of the package: tests/<door>/test_<name>.py, or tests/test_<name>.py."""
+    place = path.relative_to(PACKAGE)
+    return importlib.import_module(".".join(("tests", *place.parts[:-1], f"test_{place.stem}")))
+
+
+def test_public_names_are_unique():
+    names = [name for name, _ in posenc._names()]
+    assert not {name for name in names if names.count(name) > 1}
+
+
+def test_every_public_name_can_be_imported_from_the_package():
+    for name, module in posenc._names():
+        assert getattr(posenc, name) is getattr(importlib.import_module(module), name)
+        assert name in dir(posenc)
+
+
+def test_importing_the_package_imports_neither_torch_nor_numpy():
+    code = "import sys, posenc; posenc.encodings(); print({'torch', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+# Every file of a door: an encoding, or what serves one
+
+
+@each_in_a_door
+def test_the_docstring_names_source_and_axes(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+    assert re.search(r"^Paper: .+ \d{4}, .+https://\S+", docstring, re.M | re.S)
+    assert shapes.key_letters(docstring)
+
+
+@each_in_a_door
+def test_the_file_imports_numpy_torch_and_the_standard_library_only(path):
+    tree = ast.parse(path.read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {"." * n.level + (n.module or "") for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    assert not {name for name in imported if name.split(".")[0] not in {"numpy", "torch", *sys.stdlib_module_names}}
+
+
+@each_in_a_door
+def test_has_its_own_tests(path):
+    assert doors.own_tests_path(f"{path.parent.name}/{path.stem}").exists()
+
+
+@each_in_a_door
+def test_has_a_page_that_imports_it(path):
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if "engine" not in page.relative_to(ROOT / "docs").parts]
+    name = module_name(path)
+    assert [page for page in pages if f"from {name} import" in page.read_text()], f"no page in docs/ imports {name}"
 
 
 # Every file of an encoding
@@ -163,10 +224,20 @@ def test_options_are_spelled_the_same_in_numpy_and_torch(encoding: Encoding):
 
 
 @each
-def test_the_docstring_names_paper_and_axes(encoding: Encoding):
+def test_the_docstring_says_what_the_gallery_shows(encoding: Encoding):
     docstring = encoding.module.__doc__ or ""
-    assert re.search(r"^Paper: .+ \d{4}, .+https://\S+", docstring, re.M | re.S)
+    for heading in ("Paper", "Used", "Cost", "Key"):
+        assert re.search(rf"^{heading}: +\S", docstring, re.M), f"no {heading}:"
     assert shapes.key_letters(docstring)
+
+
+def test_the_head_of_every_file_can_be_read_without_importing_it():
+    for key, found in posenc.encodings().items():
+        assert found.paper, f"{key}: the docstring says no Paper: authors, year, title in quotes, link"
+        assert found.authors, key
+        assert 1980 < found.year < 2100
+        assert found.url.startswith("https://")
+        assert getattr(found.module, found.cls)
 
 
 @each
@@ -187,14 +258,6 @@ def run_everything(encoding: Encoding) -> None:
             arguments = variant.arguments(POSITIONS[kind])
             variant.results(module, variant.tensors(arguments))
             variant.expected(arguments, module)
-
-
-@each
-def test_the_file_imports_numpy_torch_and_the_standard_library_only(encoding: Encoding):
-    tree = ast.parse(encoding.path.read_text())
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {"." * n.level + (n.module or "") for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-    assert not {name for name in imported if name.split(".")[0] not in {"numpy", "torch", *sys.stdlib_module_names}}
 
 
 ALONE = """
@@ -243,15 +306,3 @@ def copied_alone(encodings: list[Encoding], folder: Path) -> list[str]:
 def test_every_file_can_be_copied_and_run_where_posenc_is_not(tmp_path):
     encodings = doors.encodings()
     assert copied_alone(encodings, tmp_path) == [encoding.key for encoding in encodings]
-
-
-@each
-def test_has_its_own_tests(encoding: Encoding):
-    assert doors.own_tests_path(encoding.key).exists(), doors.own_tests_path(encoding.key).relative_to(ROOT)
-
-
-@each
-def test_has_a_page_that_imports_it(encoding: Encoding):
-    name = f"posenc.{encoding.door}.{encoding.name}"
-    pages = [page for page in (ROOT / "docs").rglob("*.md") if "engine" not in page.relative_to(ROOT / "docs").parts]
-    assert [page for page in pages if f"from {name} import" in page.read_text()], f"no page in docs/ imports {name}"

@@ -1,6 +1,8 @@
 """Sinusoidal encoding: add to each token embedding a fixed bank of sines and cosines of its position.
 
 Paper: Vaswani et al., 2017, "Attention Is All You Need", https://arxiv.org/abs/1706.03762, sec. 3.5.
+Used:  the original Transformer, Marian, fairseq, Whisper's encoder, the time steps of diffusion models
+Cost:  nothing to learn; one table (t, d) a call
 
 Key:   b batch, t length, d model dim
 

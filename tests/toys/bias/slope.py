@@ -6,6 +6,8 @@ Key:   b batch, h heads, t queries, s keys
     B[k, m, n] = -|m - n| / 2^k
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -39,6 +41,16 @@ class Slope(nn.Module):
         slopes = 0.5 ** torch.arange(self.heads, dtype=torch.float64, device=positions.device)  # (h,)
         distance = (positions.double()[..., :, None] - key_positions.double()[..., None, :]).abs()  # (..., t, s)
         return (-distance[..., None, :, :] * slopes[:, None, None]).float()  # (..., h, t, s)
+
+    def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
+        """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
+        keys = positions if key_positions is None else key_positions
+
+        def modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            m, n = (p[b, i] if p.ndim == 2 else p[i] for p, i in ((positions, t), (keys, s)))
+            return score - (m - n).abs() * 0.5**h
+
+        return modify
 
 
 def _check(heads: int) -> None:
