@@ -110,6 +110,13 @@ def test_a_computed_table_becomes_a_table(render):
     assert "output -->" not in page
 
 
+def test_a_printed_card_holds_its_figure(render):
+    card = "### One\n\n![A line](figures/line.svg)\n\nWords of one."
+    draw = "import matplotlib.pyplot as plt\n\nplt.figure(figsize=(1, 1))\nplt.plot([0, 1])\n"
+    page = render(f"```python\n{draw}print({card!r})\n```\n\n<!-- output -->\n\n{card}\n\n<!-- /output -->\n")
+    assert page.rindex("One</h3>") < page.index('aria-label="A line"') < page.rindex("Words of one")
+
+
 def test_formulas_are_set(render):
     page = render("The angle $\\theta_i$ and\n\n$$\na < b\n$$\n")
     assert page.count('class="katex"') == 2

@@ -95,7 +95,7 @@ def _after(block: Block, lines: list[str]) -> int:
     if block.output_span:
         end = block.output_span[1] + 1
     if block.figures:
-        end = block.figures[-1].line
+        end = max(end, block.figures[-1].line)
     return end
 
 

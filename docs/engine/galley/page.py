@@ -212,6 +212,8 @@ class _Reader:
         self._output(start, end, "\n".join(self.lines[start + 1 : end]).strip("\n"))
         if self.last is not None:
             self.last.output_is_markdown = True
+            images = ((n, IMAGE.match(self.lines[n])) for n in range(start + 1, end))
+            self.last.figures += [Figure(image["alt"], image["src"], n + 1) for n, image in images if image]
         return end + 1
 
     def _prose(self, start: int, end: int) -> None:
