@@ -11,7 +11,7 @@ DOORS = ("add", "rotate", "bias", "score")
 
 _HERE = Path(__file__).parent
 _PAPER = re.compile(
-    r'^Paper:\s+(?P<authors>.+?),\s(?P<year>\d{4}),\s"(?P<title>.+?)",\s(?P<url>https://\S+?)[,.;]\s', re.M | re.S
+    r'^Paper:\s+(?P<authors>.+?),\s+(?P<year>\d{4}),\s+"(?P<title>.+?)",\s+(?P<url>https://\S+?)[,.;]?\s', re.M | re.S
 )
 
 

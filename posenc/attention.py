@@ -2,125 +2,194 @@
 
 Paper: Vaswani et al., 2017, "Attention Is All You Need", https://arxiv.org/abs/1706.03762, eq. 1.
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, n coordinates
 
-    attention(q, k, v) = softmax(q k^T / sqrt(d)) v
+    attention(q, k, v) = softmax(q k^T / sqrt(d) + position) v
 
 so permuting the tokens permutes the outputs and changes nothing else, unless a mask or a position breaks the symmetry.
-Keys stand at 0 .. s-1 and queries at the last t of them by default, so one new query after a cache of keys is right
-without being told; `F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first keys instead.
+An encoding is known by its call: (positions, ...) returns a bias, (q, k, ...) rotated q and k, or scores. d is the
+width before a rotation. Keys stand at 0 .. s-1 and queries at the last t of them by default, so one new query after a
+cache of keys is right without being told; `F.scaled_dot_product_attention(is_causal=True)` aligns queries with the
+first keys instead. How all this is computed is in `posenc/_fused.py`.
 """
 
+from typing import Any
+
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+from posenc import _fused
+from posenc._fused import Sight
 
 
 def attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
+    encoding: Any = None,
     positions: Tensor | None = None,
     key_positions: Tensor | None = None,
     causal: bool = False,
     mask: Tensor | None = None,
+    documents: Tensor | None = None,
+    flex: bool = False,
+    block: int | None = None,
+    **extra: Any,
 ) -> Tensor:
     """Return the attention output (b, h, t, d) of `q` (b, h, t, d) over `k` and `v` (b, g, s, d), h a multiple of g.
+
+    No tensor (h, t, s) is stored without an encoding, for a rotation and, if `causal`, for a bias with `channels` such
+    as ALiBi's; for others take `flex` or `block`. To cache rotated keys, rotate with `q, k = rope(q, k, positions,
+    positions)` and attend to the cache without an encoding.
 
     Args:
         q: Queries (b, h, t, d).
         k: Keys (b, g, s, d).
-        v: Values (b, g, s, d).
-        positions: Of the queries, (t,) or (b, t); by default the last t of the keys' places.
-        key_positions: Of the keys, (s,) or (b, s); by default 0 .. s-1.
-        causal: Let a query see the keys at its own position and before.
+        v: Values (b, g, s, d), of any width.
+        encoding: A rotation, a bias or a score; what its method `values`, if any, makes of the weights is added.
+        positions: Of the queries, (t,) or (b, t), where the encoding has axes (t, n) or (b, t, n); by default the last
+            t of the keys' places.
+        key_positions: Of the keys, (s,) or (b, s), likewise; by default 0 .. s-1.
+        causal: Let a query see the keys at its own position and before; with coordinates, up to its place in order.
         mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
+        documents: Of the tokens, (s,) or (b, s): a query, one of the last t, sees keys of its own document only.
+        flex: Compile FlexAttention with the encoding's `score_mod`. On a CPU it has no gradients.
+        block: Take so many queries at a time, and again for gradients: stores (h, block, s) in place of (h, t, s).
+        extra: What else the encoding takes, such as `table` or `gates`.
 
     Raises:
-        ValueError: If shapes do not fit or the mask is not boolean; the message says what to pass instead.
+        ValueError: If an argument does not fit; the message says what to pass instead.
     """
-    _check(q, k, positions, key_positions, mask)
-    if v.ndim != 4 or v.shape[:-1] != k.shape[:-1]:
-        raise ValueError(
-            f"attention: v must be (b, g, s, d) with k's first three axes {tuple(k.shape[:-1])}, got {tuple(v.shape)}; "
-            "give each key one value"
-        )
-    grouped = k.shape[1] != q.shape[1]
-    aligned = positions is None and key_positions is None and q.shape[-2] == k.shape[-2]
-    if causal and mask is None and aligned:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
-    seen = _visible(q, k, positions, key_positions, causal, mask)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=grouped)  # (b, h, t, d)
+    sight = Sight(positions, key_positions, causal, mask, documents)
+    _check(q, k, encoding, sight, extra)
+    _check_ways(q, k, v, encoding, flex, block, extra)
+    if block is not None:
+        return _fused.in_blocks(attention, q, k, v, encoding, sight, block)  # (b, h, t, d)
+    return _attend(q, k, v, encoding, sight, flex and q.shape[-2] > 1, extra)  # (b, h, t, d)
 
 
 def attention_weights(
     q: Tensor,
     k: Tensor,
+    encoding: Any = None,
     positions: Tensor | None = None,
     key_positions: Tensor | None = None,
     causal: bool = False,
     mask: Tensor | None = None,
+    documents: Tensor | None = None,
+    **extra: Any,
 ) -> Tensor:
     """Return the softmax weights (b, h, t, s) of `attention`: for looking, not for speed."""
-    _check(q, k, positions, key_positions, mask)
-    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (b, h, s, d)
-    logits = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5  # (b, h, t, s)
-    seen = _visible(q, k, positions, key_positions, causal, mask)
-    if seen is None:
-        return logits.softmax(dim=-1)  # (b, h, t, s)
-    weights = logits.masked_fill(~seen, float("-inf")).softmax(dim=-1)  # (b, h, t, s)
-    return weights.nan_to_num()  # (b, h, t, s)  a query that sees no key gives no weight
+    sight = Sight(positions, key_positions, causal, mask, documents)
+    _check(q, k, encoding, sight, extra)
+    return _fused.weights(*_encode(q, k, encoding, sight, extra), sight, q.shape[-1] ** -0.5)  # (b, h, t, s)
 
 
-def _check(
-    q: Tensor,
-    k: Tensor,
-    positions: Tensor | None,
-    key_positions: Tensor | None,
-    mask: Tensor | None,
-) -> None:
-    paired = q.ndim == k.ndim == 4 and q.shape[0] == k.shape[0] and q.shape[-1] == k.shape[-1]
+def _attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any, sight: Sight, flex: bool, extra: dict) -> Tensor:
+    scale = q.shape[-1] ** -0.5
+    if _adds_values(encoding):
+        weights = attention_weights(q, k, encoding, *sight, **extra)
+        each = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)  # (b, h, s, d)
+        return weights @ each + encoding.values(weights, *sight.places(q, k))  # (b, h, t, d)
+    if hasattr(encoding, "channels") and not flex and _fused.takes_channels(q, sight):
+        of_queries, of_keys = encoding.channels(*sight.places(q, k))
+        q, k = _fused.with_channels(q, k, _for_heads(of_queries, q, encoding), of_keys)
+        encoding = None
+    q, k, added = _encode(q, k, encoding, sight, extra, flex)
+    return (_fused.in_flex if flex else _fused.scaled_dot_product)(q, k, v, added, sight, scale)  # (b, h, t, d)
+
+
+def _encode(q: Tensor, k: Tensor, encoding: Any, sight: Sight, extra: dict, flex: bool = False) -> tuple[Any, Any, Any]:
+    """Return q and k, rotated or not, and what is added to the logits: (b or 1, h, t, s), a score_mod, or None."""
+    if encoding is None:
+        return q, k, None
+    takes = _fused.takes(encoding)
+    content = (q, k) if takes[0] == "q" else ()
+    if content and "mask" in takes:
+        extra = {"mask": sight._replace(causal=sight.causal and not flex).dense(q, k)} | extra
+    if flex and hasattr(encoding, "score_mod"):
+        return q, k, encoding.score_mod(*content, *sight.places(q, k), **extra)
+    if content:
+        made = encoding(q, k, sight.positions, sight.key_positions, **extra)
+    elif hasattr(encoding, "toeplitz") and sight.positions is sight.key_positions is None and q.shape[-2] > 1:
+        made = encoding.toeplitz(q.shape[-2], k.shape[-2])
+    else:
+        made = encoding(*sight.places(q, k), **extra)
+    if isinstance(made, tuple):
+        return (*made, None)
+    if flex:
+        raise ValueError(f"attention: flex must be False without a score_mod, got True for {_said(encoding)}")
+    return q, k, _for_heads(made, q, encoding)[(None,) * (4 - made.ndim)]
+
+
+def _for_heads(made: Tensor, q: Tensor, encoding: Any) -> Tensor:
+    if made.ndim not in (3, 4) or made.shape[-3] not in (1, q.shape[1]):
+        got = f"{_said(encoding)} {tuple(made.shape)}"
+        raise ValueError(f"attention: encoding must be for {q.shape[1]} heads, got {got}")
+    return made
+
+
+def _check(q: Any, k: Any, encoding: Any, sight: Any, extra: dict) -> None:
+    paired = all(isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 4 for x in (q, k))
+    paired = paired and q.shape[0] == k.shape[0] and q.shape[-1] == k.shape[-1] > 0 and _alike(q, k)
     if not paired or k.shape[1] == 0 or q.shape[1] % k.shape[1]:
-        raise ValueError(
-            f"attention: q and k must be (b, h, t, d) and (b, g, s, d) with h a multiple of g, "
-            f"got {tuple(q.shape)} and {tuple(k.shape)}; split the width into heads first"
-        )
-    for name, given, x in (("positions", positions, q), ("key_positions", key_positions, k)):
-        if given is not None and given.shape not in (x.shape[-2:-1], (x.shape[0], x.shape[-2])):
-            raise ValueError(
-                f"attention: {name} must be ({x.shape[-2]},) or {(x.shape[0], x.shape[-2])}, got {tuple(given.shape)}; "
-                "give each token its position"
-            )
-    if mask is not None:
-        _check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+        form = "(b, h, t, d) and (b, g, s, d) with h a multiple of g, floats of one dtype"
+        got = f"{_said(q)} and {_said(k)}; split the width into heads first"
+        raise ValueError(f"attention: q and k must be {form}, got {got}")
+    takes = _fused.takes(encoding)
+    if encoding is not None and (takes[0] not in ("positions", "q") or isinstance(encoding, type)):
+        got = f"{_said(encoding)}; " + ("add it to the embeddings" if takes[0] == "x" else "build the module first")
+        raise ValueError(f"attention: encoding must be called with positions, or with q and k, got {got}")
+    for name in extra:
+        if encoding is None or name not in takes:
+            raise ValueError(f"attention: {name} must be an argument of the encoding, got it for {_said(encoding)}")
+    for name, given, x in (("positions", sight.positions, q), ("key_positions", sight.key_positions, k)):
+        rows = (x.shape[-2:-1], (x.shape[0], x.shape[-2]))
+        fits = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
+        fits = fits and (given.shape in rows or (encoding is not None and given.shape[:-1] in rows))
+        if given is not None and not fits:
+            form = f"numbers ({x.shape[-2]},) or {tuple(rows[1])}"
+            raise ValueError(f"attention: {name} must be {form}, got {_said(given)}; give each token its position")
+    _check_sight(sight, q, k)
 
 
-def _check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
-    if mask.dtype != torch.bool:
-        raise ValueError(f"attention: mask must be boolean, true where a query may look, got {mask.dtype}")
-    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
-    if mask.ndim > len(shape) or any(size not in (1, full) for size, full in sizes):
-        raise ValueError(f"attention: mask must be broadcastable to (b, h, t, s) = {shape}, got {tuple(mask.shape)}")
+def _check_sight(sight: Sight, q: Tensor, k: Tensor) -> None:
+    (b, h, t, _), s, mask, ids = q.shape, k.shape[-2], sight.mask, sight.documents
+    if not isinstance(sight.causal, bool):
+        raise ValueError(f"attention: causal must be True or False, got {sight.causal!r}")
+    if mask is not None and (not isinstance(mask, Tensor) or mask.dtype != torch.bool):
+        kind = getattr(mask, "dtype", type(mask).__name__)
+        raise ValueError(f"attention: mask must be boolean, true where a query may look, got {kind}")
+    sizes = [] if mask is None else list(zip(reversed(mask.shape), (s, t, h, b), strict=False))
+    if mask is not None and (mask.ndim > 4 or any(size not in (1, full) for size, full in sizes)):
+        raise ValueError(f"attention: mask must be broadcastable to (b, h, t, s) = {(b, h, t, s)}, got {_said(mask)}")
+    if ids is not None and not (isinstance(ids, Tensor) and ids.shape in ((s,), (b, s)) and t <= s):
+        form = f"ids of the tokens ({s},) or {(b, s)}, the last {t} of them queries"
+        raise ValueError(f"attention: documents must be {form}, got {_said(ids)}")
 
 
-def _visible(
-    q: Tensor,
-    k: Tensor,
-    positions: Tensor | None,
-    key_positions: Tensor | None,
-    causal: bool,
-    mask: Tensor | None,
-) -> Tensor | None:
-    if mask is not None:
-        mask = torch.atleast_2d(mask)
-    if not causal:
-        return mask
-    queries, keys = q.shape[-2], k.shape[-2]
-    if key_positions is None:
-        key_positions = torch.arange(keys, device=k.device)  # (s,)
-    if positions is None:
-        positions = torch.arange(keys - queries, keys, device=q.device)  # (t,)
-    past = positions[..., :, None] >= key_positions[..., None, :]  # (..., t, s)
-    if past.ndim == 3:
-        past = past[:, None]  # (b, 1, t, s)
-    return past if mask is None else past & mask
+def _check_ways(q: Tensor, k: Tensor, v: Any, encoding: Any, flex: bool, block: int | None, extra: dict) -> None:
+    if not (isinstance(v, Tensor) and v.ndim == 4 and v.shape[:-1] == k.shape[:-1] and _alike(q, v)):
+        form = f"(b, g, s, d) with k's first three axes {tuple(k.shape[:-1])} and q's dtype"
+        raise ValueError(f"attention: v must be {form}, got {_said(v)}; give each key one value")
+    if block is not None and (not isinstance(block, int) or isinstance(block, bool) or block < 1 or extra):
+        form = "a positive number of queries, without more for the encoding"
+        raise ValueError(f"attention: block must be {form}, got {block!r} with {list(extra)}")
+    learned = [q, k, v, *(encoding.parameters() if isinstance(encoding, nn.Module) else ())] if flex is True else []
+    trains = torch.is_grad_enabled() and any(x.requires_grad for x in learned)
+    on_cpu = q.device.type == "cpu" and (trains or q.dtype == torch.float64)
+    if not isinstance(flex, bool) or (flex and (on_cpu or block is not None or _adds_values(encoding))):
+        why = "no gradients or float64 on a CPU, no blocks, no values(): call it under no_grad, or with block="
+        raise ValueError(f"attention: flex must be False here, got {flex!r}; {why}")
+
+
+def _adds_values(encoding: Any) -> bool:
+    return hasattr(encoding, "values") and getattr(encoding, "on_values", True)
+
+
+def _alike(x: Tensor, y: Tensor) -> bool:
+    return x.dtype == y.dtype or (y.is_floating_point() and torch.is_autocast_enabled(x.device.type))
+
+
+def _said(given: Any) -> str:
+    return f"{tuple(given.shape)} {given.dtype}" if isinstance(given, Tensor) else type(given).__name__

@@ -1,13 +1,25 @@
-"""Attention: the formula, where queries stand, grouped heads, masks, and that looking agrees with computing."""
+"""Attention: the formula, where queries stand, masks, encodings of each door, and what is never stored."""
 
+import inspect
 import math
+import re
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from posenc.add.sinusoidal import Sinusoidal
 from posenc.attention import attention, attention_weights
+from posenc.bias.alibi import ALiBi, alibi, alibi_slopes
+from posenc.bias.t5 import T5
+from posenc.rotate.pope import PoPE
+from posenc.score.cope import CoPE
+from posenc.score.shaw import Shaw
+from tests import doors, shapes
+from tests.doors import ROOT
 
 B, H, G, T, S, D, WIDE = 2, 6, 3, 4, 7, 8, 5
 
@@ -51,6 +63,9 @@ def exercise(module):
     for arguments in ({}, {"causal": True}, {"causal": True, **batched}):
         module.attention(q, k, v, **arguments)
         module.attention_weights(q, k, **arguments)
+    for encoding in (T5(4), ALiBi(4), Shaw(8, on_values=True)):
+        module.attention(q, k, v, encoding, causal=True, documents=torch.zeros(7))
+        module.attention(q, k, v, encoding, **batched, block=4, mask=torch.ones(6, 7) > 0)
 
 
 # The formula
@@ -253,6 +268,505 @@ def test_a_query_that_sees_no_key_gets_zeros_and_no_nan(qkv):
     assert attention_weights(q, k, mask=mask)[:, :, 2].count_nonzero() == 0
 
 
+# Encodings, known by their call
+
+
+def scores_by_hand(q, k, bias):
+    """Return q k^T / sqrt(d) + bias with each key head repeated for its queries."""
+    return q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT / q.shape[-1] ** 0.5 + bias
+
+
+def assert_weights(q, k, v, logits, **arguments):
+    """Attention and its weights, called with `arguments`, are softmax(logits) v and softmax(logits)."""
+    weights = logits.softmax(dim=-1)
+    torch.testing.assert_close(attention_weights(q, k, **arguments), weights, atol=1e-6, rtol=1e-5)
+    expected = weights @ v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)
+    torch.testing.assert_close(attention(q, k, v, **arguments), expected, atol=1e-6, rtol=1e-5)
+
+
+def t5(heads=H, **options):
+    encoding = T5(heads, buckets=8, max_distance=9, **options)
+    nn.init.normal_(encoding.weight)
+    return encoding.requires_grad_(False)
+
+
+def test_a_bias_is_added_to_the_logits(qkv):
+    q, k, _ = qkv
+    encoding = t5()
+    assert_weights(*qkv, scores_by_hand(q, k, encoding(torch.arange(3, 7), torch.arange(7))), encoding=encoding)
+
+
+def test_a_bias_of_given_positions(qkv):
+    q, k, _ = qkv
+    encoding, m, n = t5(), torch.tensor([4, 9, 0, 0]), torch.tensor([3, 2, 8, 0, 1, 1, 5])
+    assert_weights(*qkv, scores_by_hand(q, k, encoding(m, n)), encoding=encoding, positions=m, key_positions=n)
+
+
+def test_a_bias_of_a_batch_of_positions(qkv):
+    q, k, _ = qkv
+    encoding, m = t5(), torch.tensor([[4, 9, 0, 0], [7, 7, 6, 1]])
+    logits = scores_by_hand(q, k, encoding(m, torch.arange(7)))
+    assert_weights(*qkv, logits, encoding=encoding, positions=m)
+
+
+def test_a_bias_and_what_is_hidden_meet_in_the_softmax(qkv):
+    q, k, _ = qkv
+    encoding, mask = t5(), some_mask((B, 1, 1, S))
+    logits = scores_by_hand(q, k, encoding(torch.arange(3, 7), torch.arange(7)))
+    hidden = ~(torch.from_numpy(causal_by_default()) & mask)
+    assert_weights(*qkv, logits.masked_fill(hidden, -math.inf), encoding=encoding, mask=mask, causal=True)
+
+
+def test_scores_are_added_to_the_logits_as_they_are(qkv):
+    q, k, _ = qkv
+    encoding = Shaw(D, clip=2).double().requires_grad_(False)
+    assert_weights(*qkv, scores_by_hand(q, k, encoding(q, k)), encoding=encoding)
+
+
+class Doubled(nn.Module):
+    """Rotate nothing; return queries and keys of twice the width, and so of twice the product."""
+
+    def forward(self, q, k, positions=None, key_positions=None, table=None):
+        times = 1 if table is None else table
+        return torch.cat([times * q, times * q], dim=-1), torch.cat([k, k], dim=-1)
+
+
+def test_a_rotation_is_scaled_by_the_width_before_it(qkv):
+    q, k, _ = qkv
+    assert_weights(*qkv, scores_by_hand(2 * q, k, 0), encoding=Doubled())
+
+
+def test_pope_keeps_the_scale_of_its_width():
+    q, k, v = torch.randn(3, B, H, S, D).unbind()
+    turned_q, turned_k = PoPE(D, H)(q, k)
+    assert_weights(q, k, v, turned_q @ turned_k.mT / D**0.5, encoding=PoPE(D, H))
+
+
+def test_what_else_an_encoding_takes_is_passed_on(qkv):
+    q, k, _ = qkv
+    assert_weights(*qkv, scores_by_hand(6 * q, k, 0), encoding=Doubled(), table=3)
+
+
+def test_any_function_is_an_encoding(qkv):
+    q, k, _ = qkv
+    assert_weights(*qkv, scores_by_hand(q, k, 5), encoding=lambda positions, keys: torch.full((H, T, S), 5.0))
+    assert_weights(*qkv, scores_by_hand(q, k, q[..., :1]), encoding=lambda q, k, *_: q[..., :1].expand(B, H, T, S))
+    assert_weights(*qkv, scores_by_hand(3 * q, k, 0), encoding=lambda q, k, *_: (3 * q, k))
+
+
+def test_one_bias_may_serve_all_heads(qkv):
+    q, k, _ = qkv
+    encoding = t5(1)
+    assert_weights(*qkv, scores_by_hand(q, k, encoding(torch.arange(3, 7), torch.arange(7))), encoding=encoding)
+
+
+def test_a_compiled_encoding_is_one_too(qkv):
+    torch._dynamo.reset()
+    for encoding in (t5(), ALiBi(H), Doubled()):
+        compiled = torch.compile(encoding, backend="eager")
+        torch.testing.assert_close(attention(*qkv, compiled), attention(*qkv, encoding))
+
+
+def test_the_mask_reaches_scores_that_ask_for_it(qkv):
+    asked = []
+
+    def encoding(q, k, positions, key_positions, mask=None):
+        asked.append(mask)
+        return torch.zeros(B, H, T, S)
+
+    mask = some_mask((B, 1, 1, S))
+    attention(*qkv, encoding, mask=mask, causal=True)
+    assert torch.equal(asked.pop().expand(B, 1, T, S), mask & torch.from_numpy(causal_by_default()))
+    attention(*qkv, encoding)
+    assert asked == [None]
+
+
+def test_cope_counts_no_token_of_another_document():
+    q, k, v = torch.randn(3, 1, H, 8, D).unbind()
+    encoding = CoPE(D).requires_grad_(False)
+    nn.init.normal_(encoding.weight)
+    documents, positions = torch.tensor([0, 0, 0, 1, 1, 1, 1, 1]), torch.tensor([0, 1, 2, 0, 1, 2, 3, 4])
+    packed = attention(q, k, v, encoding, positions, positions, causal=True, documents=documents)
+    alone = [attention(q[:, :, d], k[:, :, d], v[:, :, d], encoding, causal=True) for d in (slice(0, 3), slice(3, 8))]
+    torch.testing.assert_close(packed, torch.cat(alone, dim=2))
+
+
+def test_what_an_encoding_gives_to_the_values_is_added(qkv):
+    q, k, v = qkv
+    v = torch.randn(B, G, S, D, dtype=torch.float64)
+    encoding = Shaw(D, clip=2, on_values=True).double().requires_grad_(False)
+    weights = scores_by_hand(q, k, encoding(q, k)).softmax(dim=-1)
+    expected = np.zeros((B, H, T, D))
+    for b, h, t, s in np.ndindex(B, H, T, S):
+        vector = encoding.value_table[min(max(s - (t + 3), -2), 2) + 2]
+        expected[b, h, t] += (weights[b, h, t, s] * (v[b, h * G // H, s] + vector)).numpy()
+    np.testing.assert_allclose(attention(q, k, v, encoding), expected, atol=1e-12)
+    off = Shaw(D, clip=2).double()
+    off.load_state_dict({"key_table": encoding.key_table})
+    torch.testing.assert_close(attention(q, k, v, off), weights @ v.repeat_interleave(H // G, dim=1))
+
+
+EACH = [e.variants()[0] for e in doors.encodings() if e.door != "add"]
+each_encoding = pytest.mark.parametrize("encoding", EACH, ids=str)
+
+
+def content(length):
+    torch.manual_seed(1)
+    return torch.randn(2, doors.H, length, doors.D), *torch.randn(2, 2, doors.G, length, doors.D).unbind()
+
+
+@each_encoding
+def test_decoding_with_a_cache_equals_prefill_for_every_encoding(encoding):
+    module, (q, k, v) = encoding.build(), content(9)
+    steps = [attention(q[:, :, p : p + 1], k[:, :, : p + 1], v[:, :, : p + 1], module, causal=True) for p in range(9)]
+    whole = attention(q, k, v, module, causal=True)
+    torch.testing.assert_close(torch.cat(steps, dim=2), whole, atol=3e-6, rtol=1e-5)
+    chunks = [attention(q[:, :, a:b], k[:, :, :b], v[:, :, :b], module, causal=True) for a, b in ((0, 4), (4, 9))]
+    torch.testing.assert_close(torch.cat(chunks, dim=2), whole, atol=3e-6, rtol=1e-5)
+
+
+@each_encoding
+def test_blocks_of_queries_give_the_same_for_every_encoding(encoding):
+    module, (q, k, v) = encoding.build(), content(9)
+    for causal in (True, False):
+        whole = attention(q[:, :, 2:], k, v, module, causal=causal)
+        blocks = attention(q[:, :, 2:], k, v, module, causal=causal, block=3)
+        torch.testing.assert_close(blocks, whole, atol=3e-6, rtol=1e-5)
+
+
+@each_encoding
+def test_looking_agrees_with_computing_for_every_encoding(encoding):
+    module, (q, k, v) = encoding.build(), content(9)
+    if getattr(module, "on_values", False):
+        pytest.skip("the values have vectors of their own")
+    for causal in (True, False):
+        weights = attention_weights(q, k, module, causal=causal)
+        values = v.repeat_interleave(2, dim=1)
+        torch.testing.assert_close(attention(q, k, v, module, causal=causal), weights @ values, atol=3e-6, rtol=1e-5)
+
+
+@each_encoding
+def test_left_padding_that_is_hidden_changes_nothing_for_every_encoding(encoding):
+    module, (q, k, v) = encoding.build(), content(6)
+    padded = [torch.cat([9 * torch.ones_like(x[:, :, :3]), x], dim=2) for x in (q, k, v)]
+    positions = torch.tensor([0, 0, 0, 0, 1, 2, 3, 4, 5])
+    mask = torch.arange(9) >= 3
+    made = attention(*padded, module, positions, positions, causal=True, mask=mask)[:, :, 3:]
+    torch.testing.assert_close(made, attention(q, k, v, module, causal=True), atol=1e-5, rtol=1e-5)
+
+
+@each_encoding
+def test_packed_documents_are_as_alone_for_every_encoding(encoding):
+    module, (q, k, v) = encoding.build(), content(9)
+    documents, positions = torch.tensor([7, 7, 7, 7, 2, 2, 2, 2, 2]), torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 4])
+    packed = attention(q, k, v, module, positions, positions, causal=True, documents=documents)
+    alone = [attention(q[:, :, d], k[:, :, d], v[:, :, d], module, causal=True) for d in (slice(0, 4), slice(4, 9))]
+    torch.testing.assert_close(packed, torch.cat(alone, dim=2), atol=1e-5, rtol=1e-5)
+
+
+def turned(q, k, positions=None, key_positions=None):
+    """Turn the first pair of channels by one radian a position."""
+    m = torch.arange(k.shape[2] - q.shape[2], k.shape[2]) if positions is None else positions
+    n = torch.arange(k.shape[2]) if key_positions is None else key_positions
+    return tuple(
+        torch.cat([x[..., :1] * c - x[..., 1:2] * s, x[..., :1] * s + x[..., 1:2] * c, x[..., 2:]], dim=-1)
+        for x, c, s in ((q, m.cos()[:, None], m.sin()[:, None]), (k, n.cos()[:, None], n.sin()[:, None]))
+    )
+
+
+def test_rotated_keys_may_be_cached():
+    q, k, v = torch.randn(3, B, H, S, D).unbind()
+    cache, steps = torch.zeros(B, H, 0, D), []
+    for p in range(S):
+        here = torch.tensor([p])
+        new_q, new_k = turned(q[:, :, p : p + 1], k[:, :, p : p + 1], here, here)
+        cache = torch.cat([cache, new_k], dim=2)
+        steps.append(attention(new_q, cache, v[:, :, : p + 1], causal=True))
+    torch.testing.assert_close(torch.cat(steps, dim=2), attention(q, k, v, turned, causal=True))
+
+
+# Documents
+
+
+def test_a_query_sees_its_own_document_only(qkv):
+    documents = np.array([5, 5, 1, 1, 1, 5, 1])
+    assert_formula(qkv, documents[3:, None] == documents, documents=torch.from_numpy(documents))
+    seen = (documents[3:, None] == documents) & causal_by_default()
+    assert_formula(qkv, seen, documents=torch.from_numpy(documents), causal=True)
+
+
+def test_each_sequence_may_have_its_own_documents(qkv):
+    documents = np.array([[0, 0, 0, 1, 1, 2, 2], [3, 3, 3, 3, 3, 3, 4]])
+    seen = (documents[:, 3:, None] == documents[:, None, :])[:, None]
+    assert_formula(qkv, seen, documents=torch.from_numpy(documents))
+    mask = some_mask((H, T, S)) | torch.eye(S, dtype=torch.bool)[3:]
+    assert_formula(qkv, seen & mask.numpy(), documents=torch.from_numpy(documents), mask=mask)
+
+
+def test_documents_hide_where_there_are_as_many_queries_as_keys(qkv):
+    _, k, v = qkv
+    documents = np.array([0, 0, 0, 1, 1, 2, 2])
+    seen = (documents[:, None] == documents) & np.tri(S, dtype=bool)
+    assert_formula((k, k, v), seen, documents=torch.from_numpy(documents), causal=True)
+
+
+# Positions with coordinates
+
+
+def test_order_is_that_of_the_sequence_where_positions_have_coordinates(qkv):
+    grid = torch.stack([torch.tensor([0, 9, 1, 2]), torch.tensor([3, 0, 0, 7])], dim=-1)
+
+    def encoding(positions, key_positions):
+        assert positions.shape == (T, 2)
+        return torch.zeros(H, T, S)
+
+    assert_formula(qkv, causal_by_default(), encoding=encoding, positions=grid, causal=True)
+    blocks = attention(*qkv, lambda positions, n: torch.zeros(H, len(positions), len(n)), grid, causal=True, block=3)
+    np.testing.assert_allclose(blocks, formula(*qkv, causal_by_default())[0], atol=1e-14)
+
+
+# ALiBi as channels
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.float64, 1e-13), (torch.float32, 1e-6), (torch.bfloat16, 4e-3), (torch.float16, 1e-3)],
+    ids=str,
+)
+@pytest.mark.parametrize("start", [0, 10**7], ids=["from 0", "from 10^7"])
+def test_channels_are_as_exact_as_the_bias(dtype, tolerance, start):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 12, 700, 48).to(dtype).unbind()
+    positions = torch.arange(start, start + 700)
+    bias = torch.from_numpy(alibi(positions, positions, 12, causal=True))
+    expected = F.scaled_dot_product_attention(*(x.double() for x in (q, k, v)), attn_mask=bias)
+    made = attention(q, k, v, ALiBi(12), positions, positions, causal=True)
+    assert made.dtype == dtype
+    assert (made - expected).norm() < tolerance * expected.norm()
+    if not start:
+        made = attention(q, k, v, ALiBi(12), causal=True)
+        assert (made - expected).norm() < tolerance * expected.norm()
+
+
+def test_channels_are_exact_under_autocast():
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 4, 700, 32).unbind()
+    bias = torch.from_numpy(alibi(range(700), range(700), 4, causal=True))
+    expected = F.scaled_dot_product_attention(*(x.double() for x in (q, k, v)), attn_mask=bias)
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype=dtype):
+            made = attention(q, k, v, ALiBi(4), causal=True)
+        assert (made - expected).norm() < 6e-3 * expected.norm()
+
+
+def test_positions_in_bfloat16_would_be_far_off():
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 4, 700, 32).bfloat16().unbind()
+    slopes = torch.from_numpy(alibi_slopes(4) * 32**0.5).bfloat16()
+    wide_q = torch.cat([q, slopes[:, None, None].expand(1, 4, 700, 1)], dim=-1)
+    wide_k = torch.cat([k, torch.arange(700).bfloat16()[:, None].expand(1, 4, 700, 1)], dim=-1)
+    naive = F.scaled_dot_product_attention(wide_q, wide_k, v, is_causal=True, scale=32**-0.5)
+    made = attention(q, k, v, ALiBi(4), causal=True)
+    bias = torch.from_numpy(alibi(range(700), range(700), 4, causal=True))
+    expected = F.scaled_dot_product_attention(*(x.double() for x in (q, k, v)), attn_mask=bias)
+    assert (naive - expected).norm() > 10 * (made - expected).norm()
+
+
+CALLS = {
+    "all": {},
+    "given": {"positions": torch.arange(40, 57), "key_positions": torch.arange(20, 57)},
+    "a batch": {"positions": torch.tensor([[50], [3]]) + torch.arange(17)},
+    "a batch of keys": {"key_positions": torch.tensor([[-5], [3]]) + torch.arange(37)},
+    "unsorted": {"positions": torch.arange(17) * 7 % 17 + 20},
+    "documents": {"documents": torch.arange(37) // 10},
+    "mask": {"mask": torch.arange(37) > 3},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_channels_give_what_the_bias_gives(name):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(B, H, 17, D), *torch.randn(2, B, G, 37, D).unbind()
+    encoding = ALiBi(H)
+    plain = lambda positions, key_positions: encoding(positions, key_positions)  # noqa: E731
+    made = attention(q, k, v, encoding, **CALLS[name], causal=True)
+    torch.testing.assert_close(made, attention(q, k, v, plain, **CALLS[name], causal=True))
+
+
+def test_without_causal_the_bias_itself_is_added(qkv):
+    q, k, _ = qkv
+    for encoding in (ALiBi(H), ALiBi(H, right_slopes=0), ALiBi(H, causal=True)):
+        assert_weights(*qkv, scores_by_hand(q, k, encoding(torch.arange(3, 7), torch.arange(7))), encoding=encoding)
+
+
+def test_gradients_through_channels_are_those_through_the_bias():
+    encoding, gradients = ALiBi(doors.H), []
+    for used in (encoding, lambda positions, key_positions: encoding(positions, key_positions)):
+        inputs = [x.requires_grad_() for x in content(30)]
+        attention(*inputs, used, causal=True).square().sum().backward()
+        gradients.append([x.grad for x in inputs])
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
+
+
+# What is never stored
+
+
+class Largest(TorchDispatchMode):
+    """Note the size of the largest tensor that any operation makes, those of the gradients included."""
+
+    def __init__(self):
+        super().__init__()
+        self.size = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        tensors = made if isinstance(made, tuple | list) else [made]
+        self.size = max([self.size, *(x.numel() for x in tensors if isinstance(x, torch.Tensor))])
+        return made
+
+
+def largest(encoding, length, heads=16, trains=True, **arguments):
+    torch.manual_seed(0)
+    q, k, v = (x.requires_grad_(trains) for x in torch.randn(3, 1, heads, length, 8).unbind())
+    with Largest() as seen:
+        out = attention(q, k, v, encoding, **arguments)
+        if trains:
+            out.sum().backward()
+    return seen.size
+
+
+LINEAR = {
+    "nothing": None,
+    "a rotation": turned,
+    "a rotation that doubles the width": PoPE(8, 16),
+    "ALiBi": ALiBi(16),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_nothing_quadratic_is_stored_for(name):
+    size = largest(LINEAR[name], 512, causal=True)
+    assert size <= 512 * 16 * 3 * 8 < 512 * 512
+
+
+@pytest.mark.parametrize("arguments", [{"mask": torch.ones(512, 512) > 0}, {"positions": torch.arange(512)}], ids=str)
+@pytest.mark.parametrize("name", LINEAR)
+def test_nothing_is_stored_for_each_head_where_positions_or_a_mask_hide(name, arguments):
+    assert largest(LINEAR[name], 512, causal=True, **arguments) <= 512 * 512
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_bias_is_stored_for_all_queries_unless_in_blocks(trains):
+    encoding = T5(16)
+    whole = largest(encoding, 512, causal=True, trains=trains)
+    blocks = largest(encoding, 512, causal=True, trains=trains, block=64)
+    assert whole >= 16 * 512 * 512
+    assert blocks <= 16 * 64 * 512
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LINEAR)
+def test_16_heads_of_8192_tokens_train_without_a_score_for_each_pair(name):
+    assert largest(LINEAR[name], 8192, causal=True) <= 8192 * 16 * 3 * 8 < 8192 * 8192
+
+
+@pytest.mark.slow
+def test_16_heads_of_8192_tokens_meet_a_learned_bias_in_blocks():
+    assert largest(T5(16), 8192, causal=True, block=256, trains=False) <= 16 * 256 * 8192
+
+
+# In blocks
+
+
+def test_blocks_hide_what_the_whole_hides(qkv):
+    documents = torch.tensor([[0, 0, 0, 1, 1, 1, 2], [3, 3, 3, 3, 3, 3, 4]])
+    settings = [
+        {"causal": True},
+        {"causal": True, "positions": torch.tensor([6, 5, 9, 5])},
+        {"causal": True, "mask": some_mask((H, T, S))},
+        {"mask": some_mask((B, 1, 1, S)), "documents": documents},
+        {"causal": True, "mask": some_mask((S,)), "documents": documents},
+        {"documents": documents[0], "key_positions": torch.arange(14).view(2, 7)},
+    ]
+    for encoding in (None, t5(), ALiBi(H)):
+        for arguments in settings:
+            whole = attention(*qkv, encoding, **arguments)
+            for block in (1, 3, 4, 99):
+                torch.testing.assert_close(attention(*qkv, encoding, **arguments, block=block), whole)
+
+
+def test_blocks_pass_the_same_gradients():
+    gradients = []
+    for block in (None, 4):
+        encoding, inputs = t5(doors.H).requires_grad_(), [x.requires_grad_() for x in content(9)]
+        encoding.weight.data = torch.arange(8.0)[:, None].cos().expand(8, doors.H).clone()
+        attention(*inputs, encoding, causal=True, block=block).square().sum().backward()
+        gradients.append([encoding.weight.grad, *(x.grad for x in inputs)])
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
+
+
+def test_no_queries_in_blocks(qkv):
+    q, k, v = qkv
+    assert attention(q[:, :, :0], k, v, t5(), block=2).shape == (B, H, 0, WIDE)
+    assert attention(q[:, :, :0], k, v, t5()).shape == (B, H, 0, WIDE)
+
+
+# FlexAttention
+
+
+def flex_equals_dense(q, k, v, encoding, **arguments):
+    with torch.no_grad():
+        made = attention(q, k, v, encoding, **arguments, flex=True)
+        torch.testing.assert_close(made, attention(q, k, v, encoding, **arguments), atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_flex_attention_gives_the_same_with_a_bias():
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 4, 100, 16), *torch.randn(2, 2, 2, 150, 16).unbind()
+    encoding = T5(4)
+    nn.init.normal_(encoding.weight)
+    flex_equals_dense(q, k, v, encoding, causal=True, documents=torch.arange(300).view(2, 150) // 40)
+
+
+@pytest.mark.slow
+def test_flex_attention_gives_the_same_with_scores():
+    q, k, v = torch.randn(3, 2, 4, 100, 16).unbind()
+    mask = torch.rand(2, 4, 1, 100) > 0.5
+    mask[0, 1] = False  # none of these queries sees a key
+    flex_equals_dense(q, k, v, Shaw(16, clip=5), mask=mask)
+
+
+@pytest.mark.slow
+def test_flex_attention_gives_the_same_with_a_rotation():
+    q, k, v = torch.randn(3, 1, 4, 70, 16).unbind()
+    flex_equals_dense(q, k, v, PoPE(16, 4), positions=torch.randint(90, (1, 70)), causal=True)
+    flex_equals_dense(q, k, v, PoPE(16, 4), positions=torch.randint(90, (1, 70)), causal=True)
+
+
+@pytest.mark.slow
+def test_flex_attention_of_16_heads_of_8192_tokens_stores_no_score_for_each_pair():
+    q, k, v = torch.randn(3, 1, 16, 8192, 8).unbind()
+    torch._dynamo.reset()
+    captured = []
+
+    def backend(graph, inputs):
+        captured.extend(x.numel() for x in inputs if isinstance(x, torch.Tensor))
+        return torch._inductor.compile(graph, inputs)
+
+    with torch.no_grad(), Largest() as seen:
+        made = attention(q, k, v, T5(16), causal=True, flex=True)
+    assert made.shape == q.shape
+    assert seen.size <= 8192 * 8192
+
+
+def test_one_query_needs_no_flex_attention(qkv):
+    q, k, v = (x.float() for x in qkv)
+    for encoding in (None, t5(), ALiBi(H)):
+        made = attention(q[:, :, :1], k, v, encoding, flex=True)
+        assert torch.equal(made, attention(q[:, :, :1], k, v, encoding))
+
+
 # In torch
 
 
@@ -277,6 +791,46 @@ def test_the_default_device_does_not_matter(qkv):
     with torch.device("meta"):
         out = attention(*qkv, causal=True)
     assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize(
+    "encoding", [t5(), ALiBi(H), PoPE(D, H), Shaw(D, on_values=True)], ids=lambda e: type(e).__name__
+)
+def test_encodings_compile_without_a_graph_break(encoding):
+    torch._dynamo.reset()
+    q, k, v = torch.randn(B, H, S, D), *torch.randn(2, B, G, S, D).unbind()
+    compiled = torch.compile(attention, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(q, k, v, encoding, causal=True), attention(q, k, v, encoding, causal=True))
+
+
+@pytest.mark.parametrize("encoding", [t5(), ALiBi(H), PoPE(D, H)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_the_result_has_the_dtype_of_the_queries_whatever_the_encoding(encoding, dtype):
+    q, k, v = torch.randn(3, B, H, S, D).to(dtype).unbind()
+    assert attention(q, k, v, encoding, causal=True).dtype == dtype
+    assert attention(q, k, v, encoding).dtype == attention_weights(q, k, encoding).dtype == dtype
+
+
+def test_autocast_reaches_attention_with_an_encoding():
+    q, k, v = torch.randn(3, B, H, S, D).unbind()
+    for encoding in (None, t5(), ALiBi(H), PoPE(D, H)):
+        exact = attention(q, k, v, encoding, causal=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for values in (v, v.bfloat16()):
+                torch.testing.assert_close(
+                    attention(q, k, values, encoding, causal=True).float(), exact, atol=0.05, rtol=0.05
+                )
+
+
+def test_the_shape_comments_of_the_kernels_are_true():
+    watched, report = shapes.watch(ROOT / "posenc" / "_fused.py", "posenc._fused")
+    q, k, v = torch.randn(3, 4, 6, 8), torch.randn(3, 2, 7, 8), torch.randn(3, 2, 7, 8)
+    positions = torch.arange(18).view(3, 6)
+    for sight in (watched.Sight(causal=True), watched.Sight(positions, causal=True, documents=torch.zeros(3, 7))):
+        wide_q, wide_k = watched.with_channels(q, k, *ALiBi(4).channels(*sight.places(q, k)))
+        watched.scaled_dot_product(wide_q, wide_k, v, None, sight, 1.0)
+        watched.weights(q, k, torch.zeros(1, 4, 6, 7), sight, 1.0)
+    assert not report.problems()
 
 
 # What it refuses
@@ -344,3 +898,147 @@ def test_a_mask_that_is_not_boolean_is_refused(qkv, dtype, causal):
 def test_a_mask_that_does_not_broadcast_is_refused(qkv, shape):
     with pytest.raises(ValueError, match=r"attention: mask must be .*\(2, 6, 4, 7\), got "):
         attention(*qkv, mask=torch.ones(shape, dtype=torch.bool))
+
+
+def test_an_encoding_of_the_embeddings_is_refused(qkv):
+    said = (
+        r"attention: encoding must be called with positions, or with q and k, got Sinusoidal; add it to the embeddings"
+    )
+    for call in (lambda: attention(*qkv, Sinusoidal(D)), lambda: attention_weights(*qkv[:2], Sinusoidal(D))):
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+@pytest.mark.parametrize("encoding", [3, "rope", ALiBi, lambda: 0, lambda weight: 0, torch.ones(3), int], ids=str)
+def test_what_is_no_encoding_is_refused(qkv, encoding):
+    with pytest.raises(ValueError, match=r"attention: encoding must be called with positions, or with q and k, got "):
+        attention(*qkv, encoding)
+
+
+def test_a_bias_for_other_heads_is_refused(qkv):
+    for heads in (2, 3, 12):
+        with pytest.raises(ValueError, match=rf"attention: encoding must be for 6 heads, got T5 \({heads}, 4, 7\)"):
+            attention(*qkv, t5(heads))
+        with pytest.raises(ValueError, match=r"attention: encoding must be for 6 heads, got ALiBi"):
+            attention(*qkv, ALiBi(heads), causal=True)
+
+
+@pytest.mark.parametrize("encoding", [None, Doubled(), t5()], ids=["none", "rotation", "bias"])
+def test_an_argument_that_the_encoding_does_not_take_is_refused(qkv, encoding):
+    for call in (attention, lambda q, k, v, *rest, **more: attention_weights(q, k, *rest, **more)):
+        with pytest.raises(ValueError, match=r"attention: gates must be an argument of the encoding, got it for "):
+            call(*qkv, encoding, gates=torch.ones(B, H, S))
+
+
+BAD_DOCUMENTS = {
+    "one too few": torch.zeros(S - 1),
+    "of another batch": torch.zeros(B + 1, S),
+    "of the queries": torch.zeros(T),
+    "a list": [0] * S,
+    "a number": 3,
+}
+
+
+@pytest.mark.parametrize("name", BAD_DOCUMENTS)
+def test_documents_that_do_not_fit_are_refused(qkv, name):
+    with pytest.raises(
+        ValueError, match=r"attention: documents must be ids of the tokens \(7,\) or \(2, 7\), the last 4"
+    ):
+        attention(*qkv, documents=BAD_DOCUMENTS[name])
+
+
+def test_documents_of_more_queries_than_keys_are_refused(qkv):
+    q, k, v = qkv
+    with pytest.raises(ValueError, match="attention: documents must be"):
+        attention(q, k[:, :, :3], v[:, :, :3], documents=torch.zeros(3))
+
+
+@pytest.mark.parametrize("block", [0, -1, 2.0, True, "3"], ids=repr)
+def test_a_block_of_no_queries_is_refused(qkv, block):
+    with pytest.raises(ValueError, match=r"attention: block must be a positive number of queries, .*got "):
+        attention(*qkv, block=block)
+
+
+def test_blocks_with_more_for_the_encoding_are_refused(qkv):
+    with pytest.raises(
+        ValueError, match=r"attention: block must be .*without more for the encoding, got 2 with \['table'\]"
+    ):
+        attention(*qkv, Doubled(), block=2, table=3)
+
+
+@pytest.mark.parametrize("causal", [1, None, "yes"], ids=repr)
+def test_a_causal_that_is_no_answer_is_refused(qkv, causal):
+    with pytest.raises(ValueError, match="attention: causal must be True or False, got "):
+        attention(*qkv, causal=causal)
+
+
+def test_flex_attention_is_refused_where_it_fails(qkv):
+    q, k, v = (x.float() for x in qkv)
+    said = (
+        r"attention: flex must be False here, got .*; no gradients .* on a CPU.*: call it under no_grad, or with block="
+    )
+    learned = T5(H)
+    calls = [
+        lambda: attention(*qkv, flex=True),
+        lambda: attention(q.clone().requires_grad_(), k, v, flex=True),
+        lambda: attention(q, k, v, learned, flex=True),
+        lambda: attention(q, k, v, Shaw(D, on_values=True).requires_grad_(False), flex=True),
+        lambda: attention(q, k, v, flex=True, block=2),
+        lambda: attention(q, k, v, flex="auto"),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+def test_flex_attention_is_refused_for_scores_without_a_score_mod(qkv):
+    q, k, v = (x.float() for x in qkv)
+    said = r"attention: flex must be False without a score_mod, got True for CoPE"
+    with pytest.raises(ValueError, match=said):
+        attention(q, k, v, CoPE(D).requires_grad_(False), flex=True)
+
+
+def test_content_of_two_dtypes_is_refused(qkv):
+    q, k, v = qkv
+    with pytest.raises(ValueError, match=r"attention: q and k must be .*of one dtype.*float64 and .*float32"):
+        attention(q, k.float(), v)
+    with pytest.raises(ValueError, match=r"attention: v must be .*q's dtype, got .*float32"):
+        attention(q, k, v.float())
+
+
+JUNK = [
+    None,
+    True,
+    "junk",
+    [],
+    {},
+    object(),
+    -1,
+    2.5,
+    float("nan"),
+    np.zeros((2, 3)),
+    torch.zeros(0),
+    torch.tensor(1.0),
+]
+JUNK += [
+    torch.zeros(2, 3),
+    torch.ones(3) > 0,
+    torch.zeros(2, 3, 4, 5, 6),
+    torch.ones(B, H, T, D).long(),
+    ALiBi,
+    ALiBi(3),
+]
+
+
+@pytest.mark.parametrize("argument", list(inspect.signature(attention).parameters)[:-1])
+def test_junk_is_refused_by_name_or_works(qkv, argument):
+    given = dict(zip("qkv", qkv, strict=True)) | {"causal": True}
+    for junk in JUNK:
+        said = f"attention: {argument} must be ?, got ?"
+        try:
+            attention(**given | {argument: junk})
+        except ValueError as error:
+            said = str(error)
+        named = re.match(r"attention: ([\w ]+) must be .+, got .+", said, re.S)
+        assert named, f"{junk!r}: {said}"
+        assert argument in named[1].split(), f"{junk!r}: {said}"

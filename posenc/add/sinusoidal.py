@@ -26,7 +26,7 @@ ORDERS = ("interleaved", "split", "tensor2tensor")
 def sinusoidal(positions: np.ndarray, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
     """Return the float64 table (..., t, d) for `positions` (..., t), integers or floats of any sign."""
     theta = _theta(dim, base, order)  # (d/2,)
-    angle = np.asarray(positions, dtype=np.float64)[..., None] * theta  # (..., t, d/2)
+    angle = _numbers("positions", positions)[..., None] * theta  # (..., t, d/2)
     sine, cosine = np.sin(angle), np.cos(angle)
     if order == "interleaved":
         return np.stack([sine, cosine], axis=-1).reshape(*angle.shape[:-1], dim)  # (..., t, d)
@@ -41,13 +41,15 @@ def wavelengths(dim: int, base: float = 10_000.0, order: str = "interleaved") ->
 
 def kernel(distance: np.ndarray, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
     """Return PE[p] . PE[p + distance], which is the same at every p: the closed form sum_i cos(theta_i distance)."""
-    angle = np.asarray(distance, dtype=np.float64)[..., None] * _theta(dim, base, order)
+    angle = _numbers("distance", distance)[..., None] * _theta(dim, base, order)
     return np.cos(angle).sum(axis=-1)
 
 
 def shift_matrix(k: float, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
     """Return the rotation M_k (d, d) with PE[p + k] = M_k PE[p] at every p; M_a M_b = M_(a+b) and M_(-k) = M_k^T."""
-    angle = k * _theta(dim, base, order)  # (d/2,)
+    if np.ndim(_numbers("k", k)):
+        raise ValueError(f"sinusoidal: k must be one number, got {k!r}; each shift has a matrix of its own")
+    angle = float(k) * _theta(dim, base, order)  # (d/2,)
     pair = np.arange(len(angle))
     first, second = (2 * pair, 2 * pair + 1) if order == "interleaved" else (pair, pair + len(angle))
     matrix = np.eye(dim)  # (d, d)
@@ -83,8 +85,8 @@ class Sinusoidal(nn.Module):
     ) -> None:
         super().__init__()
         _theta(dim, base, order)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"sinusoidal: dropout must be in [0, 1), got {dropout}; it is a probability")
+        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+            raise ValueError(f"sinusoidal: dropout must be in [0, 1), got {dropout!r}; it is a probability")
         self.dim, self.base, self.order, self.scale, self.dropout = int(dim), float(base), order, scale, dropout
 
     def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
@@ -103,6 +105,7 @@ class Sinusoidal(nn.Module):
 
     def table(self, positions: Tensor) -> Tensor:
         """Return the float64 table (..., t, d) for `positions` (..., t)."""
+        _check_places(positions)
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
         index = torch.arange(self.dim // 2, dtype=torch.float64, device=where)  # (d/2,)
         theta = self.base ** (-index / _steps(self.dim, self.order))  # (d/2,)
@@ -112,26 +115,22 @@ class Sinusoidal(nn.Module):
         return nn.functional.pad(torch.cat([angle.sin(), angle.cos()], dim=-1), (0, self.dim % 2))  # (..., t, d)
 
     def _check(self, x: Tensor, positions: Tensor | None, table: Tensor | None) -> None:
-        if not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != self.dim:
+        if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != self.dim:
             raise ValueError(
-                f"sinusoidal: x must be floating point (b, t, {self.dim}), got {x.dtype} {tuple(x.shape)}; "
+                f"sinusoidal: x must be floating point (b, t, {self.dim}), got {_kind(x)}; "
                 "look the tokens up in an embedding of this width first"
             )
-        is_number = isinstance(positions, Tensor) and positions.dtype != torch.bool and not positions.is_complex()
-        if positions is not None and not is_number:
-            kind = getattr(positions, "dtype", type(positions).__name__)
-            raise ValueError(
-                f"sinusoidal: positions must be a tensor of integers or floats, got {kind}; torch.tensor makes one"
-            )
+        if positions is not None:
+            _check_places(positions)
         if positions is not None and positions.shape not in (x.shape[-2:-1], x.shape[:-1]):
             raise ValueError(
                 f"sinusoidal: positions must be (t,) or (b, t) for x (b, t, d) of {tuple(x.shape)}, "
                 f"got {tuple(positions.shape)}; give each token its position"
             )
-        if table is not None and table.shape not in (x.shape[-2:], x.shape):
+        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], x.shape):
             raise ValueError(
                 f"sinusoidal: table must be (t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, "
-                f"got {tuple(table.shape)}; make it with table(positions)"
+                f"got {_kind(table)}; make it with table(positions)"
             )
 
     def extra_repr(self) -> str:
@@ -140,19 +139,43 @@ class Sinusoidal(nn.Module):
 
 
 def _theta(dim: int, base: float, order: str) -> np.ndarray:
-    if order not in ORDERS:
+    if not isinstance(order, str) or order not in ORDERS:
         raise ValueError(f"sinusoidal: order must be one of {', '.join(ORDERS)}, got {order!r}")
-    if not isinstance(dim, int | np.integer) or dim < 2 or (dim % 2 and order != "tensor2tensor"):
+    if (
+        not isinstance(dim, int | np.integer)
+        or isinstance(dim, bool)
+        or dim < 2
+        or (dim % 2 and order != "tensor2tensor")
+    ):
         raise ValueError(
-            f"sinusoidal: dim must be an even integer of at least 2, got {dim}; each frequency needs a sine and "
+            f"sinusoidal: dim must be an even integer of at least 2, got {dim!r}; each frequency needs a sine and "
             "a cosine: for an odd width take dim + 1 and drop the last channel"
         )
     if order == "tensor2tensor" and dim < 4:
         raise ValueError(f"sinusoidal: dim must be at least 4 in tensor2tensor order, got {dim}; it divides by d/2 - 1")
-    if not 0 < base < float("inf"):
-        raise ValueError(f"sinusoidal: base must be positive and finite, got {base}; the paper takes 10,000")
+    if not isinstance(base, int | float | np.number) or not 0 < base < float("inf"):
+        raise ValueError(f"sinusoidal: base must be positive and finite, got {base!r}; the paper takes 10,000")
     return float(base) ** (-np.arange(dim // 2) / _steps(dim, order))
 
 
 def _steps(dim: int, order: str) -> float:
     return dim // 2 - 1 if order == "tensor2tensor" else dim / 2
+
+
+def _check_places(positions: Tensor) -> None:
+    if not isinstance(positions, Tensor) or positions.dtype == torch.bool or positions.is_complex():
+        raise ValueError(f"sinusoidal: positions must be a tensor of integers or floats, got {_kind(positions)}")
+
+
+def _numbers(name: str, value: object) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy cannot read
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise ValueError(f"sinusoidal: {name} must be finite numbers, got {value!r}")
+    return array.astype(np.float64)
+
+
+def _kind(value: object) -> str:
+    return f"{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"

@@ -389,7 +389,7 @@ def test_a_table_of_another_length_is_refused():
 
 
 def test_a_table_of_another_width_is_refused_as_a_table():
-    with pytest.raises(ValueError, match=r"sinusoidal: table must be .*\(3, 5, 8\), got \(5, 6\)"):
+    with pytest.raises(ValueError, match=r"sinusoidal: table must be .*\(3, 5, 8\), got torch.float64 \(5, 6\)"):
         Sinusoidal(8)(torch.randn(3, 5, 8), table=Sinusoidal(6).table(torch.arange(5)))
 
 
@@ -410,7 +410,7 @@ each_way = pytest.mark.parametrize("way", refusing())
 @each_way
 @pytest.mark.parametrize("dim", [0, -2, 1, 7, 8.0, "8", None], ids=repr)
 def test_a_width_that_is_not_even_is_refused(way, dim):
-    said = f"sinusoidal: dim must be an even integer of at least 2, got {dim}; each frequency needs a sine and a cosine"
+    said = f"sinusoidal: dim must be an even integer of at least 2, got {dim!r}; each frequency needs a sine and a cosine"
     with pytest.raises(ValueError, match=said):
         refusing(dim=dim)[way]()
 

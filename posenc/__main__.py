@@ -1,0 +1,118 @@
+"""The command line: `python -m posenc list | show NAME | copy NAME … -o FOLDER | doctor MODULE:FUNCTION`."""
+
+import argparse
+import ast
+import importlib
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import posenc
+
+HEADER = """\
+# Copied from posenc {version}, {file}: https://github.com/posenc/posenc
+# SPDX-License-Identifier: MIT. Copyright (c) The posenc developers. Keep these lines.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return 0 if it did what it was asked to, else 1 with a line on stderr that says why."""
+    asked = _parser().parse_args(arguments)
+    try:
+        return asked.run(asked)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m posenc", description=posenc.__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+    command = commands.add_parser("list", help="every encoding: door, name, class, paper, year")
+    command.set_defaults(run=_list)
+    command = commands.add_parser("show", help="what a file says of itself and what it offers")
+    command.add_argument("name", help="a file or anything public in one: rope, RoPE, yarn")
+    command.add_argument("--source", action="store_true", help="the whole file instead")
+    command.set_defaults(run=_show)
+    command = commands.add_parser("copy", help="write files into your project; each runs alone")
+    command.add_argument("names", nargs="+", metavar="name", help="files or anything public in them: rope, RoPE, yarn")
+    command.add_argument("-o", "--output", type=Path, default=Path(), help="the folder; by default this one")
+    command.add_argument("--force", action="store_true", help="overwrite")
+    command.set_defaults(run=_copy)
+    command = commands.add_parser("doctor", help="check a rotation, a bias, a table or an attention of your own")
+    command.add_argument("function", metavar="module:function", help="such as mypackage.model:apply_rotary")
+    command.set_defaults(run=_doctor)
+    return parser
+
+
+def _list(_: argparse.Namespace) -> int:
+    rows = [(e.door, e.name, e.cls, str(e.year), e.paper) for e in posenc.encodings().values()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0
+
+
+def _show(asked: argparse.Namespace) -> int:
+    path = find(asked.name)
+    source = path.read_text(encoding="utf-8")
+    if asked.source:
+        print(source, end="")
+        return 0
+    tree = ast.parse(source)
+    print(f"{path}\n\n{ast.get_docstring(tree)}\n")
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            print(_signature(node), f"    {(ast.get_docstring(node) or '').splitlines()[0]}", sep="\n")
+    print(f"\nCopy it: python -m posenc copy {path.stem} -o yourproject/")
+    return 0
+
+
+def _signature(node: ast.FunctionDef | ast.ClassDef) -> str:
+    if isinstance(node, ast.FunctionDef):
+        return f"{node.name}({ast.unparse(node.args)})"
+    starts = [method for method in node.body if isinstance(method, ast.FunctionDef) and method.name == "__init__"]
+    settings = ast.unparse(starts[0].args).removeprefix("self").removeprefix(", ") if starts else ""
+    return f"class {node.name}({settings})"
+
+
+def _copy(asked: argparse.Namespace) -> int:
+    files = list(dict.fromkeys(map(find, asked.names)))
+    targets = [asked.output / path.name for path in files]
+    taken = [str(target) for target in targets if target.exists()]
+    if taken and not asked.force:
+        raise ValueError(f"copy: output must be free, got {', '.join(taken)} there already; --force overwrites")
+    asked.output.mkdir(parents=True, exist_ok=True)
+    for path, target in zip(files, targets, strict=True):
+        file = path.relative_to(Path(posenc.__file__).parents[1]).as_posix()
+        header = HEADER.format(version=version("posenc"), file=file)
+        target.write_text(header + path.read_text(encoding="utf-8"), encoding="utf-8")
+        print(target)
+    return 0
+
+
+def _doctor(asked: argparse.Namespace) -> int:
+    module, colon, name = asked.function.partition(":")
+    if not colon:
+        raise ValueError(f"doctor: function must be module:function, got {asked.function}")
+    sys.path.insert(0, "")
+    report = posenc.doctor(getattr(importlib.import_module(module), name))
+    print(report)
+    return 0 if report.healthy else 1
+
+
+def find(name: str) -> Path:
+    """Return the file called `name`, or the one in which something public called `name` is defined."""
+    root = Path(posenc.__file__).parent
+    files = {path.stem: path for path in posenc._files() if path.stem != "__main__"}
+    places = {public: root.parent.joinpath(*module.split(".")).with_suffix(".py") for public, module in posenc._names()}
+    found = files.get(name) or places.get(name)
+    if not found:
+        raise ValueError(
+            f"posenc: name must be one of {', '.join(sorted({*files, *places}, key=str.lower))}, got {name}"
+        )
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""Grid encoding: add to each patch the sines and cosines of its row, its column, and of any further coordinate.
+
+Paper: He et al., 2022, "Masked Autoencoders Are Scalable Vision Learners", https://arxiv.org/abs/2111.06377, app. A.1.
+Used:  MAE, DETR, MoCo v3, DiT, the 2-D and 3-D codes of many vision and video models
+Cost:  nothing to learn; one table (t, d) a call
+
+Key:   b batch, t length, d model dim, n axes, w width of an axis
+
+Each coordinate c of a position has a sinusoidal code of its own, w = d/n channels wide:
+
+    angle_k(c) = c * base^(-2k/w),  k = 0 .. w/2-1
+
+so the dot product of two codes depends on the offset along each axis only. Four orders of channels are in use:
+
+    "mae"        the LAST axis first (column, then row); in each all sines, then all cosines
+    "timm"       all sines of the first axis, of the second ..., then all cosines in the same order
+    "timm-axes"  first axis first; in each all sines, then all cosines (timm's interleave_sin_cos)
+    "detr"       first axis first; in each sines and cosines alternate. DETR takes normalised coordinates, see below
+    "per-axis"   as "detr", for any d: axes as wide as 2 ceil(d / 2n), what is too much cut off at the end
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+PLACES = {"mae": -2, "timm": -3, "timm-axes": -2, "detr": -1, "per-axis": -1}  # of (sine, cosine) among the axes
+ORDERS = tuple(PLACES)
+
+
+def grid(positions: np.ndarray, dim: int, base: float = 10_000.0, order: str = "mae") -> np.ndarray:
+    """Return the float64 table (..., t, d) for `positions` (..., t, n), a row of n coordinates a token."""
+    positions = _numbers("positions", positions)  # (..., t, n)
+    if positions.ndim < 2 or positions.shape[-1] < 1:
+        raise ValueError(f"grid: positions must be (..., t, n), got {positions.shape}; a row of coordinates a token")
+    axes = positions.shape[-1]
+    theta = _theta(dim, axes, base, order)  # (w/2,)
+    angle = positions[..., None] * theta  # (..., t, n, w/2)
+    if order == "mae":
+        angle = np.flip(angle, axis=-2)  # (..., t, n, w/2)
+    pairs = np.stack([np.sin(angle), np.cos(angle)], axis=PLACES[order])
+    return pairs.reshape(*positions.shape[:-1], 2 * theta.size * axes)[..., :dim]  # (..., t, d)
+
+
+def detr_coordinates(mask: Tensor, scale: float = 2 * np.pi, center: bool = False) -> Tensor:
+    """Return DETR's coordinates (..., height, width, 2) of the pixels of an image, row first, from 0 to `scale`.
+
+    `mask` (..., height, width) is true where the image is, false where it is padded. Rows and columns are counted
+    from 1 over what is not padded and divided by how many there are; `center` takes half a step off.
+    """
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.ndim < 2:
+        kind = f"{getattr(mask, 'dtype', type(mask).__name__)} {tuple(getattr(mask, 'shape', ()))}"
+        raise ValueError(f"grid: mask must be boolean (..., height, width), true inside the image, got {kind}")
+    if not isinstance(scale, int | float) or not 0 < scale < float("inf"):
+        raise ValueError(f"grid: scale must be positive and finite, got {scale!r}; DETR takes 2 pi")
+    if not isinstance(center, bool):
+        raise ValueError(f"grid: center must be True or False, got {center!r}")
+    counts = [mask.double().cumsum(axis) for axis in (-2, -1)]
+    ends = [counts[0][..., -1:, :], counts[1][..., :, -1:]]
+    half = 0.5 if center else 0.0
+    return torch.stack([(c - half) / (end + 1e-6) * scale for c, end in zip(counts, ends, strict=True)], dim=-1)
+
+
+class Grid(nn.Module):
+    """Add the sines and cosines of each coordinate to the embeddings of patches, pixels or cells.
+
+    Nothing is learned or stored, and no resolution is too large: the table is computed for the coordinates of each
+    call, in float64. Class tokens: leave them out, as MAE does (it adds zeros), and concatenate them afterwards.
+
+    Args:
+        dim: Width d of the embeddings; a multiple of twice the axes, unless `order` is "per-axis".
+        axes: Coordinates n of a position: 2 for images, 3 for video.
+        base: Sets the slowest wavelength along each axis.
+        order: Where sines, cosines and axes go: "mae", "timm", "timm-axes", "detr" or "per-axis" (see the module).
+
+    Raises:
+        ValueError: If an argument is out of range; the message says what to pass instead.
+
+    Example:
+        >>> import torch
+        >>> rows, columns = torch.meshgrid(torch.arange(14), torch.arange(14), indexing="ij")
+        >>> patches = torch.zeros(1, 196, 64)
+        >>> Grid(dim=64)(patches, torch.stack([rows, columns], dim=-1).flatten(0, 1)).shape
+        torch.Size([1, 196, 64])
+    """
+
+    def __init__(self, dim: int, axes: int = 2, base: float = 10_000.0, order: str = "mae") -> None:
+        super().__init__()
+        _theta(dim, axes, base, order)
+        self.dim, self.axes, self.base, self.order = int(dim), int(axes), float(base), order
+
+    def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
+        """Return `x` (b, t, d) plus the table at `positions` (t, n) or (b, t, n), integers or floats.
+
+        A text token has one number for all axes, positions (t,), and 0 .. t-1 by default. `table`, from
+        `table(positions)`, replaces `positions` where one table serves several calls.
+        """
+        self._check(x, positions, table)
+        if table is None:
+            if positions is None:
+                positions = torch.arange(x.shape[-2], device=x.device)  # (t,)
+            table = self.table(positions)
+        return x + table.to(x)  # (b, t, d)
+
+    def table(self, positions: Tensor) -> Tensor:
+        """Return the float64 table (..., t, d) for `positions` (..., t, n), or (t,) of text."""
+        _check_places(positions)
+        where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
+        if positions.ndim != 1 and positions.shape[-1:] != (self.axes,):
+            raise ValueError(f"grid: positions must be (..., t, {self.axes}) or (t,), got {tuple(positions.shape)}")
+        positions = positions.to(where, torch.float64)
+        if positions.ndim == 1:
+            positions = positions[:, None].expand(-1, self.axes)  # (t, n)
+        steps = _width(self.dim, self.axes) // 2
+        theta = self.base ** (-torch.arange(steps, dtype=torch.float64, device=where) / steps)  # (w/2,)
+        angle = positions[..., None] * theta  # (..., t, n, w/2)
+        if self.order == "mae":
+            angle = angle.flip(-2)  # (..., t, n, w/2)
+        pairs = torch.stack([angle.sin(), angle.cos()], dim=PLACES[self.order])
+        return pairs.flatten(-3)[..., : self.dim]  # (..., t, d)
+
+    def _check(self, x: Tensor, positions: Tensor | None, table: Tensor | None) -> None:
+        if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != self.dim:
+            raise ValueError(f"grid: x must be floating point (b, t, {self.dim}), got {_kind(x)}")
+        shapes = (x.shape[-2:-1], (x.shape[-2], self.axes), (*x.shape[:-1], self.axes))
+        if positions is not None:
+            _check_places(positions)
+        if positions is not None and positions.shape not in shapes:
+            raise ValueError(
+                f"grid: positions must be (t, {self.axes}), (b, t, {self.axes}) or, for text, (t,), for x (b, t, d) "
+                f"of {tuple(x.shape)}, got {tuple(positions.shape)}; give each token its coordinates"
+            )
+        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], x.shape):
+            raise ValueError(
+                f"grid: table must be (t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, got {_kind(table)}; "
+                "make it with table(positions)"
+            )
+
+    def extra_repr(self) -> str:
+        """Return the arguments, for `print(model)`."""
+        return f"dim={self.dim}, axes={self.axes}, base={self.base:g}, order={self.order!r}"
+
+
+def _width(dim: int, axes: int) -> int:
+    return 2 * -(-dim // (2 * axes))
+
+
+def _theta(dim: int, axes: int, base: float, order: str) -> np.ndarray:
+    if not isinstance(order, str) or order not in ORDERS:
+        raise ValueError(f"grid: order must be one of {', '.join(ORDERS)}, got {order!r}")
+    if not isinstance(axes, int | np.integer) or isinstance(axes, bool) or axes < 1:
+        raise ValueError(f"grid: axes must be a positive integer, got {axes!r}; images have 2, videos 3")
+    least = 1 if order == "per-axis" else 2 * axes
+    if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1 or dim % least:
+        raise ValueError(
+            f"grid: dim must be a positive multiple of {least} for {axes} axes, got {dim!r}; each frequency needs "
+            'a sine and a cosine on each axis: order="per-axis" takes any width'
+        )
+    if not isinstance(base, int | float | np.number) or not 0 < base < float("inf"):
+        raise ValueError(f"grid: base must be positive and finite, got {base!r}; MAE takes 10,000")
+    steps = _width(dim, axes) // 2
+    return float(base) ** (-np.arange(steps) / steps)
+
+
+def _kind(value: object) -> str:
+    return f"{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"
+
+
+def _check_places(positions: Tensor) -> None:
+    if not isinstance(positions, Tensor) or positions.dtype == torch.bool or positions.is_complex():
+        raise ValueError(f"grid: positions must be a tensor of integers or floats, got {_kind(positions)}")
+
+
+def _numbers(name: str, value: object) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy cannot read
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise ValueError(f"grid: {name} must be finite numbers, got {value!r}")
+    return array.astype(np.float64)

@@ -1,0 +1,193 @@
+"""T5: add to each logit a learned number for the bucket of the offset, one table for each head.
+
+Paper: Raffel et al., 2019, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
+       https://arxiv.org/abs/1910.10683, sec. 2.1
+Used:  T5, mT5, FLAN-T5, UL2, LongT5, MPNet; one table serves all layers of a stack, none the cross-attention
+Cost:  buckets x h numbers to learn; a call looks them up for every pair
+
+Key:   b batch, h heads, t queries, s keys, r buckets, e exact buckets, w max distance, u offsets of t
+       queries to s keys, z start of the last bucket
+
+    B[h, m, n] = weight[bucket(n - m), h]
+    bucket     = distance                                               distance < e
+               = min(e + floor((r-e) ln(distance/e) / ln(w/e)), r-1)    otherwise,  e = r/2
+    distance   = m - n if the key is before the query, else 0
+
+so near offsets have a bucket each, far ones share buckets that widen in proportion, and all from w on share the last.
+With bidirectional=True half of the buckets do this for the keys before, the other half for the keys ahead.
+Each bucket starts at a whole distance, found in whole numbers: a logarithm can round to the wrong side of an edge. T5's
+own, in float32, does in few settings (48 buckets for one direction up to 81), and in none that the tests try of powers
+of two. A fractional offset counts as the whole one toward 0. The offset is key - query.
+The bias is not divided by sqrt(d), here as in T5. T5 does not divide q . k either, so for its checkpoints multiply q by
+sqrt(d) before attention that does.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+def t5_bucket(offset: np.ndarray, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> np.ndarray:
+    """Return the bucket, an int64 of the shape of `offset`, of each offset key - query."""
+    starts = _starts(buckets, max_distance, bidirectional)
+    offset = np.trunc(_array("offset", offset))
+    distance = np.abs(offset) if bidirectional else np.maximum(-offset, 0)
+    ahead = (offset > 0) * (buckets // 2) if bidirectional else 0
+    return np.searchsorted(starts, distance, side="right") + ahead
+
+
+def t5(
+    positions: np.ndarray,
+    key_positions: np.ndarray,
+    weight: np.ndarray,
+    max_distance: int = 128,
+    bidirectional: bool = True,
+) -> np.ndarray:
+    """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,), for `weight` (r, h)."""
+    weight, sides = _array("weight", weight, "a table (r, h)", 2), 2 if bidirectional is True else 1
+    if len(weight) < 2 * sides or len(weight) % sides:
+        raise ValueError(f"t5: weight must be (r, h) with at least 2 rows a direction, alike, got {weight.shape}")
+    m = _array("positions", positions, "one row of finite numbers", 1)  # (t,)
+    n = _array("key_positions", key_positions, "one row of finite numbers", 1)  # (s,)
+    offset = n - m[:, None]  # (t, s)
+    bucket = t5_bucket(offset, len(weight), max_distance, bidirectional)  # (t, s)
+    return weight[bucket].transpose(2, 0, 1)  # (h, t, s)
+
+
+class T5(nn.Module):
+    """Give the bias to add to the logits, from the learned `weight` (buckets, heads), which starts at zero.
+
+    transformers starts it normal, with a standard deviation of 1 / sqrt(width of the model).
+
+    Args:
+        heads: Number of heads h.
+        buckets: Rows of the table; even and at least 4 if `bidirectional`, else at least 2.
+        max_distance: From this distance on all keys share a bucket; more than the buckets of single distances.
+        bidirectional: Tell the keys ahead apart; if not, they share bucket 0 with the query itself (decoders).
+
+    Raises:
+        ValueError: If an argument is out of range; the message says what to pass instead.
+
+    Example:
+        >>> import torch
+        >>> encoding = T5(heads=1)
+        >>> encoding.weight.data[:, 0] = torch.arange(32)  # so that the bias is the bucket
+        >>> encoding(torch.tensor([100]), torch.tensor([0, 50, 90, 99, 100, 101, 300])).tolist()
+        [[[15.0, 13.0, 8.0, 1.0, 0.0, 17.0, 31.0]]]
+    """
+
+    def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
+        super().__init__()
+        if not isinstance(heads, int | np.integer) or isinstance(heads, bool) or heads < 1:
+            raise ValueError(f"t5: heads must be a positive integer, got {heads!r}; each head has its own numbers")
+        self.starts = _starts(buckets, max_distance, bidirectional)
+        self.heads, self.buckets, self.max_distance = int(heads), int(buckets), int(max_distance)
+        self.bidirectional = bidirectional
+        self.weight = nn.Parameter(torch.zeros(self.buckets, self.heads))
+
+    def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
+        """Return the bias (h, t, s) in float32 between `positions` (t,) and `key_positions` (s,), by default the same.
+
+        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s).
+        """
+        keys = positions if key_positions is None else key_positions
+        _check(positions, keys)
+        where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
+        m, n = positions.to(where, torch.float64), keys.to(where, torch.float64)
+        row = self._row(n[..., None, :] - m[..., :, None]).to(positions.device)  # (..., t, s)
+        bias = self._table().index_select(1, row.flatten()).unflatten(1, row.shape)
+        return bias if row.ndim == 2 else bias.transpose(0, 1)  # (..., h, t, s)
+
+    def toeplitz(self, t: int, s: int) -> Tensor:
+        """Return the bias (h, t, s) of keys 0 .. s-1 and queries at the last t of them, as fast as filling it.
+
+        The same as `forward(torch.arange(s - t, s), torch.arange(s))`. Each diagonal holds one offset, so each offset
+        is looked up once.
+        """
+        if not all(isinstance(size, int | torch.SymInt) and size >= 0 for size in (t, s)):
+            raise ValueError(f"t5: t and s must be numbers of queries and keys, got {t!r} and {s!r}")
+        offset = t - 1 - torch.arange(t + s, dtype=torch.float64, device=self.weight.device)  # (u,)
+        falling = self._table().index_select(1, self._row(offset))  # (h, u)
+        # Row i is the window that starts at i, turned round: to turn a row is fast, to put rows in order is not.
+        return falling.as_strided((self.heads, t, s), (t + s, 1, 1)).flip(2).contiguous()  # (h, t, s)
+
+    def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
+        """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
+        keys = positions if key_positions is None else key_positions
+        _check(positions, keys)
+        m, n = (p.double() if p.is_floating_point() else p.long() for p in (positions, keys))
+        table = self._table()
+
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            offset = (n[b, s] if n.ndim == 2 else n[s]) - (m[b, t] if m.ndim == 2 else m[t])
+            return score + table[h, self._row(offset)].to(score.dtype)
+
+        return _modify
+
+    def _table(self) -> Tensor:
+        """Return the bias (h, 2z+1) at the offsets -z .. z, beyond which nothing changes."""
+        reach, where = self.starts[-1], self.weight.device
+        offset = torch.arange(-reach, reach + 1, device=where)  # (2z+1,)
+        distance = offset.abs() if self.bidirectional else -offset.clamp(max=0)
+        bucket = torch.bucketize(distance, torch.tensor(self.starts, device=where), right=True)  # (2z+1,)
+        bucket = bucket + (offset > 0) * (self.buckets // 2) if self.bidirectional else bucket  # (2z+1,)
+        return self.weight.float().T.index_select(1, bucket)  # (h, 2z+1)
+
+    def _row(self, offset: Tensor) -> Tensor:
+        reach = self.starts[-1]
+        return offset.clamp(-reach, reach).int().clamp(-reach, reach) + reach  # twice: a NaN is no column
+
+    def extra_repr(self) -> str:
+        """Return the arguments, for `print(model)`."""
+        return (
+            f"heads={self.heads}, buckets={self.buckets}, max_distance={self.max_distance}, "
+            f"bidirectional={self.bidirectional}"
+        )
+
+
+def _starts(buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, ...]:
+    """Return the distances at which the buckets 1, 2, .. of one direction start."""
+    if not isinstance(bidirectional, bool):
+        raise ValueError(f"t5: bidirectional must be True or False, got {bidirectional!r}; decoders take False")
+    sides = 2 if bidirectional else 1
+    for name, count in (("buckets", buckets), ("max_distance", max_distance)):
+        if not isinstance(count, int | np.integer) or isinstance(count, bool):
+            raise ValueError(f"t5: {name} must be an integer, got {count!r}; T5 takes 32 buckets up to distance 128")
+    if buckets < 2 * sides or buckets % sides:
+        raise ValueError(f"t5: buckets must be at least 2 for each of {sides} directions alike, got {buckets}")
+    rows, w = int(buckets) // sides, int(max_distance)
+    exact = rows // 2
+    if w <= exact:
+        raise ValueError(f"t5: max_distance must be more than {exact}, got {w}; so far each distance has a bucket")
+    starts = list(range(1, exact + 1))
+    for k in range(1, rows - exact):
+        start = int(exact * (w / exact) ** (k / (rows - exact)))
+        while start ** (rows - exact) < w**k * exact ** (rows - exact - k):
+            start += 1
+        starts.append(start)
+    return tuple(starts)
+
+
+def _array(name: str, given: object, kind: str = "integers or floats", axes: int | None = None) -> np.ndarray:
+    try:
+        array = np.asarray(given)
+    except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
+        array = np.array(None)
+    array = np.atleast_1d(array) if axes == 1 else array
+    fits = array.dtype.kind in "iuf" and axes in (None, array.ndim)
+    if not fits or (axes == 1 and not np.isfinite(array).all()):
+        raise ValueError(f"t5: {name} must be {kind}, got {given!r}; a batch goes row by row")
+    return array.astype(np.float64)
+
+
+def _check(positions: Tensor, key_positions: Tensor) -> None:
+    for name, given in (("positions", positions), ("key_positions", key_positions)):
+        is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
+        if not is_number or given.ndim not in (1, 2):
+            got = f"{given.dtype} {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
+            raise ValueError(f"t5: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}")
+    if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
+        got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
+        raise ValueError(f"t5: positions and key_positions must be of one batch, got {got}; or leave it out of one")

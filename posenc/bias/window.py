@@ -1,0 +1,200 @@
+"""Window: add to each logit a learned number for the offset, in rows and columns, of two tokens in a window.
+
+Paper: Liu et al., 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows",
+       https://arxiv.org/abs/2103.14030, eq. 4; the continuous one: https://arxiv.org/abs/2111.09883, sec. 3.3
+Used:  Swin, BEiT, MaxViT, CoAtNet; Swin V2 (continuous); Video Swin (three axes)
+Cost:  (2H-1)(2W-1) numbers a head to learn, or a network that makes them; a call looks them up for every pair
+
+Key:   b batch, h heads, t queries, s keys, a axes, r rows of the table, u hidden units
+
+    B[h, m, n] = weight[(dy + H - 1)(2W - 1) + dx + W - 1, h],  (dy, dx) = query - key, clipped to the window
+    continuous:  weight = 16 sigmoid(out_weight relu(hidden_weight x + hidden_bias)),
+                 x = sign(z) log2(1 + |z|) / log2(8),  z = 8 (dy, dx) / (pretrained window - 1)
+
+so the bias depends on the offset alone, and what is learned serves every window; the continuous one, of every size.
+Places are whole rows and columns (t, 2), as `window_positions` lists them; an offset beyond the window counts as its
+edge. Swin V2 divides by 0 on an axis of one token; here, as in timm, by 1. BEiT's class token has no place: its three
+rows end a table, `relative_index` finds and `resize_window` keeps them. Swin calls the network cpb_mlp.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def window(
+    positions: np.ndarray,
+    key_positions: np.ndarray,
+    weight: np.ndarray | None = None,
+    hidden_weight: np.ndarray | None = None,
+    hidden_bias: np.ndarray | None = None,
+    out_weight: np.ndarray | None = None,
+    window: tuple = (7, 7),
+    pretrained_window: tuple | None = None,
+) -> np.ndarray:
+    """Return the float64 bias (h, t, s) between `positions` (t, a) or (t,) and `key_positions` (s, a) or (s,).
+
+    It takes `weight` (r, h), or what makes it: `hidden_weight` (u, a), `hidden_bias` (u,) and `out_weight` (h, u).
+    """
+    x = log_coordinates(window, pretrained_window)  # (..., a)
+    m = _array("positions", positions, None, len(window), whole=True)  # (t, a)
+    n = _array("key_positions", key_positions, None, len(window), whole=True)  # (s, a)
+    if weight is None:
+        hidden_weight = _array("hidden_weight", hidden_weight, None, len(window))  # (u, a)
+        hidden_bias = _array("hidden_bias", hidden_bias, len(hidden_weight))  # (u,)
+        out_weight = _array("out_weight", out_weight, None, len(hidden_weight))  # (h, u)
+        hidden = np.maximum(x.reshape(-1, len(window)) @ hidden_weight.T + hidden_bias, 0)  # (r, u)
+        weight = 16 / (1 + np.exp(-hidden @ out_weight.T))  # (r, h)
+    table = _array("weight", weight, x[..., 0].size, None)  # (r, h)
+    return table.T[:, _row(m.T[:, :, None], n.T[:, None], window).astype(int)]  # (h, t, s)
+
+
+def window_positions(window: tuple) -> np.ndarray:
+    """Return the places (t, a) of a window's tokens, row by row: (0, 0), (0, 1) ... (H-1, W-1)."""
+    return np.array(list(np.ndindex(*_sizes(window=window)[0])))  # (t, a)
+
+
+def relative_index(window: tuple, class_token: bool = False) -> np.ndarray:
+    """Return the row of the table for each pair of a window's tokens, (t, t); a `class_token` stands before them."""
+    m = window_positions(window).T  # (a, t)
+    index = _row(m[:, :, None], m[:, None], window)  # (t, t)
+    if not isinstance(class_token, bool):
+        raise ValueError(f"window: class_token must be True or False, got {class_token!r}")
+    if class_token:
+        index, rows = np.pad(index, ((1, 0), (1, 0))), index.max() + 1
+        index[0], index[:, 0], index[0, 0] = rows, rows + 1, rows + 2
+    return index
+
+
+def log_coordinates(window: tuple, pretrained_window: tuple | None = None) -> np.ndarray:
+    """Return what Swin V2's network is given for each offset, (2H-1, 2W-1, 2), measured by `pretrained_window`."""
+    trained = window if pretrained_window is None else pretrained_window
+    pairs = zip(*_sizes(window=window, pretrained_window=trained), strict=True)
+    steps = [8 * np.arange(1 - size, size) / max(w - 1, 1) for size, w in pairs]
+    z = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1)  # (..., a)
+    return np.sign(z) * np.log2(1 + np.abs(z)) / 3  # (..., a)
+
+
+def resize_window(weight: Tensor, window: tuple, new_window: tuple) -> Tensor:
+    """Return the table `weight` (r, h) of a `window` of two axes for a `new_window`, bicubically as Swin does."""
+    old, new = ([2 * size - 1 for size in sizes] for sizes in _sizes(window=window, new_window=new_window))
+    fits = isinstance(weight, Tensor) and weight.is_floating_point() and weight.ndim == len(old) == 2
+    if not fits or len(weight) < (rows := old[0] * old[1]):
+        raise ValueError(f"window: weight must be floats (r, h) for two axes, got {getattr(weight, 'shape', weight)}")
+    table = weight.to(torch.promote_types(weight.dtype, torch.float32)).mT  # (h, r)
+    image = table[None, :, :rows].unflatten(-1, old)
+    resized = nn.functional.interpolate(image, size=new, mode="bicubic", align_corners=False)[0].flatten(1)
+    return torch.cat([resized, table[:, rows:]], dim=1).mT.to(weight.dtype)
+
+
+class Window(nn.Module):
+    """Give the bias (h, t, s), or (b, h, t, s) for places (b, t, a), from a table or, if `continuous`, from a network.
+
+    Learned is `weight` (r, h), which starts normal with deviation 0.02; or `hidden_weight` (512, a) and `out_weight`
+    (h, 512), which start so, and `hidden_bias` (512,), at 0: a bias near 8 for all, which softmax ignores.
+
+    Args:
+        heads: Number of heads h.
+        window: Rows and columns of a window, or the sizes of as many axes as it has.
+        continuous: Make the table as Swin V2 does.
+        pretrained_window: The window that the network was trained with, where it is another; a table has none.
+
+    Raises:
+        ValueError: If an argument is out of range; the message says what to pass instead.
+
+    Example:
+        >>> import torch
+        >>> Window(heads=3, window=(2, 2))(torch.from_numpy(window_positions((2, 2)))).shape
+        torch.Size([3, 4, 4])
+    """
+
+    def __init__(
+        self, heads: int, window: tuple = (7, 7), continuous: bool = False, pretrained_window: tuple | None = None
+    ) -> None:
+        super().__init__()
+        if not isinstance(continuous, bool):
+            raise ValueError(f"window: continuous must be True or False, got {continuous!r}")
+        trained = window if pretrained_window is None else pretrained_window
+        self.window, self.pretrained_window = _sizes(window=window, pretrained_window=trained)
+        ((self.heads,),), self.continuous = _sizes(heads=(heads,)), continuous
+        if continuous:
+            self.hidden_weight = nn.Parameter(0.02 * torch.randn(512, len(window)))
+            self.hidden_bias = nn.Parameter(torch.zeros(512))
+            self.out_weight = nn.Parameter(0.02 * torch.randn(self.heads, 512))
+        else:
+            self.weight = nn.Parameter(0.02 * torch.randn(log_coordinates(window)[..., 0].size, self.heads))
+
+    def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
+        """Return the bias (h, t, s) in float32 between integers `positions` (t, a) or (t,) and `key_positions`."""
+        m, n = self._axes(positions, key_positions)
+        row = _row([p[..., :, None] for p in m], [p[..., None, :] for p in n], self.window)  # (..., t, s)
+        return self._table().mT[:, row].movedim(0, -3)  # (..., h, t, s)
+
+    def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
+        """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
+        (m, n), table = ([p.contiguous() for p in a] for a in self._axes(positions, key_positions)), self._table()
+
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            y, x = ([p[b, i] if p.ndim == 2 else p[i] for p in axes] for axes, i in ((m, t), (n, s)))
+            return score + table[_row(y, x, self.window), h].to(score.dtype)
+
+        return _modify
+
+    def _table(self) -> Tensor:
+        if not self.continuous:
+            return self.weight.float()  # (r, h)
+        device = self.out_weight.device
+        exact = torch.float64 if device.type != "mps" else torch.float32  # mps has no float64
+        pairs = zip(self.window, self.pretrained_window, strict=True)
+        steps = [torch.arange(1 - size, size, dtype=exact, device=device) * 8 / max(w - 1, 1) for size, w in pairs]
+        z = torch.stack(torch.meshgrid(*steps, indexing="ij"), dim=-1).flatten(0, -2)  # (r, a)
+        x = z.sign() * torch.log2(1 + z.abs()) / 3  # (r, a)
+        hidden = torch.relu(x @ self.hidden_weight.to(x).mT + self.hidden_bias.to(x))  # (r, u)
+        return (16 * torch.sigmoid(hidden @ self.out_weight.to(x).mT)).float()  # (r, h)
+
+    def _axes(self, positions: Tensor, key_positions: Tensor | None) -> list[tuple[Tensor, ...]]:
+        keys, axes = positions if key_positions is None else key_positions, len(self.window)
+        for name, given in (("positions", positions), ("key_positions", keys)):
+            shape = tuple(getattr(given, "shape", ()))
+            fits = len(shape) == 1 or (len(shape) <= 3 and shape[1:][-1:] == (axes,))
+            if not isinstance(given, Tensor) or given.dtype not in INTEGERS or not fits:
+                got = f"{getattr(given, 'dtype', type(given).__name__)} {shape}; see window_positions"
+                raise ValueError(f"window: {name} must be integers (t,), (t, {axes}) or (b, t, {axes}), got {got}")
+        if len(batches := {len(p) for p in (positions, keys) if p.ndim == 3}) == 2:
+            raise ValueError(f"window: positions and key_positions must be of one batch, got {sorted(batches)} rows")
+        return [(p if p.ndim > 1 else p[:, None].expand(-1, axes)).long().unbind(-1) for p in (positions, keys)]
+
+    def extra_repr(self) -> str:
+        """Return the arguments, for `print(model)`."""
+        return ", ".join(f"{n}={getattr(self, n)}" for n in ("heads", "window", "continuous", "pretrained_window"))
+
+
+def _row(m: Any, n: Any, sizes: tuple) -> Any:
+    row = 0
+    for y, x, size in zip(m, n, sizes, strict=True):
+        row = row * (2 * size - 1) + (y - x).clip(1 - size, size - 1) + size - 1
+    return row
+
+
+def _sizes(**given: Any) -> list[tuple[int, ...]]:
+    for name, sizes in given.items():
+        alike = isinstance(sizes, tuple | list) and len(sizes) == len(next(iter(given.values()))) > 0
+        if not alike or not all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in sizes):
+            raise ValueError(f"window: {name} must be positive integers, for each axis one, got {sizes!r}")
+    return [tuple(int(size) for size in sizes) for sizes in given.values()]
+
+
+def _array(name: str, given: Any, *shape: int | None, whole: bool = False) -> np.ndarray:
+    try:
+        array = np.transpose([given] * (shape[-1] or 0)) if whole and np.ndim(given) == 1 else np.asarray(given)
+    except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
+        array = np.array(None)
+    fits = array.ndim == len(shape) and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
+    if not fits or array.dtype.kind not in "iuf" or not np.isfinite(array).all() or (whole and (array % 1).any()):
+        raise ValueError(f"window: {name} must be {'whole ' * whole}numbers {shape}, got {array.dtype} {array.shape}")
+    return array.astype(np.float64)

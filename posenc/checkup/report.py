@@ -1,0 +1,52 @@
+"""What the doctor writes down: a finding a check, and the report that puts the bad news first."""
+
+from typing import NamedTuple
+
+VERDICTS = ("wrong", "note", "ok", "not checked")
+
+
+class Finding(NamedTuple):
+    """One check: its name, the verdict ("ok", "wrong", "note", "not checked"), why in words, what was measured."""
+
+    check: str
+    verdict: str
+    words: str
+    number: float | None = None
+
+
+class Report(NamedTuple):
+    """All findings on one patient; printed, it says one line a check, what is wrong first."""
+
+    name: str
+    kind: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is wrong; notes and what could not be checked do not count."""
+        return not any(finding.verdict == "wrong" for finding in self.findings)
+
+    def told(self, check: str) -> Finding:
+        """Return the gravest finding of one check.
+
+        Raises:
+            ValueError: If nothing is said of `check`.
+        """
+        found = [finding for finding in self._sorted() if finding.check == check]
+        if not found:
+            known = ", ".join(dict.fromkeys(finding.check for finding in self.findings))
+            raise ValueError(f"report: check must be one of {known}, got {check!r}")
+        return found[0]
+
+    def _sorted(self) -> list[Finding]:
+        return sorted(self.findings, key=lambda finding: VERDICTS.index(finding.verdict))
+
+    def __str__(self) -> str:
+        wrong = sum(finding.verdict == "wrong" for finding in self.findings)
+        state = f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong" if wrong else "nothing wrong found"
+        article = "an" if self.kind[0] == "a" else "a"
+        lines = [f"{self.name}, examined as {article} {self.kind}: {state}"]
+        width = max((len(finding.check) for finding in self.findings), default=0)
+        for check, verdict, words, _ in self._sorted():
+            lines.append(f"{verdict.upper() if verdict == 'wrong' else verdict:<11}  {check:<{width}}  {words}")
+        return "\n".join(lines)

@@ -1,0 +1,200 @@
+"""Frequencies: set how fast each pair of a rotary encoding turns, as trained or stretched to a longer context.
+
+Paper: Peng et al., 2023, "YaRN: Efficient Context Window Extension of Large Language Models",
+       https://arxiv.org/abs/2309.00071, sec. 3; those of the others stand with their functions.
+Used:  linear Gemma 3; yarn Qwen, DeepSeek, gpt-oss; longrope Phi; llama3 Llama 3.1 and 4; proportional Gemma 4
+Cost:  nothing to learn; d/2 numbers, computed once
+
+Key:   d rotated width, t positions
+
+    theta_i = g_i base^(-2i/d),  i = 0 .. d/2-1
+    g_i     = 1/s linear,  s^(-2i/(d-2)) ntk,  1 - r_i + r_i/s by_parts yarn llama3,  1/lambda_i longrope
+
+where s = factor is the new context over the old, lambda is searched for, and r rises from 0 for pairs that turn often
+to 1 for pairs that hardly turn. So ntk keeps the fastest pair and divides the slowest by exactly s. Each function
+returns (theta, attention_factor): the factor multiplies cos and sin, so logits by its square. In YaRN's paper r is
+linear in the turns within the old context, as in llama3; in YaRN's code, in yarn here and elsewhere, linear in i.
+"""
+
+import contextlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+Frequencies = tuple[np.ndarray, float]
+
+
+def rope_frequencies(dim: int, base: float = 10_000.0) -> Frequencies:
+    """Return RoPE's own frequencies base^(-2i/d), and 1.0 (Su et al., arXiv 2104.09864, sec. 3.2.2)."""
+    _check(locals())
+    return float(base) ** (-2 * np.arange(dim // 2) / dim), 1.0
+
+
+def linear(dim: int, factor: float, base: float = 10_000.0) -> Frequencies:
+    """Divide every frequency by `factor`: position interpolation (Chen et al., arXiv 2306.15595, eq. 4)."""
+    _check(locals())
+    return rope_frequencies(dim, base)[0] / factor, 1.0
+
+
+def ntk(dim: int, factor: float, base: float = 10_000.0) -> Frequencies:
+    """Make the base factor^(d/(d-2)) times as large: "NTK-aware" interpolation (YaRN's paper, sec. 3.1)."""
+    _check(locals())
+    if dim < 4:
+        raise ValueError(f"frequencies: dim must be at least 4 for ntk, got {dim}; its exponent divides by d - 2")
+    return rope_frequencies(dim, base)[0] * float(factor) ** (-2 * np.arange(dim // 2) / (dim - 2)), 1.0
+
+
+def dynamic_ntk(dim: int, factor: float, length: float, max_length: float, base: float = 10_000.0) -> Frequencies:
+    """Return `ntk` for a text that has grown to `length`, past the `max_length` of training (YaRN's paper, sec. 3.3).
+
+    Keys cached at another length turned with other frequencies: `rerotate` them, or cache them unrotated.
+    """
+    _check(locals())
+    return ntk(dim, 1 + factor * (max(length / max_length, 1.0) - 1), base)
+
+
+def by_parts(dim: int, factor: float, original_length: float, base: float = 10_000.0, **ramp: Any) -> Frequencies:
+    """Return `yarn` without its attention factor: "NTK-by-parts" (sec. 3.2); beta_fast, beta_slow, truncate alike."""
+    return yarn(dim, factor, original_length, base, **ramp, attention_factor=1.0)
+
+
+def yarn(dim: int, factor: float, original_length: float, base: float = 10_000.0,
+         beta_fast: float = 32.0, beta_slow: float = 1.0, truncate: bool = True, attention_factor: float | None = None,
+         mscale: float | None = None, mscale_all_dim: float | None = None) -> Frequencies:  # fmt: skip
+    """Keep pairs that turn `beta_fast` times within `original_length`; divide those below `beta_slow` by `factor`.
+
+    `truncate` rounds the ramp between them outwards to whole pairs. The attention factor is 0.1 ln s + 1 (sec. 3.4);
+    given mscale and mscale_all_dim, (0.1 mscale ln s + 1) / (0.1 mscale_all_dim ln s + 1), as in DeepSeek, which then
+    needs `softmax_scale`. One of the two alone is ignored, as in transformers.
+    """
+    _check(locals(), optional=("attention_factor", "mscale", "mscale_all_dim"))
+    if beta_fast < beta_slow:
+        raise ValueError(f"frequencies: beta_fast must be at least beta_slow, got {beta_fast} < {beta_slow}")
+    low, high = (dim * np.log(original_length / (2 * np.pi * b)) / (2 * np.log(base)) for b in (beta_fast, beta_slow))
+    low, high = max(np.floor(low) if truncate else low, 0.0), min(np.ceil(high) if truncate else high, dim - 1.0)
+    ramp = ((np.arange(dim // 2) - low) / max(high - low, 0.001)).clip(0, 1)  # (d/2,)
+    grown = 0.1 * np.log(max(factor, 1.0))
+    usual = (mscale * grown + 1) / (mscale_all_dim * grown + 1) if mscale and mscale_all_dim else grown + 1
+    return rope_frequencies(dim, base)[0] * (1 - ramp + ramp / factor), float(attention_factor or usual)
+
+
+def longrope(dim: int, short_factor: Any, long_factor: Any, length: float, original_length: float, factor: float,
+             attention_factor: float | None = None, base: float = 10_000.0) -> Frequencies:  # fmt: skip
+    """Divide pair i by long_factor[i] where `length` is above `original_length`, else by short_factor[i].
+
+    Source: Ding et al., arXiv 2402.13753. The attention factor is Phi-3's at every length, unless given:
+    sqrt(1 + ln(factor) / ln(original_length)), where `factor` is the longest context over the original.
+    """
+    _check(locals(), optional=("attention_factor",))
+    chosen = np.asarray(long_factor if length > original_length else short_factor, np.float64)  # (d/2,)
+    usual = np.sqrt(1 + np.log(max(factor, 1.0)) / np.log(original_length))
+    return rope_frequencies(dim, base)[0] / chosen, float(attention_factor or usual)
+
+
+def llama3(dim: int, factor: float = 8.0, low_freq_factor: float = 1.0, high_freq_factor: float = 4.0,
+           original_length: float = 8192, base: float = 500_000.0) -> Frequencies:  # fmt: skip
+    """Keep pairs that turn `high_freq_factor` times within `original_length`; divide those below `low_freq_factor`.
+
+    As Llama 3.1 does; where the two are equal (Llama 4 Scout), each pair is either kept or divided.
+    """
+    _check(locals())
+    low, high, theta = low_freq_factor, high_freq_factor, rope_frequencies(dim, base)[0]
+    if high < low:
+        raise ValueError(f"frequencies: high_freq_factor must be at least low_freq_factor, got {high} < {low}")
+    turns = original_length * theta / (2 * np.pi)  # (d/2,)
+    ramp = ((high - turns) / (high - low)).clip(0, 1) if high > low else 1.0 * (turns < low)  # (d/2,)
+    return theta * (1 - ramp + ramp / factor), 1.0
+
+
+def proportional(dim: int, fraction: float, factor: float = 1.0, base: float = 10_000.0) -> Frequencies:
+    """Turn the fastest `fraction` of the pairs, slowed by `factor`; the others have frequency 0.
+
+    Pairs and exponents are those of the whole head, unlike in partial rotation (Barbero et al., arXiv 2410.06205).
+    """
+    _check(locals())
+    turning = np.arange(dim // 2) < int(fraction * dim // 2)  # (d/2,)
+    return np.where(turning, rope_frequencies(dim, base)[0] / factor, 0.0), 1.0
+
+
+def from_config(config: Any, dim: int, length: float | None = None, max_length: float | None = None) -> Frequencies:
+    """Return the frequencies of a Hugging Face config: the dict of config.json, or its rope_parameters alone.
+
+    Reads rope_parameters or rope_scaling as transformers 5.23 does, but yarn's truncate counts in a part as well. Of
+    several parts pass one: config["text_config"], config | {"rope_parameters": config["rope_parameters"][layer]}.
+    `dim` is the width of a head (DeepSeek: of its rotary part); theta is shorter than dim/2 where
+    partial_rotary_factor is below 1. `length` counts the tokens so far, for dynamic and longrope; None is a length
+    seen in training. `max_length` is max_position_embeddings.
+    """
+    given = {name: value for name, value in (("length", length), ("max_length", max_length)) if value is not None}
+    said: dict[str, Any] = _settings(config) | given | {"dim": dim}
+    function = _TYPES.get(str(said["type"]))
+    if function is None:
+        raise ValueError(f"frequencies: config must be of a rope_type in {', '.join(_TYPES)}, got {said['type']!r}")
+    said["original_length"] = said["original_length"] or said.get("max_length")
+    sizes = {name: said.get(name) for name in ("dim", "length", "fraction", "max_length", "original_length")}
+    _check(sizes, optional=("max_length", "original_length"))
+    if function in (yarn, longrope) and "max_length" in said:
+        said.setdefault("factor", said["max_length"] / said["original_length"])
+    said["dim"] = dim if function is proportional else int(dim * said["fraction"])
+    takes = inspect.signature(function).parameters
+    needs = {name: None for name in takes if function is llama3 or takes[name].default is inspect.Parameter.empty}
+    return function(**needs | {name: said[name] for name in takes if name in said})
+
+
+def attention_temperature(positions: np.ndarray, original_length: float = 8192, strength: float = 0.1) -> np.ndarray:
+    """Return 1 + strength ln(1 + floor((p + 1) / L)), by which Llama 4 multiplies the queries that it does not rotate.
+
+    L is `original_length`; positions before 0 count as 0. Ministral 3 has p for p + 1: pass it `positions` - 1.
+    """
+    _check(locals())
+    return 1 + strength * np.log1p(((np.asarray(positions, float) + 1) // original_length).clip(min=0))  # (..., t)
+
+
+def softmax_scale(dim: int, factor: float, mscale_all_dim: float = 1.0) -> float:
+    """Return DeepSeek's scale of the logits under `yarn`: (0.1 mscale_all_dim ln s + 1)^2 / sqrt(dim)."""
+    _check(locals())
+    return float((0.1 * mscale_all_dim * np.log(max(factor, 1.0)) + 1) ** 2 / np.sqrt(dim))
+
+
+_TYPES = {"default": rope_frequencies, "linear": linear, "dynamic": dynamic_ntk, "longrope": longrope, "su": longrope,
+          "mrope": rope_frequencies, "yarn": yarn, "llama3": llama3, "proportional": proportional}  # fmt: skip
+_OURS = {"type": "type", "rope_type": "type", "rotary_emb_base": "base", "rope_theta": "base", "rotary_pct": "fraction",
+         "partial_rotary_factor": "fraction", "max_position_embeddings": "max_length",
+         "original_max_position_embeddings": "original_length"}  # fmt: skip
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    get = config.get if isinstance(config, Mapping) else lambda _: None
+    rope = get("rope_scaling") or get("rope_parameters") or config
+    if not isinstance(rope, Mapping) or any(isinstance(part, Mapping) and {*_OURS} & {*part} for part in rope.values()):
+        raise ValueError(f"frequencies: config must be a dict for one kind of layer, got {rope!r:.200}; pick a part")
+    said = {"type": "default", "base": 10_000.0, "fraction": 1.0, "length": 1}
+    for source in (config, rope):  # the inner dict wins, but for the original length, as in transformers
+        known = {name: value for name, value in source.items() if value is not None}
+        said |= {name: known[name] for name in known.keys() - {"dim", "length", *_OURS.values()}}
+        said |= {ours: known[theirs] for theirs, ours in _OURS.items() if theirs in known}
+    return said | {"original_length": get("original_max_position_embeddings") or said.get("original_length")}
+
+
+def _check(given: dict[str, Any], optional: tuple[str, ...] = ()) -> None:
+    for name, value in given.items():
+        array, several = np.asarray(None), name in ("positions", "short_factor", "long_factor")
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            array = np.asarray(value)
+        above = {"base": 1, "original_length": 1, "positions": -np.inf}.get(name, 0)
+        good = array.dtype.kind in "iuf" and (several or np.isscalar(value))
+        good, wanted = good and bool(((array > above) & np.isfinite(array)).all()), f"finite and above {above}"
+        if name == "dim":
+            good, wanted = good and array.dtype.kind in "iu" and array.item() % 2 == 0, "an even integer of at least 2"
+        elif name == "truncate":
+            good, wanted = isinstance(value, bool | np.bool_), "True or False"
+        elif name in ("short_factor", "long_factor"):
+            good, wanted = good and array.shape == (given["dim"] // 2,), f"{given['dim'] // 2} numbers above 0"
+        elif name == "fraction":
+            good, wanted = good and array.item() <= 1, "above 0 and at most 1"
+        elif name in optional:
+            good = good or value is None or (array.dtype.kind in "iuf" and not array.any())
+        if not good and name[0] != "_":
+            raise ValueError(f"frequencies: {name} must be {wanted}, got {value!r}")

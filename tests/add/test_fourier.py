@@ -1,0 +1,213 @@
+"""Fourier: the four kinds by hand and against Perceiver, SAM and timm, its kernel, and what it refuses."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posenc.add.fourier import KINDS, Fourier, fourier, fourier_cycles
+from tests.peers import peer
+from tests.vectors import assert_agrees, vectors
+
+# What the contract tests need to know (see tests/doors.py)
+
+OPTIONS = [
+    {},
+    {"axes": 2},
+    {"kind": "bands", "axes": 2, "resolution": 64.0},
+    {"kind": "gaussian", "axes": 3},
+    {"kind": "gaussian", "scale": 3.0, "seed": 5},
+    {"kind": "learned", "axes": 2},
+]
+
+
+def LEARNED(options):
+    return {"cycles"} if options.get("kind") == "learned" else set()
+
+
+def AXES(options):
+    return options.get("axes", 1) if options.get("axes", 1) > 1 else 0
+
+
+def oracle(positions, dim, axes=1, kind="powers", resolution=224.0, scale=1.0, seed=0, cycles=None):
+    """Work out the definition with 60 digits, one element at a time."""
+    cycles = fourier_cycles(dim, axes, kind, resolution, scale, seed) if cycles is None else np.asarray(cycles)
+    rows = positions.reshape(len(positions), axes).tolist()
+    table = np.zeros((len(rows), dim))
+    with mpmath.workdps(60):
+        for (row, i), _ in np.ndenumerate(table[:, : dim // 2]):
+            turns = mpmath.fsum(mpmath.mpf(m) * mpmath.mpf(c) for m, c in zip(rows[row], cycles[:, i], strict=True))
+            table[row, i], table[row, dim // 2 + i] = (
+                mpmath.sin(2 * mpmath.pi * turns),
+                mpmath.cos(2 * mpmath.pi * turns),
+            )
+    return table
+
+
+exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
+points = st.lists(st.floats(-1, 1), min_size=2, max_size=2)
+
+
+# By hand
+
+
+def test_powers_of_two_by_hand():
+    # d = 6: cycles 1/2, 1, 2, so angles pi/3, 2 pi/3, 4 pi/3 at 1/3
+    sines = [math.sqrt(3) / 2, math.sqrt(3) / 2, -math.sqrt(3) / 2]
+    np.testing.assert_allclose(fourier([1 / 3], 6), [[*sines, 0.5, -0.5, -0.5]], atol=1e-7)
+
+
+def test_axes_stand_one_after_the_other():
+    np.testing.assert_array_equal(fourier_cycles(8, axes=2), [[0.5, 1, 0, 0], [0, 0, 0.5, 1]])
+    np.testing.assert_array_equal(
+        fourier_cycles(12, 2, "bands", resolution=10), [[0.5, 1.5, 2.5, 0, 0, 0], [0, 0, 0, 0.5, 1.5, 2.5]]
+    )
+
+
+def test_gaussian_cycles_have_the_scale_and_come_from_the_seed():
+    cycles = fourier_cycles(20_000, 2, "gaussian", scale=3.0)
+    assert abs(cycles.std() - 3) < 0.05
+    assert abs(cycles.mean()) < 0.05
+    np.testing.assert_array_equal(cycles, fourier_cycles(20_000, 2, "gaussian", scale=3.0))
+    assert not np.allclose(cycles, fourier_cycles(20_000, 2, "gaussian", scale=3.0, seed=1))
+
+
+def test_learned_cycles_start_as_gaussian_ones_and_are_the_parameter():
+    encode = Fourier(8, 2, "learned", scale=2.0)
+    np.testing.assert_array_equal(encode.cycles.detach(), fourier_cycles(8, 2, "gaussian", scale=2.0))
+
+
+def test_an_integer_frequency_does_not_see_whole_steps():
+    np.testing.assert_allclose(fourier(np.arange(5) * 2, 8), fourier(np.zeros(5), 8), atol=1e-15)
+
+
+# The numbers of others
+
+
+@vectors("fourier_features_perceiver")
+def test_features_of_perceiver(vector):
+    params, pos = vector["params"], np.array(vector["inputs"]["pos"][0])  # (5, 2)
+    bands, resolutions = params["num_bands"], params["max_resolution"]
+    each = [fourier_cycles(2 * bands, 1, "bands", resolution)[0] for resolution in resolutions]
+    cycles = np.stack([np.concatenate([each[0], 0 * each[1]]), np.concatenate([0 * each[0], each[1]])])
+    made = np.concatenate([pos, fourier(pos, 4 * bands, 2, cycles=cycles)], axis=-1)
+    assert_agrees(vector, made[None], vector["expected"]["features"])
+
+
+def test_equals_perceiver_of_transformers():
+    perceiver = peer("transformers.models.perceiver.modeling_perceiver")
+    pos = torch.rand(1, 30, 2) * 2 - 1
+    expected = perceiver.generate_fourier_features(pos, num_bands=6, max_resolution=(32, 32), concat_pos=True)[0]
+    made = Fourier(24, 2, "bands", resolution=32).table(pos[0])
+    torch.testing.assert_close(torch.cat([pos[0], made.float()], dim=-1), expected, atol=1e-4, rtol=0)
+
+
+def test_equals_the_prompt_encoder_of_sam():
+    sam = peer("transformers.models.sam.modeling_sam")
+    config = peer("transformers.models.sam.configuration_sam").SamVisionConfig(num_pos_feats=16, scale=2.0)
+    embed = sam.SamPositionalEmbedding(config)
+    points = torch.rand(1, 4, 7, 2)
+    expected = embed(points).detach()
+    made = fourier((2 * points - 1).numpy(), 32, 2, "learned", cycles=embed.positional_embedding.detach().numpy())
+    np.testing.assert_allclose(made, expected, atol=1e-4)
+
+
+def test_equals_timm_up_to_the_order_of_channels():
+    timm = peer("timm.layers.pos_embed_sincos")
+    expected = timm.build_fourier_pos_embed([4, 6], num_bands=5, max_res=32, linear_bands=True, include_grid=False)
+    expected = torch.stack([part.reshape(24, -1) for part in expected], dim=0).flatten(0, 0)  # (2, 24, 10)
+    rows, columns = torch.meshgrid(torch.linspace(-1, 1, 4), torch.linspace(-1, 1, 6), indexing="ij")
+    made = Fourier(20, 2, "bands", resolution=32).table(torch.stack([rows, columns], dim=-1).flatten(0, 1))
+    sines, cosines = made.float().chunk(2, dim=-1)
+    np.testing.assert_allclose(
+        np.sort(torch.cat([sines, cosines], -1)), np.sort(torch.cat(list(expected), -1)), atol=1e-4
+    )
+
+
+def test_equals_nerf_up_to_pi_and_the_order_of_channels():
+    point = np.array([[0.3, -0.7, 0.1]])
+    made = fourier(point, 24, 3)[0]
+    paper = [[f(2**k * math.pi * c) for k in range(4) for f in (math.sin, math.cos)] for c in point[0]]
+    np.testing.assert_allclose(np.sort(made), np.sort(np.ravel(paper)), atol=1e-12)
+
+
+# Properties
+
+
+@exactly
+@given(here=points, there=points, shift=points, kind=st.sampled_from(KINDS))
+def test_the_dot_product_depends_on_the_offset_only(here, there, shift, kind):
+    here, there, shift = np.array(here), np.array(there), np.array(shift)
+    codes = fourier(np.stack([here, there, here + shift, there + shift]), 16, 2, kind)
+    np.testing.assert_allclose(codes[0] @ codes[1], codes[2] @ codes[3], atol=1e-9)
+
+
+def test_gaussian_features_have_a_gaussian_kernel():
+    # E cos(2 pi r c) with c of N(0, scale^2) is exp(-(2 pi r scale)^2 / 2)
+    for distance in (0.0, 0.1, 0.2, 0.4):
+        codes = fourier([[0.0, 0.0], [distance, 0.0]], 40_000, 2, "gaussian", scale=1.0)
+        assert abs(codes[0] @ codes[1] / 20_000 - math.exp(-((2 * math.pi * distance) ** 2) / 2)) < 0.02
+
+
+def test_it_is_not_shift_invariant_as_an_addition_to_content():
+    codes, content = fourier([0.1, 0.3], 16), np.arange(16) % 3
+    assert abs(codes[0] @ content - codes[1] @ content) > 0.1
+
+
+def test_one_number_stands_for_all_axes():
+    encode, x = Fourier(16, 2), torch.zeros(1, 4, 16)
+    places = torch.rand(4)
+    assert torch.equal(encode(x, places), encode(x, torch.stack([places, places], dim=-1)))
+
+
+def test_no_tokens():
+    assert Fourier(16, 2)(torch.zeros(1, 0, 16), torch.zeros(0, 2)).shape == (1, 0, 16)
+
+
+def test_learned_cycles_have_the_right_gradient():
+    encode, x, places = Fourier(8, kind="learned").double(), torch.zeros(1, 5, 8).double(), torch.linspace(0, 1, 5)
+    call = lambda cycles: torch.func.functional_call(encode, {"cycles": cycles}, (x, places))  # noqa: E731
+    assert torch.autograd.gradcheck(call, encode.cycles)
+
+
+# What it refuses
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        *(("dim", v) for v in (0, 7, 6.0, "8", None, True)),
+        *(("axes", v) for v in (0, 1.5, None)),
+        *(("kind", v) for v in ("nerf", 3, None)),
+        *(("resolution", v) for v in (0, -1, float("nan"), "2")),
+        *(("scale", v) for v in (0, float("inf"), None)),
+        *(("seed", v) for v in (-1, 0.5, None)),
+    ],
+)
+def test_bad_settings_are_refused(argument, value):
+    with pytest.raises(ValueError, match=f"fourier: {argument} must be"):
+        Fourier(**{"dim": 16} | {argument: value})
+
+
+def test_a_width_that_does_not_split_among_the_axes_is_refused():
+    with pytest.raises(ValueError, match="fourier: dim must be a multiple of 6 for 3 axes, got 16"):
+        Fourier(16, axes=3)
+
+
+@pytest.mark.parametrize("positions", [torch.zeros(5, 3), torch.zeros(1, 5), torch.zeros(5, 2) > 0, [[0, 0]] * 5])
+def test_bad_positions_are_refused(positions):
+    with pytest.raises(ValueError, match="fourier: positions must be"):
+        Fourier(16, 2)(torch.zeros(2, 5, 16), positions)
+
+
+def test_other_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match=r"fourier: positions must be \(..., t, n\) with n = 2, got \(3,\)"):
+        fourier(np.zeros(3), 16, 2)
+    with pytest.raises(ValueError, match=r"fourier: cycles must be \(n, d/2\) = \(1, 8\), got \(8,\)"):
+        fourier(np.zeros(3), 16, cycles=np.zeros(8))
+    with pytest.raises(ValueError, match="fourier: table must be"):
+        Fourier(16)(torch.zeros(2, 5, 16), table=torch.zeros(5, 8))

@@ -1,0 +1,244 @@
+"""Grid: the four orders against the code that uses them, the kernel along each axis, and what it refuses."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posenc.add.grid import ORDERS, Grid, detr_coordinates, grid
+from posenc.add.sinusoidal import kernel, sinusoidal
+from tests.peers import peer
+from tests.vectors import assert_agrees, vectors
+
+# What the contract tests need to know (see tests/doors.py)
+
+OPTIONS = [
+    *({"order": order} for order in ORDERS),
+    {"order": "per-axis", "dim": 7},
+    {"order": "per-axis", "dim": 10, "axes": 3},
+    {"axes": 1},
+    {"base": 100.0},
+]
+
+
+def AXES(options):
+    return options.get("axes", 2)
+
+
+def oracle(positions, dim, base=10_000.0, order="mae"):
+    """Work out the definition with 60 digits, one element at a time."""
+    rows, axes = positions.shape
+    width = 2 * math.ceil(dim / (2 * axes))
+    table = np.zeros((rows, axes * width))
+    with mpmath.workdps(60):
+        for row, axis, k in np.ndindex(rows, axes, width // 2):
+            angle = mpmath.mpf(positions[row, axis].item()) * mpmath.mpf(base) ** (-mpmath.mpf(2 * k) / width)
+            sine, cosine = {
+                "mae": ((axes - 1 - axis) * width + k, (axes - 1 - axis) * width + width // 2 + k),
+                "timm": (axis * width // 2 + k, (axes + axis) * width // 2 + k),
+                "timm-axes": (axis * width + k, axis * width + width // 2 + k),
+                "detr": (axis * width + 2 * k, axis * width + 2 * k + 1),
+                "per-axis": (axis * width + 2 * k, axis * width + 2 * k + 1),
+            }[order]
+            table[row, sine], table[row, cosine] = mpmath.sin(angle), mpmath.cos(angle)
+    return table[:, :dim]
+
+
+exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
+coordinates = st.lists(st.floats(-1000, 1000), min_size=2, max_size=2)
+each_order = pytest.mark.parametrize("order", ORDERS)
+
+
+def raster(*size: int) -> np.ndarray:
+    return np.stack(np.meshgrid(*map(np.arange, size), indexing="ij"), axis=-1).reshape(-1, len(size))
+
+
+# By hand
+
+
+def test_by_hand():
+    # one frequency an axis, so theta = 1: row 2 and column 3
+    two, three = (math.sin(2), math.cos(2)), (math.sin(3), math.cos(3))
+    expected = {
+        "mae": [*three, *two],
+        "timm": [two[0], three[0], two[1], three[1]],
+        "timm-axes": [*two, *three],
+        "detr": [*two, *three],
+        "per-axis": [*two, *three],
+    }
+    for order in ORDERS:
+        np.testing.assert_allclose(grid([[2, 3]], 4, order=order)[0], expected[order], rtol=1e-15)
+
+
+def test_one_axis_is_the_sinusoidal_code():
+    line = np.arange(50)[:, None]
+    np.testing.assert_array_equal(grid(line, 8, order="per-axis"), sinusoidal(np.arange(50), 8))
+    np.testing.assert_array_equal(grid(line, 8, order="mae"), sinusoidal(np.arange(50), 8, order="split"))
+
+
+def test_each_axis_is_a_sinusoidal_code_of_its_own():
+    cells = raster(3, 4, 5)
+    table = grid(cells, 24, order="detr")
+    for axis in range(3):
+        np.testing.assert_array_equal(table[:, 8 * axis : 8 * axis + 8], sinusoidal(cells[:, axis], 8))
+
+
+def test_the_orders_are_permutations_of_each_other():
+    tables = [np.sort(grid(raster(4, 4), 16, order=order), axis=-1) for order in ORDERS]
+    for table in tables:
+        np.testing.assert_array_equal(table, tables[0])
+
+
+# The numbers of others
+
+
+@vectors("sincos_2d_mae")
+def test_tables_of_mae(vector):
+    size, dim = vector["params"]["grid_size"], vector["params"]["dim"]
+    class_token = np.zeros((int(vector["params"]["add_cls_token"]), dim))
+    assert_agrees(vector, np.concatenate([class_token, grid(raster(size, size), dim)]), vector["expected"]["pe"])
+
+
+@vectors("sincos_2d_timm")
+def test_tables_of_timm(vector):
+    order = "timm-axes" if vector["params"].get("interleave_sin_cos") else "timm"
+    made = grid(raster(*vector["params"]["feat_shape"]), vector["params"]["dim"], order=order)
+    assert_agrees(vector, made, vector["expected"]["pe"])
+
+
+@vectors("sincos_nd_tatp22")
+def test_tables_of_any_number_of_axes(vector):
+    _, *size, dim = vector["params"]["shape_b_xyz_c"]
+    made = grid(raster(*size), dim, order="per-axis").reshape(*size, dim)
+    assert_agrees(vector, made, vector["expected"]["pe"])
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize(("size", "dim"), [((5, 7), 32), ((14, 14), 64)])
+def test_equals_timm(interleaved, size, dim):
+    timm = peer("timm.layers.pos_embed_sincos")
+    expected = timm.build_sincos2d_pos_embed(list(size), dim, interleave_sin_cos=interleaved)
+    made = grid(raster(*size), dim, order="timm-axes" if interleaved else "timm")
+    np.testing.assert_allclose(made, expected.numpy(), atol=2e-6)
+
+
+def test_transformers_builds_the_table_of_vit_mae_rows_first_unlike_the_code_of_the_paper():
+    mae = peer("transformers.models.vit_mae.modeling_vit_mae")
+    expected = mae.build_2d_sinusoidal_position_embedding(5, 6, 32)
+    np.testing.assert_allclose(grid(raster(5, 6), 32, order="timm-axes"), expected, atol=1e-6)
+    assert not np.allclose(grid(raster(5, 6), 32, order="mae"), expected, atol=0.1)
+
+
+def test_equals_detr_of_transformers_on_a_padded_image():
+    detr = peer("transformers.models.detr.modeling_detr")
+    mask = torch.zeros(2, 6, 8, dtype=torch.bool)
+    mask[0, :4, :5] = mask[1] = True
+    embed = detr.DetrSinePositionEmbedding(num_position_features=8, normalize=True)
+    given = torch.zeros(2, 1, 6, 8)
+    expected = embed(given.shape, given.device, torch.float32, mask)
+    made = grid(detr_coordinates(mask).numpy(), 16, order="detr")  # (2, 6, 8, 16)
+    np.testing.assert_allclose(made[mask], as_image(expected, made.shape)[mask], atol=1e-5)
+
+
+def as_image(table: torch.Tensor, shape) -> np.ndarray:
+    """Bring DETR's table, channels first or flattened, into (b, height, width, d)."""
+    return (table.permute(0, 2, 3, 1) if table.ndim == 4 else table.reshape(shape)).numpy()
+
+
+# DETR's coordinates
+
+
+def test_coordinates_of_a_whole_image_end_at_the_scale():
+    made = detr_coordinates(torch.ones(4, 8, dtype=torch.bool))
+    torch.testing.assert_close(made[:, 0, 0], math.pi * torch.tensor([0.5, 1, 1.5, 2]).double(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(made[0, -1], math.pi * torch.tensor([0.5, 2]).double(), rtol=1e-6, atol=0)
+
+
+def test_padding_does_not_count():
+    mask = torch.zeros(6, 8, dtype=torch.bool)
+    mask[:4, :5] = True
+    torch.testing.assert_close(detr_coordinates(mask)[:4, :5], detr_coordinates(mask[:4, :5]))
+
+
+def test_centred_coordinates_are_half_a_step_back():
+    mask = torch.ones(4, 4, dtype=torch.bool)
+    back = detr_coordinates(mask, scale=4.0) - detr_coordinates(mask, scale=4.0, center=True)
+    torch.testing.assert_close(back, torch.full((4, 4, 2), 0.5).double(), rtol=1e-6, atol=0)
+
+
+# Properties
+
+
+@exactly
+@given(here=coordinates, offset=coordinates, elsewhere=coordinates, order=st.sampled_from(ORDERS))
+def test_the_dot_product_depends_on_the_offset_along_each_axis(here, offset, elsewhere, order):
+    offset = np.array(offset)
+    codes = [grid([np.array(place), np.array(place) + offset], 16, order=order) for place in (here, elsewhere)]
+    products = [code[0] @ code[1] for code in codes]
+    np.testing.assert_allclose(products[0], products[1], atol=1e-9)
+    np.testing.assert_allclose(products[0], kernel(offset, 8).sum(), atol=1e-9)
+
+
+def test_it_is_not_shift_invariant_as_an_addition_to_content():
+    codes = grid([[0, 0], [5, 5]], 16)
+    content = np.linspace(-1, 1, 16)
+    assert abs(codes[0] @ content - codes[1] @ content) > 0.1
+
+
+@each_order
+def test_text_has_one_number_for_all_axes(order):
+    encode, x = Grid(16, order=order), torch.zeros(1, 5, 16)
+    rows = torch.arange(5)[:, None].expand(5, 2)
+    assert torch.equal(encode(x), encode(x, rows))
+    assert torch.equal(encode(x, torch.arange(5)), encode(x, rows))
+
+
+def test_rows_and_columns_differ():
+    assert not np.allclose(grid([[1, 2]], 16), grid([[2, 1]], 16))
+
+
+def test_no_tokens():
+    assert grid(np.zeros((0, 2)), 16).shape == (0, 16)
+    assert Grid(16)(torch.zeros(1, 0, 16), torch.zeros(0, 2)).shape == (1, 0, 16)
+
+
+# What it refuses
+
+
+@pytest.mark.parametrize("order", ["mae", "timm", "timm-axes", "detr"])
+def test_a_width_that_does_not_split_is_refused(order):
+    with pytest.raises(ValueError, match=r"grid: dim must be a positive multiple of 4, got 6; .* per-axis|per-axis"):
+        Grid(6, order=order)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("dim", "8"), ("dim", True), ("axes", 0), ("axes", 1.5), ("axes", None), ("base", "10"), ("order", 3)],
+)
+def test_bad_settings_are_refused(argument, value):
+    with pytest.raises(ValueError, match=f"grid: {argument} must be"):
+        Grid(**{"dim": 16} | {argument: value})
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [torch.zeros(5, 3), torch.zeros(1, 5), torch.zeros(5, 2, dtype=torch.bool), [[0, 0]] * 5, np.zeros((5, 2))],
+)
+def test_bad_positions_are_refused(positions):
+    with pytest.raises(ValueError, match="grid: positions must be"):
+        Grid(16)(torch.zeros(2, 5, 16), positions)
+
+
+def test_other_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match=r"grid: positions must be \(..., t, n\), got \(3,\)"):
+        grid(np.arange(3), 16)
+    with pytest.raises(ValueError, match="grid: mask must be boolean"):
+        detr_coordinates(torch.ones(4, 4))
+    with pytest.raises(ValueError, match="grid: scale must be positive"):
+        detr_coordinates(torch.ones(4, 4, dtype=torch.bool), scale=0)
+    with pytest.raises(ValueError, match="grid: table must be"):
+        Grid(16)(torch.zeros(2, 5, 16), table=torch.zeros(5, 8))

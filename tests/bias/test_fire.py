@@ -1,0 +1,413 @@
+"""FIRE: shares worked by hand, the biases that it contains, what depends on the offset alone and what does not."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from posenc.bias.fire import DAPE_NAMES, FIRE, fire
+from tests.vectors import assert_agrees, vectors
+
+# What the contract tests need to know (see tests/doors.py)
+
+OPTIONS = [{}, {"threshold": 4.0, "width": 5}, {"eps": 0.5}]
+LEARNED = {"c", "multiplier", "hidden_weight", "hidden_bias", "out_weight", "out_bias"}
+
+
+def oracle(
+    positions,
+    key_positions,
+    c,
+    multiplier,
+    hidden_weight,
+    hidden_bias,
+    out_weight,
+    out_bias,
+    threshold=512.0,
+    eps=1e-6,
+):
+    """Work out the definition with 60 digits, one pair at a time."""
+    bias = np.zeros((len(out_bias), len(positions), len(key_positions)))
+    with mpmath.workdps(60):
+
+        def psi(x):
+            return mpmath.log(abs(mpmath.mpf(float(c))) * x + 1)
+
+        for t, s in np.ndindex(bias.shape[1:]):
+            m, n = mpmath.mpf(float(positions[t])), mpmath.mpf(float(key_positions[s]))
+            reach = max(abs(mpmath.mpf(float(multiplier)) * threshold), abs(m), abs(n))
+            share = psi(abs(m - n)) / (psi(reach) + eps)
+            hidden = [max(float(w[0]) * share + float(b), 0) for w, b in zip(hidden_weight, hidden_bias, strict=True)]
+            for h in range(len(out_bias)):
+                bias[h, t, s] = mpmath.fdot(map(float, out_weight[h]), hidden) + float(out_bias[h])
+    return bias
+
+
+exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
+places = st.integers(0, 5000)
+numbers = st.floats(0.01, 3)
+
+
+def share(positions, key_positions, c=0.1, multiplier=1.0, **options):
+    """Return what the network of FIRE is given: one that returns its input shows it."""
+    return fire(positions, key_positions, c, multiplier, [[1.0]], [0.0], [[1.0]], [0.0], **options)[0]
+
+
+def through(values, c, threshold, eps=1e-6):
+    """Return parameters with which the bias at the distances 0, 1, 2 ... is `values` (h, D): one ReLU for each."""
+    values = np.atleast_2d(values)
+    places = np.log1p(c * np.arange(values.shape[1])) / (np.log1p(c * threshold) + eps)
+    slopes = np.diff(values) / np.diff(places)
+    bends = np.diff(slopes, prepend=0)
+    return {
+        "c": c,
+        "multiplier": 1.0,
+        "hidden_weight": np.ones((len(places) - 1, 1)),
+        "hidden_bias": -places[:-1],
+        "out_weight": bends,
+        "out_bias": values[:, 0],
+        "threshold": threshold,
+    }
+
+
+def loaded(parameters, dtype=torch.float64, **options):
+    parameters = {name: torch.tensor(np.asarray(value)) for name, value in parameters.items()}
+    heads, width = parameters["out_weight"].shape
+    encoding = FIRE(heads, width, **options).to(dtype)
+    encoding.load_state_dict(parameters)
+    return encoding
+
+
+# Values worked by hand
+
+
+def test_shares_by_hand():
+    # ln(c d + 1) / ln(c max(L, m) + 1) with c = 1: at distances 3, 1, 0 of a query at 3, by L = 7 and then by itself
+    np.testing.assert_allclose(share([3], [0, 2, 3], 1, threshold=7.0), [[2 / 3, 1 / 3, 0]], atol=1e-6)
+    np.testing.assert_allclose(share([3], [0, 2, 3], 1, threshold=1.0), [[1, 1 / 2, 0]], atol=1e-6)
+    np.testing.assert_allclose(share([3], [0, 2, 3], 1, 7.0, threshold=1.0), [[2 / 3, 1 / 3, 0]], atol=1e-6)
+
+
+def test_the_network_by_hand():
+    # the share is 1/2: relu(2/2 - 0.5) = 0.5 and relu(-1/2 + 0.25) = 0
+    network = {"hidden_weight": [[2.0], [-1.0]], "hidden_bias": [-0.5, 0.25], "out_bias": [0.125, -1.0]}
+    bias = fire([3], [2], 1, 1, out_weight=[[4.0, 100.0], [-6.0, 100.0]], threshold=3, **network)
+    np.testing.assert_allclose(bias[:, 0, 0], [2.125, -4], atol=1e-5)
+
+
+def test_eps_is_added_to_the_normaliser():
+    np.testing.assert_allclose(share([3], [2], 1, threshold=3, eps=math.log(4)), [[1 / 4]])
+
+
+def test_c_and_the_multiplier_count_by_their_size():
+    np.testing.assert_array_equal(share([9], [2], -0.3, -0.01), share([9], [2], 0.3, 0.01))
+
+
+@vectors("fire")
+def test_equals_the_published_code(vector):
+    params, inputs = vector["params"], vector["inputs"]
+    learned = {
+        "c": params["c"],
+        "multiplier": params["L_multiplier"],
+        "hidden_weight": inputs["W1"],
+        "hidden_bias": inputs["b1"],
+        "out_weight": inputs["W2"],
+        "out_bias": inputs["b2"],
+    }
+    expected, options = np.array(vector["expected"]["bias_lower_triangle_valid"]), {"threshold": params["L"]}
+    length = expected.shape[-1]
+    bias = fire(range(length), range(length), **learned, **options, eps=params["eps"])
+    assert_agrees(vector, np.tril(bias), expected)
+    made = loaded(learned, torch.float32, **options, eps=params["eps"])(torch.arange(length))
+    assert_agrees(vector, made.detach().tril(), expected)
+
+
+def test_a_checkpoint_of_the_published_code_loads_by_its_names():
+    network = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.ReLU(), torch.nn.Linear(32, 12))
+    theirs = {f"mlp.{name}": value for name, value in network.state_dict().items()}
+    theirs |= {"c": torch.tensor(0.2), "init_L": torch.tensor(64.0), "L_multiplier": torch.tensor(-0.5)}
+    encoding = FIRE(12, threshold=theirs["init_L"].item())
+    encoding.load_state_dict({DAPE_NAMES[name]: value for name, value in theirs.items() if name in DAPE_NAMES})
+    for m in (3, 60):  # by the threshold of 32, and by itself
+        near = torch.log(0.2 * torch.arange(m, -1, -1) + 1) / (math.log(0.2 * max(m, 32) + 1) + 1e-6)
+        expected = network(near[:, None]).mT
+        torch.testing.assert_close(encoding(torch.tensor([m]), torch.arange(m + 1))[:, 0], expected)
+
+
+# Theorem 3.1: FIRE contains T5, ALiBi and KERPLE, up to any length
+
+DISTANCE = np.arange(64.0)
+CONTAINED = {
+    "alibi": -(2.0 ** -np.arange(1, 5))[:, None] * DISTANCE,
+    "kerple log": -np.array([[0.5], [1.7]]) * np.log1p(np.array([[0.3], [0.9]]) * DISTANCE),
+    "kerple power": -np.array([[0.5], [0.1]]) * DISTANCE ** np.array([[0.4], [2.0]]),
+    "t5, 9 buckets": np.random.default_rng(0).normal(size=(3, 9))[
+        :, np.minimum(DISTANCE, 2 + np.log2(DISTANCE + 1)).astype(int)
+    ],
+    "anything": np.random.default_rng(0).normal(size=(2, 64)),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINED)
+def test_one_relu_for_each_distance_makes_any_bias(name):
+    parameters = through(CONTAINED[name], c=0.1, threshold=63.0)
+    distance = np.subtract.outer(np.arange(64), np.arange(64))
+    expected = CONTAINED[name][:, np.abs(distance)]
+    np.testing.assert_allclose(fire(range(64), range(64), **parameters), expected, atol=1e-9)
+    del parameters["threshold"]
+    made = loaded(parameters, threshold=63.0)(torch.arange(64)).detach()
+    torch.testing.assert_close(made, torch.tensor(expected).float(), atol=1e-6, rtol=1e-6)
+
+
+def test_one_relu_is_kerple_whose_heads_share_a_rate():
+    r1, r2, eps = np.array([0.5, 1.7]), 0.3, 1e-6
+    out_weight = -r1[:, None] * (math.log1p(r2 * 100) + eps)
+    bias = fire(range(101), range(101), r2, 1, [[1.0]], [0.0], out_weight, [0.0, 0.0], threshold=100)
+    distance = np.abs(np.subtract.outer(np.arange(101), np.arange(101)))
+    np.testing.assert_allclose(bias, -r1[:, None, None] * np.log1p(r2 * distance), rtol=1e-12)
+
+
+def test_one_relu_is_alibi_in_the_limit_of_a_small_c():
+    # ln(c d + 1) / c is d up to c d^2 / 2
+    slopes, c, eps = 2.0 ** -np.arange(1, 9), 1e-10, 1e-6
+    out_weight = -slopes[:, None] * (math.log1p(c * 1000) + eps) / c
+    bias = fire(range(1001), [0], c, 1, [[1.0]], [0.0], out_weight, np.zeros(8), threshold=1000)
+    np.testing.assert_allclose(bias[..., 0], -slopes[:, None] * np.arange(1001), atol=1e-4)
+
+
+# What the network sees
+
+
+@given(m=places, n=places, c=numbers, multiplier=numbers)
+@exactly
+def test_shares_lie_between_0_and_1(m, n, c, multiplier):
+    assert 0 <= share([m], [n], c, multiplier)[0, 0] <= 1
+
+
+@given(m=places, n=places, c=numbers)
+@exactly
+def test_past_and_future_are_alike(m, n, c):
+    np.testing.assert_array_equal(share([m], [n], c), share([n], [m], c))
+
+
+@given(m=st.integers(0, 400), n=st.integers(0, 400), shift=st.integers(0, 112), c=numbers)
+@exactly
+def test_up_to_the_threshold_only_the_offset_counts(m, n, shift, c):
+    np.testing.assert_array_equal(share([m + shift], [n + shift], c), share([m], [n], c))
+
+
+def test_beyond_the_threshold_the_place_of_the_query_counts_too():
+    shares = share([512, 1024, 2048], [502, 1014, 2038]).diagonal()
+    np.testing.assert_allclose(shares, math.log(2) / np.log(np.array([52.2, 103.4, 205.8])), rtol=1e-6)
+    assert share([100_000], [0])[0, 0] == pytest.approx(1, abs=1e-6)  # whatever the length, the first token is 1 away
+
+
+def test_a_later_key_is_measured_by_its_own_place():
+    by_key = math.log(0.1 * 3000 + 1) / math.log(0.1 * 4000 + 1)
+    np.testing.assert_allclose(share([1000], [4000]), [[by_key]], rtol=1e-6)
+
+
+def test_counting_from_1_as_the_paper_does_matters_beyond_the_threshold_only():
+    m = np.arange(10)
+    from_1 = share(m + 1, m + 1, threshold=5)
+    np.testing.assert_array_equal(from_1[:5, :5], share(m, m, threshold=5)[:5, :5])
+    np.testing.assert_allclose(from_1[7, 0], math.log(1.7) / (math.log(1.8) + 1e-6))
+    assert share(m, m, threshold=5)[7, 0] == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("c", [0.1, 0.0, -2.0])
+def test_no_position_gives_anything_but_numbers(c):
+    positions = np.array([-(10.0**7), -600, -3, -0.5, 0, 2, 600, 1e7])
+    assert np.isfinite(share(positions, positions, c)).all()
+    encoding = FIRE(2)
+    with torch.no_grad():
+        encoding.c.fill_(c)
+    assert encoding(torch.tensor(positions)).isfinite().all()
+
+
+# Gradients
+
+
+def parameters_of(encoding):
+    return {name: value.detach().numpy().copy() for name, value in encoding.named_parameters()}
+
+
+@pytest.mark.parametrize("name", sorted(LEARNED))
+def test_gradients_are_those_of_the_formula(name):
+    torch.manual_seed(1)
+    encoding, m, step = FIRE(2, 3, threshold=4.7).double(), torch.arange(9), 1e-6
+    encoding(m).square().sum().backward()
+    learned = parameters_of(encoding)
+    actual = getattr(encoding, name).grad.numpy()
+    for index in np.ndindex(learned[name].shape):
+        totals = []
+        for sign in (1, -1):
+            moved = learned | {name: learned[name].copy()}
+            moved[name][index] += sign * step
+            totals.append(np.square(fire(m, m, **moved, threshold=4.7)).sum())
+        np.testing.assert_allclose(actual[index], (totals[0] - totals[1]) / (2 * step), rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_are_finite_where_all_tokens_stand_at_one_place():
+    encoding = FIRE(2)
+    encoding(torch.zeros(4)).sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in encoding.parameters())
+
+
+# The module
+
+
+def test_parameters_start_as_in_the_published_code():
+    torch.manual_seed(0)
+    encoding = FIRE(500, width=400)
+    assert (encoding.c.item(), encoding.multiplier.item()) == (pytest.approx(0.1), 1)
+    for name, bound in {"hidden_weight": 1, "hidden_bias": 1, "out_weight": 0.05, "out_bias": 0.05}.items():
+        values = getattr(encoding, name).detach()
+        assert 0.98 * bound < values.abs().max().item() <= bound
+        assert abs(values.mean().item()) < 0.1 * bound
+
+
+def test_decoding_token_by_token_equals_the_whole():
+    encoding, keys = FIRE(4, threshold=4.0), torch.arange(9)
+    steps = [encoding(keys[p : p + 1], keys[: p + 1]) for p in range(9)]
+    for p, step in enumerate(steps):
+        torch.testing.assert_close(step, encoding(keys)[:, p : p + 1, : p + 1])
+
+
+def test_one_token_and_none():
+    encoding = FIRE(4)
+    assert encoding(torch.tensor([70])).shape == (4, 1, 1)
+    assert encoding(torch.arange(0), torch.arange(3)).shape == (4, 0, 3)
+    assert encoding(torch.zeros(2, 3), torch.zeros(2, 0)).shape == (2, 4, 3, 0)
+    assert fire([], [0, 1], 0.1, 1, [[1.0]], [0.0], [[1.0]], [0.0]).shape == (1, 0, 2)
+
+
+def test_one_row_of_positions_serves_a_batch_of_the_other():
+    encoding, rows = FIRE(4, threshold=4.0), torch.tensor([[0, 1, 2], [5, 9, 7]])
+    expected = torch.stack([encoding(torch.arange(4), row) for row in rows])
+    torch.testing.assert_close(encoding(torch.arange(4), rows), expected)
+    torch.testing.assert_close(encoding(rows, torch.arange(4)), expected.mT)
+
+
+def test_unsigned_positions_do_not_wrap_around():
+    encoding, bytes_ = FIRE(2), torch.arange(5, dtype=torch.uint8)
+    torch.testing.assert_close(encoding(bytes_), encoding(torch.arange(5)))
+    zero = torch.zeros((), dtype=torch.long)
+    made = encoding.score_mod(bytes_)(torch.zeros(()), zero, zero, zero, zero + 4)
+    torch.testing.assert_close(made, encoding(torch.arange(5))[0, 0, 4])
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_attention_takes_the_score_mod():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    encoding, (q, k, v) = FIRE(4, threshold=3.0), torch.randn(3, 2, 4, 6, 16)
+    with torch.no_grad():
+        made = flex_attention(q, k, v, score_mod=encoding.score_mod(torch.arange(6)))
+        expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=encoding(torch.arange(6)))
+    torch.testing.assert_close(made, expected)
+
+
+def test_the_score_mod_sums_over_no_axis_as_kernels_cannot():
+    class Calls(TorchDispatchMode):
+        names = ()
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.names += (func.overloadpacket.__name__,)
+            return func(*args, **(kwargs or {}))
+
+    zero = torch.zeros((), dtype=torch.long)
+    with Calls() as calls:
+        FIRE(4, 3).score_mod(torch.arange(6))(torch.zeros(()), zero, zero, zero, zero)
+    assert "relu" in calls.names
+    assert not {"sum", "mean", "dot", "mv", "mm", "bmm", "addmm"} & set(calls.names)
+
+
+def test_the_score_mod_keeps_no_strided_tensor_as_cpu_kernels_read_none():
+    modify = FIRE(2).score_mod(torch.arange(12)[::2])
+    kept = tree_leaves([cell.cell_contents for cell in modify.__closure__])
+    tensors = [value for value in kept if isinstance(value, torch.Tensor)]
+    assert tensors
+    assert all(tensor.is_contiguous() for tensor in tensors)
+
+
+def test_the_bias_is_float32_in_every_dtype_of_the_parameters():
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        assert FIRE(2).to(dtype)(torch.arange(3)).dtype == torch.float32
+
+
+def test_printing_a_module_shows_its_arguments():
+    assert repr(FIRE(8, threshold=64)) == "FIRE(heads=8, width=32, threshold=64, eps=1e-06)"
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("name", ["heads", "width"])
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "8", None, True, float("nan")], ids=repr)
+def test_a_count_that_is_none_is_refused(name, bad):
+    with pytest.raises(ValueError, match=rf"fire: {name} must be a positive integer, got {bad!r}"):
+        FIRE(**{"heads": 2, name: bad})
+
+
+@pytest.mark.parametrize("name", ["threshold", "eps"])
+@pytest.mark.parametrize("bad", [0, -1.0, float("inf"), float("nan"), "1", None, True, 1j, np.complex64(1)], ids=repr)
+def test_a_setting_that_is_not_positive_is_refused(name, bad):
+    for call in (lambda: FIRE(2, **{name: bad}), lambda: share([0], [0], **{name: bad})):
+        with pytest.raises(ValueError, match=rf"fire: {name} must be positive and finite, got"):
+            call()
+
+
+BAD_TENSORS = {
+    "list": [0, 1],
+    "none": None,
+    "number": 3,
+    "text": "0",
+    "bool": torch.ones(3, dtype=torch.bool),
+    "complex": torch.zeros(3, dtype=torch.complex64),
+    "scalar": torch.tensor(3),
+    "3 axes": torch.zeros(2, 3, 2),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TENSORS)
+def test_positions_that_are_no_rows_of_numbers_are_refused(kind):
+    encoding, good = FIRE(2), torch.arange(3)
+    said = r"must be a tensor of integers or floats \(t,\) or \(b, t\), got .*; take torch.arange"
+    for call in (encoding, encoding.score_mod):
+        with pytest.raises(ValueError, match="fire: positions " + said):
+            call(BAD_TENSORS[kind])
+        if kind != "none":
+            with pytest.raises(ValueError, match="fire: key_positions " + said):
+                call(good, BAD_TENSORS[kind])
+
+
+def test_two_batches_are_refused():
+    said = r"fire: positions and key_positions must be of one batch, got \(2, 3\) and \(1, 3\)"
+    for call in (FIRE(2), FIRE(2).score_mod):
+        with pytest.raises(ValueError, match=said):
+            call(torch.zeros(2, 3), torch.zeros(1, 3))
+
+
+BAD_ARRAYS = ["12", None, [[[0, 1]]], [1j], [True], [[0], [1, 2]], {}, torch.ones(1, requires_grad=True), [[np.nan]]]
+
+
+@pytest.mark.parametrize("name", ["positions", "key_positions", *sorted(LEARNED)])
+@pytest.mark.parametrize("bad", BAD_ARRAYS, ids=repr)
+def test_arrays_of_another_shape_or_kind_are_refused(name, bad):
+    good = {"positions": [0, 1], "key_positions": [0, 1], **through([0.0, 1.0], 0.1, 3.0)}
+    with pytest.raises(ValueError, match=f"fire: {name} must be finite numbers .*, got .*; a batch goes row by row"):
+        fire(**good | {name: bad})
+
+
+@pytest.mark.parametrize(("name", "width"), [("hidden_weight", "2, 1"), ("hidden_bias", "2"), ("out_bias", "1")])
+def test_a_network_whose_layers_do_not_fit_is_refused(name, width):
+    good = {"positions": [0], "key_positions": [0], **through([0.0, 1.0, 5.0], 0.1, 3.0)}
+    with pytest.raises(ValueError, match=rf"fire: {name} must be finite numbers \({width}\), got ndarray float64"):
+        fire(**good | {name: np.zeros((7, 1) if name == "hidden_weight" else 7)})

@@ -1,0 +1,484 @@
+"""FoPE: values worked by hand, pairs at rest, what is left of a rotation, the start, heads, and what it refuses."""
+
+import copy
+import inspect
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posenc.rotate.fope import FoPE, fope
+
+# What the contract tests need to know (see tests/doors.py)
+
+OPTIONS = [
+    {"heads": 2, "length": 512},
+    {"heads": 1, "length": 100_000, "layout": "interleaved"},
+    {"heads": 2, "length": 64, "base": 100.0, "gain": 1.0},
+]
+LEARNED = {"cos_coef", "sin_coef"}
+
+
+def oracle(x, positions, length, base=10_000.0, layout="half", cos_coef=None, sin_coef=None):
+    """Work out the definition with 60 digits, one wave at a time."""
+    heads, _, d = x.shape
+    turned = x.astype(float).copy()
+    with mpmath.workdps(60):
+        theta = [mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / d) for i in range(d // 2)]
+        theta = [frequency for frequency in theta if frequency >= 2 * mpmath.pi / length]
+        own = np.eye(len(theta))[None]
+        for h in range(heads):
+            by_cos, by_sin = (c[h * len(c) // heads] for c in (own if c is None else c for c in (cos_coef, sin_coef)))
+            for row, p in enumerate(positions.tolist()):
+                waves = [mpmath.expj(p * frequency) for frequency in theta]
+                for i in range(len(theta)):
+                    cos = float(mpmath.fdot((w.real for w in waves), by_cos[:, i].tolist()))
+                    sin = float(mpmath.fdot((w.imag for w in waves), by_sin[:, i].tolist()))
+                    a, b = (i, i + d // 2) if layout == "half" else (2 * i, 2 * i + 1)
+                    turned[h, row, a] = x[h, row, a] * cos - x[h, row, b] * sin
+                    turned[h, row, b] = x[h, row, b] * cos + x[h, row, a] * sin
+    return turned
+
+
+exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
+shifts = st.one_of(st.integers(-10_000, 10_000), st.floats(-100, 100))
+each_layout = pytest.mark.parametrize("layout", ["half", "interleaved"])
+
+
+def content(t=5, s=7, dim=16, heads=4, groups=2, batch=3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    q = torch.randn(batch, heads, t, dim, dtype=torch.float64, generator=generator)
+    return q, torch.randn(batch, groups, s, dim, dtype=torch.float64, generator=generator)
+
+
+def scores(q, k):
+    return q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT
+
+
+def coefficients(sets, kept, seed=0):
+    made = np.random.default_rng(seed).normal(0, 0.3, (2, sets, kept, kept)) + np.eye(kept)
+    return {"cos_coef": made[0], "sin_coef": made[1]}
+
+
+def pairs(x):
+    """Return a row as d/2 complex numbers, the halves as their two parts."""
+    first, second = np.split(np.asarray(x), 2, axis=-1)
+    return first + 1j * second
+
+
+# Values worked by hand
+
+
+def test_the_only_pair_of_width_2_turns_as_in_rope():
+    expected = [[[math.cos(3), math.sin(3)], [-2 * math.sin(3), 2 * math.cos(3)]]]
+    np.testing.assert_allclose(fope(np.array([[[1, 0], [0, 2]]]), [3, 3], 7), expected, rtol=1e-14)
+
+
+def test_two_sums_of_two_frequencies_by_hand():
+    # width 4, base 100: theta = 1 and 1/10, both kept from a length of 63 on
+    by_cos, by_sin = [[[1.0, 0.5], [2.0, 3.0]]], [[[4.0, -1.0], [0.0, 1.0]]]
+    cos = [math.cos(5) + 2 * math.cos(0.5), 0.5 * math.cos(5) + 3 * math.cos(0.5)]
+    sin = [4 * math.sin(5), -math.sin(5) + math.sin(0.5)]
+    actual = fope(np.array([[[1.0, 0.0, 0.0, 1.0]]]), [5], 63, base=100, cos_coef=by_cos, sin_coef=by_sin)
+    np.testing.assert_allclose(actual, [[[cos[0], -sin[1], sin[0], cos[1]]]], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("length", "base", "kept"), [(62, 100, 1), (63, 100, 2), (628, 10_000, 1), (629, 10_000, 2)])
+def test_a_frequency_is_kept_if_it_turns_once_in_the_trained_length(length, base, kept):
+    # width 4: the slower one is 1/10 or 1/100
+    assert FoPE(4, heads=1, length=length, base=base).cos_coef.shape == (1, kept, kept)
+    turned = fope(np.ones((1, 1, 4)), [1], length, base=base)[0, 0]
+    assert (turned[1] == 1) == (kept == 1)
+
+
+@pytest.mark.parametrize(("length", "kept"), [(7, 1), (512, 16), (1024, 18), (262_144, 32)])
+def test_how_many_frequencies_of_width_64_are_kept(length, kept):
+    assert FoPE(64, heads=1, length=length).cos_coef.shape == (1, kept, kept)
+
+
+def test_a_large_base_leaves_more_at_rest():
+    # Intern-S1-Pro: width 128, base 5,000,000, trained on 262,144 tokens
+    assert FoPE(128, heads=4, length=262_144, base=5e6).cos_coef.shape == (4, 45, 45)
+
+
+def test_at_position_0_a_pair_is_scaled_by_the_sum_of_its_coefficients():
+    made, x = coefficients(1, 4), np.random.default_rng(1).normal(size=(1, 1, 16))
+    scale = np.concatenate([made["cos_coef"][0].sum(axis=0), np.ones(4)] * 2)
+    np.testing.assert_allclose(fope(x, [0], 512, **made), x * scale, rtol=1e-14)
+
+
+# Pairs at rest
+
+
+@each_layout
+def test_with_one_frequency_a_pair_it_is_rope_without_its_slow_pairs(layout):
+    encoding, (q, k) = FoPE(16, heads=2, length=512, layout=layout, gain=0).double(), content()
+    theta = 10_000.0 ** (-np.arange(8) / 8) * (np.arange(8) < 4)
+    for made, x, places in zip(encoding(q, k), (q, k), (np.arange(2, 7), np.arange(7)), strict=True):
+        order = np.arange(16) if layout == "half" else np.arange(16).reshape(8, 2).T.flatten()
+        expected = pairs(x[..., order]) * np.exp(1j * places[:, None] * theta)
+        np.testing.assert_allclose(pairs(made.detach()[..., order]), expected, atol=1e-14)
+
+
+@each_layout
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_channels_at_rest_come_back_bit_for_bit(layout, dtype):
+    (q, k), at = (x.to(dtype) for x in content()), torch.randint(0, 10**7, (7,))
+    made = FoPE(16, heads=2, length=512, layout=layout)(q, k, at[:5], at)
+    rest = [4, 5, 6, 7, 12, 13, 14, 15] if layout == "half" else list(range(8, 16))
+    for got, x in zip(made, (q, k), strict=True):
+        assert torch.equal(got[..., rest], x[..., rest])
+
+
+def test_a_sine_of_1_at_rest_turns_by_45_degrees_stretches_by_root_2_and_doubles_the_share_of_the_score():
+    # what the authors' code does where it pads: (x, y) -> (x - y, y + x)
+    (q, k), rest = content(1, 1, heads=1, groups=1, batch=1), slice(4, 8)
+    ours_q, ours_k = (fope(x[0], [9], 512)[..., :] for x in (q, k))
+    theirs_q, theirs_k = (pairs(x)[..., rest] * (1 + 1j) for x in (q[0], k[0]))
+    np.testing.assert_allclose(np.abs(theirs_q), math.sqrt(2) * np.abs(pairs(ours_q)[..., rest]))
+    np.testing.assert_allclose(np.angle(theirs_q / pairs(ours_q)[..., rest]), math.pi / 4)
+    by_ours = np.real(pairs(ours_q)[..., rest] * np.conj(pairs(ours_k)[..., rest])).sum()
+    np.testing.assert_allclose(np.real(theirs_q * np.conj(theirs_k)).sum(), 2 * by_ours)
+    np.testing.assert_allclose(by_ours, np.real(pairs(q[0])[..., rest] * np.conj(pairs(k[0])[..., rest])).sum())
+
+
+# What is left of a rotation
+
+
+def test_one_frequency_a_pair_keeps_lengths_and_several_do_not():
+    x = np.random.default_rng(1).normal(size=(2, 50, 16))
+    lengths = np.linalg.norm(x, axis=-1)
+    np.testing.assert_allclose(np.linalg.norm(fope(x, range(50), 512), axis=-1), lengths, rtol=1e-13)
+    several = np.linalg.norm(fope(x, range(50), 512, **coefficients(2, 4)), axis=-1)
+    assert (several / lengths).max() > 1.2
+    assert (several / lengths).min() < 0.9
+
+
+@given(m=shifts, n=shifts, shift=shifts)
+@exactly
+def test_with_one_frequency_a_pair_scores_depend_on_the_offset_alone(m, n, shift):
+    q, k = (x[0, :2, :1].numpy() for x in content())
+    here, there = (np.einsum("htd,htd->h", fope(q, [m + by], 512), fope(k, [n + by], 512)) for by in (0, shift))
+    np.testing.assert_allclose(here, there, atol=1e-9)
+
+
+def test_with_several_scores_depend_on_where_the_tokens_stand():
+    q, k = (x[0, :2, :1].numpy() for x in content())
+    made = coefficients(2, 4)
+    by_place = [np.einsum("htd,htd->h", fope(q, [p + 3], 512, **made), fope(k, [p], 512, **made))[0] for p in range(50)]
+    assert np.ptp(by_place) > 1
+
+
+def test_the_mean_score_over_all_places_depends_on_the_offset_alone():
+    # cos a cos b = (cos(a - b) + cos(a + b)) / 2, and what holds a + b or two frequencies averages out
+    (q, k), made, theta = (x[0, :1, :1].numpy() for x in content()), coefficients(1, 4), 10_000.0 ** (-np.arange(4) / 8)
+    by_cos, by_sin = made["cos_coef"][0], made["sin_coef"][0]
+    products = (pairs(q) * np.conj(pairs(k)))[0, 0]
+    places = np.random.default_rng(2).integers(0, 10**6, 400_000)
+    for offset in (0, 1, 7, 40):
+        even = np.cos(theta * offset) @ (by_cos**2 + by_sin**2) / 2
+        odd = np.sin(theta * offset) @ (by_cos * by_sin)
+        expected = (products[:4].real * even - products[:4].imag * odd).sum() + products[4:].real.sum()
+        later = fope(np.repeat(q, len(places), axis=1), places + offset, 512, **made)
+        here = fope(np.repeat(k, len(places), axis=1), places, 512, **made)
+        np.testing.assert_allclose(np.einsum("htd,htd->ht", later, here).mean(), expected, atol=0.02)
+
+
+@given(p=shifts)
+@exactly
+def test_a_place_and_its_mirror_image_turn_to_opposite_sides(p):
+    made, x = coefficients(1, 4), np.random.default_rng(1).normal(size=(1, 1, 16))
+    there = pairs(fope(x, [p], 512, **made))
+    flipped = np.concatenate([x[..., :8], -x[..., 8:]], axis=-1)
+    np.testing.assert_allclose(pairs(fope(flipped, [-p], 512, **made)), np.conj(there), atol=1e-12)
+
+
+@each_layout
+def test_a_layout_is_an_order_of_the_channels(layout):
+    made, x, order = coefficients(2, 4), np.random.default_rng(1).normal(size=(4, 6, 16)), np.arange(16).reshape(2, 8)
+    interleaved = fope(x[..., order.T.flatten()], range(6), 512, layout="interleaved", **made)
+    np.testing.assert_array_equal(interleaved, fope(x, range(6), 512, **made)[..., order.T.flatten()])
+
+
+# The start
+
+
+def test_coefficients_start_as_an_identity_with_the_noise_of_the_authors():
+    torch.manual_seed(0)
+    encoding = FoPE(64, heads=8, length=512, gain=0.3)
+    for coef in encoding.parameters():
+        noise = (coef - torch.eye(16)).detach()
+        spread = 0.3 * math.sqrt(2 / (16 * (8 + 16)))
+        assert abs(noise.mean()) < 5 * spread / math.sqrt(noise.numel())
+        assert abs(noise.std() / spread - 1) < 5 / math.sqrt(2 * noise.numel())
+        assert coef.requires_grad
+        assert coef.is_leaf
+    assert not torch.equal(encoding.cos_coef, encoding.sin_coef)
+
+
+def test_without_noise_they_start_as_the_identity():
+    for coef in FoPE(64, heads=8, length=512, gain=0).parameters():
+        assert torch.equal(coef, torch.eye(16).expand(8, 16, 16))
+
+
+def test_they_can_be_left_as_they_start():
+    encoding = FoPE(16, heads=2, length=512).requires_grad_(False)
+    assert not any(made.requires_grad for made in encoding(*content()))
+
+
+# Heads
+
+
+def test_each_set_serves_the_heads_of_its_keys():
+    q, k = content(heads=8, groups=4)
+    encoding = FoPE(16, heads=2, length=512).double()
+    made_q, made_k = encoding(q, k)
+    for part in range(2):
+        one = FoPE(16, heads=1, length=512).double()
+        one.load_state_dict({name: coef[part : part + 1] for name, coef in encoding.state_dict().items()})
+        of_q, of_k = one(q[:, 4 * part : 4 * part + 4], k[:, 2 * part : 2 * part + 2])
+        torch.testing.assert_close(made_q[:, 4 * part : 4 * part + 4], of_q)
+        torch.testing.assert_close(made_k[:, 2 * part : 2 * part + 2], of_k)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_heads_share_keys_as_if_these_were_repeated(heads):
+    encoding, (q, k) = FoPE(16, heads=heads, length=512).double(), content(groups=2)
+    torch.testing.assert_close(scores(*encoding(q, k)), scores(*encoding(q, k.repeat_interleave(2, dim=1))))
+
+
+def test_decoding_token_by_token_equals_encoding_at_once():
+    encoding, (q, k) = FoPE(16, heads=2, length=512).double(), content(7, 7)
+    whole, cache = scores(*encoding(q, k)), []
+    for p in range(7):
+        at = torch.tensor([p])
+        query, key = encoding(q[:, :, p : p + 1], k[:, :, p : p + 1], at, at)
+        cache.append(key)
+        torch.testing.assert_close(scores(query, torch.cat(cache, dim=2)), whole[:, :, p : p + 1, : p + 1])
+
+
+def test_left_padded_rows_take_their_own_positions():
+    encoding, (q, k) = FoPE(16, heads=2, length=512).double(), content(4, 4, batch=1)
+    wide = [torch.cat([torch.randn(1, x.shape[1], 3, 16).double(), x], dim=2) for x in (q, k)]
+    places = torch.tensor([[0, 0, 0, 0, 1, 2, 3]])
+    torch.testing.assert_close(scores(*encoding(*wide, places, places))[..., 3:, 3:], scores(*encoding(q, k)))
+
+
+# Precision
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_worked_out_in_float32_and_rounded_once(dtype):
+    encoding, (q, k) = FoPE(16, heads=2, length=512), (x.to(dtype) for x in content())
+    for got, whole in zip(encoding(q, k), encoding(q.float(), k.float()), strict=True):
+        assert torch.equal(got, whole.to(dtype))
+
+
+def test_queries_and_keys_keep_each_its_dtype():
+    q, k = content()
+    made_q, made_k = FoPE(16, heads=2, length=512)(q.bfloat16(), k.float())
+    assert (made_q.dtype, made_k.dtype) == (torch.bfloat16, torch.float32)
+
+
+# The table
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_table_serves_modules_with_other_coefficients(dtype):
+    q, k = (x.to(dtype) for x in content(7, 7))
+    modules = [FoPE(16, heads=2, length=512) for _ in range(2)]
+    table = modules[0].table(torch.arange(7), dtype)
+    assert table.shape == (7, 8)
+    for module in modules:
+        for got, want in zip(module(q, k, table=table), module(q, k), strict=True):
+            assert torch.equal(got, want)
+
+
+def test_a_table_of_a_batch_and_a_pair_of_other_places():
+    (q, k), encoding = content(5, 7), FoPE(16, heads=2, length=512).double()
+    m, n = torch.randint(0, 99, (3, 5)), torch.randint(0, 99, (3, 7))
+    pair = encoding.table(m, torch.float64), encoding.table(n, torch.float64)
+    for got, want in zip(encoding(q, k, table=pair), encoding(q, k, m, n), strict=True):
+        assert torch.equal(got, want)
+    for got, want in zip(encoding(q, k, table=pair[1]), encoding(q, k, n[:, 2:], n), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+def test_a_table_finer_than_needed_is_taken():
+    (q, k), encoding = content(7, 7), FoPE(16, heads=2, length=512)
+    made = encoding(q.bfloat16(), k.bfloat16(), table=encoding.table(torch.arange(7), torch.float64))
+    assert made[0].dtype == torch.bfloat16
+
+
+MISFIT_TABLES = {
+    "too coarse for float64": lambda e: e.table(torch.arange(7)),
+    "half": lambda e: e.table(torch.arange(7)).half(),
+    "too short": lambda e: e.table(torch.arange(6), torch.float64),
+    "another batch": lambda e: e.table(torch.arange(14).view(2, 7), torch.float64),
+    "another width": lambda e: torch.zeros(7, 16, dtype=torch.float64),
+    "a row": lambda e: torch.zeros(8, dtype=torch.float64),
+    "integers": lambda e: torch.zeros(7, 8, dtype=torch.int64),
+    "three": lambda e: (e.table(torch.arange(7), torch.float64),) * 3,
+    "the keys' twice": lambda e: (e.table(torch.arange(7), torch.float64),) * 2,
+    "a list of numbers": lambda e: [1.0, 2.0],
+    "a word": lambda e: "table",
+}
+
+
+@pytest.mark.parametrize("name", MISFIT_TABLES)
+def test_a_table_that_does_not_fit_is_refused(name):
+    encoding = FoPE(16, heads=2, length=512).double()
+    with pytest.raises(ValueError, match=r"fope: table must be torch\.float64 \(.*\) or a pair of such, got "):
+        encoding(*content(), table=MISFIT_TABLES[name](encoding))
+
+
+def test_one_table_cannot_serve_more_queries_than_keys():
+    encoding = FoPE(16, heads=2, length=512)
+    with pytest.raises(ValueError, match="fope: table must be"):
+        encoding(*(x.float() for x in content(7, 5)), table=encoding.table(torch.arange(5)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, "float32", None, np.ones(2)], ids=str)
+def test_a_table_of_another_dtype_is_refused(dtype):
+    with pytest.raises(ValueError, match=r"fope: dtype must be torch.float32 or torch.float64, got"):
+        FoPE(16, heads=2, length=512).table(torch.arange(3), dtype)
+
+
+# Edges
+
+
+def test_no_tokens_one_token_and_more_queries_than_keys():
+    encoding = FoPE(16, heads=2, length=512)
+    for t, s in ((0, 0), (0, 3), (1, 1), (5, 2)):
+        q, k = encoding(*(x.float() for x in content(t, s)))
+        assert (q.shape, k.shape) == ((3, 4, t, 16), (3, 2, s, 16))
+        assert fope(np.zeros((4, t, 16)), np.arange(t), 512).shape == (4, t, 16)
+    q, k = content(5, 2)
+    made = {name: coef.detach().double().numpy() for name, coef in encoding.named_parameters()}
+    expected = fope(q[0].numpy(), range(-3, 2), 512, **made)
+    np.testing.assert_allclose(encoding.double()(q, k)[0][0].detach(), expected, atol=1e-13)
+
+
+def test_each_default_is_independent_of_the_other_argument():
+    encoding, (q, k) = FoPE(16, heads=2, length=512).double(), content()
+    n, m = torch.tensor([5, 6, 7, 8, 9, 9, 70]), torch.tensor([1, 2, 3, 70, 5])
+    assert torch.equal(encoding(q, k, key_positions=n)[0], encoding(q, k)[0])
+    assert torch.equal(encoding(q, k, positions=m)[1], encoding(q, k)[1])
+
+
+def test_a_module_can_be_copied_and_printed():
+    encoding, (q, k) = FoPE(16, heads=2, length=512, base=50.0, layout="interleaved").double(), content()
+    assert torch.equal(copy.deepcopy(encoding)(q, k)[0], encoding(q, k)[0])
+    assert repr(encoding) == "FoPE(dim=16, heads=2, length=512, base=50, layout='interleaved')"
+
+
+def test_settings_from_numpy_are_taken():
+    encoding = FoPE(np.int64(16), np.int32(2), np.int64(512), base=np.float64(100))
+    assert encoding(*content())[0].shape == (3, 4, 5, 16)
+
+
+def test_without_an_end_to_the_length_every_frequency_is_kept():
+    assert FoPE(64, heads=1, length=10**400).cos_coef.shape == (1, 32, 32)
+
+
+def test_the_defaults_are_those_of_the_authors():
+    defaults = {name: parameter.default for name, parameter in inspect.signature(FoPE).parameters.items()}
+    assert (defaults["base"], defaults["layout"], defaults["gain"]) == (10_000.0, "half", 0.3)
+
+
+# What it refuses
+
+CONTENT = {
+    "heads that sets do not divide": ((3, 3, 5, 16), (3, 3, 7, 16)),
+    "fewer key heads than sets": ((3, 4, 5, 16), (3, 1, 7, 16)),
+    "heads that keys do not divide": ((3, 6, 5, 16), (3, 4, 7, 16)),
+    "no key heads": ((3, 4, 5, 16), (3, 0, 7, 16)),
+    "other batches": ((3, 4, 5, 16), (1, 4, 7, 16)),
+    "narrow keys": ((3, 4, 5, 16), (3, 4, 7, 14)),
+    "no batch": ((4, 5, 16), (4, 7, 16)),
+}
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_content_that_does_not_fit_is_refused(name):
+    q, k = map(torch.zeros, CONTENT[name])
+    said = r"fope: q and k must be floating point \(b, h, t, 16\) and .* h a multiple of g and g of heads, 2, got torch"
+    with pytest.raises(ValueError, match=said):
+        FoPE(16, heads=2, length=512)(q, k)
+
+
+@pytest.mark.parametrize("junk", [None, "q", 3, np.zeros((3, 4, 5, 16)), torch.zeros(3, 4, 5, 16).long()], ids=str)
+def test_content_that_is_no_float_tensor_is_refused(junk):
+    q, k = (x.float() for x in content())
+    for wrong in ((junk, k), (q, junk)):
+        with pytest.raises(ValueError, match="fope: q and k must be floating point"):
+            FoPE(16, heads=2, length=512)(*wrong)
+
+
+JUNK = [[0, 1], np.arange(5), 3, "p", torch.tensor(3), torch.ones(5).bool(), torch.ones(5, dtype=torch.complex64)]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=lambda junk: type(junk).__name__)
+def test_positions_that_are_no_tensor_of_numbers_are_refused(junk):
+    q, k = (x.float() for x in content(5, 5))
+    encoding = FoPE(16, heads=2, length=512)
+    for name in ("positions", "key_positions"):
+        with pytest.raises(ValueError, match=f"fope: {name} must be a tensor of integers or floats .*, got"):
+            encoding(q, k, **{name: junk})
+    with pytest.raises(ValueError, match="fope: positions must be a tensor"):
+        encoding.table(junk)
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (6,), (5, 1), (1, 5), (2, 5), (5, 3), (3, 5, 1)], ids=str)
+def test_positions_that_do_not_fit_are_refused(shape):
+    q, k = (x.float() for x in content(5, 5))
+    with pytest.raises(ValueError, match=r"fope: positions must be .* \(t,\) or \(b, t\) for b, t = 3, 5, got"):
+        FoPE(16, heads=2, length=512)(q, k, torch.zeros(shape))
+
+
+SETTINGS = {
+    "dim": [0, -2, 7, 8.0, "8", None, True],
+    "heads": [0, -1, 2.0, "4", None, True],
+    "length": [0, -1, 6, 512.0, "512", None, True],
+    "base": [0, -1, math.nan, math.inf, "10000", None, True, 1j, np.float32(100)],
+    "layout": ["split", None, 0],
+    "gain": [-0.1, math.nan, math.inf, "1", None, True],
+}
+
+
+@pytest.mark.parametrize(("name", "wrong"), [(name, wrong) for name, values in SETTINGS.items() for wrong in values])
+def test_wrong_settings_are_refused(name, wrong):
+    with pytest.raises(ValueError, match=f"fope: {name} must be .*, got"):
+        FoPE(**({"dim": 16, "heads": 2, "length": 512} | {name: wrong}))
+    if name in ("length", "base", "layout"):
+        with pytest.raises(ValueError, match=f"fope: {name} must be .*, got"):
+            fope(np.zeros((4, 5, 16)), range(5), **({"length": 512} | {name: wrong}))
+
+
+NUMBERS = ["q", [[1.0], [2.0, 3.0]], np.array([[["x"]]]), np.ones((4, 5, 16)) * 1j, np.full((4, 5, 16), np.nan), 3]
+
+
+@pytest.mark.parametrize("junk", NUMBERS, ids=lambda junk: type(junk).__name__)
+@pytest.mark.parametrize("name", ["x", "positions", "cos_coef", "sin_coef"])
+def test_the_twin_refuses_what_is_no_array_of_numbers(name, junk):
+    good = {"x": np.zeros((4, 5, 16)), "positions": range(5), "length": 512} | coefficients(2, 4)
+    with pytest.raises(ValueError, match=f"fope: .*{name}.* must be .*, got"):
+        fope(**(good | {name: junk}))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3), (3, 4, 4), (8, 4, 4), (0, 4, 4), (4, 4), (2, 4, 5)], ids=str)
+def test_the_twin_refuses_coefficients_that_do_not_fit(shape):
+    for name in ("cos_coef", "sin_coef"):
+        with pytest.raises(ValueError, match=rf"fope: {name} must be \(c, f, f\), f = 4, c a divisor of 4, got"):
+            fope(np.zeros((4, 5, 16)), range(5), 512, **{name: np.zeros(shape)})
+
+
+def test_the_twin_refuses_an_odd_width_and_another_length():
+    with pytest.raises(ValueError, match="fope: dim must be an even integer"):
+        fope(np.zeros((4, 5, 15)), range(5), 512)
+    with pytest.raises(ValueError, match="fope: x and positions must be"):
+        fope(np.zeros((4, 5, 16)), range(4), 512)

@@ -1,0 +1,548 @@
+"""LieRE: rotations worked by hand, what commutes and what does not, RoPE as a special case, and what it refuses."""
+
+import copy
+import functools
+import inspect
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posenc.rotate.liere import LieRE, liere
+
+# What the contract tests need to know (see tests/doors.py). An exponential errs by 2e-16 times its angle, and the
+# contract asks for 1e-8 at position 10^7: small generators, as a model that counts positions would have.
+
+OPTIONS = [
+    {"init": 0.2},
+    {"axes": 1, "init": 0.2, "dim": 8},
+    {"axes": 3, "block": 4, "init": 0.2},
+    {"axes": 2, "block": 2, "init": 0.2},
+]
+LEARNED = {"generators"}
+
+
+def AXES(options):
+    return 0 if options.get("axes") == 1 else options.get("axes", 2)
+
+
+def oracle(x, positions, generators):
+    """Work out the series of each exponential with 60 digits."""
+    _, blocks, width, _ = generators.shape
+    turned = np.zeros(x.shape)
+    for row, place in enumerate(np.reshape(positions, (len(positions), -1)).tolist()):
+        for block in range(blocks):
+            at = slice(block * width, block * width + width)
+            of_block = generators[:, block]
+            turned[:, row, at] = x[:, row, at] @ exponential(tuple(place), of_block.tobytes(), of_block.shape).T
+    return turned
+
+
+@functools.cache
+def exponential(place, generators, shape):
+    """Return exp(M), M the sum of the generators times the coordinates, as exp(M / 2^n)^(2^n)."""
+    upper = np.triu(np.frombuffer(generators).reshape(shape), 1)
+    with mpmath.workdps(60):
+        exact = np.vectorize(mpmath.mpf, otypes=[object])
+        matrix = sum(exact(p) * exact(u - u.T) for p, u in zip(np.resize(place, len(upper)), upper, strict=True))
+        halvings = 8 + max(0, math.ceil(math.log2(1 + float(np.abs(matrix).sum(axis=1).max()))))
+        made = term = exact(np.eye(shape[-1]))
+        for order in range(1, 16):
+            term = term @ matrix / (order * mpmath.mpf(2) ** halvings)
+            made = made + term
+        for _ in range(halvings):
+            made = made @ made
+    return made.astype(float)
+
+
+exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
+shifts = st.one_of(st.integers(-100, 100), st.floats(-10, 10))
+GRID = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1], [3, 2]])
+
+
+def content(t=5, s=7, dim=8, heads=4, groups=2, batch=3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    q = torch.randn(batch, heads, t, dim, dtype=torch.float64, generator=generator)
+    return q, torch.randn(batch, groups, s, dim, dtype=torch.float64, generator=generator)
+
+
+def scores(q, k):
+    return q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT
+
+
+def of(generators):
+    """Build the module that has these `generators` (a, n, w, w)."""
+    generators = torch.as_tensor(generators, dtype=torch.float64)
+    axes, blocks, width, _ = generators.shape
+    encoding = LieRE(blocks * width, axes=axes, block=width).double()
+    encoding.generators.data = generators
+    return encoding
+
+
+def random_generators(axes, blocks, width, size=1.0, seed=0):
+    return np.random.default_rng(seed).uniform(-size, size, (axes, blocks, width, width))
+
+
+def planes(*frequencies):
+    """Return generators (a, d/2, 2, 2) of blocks of width 2 that turn by these frequencies (d/2,), one row an axis."""
+    made = np.zeros((len(frequencies), len(frequencies[0]), 2, 2))
+    made[:, :, 0, 1] = -np.array(frequencies)
+    return made
+
+
+def rotation(generators, place):
+    """Return R (d, d) at one place, column by column."""
+    d = generators.shape[1] * generators.shape[2]
+    return liere(np.eye(d)[:, None], np.array([place]), generators)[:, 0].T
+
+
+# Rotations worked by hand
+
+
+def test_one_plane_turns_by_the_angle_of_its_entry_against_the_sign():
+    # A = [[0, u], [-u, 0]]: exp(p A) = [[cos, sin], [-sin, cos]] of p u
+    expected = [[math.cos(6), math.sin(6)], [-math.sin(6), math.cos(6)]]
+    np.testing.assert_allclose(rotation(np.array([[[[0.0, 2.0], [0, 0]]]]), 3), expected, atol=1e-14)
+
+
+def test_three_dimensions_follow_the_formula_of_rodrigues():
+    a, b, c = 0.3, -0.5, 0.7
+    skew = np.array([[0, a, b], [-a, 0, c], [-b, -c, 0]])
+    angle = 2 * math.sqrt(a * a + b * b + c * c)
+    unit = 2 * skew / angle
+    expected = np.eye(3) + math.sin(angle) * unit + (1 - math.cos(angle)) * unit @ unit
+    np.testing.assert_allclose(rotation(np.triu(skew, 1)[None, None], 2), expected, atol=1e-14)
+
+
+def test_a_quarter_turn_about_each_axis_of_space():
+    quarter, generators = math.pi / 2, np.zeros((3, 1, 3, 3))
+    generators[0, 0, 1, 2] = generators[1, 0, 0, 2] = generators[2, 0, 0, 1] = quarter
+    np.testing.assert_allclose(rotation(generators, [1, 0, 0]), [[1, 0, 0], [0, 0, 1], [0, -1, 0]], atol=1e-15)
+    np.testing.assert_allclose(rotation(generators, [0, 1, 0]), [[0, 0, 1], [0, 1, 0], [-1, 0, 0]], atol=1e-15)
+    np.testing.assert_allclose(rotation(generators, [0, 0, 2]), [[-1, 0, 0], [0, -1, 0], [0, 0, 1]], atol=1e-15)
+
+
+def test_only_what_stands_above_the_diagonal_is_used():
+    raw, x = random_generators(2, 2, 4), np.random.default_rng(1).normal(size=(2, 5, 8))
+    for used in (np.triu(raw, 1), raw + np.tril(np.full(raw.shape, 9.0))):
+        np.testing.assert_array_equal(liere(x, GRID.numpy(), used), liere(x, GRID.numpy(), raw))
+    encoding = of(raw)
+    (gradient,) = torch.autograd.grad(encoding(*content(5, 5), GRID, GRID)[0].sin().sum(), encoding.generators)
+    assert gradient.tril().count_nonzero() == 0
+    assert gradient.triu(1).count_nonzero() == 2 * 2 * 6
+
+
+def test_what_the_authors_code_takes_from_every_entry_cancels():
+    raw = torch.rand(2, 1, 4, 4, dtype=torch.float64)
+    shifted = raw.triu(1) - 0.5
+    torch.testing.assert_close(shifted - shifted.mT, raw.triu(1) - raw.triu(1).mT)
+
+
+def test_position_0_turns_nothing_and_its_gradient_is_finite():
+    encoding, (q, k) = of(random_generators(2, 1, 8)), content()
+    zero = torch.zeros(7, 2)
+    made_q, made_k = encoding(q, k, zero[:5], zero)
+    assert torch.equal(made_q, q)
+    assert torch.equal(made_k, k)
+    (gradient,) = torch.autograd.grad(made_q.sin().sum(), encoding.generators)
+    assert torch.equal(gradient, torch.zeros_like(gradient))
+
+
+# What holds, and what does not
+
+
+@given(place=st.tuples(shifts, shifts), width=st.sampled_from([2, 4, 8]))
+@exactly
+def test_every_rotation_is_orthogonal(place, width):
+    made = rotation(random_generators(2, 8 // width, width), place)
+    np.testing.assert_allclose(made @ made.T, np.eye(8), atol=1e-12)
+    np.testing.assert_allclose(np.linalg.det(made), 1, rtol=1e-12)
+
+
+def test_lengths_are_kept():
+    (q, k), encoding = content(5, 5), of(random_generators(2, 1, 8))
+    for made, x in zip(encoding(q, k, GRID, GRID), (q, k), strict=True):
+        torch.testing.assert_close(made.norm(dim=-1), x.norm(dim=-1))
+
+
+def moved(generators, shift, places=None):
+    """Return the largest change of a score where all tokens move by `shift`."""
+    q, k = content(5, 5)
+    places = GRID.double() if places is None else places
+    encoding = of(generators)
+    with torch.no_grad():
+        here, there = (scores(*encoding(q, k, at, at)) for at in (places, places + torch.tensor(shift)))
+    return (there - here).abs().max().item()
+
+
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_on_one_axis_scores_depend_on_the_offset_alone(width):
+    assert moved(random_generators(1, 8 // width, width), 17.0, torch.tensor([0.0, 3, 1, 7, 7])) < 1e-12
+
+
+def test_in_blocks_of_width_2_scores_depend_on_the_offset_alone():
+    assert moved(random_generators(2, 4, 2), [5.0, -3.0]) < 1e-12
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_generators_that_commute_leave_scores_to_the_offset_alone(width):
+    one = random_generators(1, 8 // width, width)
+    assert moved(np.concatenate([one, -0.7 * one]), [5.0, -3.0]) < 1e-12
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_generators_that_do_not_commute_let_scores_depend_on_the_place(width):
+    assert moved(random_generators(2, 8 // width, width), [5.0, -3.0]) > 1
+
+
+def test_the_first_departure_from_the_offset_is_the_commutator():
+    # R(m)^T R(n) = R(n - m) exp((m_1 n_2 - m_2 n_1) [A_2, A_1] / 2 + ...), which is small near the origin
+    raw = random_generators(2, 1, 4)
+    first, second = (np.triu(g, 1) - np.triu(g, 1).T for g in raw[:, 0])
+    for size in (1e-2, 1e-3):
+        m, n = size * np.array([1.0, 2.0]), size * np.array([-1.0, 3.0])
+        departure = rotation(raw, m).T @ rotation(raw, n) - rotation(raw, n - m)
+        commutator = (m[0] * n[1] - m[1] * n[0]) * (first @ second - second @ first) / 2
+        np.testing.assert_allclose(departure, -commutator, atol=60 * size**3)
+        assert np.abs(commutator).max() > 10 * 60 * size**3 or size == 1e-2
+
+
+# RoPE as a special case
+
+
+def rope(x, positions, theta):
+    """Return `x` (..., t, d) with channels 2i, 2i+1 turned by positions times theta_i; rows of angles are (t, d/2)."""
+    turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * np.asarray(positions) @ np.asarray(theta))
+    return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
+
+
+def test_blocks_of_width_2_on_one_axis_are_rope():
+    theta, (q, k) = 10_000.0 ** (-np.arange(4) / 4), content()
+    for made, x, places in zip(of(planes(theta))(q, k), (q, k), (np.arange(2, 7), np.arange(7)), strict=True):
+        np.testing.assert_allclose(made.detach(), rope(x.numpy(), places[:, None], theta[None]), atol=1e-13)
+
+
+def test_blocks_of_width_2_that_each_follow_one_axis_are_axial_rope():
+    theta = 100.0 ** (-np.arange(2) / 2)
+    rows, columns = [*theta, 0, 0], [0, 0, *theta]
+    x = content()[0][0].numpy()
+    made, places = liere(x, GRID.numpy(), planes(rows, columns)), GRID.numpy()
+    np.testing.assert_allclose(made[..., :4], rope(x[..., :4], places[:, :1], theta[None]), atol=1e-14)
+    np.testing.assert_allclose(made[..., 4:], rope(x[..., 4:], places[:, 1:], theta[None]), atol=1e-14)
+
+
+def test_blocks_of_width_2_that_follow_both_axes_are_mixed_rope():
+    theta, x = np.random.default_rng(1).normal(size=(2, 4)), content()[0][0].numpy()
+    expected = rope(x, GRID.numpy(), theta)
+    np.testing.assert_allclose(liere(x, GRID.numpy(), planes(*theta)), expected, atol=1e-13)
+
+
+def test_one_block_can_hold_what_several_hold():
+    narrow = random_generators(2, 2, 4)
+    wide = np.zeros((2, 1, 8, 8))
+    wide[:, 0, :4, :4], wide[:, 0, 4:, 4:] = narrow[:, 0], narrow[:, 1]
+    x = content()[0][0].numpy()
+    np.testing.assert_allclose(liere(x, GRID.numpy(), wide), liere(x, GRID.numpy(), narrow), atol=1e-13)
+
+
+# The start, the heads, the cache
+
+
+def test_generators_start_uniform_from_0_to_2_pi():
+    torch.manual_seed(0)
+    generators = LieRE(64).generators.detach()
+    assert generators.shape == (2, 1, 64, 64)
+    assert 0 <= generators.min() < 0.01
+    assert 2 * math.pi - 0.01 < generators.max() <= 2 * math.pi
+    assert abs(generators.mean() - math.pi) < 5 * 2 * math.pi / math.sqrt(12 * generators.numel())
+    assert LieRE(64, init=0.5).generators.max() <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [({}, (2, 1, 12, 12)), ({"axes": 3, "block": 4}, (3, 3, 4, 4)), ({"axes": 1, "block": 2}, (1, 6, 2, 2))],
+    ids=str,
+)
+def test_there_is_a_generator_for_each_axis_and_block(options, shape):
+    assert LieRE(12, **options).generators.shape == shape
+
+
+def test_heads_share_keys_as_if_these_were_repeated():
+    encoding, (q, k) = of(random_generators(2, 1, 8)), content(groups=2)
+    torch.testing.assert_close(scores(*encoding(q, k)), scores(*encoding(q, k.repeat_interleave(2, dim=1))))
+
+
+def test_decoding_token_by_token_equals_encoding_at_once():
+    encoding, (q, k) = of(random_generators(2, 1, 8)), content(7, 7)
+    whole, cache = scores(*encoding(q, k)), []
+    for p in range(7):
+        at = torch.tensor([p])
+        query, key = encoding(q[:, :, p : p + 1], k[:, :, p : p + 1], at, at)
+        cache.append(key)
+        torch.testing.assert_close(scores(query, torch.cat(cache, dim=2)), whole[:, :, p : p + 1, : p + 1])
+
+
+def test_rows_of_a_batch_stand_each_where_they_say():
+    encoding, (q, k) = of(random_generators(2, 2, 4)), content(5, 5)
+    places = torch.rand(3, 5, 2, dtype=torch.float64)
+    made = encoding(q, k, places, places)
+    for row in range(3):
+        alone = encoding(q[row : row + 1], k[row : row + 1], places[row], places[row])
+        for got, want in zip(made, alone, strict=True):
+            torch.testing.assert_close(got[row : row + 1], want)
+
+
+def test_text_has_the_same_number_on_every_axis():
+    (q, k), text = content(5, 5), torch.tensor([3, 1, 4, 1, 5])
+    encoding, rows = of(random_generators(2, 1, 8)), text[:, None].expand(5, 2)
+    for got, want in zip(encoding(q, k, text, text), encoding(q, k, rows, rows), strict=True):
+        assert torch.equal(got, want)
+    assert torch.equal(encoding.table(text), encoding.table(rows))
+    raw = encoding.generators.detach().numpy()
+    np.testing.assert_array_equal(*(liere(q[0], at.numpy(), raw) for at in (text, rows)))
+
+
+# Precision
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_worked_out_in_float32_and_rounded_once(dtype):
+    encoding, (q, k) = LieRE(8), (x.to(dtype) for x in content())
+    for got, whole in zip(encoding(q, k), encoding(q.float(), k.float()), strict=True):
+        assert torch.equal(got, whole.to(dtype))
+
+
+def test_queries_and_keys_keep_each_its_dtype():
+    q, k = content()
+    made_q, made_k = LieRE(8)(q.bfloat16(), k.float())
+    assert (made_q.dtype, made_k.dtype) == (torch.bfloat16, torch.float32)
+
+
+@pytest.mark.parametrize("place", [1, 1000, 10**5, 10**7])
+def test_even_the_generators_of_the_start_err_by_less_than_float32_rounds(place):
+    torch.manual_seed(0)
+    encoding = LieRE(16, axes=1)
+    x, raw = torch.eye(16)[None, :, None], encoding.generators.detach().double().numpy()
+    at = torch.tensor([place])
+    made = encoding(x, x, at, at)[0][0]
+    expected = oracle(x[0].double().numpy(), at.numpy(), raw)
+    np.testing.assert_allclose(made.detach(), expected, atol=1.5e-7)
+    size = np.linalg.norm(np.triu(raw[0, 0], 1) - np.triu(raw[0, 0], 1).T, 2) * place
+    np.testing.assert_allclose(liere(x[0], at, raw), expected, atol=1e-15 + 1e-15 * size)
+
+
+# The table
+
+
+def test_the_table_is_the_rotation_itself():
+    raw = random_generators(2, 1, 8)
+    table = of(raw).table(GRID, torch.float64).detach()
+    assert table.shape == (5, 8, 8)
+    np.testing.assert_allclose(table[4], rotation(raw, [3, 2]), atol=1e-13)
+    assert LieRE(8, block=2).table(GRID).shape == (5, 8, 2)
+    assert LieRE(8, block=2).table(GRID.expand(3, 5, 2)).dtype == torch.float32
+
+
+def test_a_table_of_a_batch_and_a_pair_of_other_places():
+    (q, k), encoding = content(5, 7), of(random_generators(2, 2, 4))
+    m, n = torch.randint(0, 99, (3, 5, 2)), torch.randint(0, 99, (3, 7, 2))
+    pair = encoding.table(m, torch.float64), encoding.table(n, torch.float64)
+    for got, want in zip(encoding(q, k, table=pair), encoding(q, k, m, n), strict=True):
+        assert torch.equal(got, want)
+    for got, want in zip(encoding(q, k, table=pair[1]), encoding(q, k, n[:, 2:], n), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+def test_gradients_flow_through_a_table():
+    encoding, (q, k) = of(random_generators(2, 1, 8)), content(5, 5)
+    table = encoding.table(GRID, torch.float64)
+    through, direct = (
+        torch.autograd.grad(scores(*made).sin().sum(), encoding.generators)[0]
+        for made in (encoding(q, k, table=table), encoding(q, k, GRID, GRID))
+    )
+    torch.testing.assert_close(through, direct)
+
+
+def test_a_table_finer_than_needed_is_taken():
+    (q, k), encoding = content(7, 7), LieRE(8)
+    made = encoding(q.bfloat16(), k.bfloat16(), table=encoding.table(torch.arange(7), torch.float64))
+    assert made[0].dtype == torch.bfloat16
+
+
+MISFIT_TABLES = {
+    "too coarse for float64": lambda e: e.table(torch.arange(7)),
+    "half": lambda e: e.table(torch.arange(7)).half(),
+    "too short": lambda e: e.table(torch.arange(6), torch.float64),
+    "another batch": lambda e: e.table(torch.zeros(2, 7, 2), torch.float64),
+    "another width": lambda e: torch.zeros(7, 8, 4, dtype=torch.float64),
+    "a row": lambda e: torch.zeros(8, 8, dtype=torch.float64),
+    "integers": lambda e: torch.zeros(7, 8, 8, dtype=torch.int64),
+    "three": lambda e: (e.table(torch.arange(7), torch.float64),) * 3,
+    "the keys' twice": lambda e: (e.table(torch.arange(7), torch.float64),) * 2,
+    "a list of numbers": lambda e: [1.0, 2.0],
+    "a word": lambda e: "table",
+}
+
+
+@pytest.mark.parametrize("name", MISFIT_TABLES)
+def test_a_table_that_does_not_fit_is_refused(name):
+    encoding = LieRE(8).double()
+    with pytest.raises(ValueError, match=r"liere: table must be torch\.float64 \(.*\) or a pair of such, got "):
+        encoding(*content(), table=MISFIT_TABLES[name](encoding))
+
+
+def test_one_table_cannot_serve_more_queries_than_keys():
+    encoding = LieRE(8)
+    with pytest.raises(ValueError, match="liere: table must be"):
+        encoding(*(x.float() for x in content(7, 5)), table=encoding.table(torch.arange(5)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, "float32", None, np.ones(2)], ids=str)
+def test_a_table_of_another_dtype_is_refused(dtype):
+    with pytest.raises(ValueError, match=r"liere: dtype must be torch.float32 or torch.float64, got"):
+        LieRE(8).table(torch.arange(3), dtype)
+
+
+# Edges
+
+
+def test_no_tokens_one_token_and_more_queries_than_keys():
+    encoding = LieRE(8)
+    for t, s in ((0, 0), (0, 3), (1, 1), (5, 2)):
+        q, k = encoding(*(x.float() for x in content(t, s)))
+        assert (q.shape, k.shape) == ((3, 4, t, 8), (3, 2, s, 8))
+        assert liere(np.zeros((4, t, 8)), np.arange(t), np.zeros((2, 1, 8, 8))).shape == (4, t, 8)
+    (q, k), encoding = content(5, 2), of(random_generators(2, 1, 8))
+    expected = liere(q[0], np.arange(-3, 2), encoding.generators.detach().numpy())
+    np.testing.assert_allclose(encoding(q, k)[0][0].detach(), expected, atol=1e-13)
+
+
+def test_each_default_is_independent_of_the_other_argument():
+    encoding, (q, k) = of(random_generators(2, 1, 8)), content()
+    n, m = torch.tensor([5, 6, 7, 8, 9, 9, 70]), torch.tensor([1, 2, 3, 70, 5])
+    torch.testing.assert_close(encoding(q, k, key_positions=n)[0], encoding(q, k)[0])
+    torch.testing.assert_close(encoding(q, k, positions=m)[1], encoding(q, k)[1])
+
+
+def test_odd_widths_turn_too():
+    encoding, (q, k) = of(random_generators(1, 1, 7)), content(dim=7)
+    torch.testing.assert_close(encoding(q, k)[0].norm(dim=-1), q.norm(dim=-1))
+
+
+def test_a_module_can_be_copied_and_printed():
+    encoding, (q, k) = LieRE(8, axes=3, block=4).double(), content()
+    assert torch.equal(copy.deepcopy(encoding)(q, k)[0], encoding(q, k)[0])
+    assert repr(encoding) == "LieRE(dim=8, axes=3, block=4)"
+
+
+def test_settings_from_numpy_are_taken():
+    assert LieRE(np.int64(8), np.int32(3), block=np.int64(4)).generators.shape == (3, 2, 4, 4)
+
+
+def test_the_defaults_are_those_of_the_authors():
+    defaults = {name: parameter.default for name, parameter in inspect.signature(LieRE).parameters.items()}
+    assert defaults == {"dim": inspect.Parameter.empty, "axes": 2, "block": None, "init": 2 * math.pi}
+
+
+# What it refuses
+
+CONTENT = {
+    "heads that keys do not divide": ((3, 4, 5, 8), (3, 3, 7, 8)),
+    "no key heads": ((3, 4, 5, 8), (3, 0, 7, 8)),
+    "more key heads": ((3, 4, 5, 8), (3, 8, 7, 8)),
+    "other batches": ((3, 4, 5, 8), (1, 4, 7, 8)),
+    "narrow keys": ((3, 4, 5, 8), (3, 4, 7, 6)),
+    "no batch": ((4, 5, 8), (4, 7, 8)),
+}
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_content_that_does_not_fit_is_refused(name):
+    q, k = map(torch.zeros, CONTENT[name])
+    said = r"liere: q and k must be floating point \(b, h, t, 8\) and \(b, g, s, 8\) with h a multiple of g, got torch"
+    with pytest.raises(ValueError, match=said):
+        LieRE(8)(q, k)
+
+
+@pytest.mark.parametrize("junk", [None, "q", 3, np.zeros((3, 4, 5, 8)), torch.zeros(3, 4, 5, 8).long()], ids=str)
+def test_content_that_is_no_float_tensor_is_refused(junk):
+    q, k = (x.float() for x in content())
+    for wrong in ((junk, k), (q, junk)):
+        with pytest.raises(ValueError, match="liere: q and k must be floating point"):
+            LieRE(8)(*wrong)
+
+
+JUNK = [[0, 1], np.arange(5), 3, "p", torch.tensor(3), torch.ones(5).bool(), torch.ones(5, dtype=torch.complex64)]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=lambda junk: type(junk).__name__)
+def test_positions_that_are_no_tensor_of_numbers_are_refused(junk):
+    q, k = (x.float() for x in content(5, 5))
+    for name in ("positions", "key_positions"):
+        with pytest.raises(ValueError, match=f"liere: {name} must be a tensor of integers or floats, got"):
+            LieRE(8)(q, k, **{name: junk})
+    with pytest.raises(ValueError, match="liere: positions must be a tensor"):
+        LieRE(8).table(junk)
+
+
+@pytest.mark.parametrize("shape", [(4,), (5, 1), (5, 3), (3, 5), (3, 2), (2, 5, 2), (1, 3, 5, 2)], ids=str)
+def test_rows_of_coordinates_that_do_not_fit_are_refused(shape):
+    q, k = (x.float() for x in content(5, 5))
+    with pytest.raises(
+        ValueError, match=r"liere: positions must be \(t, 2\), \(b, t, 2\) or \(t,\) for b, t = 3, 5, got"
+    ):
+        LieRE(8)(q, k, torch.zeros(shape))
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (5, 1), (1, 5), (5, 3), (3, 5, 1)], ids=str)
+def test_positions_on_one_axis_that_do_not_fit_are_refused(shape):
+    q, k = (x.float() for x in content(5, 5))
+    with pytest.raises(ValueError, match=r"liere: positions must be \(t,\) or \(b, t\) for b, t = 3, 5, got"):
+        LieRE(8, axes=1)(q, k, torch.zeros(shape))
+
+
+@pytest.mark.parametrize(("axes", "shape"), [(1, (2, 3, 4)), (2, (4, 3)), (2, (4, 3, 3))], ids=str)
+def test_a_table_of_places_of_another_rank_is_refused(axes, shape):
+    with pytest.raises(ValueError, match="liere: positions must be"):
+        LieRE(8, axes=axes).table(torch.zeros(shape))
+
+
+SETTINGS = {
+    "dim": [0, -2, 1, 8.0, "8", None, True],
+    "axes": [0, -1, 1.0, "1", None, True],
+    "block": [0, 1, -2, 3, 16, 2.0, "2", True],
+    "init": [-0.1, math.nan, math.inf, "1", None, True],
+}
+
+
+@pytest.mark.parametrize(("name", "wrong"), [(name, wrong) for name, values in SETTINGS.items() for wrong in values])
+def test_wrong_settings_are_refused(name, wrong):
+    with pytest.raises(ValueError, match=f"liere: {name} must be .*, got"):
+        LieRE(**({"dim": 8} | {name: wrong}))
+
+
+NUMBERS = ["q", None, [[1.0], [2.0, 3.0]], np.array([[["x"]]]), np.ones((4, 5, 8)) * 1j, np.full((4, 5, 8), np.nan), 3]
+
+
+@pytest.mark.parametrize("junk", NUMBERS, ids=lambda junk: type(junk).__name__)
+@pytest.mark.parametrize("name", ["x", "positions", "generators"])
+def test_the_twin_refuses_what_is_no_array_of_numbers(name, junk):
+    good = {"x": np.zeros((4, 5, 8)), "positions": range(5), "generators": np.zeros((2, 1, 8, 8))}
+    with pytest.raises(ValueError, match=f"liere: .*{name}.* must be .*, got"):
+        liere(**(good | {name: junk}))
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 8), (2, 1, 8, 4), (2, 3, 4, 4), (0, 1, 8, 8), (2, 0, 8, 8)], ids=str)
+def test_the_twin_refuses_generators_that_do_not_fit(shape):
+    with pytest.raises(ValueError, match=r"liere: x and generators must be \(h, t, n w\) and \(a, n, w, w\), got"):
+        liere(np.zeros((4, 5, 8)), range(5), np.zeros(shape))
+
+
+@pytest.mark.parametrize("shape", [(4,), (5, 3), (1, 5, 2)], ids=str)
+def test_the_twin_refuses_positions_that_do_not_fit(shape):
+    with pytest.raises(ValueError, match=r"liere: positions must be \(5,\) or \(5, 2\), got"):
+        liere(np.zeros((4, 5, 8)), np.zeros(shape), np.zeros((2, 1, 8, 8)))
