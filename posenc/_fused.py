@@ -128,24 +128,25 @@ def scaled_dot_product(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, si
 
 def in_flex(q: Tensor, k: Tensor, v: Tensor, modify: Callable | None, sight: Sight, scale: float) -> Tensor:
     """Return the same with `modify` for `added`; torch keeps what it has compiled for each kind of call."""
-    flex, grouped = torch.compile(flex_attention), k.shape[1] != q.shape[1]
+    dynamic = False if q.device.type == "cpu" else None  # there, code for sizes that vary may not compile (2.13)
+    flex, grouped = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic), k.shape[1] != q.shape[1]
     return flex(q, k, v, modify, sight.one_by_one(q, k), scale, grouped)
 
 
 def in_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, encoding: Any, sight: Sight, block: int) -> Tensor:
     """Return what `attend` returns, `block` queries at a time; what it made on the way is made again for gradients."""
-    made = [torch.zeros(*q.shape[:2], 0, v.shape[-1], dtype=q.dtype, device=q.device)]
+    made = []
     for start in range(0, q.shape[-2], block):
         stop = min(start + block, q.shape[-2])
         part, keys = sight.of_rows(q, k, start, stop)
         given = (q[:, :, start:stop], k[:, :, :keys], v[:, :, :keys], encoding, *part)
         made.append(checkpoint(attend, *given, use_reentrant=False) if torch.is_grad_enabled() else attend(*given))
-    return torch.cat(made, dim=2)
+    return torch.cat(made, dim=2) if made else q.new_zeros(*q.shape[:3], v.shape[-1])
 
 
-def takes_channels(q: Tensor, sight: Sight) -> bool:
-    """Tell whether `with_channels` is right, and pays: the bias of one query is a row."""
-    return sight.causal and q.shape[-2] > 1 and _working_dtype(q) in PARTS
+def takes_channels(q: Tensor, k: Tensor, sight: Sight) -> bool:
+    """Tell whether `with_channels` is right, and pays: while decoding, the bias is smaller than the keys."""
+    return sight.causal and q.shape[1] * q.shape[2] > k.shape[1] * k.shape[3] and _working_dtype(q) in PARTS
 
 
 def with_channels(q: Tensor, k: Tensor, of_queries: Tensor, of_keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,8 +168,8 @@ def with_channels(q: Tensor, k: Tensor, of_queries: Tensor, of_keys: Tensor) -> 
 
 def _working_dtype(x: Tensor) -> torch.dtype:
     """Return the dtype that a kernel would compute in, which autocast may set."""
-    device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    autocast = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64
+    return torch.get_autocast_dtype(x.device.type) if autocast else x.dtype
 
 
 def _parts(x: Tensor, dtypes: list[torch.dtype]) -> list[Tensor]:

@@ -53,7 +53,8 @@ def attention(
         causal: Let a query see the keys at its own position and before; with coordinates, up to its place in order.
         mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
         documents: Of the tokens, (s,) or (b, s): a query, one of the last t, sees keys of its own document only.
-        flex: Compile FlexAttention with the encoding's `score_mod`. On a CPU it has no gradients.
+        flex: Compile FlexAttention with the encoding's `score_mod`: once for each kind of call, and on a CPU, where it
+            has no gradients, for each shape; `torch._dynamo.config.recompile_limit` bounds their number.
         block: Take so many queries at a time, and again for gradients: stores (h, block, s) in place of (h, t, s).
         extra: What else the encoding takes, such as `table` or `gates`.
 
@@ -91,7 +92,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any, sight: Sight, flex: 
         weights = attention_weights(q, k, encoding, *sight, **extra)
         each = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)  # (b, h, s, d)
         return weights @ each + encoding.values(weights, *sight.places(q, k))  # (b, h, t, d)
-    if hasattr(encoding, "channels") and not flex and _fused.takes_channels(q, sight):
+    if hasattr(encoding, "channels") and not flex and _fused.takes_channels(q, k, sight):
         of_queries, of_keys = encoding.channels(*sight.places(q, k))
         q, k = _fused.with_channels(q, k, _for_heads(of_queries, q, encoding), of_keys)
         encoding = None

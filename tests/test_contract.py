@@ -156,12 +156,16 @@ def test_a_score_mod_equals_the_dense_scores(encoding: Encoding, kind):
         pytest.skip("refused")
     tensors = encoding.tensors(arguments, torch.float32)
     (dense,) = encoding.results(module, tensors)
-    dense = dense.expand(B, H, *dense.shape[-2:])
+    logits = torch.zeros(())
+    if encoding.door == "score":
+        q, k = tensors["q"], tensors["k"]
+        logits = q @ k.repeat_interleave(H // k.shape[1], dim=1).mT / q.shape[-1] ** 0.5
+    logits = logits.expand(B, H, *dense.shape[-2:])
     modify = module.score_mod(**tensors)
     for axis in (4, 3, 2, 1):  # one key, then one query, head and sequence: as FlexAttention calls it
-        modify = torch.func.vmap(modify, in_dims=tuple(0 if place == axis else None for place in range(5)))
-    made = modify(torch.zeros(()), *(torch.arange(size) for size in dense.shape))
-    assert_equal(made.float(), dense.float(), atol=2e-6 * (1 + dense.abs().max().item()))
+        modify = torch.func.vmap(modify, in_dims=(0, *(0 if place == axis else None for place in range(1, 5))))
+    made = modify(logits, *(torch.arange(size) for size in logits.shape))
+    assert_equal(made.float(), (logits + dense).float(), atol=2e-6 * (1 + dense.abs().max().item()))
 
 
 # What comes out
@@ -529,7 +533,7 @@ def wrongly_shaped(tensor: torch.Tensor, how: str) -> torch.Tensor:
         "one position for all": lambda: tensor[:1],
         "one position too many": lambda: torch.cat([tensor, tensor[:1]]),
         "another batch": lambda: tensor.expand(B + 1, *tensor.shape),
-        "a scalar": lambda: tensor[0],
+        "a scalar": lambda: tensor.flatten()[0],
     }[how]()
 
 

@@ -13,9 +13,9 @@ Key:   b batch, h heads, t queries, s keys, u hidden units
 
 so the network meets shares from 0 to 1 at any length, and up to place L the bias depends on the distance alone. One
 hidden unit for each distance makes B any bias of the distance: FIRE contains T5, ALiBi and KERPLE (theorem 3.1).
-For keys at or before the query this is the paper's psi(m - n) / psi(max(L, m)). A later key, which paper and code
-leave to the mask, is measured likewise and by its own place. Positions count from 0, as in the code of DAPE, the only
-one published; the paper counts from 1: pass positions + 1. `DAPE_NAMES` maps that code's parameters to these.
+For keys at or before the query this is the paper's psi(m - n) / psi(max(L, m)). A later key, which the code of DAPE
+leaves to the mask, is measured likewise and by its own place. Positions count from 0, as in that code; the paper counts
+from 1: pass positions + 1. `DAPE_NAMES` maps that code's parameters to these; its init_L is `threshold`.
 """
 
 import contextlib

@@ -44,7 +44,7 @@ def kerple(
     return -r1 * (np.log1p(r2 * distance) if form == "log" else distance**r2)  # (h, t, s)
 
 
-class Kerple(nn.Module):
+class KERPLE(nn.Module):
     """Give the bias to add to the logits: -r1 ln(1 + r2 distance), or -r1 distance^r2 with form="power".
 
     Learned are `r1` and `r2` (h,). As in the authors' code the factor of the logarithm and the exponent of the power
@@ -60,7 +60,7 @@ class Kerple(nn.Module):
 
     Example:
         >>> import torch
-        >>> encoding = Kerple(heads=1)
+        >>> encoding = KERPLE(heads=1)
         >>> _ = encoding.load_state_dict({"r1": torch.tensor([1.0]), "r2": torch.tensor([1.0])})
         >>> encoding(torch.arange(4)).detach()[0, 3].exp()  # 1 / (1 + distance)
         tensor([0.2500, 0.3333, 0.5000, 1.0000])

@@ -124,7 +124,9 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
         if role is not None and role not in found:
             found[role] = name
         elif parameter.default is parameter.empty:
-            raise ValueError(f"patient: function must be one of {UNDERSTOOD}, got a parameter {name} that is none of these")
+            raise ValueError(
+                f"patient: function must be one of {UNDERSTOOD}, got a parameter {name} that is none of these"
+            )
     return found, parameters
 
 
@@ -138,7 +140,9 @@ def _built(cls: type, settings: dict[str, Any]) -> Any:
             given[name] = settings[role]
         elif parameter.default is parameter.empty:
             if role != "length":
-                raise ValueError(f"patient: function must be a class of dim, heads and a length, got one that asks for {name}")
+                raise ValueError(
+                    f"patient: function must be a class of dim, heads and a length, got one that asks for {name}"
+                )
             given[name] = 4096
     return cls(**given)
 

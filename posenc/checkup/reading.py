@@ -27,7 +27,9 @@ class Turn:
     def __call__(self, x: Tensor, positions: Tensor | None = None, which: int = 0) -> Tensor:
         """Return `x` turned to `positions` (t,) or (b, t), by default 0 .. t-1, as queries (which=0) or as keys (1)."""
         if positions is None or self.reach == "positions":
-            return self._call(x, {} if positions is None else {"positions": positions, "key_positions": positions}, which)
+            return self._call(
+                x, {} if positions is None else {"positions": positions, "key_positions": positions}, which
+            )
         if self.reach == "offset":
             start, t = int(positions[0]), len(positions)
             if torch.equal(positions, torch.arange(start, start + t)):

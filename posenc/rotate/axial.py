@@ -169,7 +169,9 @@ class Axial(nn.Module):
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
         places = positions[:, None].expand(-1, self.axes) if positions.ndim == 1 else positions  # (..., t, n)
         places = (places if self.heads is None else places.unsqueeze(-3)).to(where, torch.float64)
-        theta = torch.as_tensor(self.theta, dtype=torch.float64, device=where)  # (..., n, d/2)
+        own, exact = self.theta, torch.float64
+        own = own if isinstance(own, Tensor) else torch.tensor(own, dtype=exact, device="cpu")
+        theta = own.to(where, exact, non_blocking=True)  # (..., n, d/2)
         angle = (places[..., None] * theta.unsqueeze(-3)).sum(dim=-2)  # (..., t, d/2)
         return _joined(angle.cos(), angle.sin(), self.convention).to(dtype).to(positions.device)  # (..., t, d)
 
@@ -184,11 +186,9 @@ class Axial(nn.Module):
         for name, x in (("q", q), ("k", k)):
             if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim != 4 or x.shape[-1] != self.dim:
                 raise ValueError(f"axial: {name} must be floating point (b, h, t, {self.dim}), got {_kind(x)}")
-        (b, h, t, d), (_, g, s, _), n, own = q.shape, k.shape, self.axes, self.heads or 1
-        if k.shape[0] != b or not g or h % g or g % own:
-            raise ValueError(
-                f"axial: q and k must be one batch, h a multiple of g, g of {own}, got {q.shape} {k.shape}"
-            )
+        (b, h, t, d), (_, g, s, _), n, c = q.shape, k.shape, self.axes, self.heads or 1
+        if k.shape[0] != b or not g or h % g or g % c:
+            raise ValueError(f"axial: q and k must be one batch, h a multiple of g, g of {c}, got {q.shape} {k.shape}")
         for name, given, rows in (("positions", positions, t), ("key_positions", key_positions, s)):
             if given is not None and not (_are_numbers(given) and given.shape in ((rows,), (rows, n), (b, rows, n))):
                 raise ValueError(f"axial: {name} must be (t,), (t, n), (b, t, n) = {(b, rows, n)}, got {_kind(given)}")

@@ -195,6 +195,6 @@ def _check(given: dict[str, Any], optional: tuple[str, ...] = ()) -> None:
         elif name == "fraction":
             good, wanted = good and array.item() <= 1, "above 0 and at most 1"
         elif name in optional:
-            good = good or value is None or (array.dtype.kind in "iuf" and not array.any())
+            good = good or value is None or (name[:6] == "mscale" and array.dtype.kind in "if" and not array.any())
         if not good and name[0] != "_":
             raise ValueError(f"frequencies: {name} must be {wanted}, got {value!r}")

@@ -145,8 +145,8 @@ class MRoPE(nn.Module):
         if not isinstance(dtype, torch.dtype) or dtype.itemsize < 4 or not dtype.is_floating_point:
             raise ValueError(f"mrope: dtype must be torch.float32 or torch.float64, got {dtype!r}; others are coarse")
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
-        places, axis = positions.to(where, torch.float64), torch.tensor(self.axis, device=where)
-        places = places[:, None] if positions.ndim == 1 else places.index_select(-1, axis)
+        places, axis = positions.to(where, torch.float64), torch.tensor(self.axis, device="cpu")
+        places = places[:, None] if positions.ndim == 1 else places.index_select(-1, axis.to(where, non_blocking=True))
         pair = torch.arange(0, self.dim, 2, dtype=torch.float64, device=where) / self.dim  # (d/2,)
         angle = places * self.base**-pair  # (..., t, d/2)
         return _joined(angle.cos(), angle.sin(), self.layout).to(dtype).to(positions.device)  # (..., t, d)

@@ -63,7 +63,7 @@ class RoPE(nn.Module):
         super().__init__()
         rows = _theta(dim, base, layout, rotary_dim, theta, attention_factor)
         self.dim, self.layout, self.attention_factor = int(dim), layout, float(attention_factor)
-        self.rotary_dim, self.rows = 2 * rows.shape[-1], rows.shape[:-1]
+        self.rotary_dim, self.rows, (self.split, self.axis) = 2 * rows.shape[-1], rows.shape[:-1], LAYOUTS[layout]
         self.theta = tuple(tuple(row) if self.rows else row for row in rows.tolist())
 
     def forward(self, q, k, positions=None, key_positions=None, table=None, out=None) -> tuple[Tensor, Tensor]:
@@ -102,18 +102,16 @@ class RoPE(nn.Module):
         _require(dtype in (torch.float32, torch.float64), "dtype", "torch.float32 or torch.float64", dtype)
         where = positions.device if positions.device.type != "mps" else "cpu"  # mps has no float64
         theta = torch.tensor(self.theta, dtype=torch.float64, device=where).unsqueeze(-2)  # (..., 1, r/2)
-        places = positions.to(where, torch.float64)[..., None]  # (..., t, 1)
-        angle = (places.unsqueeze(-3) if self.rows else places) * theta  # (..., t, r/2)
-        turn = torch.stack((angle.cos(), angle.sin()), LAYOUTS[self.layout][1]).flatten(-2)  # (..., t, r)
+        angle = positions.to(where, torch.float64).unflatten(-1, (*(1 for _ in self.rows), -1, 1)) * theta
+        turn = torch.stack((angle.cos(), angle.sin()), self.axis).flatten(-2)  # (..., t, r)
         return (self.attention_factor * turn).to(positions.device, dtype)  # (..., t, r)
 
     def _factors(self, table) -> list[Tensor]:
-        split, axis = LAYOUTS[self.layout]
-        pairs = (table[:, None] if table.ndim == 3 and not self.rows else table).unflatten(-1, split)
-        if axis == -1 and self.rotary_dim % 32 == 0 and not torch.compiler.is_compiling():
+        pairs = (table[:, None] if table.ndim == 3 and not self.rows else table).unflatten(-1, self.split)
+        if self.axis == -1 and self.rotary_dim % 32 == 0 and not torch.compiler.is_compiling():
             return [torch.view_as_complex(pairs.contiguous())]  # the fastest; in whole vectors it rounds as reals do
-        cosine, sine = pairs.unbind(axis)
-        return [torch.stack(two, axis).flatten(-2) for two in ((cosine, cosine), (-sine, sine))]
+        cosine, sine = pairs.unbind(self.axis)
+        return [torch.stack(two, self.axis).flatten(-2) for two in ((cosine, cosine), (-sine, sine))]
 
     def _turned(self, x: Tensor, by: list[Tensor], out: Tensor | None = None) -> Tensor:
         r, t, eager = self.rotary_dim, x.shape[2], not torch.compiler.is_compiling()
@@ -136,8 +134,8 @@ class RoPE(nn.Module):
         b, _, t, _ = x.shape
         fits = isinstance(positions, Tensor) and positions.shape in ((t,), (b, t)) and positions.dtype not in NO_NUMBERS
         _require(positions is None or fits, of, "a tensor of numbers, (t,) or (b, t)", positions)
-        shape, fine = (*self.rows, max(s, t), self.rotary_dim), torch.promote_types(x.dtype, torch.float32)
-        fits = isinstance(table, Tensor) and table.shape in (shape, (b, *shape)) and table.dtype in (fine, torch.float64)
+        form, fine = (*self.rows, max(s, t), self.rotary_dim), torch.promote_types(x.dtype, torch.float32)
+        fits = isinstance(table, Tensor) and table.shape in (form, (b, *form)) and table.dtype in (fine, torch.float64)
         _require(free or fits, "table", "table(positions) of the length and precision of the content, or two", table)
 
 
@@ -148,7 +146,7 @@ def _theta(dim, base, layout, rotary_dim, theta, attention_factor) -> np.ndarray
     _require(layout in tuple(LAYOUTS), "layout", f"one of {', '.join(LAYOUTS)}", layout)
     factor, bases = _numbers("attention_factor", attention_factor), _numbers("base", base)
     _require(factor.ndim == 0 and 0 < factor < np.inf, "attention_factor", "positive and finite", attention_factor)
-    _require(bases.ndim < 2 and bases.size and 0 < bases.min() <= bases.max() < np.inf, "base", "positive and finite", base)
+    _require(bases.ndim < 2 and bases.size and 0 < bases.min() <= bases.max() < np.inf, "base", "positive (finite)", base)
     theta = bases[..., None] ** (-2 * np.arange(r // 2) / r) if theta is None else _numbers("theta", theta)
     fits = theta.ndim in (1, 2) and theta.size and theta.shape[-1] == r // 2 and np.isfinite(theta).all()
     _require(fits, "theta", "rotary_dim / 2 finite frequencies, or so many for each key head", theta)

@@ -18,6 +18,7 @@ transformers fails where queries are fewer than keys: it exchanges B and max_dis
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -133,26 +134,61 @@ class DeBERTa(nn.Module):
             ValueError: If an argument does not fit; the message says what to pass instead.
         """
         _check(q, k, self.dim, self.heads)
-        row = self._rows(*_places(q, k.shape[-2], positions, key_positions)).unsqueeze(-3)  # (..., t, s)
-        x = q.to(
-            torch.promote_types(q.dtype, torch.float32)
-        ).contiguous()  # (b, h, t, d)  or strides would decide the last digit
-        y = k.to(x.dtype).repeat_interleave(self.heads // k.shape[1], dim=1)  # (b, h, s, d)
+        m, n = _places(q, k.shape[-2], positions, key_positions)
+        row = self._row_of_offset(m.device)[self._clipped(m[..., :, None] - n[..., None, :])].unsqueeze(
+            -3
+        )  # (..., t, s)
+        x, y, by_query, by_key = self._matches(q, k)
         product = x @ y.mT  # (b, h, t, s)
-        matches = [product]
-        if self.key_table is not None:
-            every = x @ self.key_table.to(x.dtype).mT  # (b, h, t, r)
-            matches.append(every.gather(-1, row.expand(product.shape)))
-        if self.query_table is not None:
-            every = y @ self.query_table.to(x.dtype).mT  # (b, h, s, r)
-            matches.append(every.gather(-1, row.mT.expand(product.mT.shape)).mT)
-        return (sum(matches) / (len(matches) * self.dim) ** 0.5 - product / self.dim**0.5).to(q.dtype)  # (b, h, t, s)
+        total = product
+        if by_query is not None:
+            total = total + by_query.gather(-1, row.expand(product.shape))  # (b, h, t, s)
+        if by_key is not None:
+            total = total + by_key.gather(-1, row.mT.expand(product.mT.shape)).mT  # (b, h, t, s)
+        return (total / (self._count * self.dim) ** 0.5 - product / self.dim**0.5).to(q.dtype)  # (b, h, t, s)
 
-    def _rows(self, m: Tensor, n: Tensor) -> Tensor:
+    def score_mod(
+        self, q: Tensor, k: Tensor, positions: Tensor | None = None, key_positions: Tensor | None = None
+    ) -> Callable[..., Tensor]:
+        """Return what FlexAttention calls for each pair; it keeps (b, h, t + s, r) matches with the rows of the tables.
+
+        The score that it is given must be q k / sqrt(d): it is rescaled, as the terms of the paper share one scale.
+        """
+        _check(q, k, self.dim, self.heads)
+        m, n = _places(q, k.shape[-2], positions, key_positions)
+        rows, scale = self._row_of_offset(m.device), (self._count * self.dim) ** -0.5
+        _, _, by_query, by_key = self._matches(q, k)
+
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            here, there = m[b, t] if m.ndim == 2 else m[t], n[b, s] if n.ndim == 2 else n[s]
+            row = rows[self._clipped(here - there)]
+            score = score * self._count**-0.5
+            if by_query is not None:
+                score = score + scale * by_query[b, h, t, row]
+            return score if by_key is None else score + scale * by_key[b, h, s, row]
+
+        return _modify
+
+    @property
+    def _count(self) -> int:
+        return 1 + (self.key_table is not None) + (self.query_table is not None)
+
+    def _matches(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Return q and k as they are multiplied, and the match of each with every row of the table that it meets."""
+        exact = torch.promote_types(q.dtype, torch.float32)
+        x = q.to(exact).contiguous()  # (b, h, t, d)  or strides would decide the last digit
+        y = k.to(exact).repeat_interleave(self.heads // k.shape[1], dim=1)  # (b, h, s, d)
+        by_query = None if self.key_table is None else x @ self.key_table.to(exact).mT
+        return x, y, by_query, None if self.query_table is None else y @ self.query_table.to(exact).mT
+
+    def _clipped(self, offset: Tensor) -> Tensor:
         reach = self.max_distance or self.buckets  # no offset beyond it has another row
-        where = "cpu" if m.device.type == "mps" else m.device  # mps has no float64
-        rows = _row(torch.arange(-reach, reach + 1, device=where), self.buckets, self.max_distance).to(m.device)
-        return rows[(m[..., :, None] - n[..., None, :]).clamp(-reach, reach) + reach]  # (..., t, s)
+        return offset.clamp(-reach, reach) + reach
+
+    def _row_of_offset(self, device: torch.device) -> Tensor:
+        reach = self.max_distance or self.buckets
+        where = "cpu" if device.type == "mps" else device  # mps has no float64
+        return _row(torch.arange(-reach, reach + 1, device=where), self.buckets, self.max_distance).to(device)
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""

@@ -58,7 +58,7 @@ def path(
     return np.einsum("htd,htsd->hts", q, x - k[:, None]) / q.shape[-1] ** 0.5  # (h, t, s)
 
 
-class Path(nn.Module):
+class PaTH(nn.Module):
     """Score each key by what the tokens between it and the query make of it.
 
     Read from the keys are w = `weight` k, with `weight` (dim, dim) starting normal with standard deviation 1/sqrt(dim),
@@ -75,7 +75,7 @@ class Path(nn.Module):
         >>> import torch
         >>> x, beta = torch.ones(1, 1, 3, 1), torch.tensor([[[2.0, 0.0, 2.0]]])
         >>> (
-        ...     1 + Path(1, readout=False)(x, x, w=x, beta=beta)[0, 0]
+        ...     1 + PaTH(1, readout=False)(x, x, w=x, beta=beta)[0, 0]
         ... )  # the third token mirrors what passes, the second not
         tensor([[ 1.,  1.,  1.],
                 [ 1.,  1.,  1.],

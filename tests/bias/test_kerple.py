@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._pytree import tree_leaves
 
-from posenc.bias.kerple import FLOOR, FORMS, Kerple, kerple
+from posenc.bias.kerple import FLOOR, FORMS, KERPLE, kerple
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/doors.py)
@@ -38,7 +38,7 @@ places = st.lists(st.integers(-1000, 1000), min_size=2, max_size=8, unique=True)
 
 
 def with_rates(r1, r2, form="log", dtype=torch.float32):
-    encoding = Kerple(len(r1), form).to(dtype)
+    encoding = KERPLE(len(r1), form).to(dtype)
     encoding.load_state_dict({"r1": torch.tensor(r1), "r2": torch.tensor(r2)})
     return encoding
 
@@ -112,7 +112,7 @@ def test_the_bias_falls_with_the_distance(r1, r2, form):
     assert (np.diff(kerple([0], range(100), [r1], [r2], form)[0, 0]) < 0).all()
 
 
-# Kernels (theorem 1 of the paper)
+# Kernels
 
 
 @given(m=places, r1=rates, r2=rates, form=st.sampled_from(FORMS), seed=st.integers(0, 99))
@@ -205,7 +205,7 @@ def test_training_brings_a_rate_back_from_beyond_its_bound():
 @pytest.mark.parametrize(("form", "ends"), [("log", (2, 1)), ("power", (1, 2))])
 def test_rates_start_uniform_as_in_the_authors_code(form, ends):
     torch.manual_seed(0)
-    encoding = Kerple(20_000, form)
+    encoding = KERPLE(20_000, form)
     for rate, end in zip((encoding.r1, encoding.r2), ends, strict=True):
         assert 0 <= rate.min().item() < 0.001 * end
         assert 0.999 * end < rate.max().item() <= end
@@ -214,7 +214,7 @@ def test_rates_start_uniform_as_in_the_authors_code(form, ends):
 
 def test_a_checkpoint_of_the_authors_loads_by_its_values():
     state = {"bias_p": torch.rand(4, 1, 1) * 2, "bias_a": torch.rand(4, 1, 1)}
-    encoding = Kerple(4)
+    encoding = KERPLE(4)
     encoding.load_state_dict({"r1": state["bias_p"].flatten(), "r2": state["bias_a"].flatten()})
     distance = torch.arange(6)[:, None] - torch.arange(6)
     theirs = -state["bias_p"].clamp(min=0.01) * torch.log(1 + state["bias_a"].clamp(min=0.01) * distance.tril())
@@ -223,14 +223,14 @@ def test_a_checkpoint_of_the_authors_loads_by_its_values():
 
 @each_form
 def test_decoding_token_by_token_equals_the_whole(form):
-    encoding, keys = Kerple(4, form), torch.arange(9)
+    encoding, keys = KERPLE(4, form), torch.arange(9)
     steps = [encoding(keys[p : p + 1], keys) for p in range(9)]
     torch.testing.assert_close(torch.cat(steps, dim=1), encoding(keys))
 
 
 @each_form
 def test_one_token_and_none(form):
-    encoding = Kerple(4, form)
+    encoding = KERPLE(4, form)
     assert torch.equal(encoding(torch.tensor([70])), torch.zeros(4, 1, 1))
     assert encoding(torch.arange(0), torch.arange(3)).shape == (4, 0, 3)
     assert encoding(torch.zeros(2, 3), torch.zeros(2, 0)).shape == (2, 4, 3, 0)
@@ -238,14 +238,14 @@ def test_one_token_and_none(form):
 
 
 def test_one_row_of_positions_serves_a_batch_of_the_other():
-    encoding, rows = Kerple(4), torch.tensor([[0, 1, 2], [5, 9, 7]])
+    encoding, rows = KERPLE(4), torch.tensor([[0, 1, 2], [5, 9, 7]])
     expected = torch.stack([encoding(torch.arange(4), row) for row in rows])
     torch.testing.assert_close(encoding(torch.arange(4), rows), expected)
     torch.testing.assert_close(encoding(rows, torch.arange(4)), expected.mT)
 
 
 def test_unsigned_positions_do_not_wrap_around():
-    encoding, bytes_ = Kerple(2), torch.arange(5, dtype=torch.uint8)
+    encoding, bytes_ = KERPLE(2), torch.arange(5, dtype=torch.uint8)
     torch.testing.assert_close(encoding(bytes_), encoding(torch.arange(5)))
     zero = torch.zeros((), dtype=torch.long)
     made = encoding.score_mod(bytes_)(torch.zeros(()), zero, zero, zero, zero + 4)
@@ -255,7 +255,7 @@ def test_unsigned_positions_do_not_wrap_around():
 @each_form
 @pytest.mark.parametrize("far", [2**24, 2**40], ids=["2^24", "2^40"])
 def test_neighbours_stay_apart_wherever_they_stand(form, far):
-    encoding, near = Kerple(2, form), torch.arange(4)
+    encoding, near = KERPLE(2, form), torch.arange(4)
     torch.testing.assert_close(encoding(near + far), encoding(near), atol=0, rtol=0)
     zero = torch.zeros((), dtype=torch.long)
     made = encoding.score_mod(near + far)(torch.zeros(()), zero, zero, zero, zero + 1)
@@ -267,7 +267,7 @@ def test_neighbours_stay_apart_wherever_they_stand(form, far):
 def test_flex_attention_takes_the_score_mod(form):
     from torch.nn.attention.flex_attention import flex_attention
 
-    encoding, (q, k, v) = Kerple(4, form), torch.randn(3, 2, 4, 6, 16)
+    encoding, (q, k, v) = KERPLE(4, form), torch.randn(3, 2, 4, 6, 16)
     with torch.no_grad():
         bias = encoding(torch.arange(6))
         made = flex_attention(q, k, v, score_mod=encoding.score_mod(torch.arange(6)))
@@ -275,7 +275,7 @@ def test_flex_attention_takes_the_score_mod(form):
 
 
 def test_the_score_mod_keeps_no_strided_tensor_as_cpu_kernels_read_none():
-    modify = Kerple(2).score_mod(torch.arange(12)[::2])
+    modify = KERPLE(2).score_mod(torch.arange(12)[::2])
     kept = tree_leaves([cell.cell_contents for cell in modify.__closure__])
     tensors = [value for value in kept if isinstance(value, torch.Tensor)]
     assert tensors
@@ -284,11 +284,11 @@ def test_the_score_mod_keeps_no_strided_tensor_as_cpu_kernels_read_none():
 
 def test_the_bias_is_float32_in_every_dtype_of_the_rates():
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        assert Kerple(2).to(dtype)(torch.arange(3)).dtype == torch.float32
+        assert KERPLE(2).to(dtype)(torch.arange(3)).dtype == torch.float32
 
 
 def test_printing_a_module_shows_its_arguments():
-    assert repr(Kerple(8, form="power")) == "Kerple(heads=8, form='power')"
+    assert repr(KERPLE(8, form="power")) == "KERPLE(heads=8, form='power')"
 
 
 # What is refused
@@ -297,12 +297,12 @@ def test_printing_a_module_shows_its_arguments():
 @pytest.mark.parametrize("heads", [0, -1, 1.5, "8", None, True, float("nan")], ids=repr)
 def test_a_number_of_heads_that_is_none_is_refused(heads):
     with pytest.raises(ValueError, match=rf"kerple: heads must be a positive integer, got {heads!r}; each head has"):
-        Kerple(heads)
+        KERPLE(heads)
 
 
 @pytest.mark.parametrize("form", ["linear", None, 2, np.array(["log"]), []], ids=repr)
 def test_an_unknown_form_is_refused(form):
-    for call in (lambda: Kerple(2, form), lambda: kerple([0], [0], [1.0], [1.0], form)):
+    for call in (lambda: KERPLE(2, form), lambda: kerple([0], [0], [1.0], [1.0], form)):
         with pytest.raises(ValueError, match="kerple: form must be one of log, power, got"):
             call()
 
@@ -321,7 +321,7 @@ BAD_TENSORS = {
 
 @pytest.mark.parametrize("kind", BAD_TENSORS)
 def test_positions_that_are_no_rows_of_numbers_are_refused(kind):
-    encoding, good = Kerple(2), torch.arange(3)
+    encoding, good = KERPLE(2), torch.arange(3)
     said = r"must be a tensor of integers or floats \(t,\) or \(b, t\), got .*; take torch.arange"
     for call in (encoding, encoding.score_mod):
         with pytest.raises(ValueError, match="kerple: positions " + said):
@@ -333,7 +333,7 @@ def test_positions_that_are_no_rows_of_numbers_are_refused(kind):
 
 def test_two_batches_are_refused():
     said = r"kerple: positions and key_positions must be of one batch, got \(2, 3\) and \(1, 3\)"
-    for call in (Kerple(2), Kerple(2).score_mod):
+    for call in (KERPLE(2), KERPLE(2).score_mod):
         with pytest.raises(ValueError, match=said):
             call(torch.zeros(2, 3), torch.zeros(1, 3))
 

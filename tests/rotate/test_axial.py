@@ -17,7 +17,9 @@ from tests.vectors import assert_agrees, vectors
 # What the contract tests need to know (see tests/doors.py). The coordinates of "eva-pixel" lie between -1 and 1, where
 # its pairs turn 112 times as fast as others: it is tried there, below.
 
-HALVES = ((1.0, 0.25, 0.5, -1.0), (0.0, 0.5, -0.125, 1.0))  # directions of pairs, some of both axes
+HALF = ("per-axis", "dinov3", "pixtral", "qwen-vl")  # i turns with i + d/2; elsewhere neighbours turn together
+
+DIRECTIONS = ((1.0, 0.25, 0.5, -1.0), (0.0, 0.5, -0.125, 1.0))  # directions of pairs, some of both axes
 
 OPTIONS = [
     {"heads": None},
@@ -29,8 +31,8 @@ OPTIONS = [
     {"heads": None, "convention": "sam2"},
     {"heads": None, "convention": "qwen-vl"},
     {"heads": None, "convention": "rope-vit"},
-    {"heads": None, "theta": HALVES, "dim": 8},
-    {"heads": None, "theta": (HALVES, HALVES[::-1]), "dim": 8, "convention": "sam2"},
+    {"heads": None, "theta": DIRECTIONS, "dim": 8},
+    {"heads": None, "theta": (DIRECTIONS, DIRECTIONS[::-1]), "dim": 8, "convention": "sam2"},
     {"heads": 2, "convention": "rope-vit-mixed"},
     {"heads": 1, "convention": "rope-vit-mixed"},
 ]
@@ -54,7 +56,7 @@ def oracle(x, positions, convention="per-axis", axes=2, theta=None):
         for head, row, i in itertools.product(range(heads), range(len(positions)), range(d // 2)):
             own = groups[head // (heads // len(groups))]
             angle = sum(mpmath.mpf(p) * own[axis][i] for axis, p in enumerate(positions[row].tolist()))
-            a, b = (i, i + d // 2) if CONVENTIONS[convention][2] == "half" else (2 * i, 2 * i + 1)
+            a, b = (i, i + d // 2) if convention in HALF else (2 * i, 2 * i + 1)
             first, second = x[head, row, [a, b]].tolist()
             cos, sin = mpmath.cos(angle), mpmath.sin(angle)
             turned[head, row, [a, b]] = first * cos - second * sin, first * sin + second * cos
@@ -136,6 +138,15 @@ def test_a_patch_of_sam2_by_hand():
         first, second = x[0, 2 * i : 2 * i + 2]
         expected += [first * math.cos(a) - second * math.sin(a), first * math.sin(a) + second * math.cos(a)]
     np.testing.assert_allclose(axial(x, [[2, 3]], "sam2"), [expected], rtol=1e-14)
+
+
+@each_convention
+def test_which_channels_turn_together(convention):
+    channels = [0, 4] if convention in HALF else [0, 1]
+    assert np.flatnonzero(axial(np.eye(8)[:1], [[2, 3]], convention)).tolist() == channels
+    first, at = torch.eye(8)[None, None, :1], torch.tensor([[2, 3]])
+    for turned in built(convention, 8)(first, first, at, at):
+        assert turned.flatten().nonzero().flatten().tolist() == channels
 
 
 FREQUENCIES = {

@@ -620,7 +620,7 @@ def test_numbers_out_of_range_are_refused(function, name):
 def test_the_attention_factor_may_be_none_and_no_word(function):
     given = CALLS[function] | REST.get(function, {})
     assert function(**given | {"attention_factor": None}) is not None
-    for value in (-1.0, "1", math.nan, [1.0]):
+    for value in (-1.0, 0.0, "1", math.nan, [1.0]):
         with pytest.raises(ValueError, match="frequencies: attention_factor must be finite and above 0, got"):
             function(**given | {"attention_factor": value})
 
@@ -729,7 +729,7 @@ def test_an_odd_rotary_width_is_refused():
 
 
 @pytest.mark.parametrize("name", ["length", "max_length"])
-@pytest.mark.parametrize("value", ["9", -1, math.nan, [9], True], ids=repr)
+@pytest.mark.parametrize("value", ["9", -1, 0, math.nan, [9], [], True], ids=repr)
 def test_lengths_of_a_config_are_numbers(name, value):
     with pytest.raises(ValueError, match=f"frequencies: {name} must be finite and above 0, got"):
         from_config({}, 8, **{name: value})

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc.score.path import Path, path
+from posenc.score.path import PaTH, path
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/doors.py)
@@ -38,7 +38,7 @@ def oracle(q, k, positions, key_positions, weight=None, gate=None, bias=None, w=
 
 def exercise(module):
     q, k = torch.ones(2, 2, 3, 2), torch.ones(2, 1, 5, 2)
-    module.Path(2)(q, k, mask=torch.ones(2, 2, 3, 5, dtype=torch.bool))
+    module.PaTH(2)(q, k, mask=torch.ones(2, 2, 3, 5, dtype=torch.bool))
 
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=25)
@@ -54,19 +54,19 @@ def content(seed=0, b=2, h=4, g=2, t=6, s=6, d=3):
 
 def build(dim=3, seed=0):
     """Return a module in float64 with random weights."""
-    module, rng = Path(dim).double(), np.random.default_rng(seed)
+    module, rng = PaTH(dim).double(), np.random.default_rng(seed)
     for parameter in module.parameters():
         parameter.data = torch.tensor(rng.normal(size=parameter.shape))
     return module
 
 
-bare = Path(3, readout=False)
+bare = PaTH(3, readout=False)
 
 
 def logits(q, k, w, beta, **named):
     """Return the logits (t, s) of one head, times sqrt(d): q . k sent through the reflections between."""
     q, k, w, beta = (torch.as_tensor(x, dtype=torch.float64)[None, None] for x in (q, k, w, beta))
-    scores = Path(q.shape[-1], readout=False)(q, k, w=w, beta=beta, **named)
+    scores = PaTH(q.shape[-1], readout=False)(q, k, w=w, beta=beta, **named)
     return (scores * q.shape[-1] ** 0.5 + q @ k.mT)[0, 0]
 
 
@@ -108,7 +108,7 @@ def test_beta_of_1_erases_a_direction():
 
 
 def test_w_and_beta_are_read_from_the_keys():
-    module = Path(2).double()
+    module = PaTH(2).double()
     module.weight.data = torch.tensor([[0.0, 3], [3, 0]]).double()  # swap the channels; the length does not matter
     module.gate.data, module.bias.data = torch.tensor([1.0, 0]).double(), torch.tensor([math.log(3) - 1]).double()
     k = torch.tensor([[1.0, 1], [1, 0]]).double()[None, None]  # the second reads w = (0, 1), beta = 2 sigmoid(ln 3)
@@ -118,7 +118,7 @@ def test_w_and_beta_are_read_from_the_keys():
 
 def test_beta_starts_at_1():
     q, k, w, _ = (x.float() for x in content())
-    torch.testing.assert_close(Path(3)(q, k, w=w), bare(q, k, w=w, beta=torch.ones(2, 2, 6)))
+    torch.testing.assert_close(PaTH(3)(q, k, w=w), bare(q, k, w=w, beta=torch.ones(2, 2, 6)))
 
 
 # What it equals
@@ -154,7 +154,7 @@ def test_it_is_a_product_of_reflections_in_any_order_and_with_ties(seed, places,
 def test_two_mirrors_by_turns_are_a_rotation_by_position_as_in_rope(seed, angle):
     q, k, _, _ = content(seed, b=1, h=1, g=1, t=10, s=10, d=2)
     mirrors = torch.tensor([[1.0, 0], [math.cos(angle), math.sin(angle)]], dtype=torch.float64).repeat(5, 1)
-    scores = Path(2, readout=False)(q, k, w=mirrors[None, None], beta=torch.full((1, 1, 10), 2.0))[0, 0]
+    scores = PaTH(2, readout=False)(q, k, w=mirrors[None, None], beta=torch.full((1, 1, 10), 2.0))[0, 0]
     for m in range(0, 10, 2):
         for n in range(0, m + 1, 2):
             cosine, sine = math.cos((n - m) * angle), math.sin((n - m) * angle)  # two mirrors turn by twice their angle
@@ -374,7 +374,7 @@ def test_a_thousand_reflections_lose_nothing():
     for at in range(1000):
         arrived[:at] -= beta[0, 0, at] * (arrived[:at] @ unit[at])[:, None] * unit[at]
     expected = (arrived - k[0, 0]) @ q[0, 0, 0] / math.sqrt(8)
-    module = Path(8, readout=False)
+    module = PaTH(8, readout=False)
     torch.testing.assert_close(module(q, k, w=w, beta=beta)[0, 0, 0], expected, rtol=1e-11, atol=1e-11)
 
 
@@ -391,7 +391,7 @@ def test_gradients_reach_what_is_given():
 
 
 def test_printing_a_module_shows_its_arguments():
-    assert repr(Path(8)) == "Path(dim=8, readout=True)"
+    assert repr(PaTH(8)) == "PaTH(dim=8, readout=True)"
 
 
 # Peers
@@ -412,13 +412,13 @@ def test_vectors(vector):
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "8", None, True, math.nan, [8]], ids=repr)
 def test_a_width_that_is_not_a_positive_integer_is_refused(wrong):
     with pytest.raises(ValueError, match="path: dim must be a positive integer, got"):
-        Path(wrong)
+        PaTH(wrong)
 
 
 @pytest.mark.parametrize("wrong", [1, "yes", None], ids=repr)
 def test_a_readout_that_is_not_a_switch_is_refused(wrong):
     with pytest.raises(ValueError, match="path: readout must be True or False, got"):
-        Path(8, readout=wrong)
+        PaTH(8, readout=wrong)
 
 
 def in_short(value):
@@ -446,7 +446,7 @@ WRONG = {
 def test_what_does_not_fit_is_refused_by_name(name, wrong):
     arguments = {"q": torch.ones(2, 4, 6, 3), "k": torch.ones(2, 2, 6, 3), name: wrong}
     with pytest.raises(ValueError, match=f"path: {name} must be .*got"):
-        Path(3)(**arguments)
+        PaTH(3)(**arguments)
 
 
 @pytest.mark.parametrize("given_ones", [{}, {"w": torch.ones(2, 2, 6, 3)}, {"beta": torch.ones(2, 2, 6)}], ids=list)
