@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 DOORS = ("add", "rotate", "bias", "score")
+CHECKUP = ("doctor", "Report", "Finding")
 
 _HERE = Path(__file__).parent
 _PAPER = re.compile(
@@ -72,11 +73,11 @@ def _names() -> Iterator[tuple[str, str]]:
 
 def __getattr__(name: str) -> Any:
     """Import `from posenc import RoPE` where it is asked for; `import posenc` alone does not import torch."""
-    module = dict(_names()).get(name)
+    module = "posenc.checkup" if name in CHECKUP else dict(_names()).get(name)
     if module is None:
         raise AttributeError(f"module 'posenc' has no attribute {name!r}")
     return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dict(_names())})
+    return sorted({*globals(), *CHECKUP, *dict(_names())})

@@ -4,7 +4,9 @@ import argparse
 import ast
 import importlib
 import sys
+from difflib import get_close_matches
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 
 import posenc
@@ -41,6 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_copy)
     command = commands.add_parser("doctor", help="check a rotation, a bias, a table or an attention of your own")
     command.add_argument("function", metavar="module:function", help="such as mypackage.model:apply_rotary")
+    command.add_argument("--kind", help="rotation, table, bias or attention; by default told from a first call")
+    command.add_argument("--dim", type=int, help="the width of a head, or of embeddings; by default what fits")
+    command.add_argument("--heads", type=int, help="how many; by default what fits")
+    command.add_argument("--order", help="of the axes: bhtd or bthd for heads, btd or tbd for embeddings")
     command.set_defaults(run=_doctor)
     return parser
 
@@ -92,11 +98,15 @@ def _copy(asked: argparse.Namespace) -> int:
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    module, colon, name = asked.function.partition(":")
-    if not colon:
+    name, colon, member = asked.function.partition(":")
+    if not colon or not member:
         raise ValueError(f"doctor: function must be module:function, got {asked.function}")
     sys.path.insert(0, "")
-    report = posenc.doctor(getattr(importlib.import_module(module), name))
+    try:
+        function = attrgetter(member)(importlib.import_module(name))
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"doctor: function must be module:function, got {asked.function}; {error}") from error
+    report = posenc.doctor(function, asked.kind, asked.dim, asked.heads, asked.order)
     print(report)
     return 0 if report.healthy else 1
 
@@ -108,9 +118,8 @@ def find(name: str) -> Path:
     places = {public: root.parent.joinpath(*module.split(".")).with_suffix(".py") for public, module in posenc._names()}
     found = files.get(name) or places.get(name)
     if not found:
-        raise ValueError(
-            f"posenc: name must be one of {', '.join(sorted({*files, *places}, key=str.lower))}, got {name}"
-        )
+        near = ", ".join(get_close_matches(name, [*files, *places], n=4)) or ", ".join(sorted(files))
+        raise ValueError(f"posenc: name must be a file or something public in one, such as {near}, got {name!r}")
     return found
 
 

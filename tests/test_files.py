@@ -69,9 +69,10 @@ def test_the_package_does_not_assert(path):
     assert not [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.stem != "__init__"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem[:2] != "__"], ids=lambda path: path.stem)
 def test_every_error_is_a_value_error_that_names_file_argument_condition_and_value(path):
-    form = re.compile(rf"{path.stem}: [\w {{}}]+ must be .+, got .*{{}}", re.S)
+    speaker = "doctor" if path.parent.name == "checkup" else path.stem
+    form = re.compile(rf"{speaker}: [\w {{}}]+ must be .+, got .*{{}}", re.S)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Raise):
             where = f"{path.name}:{node.lineno}"

@@ -73,6 +73,13 @@ class Sinusoidal(nn.Module):
 
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
+
+    Example:
+        >>> import torch
+        >>> encode = Sinusoidal(dim=64)
+        >>> x = encode(torch.zeros(1, 10, 64))  # positions 0 to 9
+        >>> bool((encode(torch.zeros(1, 1, 64), torch.tensor([9])) == x[:, 9:]).all())  # decoding: say where
+        True
     """
 
     def __init__(

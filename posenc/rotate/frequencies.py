@@ -60,14 +60,29 @@ def by_parts(dim: int, factor: float, original_length: float, base: float = 10_0
     return yarn(dim, factor, original_length, base, **ramp, attention_factor=1.0)
 
 
-def yarn(dim: int, factor: float, original_length: float, base: float = 10_000.0,
-         beta_fast: float = 32.0, beta_slow: float = 1.0, truncate: bool = True, attention_factor: float | None = None,
-         mscale: float | None = None, mscale_all_dim: float | None = None) -> Frequencies:  # fmt: skip
+def yarn(
+    dim: int,
+    factor: float,
+    original_length: float,
+    base: float = 10_000.0,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    truncate: bool = True,
+    attention_factor: float | None = None,
+    mscale: float | None = None,
+    mscale_all_dim: float | None = None,
+) -> Frequencies:
     """Keep pairs that turn `beta_fast` times within `original_length`; divide those below `beta_slow` by `factor`.
 
     `truncate` rounds the ramp between them outwards to whole pairs. The attention factor is 0.1 ln s + 1 (sec. 3.4);
     given mscale and mscale_all_dim, (0.1 mscale ln s + 1) / (0.1 mscale_all_dim ln s + 1), as in DeepSeek, which then
     needs `softmax_scale`. One of the two alone is ignored, as in transformers.
+
+    Example:
+        >>> theta, attention_factor = yarn(128, factor=4.0, original_length=32_768, base=1e6)  # Qwen2.5 at 131,072
+        >>> slowed = rope_frequencies(128, base=1e6)[0] / theta
+        >>> f"{slowed[0]:g} {slowed[30]:.3f} {slowed[-1]:g}, logits times {attention_factor**2:.3f}"
+        '1 1.447 4, logits times 1.296'
     """
     _check(locals(), optional=("attention_factor", "mscale", "mscale_all_dim"))
     if beta_fast < beta_slow:
@@ -80,8 +95,16 @@ def yarn(dim: int, factor: float, original_length: float, base: float = 10_000.0
     return rope_frequencies(dim, base)[0] * (1 - ramp + ramp / factor), float(attention_factor or usual)
 
 
-def longrope(dim: int, short_factor: Any, long_factor: Any, length: float, original_length: float, factor: float,
-             attention_factor: float | None = None, base: float = 10_000.0) -> Frequencies:  # fmt: skip
+def longrope(
+    dim: int,
+    short_factor: Any,
+    long_factor: Any,
+    length: float,
+    original_length: float,
+    factor: float,
+    attention_factor: float | None = None,
+    base: float = 10_000.0,
+) -> Frequencies:
     """Divide pair i by long_factor[i] where `length` is above `original_length`, else by short_factor[i].
 
     Source: Ding et al., arXiv 2402.13753. The attention factor is Phi-3's at every length, unless given:
@@ -93,8 +116,14 @@ def longrope(dim: int, short_factor: Any, long_factor: Any, length: float, origi
     return rope_frequencies(dim, base)[0] / chosen, float(attention_factor or usual)
 
 
-def llama3(dim: int, factor: float = 8.0, low_freq_factor: float = 1.0, high_freq_factor: float = 4.0,
-           original_length: float = 8192, base: float = 500_000.0) -> Frequencies:  # fmt: skip
+def llama3(
+    dim: int,
+    factor: float = 8.0,
+    low_freq_factor: float = 1.0,
+    high_freq_factor: float = 4.0,
+    original_length: float = 8192,
+    base: float = 500_000.0,
+) -> Frequencies:
     """Keep pairs that turn `high_freq_factor` times within `original_length`; divide those below `low_freq_factor`.
 
     As Llama 3.1 does; where the two are equal (Llama 4 Scout), each pair is either kept or divided.
@@ -158,11 +187,27 @@ def softmax_scale(dim: int, factor: float, mscale_all_dim: float = 1.0) -> float
     return float((0.1 * mscale_all_dim * np.log(max(factor, 1.0)) + 1) ** 2 / np.sqrt(dim))
 
 
-_TYPES = {"default": rope_frequencies, "linear": linear, "dynamic": dynamic_ntk, "longrope": longrope, "su": longrope,
-          "mrope": rope_frequencies, "yarn": yarn, "llama3": llama3, "proportional": proportional}  # fmt: skip
-_OURS = {"type": "type", "rope_type": "type", "rotary_emb_base": "base", "rope_theta": "base", "rotary_pct": "fraction",
-         "partial_rotary_factor": "fraction", "max_position_embeddings": "max_length",
-         "original_max_position_embeddings": "original_length"}  # fmt: skip
+_TYPES = {
+    "default": rope_frequencies,
+    "linear": linear,
+    "dynamic": dynamic_ntk,
+    "longrope": longrope,
+    "su": longrope,
+    "mrope": rope_frequencies,
+    "yarn": yarn,
+    "llama3": llama3,
+    "proportional": proportional,
+}
+_OURS = {
+    "type": "type",
+    "rope_type": "type",
+    "rotary_emb_base": "base",
+    "rope_theta": "base",
+    "rotary_pct": "fraction",
+    "partial_rotary_factor": "fraction",
+    "max_position_embeddings": "max_length",
+    "original_max_position_embeddings": "original_length",
+}
 
 
 def _settings(config: Any) -> dict[str, Any]:

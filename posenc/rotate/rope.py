@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 LAYOUTS = {"half": ((2, -1), -2), "interleaved": ((-1, 2), -1)}  # how the channels split, and which axis is a pair's
 NO_NUMBERS = (torch.bool, torch.complex32, torch.complex64, torch.complex128)
-BLOCK = 2**18  # elements that stay in the cache of a core while they turn
+BLOCK = 2**19  # elements that stay in the cache of a core while they turn
 
 
 def rope(x, positions, base=10_000.0, layout="half", rotary_dim=None, theta=None, attention_factor=1.0) -> np.ndarray:
@@ -121,7 +121,7 @@ class RoPE(nn.Module):
             _Blocks.apply(out[..., :r], self.layout, x[..., :r], *by)
             out[..., r:] = x[..., r:]
             return out
-        large = eager and x.device.type == "cpu" and x.numel() > BLOCK // 4 and (len(by) == 2 or x.element_size() == 2)
+        large = eager and x.device.type == "cpu" and x.numel() > BLOCK // 8 and (len(by) == 2 or x.element_size() == 2)
         large = large and not (any(part.requires_grad for part in by) or torch._C._are_functorch_transforms_active())
         turned = (_Blocks.apply if large else _product)(None, self.layout, x if r == self.dim else x[..., :r], *by)
         turned = turned if r == self.dim else torch.cat((turned, x[..., r:]), dim=-1)
