@@ -938,8 +938,9 @@ def test_a_bias_for_other_heads_is_refused(qkv):
     for heads in (2, 3, 12):
         with pytest.raises(ValueError, match=rf"attention: encoding must be for 6 heads, got T5 \({heads}, 4, 7\)"):
             attention(*qkv, t5(heads))
-        with pytest.raises(ValueError, match=r"attention: encoding must be for 6 heads, got ALiBi"):
-            attention(*qkv, ALiBi(heads), causal=True)
+        for x in (qkv[0], torch.cat([qkv[0]] * 2, dim=2)):  # as a bias, and as channels
+            with pytest.raises(ValueError, match=r"attention: encoding must be for 6 heads, got ALiBi"):
+                attention(x, *qkv[1:], ALiBi(heads), causal=True)
 
 
 @pytest.mark.parametrize("encoding", [None, Doubled(), t5()], ids=["none", "rotation", "bias"])

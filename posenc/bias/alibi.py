@@ -93,7 +93,7 @@ class ALiBi(nn.Module):
         if self.causal:
             return (offset * left[:, None, None]).masked_fill_(offset > 0, float("-inf"))  # (..., h, t, s)
         if self.slopes == self.right_slopes:
-            return offset.abs() * -left[:, None, None]  # (..., h, t, s)
+            return offset.abs_() * -left[:, None, None]  # (..., h, t, s)
         return torch.where(offset > 0, -right[:, None, None], left[:, None, None]).mul_(offset)  # (..., h, t, s)
 
     def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:

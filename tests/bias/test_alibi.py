@@ -307,7 +307,10 @@ def test_any_positions_by_hand():
 def test_offsets_are_exact_between_far_positions():
     keys = torch.tensor([10**7, 10**7 + 1, 2**24 + 1, 2**40 + 1, 2**40 + 3])
     bias = ALiBi(1, slopes=1)(keys)[0]
-    assert bias.tolist() == (-(keys[:, None] - keys).abs()).float().tolist()
+    expected = -(keys[:, None] - keys).abs().float()
+    assert torch.equal(bias, expected)
+    modify, (i, j) = ALiBi(1, slopes=1).score_mod(keys), torch.meshgrid([torch.arange(5)] * 2, indexing="ij")
+    assert torch.equal(modify(torch.zeros(()), 0, torch.zeros(5, 5).long(), i, j), expected)
 
 
 def test_fractions_are_exact_beside_far_positions():
