@@ -162,7 +162,7 @@ def _check_settings(dim: int, heads: int, base: float, axes: int, **words: str) 
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise ValueError(f"pope: {name} must be a positive integer, got {value!r}")
     if dim % axes:
-        raise ValueError(f"pope: axes must divide dim {dim}, got {axes}; each takes as many channels")
+        raise ValueError(f"pope: axes must be a divisor of dim {dim}, got {axes}; each takes as many channels")
     if not isinstance(base, int | float | np.integer) or isinstance(base, bool) or not 1e-300 < base < 1e300:
         raise ValueError(f"pope: base must be positive and finite, got {base!r}; the paper takes 10,000")
     for name, value in words.items():

@@ -360,6 +360,42 @@ def test_a_part_of_gemma_3_equals_that_of_transformers(layer):
     np.testing.assert_array_equal(from_config(part, 256)[0], expected[0])
 
 
+@pytest.mark.parametrize("length", [1, 4096, 4097])
+def test_the_attention_factors_of_phi_3_5_moe_equal_those_of_transformers(length):
+    phimoe = peer("transformers.models.phimoe.modeling_phimoe")
+    rope = {"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "short_mscale": 1.1}
+    rope |= {"long_mscale": 1.243163121016122, "original_max_position_embeddings": 4096}
+    raw = {"max_position_embeddings": 131_072, "rope_theta": 1e4, "hidden_size": 32, "num_attention_heads": 4}
+    embedding = phimoe.PhimoeRotaryEmbedding(phimoe.PhimoeConfig(**raw, rope_scaling=dict(rope)))
+    cosine, _ = embedding(torch.zeros(1), torch.tensor([[0, length - 1]]))
+    theta, attention_factor = from_config(raw | {"rope_scaling": rope}, 8, length)
+    assert attention_factor == pytest.approx(cosine[0, 0, 0].item(), rel=1e-6)
+    np.testing.assert_allclose(attention_factor * np.cos((length - 1) * theta), cosine[0, 1, :4], atol=1e-3)
+
+
+def test_the_fixed_alpha_of_hunyuan_equals_that_of_transformers():
+    hunyuan = peer("transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense")
+    rope = {"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32, "beta_slow": 1}
+    raw = {"head_dim": 128, "rope_theta": 1e4, "max_position_embeddings": 32_768}
+    embedding = hunyuan.HunYuanDenseV1RotaryEmbedding(hunyuan.HunYuanDenseV1Config(**raw, rope_scaling=dict(rope)))
+    for length in (None, 100_000):
+        theta, _ = from_config(raw | {"rope_scaling": rope}, 128, length)
+        np.testing.assert_allclose(theta, embedding.inv_freq, rtol=2e-6)
+
+
+def test_the_rotary_dim_of_minimax_m2_equals_that_of_transformers():
+    minimax = peer("transformers.models.minimax_m2.modeling_minimax_m2")
+    raw = {"head_dim": 128, "rotary_dim": 64, "rope_theta": 5e6}
+    embedding = minimax.MiniMaxM2RotaryEmbedding(minimax.MiniMaxM2Config(**raw))
+    np.testing.assert_allclose(from_config(raw, 128)[0], embedding.inv_freq, rtol=2e-6)
+
+
+def test_a_config_object_of_transformers_is_read_like_its_dict():
+    llama = peer("transformers.models.llama.configuration_llama")
+    config = llama.LlamaConfig(head_dim=128, rope_scaling=LLAMA | {"original_max_position_embeddings": 8192})
+    np.testing.assert_array_equal(from_config(config, 128)[0], llama3(128, base=1e4)[0])
+
+
 def test_the_temperature_equals_that_of_transformers_ministral_3_one_position_on():
     ministral = peer("transformers.models.ministral3.modeling_ministral3")
     positions = torch.tensor([[0, 1, 4095, 4096, 8191, 8192, 100_000]])
@@ -428,6 +464,27 @@ def test_keys_that_are_only_our_names_are_not_read():
 def test_the_names_of_gpt_neox():
     config = {"rotary_emb_base": 500.0, "rotary_pct": 0.25}
     np.testing.assert_array_equal(from_config(config, 64)[0], rope_frequencies(16, 500.0)[0])
+
+
+def test_the_other_names_of_the_base_and_of_the_part_that_turns():
+    np.testing.assert_array_equal(
+        from_config({"global_rope_theta": 160_000.0}, 64)[0], rope_frequencies(64, 160_000)[0]
+    )
+    np.testing.assert_array_equal(from_config({"rope_percent": 0.5}, 64)[0], rope_frequencies(32)[0])
+
+
+def test_a_rotary_dim_is_taken_as_it_is_and_a_factor_comes_first():
+    for dim, rotary_dim in ((256, 64), (44, 30)):  # 44 * (30 / 44) is below 30
+        np.testing.assert_array_equal(from_config({"rotary_dim": rotary_dim}, dim)[0], rope_frequencies(rotary_dim)[0])
+    config = {"rotary_dim": 64, "partial_rotary_factor": 0.25}
+    np.testing.assert_array_equal(from_config(config, 128)[0], rope_frequencies(32)[0])
+    with pytest.raises(ValueError, match="frequencies: rotary_dim must be finite and above 0, got 'all'"):
+        from_config({"rotary_dim": "all"}, 64)
+
+
+def test_what_is_missing_is_named_as_in_a_config_too():
+    with pytest.raises(ValueError, match="got None; in a config it is original_max_position_embeddings"):
+        from_config({"rope_type": "yarn", "factor": 4.0}, 64)
 
 
 def test_what_the_inner_dict_says_comes_first():

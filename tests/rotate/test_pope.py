@@ -583,7 +583,7 @@ JUNK = [
 def test_positions_that_are_no_tensor_of_numbers_are_refused(junk):
     q, k = (x.float() for x in content(5, 5))
     for name in ("positions", "key_positions"):
-        with pytest.raises(ValueError, match=f"pope: {name} must be a tensor of integers or floats, got"):
+        with pytest.raises(ValueError, match=f"pope: {name} must be be a tensor of integers or floats, got"):
             PoPE(8, heads=4)(q, k, **{name: junk})
     with pytest.raises(ValueError, match="pope: positions must be a tensor"):
         PoPE(8, heads=4).table(junk)
@@ -621,11 +621,11 @@ SETTINGS = {
 
 @pytest.mark.parametrize(("name", "wrong"), [(name, wrong) for name, values in SETTINGS.items() for wrong in values])
 def test_wrong_settings_are_refused(name, wrong):
-    with pytest.raises(ValueError, match=f"pope: {name} must .*, got"):
+    with pytest.raises(ValueError, match=f"pope: {name} must be .*, got"):
         PoPE(**({"dim": 8, "heads": 4} | {name: wrong}))
     if name in ("axes", "base", "bound"):
         q, k = (x[0] for x in content())
-        with pytest.raises(ValueError, match=f"pope: {name} must .*, got"):
+        with pytest.raises(ValueError, match=f"pope: {name} must be .*, got"):
             pope(q, k, range(5), range(7), **{name: wrong})
 
 
