@@ -98,8 +98,8 @@ def _copy(asked: argparse.Namespace) -> int:
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    name, colon, member = asked.function.partition(":")
-    if not colon or not member:
+    name, _, member = asked.function.partition(":")
+    if not name or not member:
         raise ValueError(f"doctor: function must be module:function, got {asked.function}")
     sys.path.insert(0, "")
     try:

@@ -54,14 +54,19 @@ def doctor(
         >>> def slopes(heads):
         ...     return [2 ** (-8 * head / heads) for head in range(heads)]
         >>> print(doctor(slopes).told("slopes").words.split(":")[0])
-        with 8 heads the slopes start at 1 where ALiBi's start at 0.5
+        with 4 heads the slopes start at 1 where ALiBi's start at 0.25
     """
     _check(function, kind, dim, heads, order)
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         found, patient, sizes = _admit(function, kind, dim, heads, order)
-        return Report(said(function), found, tuple(KINDS[found].examine(patient, **sizes)))
+        findings = KINDS[found].examine(patient, **sizes)
+        if patient.order and not order:
+            findings.insert(
+                0, Finding("axes", "note", "taken as (b, t, h, d), heads third; order='bhtd' if that is wrong")
+            )
+        return Report(said(function), found, tuple(findings))
 
 
 def _check(function: Any, kind: Any, dim: Any, heads: Any, order: Any) -> None:
@@ -83,24 +88,19 @@ def _admit(function: Any, kind: Any, dim: Any, heads: Any, order: Any) -> tuple[
     counts = (heads,) if heads else tuple(dict.fromkeys((*_told(own, "heads n_heads num_heads"), *HEADS)))
     first = ""
     for size in [(d, counts[0]) for d in widths] + [(widths[0], h) for h in counts[1:]]:
-        sizes = dict(zip(("dim", "heads"), size, strict=True))
-        try:
-            patient = Patient(function, sizes, order)
-        except ValueError as error:
-            if str(error).startswith("patient: "):
-                raise ValueError(f"doctor: {str(error).removeprefix('patient: ')}") from None
-            first = first or f"{error}"
-            continue
-        except Exception as error:
-            first = first or f"{type(error).__name__}: {error}"
-            continue
-        for candidate in (kind,) if kind else _candidates(patient):
-            works, failed = attempt(KINDS[candidate].accepts, patient.fresh(), **sizes)
-            if works:
-                return candidate, patient, sizes
+        sizes = {"dim": size[0], "heads": size[1]}
+        for axes in (order,) if order else (None, "bthd"):
+            patient, failed = attempt(Patient, function, sizes, axes)
+            if failed.startswith("ValueError: doctor: "):
+                raise ValueError(f"doctor: function must be {failed.partition(' must be ')[2]}")
+            for candidate in ((kind,) if kind else _candidates(patient)) if patient else ():
+                works, failed = attempt(KINDS[candidate].accepts, patient.fresh(), **sizes)
+                if works:
+                    return candidate, patient, sizes
+                first = first or failed or " "
             first = first or failed
-    why = f" that answers {first}" if first else " whose answers fit none of these"
-    raise ValueError(f"doctor: function must be one of {UNDERSTOOD}, got {said(function)}{why}")
+    why = f"that answers {first}" if first.strip() else "whose answers fit none; wrap it in a function that does"
+    raise ValueError(f"doctor: function must be one of {UNDERSTOOD}, got {said(function)} {why}")
 
 
 def _told(own: Any, names: str) -> tuple[int, ...]:
@@ -114,7 +114,7 @@ def _candidates(patient: Patient) -> tuple[str, ...]:
     if patient.takes("q", "k"):
         return ("rotation",)
     if patient.takes("x"):
-        return ("rotation", "table")
+        return ("rotation", "attention", "table")
     if patient.takes("score") or patient.takes("heads") or patient.takes("key_positions"):
         return ("bias",)
     return ("table", "bias") if patient.takes("dim") else ("bias", "table")

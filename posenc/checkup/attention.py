@@ -1,68 +1,15 @@
 """Examine an attention: order, future, decoding, what is done to values, scale, padding, grouped heads, dtype."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from posenc.checkup import caching
+from posenc.checkup import caching, weighing
+from posenc.checkup.attending import Attend, Case, T
 from posenc.checkup.patient import Patient, attempt, far, random
-from posenc.checkup.report import Finding
-
-T = 12
-
-
-class Attend:
-    """An attention as a function of q, k, v (b, h, t, d), or of x (b, t, d) alone."""
-
-    def __init__(self, patient: Patient) -> None:
-        self.patient = patient
-        self.alone = not patient.takes("v")
-
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
-        """Return the result (b, h, t, d) for arguments by role."""
-        if self.alone:
-            x = q.transpose(1, 2).flatten(2)
-            made = _first(self.patient(x=x, **given))
-            return made.unflatten(-1, (q.shape[1], -1)).transpose(1, 2)
-        swap = self.patient.order == "bthd"
-        q, k, v = (part.transpose(1, 2) if swap else part for part in (q, k, v))
-        made = _first(self.patient(q=q, k=k, v=v, **given))
-        return made.transpose(1, 2) if swap else made
-
-    def at(self, q: Tensor, k: Tensor, v: Tensor, start: int = 0, **given: Any) -> Tensor:
-        """Return the result with queries at the last of the keys' places, keys from `start` on, where it can be told."""
-        keys = start + torch.arange(k.shape[2])
-        queries = keys[k.shape[2] - q.shape[2] :]
-        named = {"positions": queries, "key_positions": keys, "offset": int(queries[0])}
-        return self(q, k, v, **{role: named[role] for role in named if self.patient.takes(role)}, **given)
-
-    @property
-    def placed(self) -> bool:
-        """Whether positions of both queries and keys can be told."""
-        return self.patient.takes("positions") and (self.alone or self.patient.takes("key_positions"))
-
-
-def _first(made: Any) -> Any:
-    return made[0] if isinstance(made, tuple) else made
-
-
-class Case(NamedTuple):
-    """What the checks share: the attention, a width and a number of heads, whether it is causal."""
-
-    attend: Attend
-    dim: int
-    heads: int
-    causal: bool
-
-    def inputs(self, seed: int = 0, t: int = T, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
-        """Return random q, k, v."""
-        if self.attend.alone:
-            x = random(2, self.heads, t, self.dim, seed=seed, dtype=dtype)
-            return x, x, x
-        q, k, v = (random(2, self.heads, t, self.dim, seed=3 * seed + i, dtype=dtype) for i in range(3))
-        return q, k, v
+from posenc.checkup.report import Finding, findings
 
 
 def accepts(patient: Patient, dim: int, heads: int) -> bool:
@@ -70,18 +17,19 @@ def accepts(patient: Patient, dim: int, heads: int) -> bool:
     case = Case(Attend(patient), dim, heads, False)
     q, k, v = case.inputs()
     made = case.attend.at(q, k, v)
-    return isinstance(made, Tensor) and made.shape[:3] == q.shape[:3]
+    if not isinstance(made, Tensor) or made.shape[:3] != q.shape[:3]:
+        return False
+    q, k, v = (part.index_fill(2, torch.tensor([0]), 1.0) for part in (q, k, v))
+    return far(case.attend.at(q, k, v)[:, :, 1:], made[:, :, 1:]) > 1e-6
 
 
 def examine(patient: Patient, dim: int, heads: int) -> list[Finding]:
     """Return the findings on an attention with heads of `dim` channels."""
     case = Case(Attend(patient.fresh()), dim, heads, False)
     case = case._replace(causal=not _sees_ahead(case))
-    checks = (future, order, values, decay, scale, shift, decoding, padding, grouped_heads, half_precision)
-    found = []
-    for check in checks if not case.attend.alone else (future, shift, half_precision):
-        result, failed = attempt(check, case)
-        found.append(Finding(check.__name__.replace("_", " "), "not checked", failed) if failed else result)
+    decode = () if patient.takes("cache") else (decoding,)
+    checks = (future, order, shift, *decode, padding, *weighing.CHECKS)
+    found = findings(checks if not case.attend.alone else (future, shift, weighing.half_precision), case)
     if patient.takes("cache"):
         found += caching.examine(patient, dim, heads)
     else:
@@ -145,77 +93,6 @@ def order(case: Case) -> Finding:
         "blind to order: shuffled keys give the same, so position has to come from outside (an "
         f"added table, or q and k already rotated){hint}",
         off,
-    )
-
-
-def _weights(case: Case, q: Tensor, k: Tensor, start: int = 0) -> Tensor:
-    """Return the weights (b, h, t, s), read off by values that name their key."""
-    v = torch.zeros(*k.shape[:3], case.dim)
-    v[:, :, torch.arange(k.shape[2]), torch.arange(k.shape[2])] = 1
-    return case.attend.at(q, k, v, start)[..., : k.shape[2]].double()
-
-
-def values(case: Case) -> Finding:
-    """Check that equal values come out as they are: weights sum to 1 and values do not turn."""
-    q, k, v = case.inputs(3)
-    v = v[:, :, :1].expand_as(v).contiguous()
-    off = far(case.attend.at(q, k, v), v)
-    if off < 1e-4:
-        return Finding("values", "ok", "values come through as they are", off)
-    made = case.attend.at(torch.zeros_like(q), torch.zeros_like(k), v)
-    turned = (
-        "their lengths shrink: values are rotated or moved along with the keys. Rotate q and k only"
-        if (made.norm(dim=-1) < v.norm(dim=-1) * 0.999).any()
-        else "weights do not sum to 1, or something is added to values"
-    )
-    return Finding("values", "wrong", f"equal values come out different (by {off:.2g}); {turned}", off)
-
-
-def decay(case: Case) -> Finding:
-    """Look at the weights of the last query where queries are 0, so that position alone decides."""
-    q, k, _ = case.inputs(4)
-    w = _weights(case, torch.zeros_like(q), k)[0, :, -1]
-    if (w.amax(-1) - w.amin(-1)).max() < 1e-5:
-        return Finding("decay", "ok", "without content all keys weigh the same: no bias by distance")
-    steps = w.clamp(min=1e-12).log().diff(dim=-1)
-    if (steps >= -1e-6).all():
-        return Finding("decay", "ok", "without content near keys weigh more than far ones", float(steps.max()))
-    if (steps <= 1e-6).all():
-        return Finding(
-            "decay",
-            "wrong",
-            "without content far keys weigh more than near ones: the sign of the bias is reversed",
-            float(steps.min()),
-        )
-    return Finding("decay", "note", "without content weights neither rise nor fall with distance: a learned bias?")
-
-
-def scale(case: Case) -> Finding:
-    """Measure by what a product of query and key is multiplied before the softmax."""
-    q, k = torch.zeros(1, case.heads, T, case.dim), torch.zeros(1, case.heads, T, case.dim)
-    ratios = []
-    for size in (0.0, 2.0):
-        q[..., -1, :], k[..., -1, :] = 1.0, size * case.dim**-0.5
-        w = _weights(case, q, k)[0, :, -1]
-        ratios.append((w[:, -1] / w[:, -2]).log())
-    factor = float((ratios[1] - ratios[0]).mean() / 2)
-    if abs(factor - 1) < 0.01:
-        return Finding("scale", "ok", "products are divided by sqrt(d)", factor)
-    if abs(factor / case.dim**0.5 - 1) < 0.01:
-        return Finding(
-            "scale",
-            "wrong",
-            "products are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)",
-            factor,
-        )
-    if abs(factor * case.dim**0.5 - 1) < 0.01:
-        return Finding("scale", "wrong", "products are divided by d: the scale 1/sqrt(d) is applied twice", factor)
-    return Finding(
-        "scale",
-        "note",
-        f"products are multiplied by {factor:.4f} / sqrt(d): an attention factor (YaRN's, once?) or "
-        "another width than d",
-        factor,
     )
 
 
@@ -297,44 +174,4 @@ def padding(case: Case) -> Finding:
         f"padding on the left, though hidden by the mask, changes the real tokens by {min(worked):.2g}: "
         "positions count the padding. Count real tokens, mask.cumsum(-1) - 1",
         min(worked),
-    )
-
-
-def grouped_heads(case: Case) -> Finding:
-    """Try half as many heads of keys."""
-    if case.heads % 2:
-        return Finding("grouped heads", "not checked", "needs an even number of heads")
-    q, k, v = case.inputs(8)
-    k, v = k[:, ::2], v[:, ::2]
-    made, failed = attempt(case.attend.at, q, k, v)
-    if failed:
-        return Finding("grouped heads", "note", f"fewer heads of keys than of queries raise {failed}")
-    each = case.attend.at(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1))
-    if (off := far(made, each)) < 1e-4:
-        return Finding("grouped heads", "ok", "neighbouring query heads share a key head", off)
-    return Finding(
-        "grouped heads",
-        "wrong",
-        f"query heads share key heads in another order than neighbours (off by {off:.2g}): use "
-        "repeat_interleave, not repeat",
-        off,
-    )
-
-
-def half_precision(case: Case) -> Finding:
-    """Compare bfloat16 with float32, far out where positions can be told."""
-    start = 4000 if case.attend.placed else 0
-    q, k, v = case.inputs(9, dtype=torch.bfloat16)
-    made, failed = attempt(case.attend.at, q, k, v, start)
-    if failed:
-        return Finding("half precision", "not checked", f"bfloat16 raises {failed}")
-    off = far(made, case.attend.at(q.float(), k.float(), v.float(), start))
-    if off < 0.05:
-        return Finding("half precision", "ok", f"bfloat16 within {off:.1g} of float32 at positions from {start:,}", off)
-    return Finding(
-        "half precision",
-        "wrong",
-        f"in bfloat16 off by {off:.2g} at positions from {start:,}: positions, angles or the "
-        "bias are computed in the input's dtype. Compute them in float32",
-        off,
     )

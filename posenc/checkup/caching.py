@@ -1,5 +1,6 @@
 """Examine how an attention decodes with a cache of its own: fn(q, k, v, cache) -> (out, cache)."""
 
+import itertools
 from typing import Any
 
 import torch
@@ -9,6 +10,16 @@ from posenc.checkup.patient import Patient, attempt, far, random
 from posenc.checkup.report import Finding
 
 T, LONG = 12, 48
+TURNED_AGAIN = (
+    "keys in the cache change from step to step: they are rotated again. Cache keys rotated once and rotate only new "
+    "ones, "
+    "or cache them as they come and rotate all in each call"
+)
+COUNTED_ANEW = (
+    "the position of a new token is counted from the call, or cached keys are rotated again before use. Give new "
+    "tokens the "
+    "number of tokens before them"
+)
 
 
 def examine(patient: Patient, dim: int, heads: int) -> list[Finding]:
@@ -43,26 +54,17 @@ def stepwise(patient: Patient, dim: int, heads: int) -> Finding:
     off = far(stepped[:, :, 5:], whole[:, :, 5:])
     if off < 1e-4:
         return Finding("cache", "ok", "token by token with the cache gives what all at once gives", off)
+    return Finding(
+        "cache", "wrong", f"token by token differs by {off:.2g} from all at once: {_cause(caches, patient)}", off
+    )
+
+
+def _cause(caches: list[Any], patient: Patient) -> str:
     axis = 1 if patient.order == "bthd" else 2
-    pairs = [(old, new) for old, new in zip(caches, caches[1:], strict=False) if old]
-    grows = [
-        (old[0], new[0].narrow(axis, 0, old[0].shape[axis]))
-        for old, new in pairs
-        if new[0].shape[axis] > old[0].shape[axis]
-    ]
-    if any(far(new, old) > 1e-5 for old, new in grows):
-        why = (
-            "keys in the cache change with each step: they are rotated again. Cache keys rotated once and rotate only new "
-            "ones, or cache them as they come and rotate all for each call"
-        )
-    elif grows and far(stepped[:, :, 5:6], whole[:, :, 5:6]) > 1e-4:
-        why = (
-            "the first new token already: its position is counted from the call, or cached keys are turned again. Pass it the "
-            "number of tokens before it"
-        )
-    else:
-        why = "positions of new tokens do not go on from the cache"
-    return Finding("cache", "wrong", f"token by token differs by {off:.2g} from all at once: {why}", off)
+    for old, new in itertools.pairwise(caches):
+        if old and new and far(new[0].narrow(axis, 0, old[0].shape[axis]), old[0]) > 1e-5:
+            return TURNED_AGAIN
+    return COUNTED_ANEW
 
 
 def eviction(patient: Patient, dim: int, heads: int) -> Finding:

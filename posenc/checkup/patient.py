@@ -15,6 +15,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -54,29 +55,31 @@ class Patient:
 
     def __init__(self, function: Any, settings: dict[str, Any], order: str | None = None) -> None:
         self.source, self.settings, self.order = function, settings, order
-        self.function = _built(function, settings) if inspect.isclass(function) else function
-        if isinstance(self.function, nn.Module):
-            self.function.eval()
+        self.function = _built(function, settings) if inspect.isclass(function) else _copied(function)
+        self.numpy = False
+        if self.module is not None:
+            self.module.eval()
         self.roles, self.parameters = roles(self.function)
 
     @property
     def module(self) -> nn.Module | None:
-        """The torch module, if it is one."""
-        return self.function if isinstance(self.function, nn.Module) else None
+        """The torch module, if it is one or a method of one."""
+        owner = getattr(self.function, "__self__", self.function)
+        return owner if isinstance(owner, nn.Module) else None
 
     def takes(self, *wanted: str) -> bool:
         """Tell whether there is a parameter for each role."""
         return all(role in self.roles for role in wanted)
 
+    def needs(self, role: str) -> bool:
+        """Tell whether there is a parameter for the role, without a default."""
+        return role in self.roles and self.parameters[self.roles[role]].default is inspect.Parameter.empty
+
     def fresh(self, settings: dict[str, Any] | None = None) -> "Patient":
         """Return a copy that shares no memory, as far as that can be; with other settings, a class is built anew."""
         if settings is not None and inspect.isclass(self.source):
             return Patient(self.source, self.settings | settings, self.order)
-        try:
-            function = copy.deepcopy(self.function)
-        except Exception:  # an object that does not copy is examined itself
-            function = self.function
-        return Patient(function, self.settings | (settings or {}), self.order)
+        return Patient(self.function, self.settings | (settings or {}), self.order)
 
     def cast(self, dtype: torch.dtype) -> "Patient":
         """Return a copy of a module with parameters and buffers in another dtype."""
@@ -97,7 +100,9 @@ class Patient:
                 arguments.append(given[role])
             else:
                 named[name] = given[role]
-        return as_tensors(self.function(*arguments, **named))
+        result = self.function(*arguments, **named)
+        self.numpy = isinstance(result, np.ndarray)
+        return as_tensors(result)
 
 
 def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
@@ -109,7 +114,7 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     try:
         signature = inspect.signature(function.forward if isinstance(function, nn.Module) else function)
     except (TypeError, ValueError):
-        raise ValueError(f"patient: function must be one of {UNDERSTOOD}, got {said(function)}") from None
+        raise ValueError(f"doctor: function must be one of {UNDERSTOOD}, got {said(function)}") from None
     parameters = {n: p for n, p in signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     found: dict[str, str] = {}
     if len(parameters) == 5 and next(iter(parameters)) == "score":
@@ -125,9 +130,17 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
             found[role] = name
         elif parameter.default is parameter.empty:
             raise ValueError(
-                f"patient: function must be one of {UNDERSTOOD}, got a parameter {name} that is none of these"
+                f"doctor: function must be one of {UNDERSTOOD}, got a parameter {name} that is none of these; wrap "
+                f"it in a function that is"
             )
     return found, parameters
+
+
+def _copied(function: Any) -> Any:
+    try:
+        return copy.deepcopy(function)
+    except Exception:  # an object that does not copy is examined itself
+        return function
 
 
 def _built(cls: type, settings: dict[str, Any]) -> Any:
@@ -141,10 +154,20 @@ def _built(cls: type, settings: dict[str, Any]) -> Any:
         elif parameter.default is parameter.empty:
             if role != "length":
                 raise ValueError(
-                    f"patient: function must be a class of dim, heads and a length, got one that asks for {name}"
+                    f"doctor: function must be a class of dim, heads and a length, got one that asks for {name}"
                 )
             given[name] = 4096
-    return cls(**given)
+    try:
+        return cls(**given)
+    except Exception:  # heads may not go with the other settings
+        needed = inspect.signature(cls).parameters
+        return cls(
+            **{
+                n: v
+                for n, v in given.items()
+                if ROLE.get(n.lower()) != "heads" or needed[n].default is inspect.Parameter.empty
+            }
+        )
 
 
 def as_tensors(result: Any) -> Any:
@@ -165,7 +188,7 @@ def attempt(call: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[An
         return call(*arguments, **named), ""
     except Exception as error:
         line = (str(error).strip().splitlines() or [""])[0]
-        return None, f"{type(error).__name__}: {line[:120]}"
+        return None, f"{type(error).__name__}: {line if line.startswith('doctor: ') else line[:120]}"
 
 
 def said(function: Any) -> str:

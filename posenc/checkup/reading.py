@@ -26,10 +26,12 @@ class Turn:
 
     def __call__(self, x: Tensor, positions: Tensor | None = None, which: int = 0) -> Tensor:
         """Return `x` turned to `positions` (t,) or (b, t), by default 0 .. t-1, as queries (which=0) or as keys (1)."""
-        if positions is None or self.reach == "positions":
-            return self._call(
-                x, {} if positions is None else {"positions": positions, "key_positions": positions}, which
-            )
+        if positions is None and self.patient.needs(self.reach):
+            positions = torch.arange(x.shape[2])
+        if positions is None:
+            return self._call(x, {}, which)
+        if self.reach == "positions":
+            return self._call(x, {"positions": positions, "key_positions": positions}, which)
         if self.reach == "offset":
             start, t = int(positions[0]), len(positions)
             if torch.equal(positions, torch.arange(start, start + t)):
@@ -49,13 +51,9 @@ class Turn:
             result = self.patient(x=x, **given)
         return result.transpose(1, 2) if swap else result
 
-    def on(self, patient: Patient) -> "Turn":
-        """Return the same for another patient, a copy."""
-        return Turn(patient)
-
 
 class Reading(NamedTuple):
-    """What was read: matrices (p, d, d) at `PLACES`, pairs of channels, their layout, theta with its sign, and gains."""
+    """What was read: matrices (p, d, d) at `PLACES`, pairs of channels and their layout, signed theta, gains."""
 
     matrices: Tensor
     pairs: list[tuple[int, int]]
@@ -74,20 +72,20 @@ class Reading(NamedTuple):
         return y * self.gains[1]
 
 
-def read(turn: Turn, dim: int, heads: int, which: int = 0) -> Reading | None:
-    """Return what `turn` does to unit vectors, or None where its result has another width."""
+def read(turn: Turn, dim: int, heads: int, which: int = 0) -> Reading:
+    """Return what `turn` does to unit vectors; the layout is "wide" where its result has another width."""
     places = torch.tensor(PLACES)
     unit = torch.eye(dim, dtype=torch.float64).view(dim, 1, 1, dim).repeat(1, heads, len(places), 1)
     y, failed = attempt(turn, unit, places, which)
     if failed:
         y = turn(unit.float(), places, which)
     if tuple(y.shape) != tuple(unit.shape):
-        return None
+        return Reading(torch.zeros(0), [], "wide", torch.zeros(0), torch.zeros(0))
     matrices = y[:, 0].detach().double().permute(1, 2, 0)
     off = (matrices - torch.diag_embed(matrices.diagonal(dim1=1, dim2=2))).abs().amax(0)
     largest, partner = off.max(0)
     turned = [j for j in range(dim) if largest[j] > 1e-6]
-    pairs = sorted({tuple(sorted((j, int(partner[j])))) for j in turned})
+    pairs = sorted({(min(j, int(partner[j])), max(j, int(partner[j]))) for j in turned})
     paired = len(pairs) * 2 == len(turned) and len({c for pair in pairs for c in pair}) == len(turned)
     lonely = off.clone()
     lonely[partner, torch.arange(dim)] = 0
@@ -151,6 +149,8 @@ def _regular(w: Tensor, steps: Tensor, base: float, sign: float) -> Speeds:
 
 
 def _by_parts(w: Tensor, steps: Tensor, n: int) -> Speeds:
+    if not w[1]:
+        return Speeds("irregular", math.nan)
     guess = float((w[0] / w[1]) ** n)
     known = min(BASES, key=lambda b: abs(math.log(b / guess)))
     if abs(known / guess - 1) > 0.01 or abs(w[0] - 1) > 1e-3:

@@ -1,7 +1,12 @@
 """What the doctor writes down: a finding a check, and the report that puts the bad news first."""
 
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
+from posenc.checkup.patient import attempt
+
+SECONDS = 30
 VERDICTS = ("wrong", "note", "ok", "not checked")
 
 
@@ -35,7 +40,7 @@ class Report(NamedTuple):
         found = [finding for finding in self._sorted() if finding.check == check]
         if not found:
             known = ", ".join(dict.fromkeys(finding.check for finding in self.findings))
-            raise ValueError(f"report: check must be one of {known}, got {check!r}")
+            raise ValueError(f"doctor: check must be one of {known}, got {check!r}")
         return found[0]
 
     def _sorted(self) -> list[Finding]:
@@ -50,3 +55,19 @@ class Report(NamedTuple):
         for check, verdict, words, _ in self._sorted():
             lines.append(f"{verdict.upper() if verdict == 'wrong' else verdict:<11}  {check:<{width}}  {words}")
         return "\n".join(lines)
+
+
+def findings(checks: Iterable[Callable[[Any], Any]], case: Any) -> list[Finding]:
+    """Run the checks on a case; one that raises counts as not checked, with the error."""
+    found, last = [], time.monotonic() + SECONDS
+    for check in checks:
+        name = check.__name__.replace("_", " ")
+        if time.monotonic() > last:
+            found.append(Finding(name, "not checked", f"the checks before took more than {SECONDS} s"))
+            continue
+        result, failed = attempt(check, case)
+        if failed:
+            found.append(Finding(name, "not checked", f"the check itself met {failed}"))
+        elif result:
+            found += result if isinstance(result, list) else [result]
+    return found

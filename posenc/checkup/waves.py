@@ -11,6 +11,32 @@ from torch import Tensor
 from posenc.checkup.reading import speeds
 from posenc.checkup.report import Finding
 
+WORDS = {
+    "inverted": (
+        "wrong",
+        "the fastest pair turns by {top:,.0f} rad a token in place of 1: positions are divided by base^(-2i/d), so the "
+        "exponent is inverted. Multiply by it",
+    ),
+    "rising": (
+        "wrong",
+        "speeds do not fall from 1 rad a token, the fastest seen is {top:.3g}: look at the sign and the brackets of "
+        "the "
+        "exponent",
+    ),
+    "still": ("wrong", "{still} of {n} pairs stand still: an integer division makes their speeds 0"),
+    "steep": (
+        "wrong",
+        "speeds fall to {step:.3g} from one pair to the next, a base of {base:.1e}, and {still} of {n} pairs stand "
+        "still: "
+        "an operator binds otherwise than meant, as in -log(10000)/d//2, which is (-log(10000)/d)//2. Put brackets "
+        "around d//2",
+    ),
+    "tensor2tensor": ("ok", "from 1 rad a token down to 1/10,000, spread over d/2 - 1 steps (tensor2tensor)"),
+    "regular": ("ok", "from 1 rad a token down to {low:.3g}: base {base:,.6g}"),
+    "linear": ("note", "base {base:,.6g}, and positions are multiplied by {times:.3g}"),
+    "irregular": ("note", "no base fits; from {top:.3g} down to {low:.3g} rad a token"),
+}
+
 
 def orders(dim: int) -> dict[str, tuple[Tensor, Tensor]]:
     """Return the channels of sines and of cosines in each usual order."""
@@ -54,30 +80,23 @@ def _waves(name: str, sine: Tensor, cosine: Tensor, shifted: int) -> list[Findin
     found = [Finding("order", "ok", name)]
     if shifted:
         found = [Finding("order", "note", f"{name}; the first row is that of position 1, not 0")]
-    norm = sine**2 + cosine**2
+    norm, half = sine**2 + cosine**2, sine.shape[1]
     if (norm - 1).abs().max() > 1e-3:
         return [*found, _torn(sine, cosine)]
-    total, half = norm.sum(-1), sine.shape[1]
-    found.append(Finding("norm", "ok", f"every row has the squared length d/2 = {half}", float(total.mean())))
-    products = sine @ sine.T + cosine @ cosine.T
-    uneven = max(
-        float(products.diagonal(k).aminmax().max - products.diagonal(k).aminmax().min)
-        for k in (1, 3, 10, 40)
-        if k < len(sine)
-    )
+    found.append(Finding("norm", "ok", f"every row has the squared length d/2 = {half}", float(norm.sum(-1).mean())))
+    turned = torch.atan2(sine[1], cosine[1]) - torch.atan2(sine[0], cosine[0])
+    return [*found, _products(sine @ sine.T + cosine @ cosine.T), _speeds(turned)]
+
+
+def _products(products: Tensor) -> Finding:
+    along = [products.diagonal(step) for step in (1, 3, 10, 40) if step < len(products) - 1]
+    uneven = max(float(numbers.max() - numbers.min()) for numbers in along)
     if uneven < 1e-2:
-        found.append(Finding("products", "ok", "the product of two rows depends on their distance only", uneven))
-    else:
-        found.append(
-            Finding(
-                "products",
-                "wrong",
-                f"the product of two rows at one distance varies by {uneven:.2g}: angles "
-                "do not grow as position times a speed (rounded positions?)",
-                uneven,
-            )
-        )
-    return [*found, _speeds(torch.atan2(sine[1], cosine[1]) - torch.atan2(sine[0], cosine[0]))]
+        return Finding("products", "ok", "the product of two rows depends on their distance only", uneven)
+    words = (
+        f"the product of two rows at one distance varies by {uneven:.2g}: angles do not grow as position times a speed"
+    )
+    return Finding("products", "wrong", f"{words} (rounded positions?)", uneven)
 
 
 def _torn(sine: Tensor, cosine: Tensor) -> Finding:
@@ -97,46 +116,18 @@ def _torn(sine: Tensor, cosine: Tensor) -> Finding:
 def _speeds(theta: Tensor) -> Finding:
     theta = torch.remainder(theta + math.pi, 2 * math.pi) - math.pi
     name, base, factor, _ = speeds(theta)
-    n, top = len(theta), float(theta.abs().max())
-    if name == "inverted":
-        top = base ** ((n - 1) / n)
-        return Finding(
-            "speeds",
-            "wrong",
-            f"the fastest pair turns by {top:,.0f} rad a token in place of 1: positions are divided "
-            f"by base^(-2i/d), so the exponent is inverted. Multiply by it",
-            top,
-        )
-    if name in ("rising", "fast"):
-        return Finding(
-            "speeds",
-            "wrong",
-            f"speeds do not fall from 1 rad a token, the fastest seen is {top:.3g}: look at the sign "
-            "and the brackets of the exponent",
-            top,
-        )
-    if name in ("regular", "late", "linear") and base > 1e9:
-        step = float(theta[1] / theta[0])
-        still = int((theta.abs() < 1e-6).sum())
-        return Finding(
-            "speeds",
-            "wrong",
-            f"speeds fall to {step:.3g} from one pair to the next, a base of {base:.1e}, and {still} "
-            f"of {n} pairs stand still: an operator binds otherwise than meant, as in -log(10000)/d//2, which is "
-            "(-log(10000)/d)//2. Put brackets around d//2",
-            base,
-        )
+    n, still = len(theta), int((theta.abs() < 1e-6).sum())
+    told = {"base": base, "n": n, "still": still, "top": float(theta.abs().max()), "low": float(theta.abs().min())}
+    told |= {"times": 1 / factor, "step": float(theta[1] / theta[0]) if n > 1 and theta[0] else 0.0}
     steps = torch.arange(n, dtype=torch.float64) / max(n - 1, 1)
-    if n > 2 and (theta / 1e4 ** (-steps) - 1).abs().max() < 1e-2:
-        return Finding(
-            "speeds", "ok", "from 1 rad a token down to 1/10,000, spread over d/2 - 1 steps (tensor2tensor)", 1e4
-        )
-    if name == "regular":
-        return Finding(
-            "speeds", "ok", f"from 1 rad a token down to {float(theta.abs().min()):.3g}: base {base:,.6g}", base
-        )
-    if name == "linear":
-        return Finding("speeds", "note", f"base {base:,.6g}, and positions are multiplied by {1 / factor:.3g}", base)
-    return Finding(
-        "speeds", "note", f"no base fits; from {top:.3g} down to {float(theta.abs().min()):.3g} rad a token", top
-    )
+    if name == "inverted":
+        told["top"] = base ** ((n - 1) / n)
+    elif 2 * still > n and theta[1] == 0:
+        name = "still"
+    elif name in ("regular", "late", "linear") and base > 1e9:
+        name = "steep"
+    elif n > 2 and (theta / 1e4 ** (-steps) - 1).abs().max() < 1e-2:
+        name = "tensor2tensor"
+    verdict, words = WORDS["rising" if name == "fast" else name if name in WORDS else "irregular"]
+    number = told["still" if name == "still" else "base" if name in ("steep", "regular", "linear") else "top"]
+    return Finding("speeds", verdict, words.format(**told), number)

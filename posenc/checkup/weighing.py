@@ -1,0 +1,116 @@
+"""Examine what an attention does between products and values: scale, decay, weights, heads that share keys, dtype."""
+
+import torch
+from torch import Tensor
+
+from posenc.checkup.attending import Attend, Case, T
+from posenc.checkup.patient import attempt, far
+from posenc.checkup.report import Finding
+
+SCALES = (
+    (0, "ok", "products are divided by sqrt(d)"),
+    (0.5, "wrong", "products are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)"),
+    (-0.5, "wrong", "products are divided by d: the scale 1/sqrt(d) is applied twice"),
+)
+
+
+def _weights(case: Case, q: Tensor, k: Tensor, start: int = 0) -> Tensor:
+    """Return the weights (b, h, t, s), read off by values that name their key."""
+    v = torch.zeros(*k.shape[:3], case.dim)
+    v[:, :, torch.arange(k.shape[2]), torch.arange(k.shape[2])] = 1
+    return case.attend.at(q, k, v, start)[..., : k.shape[2]].double()
+
+
+def values(case: Case) -> Finding:
+    """Check that equal values come out as they are: weights sum to 1 and values do not turn."""
+    q, k, v = case.inputs(3)
+    v = v[:, :, :1].expand_as(v).contiguous()
+    off = far(case.attend.at(q, k, v), v)
+    if off < 1e-4:
+        return Finding("values", "ok", "values come through as they are", off)
+    made = case.attend.at(torch.zeros_like(q), torch.zeros_like(k), v)
+    turned = (
+        "their lengths shrink: values are rotated or moved along with the keys. Rotate q and k only"
+        if (made.norm(dim=-1) < v.norm(dim=-1) * 0.999).any()
+        else "weights do not sum to 1, or something is added to values"
+    )
+    return Finding("values", "wrong", f"equal values come out different (by {off:.2g}); {turned}", off)
+
+
+def decay(case: Case) -> Finding:
+    """Look at the weights of the last query where queries are 0, so that position alone decides."""
+    q, k, _ = case.inputs(4)
+    w = _weights(case, torch.zeros_like(q), k)[0, :, -1]
+    if (w.amax(-1) - w.amin(-1)).max() < 1e-5:
+        return Finding("decay", "ok", "without content all keys weigh the same: no bias by distance")
+    steps = w.clamp(min=1e-12).log().diff(dim=-1)
+    if (steps >= -1e-6).all():
+        return Finding("decay", "ok", "without content near keys weigh more than far ones", float(steps.max()))
+    if (steps <= 1e-6).all():
+        return Finding(
+            "decay",
+            "wrong",
+            "without content far keys weigh more than near ones: the sign of the bias is reversed",
+            float(steps.min()),
+        )
+    return Finding("decay", "note", "without content weights neither rise nor fall with distance: a learned bias?")
+
+
+def scale(case: Case) -> Finding:
+    """Measure by what a product of query and key is multiplied before the softmax."""
+    q, k = torch.zeros(1, case.heads, T, case.dim), torch.zeros(1, case.heads, T, case.dim)
+    ratios = []
+    for size in (0.0, 2.0):
+        q[..., -1, :], k[..., -1, :] = 1.0, size * case.dim**-0.5
+        w = _weights(case, q, k)[0, :, -1]
+        ratios.append((w[:, -1] / w[:, -2]).log())
+    factor = float((ratios[1] - ratios[0]).mean() / 2)
+    for power, verdict, words in SCALES:
+        if abs(factor / case.dim**power - 1) < 0.01:
+            return Finding("scale", verdict, words, factor)
+    words = f"products are multiplied by {factor:.4f} / sqrt(d): an attention factor (YaRN's: once?), or another width"
+    return Finding("scale", "note", words, factor)
+
+
+def grouped_heads(case: Case) -> Finding:
+    """Try half as many heads of keys."""
+    if case.heads % 2:
+        return Finding("grouped heads", "not checked", "needs an even number of heads")
+    q, k, v = case.inputs(8)
+    k, v = k[:, ::2], v[:, ::2]
+    made, failed = attempt(case.attend.at, q, k, v)
+    if failed:
+        return Finding("grouped heads", "note", f"fewer heads of keys than of queries raise {failed}")
+    each = case.attend.at(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1))
+    if (off := far(made, each)) < 1e-4:
+        return Finding("grouped heads", "ok", "neighbouring query heads share a key head", off)
+    return Finding(
+        "grouped heads",
+        "wrong",
+        f"query heads share key heads in another order than neighbours (off by {off:.2g}): use "
+        "repeat_interleave, not repeat",
+        off,
+    )
+
+
+def half_precision(case: Case) -> Finding:
+    """Compare bfloat16 with float32, far out where positions can be told."""
+    start = 4000 if case.attend.placed else 0
+    q, k, v = case.inputs(9, dtype=torch.bfloat16)
+    coarse = Attend(case.attend.patient.cast(torch.bfloat16))
+    made, failed = attempt(coarse.at, q, k, v, start)
+    if failed:
+        return Finding("half precision", "not checked", f"bfloat16 raises {failed}")
+    off = far(made, case.attend.at(q.float(), k.float(), v.float(), start))
+    if off < 0.05:
+        return Finding("half precision", "ok", f"bfloat16 within {off:.1g} of float32 at positions from {start:,}", off)
+    return Finding(
+        "half precision",
+        "wrong",
+        f"in bfloat16 off by {off:.2g} at positions from {start:,}: positions, angles or the "
+        "bias are computed in the input's dtype. Compute them in float32",
+        off,
+    )
+
+
+CHECKS = (values, decay, scale, grouped_heads, half_precision)

@@ -1,0 +1,431 @@
+"""The doctor: it names each bug that can be seen, and calls nobody ill who is well."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import posenc
+from posenc.__main__ import main
+from posenc.attention import attention
+from posenc.checkup import Finding, Report, doctor
+from tests.checkup import patients
+from tests.checkup.patients import CASES, UNSEEN, Case
+from tests.doors import ROOT
+from tests.peers import peer
+
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.sick.__name__)
+HEALTHY = {case.healthy.__name__: case.healthy for case in CASES}
+
+
+@each
+def test_a_bug_is_named(case: Case):
+    report = doctor(case.sick)
+    said = [f for f in report.findings if f.check == case.check and f.verdict == case.verdict]
+    assert any(case.phrase in finding.words for finding in said), str(report)
+    assert report.healthy == (case.verdict != "wrong")
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_the_healthy_version_is_healthy(name):
+    report = doctor(HEALTHY[name])
+    assert report.healthy, str(report)
+    phrases = [case.phrase for case in CASES if case.healthy is HEALTHY[name]]
+    assert not [phrase for phrase in phrases if phrase in str(report)]
+    assert not [finding for finding in report.findings if "the check itself met" in finding.words]
+
+
+def test_each_of_the_23_bugs_is_seen_or_known_to_be_out_of_sight():
+    assert {case.row for case in CASES if case.row} | set(UNSEEN) == set(range(1, 24))
+
+
+# The package itself
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: posenc.RoPE(64),
+        lambda: posenc.RoPE(64, layout="interleaved"),
+        lambda: posenc.RoPE(64, rotary_dim=16, base=500_000.0),
+        lambda: posenc.RoPE,
+        lambda: posenc.RoPE(64).turn,
+        lambda: posenc.rope,
+        lambda: posenc.PoPE(64, heads=4),
+        lambda: posenc.XPos(64),
+        lambda: posenc.Sinusoidal(64),
+        lambda: posenc.Sinusoidal(64, order="split", scale=True),
+        lambda: posenc.Sinusoidal(64, order="tensor2tensor"),
+        lambda: posenc.Sinusoidal,
+        lambda: posenc.sinusoidal,
+        lambda: posenc.ALiBi(12),
+        lambda: posenc.ALiBi(8, causal=True),
+        lambda: posenc.ALiBi,
+        lambda: posenc.alibi,
+        lambda: posenc.alibi_slopes,
+        lambda: posenc.ALiBi(4).score_mod(torch.arange(24)),
+        lambda: posenc.T5(heads=4),
+        lambda: posenc.KERPLE(heads=4),
+        lambda: posenc.Sandwich(heads=4),
+        lambda: attention,
+    ],
+)
+def test_the_package_passes(build):
+    report = doctor(build())
+    assert report.healthy, str(report)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [lambda: posenc.RoPE(64), lambda: posenc.ALiBi(4), lambda: posenc.XPos(64), lambda: posenc.PoPE(64, heads=4)],
+)
+def test_attention_with_each_encoding_passes(build):
+    encoding = build()
+
+    def attend(q, k, v, positions=None, key_positions=None, causal=False, mask=None):
+        return attention(q, k, v, encoding, positions, key_positions, causal=causal, mask=mask)
+
+    report = doctor(attend)
+    assert report.healthy, str(report)
+    assert report.told("shift").verdict == report.told("order").verdict == report.told("decoding").verdict == "ok"
+
+
+# What it reads
+
+
+@pytest.mark.parametrize(
+    ("base", "layout", "width"), [(10_000.0, "half", 64), (500_000.0, "interleaved", 32), (1e6, "half", 16)]
+)
+def test_layout_width_and_base_are_read(base, layout, width):
+    report = doctor(posenc.RoPE(64, base=base, layout=layout, rotary_dim=width))
+    assert report.told("layout").words.startswith(layout)
+    assert report.told("layout").number == width
+    assert report.told("frequencies").number == pytest.approx(base)
+    assert f"base {base:,.6g}" in report.told("frequencies").words
+
+
+def test_scalings_are_named():
+    assert "divided by 4 " in doctor(posenc.RoPE(64, theta=posenc.linear(64, 4.0)[0])).told("frequencies").words
+    assert "slowed 8 times" in doctor(posenc.RoPE(64, theta=posenc.llama3(64)[0])).told("frequencies").words
+    theta, factor = posenc.yarn(64, 16.0, 4096)
+    report = doctor(posenc.RoPE(64, theta=theta, attention_factor=factor))
+    assert "YaRN's factor for a scaling by 16" in report.told("norm").words
+
+
+def test_an_attention_factor_is_measured():
+    finding = doctor(posenc.RoPE(64, attention_factor=1.4852)).told("norm")
+    assert finding.verdict == "note"
+    assert finding.number == pytest.approx(1.4852)
+    assert "logits by 2.2058" in finding.words
+
+
+def test_a_rotation_the_other_way_is_a_note():
+    def backwards(x, positions):
+        return patients.rotation(x, -positions)
+
+    assert doctor(backwards).told("direction").verdict == "note"
+
+
+def test_a_length_limit_is_found():
+    class Tabled(nn.Module):
+        def __init__(self, dim):
+            super().__init__()
+            self.table = torch.arange(3000)[:, None] * patients.thetas(dim)
+
+        def forward(self, x, positions):
+            return patients.turned(x, self.table[positions])
+
+    finding = doctor(Tabled).told("limit")
+    assert finding.verdict == "note"
+    assert finding.number == 2999
+
+
+def test_meta_s_own_code_is_understood():
+    """(b, t, h, d), complex numbers, and the place of the first token."""
+
+    def apply_rotary(xq, xk, start_pos=0):
+        angle = (start_pos + torch.arange(xq.shape[1]))[:, None] * patients.thetas(xq.shape[-1])
+        turn = torch.polar(torch.ones_like(angle), angle)[:, None]
+        pairs = (torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous()) for x in (xq, xk))
+        return tuple(torch.view_as_real(pair * turn).flatten(-2).type_as(xq) for pair in pairs)
+
+    report = doctor(apply_rotary)
+    assert report.healthy, str(report)
+    assert "(b, t, h, d)" in report.told("axes").words
+    assert report.told("layout").words.startswith("interleaved")
+    assert report.told("decoding").verdict == "ok"
+
+
+def test_a_module_that_returns_the_table_alone():
+    class Alone(nn.Module):
+        def forward(self, x):
+            return patients.table(x.shape[1], x.shape[2])
+
+    report = doctor(Alone())
+    assert (report.kind, report.healthy) == ("table", True)
+    assert report.told("speeds").verdict == "ok"
+
+
+def test_a_table_that_is_appended_is_not_added():
+    class Appends(nn.Module):
+        def forward(self, x):
+            return torch.cat((x, patients.table(x.shape[1], 8).expand(len(x), -1, -1)), dim=-1)
+
+    assert "appended" in doctor(Appends()).told("sum").words
+
+
+def test_a_clipped_bias_is_seen_and_one_of_the_query_s_place_is_a_note():
+    def clipped(positions, key_positions):
+        offset = key_positions.clamp(max=5000)[None, :] - positions.clamp(max=5000)[:, None]
+        return -patients.slopes(4)[:, None, None] * offset.abs()
+
+    assert "neighbours share a number" in doctor(clipped).told("far positions").words
+    assert doctor(posenc.FIRE(heads=4)).healthy
+
+
+def test_halves_with_a_table_for_interleaved_pairs():
+    def rotate(x, positions):
+        angle = (positions[:, None] * patients.thetas(x.shape[-1])).repeat_interleave(2, dim=-1)
+        first, second = x.chunk(2, dim=-1)
+        return x * angle.cos() + torch.cat((-second, first), dim=-1) * angle.sin()
+
+    assert "is repeated for the interleaved one" in doctor(rotate).told("norm").words
+
+
+def test_rounded_parameters_are_a_note():
+    class Learned(nn.Module):
+        def __init__(self, dim):
+            super().__init__()
+            self.theta = nn.Parameter(patients.thetas(dim))
+
+        def forward(self, x, positions):
+            return patients.turned(x, positions[:, None] * self.theta)
+
+    finding = doctor(Learned).told("module cast")
+    assert finding.verdict == "note"
+    assert "what is learned is rounded" in finding.words
+
+
+def test_dropout_that_stays_on_is_seen():
+    class Drops(nn.Module):
+        def forward(self, x):
+            return nn.functional.dropout(x + 1 + patients.table(x.shape[1], x.shape[2]), 0.5)
+
+    assert "dropout stays on" in doctor(Drops(), kind="table").told("repeatable").words
+
+
+def test_half_the_exponent_shows_as_the_square_root_of_the_base():
+    def rotate(x, positions):
+        return patients.turned(x, positions[:, None] * patients.thetas(x.shape[-1], 100.0))
+
+    finding = doctor(rotate).told("frequencies")
+    assert finding.verdict == "note"
+    assert "square root" in finding.words
+
+
+def test_axes_in_another_order():
+    def rotate(xq, xk, positions):
+        return tuple(patients.rotation(x.transpose(1, 2), positions).transpose(1, 2) for x in (xq, xk))
+
+    def rotate_from_0(x):
+        return patients.rotation(x.transpose(1, 2), torch.arange(x.shape[1])).transpose(1, 2)
+
+    assert doctor(rotate, order="bthd").healthy
+    for function in (rotate, rotate_from_0):
+        assert doctor(function).healthy
+        assert "(b, t, h, d)" in doctor(function).told("axes").words
+    assert doctor(patients.AlongBatch, order="tbd").healthy
+
+
+def test_the_measured_number_of_bug_1_is_that_of_the_formula():
+    assert doctor(patients.inverted_table, dim=512).told("speeds").number == pytest.approx(10_000 ** (510 / 512))
+
+
+def test_slopes_that_are_off_by_one_start_at_one():
+    finding = doctor(patients.slopes_from_one, heads=8).told("slopes")
+    assert "with 4 heads the slopes start at 1 where ALiBi's start at 0.25" in finding.words
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (patients.rotation, "rotation"),
+        (patients.both_one_way, "rotation"),
+        (patients.table, "table"),
+        (patients.AlongTokens, "table"),
+        (patients.slopes, "bias"),
+        (patients.bias, "bias"),
+        (patients.forward_bias, "bias"),
+        (patients.Block, "attention"),
+        (patients.scaled_attention, "attention"),
+    ],
+)
+def test_the_kind_is_told(function, kind):
+    assert doctor(function).kind == kind
+    assert doctor(function, kind=kind).kind == kind
+
+
+# What it takes
+
+
+def test_nothing_of_the_patient_is_changed():
+    module = patients.Learns(64)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    doctor(module.train())
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert all(p.grad is None for p in module.parameters())
+    assert module.training
+
+
+def test_random_numbers_of_the_caller_stay_as_they_were():
+    torch.manual_seed(3)
+    doctor(patients.table)
+    drawn = torch.rand(1)
+    torch.manual_seed(3)
+    assert torch.equal(drawn, torch.rand(1))
+
+
+def test_the_same_report_each_time():
+    assert str(doctor(patients.Block)) == str(doctor(patients.Block))
+
+
+JUNK = [None, 1, "rope", [], torch.zeros(3), object()]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=repr)
+def test_what_cannot_be_called_is_refused(junk):
+    with pytest.raises(ValueError, match="doctor: function must be"):
+        doctor(junk)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda: 1, lambda a, b: a, lambda x: "a", lambda x: None, print, len, dict, lambda x: 1 / 0, str]
+)
+def test_what_has_no_known_signature_gets_the_list_of_those_understood(function):
+    with pytest.raises(ValueError, match=r"doctor: function must be .*fn\(q, k, v\).*, got"):
+        doctor(function)
+
+
+@pytest.mark.parametrize("argument", ["kind", "dim", "heads", "order"])
+@pytest.mark.parametrize("junk", ["junk", 0, -1, 2.5, True, [], "", float("nan"), object()], ids=repr)
+def test_junk_in_a_setting(argument, junk):
+    with pytest.raises(ValueError, match=f"doctor: {argument} must be .*, got"):
+        doctor(patients.rotation, **{argument: junk})
+
+
+def test_a_report_puts_what_is_wrong_first():
+    report = Report(
+        "f", "table", (Finding("a", "ok", "fine"), Finding("b", "wrong", "bad"), Finding("c", "note", "hm"))
+    )
+    assert [line.split()[0] for line in str(report).splitlines()] == ["f,", "WRONG", "note", "ok"]
+    assert "1 thing is wrong" in str(report)
+    assert report.told("b").words == "bad"
+    with pytest.raises(ValueError, match="doctor: check must be one of a, b, c, got 'd'"):
+        report.told("d")
+
+
+def test_doctor_and_report_come_from_the_package():
+    assert posenc.doctor is doctor
+    assert posenc.Report is Report
+    assert {"doctor", "Report", "Finding"} <= set(dir(posenc))
+
+
+# Peers
+
+
+def test_rotary_embedding_torch_after_bfloat16_is_sick():
+    library = peer("rotary_embedding_torch")
+    report = doctor(library.RotaryEmbedding(dim=64).rotate_queries_or_keys)
+    assert report.told("layout").words.startswith("interleaved"), str(report)
+    assert report.told("memory").verdict == "wrong"  # its cache keeps positions in the dtype of the first call
+    assert report.told("module cast").verdict == "wrong"
+
+
+def test_the_sinusoidal_of_x_transformers_rounds_its_positions_in_bfloat16():
+    library = peer("x_transformers.x_transformers")
+    assert "256 and 257" in doctor(library.ScaledSinusoidalEmbedding(64)).told("rounding").words
+
+
+def llama(**settings):
+    library = peer("transformers.models.llama.modeling_llama")
+    config = peer("transformers").LlamaConfig(
+        hidden_size=256, num_attention_heads=4, head_dim=64, max_position_embeddings=2048, **settings
+    )
+
+    class Rotary(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rotary = library.LlamaRotaryEmbedding(config)
+
+        def forward(self, q, k, positions):
+            positions = positions if positions.ndim == 2 else positions[None]
+            return library.apply_rotary_pos_emb(q, k, *self.rotary(q, positions))
+
+    return Rotary()
+
+
+def test_llama_of_transformers_is_well_until_it_is_cast():
+    report = doctor(llama())
+    assert report.told("layout").words.startswith("half")
+    assert "base 10,000" in report.told("frequencies").words
+    wrong = [finding.check for finding in report.findings if finding.verdict == "wrong"]
+    assert wrong == ["module cast"], str(report)
+    assert "inv_freq" in report.told("module cast").words
+
+
+def test_dynamic_ntk_of_transformers_depends_on_the_length():
+    scaling = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    assert "dynamic NTK" in doctor(llama(rope_parameters=scaling)).told("longer calls").words
+
+
+# The command line
+
+
+def run(capsys, monkeypatch, *arguments: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    code = main(["doctor", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_a_sick_one_exits_with_1_and_a_healthy_one_with_0(capsys, monkeypatch):
+    code, out, err = run(capsys, monkeypatch, "tests.checkup.patients:inverted_table")
+    assert (code, err) == (1, "")
+    assert out.splitlines()[0] == "inverted_table, examined as a table: 2 things are wrong"
+    assert out.splitlines()[1].startswith("WRONG")
+    code, out, err = run(capsys, monkeypatch, "tests.checkup.patients:table")
+    assert (code, err) == (0, "")
+    assert out.startswith("table, examined as a table: nothing wrong found")
+
+
+def test_settings_of_the_command_line(capsys, monkeypatch):
+    asked = "tests.checkup.patients:AlongBatch", "--order", "tbd", "--kind", "table", "--dim", "32", "--heads", "2"
+    assert run(capsys, monkeypatch, *asked)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("table", "doctor: function must be module:function, got table"),
+        ("tests.checkup.patients:", "doctor: function must be module:function, got tests.checkup.patients:"),
+        (":table", "doctor: function must be module:function, got :table"),
+        ("no.such.module:f", "doctor: function must be module:function, got no.such.module:f; No module named 'no'"),
+        ("tests.checkup.patients:nobody", "has no attribute 'nobody'"),
+        ("tests.checkup.patients:UNSEEN", "doctor: function must be something to call"),
+        ("posenc:resize_grid", "doctor: function must be one of fn(x)"),
+    ],
+)
+def test_a_bad_name_gives_one_line(capsys, monkeypatch, name, said):
+    code, out, err = run(capsys, monkeypatch, name)
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert said in err
+
+
+def test_from_a_shell():
+    command = [sys.executable, "-m", "posenc", "doctor", "tests.checkup.patients:slopes_from_one"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "off by one" in done.stdout
