@@ -1,5 +1,6 @@
 """What the doctor writes down: a finding a check, and the report that puts the bad news first."""
 
+import textwrap
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 from posenc.checkup.patient import attempt
 
 SECONDS = 30
+WIDTH = 88
 VERDICTS = ("wrong", "note", "ok", "not checked")
 
 
@@ -20,7 +22,7 @@ class Finding(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All findings on one patient; printed, it says one line a check, what is wrong first."""
+    """All findings on one patient; printed, it has a line or two for each check, what is wrong first."""
 
     name: str
     kind: str
@@ -51,9 +53,9 @@ class Report(NamedTuple):
         state = f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong" if wrong else "nothing wrong found"
         article = "an" if self.kind[0] == "a" else "a"
         lines = [f"{self.name}, examined as {article} {self.kind}: {state}"]
-        width = max((len(finding.check) for finding in self.findings), default=0)
         for check, verdict, words, _ in self._sorted():
-            lines.append(f"{verdict.upper() if verdict == 'wrong' else verdict:<11}  {check:<{width}}  {words}")
+            mark = f"{verdict.upper() if verdict == 'wrong' else verdict:<13}"
+            lines.append(textwrap.fill(f"{mark}{check}: {words}", WIDTH, subsequent_indent=" " * len(mark)))
         return "\n".join(lines)
 
 
