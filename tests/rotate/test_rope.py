@@ -1,4 +1,4 @@
-"""RoPE: values worked by hand, scores that see offsets alone, the way back, tables, heads of their own, and gradients."""
+"""RoPE: values worked by hand, scores that see offsets alone, the way back, tables, heads, and gradients."""
 
 import inspect
 import math
@@ -136,6 +136,8 @@ def test_the_attention_factor_multiplies_what_turns_and_scores_by_its_square():
 
 def test_channels_that_do_not_turn_are_not_scaled():
     assert_close(rope([[1, 0, 5, 7]], [0], rotary_dim=2, attention_factor=2), [[2, 0, 5, 7]])
+    x = torch.tensor([[[[1.0, 0.0, 5.0, 7.0]]]])
+    assert RoPE(4, rotary_dim=2, attention_factor=2).turn(x).tolist() == [[[[2, 0, 5, 7]]]]
 
 
 def test_each_head_turns_with_its_own_row_of_frequencies():
@@ -469,7 +471,7 @@ def test_keys_can_be_written_into_a_cache():
 def test_out_is_refused_where_a_gradient_is_needed(of):
     (q, k), out = content(3, 3), list(content(3, 3))
     {"q": q, "k": k, "out": out[0]}[of].requires_grad_()
-    with pytest.raises(ValueError, match="rope: out must be .* where no gradient is needed, got"):
+    with pytest.raises(ValueError, match=r"rope: out must be .* where no gradient is needed, got"):
         RoPE(16)(q, k, out=tuple(out))
     with torch.no_grad():
         RoPE(16)(q, k, out=tuple(out))
@@ -557,6 +559,16 @@ def test_vmap_and_grad_compose(layout, t):
 
 
 @each_layout
+@each_size
+@pytest.mark.parametrize("settings", [{}, {"rotary_dim": 32, "attention_factor": 1.3}, {"base": [100.0, 1e4]}], ids=str)
+def test_the_class_equals_the_function_at_widths_and_lengths_that_take_other_ways(layout, t, settings):
+    q, k = content(t, t, d=64, heads=8)
+    made = RoPE(64, layout=layout, **settings)(q, k)
+    for x, turned in zip((q, k), made, strict=True):
+        assert_close(turned, rope(x.numpy(), np.arange(t), layout=layout, **settings), atol=1e-11)
+
+
+@each_layout
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("d", [16, 64, 80])
 def test_blocks_equal_the_whole(layout, dtype, d, monkeypatch):
@@ -611,6 +623,16 @@ def test_the_exported_program_has_no_complex_numbers():
     made = [node.meta["val"] for node in program.graph.nodes if isinstance(node.meta.get("val"), torch.Tensor)]
     assert made
     assert not any(value.is_complex() for value in made)
+
+
+def test_a_program_exported_for_any_lengths_serves_more_queries_than_keys_too():
+    q, k = torch.export.Dim("q", min=2, max=99), torch.export.Dim("k", min=2, max=99)
+    encoding, axes = RoPE(16), {"q": {2: q}, "k": {2: k}}
+    program = torch.export.export(encoding, content(5, 9, dtype=torch.float32), dynamic_shapes=axes).module()
+    for t, s in ((3, 11), (7, 7), (9, 4)):
+        tensors = content(t, s, dtype=torch.float32)
+        for turned, want in zip(program(*tensors), encoding(*tensors), strict=True):
+            assert torch.equal(turned, want)
 
 
 def test_float16_and_bfloat16_content_is_rounded_once():
@@ -672,7 +694,7 @@ def test_a_float32_table_is_too_coarse_for_float64_content():
     "dtype", [torch.bfloat16, torch.float16, torch.int64, torch.complex64, None, "float32"], ids=str
 )
 def test_a_table_of_another_dtype_is_not_made(dtype):
-    with pytest.raises(ValueError, match="rope: dtype must be torch.float32 or torch.float64, got"):
+    with pytest.raises(ValueError, match=r"rope: dtype must be torch\.float32 or torch\.float64, got"):
         RoPE(16).table(torch.arange(5), dtype)
 
 
@@ -706,9 +728,9 @@ def test_content_of_another_form_is_refused(name, wrong):
 
 def test_heads_that_the_rows_of_theta_do_not_divide_are_refused():
     q, k = content(3, 3, heads=4, groups=1)
-    with pytest.raises(ValueError, match="rope: k must be .*rows of theta, got"):
+    with pytest.raises(ValueError, match=r"rope: k must be .*rows of theta, got"):
         RoPE(16, theta=OF_HEADS)(q, k)
-    with pytest.raises(ValueError, match="rope: x must be .*rows of theta, got"):
+    with pytest.raises(ValueError, match=r"rope: x must be .*rows of theta, got"):
         rope(k[0].numpy(), range(3), theta=OF_HEADS)
 
 
