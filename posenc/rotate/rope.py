@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LAYOUTS = {"half": ((2, -1), -2), "interleaved": ((-1, 2), -1)}  # how the channels split, and which axis is a pair's
+LAYOUTS = {"half": ((2, -1), -2), "interleaved": ((-1, 2), -1)}  # how channels split, and which axis is that of pairs
 PRECISE = (torch.float32, torch.float64)
 NO_NUMBERS = (torch.bool, torch.complex32, torch.complex64, torch.complex128)
 BLOCK = 2**18  # elements that stay in the cache of a core while they turn
@@ -125,8 +125,8 @@ class RoPE(nn.Module):
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return (cos, sin) of `positions` (..., t) in the channels of each pair: (..., t, r), or (..., g, t, r)."""
-        fits = isinstance(positions, Tensor) and positions.ndim and positions.dtype not in NO_NUMBERS
-        _require(fits, "positions", "a tensor of numbers, (..., t)", positions)
+        numbers = isinstance(positions, Tensor) and positions.ndim and positions.dtype not in NO_NUMBERS
+        _require(numbers, "positions", "a tensor of numbers, (..., t)", positions)
         _require(isinstance(dtype, torch.dtype) and dtype in PRECISE, "dtype", "torch.float32 or torch.float64", dtype)
         where = positions.device if positions.device.type != "mps" else "cpu"  # mps has no float64
         theta = torch.tensor(self.theta, dtype=torch.float64, device=where).unsqueeze(-2)  # (..., 1, r/2)
@@ -184,21 +184,21 @@ def _theta(dim: Any, base: Any, layout: Any, rotary_dim: Any, theta: Any, attent
     _require(isinstance(r, int | np.integer) and r in range(2, dim + 1, 2), "rotary_dim", "even, from 2 to dim", r)
     _require(isinstance(layout, str) and layout in LAYOUTS, "layout", f"one of {', '.join(LAYOUTS)}", layout)
     factor, base = _numbers("attention_factor", attention_factor), _numbers("base", base)
-    _require(factor.ndim == 0 and 0 < factor < np.inf, "attention_factor", "positive and finite", attention_factor)
-    fits = base.ndim < 2 and base.size and 0 < base.min() <= base.max() < np.inf
-    _require(fits, "base", "positive and finite, 10,000 in the paper, or so for each key head", base.tolist())
+    _require(factor.ndim == 0 and factor > 0, "attention_factor", "positive and finite", attention_factor)
+    _require(base.ndim < 2 and base.size and base.min() > 0, "base", "positive, or so for each key head", base.tolist())
     theta = base[..., None] ** (-2 * np.arange(r // 2) / r) if theta is None else _numbers("theta", theta)
-    fits = theta.ndim in (1, 2) and theta.size and theta.shape[-1] == r // 2 and np.isfinite(theta).all()
-    _require(fits, "theta", "rotary_dim / 2 finite frequencies, or so many for each key head", theta)
+    rows = theta.ndim in (1, 2) and theta.size and theta.shape[-1] == r // 2
+    _require(rows, "theta", "rotary_dim / 2 frequencies, or so many for each key head", theta)
     return theta
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
+    lost = name == "x" and getattr(value, "requires_grad", False)  # a gradient would be
     try:
-        array = np.asarray(value.tolist() if isinstance(value, Tensor) else value)
+        array = np.asarray(None if lost else value.tolist() if isinstance(value, Tensor) else value)
     except (TypeError, ValueError):  # a ragged list
         array = np.asarray(None)
-    _require(array.dtype.kind in "iuf", name, "numbers", value)
+    _require(array.dtype.kind in "iuf" and (name == "x" or np.isfinite(array).all()), name, "finite numbers", value)
     return array.astype(np.float64)
 
 
