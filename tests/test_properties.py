@@ -8,7 +8,6 @@ Sums enter as DETR lets them, added to queries and to keys, so that one test ser
 
 import functools
 import inspect
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -16,7 +15,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -26,30 +25,371 @@ from tests import doors
 from tests.doors import POSITIONS, Encoding, G, H
 
 EACH = [variant for encoding in doors.encodings() for variant in encoding.variants()]
-EACH += [replace(e, options=e.options | {"on_values": True}) for e in EACH if "on_values" in e.takes("forward", False)]
+ON_VALUES = [e for e in EACH if "on_values" in inspect.signature(e.classes[0]).parameters]
+EACH += [replace(e, options=e.options | {"on_values": True}) for e in ON_VALUES]
 
-# Where a property does not hold: patterns of str(encoding), and the reason
+# Where a property does not hold: patterns of str(encoding), and why
 
 NORMS = {
     "rotate/fope*": "a pair is multiplied by a sum of waves, not by one",
-    "rotate/pope*": "a length is the softplus of the content",
-    "rotate/xpos*": "queries grow and keys shrink with their distance from the center",
+    "rotate/pope*": "a length is that of the softplus of the content",
+    "rotate/rope*rotary_dim=*attention_factor=*": "the factor is for the channels that turn, not for the rest",
+    "rotate/xpos*": "queries and keys are scaled by their distance from the center",
 }
 OFFSETS = {
-    "add/*": "the product of two sums holds what one token has at the place of the other",
+    "add/*": "the product of two sums holds what one token says at the place of the other",
     "bias/fire*": "its yardstick is the place of the query, once that is far",
-    "rotate/fope*": "products of waves of two frequencies do not depend on the offset alone",
-    "rotate/liere-init=0.2": "its generators do not commute",
-    "rotate/liere-axes=3-block=4*": "its generators do not commute",
+    "rotate/fope*": "the product of two different waves is no function of the offset",
+    "rotate/liere-init=0.2": "generators do not commute",
+    "rotate/liere-axes=3-block=4-init=0.2": "generators do not commute",
 }
 PAIRS = {
-    "score/cope*": "the tokens between are counted",
-    "score/forget*": "the tokens between make forget",
-    "score/path*": "the tokens between reflect the key",
+    "score/cope*": "tokens between are counted",
+    "score/forget*": "tokens between make forget",
+    "score/path*": "tokens between reflect the key",
 }
-UNTOLD_PADDING = {
+PADDED_UNTOLD = {
     "add/*": OFFSETS["add/*"],
-    "bias/fire-threshold=4*": "its yardstick is the place of the query, far where the threshold is 4",
+    "bias/fire-threshold=4.0*": "its yardstick is the place of the query, and a place past 4 is far",
     "rotate/fope*": OFFSETS["rotate/fope*"],
 }
-TABLES = {"norms": NORMS, "offsets": OFFSETS, "pairs": PAIRS, "untold padding": UNTOLD_PADDING}
+
+exactly = settings(deadline=None, derandomize=True, database=None, max_examples=10)
+each = pytest.mark.parametrize("encoding", EACH, ids=str)
+each_order = pytest.mark.parametrize("order", ["contiguous", "zigzag"])
+each_coarse_dtype = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+
+
+def each_through(*doors: str, but: dict[str, str] | None = None) -> pytest.MarkDecorator:
+    """Return a decorator that tries every encoding of some doors, by default of all, but those of a table."""
+    chosen = [e for e in EACH if (e.door in doors or not doors) and not _excepted(e, but or {})]
+    return pytest.mark.parametrize("encoding", chosen, ids=str)
+
+
+def each_of(exceptions: dict[str, str]) -> pytest.MarkDecorator:
+    """Return a decorator that tries every encoding that a table excepts."""
+    return pytest.mark.parametrize("encoding", [e for e in EACH if _excepted(e, exceptions)], ids=str)
+
+
+def _excepted(encoding: Encoding, exceptions: dict[str, str]) -> bool:
+    return any(fnmatchcase(str(encoding), pattern) for pattern in exceptions)
+
+
+# How an encoding is tried
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Compute in one thread: where products are this small, threads wait for each other more than they work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@functools.cache
+def built(name: str) -> nn.Module:
+    (encoding,) = [encoding for encoding in EACH if str(encoding) == name]
+    return encoding.build().double().requires_grad_(False)
+
+
+def attend(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, module: nn.Module | None = None, **sight) -> Tensor:
+    """Return attention with the encoding, in float64 unless another module is given."""
+    module = built(str(encoding)) if module is None else module
+    return attention(q, k, v, entering(encoding, module), **sight)
+
+
+def entering(encoding: Encoding, module: nn.Module) -> Callable:
+    """Return what attention takes: the module, or what adds a sum to queries and to keys."""
+    if encoding.door != "add":
+        return module
+
+    def _added(x: Tensor, positions: Tensor) -> Tensor:
+        shared = positions.ndim < encoding.axes_after_length("positions") + 1
+        rows = positions if shared else positions.repeat_interleave(x.shape[1], dim=0)
+        return module(x.flatten(0, 1), rows).unflatten(0, x.shape[:2])
+
+    def _onto_both(q: Tensor, k: Tensor, positions: Tensor | None = None, key_positions: Tensor | None = None):
+        m = torch.arange(k.shape[2] - q.shape[2], k.shape[2]) if positions is None else positions
+        n = torch.arange(k.shape[2]) if key_positions is None else key_positions
+        return _added(q, m), _added(k, n)
+
+    return _onto_both
+
+
+def tokens(encoding: Encoding, length: int, batch: int = 2) -> list[Tensor]:
+    """Return float64 queries, and keys and values of fewer heads."""
+    torch.manual_seed(0)
+    return [torch.randn(batch, heads, length, encoding.width, dtype=torch.float64) for heads in (H, G, G)]
+
+
+def places(encoding: Encoding, length: int) -> Tensor:
+    """Return the positions 0, 1, 2, ...; with axes those of a grid whose rows count slower from axis to axis."""
+    line, axes = torch.arange(length), encoding.told("AXES", 0)
+    return line[:, None] // torch.arange(1, axes + 1) if axes else line
+
+
+def at(positions: Tensor, key_positions: Tensor | None = None) -> dict[str, Tensor]:
+    return {"positions": positions, "key_positions": positions if key_positions is None else key_positions}
+
+
+def logits(encoding: Encoding, arguments: doors.Arguments) -> Tensor:
+    """Return what the encoding makes of them: the products of what it turns or adds to, its bias, or its scores."""
+    made = encoding.results(built(str(encoding)), encoding.tensors(arguments))
+    if encoding.door in ("bias", "score"):
+        return made[0]
+    q, k = made[0], made[-1]
+    return q @ (k if k.ndim == 3 else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)).mT
+
+
+def moved(encoding: Encoding, arguments: doors.Arguments, shift: float, names: str = "positions") -> doors.Arguments:
+    """Return the arguments with those that end in `names` moved, along each axis by a multiple of its own."""
+    axes = encoding.told("AXES", 0)
+    step = shift * np.arange(1, axes + 1) if axes else shift
+    return {name: value + step if name.endswith(names) else value for name, value in arguments.items()}
+
+
+def gap(made: Tensor, expected: Tensor) -> float:
+    """Return how far apart two results are at most; the same infinities are not."""
+    made, expected = made.double(), expected.double()
+    return torch.where(made == expected, 0, made - expected).abs().max().item()
+
+
+def tolerance(encoding: Encoding) -> float:
+    return 1e-6 if encoding.door == "bias" else 1e-9  # a bias is of float32
+
+
+@pytest.mark.parametrize("table", [NORMS, OFFSETS, PAIRS, PADDED_UNTOLD], ids=["norms", "offsets", "pairs", "padded"])
+def test_no_exception_is_for_nothing(table):
+    for pattern in table:
+        assert any(fnmatchcase(str(encoding), pattern) for encoding in EACH), pattern
+
+
+# Geometry: norms, offsets, pairs
+
+
+def stretch(encoding: Encoding) -> float:
+    """Return the largest share by which a rotation changes a length, beyond the factor that it states."""
+    module, arguments = built(str(encoding)), encoding.arguments(POSITIONS[encoding.furthest()])
+    tensors = encoding.tensors(moved(encoding, arguments, 0.0 if encoding.furthest() == "far" else 100.0))
+    pairs = zip(encoding.results(module, tensors), (tensors["q"], tensors["k"]), strict=True)
+    factor = getattr(module, "attention_factor", 1.0)
+    return max((turned.norm(dim=-1) / x.norm(dim=-1) / factor - 1).abs().max().item() for turned, x in pairs)
+
+
+@each_through("rotate", but=NORMS)
+def test_a_rotation_keeps_norms(encoding):
+    assert stretch(encoding) < 1e-7  # at a position of 10^7, float64 has nine digits of an angle
+
+
+@each_of(NORMS)
+def test_what_keeps_no_norms(encoding):
+    assert stretch(encoding) > 1e-3
+
+
+@st.composite
+def shifts(draw, encoding: Encoding) -> float:
+    """Draw a whole number or sixty-fourths, whose sums with positions are exact, of those that the encoding takes."""
+    refused = encoding.told("REFUSED", ())
+    reach = 1_000 if "far" in refused else 10_000
+    least = 0 if "negative" in refused else -reach
+    whole = st.integers(least, reach)
+    return draw(whole if "fractional" in refused else whole | st.integers(64 * least, 64 * reach).map(lambda n: n / 64))
+
+
+@each_through(but=OFFSETS)
+@given(data=st.data())
+@exactly
+def test_logits_depend_on_offsets_only(encoding, data):
+    arguments = encoding.arguments(POSITIONS["unsorted"])
+    shift = data.draw(shifts(encoding))
+    here, there = logits(encoding, arguments), logits(encoding, moved(encoding, arguments, shift))
+    assert gap(there, here) < tolerance(encoding)
+
+
+@each_of(OFFSETS)
+def test_what_depends_on_more_than_offsets(encoding):
+    arguments = encoding.arguments(POSITIONS["unsorted"])
+    assert gap(logits(encoding, moved(encoding, arguments, 901)), logits(encoding, arguments)) > 1e-2
+
+
+@each_through("rotate", "bias", "score")
+def test_logits_depend_on_offsets(encoding):
+    arguments = encoding.arguments(POSITIONS["unsorted"])
+    elsewhere = moved(encoding, arguments, 3, "key_positions")
+    assert gap(logits(encoding, elsewhere), logits(encoding, arguments)) > 1e-3
+
+
+def effect_of_another_token(encoding: Encoding) -> float:
+    """Return how much one key changes the logits of the others."""
+    arguments = encoding.arguments(np.arange(6), np.arange(6))
+    changed = arguments | {"k": arguments["k"].copy()}
+    changed["k"][:, :, 2] += 1
+    here, there = (logits(encoding, given) for given in (arguments, changed))
+    return gap(there[..., [0, 1, 3, 4, 5]], here[..., [0, 1, 3, 4, 5]])
+
+
+@each_through("rotate", "score", but=PAIRS)
+def test_a_logit_depends_on_its_two_tokens_only(encoding):
+    assert effect_of_another_token(encoding) < 1e-12
+
+
+@each_of(PAIRS)
+def test_what_depends_on_tokens_between(encoding):
+    assert effect_of_another_token(encoding) > 1e-3
+
+
+# Decoding
+
+
+@each
+@pytest.mark.parametrize("sizes", [[1] * 10, [4, 3, 1, 2]], ids=["token by token", "in chunks"])
+@pytest.mark.parametrize("told", [False, True], ids=["by default", "given"])
+def test_decoding_equals_prefill(encoding, sizes, told):
+    (q, k, v), p = tokens(encoding, 10), places(encoding, 10)
+    whole = attend(encoding, q, k, v, causal=True, **(at(p) if told else {}))
+    for end, size in zip(np.cumsum(sizes), sizes, strict=True):
+        new = slice(end - size, end)
+        here = at(p[new], p[:end]) if told else {}
+        step = attend(encoding, q[:, :, new], k[:, :, :end], v[:, :, :end], causal=True, **here)
+        assert gap(step, whole[:, :, new]) < tolerance(encoding)
+
+
+@each_through("add", "rotate")
+def test_keys_may_be_cached_as_they_were_encoded(encoding):
+    (q, k, v), p = tokens(encoding, 10), places(encoding, 10)
+    whole = attend(encoding, q, k, v, causal=True, **at(p))
+    encode, cache = entering(encoding, built(str(encoding))), []
+    for t in range(10):
+        new_q, new_k = encode(q[:, :, t : t + 1], k[:, :, t : t + 1], p[t : t + 1], p[t : t + 1])
+        cache.append(new_k)
+        new_q = new_q * (new_q.shape[-1] / encoding.width) ** 0.5  # the scale is that of the width before
+        step = attention(new_q, torch.cat(cache, dim=2), v[:, :, : t + 1])
+        assert gap(step, whole[:, :, t : t + 1]) < tolerance(encoding)
+
+
+# Padding and packing
+
+
+def effect_of_padding(encoding: Encoding, lengths: tuple[int, ...], told: bool) -> float:
+    """Return how far the real tokens of texts padded on the left are from those of the texts alone."""
+    longest = max(lengths)
+    real = torch.arange(longest) >= longest - torch.tensor(lengths)[:, None]
+    padded = [torch.where(real[:, None, :, None], x, 100.0) for x in tokens(encoding, longest, len(lengths))]
+    positions = places(encoding, longest)[padded_positions(real)]
+    made = attend(encoding, *padded, causal=True, mask=real[:, None, None], **(at(positions) if told else {}))
+    apart = []
+    for row, length in enumerate(lengths):
+        text = [x[row : row + 1, :, longest - length :] for x in padded]
+        alone = attend(encoding, *text, causal=True, **(at(places(encoding, length)) if told else {}))
+        apart.append(gap(made[row : row + 1, :, longest - length :], alone))
+    return max(apart)
+
+
+@each
+@given(lengths=st.tuples(*[st.integers(1, 9)] * 2))
+@exactly
+def test_left_padding_changes_nothing_with_padded_positions(encoding, lengths):
+    assert effect_of_padding(encoding, lengths, told=True) < tolerance(encoding)
+
+
+@each
+def test_decoding_a_padded_batch_equals_prefill_alone(encoding):
+    (q, k, v), real = tokens(encoding, 7), torch.arange(7) >= torch.tensor([[0], [3]])
+    p = places(encoding, 7)[padded_positions(real)]
+    step = attend(encoding, q[:, :, -1:], k, v, causal=True, mask=real[:, None, None], **at(p[:, -1:], p))
+    for row, start in enumerate((0, 3)):
+        text = [x[row : row + 1, :, start:] for x in (q, k, v)]
+        alone = attend(encoding, *text, causal=True, **at(places(encoding, 7 - start)))
+        assert gap(step[row], alone[0, :, -1:]) < tolerance(encoding)
+
+
+@each_through(but=PADDED_UNTOLD)
+def test_left_padding_changes_nothing_where_only_offsets_count(encoding):
+    assert effect_of_padding(encoding, (9, 4), told=False) < tolerance(encoding)
+
+
+@each_of(PADDED_UNTOLD)
+def test_what_left_padding_changes_without_padded_positions(encoding):
+    assert effect_of_padding(encoding, (9, 4), told=False) > 1e-3
+
+
+@each
+@given(lengths=st.lists(st.integers(1, 5), min_size=3, max_size=4), causal=st.booleans())
+@exactly
+def test_packed_documents_are_as_alone(encoding, lengths, causal):
+    q, k, v = tokens(encoding, sum(lengths), batch=1)
+    boundaries = torch.tensor([0, *np.cumsum(lengths)])
+    documents, positions = packed_documents(boundaries), places(encoding, 5)[packed_positions(boundaries)]
+    parts = zip(*(x.split(lengths, dim=2) for x in (q, k, v)), strict=True)
+    alone = [attend(encoding, *part, causal=causal, **at(places(encoding, part[0].shape[2]))) for part in parts]
+    for apart in ({"documents": documents}, {"mask": documents[:, None] == documents}):
+        packed = attend(encoding, q, k, v, causal=causal, **at(positions), **apart)
+        assert gap(packed, torch.cat(alone, dim=2)) < tolerance(encoding)
+
+
+# Context parallelism
+
+
+@each
+@each_order
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_shards_equal_the_whole(encoding, order, ranks):
+    (q, k, v), p = tokens(encoding, 16), places(encoding, 16)
+    whole, parts = attend(encoding, q, k, v, causal=True, **at(p)), []
+    held = [shard_positions(16, rank, ranks, order) for rank in range(ranks)]
+    gathered = torch.cat(held)  # keys and values come rank by rank, not in order
+    k, v = k[:, :, gathered], v[:, :, gathered]
+    for rank, mine in enumerate(held):
+        # rows of coordinates tell no order: there a mask does
+        past = {"mask": mine[:, None] >= gathered} if encoding.told("AXES", 0) else {"causal": True}
+        parts.append(attend(encoding, shard(q, rank, ranks, order), k, v, **at(p[mine], p[gathered]), **past))
+    assert gap(unshard(parts, order), whole) < tolerance(encoding)
+
+
+# Heads, gradients, dtypes
+
+
+@each
+def test_grouped_keys_equal_repeated_keys(encoding):
+    q, k, v = tokens(encoding, 6)
+    each_k, each_v = (x.repeat_interleave(H // G, dim=1) for x in (k, v))
+    for past in (True, False):
+        grouped, repeated = (attend(encoding, q, *x, causal=past) for x in ((k, v), (each_k, each_v)))
+        assert gap(grouped, repeated) < tolerance(encoding)
+
+
+@each
+def test_gradients_are_those_of_differences(encoding):
+    module, p = encoding.build().double(), places(encoding, 4)
+    inputs = [x.requires_grad_() for x in tokens(encoding, 4, batch=1)]
+
+    def _attend(q: Tensor, k: Tensor, v: Tensor, *parameters: Tensor) -> Tensor:  # gradcheck moves them in place
+        return attend(encoding, q, k, v, module, causal=True, **at(p))
+
+    # the fast mode multiplies atol by sums over all inputs and outputs: its default passes a table without gradient
+    fine, of_float32 = {"atol": 1e-8, "rtol": 1e-4}, {"eps": 1e-2, "atol": 1e-5, "rtol": 1e-2}
+    tolerances = of_float32 if encoding.door == "bias" else fine
+    assert torch.autograd.gradcheck(_attend, (*inputs, *module.parameters()), fast_mode=True, **tolerances)
+
+
+@each
+@each_coarse_dtype
+def test_half_precision_is_within_its_rounding(encoding, dtype):
+    module, p = encoding.build().requires_grad_(False), places(encoding, 10)
+    p = p if "far" in encoding.told("REFUSED", ()) else p + 100_003  # no number of 16 bits
+    coarse = [x.to(dtype) for x in tokens(encoding, 10)]
+    made = attend(encoding, *coarse, module, causal=True, **at(p))
+    exact = attend(encoding, *(x.float() for x in coarse), module, causal=True, **at(p))
+    assert made.dtype == dtype
+    assert gap(made, exact) < 4 * torch.finfo(dtype).eps * exact.abs().max()
+
+
+@each
+@each_coarse_dtype
+def test_casting_the_module_rounds_what_is_learned_and_nothing_else(encoding, dtype):
+    cast, rounded = encoding.build().to(dtype), encoding.build()
+    rounded.load_state_dict({name: value.float() for name, value in cast.state_dict().items()})
+    content = [x.float() for x in tokens(encoding, 10)]
+    made, expected = (attend(encoding, *content, module, causal=True) for module in (cast, rounded))
+    assert gap(made, expected) == 0
