@@ -40,6 +40,7 @@ class Sight(NamedTuple):
     causal: bool = False
     mask: Tensor | None = None
     documents: Tensor | None = None
+    axes: bool = False
 
     def places(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return the positions of queries and keys; by default keys count from 0, and queries are the last of them."""
@@ -48,22 +49,22 @@ class Sight(NamedTuple):
         n = torch.arange(s, device=k.device) if self.key_positions is None else self.key_positions
         return m, n
 
-    def by_place(self, q: Tensor, k: Tensor) -> bool:
+    def by_place(self) -> bool:
         """Tell whether order is that of the sequence: positions are left out, or rows of coordinates."""
-        given = [(p, x) for p, x in ((self.positions, q), (self.key_positions, k)) if p is not None]
-        return not given or any(not _in_line(p, x) for p, x in given)
+        given = [p for p in (self.positions, self.key_positions) if p is not None]
+        return not given or any(self._has_coordinates(p) for p in given)
 
     def is_triangle(self, q: Tensor, k: Tensor) -> bool:
         """Tell whether what is hidden is just the upper triangle of a square."""
         free = self.mask is None and self.documents is None
-        return self.causal and free and q.shape[-2] == k.shape[-2] and self.by_place(q, k)
+        return self.causal and free and q.shape[-2] == k.shape[-2] and self.by_place()
 
     def dense(self, q: Tensor, k: Tensor) -> Tensor | None:
         """Return true where a query sees a key, broadcastable to (b, h, t, s), or None where all see everything."""
         t, s = q.shape[-2], k.shape[-2]
         seen = None if self.mask is None else _four(self.mask)
         if self.causal:
-            m, n = (Sight() if self.by_place(q, k) else self).places(q, k)
+            m, n = (Sight() if self.by_place() else self).places(q, k)
             past = _pairs(m[..., :, None] >= n[..., None, :])  # (..., 1, t, s)
             seen = past if seen is None else seen & past
         if self.documents is not None:
@@ -74,7 +75,7 @@ class Sight(NamedTuple):
     def one_by_one(self, q: Tensor, k: Tensor) -> BlockMask | None:
         """Return the same for FlexAttention."""
         (b, h, t, _), s, ids = q.shape, k.shape[-2], self.documents
-        m, n = (Sight() if self.by_place(q, k) else self).places(q, k)
+        m, n = (Sight() if self.by_place() else self).places(q, k)
         mask = None if self.mask is None else _four(self.mask)
         if mask is None and ids is None and not self.causal:
             return None
@@ -93,13 +94,19 @@ class Sight(NamedTuple):
     def of_rows(self, q: Tensor, k: Tensor, start: int, stop: int) -> tuple["Sight", int]:
         """Return what the queries from `start` to `stop` see, and how many of the first keys they need."""
         t, s = q.shape[-2], k.shape[-2]
-        keys = s - t + stop if self.causal and self.by_place(q, k) and t <= s else s
+        keys = s - t + stop if self.causal and self.by_place() and t <= s else s
         mask, ids, (m, n) = self.mask, self.documents, self.places(q, k)
         mask = None if mask is None else _four(mask).expand(-1, -1, t, s)[:, :, start:stop, :keys]
         if ids is not None:
             own = _pairs(ids[..., s - t + start : s - t + stop, None] == ids[..., None, :keys])
             mask = own if mask is None else mask & own
-        return Sight(_cut(m, q, start, stop), _cut(n, k, 0, keys), self.causal, mask), keys
+        return self._replace(positions=self._cut(m, start, stop), key_positions=self._cut(n, 0, keys), mask=mask), keys
+
+    def _has_coordinates(self, positions: Tensor) -> bool:
+        return self.axes and positions.ndim > 1
+
+    def _cut(self, positions: Tensor, start: int, stop: int) -> Tensor:
+        return positions.narrow(-2 if self._has_coordinates(positions) else -1, start, stop - start)
 
 
 def weights(q: Tensor, k: Tensor, added: Tensor | None, sight: Sight, scale: float) -> Tensor:
@@ -139,6 +146,7 @@ def in_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, encoding: Any, 
     for start in range(0, q.shape[-2], block):
         stop = min(start + block, q.shape[-2])
         part, keys = sight.of_rows(q, k, start, stop)
+        part = (part.positions, part.key_positions, part.causal, part.mask)
         given = (q[:, :, start:stop], k[:, :, :keys], v[:, :, :keys], encoding, *part)
         made.append(checkpoint(attend, *given, use_reentrant=False) if torch.is_grad_enabled() else attend(*given))
     return torch.cat(made, dim=2) if made else q.new_zeros(*q.shape[:3], v.shape[-1])
@@ -190,11 +198,3 @@ def _pairs(seen: Tensor) -> Tensor:
 
 def _at(rows: Tensor, b: Tensor, i: Tensor) -> Tensor:
     return rows[b, i] if rows.ndim == 2 else rows[i]
-
-
-def _in_line(positions: Tensor, x: Tensor) -> bool:
-    return positions.shape in (x.shape[-2:-1], (x.shape[0], x.shape[-2]))
-
-
-def _cut(positions: Tensor, x: Tensor, start: int, stop: int) -> Tensor:
-    return positions.narrow(-1 if _in_line(positions, x) else -2, start, stop - start)

@@ -61,7 +61,9 @@ def attention(
     Raises:
         ValueError: If an argument does not fit; the message says what to pass instead.
     """
-    sight = Sight(positions, key_positions, causal, mask, documents)
+    sight = Sight(
+        positions, key_positions, causal, mask, documents, _has_axes(encoding, positions, key_positions, q, k)
+    )
     _check(q, k, encoding, sight, extra)
     _check_ways(q, k, v, encoding, flex, block, extra)
     if block is not None:
@@ -81,7 +83,9 @@ def attention_weights(
     **extra: Any,
 ) -> Tensor:
     """Return the softmax weights (b, h, t, s) of `attention`: for looking, not for speed."""
-    sight = Sight(positions, key_positions, causal, mask, documents)
+    sight = Sight(
+        positions, key_positions, causal, mask, documents, _has_axes(encoding, positions, key_positions, q, k)
+    )
     _check(q, k, encoding, sight, extra)
     return _fused.weights(*_encode(q, k, encoding, sight, extra), sight, q.shape[-1] ** -0.5)  # (b, h, t, s)
 
@@ -89,7 +93,7 @@ def attention_weights(
 def _attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any, sight: Sight, flex: bool, extra: dict) -> Tensor:
     scale = q.shape[-1] ** -0.5
     if _adds_values(encoding):
-        weights = attention_weights(q, k, encoding, *sight, **extra)
+        weights = attention_weights(q, k, encoding, *sight[:5], **extra)
         each = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)  # (b, h, s, d)
         return weights @ each + encoding.values(weights, *sight.places(q, k))  # (b, h, t, d)
     if hasattr(encoding, "channels") and not flex and _fused.takes_channels(q, k, sight):
@@ -107,7 +111,7 @@ def _encode(q: Tensor, k: Tensor, encoding: Any, sight: Sight, extra: dict, flex
     takes = _fused.takes(encoding)
     content = (q, k) if takes[0] == "q" else ()
     if content and "mask" in takes:
-        extra = {"mask": sight._replace(causal=sight.causal and not flex).dense(q, k)} | extra
+        extra = {"mask": sight._replace(causal=False).dense(q, k)} | extra  # tokens ahead count for none of them
     if flex and hasattr(encoding, "score_mod"):
         return q, k, encoding.score_mod(*content, *sight.places(q, k), **extra)
     if content:
@@ -182,6 +186,13 @@ def _check_ways(q: Tensor, k: Tensor, v: Any, encoding: Any, flex: bool, block: 
     if not isinstance(flex, bool) or (flex and (on_cpu or block is not None or _adds_values(encoding))):
         why = "no gradients or float64 on a CPU, no blocks, no values(): call it under no_grad, or with block="
         raise ValueError(f"attention: flex must be False here, got {flex!r}; {why}")
+
+
+def _has_axes(encoding: Any, positions: Any, key_positions: Any, q: Any, k: Any) -> bool:
+    """Tell whether positions are rows of coordinates: the encoding says so, or the shapes show it."""
+    given = [(p, x) for p, x in ((positions, q), (key_positions, k)) if isinstance(p, Tensor) and isinstance(x, Tensor)]
+    shown = encoding is not None and any(p.ndim > 1 and p.shape != (x.shape[0], x.shape[-2]) for p, x in given)
+    return shown or getattr(encoding, "axes", 1) > 1
 
 
 def _adds_values(encoding: Any) -> bool:

@@ -17,6 +17,7 @@ from posenc.add.sinusoidal import Sinusoidal
 from posenc.attention import attention, attention_weights
 from posenc.bias.alibi import ALiBi, alibi, alibi_slopes
 from posenc.bias.t5 import T5
+from posenc.rotate.axial import Axial
 from posenc.rotate.pope import PoPE
 from posenc.score.cope import CoPE
 from posenc.score.shaw import Shaw
@@ -378,8 +379,8 @@ def test_the_mask_reaches_scores_that_ask_for_it(qkv):
 
     mask = some_mask((B, 1, 1, S))
     attention(*qkv, encoding, mask=mask, causal=True)
-    assert torch.equal(asked.pop().expand(B, 1, T, S), mask & torch.from_numpy(causal_by_default()))
-    attention(*qkv, encoding)
+    assert torch.equal(asked.pop(), mask)  # not what is ahead: it lies between no query and its keys
+    attention(*qkv, encoding, causal=True)
     assert asked == [None]
 
 
@@ -1062,3 +1063,13 @@ def test_junk_is_refused_by_name_or_works(qkv, argument):
         named = re.match(r"attention: ([\w ]+) must be .+, got .+", said, re.S)
         assert named, f"{junk!r}: {said}"
         assert argument in named[1].split(), f"{junk!r}: {said}"
+
+
+@pytest.mark.parametrize("block", [None, 1, 2])
+def test_coordinates_are_not_taken_for_positions_of_a_batch(block):
+    # two texts of two tokens with two coordinates each: (t, n) and (b, t) look alike
+    q, k, v = torch.randn(3, 2, 1, 2, 8).unbind()
+    places = torch.tensor([[0, 0], [0, 1]])
+    both = attention(q, k, v, Axial(8), places, places, causal=True, block=block)
+    each = [attention(q[i : i + 1], k[i : i + 1], v[i : i + 1], Axial(8), places, places, causal=True) for i in (0, 1)]
+    torch.testing.assert_close(both, torch.cat(each))

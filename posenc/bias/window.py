@@ -1,7 +1,7 @@
 """Window: add to each logit a learned number for the offset, in rows and columns, of two tokens in a window.
 
 Paper: Liu et al., 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows",
-       https://arxiv.org/abs/2103.14030, eq. 4; the continuous one: https://arxiv.org/abs/2111.09883, sec. 3.3
+       https://arxiv.org/abs/2103.14030, eq. 4; the continuous one: https://arxiv.org/abs/2111.09883, sec. 3.3.
 Used:  Swin, BEiT, MaxViT, CoAtNet; Swin V2 (continuous); Video Swin (three axes)
 Cost:  (2H-1)(2W-1) numbers a head to learn, or a network that makes them; a call looks them up for every pair
 
@@ -41,30 +41,33 @@ def window(
 
     It takes `weight` (r, h), or what makes it: `hidden_weight` (u, a), `hidden_bias` (u,) and `out_weight` (h, u).
     """
-    x = log_coordinates(window, pretrained_window)  # (..., a)
-    m = _array("positions", positions, None, len(window), whole=True)  # (t, a)
-    n = _array("key_positions", key_positions, None, len(window), whole=True)  # (s, a)
+    axes = len(_size("window", window))
+    x = log_coordinates(window, pretrained_window).reshape(-1, axes)  # (r, a)
+    m, n = _places("positions", positions, axes), _places("key_positions", key_positions, axes)  # (t, a), (s, a)
+    if weight is None and hidden_weight is None:
+        raise ValueError(f"window: weight must be given, or what makes it, hidden_weight and the rest, got {weight}")
     if weight is None:
-        hidden_weight = _array("hidden_weight", hidden_weight, None, len(window))  # (u, a)
+        hidden_weight = _array("hidden_weight", hidden_weight, "u", axes)  # (u, a)
         hidden_bias = _array("hidden_bias", hidden_bias, len(hidden_weight))  # (u,)
-        out_weight = _array("out_weight", out_weight, None, len(hidden_weight))  # (h, u)
-        hidden = np.maximum(x.reshape(-1, len(window)) @ hidden_weight.T + hidden_bias, 0)  # (r, u)
+        out_weight = _array("out_weight", out_weight, "h", len(hidden_weight))  # (h, u)
+        hidden = np.maximum(x @ hidden_weight.T + hidden_bias, 0)  # (r, u)
         weight = 16 / (1 + np.exp(-hidden @ out_weight.T))  # (r, h)
-    table = _array("weight", weight, x[..., 0].size, None)  # (r, h)
-    return table.T[:, _row(m.T[:, :, None], n.T[:, None], window).astype(int)]  # (h, t, s)
+    table = _array("weight", weight, len(x), "h")  # (r, h)
+    row = _row(m.T[:, :, None], n.T[:, None], window).astype(int)  # (t, s)
+    return table.T[:, row]  # (h, t, s)
 
 
 def window_positions(window: tuple) -> np.ndarray:
     """Return the places (t, a) of a window's tokens, row by row: (0, 0), (0, 1) ... (H-1, W-1)."""
-    return np.array(list(np.ndindex(*_sizes(window=window)[0])))  # (t, a)
+    return np.array(list(np.ndindex(*_size("window", window))))  # (t, a)
 
 
 def relative_index(window: tuple, class_token: bool = False) -> np.ndarray:
     """Return the row of the table for each pair of a window's tokens, (t, t); a `class_token` stands before them."""
+    if not isinstance(class_token, bool):
+        raise ValueError(f"window: class_token must be True or False, got {class_token!r}; True adds BEiT's three rows")
     m = window_positions(window).T  # (a, t)
     index = _row(m[:, :, None], m[:, None], window)  # (t, t)
-    if not isinstance(class_token, bool):
-        raise ValueError(f"window: class_token must be True or False, got {class_token!r}")
     if class_token:
         index, rows = np.pad(index, ((1, 0), (1, 0))), index.max() + 1
         index[0], index[:, 0], index[0, 0] = rows, rows + 1, rows + 2
@@ -73,19 +76,23 @@ def relative_index(window: tuple, class_token: bool = False) -> np.ndarray:
 
 def log_coordinates(window: tuple, pretrained_window: tuple | None = None) -> np.ndarray:
     """Return what Swin V2's network is given for each offset, (2H-1, 2W-1, 2), measured by `pretrained_window`."""
-    trained = window if pretrained_window is None else pretrained_window
-    pairs = zip(*_sizes(window=window, pretrained_window=trained), strict=True)
-    steps = [8 * np.arange(1 - size, size) / max(w - 1, 1) for size, w in pairs]
+    window = _size("window", window)
+    trained = window if pretrained_window is None else _size("pretrained_window", pretrained_window, len(window))
+    steps = [8 * np.arange(1 - size, size) / max(w - 1, 1) for size, w in zip(window, trained, strict=True)]
     z = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1)  # (..., a)
     return np.sign(z) * np.log2(1 + np.abs(z)) / 3  # (..., a)
 
 
 def resize_window(weight: Tensor, window: tuple, new_window: tuple) -> Tensor:
     """Return the table `weight` (r, h) of a `window` of two axes for a `new_window`, bicubically as Swin does."""
-    old, new = ([2 * size - 1 for size in sizes] for sizes in _sizes(window=window, new_window=new_window))
-    fits = isinstance(weight, Tensor) and weight.is_floating_point() and weight.ndim == len(old) == 2
-    if not fits or len(weight) < (rows := old[0] * old[1]):
-        raise ValueError(f"window: weight must be floats (r, h) for two axes, got {getattr(weight, 'shape', weight)}")
+    old = [2 * size - 1 for size in _size("window", window, 2)]
+    new = [2 * size - 1 for size in _size("new_window", new_window, 2)]
+    rows = old[0] * old[1]
+    if not isinstance(weight, Tensor) or not weight.is_floating_point() or weight.ndim != 2 or len(weight) < rows:
+        raise ValueError(
+            f"window: weight must be a tensor of floats (r, h) of at least {rows} rows, got {_kind(weight)}; "
+            "a row an offset, then those of a class token"
+        )
     table = weight.to(torch.promote_types(weight.dtype, torch.float32)).mT  # (h, r)
     image = table[None, :, :rows].unflatten(-1, old)
     resized = nn.functional.interpolate(image, size=new, mode="bicubic", align_corners=False)[0].flatten(1)
@@ -117,11 +124,13 @@ class Window(nn.Module):
         self, heads: int, window: tuple = (7, 7), continuous: bool = False, pretrained_window: tuple | None = None
     ) -> None:
         super().__init__()
+        if not isinstance(heads, int | np.integer) or isinstance(heads, bool) or heads < 1:
+            raise ValueError(f"window: heads must be a positive integer, got {heads!r}; each head has its own numbers")
         if not isinstance(continuous, bool):
-            raise ValueError(f"window: continuous must be True or False, got {continuous!r}")
-        trained = window if pretrained_window is None else pretrained_window
-        self.window, self.pretrained_window = _sizes(window=window, pretrained_window=trained)
-        ((self.heads,),), self.continuous = _sizes(heads=(heads,)), continuous
+            raise ValueError(f"window: continuous must be True or False, got {continuous!r}; True is Swin V2's network")
+        self.heads, self.window, self.continuous = int(heads), _size("window", window), continuous
+        trained = self.window if pretrained_window is None else pretrained_window
+        self.pretrained_window = _size("pretrained_window", trained, len(self.window))
         if continuous:
             self.hidden_weight = nn.Parameter(0.02 * torch.randn(512, len(window)))
             self.hidden_bias = nn.Parameter(torch.zeros(512))
@@ -137,11 +146,14 @@ class Window(nn.Module):
 
     def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
-        (m, n), table = ([p.contiguous() for p in a] for a in self._axes(positions, key_positions)), self._table()
+        m, n = self._axes(positions, key_positions)
+        m, n = [p.contiguous() for p in m], [p.contiguous() for p in n]  # FlexAttention's CPU kernels read no strides
+        table = self._table()
 
         def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            y, x = ([p[b, i] if p.ndim == 2 else p[i] for p in axes] for axes, i in ((m, t), (n, s)))
-            return score + table[_row(y, x, self.window), h].to(score.dtype)
+            here = [p[b, t] if p.ndim == 2 else p[t] for p in m]
+            there = [p[b, s] if p.ndim == 2 else p[s] for p in n]
+            return score + table[_row(here, there, self.window), h].to(score.dtype)
 
         return _modify
 
@@ -158,43 +170,69 @@ class Window(nn.Module):
         return (16 * torch.sigmoid(hidden @ self.out_weight.to(x).mT)).float()  # (r, h)
 
     def _axes(self, positions: Tensor, key_positions: Tensor | None) -> list[tuple[Tensor, ...]]:
+        """Return the coordinates (t,) or (b, t) on each axis, of the queries and of the keys."""
         keys, axes = positions if key_positions is None else key_positions, len(self.window)
         for name, given in (("positions", positions), ("key_positions", keys)):
-            shape = tuple(getattr(given, "shape", ()))
-            fits = len(shape) == 1 or (len(shape) <= 3 and shape[1:][-1:] == (axes,))
-            if not isinstance(given, Tensor) or given.dtype not in INTEGERS or not fits:
-                got = f"{getattr(given, 'dtype', type(given).__name__)} {shape}; see window_positions"
-                raise ValueError(f"window: {name} must be integers (t,), (t, {axes}) or (b, t, {axes}), got {got}")
-        if len(batches := {len(p) for p in (positions, keys) if p.ndim == 3}) == 2:
-            raise ValueError(f"window: positions and key_positions must be of one batch, got {sorted(batches)} rows")
-        return [(p if p.ndim > 1 else p[:, None].expand(-1, axes)).long().unbind(-1) for p in (positions, keys)]
+            whole = isinstance(given, Tensor) and given.dtype in INTEGERS
+            if not whole or not (given.ndim == 1 or (given.ndim in (2, 3) and given.shape[-1] == axes)):
+                wanted = f"integers (t,), (t, {axes}) or (b, t, {axes})"
+                raise ValueError(f"window: {name} must be {wanted}, got {_kind(given)}; see window_positions")
+        if positions.ndim == keys.ndim == 3 and len(positions) != len(keys):
+            got = f"{tuple(positions.shape)} and {tuple(keys.shape)}"
+            raise ValueError(f"window: positions and key_positions must be of one batch, got {got}; or one has none")
+        rows = (p if p.ndim > 1 else p[:, None].expand(-1, axes) for p in (positions, keys))
+        return [p.long().unbind(-1) for p in rows]
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""
-        return ", ".join(f"{n}={getattr(self, n)}" for n in ("heads", "window", "continuous", "pretrained_window"))
+        sizes = f"window={self.window}, continuous={self.continuous}, pretrained_window={self.pretrained_window}"
+        return f"heads={self.heads}, {sizes}"
 
 
-def _row(m: Any, n: Any, sizes: tuple) -> Any:
+def _row(m: Any, n: Any, window: tuple) -> Any:
+    """Return the row of the table for queries and keys at `m` and `n`, arrays or tensors, one an axis."""
     row = 0
-    for y, x, size in zip(m, n, sizes, strict=True):
-        row = row * (2 * size - 1) + (y - x).clip(1 - size, size - 1) + size - 1
+    for here, there, size in zip(m, n, window, strict=True):
+        step = (here - there).clip(1 - size, size - 1) + size - 1  # 0 .. 2 size - 2
+        row = row * (2 * size - 1) + step
     return row
 
 
-def _sizes(**given: Any) -> list[tuple[int, ...]]:
-    for name, sizes in given.items():
-        alike = isinstance(sizes, tuple | list) and len(sizes) == len(next(iter(given.values()))) > 0
-        if not alike or not all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in sizes):
-            raise ValueError(f"window: {name} must be positive integers, for each axis one, got {sizes!r}")
-    return [tuple(int(size) for size in sizes) for sizes in given.values()]
+def _size(name: str, window: Any, axes: int | None = None) -> tuple[int, ...]:
+    """Check the size of a window, of so many axes; by default of one or more."""
+    listed = list(window) if isinstance(window, tuple | list) else []
+    whole = all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size > 0 for size in listed)
+    if not listed or not whole or axes not in (None, len(listed)):
+        some = f"{axes} positive integers" if axes else "positive integers, one an axis"
+        also = "; for Swin V2's 0 pass None" if name == "pretrained_window" else "; such as (7, 7)"
+        raise ValueError(f"window: {name} must be a tuple of {some}, got {window!r}{also}")
+    return tuple(int(size) for size in listed)
 
 
-def _array(name: str, given: Any, *shape: int | None, whole: bool = False) -> np.ndarray:
+def _places(name: str, given: Any, axes: int) -> np.ndarray:
+    """Return whole coordinates (t, a); a number that stands alone counts on each axis."""
+    places = _array(name, given)
+    if places.ndim == 1:
+        places = np.stack([places] * axes, axis=-1)
+    places = _array(name, places, "t", axes)
+    if (places % 1).any():
+        raise ValueError(f"window: {name} must be whole numbers, got {given!r}; offsets index the table")
+    return places
+
+
+def _array(name: str, given: Any, *shape: Any) -> np.ndarray:
+    """Return float64 numbers of `shape`, where a letter stands for any size; by default of any shape."""
     try:
-        array = np.transpose([given] * (shape[-1] or 0)) if whole and np.ndim(given) == 1 else np.asarray(given)
+        array = np.asarray(given)
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.array(None)
-    fits = array.ndim == len(shape) and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
-    if not fits or array.dtype.kind not in "iuf" or not np.isfinite(array).all() or (whole and (array % 1).any()):
-        raise ValueError(f"window: {name} must be {'whole ' * whole}numbers {shape}, got {array.dtype} {array.shape}")
+    sizes = tuple(size if isinstance(letter, str) else letter for letter, size in zip(shape, array.shape, strict=False))
+    fits = not shape or (len(shape) == array.ndim and sizes == array.shape)
+    if not fits or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        wanted = f"finite numbers ({', '.join(map(str, shape))})" if shape else "finite numbers"
+        raise ValueError(f"window: {name} must be {wanted}, got {_kind(array)}; a batch goes window by window")
     return array.astype(np.float64)
+
+
+def _kind(value: object) -> str:
+    return f"{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"

@@ -13,7 +13,7 @@ so norms stay, and scores depend on differences of coordinates only. A conventio
 and layout: j = i + d/2 ("half"), or the pairs are 2i, 2i+1 ("interleaved"). Each axis has m = d/2n pairs of its own,
 which turn at w_k = base^(-k/m) unless said below; its theta is 0 elsewhere. Coordinates stand in the order of the
 size, (y, x) for an image; where x has the first pairs, theta says so. Class and register tokens stay unrotated at 0,
-and text has one number for all axes. transformers' V-JEPA 2 mixes the two layouts, which is no rotation.
+and text has one number for all axes. V-JEPA 2 mixes the two layouts, in Meta's own code too: that is no rotation.
 """
 
 from typing import Any, TypeGuard
@@ -21,6 +21,9 @@ from typing import Any, TypeGuard
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+Places = Tensor | None
+Table = Tensor | tuple[Tensor, Tensor] | None
 
 CONVENTIONS = {  # base, axis of the first pairs, layout; coordinates, if not whole numbers
     "per-axis": (10_000.0, "y", "half"),  # any number of axes
@@ -79,7 +82,7 @@ def axial_coordinates(
     """Return the coordinates (t, n) of the tokens of a grid, in their order: row by row, but for "qwen-vl".
 
     `size` counts the tokens along each axis, (height, width) for an image. `reference` is the size of training, to
-    which coordinates are scaled: (16, 16) in EVA-02. `merge` is the side of a block of patches of "qwen-vl".
+    which whole numbers are scaled: (16, 16) in EVA-02. `merge` is the side of a block of patches of "qwen-vl".
     """
     axial_theta(4, convention)
     for name, value in (("size", size), ("reference", size if reference is None else reference)):
@@ -87,6 +90,8 @@ def axial_coordinates(
             raise ValueError(f"axial: {name} must be positive integers, one for each axis, 2 for most, got {value!r}")
     if not _are_counts((merge,)) or (convention == "qwen-vl" and any(length % merge for length in size)):
         raise ValueError(f"axial: merge must be a positive divisor of the size {size}, got {merge!r}")
+    if reference is not None and convention in ("dinov3", "eva-pixel"):
+        raise ValueError(f"axial: reference must be None for {convention}, got {reference}; each size is scaled alike")
     lines = [np.linspace(-1, 1, n) if convention == "eva-pixel" else np.arange(float(n)) for n in size]
     if convention == "dinov3":
         lines = [2 * np.pi * ((2 * line + 1) / len(line) - 1) for line in lines]
@@ -137,12 +142,7 @@ class Axial(nn.Module):
             self.theta = start.tolist()
 
     def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        positions: Tensor | None = None,
-        key_positions: Tensor | None = None,
-        table: Tensor | tuple[Tensor, Tensor] | None = None,
+        self, q: Tensor, k: Tensor, positions: Places = None, key_positions: Places = None, table: Table = None
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d) rotated to their positions; h is a multiple of g.
 
@@ -193,10 +193,11 @@ class Axial(nn.Module):
             if given is not None and not (_are_numbers(given) and given.shape in ((rows,), (rows, n), (b, rows, n))):
                 raise ValueError(f"axial: {name} must be (t,), (t, n), (b, t, n) = {(b, rows, n)}, got {_kind(given)}")
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
-        pair: Any = table if isinstance(table, tuple) and len(table) == 2 else (table, table)
+        paired = isinstance(table, tuple) and len(table) == 2
+        pair: Any = table if paired else (table, table)
         of = () if self.heads is None else (self.heads,)
-        for given, rows in zip(pair, (t if pair is table else s, s), strict=True) if table is not None else ():
-            exact = _are_numbers(given) and given.dtype in (dtype, torch.float64) and (pair is table or t <= s)
+        for given, rows in ((pair[0], t if paired else s), (pair[1], s)) if table is not None else ():
+            exact = _are_numbers(given) and given.dtype in (dtype, torch.float64) and (paired or t <= s)
             if not exact or given.shape not in ((*of, rows, d), (b, *of, rows, d)):
                 form = f"{dtype} {(*of, s, d)} or {(b, *of, s, d)}, or a pair, for {t} queries and {s} keys"
                 raise ValueError(f"axial: table must be {form}, got {_kind(table)}; make it with table(positions)")

@@ -13,8 +13,9 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c set
 
 With one frequency a pair this is RoPE without its slow pairs. With more it is no rotation: lengths change, and a score
 depends on where its tokens stand; only its mean over all places depends on the offset alone.
-vLLM rests the same way. The authors' code and Intern-S1-Pro have S = 1 there, which turns every resting pair by 45
-degrees and stretches it by sqrt(2): its share of each score doubles. That code also lets at most d/4 pairs turn.
+The authors' code, Intern-S1-Pro and vLLM before its pull request 55243 have S = 1 there, which turns every resting pair
+by 45 degrees and stretches it by sqrt(2): its share of each score doubles. The authors' code also lets at most d/4
+pairs turn.
 """
 
 import numpy as np
@@ -36,20 +37,21 @@ def fope(
     cos_coef: np.ndarray | None = None,
     sin_coef: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the float64 `x` (h, t, d), queries or keys, turned to `positions` (t,).
+    """Return the float64 `x` (..., h, t, d), queries or keys, turned to `positions` (t,).
 
     Coefficients are (c, f, f), and a set serves h/c heads in turn; without them each pair has one frequency, its own.
     """
     x, p = _numbers("x", x), _numbers("positions", positions)
-    if x.ndim != 3 or p.shape != x.shape[1:2]:
-        raise ValueError(f"fope: x and positions must be (h, t, d) and (t,), got {x.shape} and {p.shape}")
-    theta = _theta(x.shape[2], length, base, layout)  # (f,)
-    by_cos, by_sin = _sets("cos_coef", cos_coef, len(x), theta), _sets("sin_coef", sin_coef, len(x), theta)  # (h, f, f)
-    angle, rest = p[:, None] * theta, ((0, 0), (0, 0), (0, x.shape[2] // 2 - len(theta)))
+    if x.ndim < 3 or p.shape != x.shape[-2:-1]:
+        raise ValueError(f"fope: x and positions must be (..., h, t, d) and (t,), got {x.shape} and {p.shape}")
+    heads, dim = x.shape[-3::2]
+    theta = _theta(dim, length, base, layout)  # (f,)
+    by_cos, by_sin = _sets("cos_coef", cos_coef, heads, theta), _sets("sin_coef", sin_coef, heads, theta)  # (h, f, f)
+    angle, rest = p[:, None] * theta, ((0, 0), (0, 0), (0, dim // 2 - len(theta)))
     cos = np.pad(np.cos(angle) @ by_cos, rest, constant_values=1)  # (h, t, d/2)
     sin = np.pad(np.sin(angle) @ by_sin, rest)  # (h, t, d/2)
-    first, second = np.split(x, 2, axis=-1) if layout == "half" else (x[..., ::2], x[..., 1::2])  # (h, t, d/2)
-    turned = first * cos - second * sin, second * cos + first * sin  # (h, t, d/2)
+    first, second = np.split(x, 2, axis=-1) if layout == "half" else (x[..., ::2], x[..., 1::2])  # (..., h, t, d/2)
+    turned = first * cos - second * sin, second * cos + first * sin  # (..., h, t, d/2)
     return np.concatenate(turned, axis=-1) if layout == "half" else np.stack(turned, axis=-1).reshape(x.shape)
 
 
@@ -143,7 +145,7 @@ class FoPE(nn.Module):
         return f"dim={self.dim}, heads={self.heads}, length={self.length}, base={self.base:g}, layout={self.layout!r}"
 
 
-def _seen(x: object) -> str:
+def _kind(x: object) -> str:
     return f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
 
 
@@ -172,14 +174,14 @@ def _check_content(q: Tensor, k: Tensor, sets: int, dim: int) -> None:
     fit = all(isinstance(x, Tensor) and x.dtype in FLOATS and x.ndim == 4 and x.shape[3] == dim for x in (q, k))
     if not fit or k.shape[0] != q.shape[0] or not k.shape[1] or k.shape[1] % sets or q.shape[1] % k.shape[1]:
         form = f"(b, h, t, {dim}) and (b, g, s, {dim}) with h a multiple of g and g of heads, {sets}"
-        raise ValueError(f"fope: q and k must be floating point {form}, got {_seen(q)} and {_seen(k)}")
+        raise ValueError(f"fope: q and k must be floating point {form}, got {_kind(q)} and {_kind(k)}")
 
 
 def _check_places(name: str, places: Tensor, rows: torch.Size | None = None) -> None:
     number = isinstance(places, Tensor) and places.dtype != torch.bool and not places.is_complex()
     if not number or places.ndim not in (1, 2) or (rows is not None and places.shape not in (rows[1:], rows)):
         form = f"(t,) or (b, t){'' if rows is None else f' for b, t = {rows[0]}, {rows[1]}'}"
-        raise ValueError(f"fope: {name} must be a tensor of integers or floats {form}, got {_seen(places)}")
+        raise ValueError(f"fope: {name} must be a tensor of integers or floats {form}, got {_kind(places)}")
 
 
 def _check_table(table: object, q: Tensor, k: Tensor, dtype: torch.dtype, width: int) -> None:
@@ -187,7 +189,7 @@ def _check_table(table: object, q: Tensor, k: Tensor, dtype: torch.dtype, width:
     for rows, x in zip(pair, (k, k) if isinstance(table, Tensor) and q.shape[2] <= k.shape[2] else (q, k), strict=True):
         shapes = ((x.shape[2], width), (x.shape[0], x.shape[2], width))
         if not isinstance(rows, Tensor) or rows.dtype not in (dtype, torch.float64) or rows.shape not in shapes:
-            raise ValueError(f"fope: table must be {dtype} {shapes[0]} or a pair of such, got {_seen(rows)}")
+            raise ValueError(f"fope: table must be {dtype} {shapes[0]} or a pair of such, got {_kind(rows)}")
 
 
 def _numbers(name: str, value: object) -> np.ndarray:

@@ -148,25 +148,33 @@ def proportional(dim: int, fraction: float, factor: float = 1.0, base: float = 1
 
 
 def from_config(config: Any, dim: int, length: float | None = None, max_length: float | None = None) -> Frequencies:
-    """Return the frequencies of a Hugging Face config: the dict of config.json, or its rope_parameters alone.
+    """Return the frequencies of a Hugging Face config: the object, the dict of config.json, or its rope_parameters.
 
-    Reads rope_parameters or rope_scaling as transformers 5.23 does, but yarn's truncate counts in a part as well. Of
+    Reads rope_parameters or rope_scaling as transformers 5.23 does, but yarn's truncate counts in a part as well, and
+    also what single models read: rotary_dim (MiniMax-M2, GPT-J), alpha (Hunyuan), long_mscale (Phi-3.5-MoE). Of
     several parts pass one: config["text_config"], config | {"rope_parameters": config["rope_parameters"][layer]}.
     `dim` is the width of a head (DeepSeek: of its rotary part); theta is shorter than dim/2 where
     partial_rotary_factor is below 1. `length` counts the tokens so far, for dynamic and longrope; None is a length
     seen in training. `max_length` is max_position_embeddings.
     """
     given = {name: value for name, value in (("length", length), ("max_length", max_length)) if value is not None}
-    said: dict[str, Any] = _settings(config) | given | {"dim": dim}
-    function = _TYPES.get(str(said["type"]))
+    said: dict[str, Any] = {"fraction": None, "rotary_dim": dim} | _settings(config) | given | {"dim": dim}
+    function: Any = _TYPES.get(str(said["type"]))
     if function is None:
         raise ValueError(f"frequencies: config must be of a rope_type in {', '.join(_TYPES)}, got {said['type']!r}")
-    said["original_length"] = said["original_length"] or said.get("max_length")
-    sizes = {name: said.get(name) for name in ("dim", "length", "fraction", "max_length", "original_length")}
-    _check(sizes, optional=("max_length", "original_length"))
+    if function in (yarn, longrope, llama3):
+        said["original_length"] = said["original_length"] or said.get("max_length")
+    sizes = ("rotary_dim", "length", "fraction", "max_length", "original_length")
+    _check({"dim": dim} | {name: said[name] for name in sizes if said.get(name) is not None})
     if function in (yarn, longrope) and "max_length" in said:
         said.setdefault("factor", said["max_length"] / said["original_length"])
-    said["dim"] = dim if function is proportional else int(dim * said["fraction"])
+    if function is longrope and "long_mscale" in said and said["original_length"]:  # in place of the attention factor
+        past = said["length"] > said["original_length"]
+        said["attention_factor"] = said.get("long_mscale" if past else "short_mscale")
+    if function is dynamic_ntk and said.get("alpha"):  # Hunyuan's "dynamic" does not depend on the length
+        function, said["factor"] = ntk, said["alpha"]
+    width = int(dim * said["fraction"]) if said["fraction"] else said["rotary_dim"]
+    said |= {"dim": dim if function is proportional else width, "fraction": said["fraction"] or 1.0}
     takes = inspect.signature(function).parameters
     needs = {name: None for name in takes if function is llama3 or takes[name].default is inspect.Parameter.empty}
     return function(**needs | {name: said[name] for name in takes if name in said})
@@ -187,23 +195,16 @@ def softmax_scale(dim: int, factor: float, mscale_all_dim: float = 1.0) -> float
     return float((0.1 * mscale_all_dim * np.log(max(factor, 1.0)) + 1) ** 2 / np.sqrt(dim))
 
 
-_TYPES = {
-    "default": rope_frequencies,
-    "linear": linear,
-    "dynamic": dynamic_ntk,
-    "longrope": longrope,
-    "su": longrope,
-    "mrope": rope_frequencies,
-    "yarn": yarn,
-    "llama3": llama3,
-    "proportional": proportional,
-}
+_TYPES: dict[str, Any] = {"default": rope_frequencies, "linear": linear, "dynamic": dynamic_ntk, "longrope": longrope}
+_TYPES |= {"su": longrope, "mrope": rope_frequencies, "yarn": yarn, "llama3": llama3, "proportional": proportional}
 _OURS = {
     "type": "type",
     "rope_type": "type",
     "rotary_emb_base": "base",
+    "global_rope_theta": "base",
     "rope_theta": "base",
     "rotary_pct": "fraction",
+    "rope_percent": "fraction",
     "partial_rotary_factor": "fraction",
     "max_position_embeddings": "max_length",
     "original_max_position_embeddings": "original_length",
@@ -211,11 +212,12 @@ _OURS = {
 
 
 def _settings(config: Any) -> dict[str, Any]:
+    config = config.to_dict() if hasattr(config, "to_dict") else config  # an object of transformers
     get = config.get if isinstance(config, Mapping) else lambda _: None
     rope = get("rope_scaling") or get("rope_parameters") or config
     if not isinstance(rope, Mapping) or any(isinstance(part, Mapping) and {*_OURS} & {*part} for part in rope.values()):
         raise ValueError(f"frequencies: config must be a dict for one kind of layer, got {rope!r:.200}; pick a part")
-    said = {"type": "default", "base": 10_000.0, "fraction": 1.0, "length": 1}
+    said = {"type": "default", "base": 10_000.0, "length": 1}
     for source in (config, rope):  # the inner dict wins, but for the original length, as in transformers
         known = {name: value for name, value in source.items() if value is not None}
         said |= {name: known[name] for name in known.keys() - {"dim", "length", *_OURS.values()}}
@@ -240,6 +242,8 @@ def _check(given: dict[str, Any], optional: tuple[str, ...] = ()) -> None:
         elif name == "fraction":
             good, wanted = good and array.item() <= 1, "above 0 and at most 1"
         elif name in optional:
-            good = good or value is None or (name[:6] == "mscale" and array.dtype.kind in "if" and not array.any())
+            zero = name[:6] == "mscale" and array.dtype.kind in "if" and np.isscalar(value) and value == 0
+            good = good or value is None or zero
         if not good and name[0] != "_":
-            raise ValueError(f"frequencies: {name} must be {wanted}, got {value!r}")
+            theirs = [f"; in a config it is {theirs}" for theirs, ours in _OURS.items() if ours == name][-1:]
+            raise ValueError(f"frequencies: {name} must be {wanted}, got {value!r}{''.join(theirs)}")

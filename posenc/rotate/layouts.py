@@ -77,10 +77,10 @@ def convert_lora(lora_a: Array, lora_b: Array, dim: int, to: str, rotary_dim: in
     """
     for name, factor in (("lora_a", lora_a), ("lora_b", lora_b)):
         if not isinstance(factor, Tensor | np.ndarray) or factor.ndim != 2:
-            raise ValueError(f"layouts: {name} must be a tensor or array of two axes, got {_what(factor)}")
+            raise ValueError(f"layouts: {name} must be a tensor or array of two axes, got {_kind(factor)}")
     if lora_a.shape[0] != lora_b.shape[1]:
         raise ValueError(
-            f"layouts: lora_a and lora_b must be (rank, in) and (out, rank), got {_what(lora_a)} and {_what(lora_b)}"
+            f"layouts: lora_a and lora_b must be (rank, in) and (out, rank), got {_kind(lora_a)} and {_kind(lora_b)}"
         )
     return lora_a, _converted("lora_b", lora_b, dim, to, rotary_dim)
 
@@ -104,7 +104,7 @@ def convert_checkpoint(
     """
     _check(dim, to, rotary_dim)
     if not isinstance(state, Mapping) or not all(isinstance(key, str) for key in state):
-        raise ValueError(f"layouts: state must be a state dict, got {_what(state)}; module.state_dict() makes one")
+        raise ValueError(f"layouts: state must be a state dict, got {_kind(state)}; module.state_dict() makes one")
     if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"layouts: names must be a tuple of words, got {names!r}; such as ('wq', 'wk')")
     converted = dict(state)
@@ -139,7 +139,7 @@ def _converted(name: str, weight: Any, dim: int, to: str, rotary_dim: int | None
     order = layout_order(dim, to, rotary_dim)  # (d,)
     if not isinstance(weight, Tensor | np.ndarray) or weight.ndim == 0 or weight.shape[0] % dim:
         raise ValueError(
-            f"layouts: {name} must be a tensor or array with a multiple of {dim} rows, got {_what(weight)}; "
+            f"layouts: {name} must be a tensor or array with a multiple of {dim} rows, got {_kind(weight)}; "
             "its first axis is that of the heads' channels"
         )
     rows = (np.arange(0, weight.shape[0], dim)[:, None] + order).ravel()  # (h*d,)
@@ -156,6 +156,6 @@ def _check(dim: int, to: str, rotary_dim: int | None) -> None:
         raise ValueError(f"layouts: rotary_dim must be even and from 2 to {dim}, got {rotary_dim!r}; None turns all")
 
 
-def _what(value: Any) -> str:
+def _kind(value: Any) -> str:
     shaped = isinstance(value, Tensor | np.ndarray)
     return f"{type(value).__name__} {tuple(value.shape)}" if shaped else repr(value)[:80]

@@ -13,8 +13,9 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, a axe
 so R(p) is orthogonal: it keeps lengths. A score is q . R(m)^T R(n) k, and R(m)^T R(n) = R(n - m) only where generators
 commute: on one axis, or in blocks of width 2, where this is RoPE with learned frequencies and, for some generators,
 RoPE itself, axial or mixed. Elsewhere a score depends on where its tokens stand.
-All heads and layers share one set of generators, as the authors' code does unless told otherwise. It scales positions
-to [0, 1] across the image, and the start is made for that: pass positions so, or choose a smaller `init`.
+The heads share one set of generators, the default of the authors' code. Its published settings learn one for each head
+and layer: for such a checkpoint give each head a LieRE of its own. That code scales positions to [0, 1] across an image
+of the trained size, and the start is made for that: pass positions so, or choose a smaller `init`.
 """
 
 import contextlib
@@ -30,15 +31,16 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def liere(x: np.ndarray, positions: np.ndarray, generators: np.ndarray) -> np.ndarray:
-    """Return the float64 `x` (h, t, d), queries or keys, turned to `positions`.
+    """Return the float64 `x` (..., t, d), queries or keys, turned to `positions`.
 
     `generators` are (a, n, w, w) with n w = d, and `positions` (t, a), or (t,) for one number on every axis.
     """
     x, p, raw = map(_numbers, ("x", "positions", "generators"), (x, positions, generators))
     blocks = raw.shape[1:3] if raw.ndim == 4 and raw.shape[2] == raw.shape[3] else (0, 0)
-    if not raw.size or not blocks[0] or x.ndim != 3 or x.shape[2] != blocks[0] * blocks[1]:
-        raise ValueError(f"liere: x and generators must be (h, t, n w) and (a, n, w, w), got {x.shape} and {raw.shape}")
-    axes, length = len(raw), x.shape[1]
+    if not raw.size or not blocks[0] or x.ndim < 2 or x.shape[-1] != blocks[0] * blocks[1]:
+        form = "(..., t, n w) and (a, n, w, w)"
+        raise ValueError(f"liere: x and generators must be {form}, got {x.shape} and {raw.shape}")
+    axes, length = len(raw), x.shape[-2]
     if p.shape not in ((length,), (length, axes)):
         raise ValueError(f"liere: positions must be ({length},) or ({length}, {axes}), got {p.shape}")
     places = np.zeros((length, axes)) + (p if p.ndim == 2 else p[:, None])  # (t, a)
@@ -46,8 +48,8 @@ def liere(x: np.ndarray, positions: np.ndarray, generators: np.ndarray) -> np.nd
     algebra = np.einsum("ta,anij->tnij", places, upper - upper.swapaxes(2, 3))  # (t, n, w, w)
     turns, basis = np.linalg.eigh(1j * algebra)  # i A is Hermitian, so exp(A) = V exp(-i turns) V^H
     rotation = np.einsum("tnik,tnk,tnjk->tnij", basis, np.exp(-1j * turns), basis.conj()).real  # (t, n, w, w)
-    split = x.reshape(*x.shape[:2], *blocks)  # (h, t, n, w)
-    return np.einsum("tnij,htnj->htni", rotation, split).reshape(x.shape)  # (h, t, d)
+    split = x.reshape(*x.shape[:-1], *blocks)  # (..., t, n, w)
+    return np.einsum("tnij,...tnj->...tni", rotation, split).reshape(x.shape)  # (..., t, d)
 
 
 class LieRE(nn.Module):
@@ -139,7 +141,7 @@ class LieRE(nn.Module):
         return f"dim={self.dim}, axes={self.axes}, block={self.block}"
 
 
-def _seen(x: object) -> str:
+def _kind(x: object) -> str:
     return f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
 
 
@@ -147,12 +149,12 @@ def _check_content(q: Tensor, k: Tensor, dim: int) -> None:
     fit = all(isinstance(x, Tensor) and x.dtype in FLOATS and x.ndim == 4 and x.shape[3] == dim for x in (q, k))
     if not fit or k.shape[0] != q.shape[0] or not k.shape[1] or q.shape[1] % k.shape[1]:
         form = f"(b, h, t, {dim}) and (b, g, s, {dim}) with h a multiple of g"
-        raise ValueError(f"liere: q and k must be floating point {form}, got {_seen(q)} and {_seen(k)}")
+        raise ValueError(f"liere: q and k must be floating point {form}, got {_kind(q)} and {_kind(k)}")
 
 
 def _check_places(name: str, places: Tensor, axes: int, rows: torch.Size | None = None) -> None:
     if not isinstance(places, Tensor) or places.dtype == torch.bool or places.is_complex() or not places.ndim:
-        raise ValueError(f"liere: {name} must be a tensor of integers or floats, got {_seen(places)}")
+        raise ValueError(f"liere: {name} must be a tensor of integers or floats, got {_kind(places)}")
     own = places.shape[:-1] if axes > 1 and places.ndim > 1 else places.shape
     (batch, length), tail = (own[0], own[-1]) if rows is None else rows, () if axes == 1 else (axes,)
     if places.shape not in ((length,), (length, *tail), (batch, length, *tail)):
@@ -165,7 +167,7 @@ def _check_table(table: object, q: Tensor, k: Tensor, dtype: torch.dtype, last: 
     for rows, x in zip(pair, (k, k) if isinstance(table, Tensor) and q.shape[2] <= k.shape[2] else (q, k), strict=True):
         shapes = ((x.shape[2], *last), (x.shape[0], x.shape[2], *last))
         if not isinstance(rows, Tensor) or rows.dtype not in (dtype, torch.float64) or rows.shape not in shapes:
-            raise ValueError(f"liere: table must be {dtype} {shapes[0]} or a pair of such, got {_seen(rows)}")
+            raise ValueError(f"liere: table must be {dtype} {shapes[0]} or a pair of such, got {_kind(rows)}")
 
 
 def _numbers(name: str, value: object) -> np.ndarray:

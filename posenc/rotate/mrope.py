@@ -24,6 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+Places = Tensor | None
+Table = Tensor | tuple[Tensor, Tensor] | None
+
 
 def mrope(
     x: np.ndarray,
@@ -37,7 +40,7 @@ def mrope(
     x, places = _numbers("x", x), _numbers("positions", positions)
     axis = _axes(x.shape[-1] if x.ndim > 1 else 0, sections, interleaved, base, layout)
     if places.shape not in (x.shape[-2:-1], (x.shape[-2], 3)):
-        raise ValueError(f"mrope: positions must be (t, 3) or (t,) for x (..., t, d) of {x.shape}, got {places.shape}")
+        raise ValueError(f"mrope: positions must be (t, 3), not (3, t), or (t,) for x of {x.shape}, got {places.shape}")
     theta = float(base) ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1])  # (d/2,)
     angle = (places[:, axis] if places.ndim == 2 else places[:, None]) * theta  # (t, d/2)
     (first, second), cos, sin = _split(x, layout), np.cos(angle), np.sin(angle)
@@ -112,15 +115,11 @@ class MRoPE(nn.Module):
         super().__init__()
         axis = _axes(dim, sections, interleaved, base, layout)
         self.dim, self.base, self.layout, self.interleaved = int(dim), float(base), layout, interleaved
+        self.axes = 3
         self.axis, self.sections = tuple(axis.tolist()), tuple(np.bincount(axis, minlength=3).tolist())
 
     def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        positions: Tensor | None = None,
-        key_positions: Tensor | None = None,
-        table: Tensor | tuple[Tensor, Tensor] | None = None,
+        self, q: Tensor, k: Tensor, positions: Places = None, key_positions: Places = None, table: Table = None
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d) rotated to their positions; h is a multiple of g.
 
@@ -165,11 +164,13 @@ class MRoPE(nn.Module):
             raise ValueError(f"mrope: q and k must be one batch, h a multiple of g, got {q.shape} and {k.shape}")
         for name, given, rows in (("positions", positions, t), ("key_positions", key_positions, s)):
             if given is not None and not (_are_numbers(given) and given.shape in ((rows,), (rows, 3), (b, rows, 3))):
-                raise ValueError(f"mrope: {name} must be (t,), (t, 3), (b, t, 3) = {(b, rows, 3)}, got {_kind(given)}")
+                form = f"(t,), (t, 3) or (b, t, 3) = {(b, rows, 3)}, which movedim(0, -1) makes of Qwen's (3, b, t)"
+                raise ValueError(f"mrope: {name} must be {form}, got {_kind(given)}")
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
-        pair: Any = table if isinstance(table, tuple) and len(table) == 2 else (table, table)
-        for given, rows in zip(pair, (t if pair is table else s, s), strict=True) if table is not None else ():
-            exact = _are_numbers(given) and given.dtype in (dtype, torch.float64) and (pair is table or t <= s)
+        paired = isinstance(table, tuple) and len(table) == 2
+        pair: Any = table if paired else (table, table)
+        for given, rows in ((pair[0], t if paired else s), (pair[1], s)) if table is not None else ():
+            exact = _are_numbers(given) and given.dtype in (dtype, torch.float64) and (paired or t <= s)
             if not exact or given.shape not in ((rows, d), (b, rows, d)):
                 form = f"{dtype} {(s, d)} or {(b, s, d)}, or a pair, for {t} queries and {s} keys"
                 raise ValueError(f"mrope: table must be {form}, got {_kind(table)}; make it with table(positions)")

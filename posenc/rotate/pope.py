@@ -37,23 +37,24 @@ def pope(
     bound: str = "clamp",
     axes: int = 1,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d), before the division by sqrt(d).
+    """Return the float64 scores (..., h, t, s) of `q` (..., h, t, d) and `k` (..., g, s, d), before the 1/sqrt(d).
 
-    Positions are (t,), or (t, a) where there are `axes`; `phase` (h, d) is delta before `bound`, by default 0.
+    Positions are (t,) or (b, t); with several axes (t, a), (b, t, a) or (t,). `phase` (h, d) is delta before `bound`.
     """
     q, k, m, n = map(_numbers, ("q", "k", "positions", "key_positions"), (q, k, positions, key_positions))
-    heads, dim = (len(q), q.shape[-1]) if q.ndim else (0, 0)
-    _check_content(torch.from_numpy(q[None]), torch.from_numpy(k[None]), heads, dim)
+    heads, dim = (1, 1, 1, *q.shape)[-3::2]
+    _check_content(*(torch.from_numpy(x[None] if x.ndim == 3 else x) for x in (q, k)), heads=heads, dim=dim)
     _check_settings(dim, heads, base, axes, bound=bound)
-    _check_places("positions", torch.from_numpy(m), axes, q.shape[1])
-    _check_places("key_positions", torch.from_numpy(n), axes, k.shape[1])
+    for name, p, x in (("positions", m, q), ("key_positions", n, k)):
+        _check_places(name, torch.from_numpy(p), axes, x.shape[-2], len(x) if x.ndim == 4 else 1)
     delta = np.zeros((heads, dim)) if phase is None else _numbers("phase", phase, (heads, dim))  # (h, d)
     delta = {"clamp": np.clip(delta, -TURN, 0), "wrap": np.mod(delta, -TURN), "free": delta}[bound]  # (h, d)
     theta = float(base) ** (-np.arange(dim // axes) / (dim // axes))  # (w,)
-    m, n = (p if p.ndim == 2 else p[:, None] + np.zeros(axes) for p in (m, n))  # (t, a), (s, a)
-    angle = ((n - m[:, None])[..., None] * theta).reshape(len(m), len(n), dim) + delta[:, None, None]  # (h, t, s, d)
-    shared = np.logaddexp(0, k).repeat(heads // len(k), axis=0)  # (h, s, d)
-    return np.einsum("htd,hsd,htsd->hts", np.logaddexp(0, q), shared, np.cos(angle))  # (h, t, s)
+    m, n = (p if axes > 1 and p.ndim > 1 else p[..., None] + np.zeros(axes) for p in (m, n))  # (..., t, a), (..., s, a)
+    angle = (n[..., None, :, :] - m[..., None, :])[..., None] * theta  # (..., t, s, a, w)
+    angle = angle.reshape(*angle.shape[:-2], dim)[..., None, :, :, :] + delta[:, None, None]  # (..., h, t, s, d)
+    shared = np.logaddexp(0, k).repeat(heads // k.shape[-3], axis=-3)  # (..., h, s, d)
+    return np.einsum("...htd,...hsd,...htsd->...hts", np.logaddexp(0, q), shared, np.cos(angle))  # (..., h, t, s)
 
 
 class PoPE(nn.Module):
@@ -113,9 +114,8 @@ class PoPE(nn.Module):
             table = self.table(positions, dtype), self.table(key_positions, dtype)
         _check_table(table, q, k, dtype, 2 * self.dim)
         of_q, of_k = (table[..., keys - queries :, :], table) if isinstance(table, Tensor) else table
-        return self._turned(q, of_q.to(dtype), self.phase), self._turned(
-            k, of_k.to(dtype)
-        )  # (b, h, t, 2d), (b, g, s, 2d)
+        q, k = self._turned(q, of_q.to(dtype), self.phase), self._turned(k, of_k.to(dtype))
+        return q, k  # (b, h, t, 2d), (b, g, s, 2d)
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return cosines, then sines (..., t, 2d) at `positions`; phases are not in it, so layers can share it."""
@@ -145,7 +145,7 @@ class PoPE(nn.Module):
         return f"dim={self.dim}, heads={self.heads}, base={self.base:g}, bound={self.bound!r}, axes={self.axes}"
 
 
-def _seen(x: object) -> str:
+def _kind(x: object) -> str:
     return f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
 
 
@@ -154,7 +154,7 @@ def _check_table(table: object, q: Tensor, k: Tensor, dtype: torch.dtype, width:
     for rows, x in zip(pair, (k, k) if isinstance(table, Tensor) and q.shape[2] <= k.shape[2] else (q, k), strict=True):
         shapes = ((x.shape[2], width), (x.shape[0], x.shape[2], width))
         if not isinstance(rows, Tensor) or rows.dtype not in (dtype, torch.float64) or rows.shape not in shapes:
-            raise ValueError(f"pope: table must be {dtype} {shapes[0]} or a pair of such, got {_seen(rows)}")
+            raise ValueError(f"pope: table must be {dtype} {shapes[0]} or a pair of such, got {_kind(rows)}")
 
 
 def _check_settings(dim: int, heads: int, base: float, axes: int, **words: str) -> None:
@@ -174,12 +174,12 @@ def _check_content(q: Tensor, k: Tensor, heads: int, dim: int) -> None:
     fit = all(isinstance(x, Tensor) and x.dtype in FLOATS and x.ndim == 4 and x.shape[3] == dim for x in (q, k))
     if not fit or k.shape[0] != q.shape[0] or q.shape[1] != heads or not k.shape[1] or heads % k.shape[1]:
         form = f"(b, {heads}, t, {dim}) and (b, g, s, {dim}) with {heads} a multiple of g"
-        raise ValueError(f"pope: q and k must be floating point {form}, got {_seen(q)} and {_seen(k)}")
+        raise ValueError(f"pope: q and k must be floating point {form}, got {_kind(q)} and {_kind(k)}")
 
 
 def _check_places(name: str, places: object, axes: int, length: int | None = None, batch: int = 1) -> None:
     if not isinstance(places, Tensor) or places.dtype == torch.bool or places.is_complex() or not places.ndim:
-        raise ValueError(f"pope: {name} must be a tensor of integers or floats, got {_seen(places)}")
+        raise ValueError(f"pope: {name} must be a tensor of integers or floats, got {_kind(places)}")
     rows = places.shape[:-1] if axes > 1 and places.ndim > 1 else places.shape
     length, batch = (rows[-1], rows[0]) if length is None else (length, batch)
     tail = () if axes == 1 else (axes,)

@@ -97,7 +97,7 @@ def _turned(k: Tensor, angle: Tensor, scale: float, layout: str) -> Tensor:
 def _checked_width(k: Tensor, layout: str, rotary_dim: int | None) -> int:
     if not isinstance(k, Tensor) or not k.is_floating_point() or k.ndim < 2 or k.shape[-1] < 2:
         raise ValueError(
-            f"rerotate: k must be a floating point tensor (..., s, d), got {_what(k)}; rotate integers as floats"
+            f"rerotate: k must be a floating point tensor (..., s, d), got {_kind(k)}; rotate integers as floats"
         )
     width = k.shape[-1] if rotary_dim is None else rotary_dim
     if not isinstance(width, int | np.integer) or not 2 <= width <= k.shape[-1] or width % 2:
@@ -122,7 +122,7 @@ def _check_positions(k: Tensor, **given: Tensor | None) -> None:
         if where is not None and (not number or where.shape not in shapes):
             raise ValueError(
                 f"rerotate: {name} must be a tensor of numbers (s,) or (b, s) for k {tuple(k.shape)}, "
-                f"got {_what(where)}; give each key its place"
+                f"got {_kind(where)}; give each key its place"
             )
 
 
@@ -134,7 +134,7 @@ def _check_theta(r: int, **given: Any) -> None:
             good = isinstance(theta, Tensor | np.ndarray) and tuple(theta.shape) == (r // 2,) and _is_real(theta)
         if theta is not None and not good:
             raise ValueError(
-                f"rerotate: {name} must be {r // 2} numbers, one for each pair, got {_what(theta)}; "
+                f"rerotate: {name} must be {r // 2} numbers, one for each pair, got {_kind(theta)}; "
                 "where fewer pairs turn, say so with rotary_dim"
             )
 
@@ -150,6 +150,6 @@ def _is_number(value: Any) -> bool:
     return real and bool(abs(value) < float("inf"))
 
 
-def _what(value: Any) -> str:
+def _kind(value: Any) -> str:
     shaped = isinstance(value, Tensor | np.ndarray)
     return f"{value.dtype} {tuple(value.shape)}" if shaped else repr(value)[:80]

@@ -26,6 +26,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+Places = Tensor | None
+Table = Tensor | tuple[Tensor, Tensor] | None
+
 
 def xpos(
     q: np.ndarray,
@@ -36,20 +39,22 @@ def xpos(
     scale_base: float = 512.0,
     layout: str = "interleaved",
 ) -> np.ndarray:
-    """Return the scores (h, t, s), before the 1/sqrt(d), of `q` (h, t, d) and `k` (g, s, d), h a multiple of g.
+    """Return the scores (..., h, t, s), before the 1/sqrt(d), of `q` (..., h, t, d) and `k` (..., g, s, d).
 
-    Positions (t,) and (s,) enter by their offsets alone. A key more than 64 `scale_base` from a query is refused.
+    Positions, (t,) or (b, t), enter by their offsets alone. A key more than 64 `scale_base` from a query is refused.
     """
     q, k, m, n = map(_numbers, ("q", "k", "positions", "key_positions"), (q, k, positions, key_positions))
-    _check(*(torch.from_numpy(array)[None] for array in (q, k, m, n)), dim=q.shape[-1] if q.ndim else 0)
+    m, n = np.atleast_1d(m), np.atleast_1d(n)
+    q4, k4 = (torch.from_numpy(x[None] if x.ndim == 3 else x) for x in (q, k))
+    _check(q4, k4, torch.from_numpy(m), torch.from_numpy(n), dim=q.shape[-1] if q.ndim else 0)
     theta, zeta = _theta(q.shape[-1], base, scale_base, layout)  # (d/2,)
-    offset = m.reshape(-1, 1) - n  # (t, s)
+    offset = m[..., :, None] - n[..., None, :]  # (..., t, s)
     if (np.abs(offset) > 64 * scale_base).any():
         raise ValueError(f"xpos: positions must be within 64 scale_base of the keys, got {np.abs(offset).max():g} off")
-    kernel = zeta ** (offset[..., None] / scale_base) * np.exp(1j * offset[..., None] * theta)  # (t, s, d/2)
-    k = k.repeat(len(q) // len(k), axis=0)  # (h, s, d)
+    kernel = zeta ** (offset[..., None] / scale_base) * np.exp(1j * offset[..., None] * theta)  # (..., t, s, d/2)
+    k = k.repeat(q.shape[-3] // k.shape[-3], axis=-3)  # (..., h, s, d)
     (q1, q2), (k1, k2) = _pairs(q, layout), _pairs(k, layout)
-    return np.einsum("htc,hsc,tsc->hts", q1 + 1j * q2, k1 - 1j * k2, kernel).real  # (h, t, s)
+    return np.einsum("...htc,...hsc,...tsc->...hts", q1 + 1j * q2, k1 - 1j * k2, kernel).real  # (..., h, t, s)
 
 
 class XPos(nn.Module):
@@ -84,12 +89,7 @@ class XPos(nn.Module):
         self.layout, self.center = layout, float(center)
 
     def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        positions: Tensor | None = None,
-        key_positions: Tensor | None = None,
-        table: Tensor | tuple[Tensor, Tensor] | None = None,
+        self, q: Tensor, k: Tensor, positions: Places = None, key_positions: Places = None, table: Table = None
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated and scaled; h is a multiple of g.
 

@@ -862,6 +862,12 @@ def test_a_reference_that_is_no_size_is_refused(reference):
         axial_coordinates((4, 4), "eva", reference=reference)
 
 
+@pytest.mark.parametrize("convention", ["dinov3", "eva-pixel"])
+def test_coordinates_that_span_the_same_at_every_size_take_no_reference(convention):
+    with pytest.raises(ValueError, match=rf"axial: reference must be None for {convention}, got \(16, 16\)"):
+        axial_coordinates((4, 4), convention, reference=(16, 16))
+
+
 @pytest.mark.parametrize("merge", [3, 0, -2, 1.5, None, True], ids=repr)
 def test_blocks_that_do_not_divide_the_size_are_refused(merge):
     with pytest.raises(ValueError, match=r"axial: merge must be a positive divisor of the size \(4, 6\), got"):

@@ -390,6 +390,14 @@ def test_the_defaults_are_those_of_the_authors():
     assert (defaults["base"], defaults["layout"], defaults["gain"]) == (10_000.0, "half", 0.3)
 
 
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_the_twin_takes_a_batch_whole(layout):
+    q, coef = content()[0].numpy(), np.random.default_rng(0).normal(size=(2, 4, 4))
+    options = {"layout": layout, "cos_coef": coef, "sin_coef": coef}
+    turned = fope(q, range(5), 512, **options)
+    np.testing.assert_array_equal(turned, [fope(row, range(5), 512, **options) for row in q])
+
+
 # What it refuses
 
 CONTENT = {

@@ -370,7 +370,8 @@ def test_the_attention_factors_of_phi_3_5_moe_equal_those_of_transformers(length
     cosine, _ = embedding(torch.zeros(1), torch.tensor([[0, length - 1]]))
     theta, attention_factor = from_config(raw | {"rope_scaling": rope}, 8, length)
     assert attention_factor == pytest.approx(cosine[0, 0, 0].item(), rel=1e-6)
-    np.testing.assert_allclose(attention_factor * np.cos((length - 1) * theta), cosine[0, 1, :4], atol=1e-3)
+    # transformers 5.23 sets the long factors in this class, and then turns by the short ones
+    np.testing.assert_allclose(theta, embedding.inv_freq, rtol=2e-6)
 
 
 def test_the_fixed_alpha_of_hunyuan_equals_that_of_transformers():

@@ -448,6 +448,13 @@ def test_the_defaults_are_those_of_the_authors():
     assert defaults == {"dim": inspect.Parameter.empty, "axes": 2, "block": None, "init": 2 * math.pi}
 
 
+def test_the_twin_takes_a_batch_whole_and_a_single_head():
+    q, generators = content()[0].numpy(), np.random.default_rng(0).normal(size=(2, 2, 4, 4))
+    turned = liere(q, range(5), generators)
+    np.testing.assert_allclose(turned, [liere(row, range(5), generators) for row in q], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(turned[1, 2], liere(q[1, 2], range(5), generators), rtol=0, atol=1e-14)
+
+
 # What it refuses
 
 CONTENT = {
@@ -538,7 +545,7 @@ def test_the_twin_refuses_what_is_no_array_of_numbers(name, junk):
 
 @pytest.mark.parametrize("shape", [(2, 1, 8), (2, 1, 8, 4), (2, 3, 4, 4), (0, 1, 8, 8), (2, 0, 8, 8)], ids=str)
 def test_the_twin_refuses_generators_that_do_not_fit(shape):
-    with pytest.raises(ValueError, match=r"liere: x and generators must be \(h, t, n w\) and \(a, n, w, w\), got"):
+    with pytest.raises(ValueError, match=r"liere: x and generators must be \(\.\.\., t, n w\) and \(a, n, w, w\), got"):
         liere(np.zeros((4, 5, 8)), range(5), np.zeros(shape))
 
 

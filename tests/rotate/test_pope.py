@@ -537,6 +537,17 @@ def test_the_defaults_are_those_of_the_paper():
     assert (defaults["base"], defaults["init"], defaults["bound"]) == (10_000.0, "zero", "clamp")
 
 
+@pytest.mark.parametrize("axes", [1, 2])
+def test_the_twin_takes_a_batch_whole_with_places_of_its_rows_or_of_all(axes):
+    q, k = (x.numpy() for x in content())
+    m, n = np.arange(15.0).reshape(3, 5) ** 1.5, np.arange(21.0).reshape(3, 7)
+    if axes == 2:
+        m, n = (np.stack([p, p[::-1]], axis=-1) for p in (m, n))
+    rows = [pope(*each, axes=axes) for each in zip(q, k, m, n, strict=True)]
+    np.testing.assert_array_equal(pope(q, k, m, n, axes=axes), rows)
+    np.testing.assert_array_equal(pope(q, k, m[0], n[0], axes=axes)[2], pope(q[2], k[2], m[0], n[0], axes=axes))
+
+
 # What it refuses
 
 CONTENT = {
@@ -583,7 +594,7 @@ JUNK = [
 def test_positions_that_are_no_tensor_of_numbers_are_refused(junk):
     q, k = (x.float() for x in content(5, 5))
     for name in ("positions", "key_positions"):
-        with pytest.raises(ValueError, match=f"pope: {name} must be be a tensor of integers or floats, got"):
+        with pytest.raises(ValueError, match=f"pope: {name} must be a tensor of integers or floats, got"):
             PoPE(8, heads=4)(q, k, **{name: junk})
     with pytest.raises(ValueError, match="pope: positions must be a tensor"):
         PoPE(8, heads=4).table(junk)

@@ -409,6 +409,13 @@ def test_lists_are_taken_in_numpy():
     assert xpos([[[1, 2]]], [[[3, 4]]], 0, 0).tolist() == [[[11.0]]]
 
 
+def test_the_twin_takes_a_batch_whole_with_places_of_its_rows_or_of_all():
+    q, k = (np.concatenate([content(3, 4, seed=seed)[i].numpy() for seed in range(2)]) for i in range(2))
+    m, n = np.array([[0, 1, 2], [9, 5, 7]]), np.array([[0, 1, 2, 3], [4, 4, 6, 8]])
+    np.testing.assert_array_equal(xpos(q, k, m, n), [xpos(*each) for each in zip(q, k, m, n, strict=True)])
+    np.testing.assert_array_equal(xpos(q, k, m[0], n[0])[1], xpos(q[1], k[1], m[0], n[0]))
+
+
 def test_printing_a_module_shows_its_arguments():
     said = "XPos(dim=8, base=10000.0, scale_base=512.0, layout='half', center=7.0)"
     assert repr(XPos(8, layout="half", center=7)) == said
@@ -574,8 +581,8 @@ def test_what_is_no_array_of_numbers_is_refused_in_numpy(name, value):
         ({"k": np.ones((1, 1, 6))}, "k must be"),
         ({"k": np.ones((2, 1, 4))}, "q and k must be"),
         ({"positions": [0, 1]}, "positions must be"),
-        ({"positions": [[0]]}, "positions must be"),
-        ({"key_positions": [[0]]}, "key_positions must be"),
+        ({"positions": [[0], [0]]}, "positions must be"),
+        ({"key_positions": [[[0]]]}, "key_positions must be"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_numpy(change, said):
