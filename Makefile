@@ -5,7 +5,7 @@ BIN := .venv/bin
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test update lint build bench peers successor clean
+.PHONY: serve write test update lint build bench bench-engine peers successor clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -33,12 +33,16 @@ successor: .venv/ready  ## build the same pages with Zensical
 	$(BIN)/pip install --quiet -e ".[successor]" -c constraints.txt
 	$(BIN)/python -m pytest tests/successor
 
-peers: .venv/ready  ## install the libraries that the package is compared with, and run the tests that need them
+peers: .venv/ready  ## install the libraries that the package is compared with; their tests are skipped without them
 	$(BIN)/pip install --quiet -e ".[peers]" -c constraints.txt
 	$(BIN)/pip install --quiet --no-deps timm -c constraints.txt
-	REQUIRE_PEERS=1 $(BIN)/python -m pytest tests/add tests/rotate tests/bias tests/score tests/test_peers.py
 
-bench: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
+bench: .venv/ready  ## time the encodings beside other libraries; the page reference/speed.md shows the result
+	$(BIN)/pip install --quiet -e ".[peers]" -c constraints.txt
+	$(BIN)/python docs/bench/speed.py --json docs/assets/data/speed.json
+	$(BIN)/python -m galley --update --only speed.md
+
+bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
 	$(BIN)/pip install --quiet -e ".[bench]" -c constraints.txt
 	$(BIN)/python docs/engine/bench.py
 

@@ -17,8 +17,9 @@ Key:   b batch, t length, d width, n axes, f frequencies of an axis
     "learned"    the same as a start, then trained (Li et al., 2106.02795, who put an MLP behind)
 
 so the dot product of two codes depends on the offset only. Coordinates are meant to lie in [-1, 1] or [0, 1]. Cycles
-are float32 numbers, so that an integer coordinate times a cycle is exact in float64. NeRF's published code leaves pi
-out and alternates sines and cosines frequency by frequency; both it and Perceiver append the coordinates as well.
+are powers of two or float32 numbers, so that an integer coordinate times a cycle is exact in float64. NeRF's published
+code leaves pi out and alternates sines and cosines frequency by frequency; both it and Perceiver append the coordinates
+as well. SAM's matrix is a checkpoint's `cycles`: load it where kind is "learned".
 """
 
 import numpy as np
@@ -26,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 KINDS = ("powers", "bands", "gaussian", "learned")
+Resolution = float | tuple[float, ...]
 
 
 def fourier(
@@ -33,7 +35,7 @@ def fourier(
     dim: int,
     axes: int = 1,
     kind: str = "powers",
-    resolution: float = 224.0,
+    resolution: Resolution = 224.0,
     scale: float = 1.0,
     seed: int = 0,
     cycles: np.ndarray | None = None,
@@ -50,23 +52,28 @@ def fourier(
     if axes == 1:
         positions = positions[..., None]  # (..., t, 1)
     if positions.ndim < 2 or positions.shape[-1] != axes:
-        raise ValueError(f"fourier: positions must be (..., t, n) with n = {axes}, got {positions.shape}")
+        raise ValueError(
+            f"fourier: positions must be (..., t, n) with n = {axes}, got {positions.shape}; a row for each token"
+        )
     turns = positions[..., None] * cycles  # (..., t, n, d/2)
     angle = 2 * np.pi * (turns - np.rint(turns)).sum(axis=-2)  # (..., t, d/2)
     return np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)  # (..., t, d)
 
 
 def fourier_cycles(
-    dim: int, axes: int = 1, kind: str = "powers", resolution: float = 224.0, scale: float = 1.0, seed: int = 0
+    dim: int, axes: int = 1, kind: str = "powers", resolution: Resolution = 224.0, scale: float = 1.0, seed: int = 0
 ) -> np.ndarray:
-    """Return the cycles (n, d/2) per unit of each axis: what every kind starts from, rounded to float32."""
+    """Return the cycles (n, d/2) per unit of each axis: what every kind starts from."""
     _check_settings(dim, axes, kind, resolution, scale, seed)
     if kind in ("gaussian", "learned"):
         drawn = np.random.default_rng(seed).normal(0, scale, (axes, dim // 2))  # (n, d/2)
         return drawn.astype(np.float32).astype(np.float64)  # (n, d/2)
     count = dim // (2 * axes)
-    own = 2.0 ** np.arange(count) / 2 if kind == "powers" else np.linspace(1, resolution / 2, count) / 2  # (f,)
-    return np.kron(np.eye(axes), own.astype(np.float32).astype(np.float64))  # (n, d/2)
+    cycles = np.zeros((axes, axes, count))  # (n, n, f)  each axis has features of its own, 0 for the others
+    for axis, fastest in enumerate(np.broadcast_to(resolution, axes)):
+        bands = np.linspace(1, fastest / 2, count) / 2  # (f,)
+        cycles[axis, axis] = 2.0 ** np.arange(count) / 2 if kind == "powers" else bands.astype(np.float32)
+    return cycles.reshape(axes, -1)  # (n, d/2)
 
 
 class Fourier(nn.Module):
@@ -78,7 +85,8 @@ class Fourier(nn.Module):
         dim: Width d of the embeddings; a multiple of twice the axes for "powers" and "bands", else even.
         axes: Coordinates n of a position.
         kind: "powers" of two, linear "bands", "gaussian" or "learned" (see the module).
-        resolution: For "bands": the fastest turns resolution / 4 times a unit, which samples 2 / resolution apart show.
+        resolution: For "bands": the fastest turns resolution / 4 times a unit, which samples 2 / resolution apart show;
+            one number, or one an axis, as Perceiver's max_resolution.
         scale: For "gaussian" and "learned": the spread of the cycles; larger fits finer detail, and noise.
         seed: For "gaussian" and "learned": what the cycles are drawn from, with NumPy's default generator.
 
@@ -97,14 +105,15 @@ class Fourier(nn.Module):
         dim: int,
         axes: int = 1,
         kind: str = "powers",
-        resolution: float = 224.0,
+        resolution: Resolution = 224.0,
         scale: float = 1.0,
         seed: int = 0,
     ) -> None:
         super().__init__()
         cycles = fourier_cycles(dim, axes, kind, resolution, scale, seed)  # (n, d/2)
         self.dim, self.axes, self.kind = int(dim), int(axes), kind
-        self.resolution, self.scale, self.seed = float(resolution), float(scale), int(seed)
+        self.resolution = tuple(np.broadcast_to(resolution, axes).astype(float).tolist())
+        self.scale, self.seed = float(scale), int(seed)
         if kind == "learned":
             self.cycles = nn.Parameter(torch.tensor(cycles, dtype=torch.float32))  # (n, d/2)
         else:
@@ -128,7 +137,10 @@ class Fourier(nn.Module):
         _check_places(positions)
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
         if self.axes > 1 and positions.ndim != 1 and positions.shape[-1:] != (self.axes,):
-            raise ValueError(f"fourier: positions must be (..., t, {self.axes}) or (t,), got {tuple(positions.shape)}")
+            raise ValueError(
+                f"fourier: positions must be (..., t, {self.axes}) or (t,), got {tuple(positions.shape)}; "
+                "a row of coordinates a token"
+            )
         positions = positions.to(where, torch.float64)
         if self.axes == 1 or positions.ndim == 1:
             positions = positions[..., None].expand(*positions.shape, self.axes)  # (..., t, n)
@@ -142,7 +154,9 @@ class Fourier(nn.Module):
 
     def _check(self, x: Tensor, positions: Tensor | None, table: Tensor | None) -> None:
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != self.dim:
-            raise ValueError(f"fourier: x must be floating point (b, t, {self.dim}), got {_kind(x)}")
+            raise ValueError(
+                f"fourier: x must be floating point (b, t, {self.dim}), got {_kind(x)}; embed it to this width first"
+            )
         rows = (x.shape[-2:-1], x.shape[:-1])
         if self.axes > 1:
             rows = (x.shape[-2:-1], (x.shape[-2], self.axes), (*x.shape[:-1], self.axes))
@@ -162,10 +176,11 @@ class Fourier(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""
-        return f"dim={self.dim}, axes={self.axes}, kind={self.kind!r}, scale={self.scale:g}, seed={self.seed}"
+        made = f"resolution={self.resolution}, scale={self.scale:g}, seed={self.seed}"
+        return f"dim={self.dim}, axes={self.axes}, kind={self.kind!r}, {made}"
 
 
-def _check_settings(dim: int, axes: int, kind: str, resolution: float, scale: float, seed: int) -> None:
+def _check_settings(dim: int, axes: int, kind: str, resolution: Resolution, scale: float, seed: int) -> None:
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(f"fourier: kind must be one of {', '.join(KINDS)}, got {kind!r}")
     for name, value, least in (("axes", axes, 1), ("seed", seed, 0), ("dim", dim, 2)):
@@ -176,9 +191,18 @@ def _check_settings(dim: int, axes: int, kind: str, resolution: float, scale: fl
         raise ValueError(
             f"fourier: dim must be a multiple of {step} for {axes} axes, got {dim}; a sine and a cosine each"
         )
-    for name, value in (("resolution", resolution), ("scale", scale)):
-        if not isinstance(value, int | float | np.number) or not 0 < value < float("inf"):
-            raise ValueError(f"fourier: {name} must be positive and finite, got {value!r}")
+    if kind == "powers" and dim > 2000 * axes:
+        raise ValueError(
+            f"fourier: dim must be at most {2000 * axes} for {axes} axes of powers, got {dim}; each feature doubles "
+            "the frequency of the last: take bands"
+        )
+    if np.ndim(_numbers("scale", scale)) or scale <= 0:
+        raise ValueError(f"fourier: scale must be positive and finite, got {scale!r}; one number for all axes")
+    resolutions = _numbers("resolution", resolution)
+    if resolutions.shape not in ((), (axes,)) or (resolutions <= 0).any():
+        raise ValueError(
+            f"fourier: resolution must be positive and finite, got {resolution!r}; one number, or one for each axis"
+        )
 
 
 def _kind(value: object) -> str:

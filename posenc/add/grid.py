@@ -15,7 +15,7 @@ so the dot product of two codes depends on the offset along each axis only. Four
     "mae"        the LAST axis first (column, then row); in each all sines, then all cosines
     "timm"       all sines of the first axis, of the second ..., then all cosines in the same order
     "timm-axes"  first axis first; in each all sines, then all cosines (timm's interleave_sin_cos)
-    "detr"       first axis first; in each sines and cosines alternate. DETR takes normalised coordinates, see below
+    "detr"       first axis first; in each sines and cosines alternate; DETR's coordinates: `detr_coordinates`
     "per-axis"   as "detr", for any d: axes as wide as 2 ceil(d / 2n), what is too much cut off at the end
 """
 
@@ -48,12 +48,13 @@ def detr_coordinates(mask: Tensor, scale: float = 2 * np.pi, center: bool = Fals
     from 1 over what is not padded and divided by how many there are; `center` takes half a step off.
     """
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.ndim < 2:
-        kind = f"{getattr(mask, 'dtype', type(mask).__name__)} {tuple(getattr(mask, 'shape', ()))}"
-        raise ValueError(f"grid: mask must be boolean (..., height, width), true inside the image, got {kind}")
-    if not isinstance(scale, int | float) or not 0 < scale < float("inf"):
+        raise ValueError(
+            f"grid: mask must be boolean (..., height, width), got {_kind(mask)}; false where it is padded"
+        )
+    if not _is_number(scale) or not 0 < scale < float("inf"):
         raise ValueError(f"grid: scale must be positive and finite, got {scale!r}; DETR takes 2 pi")
     if not isinstance(center, bool):
-        raise ValueError(f"grid: center must be True or False, got {center!r}")
+        raise ValueError(f"grid: center must be True or False, got {center!r}; True takes half a step off")
     counts = [mask.double().cumsum(axis) for axis in (-2, -1)]
     ends = [counts[0][..., -1:, :], counts[1][..., :, -1:]]
     half = 0.5 if center else 0.0
@@ -106,7 +107,10 @@ class Grid(nn.Module):
         _check_places(positions)
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
         if positions.ndim != 1 and positions.shape[-1:] != (self.axes,):
-            raise ValueError(f"grid: positions must be (..., t, {self.axes}) or (t,), got {tuple(positions.shape)}")
+            raise ValueError(
+                f"grid: positions must be (..., t, {self.axes}) or (t,), got {tuple(positions.shape)}; "
+                "give each token its coordinates"
+            )
         positions = positions.to(where, torch.float64)
         if positions.ndim == 1:
             positions = positions[:, None].expand(-1, self.axes)  # (t, n)
@@ -120,7 +124,9 @@ class Grid(nn.Module):
 
     def _check(self, x: Tensor, positions: Tensor | None, table: Tensor | None) -> None:
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != self.dim:
-            raise ValueError(f"grid: x must be floating point (b, t, {self.dim}), got {_kind(x)}")
+            raise ValueError(
+                f"grid: x must be floating point (b, t, {self.dim}), got {_kind(x)}; embed the cells, row by row, first"
+            )
         shapes = (x.shape[-2:-1], (x.shape[-2], self.axes), (*x.shape[:-1], self.axes))
         if positions is not None:
             _check_places(positions)
@@ -155,10 +161,14 @@ def _theta(dim: int, axes: int, base: float, order: str) -> np.ndarray:
             f"grid: dim must be a positive multiple of {least} for {axes} axes, got {dim!r}; each frequency needs "
             'a sine and a cosine on each axis: order="per-axis" takes any width'
         )
-    if not isinstance(base, int | float | np.number) or not 0 < base < float("inf"):
+    if not _is_number(base) or not 0 < base < float("inf"):
         raise ValueError(f"grid: base must be positive and finite, got {base!r}; MAE takes 10,000")
     steps = _width(dim, axes) // 2
     return float(base) ** (-np.arange(steps) / steps)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _kind(value: object) -> str:

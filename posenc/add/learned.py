@@ -25,7 +25,7 @@ def learned(positions: np.ndarray, weight: np.ndarray, offset: int = 0) -> np.nd
     weight, positions = _numbers("weight", weight), _numbers("positions", positions)  # (n, d), (..., t)
     _check_integer("offset", offset, 0)
     if weight.ndim != 2:
-        raise ValueError(f"learned: weight must be a table (n, d), got {weight.shape}")
+        raise ValueError(f"learned: weight must be a table (n, d), got {weight.shape}; a row a position")
     last = len(weight) - offset - 1
     if (positions % 1 != 0).any() or (positions < 0).any() or (positions > last).any():
         raise ValueError(f"learned: positions must be integers in [0, {last}], got {positions}; resize gives more rows")
@@ -75,12 +75,9 @@ def resize_grid(
     _check_weight(weight)
     _check_integer("prefix", prefix, 0)
     if not isinstance(antialias, bool):
-        raise ValueError(f"learned: antialias must be True or False, got {antialias!r}")
-    for name, pair in (("size", size), ("new_size", new_size)):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(f"learned: {name} must be a pair (height, width), got {pair!r}")
-        for side in pair:
-            _check_integer(name, side, 1)
+        raise ValueError(f"learned: antialias must be True or False, got {antialias!r}; False is sharper and aliases")
+    _check_size("size", size)
+    _check_size("new_size", new_size)
     rows = weight.shape[-2]
     if prefix + size[0] * size[1] != rows:
         raise ValueError(
@@ -118,9 +115,9 @@ class Learned(nn.Module):
         _check_integer("dim", dim, 1)
         _check_integer("length", length, 1)
         _check_integer("offset", offset, 0)
-        if not isinstance(std, int | float) or not 0 <= std < float("inf"):
+        if not _is_number(std) or not 0 <= std < float("inf"):
             raise ValueError(f"learned: std must be at least 0 and finite, got {std!r}; BERT and GPT-2 take 0.02")
-        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        if not _is_number(dropout) or not 0 <= dropout < 1:
             raise ValueError(f"learned: dropout must be in [0, 1), got {dropout!r}; it is a probability")
         self.dim, self.length, self.offset = int(dim), int(length), int(offset)
         self.std, self.dropout = float(std), float(dropout)
@@ -187,6 +184,17 @@ def _interpolated(image: Tensor, size: tuple[int, int], mode: str, align_corners
         raise ValueError(f"learned: mode must be linear or cubic, got {mode!r}")
     kind, exact = {"linear": "bilinear", "cubic": "bicubic"}[mode], torch.promote_types(image.dtype, torch.float32)
     return nn.functional.interpolate(image.to(exact), size, mode=kind, align_corners=align_corners, antialias=antialias)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _check_size(name: str, pair: object) -> None:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ValueError(f"learned: {name} must be a pair (height, width), got {pair!r}; count in patches")
+    for side in pair:
+        _check_integer(name, side, 1)
 
 
 def _check_integer(name: str, value: object, least: int) -> None:

@@ -92,9 +92,14 @@ class Sinusoidal(nn.Module):
     ) -> None:
         super().__init__()
         _theta(dim, base, order)
-        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        if not isinstance(scale, bool):
+            raise ValueError(
+                f"sinusoidal: scale must be True or False, got {scale!r}; True multiplies the embeddings by sqrt(d)"
+            )
+        if not _is_number(dropout) or not 0 <= dropout < 1:
             raise ValueError(f"sinusoidal: dropout must be in [0, 1), got {dropout!r}; it is a probability")
-        self.dim, self.base, self.order, self.scale, self.dropout = int(dim), float(base), order, scale, dropout
+        self.dim, self.base, self.order = int(dim), float(base), order
+        self.scale, self.dropout = scale, float(dropout)
 
     def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
         """Return `x` (b, t, d) plus the table at `positions` (t,) or (b, t), which count from 0 by default.
@@ -160,13 +165,17 @@ def _theta(dim: int, base: float, order: str) -> np.ndarray:
         )
     if order == "tensor2tensor" and dim < 4:
         raise ValueError(f"sinusoidal: dim must be at least 4 in tensor2tensor order, got {dim}; it divides by d/2 - 1")
-    if not isinstance(base, int | float | np.number) or not 0 < base < float("inf"):
+    if not _is_number(base) or not 0 < base < float("inf"):
         raise ValueError(f"sinusoidal: base must be positive and finite, got {base!r}; the paper takes 10,000")
     return float(base) ** (-np.arange(dim // 2) / _steps(dim, order))
 
 
 def _steps(dim: int, order: str) -> float:
     return dim // 2 - 1 if order == "tensor2tensor" else dim / 2
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _check_places(positions: Tensor) -> None:

@@ -115,8 +115,7 @@ class MRoPE(nn.Module):
         super().__init__()
         axis = _axes(dim, sections, interleaved, base, layout)
         self.dim, self.base, self.layout, self.interleaved = int(dim), float(base), layout, interleaved
-        self.axes = 3
-        self.axis, self.sections = tuple(axis.tolist()), tuple(np.bincount(axis, minlength=3).tolist())
+        self.axes, self.axis, self.sections = 3, tuple(axis.tolist()), tuple(np.bincount(axis, minlength=3).tolist())
 
     def forward(
         self, q: Tensor, k: Tensor, positions: Places = None, key_positions: Places = None, table: Table = None

@@ -61,11 +61,25 @@ def test_powers_of_two_by_hand():
     np.testing.assert_allclose(fourier([1 / 3], 6), [[*sines, 0.5, -0.5, -0.5]], atol=1e-7)
 
 
+def test_as_many_powers_as_the_width_of_a_model_asks_for_are_finite():
+    assert Fourier(512)(torch.zeros(1, 3, 512), torch.tensor([0.3, 1.0, 1e7])).isfinite().all()
+    with pytest.raises(ValueError, match="fourier: dim must be at most 2000 for 1 axes of powers, got 2002"):
+        Fourier(2002)
+
+
 def test_axes_stand_one_after_the_other():
     np.testing.assert_array_equal(fourier_cycles(8, axes=2), [[0.5, 1, 0, 0], [0, 0, 0.5, 1]])
     np.testing.assert_array_equal(
         fourier_cycles(12, 2, "bands", resolution=10), [[0.5, 1.5, 2.5, 0, 0, 0], [0, 0, 0, 0.5, 1.5, 2.5]]
     )
+
+
+def test_each_axis_may_have_a_resolution_of_its_own():
+    made = fourier_cycles(12, 2, "bands", resolution=(10, 6))
+    np.testing.assert_array_equal(made, [[0.5, 1.5, 2.5, 0, 0, 0], [0, 0, 0, 0.5, 1, 1.5]])
+    encode = Fourier(12, 2, "bands", resolution=(10, 6))
+    np.testing.assert_array_equal(encode.cycles, made)
+    assert "resolution=(10.0, 6.0)" in repr(encode)
 
 
 def test_gaussian_cycles_have_the_scale_and_come_from_the_seed():
@@ -91,11 +105,8 @@ def test_an_integer_frequency_does_not_see_whole_steps():
 @vectors("fourier_features_perceiver")
 def test_features_of_perceiver(vector):
     params, pos = vector["params"], np.array(vector["inputs"]["pos"][0])  # (5, 2)
-    bands, resolutions = params["num_bands"], params["max_resolution"]
-    each = [fourier_cycles(2 * bands, 1, "bands", resolution)[0] for resolution in resolutions]
-    cycles = np.stack([np.concatenate([each[0], 0 * each[1]]), np.concatenate([0 * each[0], each[1]])])
-    made = np.concatenate([pos, fourier(pos, 4 * bands, 2, cycles=cycles)], axis=-1)
-    assert_agrees(vector, made[None], vector["expected"]["features"])
+    made = fourier(pos, 4 * params["num_bands"], 2, "bands", resolution=params["max_resolution"])
+    assert_agrees(vector, np.concatenate([pos, made], axis=-1)[None], vector["expected"]["features"])
 
 
 def test_equals_perceiver_of_transformers():
@@ -183,8 +194,8 @@ def test_learned_cycles_have_the_right_gradient():
         *(("dim", v) for v in (0, 7, 6.0, "8", None, True)),
         *(("axes", v) for v in (0, 1.5, None)),
         *(("kind", v) for v in ("nerf", 3, None)),
-        *(("resolution", v) for v in (0, -1, float("nan"), "2")),
-        *(("scale", v) for v in (0, float("inf"), None)),
+        *(("resolution", v) for v in (0, -1, float("nan"), "2", True, (4, 6), [[4]], None)),
+        *(("scale", v) for v in (0, float("inf"), None, True, 1j)),
         *(("seed", v) for v in (-1, 0.5, None)),
     ],
 )

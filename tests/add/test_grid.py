@@ -217,7 +217,16 @@ def test_a_width_that_does_not_split_is_refused(order):
 
 @pytest.mark.parametrize(
     ("argument", "value"),
-    [("dim", "8"), ("dim", True), ("axes", 0), ("axes", 1.5), ("axes", None), ("base", "10"), ("order", 3)],
+    [
+        ("dim", "8"),
+        ("dim", True),
+        ("axes", 0),
+        ("axes", 1.5),
+        ("axes", None),
+        ("base", "10"),
+        ("base", True),
+        ("order", 3),
+    ],
 )
 def test_bad_settings_are_refused(argument, value):
     with pytest.raises(ValueError, match=f"grid: {argument} must be"):

@@ -213,7 +213,7 @@ def test_bad_settings_are_refused(argument, value):
         Learned(**{"dim": 4, "length": 8} | {argument: value})
 
 
-@pytest.mark.parametrize("std", [-0.1, float("nan"), float("inf"), "0.02", None])
+@pytest.mark.parametrize("std", [-0.1, float("nan"), float("inf"), "0.02", None, True])
 def test_bad_spreads_are_refused(std):
     with pytest.raises(ValueError, match="learned: std must be at least 0"):
         Learned(4, 8, std=std)

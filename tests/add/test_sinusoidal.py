@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.add.sinusoidal import ORDERS, Sinusoidal, kernel, shift_matrix, sinusoidal, wavelengths
+from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/doors.py)
 
@@ -117,6 +118,21 @@ def test_tensor2tensor_by_hand():
     # three steps between four frequencies: 1, 10^(-4/3), 10^(-8/3), 10^-4; here fairseq's row 4, all sines first
     sines, cosines = [-0.7568025, 0.1845987, 0.008617632, 0.0004], [-0.6536436, 0.982814, 0.9999629, 0.9999999]
     np.testing.assert_allclose(sinusoidal([4], 8, order="tensor2tensor")[0], sines + cosines, rtol=1e-6)
+
+
+@vectors("sincos_vaswani")
+def test_tables_of_labml(vector):
+    params = vector["params"]
+    assert_agrees(vector, sinusoidal(np.arange(params["n"]), params["dim"]), vector["expected"]["pe"])
+
+
+@vectors("sincos_tensor2tensor")
+def test_tables_of_fairseq_whose_padding_row_is_zero(vector):
+    params = vector["params"]
+    table = sinusoidal(np.arange(params["num_embeddings"]), params["dim"], order="tensor2tensor")
+    if params["padding_idx"] is not None:
+        table[params["padding_idx"]] = 0
+    assert_agrees(vector, table, vector["expected"]["pe"])
 
 
 def test_tensor2tensor_of_odd_width_ends_with_a_zero_channel():
@@ -410,7 +426,9 @@ each_way = pytest.mark.parametrize("way", refusing())
 @each_way
 @pytest.mark.parametrize("dim", [0, -2, 1, 7, 8.0, "8", None], ids=repr)
 def test_a_width_that_is_not_even_is_refused(way, dim):
-    said = f"sinusoidal: dim must be an even integer of at least 2, got {dim!r}; each frequency needs a sine and a cosine"
+    said = (
+        f"sinusoidal: dim must be an even integer of at least 2, got {dim!r}; each frequency needs a sine and a cosine"
+    )
     with pytest.raises(ValueError, match=said):
         refusing(dim=dim)[way]()
 
@@ -424,7 +442,7 @@ def test_tensor2tensor_refuses_a_width_below_4(way, dim):
 
 
 @each_way
-@pytest.mark.parametrize("base", [0, -1, float("nan"), float("inf")], ids=repr)
+@pytest.mark.parametrize("base", [0, -1, float("nan"), float("inf"), True, 1j], ids=repr)
 def test_a_base_that_is_not_positive_is_refused(way, base):
     with pytest.raises(ValueError, match=f"sinusoidal: base must be positive.*, got {base}; the paper takes 10,000"):
         refusing(base=base)[way]()
@@ -437,11 +455,23 @@ def test_an_unknown_order_is_refused(way):
         refusing(order="half")[way]()
 
 
-@pytest.mark.parametrize("dropout", [-0.1, 1, 1.5, float("nan")], ids=repr)
+@pytest.mark.parametrize("dropout", [-0.1, 1, 1.5, float("nan"), False], ids=repr)
 def test_a_dropout_that_is_no_probability_is_refused(dropout):
     said = rf"sinusoidal: dropout must be in \[0, 1\), got {dropout}; it is a probability"
     with pytest.raises(ValueError, match=said):
         Sinusoidal(8, dropout=dropout)
+
+
+@pytest.mark.parametrize("scale", [1, 2.0, "no", None], ids=repr)
+def test_a_scale_that_is_not_true_or_false_is_refused(scale):
+    said = f"sinusoidal: scale must be True or False, got {scale!r}; True multiplies the embeddings by sqrt"
+    with pytest.raises(ValueError, match=said):
+        Sinusoidal(8, scale=scale)
+
+
+def test_settings_may_be_numbers_of_numpy():
+    encoding = Sinusoidal(np.int64(8), base=np.float32(100), dropout=np.float32(0.5))
+    assert repr(encoding) == repr(Sinusoidal(8, base=100, dropout=0.5))
 
 
 def test_the_defaults_are_those_of_the_paper():
