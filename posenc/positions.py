@@ -21,7 +21,7 @@ def padded_positions(mask: Tensor) -> Tensor:
     Source: Hugging Face's GenerationMixin.
     """
     if not _holds(mask, "bool", "int") or mask.ndim < 1:
-        raise ValueError(f"positions: mask must be (..., t), of booleans or integers, got {_said(mask)}")
+        raise ValueError(f"positions: mask must be a tensor (..., t) of booleans or integers, got {_kind(mask)}")
     real = mask.bool()  # (..., t)
     return torch.where(real, real.long().cumsum(-1) - 1, 0)  # (..., t)
 
@@ -34,7 +34,9 @@ def packed_documents(cu_seqlens: Tensor, length: int | None = None) -> Tensor:
     a compiled graph. Tokens past that boundary count as one more document. Wrong values are noticed on the CPU only.
     """
     if not _holds(cu_seqlens, "int") or cu_seqlens.ndim != 1 or not len(cu_seqlens):
-        raise ValueError(f"positions: cu_seqlens must be integers in one axis, 0 first, got {_said(cu_seqlens)}")
+        raise ValueError(
+            f"positions: cu_seqlens must be a tensor of integers in one axis, 0 first, got {_kind(cu_seqlens)}"
+        )
     _check_whole(0, length=0 if length is None else length)
     readable = cu_seqlens.device.type == "cpu" and not torch.compiler.is_compiling()
     if readable and (cu_seqlens[0] != 0 or (cu_seqlens.diff() < 0).any()):
@@ -96,9 +98,9 @@ def augmented_positions(
     Source: Likhomanenko et al., 2021 (CAPE), https://arxiv.org/abs/2106.03143; the defaults are those for its texts.
     """
     if not _holds(positions, "int", "float") or positions.ndim < 1:
-        raise ValueError(f"positions: positions must be (..., t), of integers or floats, got {_said(positions)}")
+        raise ValueError(f"positions: positions must be a tensor (..., t) of numbers, got {_kind(positions)}")
     for name, bound, least in (("global_shift", global_shift, 0), ("local_shift", local_shift, 0), ("scale", scale, 1)):
-        if isinstance(bound, bool) or not isinstance(bound, int | float) or not least <= bound < math.inf:
+        if not _is_number(bound) or not least <= bound < math.inf:
             raise ValueError(f"positions: {name} must be a number of at least {least}, got {bound!r}")
     if not isinstance(center, bool):
         raise ValueError(f"positions: center must be True or False, got {center!r}")
@@ -127,7 +129,9 @@ def grid_positions(*size: int) -> Tensor:
     The last axis runs fastest, as in `flatten`: for images (row, column), for video (frame, row, column).
     """
     if not size or not all(_is_whole(cells) and cells > 0 for cells in size):
-        raise ValueError(f"positions: size must be one positive integer for each axis, got {size}")
+        raise ValueError(
+            f"positions: size must be one positive integer for each axis, got {size}; grid_positions(2, 3)"
+        )
     axes = torch.meshgrid(*(torch.arange(cells) for cells in size), indexing="ij")
     return torch.stack(axes, dim=-1).flatten(0, -2)  # (t, n)
 
@@ -146,7 +150,9 @@ def shard_positions(length: int, rank: int, ranks: int, order: str = "contiguous
         raise ValueError(f"positions: order must be one of contiguous, zigzag, got {order!r}")
     chunks, held = (ranks, (rank,)) if order == "contiguous" else (2 * ranks, (rank, 2 * ranks - 1 - rank))
     if length % chunks:
-        raise ValueError(f"positions: length for ranks must be a multiple of {chunks}, got {length} for {ranks} ranks")
+        raise ValueError(
+            f"positions: length for ranks must be a multiple of {chunks}, got {length} for {ranks} ranks; pad it"
+        )
     return torch.cat([torch.arange(length).unflatten(0, (chunks, length // chunks))[chunk] for chunk in held])  # (t,)
 
 
@@ -160,19 +166,23 @@ def unshard(shards: list[Tensor], order: str = "contiguous", dim: int = -2) -> T
     """Return the whole of which `shards`, by rank, are the parts that `shard` makes along axis `dim`."""
     parts = list(shards) if isinstance(shards, list | tuple) else []
     if not parts or any(not isinstance(x, Tensor) or x.shape != parts[0].shape for x in parts):
-        raise ValueError(f"positions: shards must be a list of tensors of one shape, got {[_said(x) for x in parts]}")
+        raise ValueError(f"positions: shards must be a list of tensors of one shape, got {[_kind(x) for x in parts]}")
     _check_axis(parts[0], dim)
     whole = torch.cat(parts, dim=dim)
     held = [shard_positions(whole.shape[dim], rank, len(parts), order) for rank in range(len(parts))]
     return whole.index_select(dim, torch.cat(held).argsort().to(whole.device))
 
 
-def _said(given: object) -> str:
+def _kind(given: object) -> str:
     return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"
 
 
 def _holds(given: object, *kinds: str) -> bool:
     return isinstance(given, Tensor) and any(kind in str(given.dtype) for kind in kinds)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _is_whole(number: object) -> bool:
@@ -187,7 +197,7 @@ def _check_whole(least: int, **numbers: int) -> None:
 
 def _check_axis(x: Tensor, dim: int) -> None:
     if not isinstance(x, Tensor):
-        raise ValueError(f"positions: x must be a tensor, got {_said(x)}")
+        raise ValueError(f"positions: x must be a tensor, got {_kind(x)}")
     if not _is_whole(dim) or not -x.ndim <= dim < x.ndim:
         raise ValueError(f"positions: dim must be an axis of the {x.ndim} of x, got {dim!r}")
 

@@ -469,6 +469,10 @@ def test_bounds_out_of_range_are_refused(name, least, wrong):
         augmented_positions(torch.arange(3), **{name: wrong})
 
 
+def test_bounds_may_be_numbers_of_numpy():
+    assert augmented_positions(torch.arange(4), np.float32(2), np.float64(0.25), np.int64(2)).shape == (4,)
+
+
 def test_a_stretch_below_1_and_a_center_that_is_no_switch_are_refused():
     with pytest.raises(ValueError, match=r"positions: scale must be a number of at least 1, got 0.5"):
         augmented_positions(torch.arange(3), scale=0.5)

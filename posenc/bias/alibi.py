@@ -1,7 +1,7 @@
 """ALiBi: take from each logit a penalty proportional to the distance, at a fixed slope for each head.
 
 Paper: Press et al., 2021, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation",
-       https://arxiv.org/abs/2108.12409, sec. 3
+       https://arxiv.org/abs/2108.12409, sec. 3.
 Used:  BLOOM, MPT, Falcon-RW, Baichuan-13B, BTLM; symmetric in JinaBERT and the encoder of data2vec 2.0
 Cost:  nothing to learn; one product a pair and head, or two more channels in queries and keys and no bias at all
 
@@ -31,7 +31,8 @@ def alibi_slopes(heads: int) -> np.ndarray:
     """Return the paper's float64 slopes (h,) for any number of heads, steepest first for a power of two."""
     if not isinstance(heads, int | np.integer) or isinstance(heads, bool) or heads < 1:
         raise ValueError(f"alibi: heads must be a positive integer, got {heads!r}; each head has its own slope")
-    power = 1 << (int(heads).bit_length() - 1)
+    power = 1 << (int(heads).bit_length() - 1)  # the closest lower power of two
+    # counted in slopes of its double: its own are the even ones, the heads beyond it take the odd ones
     steps = [*range(2, 2 * power + 1, 2), *range(1, 2 * (heads - power), 2)]
     return 2.0 ** (-4 * np.array(steps) / power)  # (h,)
 
@@ -86,9 +87,8 @@ class ALiBi(nn.Module):
         _check(positions, keys)
         (m, m_rest), (n, n_rest) = _parts(positions), _parts(keys)
         left, right = self._slopes(positions.device, torch.float32)
-        offset = (
-            (n[..., None, :] - m[..., :, None]).add_(n_rest[..., None, :]).sub_(m_rest[..., :, None])
-        )  # (..., t, s)
+        offset = n[..., None, :] - m[..., :, None]  # (..., t, s)
+        offset = offset.add_(n_rest[..., None, :]).sub_(m_rest[..., :, None])  # (..., t, s)
         offset = offset[..., None, :, :]  # (..., 1, t, s)
         if self.causal:
             return (offset * left[:, None, None]).masked_fill_(offset > 0, float("-inf"))  # (..., h, t, s)
@@ -162,7 +162,9 @@ def _settings(
 def _each(heads: int, name: str, given: object) -> tuple[float, ...]:
     slopes = _numbers(given)
     if slopes is None or slopes.shape not in ((), (heads,)) or not (np.isfinite(slopes) & (slopes >= 0)).all():
-        raise ValueError(f"alibi: {name} must be one number or {heads}, finite and not negative, got {given!r}")
+        raise ValueError(
+            f"alibi: {name} must be finite and not negative, got {given!r}; one number, or {heads} for {heads} heads"
+        )
     return tuple(np.broadcast_to(slopes, heads).tolist())
 
 
@@ -186,7 +188,9 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
         is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
         if not is_number or given.ndim not in (1, 2):
             got = f"{given.dtype} {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
-            raise ValueError(f"alibi: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}")
+            raise ValueError(
+                f"alibi: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}; take torch.arange(t)"
+            )
     if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(f"alibi: positions and key_positions must be of one batch, got {got}; or leave it out of one")

@@ -1,7 +1,7 @@
 """FIRE: add to each logit a learned function of the distance, taken as a share of how far the query can look back.
 
 Paper: Li et al., 2023, "Functional Interpolation for Relative Positions Improves Long Context Transformers",
-       https://arxiv.org/abs/2310.04418, sec. 3
+       https://arxiv.org/abs/2310.04418, sec. 3.
 Used:  studies of length extrapolation, among them DAPE's
 Cost:  a small network to learn; a call runs it for every pair
 
@@ -93,9 +93,7 @@ class FIRE(nn.Module):
         super().__init__()
         for name, count in (("heads", heads), ("width", width)):
             if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-                raise ValueError(
-                    f"fire: {name} must be a positive integer, got {count!r}; there is one of each or more"
-                )
+                raise ValueError(f"fire: {name} must be a positive integer, got {count!r}; it shapes the network")
         _check_settings(threshold, eps)
         self.heads, self.width, self.threshold, self.eps = int(heads), int(width), float(threshold), float(eps)
         self.c, self.multiplier = nn.Parameter(torch.tensor(0.1)), nn.Parameter(torch.tensor(1.0))
@@ -165,10 +163,10 @@ def _no_autocast(kind: str) -> contextlib.AbstractContextManager:
 
 
 def _check_settings(threshold: float, eps: float) -> None:
-    for name, setting in (("threshold", threshold), ("eps", eps)):
+    for name, setting, usual in (("threshold", threshold, 512), ("eps", eps, 1e-6)):
         is_number = isinstance(setting, int | float | np.integer | np.floating) and not isinstance(setting, bool)
         if not is_number or not 0 < setting < float("inf"):
-            raise ValueError(f"fire: {name} must be positive and finite, got {setting!r}; it starts at 512, or is 1e-6")
+            raise ValueError(f"fire: {name} must be positive and finite, got {setting!r}; DAPE takes {usual:g}")
 
 
 def _array(name: str, given: object, *shape: int | str) -> np.ndarray:

@@ -1,7 +1,7 @@
 """KERPLE: add to each logit a bias that falls with the logarithm or a power of the distance, at learned rates.
 
 Paper: Chi et al., 2022, "KERPLE: Kernelized Relative Positional Embedding for Length Extrapolation",
-       https://arxiv.org/abs/2205.09921, sec. 4
+       https://arxiv.org/abs/2205.09921, sec. 4.
 Used:  the authors' GPT-NeoX models, DAPE's baselines, an option of NVIDIA NeMo
 Cost:  two numbers a head to learn; a logarithm or a power for each pair and head
 

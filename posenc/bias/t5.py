@@ -1,7 +1,7 @@
 """T5: add to each logit a learned number for the bucket of the offset, one table for each head.
 
 Paper: Raffel et al., 2019, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
-       https://arxiv.org/abs/1910.10683, sec. 2.1
+       https://arxiv.org/abs/1910.10683, sec. 2.1.
 Used:  T5, mT5, FLAN-T5, UL2, LongT5, MPNet; one table serves all layers of a stack, none the cross-attention
 Cost:  buckets x h numbers to learn; a call looks them up for every pair
 
@@ -46,9 +46,12 @@ def t5(
     bidirectional: bool = True,
 ) -> np.ndarray:
     """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,), for `weight` (r, h)."""
-    weight, sides = _array("weight", weight, "a table (r, h)", 2), 2 if bidirectional is True else 1
+    weight = _array("weight", weight, "a table (r, h)", 2)  # (r, h)
+    sides = 2 if bidirectional is True else 1
     if len(weight) < 2 * sides or len(weight) % sides:
-        raise ValueError(f"t5: weight must be (r, h) with at least 2 rows a direction, alike, got {weight.shape}")
+        raise ValueError(
+            f"t5: weight must be (r, h) with at least 2 rows a direction, got {weight.shape}; r is even for 2"
+        )
     m = _array("positions", positions, "one row of finite numbers", 1)  # (t,)
     n = _array("key_positions", key_positions, "one row of finite numbers", 1)  # (s,)
     offset = n - m[:, None]  # (t, s)
@@ -107,7 +110,7 @@ class T5(nn.Module):
         is looked up once.
         """
         if not all(isinstance(size, int | torch.SymInt) and size >= 0 for size in (t, s)):
-            raise ValueError(f"t5: t and s must be numbers of queries and keys, got {t!r} and {s!r}")
+            raise ValueError(f"t5: t and s must be numbers of queries and keys, got {t!r} and {s!r}; none is negative")
         offset = t - 1 - torch.arange(t + s, dtype=torch.float64, device=self.weight.device)  # (u,)
         falling = self._table().index_select(1, self._row(offset))  # (h, u)
         # Row i is the window that starts at i, turned round: to turn a row is fast, to put rows in order is not.
@@ -156,7 +159,9 @@ def _starts(buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, 
         if not isinstance(count, int | np.integer) or isinstance(count, bool):
             raise ValueError(f"t5: {name} must be an integer, got {count!r}; T5 takes 32 buckets up to distance 128")
     if buckets < 2 * sides or buckets % sides:
-        raise ValueError(f"t5: buckets must be at least 2 for each of {sides} directions alike, got {buckets}")
+        raise ValueError(
+            f"t5: buckets must be at least 2 for each of {sides} directions, got {buckets}; as many for each"
+        )
     rows, w = int(buckets) // sides, int(max_distance)
     exact = rows // 2
     if w <= exact:
@@ -187,7 +192,9 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
         is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
         if not is_number or given.ndim not in (1, 2):
             got = f"{given.dtype} {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
-            raise ValueError(f"t5: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}")
+            raise ValueError(
+                f"t5: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}; take torch.arange(t)"
+            )
     if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(f"t5: positions and key_positions must be of one batch, got {got}; or leave it out of one")

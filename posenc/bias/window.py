@@ -129,10 +129,11 @@ class Window(nn.Module):
         if not isinstance(continuous, bool):
             raise ValueError(f"window: continuous must be True or False, got {continuous!r}; True is Swin V2's network")
         self.heads, self.window, self.continuous = int(heads), _size("window", window), continuous
+        self.axes = len(self.window)
         trained = self.window if pretrained_window is None else pretrained_window
-        self.pretrained_window = _size("pretrained_window", trained, len(self.window))
+        self.pretrained_window = _size("pretrained_window", trained, self.axes)
         if continuous:
-            self.hidden_weight = nn.Parameter(0.02 * torch.randn(512, len(window)))
+            self.hidden_weight = nn.Parameter(0.02 * torch.randn(512, self.axes))
             self.hidden_bias = nn.Parameter(torch.zeros(512))
             self.out_weight = nn.Parameter(0.02 * torch.randn(self.heads, 512))
         else:
@@ -171,7 +172,7 @@ class Window(nn.Module):
 
     def _axes(self, positions: Tensor, key_positions: Tensor | None) -> list[tuple[Tensor, ...]]:
         """Return the coordinates (t,) or (b, t) on each axis, of the queries and of the keys."""
-        keys, axes = positions if key_positions is None else key_positions, len(self.window)
+        keys, axes = positions if key_positions is None else key_positions, self.axes
         for name, given in (("positions", positions), ("key_positions", keys)):
             whole = isinstance(given, Tensor) and given.dtype in INTEGERS
             if not whole or not (given.ndim == 1 or (given.ndim in (2, 3) and given.shape[-1] == axes)):

@@ -20,6 +20,8 @@ Here q . k is divided by sqrt(d) and q . e is not, as in the paper's listing and
 code divides both unless told otherwise (scale=True).
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -40,9 +42,9 @@ def cope(
     """
     q, k, weight = _array("q", q, 3), _array("k", k, 3), _array("weight", weight, 2)
     m, n = _array("positions", positions, 1), _array("key_positions", key_positions, 1)
-    mask = None if mask is None else np.asarray(mask)
-    _check_scale(scale)
-    _check(q, k, m, n, mask, weight.shape[-1])
+    _check_table(len(weight), scale)
+    _check(q, k, weight.shape[-1], np.ndarray)
+    _check_rest(q, k, m, n, mask)
     k = np.repeat(k, len(q) // len(k), axis=0)  # (h, s, d)
     past = n <= m[:, None]  # (t, s)
     gate = np.exp(-np.logaddexp(0, -q @ k.swapaxes(1, 2) / q.shape[-1] ** 0.5))  # (h, t, s)
@@ -82,7 +84,7 @@ class CoPE(nn.Module):
         for name, number in (("dim", dim), ("length", length)):
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
                 raise ValueError(f"cope: {name} must be a positive integer, got {number!r}; the table is (length, dim)")
-        _check_scale(scale)
+        _check_table(length, scale)
         self.dim, self.length, self.scale = int(dim), int(length), scale
         self.weight = nn.Parameter(torch.zeros(self.length, self.dim))
 
@@ -106,8 +108,8 @@ class CoPE(nn.Module):
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
         """
-        _check_kinds(q=q, k=k, positions=positions, key_positions=key_positions, mask=mask)
-        _check(q, k, positions, key_positions, mask, self.dim)
+        _check(q, k, self.dim)
+        _check_rest(q, k, positions, key_positions, mask)
         x, y = (content.to(torch.promote_types(content.dtype, torch.float32)) for content in (q, k))
         m, n = _places(positions, q, k.shape[-2]), _places(key_positions, k, k.shape[-2])
         past = (m[..., :, None] >= n[..., None, :]).to(q.device)  # (..., t, s)
@@ -150,51 +152,60 @@ def _sums_from_each_key(gate: Tensor, places: Tensor | None) -> Tensor:
 def _array(name: str, given: object, axes: int) -> np.ndarray:
     try:
         array = np.asarray(given)
-    except ValueError:  # lists of several lengths
-        array = np.asarray(given, dtype=object)
-    if array.ndim != axes or array.dtype.kind not in "fiu" or (name == "weight" and not len(array)):
-        raise ValueError(f"cope: {name} must be numbers in {axes} axes, got {_said(array)}")
+    except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf" or array.ndim != axes:
+        raise ValueError(f"cope: {name} must be numbers in {axes} axes, got {_kind(given)}")
     return array.astype(np.float64)
 
 
-def _said(given: object) -> str:
+def _kind(given: object) -> str:
     return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"
 
 
-def _check_scale(scale: object) -> None:
+def _check_table(rows: int, scale: object) -> None:
+    if rows < 1:
+        raise ValueError(f"cope: weight must be of one row or more, got {rows}; a row for each count")
     if not isinstance(scale, bool):
         raise ValueError(f"cope: scale must be True or False, got {scale!r}; True divides q . e by sqrt(dim)")
 
 
-def _check_kinds(**arguments: object) -> None:
-    for name, given in arguments.items():
-        dtype = given.dtype if isinstance(given, Tensor) else None
-        if name in ("q", "k"):
-            right, kind = dtype is not None and dtype.is_floating_point, "a floating point tensor"
-        elif name == "mask":
-            right, kind = given is None or dtype == torch.bool, "a boolean tensor, true where a query may look"
-        else:
-            number = dtype is not None and dtype != torch.bool and not dtype.is_complex
-            right, kind = given is None or number, "a tensor of integers or floats"
-        if not right:
-            raise ValueError(f"cope: {name} must be {kind}, got {_said(given)}")
-
-
-def _check(q, k, positions, key_positions, mask, dim: int) -> None:
-    """Check the shapes of tensors, or those of the function's arrays, which have no batch."""
-    ndim, b = (4, "b, ") if isinstance(q, Tensor) else (3, "")
-    for name, x, axes in (("q", q, f"({b}h, t, {dim})"), ("k", k, f"({b}g, s, {dim})")):
-        if x.ndim != ndim or x.shape[-1] != dim:
-            raise ValueError(f"cope: {name} must be {axes}, got {tuple(x.shape)}; split the width into heads first")
+def _check(q: Any, k: Any, dim: int, kind: type = Tensor) -> None:
+    """Check tensors, or the function's arrays, which have no batch."""
+    b, what = ("b, ", "a floating point tensor") if kind is Tensor else ("", "numbers")
+    for name, x, axes in (("q", q, f"{b}h, t, {dim}"), ("k", k, f"{b}g, s, {dim}")):
+        real = isinstance(x, kind) and (kind is np.ndarray or (x.is_floating_point() and x.ndim == 4))
+        if not real or x.shape[-1] != dim:
+            raise ValueError(f"cope: {name} must be {what} ({axes}), got {_kind(x)}; split off the heads")
     if q.shape[:-3] != k.shape[:-3] or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
-        got = f"{tuple(k.shape)} for q {tuple(q.shape)}"
-        raise ValueError(f"cope: k must be ({b}g, s, {dim}) with q's batch and g dividing its h heads, got {got}")
-    for name, given, x in (("positions", positions, q), ("key_positions", key_positions, k)):
-        if given is not None and given.shape not in (x.shape[-2:-1], (*x.shape[:-3], x.shape[-2])):
-            rows = f"({x.shape[-2]},)" + f" or {(x.shape[0], x.shape[-2])}" * (ndim == 4)
-            raise ValueError(f"cope: {name} must be {rows}, got {tuple(given.shape)}; give each token its position")
+        raise ValueError(f"cope: k must be of q's batch with g dividing h, got {_kind(k)} for q {_kind(q)}")
+
+
+def _check_rest(q: Any, k: Any, positions: Any, key_positions: Any, mask: Any) -> None:
+    """Check what goes with queries and keys, tensors or arrays as they are."""
+    batch, t, s = q.shape[:-3], q.shape[-2], k.shape[-2]
+    for name, given, *fit in (
+        ("positions", positions, (t,), (*batch, t)),
+        ("key_positions", key_positions, (s,), (*batch, s)),
+    ):
+        if given is not None and not (_holds(given, q, "int", "float") and given.shape in fit):
+            raise ValueError(f"cope: {name} must be numbers {fit[0]} or {fit[1]}, got {_kind(given)}; one a token")
+    _check_mask(mask, q, k)
+
+
+def _check_mask(mask: Any, q: Any, k: Any) -> None:
+    if mask is None:
+        return
+    mask = np.asarray(mask) if isinstance(q, np.ndarray) else mask
     whole = (*q.shape[:-1], k.shape[-2])
-    sizes = zip(() if mask is None else mask.shape[::-1], whole[::-1], strict=False)
-    fits = mask is None or ("bool" in str(mask.dtype) and mask.ndim <= ndim)
-    if not fits or any(size not in (1, full) for size, full in sizes):
-        raise ValueError(f"cope: mask must be boolean, broadcastable to {whole}, got {_said(mask)}")
+    sizes = zip(getattr(mask, "shape", ())[::-1], whole[::-1], strict=False)
+    if not _holds(mask, q, "bool") or mask.ndim > q.ndim or any(size not in (1, full) for size, full in sizes):
+        raise ValueError(
+            f"cope: mask must be boolean, broadcastable to {whole}, got {_kind(mask)}; false hides a token"
+        )
+
+
+def _holds(given: Any, like: Any, *words: str) -> bool:
+    """Say whether `given` is an array or a tensor, as `like` is, with a dtype of which one of `words` is a part."""
+    kind = Tensor if isinstance(like, Tensor) else np.ndarray
+    return isinstance(given, kind) and any(word in str(given.dtype) for word in words)

@@ -43,7 +43,7 @@ def deberta(
     The learned `key_table` and `query_table` are (h, 2B, d); the match of a table that is left out is not made.
     """
     q, k = _numbers("q", q, "h", "t", "d"), _numbers("k", k, "g", "s", "d")
-    _check(q, k, q.shape[-1], len(q))
+    _check(q, k, q.shape[-1], len(q), np.ndarray)
     m = _numbers("positions", positions, q.shape[1], whole=True)
     n = _numbers("key_positions", key_positions, k.shape[1], whole=True)
     k = np.repeat(k, len(q) // len(k), axis=0)  # (h, s, d)
@@ -53,7 +53,7 @@ def deberta(
         if table is not None:
             table = _numbers(name, table, len(q), "2B", q.shape[-1])  # (h, r, d)
             if table.shape[1] % 4:
-                raise ValueError(f"deberta: {name} must be of 2B rows, B even, got {table.shape[1]}")
+                raise ValueError(f"deberta: {name} must be of 2B rows, B even, got {table.shape[1]}; B a side")
             row = _row(m[:, None] - n, table.shape[1] // 2, max_distance)  # (t, s)
             matches.append((x * table[:, row]).sum(axis=-1))
     return sum(matches) / (len(matches) * q.shape[-1]) ** 0.5 - product / q.shape[-1] ** 0.5  # (h, t, s)
@@ -70,9 +70,9 @@ def deberta_bucket(offset: Any, buckets: int = 256, max_distance: int | None = 5
     """
     _check_buckets(buckets, max_distance)
     if isinstance(offset, Tensor) and offset.dtype not in INTEGERS:
-        raise ValueError(f"deberta: offset must be whole numbers, got {_said(offset)}; a tensor of integers")
+        raise ValueError(f"deberta: offset must be whole numbers, got {_kind(offset)}; a tensor of integers")
     xp: Any = torch if isinstance(offset, Tensor) else np
-    offset = offset.double() if isinstance(offset, Tensor) else _numbers("offset", offset, ..., whole=True)
+    offset = offset.double() if isinstance(offset, Tensor) else _numbers("offset", offset, whole=True)
     if max_distance is not None:
         middle = buckets // 2
         size = xp.clip(xp.abs(offset), middle, None)
@@ -118,6 +118,7 @@ class DeBERTa(nn.Module):
             raise ValueError(f"deberta: terms must be one of {', '.join(TERMS)}, got {terms!r}")
         self.dim, self.heads, self.buckets, self.terms = int(dim), int(heads), int(buckets), terms
         self.max_distance = None if max_distance is None else int(max_distance)
+        self.reach = self.max_distance or self.buckets  # no offset beyond it has another row
         shape = (self.heads, 2 * self.buckets, self.dim)
         self.key_table = nn.Parameter(0.02 * torch.randn(shape)) if "c2p" in terms else None
         self.query_table = nn.Parameter(0.02 * torch.randn(shape)) if "p2c" in terms else None
@@ -135,9 +136,8 @@ class DeBERTa(nn.Module):
         """
         _check(q, k, self.dim, self.heads)
         m, n = _places(q, k.shape[-2], positions, key_positions)
-        row = self._row_of_offset(m.device)[self._clipped(m[..., :, None] - n[..., None, :])].unsqueeze(
-            -3
-        )  # (..., t, s)
+        offset = self._clipped(m[..., :, None] - n[..., None, :])  # (..., t, s)
+        row = self._row_of_offset(m.device)[offset].unsqueeze(-3)  # (..., t, s)
         x, y, by_query, by_key = self._matches(q, k)
         product = x @ y.mT  # (b, h, t, s)
         total = product
@@ -182,13 +182,11 @@ class DeBERTa(nn.Module):
         return x, y, by_query, None if self.query_table is None else y @ self.query_table.to(exact).mT
 
     def _clipped(self, offset: Tensor) -> Tensor:
-        reach = self.max_distance or self.buckets  # no offset beyond it has another row
-        return offset.clamp(-reach, reach) + reach
+        return offset.clamp(-self.reach, self.reach) + self.reach
 
     def _row_of_offset(self, device: torch.device) -> Tensor:
-        reach = self.max_distance or self.buckets
         where = "cpu" if device.type == "mps" else device  # mps has no float64
-        return _row(torch.arange(-reach, reach + 1, device=where), self.buckets, self.max_distance).to(device)
+        return _row(torch.arange(-self.reach, self.reach + 1, device=where), self.buckets, self.max_distance).to(device)
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""
@@ -203,9 +201,10 @@ def _row(offset: Any, buckets: int, max_distance: int | None) -> Any:
 def _places(x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
     b, _, t, _ = x.shape
     for name, given, length in (("positions", positions, t), ("key_positions", key_positions, s)):
+        fit = ((length,), (b, length))
         whole = isinstance(given, Tensor) and given.dtype in INTEGERS
-        if given is not None and not (whole and given.shape in ((length,), (b, length))):
-            raise ValueError(f"deberta: {name} must be integers ({length},) or {(b, length)}, got {_said(given)}")
+        if given is not None and not (whole and given.shape in fit):
+            raise ValueError(f"deberta: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {_kind(given)}")
     m = torch.arange(s - t, s, device=x.device) if positions is None else positions.long()
     n = torch.arange(s, device=x.device) if key_positions is None else key_positions.long()
     return m, n
@@ -223,28 +222,29 @@ def _check_buckets(buckets: int, max_distance: int | None, **sizes: int) -> None
 
 
 def _numbers(name: str, given: Any, *axes: Any, whole: bool = False) -> np.ndarray:
-    """Return float64 numbers of the sizes `axes`: a letter stands for any size, ... for any axes."""
+    """Return float64 numbers of the sizes `axes`, where a letter stands for any size; by default of any shape."""
     try:
         array = np.asarray(given)
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.asarray(None)
     sizes = tuple(size if isinstance(axis, str) else axis for axis, size in zip(axes, array.shape, strict=False))
-    if array.dtype.kind not in "iuf" or (axes != (...,) and (len(axes) != array.ndim or sizes != array.shape)):
-        raise ValueError(f"deberta: {name} must be numbers ({', '.join(map(str, axes))}), got {_said(array)}")
+    if array.dtype.kind not in "iuf" or (axes and (len(axes) != array.ndim or sizes != array.shape)):
+        raise ValueError(f"deberta: {name} must be numbers ({', '.join(map(str, axes))}), got {_kind(array)}; no batch")
     if whole and not ((np.abs(array) <= 2.0**53) & (array == np.floor(array))).all():
         raise ValueError(f"deberta: {name} must be whole numbers, got {array}; buckets hold whole offsets")
     return array.astype(np.float64)
 
 
-def _check(q, k, dim: int, heads: int) -> None:
+def _check(q: Any, k: Any, dim: int, heads: int, kind: type = Tensor) -> None:
     """Check tensors, or the function's arrays, which have no batch."""
-    for name, x, axes in (("q", q, f"{heads}, t, {dim}"), ("k", k, f"g, s, {dim}")):
-        real = isinstance(x, np.ndarray) or (isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 4)
-        if not real or x.shape[-1] != dim or (name == "q" and x.shape[-3] != heads):
-            raise ValueError(f"deberta: {name} must be floating point (b, {axes}), got {_said(x)}; split off the heads")
+    b, what = ("b, ", "a floating point tensor") if kind is Tensor else ("", "numbers")
+    for name, x, axes in (("q", q, f"{b}{heads}, t, {dim}"), ("k", k, f"{b}g, s, {dim}")):
+        real = isinstance(x, kind) and (kind is np.ndarray or (x.is_floating_point() and x.ndim == 4))
+        if not real or x.shape[-1] != dim or (name == "q" and heads != x.shape[-3]):
+            raise ValueError(f"deberta: {name} must be {what} ({axes}), got {_kind(x)}; split off the heads")
     if q.shape[:-3] != k.shape[:-3] or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
-        raise ValueError(f"deberta: k must be of q's batch with g dividing h, got {_said(k)} for q {_said(q)}")
+        raise ValueError(f"deberta: k must be of q's batch with g dividing h, got {_kind(k)} for q {_kind(q)}")
 
 
-def _said(given: object) -> str:
+def _kind(given: object) -> str:
     return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"

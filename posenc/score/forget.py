@@ -21,6 +21,7 @@ x-transformers at 5.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,17 +43,19 @@ def forget(
     The logits of the gates are `gates` (h, s), or read from the keys with `weight` (h, d) and `bias` (h,). `mask`,
     true where a query may look, is broadcast to (h, t, s).
     """
-    q, k, m, n = (np.asarray(x) for x in (q, k, positions, key_positions))
-    gates, mask = (None if x is None else np.asarray(x) for x in (gates, mask))
-    _check(None, None, q, k, m, n, gates, mask, kind=np.ndarray)
+    q, k = _array("q", q, 3), _array("k", k, 3)
+    m, n = _array("positions", positions, 1), _array("key_positions", key_positions, 1)
+    gates = None if gates is None else _array("gates", gates, 2)
+    _check(q, k, q.shape[-1], len(q), np.ndarray)
+    _check_rest(q, k, m, n, gates, mask)
     if gates is None:
-        weight, bias = np.asarray(weight), np.asarray(bias)
+        weight, bias = _array("weight", weight, 2), _array("bias", bias, 1)
         if (*weight.shape, *bias.shape) != (len(q), q.shape[-1], len(q)):
             raise ValueError(f"forget: weight and bias must be (h, d) and (h,), got {weight.shape} and {bias.shape}")
-        keys = np.repeat(k, len(q) // len(k), axis=0).astype(np.float64)  # (h, s, d)
+        keys = np.repeat(k, len(q) // len(k), axis=0)  # (h, s, d)
         gates = np.einsum("hsd,hd->hs", keys, weight) + bias[:, None]  # (h, s)
-    fade = -np.logaddexp(0, -np.asarray(gates, np.float64))[:, None]  # (h, 1, s)
-    fade = np.where(mask, fade, 0) if mask is not None else fade  # (..., s)
+    fade = -np.logaddexp(0, -np.asarray(gates))[:, None]  # (h, 1, s)
+    fade = fade if mask is None else np.where(mask, fade, 0)  # (..., s)
     between = (n[:, None] < n) & (n <= m[:, None, None])  # (t, s, s)
     return np.einsum("htl,tsl->hts", np.broadcast_to(fade, (len(q), len(m), len(n))), between)  # (h, t, s)
 
@@ -116,11 +119,21 @@ class Forget(nn.Module):
         at_queries, at_keys = self._sums(q, k, positions, key_positions, gates, mask)
         return (at_queries - at_keys).clamp(max=0).to(q)  # (b, h, t, s)
 
-    def score_mod(self, q, k, positions=None, key_positions=None, gates=None, mask=None) -> Callable[..., Tensor]:
-        """Return FlexAttention's `score_mod` with the arguments of a call; `mask` must have one row for all queries."""
+    def score_mod(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        gates: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Callable[..., Tensor]:
+        """Return what FlexAttention calls for each pair: the same scores, where `mask` has one row for all queries."""
         shape = tuple(getattr(mask, "shape", ()))
         if shape[-2:-1] not in ((), (1,)):
-            raise ValueError(f"forget: mask must be one row for all queries in a score_mod, got {shape}")
+            raise ValueError(
+                f"forget: mask must be one row for all queries in a score_mod, got {shape}; or call forward"
+            )
         m, n = (x.flatten(2) for x in self._sums(q, k, positions, key_positions, gates, mask))  # (b, h, t), (b, h, s)
         m_rest, n_rest = (m - m.float()).float(), (n - n.float()).float()  # (b, h, t), (b, h, s)
         m, n = m.float(), n.float()  # (b, h, t), (b, h, s)  kernels take no float64; with its rest each is as exact
@@ -130,9 +143,12 @@ class Forget(nn.Module):
 
         return _modify
 
-    def _sums(self, q, k, positions, key_positions, gates, mask) -> tuple[Tensor, Tensor]:
+    def _sums(
+        self, q: Tensor, k: Tensor, positions: Any, key_positions: Any, gates: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return F at the queries (b, h, t, 1) and the keys (b, h, 1, s), or (b, h, t, s) if the mask's rows differ."""
-        _check(self.dim, self.heads, q, k, positions, key_positions, gates, mask)
+        _check(q, k, self.dim, self.heads)
+        _check_rest(q, k, positions, key_positions, gates, mask)
         if gates is None and not self.readout:
             raise ValueError(f"forget: gates must be given to a module without read-out, got {gates}")
         m, n = _places(positions, q, k.shape[-2]), _places(key_positions, k, k.shape[-2])
@@ -140,12 +156,14 @@ class Forget(nn.Module):
         fade = nn.functional.logsigmoid(logits)[:, :, None]  # (b, h, 1, s)
         fade = fade if mask is None else torch.where(mask.to(n.device), fade, 0)  # (..., s)
         ordered, order = n.sort(dim=-1)  # (..., s)
-        m, n, order = (torch.atleast_2d(i)[:, None, None] for i in (_upto(ordered, m), _upto(ordered, n), order))
+        counts = (_upto(ordered, m), _upto(ordered, n), order)
+        to_query, to_key, order = (torch.atleast_2d(i)[:, None, None] for i in counts)  # (..., t), (..., s), (..., s)
         sums = nn.functional.pad(fade.gather(-1, order.expand_as(fade)).cumsum(-1), (1, 0))
-        at_keys = sums.gather(-1, n.expand(*sums.shape[:-1], -1))
-        if sums.shape[-2] == 1:
-            return sums.gather(-1, m.expand(*sums.shape[:-1], -1)).mT, at_keys  # (b, h, t, 1), (b, h, 1, s)
-        return sums.gather(-1, m.mT.expand(*sums.shape[:-1], -1)), at_keys  # (b, h, t, 1), (b, h, t, s)
+        rows = sums.shape[:-1]  # one for all queries, or one a query
+        at_keys = sums.gather(-1, to_key.expand(*rows, -1))
+        if rows[-1] == 1:
+            return sums.gather(-1, to_query.expand(*rows, -1)).mT, at_keys  # (b, h, t, 1), (b, h, 1, s)
+        return sums.gather(-1, to_query.mT.expand(*rows, -1)), at_keys  # (b, h, t, 1), (b, h, t, s)
 
     def _read(self, k: Tensor) -> Tensor:
         weight = self.weight.to(k).unflatten(0, (k.shape[1], -1))  # (g, h/g, d)
@@ -167,34 +185,58 @@ def _upto(ordered: Tensor, places: Tensor) -> Tensor:
     return torch.searchsorted(ordered, places.contiguous(), right=True)
 
 
-def _said(given: object) -> str:
+def _array(name: str, given: object, axes: int) -> np.ndarray:
+    try:
+        array = np.asarray(given)
+    except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf" or array.ndim != axes:
+        raise ValueError(f"forget: {name} must be numbers in {axes} axes, got {_kind(given)}")
+    return array.astype(np.float64)
+
+
+def _kind(given: object) -> str:
     return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"
 
 
-def _is(given, kind: type, dtypes: str) -> bool:
-    return isinstance(given, kind) and any(word in str(given.dtype) for word in dtypes.split(" or "))
-
-
-def _check(dim, heads, q, k, positions, key_positions, gates, mask, kind: type = Tensor) -> None:
-    """Check tensors, or the function's arrays, which have no batch and may hold integers."""
-    b, numbers = ("b, ", "float") if kind is Tensor else ("", "float or int")
-    for name, x, axes in (("q", q, f"{b}{heads or 'h'}, t, {dim or 'd'}"), ("k", k, f"{b}g, s, {dim or 'd'}")):
-        right = _is(x, kind, numbers) and x.ndim == (4 if b else 3) and x.shape[-1] == (dim or q.shape[-1])
-        if not right or (name == "q" and heads and x.shape[-3] != heads):
-            raise ValueError(
-                f"forget: {name} must be {numbers} ({axes}), got {_said(x)}; split the width into heads first"
-            )
+def _check(q: Any, k: Any, dim: int, heads: int, kind: type = Tensor) -> None:
+    """Check tensors, or the function's arrays, which have no batch."""
+    b, what = ("b, ", "a floating point tensor") if kind is Tensor else ("", "numbers")
+    for name, x, axes in (("q", q, f"{b}{heads}, t, {dim}"), ("k", k, f"{b}g, s, {dim}")):
+        real = isinstance(x, kind) and (kind is np.ndarray or (x.is_floating_point() and x.ndim == 4))
+        if not real or x.shape[-1] != dim or (name == "q" and heads != x.shape[-3]):
+            raise ValueError(f"forget: {name} must be {what} ({axes}), got {_kind(x)}; split off the heads")
     if q.shape[:-3] != k.shape[:-3] or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
-        raise ValueError(f"forget: k must be of q's batch, with g dividing h, got {_said(k)} for q {_said(q)}")
-    *lead, h, t, s = *q.shape[:-1], k.shape[-2]
-    shapes = {"positions": [(t,), (*lead, t)], "key_positions": [(s,), (*lead, s)], "gates": [(*lead, h, s)]}
-    for name, given in (("positions", positions), ("key_positions", key_positions), ("gates", gates)):
-        right = _is(given, kind, numbers if name == "gates" else "float or int")
-        if given is not None and not (right and tuple(given.shape) in shapes[name]):
-            raise ValueError(
-                f"forget: {name} must be numbers {' or '.join(map(str, shapes[name]))}, got {_said(given)}"
-            )
-    sizes = zip(getattr(mask, "shape", ())[::-1], (s, t, h, *lead), strict=False)
-    fits = _is(mask, kind, "bool") and mask.ndim <= q.ndim and all(size in (1, whole) for size, whole in sizes)
-    if mask is not None and not fits:
-        raise ValueError(f"forget: mask must be boolean, broadcastable to {(*lead, h, t, s)}, got {_said(mask)}")
+        raise ValueError(f"forget: k must be of q's batch with g dividing h, got {_kind(k)} for q {_kind(q)}")
+
+
+def _check_rest(q: Any, k: Any, positions: Any, key_positions: Any, gates: Any, mask: Any) -> None:
+    """Check what goes with queries and keys, tensors or arrays as they are."""
+    batch, h, t, s = q.shape[:-3], q.shape[-3], q.shape[-2], k.shape[-2]
+    for name, given, *fit in (
+        ("positions", positions, (t,), (*batch, t)),
+        ("key_positions", key_positions, (s,), (*batch, s)),
+        ("gates", gates, (*batch, h, s)),
+    ):
+        number = _holds(given, q, "float") or (name != "gates" and _holds(given, q, "int"))
+        if given is not None and not (number and given.shape in fit):
+            wanted = " or ".join(map(str, fit))
+            raise ValueError(f"forget: {name} must be numbers {wanted}, got {_kind(given)}; one a token")
+    _check_mask(mask, q, k)
+
+
+def _check_mask(mask: Any, q: Any, k: Any) -> None:
+    if mask is None:
+        return
+    mask = np.asarray(mask) if isinstance(q, np.ndarray) else mask
+    whole = (*q.shape[:-1], k.shape[-2])
+    sizes = zip(getattr(mask, "shape", ())[::-1], whole[::-1], strict=False)
+    if not _holds(mask, q, "bool") or mask.ndim > q.ndim or any(size not in (1, full) for size, full in sizes):
+        got = f"{_kind(mask)}; false hides a token"
+        raise ValueError(f"forget: mask must be boolean, broadcastable to {whole}, got {got}")
+
+
+def _holds(given: Any, like: Any, *words: str) -> bool:
+    """Say whether `given` is an array or a tensor, as `like` is, with a dtype of which one of `words` is a part."""
+    kind = Tensor if isinstance(like, Tensor) else np.ndarray
+    return isinstance(given, kind) and any(word in str(given.dtype) for word in words)

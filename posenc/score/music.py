@@ -18,6 +18,7 @@ codes leave products of the next query, which the mask must hide; here such keys
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ def music(
     The learned `weight` is (h, r, d), or (r, d) where all heads share it; r is odd if not `causal`.
     """
     q, k, weight = _array("q", q, 3), _array("k", k, 3), _array("weight", weight, 2, 3)
-    _check(q, k, weight.shape[-1], None if weight.ndim == 2 else len(weight))
+    _check(q, k, weight.shape[-1], None if weight.ndim == 2 else len(weight), np.ndarray)
     if not isinstance(causal, bool):
         raise ValueError(f"music: causal must be True or False, got {causal!r}; False learns the future too")
     if not (causal and weight.shape[-2]) and weight.shape[-2] % 2 == 0:
@@ -57,14 +58,14 @@ def skew(x: Tensor, keys: int) -> Tensor:
     """Return (..., t, s) with the element [i, j] of `x` (..., t, w) from its column j - i + t - 1, and 0 past the last.
 
     Column c of `x` belongs to the offset c - (s - 1), for s = `keys` and queries at the last t of them. The offsets up
-    to 0, w = s, serve a causal query; all of them are w = t + s - 1. This is Transformer-XL's `_rel_shift(x)`; XLNet's
-    `rel_shift_bnij(x, s)`, which starts one offset earlier, is `skew(x[..., 1:], s)`.
+    to 0, w = s, serve a causal query; all of them are w = t + s - 1. Where there is a column this is Transformer-XL's
+    `_rel_shift(x)`; XLNet's `rel_shift_bnij(x, s)`, which starts one offset earlier, is `skew(x[..., 1:], s)`.
 
     Raises:
         ValueError: If `x` has less than two axes, or fewer columns than there are keys.
     """
     if not isinstance(x, Tensor) or x.ndim < 2:
-        raise ValueError(f"music: x must be a tensor (..., t, w), got {_said(x)}; w are the offsets of each query")
+        raise ValueError(f"music: x must be a tensor (..., t, w), got {_kind(x)}; w are the offsets of each query")
     t, w = x.shape[-2:]
     if not isinstance(keys, int | np.integer | torch.SymInt) or isinstance(keys, bool) or not 0 <= keys <= w:
         raise ValueError(f"music: keys must be an integer of at most {w}, got {keys!r}; x has a column for each offset")
@@ -160,9 +161,10 @@ class Music(nn.Module):
 def _places(x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
     b, _, t, _ = x.shape
     for name, given, length in (("positions", positions, t), ("key_positions", key_positions, s)):
+        fit = ((length,), (b, length))
         whole = isinstance(given, Tensor) and given.dtype in INTEGERS
-        if given is not None and not (whole and given.shape in ((length,), (b, length))):
-            raise ValueError(f"music: {name} must be integers ({length},) or {(b, length)}, got {_said(given)}")
+        if given is not None and not (whole and given.shape in fit):
+            raise ValueError(f"music: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {_kind(given)}")
     m = torch.arange(s - t, s, device=x.device) if positions is None else positions.long()
     n = torch.arange(s, device=x.device) if key_positions is None else key_positions.long()
     return m, n
@@ -181,19 +183,20 @@ def _array(name: str, given: object, *axes: int) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or array.ndim not in axes:
-        raise ValueError(f"music: {name} must be numbers in {' or '.join(map(str, axes))} axes, got {_said(given)}")
+        raise ValueError(f"music: {name} must be numbers in {' or '.join(map(str, axes))} axes, got {_kind(given)}")
     return array.astype(np.float64)
 
 
-def _check(q, k, dim: int, heads: int | None) -> None:
+def _check(q: Any, k: Any, dim: int, heads: int | None, kind: type = Tensor) -> None:
     """Check tensors, or the function's arrays, which have no batch."""
-    for name, x, axes in (("q", q, f"{heads or 'h'}, t, {dim}"), ("k", k, f"g, s, {dim}")):
-        real = isinstance(x, np.ndarray) or (isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 4)
+    b, what = ("b, ", "a floating point tensor") if kind is Tensor else ("", "numbers")
+    for name, x, axes in (("q", q, f"{b}{heads or 'h'}, t, {dim}"), ("k", k, f"{b}g, s, {dim}")):
+        real = isinstance(x, kind) and (kind is np.ndarray or (x.is_floating_point() and x.ndim == 4))
         if not real or x.shape[-1] != dim or (name == "q" and heads not in (None, x.shape[-3])):
-            raise ValueError(f"music: {name} must be floating point (b, {axes}), got {_said(x)}; split off the heads")
+            raise ValueError(f"music: {name} must be {what} ({axes}), got {_kind(x)}; split off the heads")
     if q.shape[:-3] != k.shape[:-3] or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
-        raise ValueError(f"music: k must be of q's batch with g dividing h, got {_said(k)} for q {_said(q)}")
+        raise ValueError(f"music: k must be of q's batch with g dividing h, got {_kind(k)} for q {_kind(q)}")
 
 
-def _said(given: object) -> str:
+def _kind(given: object) -> str:
     return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"

@@ -20,6 +20,8 @@ There is no loop: what each token takes from each key as it gets there, C, solve
 a kernel. The paper reads w and beta from the tokens x, w through a short convolution: pass such.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -43,18 +45,18 @@ def path(
     `weight` (d, d), and beta = 2 sigmoid(gate . k + bias), with `gate` (d,) and `bias` (1,). `mask`, true where a query
     may look, is broadcast to (h, t, s).
     """
-    q, k, m, n = (np.asarray(x) for x in (q, k, positions, key_positions))
-    w, beta, mask = (None if x is None else np.asarray(x) for x in (w, beta, mask))
-    _check(None, q, k, m, n, w, beta, mask, kind=np.ndarray)
-    k = k.astype(np.float64)  # (g, s, d)
-    u, beta = _read(k, weight, gate, bias, w, beta)
-    k, u, beta = (np.repeat(x, len(q) // len(x), axis=0) for x in (k, u, beta))  # (h, s, d), (h, s, d), (h, s)
-    seen = np.broadcast_to(True if mask is None else mask, (len(q), len(m), len(n)))  # (h, t, s)
+    q, k = _array("q", q, 3), _array("k", k, 3)
+    m, n = _array("positions", positions, 1), _array("key_positions", key_positions, 1)
+    _check(q, k, q.shape[-1], np.ndarray)
+    w, beta = _read(k, weight, gate, bias, w, beta)
+    _check_rest(q, k, m, n, w, beta, mask)
+    k, w, beta = (np.repeat(x, len(q) // len(x), axis=0) for x in (k, w, beta))  # (h, s, d), (h, s, d), (h, s)
+    beta = np.where(True if mask is None else mask, beta[:, None], 0)  # (..., s)
     x = np.zeros((len(q), len(m), 1, 1)) + k[:, None]  # (h, t, s, d)
     for at in np.argsort(n, kind="stable"):
-        passed = (n < n[at]) & (n[at] <= m)[:, None] & seen[:, :, at, None]  # (h, t, s)
-        taken = passed * beta[:, at, None, None] * np.einsum("htsd,hd->hts", x, u[:, at])  # (h, t, s)
-        x -= taken[..., None] * u[:, None, None, at]
+        passed = (n < n[at]) & (n[at] <= m)[:, None]  # (t, s)
+        taken = passed * beta[..., at, None] * np.einsum("htsd,hd->hts", x, w[:, at])  # (h, t, s)
+        x -= taken[..., None] * w[:, None, None, at]
     return np.einsum("htd,htsd->hts", q, x - k[:, None]) / q.shape[-1] ** 0.5  # (h, t, s)
 
 
@@ -74,9 +76,8 @@ class PaTH(nn.Module):
     Example:
         >>> import torch
         >>> x, beta = torch.ones(1, 1, 3, 1), torch.tensor([[[2.0, 0.0, 2.0]]])
-        >>> (
-        ...     1 + PaTH(1, readout=False)(x, x, w=x, beta=beta)[0, 0]
-        ... )  # the third token mirrors what passes, the second not
+        >>> score = PaTH(1, readout=False)(x, x, w=x, beta=beta)[0, 0]
+        >>> 1 + score  # the paper's: the third token mirrors what passes it, the second does not
         tensor([[ 1.,  1.,  1.],
                 [ 1.,  1.,  1.],
                 [-1., -1.,  1.]])
@@ -114,9 +115,10 @@ class PaTH(nn.Module):
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
         """
-        _check(self.dim, q, k, positions, key_positions, w, beta, mask)
+        _check(q, k, self.dim)
+        _check_rest(q, k, positions, key_positions, w, beta, mask)
         if not self.readout and (w is None or beta is None):
-            raise ValueError(f"path: w and beta must be given where readout=False, got {_said(w)} and {_said(beta)}")
+            raise ValueError(f"path: w and beta must be given where readout=False, got {_kind(w)} and {_kind(beta)}")
         g, m, n = k.shape[1], _places(positions, q, k.shape[-2]), _places(key_positions, k, k.shape[-2])
         x, y = (z.to(n).contiguous().unflatten(1, (g, -1)) for z in (q, k))  # (b, g, h/g, t, d), (b, g, 1, s, d)
         w, beta = self._reflections(g, y, w, beta)
@@ -157,44 +159,77 @@ def _grouped(x: Tensor, g: int) -> Tensor:
     return x[:, :, None] if x.shape[1] % g else x.unflatten(1, (g, -1))
 
 
-def _read(k: np.ndarray, weight, gate, bias, w, beta) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `_reflections` does, for the function."""
+def _read(k: np.ndarray, weight: Any, gate: Any, bias: Any, w: Any, beta: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `_reflections` does, for the function: w of length 1, and beta, as given or read from the keys."""
     d = k.shape[-1]
-    for name, given, shape in (("weight", weight, (d, d)), ("gate", gate, (d,)), ("bias", bias, (1,))):
+    w = k @ _learned("weight", weight, (d, d)).T if w is None else _array("w", w, 3)  # (..., s, d)
+    if beta is None:
+        logits = k @ _learned("gate", gate, (d,)) + _learned("bias", bias, (1,))  # (..., s)
+        beta = 2 * np.exp(-np.logaddexp(0, -logits))  # (..., s)
+    w = w / np.maximum(np.linalg.norm(w, axis=-1, keepdims=True), 1e-12)  # (..., s, d)
+    return w, _array("beta", beta, 2)  # (..., s, d), (..., s)
+
+
+def _learned(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    array = _array(name, given, len(shape))
+    if array.shape != shape:
+        raise ValueError(f"path: {name} must be numbers {shape}, got {_kind(array)}; or give w and beta")
+    return array
+
+
+def _array(name: str, given: object, axes: int) -> np.ndarray:
+    try:
         array = np.asarray(given)
-        if (w if name == "weight" else beta) is None and (array.shape != shape or array.dtype.kind not in "fiu"):
-            raise ValueError(f"path: {name} must be numbers {shape}, got {_said(array)}; or give w and beta")
-    w = k @ np.asarray(weight).T if w is None else w  # (..., s, d)
-    beta = 2 * np.exp(-np.logaddexp(0, -k @ np.asarray(gate) - bias)) if beta is None else beta  # (..., s)
-    return w / np.maximum(np.linalg.norm(w, axis=-1, keepdims=True), 1e-12), beta  # (..., s, d), (..., s)
+    except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf" or array.ndim != axes:
+        raise ValueError(f"path: {name} must be numbers in {axes} axes, got {_kind(given)}")
+    return array.astype(np.float64)
 
 
-def _said(given: object) -> str:
+def _kind(given: object) -> str:
     return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"
 
 
-def _is(given, kind: type, dtypes: str) -> bool:
-    return isinstance(given, kind) and any(word in str(given.dtype) for word in dtypes.split(" or "))
-
-
-def _check(dim, q, k, positions, key_positions, w, beta, mask, kind: type = Tensor) -> None:
-    """Check tensors, or the function's arrays, which have no batch and may hold integers."""
-    b, numbers = ("b, ", "float") if kind is Tensor else ("", "float or int")
-    for name, x, axes in (("q", q, f"{b}h, t, {dim or 'd'}"), ("k", k, f"{b}g, s, {dim or 'd'}")):
-        if not _is(x, kind, numbers) or x.ndim != (4 if b else 3) or x.shape[-1] != (dim or q.shape[-1]):
-            raise ValueError(f"path: {name} must be {numbers} ({axes}), got {_said(x)}; split the width into heads")
+def _check(q: Any, k: Any, dim: int, kind: type = Tensor) -> None:
+    """Check tensors, or the function's arrays, which have no batch."""
+    b, what = ("b, ", "a floating point tensor") if kind is Tensor else ("", "numbers")
+    for name, x, axes in (("q", q, f"{b}h, t, {dim}"), ("k", k, f"{b}g, s, {dim}")):
+        real = isinstance(x, kind) and (kind is np.ndarray or (x.is_floating_point() and x.ndim == 4))
+        if not real or x.shape[-1] != dim:
+            raise ValueError(f"path: {name} must be {what} ({axes}), got {_kind(x)}; split off the heads")
     if q.shape[:-3] != k.shape[:-3] or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
-        raise ValueError(f"path: k must be of q's batch, with g dividing h, got {_said(k)} for q {_said(q)}")
-    *lead, h, t, s, g, d = *q.shape[:-1], k.shape[-2], k.shape[-3], q.shape[-1]
-    for name, given, shapes in (
-        ("positions", positions, [(t,), (*lead, t)]),
-        ("key_positions", key_positions, [(s,), (*lead, s)]),
-        ("w", w, [(*lead, h, s, d), (*lead, g, s, d)]),
-        ("beta", beta, [(*lead, h, s), (*lead, g, s)]),
+        raise ValueError(f"path: k must be of q's batch with g dividing h, got {_kind(k)} for q {_kind(q)}")
+
+
+def _check_rest(q: Any, k: Any, positions: Any, key_positions: Any, w: Any, beta: Any, mask: Any) -> None:
+    """Check what goes with queries and keys, tensors or arrays as they are."""
+    batch, h, t, d = q.shape[:-3], *q.shape[-3:]
+    g, s = k.shape[-3:-1]
+    for name, given, *fit in (
+        ("positions", positions, (t,), (*batch, t)),
+        ("key_positions", key_positions, (s,), (*batch, s)),
+        ("w", w, (*batch, h, s, d), (*batch, g, s, d)),
+        ("beta", beta, (*batch, h, s), (*batch, g, s)),
     ):
-        if given is not None and not (_is(given, kind, "float or int") and tuple(given.shape) in shapes):
-            raise ValueError(f"path: {name} must be numbers {shapes[0]} or {shapes[1]}, got {_said(given)}")
-    sizes = zip(getattr(mask, "shape", ())[::-1], (s, t, h, *lead), strict=False)
-    fits = _is(mask, kind, "bool") and mask.ndim <= q.ndim and all(size in (1, whole) for size, whole in sizes)
-    if mask is not None and not fits:
-        raise ValueError(f"path: mask must be boolean, broadcastable to {(*lead, h, t, s)}, got {_said(mask)}")
+        if given is not None and not (_holds(given, q, "int", "float") and given.shape in fit):
+            raise ValueError(f"path: {name} must be numbers {fit[0]} or {fit[1]}, got {_kind(given)}; one a token")
+    _check_mask(mask, q, k)
+
+
+def _check_mask(mask: Any, q: Any, k: Any) -> None:
+    if mask is None:
+        return
+    mask = np.asarray(mask) if isinstance(q, np.ndarray) else mask
+    whole = (*q.shape[:-1], k.shape[-2])
+    sizes = zip(getattr(mask, "shape", ())[::-1], whole[::-1], strict=False)
+    if not _holds(mask, q, "bool") or mask.ndim > q.ndim or any(size not in (1, full) for size, full in sizes):
+        raise ValueError(
+            f"path: mask must be boolean, broadcastable to {whole}, got {_kind(mask)}; false hides a token"
+        )
+
+
+def _holds(given: Any, like: Any, *words: str) -> bool:
+    """Say whether `given` is an array or a tensor, as `like` is, with a dtype of which one of `words` is a part."""
+    kind = Tensor if isinstance(like, Tensor) else np.ndarray
+    return isinstance(given, kind) and any(word in str(given.dtype) for word in words)

@@ -18,6 +18,7 @@ value table, clips the past at 64 and the future at 8, and lets queries stand at
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +35,7 @@ def shaw(
     The learned `key_table` is (2c+1, d), or (h, 2c+1, d) where each head has its own.
     """
     q, k = _array("q", q, 3), _array("k", k, 3)
-    _check(q, k, q.shape[-1], len(q))
+    _check(q, k, q.shape[-1], len(q), np.ndarray)
     shape = (*q.shape[:2], k.shape[1], q.shape[2])
     vector = _vectors(positions, key_positions, shape, "key_table", key_table)  # (h, t, s, d)
     return np.einsum("htd,htsd->hts", q, vector) / q.shape[-1] ** 0.5  # (h, t, s)
@@ -111,7 +112,7 @@ class Shaw(nn.Module):
             raise ValueError(f"shaw: weights must be for a module with on_values=True, got on_values={self.on_values}")
         real = isinstance(weights, Tensor) and weights.is_floating_point() and weights.ndim == 4
         if not real or self.heads not in (None, weights.shape[1]):
-            raise ValueError(f"shaw: weights must be floats (b, {self.heads or 'h'}, t, s), got {_said(weights)}")
+            raise ValueError(f"shaw: weights must be floats (b, {self.heads or 'h'}, t, s), got {_kind(weights)}")
         m, n = _places(weights, weights.shape[-1], positions, key_positions)
         bucket = _bucket(m[..., :, None], n[..., None, :], self.clip).unsqueeze(-3)  # (..., t, s)
         table = self.value_table.to(torch.promote_types(weights.dtype, torch.float32))  # (..., 2c+1, d)
@@ -145,9 +146,10 @@ class Shaw(nn.Module):
 def _places(x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
     b, _, t, _ = x.shape
     for name, given, length in (("positions", positions, t), ("key_positions", key_positions, s)):
+        fit = ((length,), (b, length))
         whole = isinstance(given, Tensor) and given.dtype in INTEGERS
-        if given is not None and not (whole and given.shape in ((length,), (b, length))):
-            raise ValueError(f"shaw: {name} must be integers ({length},) or {(b, length)}, got {_said(given)}")
+        if given is not None and not (whole and given.shape in fit):
+            raise ValueError(f"shaw: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {_kind(given)}")
     m = torch.arange(s - t, s, device=x.device) if positions is None else positions.long()
     n = torch.arange(s, device=x.device) if key_positions is None else key_positions.long()
     return m, n
@@ -168,7 +170,7 @@ def _vectors(
     return np.broadcast_to(table, (shape[0], *table.shape[-2:]))[:, bucket]  # (h, t, s, d)
 
 
-def _bucket(m, n, clip: int):
+def _bucket(m: Any, n: Any, clip: int) -> Any:
     return (n - m).clip(-clip, clip) + clip
 
 
@@ -178,19 +180,20 @@ def _array(name: str, given: object, *axes: int) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or array.ndim not in axes:
-        raise ValueError(f"shaw: {name} must be numbers in {' or '.join(map(str, axes))} axes, got {_said(given)}")
+        raise ValueError(f"shaw: {name} must be numbers in {' or '.join(map(str, axes))} axes, got {_kind(given)}")
     return array.astype(np.float64)
 
 
-def _check(q, k, dim: int, heads: int | None) -> None:
+def _check(q: Any, k: Any, dim: int, heads: int | None, kind: type = Tensor) -> None:
     """Check tensors, or the function's arrays, which have no batch."""
-    for name, x, axes in (("q", q, f"{heads or 'h'}, t, {dim}"), ("k", k, f"g, s, {dim}")):
-        real = isinstance(x, np.ndarray) or (isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 4)
+    b, what = ("b, ", "a floating point tensor") if kind is Tensor else ("", "numbers")
+    for name, x, axes in (("q", q, f"{b}{heads or 'h'}, t, {dim}"), ("k", k, f"{b}g, s, {dim}")):
+        real = isinstance(x, kind) and (kind is np.ndarray or (x.is_floating_point() and x.ndim == 4))
         if not real or x.shape[-1] != dim or (name == "q" and heads not in (None, x.shape[-3])):
-            raise ValueError(f"shaw: {name} must be floating point (b, {axes}), got {_said(x)}; split off the heads")
+            raise ValueError(f"shaw: {name} must be {what} ({axes}), got {_kind(x)}; split off the heads")
     if q.shape[:-3] != k.shape[:-3] or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
-        raise ValueError(f"shaw: k must be of q's batch with g dividing h, got {_said(k)} for q {_said(q)}")
+        raise ValueError(f"shaw: k must be of q's batch with g dividing h, got {_kind(k)} for q {_kind(q)}")
 
 
-def _said(given: object) -> str:
+def _kind(given: object) -> str:
     return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"

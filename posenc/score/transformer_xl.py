@@ -20,6 +20,8 @@ Sines stand before cosines, as in the authors' code and in XLNet; Conformers alt
 `weight` stand in another order.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -40,7 +42,7 @@ def transformer_xl(
     Learned are `u` (h, d), `v` (h, d) and `weight` (h, d, w).
     """
     q, k, weight = _array("q", q, 3), _array("k", k, 3), _array("weight", weight, 3)
-    _check(q, k, q.shape[-1], len(q))
+    _check(q, k, q.shape[-1], len(q), np.ndarray)
     _check_sinusoid(weight.shape[-1], base)
     u, v = _array("u", u, 2), _array("v", v, 2)
     for name, learned in (("u", u), ("v", v), ("weight", weight)):
@@ -59,7 +61,8 @@ class TransformerXL(nn.Module):
     """Score queries against the sinusoid of the offset to each key, and keys against a learned bias.
 
     `u` (heads, dim), `v` (heads, dim) and `weight` (heads, dim, width) are learned. They start normal with standard
-    deviation 0.02, as in the authors' code, where they are called r_w_bias, r_r_bias and r_net.
+    deviation 0.02, as in the authors' code, where they are called r_w_bias, r_r_bias and r_net: `weight` is
+    `r_net.weight.unflatten(0, (heads, dim))`.
 
     Args:
         dim: Width d of a head.
@@ -83,7 +86,9 @@ class TransformerXL(nn.Module):
         super().__init__()
         for name, number in (("dim", dim), ("heads", heads)):
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
-                raise ValueError(f"transformer_xl: {name} must be a positive integer, got {number!r}")
+                raise ValueError(
+                    f"transformer_xl: {name} must be a positive integer, got {number!r}; u and v are (heads, dim)"
+                )
         width = dim * heads if width is None else width
         _check_sinusoid(width, base)
         self.dim, self.heads, self.base, self.width = int(dim), int(heads), float(base), int(width)
@@ -119,10 +124,9 @@ class TransformerXL(nn.Module):
         """
         left, right = self._factors(q, k, positions, key_positions)
         moved = q.to(left.dtype) + self.u.to(left.dtype)[:, None]  # (b, h, t, d)
+        longer_q = torch.cat([moved, left], dim=-1).to(q.dtype)  # (b, h, t, d+w)
         right = right.to(k.dtype).expand(*k.shape[:-1], self.width)  # (b, g, s, w)
-        return torch.cat([moved, left], dim=-1).to(q.dtype), torch.cat(
-            [k, right], dim=-1
-        )  # (b, h, t, d+w), (b, g, s, d+w)
+        return longer_q, torch.cat([k, right], dim=-1)  # (b, h, t, d+w), (b, g, s, d+w)
 
     def _factors(self, q: Tensor, k: Tensor, *places: Tensor | None) -> tuple[Tensor, Tensor]:
         _check(q, k, self.dim, self.heads)
@@ -142,10 +146,8 @@ class TransformerXL(nn.Module):
         for name, given, x in (("positions", positions, q), ("key_positions", key_positions, k)):
             number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
             if given is not None and not (number and given.shape in (x.shape[-2:-1], (x.shape[0], x.shape[-2]))):
-                raise ValueError(
-                    f"transformer_xl: {name} must be numbers ({x.shape[-2]},) or {(x.shape[0], x.shape[-2])}, "
-                    f"got {_said(given)}; give each token its position"
-                )
+                wanted = f"a tensor of numbers ({x.shape[-2]},) or {(x.shape[0], x.shape[-2])}"
+                raise ValueError(f"transformer_xl: {name} must be {wanted}, got {_kind(given)}; one a token")
         m = torch.arange(s - t, s, device=where) if positions is None else positions.to(where)
         n = torch.arange(s, device=where) if key_positions is None else key_positions.to(where)
         pair = torch.arange(self.width // 2, dtype=torch.float64, device=where)  # (w/2,)
@@ -171,7 +173,7 @@ def _check_sinusoid(width: int, base: float) -> None:
 def _row(name: str, given: object, length: int) -> np.ndarray:
     row = _array(name, given, 1)
     if len(row) != length or not np.isfinite(row).all():
-        raise ValueError(f"transformer_xl: {name} must be {length} finite numbers, got {row}")
+        raise ValueError(f"transformer_xl: {name} must be {length} finite numbers, got {row}; one a token")
     return row
 
 
@@ -181,19 +183,20 @@ def _array(name: str, given: object, axes: int) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or array.ndim != axes:
-        raise ValueError(f"transformer_xl: {name} must be numbers in {axes} axes, got {_said(given)}")
+        raise ValueError(f"transformer_xl: {name} must be numbers in {axes} axes, got {_kind(given)}")
     return array.astype(np.float64)
 
 
-def _check(q, k, dim: int, heads: int) -> None:
+def _check(q: Any, k: Any, dim: int, heads: int, kind: type = Tensor) -> None:
     """Check tensors, or the function's arrays, which have no batch."""
-    for name, x, axes in (("q", q, f"{heads}, t, {dim}"), ("k", k, f"g, s, {dim}")):
-        real = isinstance(x, np.ndarray) or (isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 4)
+    b, what = ("b, ", "a floating point tensor") if kind is Tensor else ("", "numbers")
+    for name, x, axes in (("q", q, f"{b}{heads}, t, {dim}"), ("k", k, f"{b}g, s, {dim}")):
+        real = isinstance(x, kind) and (kind is np.ndarray or (x.is_floating_point() and x.ndim == 4))
         if not real or x.shape[-1] != dim or (name == "q" and heads != x.shape[-3]):
-            raise ValueError(f"transformer_xl: {name} must be floating point (b, {axes}), got {_said(x)}")
+            raise ValueError(f"transformer_xl: {name} must be {what} ({axes}), got {_kind(x)}; split off the heads")
     if q.shape[:-3] != k.shape[:-3] or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
-        raise ValueError(f"transformer_xl: k must be of q's batch with g dividing h, got {_said(k)} for q {_said(q)}")
+        raise ValueError(f"transformer_xl: k must be of q's batch with g dividing h, got {_kind(k)} for q {_kind(q)}")
 
 
-def _said(given: object) -> str:
+def _kind(given: object) -> str:
     return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"

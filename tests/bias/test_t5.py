@@ -404,7 +404,7 @@ def test_a_count_that_is_no_integer_is_refused(way, name, count):
 @each_way
 @pytest.mark.parametrize(("buckets", "bidirectional"), [(3, True), (33, True), (2, True), (1, False), (-4, False)])
 def test_buckets_that_do_not_fill_their_directions_are_refused(way, buckets, bidirectional):
-    with pytest.raises(ValueError, match=f"t5: buckets must be at least 2 for each of . directions? .*got {buckets}"):
+    with pytest.raises(ValueError, match=f"t5: buckets must be at least 2 for each of . directions, got {buckets}"):
         refused(way, buckets=buckets, bidirectional=bidirectional)
 
 

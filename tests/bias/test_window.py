@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._pytree import tree_leaves
 
+from posenc.attention import attention_weights
 from posenc.bias.window import (
     Window,
     log_coordinates,
@@ -514,7 +515,9 @@ def test_a_window_that_has_no_sizes_is_refused(bad):
         lambda: resize_window(torch.zeros(9, 2), bad, (2, 2)),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match="window: window must be positive integers, for each axis one, got"):
+        with pytest.raises(
+            ValueError, match=r"window: window must be a tuple of .*positive integers.*, got .*\(7, 7\)"
+        ):
             call()
 
 
@@ -529,13 +532,18 @@ def test_another_window_without_as_many_sizes_is_refused(bad):
     }
     for name, refused in calls.items():
         for call in refused:
-            with pytest.raises(ValueError, match=f"window: {name} must be positive integers, for each axis one, got"):
+            with pytest.raises(ValueError, match=f"window: {name} must be a tuple of 2 positive integers, got"):
                 call()
+
+
+def test_the_zero_of_swin_v2_is_none_here():
+    with pytest.raises(ValueError, match=r"pretrained_window must be .*, got \[0, 0\]; for Swin V2's 0 pass None"):
+        Window(2, continuous=True, pretrained_window=[0, 0])
 
 
 @pytest.mark.parametrize("heads", [0, -1, 1.5, "8", None, True, float("nan")], ids=repr)
 def test_a_number_of_heads_that_is_none_is_refused(heads):
-    with pytest.raises(ValueError, match=r"window: heads must be positive integers, .* got"):
+    with pytest.raises(ValueError, match=r"window: heads must be a positive integer, got"):
         Window(heads)
 
 
@@ -573,7 +581,7 @@ def test_positions_that_are_no_places_are_refused(kind):
 
 
 def test_two_batches_are_refused():
-    said = r"window: positions and key_positions must be of one batch, got \[1, 2\] rows"
+    said = r"window: positions and key_positions must be of one batch, got \(2, 3, 2\) and \(1, 3, 2\)"
     for call in (Window(2), Window(2).score_mod):
         with pytest.raises(ValueError, match=said):
             call(torch.zeros(2, 3, 2, dtype=torch.long), torch.zeros(1, 3, 2, dtype=torch.long))
@@ -594,18 +602,20 @@ def test_arrays_of_another_shape_or_kind_are_refused(name, bad):
     table = {"weight": table_of((2, 2))}
     made = {"hidden_weight": np.zeros((4, 2)), "hidden_bias": np.zeros(4), "out_weight": np.zeros((3, 4))}
     good = {"positions": [[0, 1]], "key_positions": [[0, 1]], "window": (2, 2), **(made if name in NETWORK else table)}
-    refused = "hidden_weight" if name == "weight" and bad is None else name
-    with pytest.raises(ValueError, match=f"window: {refused} must be .*numbers .*, got"):
+    said = (
+        "weight must be given" if name in ("weight", "hidden_weight") and bad is None else f"{name} must be .*numbers"
+    )
+    with pytest.raises(ValueError, match=f"window: {said}.*, got"):
         window(**good | {name: bad})
 
 
 def test_places_between_the_cells_are_refused():
-    with pytest.raises(ValueError, match=r"window: positions must be whole numbers \(None, 2\), got float64 \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"window: positions must be whole numbers, got \[\[0.5, 1\]\]"):
         window([[0.5, 1]], [[0, 1]], table_of((2, 2)), window=(2, 2))
 
 
 def test_a_table_of_another_window_is_refused():
-    with pytest.raises(ValueError, match=r"window: weight must be numbers \(9, None\), got float64 \(25, 2\)"):
+    with pytest.raises(ValueError, match=r"window: weight must be finite numbers \(9, h\), got float64 \(25, 2\)"):
         window([[0, 1]], [[0, 1]], table_of((3, 3)), window=(2, 2))
 
 
@@ -614,10 +624,17 @@ WEIGHTS = [torch.zeros(8, 2), torch.zeros(9), torch.zeros(9, 2, dtype=torch.long
 
 @pytest.mark.parametrize("bad", WEIGHTS, ids=repr)
 def test_a_table_that_cannot_be_resized_is_refused(bad):
-    with pytest.raises(ValueError, match=r"window: weight must be floats \(r, h\) for two axes, got"):
+    with pytest.raises(ValueError, match=r"window: weight must be a tensor of floats \(r, h\) of at least 9 rows, got"):
         resize_window(bad, (2, 2), (3, 3))
 
 
 def test_a_table_of_three_axes_is_not_resized():
-    with pytest.raises(ValueError, match=r"window: weight must be floats \(r, h\) for two axes, got"):
+    with pytest.raises(ValueError, match="window: window must be a tuple of 2 positive integers, got"):
         resize_window(torch.zeros(27, 2), (2, 2, 2), (3, 3, 3))
+
+
+def test_attention_tells_coordinates_of_two_tokens_from_the_positions_of_a_batch_of_two():
+    encoding, places = Window(2, (2, 1)), torch.from_numpy(window_positions((2, 1)))
+    q = torch.randn(2, 2, 2, 4)  # as many images as tokens, as tokens have coordinates
+    seen = attention_weights(q, q, encoding, positions=places, causal=True) > 0
+    assert torch.equal(seen, torch.ones(2, 2).tril().bool().expand(2, 2, 2, 2))

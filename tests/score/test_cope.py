@@ -449,7 +449,7 @@ def test_what_does_not_fit_the_numpy_function_is_refused_by_name(name, wrong):
 
 
 def test_a_table_of_another_width_is_refused():
-    with pytest.raises(ValueError, match=r"cope: q must be \(h, t, 4\), got \(4, 6, 3\)"):
+    with pytest.raises(ValueError, match=r"cope: q must be numbers \(h, t, 4\), got float64 \(4, 6, 3\)"):
         cope(np.ones((4, 6, 3)), np.ones((2, 6, 3)), np.arange(6), np.arange(6), np.ones((5, 4)))
 
 

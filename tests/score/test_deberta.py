@@ -456,15 +456,17 @@ def test_offsets_that_are_not_whole_are_refused(offset):
 def test_positions_that_are_no_integers_are_refused(dtype):
     (q, k), where = content(), torch.arange(6).to(dtype)
     with pytest.raises(
-        ValueError, match=rf"deberta: positions must be integers \(6,\) or \(2, 6\), got {dtype} \(6,\)"
+        ValueError, match=rf"deberta: positions must be an integer tensor \(6,\) or \(2, 6\), got {dtype} \(6,\)"
     ):
         build()(q, k, where)
-    with pytest.raises(ValueError, match=r"deberta: key_positions must be integers \(6,\) or \(2, 6\), got "):
+    with pytest.raises(ValueError, match=r"deberta: key_positions must be an integer tensor \(6,\) or \(2, 6\), got "):
         build()(q, k, None, where)
 
 
 def test_queries_of_other_heads_are_refused():
-    with pytest.raises(ValueError, match=r"deberta: q must be floating point \(b, 5, t, 8\), got torch.float64"):
+    with pytest.raises(
+        ValueError, match=r"deberta: q must be a floating point tensor \(b, 5, t, 8\), got torch.float64"
+    ):
         build(heads=5)(*content())
 
 
@@ -489,3 +491,13 @@ def test_positions_that_are_not_whole_are_refused_by_the_numpy_function(where):
         deberta(np.ones((1, 3, 2)), np.ones((1, 3, 2)), where, range(3))
     with pytest.raises(ValueError, match=r"deberta: key_positions must be numbers \(3\), got "):
         deberta(np.ones((1, 3, 2)), np.ones((1, 3, 2)), range(3), range(4))
+
+
+def test_arrays_are_refused_where_tensors_are_meant():
+    encoding, x = DeBERTa(8, 4, 4, 16), torch.zeros(1, 4, 3, 8)
+    with pytest.raises(ValueError, match=r"deberta: q must be a floating point tensor \(b, 4, t, 8\), got float64"):
+        encoding(x.double().numpy(), x.numpy())
+    with pytest.raises(ValueError, match=r"deberta: k must be a floating point tensor \(b, g, s, 8\), got float32"):
+        encoding(x, x.numpy())
+    with pytest.raises(ValueError, match=r"deberta: positions must be an integer tensor \(3,\) or \(1, 3\), got int64"):
+        encoding(x, x, np.arange(3))

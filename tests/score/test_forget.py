@@ -454,7 +454,9 @@ def test_what_does_not_fit_is_refused_by_name(name, wrong, way):
 
 @pytest.mark.parametrize("shape", [(2, 8, 6, 3), (2, 2, 6, 3), (2, 4, 6, 2)], ids=str)
 def test_queries_of_other_heads_or_another_width_are_refused(shape):
-    with pytest.raises(ValueError, match=r"forget: q must be float \(b, 4, t, 3\), got torch.float32"):
+    with pytest.raises(
+        ValueError, match=r"forget: q must be a floating point tensor \(b, 4, t, 3\), got torch.float32"
+    ):
         Forget(3, 4)(torch.ones(shape), torch.ones(2, 2, 6, 3))
 
 

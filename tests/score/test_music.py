@@ -362,14 +362,16 @@ def test_what_has_no_columns_is_not_skewed(x):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bool], ids=str)
 def test_positions_that_are_no_integers_are_refused(dtype):
     (q, k), where = content(), torch.arange(6).to(dtype)
-    with pytest.raises(ValueError, match=rf"music: positions must be integers \(6,\) or \(2, 6\), got {dtype} \(6,\)"):
+    with pytest.raises(
+        ValueError, match=rf"music: positions must be an integer tensor \(6,\) or \(2, 6\), got {dtype} \(6,\)"
+    ):
         build()(q, k, where)
-    with pytest.raises(ValueError, match=r"music: key_positions must be integers \(6,\) or \(2, 6\), got "):
+    with pytest.raises(ValueError, match=r"music: key_positions must be an integer tensor \(6,\) or \(2, 6\), got "):
         build().score_mod(q, k, None, where)
 
 
 def test_queries_of_other_heads_are_refused():
-    with pytest.raises(ValueError, match=r"music: q must be floating point \(b, 5, t, 3\), got torch.float64"):
+    with pytest.raises(ValueError, match=r"music: q must be a floating point tensor \(b, 5, t, 3\), got torch.float64"):
         build(heads=5)(*content())
 
 
@@ -388,3 +390,13 @@ def test_an_even_number_of_rows_for_both_sides_is_refused_by_the_numpy_function(
 def test_positions_that_are_not_whole_are_refused_by_the_numpy_function(where):
     with pytest.raises(ValueError, match="music: positions must be 3 whole numbers, got "):
         music(np.zeros((1, 3, 2)), np.zeros((1, 3, 2)), where, range(3), np.zeros((5, 2)))
+
+
+def test_arrays_are_refused_where_tensors_are_meant():
+    encoding, x = Music(8, 4, 5), torch.zeros(1, 4, 3, 8)
+    with pytest.raises(ValueError, match=r"music: q must be a floating point tensor \(b, 4, t, 8\), got float64"):
+        encoding(x.double().numpy(), x.numpy())
+    with pytest.raises(ValueError, match=r"music: k must be a floating point tensor \(b, g, s, 8\), got float32"):
+        encoding(x, x.numpy())
+    with pytest.raises(ValueError, match=r"music: positions must be an integer tensor \(3,\) or \(1, 3\), got int64"):
+        encoding(x, x, np.arange(3))

@@ -347,16 +347,18 @@ def test_weights_of_other_heads_are_refused(shape):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bool, torch.complex64], ids=str)
 def test_positions_that_are_no_integers_are_refused(dtype):
     (q, k), where = content(), torch.arange(6).to(dtype)
-    with pytest.raises(ValueError, match=rf"shaw: positions must be integers \(6,\) or \(2, 6\), got {dtype} \(6,\)"):
+    with pytest.raises(
+        ValueError, match=rf"shaw: positions must be an integer tensor \(6,\) or \(2, 6\), got {dtype} \(6,\)"
+    ):
         build()(q, k, where)
-    with pytest.raises(ValueError, match=r"shaw: key_positions must be integers \(6,\) or \(2, 6\), got "):
+    with pytest.raises(ValueError, match=r"shaw: key_positions must be an integer tensor \(6,\) or \(2, 6\), got "):
         build().score_mod(q, k, None, where)
 
 
 def test_queries_of_other_heads_are_refused():
     q, k = content()
     with pytest.raises(
-        ValueError, match=r"shaw: q must be floating point \(b, 5, t, 3\), got torch.float64 \(2, 4, 6, 3\)"
+        ValueError, match=r"shaw: q must be a floating point tensor \(b, 5, t, 3\), got torch.float64 \(2, 4, 6, 3\)"
     ):
         build(heads=5)(q, k)
 
@@ -379,3 +381,13 @@ def test_positions_that_are_not_whole_are_refused_by_the_numpy_functions(where):
         shaw(np.zeros((1, 3, 2)), np.zeros((1, 3, 2)), where, range(3), np.zeros((5, 2)))
     with pytest.raises(ValueError, match="shaw: key_positions must be 3 whole numbers, got "):
         shaw_values(np.zeros((1, 3, 3)), range(3), where, np.zeros((5, 2)))
+
+
+def test_arrays_are_refused_where_tensors_are_meant():
+    encoding, x = Shaw(8), torch.zeros(1, 4, 3, 8)
+    with pytest.raises(ValueError, match=r"shaw: q must be a floating point tensor \(b, h, t, 8\), got float64"):
+        encoding(x.double().numpy(), x.numpy())
+    with pytest.raises(ValueError, match=r"shaw: k must be a floating point tensor \(b, g, s, 8\), got float32"):
+        encoding(x, x.numpy())
+    with pytest.raises(ValueError, match=r"shaw: positions must be an integer tensor \(3,\) or \(1, 3\), got int64"):
+        encoding(x, x, np.arange(3))

@@ -347,14 +347,20 @@ def test_a_base_that_is_not_positive_is_refused(base):
 def test_positions_that_are_no_numbers_are_refused(where):
     q, k = content()
     for call in (build(), build().joined):
-        with pytest.raises(ValueError, match=r"transformer_xl: positions must be numbers \(6,\) or \(2, 6\), got "):
+        with pytest.raises(
+            ValueError, match=r"transformer_xl: positions must be a tensor of numbers \(6,\) or \(2, 6\), got "
+        ):
             call(q, k, where)
-        with pytest.raises(ValueError, match=r"transformer_xl: key_positions must be numbers \(6,\) or \(2, 6\), got "):
+        with pytest.raises(
+            ValueError, match=r"transformer_xl: key_positions must be a tensor of numbers \(6,\) or \(2, 6\), got "
+        ):
             call(q, k, None, where)
 
 
 def test_queries_of_other_heads_are_refused():
-    with pytest.raises(ValueError, match=r"transformer_xl: q must be floating point \(b, 5, t, 8\), got torch.float64"):
+    with pytest.raises(
+        ValueError, match=r"transformer_xl: q must be a floating point tensor \(b, 5, t, 8\), got torch.float64"
+    ):
         build(heads=5)(*content())
 
 
@@ -375,3 +381,19 @@ def test_parameters_of_other_heads_are_refused_by_the_numpy_function(name):
 def test_positions_that_are_not_finite_are_refused_by_the_numpy_function(where):
     with pytest.raises(ValueError, match="transformer_xl: positions must be 2 finite numbers, got "):
         transformer_xl(*np.ones((2, 1, 2, 4)), where, [0, 1], *np.ones((2, 1, 4)), np.ones((1, 4, 2)))
+
+
+def test_arrays_are_refused_where_tensors_are_meant():
+    encoding, x = TransformerXL(8, 4), torch.zeros(1, 4, 3, 8)
+    with pytest.raises(
+        ValueError, match=r"transformer_xl: q must be a floating point tensor \(b, 4, t, 8\), got float64"
+    ):
+        encoding(x.double().numpy(), x.numpy())
+    with pytest.raises(
+        ValueError, match=r"transformer_xl: k must be a floating point tensor \(b, g, s, 8\), got float32"
+    ):
+        encoding(x, x.numpy())
+    with pytest.raises(
+        ValueError, match=r"transformer_xl: positions must be a tensor of numbers \(3,\) or \(1, 3\), got int64"
+    ):
+        encoding(x, x, np.arange(3))
