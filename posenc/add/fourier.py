@@ -93,7 +93,7 @@ class Fourier(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encode = Fourier(dim=64, axes=2, kind="gaussian", scale=10.0)
         >>> encode.table(torch.rand(1024, 2)).shape, len(list(encode.parameters()))

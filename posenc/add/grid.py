@@ -76,7 +76,7 @@ class Grid(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> rows, columns = torch.meshgrid(torch.arange(14), torch.arange(14), indexing="ij")
         >>> patches = torch.zeros(1, 196, 64)

@@ -103,7 +103,7 @@ class Learned(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encode = Learned(dim=64, length=512)
         >>> encode(torch.zeros(1, 10, 64)).shape, sum(p.numel() for p in encode.parameters())

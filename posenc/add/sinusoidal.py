@@ -74,7 +74,7 @@ class Sinusoidal(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encode = Sinusoidal(dim=64)
         >>> x = encode(torch.zeros(1, 10, 64))  # positions 0 to 9

@@ -67,7 +67,7 @@ class ALiBi(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> ALiBi(heads=8)(torch.tensor([3]), torch.arange(6))[0].exp()  # slope 1/2: e^(-distance/2)
         tensor([[0.2231, 0.3679, 0.6065, 1.0000, 0.6065, 0.3679]])

@@ -80,7 +80,7 @@ class FIRE(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> _ = torch.manual_seed(0)
         >>> encoding = FIRE(heads=8, threshold=64)

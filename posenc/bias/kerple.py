@@ -58,7 +58,7 @@ class KERPLE(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encoding = KERPLE(heads=1)
         >>> _ = encoding.load_state_dict({"r1": torch.tensor([1.0]), "r2": torch.tensor([1.0])})

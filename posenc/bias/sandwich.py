@@ -45,7 +45,7 @@ class Sandwich(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> Sandwich(heads=8)(torch.tensor([0]), torch.tensor([0, 1, 10, 100, 1000]))[0, 0]
         tensor([  0.0000,  -1.4466, -19.3409, -33.3189, -53.3896])

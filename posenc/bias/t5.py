@@ -73,7 +73,7 @@ class T5(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encoding = T5(heads=1)
         >>> encoding.weight.data[:, 0] = torch.arange(32)  # so that the bias is the bucket

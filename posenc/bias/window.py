@@ -114,7 +114,7 @@ class Window(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> Window(heads=3, window=(2, 2))(torch.from_numpy(window_positions((2, 2)))).shape
         torch.Size([3, 4, 4])

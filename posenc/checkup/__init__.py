@@ -49,7 +49,7 @@ def doctor(
     Raises:
         ValueError: If `function` cannot be called; the message says which signatures are understood.
 
-    Example:
+    Examples:
         >>> import torch
         >>> def slopes(heads):
         ...     return [2 ** (-8 * head / heads) for head in range(heads)]

@@ -116,7 +116,7 @@ class Axial(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> grid, patches = torch.from_numpy(axial_coordinates((2, 3))), torch.ones(1, 1, 6, 16)
         >>> q, k = Axial(16)(patches, patches, positions=grid, key_positions=grid)

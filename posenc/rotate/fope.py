@@ -72,7 +72,7 @@ class FoPE(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> q, k = FoPE(64, heads=1, length=512)(torch.ones(1, 1, 9, 64), torch.ones(1, 1, 9, 64))
         >>> int((q[0, 0, 8] == 1).sum())  # half of the channels rest: they would turn less than once in 512 tokens

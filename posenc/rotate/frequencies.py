@@ -78,7 +78,7 @@ def yarn(
     given mscale and mscale_all_dim, (0.1 mscale ln s + 1) / (0.1 mscale_all_dim ln s + 1), as in DeepSeek, which then
     needs `softmax_scale`. One of the two alone is ignored, as in transformers.
 
-    Example:
+    Examples:
         >>> theta, attention_factor = yarn(128, factor=4.0, original_length=32_768, base=1e6)  # Qwen2.5 at 131,072
         >>> slowed = rope_frequencies(128, base=1e6)[0] / theta
         >>> f"{slowed[0]:g} {slowed[30]:.3f} {slowed[-1]:g}, logits times {attention_factor**2:.3f}"
@@ -152,7 +152,7 @@ def from_config(config: Any, dim: int, length: float | None = None, max_length: 
 
     Reads rope_parameters or rope_scaling as transformers 5.23 does, but yarn's truncate counts in a part as well, and
     also what single models read: rotary_dim (MiniMax-M2, GPT-J), alpha (Hunyuan), long_mscale (Phi-3.5-MoE). Of
-    several parts pass one: config["text_config"], config | {"rope_parameters": config["rope_parameters"][layer]}.
+    several parts pass one: `config["text_config"]`, `config | {"rope_parameters": config["rope_parameters"][layer]}`.
     `dim` is the width of a head (DeepSeek: of its rotary part); theta is shorter than dim/2 where
     partial_rotary_factor is below 1. `length` counts the tokens so far, for dynamic and longrope; None is a length
     seen in training. `max_length` is max_position_embeddings.

@@ -61,7 +61,7 @@ def convert_layout(weight: Array, dim: int, to: str, rotary_dim: int | None = No
     Raises:
         ValueError: If the rows are not those of whole heads, or a setting is out of range.
 
-    Example:
+    Examples:
         >>> import torch
         >>> convert_layout(torch.tensor([[0], [0], [1], [1]]), 4, "half").flatten()  # pair 0, then pair 1
         tensor([0, 1, 0, 1])

@@ -67,7 +67,7 @@ class LieRE(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encoding, x = LieRE(8), torch.randn(1, 1, 4, 8)
         >>> q, k = encoding(x, x, *[torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]]) / 2] * 2)

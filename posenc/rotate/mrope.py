@@ -101,7 +101,7 @@ class MRoPE(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> positions, following = mrope_positions([0, 1, 1, 1, 1, 0], image_grids=[(1, 4, 4)])
         >>> positions.tolist(), following
         ([[0, 0, 0], [1, 1, 1], [1, 1, 2], [1, 2, 1], [1, 2, 2], [3, 3, 3]], 4)

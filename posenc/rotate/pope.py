@@ -74,7 +74,7 @@ class PoPE(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> q, k = PoPE(8, heads=2)(torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8))
         >>> q.shape[-1], bool(((q * k).sum(-1) > 0).all())  # no token scores 0 or less where it stands

@@ -55,7 +55,7 @@ def rerotate(
     Raises:
         ValueError: If an argument is out of range or does not fit the keys.
 
-    Example:
+    Examples:
         >>> import torch
         >>> k = torch.tensor([[[[1.0, 0.0]]]])  # a key at position 0, of one pair that turns 1 radian a position
         >>> rerotate(k, torch.tensor([0]), torch.tensor([2])).flatten()

@@ -65,7 +65,7 @@ class RoPE(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> q, k = RoPE(2)(torch.ones(1, 1, 4, 2), torch.ones(1, 1, 4, 2))
         >>> [round(angle) for angle in (q @ k.mT / 2).acos()[0, 0, 3].tolist()]  # from the last query to each key

@@ -72,7 +72,7 @@ class XPos(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> q, k, back = torch.ones(1, 1, 1, 64), torch.ones(1, 1, 3, 64), torch.tensor([0, 64, 512])
         >>> q, k = XPos(64)(q, k, positions=torch.tensor([9000]), key_positions=9000 - back)

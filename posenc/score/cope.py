@@ -70,7 +70,7 @@ class CoPE(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encoding = CoPE(dim=1, length=5)
         >>> encoding.weight.data[:, 0] = torch.arange(5)  # so that the score is the count

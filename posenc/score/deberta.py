@@ -101,7 +101,7 @@ class DeBERTa(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encoding = DeBERTa(dim=1, heads=1, buckets=4, max_distance=8, terms="c2p")
         >>> encoding.key_table.data[0, :, 0] = 1.415 * torch.arange(-4, 4)  # so that the score is the bucket

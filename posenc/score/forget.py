@@ -75,7 +75,7 @@ class Forget(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> q, k, gates = torch.zeros(1, 1, 3, 8), torch.zeros(1, 1, 3, 8), torch.zeros(1, 1, 3)
         >>> Forget(8, heads=1, readout=False)(q, k, gates=gates).exp()[0, 0]  # what is left of each key

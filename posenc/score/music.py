@@ -92,7 +92,7 @@ class Music(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encoding = Music(dim=1, heads=1, length=3)
         >>> encoding.weight.data[0, :, 0] = torch.tensor([2.0, 1.0, 0.0])  # so that the score is the distance

@@ -73,7 +73,7 @@ class PaTH(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> x, beta = torch.ones(1, 1, 3, 1), torch.tensor([[[2.0, 0.0, 2.0]]])
         >>> score = PaTH(1, readout=False)(x, x, w=x, beta=beta)[0, 0]

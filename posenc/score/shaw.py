@@ -65,7 +65,7 @@ class Shaw(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encoding = Shaw(dim=1, clip=2)
         >>> encoding.key_table.data[:, 0] = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0])  # so that the score is the offset

@@ -73,7 +73,7 @@ class TransformerXL(nn.Module):
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
 
-    Example:
+    Examples:
         >>> import torch
         >>> encoding = TransformerXL(dim=1, heads=1, width=2)
         >>> for parameter, value in ((encoding.u, 0), (encoding.v, 0), (encoding.weight, torch.tensor([0.0, 1.0]))):
