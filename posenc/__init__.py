@@ -76,7 +76,8 @@ def __getattr__(name: str) -> Any:
     module = "posenc.checkup" if name in CHECKUP else dict(_names()).get(name)
     if module is None:
         raise AttributeError(f"module 'posenc' has no attribute {name!r}")
-    return getattr(import_module(module), name)
+    globals()[name] = found = getattr(import_module(module), name)  # the files are searched once for each name
+    return found
 
 
 def __dir__() -> list[str]:

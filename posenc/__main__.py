@@ -114,7 +114,7 @@ def _doctor(asked: argparse.Namespace) -> int:
 def find(name: str) -> Path:
     """Return the file called `name`, or the one in which something public called `name` is defined."""
     root = Path(posenc.__file__).parent
-    files = {path.stem: path for path in posenc._files() if path.stem != "__main__"}
+    files = {path.stem: path for path in posenc._files()}
     places = {public: root.parent.joinpath(*module.split(".")).with_suffix(".py") for public, module in posenc._names()}
     found = files.get(name) or places.get(name)
     if not found:
