@@ -46,13 +46,13 @@ def ntk(dim: int, factor: float, base: float = 10_000.0) -> Frequencies:
     return rope_frequencies(dim, base)[0] * float(factor) ** (-2 * np.arange(dim // 2) / (dim - 2)), 1.0
 
 
-def dynamic_ntk(dim: int, factor: float, length: float, max_length: float, base: float = 10_000.0) -> Frequencies:
-    """Return `ntk` for a text that has grown to `length`, past the `max_length` of training (YaRN's paper, sec. 3.3).
+def dynamic_ntk(dim: int, factor: float, length: float, original_length: float, base: float = 10_000.0) -> Frequencies:
+    """Return `ntk` for a text that has grown to `length`, past the `original_length` (YaRN's paper, sec. 3.3).
 
     Keys cached at another length turned with other frequencies: `rerotate` them, or cache them unrotated.
     """
     _check(locals())
-    return ntk(dim, 1 + factor * (max(length / max_length, 1.0) - 1), base)
+    return ntk(dim, 1 + factor * (max(length / original_length, 1.0) - 1), base)
 
 
 def by_parts(dim: int, factor: float, original_length: float, base: float = 10_000.0, **ramp: Any) -> Frequencies:
@@ -151,21 +151,25 @@ def from_config(config: Any, dim: int, length: float | None = None, max_length: 
     """Return the frequencies of a Hugging Face config: the object, the dict of config.json, or its rope_parameters.
 
     Reads rope_parameters or rope_scaling as transformers 5.23 does, but yarn's truncate counts in a part as well, and
-    also what single models read: rotary_dim (MiniMax-M2, GPT-J), alpha (Hunyuan), long_mscale (Phi-3.5-MoE). Of
-    several parts pass one: `config["text_config"]`, `config | {"rope_parameters": config["rope_parameters"][layer]}`.
+    also what single models read: the other names of base and fraction in `_OURS`, rotary_dim (MiniMax-M2, GPT-J),
+    alpha (Hunyuan), long_mscale (Phi-3.5-MoE), rope_ratio, by which ChatGLM3 and GLM-4 multiply the base; half of a
+    head of a chatglm turns, which its config does not say. Of several parts pass one: `config["text_config"]`,
+    `config | {"rope_parameters": config["rope_parameters"][layer]}`, {"rope_theta": config["rope_local_base_freq"]}.
     `dim` is the width of a head (DeepSeek: of its rotary part); theta is shorter than dim/2 where
     partial_rotary_factor is below 1. `length` counts the tokens so far, for dynamic and longrope; None is a length
-    seen in training. `max_length` is max_position_embeddings.
+    seen in training. `max_length` is max_position_embeddings: for dynamic that of training, elsewhere the longest.
     """
     given = {name: value for name, value in (("length", length), ("max_length", max_length)) if value is not None}
     said: dict[str, Any] = {"fraction": None, "rotary_dim": dim} | _settings(config) | given | {"dim": dim}
     function: Any = _TYPES.get(str(said["type"]))
     if function is None:
         raise ValueError(f"frequencies: config must be of a rope_type in {', '.join(_TYPES)}, got {said['type']!r}")
-    if function in (yarn, longrope, llama3):
-        said["original_length"] = said["original_length"] or said.get("max_length")
-    sizes = ("rotary_dim", "length", "fraction", "max_length", "original_length")
-    _check({"dim": dim} | {name: said[name] for name in sizes if said.get(name) is not None})
+    if function is dynamic_ntk or (function in (yarn, longrope, llama3) and not said["original_length"]):
+        said["original_length"] = said.get("max_length")
+    sizes = ("rotary_dim", "length", "fraction", "base", "rope_ratio", "max_length", "original_length")
+    needed = ("max_length",) if function is dynamic_ntk and not said.get("alpha") else ()
+    _check({"dim": dim} | {name: said.get(name) for name in sizes if name in needed or said.get(name) is not None})
+    said["base"] *= said.get("rope_ratio", 1)
     if function in (yarn, longrope) and "max_length" in said:
         said.setdefault("factor", said["max_length"] / said["original_length"])
     if function is longrope and "long_mscale" in said and said["original_length"]:  # in place of the attention factor
@@ -197,18 +201,10 @@ def softmax_scale(dim: int, factor: float, mscale_all_dim: float = 1.0) -> float
 
 _TYPES: dict[str, Any] = {"default": rope_frequencies, "linear": linear, "dynamic": dynamic_ntk, "longrope": longrope}
 _TYPES |= {"su": longrope, "mrope": rope_frequencies, "yarn": yarn, "llama3": llama3, "proportional": proportional}
-_OURS = {
-    "type": "type",
-    "rope_type": "type",
-    "rotary_emb_base": "base",
-    "global_rope_theta": "base",
-    "rope_theta": "base",
-    "rotary_pct": "fraction",
-    "rope_percent": "fraction",
-    "partial_rotary_factor": "fraction",
-    "max_position_embeddings": "max_length",
-    "original_max_position_embeddings": "original_length",
-}
+_BASE = ("rotary_emb_base", "rotary_embedding_base", "rotary_base", "global_rope_theta", "rope_theta")  # last wins
+_FRACTION = ("rotary_percent", "rotary_pct", "rope_pct", "rope_percent", "rotary_emb_fraction", "partial_rotary_factor")
+_OURS = {"type": "type", "rope_type": "type"} | dict.fromkeys(_BASE, "base") | dict.fromkeys(_FRACTION, "fraction")
+_OURS |= {"max_position_embeddings": "max_length", "original_max_position_embeddings": "original_length"}
 
 
 def _settings(config: Any) -> dict[str, Any]:
@@ -217,7 +213,11 @@ def _settings(config: Any) -> dict[str, Any]:
     rope = get("rope_scaling") or get("rope_parameters") or config
     if not isinstance(rope, Mapping) or any(isinstance(part, Mapping) and {*_OURS} & {*part} for part in rope.values()):
         raise ValueError(f"frequencies: config must be a dict for one kind of layer, got {rope!r:.200}; pick a part")
+    for name in ("layer_rope_theta", "partial_rotary_factors"):  # a number a layer
+        if isinstance(get(name), list | tuple) and any(each != get(name)[0] for each in get(name)):
+            raise ValueError(f"frequencies: config must be for one kind of layer, got {name} {get(name)}; pass its own")
     said = {"type": "default", "base": 10_000.0, "length": 1}
+    said |= {"fraction": 0.5} if get("model_type") == "chatglm" else {}
     for source in (config, rope):  # the inner dict wins, but for the original length, as in transformers
         known = {name: value for name, value in source.items() if value is not None}
         said |= {name: known[name] for name in known.keys() - {"dim", "length", *_OURS.values()}}

@@ -391,6 +391,22 @@ def test_the_rotary_dim_of_minimax_m2_equals_that_of_transformers():
     np.testing.assert_allclose(from_config(raw, 128)[0], embedding.inv_freq, rtol=2e-6)
 
 
+def test_the_base_of_chatglm_equals_that_of_its_conversion_to_glm():
+    glm = peer("transformers.models.glm.modeling_glm")
+    converted = {"rope_type": "default", "rope_theta": 10_000.0 * 500, "partial_rotary_factor": 0.5}
+    theta, _ = glm.GlmRotaryEmbedding.compute_default_rope_parameters(minimal(converted, head_dim=128))
+    made = from_config({"model_type": "chatglm", "rope_ratio": 500, "kv_channels": 128}, 128)
+    np.testing.assert_allclose(made[0], theta.numpy(), rtol=2e-6)
+
+
+def test_the_rotary_embedding_base_of_wav2vec2_equals_that_of_transformers():
+    wav2vec2 = peer("transformers.models.wav2vec2_conformer.modeling_wav2vec2_conformer")
+    config = wav2vec2.Wav2Vec2ConformerConfig(rotary_embedding_base=500, position_embeddings_type="rotary")
+    dim = config.hidden_size // config.num_attention_heads
+    theirs = wav2vec2.Wav2Vec2ConformerRotaryPositionalEmbedding(config).inv_freq.numpy()
+    np.testing.assert_allclose(from_config(config, dim)[0], theirs, rtol=2e-6)
+
+
 def test_a_config_object_of_transformers_is_read_like_its_dict():
     llama = peer("transformers.models.llama.configuration_llama")
     config = llama.LlamaConfig(head_dim=128, rope_scaling=LLAMA | {"original_max_position_embeddings": 8192})
@@ -462,16 +478,65 @@ def test_keys_that_are_only_our_names_are_not_read():
         np.testing.assert_array_equal(from_config(said, 64, 8192)[0], dynamic_ntk(64, 2.0, 8192, 4096)[0])
 
 
-def test_the_names_of_gpt_neox():
-    config = {"rotary_emb_base": 500.0, "rotary_pct": 0.25}
-    np.testing.assert_array_equal(from_config(config, 64)[0], rope_frequencies(16, 500.0)[0])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rope_theta",
+        "rotary_emb_base",  # GPT-NeoX, the first Qwen, Nomic BERT
+        "rotary_embedding_base",  # Wav2Vec2-Conformer, Wav2Vec2-BERT, SeamlessM4T
+        "rotary_base",  # Megatron and what is trained with it
+        "global_rope_theta",  # ModernBERT
+    ],
+)
+def test_the_names_of_the_base(name):
+    expected = rope_frequencies(64, 160_000.0)[0]
+    for config in ({name: 160_000.0}, {"rope_scaling": {"type": "default"}, name: 160_000}):
+        np.testing.assert_array_equal(from_config(config, 64)[0], expected)
+    np.testing.assert_array_equal(from_config({"rope_theta": 160_000.0, name: 160_000.0, "base": 7}, 64)[0], expected)
 
 
-def test_the_other_names_of_the_base_and_of_the_part_that_turns():
+@pytest.mark.parametrize(
+    "name",
+    [
+        "partial_rotary_factor",
+        "rotary_pct",  # GPT-NeoX, the first Qwen
+        "rope_pct",  # the first StableLM
+        "rope_percent",  # the first Nemotron
+        "rotary_percent",  # Megatron
+        "rotary_emb_fraction",  # Nomic BERT
+    ],
+)
+def test_the_names_of_the_part_that_turns(name):
     np.testing.assert_array_equal(
-        from_config({"global_rope_theta": 160_000.0}, 64)[0], rope_frequencies(64, 160_000)[0]
+        from_config({name: 0.25, "rotary_emb_base": 500.0}, 64)[0], rope_frequencies(16, 500)[0]
     )
-    np.testing.assert_array_equal(from_config({"rope_percent": 0.5}, 64)[0], rope_frequencies(32)[0])
+    with pytest.raises(ValueError, match="frequencies: fraction must be above 0 and at most 1, got 0"):
+        from_config({name: 0}, 64)  # Nomic BERT's 0 says that nothing turns
+
+
+@pytest.mark.parametrize(("ratio", "base"), [(None, 1e4), (1, 1e4), (50, 5e5), (500, 5e6), (0.5, 5e3)])
+def test_chatglm_multiplies_the_base_and_turns_half_of_a_head(ratio, base):
+    config = {"model_type": "chatglm", "kv_channels": 128, "seq_length": 131_072, "rope_ratio": ratio}
+    np.testing.assert_array_equal(from_config(config, 128)[0], rope_frequencies(64, base)[0])
+    np.testing.assert_array_equal(from_config({"rope_ratio": ratio}, 64)[0], rope_frequencies(64, base)[0])
+    whole = from_config(config | {"partial_rotary_factor": 1.0, "rope_theta": 100.0}, 64)[0]
+    np.testing.assert_array_equal(whole, rope_frequencies(64, base / 100)[0])
+
+
+@pytest.mark.parametrize("ratio", [0, -1, "8", [8], math.nan])
+def test_a_rope_ratio_out_of_range_is_refused(ratio):
+    with pytest.raises(ValueError, match="frequencies: rope_ratio must be finite and above 0, got"):
+        from_config({"rope_ratio": ratio}, 64)
+
+
+@pytest.mark.parametrize("name", ["layer_rope_theta", "partial_rotary_factors"])
+def test_a_number_for_each_layer_is_refused_where_they_differ(name):
+    with pytest.raises(
+        ValueError, match=rf"frequencies: config must be for one kind of layer, got {name} \[1.0, 0.5\]"
+    ):
+        from_config({name: [1.0, 0.5]}, 64)
+    for same in ([], [0.5, 0.5], None):
+        np.testing.assert_array_equal(from_config({name: same}, 64)[0], rope_frequencies(64)[0])
 
 
 def test_a_rotary_dim_is_taken_as_it_is_and_a_factor_comes_first():
@@ -486,6 +551,8 @@ def test_a_rotary_dim_is_taken_as_it_is_and_a_factor_comes_first():
 def test_what_is_missing_is_named_as_in_a_config_too():
     with pytest.raises(ValueError, match="got None; in a config it is original_max_position_embeddings"):
         from_config({"rope_type": "yarn", "factor": 4.0}, 64)
+    with pytest.raises(ValueError, match="max_length must be .*, got None; in a config it is max_position_embeddings"):
+        from_config({"rope_type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 64}, 64)
 
 
 def test_what_the_inner_dict_says_comes_first():
@@ -650,7 +717,7 @@ CALLS = {
     rope_frequencies: {"dim": 8, "base": 1e4},
     linear: {"dim": 8, "factor": 2.0, "base": 1e4},
     ntk: {"dim": 8, "factor": 2.0, "base": 1e4},
-    dynamic_ntk: {"dim": 8, "factor": 2.0, "length": 10, "max_length": 5, "base": 1e4},
+    dynamic_ntk: {"dim": 8, "factor": 2.0, "length": 10, "original_length": 5, "base": 1e4},
     by_parts: {"dim": 8, "factor": 2.0, "original_length": 64, "base": 1e4, "beta_fast": 32, "beta_slow": 1},
     yarn: {"dim": 8, "factor": 2.0, "original_length": 64, "base": 1e4, "beta_fast": 32, "beta_slow": 1},
     longrope: {"dim": 8, "length": 1, "original_length": 64, "factor": 2.0, "base": 1e4},

@@ -1,0 +1,41 @@
+"""The heads of a module's docstring arrive on its reference page as a list of terms."""
+
+import griffe
+import markdown
+
+from galley.docstrings import Heads
+
+SAID = '''"""Idea: what it does.
+
+Paper: One et al., 2020, "A Title",
+       https://arxiv.org/abs/1, eq. 1.
+Used:  Llama
+
+Key:   b batch, t length
+
+    y = x
+
+so Paper: inside a sentence stays.
+"""
+'''
+
+
+def shown(source):
+    extensions = griffe.Extensions(Heads())
+    with griffe.temporary_visited_package("idea", {"__init__.py": source}, extensions=extensions) as module:
+        sections = module.docstring.parse("google")
+    assert [section.kind.value for section in sections] == ["text"], "a head was taken for a box"
+    return markdown.markdown(sections[0].value, extensions=["def_list"])
+
+
+def test_heads_become_terms_and_the_formula_stays_code():
+    html = shown(SAID)
+    assert '<dt>Paper</dt>\n<dd>One et al., 2020, "A Title", https://arxiv.org/abs/1, eq. 1.</dd>' in html
+    assert "<dt>Used</dt>\n<dd>Llama</dd>\n<dt>Key</dt>\n<dd>b batch, t length</dd>\n</dl>" in html
+    assert "<code>y = x" in html
+    assert "<p>so Paper: inside a sentence stays.</p>" in html
+
+
+def test_a_docstring_without_heads_and_a_module_without_docstring_stay():
+    assert shown('"""Only a sentence."""\n') == "<p>Only a sentence.</p>"
+    Heads().on_module(mod=griffe.Module("empty"))
