@@ -1,6 +1,6 @@
 """Grid encoding: add to each patch the sines and cosines of its row, its column, and of any further coordinate.
 
-Paper: He et al., 2022, "Masked Autoencoders Are Scalable Vision Learners", https://arxiv.org/abs/2111.06377, app. A.1.
+Paper: He et al., 2021, "Masked Autoencoders Are Scalable Vision Learners", https://arxiv.org/abs/2111.06377, app. A.1.
 Used:  MAE, DETR, MoCo v3, DiT, the 2-D and 3-D codes of many vision and video models
 Cost:  nothing to learn; one table (t, d) a call
 
@@ -90,7 +90,7 @@ class Grid(nn.Module):
         self.dim, self.axes, self.base, self.order = int(dim), int(axes), float(base), order
 
     def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
-        """Return `x` (b, t, d) plus the table at `positions` (t, n) or (b, t, n), integers or floats.
+        """Return `x` (b, t, d) plus the table at `positions` (t, n), (b, t, n) or (1, t, n), numbers of any kind.
 
         A text token has one number for all axes, positions (t,), and 0 .. t-1 by default. `table`, from
         `table(positions)`, replaces `positions` where one table serves several calls.
@@ -127,7 +127,8 @@ class Grid(nn.Module):
             raise ValueError(
                 f"grid: x must be floating point (b, t, {self.dim}), got {_kind(x)}; embed the cells, row by row, first"
             )
-        shapes = (x.shape[-2:-1], (x.shape[-2], self.axes), (*x.shape[:-1], self.axes))
+        t, batch = x.shape[-2], x.shape[:-2]
+        shapes = ((t,), (t, self.axes), (*batch, t, self.axes), (*(1 for _ in batch), t, self.axes))
         if positions is not None:
             _check_places(positions)
         if positions is not None and positions.shape not in shapes:
@@ -135,7 +136,7 @@ class Grid(nn.Module):
                 f"grid: positions must be (t, {self.axes}), (b, t, {self.axes}) or, for text, (t,), for x (b, t, d) "
                 f"of {tuple(x.shape)}, got {tuple(positions.shape)}; give each token its coordinates"
             )
-        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], x.shape):
+        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], (1, *x.shape[-2:]), x.shape):
             raise ValueError(
                 f"grid: table must be (t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, got {_kind(table)}; "
                 "make it with table(positions)"

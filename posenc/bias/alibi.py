@@ -90,11 +90,14 @@ class ALiBi(nn.Module):
         offset = n[..., None, :] - m[..., :, None]  # (..., t, s)
         offset = offset.add_(n_rest[..., None, :]).sub_(m_rest[..., :, None])  # (..., t, s)
         offset = offset[..., None, :, :]  # (..., 1, t, s)
+        if self.causal and 0 not in self.slopes:  # the bias is written once, whatever can be is done to the offset
+            return offset.masked_fill_(offset > 0, float("-inf")) * left[:, None, None]  # (..., h, t, s)
         if self.causal:
             return (offset * left[:, None, None]).masked_fill_(offset > 0, float("-inf"))  # (..., h, t, s)
         if self.slopes == self.right_slopes:
             return offset.abs_() * -left[:, None, None]  # (..., h, t, s)
-        return torch.where(offset > 0, -right[:, None, None], left[:, None, None]).mul_(offset)  # (..., h, t, s)
+        before = offset.clamp(max=0) * left[:, None, None]  # (..., h, t, s)
+        return before.addcmul_(offset.clamp_(min=0), -right[:, None, None]) if any(self.right_slopes) else before
 
     def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
@@ -137,12 +140,14 @@ class ALiBi(nn.Module):
         return f"heads={self.heads}, slopes={least:.3g} to {most:.3g}, causal={self.causal}"
 
 
-def _parts(positions: Tensor) -> tuple[Tensor, Tensor]:
+def _parts(positions: Tensor) -> tuple[Tensor, ...]:
     # A position is the sum of two float32 numbers, so offsets are exact and a pair costs no float64 or int64.
     where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
     whole = positions.to(where, torch.float64)
     near = whole.float()
-    return near.to(positions.device), (whole - near).float().to(positions.device)  # (..., t)
+    parts = near.to(positions.device), (whole - near).float().to(positions.device)  # (..., t)
+    # A compiler stores what is strided; else it would convert the positions anew for each pair and head.
+    return tuple(p.as_strided(p.shape, p.stride()) for p in parts) if torch.compiler.is_dynamo_compiling() else parts
 
 
 def _settings(

@@ -99,9 +99,23 @@ class T5(nn.Module):
         _check(positions, keys)
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
         m, n = positions.to(where, torch.float64), keys.to(where, torch.float64)
-        row = self._row(n[..., None, :] - m[..., :, None]).to(positions.device)  # (..., t, s)
-        bias = self._table().index_select(1, row.flatten()).unflatten(1, row.shape)
+        if positions.device.type == self.weight.device.type == "cpu" and _count_by_one(m, n):
+            return self._diagonals(int(n[-1] - m[0]), len(m), len(n))  # (h, t, s)
+        reach = self.starts[-1]
+        row = (n[..., None, :] - m[..., :, None]).clamp_(-reach, reach).int()  # (..., t, s)
+        row = row.clamp_(-reach, reach).add_(reach).to(positions.device)  # (..., t, s)
+        bias = self._look_up(row.flatten()).unflatten(1, row.shape)
         return bias if row.ndim == 2 else bias.transpose(0, 1)  # (..., h, t, s)
+
+    def _look_up(self, row: Tensor) -> Tensor:
+        """Return the columns `row` (u,) of the table, (h, u)."""
+        table = self._table()
+        if not torch.compiler.is_dynamo_compiling():
+            return table.index_select(1, row)  # (h, u)
+        # A compiler stores what is strided; else it would work out bucket and row anew for each pair and head.
+        row = row.to(torch.int16) if table.shape[1] < 2**15 else row  # (u,)
+        table, row = (x.as_strided(x.shape, x.stride()) for x in (table, row))
+        return table.gather(1, row.long().expand(self.heads, -1))  # (h, u)
 
     def toeplitz(self, t: int, s: int) -> Tensor:
         """Return the bias (h, t, s) of keys 0 .. s-1 and queries at the last t of them, as fast as filling it.
@@ -111,7 +125,10 @@ class T5(nn.Module):
         """
         if not all(isinstance(size, int | torch.SymInt) and size >= 0 for size in (t, s)):
             raise ValueError(f"t5: t and s must be numbers of queries and keys, got {t!r} and {s!r}; none is negative")
-        offset = t - 1 - torch.arange(t + s, dtype=torch.float64, device=self.weight.device)  # (u,)
+        return self._diagonals(t - 1, t, s)  # (h, t, s)
+
+    def _diagonals(self, largest: int, t: int, s: int) -> Tensor:
+        offset = largest - torch.arange(t + s, device=self.weight.device)  # (u,)
         falling = self._table().index_select(1, self._row(offset))  # (h, u)
         # Row i is the window that starts at i, turned round: to turn a row is fast, to put rows in order is not.
         return falling.as_strided((self.heads, t, s), (t + s, 1, 1)).flip(2).contiguous()  # (h, t, s)
@@ -198,3 +215,14 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
     if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(f"t5: positions and key_positions must be of one batch, got {got}; or leave it out of one")
+
+
+def _count_by_one(m: Tensor, n: Tensor) -> bool:
+    """Tell whether both rows are whole numbers that go up by 1, if that can be told here and now."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or m.ndim != 1 or n.ndim != 1 or not len(m) * len(n):
+        return False
+    steps = torch.cat([m[:1].frac() + 1, m.diff(), n[:1].frac() + 1, n.diff()])
+    try:
+        return bool((steps == 1).all())
+    except RuntimeError:  # under vmap, and of tensors without numbers
+        return False

@@ -46,6 +46,8 @@ def window(
     m, n = _places("positions", positions, axes), _places("key_positions", key_positions, axes)  # (t, a), (s, a)
     if weight is None and hidden_weight is None:
         raise ValueError(f"window: weight must be given, or what makes it, hidden_weight and the rest, got {weight}")
+    if weight is not None and pretrained_window is not None:
+        raise ValueError(f"window: pretrained_window must be None for a table of weight, got {pretrained_window!r}")
     if weight is None:
         hidden_weight = _array("hidden_weight", hidden_weight, "u", axes)  # (u, a)
         hidden_bias = _array("hidden_bias", hidden_bias, len(hidden_weight))  # (u,)
@@ -130,6 +132,9 @@ class Window(nn.Module):
             raise ValueError(f"window: continuous must be True or False, got {continuous!r}; True is Swin V2's network")
         self.heads, self.window, self.continuous = int(heads), _size("window", window), continuous
         self.axes = len(self.window)
+        if pretrained_window is not None and not continuous:
+            remedy = "a table is learned without it: pass None, and resize_window for a table of another window"
+            raise ValueError(f"window: pretrained_window must be for continuous, got {pretrained_window!r}; {remedy}")
         trained = self.window if pretrained_window is None else pretrained_window
         self.pretrained_window = _size("pretrained_window", trained, self.axes)
         if continuous:
@@ -148,6 +153,7 @@ class Window(nn.Module):
     def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
         m, n = self._axes(positions, key_positions)
+        m, n = ([p[0] if p.shape[:-1] == (1,) else p for p in axes] for axes in (m, n))  # one row for the whole batch
         m, n = [p.contiguous() for p in m], [p.contiguous() for p in n]  # FlexAttention's CPU kernels read no strides
         table = self._table()
 
@@ -178,7 +184,7 @@ class Window(nn.Module):
             if not whole or not (given.ndim == 1 or (given.ndim in (2, 3) and given.shape[-1] == axes)):
                 wanted = f"integers (t,), (t, {axes}) or (b, t, {axes})"
                 raise ValueError(f"window: {name} must be {wanted}, got {_kind(given)}; see window_positions")
-        if positions.ndim == keys.ndim == 3 and len(positions) != len(keys):
+        if positions.ndim == keys.ndim == 3 and len(positions) != len(keys) and 1 not in (len(positions), len(keys)):
             got = f"{tuple(positions.shape)} and {tuple(keys.shape)}"
             raise ValueError(f"window: positions and key_positions must be of one batch, got {got}; or one has none")
         rows = (p if p.ndim > 1 else p[:, None].expand(-1, axes) for p in (positions, keys))
@@ -186,8 +192,8 @@ class Window(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""
-        sizes = f"window={self.window}, continuous={self.continuous}, pretrained_window={self.pretrained_window}"
-        return f"heads={self.heads}, {sizes}"
+        trained = f", pretrained_window={self.pretrained_window}" if self.continuous else ""
+        return f"heads={self.heads}, window={self.window}, continuous={self.continuous}{trained}"
 
 
 def _row(m: Any, n: Any, window: tuple) -> Any:

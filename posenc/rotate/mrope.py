@@ -122,7 +122,7 @@ class MRoPE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d) rotated to their positions; h is a multiple of g.
 
-        `positions` are (t, 3) or (b, t, 3), or (t,) of text: one number for all axes; so are `key_positions`. By
+        `positions` are (t, 3), (b, t, 3) or (1, t, 3), or (t,) of text, one number for all axes; so `key_positions`. By
         default keys are text at 0 .. s-1, and queries the last t of these. `table`, from `table(key_positions)`,
         replaces both, and queries take its last t rows; or pass a pair, of queries and of keys.
         """
@@ -161,16 +161,16 @@ class MRoPE(nn.Module):
         (b, h, t, d), (_, g, s, _) = q.shape, k.shape
         if k.shape[0] != b or not g or h % g:
             raise ValueError(f"mrope: q and k must be one batch, h a multiple of g, got {q.shape} and {k.shape}")
-        for name, given, rows in (("positions", positions, t), ("key_positions", key_positions, s)):
-            if given is not None and not (_are_numbers(given) and given.shape in ((rows,), (rows, 3), (b, rows, 3))):
-                form = f"(t,), (t, 3) or (b, t, 3) = {(b, rows, 3)}, which movedim(0, -1) makes of Qwen's (3, b, t)"
+        for name, given, n in (("positions", positions, t), ("key_positions", key_positions, s)):
+            if given is not None and not (_are_numbers(given) and given.shape in ((n,), (n, 3), (1, n, 3), (b, n, 3))):
+                form = f"(t,), (t, 3) or (b, t, 3) = {(b, n, 3)}, which movedim(0, -1) makes of Qwen's (3, b, t)"
                 raise ValueError(f"mrope: {name} must be {form}, got {_kind(given)}")
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
         paired = isinstance(table, tuple) and len(table) == 2
         pair: Any = table if paired else (table, table)
         for given, rows in ((pair[0], t if paired else s), (pair[1], s)) if table is not None else ():
             exact = _are_numbers(given) and given.dtype in (dtype, torch.float64) and (paired or t <= s)
-            if not exact or given.shape not in ((rows, d), (b, rows, d)):
+            if not exact or given.shape not in ((rows, d), (1, rows, d), (b, rows, d)):
                 form = f"{dtype} {(s, d)} or {(b, s, d)}, or a pair, for {t} queries and {s} keys"
                 raise ValueError(f"mrope: table must be {form}, got {_kind(table)}; make it with table(positions)")
         return t, s, dtype

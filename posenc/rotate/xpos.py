@@ -93,7 +93,7 @@ class XPos(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated and scaled; h is a multiple of g.
 
-        `key_positions` (s,) or (b, s) are 0 .. s-1 by default, and `positions` (t,) or (b, t) the last t of these.
+        `key_positions` (s,), (1, s) or (b, s) are 0 .. s-1 by default, and `positions`, alike, the last t of these.
         `table`, from `table(key_positions)`, replaces both, and queries take its last t rows; or pass a pair, of
         queries and of keys. Positions out of reach are refused on the CPU. Elsewhere, or compiled, looking at them
         would wait for the device, and they give infinities.
@@ -167,7 +167,7 @@ def _check(q: Tensor, k: Tensor, positions: Tensor | None, key_positions: Tensor
     for name, x, of, places in (("q", q, "positions", positions), ("k", k, "key_positions", key_positions)):
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim != 4 or x.shape[-1] != dim:
             raise ValueError(f"xpos: {name} must be floating point (b, h, t, {dim}), got {_kind(x)}; split heads first")
-        if places is not None and not (_are_numbers(places) and places.shape in (x.shape[2:3], x.shape[:3:2])):
+        if places is not None and not (_are_numbers(places) and _fits(places, x.shape[0], x.shape[2])):
             raise ValueError(f"xpos: {of} must be numbers (t,) or (b, t) for {name} {_kind(x)}, got {_kind(places)}")
     if q.shape[0] != k.shape[0] or not k.shape[1] or q.shape[1] % k.shape[1]:
         raise ValueError(f"xpos: q and k must be one batch, h a multiple of g, got {tuple(q.shape)}, {tuple(k.shape)}")
@@ -178,13 +178,17 @@ def _pair(table: Any, t: int, s: int, batch: int, width: int, dtype: torch.dtype
     fits = isinstance(pair, tuple) and len(pair) == 2
     for given, rows in zip(pair, (t, s), strict=True) if fits else ():
         fits = fits and _are_numbers(given) and given.dtype in (dtype, torch.float64)
-        fits = fits and given.shape in ((rows, width), (batch, rows, width))
+        fits = fits and _fits(given, batch, rows, width)
     if not fits:
         raise ValueError(
             f"xpos: table must be {dtype} (s, {width}) or (b, s, {width}), or a pair, of q and of k, for {t} queries "
             f"and {s} keys, got {_kind(table)}; make it with table(positions, {dtype})"
         )
     return pair
+
+
+def _fits(given: Tensor, batch: int, *rows: int) -> bool:
+    return given.shape in (rows, (1, *rows), (batch, *rows))  # a batch of one serves all
 
 
 def _numbers(name: str, value: object) -> np.ndarray:

@@ -197,6 +197,13 @@ def test_text_has_one_number_for_all_axes(order):
     assert torch.equal(encode(x, torch.arange(5)), encode(x, rows))
 
 
+def test_one_row_of_positions_serves_a_batch():
+    x, places = torch.randn(3, 5, 16), torch.randint(9, (1, 5, 2))
+    expected = Grid(16)(x, places.expand(3, 5, 2))
+    assert torch.equal(Grid(16)(x, places), expected)
+    assert torch.equal(Grid(16)(x, table=Grid(16).table(places)), expected)
+
+
 def test_rows_and_columns_differ():
     assert not np.allclose(grid([[1, 2]], 16), grid([[2, 1]], 16))
 

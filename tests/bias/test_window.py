@@ -496,6 +496,7 @@ def test_the_bias_is_float32_in_every_dtype_of_what_is_learned():
 def test_printing_a_module_shows_its_arguments():
     said = repr(Window(8, (4, 4), continuous=True, pretrained_window=(2, 2)))
     assert said == "Window(heads=8, window=(4, 4), continuous=True, pretrained_window=(2, 2))"
+    assert repr(Window(8)) == "Window(heads=8, window=(7, 7), continuous=False)"
 
 
 # What is refused
@@ -534,6 +535,14 @@ def test_another_window_without_as_many_sizes_is_refused(bad):
         for call in refused:
             with pytest.raises(ValueError, match=f"window: {name} must be a tuple of 2 positive integers, got"):
                 call()
+
+
+@pytest.mark.parametrize("given", [(7, 7), (4, 4), 12, "7"], ids=repr)
+def test_a_pretrained_window_is_refused_by_a_table_which_has_no_use_for_it(given):
+    with pytest.raises(ValueError, match=r"window: pretrained_window must be for continuous, got .*; .*resize_window"):
+        Window(2, pretrained_window=given)
+    with pytest.raises(ValueError, match=r"window: pretrained_window must be .*, got .*"):
+        window([0], [0], table_of((7, 7)), pretrained_window=given)
 
 
 def test_the_zero_of_swin_v2_is_none_here():
@@ -581,15 +590,28 @@ def test_positions_that_are_no_places_are_refused(kind):
 
 
 def test_two_batches_are_refused():
-    said = r"window: positions and key_positions must be of one batch, got \(2, 3, 2\) and \(1, 3, 2\)"
+    said = r"window: positions and key_positions must be of one batch, got \(2, 3, 2\) and \(3, 3, 2\)"
     for call in (Window(2), Window(2).score_mod):
         with pytest.raises(ValueError, match=said):
-            call(torch.zeros(2, 3, 2, dtype=torch.long), torch.zeros(1, 3, 2, dtype=torch.long))
+            call(torch.zeros(2, 3, 2, dtype=torch.long), torch.zeros(3, 3, 2, dtype=torch.long))
 
 
 def test_one_batch_of_one_serves_as_well():
     batch = torch.zeros(1, 3, 2, dtype=torch.long)
     assert Window(2)(batch, batch).shape == (1, 2, 3, 3)
+
+
+def test_one_row_serves_a_batch():
+    encoding, zero = Window(2, (3, 3)), torch.zeros((), dtype=torch.long)
+    one, rows = torch.randint(0, 3, (1, 4, 2)), torch.randint(0, 3, (3, 5, 2))
+    for m, n in ((one, rows), (rows, one)):
+        made = encoding(m, n)
+        assert torch.equal(made, encoding(*(p.expand(3, -1, -1) for p in (m, n))))
+        modify = encoding.score_mod(m, n)
+        for b, h, t, s in np.ndindex(made.shape):
+            assert modify(torch.zeros(()), zero + b, zero + h, zero + t, zero + s) == made[b, h, t, s]
+    modify = encoding.score_mod(one)  # the batch of the scores is larger than that of the positions
+    assert modify(torch.zeros(()), zero + 7, zero + 1, zero, zero + 2) == encoding(one)[0, 1, 0, 2]
 
 
 BAD_ARRAYS = ["12", None, [[[0, 1]]], [[1j, 0]], [[True, False]], [[0], [1, 2]], {}, [[float("nan"), 0]]]

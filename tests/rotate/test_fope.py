@@ -19,23 +19,24 @@ OPTIONS = [
     {"heads": 2, "length": 512},
     {"heads": 1, "length": 100_000, "layout": "interleaved"},
     {"heads": 2, "length": 64, "base": 100.0, "gain": 1.0},
+    {"heads": 1, "length": 512, "terms": 7, "pairs": 3},
 ]
 LEARNED = {"cos_coef", "sin_coef"}
 
 
-def oracle(x, positions, length, base=10_000.0, layout="half", cos_coef=None, sin_coef=None):
+def oracle(x, positions, length, base=10_000.0, layout="half", cos_coef=None, sin_coef=None, terms=None, pairs=None):
     """Work out the definition with 60 digits, one wave at a time."""
     heads, _, d = x.shape
     turned = x.astype(float).copy()
     with mpmath.workdps(60):
         theta = [mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / d) for i in range(d // 2)]
-        theta = [frequency for frequency in theta if frequency >= 2 * mpmath.pi / length]
+        theta = theta[:terms] if terms else [frequency for frequency in theta if frequency >= 2 * mpmath.pi / length]
         own = np.eye(len(theta))[None]
         for h in range(heads):
             by_cos, by_sin = (c[h * len(c) // heads] for c in (own if c is None else c for c in (cos_coef, sin_coef)))
             for row, p in enumerate(positions.tolist()):
                 waves = [mpmath.expj(p * frequency) for frequency in theta]
-                for i in range(len(theta)):
+                for i in range(by_cos.shape[1]):
                     cos = float(mpmath.fdot((w.real for w in waves), by_cos[:, i].tolist()))
                     sin = float(mpmath.fdot((w.imag for w in waves), by_sin[:, i].tolist()))
                     a, b = (i, i + d // 2) if layout == "half" else (2 * i, 2 * i + 1)
@@ -230,6 +231,50 @@ def test_they_can_be_left_as_they_start():
     assert not any(made.requires_grad for made in encoding(*content()))
 
 
+# Fewer pairs than frequencies, and a number of frequencies whatever the length
+
+
+def test_the_authors_let_a_quarter_of_the_channels_turn_and_start_each_pair_with_every_second_frequency():
+    # their code at width 128 and length 1,024 keeps 36 frequencies, makes 32 sums, and sets coefficient [2 i, i] to 1
+    encoding = FoPE(128, heads=1, length=1024, gain=0, pairs=32)
+    expected = torch.zeros(1, 36, 32)
+    for i in range(18):
+        expected[0, 2 * i, i] = 1
+    assert torch.equal(encoding.cos_coef, expected)
+    assert torch.equal(encoding.sin_coef, expected)
+    turned = encoding(*[torch.ones(1, 1, 3, 128)] * 2)[0][0, 0, 2]
+    theta = 10_000.0 ** (-np.arange(64) / 64)
+    np.testing.assert_allclose(turned[:18].detach(), np.cos(2 * theta[:36:2]) - np.sin(2 * theta[:36:2]), rtol=1e-6)
+    assert torch.equal(turned[18:32], torch.zeros(14))  # what no frequency reaches before noise or training
+    assert torch.equal(turned[32:64], torch.ones(32))
+
+
+def test_pairs_are_at_most_so_many():
+    for pairs_, shape in ((None, (1, 4, 4)), (8, (1, 4, 4)), (3, (1, 4, 3)), (1, (1, 4, 1))):
+        assert FoPE(16, heads=1, length=512, pairs=pairs_).cos_coef.shape == shape
+
+
+@pytest.mark.parametrize("terms", [1, 3, 8])
+def test_terms_are_the_fastest_frequencies_whatever_the_length(terms):
+    assert FoPE(16, heads=1, length=512).kept == 4
+    x, theta = content()[0][0].numpy(), 10_000.0 ** (-np.arange(8) / 8) * (np.arange(8) < terms)
+    expected = pairs(x) * np.exp(1j * np.arange(5)[:, None] * theta)
+    for length in (512, 10**6):
+        assert FoPE(16, heads=1, length=length, terms=terms).sin_coef.shape == (1, terms, terms)
+        np.testing.assert_allclose(pairs(fope(x, range(5), length, terms=terms)), expected, atol=1e-14)
+
+
+def test_the_noise_of_a_wide_sum_is_that_of_the_authors():
+    torch.manual_seed(0)
+    encoding = FoPE(128, heads=8, length=1024, gain=0.5, pairs=16)
+    start = FoPE(128, heads=8, length=1024, gain=0, pairs=16)
+    noise = (encoding.cos_coef - start.cos_coef).detach()
+    torch.manual_seed(0)
+    theirs = torch.nn.init.xavier_normal_(torch.empty(8, 36, 16), 0.5)
+    torch.testing.assert_close(noise, theirs)
+    assert abs(noise.std() / (0.5 * math.sqrt(2 / (16 * (8 + 36)))) - 1) < 0.05
+
+
 # Heads
 
 
@@ -266,6 +311,16 @@ def test_left_padded_rows_take_their_own_positions():
     wide = [torch.cat([torch.randn(1, x.shape[1], 3, 16).double(), x], dim=2) for x in (q, k)]
     places = torch.tensor([[0, 0, 0, 0, 1, 2, 3]])
     torch.testing.assert_close(scores(*encoding(*wide, places, places))[..., 3:, 3:], scores(*encoding(q, k)))
+
+
+def test_one_row_of_positions_serves_a_batch():
+    (q, k), encoding = content(), FoPE(16, heads=2, length=512).double()
+    m, n = torch.randint(0, 99, (1, 5)), torch.randint(0, 99, (1, 7))
+    pair = encoding.table(m, torch.float64), encoding.table(n, torch.float64)
+    expected = encoding(q, k, m.expand(3, 5), n.expand(3, 7))
+    for made in (encoding(q, k, m, n), encoding(q, k, m, n.expand(3, 7)), encoding(q, k, table=pair)):
+        for got, want in zip(made, expected, strict=True):
+            assert torch.equal(got, want)
 
 
 # Precision
@@ -373,7 +428,7 @@ def test_each_default_is_independent_of_the_other_argument():
 def test_a_module_can_be_copied_and_printed():
     encoding, (q, k) = FoPE(16, heads=2, length=512, base=50.0, layout="interleaved").double(), content()
     assert torch.equal(copy.deepcopy(encoding)(q, k)[0], encoding(q, k)[0])
-    assert repr(encoding) == "FoPE(dim=16, heads=2, length=512, base=50, layout='interleaved')"
+    assert repr(encoding) == "FoPE(dim=16, heads=2, length=512, base=50, layout='interleaved', terms=8, pairs=8)"
 
 
 def test_settings_from_numpy_are_taken():
@@ -441,7 +496,7 @@ def test_positions_that_are_no_tensor_of_numbers_are_refused(junk):
         encoding.table(junk)
 
 
-@pytest.mark.parametrize("shape", [(1,), (4,), (6,), (5, 1), (1, 5), (2, 5), (5, 3), (3, 5, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(1,), (4,), (6,), (5, 1), (1, 4), (2, 5), (5, 3), (3, 5, 1)], ids=str)
 def test_positions_that_do_not_fit_are_refused(shape):
     q, k = (x.float() for x in content(5, 5))
     with pytest.raises(ValueError, match=r"fope: positions must be .* \(t,\) or \(b, t\) for b, t = 3, 5, got"):
@@ -455,6 +510,8 @@ SETTINGS = {
     "base": [0, -1, math.nan, math.inf, "10000", None, True, 1j, np.float32(100)],
     "layout": ["split", None, 0],
     "gain": [-0.1, math.nan, math.inf, "1", None, True],
+    "terms": [0, -1, 9, 4.0, "4", True],
+    "pairs": [0, -1, 9, 4.0, "4", True],
 }
 
 
@@ -481,7 +538,7 @@ def test_the_twin_refuses_what_is_no_array_of_numbers(name, junk):
 @pytest.mark.parametrize("shape", [(2, 3, 3), (3, 4, 4), (8, 4, 4), (0, 4, 4), (4, 4), (2, 4, 5)], ids=str)
 def test_the_twin_refuses_coefficients_that_do_not_fit(shape):
     for name in ("cos_coef", "sin_coef"):
-        with pytest.raises(ValueError, match=rf"fope: {name} must be \(c, f, f\), f = 4, c a divisor of 4, got"):
+        with pytest.raises(ValueError, match=rf"fope: {name} must be \(c, f, o\) = \(c, 4, 4\), c a divisor of 4, got"):
             fope(np.zeros((4, 5, 16)), range(5), 512, **{name: np.zeros(shape)})
 
 

@@ -551,7 +551,7 @@ def test_a_rotary_dim_is_taken_as_it_is_and_a_factor_comes_first():
 def test_what_is_missing_is_named_as_in_a_config_too():
     with pytest.raises(ValueError, match="got None; in a config it is original_max_position_embeddings"):
         from_config({"rope_type": "yarn", "factor": 4.0}, 64)
-    with pytest.raises(ValueError, match="max_length must be .*, got None; in a config it is max_position_embeddings"):
+    with pytest.raises(ValueError, match=r"max_length must be .*, got None; in a config it is max_position_embeddings"):
         from_config({"rope_type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 64}, 64)
 
 

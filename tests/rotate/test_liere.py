@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import itertools
 import math
 
 import mpmath
@@ -18,10 +19,11 @@ from posenc.rotate.liere import LieRE, liere
 # contract asks for 1e-8 at position 10^7: small generators, as a model that counts positions would have.
 
 OPTIONS = [
-    {"init": 0.2},
-    {"axes": 1, "init": 0.2, "dim": 8},
-    {"axes": 3, "block": 4, "init": 0.2},
-    {"axes": 2, "block": 2, "init": 0.2},
+    {"heads": 1, "init": 0.2},
+    {"axes": 1, "init": 0.2, "dim": 8, "heads": 1},
+    {"heads": 1, "axes": 3, "block": 4, "init": 0.2},
+    {"axes": 2, "block": 2, "init": 0.2, "heads": 1},
+    {"heads": 2, "axes": 2, "block": 4, "init": 0.2},
 ]
 LEARNED = {"generators"}
 
@@ -32,13 +34,13 @@ def AXES(options):
 
 def oracle(x, positions, generators):
     """Work out the series of each exponential with 60 digits."""
-    _, blocks, width, _ = generators.shape
+    _, sets, blocks, width, _ = generators.shape
     turned = np.zeros(x.shape)
     for row, place in enumerate(np.reshape(positions, (len(positions), -1)).tolist()):
-        for block in range(blocks):
+        for head, block in itertools.product(range(len(x)), range(blocks)):
             at = slice(block * width, block * width + width)
-            of_block = generators[:, block]
-            turned[:, row, at] = x[:, row, at] @ exponential(tuple(place), of_block.tobytes(), of_block.shape).T
+            of_block = generators[:, head * sets // len(x), block]
+            turned[head, row, at] = exponential(tuple(place), of_block.tobytes(), of_block.shape) @ x[head, row, at]
     return turned
 
 
@@ -75,16 +77,21 @@ def scores(q, k):
 
 
 def of(generators):
-    """Build the module that has these `generators` (a, n, w, w)."""
+    """Build the module that has these `generators` (a, c, n, w, w) or (a, n, w, w)."""
     generators = torch.as_tensor(generators, dtype=torch.float64)
-    axes, blocks, width, _ = generators.shape
-    encoding = LieRE(blocks * width, axes=axes, block=width).double()
+    generators = generators[:, None] if generators.ndim == 4 else generators
+    axes, sets, blocks, width, _ = generators.shape
+    encoding = LieRE(blocks * width, axes=axes, block=width, heads=sets).double()
     encoding.generators.data = generators
     return encoding
 
 
 def random_generators(axes, blocks, width, size=1.0, seed=0):
     return np.random.default_rng(seed).uniform(-size, size, (axes, blocks, width, width))
+
+
+def random_sets(sets):
+    return np.stack([random_generators(2, 2, 4, seed=seed) for seed in range(sets)], axis=1)
 
 
 def planes(*frequencies):
@@ -255,7 +262,7 @@ def test_one_block_can_hold_what_several_hold():
 def test_generators_start_uniform_from_0_to_2_pi():
     torch.manual_seed(0)
     generators = LieRE(64).generators.detach()
-    assert generators.shape == (2, 1, 64, 64)
+    assert generators.shape == (2, 1, 1, 64, 64)
     assert 0 <= generators.min() < 0.01
     assert 2 * math.pi - 0.01 < generators.max() <= 2 * math.pi
     assert abs(generators.mean() - math.pi) < 5 * 2 * math.pi / math.sqrt(12 * generators.numel())
@@ -264,16 +271,43 @@ def test_generators_start_uniform_from_0_to_2_pi():
 
 @pytest.mark.parametrize(
     ("options", "shape"),
-    [({}, (2, 1, 12, 12)), ({"axes": 3, "block": 4}, (3, 3, 4, 4)), ({"axes": 1, "block": 2}, (1, 6, 2, 2))],
+    [
+        ({}, (2, 1, 1, 12, 12)),
+        ({"axes": 3, "block": 4}, (3, 1, 3, 4, 4)),
+        ({"axes": 1, "block": 2, "heads": 5}, (1, 5, 6, 2, 2)),
+    ],
     ids=str,
 )
-def test_there_is_a_generator_for_each_axis_and_block(options, shape):
+def test_there_is_a_generator_for_each_axis_set_and_block(options, shape):
     assert LieRE(12, **options).generators.shape == shape
 
 
-def test_heads_share_keys_as_if_these_were_repeated():
-    encoding, (q, k) = of(random_generators(2, 1, 8)), content(groups=2)
+@pytest.mark.parametrize("sets", [1, 2])
+def test_heads_share_keys_as_if_these_were_repeated(sets):
+    encoding, (q, k) = of(random_sets(sets)), content(groups=2)
     torch.testing.assert_close(scores(*encoding(q, k)), scores(*encoding(q, k.repeat_interleave(2, dim=1))))
+
+
+def test_each_set_serves_the_heads_of_its_keys():
+    (q, k), raw = content(5, 5, heads=8, groups=4), random_sets(2)
+    places = torch.rand(3, 5, 2, dtype=torch.float64)
+    made_q, made_k = of(raw)(q, k, places, places)
+    assert not torch.allclose(made_q[:, 4:], of(raw[:, 0])(q, k, places, places)[0][:, 4:])
+    for part in range(2):
+        of_q, of_k = of(raw[:, part])(q[:, 4 * part :][:, :4], k[:, 2 * part :][:, :2], places, places)
+        torch.testing.assert_close(made_q[:, 4 * part :][:, :4], of_q)
+        torch.testing.assert_close(made_k[:, 2 * part :][:, :2], of_k)
+
+
+def test_the_generators_of_a_checkpoint_of_the_authors_serve_one_head_each():
+    # generator_raw_params (a, layers, h n, w, w) is viewed as (h, n) when applied, and every entry counts less a half
+    saved, (q, _) = np.random.default_rng(3).uniform(0, 1, (2, 5, 4 * 2, 4, 4)), content(5, 5, groups=4)
+    upper = np.triu(saved[:, 3], 1) - 0.5
+    algebra = torch.einsum("ta,aNij->tNij", GRID.double() / 3, torch.tensor(upper - upper.swapaxes(2, 3)))
+    applied = torch.matrix_exp(algebra).view(1, 5, 4, 2, 4, 4).transpose(1, 2)
+    theirs = (applied @ q.reshape(3, 4, 5, 2, 4, 1)).flatten(-3)
+    mine = of(torch.tensor(saved)[:, 3].unflatten(1, (4, -1)))(q, q, GRID / 3, GRID / 3)[0]
+    torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)  # GRID / 3 is float32
 
 
 def test_decoding_token_by_token_equals_encoding_at_once():
@@ -331,7 +365,7 @@ def test_even_the_generators_of_the_start_err_by_less_than_float32_rounds(place)
     made = encoding(x, x, at, at)[0][0]
     expected = oracle(x[0].double().numpy(), at.numpy(), raw)
     np.testing.assert_allclose(made.detach(), expected, atol=1.5e-7)
-    size = np.linalg.norm(np.triu(raw[0, 0], 1) - np.triu(raw[0, 0], 1).T, 2) * place
+    size = np.linalg.norm(np.triu(raw[0, 0, 0], 1) - np.triu(raw[0, 0, 0], 1).T, 2) * place
     np.testing.assert_allclose(liere(x[0], at, raw), expected, atol=1e-15 + 1e-15 * size)
 
 
@@ -341,14 +375,15 @@ def test_even_the_generators_of_the_start_err_by_less_than_float32_rounds(place)
 def test_the_table_is_the_rotation_itself():
     raw = random_generators(2, 1, 8)
     table = of(raw).table(GRID, torch.float64).detach()
-    assert table.shape == (5, 8, 8)
-    np.testing.assert_allclose(table[4], rotation(raw, [3, 2]), atol=1e-13)
-    assert LieRE(8, block=2).table(GRID).shape == (5, 8, 2)
+    assert table.shape == (1, 5, 8, 8)
+    np.testing.assert_allclose(table[0, 4], rotation(raw, [3, 2]), atol=1e-13)
+    assert LieRE(8, block=2, heads=3).table(GRID).shape == (3, 5, 8, 2)
     assert LieRE(8, block=2).table(GRID.expand(3, 5, 2)).dtype == torch.float32
 
 
-def test_a_table_of_a_batch_and_a_pair_of_other_places():
-    (q, k), encoding = content(5, 7), of(random_generators(2, 2, 4))
+@pytest.mark.parametrize("sets", [1, 2])
+def test_a_table_of_a_batch_and_a_pair_of_other_places(sets):
+    (q, k), encoding = content(5, 7), of(random_sets(sets))
     m, n = torch.randint(0, 99, (3, 5, 2)), torch.randint(0, 99, (3, 7, 2))
     pair = encoding.table(m, torch.float64), encoding.table(n, torch.float64)
     for got, want in zip(encoding(q, k, table=pair), encoding(q, k, m, n), strict=True):
@@ -378,9 +413,11 @@ MISFIT_TABLES = {
     "half": lambda e: e.table(torch.arange(7)).half(),
     "too short": lambda e: e.table(torch.arange(6), torch.float64),
     "another batch": lambda e: e.table(torch.zeros(2, 7, 2), torch.float64),
-    "another width": lambda e: torch.zeros(7, 8, 4, dtype=torch.float64),
+    "another width": lambda e: torch.zeros(1, 7, 8, 4, dtype=torch.float64),
+    "another set": lambda e: torch.zeros(2, 7, 8, 8, dtype=torch.float64),
+    "no set": lambda e: torch.zeros(7, 8, 8, dtype=torch.float64),
     "a row": lambda e: torch.zeros(8, 8, dtype=torch.float64),
-    "integers": lambda e: torch.zeros(7, 8, 8, dtype=torch.int64),
+    "integers": lambda e: torch.zeros(1, 7, 8, 8, dtype=torch.int64),
     "three": lambda e: (e.table(torch.arange(7), torch.float64),) * 3,
     "the keys' twice": lambda e: (e.table(torch.arange(7), torch.float64),) * 2,
     "a list of numbers": lambda e: [1.0, 2.0],
@@ -436,16 +473,16 @@ def test_odd_widths_turn_too():
 def test_a_module_can_be_copied_and_printed():
     encoding, (q, k) = LieRE(8, axes=3, block=4).double(), content()
     assert torch.equal(copy.deepcopy(encoding)(q, k)[0], encoding(q, k)[0])
-    assert repr(encoding) == "LieRE(dim=8, axes=3, block=4)"
+    assert repr(encoding) == "LieRE(dim=8, axes=3, block=4, heads=1)"
 
 
 def test_settings_from_numpy_are_taken():
-    assert LieRE(np.int64(8), np.int32(3), block=np.int64(4)).generators.shape == (3, 2, 4, 4)
+    assert LieRE(np.int64(8), np.int32(3), block=np.int64(4), heads=np.int8(2)).generators.shape == (3, 2, 2, 4, 4)
 
 
 def test_the_defaults_are_those_of_the_authors():
     defaults = {name: parameter.default for name, parameter in inspect.signature(LieRE).parameters.items()}
-    assert defaults == {"dim": inspect.Parameter.empty, "axes": 2, "block": None, "init": 2 * math.pi}
+    assert defaults == {"dim": inspect.Parameter.empty, "axes": 2, "block": None, "init": 2 * math.pi, "heads": 1}
 
 
 def test_the_twin_takes_a_batch_whole_and_a_single_head():
@@ -453,6 +490,29 @@ def test_the_twin_takes_a_batch_whole_and_a_single_head():
     turned = liere(q, range(5), generators)
     np.testing.assert_allclose(turned, [liere(row, range(5), generators) for row in q], rtol=0, atol=1e-14)
     np.testing.assert_allclose(turned[1, 2], liere(q[1, 2], range(5), generators), rtol=0, atol=1e-14)
+
+
+def test_the_twin_gives_each_set_its_heads_in_turn():
+    q, raw = content()[0].numpy(), random_sets(2)
+    turned = liere(q, range(5), raw)
+    np.testing.assert_array_equal(liere(q, range(5), raw[:, :1]), liere(q, range(5), raw[:, 0]))
+    for head in range(4):
+        np.testing.assert_allclose(turned[:, head], liere(q[:, head], range(5), raw[:, head // 2]), atol=1e-14)
+
+
+# One row of positions for a whole batch
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_one_row_of_positions_serves_a_batch(axes):
+    (q, k), encoding = content(), LieRE(8, axes=axes, heads=2).double()
+    m, n = (torch.rand(1, length, *[axes] * (axes > 1)) for length in (5, 7))
+    expected = encoding(q, k, m.expand(3, *m.shape[1:]), n.expand(3, *n.shape[1:]))
+    pair = encoding.table(m, torch.float64), encoding.table(n, torch.float64)
+    rows = encoding(q, k, m, n.expand(3, *n.shape[1:]))
+    for made in (encoding(q, k, m, n), rows, encoding(q, k, table=pair)):
+        for got, want in zip(made, expected, strict=True):
+            torch.testing.assert_close(got, want)
 
 
 # What it refuses
@@ -483,6 +543,12 @@ def test_content_that_is_no_float_tensor_is_refused(junk):
             LieRE(8)(*wrong)
 
 
+def test_sets_that_do_not_divide_the_key_heads_are_refused():
+    q, k = (x.float() for x in content(groups=2))
+    with pytest.raises(ValueError, match=r"liere: q and k must be .* with h a multiple of g and g of heads, 4, got"):
+        LieRE(8, heads=4)(q, k)
+
+
 JUNK = [[0, 1], np.arange(5), 3, "p", torch.tensor(3), torch.ones(5).bool(), torch.ones(5, dtype=torch.complex64)]
 
 
@@ -505,7 +571,7 @@ def test_rows_of_coordinates_that_do_not_fit_are_refused(shape):
         LieRE(8)(q, k, torch.zeros(shape))
 
 
-@pytest.mark.parametrize("shape", [(1,), (4,), (5, 1), (1, 5), (5, 3), (3, 5, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(1,), (4,), (5, 1), (1, 4), (5, 3), (3, 5, 1)], ids=str)
 def test_positions_on_one_axis_that_do_not_fit_are_refused(shape):
     q, k = (x.float() for x in content(5, 5))
     with pytest.raises(ValueError, match=r"liere: positions must be \(t,\) or \(b, t\) for b, t = 3, 5, got"):
@@ -522,6 +588,7 @@ SETTINGS = {
     "dim": [0, -2, 1, 8.0, "8", None, True],
     "axes": [0, -1, 1.0, "1", None, True],
     "block": [0, 1, -2, 3, 16, 2.0, "2", True],
+    "heads": [0, -1, 1.5, "2", None, True],
     "init": [-0.1, math.nan, math.inf, "1", None, True],
 }
 
@@ -543,9 +610,25 @@ def test_the_twin_refuses_what_is_no_array_of_numbers(name, junk):
         liere(**(good | {name: junk}))
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 8), (2, 1, 8, 4), (2, 3, 4, 4), (0, 1, 8, 8), (2, 0, 8, 8)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, 1, 8),
+        (2, 1, 8, 4),
+        (2, 3, 4, 4),
+        (0, 1, 8, 8),
+        (2, 0, 8, 8),
+        (2, 3, 1, 8, 8),
+        (2, 0, 1, 8, 8),
+        (1, 2, 1, 1, 8, 8),
+    ],
+    ids=str,
+)
 def test_the_twin_refuses_generators_that_do_not_fit(shape):
-    with pytest.raises(ValueError, match=r"liere: x and generators must be \(\.\.\., t, n w\) and \(a, n, w, w\), got"):
+    said = (
+        r"liere: x and generators must be \(\.\.\., h, t, n w\) and \(a, c, n, w, w\) or \(a, n, w, w\), h a .* c, got"
+    )
+    with pytest.raises(ValueError, match=said):
         liere(np.zeros((4, 5, 8)), range(5), np.zeros(shape))
 
 

@@ -474,6 +474,17 @@ def test_a_shared_table_gives_what_its_positions_give(layout, batch):
         assert torch.equal(made[1], expected[1])
 
 
+@each_layout
+def test_one_row_of_positions_serves_a_batch(layout):
+    q, k = (x.expand(3, -1, -1, -1) for x in content(4, 5))
+    encoding, m, n = MRoPE(16, layout=layout), torch.randint(9, (1, 4, 3)), torch.randint(9, (1, 5, 3))
+    pair = encoding.table(m, torch.float64), encoding.table(n, torch.float64)
+    expected = encoding(q, k, m.expand(3, 4, 3), n.expand(3, 5, 3))
+    for made in (encoding(q, k, m, n), encoding(q, k, m, n.expand(3, 5, 3)), encoding(q, k, table=pair)):
+        assert torch.equal(made[0], expected[0])
+        assert torch.equal(made[1], expected[1])
+
+
 def test_a_table_holds_cosines_and_sines_in_the_places_of_a_pair():
     options = {"dim": 4, "sections": (1, 1, 0), "base": 100}
     half, interleaved = (
@@ -540,7 +551,7 @@ def test_content_that_does_not_fit_is_refused(q, k, said):
         torch.zeros(5, 1),
         torch.zeros(5, 2),
         torch.zeros(3, 5),
-        torch.zeros(1, 5, 3),
+        torch.zeros(1, 4, 3),
         torch.zeros(3, 4, 5),
         torch.zeros(()),
         torch.zeros(5, 3) > 0,

@@ -409,6 +409,21 @@ def test_lists_are_taken_in_numpy():
     assert xpos([[[1, 2]]], [[[3, 4]]], 0, 0).tolist() == [[[11.0]]]
 
 
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_one_row_of_positions_serves_a_batch(layout):
+    q, k, encoding = torch.randn(3, 4, 5, 16).double(), torch.randn(3, 2, 6, 16).double(), XPos(16, layout=layout)
+    m, n = torch.randint(99, (1, 5)), torch.randint(99, (1, 6))
+    pair = encoding.table(m, torch.float64), encoding.table(n, torch.float64)
+    expected = encoding(q, k, m.expand(3, 5), n.expand(3, 6))
+    for made in (encoding(q, k, m, n), encoding(q, k, m, n.expand(3, 6)), encoding(q, k, table=pair)):
+        assert torch.equal(made[0], expected[0])
+        assert torch.equal(made[1], expected[1])
+    rows = q.numpy(), k.numpy()
+    np.testing.assert_array_equal(
+        xpos(*rows, m.numpy(), n.expand(3, 6).numpy()), xpos(*rows, m[0].numpy(), n[0].numpy())
+    )
+
+
 def test_the_twin_takes_a_batch_whole_with_places_of_its_rows_or_of_all():
     q, k = (np.concatenate([content(3, 4, seed=seed)[i].numpy() for seed in range(2)]) for i in range(2))
     m, n = np.array([[0, 1, 2], [9, 5, 7]]), np.array([[0, 1, 2, 3], [4, 4, 6, 8]])
@@ -457,7 +472,7 @@ def test_content_that_does_not_fit_is_refused(q, k, said):
         torch.arange(4),
         torch.tensor(0),
         torch.zeros(5, 1),
-        torch.zeros(1, 5),
+        torch.zeros(1, 4),
         torch.zeros(2, 5),
         torch.zeros(3, 5, 1),
         torch.ones(5, dtype=torch.bool),
