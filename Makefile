@@ -18,7 +18,8 @@ write: .venv/ready  ## the same for writing one chapter: after an edit only that
 test: .venv/ready  ## run every test, the pages among them
 	$(BIN)/python -m pytest
 
-update: .venv/ready  ## rewrite what the pages show after an intended change
+update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change
+	$(BIN)/python -m tests.stub
 	$(BIN)/python -m galley --update
 
 lint: .venv/ready

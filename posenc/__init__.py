@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 DOORS = ("add", "rotate", "bias", "score")
-CHECKUP = ("doctor", "Report", "Finding")
+CHECKUP = {"doctor": "posenc.checkup", "Report": "posenc.checkup.report", "Finding": "posenc.checkup.report"}
 
 _HERE = Path(__file__).parent
 _PAPER = re.compile(
@@ -72,8 +72,13 @@ def _names() -> Iterator[tuple[str, str]]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import `from posenc import RoPE` where it is asked for; `import posenc` alone does not import torch."""
-    module = "posenc.checkup" if name in CHECKUP else dict(_names()).get(name)
+    """Import `from posenc import RoPE` where it is asked for; `import posenc` alone does not import torch.
+
+    Editors and type checkers, which run nothing, read the same names in `__init__.pyi`.
+    """
+    if name == "__all__":
+        return sorted({"encodings", *CHECKUP, *dict(_names())})
+    module = CHECKUP.get(name) or dict(_names()).get(name)
     if module is None:
         raise AttributeError(f"module 'posenc' has no attribute {name!r}")
     globals()[name] = found = getattr(import_module(module), name)  # the files are searched once for each name

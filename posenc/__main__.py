@@ -3,6 +3,7 @@
 import argparse
 import ast
 import importlib
+import re
 import sys
 from difflib import get_close_matches
 from importlib.metadata import version
@@ -70,7 +71,10 @@ def _show(asked: argparse.Namespace) -> int:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             print(_signature(node), f"    {(ast.get_docstring(node) or '').splitlines()[0]}", sep="\n")
-    print(f"\nCopy it: python -m posenc copy {path.stem} -o yourproject/")
+    if path.parent.name == "checkup":
+        print(f"\nUse it: from posenc import {', '.join(posenc.CHECKUP)}")
+    else:
+        print(f"\nCopy it: python -m posenc copy {path.stem} -o yourproject/")
     return 0
 
 
@@ -79,11 +83,12 @@ def _signature(node: ast.FunctionDef | ast.ClassDef) -> str:
         return f"{node.name}({ast.unparse(node.args)})"
     starts = [method for method in node.body if isinstance(method, ast.FunctionDef) and method.name == "__init__"]
     settings = ast.unparse(starts[0].args).removeprefix("self").removeprefix(", ") if starts else ""
-    return f"class {node.name}({settings})"
+    fields = [ast.unparse(field) for field in node.body if isinstance(field, ast.AnnAssign)]  # of a NamedTuple
+    return f"class {node.name}({settings or ', '.join(fields)})"
 
 
 def _copy(asked: argparse.Namespace) -> int:
-    files = list(dict.fromkeys(map(find, asked.names)))
+    files = list(dict.fromkeys(file for name in asked.names for file in _with_needs(name)))
     targets = [asked.output / path.name for path in files]
     taken = [str(target) for target in targets if target.exists()]
     if taken and not asked.force:
@@ -92,9 +97,20 @@ def _copy(asked: argparse.Namespace) -> int:
     for path, target in zip(files, targets, strict=True):
         file = path.relative_to(Path(posenc.__file__).parents[1]).as_posix()
         header = HEADER.format(version=version("posenc"), file=file)
-        target.write_text(header + path.read_text(encoding="utf-8"), encoding="utf-8")
+        source = re.sub(r"^from posenc\.?", "from .", path.read_text(encoding="utf-8"), flags=re.M)
+        target.write_text(header + source, encoding="utf-8")
         print(target)
     return 0
+
+
+def _with_needs(name: str) -> list[Path]:
+    """Return the file of a name and what it imports of posenc: nothing, but in attention its other half, `_fused`."""
+    path = find(name)
+    if path.parent.name == "checkup":
+        reason = "it is a folder of files, and need not be part of your code: install posenc where you check it"
+        raise ValueError(f"copy: name must be of a file to copy, got {name}; {reason}")
+    needs = re.findall(r"^from posenc(?: import |\.)(\w+)", path.read_text(encoding="utf-8"), re.M)
+    return [path, *(path.with_name(f"{need}.py") for need in needs)]
 
 
 def _doctor(asked: argparse.Namespace) -> int:
@@ -115,7 +131,9 @@ def find(name: str) -> Path:
     """Return the file called `name`, or the one in which something public called `name` is defined."""
     root = Path(posenc.__file__).parent
     files = {path.stem: path for path in posenc._files()}
-    places = {public: root.parent.joinpath(*module.split(".")).with_suffix(".py") for public, module in posenc._names()}
+    modules = dict(posenc._names()) | posenc.CHECKUP
+    places = {public: root.parent.joinpath(*module.split(".")).with_suffix(".py") for public, module in modules.items()}
+    places["doctor"] = root / "checkup" / "__init__.py"
     found = files.get(name) or places.get(name)
     if not found:
         near = ", ".join(get_close_matches(name, [*files, *places], n=4)) or ", ".join(sorted(files))

@@ -1,13 +1,16 @@
 """python -m posenc: what it lists, shows, copies and refuses; and every file runs where it was copied to."""
 
+import importlib
 import importlib.metadata
 import subprocess
 import sys
 
 import pytest
+import torch
 
 import posenc
 from posenc.__main__ import find, main
+from tests import stub
 from tests.doors import ROOT
 
 FILES = sorted(path.stem for path in posenc._files() if path.parent.name in posenc.DOORS)
@@ -41,6 +44,24 @@ def test_show_gives_the_head_of_the_file_and_what_it_offers(capsys):
     assert shown == said(capsys, "show", "RoPE")
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "offered"),
+    [
+        ("doctor", "posenc/checkup/__init__.py", "doctor(function: Callable[..., Any], kind: str | None=None"),
+        ("Report", "posenc/checkup/report.py", "class Finding(check: str"),
+        ("attention", "posenc/attention.py", "attention(q: Tensor, k: Tensor, v: Tensor"),
+        ("positions", "posenc/positions.py", "packed_positions("),
+    ],
+)
+def test_show_knows_what_is_no_encoding(capsys, name, file, offered):
+    shown = said(capsys, "show", name)
+    assert shown.startswith(f"{ROOT / file}\n")
+    assert offered in shown
+    use = "Use it: from posenc import doctor, Report, Finding" if "checkup" in file else f"posenc copy {name} -o"
+    assert use in shown.splitlines()[-1]
+    assert said(capsys, "show", name, "--source") == (ROOT / file).read_text()
+
+
 def test_show_source_gives_the_file(capsys):
     assert said(capsys, "show", "yarn", "--source") == (ROOT / "posenc/rotate/frequencies.py").read_text()
 
@@ -70,6 +91,39 @@ def test_copy_overwrites_only_when_told(capsys, tmp_path):
     assert "class RoPE" in taken.read_text()
 
 
+def test_copy_of_attention_writes_both_its_halves_and_they_run_without_the_package(capsys, tmp_path):
+    written = said(capsys, "copy", "attention", "rope", "attention_weights", "-o", str(tmp_path / "mine")).split()
+    assert [name.rpartition("/")[2] for name in written] == ["attention.py", "_fused.py", "rope.py"]
+    script = """
+import sys, torch
+sys.modules.update(posenc=None, tests=None)
+sys.path.insert(0, sys.argv[1])
+from mine.attention import attention
+from mine.rope import RoPE
+q = torch.arange(24.0).view(1, 2, 3, 4).sin()
+print(attention(q, q, q, RoPE(4), causal=True).flatten().tolist())
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    q = torch.arange(24.0).view(1, 2, 3, 4).sin()
+    expected = importlib.import_module("posenc.attention").attention(q, q, q, posenc.RoPE(4), causal=True)
+    assert done.stdout.strip() == str(expected.flatten().tolist())
+
+
+def test_copy_of_positions_is_one_file_as_it_stands(capsys, tmp_path):
+    assert said(capsys, "copy", "positions", "-o", str(tmp_path)).split() == [str(tmp_path / "positions.py")]
+    assert (tmp_path / "positions.py").read_text().endswith((ROOT / "posenc/positions.py").read_text())
+
+
+@pytest.mark.parametrize("name", posenc.CHECKUP)
+def test_copy_of_the_doctor_says_why_not(capsys, tmp_path, name):
+    complaint = refused(capsys, "copy", "rope", name, "-o", str(tmp_path))
+    assert complaint.startswith(f"copy: name must be of a file to copy, got {name}; it is a folder")
+    assert "install posenc where you check it" in complaint
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("command", ["show", "copy"])
 def test_an_unknown_name_is_refused_with_those_that_there_are(capsys, command):
     complaint = refused(capsys, command, "ropee")
@@ -80,6 +134,31 @@ def test_an_unknown_name_is_refused_with_those_that_there_are(capsys, command):
 def test_every_public_name_is_found():
     for name, module in posenc._names():
         assert find(name) == ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    for name, module in posenc.CHECKUP.items():
+        assert getattr(importlib.import_module(module), name) is getattr(posenc, name)
+        assert f" {name}(" in find(name).read_text()
+
+
+def test_editors_are_told_every_name():
+    assert stub.PATH.read_text() == stub.stub(), "a name came or went: make update"
+    told: dict = {"__file__": posenc.__file__}
+    exec(stub.stub(), told)  # each import of it finds its name
+    for name in [*dict(posenc._names()), *posenc.CHECKUP]:
+        assert told[name] is getattr(posenc, name)
+
+
+@pytest.mark.slow
+def test_a_type_checker_knows_what_is_imported(tmp_path):
+    user = tmp_path / "user.py"
+    user.write_text(
+        "from posenc import RoPE, doctor, yarn\nreveal_type(RoPE(64))\nreveal_type(doctor)\nfrom posenc import no\n"
+    )
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(user)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    assert 'Type of "RoPE(64)" is "RoPE"' in done
+    assert "-> Report" in done
+    assert '"no" is unknown import symbol' in done
+    assert "1 error," in done
 
 
 ALONE = """

@@ -146,6 +146,12 @@ def test_every_public_name_can_be_imported_from_the_package():
         assert name in dir(posenc)
 
 
+def test_a_star_brings_the_public_names_and_nothing_else():
+    brought = {}
+    exec("from posenc import *", brought)
+    assert set(brought) - {"__builtins__"} == {"encodings", *posenc.CHECKUP, *(name for name, _ in posenc._names())}
+
+
 def test_importing_the_package_imports_neither_torch_nor_numpy():
     code = "import sys, posenc; posenc.encodings(); print({'torch', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -50,10 +50,9 @@ def window(
         raise ValueError(f"window: pretrained_window must be None for a table of weight, got {pretrained_window!r}")
     if weight is None:
         hidden_weight = _array("hidden_weight", hidden_weight, "u", axes)  # (u, a)
-        hidden_bias = _array("hidden_bias", hidden_bias, len(hidden_weight))  # (u,)
+        hidden = x @ hidden_weight.T + _array("hidden_bias", hidden_bias, len(hidden_weight))  # (r, u)
         out_weight = _array("out_weight", out_weight, "h", len(hidden_weight))  # (h, u)
-        hidden = np.maximum(x @ hidden_weight.T + hidden_bias, 0)  # (r, u)
-        weight = 16 / (1 + np.exp(-hidden @ out_weight.T))  # (r, h)
+        weight = 16 / (1 + np.exp(-np.maximum(hidden, 0) @ out_weight.T))  # (r, h)
     table = _array("weight", weight, len(x), "h")  # (r, h)
     row = _row(m.T[:, :, None], n.T[:, None], window).astype(int)  # (t, s)
     return table.T[:, row]  # (h, t, s)

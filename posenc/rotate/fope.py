@@ -52,7 +52,7 @@ def fope(
     if x.ndim < 3 or p.shape != x.shape[-2:-1]:
         raise ValueError(f"fope: x and positions must be (..., h, t, d) and (t,), got {x.shape} and {p.shape}")
     heads, dim = x.shape[-3::2]
-    theta, start = _theta(dim, length, base, layout, terms=terms, pairs=pairs)  # (f,)
+    theta, start = _theta(dim, length, base, layout, terms=terms, pairs=pairs)  # (f,), (f, o)
     by_cos, by_sin = _sets("cos_coef", cos_coef, heads, start), _sets("sin_coef", sin_coef, heads, start)  # (h, f, o)
     angle, rest = p[:, None] * theta, ((0, 0), (0, 0), (0, dim // 2 - start.shape[1]))
     cos = np.pad(np.cos(angle) @ by_cos, rest, constant_values=1)  # (h, t, d/2)

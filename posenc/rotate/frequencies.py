@@ -214,8 +214,9 @@ def _settings(config: Any) -> dict[str, Any]:
     if not isinstance(rope, Mapping) or any(isinstance(part, Mapping) and {*_OURS} & {*part} for part in rope.values()):
         raise ValueError(f"frequencies: config must be a dict for one kind of layer, got {rope!r:.200}; pick a part")
     for name in ("layer_rope_theta", "partial_rotary_factors"):  # a number a layer
-        if isinstance(get(name), list | tuple) and any(each != get(name)[0] for each in get(name)):
-            raise ValueError(f"frequencies: config must be for one kind of layer, got {name} {get(name)}; pass its own")
+        layers: Any = get(name)
+        if isinstance(layers, list | tuple) and any(each != layers[0] for each in layers):
+            raise ValueError(f"frequencies: config must be for one kind of layer, got {name} {layers}; pass its own")
     said = {"type": "default", "base": 10_000.0, "length": 1}
     said |= {"fraction": 0.5} if get("model_type") == "chatglm" else {}
     for source in (config, rope):  # the inner dict wins, but for the original length, as in transformers
