@@ -126,13 +126,25 @@ def test_shape_comments_of_other_files_are_true(path):
 
 
 def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def own_tests(path: Path):
     """Import the tests of a file of the package: tests/<door>/test_<name>.py, or tests/test_<name>.py."""
     place = path.relative_to(PACKAGE)
     return importlib.import_module(".".join(("tests", *place.parts[:-1], f"test_{place.stem}")))
+
+
+@each_file
+def test_public_functions_and_classes_show_an_example(path):
+    """The example of a class serves its NumPy twin too, the function that is named like the file."""
+    nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    twin = path.stem if any(isinstance(node, ast.ClassDef) for node in nodes) else ""
+    public = {node.name for node in nodes if node.name[0] != "_" and node.name != twin}
+    if path not in posenc._files():
+        public = {name for name, module in posenc.CHECKUP.items() if module == module_name(path)}
+    shown = {node.name for node in nodes if re.search(r"^Examples:\n +>>> ", ast.get_docstring(node) or "", re.M)}
+    assert not public - shown
 
 
 def test_public_names_are_unique():

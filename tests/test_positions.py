@@ -432,14 +432,24 @@ REFUSED = {
     "rank must be below ranks, 2, got 2": [lambda: shard_positions(8, 2, 2)],
     "ranks must be an integer of at least 1, got 0": [lambda: shard_positions(8, 0, 0)],
     "trained_length must be an integer of at least 1, got 0": [lambda: interpolated_positions(8, 0)],
+    "order must be one of contiguous, zigzag, got 'zig-zag'": [lambda: shard_positions(8, 0, 2, "zig-zag")],
     "order must be one of contiguous, zigzag, got 'ring'": [
         lambda: shard_positions(8, 0, 2, "ring"),
         lambda: shard(torch.ones(8, 1), 0, 2, order="ring"),
         lambda: unshard([torch.ones(4, 1)] * 2, order="ring"),
     ],
-    "length for ranks must be a multiple of 4, got 6 for 2 ranks": [lambda: shard_positions(6, 0, 2, "zigzag")],
-    "length for ranks must be a multiple of 4, got 6 for 4 ranks": [lambda: shard(torch.ones(6, 1), 0, 4)],
+    "length for 2 ranks must be a multiple of 4, got 6; pad it": [lambda: shard_positions(6, 0, 2, "zigzag")],
+    "length for 4 ranks must be a multiple of 4, got 6; pad it": [lambda: shard(torch.ones(6, 1), 0, 4)],
     "x must be a tensor": [lambda: shard(np.ones((8, 1)), 0, 2), lambda: shard(None, 0, 2)],
+    # what is no tensor: what it is, and how it becomes one
+    "mask must be a tensor .*, got numpy array float64 .2, 3.; torch.as_tensor makes a tensor of a list or an array": [
+        lambda: padded_positions(np.ones((2, 3)))
+    ],
+    "mask must be a tensor .*, got torch.float32 .2, 3.$": [lambda: padded_positions(torch.ones(2, 3))],
+    "cu_seqlens must be a 1-D tensor .*, got list of length 2; torch.as_tensor makes": [
+        lambda: packed_positions([0, 3])
+    ],
+    "positions must be a tensor .*, got list of length 2; torch.as_tensor": [lambda: augmented_positions([0, 1])],
     "dim must be an axis of the 2 of x, got": [
         lambda: shard(torch.ones(8, 1), 0, 2, dim=2),
         lambda: shard(torch.ones(8, 1), 0, 2, dim=-3),

@@ -63,7 +63,12 @@ def fourier(
 def fourier_cycles(
     dim: int, axes: int = 1, kind: str = "powers", resolution: Resolution = 224.0, scale: float = 1.0, seed: int = 0
 ) -> np.ndarray:
-    """Return the cycles (n, d/2) per unit of each axis: what every kind starts from."""
+    """Return the cycles (n, d/2) per unit of each axis: what every kind starts from.
+
+    Examples:
+        >>> fourier_cycles(dim=8, axes=2).tolist()  # each axis has features of its own
+        [[0.5, 1.0, 0.0, 0.0], [0.0, 0.0, 0.5, 1.0]]
+    """
     _check_settings(dim, axes, kind, resolution, scale, seed)
     if kind in ("gaussian", "learned"):
         drawn = np.random.default_rng(seed).normal(0, scale, (axes, dim // 2))  # (n, d/2)
@@ -206,12 +211,16 @@ def _check_settings(dim: int, axes: int, kind: str, resolution: Resolution, scal
 
 
 def _kind(value: object) -> str:
-    return f"{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"
+    size = f"of length {len(value)}" if isinstance(value, list | tuple) else tuple(getattr(value, "shape", ()))
+    return f"{'numpy array ' * isinstance(value, np.ndarray)}{getattr(value, 'dtype', type(value).__name__)} {size}"
 
 
 def _check_places(positions: Tensor) -> None:
     if not isinstance(positions, Tensor) or positions.dtype == torch.bool or positions.is_complex():
-        raise ValueError(f"fourier: positions must be a tensor of integers or floats, got {_kind(positions)}")
+        raise ValueError(
+            f"fourier: positions must be a tensor of integers or floats, got {_kind(positions)}; "
+            "torch.as_tensor makes one of a list or an array"
+        )
 
 
 def _numbers(name: str, value: object) -> np.ndarray:
@@ -220,5 +229,7 @@ def _numbers(name: str, value: object) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise ValueError(f"fourier: {name} must be finite numbers, got {value!r}")
+        unread = isinstance(value, Tensor) and array.dtype == object
+        remedy = f"; NumPy reads {name}.detach().cpu().double()" if unread else ""
+        raise ValueError(f"fourier: {name} must be finite numbers, got {value!r}{remedy}")
     return array.astype(np.float64)

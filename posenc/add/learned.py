@@ -37,6 +37,11 @@ def row_statistics(weight: Tensor) -> dict[str, np.ndarray]:
 
     Rows that never met a token keep the norm of their start, near std sqrt(d), and a cosine near 0 with their
     neighbours; trained rows of a smooth table have cosines near 1.
+
+    Examples:
+        >>> import torch
+        >>> row_statistics(torch.tensor([[3.0, 4.0], [4.0, 3.0]]))
+        {'norm': array([5., 5.]), 'cosine': array([0.96]), 'step': array([1.41421356])}
     """
     _check_weight(weight, axes=2)
     rows = weight.detach().double().cpu().numpy()  # (n, d)
@@ -51,11 +56,19 @@ def resize(weight: Tensor, length: int, mode: str = "linear") -> Tensor:
 
     A longer table keeps its first and last row and interpolates between them; a row of a shorter one averages the
     rows that it covers. `mode` is "linear" or "cubic". A shorter context needs no resizing: use the first rows.
+    Rows before an `offset` are no positions: resize the rest. Gradients flow back to `weight`.
+
+    Examples:
+        >>> import torch
+        >>> short, long = Learned(dim=8, length=3), Learned(dim=8, length=5)
+        >>> _ = long.load_state_dict({"weight": resize(short.weight, 5)})
+        >>> long.weight[::2].equal(short.weight)  # and a new row between each two
+        True
     """
     _check_weight(weight, axes=2)
     _check_integer("length", length, 1)
     shrinks = length < len(weight)
-    image = weight.detach().T[None, :, None]  # (1, d, 1, n)
+    image = weight.T[None, :, None]  # (1, d, 1, n)
     return _interpolated(image, (1, length), mode, not shrinks, shrinks)[0, :, 0].T.to(weight.dtype)  # (o, d)
 
 
@@ -70,7 +83,15 @@ def resize_grid(
     """Return a table (..., p + r, d) of image patches resampled to another grid; the p `prefix` rows stay.
 
     `size` and `new_size` are (height, width) in patches: a square is never guessed. Patches are in raster order,
-    row by row, after class and register tokens. Antialiasing matters where the grid shrinks.
+    row by row, after class and register tokens. Antialiasing matters where the grid shrinks. `mode` is "linear" or
+    "cubic", which PyTorch and timm call bilinear and bicubic. Gradients flow back to `weight`.
+
+    Examples:
+        >>> import torch
+        >>> small = Learned(dim=8, length=1 + 14 * 14).weight  # a class token and the patches
+        >>> large = Learned(dim=8, length=1 + 16 * 24)
+        >>> large.load_state_dict({"weight": resize_grid(small, (14, 14), (16, 24), prefix=1)})
+        <All keys matched successfully>
     """
     _check_weight(weight)
     _check_integer("prefix", prefix, 0)
@@ -84,10 +105,10 @@ def resize_grid(
             f"learned: size must be of {rows - prefix} patches, as the table has {rows} rows and a prefix of {prefix}, "
             f"got {tuple(size)}; prefix counts class and register tokens"
         )
-    patches = weight.detach()[..., prefix:, :].reshape(-1, *size, weight.shape[-1]).movedim(-1, 1)
+    patches = weight[..., prefix:, :].reshape(-1, *size, weight.shape[-1]).movedim(-1, 1)
     grid = _interpolated(patches, (new_size[0], new_size[1]), mode, align_corners=False, antialias=antialias)
     patches = grid.movedim(1, -1).reshape(*weight.shape[:-2], -1, weight.shape[-1])  # (..., s, d)
-    return torch.cat([weight.detach()[..., :prefix, :], patches.to(weight.dtype)], dim=-2)  # (..., p+s, d)
+    return torch.cat([weight[..., :prefix, :], patches.to(weight.dtype)], dim=-2)  # (..., p+s, d)
 
 
 class Learned(nn.Module):
@@ -140,8 +161,10 @@ class Learned(nn.Module):
     def table(self, positions: Tensor) -> Tensor:
         """Return the rows (..., t, d) at integer `positions` (..., t)."""
         if not isinstance(positions, Tensor) or positions.dtype not in INTEGERS:
-            kind = _kind(positions)
-            raise ValueError(f"learned: positions must be a tensor of integers, got {kind}; a table has whole rows")
+            raise ValueError(
+                f"learned: positions must be a tensor of integers, got {_kind(positions)}; a table has whole rows, "
+                "and torch.as_tensor makes a tensor of a list or an array"
+            )
         rows = torch.where(positions < 0, -1, positions.long() + self.offset)  # (..., t)
         try:
             return nn.functional.embedding(rows, self.weight)  # (..., t, d)
@@ -161,7 +184,7 @@ class Learned(nn.Module):
         if positions is not None and shape not in (x.shape[-2:-1], x.shape[:-1]):
             raise ValueError(
                 f"learned: positions must be a tensor (t,) or (b, t) for x (b, t, d) of {tuple(x.shape)}, "
-                f"got {_kind(positions)}; give each token its position"
+                f"got {_kind(positions)}; give each token its position, with torch.as_tensor of a list or an array"
             )
         if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], x.shape):
             raise ValueError(
@@ -181,8 +204,8 @@ class Learned(nn.Module):
 
 def _interpolated(image: Tensor, size: tuple[int, int], mode: str, align_corners: bool, antialias: bool) -> Tensor:
     if not isinstance(mode, str) or mode not in ("linear", "cubic"):
-        raise ValueError(f"learned: mode must be linear or cubic, got {mode!r}")
-    kind, exact = {"linear": "bilinear", "cubic": "bicubic"}[mode], torch.promote_types(image.dtype, torch.float32)
+        raise ValueError(f"learned: mode must be linear or cubic, got {mode!r}; torch says bilinear, bicubic")
+    kind, exact = f"bi{mode}", torch.promote_types(image.dtype, torch.float32)
     return nn.functional.interpolate(image.to(exact), size, mode=kind, align_corners=align_corners, antialias=antialias)
 
 
@@ -209,7 +232,8 @@ def _check_weight(weight: Tensor, axes: int | None = None) -> None:
 
 
 def _kind(value: object) -> str:
-    return f"{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"
+    size = f"of length {len(value)}" if isinstance(value, list | tuple) else tuple(getattr(value, "shape", ()))
+    return f"{'numpy array ' * isinstance(value, np.ndarray)}{getattr(value, 'dtype', type(value).__name__)} {size}"
 
 
 def _numbers(name: str, value: object) -> np.ndarray:
@@ -218,5 +242,7 @@ def _numbers(name: str, value: object) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise ValueError(f"learned: {name} must be finite numbers, got {value!r}")
+        unread = isinstance(value, Tensor) and array.dtype == object
+        remedy = f"; NumPy reads {name}.detach().cpu().double()" if unread else ""
+        raise ValueError(f"learned: {name} must be finite numbers, got {value!r}{remedy}")
     return array.astype(np.float64)

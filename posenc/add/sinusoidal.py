@@ -24,7 +24,12 @@ ORDERS = ("interleaved", "split", "tensor2tensor")
 
 
 def sinusoidal(positions: np.ndarray, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
-    """Return the float64 table (..., t, d) for `positions` (..., t), integers or floats of any sign."""
+    """Return the float64 table (..., t, d) for `positions` (..., t), integers or floats of any sign.
+
+    Examples:
+        >>> sinusoidal([0, 1], dim=4).round(4).tolist()
+        [[0.0, 1.0, 0.0, 1.0], [0.8415, 0.5403, 0.01, 1.0]]
+    """
     theta = _theta(dim, base, order)  # (d/2,)
     angle = _numbers("positions", positions)[..., None] * theta  # (..., t, d/2)
     sine, cosine = np.sin(angle), np.cos(angle)
@@ -35,18 +40,34 @@ def sinusoidal(positions: np.ndarray, dim: int, base: float = 10_000.0, order: s
 
 
 def wavelengths(dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
-    """Return the d/2 wavelengths 2 pi / theta_i, in positions per turn, fastest first."""
+    """Return the d/2 wavelengths 2 pi / theta_i, in positions per turn, fastest first.
+
+    Examples:
+        >>> wavelengths(8).round(1).tolist()
+        [6.3, 62.8, 628.3, 6283.2]
+    """
     return 2 * np.pi / _theta(dim, base, order)  # (d/2,)
 
 
 def kernel(distance: np.ndarray, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
-    """Return PE[p] . PE[p + distance], which is the same at every p: the closed form sum_i cos(theta_i distance)."""
+    """Return PE[p] . PE[p + distance], which is the same at every p: the closed form sum_i cos(theta_i distance).
+
+    Examples:
+        >>> kernel([0, 1, -1, 100], dim=64).round(1).tolist()
+        [32.0, 30.9, 30.9, 17.9]
+    """
     angle = _numbers("distance", distance)[..., None] * _theta(dim, base, order)
     return np.cos(angle).sum(axis=-1)
 
 
 def shift_matrix(k: float, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
-    """Return the rotation M_k (d, d) with PE[p + k] = M_k PE[p] at every p; M_a M_b = M_(a+b) and M_(-k) = M_k^T."""
+    """Return the rotation M_k (d, d) with PE[p + k] = M_k PE[p] at every p; M_a M_b = M_(a+b) and M_(-k) = M_k^T.
+
+    Examples:
+        >>> here, there = sinusoidal([7, 12], dim=16)
+        >>> bool(np.allclose(shift_matrix(5, dim=16) @ here, there))
+        True
+    """
     if np.ndim(_numbers("k", k)):
         raise ValueError(f"sinusoidal: k must be one number, got {k!r}; each shift has a matrix of its own")
     angle = float(k) * _theta(dim, base, order)  # (d/2,)
@@ -180,7 +201,10 @@ def _is_number(value: object) -> bool:
 
 def _check_places(positions: Tensor) -> None:
     if not isinstance(positions, Tensor) or positions.dtype == torch.bool or positions.is_complex():
-        raise ValueError(f"sinusoidal: positions must be a tensor of integers or floats, got {_kind(positions)}")
+        raise ValueError(
+            f"sinusoidal: positions must be a tensor of integers or floats, got {_kind(positions)}; "
+            "torch.as_tensor makes one of a list or an array"
+        )
 
 
 def _numbers(name: str, value: object) -> np.ndarray:
@@ -189,9 +213,12 @@ def _numbers(name: str, value: object) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise ValueError(f"sinusoidal: {name} must be finite numbers, got {value!r}")
+        unread = isinstance(value, Tensor) and array.dtype == object
+        remedy = f"; NumPy reads {name}.detach().cpu().double()" if unread else ""
+        raise ValueError(f"sinusoidal: {name} must be finite numbers, got {value!r}{remedy}")
     return array.astype(np.float64)
 
 
 def _kind(value: object) -> str:
-    return f"{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"
+    size = f"of length {len(value)}" if isinstance(value, list | tuple) else tuple(getattr(value, "shape", ()))
+    return f"{'numpy array ' * isinstance(value, np.ndarray)}{getattr(value, 'dtype', type(value).__name__)} {size}"

@@ -72,7 +72,7 @@ class FIRE(nn.Module):
     `out_weight` (h, u) and `out_bias` (h,); and two numbers, `c`, which starts at 0.1, and `multiplier` at 1.
 
     Args:
-        heads: Number of heads h.
+        heads: Number of query heads h.
         width: Number of hidden units u.
         threshold: L before it is learned: up to this place a query's distances are measured by one yardstick.
         eps: Added to the yardstick, which is 0 where c is.
@@ -180,17 +180,24 @@ def _array(name: str, given: object, *shape: int | str) -> np.ndarray:
     )
     if array.dtype.kind not in "iuf" or not fits or not np.isfinite(array).all():
         wanted, got = ", ".join(map(str, shape)), f"{type(given).__name__} {array.dtype} {array.shape}"
-        raise ValueError(f"fire: {name} must be finite numbers ({wanted}), got {got}; a batch goes row by row")
+        raise ValueError(
+            f"fire: {name} must be finite numbers ({wanted}), got {got}; a batch goes row by row, a tensor detached"
+        )
     return array.astype(np.float64)
+
+
+def _kind(given: object) -> str:
+    size = f"of length {len(given)}" if isinstance(given, list | tuple) else tuple(getattr(given, "shape", ()))
+    return f"{'numpy array ' * isinstance(given, np.ndarray)}{getattr(given, 'dtype', type(given).__name__)} {size}"
 
 
 def _check(positions: Tensor, key_positions: Tensor) -> None:
     for name, given in (("positions", positions), ("key_positions", key_positions)):
         is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
         if not is_number or given.ndim not in (1, 2):
-            got = f"{given.dtype} {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
             raise ValueError(
-                f"fire: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}; take torch.arange(t)"
+                f"fire: {name} must be a tensor of integers or floats (t,) or (b, t), got {_kind(given)}; "
+                "take torch.arange(t), or torch.as_tensor of a list or an array"
             )
     if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"

@@ -38,7 +38,7 @@ class Sandwich(nn.Module):
     """Give the bias to add to the logits; nothing is learned or stored.
 
     Args:
-        heads: Number of heads h.
+        heads: Number of query heads h.
         dim: Width d of the sinusoids, even; 128 whatever the width of the model.
         base: Sets the slowest wavelength, 2 pi base positions.
 
@@ -113,18 +113,24 @@ def _row(name: str, given: object) -> np.ndarray:
         row = np.array([None])
     if row.dtype.kind not in "iuf" or row.ndim != 1 or not np.isfinite(row).all():
         got = f"{type(given).__name__} {row.dtype} {row.shape}"
-        raise ValueError(f"sandwich: {name} must be one row of finite numbers, got {got}; a batch goes row by row")
+        raise ValueError(
+            f"sandwich: {name} must be one row of finite numbers, got {got}; a batch goes row by row, a tensor detached"
+        )
     return row.astype(np.float64)
+
+
+def _kind(given: object) -> str:
+    size = f"of length {len(given)}" if isinstance(given, list | tuple) else tuple(getattr(given, "shape", ()))
+    return f"{'numpy array ' * isinstance(given, np.ndarray)}{getattr(given, 'dtype', type(given).__name__)} {size}"
 
 
 def _check(positions: Tensor, key_positions: Tensor) -> None:
     for name, given in (("positions", positions), ("key_positions", key_positions)):
         is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
         if not is_number or given.ndim not in (1, 2):
-            got = f"{given.dtype} {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
             raise ValueError(
-                f"sandwich: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}; "
-                "take torch.arange(t)"
+                f"sandwich: {name} must be a tensor of integers or floats (t,) or (b, t), got {_kind(given)}; "
+                "take torch.arange(t), or torch.as_tensor of a list or an array"
             )
     if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"

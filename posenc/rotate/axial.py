@@ -9,11 +9,10 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, n axe
     angle[i]     = sum_a p[a] theta[a, i],  a = 0 .. n-1,  i = 0 .. d/2-1
     (x[i], x[j]) -> (x[i] cos angle[i] - x[j] sin angle[i], x[i] sin angle[i] + x[j] cos angle[i])
 
-so norms stay, and scores depend on differences of coordinates only. A convention is a choice of theta, coordinates
-and layout: j = i + d/2 ("half"), or the pairs are 2i, 2i+1 ("interleaved"). Each axis has m = d/2n pairs of its own,
-which turn at w_k = base^(-k/m) unless said below; its theta is 0 elsewhere. Coordinates stand in the order of the
-size, (y, x) for an image; where x has the first pairs, theta says so. Class and register tokens stay unrotated at 0,
-and text has one number for all axes. V-JEPA 2 mixes the two layouts, in Meta's own code too: that is no rotation.
+so norms stay, and scores see only differences of coordinates. A convention chooses theta, coordinates and layout:
+j = i + d/2 ("half"), or pairs 2i, 2i+1 ("interleaved"). Each axis has m = d/2n pairs of its own, which turn at
+w_k = base^(-k/m) unless said below; its theta is 0 elsewhere. Coordinates go as the size, (y, x), and theta says where
+x has the first pairs. Class and register tokens stay at 0. V-JEPA 2, Meta's code too, mixes layouts: no rotation.
 """
 
 from typing import Any, TypeGuard
@@ -50,16 +49,20 @@ def axial(
     if places.shape not in (x.shape[-2:-1], (x.shape[-2], axes)):
         raise ValueError(f"axial: positions must be (t, {axes}) or (t,) for x of {x.shape}, got {places.shape}")
     angle = (places if places.ndim == 2 else places[:, None].repeat(axes, axis=1)) @ theta  # (..., t, d/2)
-    if theta.ndim == 3:
-        if x.ndim < 3 or x.shape[-3] % len(theta):
-            raise ValueError(f"axial: x must be (h, t, d), h a multiple of the {len(theta)} of theta, got {x.shape}")
-        angle = angle.repeat(x.shape[-3] // len(theta), axis=0)  # (h, t, d/2)
+    if theta.ndim == 3 and (x.ndim < 3 or x.shape[-3] % len(theta)):
+        raise ValueError(f"axial: x must be (h, t, d), h a multiple of the {len(theta)} of theta, got {x.shape}")
+    angle = angle.repeat(x.shape[-3] // len(theta), axis=0) if theta.ndim == 3 else angle  # (..., t, d/2)
     (first, second), cos, sin = _split(x, convention), np.cos(angle), np.sin(angle)
     return _joined(first * cos - second * sin, first * sin + second * cos, convention)  # (..., t, d)
 
 
 def axial_theta(dim: int, convention: str = "per-axis", axes: int = 2, base: float | None = None) -> np.ndarray:
-    """Return the frequencies (n, d/2) of a convention; `base` replaces its own."""
+    """Return the frequencies (n, d/2) of a convention; `base` replaces its own.
+
+    Examples:
+        >>> axial_theta(8, "sam2").round(2).tolist()  # y turns the last pairs, x the first
+        [[0.0, 0.0, 1.0, 0.01], [1.0, 0.01, 0.0, 0.0]]
+    """
     if not isinstance(convention, str) or convention not in CONVENTIONS:
         raise ValueError(f"axial: convention must be one of {', '.join(CONVENTIONS)}, got {convention!r}")
     if not _are_counts((axes,)) or (axes != 2 and convention != "per-axis"):
@@ -83,6 +86,10 @@ def axial_coordinates(
 
     `size` counts the tokens along each axis, (height, width) for an image. `reference` is the size of training, to
     which whole numbers are scaled: (16, 16) in EVA-02. `merge` is the side of a block of patches of "qwen-vl".
+
+    Examples:
+        >>> axial_coordinates((2, 2), "eva", reference=(1, 1)).tolist()
+        [[0.0, 0.0], [0.0, 0.5], [0.5, 0.0], [0.5, 0.5]]
     """
     axial_theta(4, convention)
     for name, value in (("size", size), ("reference", size if reference is None else reference)):
@@ -93,8 +100,7 @@ def axial_coordinates(
     if reference is not None and convention in ("dinov3", "eva-pixel"):
         raise ValueError(f"axial: reference must be None for {convention}, got {reference}; each size is scaled alike")
     lines = [np.linspace(-1, 1, n) if convention == "eva-pixel" else np.arange(float(n)) for n in size]
-    if convention == "dinov3":
-        lines = [2 * np.pi * ((2 * line + 1) / len(line) - 1) for line in lines]
+    lines = [2 * np.pi * ((2 * n + 1) / len(n) - 1) for n in lines] if convention == "dinov3" else lines
     lines = [line / len(line) * n for line, n in zip(lines, reference, strict=True)] if reference else lines
     grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
     if convention == "qwen-vl":
@@ -110,8 +116,8 @@ class Axial(nn.Module):
         convention: Whose frequencies and layout, one of `CONVENTIONS`.
         axes: Coordinates n of a position: 2, or any number for "per-axis".
         theta: Frequencies (n, d/2), or (g, n, d/2) for each key/value head, instead of those of the convention.
-        heads: For "rope-vit-mixed", key/value heads g, each of which learns a `theta` (n, d/2) of its own. As in the
-            paper it starts as the convention's, or the given one, turned in the plane by an angle drawn for each head.
+        heads: For "rope-vit-mixed", how many `theta` (n, d/2) to learn: the key heads g, not the query heads, or a
+            divisor of g. As in the paper each starts as the convention's, or the given one, turned by a random angle.
 
     Raises:
         ValueError: If an argument is out of range; the message says what to pass instead.
@@ -132,14 +138,12 @@ class Axial(nn.Module):
         given = len(start) if start.ndim == 3 else None
         if not (_are_counts((heads,)) and given is None if mixed else heads is None):
             raise ValueError(f"axial: heads must be positive for rope-vit-mixed, None for others, got {heads!r}")
-        self.dim, self.convention, self.axes = int(dim), convention, int(axes)
-        self.heads = int(heads) if heads else given
+        self.dim, self.convention, self.axes, self.heads = int(dim), convention, int(axes), int(heads or 0) or given
+        self.theta: Any = start.tolist()
         if mixed:
             (y, x), turn = torch.tensor(start), 2 * np.pi * torch.rand(self.heads or 1, 1, dtype=torch.float64)
             turned = torch.stack([y * turn.cos() + x * turn.sin(), x * turn.cos() - y * turn.sin()], dim=1)
             self.theta = nn.Parameter(turned.float())  # (g, n, d/2)
-        else:
-            self.theta = start.tolist()
 
     def forward(
         self, q: Tensor, k: Tensor, positions: Places = None, key_positions: Places = None, table: Table = None
@@ -163,24 +167,21 @@ class Axial(nn.Module):
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the table (..., t, d), or (..., g, t, d), of `positions`: cos and sin in the places of a pair."""
         if not _are_numbers(positions) or not positions.ndim or positions.shape[1:][-1:] not in ((), (self.axes,)):
-            raise ValueError(f"axial: positions must be (..., t, {self.axes}) or (t,), got {_kind(positions)}")
+            raise ValueError(f"axial: positions must be a tensor (..., t, {self.axes}) or (t,), got {_kind(positions)}")
         if not isinstance(dtype, torch.dtype) or dtype.itemsize < 4 or not dtype.is_floating_point:
             raise ValueError(f"axial: dtype must be torch.float32 or torch.float64, got {dtype!r}; others are coarse")
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
         places = positions[:, None].expand(-1, self.axes) if positions.ndim == 1 else positions  # (..., t, n)
         places = (places if self.heads is None else places.unsqueeze(-3)).to(where, torch.float64)
-        own, exact = self.theta, torch.float64
-        own = own if isinstance(own, Tensor) else torch.tensor(own, dtype=exact, device="cpu")
-        theta = own.to(where, exact, non_blocking=True)  # (..., n, d/2)
+        own = torch.tensor(self.theta, dtype=torch.float64, device="cpu") if type(self.theta) is list else self.theta
+        theta = own.to(where, torch.float64, non_blocking=True)  # (..., n, d/2)
         angle = (places[..., None] * theta.unsqueeze(-3)).sum(dim=-2)  # (..., t, d/2)
         return _joined(angle.cos(), angle.sin(), self.convention).to(dtype).to(positions.device)  # (..., t, d)
 
     def _rotated(self, x: Tensor, table: Tensor) -> Tensor:
-        table = table.to(x.device)
         table = table.unsqueeze(-3) if self.heads is None else table.repeat_interleave(x.shape[1] // self.heads, dim=-3)
-        (first, second), (cos, sin) = _split(x.to(table.dtype), self.convention), _split(table, self.convention)
-        turned = _joined(first * cos - second * sin, first * sin + second * cos, self.convention)  # (b, h, t, d)
-        return turned.to(x.dtype)  # (b, h, t, d)
+        (left, right), (cos, sin) = (_split(y, self.convention) for y in (x.to(table.dtype), table.to(x.device)))
+        return _joined(left * cos - right * sin, left * sin + right * cos, self.convention).to(x.dtype)  # (b, h, t, d)
 
     def _check(self, q: Tensor, k: Tensor, positions: Any, key_positions: Any, table: Any) -> tuple:
         for name, x in (("q", q), ("k", k)):
@@ -191,16 +192,15 @@ class Axial(nn.Module):
             raise ValueError(f"axial: q and k must be one batch, h a multiple of g, g of {c}, got {q.shape} {k.shape}")
         for name, given, rows in (("positions", positions, t), ("key_positions", key_positions, s)):
             if given is not None and not (_are_numbers(given) and given.shape in ((rows,), (rows, n), (b, rows, n))):
-                raise ValueError(f"axial: {name} must be (t,), (t, n), (b, t, n) = {(b, rows, n)}, got {_kind(given)}")
+                raise ValueError(f"axial: {name} must be a tensor (t,), (t, n) or {(b, rows, n)}, got {_kind(given)}")
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
-        paired = isinstance(table, tuple) and len(table) == 2
-        pair: Any = table if paired else (table, table)
+        pair: Any = table if isinstance(table, tuple) and len(table) == 2 else (table, table)
         of = () if self.heads is None else (self.heads,)
-        for given, rows in ((pair[0], t if paired else s), (pair[1], s)) if table is not None else ():
-            exact = _are_numbers(given) and given.dtype in (dtype, torch.float64) and (paired or t <= s)
+        for given, rows in ((pair[0], t if pair is table else s), (pair[1], s)) if table is not None else ():
+            exact = _are_numbers(given) and given.dtype in (dtype, torch.float64) and (pair is table or t <= s)
             if not exact or given.shape not in ((*of, rows, d), (b, *of, rows, d)):
                 form = f"{dtype} {(*of, s, d)} or {(b, *of, s, d)}, or a pair, for {t} queries and {s} keys"
-                raise ValueError(f"axial: table must be {form}, got {_kind(table)}; make it with table(positions)")
+                raise ValueError(f"axial: table must be {form}, got {_kind(given)}; make it with table(positions)")
         return t, s, dtype
 
     def extra_repr(self) -> str:
@@ -237,7 +237,7 @@ def _numbers(name: str, value: object) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise ValueError(f"axial: {name} must be finite numbers, got {_kind(value)}")
+        raise ValueError(f"axial: {name} must be finite numbers, got {type(value).__name__}; a tensor needs detach()")
     return array.astype(np.float64)
 
 
@@ -246,5 +246,5 @@ def _are_counts(values: Any) -> bool:
     return integers and len(values) > 0 and all(isinstance(value, int | np.integer) and value > 0 for value in values)
 
 
-def _kind(value: object) -> str:
-    return f"{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"
+def _kind(x: object) -> str:
+    return f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else f"{type(x).__name__}; take torch.as_tensor(...)"

@@ -38,6 +38,10 @@ def layout_order(dim: int, to: str, rotary_dim: int | None = None) -> np.ndarray
 
     Raises:
         ValueError: If `dim` or `rotary_dim` is not even, or `to` is no layout.
+
+    Examples:
+        >>> layout_order(8, "half"), layout_order(8, "interleaved")
+        (array([0, 2, 4, 6, 1, 3, 5, 7]), array([0, 4, 1, 5, 2, 6, 3, 7]))
     """
     _check(dim, to, rotary_dim)
     turned = dim if rotary_dim is None else rotary_dim
@@ -74,6 +78,11 @@ def convert_lora(lora_a: Array, lora_b: Array, dim: int, to: str, rotary_dim: in
 
     Raises:
         ValueError: If the ranks differ, and as `convert_layout`.
+
+    Examples:
+        >>> a, b = convert_lora(np.ones((1, 16)), np.arange(8)[:, None], 4, "half")  # rank 1, 2 heads
+        >>> b.ravel().tolist()
+        [0, 2, 1, 3, 4, 6, 5, 7]
     """
     for name, factor in (("lora_a", lora_a), ("lora_b", lora_b)):
         if not isinstance(factor, Tensor | np.ndarray) or factor.ndim != 2:
@@ -101,6 +110,12 @@ def convert_checkpoint(
     Raises:
         ValueError: If there is no such entry, or one of another kind (a quantized weight, say), which would be half
             converted; and as `convert_layout`.
+
+    Examples:
+        >>> rows = np.arange(4)
+        >>> made = convert_checkpoint({"q_proj.bias": rows, "v_proj.bias": rows}, 4, "half")
+        >>> {key: value.tolist() for key, value in made.items()}
+        {'q_proj.bias': [0, 2, 1, 3], 'v_proj.bias': [0, 1, 2, 3]}
     """
     _check(dim, to, rotary_dim)
     if not isinstance(state, Mapping) or not all(isinstance(key, str) for key in state):

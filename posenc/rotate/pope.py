@@ -65,7 +65,7 @@ class PoPE(nn.Module):
 
     Args:
         dim: Width d of a head, odd or even; a multiple of `axes`.
-        heads: Number of query heads h; keys may have fewer, g, if h is a multiple of g.
+        heads: Number of query heads h, each with phases of its own. Key heads may be fewer, g, if h is a multiple of g.
         base: Sets the slowest wavelength, 2 pi base^(1 - 1/d) positions.
         init: Of the learned `phase` (h, d): "zero", which extrapolates best in the paper, or "uniform" in [-2 pi, 0).
         bound: How delta comes from `phase`: "clamp" to [-2 pi, 0] as in the paper, "wrap" modulo 2 pi, or "free".
@@ -146,7 +146,8 @@ class PoPE(nn.Module):
 
 
 def _kind(x: object) -> str:
-    return f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+    size = f"of length {len(x)}" if isinstance(x, list | tuple) else tuple(getattr(x, "shape", ()))
+    return f"{'numpy array ' * isinstance(x, np.ndarray)}{getattr(x, 'dtype', type(x).__name__)} {size}"
 
 
 def _check_table(table: object, q: Tensor, k: Tensor, dtype: torch.dtype, width: int) -> None:
@@ -179,7 +180,8 @@ def _check_content(q: Tensor, k: Tensor, heads: int, dim: int) -> None:
 
 def _check_places(name: str, places: object, axes: int, length: int | None = None, batch: int = 1) -> None:
     if not isinstance(places, Tensor) or places.dtype == torch.bool or places.is_complex() or not places.ndim:
-        raise ValueError(f"pope: {name} must be a tensor of integers or floats, got {_kind(places)}")
+        got = f"{_kind(places)}; torch.as_tensor makes one of a list or an array"
+        raise ValueError(f"pope: {name} must be a tensor of integers or floats, got {got}")
     rows = places.shape[:-1] if axes > 1 and places.ndim > 1 else places.shape
     length, batch = (rows[-1], rows[0]) if length is None else (length, batch)
     tail = () if axes == 1 else (axes,)
@@ -194,5 +196,6 @@ def _numbers(name: str, value: object, shape: tuple[int, ...] | None = None) -> 
     except (RuntimeError, TypeError, ValueError):
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or shape not in (None, array.shape) or not np.isfinite(array).all():
-        raise ValueError(f"pope: {name} must be finite numbers {shape or ''}, got {type(value).__name__} {array.shape}")
+        got = f"{type(value).__name__} {array.shape}; of a tensor give {name}.detach().cpu().double()"
+        raise ValueError(f"pope: {name} must be finite numbers {shape or ''}, got {got}")
     return array.astype(np.float64)

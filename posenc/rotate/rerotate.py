@@ -122,7 +122,7 @@ def _check_positions(k: Tensor, **given: Tensor | None) -> None:
         if where is not None and (not number or where.shape not in shapes):
             raise ValueError(
                 f"rerotate: {name} must be a tensor of numbers (s,) or (b, s) for k {tuple(k.shape)}, "
-                f"got {_kind(where)}; give each key its place"
+                f"got {_kind(where)}; give each key its place, with torch.as_tensor of a list or an array"
             )
 
 
@@ -151,5 +151,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    shaped = isinstance(value, Tensor | np.ndarray)
-    return f"{value.dtype} {tuple(value.shape)}" if shaped else repr(value)[:80]
+    if isinstance(value, Tensor | np.ndarray):
+        return f"{'numpy array ' * isinstance(value, np.ndarray)}{value.dtype} {tuple(value.shape)}"
+    return f"list of length {len(value)}" if isinstance(value, list) else repr(value)[:80]

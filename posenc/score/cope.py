@@ -14,7 +14,8 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r row
 so where every gate is 1 it is a table of relative positions read at m - n + 1: the key counts too. The fraction of a
 count passes gradients to the gates. A key ahead of the query scores 0: causal attention is meant. Tokens that `mask`
 hides are not counted. That matters only where they stand between tokens that are seen or at one position with them, as
-in packed documents whose positions restart, or padding at position 0.
+in packed documents whose positions restart, or padding at position 0. There is no score_mod: FlexAttention shows one
+pair at a time, and a count sums over all keys between.
 
 Here q . k is divided by sqrt(d) and q . e is not, as in the paper's listing and x-transformers. The authors' training
 code divides both unless told otherwise (scale=True).
@@ -101,8 +102,8 @@ class CoPE(nn.Module):
         Args:
             q: Queries, h a multiple of g.
             k: Keys.
-            positions: Of the queries, (t,) or (b, t); by default the last t of 0 .. s-1.
-            key_positions: Of the keys, (s,) or (b, s), in any order; by default 0 .. s-1.
+            positions: Of the queries, (t,), (b, t) or (1, t); by default the last t of 0 .. s-1.
+            key_positions: Of the keys, (s,), (b, s) or (1, s), in any order; by default 0 .. s-1.
             mask: Boolean, true where a query may look, broadcastable to (b, h, t, s); hidden tokens are not counted.
 
         Raises:
@@ -185,8 +186,8 @@ def _check_rest(q: Any, k: Any, positions: Any, key_positions: Any, mask: Any) -
     """Check what goes with queries and keys, tensors or arrays as they are."""
     batch, t, s = q.shape[:-3], q.shape[-2], k.shape[-2]
     for name, given, *fit in (
-        ("positions", positions, (t,), (*batch, t)),
-        ("key_positions", key_positions, (s,), (*batch, s)),
+        ("positions", positions, (t,), (*batch, t), (1, t)),
+        ("key_positions", key_positions, (s,), (*batch, s), (1, s)),
     ):
         if given is not None and not (_holds(given, q, "int", "float") and given.shape in fit):
             raise ValueError(f"cope: {name} must be numbers {fit[0]} or {fit[1]}, got {_kind(given)}; one a token")

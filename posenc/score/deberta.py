@@ -67,6 +67,10 @@ def deberta_bucket(offset: Any, buckets: int = 256, max_distance: int | None = 5
 
     Raises:
         ValueError: If `offset` is not whole, `buckets` not even or `max_distance` below buckets / 2 + 2.
+
+    Examples:
+        >>> deberta_bucket([1, 2, 3, 4, 8, 16, 31, -31], buckets=8, max_distance=32).tolist()
+        [1, 2, 3, 4, 6, 7, 7, -7]
     """
     _check_buckets(buckets, max_distance)
     if isinstance(offset, Tensor) and offset.dtype not in INTEGERS:
@@ -93,7 +97,7 @@ class DeBERTa(nn.Module):
 
     Args:
         dim: Width d of a head.
-        heads: Number of heads h.
+        heads: Number of query heads h; key heads may be fewer.
         buckets: Buckets B on each side, even; half of them hold one offset each.
         max_distance: Offsets of this size and more share one row; None for one offset each, as in v1 (buckets=512).
         terms: "c2p+p2c", "c2p" or "p2c".
@@ -130,17 +134,13 @@ class DeBERTa(nn.Module):
 
         `positions` (t,) or (b, t) and `key_positions` (s,) or (b, s) are integers; by default keys stand at 0 .. s-1
         and queries at the last t of them.
-
-        Raises:
-            ValueError: If an argument does not fit; the message says what to pass instead.
         """
         _check(q, k, self.dim, self.heads)
         m, n = _places(q, k.shape[-2], positions, key_positions)
         offset = self._clipped(m[..., :, None] - n[..., None, :])  # (..., t, s)
         row = self._row_of_offset(m.device)[offset].unsqueeze(-3)  # (..., t, s)
         x, y, by_query, by_key = self._matches(q, k)
-        product = x @ y.mT  # (b, h, t, s)
-        total = product
+        total = product = x @ y.mT  # (b, h, t, s)
         if by_query is not None:
             total = total + by_query.gather(-1, row.expand(product.shape))  # (b, h, t, s)
         if by_key is not None:
@@ -200,11 +200,10 @@ def _row(offset: Any, buckets: int, max_distance: int | None) -> Any:
 
 def _places(x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
     b, _, t, _ = x.shape
-    for name, given, length in (("positions", positions, t), ("key_positions", key_positions, s)):
-        fit = ((length,), (b, length))
-        whole = isinstance(given, Tensor) and given.dtype in INTEGERS
-        if given is not None and not (whole and given.shape in fit):
-            raise ValueError(f"deberta: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {_kind(given)}")
+    for name, given, *fit in (("positions", positions, (t,), (b, t)), ("key_positions", key_positions, (s,), (b, s))):
+        if given is not None and not (isinstance(given, Tensor) and given.dtype in INTEGERS and given.shape in fit):
+            got = _kind(given) if isinstance(given, Tensor) else f"{_kind(given)}; take torch.as_tensor of it"
+            raise ValueError(f"deberta: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {got}")
     m = torch.arange(s - t, s, device=x.device) if positions is None else positions.long()
     n = torch.arange(s, device=x.device) if key_positions is None else key_positions.long()
     return m, n
@@ -247,4 +246,5 @@ def _check(q: Any, k: Any, dim: int, heads: int, kind: type = Tensor) -> None:
 
 
 def _kind(given: object) -> str:
-    return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"
+    size = f"of length {len(given)}" if isinstance(given, list | tuple) else tuple(getattr(given, "shape", ()))
+    return f"{'numpy array ' * isinstance(given, np.ndarray)}{getattr(given, 'dtype', type(given).__name__)} {size}"

@@ -68,7 +68,7 @@ class Forget(nn.Module):
 
     Args:
         dim: Width d of a head.
-        heads: Query heads h.
+        heads: Number of query heads h, each with gates of its own; key heads may be fewer.
         initial: Logit of every gate at the start; at 0 a token halves the weight of those before it.
         readout: Learn to read the gates from the keys. False learns nothing; each call must be given `gates`.
 
@@ -191,12 +191,14 @@ def _array(name: str, given: object, axes: int) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or array.ndim != axes:
-        raise ValueError(f"forget: {name} must be numbers in {axes} axes, got {_kind(given)}")
+        got = f"{_kind(given)}; of a tensor give {name}.detach().cpu().double()"
+        raise ValueError(f"forget: {name} must be numbers in {axes} axes, got {got}")
     return array.astype(np.float64)
 
 
 def _kind(given: object) -> str:
-    return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"
+    size = f"of length {len(given)}" if isinstance(given, list | tuple) else tuple(getattr(given, "shape", ()))
+    return f"{'numpy array ' * isinstance(given, np.ndarray)}{getattr(given, 'dtype', type(given).__name__)} {size}"
 
 
 def _check(q: Any, k: Any, dim: int, heads: int, kind: type = Tensor) -> None:
@@ -220,8 +222,10 @@ def _check_rest(q: Any, k: Any, positions: Any, key_positions: Any, gates: Any, 
     ):
         number = _holds(given, q, "float") or (name != "gates" and _holds(given, q, "int"))
         if given is not None and not (number and given.shape in fit):
-            wanted = " or ".join(map(str, fit))
-            raise ValueError(f"forget: {name} must be numbers {wanted}, got {_kind(given)}; one a token")
+            form = f"{'a tensor' if isinstance(q, Tensor) else 'numbers'} {' or '.join(map(str, fit))}"
+            other = isinstance(q, Tensor) and not isinstance(given, Tensor)
+            remedy = "take torch.as_tensor of it" if other else "one a token"
+            raise ValueError(f"forget: {name} must be {form}, got {_kind(given)}; {remedy}")
     _check_mask(mask, q, k)
 
 

@@ -63,6 +63,12 @@ def skew(x: Tensor, keys: int) -> Tensor:
 
     Raises:
         ValueError: If `x` has less than two axes, or fewer columns than there are keys.
+
+    Examples:
+        >>> import torch
+        >>> skew(torch.tensor([[-2, -1, 0, 1], [-2, -1, 0, 1]]), keys=3)  # queries at 1 and 2
+        tensor([[-1,  0,  1],
+                [-2, -1,  0]])
     """
     if not isinstance(x, Tensor) or x.ndim < 2:
         raise ValueError(f"music: x must be a tensor (..., t, w), got {_kind(x)}; w are the offsets of each query")
@@ -85,7 +91,7 @@ class Music(nn.Module):
 
     Args:
         dim: Width d of a head.
-        heads: Number of heads h, each with its table; None for one table (rows, dim) that all share.
+        heads: Number of query heads h, each with its table; None for one table (rows, dim) that all share.
         length: Distances 0 .. length - 1 that have a row of their own; further keys share the last.
         causal: Learn the past only and let the future score 0.
 
@@ -160,11 +166,10 @@ class Music(nn.Module):
 
 def _places(x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
     b, _, t, _ = x.shape
-    for name, given, length in (("positions", positions, t), ("key_positions", key_positions, s)):
-        fit = ((length,), (b, length))
-        whole = isinstance(given, Tensor) and given.dtype in INTEGERS
-        if given is not None and not (whole and given.shape in fit):
-            raise ValueError(f"music: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {_kind(given)}")
+    for name, given, *fit in (("positions", positions, (t,), (b, t)), ("key_positions", key_positions, (s,), (b, s))):
+        if given is not None and not (isinstance(given, Tensor) and given.dtype in INTEGERS and given.shape in fit):
+            got = _kind(given) if isinstance(given, Tensor) else f"{_kind(given)}; take torch.as_tensor of it"
+            raise ValueError(f"music: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {got}")
     m = torch.arange(s - t, s, device=x.device) if positions is None else positions.long()
     n = torch.arange(s, device=x.device) if key_positions is None else key_positions.long()
     return m, n
@@ -183,7 +188,8 @@ def _array(name: str, given: object, *axes: int) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or array.ndim not in axes:
-        raise ValueError(f"music: {name} must be numbers in {' or '.join(map(str, axes))} axes, got {_kind(given)}")
+        got = f"{_kind(given)}; of a tensor give {name}.detach().cpu().double()"
+        raise ValueError(f"music: {name} must be numbers in {' or '.join(map(str, axes))} axes, got {got}")
     return array.astype(np.float64)
 
 
@@ -199,4 +205,5 @@ def _check(q: Any, k: Any, dim: int, heads: int | None, kind: type = Tensor) -> 
 
 
 def _kind(given: object) -> str:
-    return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"
+    size = f"of length {len(given)}" if isinstance(given, list | tuple) else tuple(getattr(given, "shape", ()))
+    return f"{'numpy array ' * isinstance(given, np.ndarray)}{getattr(given, 'dtype', type(given).__name__)} {size}"

@@ -17,7 +17,8 @@ tokens that are seen, as in packed documents whose positions restart; padding at
 
 There is no loop: what each token takes from each key as it gets there, C, solves the triangular system
 (I + tril(beta W W^T, -1)) C = beta W K^T, and the score is -Q W^T C / sqrt(d). All in float64: a reference to read, not
-a kernel. The paper reads w and beta from the tokens x, w through a short convolution: pass such.
+a kernel. There is no score_mod: FlexAttention shows one pair at a time, and a product runs over all tokens between.
+The paper reads w and beta from the tokens x, w through a short convolution: pass such.
 """
 
 from typing import Any
@@ -108,9 +109,9 @@ class PaTH(nn.Module):
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) and `k` (b, g, s, d), h a multiple of g, in q's dtype.
 
         `positions` (t,) or (b, t) default to the last t of 0 .. s-1, `key_positions` (s,) or (b, s), in any order, to
-        0 .. s-1. `w` (b, h or g, s, d), of any length, and `beta` (b, h or g, s) replace those read from the keys.
-        `mask`, true where a query may look, is broadcast to (b, h, t, s); hidden tokens do not act. Where it differs
-        from query to query, each query has its own system to solve: for short sequences.
+        0 .. s-1; one row (1, t) serves a batch. `w` (b, h or g, s, d), of any length, and `beta` (b, h or g, s) replace
+        those read from the keys. `mask`, true where a query may look, is broadcast to (b, h, t, s); hidden tokens do
+        not act. Where it differs from query to query, each query has its own system to solve: for short sequences.
 
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
@@ -207,8 +208,8 @@ def _check_rest(q: Any, k: Any, positions: Any, key_positions: Any, w: Any, beta
     batch, h, t, d = q.shape[:-3], *q.shape[-3:]
     g, s = k.shape[-3:-1]
     for name, given, *fit in (
-        ("positions", positions, (t,), (*batch, t)),
-        ("key_positions", key_positions, (s,), (*batch, s)),
+        ("positions", positions, (t,), (*batch, t), (1, t)),
+        ("key_positions", key_positions, (s,), (*batch, s), (1, s)),
         ("w", w, (*batch, h, s, d), (*batch, g, s, d)),
         ("beta", beta, (*batch, h, s), (*batch, g, s)),
     ):

@@ -44,7 +44,13 @@ def shaw(
 def shaw_values(
     weights: np.ndarray, positions: np.ndarray, key_positions: np.ndarray, value_table: np.ndarray
 ) -> np.ndarray:
-    """Return what attention `weights` (h, t, s) add to the output (h, t, d) through `value_table`, shaped as keys'."""
+    """Return what attention `weights` (h, t, s) add to the output (h, t, d) through `value_table`, shaped as keys'.
+
+    Examples:
+        >>> table = [[-1.0], [0.0], [1.0]]  # each vector is the offset: the output is its mean
+        >>> shaw_values([[[0.25, 0.75]]], positions=[1], key_positions=[0, 1], value_table=table)
+        array([[[-0.25]]])
+    """
     weights = _array("weights", weights, 3)
     vector = _vectors(positions, key_positions, weights.shape, "value_table", value_table)  # (h, t, s, d)
     return np.einsum("hts,htsd->htd", weights, vector)  # (h, t, d)
@@ -59,7 +65,7 @@ class Shaw(nn.Module):
     Args:
         dim: Width d of a head.
         clip: Offsets beyond it count as `clip`; the paper takes 16.
-        heads: Give each of so many heads a table of its own; by default all share one.
+        heads: Number of query heads h, to give each a table of its own; by default all share one.
         on_values: Learn the table of `values()` too.
 
     Raises:
@@ -145,11 +151,10 @@ class Shaw(nn.Module):
 
 def _places(x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
     b, _, t, _ = x.shape
-    for name, given, length in (("positions", positions, t), ("key_positions", key_positions, s)):
-        fit = ((length,), (b, length))
-        whole = isinstance(given, Tensor) and given.dtype in INTEGERS
-        if given is not None and not (whole and given.shape in fit):
-            raise ValueError(f"shaw: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {_kind(given)}")
+    for name, given, *fit in (("positions", positions, (t,), (b, t)), ("key_positions", key_positions, (s,), (b, s))):
+        if given is not None and not (isinstance(given, Tensor) and given.dtype in INTEGERS and given.shape in fit):
+            got = _kind(given) if isinstance(given, Tensor) else f"{_kind(given)}; take torch.as_tensor of it"
+            raise ValueError(f"shaw: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {got}")
     m = torch.arange(s - t, s, device=x.device) if positions is None else positions.long()
     n = torch.arange(s, device=x.device) if key_positions is None else key_positions.long()
     return m, n
@@ -180,7 +185,8 @@ def _array(name: str, given: object, *axes: int) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or array.ndim not in axes:
-        raise ValueError(f"shaw: {name} must be numbers in {' or '.join(map(str, axes))} axes, got {_kind(given)}")
+        got = f"{_kind(given)}; of a tensor give {name}.detach().cpu().double()"
+        raise ValueError(f"shaw: {name} must be numbers in {' or '.join(map(str, axes))} axes, got {got}")
     return array.astype(np.float64)
 
 
@@ -196,4 +202,5 @@ def _check(q: Any, k: Any, dim: int, heads: int | None, kind: type = Tensor) -> 
 
 
 def _kind(given: object) -> str:
-    return f"{getattr(given, 'dtype', type(given).__name__)} {tuple(getattr(given, 'shape', ()))}"
+    size = f"of length {len(given)}" if isinstance(given, list | tuple) else tuple(getattr(given, "shape", ()))
+    return f"{'numpy array ' * isinstance(given, np.ndarray)}{getattr(given, 'dtype', type(given).__name__)} {size}"

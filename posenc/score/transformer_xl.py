@@ -16,6 +16,8 @@ pairs or offsets, and nothing is shifted: for a = weight^T (q_m + v) the sines o
     [a_sin sin(m theta) + a_cos cos(m theta), a_cos sin(m theta) - a_sin cos(m theta)] . [cos(n theta), sin(n theta)]
 
 which holds for any positions, whole or not, past or future: hide the future with a mask. The offset is query minus key.
+There is no score_mod: a pair needs w products, and a table of each query's at each offset is as large as the scores.
+`joined` takes its place, for any fused attention.
 Sines stand before cosines, as in the authors' code and in XLNet; Conformers alternate them, so there the columns of
 `weight` stand in another order.
 """
@@ -102,7 +104,7 @@ class TransformerXL(nn.Module):
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) and `k` (b, g, s, d), in the dtype of `q`.
 
         `positions` (t,) or (b, t) and `key_positions` (s,) or (b, s) are integers or floats; by default keys stand at
-        0 .. s-1 and queries at the last t of them.
+        0 .. s-1 and queries at the last t of them. One row (1, t) serves a batch.
 
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
@@ -145,8 +147,9 @@ class TransformerXL(nn.Module):
         t, s = q.shape[-2], k.shape[-2]
         for name, given, x in (("positions", positions, q), ("key_positions", key_positions, k)):
             number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
-            if given is not None and not (number and given.shape in (x.shape[-2:-1], (x.shape[0], x.shape[-2]))):
-                wanted = f"a tensor of numbers ({x.shape[-2]},) or {(x.shape[0], x.shape[-2])}"
+            b, _, length, _ = x.shape
+            if given is not None and not (number and given.shape in ((length,), (b, length), (1, length))):
+                wanted = f"a tensor of numbers ({length},) or {(b, length)}"
                 raise ValueError(f"transformer_xl: {name} must be {wanted}, got {_kind(given)}; one a token")
         m = torch.arange(s - t, s, device=where) if positions is None else positions.to(where)
         n = torch.arange(s, device=where) if key_positions is None else key_positions.to(where)

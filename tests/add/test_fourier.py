@@ -215,7 +215,23 @@ def test_bad_positions_are_refused(positions):
         Fourier(16, 2)(torch.zeros(2, 5, 16), positions)
 
 
+@pytest.mark.parametrize(
+    ("positions", "got"), [([0, 1], "list of length 2"), (np.arange(2), r"numpy array int64 \(2,\)")], ids=str
+)
+def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
+    encode = Fourier(16)
+    for call in (lambda: encode(torch.zeros(2, 2, 16), positions), lambda: encode.table(positions)):
+        with pytest.raises(
+            ValueError, match=rf"fourier: positions must be a tensor .*, got {got}; torch.as_tensor makes"
+        ):
+            call()
+
+
 def test_other_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="kind must be one of powers, bands, gaussian, learned, got 'learnable'"):
+        Fourier(16, kind="learnable")
+    with pytest.raises(ValueError, match=r"positions must be finite numbers, got .*; NumPy reads positions.detach\(\)"):
+        fourier(torch.zeros(3, requires_grad=True), 16)
     with pytest.raises(ValueError, match=r"fourier: positions must be \(..., t, n\) with n = 2, got \(3,\)"):
         fourier(np.zeros(3), 16, 2)
     with pytest.raises(ValueError, match=r"fourier: cycles must be \(n, d/2\) = \(1, 8\), got \(8,\)"):

@@ -161,6 +161,14 @@ def test_a_resized_table_serves_a_longer_model():
     torch.testing.assert_close(long(torch.zeros(1, 16, 4))[0, [0, -1]], short.weight[[0, -1]])
 
 
+def test_resizing_passes_gradients_to_the_table():  # as FlexiViT needs, which draws a grid for each step
+    weight = torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
+    for function in (lambda w: resize(w, 4), lambda w: resize(w, 9, "cubic"), lambda w: resize_grid(w, (2, 3), (3, 2))):
+        assert torch.autograd.gradcheck(function, weight)
+    assert torch.autograd.gradcheck(lambda w: resize_grid(w, (1, 4), (3, 2), prefix=2), weight)
+    assert resize(weight, 6).data_ptr() != weight.data_ptr()
+
+
 # Resizing the grid of an image
 
 
@@ -227,6 +235,38 @@ def test_bad_positions_are_refused(positions):
         Learned(4, 8)(torch.zeros(2, 2, 4), positions)
 
 
+@pytest.mark.parametrize(
+    ("positions", "got"), [([0, 1], "list of length 2"), (np.arange(2), r"numpy array int64 \(2,\)")], ids=str
+)
+def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
+    encode = Learned(4, 8)
+    for call in (lambda: encode(torch.zeros(2, 2, 4), positions), lambda: encode.table(positions)):
+        with pytest.raises(ValueError, match=rf"learned: positions must be a tensor .*, got {got}; .*torch.as_tensor"):
+            call()
+
+
+def test_a_tensor_that_numpy_cannot_read_learns_how_to_become_an_array():
+    for weight in (torch.ones(4, 8, requires_grad=True), torch.ones(4, 8).bfloat16()):
+        with pytest.raises(
+            ValueError, match=r"(?s)weight must be finite numbers, got .*; NumPy reads weight.detach\(\).cpu"
+        ):
+            learned([0, 1], weight)
+        assert learned([0, 1], weight.detach().cpu().double()).shape == (2, 8)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1, 1.5, float("nan"), False], ids=repr)
+def test_a_dropout_that_is_no_probability_is_refused(dropout):
+    with pytest.raises(ValueError, match=rf"learned: dropout must be in \[0, 1\), got {dropout}; it is a probability"):
+        Learned(4, 8, dropout=dropout)
+
+
+def test_the_bounds_of_dropout_that_are_allowed():
+    x = torch.ones(1, 8, 4)
+    assert torch.equal(Learned(4, 8, std=0, dropout=0)(x), x)
+    dropped = Learned(4, 8, std=0, dropout=0.999)(torch.ones(100, 8, 4))
+    assert (dropped == 0).float().mean() > 0.9
+
+
 def test_bad_tables_and_sizes_are_refused():
     table = torch.zeros(10, 4)
     with pytest.raises(
@@ -239,8 +279,11 @@ def test_bad_tables_and_sizes_are_refused():
         resize(torch.zeros(3), 4)
     with pytest.raises(ValueError, match="learned: length must be an integer of at least 1, got 0"):
         resize(table, 0)
-    with pytest.raises(ValueError, match="learned: mode must be linear or cubic, got 'nearest'"):
-        resize(table, 4, mode="nearest")
+    for mode in ("nearest", "bicubic"):
+        with pytest.raises(
+            ValueError, match=f"mode must be linear or cubic, got '{mode}'; torch says bilinear, bicubic"
+        ):
+            resize(table, 4, mode=mode)
     with pytest.raises(ValueError, match=r"learned: table must be \(t, d\) or \(b, t, d\)"):
         Learned(4, 8)(torch.zeros(2, 2, 4), table=torch.zeros(3, 4))
 

@@ -398,6 +398,30 @@ def test_positions_that_are_no_tensor_of_numbers_are_refused(positions):
         Sinusoidal(8)(torch.zeros(1, 3, 8), positions)
 
 
+@pytest.mark.parametrize(
+    ("positions", "got"),
+    [([0, 1, 2], "list of length 3"), ((0, 1), "tuple of length 2"), (np.arange(3), r"numpy array int64 \(3,\)")],
+    ids=str,
+)
+def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
+    encode = Sinusoidal(8)
+    for call in (lambda: encode(torch.zeros(1, 3, 8), positions), lambda: encode.table(positions)):
+        with pytest.raises(
+            ValueError, match=rf"positions must be a tensor .*, got {got}; torch.as_tensor makes one of"
+        ):
+            call()
+
+
+def test_a_tensor_that_numpy_cannot_read_learns_how_to_become_an_array():
+    for positions in (torch.arange(3.0, requires_grad=True), torch.arange(3.0).bfloat16()):
+        said = r"positions must be finite numbers, got .*; NumPy reads positions.detach\(\).cpu\(\).double\(\)"
+        with pytest.raises(ValueError, match=said):
+            sinusoidal(positions, 8)
+        assert sinusoidal(positions.detach().cpu().double(), 8).shape == (3, 8)
+    with pytest.raises(ValueError, match=r"positions must be finite numbers, got .*nan\]$"):
+        sinusoidal([0, float("nan")], 8)
+
+
 def test_a_table_of_another_length_is_refused():
     encoding = Sinusoidal(8)
     with pytest.raises(ValueError, match=r"sinusoidal: .*must be .*got .*\(1,"):

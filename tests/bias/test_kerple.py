@@ -331,6 +331,15 @@ def test_positions_that_are_no_rows_of_numbers_are_refused(kind):
                 call(good, BAD_TENSORS[kind])
 
 
+@pytest.mark.parametrize(
+    ("positions", "got"), [([0, 1], "list of length 2"), (np.arange(2), r"numpy array int64 \(2,\)")], ids=str
+)
+def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
+    for call in (KERPLE(2), KERPLE(2).score_mod):
+        with pytest.raises(ValueError, match=rf"positions must be a tensor .*, got {got}; take .*torch.as_tensor"):
+            call(positions)
+
+
 def test_two_batches_are_refused():
     said = r"kerple: positions and key_positions must be of one batch, got \(2, 3\) and \(1, 3\)"
     for call in (KERPLE(2), KERPLE(2).score_mod):
@@ -345,7 +354,10 @@ BAD_ARRAYS = ["12", None, [[0, 1]], [1j], [True], [[0], [1, 2]], {}, torch.ones(
 @pytest.mark.parametrize("bad", BAD_ARRAYS, ids=repr)
 def test_arrays_that_are_no_row_of_numbers_are_refused(name, bad):
     good = {"positions": [0, 1], "key_positions": [0, 1], "r1": [1.0, 1.0], "r2": [1.0, 1.0]}
-    with pytest.raises(ValueError, match=f"kerple: {name} must be one row of finite numbers, got .*; a batch goes"):
+    with pytest.raises(
+        ValueError,
+        match=f"kerple: {name} must be one row of finite numbers, got .*; a batch goes row by row, a tensor detached",
+    ):
         kerple(**good | {name: bad})
 
 

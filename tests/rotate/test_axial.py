@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import mpmath
 import numpy as np
@@ -649,8 +650,8 @@ Q, K = torch.zeros(3, 4, 5, 16), torch.zeros(3, 2, 6, 16)
         (Q[0], K, r"q must be floating point \(b, h, t, 16\), got torch.float32 \(4, 5, 16\)"),
         (Q[..., :8], K, r"q must be floating point \(b, h, t, 16\), got torch.float32 \(3, 4, 5, 8\)"),
         (Q, K.long(), "k must be floating point .*got torch.int64"),
-        (Q, None, r"k must be floating point .*got NoneType \(\)"),
-        (Q.numpy(), K, "q must be floating point .*got float32"),
+        (Q, None, r"k must be floating point .*got NoneType; take torch.as_tensor"),
+        (Q.numpy(), K, "q must be floating point .*got ndarray; take torch.as_tensor"),
         (Q[:2], K, "q and k must be one batch, h a multiple of g"),
         (Q[:, :3], K, "q and k must be one batch, h a multiple of g"),
         (Q, K[:, :0], "q and k must be one batch, h a multiple of g"),
@@ -683,9 +684,20 @@ def test_content_that_does_not_fit_is_refused(q, k, said):
 )
 def test_positions_that_do_not_fit_are_refused(which, wrong):
     x = torch.zeros(3, 2, 5, 16)
-    said = rf"axial: {which} must be \(t,\), \(t, n\), \(b, t, n\) = \(3, 5, 2\), got"
+    got = re.escape(f"{wrong.dtype} {tuple(wrong.shape)}" if isinstance(wrong, torch.Tensor) else type(wrong).__name__)
+    remedy = "$" if isinstance(wrong, torch.Tensor) else "; take torch.as_tensor"
+    said = rf"axial: {which} must be a tensor \(t,\), \(t, n\) or \(3, 5, 2\), got {got}{remedy}"
     with pytest.raises(ValueError, match=said):
         Axial(16)(x, x, **{which: wrong})
+
+
+def test_coordinates_of_numpy_are_refused_with_the_remedy():
+    grid, x = axial_coordinates((1, 5)), torch.randn(1, 1, 5, 16)
+    with pytest.raises(
+        ValueError, match=r"must be a tensor \(\.\.\., t, 2\) or \(t,\), got ndarray; take torch.as_tensor"
+    ):
+        Axial(16).table(grid)
+    assert not Axial(16)(x, x, positions=torch.as_tensor(grid))[0].isnan().any()
 
 
 @pytest.mark.parametrize(
@@ -727,7 +739,7 @@ def test_a_table_of_fewer_keys_than_queries_or_of_coarser_angles_is_refused():
 
 @pytest.mark.parametrize("positions", [None, [1], torch.tensor(1), torch.zeros(3) > 0, torch.zeros(5, 3)], ids=repr)
 def test_a_table_of_no_coordinates_is_refused(positions):
-    with pytest.raises(ValueError, match=r"axial: positions must be \(\.\.\., t, 2\) or \(t,\), got"):
+    with pytest.raises(ValueError, match=r"axial: positions must be a tensor \(\.\.\., t, 2\) or \(t,\), got"):
         Axial(16).table(positions)
 
 
@@ -836,6 +848,13 @@ def test_mixed_frequencies_given_for_each_head_are_refused():
 def test_what_is_no_array_of_numbers_is_refused_in_numpy(name, value):
     with pytest.raises(ValueError, match=f"axial: {name} must be finite numbers, got"):
         axial(**{"x": np.ones((1, 1, 4)), "positions": [0]} | {name: value})
+
+
+def test_a_tensor_with_a_gradient_is_refused_in_numpy_with_the_remedy():
+    x = torch.ones(1, 1, 4, requires_grad=True)
+    with pytest.raises(ValueError, match=r"axial: x must be finite numbers, got Tensor; a tensor needs detach\(\)"):
+        axial(x, [0])
+    np.testing.assert_array_equal(axial(x.detach(), [0]), np.ones((1, 1, 4)))
 
 
 @pytest.mark.parametrize("positions", [0, [0, 0], [[0]], [[0, 0, 0]], [[0, 0]] * 2, [[[0, 0]]]], ids=repr)

@@ -600,6 +600,20 @@ def test_positions_that_are_no_tensor_of_numbers_are_refused(junk):
         PoPE(8, heads=4).table(junk)
 
 
+@pytest.mark.parametrize(
+    ("positions", "got"), [([0, 1], "list of length 2"), (np.arange(2), r"numpy array int64 \(2,\)")], ids=str
+)
+def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
+    encoding, x = PoPE(8, heads=4), torch.zeros(1, 4, 2, 8)
+    for call in (lambda: encoding(x, x, positions), lambda: encoding.table(positions)):
+        with pytest.raises(ValueError, match=rf"pope: positions must be a tensor .*, got {got}; torch.as_tensor makes"):
+            call()
+    with pytest.raises(
+        ValueError, match=r"q must be finite numbers .*; of a tensor give q.detach\(\).cpu\(\).double\(\)"
+    ):
+        pope(x[0].requires_grad_(), x[0].detach(), [0, 1], [0, 1])
+
+
 @pytest.mark.parametrize("shape", [(1,), (4,), (6,), (5, 1), (1, 5), (2, 5), (5, 3), (3, 5, 1)], ids=str)
 def test_positions_that_do_not_fit_are_refused(shape):
     q, k = (x.float() for x in content(5, 5))

@@ -518,6 +518,14 @@ def test_positions_that_do_not_fit_are_refused(name, where):
         rerotate(torch.ones(2, 4, 3, 8), **{name: where})
 
 
+@pytest.mark.parametrize(
+    ("where", "got"), [([0, 1, 2], "list of length 3"), (np.arange(3), r"numpy array int64 \(3,\)")], ids=str
+)
+def test_positions_that_are_no_tensor_learn_how_to_become_one(where, got):
+    with pytest.raises(ValueError, match=f"must be a tensor .*, got {got}; .* torch.as_tensor of a list or an array"):
+        rerotate(torch.ones(2, 4, 3, 8), new_positions=where)
+
+
 def test_rows_of_positions_need_a_batch():
     with pytest.raises(ValueError, match=r"rerotate: positions must be .* got torch.int64 \(3, 3\)"):
         rerotate(torch.ones(3, 8), torch.zeros(3, 3, dtype=torch.int64))

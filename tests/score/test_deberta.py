@@ -479,7 +479,9 @@ def test_keys_whose_heads_divide_none_are_refused():
 def test_tables_that_do_not_fit_are_refused_by_the_numpy_function(name):
     q = k = np.ones((2, 3, 4))
     for shape in ((3, 8, 4), (2, 8, 5), (8, 4)):
-        with pytest.raises(ValueError, match=rf"deberta: {name} must be numbers \(2, 2B, 4\), got float64 \("):
+        with pytest.raises(
+            ValueError, match=rf"deberta: {name} must be numbers \(2, 2B, 4\), got numpy array float64 \("
+        ):
             deberta(q, k, range(3), range(3), **{name: np.ones(shape)})
     with pytest.raises(ValueError, match=f"deberta: {name} must be of 2B rows, B even, got 6"):
         deberta(q, k, range(3), range(3), **{name: np.ones((2, 6, 4))})
@@ -495,9 +497,22 @@ def test_positions_that_are_not_whole_are_refused_by_the_numpy_function(where):
 
 def test_arrays_are_refused_where_tensors_are_meant():
     encoding, x = DeBERTa(8, 4, 4, 16), torch.zeros(1, 4, 3, 8)
-    with pytest.raises(ValueError, match=r"deberta: q must be a floating point tensor \(b, 4, t, 8\), got float64"):
+    with pytest.raises(
+        ValueError, match=r"deberta: q must be a floating point tensor \(b, 4, t, 8\), got numpy array float64"
+    ):
         encoding(x.double().numpy(), x.numpy())
-    with pytest.raises(ValueError, match=r"deberta: k must be a floating point tensor \(b, g, s, 8\), got float32"):
+    with pytest.raises(
+        ValueError, match=r"deberta: k must be a floating point tensor \(b, g, s, 8\), got numpy array float32"
+    ):
         encoding(x, x.numpy())
-    with pytest.raises(ValueError, match=r"deberta: positions must be an integer tensor \(3,\) or \(1, 3\), got int64"):
+    with pytest.raises(
+        ValueError, match=r"deberta: positions must be an integer tensor \(3,\) or \(1, 3\), got numpy array"
+    ):
         encoding(x, x, np.arange(3))
+    said = r"key_positions must be .*, got numpy array int64 \(3,\); take torch.as_tensor of it"
+    with pytest.raises(ValueError, match=said):
+        encoding(x, x, None, np.arange(3))
+    with pytest.raises(ValueError, match=r"positions must be .*, got list of length 3; take torch.as_tensor of it"):
+        encoding(x, x, [0, 1, 2])
+    with pytest.raises(ValueError, match=r"positions must be .*, got torch.float32 \(3,\)$"):
+        encoding(x, x, torch.zeros(3))

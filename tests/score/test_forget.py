@@ -452,6 +452,21 @@ def test_what_does_not_fit_is_refused_by_name(name, wrong, way):
         getattr(Forget(3, 4), way)(**arguments)
 
 
+@pytest.mark.parametrize("way", ["forward", "score_mod"])
+@pytest.mark.parametrize(
+    ("positions", "got"), [([0] * 6, "list of length 6"), (np.arange(6), r"numpy array int64 \(6,\)")], ids=str
+)
+def test_what_is_no_tensor_learns_how_to_become_one(positions, got, way):
+    call, q, k = getattr(Forget(3, 4), way), torch.ones(2, 4, 6, 3), torch.ones(2, 2, 6, 3)
+    for name in ("positions", "key_positions"):
+        with pytest.raises(
+            ValueError, match=rf"forget: {name} must be a tensor .*, got {got}; take torch.as_tensor of it"
+        ):
+            call(q, k, **{name: positions})
+    with pytest.raises(ValueError, match=r"forget: positions must be a tensor .*, got torch.int64 \(5,\); one a token"):
+        call(q, k, torch.arange(5))
+
+
 @pytest.mark.parametrize("shape", [(2, 8, 6, 3), (2, 2, 6, 3), (2, 4, 6, 2)], ids=str)
 def test_queries_of_other_heads_or_another_width_are_refused(shape):
     with pytest.raises(

@@ -394,9 +394,22 @@ def test_positions_that_are_not_whole_are_refused_by_the_numpy_function(where):
 
 def test_arrays_are_refused_where_tensors_are_meant():
     encoding, x = Music(8, 4, 5), torch.zeros(1, 4, 3, 8)
-    with pytest.raises(ValueError, match=r"music: q must be a floating point tensor \(b, 4, t, 8\), got float64"):
+    with pytest.raises(
+        ValueError, match=r"music: q must be a floating point tensor \(b, 4, t, 8\), got numpy array float64"
+    ):
         encoding(x.double().numpy(), x.numpy())
-    with pytest.raises(ValueError, match=r"music: k must be a floating point tensor \(b, g, s, 8\), got float32"):
+    with pytest.raises(
+        ValueError, match=r"music: k must be a floating point tensor \(b, g, s, 8\), got numpy array float32"
+    ):
         encoding(x, x.numpy())
-    with pytest.raises(ValueError, match=r"music: positions must be an integer tensor \(3,\) or \(1, 3\), got int64"):
+    with pytest.raises(
+        ValueError, match=r"music: positions must be an integer tensor \(3,\) or \(1, 3\), got numpy array"
+    ):
         encoding(x, x, np.arange(3))
+    said = r"key_positions must be .*, got numpy array int64 \(3,\); take torch.as_tensor of it"
+    with pytest.raises(ValueError, match=said):
+        encoding(x, x, None, np.arange(3))
+    with pytest.raises(ValueError, match=r"positions must be .*, got list of length 3; take torch.as_tensor of it"):
+        encoding(x, x, [0, 1, 2])
+    with pytest.raises(ValueError, match=r"positions must be .*, got torch.float32 \(3,\)$"):
+        encoding(x, x, torch.zeros(3))
