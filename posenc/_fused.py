@@ -62,14 +62,11 @@ class Sight(NamedTuple):
     def dense(self, q: Tensor, k: Tensor) -> Tensor | None:
         """Return true where a query sees a key, broadcastable to (b, h, t, s), or None where all see everything."""
         t, s = q.shape[-2], k.shape[-2]
-        seen = None if self.mask is None else _four(self.mask)
+        seen = self._within_documents(None if self.mask is None else _four(self.mask), slice(s - t, s), s)
         if self.causal:
             m, n = (Sight() if self.by_place() else self).places(q, k)
             past = _pairs(m[..., :, None] >= n[..., None, :])  # (..., 1, t, s)
             seen = past if seen is None else seen & past
-        if self.documents is not None:
-            own = _pairs(self.documents[..., s - t :, None] == self.documents[..., None, :])  # (..., 1, t, s)
-            seen = own if seen is None else seen & own
         return seen
 
     def one_by_one(self, q: Tensor, k: Tensor) -> BlockMask | None:
@@ -95,12 +92,17 @@ class Sight(NamedTuple):
         """Return what the queries from `start` to `stop` see, and how many of the first keys they need."""
         t, s = q.shape[-2], k.shape[-2]
         keys = s - t + stop if self.causal and self.by_place() and t <= s else s
-        mask, ids, (m, n) = self.mask, self.documents, self.places(q, k)
+        mask, (m, n) = self.mask, self.places(q, k)
         mask = None if mask is None else _four(mask).expand(-1, -1, t, s)[:, :, start:stop, :keys]
-        if ids is not None:
-            own = _pairs(ids[..., s - t + start : s - t + stop, None] == ids[..., None, :keys])
-            mask = own if mask is None else mask & own
+        mask = self._within_documents(mask, slice(s - t + start, s - t + stop), keys)
         return self._replace(positions=self._cut(m, start, stop), key_positions=self._cut(n, 0, keys), mask=mask), keys
+
+    def _within_documents(self, mask: Tensor | None, queries: slice, keys: int) -> Tensor | None:
+        """Return `mask`, false too where a query and one of the first `keys` are tokens of different documents."""
+        if self.documents is None:
+            return mask
+        own = _pairs(self.documents[..., queries, None] == self.documents[..., None, :keys])  # (..., 1, t, s)
+        return own if mask is None else mask & own
 
     def _has_coordinates(self, positions: Tensor) -> bool:
         return self.axes and positions.ndim > 1
@@ -128,16 +130,16 @@ def scaled_dot_product(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, si
         q, k, v = (F.pad(x, (0, max(width, q.shape[-1]) - x.shape[-1])) for x in (q, k, v))
     if added is not None:
         seen = (added if seen is None else added.masked_fill(~seen, float("-inf"))).to(q.dtype)
-    grouped = k.shape[1] != q.shape[1]
-    out = F.scaled_dot_product_attention(q, k, v, seen, is_causal=triangle, scale=scale, enable_gqa=grouped)
+    grouped = {"enable_gqa": True} if k.shape[1] != q.shape[1] else {}  # sdpa takes no symbol of torch.compile's
+    out = F.scaled_dot_product_attention(q, k, v, seen, is_causal=triangle, scale=scale, **grouped)
     return out[..., :width]
 
 
 def in_flex(q: Tensor, k: Tensor, v: Tensor, modify: Callable | None, sight: Sight, scale: float) -> Tensor:
     """Return the same with `modify` for `added`; torch keeps what it has compiled for each kind of call."""
     dynamic = False if q.device.type == "cpu" else None  # there, code for sizes that vary may not compile (2.13)
-    flex, grouped = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic), k.shape[1] != q.shape[1]
-    return flex(q, k, v, modify, sight.one_by_one(q, k), scale, grouped)
+    flex = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic)
+    return flex(q, k, v, modify, sight.one_by_one(q, k), scale, k.shape[1] != q.shape[1])
 
 
 def in_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, encoding: Any, sight: Sight, block: int) -> Tensor:
@@ -157,15 +159,15 @@ def takes_channels(q: Tensor, k: Tensor, sight: Sight) -> bool:
     return sight.causal and q.shape[1] * q.shape[2] > k.shape[1] * k.shape[3] and _working_dtype(q) in PARTS
 
 
-def with_channels(q: Tensor, k: Tensor, of_queries: Tensor, of_keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `q` and `k` behind channels whose products, over sqrt(d), are those of the float64 ones given.
+def with_channels(q: Tensor, k: Tensor, of_queries: Tensor, of_keys: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Return `q` and `k` behind channels whose products, times `scale`, are those of the float64 ones given.
 
     Positions beyond 256 are no bfloat16, nor are most slopes, and in float32 a product of 1,000 swallows digits of the
     logit that is added to it. So factors fall into parts that a dtype holds exactly, and the large products come
     first, next to those that cancel them: kernels add in order.
     """
     dtype = _working_dtype(q)
-    first, second = _parts(of_queries * q.shape[-1] ** 0.5, PARTS[dtype][0]), _parts(of_keys, PARTS[dtype][1])
+    first, second = _parts(of_queries / scale, PARTS[dtype][0]), _parts(of_keys, PARTS[dtype][1])
     kept = [(a, b) for a in range(len(first)) for b in range(len(second)) if a + b < len(first)]
     for_q = torch.cat([first[a] for a, _ in kept], dim=-1).to(q.device, dtype)  # (..., h, t, c)
     for_k = torch.cat([second[b] for _, b in kept], dim=-1).to(k.device, dtype)  # (..., 1, s, c)

@@ -13,6 +13,8 @@ cache of keys is right without being told; `F.scaled_dot_product_attention(is_ca
 first keys instead. How all this is computed is in `posenc/_fused.py`.
 """
 
+import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +22,8 @@ from torch import Tensor, nn
 
 from posenc import _fused
 from posenc._fused import Sight
+
+OWN = ("positions", "key_positions", "causal", "mask", "documents", "flex", "block", "scale")
 
 
 def attention(
@@ -34,6 +38,7 @@ def attention(
     documents: Tensor | None = None,
     flex: bool = False,
     block: int | None = None,
+    scale: float | None = None,
     **extra: Any,
 ) -> Tensor:
     """Return the attention output (b, h, t, d) of `q` (b, h, t, d) over `k` and `v` (b, g, s, d), h a multiple of g.
@@ -47,8 +52,8 @@ def attention(
         k: Keys (b, g, s, d).
         v: Values (b, g, s, d), of any width.
         encoding: A rotation, a bias or a score; what its method `values`, if any, makes of the weights is added.
-        positions: Of the queries, (t,) or (b, t), where the encoding has axes (t, n) or (b, t, n); by default the last
-            t of the keys' places.
+        positions: Of the queries, (t,) or (b, t), where the encoding has axes (t, n) or (b, t, n); one row (1, t) or
+            (1, t, n) serves a batch; by default the last t of the keys' places.
         key_positions: Of the keys, (s,) or (b, s), likewise; by default 0 .. s-1.
         causal: Let a query see the keys at its own position and before; with coordinates, up to its place in order.
         mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
@@ -56,19 +61,27 @@ def attention(
         flex: Compile FlexAttention with the encoding's `score_mod`: once for each kind of call, and on a CPU, where it
             has no gradients, for each shape; `torch._dynamo.config.recompile_limit` bounds their number.
         block: Take so many queries at a time, and again for gradients: stores (h, block, s) in place of (h, t, s).
+        scale: Multiplies q k^T, not what is added; by default 1/sqrt(d). T5 has 1, DeepSeek's YaRN `softmax_scale`.
         extra: What else the encoding takes, such as `table` or `gates`.
 
     Raises:
         ValueError: If an argument does not fit; the message says what to pass instead.
+
+    Examples:
+        >>> from posenc.bias.alibi import ALiBi
+        >>> q, v = torch.zeros(1, 1, 3, 8), torch.eye(3)[None, None]  # equal logits; v shows the weights
+        >>> attention(q, q, v, ALiBi(1, slopes=[math.log(2)]), causal=True)[0, 0] * 7  # half at each step back
+        tensor([[7.0000, 0.0000, 0.0000],
+                [2.3333, 4.6667, 0.0000],
+                [1.0000, 2.0000, 4.0000]])
     """
-    sight = Sight(
-        positions, key_positions, causal, mask, documents, _has_axes(encoding, positions, key_positions, q, k)
-    )
-    _check(q, k, encoding, sight, extra)
+    sight = _sight(q, k, encoding, positions, key_positions, causal, mask, documents)
+    _check(q, k, encoding, sight, scale, extra)
     _check_ways(q, k, v, encoding, flex, block, extra)
+    factor: float = q.shape[-1] ** -0.5 if scale is None else scale
     if block is not None:
-        return _fused.in_blocks(attention, q, k, v, encoding, sight, block)  # (b, h, t, d)
-    return _attend(q, k, v, encoding, sight, flex and q.shape[-2] > 1, extra)  # (b, h, t, d)
+        return _fused.in_blocks(partial(attention, scale=factor), q, k, v, encoding, sight, block)  # (b, h, t, d)
+    return _attend(q, k, v, encoding, sight, flex and q.shape[-2] > 1, factor, extra)  # (b, h, t, d)
 
 
 def attention_weights(
@@ -80,25 +93,32 @@ def attention_weights(
     causal: bool = False,
     mask: Tensor | None = None,
     documents: Tensor | None = None,
+    scale: float | None = None,
     **extra: Any,
 ) -> Tensor:
-    """Return the softmax weights (b, h, t, s) of `attention`: for looking, not for speed."""
-    sight = Sight(
-        positions, key_positions, causal, mask, documents, _has_axes(encoding, positions, key_positions, q, k)
-    )
-    _check(q, k, encoding, sight, extra)
-    return _fused.weights(*_encode(q, k, encoding, sight, extra), sight, q.shape[-1] ** -0.5)  # (b, h, t, s)
+    """Return the softmax weights (b, h, t, s) of `attention`: for looking, not for speed.
+
+    Examples:
+        >>> attention_weights(torch.zeros(1, 1, 2, 8), torch.zeros(1, 1, 4, 8), causal=True)[0, 0]
+        tensor([[0.3333, 0.3333, 0.3333, 0.0000],
+                [0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    sight = _sight(q, k, encoding, positions, key_positions, causal, mask, documents)
+    _check(q, k, encoding, sight, scale, extra)
+    factor: float = q.shape[-1] ** -0.5 if scale is None else scale
+    return _fused.weights(*_encode(q, k, encoding, sight, extra), sight, factor)  # (b, h, t, s)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any, sight: Sight, flex: bool, extra: dict) -> Tensor:
-    scale = q.shape[-1] ** -0.5
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, encoding: Any, sight: Sight, flex: bool, scale: float, extra: dict
+) -> Tensor:
     if _adds_values(encoding):
-        weights = attention_weights(q, k, encoding, *sight[:5], **extra)
+        weights = attention_weights(q, k, encoding, *sight[:5], scale=scale, **extra)
         each = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)  # (b, h, s, d)
         return weights @ each + encoding.values(weights, *sight.places(q, k))  # (b, h, t, d)
     if hasattr(encoding, "channels") and not flex and _fused.takes_channels(q, k, sight):
         of_queries, of_keys = encoding.channels(*sight.places(q, k))
-        q, k = _fused.with_channels(q, k, _for_heads(of_queries, q, encoding), of_keys)
+        q, k = _fused.with_channels(q, k, _for_heads(of_queries, q, encoding), of_keys, scale)
         encoding = None
     q, k, added = _encode(q, k, encoding, sight, extra, flex)
     return (_fused.in_flex if flex else _fused.scaled_dot_product)(q, k, v, added, sight, scale)  # (b, h, t, d)
@@ -128,13 +148,13 @@ def _encode(q: Tensor, k: Tensor, encoding: Any, sight: Sight, extra: dict, flex
 
 
 def _for_heads(made: Tensor, q: Tensor, encoding: Any) -> Tensor:
-    if made.ndim not in (3, 4) or made.shape[-3] not in (1, q.shape[1]):
+    if made.ndim not in (3, 4) or (made.shape[-3] != 1 and made.shape[-3] != q.shape[1]):
         got = f"{_said(encoding)} {tuple(made.shape)}"
         raise ValueError(f"attention: encoding must be for {q.shape[1]} heads, got {got}")
     return made
 
 
-def _check(q: Any, k: Any, encoding: Any, sight: Any, extra: dict) -> None:
+def _check(q: Any, k: Any, encoding: Any, sight: Any, scale: Any, extra: dict) -> None:
     paired = all(isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 4 for x in (q, k))
     paired = paired and q.shape[0] == k.shape[0] and q.shape[-1] == k.shape[-1] > 0 and _alike(q, k)
     if not paired or k.shape[1] == 0 or q.shape[1] % k.shape[1]:
@@ -147,7 +167,15 @@ def _check(q: Any, k: Any, encoding: Any, sight: Any, extra: dict) -> None:
         raise ValueError(f"attention: encoding must be called with positions, or with q and k, got {got}")
     for name in extra:
         if encoding is None or name not in takes:
-            raise ValueError(f"attention: {name} must be an argument of the encoding, got it for {_said(encoding)}")
+            got = f"it for {_said(encoding)}; attention itself takes {', '.join(OWN)}"
+            raise ValueError(f"attention: {name} must be an argument of the encoding, got {got}")
+    if scale is not None and not (type(scale) in (int, float) and 0 < scale < math.inf):
+        raise ValueError(f"attention: scale must be positive and finite, or None for 1/sqrt(d), got {scale!r}")
+    _check_places(q, k, encoding, sight)
+    _check_sight(sight, q, k)
+
+
+def _check_places(q: Tensor, k: Tensor, encoding: Any, sight: Any) -> None:
     for name, given, x in (("positions", sight.positions, q), ("key_positions", sight.key_positions, k)):
         rows = (x.shape[-2:-1], (x.shape[0], x.shape[-2]))
         fits = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
@@ -155,7 +183,6 @@ def _check(q: Any, k: Any, encoding: Any, sight: Any, extra: dict) -> None:
         if given is not None and not fits:
             form = f"numbers ({x.shape[-2]},) or {tuple(rows[1])}"
             raise ValueError(f"attention: {name} must be {form}, got {_said(given)}; give each token its position")
-    _check_sight(sight, q, k)
 
 
 def _check_sight(sight: Sight, q: Tensor, k: Tensor) -> None:
@@ -167,7 +194,8 @@ def _check_sight(sight: Sight, q: Tensor, k: Tensor) -> None:
         raise ValueError(f"attention: mask must be boolean, true where a query may look, got {kind}")
     sizes = [] if mask is None else list(zip(reversed(mask.shape), (s, t, h, b), strict=False))
     if mask is not None and (mask.ndim > 4 or any(size not in (1, full) for size, full in sizes)):
-        raise ValueError(f"attention: mask must be broadcastable to (b, h, t, s) = {(b, h, t, s)}, got {_said(mask)}")
+        got = f"{_said(mask)}; one of the keys (b, s) is mask[:, None, None]"
+        raise ValueError(f"attention: mask must be broadcastable to (b, h, t, s) = {(b, h, t, s)}, got {got}")
     if ids is not None and not (isinstance(ids, Tensor) and ids.shape in ((s,), (b, s)) and t <= s):
         form = f"ids of the tokens ({s},) or {(b, s)}, the last {t} of them queries"
         raise ValueError(f"attention: documents must be {form}, got {_said(ids)}")
@@ -186,6 +214,21 @@ def _check_ways(q: Tensor, k: Tensor, v: Any, encoding: Any, flex: bool, block: 
     if not isinstance(flex, bool) or (flex and (on_cpu or block is not None or _adds_values(encoding))):
         why = "no gradients or float64 on a CPU, no blocks, no values(): call it under no_grad, or with block="
         raise ValueError(f"attention: flex must be False here, got {flex!r}; {why}")
+
+
+def _sight(
+    q: Any, k: Any, encoding: Any, positions: Any, key_positions: Any, causal: Any, mask: Any, documents: Any
+) -> Sight:
+    """Return what decides which keys a query sees, nothing of it checked."""
+    m, n = _one_row(positions, q), _one_row(key_positions, k)
+    return Sight(m, n, causal, mask, documents, _has_axes(encoding, m, n, q, k))
+
+
+def _one_row(positions: Any, x: Any) -> Any:
+    """Return a batch of one row, which serves every sequence, as that row."""
+    if not (isinstance(positions, Tensor) and isinstance(x, Tensor) and x.ndim == 4 and positions.ndim in (2, 3)):
+        return positions
+    return positions[0] if positions.shape[:2] == (1, x.shape[-2]) else positions
 
 
 def _has_axes(encoding: Any, positions: Any, key_positions: Any, q: Any, k: Any) -> bool:

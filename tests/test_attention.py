@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc.add.sinusoidal import Sinusoidal
-from posenc.attention import attention, attention_weights
+from posenc.attention import OWN, attention, attention_weights
 from posenc.bias.alibi import ALiBi, alibi, alibi_slopes
 from posenc.bias.t5 import T5
 from posenc.rotate.axial import Axial
@@ -214,6 +214,24 @@ def test_batched_queries_may_share_the_keys_positions(qkv):
     positions = np.array([[0, 1, 2, 3], [6, 5, 4, 3]])
     seen = (positions[:, :, None] >= np.arange(7))[:, None]
     assert_formula(qkv, seen, causal=True, positions=torch.from_numpy(positions))
+
+
+@pytest.mark.parametrize("block", [None, 3])
+def test_one_row_of_positions_serves_a_batch(qkv, block):
+    m, n = torch.tensor([4, 9, 0, 0]), torch.tensor([3, 2, 8, 0, 1, 1, 5])
+    seen = (m[:, None] >= n).numpy()
+    assert_formula(qkv, seen, causal=True, positions=m[None], key_positions=n[None])
+    for encoding in (t5(), ALiBi(H), Shaw(D, clip=2).double()):
+        expected = attention(*qkv, encoding, m, n, causal=True, block=block)
+        for given in ((m[None], n[None]), (m, n[None]), (m.expand(B, T), n[None]), (m[None], n.expand(B, S))):
+            torch.testing.assert_close(attention(*qkv, encoding, *given, causal=True, block=block), expected)
+
+
+def test_one_row_of_coordinates_serves_a_batch(qkv):
+    grid = torch.stack([torch.tensor([0, 9, 1, 2, 3, 3, 4]), torch.tensor([3, 0, 0, 7, 1, 2, 2])], dim=-1)
+    given = [{"positions": m, "key_positions": n} for m, n in ((grid[3:], grid), (grid[None, 3:], grid[None]))]
+    plain, one_row = (attention(*qkv, Axial(D), **each, causal=True) for each in given)
+    assert torch.equal(one_row, plain)
 
 
 def test_given_positions_count_where_there_are_as_many_queries_as_keys(qkv):
@@ -418,52 +436,73 @@ def content(length):
     return torch.randn(2, doors.H, length, doors.D), *torch.randn(2, 2, doors.G, length, doors.D).unbind()
 
 
+def coordinates(encoding, positions):
+    """Return positions as the encoding takes them: numbers, or rows of coordinates that differ."""
+    if encoding.takes_text:
+        return positions
+    return torch.stack([(axis + 1) * positions % 7 for axis in range(encoding.told("AXES", 0))], dim=-1)
+
+
+def places(encoding, start, stop):
+    """Return what says where queries from `start` to `stop` and the keys before `stop` stand, if that must be said."""
+    if encoding.takes_text:
+        return {}
+    line = coordinates(encoding, torch.arange(stop))
+    return {"positions": line[start:], "key_positions": line}
+
+
 @each_encoding
 def test_decoding_with_a_cache_equals_prefill_for_every_encoding(encoding):
     module, (q, k, v) = encoding.build(), content(9)
-    steps = [attention(q[:, :, p : p + 1], k[:, :, : p + 1], v[:, :, : p + 1], module, causal=True) for p in range(9)]
-    whole = attention(q, k, v, module, causal=True)
-    torch.testing.assert_close(torch.cat(steps, dim=2), whole, atol=3e-6, rtol=1e-5)
-    chunks = [attention(q[:, :, a:b], k[:, :, :b], v[:, :, :b], module, causal=True) for a, b in ((0, 4), (4, 9))]
-    torch.testing.assert_close(torch.cat(chunks, dim=2), whole, atol=3e-6, rtol=1e-5)
+
+    def attend(a, b):
+        return attention(q[:, :, a:b], k[:, :, :b], v[:, :, :b], module, causal=True, **places(encoding, a, b))
+
+    whole = attend(0, 9)
+    for parts in ([(p, p + 1) for p in range(9)], [(0, 4), (4, 9)]):
+        torch.testing.assert_close(torch.cat([attend(*part) for part in parts], dim=2), whole, atol=3e-6, rtol=1e-5)
 
 
 @each_encoding
 def test_blocks_of_queries_give_the_same_for_every_encoding(encoding):
-    module, (q, k, v) = encoding.build(), content(9)
+    module, (q, k, v), where = encoding.build(), content(9), places(encoding, 2, 9)
     for causal in (True, False):
-        whole = attention(q[:, :, 2:], k, v, module, causal=causal)
-        blocks = attention(q[:, :, 2:], k, v, module, causal=causal, block=3)
+        whole = attention(q[:, :, 2:], k, v, module, causal=causal, **where)
+        blocks = attention(q[:, :, 2:], k, v, module, causal=causal, block=3, **where)
         torch.testing.assert_close(blocks, whole, atol=3e-6, rtol=1e-5)
 
 
 @each_encoding
 def test_looking_agrees_with_computing_for_every_encoding(encoding):
-    module, (q, k, v) = encoding.build(), content(9)
+    module, (q, k, v), where = encoding.build(), content(9), places(encoding, 0, 9)
     if getattr(module, "on_values", False):
         pytest.skip("the values have vectors of their own")
     for causal in (True, False):
-        weights = attention_weights(q, k, module, causal=causal)
-        values = v.repeat_interleave(2, dim=1)
-        torch.testing.assert_close(attention(q, k, v, module, causal=causal), weights @ values, atol=3e-6, rtol=1e-5)
+        seen = attention_weights(q, k, module, causal=causal, **where) @ v.repeat_interleave(2, dim=1)
+        torch.testing.assert_close(attention(q, k, v, module, causal=causal, **where), seen, atol=3e-6, rtol=1e-5)
 
 
 @each_encoding
 def test_left_padding_that_is_hidden_changes_nothing_for_every_encoding(encoding):
     module, (q, k, v) = encoding.build(), content(6)
     padded = [torch.cat([9 * torch.ones_like(x[:, :, :3]), x], dim=2) for x in (q, k, v)]
-    positions = torch.tensor([0, 0, 0, 0, 1, 2, 3, 4, 5])
+    positions = coordinates(encoding, torch.tensor([0, 0, 0, 0, 1, 2, 3, 4, 5]))
     mask = torch.arange(9) >= 3
     made = attention(*padded, module, positions, positions, causal=True, mask=mask)[:, :, 3:]
-    torch.testing.assert_close(made, attention(q, k, v, module, causal=True), atol=1e-5, rtol=1e-5)
+    expected = attention(q, k, v, module, causal=True, **places(encoding, 0, 6))
+    torch.testing.assert_close(made, expected, atol=1e-5, rtol=1e-5)
 
 
 @each_encoding
 def test_packed_documents_are_as_alone_for_every_encoding(encoding):
     module, (q, k, v) = encoding.build(), content(9)
-    documents, positions = torch.tensor([7, 7, 7, 7, 2, 2, 2, 2, 2]), torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 4])
+    documents = torch.tensor([7, 7, 7, 7, 2, 2, 2, 2, 2])
+    positions = coordinates(encoding, torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 4]))
     packed = attention(q, k, v, module, positions, positions, causal=True, documents=documents)
-    alone = [attention(q[:, :, d], k[:, :, d], v[:, :, d], module, causal=True) for d in (slice(0, 4), slice(4, 9))]
+    alone = [
+        attention(q[:, :, d], k[:, :, d], v[:, :, d], module, causal=True, **places(encoding, 0, d.stop - d.start))
+        for d in (slice(0, 4), slice(4, 9))
+    ]
     torch.testing.assert_close(packed, torch.cat(alone, dim=2), atol=1e-5, rtol=1e-5)
 
 
@@ -847,7 +886,7 @@ def test_the_shape_comments_of_the_kernels_are_true():
     q, k, v = torch.randn(3, 4, 6, 8), torch.randn(3, 2, 7, 8), torch.randn(3, 2, 7, 8)
     positions = torch.arange(18).view(3, 6)
     for sight in (watched.Sight(causal=True), watched.Sight(positions, causal=True, documents=torch.zeros(3, 7))):
-        wide_q, wide_k = watched.with_channels(q, k, *ALiBi(4).channels(*sight.places(q, k)))
+        wide_q, wide_k = watched.with_channels(q, k, *ALiBi(4).channels(*sight.places(q, k)), q.shape[-1] ** -0.5)
         watched.scaled_dot_product(wide_q, wide_k, v, None, sight, 1.0)
         watched.weights(q, k, torch.zeros(1, 4, 6, 7), sight, 1.0)
     assert not report.problems()
@@ -887,7 +926,6 @@ WRONG_POSITIONS = {
     "one too many": (8,),
     "a scalar": (),
     "another batch": (3, None),
-    "one row for a batch": (1, None),
     "heads too": (B, H, None),
 }
 
@@ -942,6 +980,58 @@ def test_a_bias_for_other_heads_is_refused(qkv):
         for x in (qkv[0], torch.cat([qkv[0]] * 2, dim=2)):  # as a bias, and as channels
             with pytest.raises(ValueError, match=r"attention: encoding must be for 6 heads, got ALiBi"):
                 attention(x, *qkv[1:], ALiBi(heads), causal=True)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("make", [lambda: None, lambda: ALiBi(H), t5], ids=["none", "ALiBi", "T5"])
+def test_the_scale_multiplies_the_products_alone(qkv, make, causal):
+    (q, k, v), encoding = qkv, make()
+    added = 0 if encoding is None else encoding(torch.arange(S - T, S), torch.arange(S))
+    logits = 0.3 * q @ k.repeat_interleave(H // G, dim=1).mT + added
+    past = torch.ones(T, S, dtype=torch.bool).tril(S - T)
+    weights = (logits.masked_fill(~past, -math.inf) if causal else logits).softmax(-1)
+    expected = weights @ v.repeat_interleave(H // G, dim=1)
+    for block in (None, 3):
+        out = attention(q, k, v, encoding, causal=causal, scale=0.3, block=block)
+        torch.testing.assert_close(out, expected, atol=1e-6, rtol=0)
+    shown = attention_weights(q, k, encoding, causal=causal, scale=0.3)
+    torch.testing.assert_close(shown, weights, atol=1e-6, rtol=0)
+
+
+def test_the_scale_reaches_an_encoding_that_adds_to_the_values(qkv):
+    encoding = Shaw(D, 2, on_values=True).double()
+    q, k, v = qkv[0], qkv[1], qkv[2][..., :1].expand(B, G, S, D)
+    halved = attention(q, k, v, encoding, scale=0.5 * D**-0.5)
+    weights = attention_weights(q, k, encoding, scale=0.5 * D**-0.5)
+    logits = 0.5 * D**-0.5 * q @ k.repeat_interleave(H // G, dim=1).mT + encoding(q, k)
+    torch.testing.assert_close(weights, logits.softmax(-1))
+    places = torch.arange(S - T, S), torch.arange(S)
+    torch.testing.assert_close(halved, weights @ v.repeat_interleave(H // G, dim=1) + encoding.values(weights, *places))
+
+
+@pytest.mark.parametrize("scale", [0, -1.0, math.inf, math.nan, True, "1", torch.tensor(1.0)])
+def test_a_scale_that_is_no_positive_number_is_refused(qkv, scale):
+    with pytest.raises(
+        ValueError, match=r"attention: scale must be positive and finite, or None for 1/sqrt\(d\), got "
+    ):
+        attention(*qkv, scale=scale)
+
+
+def test_an_unknown_argument_is_told_what_attention_takes(qkv):
+    with pytest.raises(ValueError, match=r"is_causal must .*; attention itself takes positions, .* causal, .* scale$"):
+        attention(*qkv, is_causal=True)
+
+
+def test_attention_itself_takes_what_its_message_says():
+    given = list(inspect.signature(attention).parameters)
+    assert [*OWN] == [name for name in given if name not in ("q", "k", "v", "encoding", "extra")]
+
+
+def test_a_mask_of_the_keys_is_told_its_form(qkv):
+    q, k, v = qkv
+    keys = torch.ones(3 * B, S, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"got \(6, 7\) torch.bool; one of the keys \(b, s\) is mask\[:, None, None\]"):
+        attention(q, k, v, mask=keys)
 
 
 @pytest.mark.parametrize("encoding", [None, Doubled(), t5()], ids=["none", "rotation", "bias"])

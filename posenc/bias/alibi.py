@@ -28,7 +28,12 @@ Slopes = float | Sequence[float] | np.ndarray | None
 
 
 def alibi_slopes(heads: int) -> np.ndarray:
-    """Return the paper's float64 slopes (h,) for any number of heads, steepest first for a power of two."""
+    """Return the paper's float64 slopes (h,) for any number of heads, steepest first for a power of two.
+
+    Examples:
+        >>> alibi_slopes(4)
+        array([0.25      , 0.0625    , 0.015625  , 0.00390625])
+    """
     if not isinstance(heads, int | np.integer) or isinstance(heads, bool) or heads < 1:
         raise ValueError(f"alibi: heads must be a positive integer, got {heads!r}; each head has its own slope")
     power = 1 << (int(heads).bit_length() - 1)  # the closest lower power of two
@@ -81,7 +86,7 @@ class ALiBi(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s) in float32 between `positions` (t,) and `key_positions` (s,), by default the same.
 
-        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s).
+        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s). One row (1, t) serves a batch.
         """
         keys = positions if key_positions is None else key_positions
         _check(positions, keys)
@@ -97,13 +102,16 @@ class ALiBi(nn.Module):
         if self.slopes == self.right_slopes:
             return offset.abs_() * -left[:, None, None]  # (..., h, t, s)
         before = offset.clamp(max=0) * left[:, None, None]  # (..., h, t, s)
-        return before.addcmul_(offset.clamp_(min=0), -right[:, None, None]) if any(self.right_slopes) else before
+        if not any(self.right_slopes):
+            return before  # (..., h, t, s)
+        add = torch.addcmul if torch._C._are_functorch_transforms_active() else Tensor.addcmul_  # which vmap lacks
+        return add(before, offset.clamp(min=0), -right[:, None, None])  # (..., h, t, s)
 
     def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
         keys = positions if key_positions is None else key_positions
         _check(positions, keys)
-        of_queries, of_keys = _parts(positions), _parts(keys)
+        of_queries, of_keys = _parts(_shared(positions)), _parts(_shared(keys))
         left, right = self._slopes(positions.device, torch.float32)
 
         def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
@@ -188,6 +196,11 @@ def _row(name: str, given: object) -> np.ndarray:
     return np.atleast_1d(row)
 
 
+def _shared(positions: Tensor) -> Tensor:
+    """Return a batch of one row as that row, which serves every batch."""
+    return positions[0] if positions.ndim == 2 and positions.shape[0] == 1 else positions
+
+
 def _check(positions: Tensor, key_positions: Tensor) -> None:
     for name, given in (("positions", positions), ("key_positions", key_positions)):
         is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
@@ -196,6 +209,7 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
             raise ValueError(
                 f"alibi: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}; take torch.arange(t)"
             )
-    if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
+    batches = {p.shape[0] for p in (positions, key_positions) if p.ndim == 2}
+    if len(batches - {1}) > 1:
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(f"alibi: positions and key_positions must be of one batch, got {got}; or leave it out of one")

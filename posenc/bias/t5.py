@@ -3,7 +3,7 @@
 Paper: Raffel et al., 2019, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
        https://arxiv.org/abs/1910.10683, sec. 2.1.
 Used:  T5, mT5, FLAN-T5, UL2, LongT5, MPNet; one table serves all layers of a stack, none the cross-attention
-Cost:  buckets x h numbers to learn; a call looks them up for every pair
+Cost:  buckets x h numbers to learn; a call looks them up for each diagonal, or each pair where positions do not count
 
 Key:   b batch, h heads, t queries, s keys, r buckets, e exact buckets, w max distance, u offsets of t
        queries to s keys, z start of the last bucket
@@ -30,7 +30,12 @@ from torch import Tensor, nn
 
 
 def t5_bucket(offset: np.ndarray, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> np.ndarray:
-    """Return the bucket, an int64 of the shape of `offset`, of each offset key - query."""
+    """Return the bucket, an int64 of the shape of `offset`, of each offset key - query.
+
+    Examples:
+        >>> t5_bucket([-200, -8, -1, 0, 1, 200])
+        array([15,  8,  1,  0, 17, 31])
+    """
     starts = _starts(buckets, max_distance, bidirectional)
     offset = np.trunc(_array("offset", offset))
     distance = np.abs(offset) if bidirectional else np.maximum(-offset, 0)
@@ -93,29 +98,26 @@ class T5(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s) in float32 between `positions` (t,) and `key_positions` (s,), by default the same.
 
-        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s).
+        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s). One row (1, t) serves a batch. On a CPU,
+        whole positions without a batch that go up by 1 are seen to be such, unless compiled: as fast as `toeplitz`.
         """
         keys = positions if key_positions is None else key_positions
         _check(positions, keys)
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
-        m, n = positions.to(where, torch.float64), keys.to(where, torch.float64)
+        m, n = (_stored(p.to(where, torch.float64).nan_to_num()) for p in (positions, keys))
         if positions.device.type == self.weight.device.type == "cpu" and _count_by_one(m, n):
             return self._diagonals(int(n[-1] - m[0]), len(m), len(n))  # (h, t, s)
-        reach = self.starts[-1]
-        row = (n[..., None, :] - m[..., :, None]).clamp_(-reach, reach).int()  # (..., t, s)
-        row = row.clamp_(-reach, reach).add_(reach).to(positions.device)  # (..., t, s)
+        row = self._row(n[..., None, :] - m[..., :, None]).to(positions.device)  # (..., t, s)
         bias = self._look_up(row.flatten()).unflatten(1, row.shape)
         return bias if row.ndim == 2 else bias.transpose(0, 1)  # (..., h, t, s)
 
     def _look_up(self, row: Tensor) -> Tensor:
-        """Return the columns `row` (u,) of the table, (h, u)."""
-        table = self._table()
+        """Return the columns `row` of the table, a row of indices, for each head."""
+        table = self._table()  # (h, 2z+1)
         if not torch.compiler.is_dynamo_compiling():
-            return table.index_select(1, row)  # (h, u)
-        # A compiler stores what is strided; else it would work out bucket and row anew for each pair and head.
-        row = row.to(torch.int16) if table.shape[1] < 2**15 else row  # (u,)
-        table, row = (x.as_strided(x.shape, x.stride()) for x in (table, row))
-        return table.gather(1, row.long().expand(self.heads, -1))  # (h, u)
+            return table.index_select(1, row)
+        row = _stored(row.to(torch.int16) if table.shape[1] < 2**15 else row)
+        return _stored(table).gather(1, row.long().expand(self.heads, -1))
 
     def toeplitz(self, t: int, s: int) -> Tensor:
         """Return the bias (h, t, s) of keys 0 .. s-1 and queries at the last t of them, as fast as filling it.
@@ -130,14 +132,21 @@ class T5(nn.Module):
     def _diagonals(self, largest: int, t: int, s: int) -> Tensor:
         offset = largest - torch.arange(t + s, device=self.weight.device)  # (u,)
         falling = self._table().index_select(1, self._row(offset))  # (h, u)
-        # Row i is the window that starts at i, turned round: to turn a row is fast, to put rows in order is not.
-        return falling.as_strided((self.heads, t, s), (t + s, 1, 1)).flip(2).contiguous()  # (h, t, s)
+        # Row i is the window that starts at i, turned round. A compiler stores what is strided. Else, to turn rows that
+        # are longer than there are rows is slow, and to put the rows of a table turned round in order is not.
+        if torch.compiler.is_compiling():
+            return falling.as_strided((self.heads, t, s), (t + s, 1, 1)).flip(2).contiguous()
+        falling = falling[:, : max(t, 1) + s - 1]
+        if t >= s:
+            return falling.unfold(1, s, 1)[:, :t].flip(2)  # (h, t, s)
+        return falling.flip(1).unfold(1, s, 1)[:, torch.arange(t - 1, -1, -1, device=offset.device)]  # (h, t, s)
 
     def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
         keys = positions if key_positions is None else key_positions
         _check(positions, keys)
-        m, n = (p.double() if p.is_floating_point() else p.long() for p in (positions, keys))
+        m, n = (_shared(p) for p in (positions, keys))
+        m, n = (p.double().nan_to_num() if p.is_floating_point() else p.long() for p in (m, n))
         table = self._table()
 
         def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
@@ -157,7 +166,7 @@ class T5(nn.Module):
 
     def _row(self, offset: Tensor) -> Tensor:
         reach = self.starts[-1]
-        return offset.clamp(-reach, reach).int().clamp(-reach, reach) + reach  # twice: a NaN is no column
+        return offset.clamp(-reach, reach).int() + reach
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""
@@ -204,6 +213,11 @@ def _array(name: str, given: object, kind: str = "integers or floats", axes: int
     return array.astype(np.float64)
 
 
+def _shared(positions: Tensor) -> Tensor:
+    """Return a batch of one row as that row, which serves every batch."""
+    return positions[0] if positions.ndim == 2 and positions.shape[0] == 1 else positions
+
+
 def _check(positions: Tensor, key_positions: Tensor) -> None:
     for name, given in (("positions", positions), ("key_positions", key_positions)):
         is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
@@ -212,14 +226,22 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
             raise ValueError(
                 f"t5: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}; take torch.arange(t)"
             )
-    if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
+    batches = {p.shape[0] for p in (positions, key_positions) if p.ndim == 2}
+    if len(batches - {1}) > 1:
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(f"t5: positions and key_positions must be of one batch, got {got}; or leave it out of one")
 
 
+def _stored(x: Tensor) -> Tensor:
+    """Return `x` so that a compiler stores it, as it does what is strided, in place of working it out for each pair."""
+    return x.as_strided(x.shape, x.stride()) if torch.compiler.is_dynamo_compiling() else x
+
+
 def _count_by_one(m: Tensor, n: Tensor) -> bool:
     """Tell whether both rows are whole numbers that go up by 1, if that can be told here and now."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or m.ndim != 1 or n.ndim != 1 or not len(m) * len(n):
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
+        return False
+    if m.ndim != 1 or n.ndim != 1 or not m.numel() * n.numel():
         return False
     steps = torch.cat([m[:1].frac() + 1, m.diff(), n[:1].frac() + 1, n.diff()])
     try:

@@ -24,8 +24,8 @@ OPTIONS = [
     {"slopes": (0.3, 0.0, 1.7, 0.1)},
     {"right_slopes": 0},
     {"slopes": 0.7, "right_slopes": (0.5, 0.0, 2, 0.25)},
+    {"causal": True},
 ]
-CAUSAL = {"causal": True}  # apart: the contract's tolerances are shares of the largest number, here infinite
 
 
 def oracle(positions, key_positions, heads, slopes=None, right_slopes=None, causal=False):
@@ -53,7 +53,8 @@ def exercise(module):
     encoding = module.ALiBi(3)
     encoding.channels(torch.arange(5), torch.arange(4))
     encoding.channels(torch.arange(10).view(2, 5))
-    module.ALiBi(3, causal=True)(torch.arange(5))
+    for slopes in (None, 0):
+        module.ALiBi(3, slopes, causal=True)(torch.arange(5))
 
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
@@ -318,7 +319,7 @@ def test_fractions_are_exact_beside_far_positions():
     assert ALiBi(1, slopes=1)(keys)[0, 1, 0].item() == pytest.approx(-0.1, rel=1e-7)
 
 
-@pytest.mark.parametrize("options", [*OPTIONS, CAUSAL], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_decoding_token_by_token_equals_the_whole(options):
     encoding, keys = ALiBi(**{"heads": 4} | options), torch.arange(9)
     steps = [encoding(keys[p : p + 1], keys) for p in range(9)]
@@ -341,6 +342,28 @@ def test_one_row_of_positions_serves_a_batch_of_the_other():
     assert torch.equal(encoding(rows, torch.arange(4)), expected.mT)
 
 
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_one_row_of_a_batch_serves_the_batch_of_the_other(options):
+    encoding, one, rows = ALiBi(4, **options), torch.tensor([[3, 1, 4, 1]]), torch.tensor([[0, 1, 2], [5, 9, 7]])
+    assert torch.equal(encoding(one, rows), encoding(one[0], rows))
+    assert torch.equal(encoding(one), encoding(one[0])[None])
+    for both in ((one, rows), (rows, one)):
+        bias = encoding(*both)
+        pairs = torch.meshgrid([torch.arange(size) for size in bias.shape], indexing="ij")
+        assert torch.equal(encoding.score_mod(*both)(torch.zeros(()), *pairs), bias)
+    if not options:
+        torch.testing.assert_close(products(encoding, one, rows), products(encoding, one[0], rows))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_compiled_module_gives_the_same_bits(options):
+    torch._dynamo.reset()
+    encoding = ALiBi(4, **options)
+    compiled = torch.compile(encoding, fullgraph=True, backend="aot_eager")
+    for positions in (torch.arange(10**7, 10**7 + 40), torch.rand(40).double(), torch.arange(80).view(2, 40)):
+        assert torch.equal(compiled(positions), encoding(positions))
+
+
 def test_unsigned_positions_do_not_wrap_around():
     encoding, small = ALiBi(2, right_slopes=0), torch.arange(5, dtype=torch.uint8)
     assert torch.equal(encoding(small), encoding(torch.arange(5)))
@@ -348,7 +371,7 @@ def test_unsigned_positions_do_not_wrap_around():
     assert encoding.score_mod(small)(torch.zeros(()), zero, zero, zero + 4, zero) == -4 / 16
 
 
-@pytest.mark.parametrize("options", [*OPTIONS, CAUSAL], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_the_bias_is_a_new_float32_tensor_in_order(options):
     encoding = ALiBi(**{"heads": 4} | options)
     for positions in (torch.arange(6), torch.arange(12).view(2, 6)):
@@ -358,7 +381,7 @@ def test_the_bias_is_a_new_float32_tensor_in_order(options):
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize("options", [*OPTIONS, CAUSAL], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_flex_attention_takes_the_score_mod(options):
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -455,7 +478,7 @@ def test_two_batches_are_refused():
         with pytest.raises(
             ValueError, match=r"alibi: positions and key_positions must be of one batch, got \(2, 3\) a"
         ):
-            call(torch.zeros(2, 3), torch.zeros(1, 3))
+            call(torch.zeros(2, 3), torch.zeros(3, 3))
 
 
 @pytest.mark.parametrize("name", ["positions", "key_positions"])

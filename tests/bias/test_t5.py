@@ -50,7 +50,9 @@ def oracle(positions, key_positions, weight, max_distance=128, bidirectional=Tru
 
 
 def exercise(module):
-    module.T5(3).toeplitz(4, 6)
+    encoding = module.T5(3)
+    for t in (4, 7):
+        encoding.toeplitz(t, 6)
 
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
@@ -263,17 +265,81 @@ def test_moving_all_tokens_changes_nothing(m, n, shift, bidirectional):
 def test_the_fast_way_for_consecutive_positions_gives_the_same(t, s, bidirectional):
     encoding = random_t5(bidirectional=bidirectional)
     made = encoding.toeplitz(t, s)
-    assert torch.equal(made, encoding(torch.arange(s - t, s), torch.arange(s)))
+    assert torch.equal(made, pair_by_pair(encoding, torch.arange(s - t, s), torch.arange(s)))
     assert made.is_contiguous()
 
 
+def pair_by_pair(encoding, m, n):
+    """Return the bias by its definition, of weights in the graph."""
+    offset = n.double().numpy() - m.double().numpy()[:, None]
+    bucket = t5_bucket(offset, encoding.buckets, encoding.max_distance, encoding.bidirectional)
+    return encoding.weight[torch.from_numpy(bucket)].permute(2, 0, 1)
+
+
+COUNTING = {
+    "from 0": (torch.arange(150), torch.arange(150)),
+    "few queries": (torch.arange(180, 200), torch.arange(200)),
+    "few keys": (torch.arange(200), torch.arange(7)),
+    "far": (torch.arange(10**7, 10**7 + 9), torch.arange(10**7 - 40, 10**7)),
+    "negative": (torch.arange(-50, -20), torch.arange(-99, 0)),
+    "floats": (torch.arange(9.0), torch.arange(-2.0, 30)),
+    "one of each": (torch.tensor([7]), torch.tensor([-4])),
+}
+OTHERS = {
+    "halves": (torch.arange(9) + 0.5, torch.arange(30)),
+    "tenths": (torch.arange(20, dtype=torch.float64) + 0.1, torch.arange(20, dtype=torch.float64) + 0.1),
+    "by 2": (torch.arange(0, 40, 2), torch.arange(0, 40, 2)),
+    "backwards": (torch.arange(9).flip(0), torch.arange(9).flip(0)),
+    "a gap in the queries": (torch.tensor([0, 1, 2, 4]), torch.arange(9)),
+    "a gap in the keys": (torch.arange(4), torch.tensor([0, 1, 2, 4])),
+    "restarting": (torch.tensor([0, 1, 2, 0, 1]), torch.tensor([0, 1, 2, 0, 1])),
+    "too far for steps of 1": (torch.arange(4.0).double() + 2**53, torch.arange(4.0).double() + 2**53),
+}
+
+
+@each_direction
+@pytest.mark.parametrize("name", [*COUNTING, *OTHERS])
+def test_positions_that_count_and_others_give_what_the_definition_does(name, bidirectional, monkeypatch):
+    m, n = (COUNTING | OTHERS)[name]
+    encoding, diagonals = random_t5(bidirectional=bidirectional), []
+    made_by, way = T5._diagonals, lambda *given: diagonals.append(given) or made_by(*given)
+    monkeypatch.setattr(T5, "_diagonals", way)
+    bias, expected = encoding(m, n), pair_by_pair(encoding, m, n)
+    assert torch.equal(bias, expected)
+    assert bias.is_contiguous()
+    assert len(diagonals) == (name in COUNTING)
+    weighed = torch.arange(bias.numel()).view_as(bias).cos()
+    gradients = [torch.autograd.grad((made * weighed).sum(), encoding.weight)[0] for made in (bias, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")  # tracing warns of itself
+def test_a_traced_module_serves_other_positions():
+    encoding = random_t5().requires_grad_(False)
+    traced = torch.jit.trace(encoding, (torch.arange(6),), check_trace=False)
+    m = torch.tensor([3, 0, 70, 7, 7, 1])
+    assert torch.equal(traced(m), encoding(m))
+
+
+@pytest.mark.parametrize("positions", [torch.arange(40), 2000 * torch.arange(40).flip(0), torch.arange(80).view(2, 40)])
+@pytest.mark.parametrize("max_distance", [128, 100_000])
+def test_a_compiled_module_gives_the_same_and_its_gradients(positions, max_distance):
+    torch._dynamo.reset()
+    encoding = random_t5(max_distance=max_distance)
+    made = [call(positions) for call in (encoding, torch.compile(encoding, fullgraph=True, backend="aot_eager"))]
+    assert torch.equal(*made)
+    weighed = torch.arange(made[0].numel()).view_as(made[0]).cos()
+    torch.testing.assert_close(*[torch.autograd.grad((bias * weighed).sum(), encoding.weight)[0] for bias in made])
+
+
 def test_the_fast_way_passes_the_same_gradients():
-    gradients = []
-    for make in (lambda e: e.toeplitz(20, 40), lambda e: e(torch.arange(20, 40), torch.arange(40))):
-        encoding = random_t5()
-        (make(encoding) * torch.arange(3200.0).view(4, 20, 40).cos()).sum().backward()
-        gradients.append(encoding.weight.grad)
-    torch.testing.assert_close(*gradients)
+    for t, s in ((20, 40), (40, 20)):
+        gradients, m, n = [], torch.arange(s - t, s), torch.arange(s)
+        for make in (lambda e, t=t, s=s: e.toeplitz(t, s), lambda e, m=m, n=n: pair_by_pair(e, m, n)):
+            encoding = random_t5()
+            (make(encoding) * torch.arange(3200.0).view(4, t, s).cos()).sum().backward()
+            gradients.append(encoding.weight.grad)
+        torch.testing.assert_close(*gradients)
 
 
 def test_the_fast_way_compiles_for_every_length_at_once():
@@ -332,6 +398,20 @@ def test_one_row_of_positions_serves_a_batch_of_the_other():
     encoding, rows = random_t5(), torch.tensor([[0, 1, 2], [50, 90, 7]])
     assert torch.equal(encoding(torch.arange(4), rows), torch.stack([encoding(torch.arange(4), row) for row in rows]))
     assert torch.equal(encoding(rows, torch.arange(4)), torch.stack([encoding(row, torch.arange(4)) for row in rows]))
+
+
+def test_one_row_of_a_batch_serves_the_batch_of_the_other():
+    encoding, one, rows = random_t5(), torch.tensor([[3, 1, 4, 1]]), torch.tensor([[0, 1, 2], [50, 90, 7]])
+    assert torch.equal(encoding(one, rows), encoding(one[0], rows))
+    assert torch.equal(encoding(rows, one), encoding(rows, one[0]))
+    assert torch.equal(encoding(one), encoding(one[0])[None])
+    assert_score_mod(encoding.score_mod(one, rows), encoding(one, rows))
+    assert_score_mod(encoding.score_mod(rows, one), encoding(rows, one))
+
+
+def assert_score_mod(modify, bias):
+    pairs = torch.meshgrid([torch.arange(size) for size in bias.shape], indexing="ij")
+    assert torch.equal(modify(torch.zeros(()), *pairs), bias)
 
 
 def test_one_token_and_none():
@@ -445,8 +525,10 @@ def test_positions_that_are_no_rows_of_numbers_are_refused(kind):
 
 def test_two_batches_are_refused():
     for call in (T5(2), T5(2).score_mod):
-        with pytest.raises(ValueError, match=r"t5: positions and key_positions must be of one batch, got \(2, 3\) and"):
-            call(torch.zeros(2, 3), torch.zeros(1, 3))
+        with pytest.raises(
+            ValueError, match=r"t5: positions and key_positions must be of one batch, got \(2, 3\) and \(3"
+        ):
+            call(torch.zeros(2, 3), torch.zeros(3, 3))
 
 
 @pytest.mark.parametrize(("t", "s"), [(-1, 3), (3, -1), (1.5, 3), ("3", 3), (3, None)])
