@@ -3,6 +3,7 @@
 import argparse
 import ast
 import importlib
+import os
 import re
 import sys
 from difflib import get_close_matches
@@ -22,9 +23,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; return 0 if it did what it was asked to, else 1 with a line on stderr that says why."""
     asked = _parser().parse_args(arguments)
     try:
-        return asked.run(asked)
+        done = asked.run(asked)
+        sys.stdout.flush()
+        return done
     except ValueError as error:
         print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # `show rope | head` has read enough; what is left would be flushed at the exit, so nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
@@ -136,7 +142,7 @@ def find(name: str) -> Path:
     places["doctor"] = root / "checkup" / "__init__.py"
     found = files.get(name) or places.get(name)
     if not found:
-        near = ", ".join(get_close_matches(name, [*files, *places], n=4)) or ", ".join(sorted(files))
+        near = ", ".join(get_close_matches(name, [*(files | places)], n=4)) or ", ".join(sorted(files))
         raise ValueError(f"posenc: name must be a file or something public in one, such as {near}, got {name!r}")
     return found
 

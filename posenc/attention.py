@@ -52,9 +52,8 @@ def attention(
         k: Keys (b, g, s, d).
         v: Values (b, g, s, d), of any width.
         encoding: A rotation, a bias or a score; what its method `values`, if any, makes of the weights is added.
-        positions: Of the queries, (t,) or (b, t), where the encoding has axes (t, n) or (b, t, n); one row (1, t) or
-            (1, t, n) serves a batch; by default the last t of the keys' places.
-        key_positions: Of the keys, (s,) or (b, s), likewise; by default 0 .. s-1.
+        positions: Of the queries, (t,), (1, t) or (b, t), with axes (..., t, n); by default the last t of the keys.
+        key_positions: Of the keys, likewise; by default 0 .. s-1, or on a grid those of as many queries.
         causal: Let a query see the keys at its own position and before; with coordinates, up to its place in order.
         mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
         documents: Of the tokens, (s,) or (b, s): a query, one of the last t, sees keys of its own document only.
@@ -221,7 +220,10 @@ def _sight(
 ) -> Sight:
     """Return what decides which keys a query sees, nothing of it checked."""
     m, n = _one_row(positions, q), _one_row(key_positions, k)
-    return Sight(m, n, causal, mask, documents, _has_axes(encoding, m, n, q, k))
+    if n is None and _are_rows(m, q) and getattr(k, "shape", ())[-2:-1] == q.shape[-2:-1]:
+        n = m  # on a grid keys have no count to fall back on
+    rows = encoding is not None and (_are_rows(m, q) or _are_rows(n, k))
+    return Sight(m, n, causal, mask, documents, rows or getattr(encoding, "axes", 1) > 1)
 
 
 def _one_row(positions: Any, x: Any) -> Any:
@@ -231,11 +233,10 @@ def _one_row(positions: Any, x: Any) -> Any:
     return positions[0] if positions.shape[:2] == (1, x.shape[-2]) else positions
 
 
-def _has_axes(encoding: Any, positions: Any, key_positions: Any, q: Any, k: Any) -> bool:
-    """Tell whether positions are rows of coordinates: the encoding says so, or the shapes show it."""
-    given = [(p, x) for p, x in ((positions, q), (key_positions, k)) if isinstance(p, Tensor) and isinstance(x, Tensor)]
-    shown = encoding is not None and any(p.ndim > 1 and p.shape != (x.shape[0], x.shape[-2]) for p, x in given)
-    return shown or getattr(encoding, "axes", 1) > 1
+def _are_rows(positions: Any, x: Any) -> bool:
+    """Tell whether positions are rows of coordinates, by their shape."""
+    tensors = isinstance(positions, Tensor) and isinstance(x, Tensor)
+    return tensors and positions.ndim > 1 and positions.shape != (x.shape[0], x.shape[-2])
 
 
 def _adds_values(encoding: Any) -> bool:

@@ -7,6 +7,7 @@ Whatever else the contract has to know, an encoding tells it in its own test fil
     LEARNED = {"weight"}                 its parameters; the twin takes each of them under the same name
     REFUSED = {"far", "fractional"}      the POSITIONS that it refuses with a ValueError
     AXES = 2                             a position is a row of so many coordinates: (t, n) or (b, t, n)
+    TEXT = False                         it refuses text, positions (t,) or none given: a row of coordinates it is
     def oracle(...)                      the twin again, with the arguments of the twin, in mpmath
     def exercise(module)                 calls what the contract does not, so that every shape comment is reached
 
@@ -88,10 +89,15 @@ class Encoding:
     def told(self, name: str, otherwise: Any) -> Any:
         """Return what the encoding's own test file says under `name`, for these options where that matters."""
         said = getattr(self.own, name, otherwise)
-        return said(self.options) if name in ("LEARNED", "REFUSED", "AXES") and callable(said) else said
+        return said(self.options) if name in ("LEARNED", "REFUSED", "AXES", "TEXT") and callable(said) else said
 
     def variants(self) -> list["Encoding"]:
         return [replace(self, options=options) for options in self.told("OPTIONS", [{}])]
+
+    @property
+    def takes_text(self) -> bool:
+        """Tell whether a token may be without coordinates of its own, at its place in a text."""
+        return self.told("TEXT", True)
 
     def furthest(self) -> str:
         """Return the kind of POSITIONS that shows coarse angles best, of those that the encoding takes."""
@@ -121,7 +127,7 @@ class Encoding:
 
     def spread(self, positions: np.ndarray) -> np.ndarray:
         """Give each position its coordinates: equal ones where it counts 0, 1, 2 as text does, else different ones."""
-        counting = (np.diff(positions) == 1).all()
+        counting = self.takes_text and (np.diff(positions) == 1).all()
         axes = [positions if counting else np.roll(positions, axis, axis=-1) for axis in range(self.told("AXES", 0))]
         return np.stack(axes, axis=-1) if axes else positions
 
@@ -141,7 +147,7 @@ class Encoding:
     def plain(self, length: int, dtype: torch.dtype = torch.float64, given: bool = False) -> dict[str, Tensor]:
         """Return the tensors of `length` tokens that attend to themselves; positions only if `given` or required."""
         arguments = self.tensors(self.arguments(np.arange(length), np.arange(length)), dtype)
-        given = given or self.door == "bias"
+        given = given or self.door == "bias" or not self.takes_text
         return {name: value for name, value in arguments.items() if given or "positions" not in name}
 
     def results(self, module: nn.Module, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:

@@ -506,6 +506,16 @@ def test_packed_documents_are_as_alone_for_every_encoding(encoding):
     torch.testing.assert_close(packed, torch.cat(alone, dim=2), atol=1e-5, rtol=1e-5)
 
 
+def test_on_a_grid_keys_stand_where_the_queries_do():
+    grid, q = torch.cartesian_prod(torch.arange(2), torch.arange(3)), torch.randn(2, 2, 6, 8)
+    encoding = Axial(8)
+    for rows in (grid, grid[None], grid.expand(2, 6, 2)):
+        expected = attention(q, q, q, encoding, grid, grid)
+        torch.testing.assert_close(attention(q, q, q, encoding, rows), expected, rtol=0, atol=0)
+    with pytest.raises(ValueError, match="key_positions"):  # keys of a cache stand elsewhere too
+        attention(q[:, :, :2], q, q, encoding, grid[:2])
+
+
 def turned(q, k, positions=None, key_positions=None):
     """Turn the first pair of channels by one radian a position."""
     m = torch.arange(k.shape[2] - q.shape[2], k.shape[2]) if positions is None else positions

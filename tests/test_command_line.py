@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import os
 import subprocess
 import sys
 
@@ -129,6 +130,24 @@ def test_an_unknown_name_is_refused_with_those_that_there_are(capsys, command):
     complaint = refused(capsys, command, "ropee")
     assert "got 'ropee'" in complaint
     assert "rope" in complaint
+
+
+def test_names_like_an_unknown_one_are_suggested_once(capsys):
+    complaint = refused(capsys, "copy", "rpoe")
+    near = complaint.partition("such as ")[2].partition(", got")[0].split(", ")
+    assert near[0] == "rope"
+    assert len(near) == len(set(near)) > 1
+
+
+@pytest.mark.parametrize("command", [["show", "rope", "--source"], ["list"]], ids=" ".join)
+def test_a_reader_that_has_read_enough_ends_it_quietly(command):
+    # what is longer than a buffer breaks while it is written, what is shorter at the last flush
+    reader, pipe = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "posenc", *command]
+    done = subprocess.run(command, cwd=ROOT, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(pipe)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_every_public_name_is_found():

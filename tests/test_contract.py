@@ -7,6 +7,7 @@ file of the package must look like is in tests/test_files.py.
 import contextlib
 import copy
 import inspect
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -95,6 +96,8 @@ def test_refused_positions_are_refused(encoding: Encoding):
 
 @each
 def test_keys_stand_at_0_to_s_and_queries_at_the_last_t_of_them_by_default(encoding: Encoding):
+    if not encoding.takes_text:
+        pytest.skip("refused, see test_text_is_refused_where_a_token_needs_coordinates")
     keys = np.arange(7)
     given = encoding.tensors(encoding.arguments(keys[4:] if "k" in encoding.call else keys, keys))
     if encoding.door == "bias":
@@ -103,6 +106,23 @@ def test_keys_stand_at_0_to_s_and_queries_at_the_last_t_of_them_by_default(encod
         omitted = {name: value for name, value in given.items() if "positions" not in name}
     module = encoding.build()
     assert_equal(encoding.results(module, omitted), encoding.results(module, given))
+
+
+@each
+def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
+    """Else patch i of an image would stand at (i, i), and nothing would say so."""
+    if encoding.takes_text:
+        pytest.skip("it takes text")
+    module, arguments = encoding.build(), encoding.arguments(np.arange(6), np.arange(6))
+    tensors = encoding.tensors(arguments)
+    for name in [name for name in tensors if "positions" in name]:
+        wrong = [{name: torch.arange(6)}] + [{name: None}] * (encoding.door != "bias")
+        for call in (module, getattr(module, "score_mod", module)):
+            for text in wrong:
+                with refusal(encoding, name, ".*(grid|window)_positions"), NoWork():
+                    call(**tensors | text)
+        with pytest.raises(ValueError, match=MESSAGE):  # the twin of a rotation has no other name for both
+            encoding.expected(arguments | {name: np.arange(6)}, module)
 
 
 @each
@@ -123,6 +143,29 @@ def test_any_dtype_of_positions_gives_the_same(encoding: Encoding):
         if not dtype.is_floating_point or "fractional" not in encoding.told("REFUSED", ()):
             other = {name: v.to(dtype) if "positions" in name else v for name, v in tensors.items()}
             assert_equal(encoding.results(module, other), expected)
+
+
+@each
+def test_one_row_of_positions_serves_a_batch(encoding: Encoding):
+    module, rng = encoding.build(), np.random.default_rng(0)
+    one, rows = np.array([3, 0, 70, 7, 7, 1]), rng.integers(0, 99, (B, 6))
+    shared = encoding.tensors(encoding.arguments(one, one[::-1].copy()))
+    own = encoding.tensors(encoding.arguments(rows, rows[:, ::-1].copy()))
+    places = [name for name in encoding.call if "positions" in name]
+
+    def results(positions):
+        return encoding.results(module, shared | dict(zip(places, positions, strict=True)))
+
+    kinds = [tuple(given[name] for given in (shared, own)) for name in places]
+    for which in itertools.product((0, 1), repeat=len(places)):
+        chosen = [kind[batched] for kind, batched in zip(kinds, which, strict=True)]
+        full = [p if batched else p.expand(B, *p.shape) for p, batched in zip(chosen, which, strict=True)]
+        row = [p if batched else p[None] for p, batched in zip(chosen, which, strict=True)]
+        expected = results(full)
+        for given in (row, chosen):  # (1, t) or (t,) beside (b, s)
+            made = results(given)
+            for part, whole in zip(made, expected, strict=True):
+                torch.testing.assert_close(part.expand_as(whole), whole)
 
 
 # A table made once, and the bias of FlexAttention
@@ -264,7 +307,7 @@ def assert_as_without_the_cast(encoding: Encoding, module: nn.Module, results, d
     expected = encoding.results(reference, encoding.tensors(far(encoding), torch.float32))
     coarsest = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps) if list(module.parameters()) else 0.0
     for got, want in zip(results, expected, strict=True):
-        tolerance = 4 * coarsest * want.abs().max().item()
+        tolerance = 4 * coarsest * want.nan_to_num(0.0, 0.0, 0.0).abs().max().item()
         assert got.dtype == want.dtype or encoding.door == "bias"
         assert_equal(got.float(), want.float(), atol=tolerance)
 
@@ -391,6 +434,28 @@ def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding, given):
     compiled = torch.compile(module, fullgraph=True, backend=backend)
     for length in LENGTHS:
         tensors = encoding.plain(length, torch.float32, given)
+        assert_equal(compiled(**tensors), module(**tensors))
+    assert len(graphs) <= 2
+
+
+@each
+@pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
+def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding, given):
+    module, graphs = encoding.build(), []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
+    heads_of_its_own = "heads" in inspect.signature(encoding.classes[0]).parameters
+    for batch, more, length in ((5, 1, 11), (19, 2, 13), (23, 3, 64)):  # no two sizes alike: torch would tie them
+        tensors = encoding.plain(length, torch.float32, given)
+        for name in set(tensors) & {"x", "q", "k"}:
+            rows = tensors[name][:1].repeat_interleave(batch, dim=0)
+            apart = name == "x" or heads_of_its_own
+            tensors[name] = rows if apart else rows.repeat_interleave(more, dim=1)
         assert_equal(compiled(**tensors), module(**tensors))
     assert len(graphs) <= 2
 
@@ -564,10 +629,11 @@ def test_wrong_shapes_are_refused_before_any_work(encoding: Encoding, how):
 
 
 @contextlib.contextmanager
-def refusal(encoding: Encoding, argument: str) -> Iterator[None]:
-    """Expect "<encoding>: <argument> must be <condition>, got <value>"."""
+def refusal(encoding: Encoding, argument: str, remedy: str = "") -> Iterator[None]:
+    """Expect "<encoding>: <argument> must be <condition>, got <value>", and a remedy after it."""
     with pytest.raises(ValueError, match=MESSAGE) as caught:
         yield
     said = MESSAGE.match(str(caught.value))
+    assert re.search(remedy, str(caught.value))
     assert said["encoding"] == encoding.name
     assert argument in re.findall(r"\w+", said["argument"])

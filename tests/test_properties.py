@@ -32,6 +32,7 @@ EACH += [replace(e, options=e.options | {"on_values": True}) for e in ON_VALUES]
 
 NORMS = {
     "rotate/fope*": "a pair is multiplied by a sum of waves, not by one",
+    "rotate/mrope*rotary_dim=*attention_factor=*": "as of rope",
     "rotate/pope*": "a length is that of the softplus of the content",
     "rotate/rope*rotary_dim=*attention_factor=*": "the factor is for the channels that turn, not for the rest",
     "rotate/xpos*": "queries and keys are scaled by their distance from the center",
@@ -70,6 +71,12 @@ def each_of(exceptions: dict[str, str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("encoding", [e for e in EACH if _excepted(e, exceptions)], ids=str)
 
 
+def needs_text(encoding: Encoding) -> None:
+    """Skip an encoding that has no default positions: tests/test_contract.py tries that it refuses text."""
+    if not encoding.takes_text:
+        pytest.skip("its tokens need coordinates")
+
+
 def _excepted(encoding: Encoding, exceptions: dict[str, str]) -> bool:
     return any(fnmatchcase(str(encoding), pattern) for pattern in exceptions)
 
@@ -95,6 +102,9 @@ def built(name: str) -> nn.Module:
 def attend(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, module: nn.Module | None = None, **sight) -> Tensor:
     """Return attention with the encoding, in float64 unless another module is given."""
     module = built(str(encoding)) if module is None else module
+    if not encoding.takes_text and "positions" not in sight:
+        keys = places(encoding, k.shape[2])
+        sight |= at(keys[k.shape[2] - q.shape[2] :], keys)
     return attention(q, k, v, entering(encoding, module), **sight)
 
 
@@ -245,6 +255,8 @@ def test_what_depends_on_tokens_between(encoding):
 @pytest.mark.parametrize("sizes", [[1] * 10, [4, 3, 1, 2]], ids=["token by token", "in chunks"])
 @pytest.mark.parametrize("told", [False, True], ids=["by default", "given"])
 def test_decoding_equals_prefill(encoding, sizes, told):
+    if not told:
+        needs_text(encoding)
     (q, k, v), p = tokens(encoding, 10), places(encoding, 10)
     whole = attend(encoding, q, k, v, causal=True, **(at(p) if told else {}))
     for end, size in zip(np.cumsum(sizes), sizes, strict=True):
@@ -305,11 +317,13 @@ def test_decoding_a_padded_batch_equals_prefill_alone(encoding):
 
 @each_through(but=PADDED_UNTOLD)
 def test_left_padding_changes_nothing_where_only_offsets_count(encoding):
+    needs_text(encoding)
     assert effect_of_padding(encoding, (9, 4), told=False) < tolerance(encoding)
 
 
 @each_of(PADDED_UNTOLD)
 def test_what_left_padding_changes_without_padded_positions(encoding):
+    needs_text(encoding)
     assert effect_of_padding(encoding, (9, 4), told=False) > 1e-3
 
 

@@ -25,13 +25,14 @@ from torch import Tensor, nn
 
 PLACES = {"mae": -2, "timm": -3, "timm-axes": -2, "detr": -1, "per-axis": -1}  # of (sine, cosine) among the axes
 ORDERS = tuple(PLACES)
+REMEDY = "a row of coordinates a token: posenc.grid_positions(height, width)"
 
 
 def grid(positions: np.ndarray, dim: int, base: float = 10_000.0, order: str = "mae") -> np.ndarray:
     """Return the float64 table (..., t, d) for `positions` (..., t, n), a row of n coordinates a token."""
     positions = _numbers("positions", positions)  # (..., t, n)
     if positions.ndim < 2 or positions.shape[-1] < 1:
-        raise ValueError(f"grid: positions must be (..., t, n), got {positions.shape}; a row of coordinates a token")
+        raise ValueError(f"grid: positions must be (..., t, n), got {positions.shape}; {REMEDY}")
     axes = positions.shape[-1]
     theta = _theta(dim, axes, base, order)  # (w/2,)
     angle = positions[..., None] * theta  # (..., t, n, w/2)
@@ -46,6 +47,11 @@ def detr_coordinates(mask: Tensor, scale: float = 2 * np.pi, center: bool = Fals
 
     `mask` (..., height, width) is true where the image is, false where it is padded. Rows and columns are counted
     from 1 over what is not padded and divided by how many there are; `center` takes half a step off.
+
+    Examples:
+        >>> import torch
+        >>> detr_coordinates(torch.ones(1, 4, dtype=torch.bool), scale=4.0).round(decimals=3).tolist()
+        [[[4.0, 1.0], [4.0, 2.0], [4.0, 3.0], [4.0, 4.0]]]
     """
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.ndim < 2:
         raise ValueError(
@@ -92,8 +98,8 @@ class Grid(nn.Module):
     def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
         """Return `x` (b, t, d) plus the table at `positions` (t, n), (b, t, n) or (1, t, n), numbers of any kind.
 
-        A text token has one number for all axes, positions (t,), and 0 .. t-1 by default. `table`, from
-        `table(positions)`, replaces `positions` where one table serves several calls.
+        They have no default, as a place in a sequence is no place in a grid; on one axis (t,) will do, and 0 .. t-1 is
+        the default. `table`, from `table(positions)`, replaces `positions` where one table serves several calls.
         """
         self._check(x, positions, table)
         if table is None:
@@ -103,17 +109,14 @@ class Grid(nn.Module):
         return x + table.to(x)  # (b, t, d)
 
     def table(self, positions: Tensor) -> Tensor:
-        """Return the float64 table (..., t, d) for `positions` (..., t, n), or (t,) of text."""
+        """Return the float64 table (..., t, d) for `positions` (..., t, n), or (t,) on one axis."""
         _check_places(positions)
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
-        if positions.ndim != 1 and positions.shape[-1:] != (self.axes,):
-            raise ValueError(
-                f"grid: positions must be (..., t, {self.axes}) or (t,), got {tuple(positions.shape)}; "
-                "give each token its coordinates"
-            )
-        positions = positions.to(where, torch.float64)
-        if positions.ndim == 1:
-            positions = positions[:, None].expand(-1, self.axes)  # (t, n)
+        line = positions.ndim == self.axes == 1
+        if not line and (positions.ndim < 2 or positions.shape[-1] != self.axes):
+            form = f"(..., t, {self.axes})" + " or (t,)" * (self.axes == 1)
+            raise ValueError(f"grid: positions must be {form}, got {tuple(positions.shape)}; {REMEDY}")
+        positions = (positions[:, None] if line else positions).to(where, torch.float64)  # (..., t, n)
         steps = _width(self.dim, self.axes) // 2
         theta = self.base ** (-torch.arange(steps, dtype=torch.float64, device=where) / steps)  # (w/2,)
         angle = positions[..., None] * theta  # (..., t, n, w/2)
@@ -127,15 +130,15 @@ class Grid(nn.Module):
             raise ValueError(
                 f"grid: x must be floating point (b, t, {self.dim}), got {_kind(x)}; embed the cells, row by row, first"
             )
-        t, batch = x.shape[-2], x.shape[:-2]
-        shapes = ((t,), (t, self.axes), (*batch, t, self.axes), (*(1 for _ in batch), t, self.axes))
+        t, batch, n = x.shape[-2], x.shape[:-2], self.axes
+        shapes = ((t, n), (*batch, t, n), (*(1 for _ in batch), t, n), *([(t,)] if n == 1 else []))
+        form = f"(t, {n}) or (b, t, {n}){' or (t,)' * (n == 1)} for x (b, t, d) of {tuple(x.shape)}"
+        if positions is None and table is None and n > 1:
+            raise ValueError(f"grid: positions must be given, {form}, got None; {REMEDY}")
         if positions is not None:
             _check_places(positions)
         if positions is not None and positions.shape not in shapes:
-            raise ValueError(
-                f"grid: positions must be (t, {self.axes}), (b, t, {self.axes}) or, for text, (t,), for x (b, t, d) "
-                f"of {tuple(x.shape)}, got {tuple(positions.shape)}; give each token its coordinates"
-            )
+            raise ValueError(f"grid: positions must be {form}, got {tuple(positions.shape)}; {REMEDY}")
         if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], (1, *x.shape[-2:]), x.shape):
             raise ValueError(
                 f"grid: table must be (t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, got {_kind(table)}; "
@@ -173,12 +176,14 @@ def _is_number(value: object) -> bool:
 
 
 def _kind(value: object) -> str:
-    return f"{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"
+    array = "numpy array " * isinstance(value, np.ndarray)
+    return f"{array}{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"
 
 
 def _check_places(positions: Tensor) -> None:
     if not isinstance(positions, Tensor) or positions.dtype == torch.bool or positions.is_complex():
-        raise ValueError(f"grid: positions must be a tensor of integers or floats, got {_kind(positions)}")
+        remedy = "torch.as_tensor makes one of a list or an array"
+        raise ValueError(f"grid: positions must be a tensor of integers or floats, got {_kind(positions)}; {remedy}")
 
 
 def _numbers(name: str, value: object) -> np.ndarray:

@@ -103,7 +103,7 @@ class FIRE(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s) in float32 between `positions` (t,) and `key_positions` (s,), by default the same.
 
-        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s).
+        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s). One row (1, t) serves a batch.
         """
         key_positions = positions if key_positions is None else key_positions
         _check(positions, key_positions)
@@ -123,7 +123,7 @@ class FIRE(nn.Module):
         keys = positions if key_positions is None else key_positions
         _check(positions, keys)
         hidden_weight, hidden_bias, out_weight, out_bias = self._network()
-        places = [p.contiguous() for p in (positions, keys)]  # FlexAttention's CPU kernels read no strides
+        places = [_shared(p).contiguous() for p in (positions, keys)]  # FlexAttention's CPU kernels read no strides
         yardsticks, dtype = [self._yardstick(p.double()) for p in places], out_bias.dtype
 
         def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
@@ -175,6 +175,7 @@ def _array(name: str, given: object, *shape: int | str) -> np.ndarray:
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.array(None)
     array = array[None] if len(shape) == 1 and array.ndim == 0 else array
+    array = array[0] if shape in (("t",), ("s",)) and array.ndim == 2 and len(array) == 1 else array
     fits = len(shape) == array.ndim and all(
         isinstance(a, str) or a == b for a, b in zip(shape, array.shape, strict=True)
     )
@@ -191,6 +192,11 @@ def _kind(given: object) -> str:
     return f"{'numpy array ' * isinstance(given, np.ndarray)}{getattr(given, 'dtype', type(given).__name__)} {size}"
 
 
+def _shared(positions: Tensor) -> Tensor:
+    """Return a batch of one row as that row, which serves every batch."""
+    return positions[0] if positions.ndim == 2 and len(positions) == 1 else positions
+
+
 def _check(positions: Tensor, key_positions: Tensor) -> None:
     for name, given in (("positions", positions), ("key_positions", key_positions)):
         is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
@@ -199,6 +205,7 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
                 f"fire: {name} must be a tensor of integers or floats (t,) or (b, t), got {_kind(given)}; "
                 "take torch.arange(t), or torch.as_tensor of a list or an array"
             )
-    if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
+    batch, other = (len(p) if p.ndim == 2 else 1 for p in (positions, key_positions))
+    if batch != other and batch != 1 and other != 1:
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(f"fire: positions and key_positions must be of one batch, got {got}; or leave it out of one")

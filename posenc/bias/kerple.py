@@ -80,7 +80,7 @@ class KERPLE(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s) in float32 between `positions` (t,) and `key_positions` (s,), by default the same.
 
-        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s).
+        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s). One row (1, t) serves a batch.
         """
         key_positions = positions if key_positions is None else key_positions
         _check(positions, key_positions)
@@ -95,7 +95,7 @@ class KERPLE(nn.Module):
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
         keys = positions if key_positions is None else key_positions
         _check(positions, keys)
-        places = [p.contiguous() for p in (positions, keys)]  # FlexAttention's CPU kernels read no strides
+        places = [_shared(p).contiguous() for p in (positions, keys)]  # FlexAttention's CPU kernels read no strides
         r1, r2 = self._rates()
 
         def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
@@ -112,7 +112,10 @@ class KERPLE(nn.Module):
         return held[0] + (r1 - r1.detach()), held[1] + (r2 - r2.detach())  # (h,)
 
     def _curve(self, distance: Tensor, r1: Tensor, r2: Tensor) -> Tensor:
-        return -r1 * (torch.log1p(r2 * distance) if self.form == "log" else distance**r2)
+        if self.form == "log":
+            return -r1 * torch.log1p(r2 * distance)
+        here = distance == 0  # where the slope of a power below 1 is infinite, and the gradient would be a NaN
+        return (-r1 * distance.masked_fill(here, 1) ** r2).masked_fill(here, 0)
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""
@@ -128,6 +131,7 @@ def _row(name: str, given: object) -> np.ndarray:
         row = np.atleast_1d(np.asarray(given))
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         row = np.array([None])
+    row = row[0] if row.ndim == 2 and len(row) == 1 else row
     if row.dtype.kind not in "iuf" or row.ndim != 1 or not np.isfinite(row).all():
         got = f"{type(given).__name__} {row.dtype} {row.shape}"
         raise ValueError(
@@ -141,6 +145,11 @@ def _kind(given: object) -> str:
     return f"{'numpy array ' * isinstance(given, np.ndarray)}{getattr(given, 'dtype', type(given).__name__)} {size}"
 
 
+def _shared(positions: Tensor) -> Tensor:
+    """Return a batch of one row as that row, which serves every batch."""
+    return positions[0] if positions.ndim == 2 and len(positions) == 1 else positions
+
+
 def _check(positions: Tensor, key_positions: Tensor) -> None:
     for name, given in (("positions", positions), ("key_positions", key_positions)):
         is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
@@ -149,6 +158,7 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
                 f"kerple: {name} must be a tensor of integers or floats (t,) or (b, t), got {_kind(given)}; "
                 "take torch.arange(t), or torch.as_tensor of a list or an array"
             )
-    if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
+    batch, other = (len(p) if p.ndim == 2 else 1 for p in (positions, key_positions))
+    if batch != other and batch != 1 and other != 1:
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(f"kerple: positions and key_positions must be of one batch, got {got}; or leave it out of one")

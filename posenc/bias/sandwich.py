@@ -59,7 +59,7 @@ class Sandwich(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s) in float32 between `positions` (t,) and `key_positions` (s,), by default the same.
 
-        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s).
+        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s). One row (1, t) serves a batch.
         """
         key_positions = positions if key_positions is None else key_positions
         _check(positions, key_positions)
@@ -72,7 +72,7 @@ class Sandwich(nn.Module):
         """Return what FlexAttention calls for each pair: the same bias, d/2 cosines in float64 for one number."""
         keys = positions if key_positions is None else key_positions
         _check(positions, keys)
-        places = [p.contiguous() for p in (positions, keys)]  # FlexAttention's CPU kernels read no strides
+        places = [_shared(p).contiguous() for p in (positions, keys)]  # FlexAttention's CPU kernels read no strides
 
         def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
             m, n = (p[b, i] if p.ndim == 2 else p[i] for p, i in zip(places, (t, s), strict=True))
@@ -111,6 +111,7 @@ def _row(name: str, given: object) -> np.ndarray:
         row = np.atleast_1d(np.asarray(given))
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         row = np.array([None])
+    row = row[0] if row.ndim == 2 and len(row) == 1 else row
     if row.dtype.kind not in "iuf" or row.ndim != 1 or not np.isfinite(row).all():
         got = f"{type(given).__name__} {row.dtype} {row.shape}"
         raise ValueError(
@@ -124,6 +125,11 @@ def _kind(given: object) -> str:
     return f"{'numpy array ' * isinstance(given, np.ndarray)}{getattr(given, 'dtype', type(given).__name__)} {size}"
 
 
+def _shared(positions: Tensor) -> Tensor:
+    """Return a batch of one row as that row, which serves every batch."""
+    return positions[0] if positions.ndim == 2 and len(positions) == 1 else positions
+
+
 def _check(positions: Tensor, key_positions: Tensor) -> None:
     for name, given in (("positions", positions), ("key_positions", key_positions)):
         is_number = isinstance(given, Tensor) and given.dtype != torch.bool and not given.is_complex()
@@ -132,7 +138,8 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
                 f"sandwich: {name} must be a tensor of integers or floats (t,) or (b, t), got {_kind(given)}; "
                 "take torch.arange(t), or torch.as_tensor of a list or an array"
             )
-    if positions.ndim == key_positions.ndim == 2 and len(positions) != len(key_positions):
+    batch, other = (len(p) if p.ndim == 2 else 1 for p in (positions, key_positions))
+    if batch != other and batch != 1 and other != 1:
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(
             f"sandwich: positions and key_positions must be of one batch, got {got}; or leave it out of one"

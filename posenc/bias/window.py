@@ -14,7 +14,8 @@ Key:   b batch, h heads, t queries, s keys, a axes, r rows of the table, u hidde
 so the bias depends on the offset alone, and what is learned serves every window; the continuous one, of every size.
 Places are whole rows and columns (t, 2), as `window_positions` lists them; an offset beyond the window counts as its
 edge. Swin V2 divides by 0 on an axis of one token; here, as in timm, by 1. BEiT's class token has no place: its three
-rows end a table, `relative_index` finds and `resize_window` keeps them. Swin calls the network cpb_mlp.
+rows end a table, `relative_index` finds and `resize_window` keeps them. Swin calls the network cpb_mlp. A number alone
+is no place but in a window of one axis: patch i would stand at (i, i), so positions (t,) are refused.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,7 @@ def window(
     window: tuple = (7, 7),
     pretrained_window: tuple | None = None,
 ) -> np.ndarray:
-    """Return the float64 bias (h, t, s) between `positions` (t, a) or (t,) and `key_positions` (s, a) or (s,).
+    """Return the float64 bias (h, t, s) between `positions` (t, a) and `key_positions` (s, a); on one axis (t,), (s,).
 
     It takes `weight` (r, h), or what makes it: `hidden_weight` (u, a), `hidden_bias` (u,) and `out_weight` (h, u).
     """
@@ -59,12 +60,24 @@ def window(
 
 
 def window_positions(window: tuple) -> np.ndarray:
-    """Return the places (t, a) of a window's tokens, row by row: (0, 0), (0, 1) ... (H-1, W-1)."""
+    """Return the places (t, a) of a window's tokens, row by row: (0, 0), (0, 1) ... (H-1, W-1).
+
+    Examples:
+        >>> window_positions((2, 2)).tolist()
+        [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
     return np.array(list(np.ndindex(*_size("window", window))))  # (t, a)
 
 
 def relative_index(window: tuple, class_token: bool = False) -> np.ndarray:
-    """Return the row of the table for each pair of a window's tokens, (t, t); a `class_token` stands before them."""
+    """Return the row of the table for each pair of a window's tokens, (t, t); a `class_token` stands before them.
+
+    Examples:
+        >>> relative_index((1, 3))  # three tokens in a row have five offsets
+        array([[2, 1, 0],
+               [3, 2, 1],
+               [4, 3, 2]])
+    """
     if not isinstance(class_token, bool):
         raise ValueError(f"window: class_token must be True or False, got {class_token!r}; True adds BEiT's three rows")
     m = window_positions(window).T  # (a, t)
@@ -76,7 +89,12 @@ def relative_index(window: tuple, class_token: bool = False) -> np.ndarray:
 
 
 def log_coordinates(window: tuple, pretrained_window: tuple | None = None) -> np.ndarray:
-    """Return what Swin V2's network is given for each offset, (2H-1, 2W-1, 2), measured by `pretrained_window`."""
+    """Return what Swin V2's network is given for each offset, (2H-1, 2W-1, 2), measured by `pretrained_window`.
+
+    Examples:
+        >>> log_coordinates((3, 3))[:, 0, 0].round(3).tolist()  # the rows, from two up to two down
+        [-1.057, -0.774, 0.0, 0.774, 1.057]
+    """
     window = _size("window", window)
     trained = window if pretrained_window is None else _size("pretrained_window", pretrained_window, len(window))
     steps = [8 * np.arange(1 - size, size) / max(w - 1, 1) for size, w in zip(window, trained, strict=True)]
@@ -84,19 +102,27 @@ def log_coordinates(window: tuple, pretrained_window: tuple | None = None) -> np
     return np.sign(z) * np.log2(1 + np.abs(z)) / 3  # (..., a)
 
 
-def resize_window(weight: Tensor, window: tuple, new_window: tuple) -> Tensor:
-    """Return the table `weight` (r, h) of a `window` of two axes for a `new_window`, bicubically as Swin does."""
+def resize_window(weight: Tensor, window: tuple, new_window: tuple, mode: str = "cubic") -> Tensor:
+    """Return the table `weight` (r, h) of a `window` of two axes for a `new_window`; a class token's three rows stay.
+
+    `mode` is "cubic", as in Swin, or "linear", as in transformers' BEiT; PyTorch calls them bicubic and bilinear.
+
+    Examples:
+        >>> resize_window(torch.zeros(13 * 13, 3), (7, 7), (12, 12)).shape  # 3 heads
+        torch.Size([529, 3])
+    """
     old = [2 * size - 1 for size in _size("window", window, 2)]
     new = [2 * size - 1 for size in _size("new_window", new_window, 2)]
     rows = old[0] * old[1]
-    if not isinstance(weight, Tensor) or not weight.is_floating_point() or weight.ndim != 2 or len(weight) < rows:
-        raise ValueError(
-            f"window: weight must be a tensor of floats (r, h) of at least {rows} rows, got {_kind(weight)}; "
-            "a row an offset, then those of a class token"
-        )
+    table = isinstance(weight, Tensor) and weight.is_floating_point() and weight.ndim == 2
+    if not table or len(weight) not in (rows, rows + 3):
+        form = f"{rows} rows, one an offset, or {rows + 3} with BEiT's three of a class token"
+        raise ValueError(f"window: weight must be a tensor of floats (r, h) of {form}, got {_kind(weight)}")
+    if not isinstance(mode, str) or mode not in ("linear", "cubic"):
+        raise ValueError(f"window: mode must be linear or cubic, got {mode!r}; torch says bilinear, bicubic")
     table = weight.to(torch.promote_types(weight.dtype, torch.float32)).mT  # (h, r)
     image = table[None, :, :rows].unflatten(-1, old)
-    resized = nn.functional.interpolate(image, size=new, mode="bicubic", align_corners=False)[0].flatten(1)
+    resized = nn.functional.interpolate(image, size=new, mode=f"bi{mode}", align_corners=False)[0].flatten(1)
     return torch.cat([resized, table[:, rows:]], dim=1).mT.to(weight.dtype)
 
 
@@ -144,7 +170,7 @@ class Window(nn.Module):
             self.weight = nn.Parameter(0.02 * torch.randn(log_coordinates(window)[..., 0].size, self.heads))
 
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
-        """Return the bias (h, t, s) in float32 between integers `positions` (t, a) or (t,) and `key_positions`."""
+        """Return the bias (h, t, s) in float32 between integers `positions` (t, a) and `key_positions` (s, a)."""
         m, n = self._axes(positions, key_positions)
         row = _row([p[..., :, None] for p in m], [p[..., None, :] for p in n], self.window)  # (..., t, s)
         return self._table().mT[:, row].movedim(0, -3)  # (..., h, t, s)
@@ -180,14 +206,15 @@ class Window(nn.Module):
         keys, axes = positions if key_positions is None else key_positions, self.axes
         for name, given in (("positions", positions), ("key_positions", keys)):
             whole = isinstance(given, Tensor) and given.dtype in INTEGERS
-            if not whole or not (given.ndim == 1 or (given.ndim in (2, 3) and given.shape[-1] == axes)):
-                wanted = f"integers (t,), (t, {axes}) or (b, t, {axes})"
-                raise ValueError(f"window: {name} must be {wanted}, got {_kind(given)}; see window_positions")
+            if not whole or not (given.ndim == axes == 1 or (given.ndim in (2, 3) and given.shape[-1] == axes)):
+                form = f"a tensor of integers {'(t,), ' * (axes == 1)}(t, {axes}) or (b, t, {axes})"
+                got = f"{'numpy array ' * isinstance(given, np.ndarray)}{_kind(given)}"
+                remedy = f"torch.from_numpy(window_positions({self.window}))"
+                raise ValueError(f"window: {name} must be {form}, got {got}; {remedy}")
         if positions.ndim == keys.ndim == 3 and len(positions) != len(keys) and 1 not in (len(positions), len(keys)):
             got = f"{tuple(positions.shape)} and {tuple(keys.shape)}"
             raise ValueError(f"window: positions and key_positions must be of one batch, got {got}; or one has none")
-        rows = (p if p.ndim > 1 else p[:, None].expand(-1, axes) for p in (positions, keys))
-        return [p.long().unbind(-1) for p in rows]
+        return [(p if p.ndim > 1 else p[:, None]).long().unbind(-1) for p in (positions, keys)]
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""
@@ -216,11 +243,11 @@ def _size(name: str, window: Any, axes: int | None = None) -> tuple[int, ...]:
 
 
 def _places(name: str, given: Any, axes: int) -> np.ndarray:
-    """Return whole coordinates (t, a); a number that stands alone counts on each axis."""
+    """Return whole coordinates (t, a)."""
     places = _array(name, given)
-    if places.ndim == 1:
-        places = np.stack([places] * axes, axis=-1)
-    places = _array(name, places, "t", axes)
+    if places.ndim == 1 and axes > 1:
+        raise ValueError(f"window: {name} must be rows (t, {axes}), got {_kind(places)}; window_positions lists them")
+    places = _array(name, places[:, None] if places.ndim == 1 else places, "t", axes)
     if (places % 1).any():
         raise ValueError(f"window: {name} must be whole numbers, got {given!r}; offsets index the table")
     return places

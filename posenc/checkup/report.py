@@ -13,7 +13,12 @@ VERDICTS = ("wrong", "note", "ok", "not checked")
 
 
 class Finding(NamedTuple):
-    """One check: its name, the verdict ("ok", "wrong", "note", "not checked"), why in words, what was measured."""
+    """One check: its name, the verdict ("ok", "wrong", "note", "not checked"), why in words, what was measured.
+
+    Examples:
+        >>> Finding("norm", "ok", "lengths stay the same").words
+        'lengths stay the same'
+    """
 
     check: str
     verdict: str
@@ -22,7 +27,13 @@ class Finding(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All findings on one patient; printed, it has a line or two for each check, what is wrong first."""
+    """All findings on one patient; printed, it has a line or two for each check, what is wrong first.
+
+    Examples:
+        >>> print(Report("rotate", "rotation", (Finding("norm", "wrong", "lengths change"),)))
+        rotate, examined as a rotation: 1 thing is wrong
+        WRONG        norm: lengths change
+    """
 
     name: str
     kind: str

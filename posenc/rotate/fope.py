@@ -166,7 +166,8 @@ class FoPE(nn.Module):
 
 
 def _kind(x: object) -> str:
-    return f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+    array = "numpy array " * isinstance(x, np.ndarray)
+    return f"{array}{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor | np.ndarray) else type(x).__name__
 
 
 def _theta(
@@ -216,7 +217,8 @@ def _check_places(name: str, places: Tensor, rows: torch.Size | None = None) -> 
         or (rows is not None and places.shape not in (rows[1:], (1, *rows[1:]), rows))
     ):
         form = f"(t,) or (b, t){'' if rows is None else f' for b, t = {rows[0]}, {rows[1]}'}"
-        raise ValueError(f"fope: {name} must be a tensor of integers or floats {form}, got {_kind(places)}")
+        got = f"{_kind(places)}; torch.as_tensor makes one"
+        raise ValueError(f"fope: {name} must be a tensor of integers or floats {form}, got {got}")
 
 
 def _check_table(table: object, q: Tensor, k: Tensor, dtype: torch.dtype, width: int) -> None:

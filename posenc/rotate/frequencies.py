@@ -27,19 +27,35 @@ Frequencies = tuple[np.ndarray, float]
 
 
 def rope_frequencies(dim: int, base: float = 10_000.0) -> Frequencies:
-    """Return RoPE's own frequencies base^(-2i/d), and 1.0 (Su et al., arXiv 2104.09864, sec. 3.2.2)."""
+    """Return RoPE's own frequencies base^(-2i/d), and 1.0 (Su et al., arXiv 2104.09864, sec. 3.2.2).
+
+    Examples:
+        >>> rope_frequencies(8)[0].round(4).tolist()
+        [1.0, 0.1, 0.01, 0.001]
+    """
     _check(locals())
     return float(base) ** (-2 * np.arange(dim // 2) / dim), 1.0
 
 
 def linear(dim: int, factor: float, base: float = 10_000.0) -> Frequencies:
-    """Divide every frequency by `factor`: position interpolation (Chen et al., arXiv 2306.15595, eq. 4)."""
+    """Divide every frequency by `factor`: position interpolation (Chen et al., arXiv 2306.15595, eq. 4).
+
+    Examples:
+        >>> linear(8, factor=2)[0].round(4).tolist()  # each pair at half its speed
+        [0.5, 0.05, 0.005, 0.0005]
+    """
     _check(locals())
     return rope_frequencies(dim, base)[0] / factor, 1.0
 
 
 def ntk(dim: int, factor: float, base: float = 10_000.0) -> Frequencies:
-    """Make the base factor^(d/(d-2)) times as large: "NTK-aware" interpolation (YaRN's paper, sec. 3.1)."""
+    """Make the base factor^(d/(d-2)) times as large: "NTK-aware" interpolation (YaRN's paper, sec. 3.1).
+
+    Examples:
+        >>> ratio = ntk(8, factor=8)[0] / rope_frequencies(8)[0]
+        >>> ratio.round(3).tolist()  # the fastest pair stays, the slowest turns 8 times slower
+        [1.0, 0.5, 0.25, 0.125]
+    """
     _check(locals())
     if dim < 4:
         raise ValueError(f"frequencies: dim must be at least 4 for ntk, got {dim}; its exponent divides by d - 2")
@@ -50,13 +66,25 @@ def dynamic_ntk(dim: int, factor: float, length: float, original_length: float, 
     """Return `ntk` for a text that has grown to `length`, past the `original_length` (YaRN's paper, sec. 3.3).
 
     Keys cached at another length turned with other frequencies: `rerotate` them, or cache them unrotated.
+
+    Examples:
+        >>> [float(dynamic_ntk(8, 2, length, 4096)[0][-1].round(6)) for length in (100, 4096, 8192)]
+        [0.001, 0.001, 0.000333]
     """
     _check(locals())
     return ntk(dim, 1 + factor * (max(length / original_length, 1.0) - 1), base)
 
 
 def by_parts(dim: int, factor: float, original_length: float, base: float = 10_000.0, **ramp: Any) -> Frequencies:
-    """Return `yarn` without its attention factor: "NTK-by-parts" (sec. 3.2); beta_fast, beta_slow, truncate alike."""
+    """Return `yarn` without its attention factor: "NTK-by-parts" (sec. 3.2); beta_fast, beta_slow, truncate alike.
+
+    Examples:
+        >>> slower = rope_frequencies(128)[0] / by_parts(128, factor=4, original_length=4096)[0]
+        >>> slower[::15].round(2).tolist()
+        [1.0, 1.0, 1.41, 3.59, 4.0]
+    """
+    if {*ramp} - {"beta_fast", "beta_slow", "truncate"}:
+        raise ValueError(f"frequencies: ramp must be of beta_fast, beta_slow and truncate, got {', '.join(ramp)}")
     return yarn(dim, factor, original_length, base, **ramp, attention_factor=1.0)
 
 
@@ -80,9 +108,8 @@ def yarn(
 
     Examples:
         >>> theta, attention_factor = yarn(128, factor=4.0, original_length=32_768, base=1e6)  # Qwen2.5 at 131,072
-        >>> slowed = rope_frequencies(128, base=1e6)[0] / theta
-        >>> f"{slowed[0]:g} {slowed[30]:.3f} {slowed[-1]:g}, logits times {attention_factor**2:.3f}"
-        '1 1.447 4, logits times 1.296'
+        >>> f"pair 30 slowed {1e6 ** (-60 / 128) / theta[30]:.3f} times, logits times {attention_factor**2:.3f}"
+        'pair 30 slowed 1.447 times, logits times 1.296'
     """
     _check(locals(), optional=("attention_factor", "mscale", "mscale_all_dim"))
     if beta_fast < beta_slow:
@@ -109,6 +136,11 @@ def longrope(
 
     Source: Ding et al., arXiv 2402.13753. The attention factor is Phi-3's at every length, unless given:
     sqrt(1 + ln(factor) / ln(original_length)), where `factor` is the longest context over the original.
+
+    Examples:
+        >>> phi = {"short_factor": [1, 1], "long_factor": [1, 4], "original_length": 4096, "factor": 2}
+        >>> [longrope(4, length=length, **phi)[0].tolist() for length in (4096, 4097)]
+        [[1.0, 0.01], [1.0, 0.0025]]
     """
     _check(locals(), optional=("attention_factor",))
     chosen = np.asarray(long_factor if length > original_length else short_factor, np.float64)  # (d/2,)
@@ -127,6 +159,11 @@ def llama3(
     """Keep pairs that turn `high_freq_factor` times within `original_length`; divide those below `low_freq_factor`.
 
     As Llama 3.1 does; where the two are equal (Llama 4 Scout), each pair is either kept or divided.
+
+    Examples:
+        >>> slower = rope_frequencies(128, base=5e5)[0] / llama3(128)[0]
+        >>> slower[24:40:3].round(2).tolist()  # from kept to divided by 8
+        [1.0, 1.0, 1.55, 3.68, 8.0, 8.0]
     """
     _check(locals())
     low, high, theta = low_freq_factor, high_freq_factor, rope_frequencies(dim, base)[0]
@@ -141,44 +178,52 @@ def proportional(dim: int, fraction: float, factor: float = 1.0, base: float = 1
     """Turn the fastest `fraction` of the pairs, slowed by `factor`; the others have frequency 0.
 
     Pairs and exponents are those of the whole head, unlike in partial rotation (Barbero et al., arXiv 2410.06205).
+
+    Examples:
+        >>> proportional(8, fraction=0.5)[0].round(4).tolist()
+        [1.0, 0.1, 0.0, 0.0]
     """
     _check(locals())
-    turning = np.arange(dim // 2) < int(fraction * dim // 2)  # (d/2,)
-    return np.where(turning, rope_frequencies(dim, base)[0] / factor, 0.0), 1.0
+    return np.where(np.arange(dim // 2) < int(fraction * dim // 2), rope_frequencies(dim, base)[0] / factor, 0.0), 1.0
 
 
 def from_config(config: Any, dim: int, length: float | None = None, max_length: float | None = None) -> Frequencies:
     """Return the frequencies of a Hugging Face config: the object, the dict of config.json, or its rope_parameters.
 
     Reads rope_parameters or rope_scaling as transformers 5.23 does, but yarn's truncate counts in a part as well, and
-    also what single models read: the other names of base and fraction in `_OURS`, rotary_dim (MiniMax-M2, GPT-J),
-    alpha (Hunyuan), long_mscale (Phi-3.5-MoE), rope_ratio, by which ChatGLM3 and GLM-4 multiply the base; half of a
-    head of a chatglm turns, which its config does not say. Of several parts pass one: `config["text_config"]`,
-    `config | {"rope_parameters": config["rope_parameters"][layer]}`, {"rope_theta": config["rope_local_base_freq"]}.
-    `dim` is the width of a head (DeepSeek: of its rotary part); theta is shorter than dim/2 where
-    partial_rotary_factor is below 1. `length` counts the tokens so far, for dynamic and longrope; None is a length
-    seen in training. `max_length` is max_position_embeddings: for dynamic that of training, elsewhere the longest.
+    what single models read: the other names in `_OURS`, rotary_dim (MiniMax-M2, GPT-J), alpha (Hunyuan), long_mscale
+    (Phi-3.5-MoE), rope_ratio (ChatGLM3, GLM-4: times the base), and that half a head of chatglm turns. Of several parts
+    pass one: `config["text_config"]`, `config | {"rope_parameters": config["rope_parameters"][layer]}`, {"rope_theta":
+    config["rope_local_base_freq"]}. `dim` is the width of a head, or qk_rope_head_dim where no partial_rotary_factor
+    takes a share of the head: DeepSeek-V2 and V3, unlike V4, Mistral 4 and dots3. theta is shorter than dim/2 for a
+    share below 1; 21 of 42 channels make 11 pairs. `length` counts the tokens so far, for dynamic and longrope; None is
+    one of training. `max_length` is max_position_embeddings, or max_seq_len: the longest, for dynamic that of training.
+
+    Examples:
+        >>> config = {"rope_theta": 1e6, "rope_scaling": {"type": "linear", "factor": 2.0}}
+        >>> from_config(config, dim=4)[0].round(6).tolist()
+        [0.5, 0.0005]
     """
     given = {name: value for name, value in (("length", length), ("max_length", max_length)) if value is not None}
-    said: dict[str, Any] = {"fraction": None, "rotary_dim": dim} | _settings(config) | given | {"dim": dim}
+    said: dict[str, Any] = {"rotary_dim": dim} | _settings(config) | given | {"dim": dim}
     function: Any = _TYPES.get(str(said["type"]))
     if function is None:
-        raise ValueError(f"frequencies: config must be of a rope_type in {', '.join(_TYPES)}, got {said['type']!r}")
-    if function is dynamic_ntk or (function in (yarn, longrope, llama3) and not said["original_length"]):
-        said["original_length"] = said.get("max_length")
+        known, kind = ", ".join(_TYPES), said["type"]
+        raise ValueError(f"frequencies: config must be of a rope_type in {known}, got {kind!r}; for axial see Axial")
+    said["original_length"] = (function is not dynamic_ntk and said["original_length"]) or said.get("max_length")
     sizes = ("rotary_dim", "length", "fraction", "base", "rope_ratio", "max_length", "original_length")
     needed = ("max_length",) if function is dynamic_ntk and not said.get("alpha") else ()
     _check({"dim": dim} | {name: said.get(name) for name in sizes if name in needed or said.get(name) is not None})
-    said["base"] *= said.get("rope_ratio", 1)
+    width = int(dim * said["fraction"]) if said["fraction"] else said["rotary_dim"]
+    odd = function not in (yarn, dynamic_ntk, proportional) and width % 2  # as if of width + 1, with the same theta
+    said["base"] = (said["base"] * said.get("rope_ratio", 1)) ** (1 + odd / max(width, 1))
     if function in (yarn, longrope) and "max_length" in said:
         said.setdefault("factor", said["max_length"] / said["original_length"])
     if function is longrope and "long_mscale" in said and said["original_length"]:  # in place of the attention factor
-        past = said["length"] > said["original_length"]
-        said["attention_factor"] = said.get("long_mscale" if past else "short_mscale")
+        said["attention_factor"] = said.get(("short_mscale", "long_mscale")[said["length"] > said["original_length"]])
     if function is dynamic_ntk and said.get("alpha"):  # Hunyuan's "dynamic" does not depend on the length
         function, said["factor"] = ntk, said["alpha"]
-    width = int(dim * said["fraction"]) if said["fraction"] else said["rotary_dim"]
-    said |= {"dim": dim if function is proportional else width, "fraction": said["fraction"] or 1.0}
+    said |= {"dim": dim if function is proportional else width + odd, "fraction": said["fraction"] or 1.0}
     takes = inspect.signature(function).parameters
     needs = {name: None for name in takes if function is llama3 or takes[name].default is inspect.Parameter.empty}
     return function(**needs | {name: said[name] for name in takes if name in said})
@@ -188,13 +233,22 @@ def attention_temperature(positions: np.ndarray, original_length: float = 8192, 
     """Return 1 + strength ln(1 + floor((p + 1) / L)), by which Llama 4 multiplies the queries that it does not rotate.
 
     L is `original_length`; positions before 0 count as 0. Ministral 3 has p for p + 1: pass it `positions` - 1.
+
+    Examples:
+        >>> attention_temperature([0, 8191, 100_000]).round(3).tolist()
+        [1.0, 1.069, 1.256]
     """
     _check(locals())
     return 1 + strength * np.log1p(((np.asarray(positions, float) + 1) // original_length).clip(min=0))  # (..., t)
 
 
 def softmax_scale(dim: int, factor: float, mscale_all_dim: float = 1.0) -> float:
-    """Return DeepSeek's scale of the logits under `yarn`: (0.1 mscale_all_dim ln s + 1)^2 / sqrt(dim)."""
+    """Return DeepSeek's scale of the logits under `yarn`: (0.1 mscale_all_dim ln s + 1)^2 / sqrt(dim).
+
+    Examples:
+        >>> round(softmax_scale(192, factor=40) * 192**0.5, 3)  # DeepSeek-V3, over 1/sqrt(d)
+        1.874
+    """
     _check(locals())
     return float((0.1 * mscale_all_dim * np.log(max(factor, 1.0)) + 1) ** 2 / np.sqrt(dim))
 
@@ -204,7 +258,8 @@ _TYPES |= {"su": longrope, "mrope": rope_frequencies, "yarn": yarn, "llama3": ll
 _BASE = ("rotary_emb_base", "rotary_embedding_base", "rotary_base", "global_rope_theta", "rope_theta")  # last wins
 _FRACTION = ("rotary_percent", "rotary_pct", "rope_pct", "rope_percent", "rotary_emb_fraction", "partial_rotary_factor")
 _OURS = {"type": "type", "rope_type": "type"} | dict.fromkeys(_BASE, "base") | dict.fromkeys(_FRACTION, "fraction")
-_OURS |= {"max_position_embeddings": "max_length", "original_max_position_embeddings": "original_length"}
+_OURS |= {"max_seq_len": "max_length", "max_position_embeddings": "max_length"}
+_OURS |= {"original_max_position_embeddings": "original_length"}
 
 
 def _settings(config: Any) -> dict[str, Any]:
@@ -217,8 +272,7 @@ def _settings(config: Any) -> dict[str, Any]:
         layers: Any = get(name)
         if isinstance(layers, list | tuple) and any(each != layers[0] for each in layers):
             raise ValueError(f"frequencies: config must be for one kind of layer, got {name} {layers}; pass its own")
-    said = {"type": "default", "base": 10_000.0, "length": 1}
-    said |= {"fraction": 0.5} if get("model_type") == "chatglm" else {}
+    said = {"type": "default", "base": 1e4, "length": 1, "fraction": 0.5 if get("model_type") == "chatglm" else None}
     for source in (config, rope):  # the inner dict wins, but for the original length, as in transformers
         known = {name: value for name, value in source.items() if value is not None}
         said |= {name: known[name] for name in known.keys() - {"dim", "length", *_OURS.values()}}
@@ -232,8 +286,10 @@ def _check(given: dict[str, Any], optional: tuple[str, ...] = ()) -> None:
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
             array = np.asarray(value)
         above = {"base": 1, "original_length": 1, "positions": -np.inf}.get(name, 0)
-        good = array.dtype.kind in "iuf" and (several or np.isscalar(value))
-        good, wanted = good and bool(((array > above) & np.isfinite(array)).all()), f"finite and above {above}"
+        zero = name in ("mscale", "mscale_all_dim", "strength")  # of no effect
+        good = array.dtype.kind in "iuf" and (several or np.isscalar(value)) and bool(np.isfinite(array).all())
+        good = good and bool((array >= above if zero else array > above).all())
+        wanted = f"finite and {'at least' if zero else 'above'} {above}"
         if name == "dim":
             good, wanted = good and array.dtype.kind in "iu" and array.item() % 2 == 0, "an even integer of at least 2"
         elif name == "truncate":
@@ -242,9 +298,6 @@ def _check(given: dict[str, Any], optional: tuple[str, ...] = ()) -> None:
             good, wanted = good and array.shape == (given["dim"] // 2,), f"{given['dim'] // 2} numbers above 0"
         elif name == "fraction":
             good, wanted = good and array.item() <= 1, "above 0 and at most 1"
-        elif name in optional:
-            zero = name[:6] == "mscale" and array.dtype.kind in "if" and np.isscalar(value) and value == 0
-            good = good or value is None or zero
-        if not good and name[0] != "_":
+        if not good and name[0] != "_" and (name not in optional or value is not None):
             theirs = [f"; in a config it is {theirs}" for theirs, ours in _OURS.items() if ours == name][-1:]
             raise ValueError(f"frequencies: {name} must be {wanted}, got {value!r}{''.join(theirs)}")

@@ -17,7 +17,8 @@ RoPE itself, axial or mixed. Elsewhere a score depends on where its tokens stand
 By default the heads share one set of generators, as in the authors' code, whose published settings have one for each
 head and layer: its generator_raw_params[:, layer], unflattened to (a, h, n, w, w), are `generators` here. That code
 scales positions to [0, 1] across an image of the trained size, for which the start is made: pass positions so, or
-choose a smaller `init`.
+choose a smaller `init`. It is for images and videos alone: the paper gives text no coordinates, so on several axes
+positions (t,) are refused, and none are the default.
 """
 
 import contextlib
@@ -29,6 +30,7 @@ from torch import Tensor, nn
 
 Places = Tensor | None
 Table = Tensor | tuple[Tensor, Tensor] | None
+REMEDY = "a row of coordinates a token: posenc.grid_positions(height, width)"
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -36,7 +38,7 @@ def liere(x: np.ndarray, positions: np.ndarray, generators: np.ndarray) -> np.nd
     """Return the float64 `x` (..., h, t, d), queries or keys, turned to `positions`.
 
     `generators` are (a, c, n, w, w) with n w = d, a set for h/c heads in turn; or (a, n, w, w), one set for all, which
-    takes `x` (t, d) too. `positions` are (t, a), or (t,) for one number on every axis.
+    takes `x` (t, d) too. `positions` are (t, a), or (t,) on one axis.
     """
     x, p, raw = map(_numbers, ("x", "positions", "generators"), (x, positions, generators))
     raw = raw[:, None] if raw.ndim == 4 else raw  # (a, c, n, w, w)
@@ -46,9 +48,9 @@ def liere(x: np.ndarray, positions: np.ndarray, generators: np.ndarray) -> np.nd
         form = "(..., h, t, n w) and (a, c, n, w, w) or (a, n, w, w), h a multiple of c"
         raise ValueError(f"liere: x and generators must be {form}, got {x.shape} and {raw.shape}")
     axes, length = len(raw), x.shape[-2]
-    if p.shape not in ((length,), (length, axes)):
-        raise ValueError(f"liere: positions must be ({length},) or ({length}, {axes}), got {p.shape}")
-    places = np.zeros((length, axes)) + (p if p.ndim == 2 else p[:, None])  # (t, a)
+    if p.shape != (length, axes) and (axes > 1 or p.shape != (length,)):
+        raise ValueError(f"liere: positions must be ({length}, {axes}), got {p.shape}; {REMEDY}")
+    places = p.reshape(length, axes)  # (t, a)
     upper = np.triu(raw, 1)  # (a, c, n, w, w)
     algebra = np.einsum("ta,acnij->ctnij", places, upper - upper.swapaxes(-2, -1))  # (c, t, n, w, w)
     turns, basis = np.linalg.eigh(1j * algebra)  # i A is Hermitian, so exp(A) = V exp(-i turns) V^H
@@ -104,14 +106,13 @@ class LieRE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d) turned to their positions, each in the dtype it came in.
 
-        Positions are (t, a) or (b, t, a), or (t,) for text, one number on every axis; on one axis (t,) or (b, t); b may
-        be 1. Keys
-        stand at 0 .. s-1 by default and queries at the last t of them. `table(positions)` of the keys, or a pair (of
-        queries, of keys), replaces positions.
+        Positions are (t, a) or (b, t, a), b may be 1. On one axis they are (t,) or (b, t), and by default keys stand at
+        0 .. s-1 and queries at the last t of them. `table(positions)` of the keys, or a pair (of queries, of keys),
+        replaces positions.
         """
         _check_content(q, k, self.heads, self.dim)
         for name, given, x in (("positions", positions, q), ("key_positions", key_positions, k)):
-            if given is not None:
+            if given is not None or (table is None and self.axes > 1):
                 _check_places(name, given, self.axes, x.shape[::2])
         queries, keys = q.shape[2], k.shape[2]
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
@@ -133,8 +134,7 @@ class LieRE(nn.Module):
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
         upper = self.generators.to(where, torch.float64).triu(1)  # (a, c, n, w, w)
         places = positions.to(where, torch.float64)
-        if self.axes == 1 or positions.ndim == 1:
-            places = places[..., None].expand(*places.shape, self.axes)
+        places = places[..., None] if self.axes == 1 else places
         algebra = torch.einsum("...ta,acnij->...ctnij", places, upper - upper.mT)  # (..., c, t, n, w, w)
         algebra = algebra.contiguous()  # matrix_exp takes no other strides
         return torch.matrix_exp(algebra).flatten(-3, -2).to(positions.device, dtype)  # (..., c, t, d, w)
@@ -154,7 +154,8 @@ class LieRE(nn.Module):
 
 
 def _kind(x: object) -> str:
-    return f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+    array = "numpy array " * isinstance(x, np.ndarray)
+    return f"{array}{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor | np.ndarray) else type(x).__name__
 
 
 def _check_content(q: Tensor, k: Tensor, sets: int, dim: int) -> None:
@@ -164,14 +165,16 @@ def _check_content(q: Tensor, k: Tensor, sets: int, dim: int) -> None:
         raise ValueError(f"liere: q and k must be floating point {form}, got {_kind(q)} and {_kind(k)}")
 
 
-def _check_places(name: str, places: Tensor, axes: int, rows: torch.Size | None = None) -> None:
+def _check_places(name: str, places: object, axes: int, rows: torch.Size | None = None) -> None:
+    tail = () if axes == 1 else (axes,)
+    remedy = REMEDY if axes > 1 and (places is None or isinstance(places, Tensor)) else "torch.as_tensor makes one"
+    form = f"a tensor of integers or floats {'(t,) or (b, t)' if axes == 1 else f'(t, {axes}) or (b, t, {axes})'}"
     if not isinstance(places, Tensor) or places.dtype == torch.bool or places.is_complex() or not places.ndim:
-        raise ValueError(f"liere: {name} must be a tensor of integers or floats, got {_kind(places)}")
-    own = places.shape[:-1] if axes > 1 and places.ndim > 1 else places.shape
-    (batch, length), tail = (own[0], own[-1]) if rows is None else rows, () if axes == 1 else (axes,)
-    if places.shape not in ((length,), (length, *tail), (1, length, *tail), (batch, length, *tail)):
-        forms = "(t,) or (b, t)" if axes == 1 else f"(t, {axes}), (b, t, {axes}) or (t,)"
-        raise ValueError(f"liere: {name} must be {forms} for b, t = {batch}, {length}, got {tuple(places.shape)}")
+        raise ValueError(f"liere: {name} must be {form}, got {_kind(places)}; {remedy}")
+    own = places.shape[: -len(tail)] if tail else places.shape
+    batch, length = (own[0], own[-1]) if rows is None and own else rows or (0, 0)
+    if places.shape not in ((length, *tail), (1, length, *tail), (batch, length, *tail)):
+        raise ValueError(f"liere: {name} must be {form} for b, t = {batch}, {length}, got {_kind(places)}; {remedy}")
 
 
 def _check_table(table: object, q: Tensor, k: Tensor, dtype: torch.dtype, raw: torch.Size) -> None:

@@ -115,7 +115,8 @@ class XPos(nn.Module):
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the table (..., t, 3d/2) of `positions` (t,) or (b, t): d/2 cosines, d/2 sines, d/2 scales of q."""
         if not _are_numbers(positions) or positions.ndim not in (1, 2):
-            raise ValueError(f"xpos: positions must be a tensor of numbers (t,) or (b, t), got {_kind(positions)}")
+            got = f"{_kind(positions)}; torch.as_tensor makes one"
+            raise ValueError(f"xpos: positions must be a tensor of numbers (t,) or (b, t), got {got}")
         if not isinstance(dtype, torch.dtype) or dtype.itemsize < 4 or not dtype.is_floating_point:
             raise ValueError(f"xpos: dtype must be torch.float32 or torch.float64, got {dtype!r}; others are coarse")
         self._check_reach("positions", positions, 32)
@@ -168,7 +169,8 @@ def _check(q: Tensor, k: Tensor, positions: Tensor | None, key_positions: Tensor
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim != 4 or x.shape[-1] != dim:
             raise ValueError(f"xpos: {name} must be floating point (b, h, t, {dim}), got {_kind(x)}; split heads first")
         if places is not None and not (_are_numbers(places) and _fits(places, x.shape[0], x.shape[2])):
-            raise ValueError(f"xpos: {of} must be numbers (t,) or (b, t) for {name} {_kind(x)}, got {_kind(places)}")
+            form = f"a tensor of numbers (t,) or (b, t) for {name} {_kind(x)}"
+            raise ValueError(f"xpos: {of} must be {form}, got {_kind(places)}; torch.as_tensor makes one")
     if q.shape[0] != k.shape[0] or not k.shape[1] or q.shape[1] % k.shape[1]:
         raise ValueError(f"xpos: q and k must be one batch, h a multiple of g, got {tuple(q.shape)}, {tuple(k.shape)}")
 
@@ -211,4 +213,5 @@ def _are_numbers(value: object) -> bool:
 
 
 def _kind(value: object) -> str:
-    return f"{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"
+    array = "numpy array " * isinstance(value, np.ndarray)
+    return f"{array}{getattr(value, 'dtype', type(value).__name__)} {tuple(getattr(value, 'shape', ()))}"

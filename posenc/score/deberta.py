@@ -123,6 +123,7 @@ class DeBERTa(nn.Module):
         self.dim, self.heads, self.buckets, self.terms = int(dim), int(heads), int(buckets), terms
         self.max_distance = None if max_distance is None else int(max_distance)
         self.reach = self.max_distance or self.buckets  # no offset beyond it has another row
+        self._count = 1 + len(terms.split("+"))
         shape = (self.heads, 2 * self.buckets, self.dim)
         self.key_table = nn.Parameter(0.02 * torch.randn(shape)) if "c2p" in terms else None
         self.query_table = nn.Parameter(0.02 * torch.randn(shape)) if "p2c" in terms else None
@@ -132,14 +133,15 @@ class DeBERTa(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) and `k` (b, g, s, d), in the dtype of `q`.
 
-        `positions` (t,) or (b, t) and `key_positions` (s,) or (b, s) are integers; by default keys stand at 0 .. s-1
-        and queries at the last t of them.
+        `positions` (t,) or (b, t) and `key_positions` (s,) or (b, s) are integers; one row (1, t) serves a batch. By
+        default keys stand at 0 .. s-1 and queries at the last t of them.
+
+        Raises:
+            ValueError: If an argument does not fit; the message says what to pass instead.
         """
-        _check(q, k, self.dim, self.heads)
-        m, n = _places(q, k.shape[-2], positions, key_positions)
-        offset = self._clipped(m[..., :, None] - n[..., None, :])  # (..., t, s)
+        m, n, x, y, by_query, by_key = self._prepare(q, k, positions, key_positions)
+        offset = (m[..., :, None] - n[..., None, :]).clamp(-self.reach, self.reach) + self.reach  # (..., t, s)
         row = self._row_of_offset(m.device)[offset].unsqueeze(-3)  # (..., t, s)
-        x, y, by_query, by_key = self._matches(q, k)
         total = product = x @ y.mT  # (b, h, t, s)
         if by_query is not None:
             total = total + by_query.gather(-1, row.expand(product.shape))  # (b, h, t, s)
@@ -154,14 +156,12 @@ class DeBERTa(nn.Module):
 
         The score that it is given must be q k / sqrt(d): it is rescaled, as the terms of the paper share one scale.
         """
-        _check(q, k, self.dim, self.heads)
-        m, n = _places(q, k.shape[-2], positions, key_positions)
+        m, n, _, _, by_query, by_key = self._prepare(q, k, positions, key_positions)
         rows, scale = self._row_of_offset(m.device), (self._count * self.dim) ** -0.5
-        _, _, by_query, by_key = self._matches(q, k)
 
         def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
             here, there = m[b, t] if m.ndim == 2 else m[t], n[b, s] if n.ndim == 2 else n[s]
-            row = rows[self._clipped(here - there)]
+            row = rows[(here - there).clamp(-self.reach, self.reach) + self.reach]
             score = score * self._count**-0.5
             if by_query is not None:
                 score = score + scale * by_query[b, h, t, row]
@@ -169,20 +169,15 @@ class DeBERTa(nn.Module):
 
         return _modify
 
-    @property
-    def _count(self) -> int:
-        return 1 + (self.key_table is not None) + (self.query_table is not None)
-
-    def _matches(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Return q and k as they are multiplied, and the match of each with every row of the table that it meets."""
+    def _prepare(self, q: Tensor, k: Tensor, *places: Tensor | None) -> tuple[Any, ...]:
+        """Return the places of q and k, both as they are multiplied, and their matches with the rows of the tables."""
+        _check(q, k, self.dim, self.heads)
+        m, n = _places(q, k.shape[-2], *places)
         exact = torch.promote_types(q.dtype, torch.float32)
         x = q.to(exact).contiguous()  # (b, h, t, d)  or strides would decide the last digit
         y = k.to(exact).repeat_interleave(self.heads // k.shape[1], dim=1)  # (b, h, s, d)
         by_query = None if self.key_table is None else x @ self.key_table.to(exact).mT
-        return x, y, by_query, None if self.query_table is None else y @ self.query_table.to(exact).mT
-
-    def _clipped(self, offset: Tensor) -> Tensor:
-        return offset.clamp(-self.reach, self.reach) + self.reach
+        return m, n, x, y, by_query, None if self.query_table is None else y @ self.query_table.to(exact).mT
 
     def _row_of_offset(self, device: torch.device) -> Tensor:
         where = "cpu" if device.type == "mps" else device  # mps has no float64
@@ -200,13 +195,15 @@ def _row(offset: Any, buckets: int, max_distance: int | None) -> Any:
 
 def _places(x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
     b, _, t, _ = x.shape
-    for name, given, *fit in (("positions", positions, (t,), (b, t)), ("key_positions", key_positions, (s,), (b, s))):
+    for name, given, size in (("positions", positions, t), ("key_positions", key_positions, s)):
+        fit = ((size,), (b, size), (1, size))
         if given is not None and not (isinstance(given, Tensor) and given.dtype in INTEGERS and given.shape in fit):
             got = _kind(given) if isinstance(given, Tensor) else f"{_kind(given)}; take torch.as_tensor of it"
             raise ValueError(f"deberta: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {got}")
     m = torch.arange(s - t, s, device=x.device) if positions is None else positions.long()
     n = torch.arange(s, device=x.device) if key_positions is None else key_positions.long()
-    return m, n
+    m, n = (p[0] if p.ndim == 2 and len(p) == 1 else p for p in (m, n))  # one row serves a batch
+    return m.contiguous(), n.contiguous()  # FlexAttention's CPU kernels read no strides
 
 
 def _check_buckets(buckets: int, max_distance: int | None, **sizes: int) -> None:
@@ -226,9 +223,11 @@ def _numbers(name: str, given: Any, *axes: Any, whole: bool = False) -> np.ndarr
         array = np.asarray(given)
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.asarray(None)
+    array = array[0] if axes and whole and array.ndim == 2 and len(array) == 1 else array  # positions of one row
     sizes = tuple(size if isinstance(axis, str) else axis for axis, size in zip(axes, array.shape, strict=False))
     if array.dtype.kind not in "iuf" or (axes and (len(axes) != array.ndim or sizes != array.shape)):
-        raise ValueError(f"deberta: {name} must be numbers ({', '.join(map(str, axes))}), got {_kind(array)}; no batch")
+        got = f"{_kind(given)}; no batch, and of a tensor give {name}.detach().cpu().double()"
+        raise ValueError(f"deberta: {name} must be numbers ({', '.join(map(str, axes))}), got {got}")
     if whole and not ((np.abs(array) <= 2.0**53) & (array == np.floor(array))).all():
         raise ValueError(f"deberta: {name} must be whole numbers, got {array}; buckets hold whole offsets")
     return array.astype(np.float64)

@@ -44,7 +44,7 @@ def forget(
     true where a query may look, is broadcast to (h, t, s).
     """
     q, k = _array("q", q, 3), _array("k", k, 3)
-    m, n = _array("positions", positions, 1), _array("key_positions", key_positions, 1)
+    m, n = _array("positions", positions, 1, 2), _array("key_positions", key_positions, 1, 2)
     gates = None if gates is None else _array("gates", gates, 2)
     _check(q, k, q.shape[-1], len(q), np.ndarray)
     _check_rest(q, k, m, n, gates, mask)
@@ -56,8 +56,8 @@ def forget(
         gates = np.einsum("hsd,hd->hs", keys, weight) + bias[:, None]  # (h, s)
     fade = -np.logaddexp(0, -np.asarray(gates))[:, None]  # (h, 1, s)
     fade = fade if mask is None else np.where(mask, fade, 0)  # (..., s)
-    between = (n[:, None] < n) & (n <= m[:, None, None])  # (t, s, s)
-    return np.einsum("htl,tsl->hts", np.broadcast_to(fade, (len(q), len(m), len(n))), between)  # (h, t, s)
+    between = (n.reshape(-1, 1) < n) & (n <= m.reshape(-1, 1, 1))  # (t, s, s)
+    return np.einsum("htl,tsl->hts", np.broadcast_to(fade, (*q.shape[:2], k.shape[1])), between)  # (h, t, s)
 
 
 class Forget(nn.Module):
@@ -110,8 +110,8 @@ class Forget(nn.Module):
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) and `k` (b, g, s, d), h a multiple of g, in q's dtype.
 
         `positions` (t,) or (b, t) default to the last t of 0 .. s-1, `key_positions` (s,) or (b, s), in any order, to
-        0 .. s-1. `gates` (b, h, s) are finite logits, one a key, in place of those read from the keys. `mask`, true
-        where a query may look, is broadcast to (b, h, t, s); hidden tokens forget nothing.
+        0 .. s-1; one row (1, t) serves a batch. `gates` (b, h, s) are finite logits, one a key, in place of those read
+        from the keys. `mask`, true where a query may look, is broadcast to (b, h, t, s); hidden tokens forget nothing.
 
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
@@ -176,6 +176,7 @@ class Forget(nn.Module):
 
 def _places(positions: Tensor | None, x: Tensor, keys: int) -> Tensor:
     positions = torch.arange(keys - x.shape[-2], keys, device=x.device) if positions is None else positions
+    positions = positions[0] if positions.ndim == 2 and len(positions) == 1 else positions  # one row serves a batch
     return positions.to("cpu" if x.device.type == "mps" else x.device, torch.float64)  # mps has no float64
 
 
@@ -185,14 +186,14 @@ def _upto(ordered: Tensor, places: Tensor) -> Tensor:
     return torch.searchsorted(ordered, places.contiguous(), right=True)
 
 
-def _array(name: str, given: object, axes: int) -> np.ndarray:
+def _array(name: str, given: object, *axes: int) -> np.ndarray:
     try:
         array = np.asarray(given)
     except (RuntimeError, TypeError, ValueError):  # ragged lists, tensors that NumPy cannot read
         array = np.asarray(None)
-    if array.dtype.kind not in "iuf" or array.ndim != axes:
+    if array.dtype.kind not in "iuf" or array.ndim not in axes:
         got = f"{_kind(given)}; of a tensor give {name}.detach().cpu().double()"
-        raise ValueError(f"forget: {name} must be numbers in {axes} axes, got {got}")
+        raise ValueError(f"forget: {name} must be numbers in {' or '.join(map(str, axes))} axes, got {got}")
     return array.astype(np.float64)
 
 
@@ -216,13 +217,13 @@ def _check_rest(q: Any, k: Any, positions: Any, key_positions: Any, gates: Any, 
     """Check what goes with queries and keys, tensors or arrays as they are."""
     batch, h, t, s = q.shape[:-3], q.shape[-3], q.shape[-2], k.shape[-2]
     for name, given, *fit in (
-        ("positions", positions, (t,), (*batch, t)),
-        ("key_positions", key_positions, (s,), (*batch, s)),
+        ("positions", positions, (t,), (*batch, t), (1, t)),
+        ("key_positions", key_positions, (s,), (*batch, s), (1, s)),
         ("gates", gates, (*batch, h, s)),
     ):
         number = _holds(given, q, "float") or (name != "gates" and _holds(given, q, "int"))
         if given is not None and not (number and given.shape in fit):
-            form = f"{'a tensor' if isinstance(q, Tensor) else 'numbers'} {' or '.join(map(str, fit))}"
+            form = f"{'a tensor' if isinstance(q, Tensor) else 'numbers'} {' or '.join(map(str, fit[:2]))}"
             other = isinstance(q, Tensor) and not isinstance(given, Tensor)
             remedy = "take torch.as_tensor of it" if other else "one a token"
             raise ValueError(f"forget: {name} must be {form}, got {_kind(given)}; {remedy}")
@@ -235,7 +236,7 @@ def _check_mask(mask: Any, q: Any, k: Any) -> None:
     mask = np.asarray(mask) if isinstance(q, np.ndarray) else mask
     whole = (*q.shape[:-1], k.shape[-2])
     sizes = zip(getattr(mask, "shape", ())[::-1], whole[::-1], strict=False)
-    if not _holds(mask, q, "bool") or mask.ndim > q.ndim or any(size not in (1, full) for size, full in sizes):
+    if not _holds(mask, q, "bool") or mask.ndim > q.ndim or any(size != 1 and size != full for size, full in sizes):
         got = f"{_kind(mask)}; false hides a token"
         raise ValueError(f"forget: mask must be boolean, broadcastable to {whole}, got {got}")
 

@@ -122,8 +122,8 @@ class Music(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for the s keys of `k` (b, g, s, d), in the dtype of `q`.
 
-        `positions` (t,) or (b, t) and `key_positions` (s,) or (b, s) are integers; by default keys stand at 0 .. s-1
-        and queries at the last t of them.
+        `positions` (t,) or (b, t) and `key_positions` (s,) or (b, s) are integers; one row (1, t) serves a batch. By
+        default keys stand at 0 .. s-1 and queries at the last t of them.
 
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
@@ -166,20 +166,22 @@ class Music(nn.Module):
 
 def _places(x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
     b, _, t, _ = x.shape
-    for name, given, *fit in (("positions", positions, (t,), (b, t)), ("key_positions", key_positions, (s,), (b, s))):
+    for name, given, size in (("positions", positions, t), ("key_positions", key_positions, s)):
+        fit = ((size,), (b, size), (1, size))
         if given is not None and not (isinstance(given, Tensor) and given.dtype in INTEGERS and given.shape in fit):
             got = _kind(given) if isinstance(given, Tensor) else f"{_kind(given)}; take torch.as_tensor of it"
             raise ValueError(f"music: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {got}")
     m = torch.arange(s - t, s, device=x.device) if positions is None else positions.long()
     n = torch.arange(s, device=x.device) if key_positions is None else key_positions.long()
-    return m, n
+    m, n = (p[0] if p.ndim == 2 and len(p) == 1 else p for p in (m, n))  # one row serves a batch
+    return m.contiguous(), n.contiguous()  # FlexAttention's CPU kernels read no strides
 
 
 def _wholes(name: str, given: object, length: int) -> np.ndarray:
-    row = _array(name, given, 1)
-    if len(row) != length or not (np.isfinite(row) & (row == np.floor(row))).all():
+    row = _array(name, given, 1, 2)
+    if row.shape not in ((length,), (1, length)) or not (np.isfinite(row) & (row == np.floor(row))).all():
         raise ValueError(f"music: {name} must be {length} whole numbers, got {row}; offsets index the table")
-    return row
+    return row.ravel()
 
 
 def _array(name: str, given: object, *axes: int) -> np.ndarray:
@@ -198,7 +200,7 @@ def _check(q: Any, k: Any, dim: int, heads: int | None, kind: type = Tensor) -> 
     b, what = ("b, ", "a floating point tensor") if kind is Tensor else ("", "numbers")
     for name, x, axes in (("q", q, f"{b}{heads or 'h'}, t, {dim}"), ("k", k, f"{b}g, s, {dim}")):
         real = isinstance(x, kind) and (kind is np.ndarray or (x.is_floating_point() and x.ndim == 4))
-        if not real or x.shape[-1] != dim or (name == "q" and heads not in (None, x.shape[-3])):
+        if not real or x.shape[-1] != dim or (name == "q" and heads is not None and heads != x.shape[-3]):
             raise ValueError(f"music: {name} must be {what} ({axes}), got {_kind(x)}; split off the heads")
     if q.shape[:-3] != k.shape[:-3] or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
         raise ValueError(f"music: k must be of q's batch with g dividing h, got {_kind(k)} for q {_kind(q)}")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from posenc.add.grid import ORDERS, Grid, detr_coordinates, grid
 from posenc.add.sinusoidal import kernel, sinusoidal
+from posenc.positions import grid_positions
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
@@ -27,6 +28,10 @@ OPTIONS = [
 
 def AXES(options):
     return options.get("axes", 2)
+
+
+def TEXT(options):
+    return AXES(options) == 1
 
 
 def oracle(positions, dim, base=10_000.0, order="mae"):
@@ -190,11 +195,35 @@ def test_it_is_not_shift_invariant_as_an_addition_to_content():
 
 
 @each_order
-def test_text_has_one_number_for_all_axes(order):
-    encode, x = Grid(16, order=order), torch.zeros(1, 5, 16)
-    rows = torch.arange(5)[:, None].expand(5, 2)
+def test_patches_without_coordinates_are_refused(order):
+    # else patch i would stand at (i, i), on the diagonal of an image of 49 rows
+    encode, patches = Grid(16, order=order), torch.zeros(1, 49, 16)
+    said = r"grid: positions must be .*\(t, 2\).*, got {}; .*posenc.grid_positions\(height, width\)"
+    with pytest.raises(ValueError, match=said.format("None")):
+        encode(patches)
+    with pytest.raises(ValueError, match=said.format(r"\(49,\)")):
+        encode(patches, torch.arange(49))
+    with pytest.raises(ValueError, match=said.format(r"\(49,\)").replace("(t", "(..., t")):
+        encode.table(torch.arange(49))
+    torch.testing.assert_close(
+        encode(patches, grid_positions(7, 7))[0], torch.tensor(grid(raster(7, 7), 16, order=order)).float()
+    )
+    assert torch.equal(encode(patches, table=encode.table(grid_positions(7, 7))), encode(patches, grid_positions(7, 7)))
+
+
+@each_order
+def test_one_axis_takes_a_line(order):
+    encode, x = Grid(16, axes=1, order=order), torch.zeros(1, 5, 16)
+    rows = torch.arange(5)[:, None]
     assert torch.equal(encode(x), encode(x, rows))
     assert torch.equal(encode(x, torch.arange(5)), encode(x, rows))
+
+
+def test_positions_of_numpy_are_refused_with_what_makes_a_tensor_of_them():
+    said = r"grid: positions must be a tensor .*, got numpy array int64 \(49, 2\); torch.as_tensor"
+    for call in (Grid(16).table, lambda positions: Grid(16)(torch.zeros(1, 49, 16), positions)):
+        with pytest.raises(ValueError, match=said):
+            call(raster(7, 7))
 
 
 def test_one_row_of_positions_serves_a_batch():

@@ -180,6 +180,47 @@ def test_one_row_of_positions_serves_a_batch_of_the_other():
     torch.testing.assert_close(encoding(rows, torch.arange(4)), expected.mT)
 
 
+def test_one_row_of_a_batch_serves_the_batch_of_the_other():
+    encoding, one, rows = Sandwich(4), torch.tensor([[3, 1, 4, 1]]), torch.tensor([[0, 1, 2], [5, 9, 7]])
+    assert torch.equal(encoding(one), encoding(one[0])[None])
+    for m, n in ((one, rows), (rows, one), (one, one), (one, one[0])):
+        bias = encoding(m, n)
+        assert torch.equal(bias, encoding(*(p.expand(len(bias), -1) for p in (m, n))))
+        pairs = torch.meshgrid([torch.arange(size) for size in (2, *bias.shape[1:])], indexing="ij")
+        torch.testing.assert_close(encoding.score_mod(m, n)(torch.zeros(()), *pairs), bias.expand(2, -1, -1, -1))
+
+
+def test_one_row_of_a_batch_is_a_row_in_numpy():
+    one, rest = [[3.0, 1.0, 4.0]], {"heads": 2}
+    expected = sandwich(one[0], one[0], **rest)
+    for m, n in ((one, one), (one, one[0]), (one[0], one)):
+        np.testing.assert_array_equal(sandwich(m, n, **rest), expected)
+    for wrong in (one * 2, [one]):
+        with pytest.raises(ValueError, match="sandwich: positions must be "):
+            sandwich(wrong, one, **rest)
+
+
+def test_gradients_of_positions_are_those_of_the_formula():
+    encoding, step = Sandwich(2, dim=8), 1e-5
+    m, weights = torch.tensor([0.0, 2.5, 7.0, -40.0], dtype=torch.float64, requires_grad=True), torch.rand(2, 4, 4)
+    (encoding(m) * weights).sum().backward()
+
+    def total(place, change):
+        moved = m.detach().numpy() + change * np.eye(4)[place]
+        return (sandwich(moved, moved, 2, dim=8) * weights.numpy()).sum()
+
+    expected = [(total(place, step) - total(place, -step)) / (2 * step) for place in range(4)]
+    np.testing.assert_allclose(m.grad, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_gradients_of_positions_are_0_at_distance_0():
+    encoding, i = Sandwich(2, dim=8), torch.tensor(0)
+    m, n = (torch.full((3,), 2.5, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    bias = encoding.score_mod(m, n)(torch.zeros(()), i, i, i, i + 1) + encoding(m, n).sum()
+    for gradient in torch.autograd.grad(bias, (m, n)):
+        torch.testing.assert_close(gradient, torch.zeros(3).double(), rtol=0, atol=1e-12)
+
+
 def test_unsigned_positions_do_not_wrap_around():
     encoding, bytes_ = Sandwich(2), torch.arange(5, dtype=torch.uint8)
     torch.testing.assert_close(encoding(bytes_), encoding(torch.arange(5)))
@@ -279,13 +320,13 @@ def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
 
 
 def test_two_batches_are_refused():
-    said = r"sandwich: positions and key_positions must be of one batch, got \(2, 3\) and \(1, 3\)"
+    said = r"sandwich: positions and key_positions must be of one batch, got \(2, 3\) and \(3, 3\)"
     for call in (Sandwich(2), Sandwich(2).score_mod):
         with pytest.raises(ValueError, match=said):
-            call(torch.zeros(2, 3), torch.zeros(1, 3))
+            call(torch.zeros(2, 3), torch.zeros(3, 3))
 
 
-BAD_ARRAYS = ["12", None, [[0, 1]], [1j], [True], [[0], [1, 2]], {}, torch.ones(2, requires_grad=True), [np.inf, 0.0]]
+BAD_ARRAYS = ["12", None, np.ones((2, 2)), [1j], [True], [[0], [1, 2]], {}, torch.ones(2, requires_grad=True), [np.inf]]
 
 
 @pytest.mark.parametrize("name", ["positions", "key_positions"])

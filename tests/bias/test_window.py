@@ -28,6 +28,7 @@ OPTIONS = [
     {"continuous": False},
     {"continuous": False, "window": (2, 3)},
     {"continuous": False, "window": (2, 1, 3)},
+    {"continuous": False, "window": (9,)},
     {"continuous": True, "window": (3, 2)},
     {"continuous": True, "window": (4, 4), "pretrained_window": (2, 1)},
 ]
@@ -41,6 +42,10 @@ def LEARNED(options):
 
 def AXES(options):
     return len(options.get("window", (7, 7)))
+
+
+def TEXT(options):
+    return AXES(options) == 1
 
 
 def oracle(
@@ -212,12 +217,29 @@ def test_past_and_future_up_and_down_differ():
     assert np.abs(bias - bias.T).max() > 0.1
 
 
-def test_a_text_stands_on_the_diagonal():
-    weight, text = table_of((3, 3)), np.arange(5)
-    expected = window(np.stack([text, text], axis=1), np.stack([text, text], axis=1), weight, window=(3, 3))
-    np.testing.assert_array_equal(window(text, text, weight, window=(3, 3)), expected)
-    made = loaded(weight, (3, 3))(torch.tensor(text)).detach()
-    torch.testing.assert_close(made, torch.tensor(expected).float())
+def test_patches_without_rows_and_columns_are_refused():
+    # else patch i would stand at (i, i), on the diagonal of an image of 49 rows
+    encoding, line, places = Window(4, (7, 7)), torch.arange(49), torch.from_numpy(window_positions((7, 7)))
+    said = r"window: {} must be .*\(t, 2\).*, got .*64 \(49,\); .*window_positions"
+    for call in (encoding, encoding.score_mod, lambda m, n=line: window(m, n, table_of((7, 7)))):
+        with pytest.raises(ValueError, match=said.format("positions")):
+            call(line)
+        with pytest.raises(ValueError, match=said.format("key_positions")):
+            call(places, line)
+
+
+def test_a_window_of_one_axis_takes_a_line():
+    weight, line = table_of((4,)), np.arange(5)
+    expected = window(line[:, None], line[:, None], weight, window=(4,))
+    np.testing.assert_array_equal(window(line, line, weight, window=(4,)), expected)
+    for positions in (torch.tensor(line), torch.tensor(line)[:, None]):
+        torch.testing.assert_close(loaded(weight, (4,))(positions).detach(), torch.tensor(expected).float())
+
+
+def test_places_of_numpy_are_refused_with_what_makes_a_tensor_of_them():
+    said = r"positions must be a tensor .*, got numpy array int64 \(49, 2\); torch.from_numpy\(window_positions"
+    with pytest.raises(ValueError, match=said):
+        Window(4)(window_positions((7, 7)))
 
 
 def test_a_window_of_one_token_divides_by_nothing():
@@ -344,6 +366,25 @@ def test_log_coordinates_of_one_token_are_not_a_number_in_the_functions_of_timm_
     assert np.isfinite(log_coordinates((1, 3))).all()
 
 
+@pytest.mark.parametrize("new", [(6, 6), (5, 7), (3, 3)], ids=str)
+def test_the_linear_table_equals_that_of_beit_in_transformers(new):
+    beit = peer("transformers.models.beit.modeling_beit")
+    config = beit.BeitConfig(image_size=64, patch_size=16, num_attention_heads=3, hidden_size=48)
+    theirs = beit.BeitRelativePositionBias(config)
+    torch.nn.init.normal_(theirs.relative_position_bias_table)
+    table = resize_window(theirs.relative_position_bias_table, (4, 4), new, mode="linear")
+    made = table.mT[:, torch.from_numpy(relative_index(new, class_token=True))]
+    torch.testing.assert_close(made, theirs(new).squeeze(0))
+    cubic = resize_window(theirs.relative_position_bias_table, (4, 4), new)
+    assert (cubic - table).abs().max() > 0.01
+
+
+def test_a_linear_table_by_hand():
+    # one row of 2 columns, offsets -1 0 1, for 3 columns: five samples, of pixels (i + 1/2) 3/5 - 1/2
+    made = resize_window(torch.tensor([[0.0], [10.0], [30.0]]), (1, 2), (1, 3), mode="linear")
+    torch.testing.assert_close(made[:, 0], torch.tensor([0.0, 4.0, 10.0, 22.0, 30.0]))
+
+
 def test_the_resized_table_equals_timms_simple_one():
     timm, weight = peer("timm.layers.pos_embed_rel"), torch.randn(25 + 3, 4)
     theirs = timm.resize_rel_pos_bias_table_simple(weight, (5, 4), (63 + 3, 4))
@@ -444,7 +485,7 @@ def test_decoding_token_by_token_equals_the_whole():
 def test_one_token_and_none(continuous):
     encoding, none = Window(4, (2, 2), continuous), torch.zeros(0, 2, dtype=torch.long)
     assert encoding(torch.tensor([[1, 0]])).shape == (4, 1, 1)
-    assert encoding(none, torch.arange(3)).shape == (4, 0, 3)
+    assert encoding(none, torch.zeros(3, 2, dtype=torch.long)).shape == (4, 0, 3)
     assert encoding(torch.zeros(5, 3, 2, dtype=torch.long), none).shape == (5, 4, 3, 0)
     assert window(np.zeros((0, 2)), [[0, 0]], table_of((2, 2)), window=(2, 2)).shape == (2, 0, 1)
 
@@ -459,7 +500,7 @@ def test_one_window_of_places_serves_a_batch_of_the_other():
 
 
 def test_unsigned_places_do_not_wrap_around():
-    encoding, bytes_ = Window(2, (5, 5)), torch.arange(5, dtype=torch.uint8)
+    encoding, bytes_ = Window(2, (5,)), torch.arange(5, dtype=torch.uint8)
     assert torch.equal(encoding(bytes_), encoding(torch.arange(5)))
     zero = torch.zeros((), dtype=torch.long)
     made = encoding.score_mod(bytes_)(torch.zeros(()), zero, zero, zero, zero + 4)
@@ -490,7 +531,7 @@ def test_the_score_mod_keeps_no_strided_tensor_as_cpu_kernels_read_none():
 def test_the_bias_is_float32_in_every_dtype_of_what_is_learned():
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         for continuous in (False, True):
-            assert Window(2, (2, 2), continuous).to(dtype)(torch.arange(3)).dtype == torch.float32
+            assert Window(2, (2,), continuous).to(dtype)(torch.arange(3)).dtype == torch.float32
 
 
 def test_printing_a_module_shows_its_arguments():
@@ -542,7 +583,7 @@ def test_a_pretrained_window_is_refused_by_a_table_which_has_no_use_for_it(given
     with pytest.raises(ValueError, match=r"window: pretrained_window must be for continuous, got .*; .*resize_window"):
         Window(2, pretrained_window=given)
     with pytest.raises(ValueError, match=r"window: pretrained_window must be .*, got .*"):
-        window([0], [0], table_of((7, 7)), pretrained_window=given)
+        window([[0, 0]], [[0, 0]], table_of((7, 7)), pretrained_window=given)
 
 
 def test_the_zero_of_swin_v2_is_none_here():
@@ -572,6 +613,7 @@ BAD_TENSORS = {
     "complex": torch.zeros(3, 2, dtype=torch.complex64),
     "scalar": torch.tensor(3),
     "3 coordinates": torch.zeros(5, 3, dtype=torch.long),
+    "text": torch.zeros(3, dtype=torch.long),
     "a batch of text": torch.zeros(3, 5, dtype=torch.long),
     "4 axes": torch.zeros(2, 3, 4, 2, dtype=torch.long),
 }
@@ -579,8 +621,8 @@ BAD_TENSORS = {
 
 @pytest.mark.parametrize("kind", BAD_TENSORS)
 def test_positions_that_are_no_places_are_refused(kind):
-    encoding, good = Window(2), torch.arange(3)
-    said = r"must be integers \(t,\), \(t, 2\) or \(b, t, 2\), got .*; see window_positions"
+    encoding, good = Window(2), torch.zeros(3, 2, dtype=torch.long)
+    said = r"must be a tensor of integers \(t, 2\) or \(b, t, 2\), got .*; torch.from_numpy\(window_positions\(\(7, 7"
     for call in (encoding, encoding.score_mod):
         with pytest.raises(ValueError, match="window: positions " + said):
             call(BAD_TENSORS[kind])
@@ -646,8 +688,22 @@ WEIGHTS = [torch.zeros(8, 2), torch.zeros(9), torch.zeros(9, 2, dtype=torch.long
 
 @pytest.mark.parametrize("bad", WEIGHTS, ids=repr)
 def test_a_table_that_cannot_be_resized_is_refused(bad):
-    with pytest.raises(ValueError, match=r"window: weight must be a tensor of floats \(r, h\) of at least 9 rows, got"):
+    with pytest.raises(ValueError, match=r"window: weight must be a tensor of floats \(r, h\) of 9 rows, .*got"):
         resize_window(bad, (2, 2), (3, 3))
+
+
+@pytest.mark.parametrize("surplus", [-1, 1, 2, 4, 14])
+def test_rows_that_are_neither_offsets_nor_of_a_class_token_are_refused(surplus):
+    # 77 rows are those of (4, 6): with (4, 5), of 63, the rest would pass for 14 rows of class tokens
+    said = r"window: weight must be .* of 63 rows, one an offset, or 66 with BEiT's three of a class token, got"
+    with pytest.raises(ValueError, match=said):
+        resize_window(torch.randn(63 + surplus, 4), (4, 5), (8, 8))
+
+
+@pytest.mark.parametrize("mode", ["bicubic", "bilinear", "", None, 1, ["cubic"], np.array(["cubic"])], ids=repr)
+def test_an_unknown_mode_is_refused(mode):
+    with pytest.raises(ValueError, match=r"window: mode must be linear or cubic, got .*; torch says bilinear, bicubic"):
+        resize_window(torch.zeros(9, 2), (2, 2), (3, 3), mode=mode)
 
 
 def test_a_table_of_three_axes_is_not_resized():
@@ -658,5 +714,5 @@ def test_a_table_of_three_axes_is_not_resized():
 def test_attention_tells_coordinates_of_two_tokens_from_the_positions_of_a_batch_of_two():
     encoding, places = Window(2, (2, 1)), torch.from_numpy(window_positions((2, 1)))
     q = torch.randn(2, 2, 2, 4)  # as many images as tokens, as tokens have coordinates
-    seen = attention_weights(q, q, encoding, positions=places, causal=True) > 0
+    seen = attention_weights(q, q, encoding, positions=places, key_positions=places, causal=True) > 0
     assert torch.equal(seen, torch.ones(2, 2).tril().bool().expand(2, 2, 2, 2))

@@ -428,6 +428,53 @@ def test_the_softmax_scale_equals_that_of_transformers_deepseek(mscale_all_dim):
     assert softmax_scale(192, 40.0, mscale_all_dim) == pytest.approx(theirs, rel=1e-14)
 
 
+def test_an_odd_part_of_a_head_equals_that_of_transformers_glm_4_moe():
+    glm = peer("transformers.models.glm4_moe.modeling_glm4_moe")
+    for rope in ({}, {"rope_type": "linear", "factor": 4.0}, LLAMA | {"original_max_position_embeddings": 512}):
+        rope = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5} | rope
+        if rope["rope_type"] == "default":
+            theirs, _ = glm.Glm4MoeRotaryEmbedding.compute_default_rope_parameters(minimal(rope, head_dim=42))
+        else:
+            theirs, _ = of_transformers(minimal(rope, head_dim=42))
+        made, _ = from_config(rope, 42)
+        assert made.shape == (11,)  # 21 channels, rounded up
+        np.testing.assert_allclose(made, theirs, rtol=2e-6)
+
+
+def test_the_longest_context_of_dbrx_is_that_of_transformers():
+    dbrx = peer("transformers.models.dbrx.configuration_dbrx")
+    rope = {"rope_type": "dynamic", "rope_theta": 5e5, "factor": 4.0}
+    config = dbrx.DbrxConfig(max_seq_len=4096, d_model=512, n_heads=8, rope_parameters=dict(rope))
+    theirs, _ = of_transformers(config, 10_000)
+    for said in (config, {"max_seq_len": 4096, "rope_parameters": rope}):
+        np.testing.assert_allclose(from_config(said, 64, length=10_000)[0], theirs, rtol=2e-6)
+
+
+def test_the_share_of_mistral_4_and_deepseek_v4_is_of_the_whole_head():
+    mistral = peer("transformers.models.mistral4.configuration_mistral4").Mistral4Config()
+    theirs, attention_factor = of_transformers(mistral)
+    made = from_config(mistral, mistral.head_dim)
+    np.testing.assert_allclose(made[0], theirs, rtol=2e-6)
+    assert made[1] == pytest.approx(attention_factor)
+    assert 2 * len(theirs) == mistral.qk_rope_head_dim < mistral.head_dim
+    deepseek = peer("transformers.models.deepseek_v4.configuration_deepseek_v4").DeepseekV4Config().to_dict()
+    part = deepseek | {"rope_parameters": deepseek["rope_parameters"]["main"]}
+    assert from_config(part, deepseek["head_dim"])[0].shape == (32,)
+    deepseek = peer("transformers.models.deepseek_v3.configuration_deepseek_v3").DeepseekV3Config()
+    assert from_config(deepseek, deepseek.qk_rope_head_dim)[0].shape == (32,)
+
+
+@pytest.mark.parametrize("factor", [1.0, 40.0])
+def test_an_mscale_all_dim_of_0_changes_no_logit_as_in_transformers(factor):
+    deepseek = peer("transformers.models.deepseek_v3.modeling_deepseek_v3")
+    rope = {"rope_type": "yarn", "factor": factor, "mscale_all_dim": 0.0}
+    assert softmax_scale(192, factor, 0.0) == pytest.approx(deepseek.yarn_apply_mscale(rope, 192**-0.5), rel=1e-15)
+
+
+def test_a_temperature_of_strength_0_is_1():
+    np.testing.assert_array_equal(attention_temperature([0, 10**6], strength=0), [1, 1])
+
+
 def test_ntk_equals_the_rescaled_theta_of_rotary_embedding_torch():
     library = peer("rotary_embedding_torch")
     theirs = library.RotaryEmbedding(64, theta_rescale_factor=8.0).freqs.detach().numpy()
@@ -734,9 +781,8 @@ def test_numbers_out_of_range_are_refused(function, name):
     given = CALLS[function] | REST.get(function, {})
     function(**given)
     wrong = [-1, math.nan, math.inf, -math.inf, "8", None, True, [8], np.ones(2), 10**400, 1j, torch.ones(2, 2), {}]
-    for value in [*wrong, *([0, 7, 8.0, 1] if name == "dim" else [0] if name != "strength" else [])]:
-        if name == "mscale_all_dim" and value is None:
-            continue
+    zero = [] if name in ("strength", "mscale_all_dim") else [0]
+    for value in [*wrong, *([0, 7, 8.0, 1] if name == "dim" else zero)]:
         with pytest.raises(ValueError, match=f"frequencies: {name} must be .*, got"):
             function(**given | {name: value})
 
@@ -848,9 +894,23 @@ def test_a_config_needs_an_even_width(dim):
         from_config({}, dim)
 
 
-def test_an_odd_rotary_width_is_refused():
+@pytest.mark.parametrize("kind", ["yarn", "dynamic"])
+def test_an_odd_rotary_width_is_refused_where_transformers_has_no_formula_for_it(kind):
+    rope = {"rope_type": kind, "factor": 2.0, "partial_rotary_factor": 0.25, "max_position_embeddings": 64}
     with pytest.raises(ValueError, match="frequencies: dim must be an even integer of at least 2, got 25"):
-        from_config({"partial_rotary_factor": 0.25}, 100)
+        from_config(rope, 100)
+
+
+def test_another_name_than_those_of_the_ramp_is_refused_by_name():
+    with pytest.raises(ValueError, match="frequencies: ramp must be of beta_fast, beta_slow and truncate, got foo"):
+        by_parts(8, 2.0, 64, foo=1)
+    with pytest.raises(ValueError, match=r"frequencies: ramp must be .*, got attention_factor"):
+        by_parts(8, 2.0, 64, attention_factor=1.0)
+
+
+def test_a_config_of_axial_rotation_is_referred_to_axial():
+    with pytest.raises(ValueError, match="got 'axial'; for axial see Axial"):
+        from_config({"rope_type": "axial", "rope_theta": 100.0}, 64)
 
 
 @pytest.mark.parametrize("name", ["length", "max_length"])

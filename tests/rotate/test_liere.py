@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posenc.positions import grid_positions
 from posenc.rotate.liere import LieRE, liere
 
 # What the contract tests need to know (see tests/doors.py). An exponential errs by 2e-16 times its angle, and the
@@ -30,6 +31,10 @@ LEARNED = {"generators"}
 
 def AXES(options):
     return 0 if options.get("axes") == 1 else options.get("axes", 2)
+
+
+def TEXT(options):
+    return AXES(options) == 0
 
 
 def oracle(x, positions, generators):
@@ -70,6 +75,13 @@ def content(t=5, s=7, dim=8, heads=4, groups=2, batch=3, seed=0):
     generator = torch.Generator().manual_seed(seed)
     q = torch.randn(batch, heads, t, dim, dtype=torch.float64, generator=generator)
     return q, torch.randn(batch, groups, s, dim, dtype=torch.float64, generator=generator)
+
+
+def at(*lengths, axes=2):
+    """Return places of `lengths` tokens each, no two of them alike."""
+    line = torch.arange(max(lengths), dtype=torch.float64)
+    rows = torch.stack([(line + 1).sin().roll(axis) + line / 3 for axis in range(axes)], dim=-1)
+    return [rows[max(lengths) - length :] for length in lengths]
 
 
 def scores(q, k):
@@ -285,7 +297,9 @@ def test_there_is_a_generator_for_each_axis_set_and_block(options, shape):
 @pytest.mark.parametrize("sets", [1, 2])
 def test_heads_share_keys_as_if_these_were_repeated(sets):
     encoding, (q, k) = of(random_sets(sets)), content(groups=2)
-    torch.testing.assert_close(scores(*encoding(q, k)), scores(*encoding(q, k.repeat_interleave(2, dim=1))))
+    torch.testing.assert_close(
+        scores(*encoding(q, k, *at(5, 7))), scores(*encoding(q, k.repeat_interleave(2, dim=1), *at(5, 7)))
+    )
 
 
 def test_each_set_serves_the_heads_of_its_keys():
@@ -311,11 +325,11 @@ def test_the_generators_of_a_checkpoint_of_the_authors_serve_one_head_each():
 
 
 def test_decoding_token_by_token_equals_encoding_at_once():
-    encoding, (q, k) = of(random_generators(2, 1, 8)), content(7, 7)
-    whole, cache = scores(*encoding(q, k)), []
+    encoding, (q, k), (places,) = of(random_generators(2, 1, 8)), content(7, 7), at(7)
+    whole, cache = scores(*encoding(q, k, places, places)), []
     for p in range(7):
-        at = torch.tensor([p])
-        query, key = encoding(q[:, :, p : p + 1], k[:, :, p : p + 1], at, at)
+        here = places[p : p + 1]
+        query, key = encoding(q[:, :, p : p + 1], k[:, :, p : p + 1], here, here)
         cache.append(key)
         torch.testing.assert_close(scores(query, torch.cat(cache, dim=2)), whole[:, :, p : p + 1, : p + 1])
 
@@ -330,14 +344,31 @@ def test_rows_of_a_batch_stand_each_where_they_say():
             torch.testing.assert_close(got[row : row + 1], want)
 
 
-def test_text_has_the_same_number_on_every_axis():
-    (q, k), text = content(5, 5), torch.tensor([3, 1, 4, 1, 5])
-    encoding, rows = of(random_generators(2, 1, 8)), text[:, None].expand(5, 2)
-    for got, want in zip(encoding(q, k, text, text), encoding(q, k, rows, rows), strict=True):
-        assert torch.equal(got, want)
-    assert torch.equal(encoding.table(text), encoding.table(rows))
-    raw = encoding.generators.detach().numpy()
-    np.testing.assert_array_equal(*(liere(q[0], at.numpy(), raw) for at in (text, rows)))
+def test_patches_without_coordinates_are_refused():
+    # else patch i would stand at (i, i), on the diagonal of an image of 49 rows
+    (q, k), line, places = (x.float() for x in content(49, 49)), torch.arange(49), grid_positions(7, 7)
+    encoding, said = LieRE(8), r"liere: {} must be .*\({}, 2\).*, got .*; .*posenc.grid_positions\(height, width\)"
+    for told in ((), (line, line), (line, places), (None, places)):
+        with pytest.raises(ValueError, match=said.format("positions", "t")):
+            encoding(q, k, *told)
+    for told in ((places,), (places, line)):
+        with pytest.raises(ValueError, match=said.format("key_positions", "t")):
+            encoding(q, k, *told)
+    with pytest.raises(ValueError, match=said.format("positions", "t")):
+        encoding.table(line)
+    with pytest.raises(ValueError, match=said.format("positions", "49")):
+        liere(q[0], line, encoding.generators.detach())
+    torch.testing.assert_close(encoding(q, k, places, places), encoding(q, k, table=encoding.table(places)))
+
+
+def test_positions_of_numpy_are_refused_with_what_makes_a_tensor_of_them():
+    (q, k), said = (
+        content(5, 5),
+        r"liere: positions must be a tensor .*, got numpy array .* \(5, 2\); torch.as_tensor makes",
+    )
+    for call in (LieRE(8).table, lambda positions: LieRE(8)(q, k, positions)):
+        with pytest.raises(ValueError, match=said):
+            call(np.zeros((5, 2)))
 
 
 # Precision
@@ -346,13 +377,13 @@ def test_text_has_the_same_number_on_every_axis():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision_is_worked_out_in_float32_and_rounded_once(dtype):
     encoding, (q, k) = LieRE(8), (x.to(dtype) for x in content())
-    for got, whole in zip(encoding(q, k), encoding(q.float(), k.float()), strict=True):
+    for got, whole in zip(encoding(q, k, *at(5, 7)), encoding(q.float(), k.float(), *at(5, 7)), strict=True):
         assert torch.equal(got, whole.to(dtype))
 
 
 def test_queries_and_keys_keep_each_its_dtype():
     q, k = content()
-    made_q, made_k = LieRE(8)(q.bfloat16(), k.float())
+    made_q, made_k = LieRE(8)(q.bfloat16(), k.float(), *at(5, 7))
     assert (made_q.dtype, made_k.dtype) == (torch.bfloat16, torch.float32)
 
 
@@ -404,22 +435,22 @@ def test_gradients_flow_through_a_table():
 
 def test_a_table_finer_than_needed_is_taken():
     (q, k), encoding = content(7, 7), LieRE(8)
-    made = encoding(q.bfloat16(), k.bfloat16(), table=encoding.table(torch.arange(7), torch.float64))
+    made = encoding(q.bfloat16(), k.bfloat16(), table=encoding.table(*at(7), torch.float64))
     assert made[0].dtype == torch.bfloat16
 
 
 MISFIT_TABLES = {
-    "too coarse for float64": lambda e: e.table(torch.arange(7)),
-    "half": lambda e: e.table(torch.arange(7)).half(),
-    "too short": lambda e: e.table(torch.arange(6), torch.float64),
+    "too coarse for float64": lambda e: e.table(*at(7)),
+    "half": lambda e: e.table(*at(7)).half(),
+    "too short": lambda e: e.table(*at(6), torch.float64),
     "another batch": lambda e: e.table(torch.zeros(2, 7, 2), torch.float64),
     "another width": lambda e: torch.zeros(1, 7, 8, 4, dtype=torch.float64),
     "another set": lambda e: torch.zeros(2, 7, 8, 8, dtype=torch.float64),
     "no set": lambda e: torch.zeros(7, 8, 8, dtype=torch.float64),
     "a row": lambda e: torch.zeros(8, 8, dtype=torch.float64),
     "integers": lambda e: torch.zeros(1, 7, 8, 8, dtype=torch.int64),
-    "three": lambda e: (e.table(torch.arange(7), torch.float64),) * 3,
-    "the keys' twice": lambda e: (e.table(torch.arange(7), torch.float64),) * 2,
+    "three": lambda e: (e.table(*at(7), torch.float64),) * 3,
+    "the keys' twice": lambda e: (e.table(*at(7), torch.float64),) * 2,
     "a list of numbers": lambda e: [1.0, 2.0],
     "a word": lambda e: "table",
 }
@@ -435,13 +466,13 @@ def test_a_table_that_does_not_fit_is_refused(name):
 def test_one_table_cannot_serve_more_queries_than_keys():
     encoding = LieRE(8)
     with pytest.raises(ValueError, match="liere: table must be"):
-        encoding(*(x.float() for x in content(7, 5)), table=encoding.table(torch.arange(5)))
+        encoding(*(x.float() for x in content(7, 5)), table=encoding.table(*at(5)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, "float32", None, np.ones(2)], ids=str)
 def test_a_table_of_another_dtype_is_refused(dtype):
     with pytest.raises(ValueError, match=r"liere: dtype must be torch.float32 or torch.float64, got"):
-        LieRE(8).table(torch.arange(3), dtype)
+        LieRE(8).table(*at(3), dtype)
 
 
 # Edges
@@ -450,16 +481,16 @@ def test_a_table_of_another_dtype_is_refused(dtype):
 def test_no_tokens_one_token_and_more_queries_than_keys():
     encoding = LieRE(8)
     for t, s in ((0, 0), (0, 3), (1, 1), (5, 2)):
-        q, k = encoding(*(x.float() for x in content(t, s)))
+        q, k = encoding(*(x.float() for x in content(t, s)), *at(t, s))
         assert (q.shape, k.shape) == ((3, 4, t, 8), (3, 2, s, 8))
-        assert liere(np.zeros((4, t, 8)), np.arange(t), np.zeros((2, 1, 8, 8))).shape == (4, t, 8)
-    (q, k), encoding = content(5, 2), of(random_generators(2, 1, 8))
+        assert liere(np.zeros((4, t, 8)), np.zeros((t, 2)), np.zeros((2, 1, 8, 8))).shape == (4, t, 8)
+    (q, k), encoding = content(5, 2), of(random_generators(1, 1, 8))
     expected = liere(q[0], np.arange(-3, 2), encoding.generators.detach().numpy())
     np.testing.assert_allclose(encoding(q, k)[0][0].detach(), expected, atol=1e-13)
 
 
 def test_each_default_is_independent_of_the_other_argument():
-    encoding, (q, k) = of(random_generators(2, 1, 8)), content()
+    encoding, (q, k) = of(random_generators(1, 1, 8)), content()
     n, m = torch.tensor([5, 6, 7, 8, 9, 9, 70]), torch.tensor([1, 2, 3, 70, 5])
     torch.testing.assert_close(encoding(q, k, key_positions=n)[0], encoding(q, k)[0])
     torch.testing.assert_close(encoding(q, k, positions=m)[1], encoding(q, k)[1])
@@ -471,8 +502,8 @@ def test_odd_widths_turn_too():
 
 
 def test_a_module_can_be_copied_and_printed():
-    encoding, (q, k) = LieRE(8, axes=3, block=4).double(), content()
-    assert torch.equal(copy.deepcopy(encoding)(q, k)[0], encoding(q, k)[0])
+    encoding, inputs = LieRE(8, axes=3, block=4).double(), (*content(), *at(5, 7, axes=3))
+    assert torch.equal(copy.deepcopy(encoding)(*inputs)[0], encoding(*inputs)[0])
     assert repr(encoding) == "LieRE(dim=8, axes=3, block=4, heads=1)"
 
 
@@ -485,19 +516,22 @@ def test_the_defaults_are_those_of_the_authors():
     assert defaults == {"dim": inspect.Parameter.empty, "axes": 2, "block": None, "init": 2 * math.pi, "heads": 1}
 
 
+PLACES = at(5)[0].numpy()
+
+
 def test_the_twin_takes_a_batch_whole_and_a_single_head():
     q, generators = content()[0].numpy(), np.random.default_rng(0).normal(size=(2, 2, 4, 4))
-    turned = liere(q, range(5), generators)
-    np.testing.assert_allclose(turned, [liere(row, range(5), generators) for row in q], rtol=0, atol=1e-14)
-    np.testing.assert_allclose(turned[1, 2], liere(q[1, 2], range(5), generators), rtol=0, atol=1e-14)
+    turned = liere(q, PLACES, generators)
+    np.testing.assert_allclose(turned, [liere(row, PLACES, generators) for row in q], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(turned[1, 2], liere(q[1, 2], PLACES, generators), rtol=0, atol=1e-14)
 
 
 def test_the_twin_gives_each_set_its_heads_in_turn():
     q, raw = content()[0].numpy(), random_sets(2)
-    turned = liere(q, range(5), raw)
-    np.testing.assert_array_equal(liere(q, range(5), raw[:, :1]), liere(q, range(5), raw[:, 0]))
+    turned = liere(q, PLACES, raw)
+    np.testing.assert_array_equal(liere(q, PLACES, raw[:, :1]), liere(q, PLACES, raw[:, 0]))
     for head in range(4):
-        np.testing.assert_allclose(turned[:, head], liere(q[:, head], range(5), raw[:, head // 2]), atol=1e-14)
+        np.testing.assert_allclose(turned[:, head], liere(q[:, head], PLACES, raw[:, head // 2]), atol=1e-14)
 
 
 # One row of positions for a whole batch
@@ -556,29 +590,27 @@ JUNK = [[0, 1], np.arange(5), 3, "p", torch.tensor(3), torch.ones(5).bool(), tor
 def test_positions_that_are_no_tensor_of_numbers_are_refused(junk):
     q, k = (x.float() for x in content(5, 5))
     for name in ("positions", "key_positions"):
-        with pytest.raises(ValueError, match=f"liere: {name} must be a tensor of integers or floats, got"):
-            LieRE(8)(q, k, **{name: junk})
+        with pytest.raises(ValueError, match=rf"liere: {name} must be a tensor of integers or floats \(t, 2\) .*, got"):
+            LieRE(8)(q, k, **dict(zip(("positions", "key_positions"), at(5, 5), strict=True)) | {name: junk})
     with pytest.raises(ValueError, match="liere: positions must be a tensor"):
         LieRE(8).table(junk)
 
 
-@pytest.mark.parametrize("shape", [(4,), (5, 1), (5, 3), (3, 5), (3, 2), (2, 5, 2), (1, 3, 5, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(4,), (5,), (5, 1), (5, 3), (3, 5), (3, 2), (2, 5, 2), (1, 3, 5, 2)], ids=str)
 def test_rows_of_coordinates_that_do_not_fit_are_refused(shape):
     q, k = (x.float() for x in content(5, 5))
-    with pytest.raises(
-        ValueError, match=r"liere: positions must be \(t, 2\), \(b, t, 2\) or \(t,\) for b, t = 3, 5, got"
-    ):
+    with pytest.raises(ValueError, match=r"liere: positions must be .* \(t, 2\) or \(b, t, 2\) for b, t = 3, 5, got"):
         LieRE(8)(q, k, torch.zeros(shape))
 
 
 @pytest.mark.parametrize("shape", [(1,), (4,), (5, 1), (1, 4), (5, 3), (3, 5, 1)], ids=str)
 def test_positions_on_one_axis_that_do_not_fit_are_refused(shape):
     q, k = (x.float() for x in content(5, 5))
-    with pytest.raises(ValueError, match=r"liere: positions must be \(t,\) or \(b, t\) for b, t = 3, 5, got"):
+    with pytest.raises(ValueError, match=r"liere: positions must be .* \(t,\) or \(b, t\) for b, t = 3, 5, got"):
         LieRE(8, axes=1)(q, k, torch.zeros(shape))
 
 
-@pytest.mark.parametrize(("axes", "shape"), [(1, (2, 3, 4)), (2, (4, 3)), (2, (4, 3, 3))], ids=str)
+@pytest.mark.parametrize(("axes", "shape"), [(1, (2, 3, 4)), (2, (4,)), (2, (4, 3)), (2, (4, 3, 3))], ids=str)
 def test_a_table_of_places_of_another_rank_is_refused(axes, shape):
     with pytest.raises(ValueError, match="liere: positions must be"):
         LieRE(8, axes=axes).table(torch.zeros(shape))
@@ -632,7 +664,7 @@ def test_the_twin_refuses_generators_that_do_not_fit(shape):
         liere(np.zeros((4, 5, 8)), range(5), np.zeros(shape))
 
 
-@pytest.mark.parametrize("shape", [(4,), (5, 3), (1, 5, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(4,), (5,), (5, 3), (1, 5, 2)], ids=str)
 def test_the_twin_refuses_positions_that_do_not_fit(shape):
-    with pytest.raises(ValueError, match=r"liere: positions must be \(5,\) or \(5, 2\), got"):
+    with pytest.raises(ValueError, match=r"liere: positions must be \(5, 2\), got"):
         liere(np.zeros((4, 5, 8)), np.zeros(shape), np.zeros((2, 1, 8, 8)))

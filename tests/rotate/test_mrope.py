@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posenc.rotate.frequencies import from_config, yarn
 from posenc.rotate.mrope import MRoPE, mrope, mrope_positions
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
@@ -22,26 +23,39 @@ OPTIONS = [
     {"interleaved": True},
     {"interleaved": True, "sections": (3, 3, 2), "layout": "interleaved"},
     {"layout": "interleaved"},
+    {"rotary_dim": 8, "sections": (2, 1, 1), "interleaved": True, "attention_factor": 1.25},
+    {"rotary_dim": 6, "layout": "interleaved", "dim": 10, "sections": (1, 1, 1)},
+    {"theta": (1.0, 0.5, 0.25, 0.125, 0.1, 0.01, 0.001, 0.0), "sections": (0, 5, 3), "attention_factor": 0.75},
 ]
 AXES = 3
 
 
-def oracle(x, positions, sections=None, interleaved=False, base=1_000_000.0, layout="half"):
+def oracle(
+    x,
+    positions,
+    sections=None,
+    interleaved=False,
+    base=1_000_000.0,
+    layout="half",
+    rotary_dim=None,
+    theta=None,
+    attention_factor=1.0,
+):
     """Work out the definition with 60 digits, one element at a time."""
-    d = x.shape[-1]
-    assert d == 16
+    pairs = (rotary_dim or x.shape[-1]) // 2
     time, row, column = sections or ((4, 2, 2) if interleaved else (2, 3, 3))
     if interleaved:
-        axes = [1 if i % 3 == 1 and i < 3 * row else 2 if i % 3 == 2 and i < 3 * column else 0 for i in range(8)]
+        axes = [1 if i % 3 == 1 and i < 3 * row else 2 if i % 3 == 2 and i < 3 * column else 0 for i in range(pairs)]
     else:
         axes = [0] * time + [1] * row + [2] * column
-    turned = np.zeros(x.shape)
+    turned = x.astype(float)
     with mpmath.workdps(60):
-        for head, token, i in itertools.product(range(x.shape[0]), range(x.shape[1]), range(8)):
-            angle = positions[token, axes[i]].item() * mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / d)
-            a, b = (i, i + 8) if layout == "half" else (2 * i, 2 * i + 1)
+        for head, token, i in itertools.product(range(x.shape[0]), range(x.shape[1]), range(pairs)):
+            frequency = mpmath.mpf(theta[i]) if theta else mpmath.mpf(base) ** (-mpmath.mpf(i) / pairs)
+            angle = positions[token, axes[i]].item() * frequency
+            a, b = (i, i + pairs) if layout == "half" else (2 * i, 2 * i + 1)
             first, second = x[head, token, [a, b]].tolist()
-            cos, sin = mpmath.cos(angle), mpmath.sin(angle)
+            cos, sin = attention_factor * mpmath.cos(angle), attention_factor * mpmath.sin(angle)
             turned[head, token, [a, b]] = first * cos - second * sin, first * sin + second * cos
     return turned
 
@@ -122,6 +136,42 @@ def test_any_sections_that_fit(sections):
     for interleaved in (False, True) if max(sections[1:]) < 12 and sections[2] <= 10 else (False,):
         pairs = [turning(axis, dim=64, base=100.0, interleaved=interleaved, sections=sections) for axis in range(3)]
         assert [len(of) for of in pairs] == list(sections)
+
+
+@pytest.mark.parametrize(
+    ("sections", "cut"),
+    [((8, 12, 12), (11, 11, 10)), ((2, 15, 15), (11, 11, 10)), ((32, 0, 0), (32, 0, 0)), ((20, 0, 12), (22, 0, 10))],
+)
+def test_interleaved_sections_beyond_every_third_pair_leave_the_rest_to_time(sections, cut):
+    assert MRoPE(64, sections, interleaved=True).sections == cut
+    x, places = content(5, d=64)[0][0], np.arange(15).reshape(5, 3)
+    made = mrope(x, places, sections, interleaved=True)
+    np.testing.assert_array_equal(made, mrope(x, places, cut, interleaved=True))
+
+
+def test_a_part_of_a_head_turns_by_its_own_frequencies_and_the_rest_stays():
+    x, places = content(5, d=24)[0][0].numpy(), np.arange(15).reshape(5, 3)
+    made = mrope(x, places, rotary_dim=16)
+    np.testing.assert_array_equal(made[..., :16], mrope(x[..., :16], places))
+    np.testing.assert_array_equal(made[..., 16:], x[..., 16:])
+
+
+def test_the_attention_factor_is_for_the_channels_that_turn():
+    x, places = content(5, d=24)[0][0].numpy(), np.arange(15).reshape(5, 3)
+    once, twice = (mrope(x, places, rotary_dim=16, attention_factor=factor) for factor in (1.0, 2.0))
+    np.testing.assert_array_equal(twice, np.concatenate([2 * once[..., :16], x[..., 16:]], axis=-1))
+
+
+def test_frequencies_of_the_base_may_be_given_as_theta():
+    (q, k), places, options = content(5), torch.randint(9, (5, 3)), {"base": 100.0, "interleaved": True}
+    theta = 100.0 ** -np.arange(0, 1, 0.125)
+    made, expected = (
+        MRoPE(16, interleaved=True, theta=theta)(q, k, places, places),
+        MRoPE(16, **options)(q, k, places, places),
+    )
+    torch.testing.assert_close(made, expected, rtol=1e-14, atol=1e-14)
+    for told in (theta.tolist(), torch.tensor(theta)):
+        assert MRoPE(16, theta=told).theta == tuple(theta)
 
 
 def test_layouts_hold_the_same_pairs():
@@ -359,6 +409,47 @@ def test_equals_the_rotation_of_qwen(name, cls, interleaved, sections, base):
     torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-4)  # theirs rounds angles to float32
 
 
+@pytest.mark.parametrize("sections", [(11, 11, 10), (8, 12, 12), (24, 4, 4)], ids=str)
+def test_equals_the_partial_rotation_of_qwen3_5(sections):
+    module = peer("transformers.models.qwen3_5.modeling_qwen3_5")
+    config = peer("transformers.models.qwen3_5.configuration_qwen3_5")
+    told = {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": list(sections)}
+    settings = config.Qwen3_5TextConfig(hidden_size=512, num_attention_heads=2, head_dim=256, rope_parameters=told)
+    assert_equals_transformers(module, "Qwen3_5Text", settings, {"dim": 256, "rotary_dim": 64, "base": 1e7}, sections)
+
+
+def test_equals_qwen2_5_vl_with_yarn():
+    module = peer("transformers.models.qwen2_5_vl.modeling_qwen2_5_vl")
+    config = peer("transformers.models.qwen2_5_vl.configuration_qwen2_5_vl")
+    told = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0, "original_max_position_embeddings": 32_768}
+    settings = config.Qwen2_5_VLTextConfig(
+        hidden_size=256, num_attention_heads=2, head_dim=128, rope_parameters=told | {"mrope_section": [16, 24, 24]}
+    )
+    theta, attention_factor = from_config(told, 128)
+    assert (attention_factor, *yarn(128, 4.0, 32_768, base=1e6)[0]) == (pytest.approx(1.138629), *theta)
+    ours = {"dim": 128, "theta": theta, "attention_factor": attention_factor}
+    assert_equals_transformers(module, "Qwen2_5_VL", settings, ours, None)
+
+
+def assert_equals_transformers(module, cls, settings, ours, sections):
+    places = torch.randint(0, 500, (3, 2, 9), generator=torch.Generator().manual_seed(0))
+    q, k = (x.expand(2, -1, -1, -1) for x in content(9, d=ours["dim"], h=2, g=2, dtype=torch.float32))
+    theirs = module.apply_rotary_pos_emb(q, k, *getattr(module, f"{cls}RotaryEmbedding")(settings)(q, places))
+    rows = places.permute(1, 2, 0)
+    made = MRoPE(**ours, sections=sections, interleaved=sections is not None)(q, k, rows, rows)
+    torch.testing.assert_close(made, theirs, rtol=0, atol=5e-4)  # theirs rounds angles to float32
+
+
+@pytest.mark.parametrize("dim", [64, 72])
+def test_equals_the_mrope_of_timm_where_no_token_has_a_time(dim):
+    timm = peer("timm.layers.pos_embed_sincos").RotaryEmbeddingMRope(dim)  # sections (8, 12, 12) of 32 or 36 pairs
+    sin, cos = timm.get_embed([3, 5]).chunk(2, dim=-1)
+    rows = np.indices((1, 3, 5)).reshape(3, -1).T
+    parts = {64: (8, 12, 12), 72: (12, 12, 12)}[dim]  # of what exceeds the pairs timm makes time
+    half = MRoPE(dim, parts, interleaved=True, base=10_000).table(torch.from_numpy(rows))
+    torch.testing.assert_close(half, torch.cat([cos[:, : dim // 2], sin[:, : dim // 2]], dim=-1), atol=1e-5, rtol=0)
+
+
 def index_of(name, cls, kinds, **grids):
     """Call get_rope_index of transformers, which needs no weights; return positions (t, 3) and the delta."""
     module = peer(f"transformers.models.{name}.modeling_{name}")
@@ -513,8 +604,8 @@ def test_lists_and_plain_rows_are_taken_in_numpy():
 
 
 def test_printing_a_module_shows_its_arguments():
-    said = "MRoPE(dim=16, sections=(4, 2, 2), interleaved=True, base=100.0, layout='half')"
-    assert repr(MRoPE(16, interleaved=True, base=100)) == said
+    said = "MRoPE(dim=16, sections=(4, 2, 2), interleaved=True, base=100.0, layout='half', "
+    assert repr(MRoPE(16, interleaved=True, base=100)) == said + "rotary_dim=16, attention_factor=1.0)"
 
 
 # What is refused
@@ -525,11 +616,11 @@ Q, K = torch.zeros(3, 4, 5, 16), torch.zeros(3, 2, 6, 16)
 @pytest.mark.parametrize(
     ("q", "k", "said"),
     [
-        (Q[0], K, r"q must be floating point \(b, h, t, 16\), got torch.float32 \(4, 5, 16\)"),
-        (Q[..., :8], K, r"q must be floating point \(b, h, t, 16\), got torch.float32 \(3, 4, 5, 8\)"),
-        (Q, K.long(), "k must be floating point .*got torch.int64"),
-        (Q, None, r"k must be floating point .*got NoneType \(\)"),
-        (Q.numpy(), K, "q must be floating point .*got float32"),
+        (Q[0], K, r"q must be floating point \(b, h, t, 16\), got Tensor torch.float32 \(4, 5, 16\)"),
+        (Q[..., :8], K, r"q must be floating point \(b, h, t, 16\), got Tensor torch.float32 \(3, 4, 5, 8\)"),
+        (Q, K.long(), "k must be floating point .*got Tensor torch.int64"),
+        (Q, None, r"k must be floating point .*got None"),
+        (Q.numpy(), K, "q must be floating point .*got ndarray float32"),
         (Q[:2], K, "q and k must be one batch, h a multiple of g"),
         (Q[:, :3], K, "q and k must be one batch, h a multiple of g"),
         (Q, K[:, :0], "q and k must be one batch, h a multiple of g"),
@@ -561,15 +652,26 @@ def test_content_that_does_not_fit_is_refused(q, k, said):
 )
 def test_positions_that_do_not_fit_are_refused(which, wrong):
     x = torch.zeros(4, 2, 5, 16)
-    said = rf"mrope: {which} must be \(t,\), \(t, 3\) or \(b, t, 3\) = \(4, 5, 3\), .*got"
+    said = rf"mrope: {which} must be a tensor \(t,\), \(t, 3\) or \(b, t, 3\) = \(4, 5, 3\), .*got .*; torch.from_numpy"
     with pytest.raises(ValueError, match=said):
         MRoPE(16)(x, x, **{which: wrong})
+
+
+def test_positions_of_numpy_are_refused_with_what_makes_a_tensor_of_them():
+    positions, _ = mrope_positions([0, 1, 1, 1, 1], [(1, 4, 4)])
+    x, encoding = torch.zeros(1, 2, 5, 16), MRoPE(16)
+    for call in (lambda: encoding(x, x, positions), lambda: encoding.table(positions)):
+        with pytest.raises(
+            ValueError, match=r"must be a tensor .*, got ndarray int64 \(5, 3\); torch.from_numpy makes"
+        ):
+            call()
+    encoding(x, x, torch.from_numpy(positions))
 
 
 def test_positions_with_the_axes_first_are_refused():
     # as transformers has them: (3, b, t)
     x = torch.zeros(2, 2, 5, 16)
-    with pytest.raises(ValueError, match=r"mrope: positions must be .*movedim.*got torch.float32 \(3, 2, 5\)"):
+    with pytest.raises(ValueError, match=r"mrope: positions must be .*movedim.*got Tensor torch.float32 \(3, 2, 5\)"):
         MRoPE(16)(x, x, torch.zeros(3, 2, 5))
 
 
@@ -592,7 +694,7 @@ def test_positions_with_the_axes_first_are_refused():
     ids=lambda table: str(getattr(table, "shape", type(table))),
 )
 def test_tables_that_do_not_fit_are_refused(table):
-    said = r"mrope: table must be torch.float32 \(6, 16\) or \(3, 6, 16\), or a pair, for 5 queries and 6 keys, got"
+    said = r"mrope: table must be .* torch.float32, \(6, 16\) or \(3, 6, 16\), or a pair, for 5 queries and 6 keys, got"
     with pytest.raises(ValueError, match=said):
         MRoPE(16)(Q, K, table=table)
 
@@ -601,13 +703,13 @@ def test_a_table_of_fewer_keys_than_queries_or_of_coarser_angles_is_refused():
     table = MRoPE(16).table(torch.arange(2))
     with pytest.raises(ValueError, match=r"mrope: table must be .*for 6 queries and 2 keys"):
         MRoPE(16)(*content(6, 2, dtype=torch.float32), table=table)
-    with pytest.raises(ValueError, match=r"mrope: table must be torch.float64 .*got torch.float32"):
+    with pytest.raises(ValueError, match=r"mrope: table must be .* torch.float64, .*got Tensor torch.float32"):
         MRoPE(16)(*content(2), table=table)
 
 
 @pytest.mark.parametrize("positions", [None, [1], torch.tensor(1), torch.zeros(3) > 0, torch.zeros(5, 2)], ids=repr)
 def test_a_table_of_no_coordinates_is_refused(positions):
-    with pytest.raises(ValueError, match=r"mrope: positions must be \(\.\.\., t, 3\) or \(t,\), got"):
+    with pytest.raises(ValueError, match=r"mrope: positions must be a tensor \(\.\.\., t, 3\) or \(t,\), got"):
         MRoPE(16).table(positions)
 
 
@@ -630,7 +732,7 @@ each_way = pytest.mark.parametrize("way", refusing())
 @each_way
 @pytest.mark.parametrize("dim", [0, -2, 7, 8.0, "8", None, True], ids=repr)
 def test_a_width_that_is_not_even_is_refused(way, dim):
-    with pytest.raises(ValueError, match="mrope: dim of x must be an even integer of at least 2, got"):
+    with pytest.raises(ValueError, match="mrope: dim of x must be even, from 2 to d, got"):
         refusing(dim=dim)[way]()
 
 
@@ -654,18 +756,32 @@ def test_a_width_that_is_not_even_is_refused(way, dim):
     ids=repr,
 )
 def test_sections_that_do_not_share_the_pairs_are_refused(way, sections):
-    said = r"mrope: sections must be 3 integers, 8 in all, last two <= \(8, 8\), got"
-    with pytest.raises(ValueError, match=said):
-        refusing(sections=sections)[way]()
+    for interleaved in (False, True):
+        with pytest.raises(ValueError, match=r"mrope: sections must be 3 integers, 8 in all, got"):
+            refusing(sections=sections, interleaved=interleaved)[way]()
 
 
 @each_way
-@pytest.mark.parametrize("sections", [(1, 4, 3), (2, 3, 3)])
-def test_interleaved_sections_have_every_third_pair_at_most(way, sections):
-    said = r"mrope: sections must be 3 integers, 8 in all, last two <= \(3, 2\), got"
-    with pytest.raises(ValueError, match=said):
-        refusing(sections=sections, interleaved=True)[way]()
-    refusing(sections=(3, 3, 2), interleaved=True)[way]()
+@pytest.mark.parametrize("rotary_dim", [0, -2, 7, 18, 8.0, "8", True], ids=repr)
+def test_a_part_that_is_not_even_or_more_than_all_is_refused(way, rotary_dim):
+    with pytest.raises(ValueError, match="mrope: rotary_dim must be even, from 2 to d, got"):
+        refusing(rotary_dim=rotary_dim)[way]()
+
+
+@each_way
+@pytest.mark.parametrize("theta", [1.0, [1.0] * 7, [[1.0] * 8], []], ids=repr)
+def test_frequencies_for_other_pairs_are_refused(way, theta):
+    with pytest.raises(ValueError, match="mrope: theta must be 8 frequencies, one for each pair, got"):
+        refusing(theta=theta)[way]()
+    with pytest.raises(ValueError, match="mrope: theta must be finite numbers, got"):
+        refusing(theta=[math.nan] * 8)[way]()
+
+
+@each_way
+@pytest.mark.parametrize("factor", [0, -1.0, float("nan"), float("inf"), "1", None, True], ids=repr)
+def test_an_attention_factor_that_is_not_positive_is_refused(way, factor):
+    with pytest.raises(ValueError, match=r"mrope: attention_factor must be in \(0, inf\), got"):
+        refusing(attention_factor=factor)[way]()
 
 
 @each_way
@@ -678,7 +794,7 @@ def test_interleaved_is_yes_or_no(way, interleaved):
 @each_way
 @pytest.mark.parametrize("base", [0, -1.0, float("nan"), float("inf"), "10", None, True, [10]], ids=repr)
 def test_a_base_that_is_not_positive_is_refused(way, base):
-    with pytest.raises(ValueError, match=r"mrope: base must be positive and finite, got .*; Qwen2-VL takes 1,000,000"):
+    with pytest.raises(ValueError, match=r"mrope: base must be in \(0, inf\), got"):
         refusing(base=base)[way]()
 
 
@@ -741,7 +857,7 @@ def test_grids_that_are_no_blocks_are_refused(name, grids):
 
 @pytest.mark.parametrize("merge", [0, -1, 1.5, None, "2", True], ids=repr)
 def test_blocks_have_a_side(merge):
-    with pytest.raises(ValueError, match="mrope: merge must be a positive integer, got"):
+    with pytest.raises(ValueError, match="mrope: merge must be at least 1, got"):
         mrope_positions([0], merge=merge)
 
 
@@ -762,9 +878,7 @@ def test_blocks_have_a_side(merge):
     ids=str,
 )
 def test_seconds_that_do_not_fit_are_refused(arguments):
-    said = (
-        "mrope: seconds_per_grid and tokens_per_second must be positive, one for each of 1 videos and one for all, got"
-    )
+    said = "mrope: seconds_per_grid and tokens_per_second must be positive, 1 for videos and 1, got"
     with pytest.raises(ValueError, match=said):
         mrope_positions([2], video_grids=[(1, 2, 2)], **arguments)
 

@@ -451,7 +451,7 @@ Q, K = torch.zeros(3, 4, 5, 16), torch.zeros(3, 2, 6, 16)
         (Q, K.bool(), "k must be floating point .*got torch.bool"),
         (Q, None, r"k must be floating point .*got NoneType \(\)"),
         ([0.0], K, r"q must be floating point .*got list \(\)"),
-        (Q.numpy(), K, "q must be floating point .*got float32"),
+        (Q.numpy(), K, "q must be floating point .*got numpy array float32"),
         (Q[:2], K, r"q and k must be one batch, .*got \(2, 4, 5, 16\), \(3, 2, 6, 16\)"),
         (Q[:, :3], K, r"q and k must be one batch, h a multiple of g, got \(3, 3, 5, 16\)"),
         (Q, K[:, :0], r"q and k must be one batch, h a multiple of g, got .*\(3, 0, 6, 16\)"),
@@ -482,7 +482,10 @@ def test_content_that_does_not_fit_is_refused(q, k, said):
 )
 def test_positions_that_do_not_fit_are_refused(which, wrong):
     x = torch.zeros(3, 2, 5, 16)
-    with pytest.raises(ValueError, match=rf"xpos: {which} must be numbers \(t,\) or \(b, t\) for [qk] .*, got"):
+    with pytest.raises(
+        ValueError,
+        match=rf"xpos: {which} must be a tensor of numbers \(t,\) or \(b, t\) for [qk] .*, got .*; torch.as_t",
+    ):
         XPos(16)(x, x, **{which: wrong})
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._pytree import tree_leaves
 
 from posenc.score.deberta import TERMS, DeBERTa, deberta, deberta_bucket
 from tests.peers import peer
@@ -463,6 +464,43 @@ def test_positions_that_are_no_integers_are_refused(dtype):
         build()(q, k, None, where)
 
 
+def test_one_row_of_positions_serves_a_batch():
+    (q, k), module = content(), build()
+    one, rows = torch.tensor([[3, 0, 9, 7, 7, 1]]), torch.tensor([[5, 0, 1, 2, 9, 3], [4, 4, 0, 8, 1, 2]])
+    for m, n in ((one, one), (one, rows), (rows, one), (one, one[0]), (one[0], one)):
+        expected = module(q, k, m.expand(2, 6), n.expand(2, 6))
+        assert torch.equal(module(q, k, m, n), expected)
+        pairs = torch.meshgrid([torch.arange(size) for size in expected.shape], indexing="ij")
+        modify = module.score_mod(q, k, m, n)
+        logits = q @ k.repeat_interleave(2, dim=1).mT / 8**0.5
+        torch.testing.assert_close(modify(logits, *pairs), logits + expected)
+    for name in ("positions", "key_positions"):
+        assert torch.equal(module(q, k, **{name: one}), module(q, k, **{name: one[0]}))
+    for wrong in (one[:, 1:], one.mT, one[None], torch.cat([one] * 3)):
+        with pytest.raises(ValueError, match="deberta: positions must be "):
+            module(q, k, wrong)
+
+
+def test_the_score_mod_keeps_no_strided_positions_as_cpu_kernels_read_none():
+    (q, k), rows = content(), torch.arange(24).view(2, 12)[:, ::2]
+    for places in (rows, rows[0], rows[:1], rows[:1].expand(2, 6)):
+        for modify in (build().score_mod(q, k, places), build().score_mod(q, k, None, places)):
+            kept = tree_leaves([cell.cell_contents for cell in modify.__closure__])
+            positions = [value for value in kept if isinstance(value, torch.Tensor) and not value.is_floating_point()]
+            assert len(positions) > 1
+            assert all(value.is_contiguous() for value in positions)
+
+
+def test_one_row_of_positions_is_a_row_in_numpy():
+    x, one = np.ones((2, 3, 4)), [[4, 0, 2]]
+    tables = np.random.default_rng(0).normal(size=(2, 2, 8, 4))
+    expected = deberta(x, x, one[0], one[0], *tables)
+    for m, n in ((one, one), (one, one[0]), (one[0], one)):
+        np.testing.assert_array_equal(deberta(x, x, m, n, *tables), expected)
+    with pytest.raises(ValueError, match="deberta: positions must be "):
+        deberta(x, x, one * 2, one, *tables)
+
+
 def test_queries_of_other_heads_are_refused():
     with pytest.raises(
         ValueError, match=r"deberta: q must be a floating point tensor \(b, 5, t, 8\), got torch.float64"
@@ -485,6 +523,18 @@ def test_tables_that_do_not_fit_are_refused_by_the_numpy_function(name):
             deberta(q, k, range(3), range(3), **{name: np.ones(shape)})
     with pytest.raises(ValueError, match=f"deberta: {name} must be of 2B rows, B even, got 6"):
         deberta(q, k, range(3), range(3), **{name: np.ones((2, 6, 4))})
+
+
+@pytest.mark.parametrize("name", ["q", "k", "positions", "key_positions", "key_table", "query_table"])
+def test_a_tensor_that_requires_a_gradient_learns_that_it_must_be_detached(name):
+    x = {"q": np.ones((2, 3, 4)), "k": np.ones((2, 3, 4)), "positions": np.arange(3), "key_positions": np.arange(3)}
+    said = rf"deberta: {name} must be .*, got torch.float32 \(2,\); .* give {name}.detach\(\).cpu\(\).double\(\)"
+    with pytest.raises(ValueError, match=said):
+        deberta(**x | {name: torch.ones(2, requires_grad=True)})
+
+
+def test_every_call_says_what_it_raises():
+    assert "Raises:" in (inspect.getdoc(DeBERTa.forward) or "")
 
 
 @pytest.mark.parametrize("where", [[0.5, 1, 2], [math.nan, 0, 0], [math.inf, 0, 0]], ids=str)

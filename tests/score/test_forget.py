@@ -220,6 +220,43 @@ def test_positions_may_have_a_batch_on_either_side(m, n):
         torch.testing.assert_close(ours, alone[0])
 
 
+def test_one_row_of_positions_serves_a_batch():
+    (q, k, _), module = content(), build()
+    one, rows = torch.tensor([[3, 0, 9, 7, 7, 1]]), torch.tensor([[5, 0, 1, 2, 9, 3], [4, 4, 0, 8, 1, 2]])
+    for m, n in ((one, one), (one, rows), (rows, one), (one, one[0]), (one[0], one)):
+        expected = module(q, k, m.expand(2, 6), n.expand(2, 6))
+        assert torch.equal(module(q, k, m, n), expected)
+        pairs = torch.meshgrid([torch.arange(size) for size in expected.shape], indexing="ij")
+        modify = module.score_mod(q, k, m, n)
+        torch.testing.assert_close(modify(torch.zeros(()), *pairs), expected.float())
+    for name in ("positions", "key_positions"):
+        assert torch.equal(module(q, k, **{name: one}), module(q, k, **{name: one[0]}))
+    for wrong in (one[:, 1:], one.mT, one[None], torch.cat([one] * 3)):
+        with pytest.raises(ValueError, match="forget: positions must be "):
+            module(q, k, wrong)
+
+
+def test_one_row_of_positions_is_a_row_in_numpy():
+    x, one = np.ones((2, 3, 4)), [[4, 0, 2]]
+    gates = np.random.default_rng(0).normal(size=(2, 3))
+    expected = forget(x, x, one[0], one[0], gates=gates)
+    for m, n in ((one, one), (one, one[0]), (one[0], one)):
+        np.testing.assert_array_equal(forget(x, x, m, n, gates=gates), expected)
+    with pytest.raises(ValueError, match="forget: positions must be "):
+        forget(x, x, one * 2, one, gates=gates)
+
+
+@pytest.mark.parametrize("shape", [("b", "h", "t", "s"), (1, "h", "t", "s"), ("b", 1, 1, "s"), ("t", "s")], ids=str)
+def test_a_mask_compiles_once_where_even_the_heads_are_a_symbol(shape):
+    module, made = build(), []
+    compiled = torch.compile(module, dynamic=True, fullgraph=True, backend=lambda g, _: made.append(g) or g)
+    for b, t, s in ((5, 7, 9), (8, 11, 13)):  # no two sizes alike: torch would tie them
+        q, k, gates = content(b=b, t=t, s=s)
+        mask = torch.rand([{"b": b, "h": 4, "t": t, "s": s}.get(size, size) for size in shape]) > 0.3
+        assert torch.equal(compiled(q, k, gates=gates, mask=mask), module(q, k, gates=gates, mask=mask))
+    assert len(made) == 1
+
+
 def test_given_places_equal_the_default_ones():
     q, k, _ = content(t=4)
     assert torch.equal(build()(q, k, torch.arange(2, 6), torch.arange(6)), build()(q, k))
@@ -483,7 +520,7 @@ def test_gates_must_be_given_where_none_are_read():
 WRONG_ARRAYS = {
     "q": [None, "q", np.ones((6, 3)), 1j],
     "k": [np.ones((3, 6, 3)), np.ones((2, 6, 2)), np.ones((0, 6, 3)), np.ones((1, 2, 6, 3)), None],
-    "positions": [3, np.arange(5), np.ones((1, 6)), "all"],
+    "positions": [3, np.arange(5), np.ones((2, 6)), np.ones((1, 5)), "all"],
     "key_positions": [None, np.arange(7)],
     "weight": [None, 3, np.ones(3), "table", np.ones((4, 2))],
     "bias": [None, 3, np.ones(3)],

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import flex_attention
+from torch.utils._pytree import tree_leaves
 
 from posenc.score.music import Music, music, skew
 from tests.peers import peer
@@ -368,6 +369,42 @@ def test_positions_that_are_no_integers_are_refused(dtype):
         build()(q, k, where)
     with pytest.raises(ValueError, match=r"music: key_positions must be an integer tensor \(6,\) or \(2, 6\), got "):
         build().score_mod(q, k, None, where)
+
+
+def test_one_row_of_positions_serves_a_batch():
+    (q, k), module = content(), build()
+    one, rows = torch.tensor([[3, 0, 9, 7, 7, 1]]), torch.tensor([[5, 0, 1, 2, 9, 3], [4, 4, 0, 8, 1, 2]])
+    for m, n in ((one, one), (one, rows), (rows, one), (one, one[0]), (one[0], one)):
+        expected = module(q, k, m.expand(2, 6), n.expand(2, 6))
+        assert torch.equal(module(q, k, m, n), expected)
+        pairs = torch.meshgrid([torch.arange(size) for size in expected.shape], indexing="ij")
+        modify = module.score_mod(q, k, m, n)
+        torch.testing.assert_close(modify(torch.zeros(()).double(), *pairs), expected)
+    for name in ("positions", "key_positions"):
+        assert torch.equal(module(q, k, **{name: one}), module(q, k, **{name: one[0]}))
+    for wrong in (one[:, 1:], one.mT, one[None], torch.cat([one] * 3)):
+        with pytest.raises(ValueError, match="music: positions must be "):
+            module(q, k, wrong)
+
+
+def test_the_score_mod_keeps_no_strided_positions_as_cpu_kernels_read_none():
+    (q, k), rows = content(), torch.arange(24).view(2, 12)[:, ::2]
+    for places in (rows, rows[0], rows[:1], rows[:1].expand(2, 6)):
+        for modify in (build().score_mod(q, k, places), build().score_mod(q, k, None, places)):
+            kept = tree_leaves([cell.cell_contents for cell in modify.__closure__])
+            positions = [value for value in kept if isinstance(value, torch.Tensor) and not value.is_floating_point()]
+            assert len(positions) > 1
+            assert all(value.is_contiguous() for value in positions)
+
+
+def test_one_row_of_positions_is_a_row_in_numpy():
+    x, one = np.ones((2, 3, 4)), [[4, 0, 2]]
+    table = np.random.default_rng(0).normal(size=(5, 4))
+    expected = music(x, x, one[0], one[0], table)
+    for m, n in ((one, one), (one, one[0]), (one[0], one)):
+        np.testing.assert_array_equal(music(x, x, m, n, table), expected)
+    with pytest.raises(ValueError, match="music: positions must be "):
+        music(x, x, one * 2, one, table)
 
 
 def test_queries_of_other_heads_are_refused():

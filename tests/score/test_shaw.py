@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn.attention.flex_attention import flex_attention
+from torch.utils._pytree import tree_leaves
 
 from posenc.score.shaw import Shaw, shaw, shaw_values
 from tests.peers import peer
@@ -353,6 +354,61 @@ def test_positions_that_are_no_integers_are_refused(dtype):
         build()(q, k, where)
     with pytest.raises(ValueError, match=r"shaw: key_positions must be an integer tensor \(6,\) or \(2, 6\), got "):
         build().score_mod(q, k, None, where)
+
+
+def test_one_row_of_positions_serves_a_batch():
+    (q, k), module = content(), build()
+    one, rows = torch.tensor([[3, 0, 9, 7, 7, 1]]), torch.tensor([[5, 0, 1, 2, 9, 3], [4, 4, 0, 8, 1, 2]])
+    for m, n in ((one, one), (one, rows), (rows, one), (one, one[0]), (one[0], one)):
+        expected = module(q, k, m.expand(2, 6), n.expand(2, 6))
+        assert torch.equal(module(q, k, m, n), expected)
+        pairs = torch.meshgrid([torch.arange(size) for size in expected.shape], indexing="ij")
+        modify = module.score_mod(q, k, m, n)
+        torch.testing.assert_close(modify(torch.zeros(()).double(), *pairs), expected)
+    for name in ("positions", "key_positions"):
+        assert torch.equal(module(q, k, **{name: one}), module(q, k, **{name: one[0]}))
+    for wrong in (one[:, 1:], one.mT, one[None], torch.cat([one] * 3)):
+        with pytest.raises(ValueError, match="shaw: positions must be "):
+            module(q, k, wrong)
+
+
+def test_the_score_mod_keeps_no_strided_positions_as_cpu_kernels_read_none():
+    (q, k), rows = content(), torch.arange(24).view(2, 12)[:, ::2]
+    for places in (rows, rows[0], rows[:1], rows[:1].expand(2, 6)):
+        for modify in (build().score_mod(q, k, places), build().score_mod(q, k, None, places)):
+            kept = tree_leaves([cell.cell_contents for cell in modify.__closure__])
+            positions = [value for value in kept if isinstance(value, torch.Tensor) and not value.is_floating_point()]
+            assert len(positions) > 1
+            assert all(value.is_contiguous() for value in positions)
+
+
+def test_one_row_of_positions_is_a_row_in_numpy():
+    x, one = np.ones((2, 3, 4)), [[4, 0, 2]]
+    table = np.random.default_rng(0).normal(size=(5, 4))
+    expected = shaw(x, x, one[0], one[0], table)
+    for m, n in ((one, one), (one, one[0]), (one[0], one)):
+        np.testing.assert_array_equal(shaw(x, x, m, n, table), expected)
+    with pytest.raises(ValueError, match="shaw: positions must be "):
+        shaw(x, x, one * 2, one, table)
+    weights = np.random.default_rng(0).uniform(size=(2, 3, 3))
+    made = shaw_values(weights, one, one, table)
+    np.testing.assert_array_equal(made, shaw_values(weights, one[0], one[0], table))
+
+
+def test_one_row_of_positions_serves_the_values_of_a_batch():
+    module, weights = build(on_values=True), torch.rand(2, 4, 6, 6).double()
+    one, rows = torch.tensor([[3, 0, 9, 7, 7, 1]]), torch.tensor([[5, 0, 1, 2, 9, 3], [4, 4, 0, 8, 1, 2]])
+    for m, n in ((one, one), (one, rows), (rows, one), (one[0], one)):
+        assert torch.equal(module.values(weights, m, n), module.values(weights, m.expand(2, 6), n.expand(2, 6)))
+
+
+def test_values_compile_once_where_even_the_heads_are_a_symbol():
+    module, made = build(heads=4, on_values=True), []
+    compiled = torch.compile(module.values, dynamic=True, fullgraph=True, backend=lambda g, _: made.append(g) or g)
+    for b, t, s in ((5, 7, 9), (8, 11, 13)):  # no two sizes alike: torch would tie them
+        weights = torch.rand(b, 4, t, s).double()
+        assert torch.equal(compiled(weights), module.values(weights))
+    assert len(made) == 1
 
 
 def test_queries_of_other_heads_are_refused():

@@ -34,7 +34,7 @@ class Row(nn.Module):
             raise ValueError(f"row: x must be floating point of the width of the rows, got {tuple(x.shape)}")
         if positions is None:
             positions = torch.arange(x.shape[-2], device=x.device)  # (t,)
-        if positions.shape not in (x.shape[-2:-1], x.shape[:-1]):
+        if positions.shape not in (x.shape[-2:-1], (1, x.shape[-2]), x.shape[:-1]):
             raise ValueError(f"row: positions must be (t,) or (b, t), got {tuple(positions.shape)}")
         if positions.is_floating_point():
             raise ValueError(f"row: positions must be integers, got {positions.dtype}")

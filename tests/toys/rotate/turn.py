@@ -45,7 +45,7 @@ class Turn(nn.Module):
     def _fits(self, name: str, x: Tensor, of: str, positions: Tensor) -> None:
         if not x.is_floating_point() or x.ndim != 4 or x.shape[-1] != self.dim:
             raise ValueError(f"turn: {name} must be floating point (b, h, t, {self.dim}), got {tuple(x.shape)}")
-        if positions.shape not in (x.shape[-2:-1], (x.shape[0], x.shape[-2])):
+        if positions.shape not in (x.shape[-2:-1], (1, x.shape[-2]), (x.shape[0], x.shape[-2])):
             raise ValueError(f"turn: {of} must be (t,) or (b, t), got {tuple(positions.shape)} for {tuple(x.shape)}")
 
     def _turned(self, x: Tensor, positions: Tensor) -> Tensor:
