@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.autograd import forward_ad
 
 from posenc.rotate import rope as file
 from posenc.rotate.frequencies import from_config, yarn
@@ -363,6 +365,15 @@ def test_decoding_token_by_token_equals_all_at_once(layout, d, dtype):
                 assert torch.equal(step, turned[..., p : p + 1, :])
 
 
+def test_one_row_of_positions_serves_each_sequence():
+    q, k = content(5, 5)
+    for options in ({}, {"theta": OF_HEADS}):
+        encoding, places = RoPE(16, **options), torch.tensor([[3, 1, 4, 1, 5]])
+        table, wanted = encoding.table(places, torch.float64), encoding(q, k, places[0], places[0])
+        for made in (encoding(q, k, places, places), encoding(q, k, table=table)):
+            assert all(map(torch.equal, made, wanted))
+
+
 def test_left_padded_rows_take_their_own_positions():
     _, k = content(1, 4, batch=1)
     padded = torch.cat([torch.zeros(1, 2, 3, 16), k], dim=2)
@@ -617,6 +628,59 @@ def test_compiled_equals_eager(layout, dtype):
         torch.testing.assert_close(turned, want)
 
 
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # by the compiler itself
+@each_layout
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"rotary_dim": 32, "base": [100.0, 1e4]}], ids=["", "part, heads"])
+def test_compiled_gradients_equal_eager_ones_in_any_strides(layout, dtype, settings):
+    torch._dynamo.reset()
+    encoding, found = RoPE(64, layout=layout, attention_factor=1.2, **settings), []
+    tokens_first = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in content(9, 9, d=64, dtype=dtype)]
+    for turn in (torch.compile(encoding, fullgraph=True, backend="aot_eager"), encoding):
+        q, k = (x.detach().requires_grad_() for x in tokens_first)
+        turned = turn(q, k)
+        found.append([*turned, *torch.autograd.grad([x.float().pow(2).sum() for x in turned], (q, k))])
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("how", _slices(torch.zeros(1, 1, 1, 2)))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_compiled_pairs_of_any_strides_equal_eager_ones(dtype, how):
+    torch._dynamo.reset()
+    x, _ = content(9, 1, d=64, dtype=dtype)
+    x[0, 0, :3, ::7], x[0, 1, 2:6, ::5] = float("nan"), float("inf")  # neither leaves its pair
+    encoding, strided = RoPE(64, layout="interleaved"), _slices(x)[how]
+    for back in (False, True):
+        turn = torch.compile(partial(encoding.turn, inverse=back), fullgraph=True, backend="aot_eager")
+        made, wanted = turn(strided), encoding.turn(strided, inverse=back)
+        torch.testing.assert_close(made, wanted, rtol=0 if dtype == torch.bfloat16 else 1e-6, atol=1e-6, equal_nan=True)
+
+
+def test_compiled_pairs_of_bfloat16_round_ties_to_even():
+    torch._dynamo.reset()
+    x = torch.arange(1, 129).view(1, 1, 2, 64).bfloat16()
+    encoding = RoPE(64, layout="interleaved", attention_factor=1 + 2**-8)
+    turn = torch.compile(encoding.turn, fullgraph=True, backend="aot_eager")
+    assert torch.equal(turn(x, torch.zeros(2)), (x.double() * (1 + 2**-8)).bfloat16())
+
+
+def test_vmap_compiles():
+    torch._dynamo.reset()
+    x, encoding = content(9, 1, d=64, dtype=torch.float32)[0], RoPE(64, layout="interleaved")
+    turn = torch.vmap(lambda row: encoding.turn(row[None])[0])
+    torch.testing.assert_close(torch.compile(turn, fullgraph=True, backend="aot_eager")(x), encoding.turn(x))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@each_layout
+def test_forward_mode_outside_of_functions_is_followed_where_no_gradient_is_needed(layout):
+    x, tangent = content(5, 5, d=64, heads=2)
+    encoding = RoPE(64, layout=layout)
+    with torch.no_grad(), forward_ad.dual_level():
+        turned = forward_ad.unpack_dual(encoding.turn(forward_ad.make_dual(x, tangent)))
+        torch.testing.assert_close(turned.tangent, encoding.turn(tangent))
+
+
 def test_the_exported_program_has_no_complex_numbers():
     q, k = content(6, 6, d=64, dtype=torch.float32)
     program = torch.export.export(RoPE(64, layout="interleaved"), (q, k))
@@ -726,6 +790,13 @@ def test_content_of_another_form_is_refused(name, wrong):
         RoPE(16)(**tensors | {name: wrong(tensors[name])})
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_queries_and_keys_of_different_batches_are_refused(batch):
+    q, k = content(3, 3)
+    with pytest.raises(ValueError, match=r"rope: q must be as many sequences as k, got .*; expand"):
+        RoPE(16)(q[:1].expand(batch, -1, -1, -1), k)
+
+
 def test_heads_that_the_rows_of_theta_do_not_divide_are_refused():
     q, k = content(3, 3, heads=4, groups=1)
     with pytest.raises(ValueError, match=r"rope: k must be .*rows of theta, got"):
@@ -777,6 +848,11 @@ def test_the_numpy_function_refuses_content_that_is_none(x):
 def test_the_numpy_function_refuses_positions_that_do_not_fit(positions):
     with pytest.raises(ValueError, match="rope: positions must be"):
         rope(np.ones((2, 3, 16)), positions)
+
+
+def test_the_module_prints_its_arguments():
+    encoding = RoPE(64, layout="interleaved", rotary_dim=32)
+    assert repr(encoding) == "RoPE(dim=64, base=10000.0, layout='interleaved', rotary_dim=32, attention_factor=1.0)"
 
 
 def test_the_defaults_are_those_of_llama():
