@@ -244,6 +244,15 @@ def test_a_larger_jitter_does_not_keep_it():
     assert (made.diff() < 0).any()
 
 
+def test_augmented_positions_have_the_bounds_of_cape_for_texts_by_default():
+    far = 1e6  # beside it shift and jitter are nothing
+    start, end = augmented_positions(torch.tensor([0.0, far]).expand(4000, -1), generator=seeded()).T
+    stretch = ((end - start) / far).log() / math.log(1.03)
+    assert 0.99 < stretch.max() < 1.01
+    assert -1.01 < stretch.min() < -0.99
+    assert 5.0 < start.abs().max() < 5.5 * 1.03
+
+
 def test_augmented_positions_may_be_centred_before():
     positions = torch.tensor([[4, 6, 11], [0, 1, 2]])
     made = augmented_positions(positions, 0, 0, 1, center=True)

@@ -27,6 +27,10 @@ import torch
 from torch import Tensor, nn
 
 KINDS = ("powers", "bands", "gaussian", "learned")
+COORDINATES = (
+    "a row for each token, as of grid_positions(height, width) or "
+    'axial_coordinates((height, width), "eva-pixel"), which lie in [-1, 1]'
+)
 Resolution = float | tuple[float, ...]
 
 
@@ -53,7 +57,7 @@ def fourier(
         positions = positions[..., None]  # (..., t, 1)
     if positions.ndim < 2 or positions.shape[-1] != axes:
         raise ValueError(
-            f"fourier: positions must be (..., t, n) with n = {axes}, got {positions.shape}; a row for each token"
+            f"fourier: positions must be (..., t, n) with n = {axes}, got {positions.shape}; {COORDINATES}"
         )
     turns = positions[..., None] * cycles  # (..., t, n, d/2)
     angle = 2 * np.pi * (turns - np.rint(turns)).sum(axis=-2)  # (..., t, d/2)
@@ -125,10 +129,10 @@ class Fourier(nn.Module):
             self.cycles = tuple(map(tuple, cycles.tolist()))
 
     def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
-        """Return `x` (b, t, d) plus the features at `positions` (t, n) or (b, t, n); (t,) or (b, t) for one axis.
+        """Return `x` (b, t, d) plus the features at `positions` (t, n), (1, t, n) or (b, t, n).
 
-        With several axes, positions (t,) stand for the same number on each. They are 0 .. t-1 by default. `table`,
-        from `table(positions)`, replaces `positions` where one table serves several calls.
+        Where there is one axis, they are (t,), (1, t) or (b, t), 0 .. t-1 by default; with several there is no default.
+        `table`, from `table(positions)`, replaces `positions` where one table serves several calls.
         """
         self._check(x, positions, table)
         if table is None:
@@ -141,14 +145,13 @@ class Fourier(nn.Module):
         """Return the float64 features (..., t, d) of `positions` (..., t, n); (..., t) where there is one axis."""
         _check_places(positions)
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
-        if self.axes > 1 and positions.ndim != 1 and positions.shape[-1:] != (self.axes,):
+        if self.axes > 1 and (positions.ndim < 2 or positions.shape[-1] != self.axes):
             raise ValueError(
-                f"fourier: positions must be (..., t, {self.axes}) or (t,), got {tuple(positions.shape)}; "
-                "a row of coordinates a token"
+                f"fourier: positions must be (..., t, {self.axes}), got {tuple(positions.shape)}; {COORDINATES}"
             )
         positions = positions.to(where, torch.float64)
-        if self.axes == 1 or positions.ndim == 1:
-            positions = positions[..., None].expand(*positions.shape, self.axes)  # (..., t, n)
+        if self.axes == 1:
+            positions = positions[..., None]  # (..., t, 1)
         if isinstance(self.cycles, Tensor):
             cycles = self.cycles.to(where, torch.float64)  # (n, d/2)
         else:
@@ -162,21 +165,21 @@ class Fourier(nn.Module):
             raise ValueError(
                 f"fourier: x must be floating point (b, t, {self.dim}), got {_kind(x)}; embed it to this width first"
             )
-        rows = (x.shape[-2:-1], x.shape[:-1])
-        if self.axes > 1:
-            rows = (x.shape[-2:-1], (x.shape[-2], self.axes), (*x.shape[:-1], self.axes))
+        t, n, one = x.shape[-2], (self.axes,) * (self.axes > 1), (1,) * (x.ndim - 2)  # a row for all sequences
         if positions is not None:
             _check_places(positions)
-        if positions is not None and positions.shape not in rows:
-            wanted = "(t,) or (b, t)" if self.axes == 1 else f"(t, {self.axes}), (b, t, {self.axes}) or (t,)"
+        required = positions is not None or (self.axes > 1 and table is None)
+        shape = None if positions is None else tuple(positions.shape)
+        if required and shape not in ((t, *n), (*one, t, *n), (*x.shape[:-1], *n)):
+            wanted = f"(t, {n[0]}), (1, t, {n[0]}) or (b, t, {n[0]})" if n else "(t,), (1, t) or (b, t)"
             raise ValueError(
-                f"fourier: positions must be {wanted} for x (b, t, d) of {tuple(x.shape)}, "
-                f"got {tuple(positions.shape)}; give each token its coordinates"
+                f"fourier: positions must be {wanted} for x (b, t, d) of {tuple(x.shape)}, got {shape}; "
+                f"{COORDINATES if n else 'give each token its coordinate'}"
             )
-        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], x.shape):
+        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], (*one, *x.shape[-2:]), x.shape):
             raise ValueError(
-                f"fourier: table must be (t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, got {_kind(table)}; "
-                "make it with table(positions)"
+                f"fourier: table must be (t, d), (1, t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, "
+                f"got {_kind(table)}; make it with table(positions)"
             )
 
     def extra_repr(self) -> str:

@@ -146,7 +146,7 @@ class Learned(nn.Module):
         nn.init.normal_(self.weight, std=self.std)
 
     def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
-        """Return `x` (b, t, d) plus the rows at integer `positions` (t,) or (b, t), which count from 0 by default.
+        """Return `x` (b, t, d) plus the rows at integer `positions` (t,), (1, t) or (b, t), by default from 0.
 
         While decoding with a cache, pass the position of each new token. `table`, from `table(positions)`, replaces
         `positions`.
@@ -180,15 +180,15 @@ class Learned(nn.Module):
                 f"learned: x must be floating point (b, t, {self.dim}), got {_kind(x)}; "
                 "look the tokens up in an embedding of this width first"
             )
-        shape = getattr(positions, "shape", None)
-        if positions is not None and shape not in (x.shape[-2:-1], x.shape[:-1]):
+        shape, one = getattr(positions, "shape", None), (1,) * (x.ndim - 2)  # a row for all sequences
+        if positions is not None and shape not in (x.shape[-2:-1], (*one, x.shape[-2]), x.shape[:-1]):
             raise ValueError(
-                f"learned: positions must be a tensor (t,) or (b, t) for x (b, t, d) of {tuple(x.shape)}, "
+                f"learned: positions must be a tensor (t,), (1, t) or (b, t) for x (b, t, d) of {tuple(x.shape)}, "
                 f"got {_kind(positions)}; give each token its position, with torch.as_tensor of a list or an array"
             )
-        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], x.shape):
+        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], (*one, *x.shape[-2:]), x.shape):
             raise ValueError(
-                f"learned: table must be (t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, "
+                f"learned: table must be (t, d), (1, t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, "
                 f"got {_kind(table)}; make it with table(positions)"
             )
         if positions is None and table is None and x.shape[-2] > self.length:

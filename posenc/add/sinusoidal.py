@@ -123,7 +123,7 @@ class Sinusoidal(nn.Module):
         self.scale, self.dropout = scale, float(dropout)
 
     def forward(self, x: Tensor, positions: Tensor | None = None, table: Tensor | None = None) -> Tensor:
-        """Return `x` (b, t, d) plus the table at `positions` (t,) or (b, t), which count from 0 by default.
+        """Return `x` (b, t, d) plus the table at `positions` (t,), (1, t) or (b, t), which count from 0 by default.
 
         While decoding with a cache, pass the absolute position of each new token. `table`, from
         `table(positions)`, replaces `positions` where one table serves several calls.
@@ -155,14 +155,15 @@ class Sinusoidal(nn.Module):
             )
         if positions is not None:
             _check_places(positions)
-        if positions is not None and positions.shape not in (x.shape[-2:-1], x.shape[:-1]):
+        one = (1,) * (x.ndim - 2)  # a row for all sequences
+        if positions is not None and positions.shape not in (x.shape[-2:-1], (*one, x.shape[-2]), x.shape[:-1]):
             raise ValueError(
-                f"sinusoidal: positions must be (t,) or (b, t) for x (b, t, d) of {tuple(x.shape)}, "
+                f"sinusoidal: positions must be (t,), (1, t) or (b, t) for x (b, t, d) of {tuple(x.shape)}, "
                 f"got {tuple(positions.shape)}; give each token its position"
             )
-        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], x.shape):
+        if table is not None and getattr(table, "shape", None) not in (x.shape[-2:], (*one, *x.shape[-2:]), x.shape):
             raise ValueError(
-                f"sinusoidal: table must be (t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, "
+                f"sinusoidal: table must be (t, d), (1, t, d) or (b, t, d) for x (b, t, d) of {tuple(x.shape)}, "
                 f"got {_kind(table)}; make it with table(positions)"
             )
 

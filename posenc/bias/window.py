@@ -5,7 +5,7 @@ Paper: Liu et al., 2021, "Swin Transformer: Hierarchical Vision Transformer usin
 Used:  Swin, BEiT, MaxViT, CoAtNet; Swin V2 (continuous); Video Swin (three axes)
 Cost:  (2H-1)(2W-1) numbers a head to learn, or a network that makes them; a call looks them up for every pair
 
-Key:   b batch, h heads, t queries, s keys, a axes, r rows of the table, u hidden units
+Key:   b batch, h heads, t queries, s keys, a axes, H rows of a window, W columns, r rows of the table, u hidden units
 
     B[h, m, n] = weight[(dy + H - 1)(2W - 1) + dx + W - 1, h],  (dy, dx) = query - key, clipped to the window
     continuous:  weight = 16 sigmoid(out_weight relu(hidden_weight x + hidden_bias)),

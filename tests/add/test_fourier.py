@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.add.fourier import KINDS, Fourier, fourier, fourier_cycles
+from posenc.rotate.axial import axial_coordinates
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
@@ -31,6 +32,10 @@ def LEARNED(options):
 
 def AXES(options):
     return options.get("axes", 1) if options.get("axes", 1) > 1 else 0
+
+
+def TEXT(options):
+    return not AXES(options)
 
 
 def oracle(positions, dim, axes=1, kind="powers", resolution=224.0, scale=1.0, seed=0, cycles=None):
@@ -169,10 +174,29 @@ def test_it_is_not_shift_invariant_as_an_addition_to_content():
     assert abs(codes[0] @ content - codes[1] @ content) > 0.1
 
 
-def test_one_number_stands_for_all_axes():
-    encode, x = Fourier(16, 2), torch.zeros(1, 4, 16)
-    places = torch.rand(4)
-    assert torch.equal(encode(x, places), encode(x, torch.stack([places, places], dim=-1)))
+def test_patches_do_not_lie_on_the_diagonal_by_mistake():
+    encode, x = Fourier(16, 2), torch.zeros(1, 6, 16)
+    remedy = r"; a row for each token, as of grid_positions\(height, width\) or axial_coordinates\(\(height, width\)"
+    for positions, got in ((None, "None"), (torch.arange(6), r"\(6,\)")):
+        with pytest.raises(ValueError, match=rf"fourier: positions must be \(t, 2\), .* got {got}{remedy}"):
+            encode(x, positions)
+    with pytest.raises(ValueError, match=rf"fourier: positions must be \(..., t, 2\), got \(6,\){remedy}"):
+        encode.table(torch.arange(6))
+    with pytest.raises(ValueError, match=rf"fourier: positions must be \(..., t, n\) with n = 2, got \(6,\){remedy}"):
+        fourier(np.arange(6), 16, 2)
+    grid = torch.from_numpy(axial_coordinates((2, 3), "eva-pixel"))
+    assert grid.min() == -1
+    assert grid.max() == 1
+    assert torch.equal(encode(x, grid)[0], encode.table(grid).float())
+    assert torch.equal(encode(x, table=encode.table(grid)), encode(x, grid))
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_one_row_of_positions_or_of_a_table_serves_a_batch(axes):
+    encode, x = Fourier(16, axes), torch.rand(3, 5, 16)
+    places = torch.rand(5, axes) if axes > 1 else torch.rand(5)
+    assert torch.equal(encode(x, places[None]), encode(x, places))
+    assert torch.equal(encode(x, table=encode.table(places[None])), encode(x, places))
 
 
 def test_no_tokens():
@@ -209,7 +233,9 @@ def test_a_width_that_does_not_split_among_the_axes_is_refused():
         Fourier(16, axes=3)
 
 
-@pytest.mark.parametrize("positions", [torch.zeros(5, 3), torch.zeros(1, 5), torch.zeros(5, 2) > 0, [[0, 0]] * 5])
+@pytest.mark.parametrize(
+    "positions", [torch.zeros(5, 3), torch.zeros(1, 5), torch.zeros(5, 2) > 0, torch.zeros(3, 5, 2), [[0, 0]] * 5]
+)
 def test_bad_positions_are_refused(positions):
     with pytest.raises(ValueError, match="fourier: positions must be"):
         Fourier(16, 2)(torch.zeros(2, 5, 16), positions)

@@ -44,6 +44,15 @@ def test_each_token_gets_the_row_of_its_position():
     torch.testing.assert_close(encode(x)[1], encode.weight[:3])
 
 
+def test_one_row_of_positions_or_of_a_table_serves_a_batch():
+    encode, x, places = Learned(3, 9), torch.rand(4, 3, 3), torch.tensor([7, 0, 2])
+    assert torch.equal(encode(x, places[None]), encode(x, places))
+    assert torch.equal(encode(x, table=encode.table(places[None])), encode(x, places))
+    for wrong in (places[None, :2], places.expand(2, 3), places[:, None]):
+        with pytest.raises(ValueError, match=r"learned: positions must be a tensor \(t,\), \(1, t\) or \(b, t\) for x"):
+            encode(x, wrong)
+
+
 def test_an_offset_skips_rows():
     encode = Learned(3, 5, offset=2)
     assert encode.weight.shape == (7, 3)
@@ -284,7 +293,7 @@ def test_bad_tables_and_sizes_are_refused():
             ValueError, match=f"mode must be linear or cubic, got '{mode}'; torch says bilinear, bicubic"
         ):
             resize(table, 4, mode=mode)
-    with pytest.raises(ValueError, match=r"learned: table must be \(t, d\) or \(b, t, d\)"):
+    with pytest.raises(ValueError, match=r"learned: table must be \(t, d\), \(1, t, d\) or \(b, t, d\)"):
         Learned(4, 8)(torch.zeros(2, 2, 4), table=torch.zeros(3, 4))
 
 

@@ -358,16 +358,24 @@ MISFITS = {
     "6 positions for 5 tokens": [0, 1, 2, 3, 4, 5],
     "a scalar": 7,
     "a column": [[0], [1], [2], [3], [4]],
-    "one row for a batch of 3": [[0, 1, 2, 3, 4]],
+    "one row of 4 for 5 tokens": [[0, 1, 2, 3]],
     "2 rows for a batch of 3": [[0, 1, 2, 3, 4]] * 2,
     "tokens before batch": [[p] * 3 for p in range(5)],
     "one position for each sequence": [[0], [1], [2]],
 }
 
 
+def test_one_row_of_positions_or_of_a_table_serves_a_batch():
+    encode, x, places = Sinusoidal(8), torch.randn(3, 5, 8), torch.tensor([7, 0, 2, 70, 2])
+    assert torch.equal(encode(x, places[None]), encode(x, places))
+    assert torch.equal(encode(x, table=encode.table(places[None])), encode(x, places))
+
+
 @pytest.mark.parametrize("name", MISFITS)
 def test_positions_that_do_not_fit_are_refused(name):
-    with pytest.raises(ValueError, match=r"sinusoidal: positions must be \(t,\) or \(b, t\) .*\(3, 5, 8\), got \("):
+    with pytest.raises(
+        ValueError, match=r"sinusoidal: positions must be \(t,\), \(1, t\) or \(b, t\) .*\(3, 5, 8\), got"
+    ):
         Sinusoidal(8)(torch.randn(3, 5, 8), torch.tensor(MISFITS[name]))
 
 

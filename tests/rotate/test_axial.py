@@ -1,4 +1,4 @@
-"""Axial RoPE: coordinates and frequencies by hand, seven conventions against the models' code, and what is refused."""
+"""Axial RoPE: coordinates and frequencies by hand, eight conventions against the models' code, and what is refused."""
 
 import itertools
 import math
@@ -11,29 +11,39 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc.rotate.axial import CONVENTIONS, Axial, axial, axial_coordinates, axial_theta
+from posenc.positions import grid_positions
+from posenc.rotate.axial import CONVENTIONS, PLANAR, Axial, axial, axial_coordinates, axial_theta
+from posenc.rotate.rope import RoPE
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/doors.py). The coordinates of "eva-pixel" lie between -1 and 1, where
 # its pairs turn 112 times as fast as others: it is tried there, below.
 
-HALF = ("per-axis", "dinov3", "pixtral", "qwen-vl")  # i turns with i + d/2; elsewhere neighbours turn together
+HALF = (
+    "per-axis",
+    "dinov3",
+    "pixtral",
+    "qwen-vl",
+)  # i turns with i + d/2; elsewhere but in "gemma4" with its neighbour
 
 DIRECTIONS = ((1.0, 0.25, 0.5, -1.0), (0.0, 0.5, -0.125, 1.0))  # directions of pairs, some of both axes
 
 OPTIONS = [
     {"heads": None},
-    {"heads": None, "axes": 1},
     {"heads": None, "axes": 3, "dim": 12},
     {"heads": None, "convention": "eva"},
     {"heads": None, "convention": "dinov3"},
     {"heads": None, "convention": "pixtral"},
     {"heads": None, "convention": "sam2"},
     {"heads": None, "convention": "qwen-vl"},
+    {"heads": None, "convention": "gemma4"},
+    {"heads": None, "convention": "gemma4", "axes": 3, "dim": 12},
+    {"heads": None, "convention": "rope-vit", "axes": 3, "dim": 12},
     {"heads": None, "convention": "rope-vit"},
     {"heads": None, "theta": DIRECTIONS, "dim": 8},
     {"heads": None, "theta": (DIRECTIONS, DIRECTIONS[::-1]), "dim": 8, "convention": "sam2"},
+    {"heads": None, "theta": (*DIRECTIONS, DIRECTIONS[0]), "dim": 8, "convention": "eva", "axes": 3},
     {"heads": 2, "convention": "rope-vit-mixed"},
     {"heads": 1, "convention": "rope-vit-mixed"},
 ]
@@ -41,6 +51,9 @@ OPTIONS = [
 
 def LEARNED(options):
     return {"theta"} if options.get("convention") == "rope-vit-mixed" else set()
+
+
+TEXT = False
 
 
 def AXES(options):
@@ -57,16 +70,24 @@ def oracle(x, positions, convention="per-axis", axes=2, theta=None):
         for head, row, i in itertools.product(range(heads), range(len(positions)), range(d // 2)):
             own = groups[head // (heads // len(groups))]
             angle = sum(mpmath.mpf(p) * own[axis][i] for axis, p in enumerate(positions[row].tolist()))
-            a, b = (i, i + d // 2) if convention in HALF else (2 * i, 2 * i + 1)
+            a, b = channels(i, d, convention, axes)
             first, second = x[head, row, [a, b]].tolist()
             cos, sin = mpmath.cos(angle), mpmath.sin(angle)
             turned[head, row, [a, b]] = first * cos - second * sin, first * sin + second * cos
     return turned
 
 
+def channels(i, d, convention, axes):
+    """Return the two channels of pair i."""
+    if convention == "gemma4":  # halves of the channels of an axis
+        axis, pair = divmod(i, d // (2 * axes))
+        return d // axes * axis + pair, d // axes * axis + pair + d // (2 * axes)
+    return (i, i + d // 2) if convention in HALF else (2 * i, 2 * i + 1)
+
+
 def slow_theta(d, convention, axes):
     """Return the frequencies as the code of each model spells them, in mpmath."""
-    base = mpmath.mpf({"dinov3": 100, "rope-vit": 100, "rope-vit-mixed": 10}.get(convention, 10_000))
+    base = mpmath.mpf({"dinov3": 100, "gemma4": 100, "rope-vit": 100, "rope-vit-mixed": 10}.get(convention, 10_000))
     zero, count = mpmath.mpf(0), d // 2
     if convention == "pixtral":
         every = [base ** (-mpmath.mpf(2 * k) / d) for k in range(count)]
@@ -75,7 +96,7 @@ def slow_theta(d, convention, axes):
     rows = [
         [zero] * (count // axes * axis) + own + [zero] * (count // axes * (axes - 1 - axis)) for axis in range(axes)
     ]
-    return rows[::-1] if convention in ("sam2", "rope-vit", "rope-vit-mixed") else rows
+    return rows[::-1] if convention in ("sam2", "gemma4", "rope-vit", "rope-vit-mixed") else rows
 
 
 def exercise(module):
@@ -143,11 +164,11 @@ def test_a_patch_of_sam2_by_hand():
 
 @each_convention
 def test_which_channels_turn_together(convention):
-    channels = [0, 4] if convention in HALF else [0, 1]
-    assert np.flatnonzero(axial(np.eye(8)[:1], [[2, 3]], convention)).tolist() == channels
+    pair = [0, 4] if convention in HALF else [0, 2] if convention == "gemma4" else [0, 1]
+    assert np.flatnonzero(axial(np.eye(8)[:1], [[2, 3]], convention)).tolist() == pair
     first, at = torch.eye(8)[None, None, :1], torch.tensor([[2, 3]])
     for turned in built(convention, 8)(first, first, at, at):
-        assert turned.flatten().nonzero().flatten().tolist() == channels
+        assert turned.flatten().nonzero().flatten().tolist() == pair
 
 
 FREQUENCIES = {
@@ -158,6 +179,7 @@ FREQUENCIES = {
     "dinov3": [[1, 0.1, 0, 0], [0, 0, 1, 0.1]],
     "pixtral": [[1, 0.01, 0, 0], [0, 0, 0.1, 0.001]],
     "sam2": [[0, 0, 1, 0.01], [1, 0.01, 0, 0]],
+    "gemma4": [[0, 0, 1, 0.1], [1, 0.1, 0, 0]],
     "rope-vit": [[0, 0, 1, 0.1], [1, 0.1, 0, 0]],
     "rope-vit-mixed": [[0, 0, 1, 10**-0.5], [1, 10**-0.5, 0, 0]],
 }
@@ -177,6 +199,14 @@ def test_the_frequencies_of_three_axes_and_of_another_base():
 def test_one_axis_is_rope():
     theta = axial_theta(8, axes=1)
     np.testing.assert_allclose(theta, [[1, 0.1, 0.01, 0.001]], rtol=1e-14)
+    (q, k), places = content(5, d=8), torch.tensor([7, 0, 3, 70, 1])
+    for made, by_rope in zip(
+        Axial(8, axes=1)(q, k, *[places[:, None]] * 2), RoPE(8)(q, k, places, places), strict=True
+    ):
+        torch.testing.assert_close(made, by_rope, rtol=0, atol=1e-14)
+    torch.testing.assert_close(Axial(8, axes=1)(q, k, places, places), Axial(8, axes=1)(q, k, *[places[:, None]] * 2))
+    for made, x in zip(Axial(8, axes=1)(q, k, *[places[:, None]] * 2), (q, k), strict=True):
+        np.testing.assert_allclose(made[0], axial(x[0], places[:, None], axes=1), atol=1e-13)
 
 
 COORDINATES = {  # of a grid of 2 x 4
@@ -327,25 +357,86 @@ def test_eva_pixel_equals_the_oracle_between_minus_1_and_1():
     np.testing.assert_allclose(axial(x, grid, "eva-pixel"), expected, atol=1e-12)
 
 
-@each_convention
-def test_text_has_one_number_for_all_axes(convention):
-    q, k = content(5, h=2, g=2)
-    text = torch.tensor([7, 0, 3, 3, 1])
-    encoding = built(convention, heads=2)
-    for one, two in zip(encoding(q, k, text, text), encoding(q, k, *[text[:, None].expand(-1, 2)] * 2), strict=True):
-        assert torch.equal(one, two)
+@pytest.mark.parametrize("which", ["positions", "key_positions"])
+@pytest.mark.parametrize("text", [None, torch.arange(6)], ids=["none", "t"])
+def test_patches_do_not_lie_on_the_diagonal_by_mistake(which, text):
+    remedy = r"; a row for each token, as of grid_positions\(height, width\) or axial_coordinates\(\(height, width\)\)"
+    (q, k), grid, got = content(6), grid_positions(2, 3), "None" if text is None else r"torch.int64 \(6,\)"
+    form = r"a tensor of numbers \(t, 2\), \(1, t, 2\) or \(b, t, 2\)"
+    with pytest.raises(ValueError, match=f"axial: {which} must be {form}, got {got}{remedy}"):
+        Axial(16)(q, k, **{"positions": grid, "key_positions": grid} | {which: text})
+    with pytest.raises(
+        ValueError, match=rf"axial: positions must be \(t, 2\) for x of \(1, 6, 8\), got \(6,\){remedy}"
+    ):
+        axial(np.zeros((1, 6, 8)), np.arange(6))
+    np.testing.assert_array_equal(grid, axial_coordinates((2, 3)))
 
 
-def test_text_is_rope_with_its_frequencies_twice():
-    # two axes of width 8 each turn like a head of width 8
-    x = content(5, d=16, h=1)[0][0].numpy()
-    text = np.array([7, 0, 3, 3, 1])
-    turned = axial(x, text)
-    for axis in (0, 1):
-        pairs = slice(4 * axis, 4 * axis + 4)
-        of = np.concatenate([x[..., :8][..., pairs], x[..., 8:][..., pairs]], axis=-1)
-        made = np.concatenate([turned[..., :8][..., pairs], turned[..., 8:][..., pairs]], axis=-1)
-        np.testing.assert_allclose(made, axial(of, text, axes=1), atol=1e-14)
+@pytest.mark.parametrize("heads", [None, 2])
+def test_one_row_of_coordinates_or_of_a_table_serves_a_batch(heads):
+    q, k = torch.randn(3, 4, 6, 16), torch.randn(3, 2, 6, 16)
+    encoding, grid = Axial(16, "rope-vit-mixed" if heads else "per-axis", heads=heads), grid_positions(2, 3)
+    expected = encoding(q, k, grid, grid)
+    one, whole = encoding.table(grid[None]), encoding.table(grid.expand(3, 6, 2))
+    for made in (
+        encoding(q, k, grid[None], grid[None]),
+        encoding(q, k, grid[None], grid.expand(3, 6, 2)),
+        encoding(q, k, table=one),
+        encoding(q, k, table=(one, whole)),
+    ):
+        assert all(torch.equal(*each) for each in zip(made, expected, strict=True))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(2, 2), (1, 2, 2), (0, 2, 2)], ids=["t, n", "1, t, n", "b, t, n"])
+def test_compiles_where_sizes_are_as_many_as_the_axes(batch, shape):
+    x, grid = torch.randn(batch, 4, 2, 16), torch.tensor([[0, 1], [2, 0]]).expand(shape[0] or batch, 2, 2)
+    grid = grid[0] if len(shape) == 2 else grid
+    torch._dynamo.reset()
+    made = torch.compile(Axial(16), fullgraph=True, backend="eager", dynamic=True)(x, x, grid, grid)
+    assert all(torch.equal(*each) for each in zip(made, Axial(16)(x, x, grid, grid), strict=True))
+
+
+# Axes of unequal shares
+
+
+def test_the_video_models_that_give_time_more_pairs_or_fewer():
+    # Wan gives 44, 42 and 42 channels of a head to time, row and column, HunyuanVideo 16, 56 and 56 at base 256: the
+    # pairs of each, as complex numbers, turn by the frequencies of a head so wide
+    grid, x = axial_coordinates((3, 4, 5)), np.random.default_rng(0).normal(size=(2, 60, 128))
+    for shares, base in (((44, 42, 42), 10_000.0), ((16, 56, 56), 256.0)):
+        theta, ends = np.zeros((3, 64)), np.cumsum(shares) // 2
+        turned, whole = [], (x[..., 0::2] + 1j * x[..., 1::2])
+        for axis, (share, end) in enumerate(zip(shares, ends, strict=True)):
+            own = base ** (-np.arange(0, share, 2) / share)
+            theta[axis, end - share // 2 : end] = own
+            turned.append(whole[..., end - share // 2 : end] * np.exp(1j * np.outer(grid[:, axis], own)))
+        turned = np.concatenate(turned, axis=-1)
+        expected = np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
+        np.testing.assert_allclose(axial(x, grid, "eva", axes=3, theta=theta), expected, atol=1e-13)
+        places, both = torch.from_numpy(grid), [torch.from_numpy(x)[None]] * 2
+        for made in Axial(128, "eva", axes=3, theta=theta)(*both, places, places):
+            np.testing.assert_allclose(made[0], expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("convention", ["per-axis", "eva"])
+def test_frequencies_of_ones_turn_every_pair_by_the_sum_of_coordinates(convention):
+    turned = axial(np.ones((1, 10)), [[1, 2, 4]], convention, axes=3, theta=np.ones((3, 5)))[0]
+    first = [0, 1, 2, 3, 4] if convention == "per-axis" else [0, 2, 4, 6, 8]
+    np.testing.assert_allclose(turned[first], np.full(5, math.cos(7) - math.sin(7)), rtol=1e-13)
+
+
+def test_three_axes_of_conventions_for_images():
+    expected = np.zeros((3, 6))
+    expected[0, :2] = expected[1, 2:4] = expected[2, 4:] = 1, 0.01
+    np.testing.assert_allclose(axial_theta(12, "eva", axes=3), expected, rtol=1e-14)
+    np.testing.assert_allclose(axial_theta(12, "sam2", axes=3), expected[::-1], rtol=1e-14)
+    q, k = content(24, d=96)
+    grid = tokens((2, 3, 4), "eva", reference=(2, 6, 2))
+    assert grid.max(dim=0).values.tolist() == [1, 4, 1.5]
+    for turned, x in zip(Axial(96, "eva", axes=3)(q, k, grid, grid), (q, k), strict=True):
+        np.testing.assert_allclose(turned[0], axial(x[0], grid, "eva", axes=3), atol=1e-13)
+        assert torch.equal(turned[0, 0, :, 0:32:2] == x[0, 0, :, 0:32:2], (grid[:, :1] == 0).expand(-1, 16))
 
 
 @each_convention
@@ -412,7 +503,7 @@ def test_heads_learn_apart_and_share_with_the_query_heads_of_their_key():
 
 def test_one_head_of_frequencies_serves_all():
     encoding, (q, k) = Axial(16, "rope-vit-mixed", heads=1), content(3, h=4, g=2)
-    assert [x.shape for x in encoding(q, k)] == [q.shape, k.shape]
+    assert [x.shape for x in encoding(q, k, *[tokens((1, 3))] * 2)] == [q.shape, k.shape]
 
 
 def test_heads_that_share_a_key_cannot_turn_apart():
@@ -481,6 +572,18 @@ def test_sam2_of_transformers_gives_x_before_y():
     assert torch.equal(places, grids(3, 3).flip(-1).to(places))
 
 
+def test_equals_the_vision_tower_of_gemma4():
+    module, config = (peer(f"transformers.models.gemma4.{name}_gemma4") for name in ("modeling", "configuration"))
+    settings = config.Gemma4VisionConfig(hidden_size=64, num_attention_heads=2, head_dim=32)
+    assert settings.rope_parameters["rope_theta"] == CONVENTIONS["gemma4"][0]
+    q, k = content(15, d=32, dtype=torch.float32)
+    places = grids(3, 5).flip(-1)[None]  # it is given x before y
+    cos, sin = module.Gemma4VisionRotaryEmbedding(settings)(q, places)
+    theirs = [module.apply_multidimensional_rope(x, cos, sin, places, unsqueeze_dim=1) for x in (q, k)]
+    grid = tokens((3, 5), "gemma4")
+    torch.testing.assert_close(list(Axial(32, "gemma4")(q, k, grid, grid)), theirs, rtol=0, atol=1e-5)
+
+
 def test_equals_the_vision_tower_of_qwen2_vl():
     module, config = (peer(f"transformers.models.qwen2_vl.{name}_qwen2_vl") for name in ("modeling", "configuration"))
     settings = config.Qwen2VLVisionConfig(embed_dim=64, num_heads=2)
@@ -547,7 +650,7 @@ def test_v_jepa_2_of_transformers_is_no_rotation():
     theirs = peer("transformers.models.vjepa2.modeling_vjepa2").rotate_queries_or_keys
     x, places = content(5, d=16, h=1)[0].float(), torch.tensor([0, 1, 2, 3, 40])
     turned = theirs(x, places)
-    table = Axial(16, axes=1).table(places)
+    table = Axial(16, axes=1).table(places[:, None])
     cos, sin = (part.repeat(1, 2) for part in table.chunk(2, dim=-1))
     torch.testing.assert_close(turned, rotated_pairwise(x, cos, sin), rtol=0, atol=1e-5)
     first = torch.zeros(1, 1, 1, 16).index_fill(-1, torch.tensor(0), 1.0)
@@ -567,19 +670,6 @@ def test_any_numbers_of_queries_and_keys(t, s, convention):
     q, k = torch.randn(2, 2, t, 16), torch.randn(2, 1, s, 16)
     m, n = torch.randint(9, (t, 2)), torch.randint(9, (2, s, 2))
     assert [x.shape for x in built(convention)(q, k, m, n)] == [q.shape, k.shape]
-    assert [x.shape for x in built(convention)(q, k)] == [q.shape, k.shape]
-
-
-def test_the_default_is_text_with_the_queries_last():
-    q, k = content(2, 5)
-    expected = Axial(16)(q, k, torch.tensor([3, 4]), torch.arange(5))
-    for made in (
-        Axial(16)(q, k),
-        Axial(16)(q, k, torch.tensor([3, 4])),
-        Axial(16)(q, k, key_positions=torch.arange(5)),
-    ):
-        assert torch.equal(made[0], expected[0])
-        assert torch.equal(made[1], expected[1])
 
 
 def test_the_same_positions_are_worked_out_once():
@@ -612,13 +702,18 @@ def test_a_table_holds_cosines_and_sines_in_the_places_of_a_pair():
     np.testing.assert_allclose(interleaved, [cos[0], sin[0], cos[1], sin[1]], rtol=1e-14)
     assert Axial(4).table(torch.zeros(2, 3, 2)).shape == (2, 3, 4)
     assert Axial(4, "rope-vit-mixed", heads=5).table(torch.zeros(2, 3, 2)).shape == (2, 5, 3, 4)
-    assert Axial(4).half().table(torch.zeros(3)).dtype == torch.float32
+    assert Axial(4).half().table(torch.zeros(3, 2)).dtype == torch.float32
+    layered = Axial(8, "gemma4").table(torch.tensor([[2, 3]]), torch.float64)[0]
+    angles = [3, 0.3, 2, 0.2]
+    expected = [f(a) for half in (angles[:2], angles[2:]) for f in (math.cos, math.sin) for a in half]
+    np.testing.assert_allclose(layered, expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("dtypes", [(torch.float16, torch.float32), (torch.float32, torch.float64)], ids=str)
 def test_queries_and_keys_keep_their_own_dtypes(dtypes):
     (q, _), (_, k) = (content(3, dtype=dtype) for dtype in dtypes)
-    made, reference = Axial(16)(q, k), Axial(16)(q.double(), k.double())
+    grid = tokens((1, 3))
+    made, reference = Axial(16)(q, k, grid, grid), Axial(16)(q.double(), k.double(), grid, grid)
     assert tuple(x.dtype for x in made) == dtypes
     for got, want in zip(made, reference, strict=True):
         torch.testing.assert_close(got, want.to(got.dtype))
@@ -627,7 +722,8 @@ def test_queries_and_keys_keep_their_own_dtypes(dtypes):
 def test_lists_and_plain_rows_are_taken_in_numpy():
     np.testing.assert_allclose(axial([[1, 0, 0, 1]], [[0, 0]]), [[1, 0, 0, 1]])
     x = content(3, d=8)[0].numpy()
-    np.testing.assert_array_equal(axial(x[None], [0, 1, 2])[0], axial(x, [0, 1, 2]))
+    grid = [[0, 1], [1, 0], [2, 2]]
+    np.testing.assert_array_equal(axial(x[None], grid)[0], axial(x, grid))
 
 
 def test_no_patches_give_nothing():
@@ -647,11 +743,11 @@ Q, K = torch.zeros(3, 4, 5, 16), torch.zeros(3, 2, 6, 16)
 @pytest.mark.parametrize(
     ("q", "k", "said"),
     [
-        (Q[0], K, r"q must be floating point \(b, h, t, 16\), got torch.float32 \(4, 5, 16\)"),
-        (Q[..., :8], K, r"q must be floating point \(b, h, t, 16\), got torch.float32 \(3, 4, 5, 8\)"),
-        (Q, K.long(), "k must be floating point .*got torch.int64"),
-        (Q, None, r"k must be floating point .*got NoneType; take torch.as_tensor"),
-        (Q.numpy(), K, "q must be floating point .*got ndarray; take torch.as_tensor"),
+        (Q[0], K, r"q must be a floating point tensor \(b, h, t, 16\), got torch.float32 \(4, 5, 16\)"),
+        (Q[..., :8], K, r"q must be a floating point tensor \(b, h, t, 16\), got torch.float32 \(3, 4, 5, 8\)"),
+        (Q, K.long(), "k must be a floating point tensor .*got torch.int64"),
+        (Q, None, r"k must be a floating point tensor .*got None"),
+        (Q.numpy(), K, "q must be a floating point tensor .*got float32 .*; take torch.as_tensor"),
         (Q[:2], K, "q and k must be one batch, h a multiple of g"),
         (Q[:, :3], K, "q and k must be one batch, h a multiple of g"),
         (Q, K[:, :0], "q and k must be one batch, h a multiple of g"),
@@ -674,7 +770,9 @@ def test_content_that_does_not_fit_is_refused(q, k, said):
         torch.zeros(5, 3),
         torch.zeros(2, 5),
         torch.zeros(3, 5),
-        torch.zeros(1, 5, 2),
+        torch.zeros(5),
+        torch.zeros(1, 4, 2),
+        torch.zeros(2, 5, 2),
         torch.zeros(3, 2, 5),
         torch.zeros(()),
         torch.zeros(5, 2) > 0,
@@ -684,20 +782,20 @@ def test_content_that_does_not_fit_is_refused(q, k, said):
 )
 def test_positions_that_do_not_fit_are_refused(which, wrong):
     x = torch.zeros(3, 2, 5, 16)
-    got = re.escape(f"{wrong.dtype} {tuple(wrong.shape)}" if isinstance(wrong, torch.Tensor) else type(wrong).__name__)
-    remedy = "$" if isinstance(wrong, torch.Tensor) else "; take torch.as_tensor"
-    said = rf"axial: {which} must be a tensor \(t,\), \(t, n\) or \(3, 5, 2\), got {got}{remedy}"
+    got = re.escape(f"{wrong.dtype} {tuple(wrong.shape)}" if hasattr(wrong, "shape") else str(wrong))
+    remedy = "take torch.as_tensor" if isinstance(wrong, list | np.ndarray) else "a row for each token"
+    said = rf"axial: {which} must be a tensor of numbers \(t, 2\), \(1, t, 2\) or \(b, t, 2\), got {got}; {remedy}"
+    grid = torch.zeros(5, 2)
     with pytest.raises(ValueError, match=said):
-        Axial(16)(x, x, **{which: wrong})
+        Axial(16)(x, x, **{"positions": grid, "key_positions": grid} | {which: wrong})
 
 
 def test_coordinates_of_numpy_are_refused_with_the_remedy():
     grid, x = axial_coordinates((1, 5)), torch.randn(1, 1, 5, 16)
-    with pytest.raises(
-        ValueError, match=r"must be a tensor \(\.\.\., t, 2\) or \(t,\), got ndarray; take torch.as_tensor"
-    ):
+    said = r"must be a tensor of numbers \(\.\.\., t, 2\), got float64 \(5, 2\); take torch.as_tensor"
+    with pytest.raises(ValueError, match=said):
         Axial(16).table(grid)
-    assert not Axial(16)(x, x, positions=torch.as_tensor(grid))[0].isnan().any()
+    assert not Axial(16)(x, x, *[torch.as_tensor(grid)] * 2)[0].isnan().any()
 
 
 @pytest.mark.parametrize(
@@ -719,34 +817,36 @@ def test_coordinates_of_numpy_are_refused_with_the_remedy():
     ids=lambda table: str(getattr(table, "shape", type(table))),
 )
 def test_tables_that_do_not_fit_are_refused(table):
-    said = r"axial: table must be torch.float32 \(6, 16\) or \(3, 6, 16\), or a pair, for 5 queries and 6 keys, got"
+    said = r"axial: table must be torch.float32 table\(positions\) of at least as many keys as queries, or a pair, got"
     with pytest.raises(ValueError, match=said):
         Axial(16)(Q, K, table=table)
 
 
 def test_a_table_without_heads_is_refused_where_each_has_its_own():
-    with pytest.raises(ValueError, match=r"axial: table must be torch.float32 \(2, 6, 16\) or \(3, 2, 6, 16\)"):
+    with pytest.raises(ValueError, match=r"axial: table must be torch.float32 table.*, got torch.float32 \(6, 16\)"):
         Axial(16, "rope-vit-mixed", heads=2)(Q, K, table=torch.zeros(6, 16))
 
 
 def test_a_table_of_fewer_keys_than_queries_or_of_coarser_angles_is_refused():
-    table = Axial(16).table(torch.arange(2))
-    with pytest.raises(ValueError, match=r"axial: table must be .*for 6 queries and 2 keys"):
+    table = Axial(16).table(torch.zeros(2, 2))
+    with pytest.raises(ValueError, match=r"axial: table must be .* of at least as many keys as queries"):
         Axial(16)(*content(6, 2, dtype=torch.float32), table=table)
     with pytest.raises(ValueError, match=r"axial: table must be torch.float64 .*got torch.float32"):
         Axial(16)(*content(2), table=table)
 
 
-@pytest.mark.parametrize("positions", [None, [1], torch.tensor(1), torch.zeros(3) > 0, torch.zeros(5, 3)], ids=repr)
+@pytest.mark.parametrize(
+    "positions", [None, [1], torch.tensor(1), torch.zeros(3), torch.zeros(3, 2) > 0, torch.zeros(5, 3)]
+)
 def test_a_table_of_no_coordinates_is_refused(positions):
-    with pytest.raises(ValueError, match=r"axial: positions must be a tensor \(\.\.\., t, 2\) or \(t,\), got"):
+    with pytest.raises(ValueError, match=r"axial: positions must be a tensor of numbers \(\.\.\., t, 2\), got"):
         Axial(16).table(positions)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int64, None, "float32"], ids=str)
 def test_a_table_in_a_coarse_dtype_is_refused(dtype):
     with pytest.raises(ValueError, match=f"axial: dtype must be torch.float32 or torch.float64, got {dtype!r}"):
-        Axial(16).table(torch.arange(3), dtype)
+        Axial(16).table(torch.zeros(3, 2), dtype)
 
 
 def refusing(**wrong):
@@ -780,14 +880,18 @@ def test_an_unknown_convention_is_refused(way, convention):
 @each_way
 @pytest.mark.parametrize("axes", [0, -1, 2.0, None, "2", True], ids=repr)
 def test_axes_that_are_no_number_are_refused(way, axes):
-    with pytest.raises(ValueError, match="axial: axes must be 2, or any positive integer for per-axis, got"):
+    with pytest.raises(
+        ValueError, match="axial: axes must be a positive integer, 2 for pixtral, qwen-vl, rope-vit-mixed, got"
+    ):
         refusing(axes=axes)[way]()
 
 
 @each_way
-@pytest.mark.parametrize("convention", [name for name in CONVENTIONS if name != "per-axis"])
-def test_conventions_for_images_have_two_axes(way, convention):
-    with pytest.raises(ValueError, match="axial: axes must be 2, or any positive integer for per-axis, got 1"):
+@pytest.mark.parametrize("convention", PLANAR)
+def test_conventions_for_images_alone_have_two_axes(way, convention):
+    with pytest.raises(
+        ValueError, match="axial: axes must be a positive integer, 2 for pixtral, qwen-vl, rope-vit-mixed, got 1"
+    ):
         refusing(convention=convention, axes=1)[way]()
 
 
@@ -795,6 +899,20 @@ def test_conventions_for_images_have_two_axes(way, convention):
 def test_a_base_that_is_not_positive_is_refused(base):
     with pytest.raises(ValueError, match=r"axial: base must be positive and finite, got .*; dinov3 takes 100"):
         axial_theta(8, "dinov3", base=base)
+
+
+def test_a_theta_given_frees_the_width_and_but_for_mixed_the_axes():
+    for convention in set(CONVENTIONS) - {"gemma4", "rope-vit-mixed"}:
+        assert Axial(10, convention, axes=3, theta=np.ones((3, 5))).axes == 3
+    with pytest.raises(ValueError, match=r"axial: axes must be a positive integer, 2 for .*rope-vit-mixed, got 3"):
+        Axial(10, "rope-vit-mixed", axes=3, theta=np.ones((3, 5)), heads=1)
+    with pytest.raises(
+        ValueError, match="axial: dim of x must be a positive multiple of 6, got 10; each axis has as many"
+    ):
+        Axial(10, "gemma4", axes=3, theta=np.ones((3, 5)))
+    for odd in (0, 7, 8.0, True):
+        with pytest.raises(ValueError, match="axial: dim of x must be a positive multiple of 2, got"):
+            Axial(odd, axes=3, theta=np.ones((3, 4)))
 
 
 @pytest.mark.parametrize("way", ["Axial", "axial"])
@@ -847,19 +965,19 @@ def test_mixed_frequencies_given_for_each_head_are_refused():
 )
 def test_what_is_no_array_of_numbers_is_refused_in_numpy(name, value):
     with pytest.raises(ValueError, match=f"axial: {name} must be finite numbers, got"):
-        axial(**{"x": np.ones((1, 1, 4)), "positions": [0]} | {name: value})
+        axial(**{"x": np.ones((1, 1, 4)), "positions": [[0, 0]]} | {name: value})
 
 
 def test_a_tensor_with_a_gradient_is_refused_in_numpy_with_the_remedy():
     x = torch.ones(1, 1, 4, requires_grad=True)
     with pytest.raises(ValueError, match=r"axial: x must be finite numbers, got Tensor; a tensor needs detach\(\)"):
-        axial(x, [0])
-    np.testing.assert_array_equal(axial(x.detach(), [0]), np.ones((1, 1, 4)))
+        axial(x, [[0, 0]])
+    np.testing.assert_array_equal(axial(x.detach(), [[0, 0]]), np.ones((1, 1, 4)))
 
 
-@pytest.mark.parametrize("positions", [0, [0, 0], [[0]], [[0, 0, 0]], [[0, 0]] * 2, [[[0, 0]]]], ids=repr)
+@pytest.mark.parametrize("positions", [0, [0], [0, 0], [[0]], [[0, 0, 0]], [[0, 0]] * 2, [[[0, 0]]]], ids=repr)
 def test_positions_that_do_not_fit_are_refused_in_numpy(positions):
-    with pytest.raises(ValueError, match=r"axial: positions must be \(t, 2\) or \(t,\) for x of \(1, 1, 8\), got"):
+    with pytest.raises(ValueError, match=r"axial: positions must be \(t, 2\) for x of \(1, 1, 8\), got"):
         axial(np.ones((1, 1, 8)), positions)
 
 
@@ -871,8 +989,9 @@ def test_a_size_that_is_no_grid_is_refused(size):
 
 @pytest.mark.parametrize("size", [(4,), (2, 2, 2)], ids=repr)
 def test_images_have_a_height_and_a_width(size):
-    with pytest.raises(ValueError, match="axial: size must be positive integers, one for each axis, 2 for most, got"):
-        axial_coordinates(size, "eva")
+    for convention in PLANAR:
+        with pytest.raises(ValueError, match=r"axial: size must be positive integers, one .*, got .*; an image has 2"):
+            axial_coordinates(size, convention)
 
 
 @pytest.mark.parametrize("reference", [(), (16,), (0, 16), 16, (16, 16, 16)], ids=repr)

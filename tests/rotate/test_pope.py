@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posenc.positions import grid_positions
 from posenc.rotate.pope import PoPE, pope
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
@@ -25,6 +26,9 @@ OPTIONS = [
     {"bound": "free", "base": 100.0},
     {"bound": "wrap", "axes": 2},
     {"init": "uniform", "axes": 4},
+    {"bound": "free", "rotary_dim": 6},
+    {"init": "uniform", "theta": tuple(0.75**c for c in range(16))},
+    {"init": "uniform", "axes": 2, "rotary_dim": 4, "theta": ((1.0, 0.25, 0.0, -0.5), (0.0, 0.0, 0.5, 1.0))},
 ]
 LEARNED = {"phase"}
 
@@ -33,10 +37,18 @@ def AXES(options):
     return options.get("axes", 0)
 
 
-def oracle(q, k, positions, key_positions, base=10_000.0, phase=None, bound="clamp", axes=1):
+def TEXT(options):
+    return not AXES(options)
+
+
+def oracle(
+    q, k, positions, key_positions, base=10_000.0, phase=None, bound="clamp", axes=1, rotary_dim=None, theta=None
+):
     """Work out the definition with 60 digits: the cosine of the sum of two angles from those of each."""
-    d, width, group = q.shape[-1], q.shape[-1] // axes, len(q) // len(k)
-    places = [np.reshape(rows, (len(rows), -1)) * np.ones(axes) for rows in (positions, key_positions)]
+    d, group = rotary_dim or q.shape[-1], len(q) // len(k)
+    width, rest = d // axes, np.einsum("htd,hsd->hts", q[..., d:], np.repeat(k[..., d:], group, axis=0))
+    q, k = q[..., :d], k[..., :d]
+    places = [np.reshape(rows, (len(rows), -1)) for rows in (positions, key_positions)]
     scores = np.zeros((len(q), q.shape[1], k.shape[1]))
     with mpmath.workdps(60):
         turn = 2 * mpmath.pi
@@ -45,14 +57,17 @@ def oracle(q, k, positions, key_positions, base=10_000.0, phase=None, bound="cla
         delta = np.vectorize(lambda x: mpmath.expj(kept(x)), otypes=[object])(delta)
         softplus = np.vectorize(lambda x: mpmath.log1p(mpmath.exp(mpmath.mpf(float(x)))), otypes=[object])
         of_q, of_k = softplus(q), np.repeat(softplus(k), group, axis=0)
-        theta = [mpmath.mpf(base) ** (-mpmath.mpf(c % width) / width) for c in range(d)]
+        own = [mpmath.mpf(base) ** (-mpmath.mpf(c % width) / width) for c in range(d)]
+        rows = [[own[c] * (c // width == axis) for c in range(d)] for axis in range(axes)]
+        rows = rows if theta is None else np.reshape(theta, (axes, d)).tolist()
         for row, m in enumerate(places[0].tolist()):
             for column, n in enumerate(places[1].tolist()):
-                turned = [mpmath.expj((mpmath.mpf(n[c // width]) - m[c // width]) * theta[c]) for c in range(d)]
+                offsets = [mpmath.mpf(there) - here for there, here in zip(n, m, strict=True)]
+                turned = [mpmath.expj(sum(o * row[c] for o, row in zip(offsets, rows, strict=True))) for c in range(d)]
                 cosines = [[(x * y).real for x, y in zip(turned, of_head, strict=True)] for of_head in delta]
                 products = of_q[:, row] * of_k[:, column] * np.array(cosines, dtype=object)
                 scores[:, row, column] = products.sum(axis=-1).astype(float)
-    return scores
+    return scores + rest
 
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
@@ -183,6 +198,39 @@ def test_several_axes_equal_those_of_axial_pope_of_pope_pytorch_with_equal_share
     theirs, ours = library.AxialPoPE(6, heads=4, axial_dims=(3, 3)), PoPE(6, heads=4, axes=2)
     theirs.bias.data = ours.phase.data = -torch.rand(4, 6)
     places, (q, k) = theirs.get_grid_positions(3, 2), (x.float() for x in content(6, 6, dim=6, groups=4))
+    expected = scores(*theirs.apply_pope_to_qk(theirs(places), q, k))
+    torch.testing.assert_close(scores(*ours(q, k, places, places)), expected, rtol=0, atol=1e-5)
+
+
+def test_frequencies_given_equal_the_inv_freqs_of_pope_pytorch():
+    theta = torch.rand(8)
+    theirs, ours = peer("PoPE_pytorch.pope").PoPE(8, heads=4, inv_freqs=theta), PoPE(8, heads=4, theta=theta)
+    theirs.bias.data = ours.phase.data = -torch.rand(4, 8)
+    q, k = (x.float() for x in content(groups=4))
+    expected = scores(*theirs.apply_pope_to_qk(theirs(7), q, k))
+    torch.testing.assert_close(scores(*ours(q, k)), expected, rtol=0, atol=1e-5)
+
+
+def test_a_part_of_the_channels_equals_partial_rotation_of_pope_pytorch():
+    theirs, ours = peer("PoPE_pytorch.pope").PoPE(6, heads=4), PoPE(8, heads=4, rotary_dim=6)
+    theirs.bias.data = ours.phase.data = -torch.rand(4, 6)
+    q, k = (x.float() for x in content(groups=4))
+    expected = theirs.apply_pope_to_qk(theirs(7), q, k)
+    made = ours(q, k)
+    assert made[0].shape == expected[0].shape == (3, 4, 5, 14)
+    torch.testing.assert_close(scores(*made), scores(*expected), rtol=0, atol=1e-5)
+    assert torch.equal(made[1][..., 12:], k[..., 6:])
+
+
+def test_rows_of_frequencies_equal_unequal_axial_dims_of_pope_pytorch():
+    library, shares = peer("PoPE_pytorch.pope_nd"), (5, 2, 1)
+    theta = np.zeros((3, 8))
+    for axis, (share, end) in enumerate(zip(shares, np.cumsum(shares), strict=True)):
+        theta[axis, end - share : end] = 10_000.0 ** (-np.arange(share) / share)
+    theirs, ours = library.AxialPoPE(8, heads=4, axial_dims=shares), PoPE(8, heads=4, axes=3, theta=theta)
+    theirs.bias.data = ours.phase.data = -torch.rand(4, 8)
+    q, k = (x.float() for x in content(12, 12, groups=4))
+    places = theirs.get_grid_positions(3, 2, 2)
     expected = scores(*theirs.apply_pope_to_qk(theirs(places), q, k))
     torch.testing.assert_close(scores(*ours(q, k, places, places)), expected, rtol=0, atol=1e-5)
 
@@ -418,14 +466,54 @@ def test_each_axis_is_a_pope_of_its_share_of_the_channels():
     np.testing.assert_allclose(pope(q, k, places, places, phase=phase, axes=3), sum(parts), rtol=1e-13, atol=1e-12)
 
 
-def test_text_has_the_same_number_on_every_axis():
-    q, k = content(5, 5)
-    encoding, text = PoPE(8, heads=4, axes=2).double(), torch.tensor([3, 1, 4, 1, 5])
-    rows = text[:, None].expand(5, 2)
-    for got, want in zip(encoding(q, k, text, text), encoding(q, k, rows, rows), strict=True):
-        assert torch.equal(got, want)
-    assert torch.equal(encoding.table(text), encoding.table(rows))
-    np.testing.assert_array_equal(*[pope(q[0], k[0], at, at, axes=2) for at in (text.numpy(), rows.numpy())])
+@pytest.mark.parametrize("which", ["positions", "key_positions"])
+@pytest.mark.parametrize("text", [None, torch.arange(6)], ids=["none", "t"])
+def test_patches_do_not_lie_on_the_diagonal_by_mistake(which, text):
+    remedy = r"a row for each token, as of grid_positions\(height, width\) or axial_coordinates\(\(height, width\)\)"
+    (q, k), encoding, grid = content(6, 6), PoPE(8, heads=4, axes=2), grid_positions(2, 3)
+    for wrong in ({which: text}, {which: text, "table": None}):
+        with pytest.raises(ValueError, match=rf"pope: {which} must be .*\(b, t, 2\).*, got .*; {remedy}"):
+            encoding(q, k, **{"positions": grid, "key_positions": grid} | wrong)
+    with pytest.raises(ValueError, match=rf"pope: positions must be .*, got \(6,\); {remedy}"):
+        encoding.table(torch.arange(6))
+    with pytest.raises(ValueError, match=rf"pope: key_positions must be .*, got \(6,\); {remedy}"):
+        pope(q[0], k[0], grid.numpy(), np.arange(6), axes=2)
+    of_grid = encoding.table(grid, torch.float64)
+    assert all(torch.equal(*e) for e in zip(encoding(q, k, table=of_grid), encoding(q, k, grid, grid), strict=True))
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_one_row_of_positions_or_of_a_table_serves_a_batch(axes):
+    (q, k), encoding = content(6, 6), PoPE(8, heads=4, init="uniform", axes=axes).double()
+    row = grid_positions(2, 3) if axes == 2 else torch.tensor([3, 0, 7, 7, 1, 2])
+    rows = row.expand(3, *row.shape)
+    expected, table = encoding(q, k, row, row), encoding.table(row[None], torch.float64)
+    for made in (
+        encoding(q, k, row[None], row[None]),
+        encoding(q, k, row[None], rows),
+        encoding(q, k, table=table),
+        encoding(q, k, table=(table, encoding.table(rows, torch.float64))),
+    ):
+        assert all(torch.equal(*each) for each in zip(made, expected, strict=True))
+    by_twin = [pope(q, k, *given, axes=axes) for given in ((row, row), (row[None], row[None]), (row[None], rows))]
+    np.testing.assert_allclose(by_twin[1], by_twin[0], atol=1e-13)
+    np.testing.assert_allclose(by_twin[2], by_twin[0], atol=1e-13)
+
+
+def test_channels_that_do_not_turn_add_their_product():
+    q, k = np.array([[[math.log(3), 2.0, -1.0]]]), np.array([[[math.log(7), 5.0, 3.0]]])
+    expected = math.log(4) * math.log(8) * math.cos(5) + 2 * 5 - 3
+    np.testing.assert_allclose(pope(q, k, [2], [7], rotary_dim=1), [[[expected]]], rtol=1e-14)
+    made = PoPE(3, heads=1, rotary_dim=1).double()(
+        *(torch.from_numpy(x)[None] for x in (q, k)), *torch.tensor([[2], [7]])
+    )
+    np.testing.assert_allclose(scores(*made).detach(), [[[[expected]]]], rtol=1e-14)
+
+
+def test_frequencies_may_mix_axes_in_a_channel():
+    zero = np.zeros((1, 1, 1))
+    made = pope(zero, zero, [[1, 2]], [[4, 4]], axes=2, theta=[[0.5], [0.25]])
+    np.testing.assert_allclose(made, [[[LN2**2 * math.cos(1.5 + 0.5)]]], rtol=1e-14)
 
 
 def test_shifting_one_axis_of_all_tokens_changes_no_score():
@@ -463,6 +551,15 @@ def test_a_table_finer_than_needed_is_taken():
     (q, k), encoding = content(7, 7), PoPE(8, heads=4)
     made = encoding(q.bfloat16(), k.bfloat16(), table=encoding.table(torch.arange(7), torch.float64))
     assert made[0].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["made", "given"])
+def test_compiles_where_there_are_as_many_tokens_as_channels(given):
+    encoding, q = PoPE(8, heads=4).requires_grad_(False), torch.randn(2, 4, 8, 8)
+    table = {"table": encoding.table(torch.arange(8))} if given else {}
+    torch._dynamo.reset()
+    made = torch.compile(encoding, fullgraph=True, backend="eager", dynamic=True)(q, q, **table)
+    assert all(torch.equal(*each) for each in zip(made, encoding(q, q), strict=True))
 
 
 MISFIT_TABLES = {
@@ -526,6 +623,7 @@ def test_a_module_can_be_copied_and_printed():
     encoding, (q, k) = PoPE(8, heads=4, base=50.0, bound="wrap").double(), content()
     assert torch.equal(copy.deepcopy(encoding)(q, k)[0], encoding(q, k)[0])
     assert repr(encoding) == "PoPE(dim=8, heads=4, base=50, bound='wrap', axes=1)"
+    assert repr(PoPE(8, 4, rotary_dim=6)) == "PoPE(dim=8, heads=4, base=10000, bound='clamp', axes=1, rotary_dim=6)"
 
 
 def test_settings_from_numpy_are_taken():
@@ -594,7 +692,7 @@ JUNK = [
 def test_positions_that_are_no_tensor_of_numbers_are_refused(junk):
     q, k = (x.float() for x in content(5, 5))
     for name in ("positions", "key_positions"):
-        with pytest.raises(ValueError, match=f"pope: {name} must be a tensor of integers or floats, got"):
+        with pytest.raises(ValueError, match=f"pope: {name} must be a tensor of integers or floats, .*, got"):
             PoPE(8, heads=4)(q, k, **{name: junk})
     with pytest.raises(ValueError, match="pope: positions must be a tensor"):
         PoPE(8, heads=4).table(junk)
@@ -614,17 +712,17 @@ def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
         pope(x[0].requires_grad_(), x[0].detach(), [0, 1], [0, 1])
 
 
-@pytest.mark.parametrize("shape", [(1,), (4,), (6,), (5, 1), (1, 5), (2, 5), (5, 3), (3, 5, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(1,), (4,), (6,), (5, 1), (1, 4), (2, 5), (5, 3), (3, 5, 1)], ids=str)
 def test_positions_that_do_not_fit_are_refused(shape):
     q, k = (x.float() for x in content(5, 5))
-    with pytest.raises(ValueError, match=r"pope: positions must be \(t,\) or \(b, t\) for b = 3 and t = 5, got"):
+    with pytest.raises(ValueError, match=r"pope: positions must be \(t,\), \(1, t\) or \(b, t\) for b = 3 and t = 5"):
         PoPE(8, heads=4)(q, k, torch.zeros(shape))
 
 
-@pytest.mark.parametrize("shape", [(4,), (5, 1), (5, 3), (3, 5), (3, 2), (2, 5, 2), (1, 3, 5, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(4,), (5,), (5, 1), (5, 3), (3, 5), (3, 2), (2, 5, 2), (1, 3, 5, 2)], ids=str)
 def test_rows_of_coordinates_that_do_not_fit_are_refused(shape):
     q, k = (x.float() for x in content(5, 5))
-    with pytest.raises(ValueError, match=r"pope: positions must be \(t, 2\), \(b, t, 2\) or \(t,\) for"):
+    with pytest.raises(ValueError, match=r"pope: positions must be \(t, 2\), \(1, t, 2\) or \(b, t, 2\) for"):
         PoPE(8, heads=4, axes=2)(q, k, torch.zeros(shape))
 
 
@@ -638,6 +736,8 @@ SETTINGS = {
     "dim": [0, -2, 8.0, "8", None, True],
     "heads": [0, -1, 2.0, "4", None, True],
     "axes": [0, -1, 1.0, "1", None, True, 3],
+    "rotary_dim": [0, -1, 9, 4.0, "4", True],
+    "theta": [[], [1.0] * 7, [[1.0] * 8] * 2, 1.0, "8", [math.nan] * 8, [1j] * 8, [[1.0], [2.0, 3.0]]],
     "base": [0, -1, math.nan, math.inf, "10000", None, True, 1j, np.float32(100)],
     "init": ["ones", None, 0],
     "bound": ["clip", None, 0],
@@ -648,7 +748,7 @@ SETTINGS = {
 def test_wrong_settings_are_refused(name, wrong):
     with pytest.raises(ValueError, match=f"pope: {name} must be .*, got"):
         PoPE(**({"dim": 8, "heads": 4} | {name: wrong}))
-    if name in ("axes", "base", "bound"):
+    if name in ("axes", "base", "bound", "rotary_dim", "theta"):
         q, k = (x[0] for x in content())
         with pytest.raises(ValueError, match=f"pope: {name} must be .*, got"):
             pope(q, k, range(5), range(7), **{name: wrong})
