@@ -125,13 +125,17 @@ def weights(q: Tensor, k: Tensor, added: Tensor | None, sight: Sight, scale: flo
 def scaled_dot_product(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, sight: Sight, scale: float) -> Tensor:
     """Return softmax(scale q k^T + added) v over what `sight` shows, `added` being (b or 1, h or 1, t, s)."""
     width, triangle = v.shape[-1], added is None and sight.is_triangle(q, k)
+    ways: dict[str, Any] = {"scale": scale}
     seen = None if triangle else sight.dense(q, k)
     if width != q.shape[-1] and q.shape[-2] > 1:  # kernels want equal widths; one query needs no kernel
         q, k, v = (F.pad(x, (0, max(width, q.shape[-1]) - x.shape[-1])) for x in (q, k, v))
     if added is not None:
         seen = (added if seen is None else added.masked_fill(~seen, float("-inf"))).to(q.dtype)
-    grouped = {"enable_gqa": True} if k.shape[1] != q.shape[1] else {}  # sdpa takes no symbol of torch.compile's
-    out = F.scaled_dot_product_attention(q, k, v, seen, is_causal=triangle, scale=scale, **grouped)
+    if triangle:  # told only where they hold: the kernel takes no symbols, which these are while a compiler traces
+        ways["is_causal"] = True
+    if k.shape[1] != q.shape[1]:
+        ways["enable_gqa"] = True
+    out = F.scaled_dot_product_attention(q, k, v, seen, **ways)
     return out[..., :width]
 
 

@@ -52,7 +52,7 @@ def attention(
         k: Keys (b, g, s, d).
         v: Values (b, g, s, d), of any width.
         encoding: A rotation, a bias or a score; what its method `values`, if any, makes of the weights is added.
-        positions: Of the queries, (t,), (1, t) or (b, t), with axes (..., t, n); by default the last t of the keys.
+        positions: Of the queries, (t,), (1, t) or (b, t), by default the last t of the keys; of a grid (..., t, n).
         key_positions: Of the keys, likewise; by default 0 .. s-1, or on a grid those of as many queries.
         causal: Let a query see the keys at its own position and before; with coordinates, up to its place in order.
         mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
@@ -168,7 +168,7 @@ def _check(q: Any, k: Any, encoding: Any, sight: Any, scale: Any, extra: dict) -
         if encoding is None or name not in takes:
             got = f"it for {_said(encoding)}; attention itself takes {', '.join(OWN)}"
             raise ValueError(f"attention: {name} must be an argument of the encoding, got {got}")
-    if scale is not None and not (type(scale) in (int, float) and 0 < scale < math.inf):
+    if scale is not None and (scale is True or not isinstance(scale, int | float) or not 0 < scale < math.inf):
         raise ValueError(f"attention: scale must be positive and finite, or None for 1/sqrt(d), got {scale!r}")
     _check_places(q, k, encoding, sight)
     _check_sight(sight, q, k)

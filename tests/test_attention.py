@@ -1181,3 +1181,15 @@ def test_coordinates_are_not_taken_for_positions_of_a_batch(block):
     both = attention(q, k, v, Axial(8), places, places, causal=True, block=block)
     each = [attention(q[i : i + 1], k[i : i + 1], v[i : i + 1], Axial(8), places, places, causal=True) for i in (0, 1)]
     torch.testing.assert_close(both, torch.cat(each))
+
+
+def test_one_compilation_serves_decode_and_prefill_of_many_lengths():
+    torch._dynamo.reset()
+    compiled = torch.compile(attention, fullgraph=True, dynamic=True, backend="eager")
+    for t, s in ((3, 5), (1, 9), (5, 5), (7, 7), (2, 11)):
+        q, k, v = torch.randn(1, 2, t, D), torch.randn(1, 2, s, D), torch.randn(1, 2, s, D)
+        torch.testing.assert_close(compiled(q, k, v, causal=True), attention(q, k, v, causal=True))
+
+
+def test_the_scale_may_be_a_number_of_numpy(qkv):
+    torch.testing.assert_close(attention(*qkv, scale=1 / np.sqrt(D)), attention(*qkv))

@@ -209,7 +209,7 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
             raise ValueError(
                 f"alibi: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}; take torch.arange(t)"
             )
-    batches = {p.shape[0] for p in (positions, key_positions) if p.ndim == 2}
-    if len(batches - {1}) > 1:
+    b, c = (p.shape[0] if p.ndim == 2 else 1 for p in (positions, key_positions))
+    if b != c and b != 1 and c != 1:
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(f"alibi: positions and key_positions must be of one batch, got {got}; or leave it out of one")

@@ -106,7 +106,7 @@ class T5(nn.Module):
         where = positions.device if positions.device.type != "mps" else torch.device("cpu")  # mps has no float64
         m, n = (_stored(p.to(where, torch.float64).nan_to_num()) for p in (positions, keys))
         if positions.device.type == self.weight.device.type == "cpu" and _count_by_one(m, n):
-            return self._diagonals(int(n[-1] - m[0]), len(m), len(n))  # (h, t, s)
+            return self._diagonals(int((n[-1] - m[0]).clamp(-(2**40), 2**40)), len(m), len(n))  # (h, t, s)
         row = self._row(n[..., None, :] - m[..., :, None]).to(positions.device)  # (..., t, s)
         bias = self._look_up(row.flatten()).unflatten(1, row.shape)
         return bias if row.ndim == 2 else bias.transpose(0, 1)  # (..., h, t, s)
@@ -226,8 +226,8 @@ def _check(positions: Tensor, key_positions: Tensor) -> None:
             raise ValueError(
                 f"t5: {name} must be a tensor of integers or floats (t,) or (b, t), got {got}; take torch.arange(t)"
             )
-    batches = {p.shape[0] for p in (positions, key_positions) if p.ndim == 2}
-    if len(batches - {1}) > 1:
+    b, c = (p.shape[0] if p.ndim == 2 else 1 for p in (positions, key_positions))
+    if b != c and b != 1 and c != 1:
         got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
         raise ValueError(f"t5: positions and key_positions must be of one batch, got {got}; or leave it out of one")
 

@@ -285,7 +285,7 @@ def _check(given: dict[str, Any], optional: tuple[str, ...] = ()) -> None:
         array, several = np.asarray(None), name in ("positions", "short_factor", "long_factor")
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
             array = np.asarray(value)
-        above = {"base": 1, "original_length": 1, "positions": -np.inf}.get(name, 0)
+        above = {"base": 1, "original_length": 1, "max_length": 1, "positions": -np.inf}.get(name, 0)
         zero = name in ("mscale", "mscale_all_dim", "strength")  # of no effect
         good = array.dtype.kind in "iuf" and (several or np.isscalar(value)) and bool(np.isfinite(array).all())
         good = good and bool((array >= above if zero else array > above).all())

@@ -81,8 +81,8 @@ class RoPE(nn.Module):
     ) -> None:
         super().__init__()
         rows = _theta(dim, base, layout, rotary_dim, theta, attention_factor)
-        self.dim, self.base, self.layout, self.attention_factor = int(dim), base, layout, float(attention_factor)
-        self.rotary_dim, self.rows = 2 * rows.shape[-1], rows.shape[:-1]
+        self.dim, self.layout, self.attention_factor = int(dim), layout, float(attention_factor)
+        self.base, self.rotary_dim, self.rows = base if theta is None else None, 2 * rows.shape[-1], rows.shape[:-1]
         self.theta = tuple(tuple(row) if self.rows else row for row in rows.tolist())
 
     def forward(
@@ -142,7 +142,8 @@ class RoPE(nn.Module):
     def _factors(self, table: Any) -> tuple[bool, list[Tensor]]:
         table, (split, axis) = table[:, None] if table.ndim == 3 and not self.rows else table, LAYOUTS[self.layout]
         compiled, plain = torch.compiler.is_compiling(), torch._C._are_functorch_transforms_active()
-        plain = plain or table.requires_grad or (not compiled and torch.autograd.forward_ad._current_level >= 0)
+        plain = plain or torch._C._get_tracing_state() is not None or table.requires_grad
+        plain = plain or (not compiled and torch.autograd.forward_ad._current_level >= 0)
         pairs = table.is_cpu and table.dtype == torch.float32 and table.shape[-2] > 1 and compiled
         pairs = torch.compiler.is_dynamo_compiling() if pairs else self.rotary_dim % 32 == 0 and not compiled
         if axis == -1 and pairs and not plain:
@@ -199,13 +200,13 @@ def _numbers(name: str, value: Any) -> np.ndarray:
 
 def _require(fits: Any, name: str, condition: str, got: Any, remedy: str = "") -> None:
     if not fits:
-        got = f"{got.dtype} {tuple(got.shape)}" if isinstance(got, Tensor | np.ndarray) else repr(got)
+        got = f"{got.dtype} {tuple(got.shape)}" if isinstance(got, Tensor | np.ndarray) else f"{got!r:.90}"
         raise ValueError(f"rope: {name} must be {condition}, got {got}{remedy and '; '}{remedy}")
 
 
 def _product(out: Tensor | None, layout: str, back: bool, x: Tensor, *by: Tensor) -> Tensor:
     """Return x (..., t, r) turned, by cosines and signed sines or, where pairs are neighbors, by one table."""
-    (split, axis), y = LAYOUTS[layout], x if x.dtype in PRECISE else x.float()
+    (split, axis), y = LAYOUTS[layout], x if x.dtype == by[0].dtype else x.to(by[0].dtype)
     if len(by) == 2:
         scaled, roll = y * by[0], layout == "half" and not torch.compiler.is_compiling()  # a flip, but faster so
         swapped = y.roll(y.shape[-1] // 2, -1) if roll else y.unflatten(-1, split).flip(axis).flatten(-2)
@@ -225,7 +226,7 @@ def _in_integers(back: bool, x: Tensor, table: Tensor) -> Tensor:
     x = x if x.stride(-1) == 1 and not any(n % 2 for n in x.stride()[:-1]) else x.contiguous()
     y, bits, pair = (x, 16, torch.int32) if x.dtype == torch.bfloat16 else (x.float(), 32, torch.int64)
     first, second = ((y.view(pair) >> n << 32 - bits).to(torch.int32).view(torch.float32) for n in (0, bits))
-    cosine, sine = ((table.view(torch.int64) >> n).to(torch.int32).view(torch.float32) for n in (0, 32))
+    cosine, sine = ((table.contiguous().view(torch.int64) >> n).to(torch.int32).view(torch.float32) for n in (0, 32))
     low = torch.addcmul(first * cosine, second, sine, value=1 if back else -1).view(torch.int32)
     high = torch.addcmul(second * cosine, first, sine, value=-1 if back else 1).view(torch.int32)
     if bits == 16:  # round to nearest, ties to even

@@ -565,3 +565,10 @@ def test_offsets_of_something_else_are_refused(bad):
 def test_a_table_of_another_height_is_refused(rows):
     with pytest.raises(ValueError, match=rf"t5: weight must be \(r, h\) with at least 2 rows .*, got \({rows}, 2\)"):
         t5([0], [0], np.zeros((rows, 2)))
+
+
+def test_offsets_beyond_whole_numbers_share_the_last_bucket():
+    near, far = torch.zeros(1, dtype=torch.float64), torch.full((1,), 1e300, dtype=torch.float64)
+    encoding = T5(2)
+    assert torch.equal(encoding(near, far), encoding(near, near + 1e6))
+    assert torch.equal(encoding(far, near), encoding(near + 1e6, near))

@@ -913,10 +913,10 @@ def test_a_config_of_axial_rotation_is_referred_to_axial():
         from_config({"rope_type": "axial", "rope_theta": 100.0}, 64)
 
 
-@pytest.mark.parametrize("name", ["length", "max_length"])
+@pytest.mark.parametrize(("name", "least"), [("length", 0), ("max_length", 1)])
 @pytest.mark.parametrize("value", ["9", -1, 0, math.nan, [9], [], True], ids=repr)
-def test_lengths_of_a_config_are_numbers(name, value):
-    with pytest.raises(ValueError, match=f"frequencies: {name} must be finite and above 0, got"):
+def test_lengths_of_a_config_are_numbers(name, least, value):
+    with pytest.raises(ValueError, match=f"frequencies: {name} must be finite and above {least}, got"):
         from_config({}, 8, **{name: value})
 
 

@@ -859,3 +859,15 @@ def test_the_defaults_are_those_of_llama():
     for function in (rope, RoPE):
         defaults = {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
         assert (defaults["base"], defaults["layout"], defaults["attention_factor"]) == (10_000.0, "half", 1.0)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_content_may_be_narrower_than_its_table(layout):
+    encoding, x = RoPE(64, layout=layout), torch.randn(1, 2, 5, 64)
+    turned = encoding.turn(x, table=encoding.table(torch.arange(5), torch.float64))
+    expected = rope(x[0].numpy(), np.arange(5), layout=layout)
+    assert turned.dtype == torch.float32
+    np.testing.assert_allclose(turned[0], expected, atol=1e-6)
+    both = encoding(x.double(), x)
+    assert [part.dtype for part in both] == [torch.float64, torch.float32]
+    np.testing.assert_allclose(both[1][0], expected, atol=1e-6)

@@ -35,7 +35,8 @@ class Slope(nn.Module):
         for name, given in (("positions", positions), ("key_positions", key_positions)):
             if given.ndim not in (1, 2):
                 raise ValueError(f"slope: {name} must be (t,) or (b, t), got {tuple(given.shape)}")
-        if positions.ndim == key_positions.ndim == 2 and len({1, len(positions), len(key_positions)}) > 2:
+        b, c = (len(p) if p.ndim == 2 else 1 for p in (positions, key_positions))
+        if b != c and b != 1 and c != 1:
             got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
             raise ValueError(f"slope: positions and key_positions must be of one batch, got {got}")
         slopes = 0.5 ** torch.arange(self.heads, dtype=torch.float64, device=positions.device)  # (h,)
