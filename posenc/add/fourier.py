@@ -27,10 +27,7 @@ import torch
 from torch import Tensor, nn
 
 KINDS = ("powers", "bands", "gaussian", "learned")
-COORDINATES = (
-    "a row for each token, as of grid_positions(height, width) or "
-    'axial_coordinates((height, width), "eva-pixel"), which lie in [-1, 1]'
-)
+COORDINATES = 'a row for each token, as of axial_coordinates((height, width), "eva-pixel"), which lie in [-1, 1]'
 Resolution = float | tuple[float, ...]
 
 

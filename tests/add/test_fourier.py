@@ -176,7 +176,7 @@ def test_it_is_not_shift_invariant_as_an_addition_to_content():
 
 def test_patches_do_not_lie_on_the_diagonal_by_mistake():
     encode, x = Fourier(16, 2), torch.zeros(1, 6, 16)
-    remedy = r"; a row for each token, as of grid_positions\(height, width\) or axial_coordinates\(\(height, width\)"
+    remedy = r"; a row for each token, as of axial_coordinates\(\(height, width\)"
     for positions, got in ((None, "None"), (torch.arange(6), r"\(6,\)")):
         with pytest.raises(ValueError, match=rf"fourier: positions must be \(t, 2\), .* got {got}{remedy}"):
             encode(x, positions)
