@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 
 from posenc.score.forget import Forget, forget
 from tests.peers import peer
+from tests.score.alike import (
+    assert_one_row_is_a_row_in_numpy,
+    assert_one_row_serves_a_batch,
+)
 
 # What the contract tests need to know (see tests/doors.py)
 
@@ -221,29 +225,12 @@ def test_positions_may_have_a_batch_on_either_side(m, n):
 
 
 def test_one_row_of_positions_serves_a_batch():
-    (q, k, _), module = content(), build()
-    one, rows = torch.tensor([[3, 0, 9, 7, 7, 1]]), torch.tensor([[5, 0, 1, 2, 9, 3], [4, 4, 0, 8, 1, 2]])
-    for m, n in ((one, one), (one, rows), (rows, one), (one, one[0]), (one[0], one)):
-        expected = module(q, k, m.expand(2, 6), n.expand(2, 6))
-        assert torch.equal(module(q, k, m, n), expected)
-        pairs = torch.meshgrid([torch.arange(size) for size in expected.shape], indexing="ij")
-        modify = module.score_mod(q, k, m, n)
-        torch.testing.assert_close(modify(torch.zeros(()), *pairs), expected.float())
-    for name in ("positions", "key_positions"):
-        assert torch.equal(module(q, k, **{name: one}), module(q, k, **{name: one[0]}))
-    for wrong in (one[:, 1:], one.mT, one[None], torch.cat([one] * 3)):
-        with pytest.raises(ValueError, match="forget: positions must be "):
-            module(q, k, wrong)
+    q, k, _ = content()
+    assert_one_row_serves_a_batch(build(), q, k, torch.zeros(()))
 
 
 def test_one_row_of_positions_is_a_row_in_numpy():
-    x, one = np.ones((2, 3, 4)), [[4, 0, 2]]
-    gates = np.random.default_rng(0).normal(size=(2, 3))
-    expected = forget(x, x, one[0], one[0], gates=gates)
-    for m, n in ((one, one), (one, one[0]), (one[0], one)):
-        np.testing.assert_array_equal(forget(x, x, m, n, gates=gates), expected)
-    with pytest.raises(ValueError, match="forget: positions must be "):
-        forget(x, x, one * 2, one, gates=gates)
+    assert_one_row_is_a_row_in_numpy(forget, gates=np.random.default_rng(0).normal(size=(2, 3)))
 
 
 @pytest.mark.parametrize("shape", [("b", "h", "t", "s"), (1, "h", "t", "s"), ("b", 1, 1, "s"), ("t", "s")], ids=str)

@@ -13,10 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn.attention.flex_attention import flex_attention
-from torch.utils._pytree import tree_leaves
 
 from posenc.score.shaw import Shaw, shaw, shaw_values
 from tests.peers import peer
+from tests.score.alike import (
+    assert_arrays_are_refused_where_tensors_are_meant,
+    assert_one_row_is_a_row_in_numpy,
+    assert_one_row_serves_a_batch,
+    assert_the_score_mod_keeps_no_strided_positions,
+)
 
 # What the contract tests need to know (see tests/doors.py)
 
@@ -357,39 +362,17 @@ def test_positions_that_are_no_integers_are_refused(dtype):
 
 
 def test_one_row_of_positions_serves_a_batch():
-    (q, k), module = content(), build()
-    one, rows = torch.tensor([[3, 0, 9, 7, 7, 1]]), torch.tensor([[5, 0, 1, 2, 9, 3], [4, 4, 0, 8, 1, 2]])
-    for m, n in ((one, one), (one, rows), (rows, one), (one, one[0]), (one[0], one)):
-        expected = module(q, k, m.expand(2, 6), n.expand(2, 6))
-        assert torch.equal(module(q, k, m, n), expected)
-        pairs = torch.meshgrid([torch.arange(size) for size in expected.shape], indexing="ij")
-        modify = module.score_mod(q, k, m, n)
-        torch.testing.assert_close(modify(torch.zeros(()).double(), *pairs), expected)
-    for name in ("positions", "key_positions"):
-        assert torch.equal(module(q, k, **{name: one}), module(q, k, **{name: one[0]}))
-    for wrong in (one[:, 1:], one.mT, one[None], torch.cat([one] * 3)):
-        with pytest.raises(ValueError, match="shaw: positions must be "):
-            module(q, k, wrong)
+    q, k = content()
+    assert_one_row_serves_a_batch(build(), q, k, torch.zeros((), dtype=torch.float64))
 
 
 def test_the_score_mod_keeps_no_strided_positions_as_cpu_kernels_read_none():
-    (q, k), rows = content(), torch.arange(24).view(2, 12)[:, ::2]
-    for places in (rows, rows[0], rows[:1], rows[:1].expand(2, 6)):
-        for modify in (build().score_mod(q, k, places), build().score_mod(q, k, None, places)):
-            kept = tree_leaves([cell.cell_contents for cell in modify.__closure__])
-            positions = [value for value in kept if isinstance(value, torch.Tensor) and not value.is_floating_point()]
-            assert len(positions) > 1
-            assert all(value.is_contiguous() for value in positions)
+    assert_the_score_mod_keeps_no_strided_positions(build(), *content())
 
 
 def test_one_row_of_positions_is_a_row_in_numpy():
-    x, one = np.ones((2, 3, 4)), [[4, 0, 2]]
-    table = np.random.default_rng(0).normal(size=(5, 4))
-    expected = shaw(x, x, one[0], one[0], table)
-    for m, n in ((one, one), (one, one[0]), (one[0], one)):
-        np.testing.assert_array_equal(shaw(x, x, m, n, table), expected)
-    with pytest.raises(ValueError, match="shaw: positions must be "):
-        shaw(x, x, one * 2, one, table)
+    one, table = [[4, 0, 2]], np.random.default_rng(0).normal(size=(5, 4))
+    assert_one_row_is_a_row_in_numpy(shaw, table)
     weights = np.random.default_rng(0).uniform(size=(2, 3, 3))
     made = shaw_values(weights, one, one, table)
     np.testing.assert_array_equal(made, shaw_values(weights, one[0], one[0], table))
@@ -440,23 +423,4 @@ def test_positions_that_are_not_whole_are_refused_by_the_numpy_functions(where):
 
 
 def test_arrays_are_refused_where_tensors_are_meant():
-    encoding, x = Shaw(8), torch.zeros(1, 4, 3, 8)
-    with pytest.raises(
-        ValueError, match=r"shaw: q must be a floating point tensor \(b, h, t, 8\), got numpy array float64"
-    ):
-        encoding(x.double().numpy(), x.numpy())
-    with pytest.raises(
-        ValueError, match=r"shaw: k must be a floating point tensor \(b, g, s, 8\), got numpy array float32"
-    ):
-        encoding(x, x.numpy())
-    with pytest.raises(
-        ValueError, match=r"shaw: positions must be an integer tensor \(3,\) or \(1, 3\), got numpy array"
-    ):
-        encoding(x, x, np.arange(3))
-    said = r"key_positions must be .*, got numpy array int64 \(3,\); take torch.as_tensor of it"
-    with pytest.raises(ValueError, match=said):
-        encoding(x, x, None, np.arange(3))
-    with pytest.raises(ValueError, match=r"positions must be .*, got list of length 3; take torch.as_tensor of it"):
-        encoding(x, x, [0, 1, 2])
-    with pytest.raises(ValueError, match=r"positions must be .*, got torch.float32 \(3,\)$"):
-        encoding(x, x, torch.zeros(3))
+    assert_arrays_are_refused_where_tensors_are_meant(Shaw(8), heads="h")
