@@ -985,7 +985,10 @@ def test_an_encoding_of_the_embeddings_is_refused(qkv):
             call()
 
 
-@pytest.mark.parametrize("encoding", [3, "rope", ALiBi, lambda: 0, lambda weight: 0, torch.ones(3), int], ids=str)
+NO_ENCODINGS = [3, "rope", ALiBi, lambda: 0, lambda weight: 0, torch.ones(3), int]
+
+
+@pytest.mark.parametrize("encoding", NO_ENCODINGS, ids=lambda x: type(x).__name__)
 def test_what_is_no_encoding_is_refused(qkv, encoding):
     with pytest.raises(ValueError, match=r"attention: encoding must be called with positions, or with q and k, got "):
         attention(*qkv, encoding)

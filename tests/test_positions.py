@@ -399,7 +399,7 @@ def test_what_is_no_batch_is_refused(draw, wrong):
         draw(2, 9, batch=wrong)
 
 
-@pytest.mark.parametrize("wrong", [0, "seed", np.random.default_rng(0)], ids=repr)
+@pytest.mark.parametrize("wrong", [0, "seed", np.random.default_rng(0)], ids=["0", "seed", "numpy"])
 def test_what_is_no_generator_is_refused(wrong):
     for draw in (random_positions, shifted_positions):
         with pytest.raises(ValueError, match=r"positions: generator must be a torch.Generator, got"):

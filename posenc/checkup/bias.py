@@ -113,6 +113,8 @@ def sign(case: Case) -> Finding:
     if (falls.nan_to_num() <= 1e-9).all() and falls.nan_to_num().any():
         return Finding("sign", "ok", "the further back a key, the larger its penalty", float(falls.max()))
     if (falls >= -1e-9).all() and falls.any():
+        if not _linear(falls) and _turned_by_a_parameter(case.bias):
+            return Finding("sign", "note", "far keys win so far, by parameters that training can turn: learned")
         return Finding(
             "sign",
             "wrong",
@@ -122,6 +124,20 @@ def sign(case: Case) -> Finding:
             float(falls.max()),
         )
     return Finding("sign", "note", "neither grows nor falls with distance throughout: learned, or not a decay")
+
+
+def _linear(falls: Tensor) -> bool:
+    return bool(falls.isfinite().all()) and far(falls, falls[:, :1].expand_as(falls)) <= 1e-3
+
+
+def _turned_by_a_parameter(bias: Bias) -> bool:
+    """Tell whether the sign is learned: negating one of the parameters makes near keys win in some head."""
+    places = torch.arange(SIZE)
+    for name in bias.patient.learned():
+        other = Bias(bias.patient.with_negated(name))
+        if (other(places, places)[:, -1].flip(-1).diff(dim=-1) < 0).any():
+            return True
+    return False
 
 
 def ahead(case: Case) -> Finding:
@@ -144,7 +160,7 @@ def ahead(case: Case) -> Finding:
 def read_slopes(case: Case) -> Finding | None:
     """Read the slopes of a bias that falls linearly and compare them with ALiBi's."""
     falls = -case.behind().diff(dim=-1)
-    if not falls.isfinite().all() or far(falls, falls[:, :1].expand_as(falls)) > 1e-3 or (falls[:, 0] == 0).any():
+    if not _linear(falls) or (falls[:, 0] == 0).any():
         return Finding("slopes", "note", "not linear in distance, so there are no slopes to compare with ALiBi's")
     patient = case.bias.patient
     many = patient.takes("heads") or isinstance(patient.source, type)

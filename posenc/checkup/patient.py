@@ -88,6 +88,18 @@ class Patient:
             other.module.to(dtype)
         return other
 
+    def learned(self) -> list[str]:
+        """Return the names of what a module learns."""
+        return [] if self.module is None else [n for n, p in self.module.named_parameters() if p.requires_grad]
+
+    @torch.no_grad()
+    def with_negated(self, name: str) -> "Patient":
+        """Return a copy in which the parameter `name` has the other sign."""
+        other = self.fresh()
+        if other.module is not None:
+            other.module.get_parameter(name).neg_()
+        return other
+
     def __call__(self, **given: Any) -> Any:
         """Call with arguments by role; those without a parameter are left out, the settings asked for are added."""
         arguments, named = [], {}

@@ -182,7 +182,23 @@ def test_a_clipped_bias_is_seen_and_one_of_the_query_s_place_is_a_note():
         return -patients.slopes(4)[:, None, None] * offset.abs()
 
     assert "neighbours share a number" in doctor(clipped).told("far positions").words
-    assert doctor(posenc.FIRE(heads=4)).healthy
+    assert doctor(posenc.FIRE(heads=4)).told("far positions").verdict == "note"
+
+
+def test_the_sign_of_a_bias_that_learns_it_is_a_note_and_one_that_is_built_in_is_wrong():
+    fire = posenc.FIRE(heads=4)
+    with torch.no_grad():
+        for parameter in fire.parameters():
+            parameter.abs_()
+    assert "that training can turn" in doctor(fire).told("sign").words
+    assert doctor(fire).healthy
+
+    class Reversed(posenc.KERPLE):
+        def forward(self, positions, key_positions):
+            return -super().forward(positions, key_positions)
+
+    assert doctor(posenc.KERPLE(heads=4)).told("sign").verdict == "ok"
+    assert doctor(Reversed(heads=4)).told("sign").verdict == "wrong"
 
 
 def test_halves_with_a_table_for_interleaved_pairs():
@@ -291,7 +307,7 @@ def test_the_same_report_each_time():
     assert str(doctor(patients.Block)) == str(doctor(patients.Block))
 
 
-JUNK = [None, 1, "rope", [], torch.zeros(3), object()]
+JUNK = [None, 1, "rope", [], torch.zeros(3), NotImplemented]
 
 
 @pytest.mark.parametrize("junk", JUNK, ids=repr)
@@ -309,7 +325,7 @@ def test_what_has_no_known_signature_gets_the_list_of_those_understood(function)
 
 
 @pytest.mark.parametrize("argument", ["kind", "dim", "heads", "order"])
-@pytest.mark.parametrize("junk", ["junk", 0, -1, 2.5, True, [], "", float("nan"), object()], ids=repr)
+@pytest.mark.parametrize("junk", ["junk", 0, -1, 2.5, True, [], "", float("nan"), NotImplemented], ids=repr)
 def test_junk_in_a_setting(argument, junk):
     with pytest.raises(ValueError, match=f"doctor: {argument} must be .*, got"):
         doctor(patients.rotation, **{argument: junk})
