@@ -421,17 +421,22 @@ def test_two_bases_share_nothing(encoding: Encoding):
 # It works wherever torch does
 
 
-@each
-@pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
-def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding, given):
-    module, graphs = encoding.build(), []
+def compiled_and_its_graphs(module, **options):
+    graphs = []
 
     def backend(graph, _):
         graphs.append(graph)
         return graph.forward
 
     torch._dynamo.reset()
-    compiled = torch.compile(module, fullgraph=True, backend=backend)
+    return torch.compile(module, fullgraph=True, backend=backend, **options), graphs
+
+
+@each
+@pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
+def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding, given):
+    module = encoding.build()
+    compiled, graphs = compiled_and_its_graphs(module)
     for length in LENGTHS:
         tensors = encoding.plain(length, torch.float32, given)
         assert_equal(compiled(**tensors), module(**tensors))
@@ -441,14 +446,8 @@ def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding, given):
 @each
 @pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
 def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding, given):
-    module, graphs = encoding.build(), []
-
-    def backend(graph, _):
-        graphs.append(graph)
-        return graph.forward
-
-    torch._dynamo.reset()
-    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
+    module = encoding.build()
+    compiled, graphs = compiled_and_its_graphs(module, dynamic=True)
     heads_of_its_own = "heads" in inspect.signature(encoding.classes[0]).parameters
     for batch, more, length in ((5, 1, 11), (19, 2, 13), (23, 3, 64)):  # no two sizes alike: torch would tie them
         tensors = encoding.plain(length, torch.float32, given)

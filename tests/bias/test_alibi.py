@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.bias.alibi import ALiBi, alibi, alibi_slopes
+from tests.bias.alike import ROWS, assert_one_row_serves_a_batch, assert_unsigned_positions_do_not_wrap_around
 from tests.doors import POSITIONS
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
@@ -335,24 +336,14 @@ def test_one_token_and_none():
     assert alibi(3, 1, 8)[0] == -1
 
 
-def test_one_row_of_positions_serves_a_batch_of_the_other():
-    encoding, rows = ALiBi(4), torch.tensor([[0, 1, 2], [5, 9, 7]])
-    expected = torch.stack([encoding(torch.arange(4), row) for row in rows])
-    assert torch.equal(encoding(torch.arange(4), rows), expected)
-    assert torch.equal(encoding(rows, torch.arange(4)), expected.mT)
-
-
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_one_row_of_a_batch_serves_the_batch_of_the_other(options):
-    encoding, one, rows = ALiBi(4, **options), torch.tensor([[3, 1, 4, 1]]), torch.tensor([[0, 1, 2], [5, 9, 7]])
-    assert torch.equal(encoding(one, rows), encoding(one[0], rows))
-    assert torch.equal(encoding(one), encoding(one[0])[None])
-    for both in ((one, rows), (rows, one)):
-        bias = encoding(*both)
-        pairs = torch.meshgrid([torch.arange(size) for size in bias.shape], indexing="ij")
-        assert torch.equal(encoding.score_mod(*both)(torch.zeros(()), *pairs), bias)
-    if not options:
-        torch.testing.assert_close(products(encoding, one, rows), products(encoding, one[0], rows))
+def test_one_row_serves_a_batch(options):
+    assert_one_row_serves_a_batch(ALiBi(4, **options))
+
+
+def test_one_row_serves_a_batch_in_the_fused_channels():
+    encoding, one = ALiBi(4), torch.tensor([[3, 1, 4, 1]])
+    torch.testing.assert_close(products(encoding, one, ROWS), products(encoding, one[0], ROWS))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -365,10 +356,7 @@ def test_a_compiled_module_gives_the_same_bits(options):
 
 
 def test_unsigned_positions_do_not_wrap_around():
-    encoding, small = ALiBi(2, right_slopes=0), torch.arange(5, dtype=torch.uint8)
-    assert torch.equal(encoding(small), encoding(torch.arange(5)))
-    zero = torch.zeros((), dtype=torch.long)
-    assert encoding.score_mod(small)(torch.zeros(()), zero, zero, zero + 4, zero) == -4 / 16
+    assert_unsigned_positions_do_not_wrap_around(ALiBi(2, right_slopes=0))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -11,6 +11,11 @@ from hypothesis import strategies as st
 from torch.utils._pytree import tree_leaves
 
 from posenc.bias.kerple import FLOOR, FORMS, KERPLE, kerple
+from tests.bias.alike import (
+    assert_one_row_is_a_row_in_numpy,
+    assert_one_row_serves_a_batch,
+    assert_unsigned_positions_do_not_wrap_around,
+)
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/doors.py)
@@ -272,40 +277,17 @@ def test_one_token_and_none(form):
     assert kerple([], range(3), [1.0], [1.0], form).shape == (1, 0, 3)
 
 
-def test_one_row_of_positions_serves_a_batch_of_the_other():
-    encoding, rows = KERPLE(4), torch.tensor([[0, 1, 2], [5, 9, 7]])
-    expected = torch.stack([encoding(torch.arange(4), row) for row in rows])
-    torch.testing.assert_close(encoding(torch.arange(4), rows), expected)
-    torch.testing.assert_close(encoding(rows, torch.arange(4)), expected.mT)
-
-
 @each_form
-def test_one_row_of_a_batch_serves_the_batch_of_the_other(form):
-    encoding, one, rows = KERPLE(4, form), torch.tensor([[3, 1, 4, 1]]), torch.tensor([[0, 1, 2], [5, 9, 7]])
-    assert torch.equal(encoding(one), encoding(one[0])[None])
-    for m, n in ((one, rows), (rows, one), (one, one), (one, one[0])):
-        bias = encoding(m, n)
-        assert torch.equal(bias, encoding(*(p.expand(len(bias), -1) for p in (m, n))))
-        pairs = torch.meshgrid([torch.arange(size) for size in (2, *bias.shape[1:])], indexing="ij")
-        torch.testing.assert_close(encoding.score_mod(m, n)(torch.zeros(()), *pairs), bias.expand(2, -1, -1, -1))
+def test_one_row_serves_a_batch(form):
+    assert_one_row_serves_a_batch(KERPLE(4, form))
 
 
 def test_one_row_of_a_batch_is_a_row_in_numpy():
-    one, rest = [[3.0, 1.0, 4.0]], {"r1": [0.5], "r2": [1.5]}
-    expected = kerple(one[0], one[0], **rest)
-    for m, n in ((one, one), (one, one[0]), (one[0], one)):
-        np.testing.assert_array_equal(kerple(m, n, **rest), expected)
-    for wrong in (one * 2, [one]):
-        with pytest.raises(ValueError, match="kerple: positions must be "):
-            kerple(wrong, one, **rest)
+    assert_one_row_is_a_row_in_numpy(kerple, r1=[0.5], r2=[1.5])
 
 
 def test_unsigned_positions_do_not_wrap_around():
-    encoding, bytes_ = KERPLE(2), torch.arange(5, dtype=torch.uint8)
-    torch.testing.assert_close(encoding(bytes_), encoding(torch.arange(5)))
-    zero = torch.zeros((), dtype=torch.long)
-    made = encoding.score_mod(bytes_)(torch.zeros(()), zero, zero, zero, zero + 4)
-    torch.testing.assert_close(made, encoding(torch.arange(5))[0, 0, 4])
+    assert_unsigned_positions_do_not_wrap_around(KERPLE(2))
 
 
 @each_form

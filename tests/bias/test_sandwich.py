@@ -13,6 +13,11 @@ from torch.utils._pytree import tree_leaves
 
 from posenc.add.sinusoidal import kernel
 from posenc.bias.sandwich import Sandwich, sandwich
+from tests.bias.alike import (
+    assert_one_row_is_a_row_in_numpy,
+    assert_one_row_serves_a_batch,
+    assert_unsigned_positions_do_not_wrap_around,
+)
 
 # What the contract tests need to know (see tests/doors.py)
 
@@ -173,31 +178,12 @@ def test_one_token_and_none():
     assert sandwich(3, 5, 4).shape == (4, 1, 1)
 
 
-def test_one_row_of_positions_serves_a_batch_of_the_other():
-    encoding, rows = Sandwich(4), torch.tensor([[0, 1, 2], [5, 9, 7]])
-    expected = torch.stack([encoding(torch.arange(4), row) for row in rows])
-    torch.testing.assert_close(encoding(torch.arange(4), rows), expected)
-    torch.testing.assert_close(encoding(rows, torch.arange(4)), expected.mT)
-
-
-def test_one_row_of_a_batch_serves_the_batch_of_the_other():
-    encoding, one, rows = Sandwich(4), torch.tensor([[3, 1, 4, 1]]), torch.tensor([[0, 1, 2], [5, 9, 7]])
-    assert torch.equal(encoding(one), encoding(one[0])[None])
-    for m, n in ((one, rows), (rows, one), (one, one), (one, one[0])):
-        bias = encoding(m, n)
-        assert torch.equal(bias, encoding(*(p.expand(len(bias), -1) for p in (m, n))))
-        pairs = torch.meshgrid([torch.arange(size) for size in (2, *bias.shape[1:])], indexing="ij")
-        torch.testing.assert_close(encoding.score_mod(m, n)(torch.zeros(()), *pairs), bias.expand(2, -1, -1, -1))
+def test_one_row_serves_a_batch():
+    assert_one_row_serves_a_batch(Sandwich(4))
 
 
 def test_one_row_of_a_batch_is_a_row_in_numpy():
-    one, rest = [[3.0, 1.0, 4.0]], {"heads": 2}
-    expected = sandwich(one[0], one[0], **rest)
-    for m, n in ((one, one), (one, one[0]), (one[0], one)):
-        np.testing.assert_array_equal(sandwich(m, n, **rest), expected)
-    for wrong in (one * 2, [one]):
-        with pytest.raises(ValueError, match="sandwich: positions must be "):
-            sandwich(wrong, one, **rest)
+    assert_one_row_is_a_row_in_numpy(sandwich, heads=2)
 
 
 def test_gradients_of_positions_are_those_of_the_formula():
@@ -222,11 +208,7 @@ def test_gradients_of_positions_are_0_at_distance_0():
 
 
 def test_unsigned_positions_do_not_wrap_around():
-    encoding, bytes_ = Sandwich(2), torch.arange(5, dtype=torch.uint8)
-    torch.testing.assert_close(encoding(bytes_), encoding(torch.arange(5)))
-    zero = torch.zeros((), dtype=torch.long)
-    made = encoding.score_mod(bytes_)(torch.zeros(()), zero, zero, zero, zero + 4)
-    torch.testing.assert_close(made, encoding(torch.arange(5))[0, 0, 4])
+    assert_unsigned_positions_do_not_wrap_around(Sandwich(2))
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

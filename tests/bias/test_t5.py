@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.bias.t5 import T5, t5, t5_bucket
+from tests.bias.alike import assert_one_row_serves_a_batch, assert_unsigned_positions_do_not_wrap_around
 from tests.peers import peer
 from tests.vectors import vectors
 
@@ -394,19 +395,8 @@ def test_decoding_token_by_token_equals_the_whole():
     assert torch.equal(torch.cat(steps, dim=1), encoding(keys))
 
 
-def test_one_row_of_positions_serves_a_batch_of_the_other():
-    encoding, rows = random_t5(), torch.tensor([[0, 1, 2], [50, 90, 7]])
-    assert torch.equal(encoding(torch.arange(4), rows), torch.stack([encoding(torch.arange(4), row) for row in rows]))
-    assert torch.equal(encoding(rows, torch.arange(4)), torch.stack([encoding(row, torch.arange(4)) for row in rows]))
-
-
-def test_one_row_of_a_batch_serves_the_batch_of_the_other():
-    encoding, one, rows = random_t5(), torch.tensor([[3, 1, 4, 1]]), torch.tensor([[0, 1, 2], [50, 90, 7]])
-    assert torch.equal(encoding(one, rows), encoding(one[0], rows))
-    assert torch.equal(encoding(rows, one), encoding(rows, one[0]))
-    assert torch.equal(encoding(one), encoding(one[0])[None])
-    assert_score_mod(encoding.score_mod(one, rows), encoding(one, rows))
-    assert_score_mod(encoding.score_mod(rows, one), encoding(rows, one))
+def test_one_row_serves_a_batch():
+    assert_one_row_serves_a_batch(random_t5())
 
 
 def assert_score_mod(modify, bias):
@@ -428,10 +418,7 @@ def test_positions_of_nowhere_do_not_leave_the_table():
 
 
 def test_unsigned_positions_do_not_wrap_around():
-    encoding, small = random_t5(), torch.arange(5, dtype=torch.uint8)
-    assert torch.equal(encoding(small), encoding(torch.arange(5)))
-    zero = torch.zeros((), dtype=torch.long)
-    assert encoding.score_mod(small)(torch.zeros(()), zero, zero, zero + 4, zero) == encoding.weight[4, 0]
+    assert_unsigned_positions_do_not_wrap_around(random_t5())
 
 
 def test_a_table_for_two_directions_is_another_than_for_one():

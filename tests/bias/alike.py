@@ -1,0 +1,41 @@
+"""What the tests of several biases assert alike: which positions they take, and refuse."""
+
+import numpy as np
+import pytest
+import torch
+
+ROWS = torch.tensor([[0, 1, 2], [50, 90, 7]])
+
+
+def assert_one_row_serves_a_batch(module):
+    """A row (4,) or (1, 4) of positions is that of both sequences, in the call and in its `score_mod`."""
+    row, one = torch.tensor([3, 1, 4, 1]), torch.tensor([[3, 1, 4, 1]])
+    torch.testing.assert_close(module(row, ROWS), torch.stack([module(row, other) for other in ROWS]))
+    torch.testing.assert_close(module(ROWS, row), torch.stack([module(other, row) for other in ROWS]))
+    assert torch.equal(module(one), module(row)[None])
+    for m, n in ((one, ROWS), (ROWS, one), (one, one), (one, row)):
+        bias = module(m, n)
+        assert torch.equal(bias, module(*(p.expand(len(bias), -1) for p in (m, n))))
+        pairs = torch.meshgrid([torch.arange(size) for size in (2, *bias.shape[1:])], indexing="ij")
+        torch.testing.assert_close(module.score_mod(m, n)(torch.zeros(()), *pairs), bias.expand(2, -1, -1, -1))
+
+
+def assert_one_row_is_a_row_in_numpy(twin, **named):
+    """The NumPy function takes a row (1, 3) as (3,), and no two rows."""
+    one = [[3.0, 1.0, 4.0]]
+    expected = twin(one[0], one[0], **named)
+    for m, n in ((one, one), (one, one[0]), (one[0], one)):
+        np.testing.assert_array_equal(twin(m, n, **named), expected)
+    for wrong in (one * 2, [one]):
+        with pytest.raises(ValueError, match=f"{twin.__name__}: positions must be "):
+            twin(wrong, one, **named)
+
+
+def assert_unsigned_positions_do_not_wrap_around(module):
+    """Bytes, whose difference cannot be negative, are subtracted as the numbers that they are."""
+    small, zero = torch.arange(5, dtype=torch.uint8), torch.zeros((), dtype=torch.long)
+    expected = module(torch.arange(5))
+    torch.testing.assert_close(module(small), expected)
+    modify = module.score_mod(small)
+    torch.testing.assert_close(modify(torch.zeros(()), zero, zero, zero, zero + 4), expected[0, 0, 4])
+    torch.testing.assert_close(modify(torch.zeros(()), zero, zero, zero + 4, zero), expected[0, 4, 0])
