@@ -119,7 +119,7 @@ def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
         wrong = [{name: torch.arange(6)}] + [{name: None}] * (encoding.door != "bias")
         for call in (module, getattr(module, "score_mod", module)):
             for text in wrong:
-                with refusal(encoding, name, ".*(grid|window)_positions"), NoWork():
+                with refusal(encoding, name, r"\b(grid_positions|window_positions|axial_coordinates)\("), NoWork():
                     call(**tensors | text)
         with pytest.raises(ValueError, match=MESSAGE):  # the twin of a rotation has no other name for both
             encoding.expected(arguments | {name: np.arange(6)}, module)

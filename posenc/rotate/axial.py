@@ -106,7 +106,8 @@ class Axial(nn.Module):
 
     Args:
         dim: Width d of a head; a multiple of 2n, or with `theta` any even number.
-        convention: Whose frequencies and layout, one of `CONVENTIONS`.
+        convention: Whose frequencies and layout: "per-axis", "eva", "eva-pixel", "dinov3", "pixtral", "sam2",
+            "qwen-vl", "gemma4", "rope-vit" or "rope-vit-mixed".
         axes: Coordinates n of a position: 2, or 3 for video, where Wan needs a `theta` of 22, 21, 21 pairs.
         theta: Frequencies (n, d/2), or (g, n, d/2) for each key/value head, of any axis in any pair; the layout stays.
         heads: For "rope-vit-mixed", how many `theta` (n, d/2) to learn: the key heads g, not the query heads, or a
