@@ -1,7 +1,7 @@
 """Grid encoding: add to each patch the sines and cosines of its row, its column, and of any further coordinate.
 
 Paper: He et al., 2021, "Masked Autoencoders Are Scalable Vision Learners", https://arxiv.org/abs/2111.06377, app. A.1.
-Used:  MAE, DETR, MoCo v3, DiT, the 2-D and 3-D codes of many vision and video models
+Used:  MAE, DiT (mae), DETR, MoCo v3 (timm-axes), the 2-D and 3-D codes of many vision and video models
 Cost:  nothing to learn; one table (t, d) a call
 
 Key:   b batch, t length, d model dim, n axes, w width of an axis
@@ -10,7 +10,7 @@ Each coordinate c of a position has a sinusoidal code of its own, w = d/n channe
 
     angle_k(c) = c * base^(-2k/w),  k = 0 .. w/2-1
 
-so the dot product of two codes depends on the offset along each axis only. Four orders of channels are in use:
+so the dot product of two codes depends on the offset along each axis only. Five orders of channels are in use:
 
     "mae"        the LAST axis first (column, then row); in each all sines, then all cosines
     "timm"       all sines of the first axis, of the second ..., then all cosines in the same order

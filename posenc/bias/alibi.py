@@ -5,17 +5,18 @@ Paper: Press et al., 2021, "Train Short, Test Long: Attention with Linear Biases
 Used:  BLOOM, MPT, Falcon-RW, Baichuan-13B, BTLM; symmetric in JinaBERT and the encoder of data2vec 2.0
 Cost:  nothing to learn; one product a pair and head, or two more channels in queries and keys and no bias at all
 
-Key:   b batch, h heads, t queries, s keys, c channels
+Key:   b batch, h heads, t queries, s keys, c channels, m position of a query, n of a key
 
-    B[k, m, n] = -slopes[k] (m - n)          key n at or before query m
-               = -right_slopes[k] (n - m)    key n ahead; slopes[k] by default, -inf with causal=True
-    slopes[k]  = 2^(-8 (k+1) / h),  k = 0 .. h-1, if h is a power of two
+    B[i, m, n] = -slopes[i] (m - n)          key n at or before query m
+               = -right_slopes[i] (n - m)    key n ahead; slopes[i] by default, -inf with causal=True
+    slopes[i]  = 2^(-8 (i+1) / h),  i = 0 .. h-1, if h is a power of two
 
-so the bias of positions moved together is the same, and each step back divides a key's weight by e^slope.
-For other h the paper's code takes the slopes of the closest lower power of two, then every other slope of its double;
-2^(-8 (k+1) / h) for any h is another set. The paper states the causal case. The symmetric one is for encoders;
-right_slopes=0 leaves the keys ahead unpenalized. BLOOM and MPT write slope * n, which differs from -slope (m - n) by a
-constant of each query: softmax does not see it where keys ahead are hidden, and `channels` may drop it too.
+so the bias of positions moved together is the same, and each step back divides a key's weight by e^slope. For other h
+the paper's code takes the slopes of the closest lower power of two, then every other slope of its double; 2^(-8 (i+1) /
+h) for any h is another set. The paper states the causal case. The symmetric one is for encoders; right_slopes=0 leaves
+the keys ahead unpenalized. BLOOM and MPT write slope * n, which differs from -slope (m - n) by a constant of each
+query: softmax does not see it where keys ahead are hidden, and `channels` may drop it too. Falcon adds its bias to q .
+k and divides both: its slopes here are alibi_slopes(h) / sqrt(head dim).
 """
 
 from collections.abc import Callable, Sequence

@@ -5,17 +5,18 @@ Paper: Li et al., 2023, "Functional Interpolation for Relative Positions Improve
 Used:  studies of length extrapolation, among them DAPE's
 Cost:  a small network to learn; a call runs it for every pair
 
-Key:   b batch, h heads, t queries, s keys, u hidden units
+Key:   b batch, h heads, t queries, s keys, u hidden units, m position of a query, n of a key
 
     psi(x)     = ln(|c| x + 1)
     share      = psi(|m - n|) / (psi(max(L, |m|, |n|)) + eps),  L = |multiplier| threshold
-    B[h, m, n] = sum_u out_weight[h, u] relu(hidden_weight[u] share + hidden_bias[u]) + out_bias[h]
+    B[i, m, n] = sum_u out_weight[i, u] relu(hidden_weight[u] share + hidden_bias[u]) + out_bias[i],  for head i
 
 so the network meets shares from 0 to 1 at any length, and up to place L the bias depends on the distance alone. One
-hidden unit for each distance makes B any bias of the distance: FIRE contains T5, ALiBi and KERPLE (theorem 3.1).
-For keys at or before the query this is the paper's psi(m - n) / psi(max(L, m)). A later key, which the code of DAPE
-leaves to the mask, is measured likewise and by its own place. Positions count from 0, as in that code; the paper counts
-from 1: pass positions + 1. `DAPE_NAMES` maps that code's parameters to these; its init_L is `threshold`.
+hidden unit for each distance makes B any bias of the distance: FIRE contains T5, ALiBi and KERPLE (theorem 3.1). For
+keys at or before the query this is the paper's psi(m - n) / psi(max(L, m)). A later key is measured by its own place,
+so that past and future are alike; published listings, whose mask hides it, measure it by the query's place, and give it
+shares beyond 1. Positions count from 0, as in DAPE's code; the paper counts from 1: pass positions + 1. `DAPE_NAMES`
+maps the parameters of DAPE.py to these; its init_L is `threshold`, of which a copy in megatron/model keeps the half.
 """
 
 import contextlib

@@ -5,15 +5,16 @@ Paper: Chi et al., 2022, "Dissecting Transformer Length Extrapolation via the Le
 Used:  its authors' language models; an option of NVIDIA NeMo
 Cost:  nothing to learn; one matrix product of sinusoids for all heads
 
-Key:   b batch, h heads, t queries, s keys, d width of the sinusoids
+Key:   b batch, h heads, t queries, s keys, d width of the sinusoids, m position of a query, n of a key
 
     theta_k    = base^(-2k/d),  k = 1 .. d/2
     B[i, m, n] = h / (8 i) (sum_k cos((m - n) theta_k) - d/2),  i = 1 .. h
 
-so the sum is PE(m) . PE(n), and B is 0 at distance 0, never positive and the same for past and future. Up to a
-distance of `base` it falls about as the logarithm, with ripples: by h/(8i) d/8 for each factor of ten. The first head
-is the steepest. The width d is no width of a head: the paper takes 128 for all its models, NeMo what it is given. k
-counts from 1, as in the paper and NeMo; Vaswani et al. count from 0. NeMo computes in float32, this file in float64.
+so the sum is PE(m) . PE(n), and B is 0 at distance 0, never positive and the same for past and future. Up to a distance
+of `base` it falls about as the logarithm, with ripples: by h/(8i) d/8 for each factor of ten. The first head is the
+steepest. The width d is no width of a head: the paper takes 128 for all its models, NeMo what it is given. k counts
+from 1, as in the paper's equation and NeMo; Vaswani et al. count from 0. NeMo computes in float32, this file in
+float64.
 """
 
 from collections.abc import Callable

@@ -6,20 +6,19 @@ Used:  T5, mT5, FLAN-T5, UL2, LongT5, MPNet; one table serves all layers of a st
 Cost:  buckets x h numbers to learn; a call looks them up for each diagonal, or each pair where positions do not count
 
 Key:   b batch, h heads, t queries, s keys, r buckets, a of one side, e exact, w max distance, u offsets of t
-       queries to s keys, z start of the last bucket
+       queries to s keys, z start of the last bucket, m position of a query, n of a key
 
-    B[h, m, n] = weight[bucket(n - m), h]
+    B[i, m, n] = weight[bucket(n - m), i]                               for head i
     bucket     = distance                                               distance < e
-               = min(e + floor((a-e) ln(distance/e) / ln(w/e)), a-1)    otherwise,  e = a/2
-    both ways:   distance = |n - m|, a = r/2; keys ahead of the query have their bucket plus a
+               = min(e + floor((a-e) ln(distance/e) / ln(w/e)), a-1)    otherwise,  e = floor(a/2)
+    both ways:   distance = |n - m|, a = floor(r/2); keys ahead of the query have their bucket plus a
     one way:     distance = m - n, or 0 for keys ahead, a = r
 
 so near offsets have a bucket each, far ones share buckets that widen in proportion, and all from w on share the last.
 Each bucket starts at a whole distance, found in whole numbers: a logarithm can round to the wrong side of an edge. T5's
 own, in float32, does in few settings (48 buckets for one direction up to 81), and in none that the tests try of powers
-of two. A fractional offset counts as the whole one toward 0. The offset is key - query.
-The bias is not divided by sqrt(d), here as in T5. T5 does not divide q . k either: for its checkpoints give
-`attention` scale=1.
+of two. A fractional offset counts as the whole one toward 0. The offset is key - query. The bias is not divided by
+sqrt(d), here as in T5. T5 does not divide q . k either: for its checkpoints give `attention` scale=1.
 """
 
 from collections.abc import Callable

@@ -5,17 +5,19 @@ Paper: Liu et al., 2021, "Swin Transformer: Hierarchical Vision Transformer usin
 Used:  Swin, BEiT, MaxViT, CoAtNet; Swin V2 (continuous); Video Swin (three axes)
 Cost:  (2H-1)(2W-1) numbers a head to learn, or a network that makes them; a call looks them up for every pair
 
-Key:   b batch, h heads, t queries, s keys, a axes, H rows of a window, W columns, r rows of the table, u hidden units
+Key:   b batch, h heads, t queries, s keys, a axes, H rows of a window, W columns, r rows of the table, u hidden units,
+       m position of a query, n of a key
 
-    B[h, m, n] = weight[(dy + H - 1)(2W - 1) + dx + W - 1, h],  (dy, dx) = query - key, clipped to the window
+    B[i, m, n] = weight[(dy + H - 1)(2W - 1) + dx + W - 1, i],  (dy, dx) = query m - key n, clipped to the window
     continuous:  weight = 16 sigmoid(out_weight relu(hidden_weight x + hidden_bias)),
                  x = sign(z) log2(1 + |z|) / log2(8),  z = 8 (dy, dx) / (pretrained window - 1)
 
 so the bias depends on the offset alone, and what is learned serves every window; the continuous one, of every size.
 Places are whole rows and columns (t, 2), as `window_positions` lists them; an offset beyond the window counts as its
-edge. Swin V2 divides by 0 on an axis of one token; here, as in timm, by 1. BEiT's class token has no place: its three
-rows end a table, `relative_index` finds and `resize_window` keeps them. Swin calls the network cpb_mlp. A number alone
-is no place but in a window of one axis: patch i would stand at (i, i), so positions (t,) are refused.
+edge. The 16 sigmoid and the log2(8) are those of Swin V2's code. It divides by 0 on an axis of one token; here, as in
+timm, by 1. BEiT's class token has no place: its three rows end a table, `relative_index` finds and `resize_window`
+keeps them. Swin calls the network cpb_mlp. A number alone is no place but in a window of one axis: patch i would stand
+at (i, i), so positions (t,) are refused.
 """
 
 from collections.abc import Callable

@@ -11,8 +11,9 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, n axe
 
 so norms stay, and scores see differences of coordinates alone. A convention chooses theta, coordinates and layout: i
 and j are neighbours ("interleaved"), or halves of the head ("half") or of the d/n channels of an axis ("blocks"). Each
-axis has m = d/2n pairs, of w_k = base^(-k/m) unless said below; its theta is 0 elsewhere. Coordinates go as the size,
-(y, x); theta says where x has the first pairs. Class tokens stay at 0. V-JEPA 2 mixes layouts: that is no rotation.
+axis has m = d/2n pairs, of w_k = base^(-k/m) unless `CONVENTIONS` says otherwise, and theta 0 in the other pairs.
+Coordinates come in the order of the size, (y, x); the first pairs are y's, or by convention x's. Class tokens stay at
+0. V-JEPA 2 mixes layouts: that is no rotation.
 """
 
 from typing import Any

@@ -5,15 +5,19 @@ Paper: Peng et al., 2023, "YaRN: Efficient Context Window Extension of Large Lan
 Used:  linear Gemma 3; yarn Qwen, DeepSeek, gpt-oss; longrope Phi; llama3 Llama 3.1 and 4; proportional Gemma 4
 Cost:  nothing to learn; d/2 numbers, computed once
 
-Key:   d rotated width, t positions
+Key:   d rotated width, t positions, s the new context over the old, L the old context
 
     theta_i = g_i base^(-2i/d),  i = 0 .. d/2-1
-    g_i     = 1/s linear,  s^(-2i/(d-2)) ntk,  1 - r_i + r_i/s by_parts yarn llama3,  1/lambda_i longrope
+    g_i     = 1/s linear,  s^(-2i/(d-2)) ntk,  1 - r_i + r_i/s by_parts yarn llama3,  1/x_i longrope
+    r_i     = clip((high - turns_i) / (high - low), 0, 1) llama3,  turns_i = L base^(-2i/d) / (2 pi)
+            = clip((i - low) / (high - low), 0, 1) by_parts yarn
 
-where s = factor is the new context over the old, lambda is searched for, and r rises from 0 for pairs that turn often
-to 1 for pairs that hardly turn. So ntk keeps the fastest pair and divides the slowest by exactly s. Each function
-returns (theta, attention_factor): the factor multiplies cos and sin, so logits by its square. In YaRN's paper r is
-linear in the turns within the old context, as in llama3; in YaRN's code, in yarn here and elsewhere, linear in i.
+where s is `factor`. So r rises from 0 for pairs that turn often to 1 for pairs that hardly turn, and ntk keeps the
+fastest pair and divides the slowest by exactly s. The low and high of llama3 are low_freq_factor and high_freq_factor;
+those of yarn are the i that turn beta_fast and beta_slow times within L. dynamic_ntk is ntk with s = 1 + factor (length
+/ L - 1), as in transformers; YaRN's sec. 3.3 has factor = 1. longrope's x_i, searched for, are `short_factor` or
+`long_factor`. Each function returns (theta, attention_factor): the factor multiplies cos and sin, so logits by its
+square. YaRN's paper has the r of llama3; its code, and yarn here and elsewhere, have the other.
 """
 
 import contextlib
@@ -104,7 +108,7 @@ def yarn(
 
     `truncate` rounds the ramp between them outwards to whole pairs. The attention factor is 0.1 ln s + 1 (sec. 3.4);
     given mscale and mscale_all_dim, (0.1 mscale ln s + 1) / (0.1 mscale_all_dim ln s + 1), as in DeepSeek, which then
-    needs `softmax_scale`. One of the two alone is ignored, as in transformers.
+    needs `softmax_scale`. Of one without the other it takes no notice, as transformers.
 
     Examples:
         >>> theta, attention_factor = yarn(128, factor=4.0, original_length=32_768, base=1e6)  # Qwen2.5 at 131,072

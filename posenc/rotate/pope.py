@@ -5,16 +5,17 @@ Paper: Gopalakrishnan, Csordás, Schmidhuber & Mozer, 2025, "Decoupling the "Wha
 Used:  the authors' models of up to 774M parameters; offered by PoPE-pytorch and x-transformers
 Cost:  one phase per head and channel to learn; queries and keys become twice as wide, values stay
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rotary dim, o width d+r, a axes
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rotary dim, o width d+r, a axes,
+       m position of a query, n of a key
 
     theta_c = base^(-c/r),  c = 0 .. r-1                                    r frequencies, where RoPE has r/2
     s(q, k, m, n) = sum_c sp(q_c) sp(k_c) cos((n - m) theta_c + delta_c),   sp(x) = log(1 + e^x)
 
 so with delta = 0 the score of any q and k is highest at offset 0; in RoPE what they hold moves that peak. Channels
-after r, if any, stay as they are and add q_c k_c. Several axes share the r channels, or mix in each as theta says.
-The paper turns keys by delta; here queries turn by -delta, which scores the same and lets heads share keys. It clamps
-delta to [-2 pi, 0] and starts it at 0, by a dead zone: above 0 the gradient is exactly 0 (at 0 torch lets it pass), so
-none leads back. "wrap" and "free" score alike and have no such zone. Cosines precede sines; PoPE-pytorch alternates.
+after r, if any, stay as they are and add q_c k_c. Several axes share the r channels, or mix in each as theta says. The
+paper turns keys by delta; here queries turn by -delta, which scores the same and lets heads share keys. It clamps delta
+to [-2 pi, 0] and starts it at 0, the edge of a dead zone: a delta that a step takes above 0 gets no gradient, and stays
+there. "wrap" and "free" score alike and have no such zone. Cosines precede sines; PoPE-pytorch alternates.
 """
 
 from typing import Any

@@ -4,19 +4,19 @@ Paper: Sun et al., 2022, "A Length-Extrapolatable Transformer", https://arxiv.or
 Used:  LeX, the paper's model; an option of torchscale, flash-attn, x-transformers and rotary-embedding-torch
 Cost:  nothing to learn; one table (s, 3d/2) a call, then one rotation of q and k
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, m position of a query, n of a key
 
-    theta_i = base^(-2i/d),  zeta_i = (2i/d + 0.4) / 1.4,  i = 0 .. d/2-1
+    theta_i = base^(-2i/d),  zeta_i = (2i/d + 0.4) / 1.4,  i = 0 .. d/2-1,  R(angle) turns a pair
     q_i     = zeta_i^((m - center) / scale_base) R(m theta_i) q_i
     k_i     = zeta_i^((center - n) / scale_base) R(n theta_i) k_i
 
 so a score is RoPE's with the part of pair i times zeta_i^((m - n) / scale_base): it depends on m - n alone, and the
-center drops out. It fades for keys behind the query and grows for keys ahead, so attend causally.
-The center is a setting, never taken from a call, so a key may be rotated once and cached. Libraries center each call
-on half its length: keys that they rotated fit no later call, and rotary-embedding-torch's own cached path is wrong.
-Float32 and bfloat16 hold scales and products within 32 scale_base of the center (32,768 positions in all), float16
-within 4 (4,096); positions further out are refused. Channels 2i and 2i+1 turn together, as in the paper's code;
-layout="half" pairs i and i + d/2, as Llama does.
+center drops out. It fades for keys behind the query and grows for keys ahead, so attend causally. The center is a
+setting, never taken from a call, so a key may be rotated once and cached. Libraries center each call on half its
+length: keys that they rotated fit no later call, and rotary-embedding-torch's own cached path is wrong. Float32 and
+bfloat16 hold scales and products within 32 scale_base of the center (32,768 positions in all), float16 within 4
+(4,096); positions further out are refused. Channels 2i and 2i+1 turn together, as in the paper's code; layout="half"
+pairs i and i + d/2, as Llama does.
 """
 
 import contextlib

@@ -5,17 +5,18 @@ Paper: Golovneva et al., 2024, "Contextual Position Encoding: Learning to Count 
 Used:  research models up to GPT-2's size; x-transformers offers it
 Cost:  length x dim learned numbers, shared by the heads; a call makes (b, h, t, s) gates, so no fused attention
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows of the table
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows of the table,
+       m position of a query, n of a key
 
     gate(m, l)    = sigmoid(q_m . k_l / sqrt(d))
     count(m, n)   = sum of gate(m, l) over the tokens l with n <= position of l <= m, at most r - 1
-    s(q, k, m, n) = q_m . e[count(m, n)],  e interpolated between the two nearest rows
+    s(q, k, m, n) = q_m . e[count(m, n)],  e = weight, interpolated between its two nearest rows
 
 so where every gate is 1 it is a table of relative positions read at m - n + 1: the key counts too. The fraction of a
 count passes gradients to the gates. A key ahead of the query scores 0: causal attention is meant. Tokens that `mask`
-hides are not counted. That matters only where they stand between tokens that are seen or at one position with them, as
-in packed documents whose positions restart, or padding at position 0. There is no score_mod: FlexAttention shows one
-pair at a time, and a count sums over all keys between.
+hides are not counted. This changes counts where hidden tokens lie between tokens that are seen or share a position with
+them: in packed documents whose positions restart, or with padding at position 0. There is no score_mod: FlexAttention
+shows one pair at a time, and a count sums over all keys between.
 
 Here q . k is divided by sqrt(d) and q . e is not, as in the paper's listing and x-transformers. The authors' training
 code divides both unless told otherwise (scale=True).

@@ -5,7 +5,7 @@ Paper: He et al., 2020, "DeBERTa: Decoding-enhanced BERT with Disentangled Atten
 Used:  DeBERTa (max_distance=None); DeBERTa v2 and v3, mDeBERTa (buckets that widen)
 Cost:  two tables (h, 2B, d) to learn; a call makes q k, (b, h, t, 2B) and (b, h, s, 2B) and looks the latter up
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows 2B
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows 2B, m position of a query, n of a key
 
     row(m, n)     = clip(bucket(m - n) + B, 0, 2B - 1)
     s(q, k, m, n) = (q . k + q . key_table[row(m, n)] + k . query_table[row(m, n)]) / sqrt(3d) - q . k / sqrt(d)

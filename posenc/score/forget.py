@@ -5,7 +5,7 @@ Paper: Lin et al., 2025, "Forgetting Transformer: Softmax Attention with a Forge
 Used:  FoX, PaTH-FoX; x-transformers (as data-dependent ALiBi) and flash-linear-attention offer it
 Cost:  heads x (dim + 1) learned numbers, or none where the caller computes the gates; a call sums s gates a head
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, m position of a query, n of a key
 
     f(l)          = weight . k_l + bias for each head, or the `gates` given
     F(x)          = sum of ln sigmoid(f(l)) over the tokens l at positions <= x
@@ -13,8 +13,8 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
 
 so with one gate for all tokens it is causal ALiBi of slope -ln sigmoid(f), and a token that shuts its gate hides all
 before it. A key ahead of the query scores 0: causal attention is meant. F grows with the text, so it is of float64.
-Tokens that `mask` hides forget nothing. That matters only where they stand between tokens that are seen, as in packed
-documents whose positions restart; padding at either end never does.
+Tokens that `mask` hides forget nothing. This changes scores where hidden tokens lie between tokens that are seen, as in
+packed documents whose positions restart; padding at either end changes none.
 
 The paper reads the gates from the tokens x, not from the keys: pass x W + b as `gates`. Its code starts the bias at 0,
 x-transformers at 5.

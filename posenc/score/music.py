@@ -4,7 +4,8 @@ Paper: Huang et al., 2018, "Music Transformer", https://arxiv.org/abs/1809.04281
 Used:  Music Transformer, tensor2tensor's "relative v2" attention; Transformer-XL and XLNet shift in the same way
 Cost:  one table (r, d) a head to learn; a call makes (b, h, t, r) products and slides them into place, never (t, s, d)
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows, w columns, L length
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows, w columns, L length,
+       m position of a query, n of a key
 
     row(m, n)     = clip(n - m, 1 - L, 0) + L - 1      where causal, r = L
                     clip(n - m, 1 - L, L - 1) + L - 1  otherwise, r = 2L - 1

@@ -5,20 +5,21 @@ Paper: Yang et al., 2025, "PaTH Attention: Position Encoding via Accumulating Ho
 Used:  research models; flash-linear-attention has the kernels
 Cost:  d^2 + d + 1 learned numbers; a call solves a system of s equations a key head and multiplies (t, s) by (s, s)
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, m position of a query, n of a key
 
     H_l           = I - beta_l w_l w_l^T,  |w_l| = 1,  0 <= beta_l <= 2
     s(q, k, m, n) = (q_m^T H_z .. H_a k_n - q_m . k_n) / sqrt(d),  a .. z the tokens with n < position <= m, in order
 
-so softmax(q k / sqrt(d) + s) is the paper's. Where beta is 0 nothing changes, where it is 2 a token mirrors: two
-mirrors by turns are RoPE on every other token. A key ahead of the query scores 0: causal attention is meant. Tokens at
-one position act in the order given. Tokens that `mask` hides do not act. That matters only where they stand between
-tokens that are seen, as in packed documents whose positions restart; padding at either end never does.
+so softmax(q k / sqrt(d) + s) is the paper's. A token with beta 0 changes nothing, one with beta 2 mirrors. Two mirrors
+make a rotation: if tokens take two of them by turns, every second token turns keys as RoPE does. A key ahead of the
+query scores 0: causal attention is meant. Tokens at one position act in the order given. Tokens that `mask` hides do
+not act. This changes scores where hidden tokens lie between tokens that are seen, as in packed documents whose
+positions restart; padding at either end changes none.
 
-There is no loop: what each token takes from each key as it gets there, C, solves the triangular system
-(I + tril(beta W W^T, -1)) C = beta W K^T, and the score is -Q W^T C / sqrt(d). All in float64: a reference to read, not
-a kernel. There is no score_mod: FlexAttention shows one pair at a time, and a product runs over all tokens between.
-The paper reads w and beta from the tokens x, w through a short convolution: pass such.
+There is no loop: what each token takes from each key as it gets there, C, solves the triangular system (I + tril(beta W
+W^T, -1)) C = beta W K^T, and the score is -Q W^T C / sqrt(d). All in float64: a reference to read, not a kernel. There
+is no score_mod: FlexAttention shows one pair at a time, and a product runs over all tokens between. The paper reads w
+and beta from the tokens x, w through a short convolution: pass such.
 """
 
 from typing import Any

@@ -5,7 +5,7 @@ Paper: Shaw et al., 2018, "Self-Attention with Relative Position Representations
 Used:  tensor2tensor's relative Transformers, wav2vec2-BERT, the speech encoder of SeamlessM4T v2
 Cost:  one table (2c+1, d) to learn, with on_values a second; a call makes (b, h, t, 2c+1) products and looks scores up
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c clip
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c clip, m position of a query, n of a key
 
     bucket(m, n)  = clip(n - m, -c, c) + c
     s(q, k, m, n) = q_m . key_table[bucket(m, n)] / sqrt(d)
@@ -13,8 +13,9 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c cli
 
 so moving all tokens by one offset changes nothing, and keys at least c away on one side share one vector. The offset is
 key minus query: row 0 is the far past, row c the query's own place. Offsets are whole, so positions must be integers.
-One table serves all heads, as in the paper and tensor2tensor; heads= gives each head its own. wav2vec2-BERT has no
-value table, clips the past at 64 and the future at 8, and lets queries stand at 0, not last, where keys outnumber them.
+One table serves all heads, as in tensor2tensor and the paper's big model (c = 8); its base model (c = 16) has one for
+each head, as heads= gives. wav2vec2-BERT has no value table, clips the past at 64 and the future at 8, and lets queries
+stand at 0, not last, where keys outnumber them.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,8 @@ Paper: Dai et al., 2019, "Transformer-XL: Attentive Language Models Beyond a Fix
 Used:  Transformer-XL, XLNet, Funnel Transformer, Conformers such as Parakeet
 Cost:  u and v (h, d) and weight (h, d, w) to learn; w products for each pair, where q k takes d, and no index at all
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, w sinusoid width
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, w sinusoid width, m position of a query,
+       n of a key
 
     R[o]          = [sin(o theta_i) for each i, cos(o theta_i) for each i],  theta_i = base^(-2i/w),  i = 0 .. w/2-1
     s(q, k, m, n) = (u . k_n + (q_m + v) . weight R[m - n]) / sqrt(d)
@@ -17,9 +18,8 @@ pairs or offsets, and nothing is shifted: for a = weight^T (q_m + v) the sines o
 
 which holds for any positions, whole or not, past or future: hide the future with a mask. The offset is query minus key.
 There is no score_mod: a pair needs w products, and a table of each query's at each offset is as large as the scores.
-`joined` takes its place, for any fused attention.
-Sines stand before cosines, as in the authors' code and in XLNet; Conformers alternate them, so there the columns of
-`weight` stand in another order.
+`joined` takes its place, for any fused attention. Sines stand before cosines, as in the authors' code and in XLNet;
+Conformers alternate them, so there the columns of `weight` stand in another order.
 """
 
 from typing import Any
