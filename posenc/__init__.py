@@ -60,11 +60,15 @@ def _files() -> list[Path]:
     return [path for folder in (*DOORS, ".") for path in sorted((_HERE / folder).glob("[!_]*.py"))]
 
 
+def _modules() -> set[str]:
+    """Return the names of the doors and of the files beside them."""
+    return {*DOORS, *(path.stem for path in _files() if path.parent == _HERE)}
+
+
 def _names() -> Iterator[tuple[str, str]]:
     """Yield each public function and class of the package with the module that defines it, importing none."""
-    files = _files()
-    modules = {*DOORS, *(path.stem for path in files if path.parent == _HERE)}
-    for path in files:
+    modules = _modules()
+    for path in _files():
         module = ".".join(("posenc", *path.relative_to(_HERE).with_suffix("").parts))
         for name in re.findall(r"^(?:class|def) ([A-Za-z]\w*)", path.read_text(encoding="utf-8"), re.M):
             if name not in modules:  # posenc.attention stays the module; the function is in it
@@ -72,12 +76,14 @@ def _names() -> Iterator[tuple[str, str]]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import `from posenc import RoPE` where it is asked for; `import posenc` alone does not import torch.
+    """Import `from posenc import RoPE` or `posenc.attention` where asked for; `import posenc` does not import torch.
 
     Editors and type checkers, which run nothing, read the same names in `__init__.pyi`.
     """
     if name == "__all__":
         return sorted({"encodings", *CHECKUP, *dict(_names())})
+    if name in _modules():
+        return import_module(f"posenc.{name}")
     module = CHECKUP.get(name) or dict(_names()).get(name)
     if module is None:
         raise AttributeError(f"module 'posenc' has no attribute {name!r}")

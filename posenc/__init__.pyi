@@ -41,6 +41,10 @@ def _paper(source: str) -> dict[str, Any]:
 def _files() -> list[Path]:
     ...
 
+def _modules() -> set[str]:
+    """Return the names of the doors and of the files beside them."""
+    ...
+
 def _names() -> Iterator[tuple[str, str]]:
     """Yield each public function and class of the package with the module that defines it, importing none."""
     ...

@@ -10,7 +10,8 @@ so permuting the tokens permutes the outputs and changes nothing else, unless a 
 An encoding is known by its call: (positions, ...) returns a bias, (q, k, ...) rotated q and k, or scores. d is the
 width before a rotation. Keys stand at 0 .. s-1 and queries at the last t of them by default, so one new query after a
 cache of keys is right without being told; `F.scaled_dot_product_attention(is_causal=True)` aligns queries with the
-first keys instead. How all this is computed is in `posenc/_fused.py`.
+first keys instead. Where queries alone are told their positions, as many keys share them. How all this is computed is
+in `posenc/_fused.py`.
 """
 
 import math
@@ -53,7 +54,7 @@ def attention(
         v: Values (b, g, s, d), of any width.
         encoding: A rotation, a bias or a score; what its method `values`, if any, makes of the weights is added.
         positions: Of the queries, (t,), (1, t) or (b, t), by default the last t of the keys; of a grid (..., t, n).
-        key_positions: Of the keys, likewise; by default 0 .. s-1, or on a grid those of as many queries.
+        key_positions: Of the keys, likewise; by default those of as many queries, or 0 .. s-1.
         causal: Let a query see the keys at its own position and before; with coordinates, up to its place in order.
         mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
         documents: Of the tokens, (s,) or (b, s): a query, one of the last t, sees keys of its own document only.
@@ -220,8 +221,8 @@ def _sight(
 ) -> Sight:
     """Return what decides which keys a query sees, nothing of it checked."""
     m, n = _one_row(positions, q), _one_row(key_positions, k)
-    if n is None and _are_rows(m, q) and getattr(k, "shape", ())[-2:-1] == q.shape[-2:-1]:
-        n = m  # on a grid keys have no count to fall back on
+    if n is None and m is not None and getattr(k, "shape", ())[-2:-1] == getattr(q, "shape", ())[-2:-1]:
+        n = m
     rows = encoding is not None and (_are_rows(m, q) or _are_rows(n, k))
     return Sight(m, n, causal, mask, documents, rows or getattr(encoding, "axes", 1) > 1)
 

@@ -109,6 +109,17 @@ def test_keys_stand_at_0_to_s_and_queries_at_the_last_t_of_them_by_default(encod
 
 
 @each
+def test_as_many_keys_stand_where_queries_are_said_to(encoding: Encoding):
+    module, given = encoding.build(), encoding.plain(6, given=True)
+    given |= {name: value + 3 for name, value in given.items() if "positions" in name}
+    told = {name: value for name, value in given.items() if name != "key_positions"}
+    assert_equal(encoding.results(module, told), encoding.results(module, given))
+    if hasattr(module, "score_mod"):
+        mods, zero = [module.score_mod(**tensors) for tensors in (told, given)], torch.zeros((), dtype=torch.long)
+        assert_equal(*(modify(torch.zeros(()), zero, zero, zero + 4, zero + 1) for modify in mods))
+
+
+@each
 def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
     """Else patch i of an image would stand at (i, i), and nothing would say so."""
     if encoding.takes_text:
@@ -116,7 +127,7 @@ def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
     module, arguments = encoding.build(), encoding.arguments(np.arange(6), np.arange(6))
     tensors = encoding.tensors(arguments)
     for name in [name for name in tensors if "positions" in name]:
-        wrong = [{name: torch.arange(6)}] + [{name: None}] * (encoding.door != "bias")
+        wrong = [{name: torch.arange(6)}] + [{name: None}] * (encoding.door != "bias" and name == "positions")
         for call in (module, getattr(module, "score_mod", module)):
             for text in wrong:
                 with refusal(encoding, name, r"\b(grid_positions|window_positions|axial_coordinates)\("), NoWork():

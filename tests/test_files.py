@@ -166,6 +166,12 @@ def test_a_star_brings_the_public_names_and_nothing_else():
     assert set(brought) - {"__builtins__"} == {"encodings", *posenc.CHECKUP, *(name for name, _ in posenc._names())}
 
 
+def test_folders_and_files_are_attributes_of_the_package_before_anything_is_imported():
+    code = "import posenc; print(posenc.attention.attention.__name__, posenc.bias.__name__)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert said.stdout.split() == ["attention", "posenc.bias"]
+
+
 def test_importing_the_package_imports_neither_torch_nor_numpy():
     code = "import sys, posenc; posenc.encodings(); print({'torch', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -145,10 +145,11 @@ class Axial(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d) rotated to their positions; h is a multiple of g.
 
-        Both positions are (t, n), (1, t, n) or (b, t, n), without a default, which would be a diagonal. `table`, from
-        `table(key_positions)`, replaces them: queries take its last t rows; or pass two, of queries and of keys.
+        Positions are (t, n), (1, t, n) or (b, t, n), without a default, which would be a diagonal; as many keys stand
+        where the queries do, unless `key_positions` says otherwise. `table`, from `table(key_positions)`, replaces
+        them: queries take its last t rows; or pass two, of queries and of keys.
         """
-        t, s, dtype = self._check(q, k, positions, key_positions, table)
+        t, s, key_positions, dtype = self._check(q, k, positions, key_positions, table)
         if positions is not None and key_positions is not None and table is None:
             of_k = self.table(key_positions, dtype)
             table = (of_k if positions is key_positions else self.table(positions, dtype)), of_k
@@ -181,6 +182,7 @@ class Axial(nn.Module):
         (b, h, t, d), (_, g, s, _), n, c = q.shape, k.shape, self.axes, self.heads or 1
         fits = k.shape[0] == b and g and h % g == 0 and g % c == 0
         _require(fits, "q and k", f"one batch, h a multiple of g, g of {c}", (q.shape, k.shape))
+        key_positions = positions if key_positions is None and positions is not None and t == s else key_positions
         for name, given, rows in (("positions", positions, t), ("key_positions", key_positions, s)):
             fits = isinstance(given, Tensor) and given.dtype not in NO_NUMBERS
             where = given[:, None] if fits and given.ndim == n == 1 else given
@@ -195,7 +197,7 @@ class Axial(nn.Module):
             fits = isinstance(given, Tensor) and given.dtype in (dtype, torch.float64) and (pair is table or t <= s)
             fits = fits and given.shape in ((*of, rows, d), (1, *of, rows, d), (b, *of, rows, d))
             _require(fits, "table", f"{dtype} table(positions) of at least as many keys as queries, or a pair", given)
-        return t, s, dtype
+        return t, s, key_positions, dtype
 
     def extra_repr(self) -> str:
         """Return the arguments, for `print(model)`."""

@@ -115,20 +115,24 @@ class FoPE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d) turned to their positions, each in the dtype it came in.
 
-        Positions are (t,), (b, t) or (1, t); keys stand at 0 .. s-1 by default and queries at the last t of them.
-        `table(positions)` of the keys, or a pair (of queries, of keys), replaces positions.
+        Positions are (t,), (b, t) or (1, t); keys stand at 0 .. s-1 by default, or where as many queries are said to,
+        and queries at the last t of them. `table(positions)` of the keys, or a pair (of queries, of keys), replaces
+        positions.
         """
         _check_content(q, k, self.heads, self.dim)
+        queries, keys = q.shape[2], k.shape[2]
+        if key_positions is None and positions is not None and queries == keys:
+            key_positions = positions
         for name, given, x in (("positions", positions, q), ("key_positions", key_positions, k)):
             if given is not None:
                 _check_places(name, given, x.shape[::2])
-        queries, keys = q.shape[2], k.shape[2]
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
         if table is None:
             m = torch.arange(keys - queries, keys, device=q.device) if positions is None else positions
             n = torch.arange(keys, device=k.device) if key_positions is None else key_positions
-            one = positions is None and key_positions is None and queries <= keys
-            table = self.table(n, dtype) if one else (self.table(m, dtype), self.table(n, dtype))
+            of_k = self.table(n, dtype)
+            same = positions is key_positions and queries <= keys  # all None: queries take the last rows
+            table = of_k if same else (self.table(m, dtype), of_k)
         _check_table(table, q, k, dtype, 2 * self.kept)
         waves = [self._waves(rows.to(dtype)) for rows in ((table,) if isinstance(table, Tensor) else table)]
         of_q = waves[0][..., waves[0].shape[-2] - queries :, :]  # (..., c, t, d)

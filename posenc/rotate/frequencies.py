@@ -199,9 +199,11 @@ def from_config(config: Any, dim: int, length: float | None = None, max_length: 
     (Phi-3.5-MoE), rope_ratio (ChatGLM3, GLM-4: times the base), and that half a head of chatglm turns. Of several parts
     pass one: `config["text_config"]`, `config | {"rope_parameters": config["rope_parameters"][layer]}`, {"rope_theta":
     config["rope_local_base_freq"]}. `dim` is the width of a head, or qk_rope_head_dim where no partial_rotary_factor
-    takes a share of the head: DeepSeek-V2 and V3, unlike V4, Mistral 4 and dots3. theta is shorter than dim/2 for a
-    share below 1; 21 of 42 channels make 11 pairs. `length` counts the tokens so far, for dynamic and longrope; None is
-    one of training. `max_length` is max_position_embeddings, or max_seq_len: the longest, for dynamic that of training.
+    takes a share of the head: DeepSeek-V2 and V3, unlike V4, Mistral 4 and dots3. For a share below 1 theta is shorter
+    than dim/2: give RoPE rotary_dim=2 * len(theta); 21 of 42 channels make 11 pairs. A rope_scaling alone does not say
+    its base, which is then 10,000: {"rope_theta": 5e5} | config["rope_scaling"]. `length` counts the tokens so far, for
+    dynamic and longrope; None is one of training. `max_length` is max_position_embeddings, or max_seq_len: the longest,
+    for dynamic that of training.
 
     Examples:
         >>> config = {"rope_theta": 1e6, "rope_scaling": {"type": "linear", "factor": 2.0}}
@@ -209,7 +211,7 @@ def from_config(config: Any, dim: int, length: float | None = None, max_length: 
         [0.5, 0.0005]
     """
     given = {name: value for name, value in (("length", length), ("max_length", max_length)) if value is not None}
-    said: dict[str, Any] = {"rotary_dim": dim} | _settings(config) | given | {"dim": dim}
+    said: dict[str, Any] = {"rotary_dim": dim} | _settings(config, dim) | given | {"dim": dim}
     function: Any = _TYPES.get(str(said["type"]))
     if function is None:
         known, kind = ", ".join(_TYPES), said["type"]
@@ -266,12 +268,17 @@ _OURS |= {"max_seq_len": "max_length", "max_position_embeddings": "max_length"}
 _OURS |= {"original_max_position_embeddings": "original_length"}
 
 
-def _settings(config: Any) -> dict[str, Any]:
+def _settings(config: Any, dim: Any) -> dict[str, Any]:
     config = config.to_dict() if hasattr(config, "to_dict") else config  # an object of transformers
     get = config.get if isinstance(config, Mapping) else lambda _: None
     rope = get("rope_scaling") or get("rope_parameters") or config
-    if not isinstance(rope, Mapping) or any(isinstance(part, Mapping) and {*_OURS} & {*part} for part in rope.values()):
-        raise ValueError(f"frequencies: config must be a dict for one kind of layer, got {rope!r:.200}; pick a part")
+    inner = rope.items() if isinstance(rope, Mapping) else ()
+    parts = [name for name, part in inner if isinstance(part, Mapping) and {*_OURS} & {*part}]
+    if parts or not isinstance(rope, Mapping):
+        got = f"parts {', '.join(map(str, parts))}; pick one" if parts else f"{rope!r:.200}"
+        raise ValueError(f"frequencies: config must be a dict for one kind of layer, got {got}")
+    if "factor" in rope and not {"type", "rope_type"} & ({*rope} | {*config}):
+        raise ValueError(f"frequencies: config must be of a rope_type where it has a factor, got {rope!r:.200}")
     for name in ("layer_rope_theta", "partial_rotary_factors"):  # a number a layer
         layers: Any = get(name)
         if isinstance(layers, list | tuple) and any(each != layers[0] for each in layers):
@@ -281,6 +288,9 @@ def _settings(config: Any) -> dict[str, Any]:
         known = {name: value for name, value in source.items() if value is not None}
         said |= {name: known[name] for name in known.keys() - {"dim", "length", *_OURS.values()}}
         said |= {ours: known[theirs] for theirs, ours in _OURS.items() if theirs in known}
+    turning = said.get("qk_rope_head_dim", dim)
+    if not said["fraction"] and turning != dim:
+        raise ValueError(f"frequencies: dim must be the config's qk_rope_head_dim, {turning}, got {dim}; it turns")
     return said | {"original_length": get("original_max_position_embeddings") or said.get("original_length")}
 
 

@@ -8,7 +8,7 @@ Cost:  one copy of each weight, once
 Key:   d head dim, h heads, m model dim, r rank
 
     half         pairs channel i with i + d/2:   GPT-NeoX, and Llama, Mistral, Qwen, Gemma in transformers
-    interleaved  pairs channel 2i with 2i + 1:   RoFormer, GPT-J, Meta's Llama, Cohere, DeepSeek, Flux
+    interleaved  pairs channel 2i with 2i + 1:   RoFormer, GPT-J, Meta's Llama, GLM, Cohere, DeepSeek, Flux
 
     W_half[i], W_half[i + d/2] = W_interleaved[2i], W_interleaved[2i + 1],  i = 0 .. d/2-1, in each head
 

@@ -107,14 +107,16 @@ class LieRE(nn.Module):
         """Return `q` (b, h, t, d) and `k` (b, g, s, d) turned to their positions, each in the dtype it came in.
 
         Positions are (t, a) or (b, t, a), b may be 1. On one axis they are (t,) or (b, t), and by default keys stand at
-        0 .. s-1 and queries at the last t of them. `table(positions)` of the keys, or a pair (of queries, of keys),
-        replaces positions.
+        0 .. s-1 and queries at the last t of them. As many keys as queries stand where these are said to.
+        `table(positions)` of the keys, or a pair (of queries, of keys), replaces positions.
         """
         _check_content(q, k, self.heads, self.dim)
+        queries, keys = q.shape[2], k.shape[2]
+        if key_positions is None and positions is not None and queries == keys:
+            key_positions = positions
         for name, given, x in (("positions", positions, q), ("key_positions", key_positions, k)):
             if given is not None or (table is None and self.axes > 1):
                 _check_places(name, given, self.axes, x.shape[::2])
-        queries, keys = q.shape[2], k.shape[2]
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
         if table is None and positions is None and key_positions is None and queries <= keys:
             table = self.table(torch.arange(keys, device=k.device), dtype)  # (c, s, d, w)

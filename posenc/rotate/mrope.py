@@ -141,12 +141,14 @@ class MRoPE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d) rotated to their positions; h is a multiple of g.
 
-        `positions` are (t, 3), (b, t, 3), (1, t, 3), or (t,) of text, one number for all axes; so `key_positions`. Text
-        at 0 .. s-1 is the default, of which queries are the last t. `table`, from `table(key_positions)`, replaces
-        both, and queries take its last t rows; or pass a pair, of queries and of keys.
+        `positions` are (t, 3), (b, t, 3), (1, t, 3), or (t,) of text, one number for all axes; so `key_positions`,
+        by default those of as many queries. Else the default is text at 0 .. s-1, of which queries are the last t.
+        `table`, from `table(key_positions)`, replaces both, and queries take its last t rows; or pass a pair, of
+        queries and of keys.
         """
         t, s, dtype = self._check(q, k, positions, key_positions, table)
         if table is None:
+            key_positions = positions if key_positions is None and positions is not None and t == s else key_positions
             m = torch.arange(s - t, s, device=q.device) if positions is None else positions
             n = torch.arange(s, device=k.device) if key_positions is None else key_positions
             of_k = self.table(n, dtype)

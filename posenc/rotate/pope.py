@@ -113,15 +113,18 @@ class PoPE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d) turned to their positions, each in the dtype it came in.
 
-        Positions are (t,), (1, t) or (b, t). Keys stand at 0 .. s-1 by default and queries at the last t of them. With
-        several axes they are (t, a), (1, t, a) or (b, t, a), and there is no default, which would be a diagonal.
+        Positions are (t,), (1, t) or (b, t). Keys stand at 0 .. s-1 by default, or where as many queries are said to,
+        and queries at the last t of them. With several axes they are (t, a), (1, t, a) or (b, t, a), and queries have
+        no default, which would be a diagonal.
         `table(positions)` of the keys, or a pair (of queries, of keys), replaces positions.
         """
         _check_content(q, k, self.heads, self.dim)
+        queries, keys = q.shape[2], k.shape[2]
+        if key_positions is None and positions is not None and queries == keys:
+            key_positions = positions
         for name, given, x in (("positions", positions, q), ("key_positions", key_positions, k)):
             if given is not None or (self.axes > 1 and table is None):
                 _check_places(name, given, self.axes, x.shape[2], x.shape[0])
-        queries, keys = q.shape[2], k.shape[2]
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
         if table is None and positions is None and key_positions is None and queries <= keys:
             table = self.table(torch.arange(keys, device=k.device), dtype)  # (s, 2r)

@@ -57,7 +57,7 @@ class RoPE(nn.Module):
         dim: Width d of a head.
         base: Sets the slowest wavelength, 2 pi base^(1 - 2/r) positions; a sequence gives each key head its own.
         layout: "half" pairs the channels (i, i + r/2), "interleaved" (2i, 2i + 1).
-        rotary_dim: How many channels r turn, the first ones; all by default.
+        rotary_dim: How many channels r turn, the first ones; all by default. Twice as many as a `theta` has numbers.
         theta: Frequencies (r/2,) in place of those of `base`, or (g, r/2), a row for each key head and its queries.
         attention_factor: Multiplies cosine and sine, as YaRN does.
 
@@ -96,23 +96,23 @@ class RoPE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned: keys to 0 .. s-1, queries to the last t of these.
 
-        `positions` (t,), (1, t) or (b, t) and `key_positions` say otherwise. `table`, from `table(key_positions)`,
-        replaces both, its last t rows for queries; so do two. `out` is a pair to write to, where no gradient is needed.
+        `positions` (t,), (1, t) or (b, t), alone those of as many keys too, and `key_positions` say otherwise. One
+        `table(key_positions)`, its last t rows for queries, or two replace both. `out`: two to fill, without gradients.
         """
         of_q, of_k = table if isinstance(table, tuple) and len(table) == 2 else (table, table)
         self._check("k", k, "key_positions", key_positions, table is None, of_k)
         self._check("q", q, "positions", positions, table is None, of_q, k.shape[2] if of_q is of_k else 0, k)
-        if out is not None:
-            fits = isinstance(out, tuple) and [getattr(y, "dtype", 0) for y in out] == [q.dtype, k.dtype]
-            fits = fits and [y.shape for y in out] == [q.shape, k.shape]
-            fits = fits and not (torch.is_grad_enabled() and any(y.requires_grad for y in (q, k, *out)))
-            _require(fits, "out", "two tensors like q and k, where no gradient is needed", out, "or leave it out")
+        fits = isinstance(out, tuple) and [getattr(y, "dtype", 0) for y in out] == [q.dtype, k.dtype]
+        fits = fits and [y.shape for y in out] == [q.shape, k.shape]
+        fits = fits and not (torch.is_grad_enabled() and any(y.requires_grad for y in (q, k, *out)))
+        _require(out is None or fits, "out", "two tensors like q and k, where no gradient is needed", out, "or omit it")
         if table is None:
             t, s, dtype = q.shape[2], k.shape[2], PRECISE[torch.float64 in (q.dtype, k.dtype)]
+            key_positions = positions if key_positions is None and positions is not None and t == s else key_positions
             every = torch.arange(min(s - t, 0), s, device=k.device)
-            of_q = of_k = self.table(every if key_positions is None else key_positions, dtype)
-            if positions is not key_positions:
-                of_q = self.table(every[every.shape[0] - t :] if positions is None else positions, dtype)
+            of_k = self.table(every if key_positions is None else key_positions, dtype)
+            last = every[every.shape[0] - t :] if positions is None else positions
+            of_q = of_k if positions is key_positions else self.table(last, dtype)
         by, (to_q, to_k) = self._factors(of_q), out or (None, None)
         return self._turned(q, by, to_q), self._turned(k, by if of_k is of_q else self._factors(of_k), to_k)
 
@@ -125,7 +125,7 @@ class RoPE(nn.Module):
         return self._turned(x, self._factors(table / self.attention_factor**2 if inverse else table), None, inverse)
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return (cos, sin) of `positions` (..., t) in the channels of each pair: (..., t, r), or (..., g, t, r)."""
+        """Return one tensor, (..., t, r) or (..., g, t, r): each pair of channels holds cos and sin of its angle."""
         numbers = isinstance(positions, Tensor) and positions.ndim and positions.dtype not in NO_NUMBERS
         _require(numbers, "positions", "a tensor of numbers, (..., t)", positions, "such as torch.arange(t)")
         _require(isinstance(dtype, torch.dtype) and dtype in PRECISE, "dtype", "torch.float32 or torch.float64", dtype)
@@ -169,7 +169,7 @@ class RoPE(nn.Module):
         (b, _, t, _), fits = x.shape, isinstance(place, Tensor) and place.dtype not in NO_NUMBERS
         _require(k is None or k.shape[0] == b, name, "as many sequences as k", x, "expand the one that others share")
         fits = place is None or (fits and place.shape in ((t,), (1, t), (b, t)))
-        _require(fits, of, "a tensor of numbers, (t,) or (b, t)", place, "each token has its own")
+        _require(fits, of, "a tensor of numbers, (t,) or (b, t)", place, "one a token of ", x.shape)
         form, dtypes = (*self.rows, max(s, t), self.rotary_dim), PRECISE[x.dtype == torch.float64 :]
         fits = isinstance(table, Tensor) and table.shape in (form, (1, *form), (b, *form)) and table.dtype in dtypes
         _require(free or fits, "table", "table(positions) of the length and precision of the content, or two", table)
@@ -184,7 +184,7 @@ def _theta(dim: Any, base: Any, layout: Any, rotary_dim: Any, theta: Any, attent
     _require(factor.ndim == 0 and factor > 0, "attention_factor", "positive and finite", attention_factor)
     _require(base.ndim < 2 and base.size and base.min() > 0, "base", "positive, or so for each key head", base.tolist())
     theta = base[..., None] ** (-2 * np.arange(r // 2) / r) if theta is None else _numbers("theta", theta)
-    _require(theta.ndim in (1, 2) and theta.size and theta.shape[-1] == r // 2, "theta", "(r/2,) or (g, r/2)", theta)
+    _require(theta.shape[-1:] == (r // 2,) and theta.size and theta.ndim < 3, "theta", f"r/2 or (g, r/2), {r=}", theta)
     return theta
 
 
@@ -198,10 +198,10 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def _require(fits: Any, name: str, condition: str, got: Any, remedy: str = "") -> None:
+def _require(fits: Any, name: str, condition: str, got: Any, remedy: str = "", form: Any = ()) -> None:
     if not fits:
         got = f"{got.dtype} {tuple(got.shape)}" if isinstance(got, Tensor | np.ndarray) else f"{got!r:.90}"
-        raise ValueError(f"rope: {name} must be {condition}, got {got}{remedy and '; '}{remedy}")
+        raise ValueError(f"rope: {name} must be {condition}, got {got}{remedy and '; '}{remedy}{tuple(form) or ''}")
 
 
 def _product(out: Tensor | None, layout: str, back: bool, x: Tensor, *by: Tensor) -> Tensor:

@@ -93,7 +93,8 @@ class XPos(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), rotated and scaled; h is a multiple of g.
 
-        `key_positions` (s,), (1, s) or (b, s) are 0 .. s-1 by default, and `positions`, alike, the last t of these.
+        `key_positions` (s,), (1, s) or (b, s) are those of as many queries by default, or 0 .. s-1, and `positions`,
+        alike, the last t of these.
         `table`, from `table(key_positions)`, replaces both, and queries take its last t rows; or pass a pair, of
         queries and of keys. Positions out of reach are refused on the CPU. Elsewhere, or compiled, looking at them
         would wait for the device, and they give infinities.
@@ -102,6 +103,7 @@ class XPos(nn.Module):
         t, s = q.shape[-2], k.shape[-2]
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
         if table is None:
+            key_positions = positions if key_positions is None and positions is not None and t == s else key_positions
             m = torch.arange(s - t, s, device=q.device) if positions is None else positions
             n = torch.arange(s, device=k.device) if key_positions is None else key_positions
             self._check_reach("positions", m, 4 if q.dtype == torch.float16 else 32)
@@ -164,7 +166,7 @@ def _theta(dim: int, base: float, scale_base: float, layout: str, center: float 
     return float(base) ** -pair, (pair + 0.4) / 1.4
 
 
-def _check(q: Tensor, k: Tensor, positions: Tensor | None, key_positions: Tensor | None, dim: int) -> None:
+def _check(q: Tensor, k: Tensor, positions: Places, key_positions: Places, dim: int) -> None:
     for name, x, of, places in (("q", q, "positions", positions), ("k", k, "key_positions", key_positions)):
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim != 4 or x.shape[-1] != dim:
             raise ValueError(f"xpos: {name} must be floating point (b, h, t, {dim}), got {_kind(x)}; split heads first")

@@ -104,7 +104,8 @@ class CoPE(nn.Module):
             q: Queries, h a multiple of g.
             k: Keys.
             positions: Of the queries, (t,), (b, t) or (1, t); by default the last t of 0 .. s-1.
-            key_positions: Of the keys, (s,), (b, s) or (1, s), in any order; by default 0 .. s-1.
+            key_positions: Of the keys, (s,), (b, s) or (1, s), in any order; by default those of as many queries, or
+                0 .. s-1.
             mask: Boolean, true where a query may look, broadcastable to (b, h, t, s); hidden tokens are not counted.
 
         Raises:
@@ -112,6 +113,8 @@ class CoPE(nn.Module):
         """
         _check(q, k, self.dim)
         _check_rest(q, k, positions, key_positions, mask)
+        if key_positions is None and positions is not None and q.shape[2] == k.shape[2]:
+            key_positions = positions
         x, y = (content.to(torch.promote_types(content.dtype, torch.float32)) for content in (q, k))
         m, n = _places(positions, q, k.shape[-2]), _places(key_positions, k, k.shape[-2])
         past = (m[..., :, None] >= n[..., None, :]).to(q.device)  # (..., t, s)

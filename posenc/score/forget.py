@@ -110,8 +110,9 @@ class Forget(nn.Module):
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) and `k` (b, g, s, d), h a multiple of g, in q's dtype.
 
         `positions` (t,) or (b, t) default to the last t of 0 .. s-1, `key_positions` (s,) or (b, s), in any order, to
-        0 .. s-1; one row (1, t) serves a batch. `gates` (b, h, s) are finite logits, one a key, in place of those read
-        from the keys. `mask`, true where a query may look, is broadcast to (b, h, t, s); hidden tokens forget nothing.
+        those of as many queries, or 0 .. s-1; one row (1, t) serves a batch. `gates` (b, h, s) are finite logits, one a
+        key, in place of those read from the keys. `mask`, true where a query may look, is broadcast to (b, h, t, s);
+        hidden tokens forget nothing.
 
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
@@ -149,6 +150,8 @@ class Forget(nn.Module):
         """Return F at the queries (b, h, t, 1) and the keys (b, h, 1, s), or (b, h, t, s) if the mask's rows differ."""
         _check(q, k, self.dim, self.heads)
         _check_rest(q, k, positions, key_positions, gates, mask)
+        if key_positions is None and positions is not None and q.shape[2] == k.shape[2]:
+            key_positions = positions
         if gates is None and not self.readout:
             raise ValueError(f"forget: gates must be given to a module without read-out, got {gates}")
         m, n = _places(positions, q, k.shape[-2]), _places(key_positions, k, k.shape[-2])

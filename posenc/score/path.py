@@ -110,15 +110,18 @@ class PaTH(nn.Module):
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) and `k` (b, g, s, d), h a multiple of g, in q's dtype.
 
         `positions` (t,) or (b, t) default to the last t of 0 .. s-1, `key_positions` (s,) or (b, s), in any order, to
-        0 .. s-1; one row (1, t) serves a batch. `w` (b, h or g, s, d), of any length, and `beta` (b, h or g, s) replace
-        those read from the keys. `mask`, true where a query may look, is broadcast to (b, h, t, s); hidden tokens do
-        not act. Where it differs from query to query, each query has its own system to solve: for short sequences.
+        those of as many queries, or 0 .. s-1; one row (1, t) serves a batch. `w` (b, h or g, s, d), of any length, and
+        `beta` (b, h or g, s) replace those read from the keys. `mask`, true where a query may look, is broadcast to
+        (b, h, t, s); hidden tokens do not act. Where it differs from query to query, each query has its own system to
+        solve: for short sequences.
 
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
         """
         _check(q, k, self.dim)
         _check_rest(q, k, positions, key_positions, w, beta, mask)
+        if key_positions is None and positions is not None and q.shape[2] == k.shape[2]:
+            key_positions = positions
         if not self.readout and (w is None or beta is None):
             raise ValueError(f"path: w and beta must be given where readout=False, got {_kind(w)} and {_kind(beta)}")
         g, m, n = k.shape[1], _places(positions, q, k.shape[-2]), _places(key_positions, k, k.shape[-2])

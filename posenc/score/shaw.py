@@ -98,7 +98,7 @@ class Shaw(nn.Module):
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for the s keys of `k` (b, g, s, d), in the dtype of `q`.
 
         `positions` (t,) or (b, t) and `key_positions` (s,) or (b, s) are integers; one row (1, t) serves a batch. By
-        default keys stand at 0 .. s-1 and queries at the last t of them.
+        default keys stand at 0 .. s-1, or where as many queries are said to, and queries at the last t of them.
 
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
@@ -157,6 +157,7 @@ def _places(x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor |
         if given is not None and not (isinstance(given, Tensor) and given.dtype in INTEGERS and given.shape in fit):
             got = _kind(given) if isinstance(given, Tensor) else f"{_kind(given)}; take torch.as_tensor of it"
             raise ValueError(f"shaw: {name} must be an integer tensor {fit[0]} or {fit[1]}, got {got}")
+    key_positions = positions if key_positions is None and positions is not None and t == s else key_positions
     m = torch.arange(s - t, s, device=x.device) if positions is None else positions.long()
     n = torch.arange(s, device=x.device) if key_positions is None else key_positions.long()
     m, n = (p[0] if p.ndim == 2 and len(p) == 1 else p for p in (m, n))  # one row serves a batch

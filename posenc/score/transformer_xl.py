@@ -104,7 +104,7 @@ class TransformerXL(nn.Module):
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) and `k` (b, g, s, d), in the dtype of `q`.
 
         `positions` (t,) or (b, t) and `key_positions` (s,) or (b, s) are integers or floats; by default keys stand at
-        0 .. s-1 and queries at the last t of them. One row (1, t) serves a batch.
+        0 .. s-1, or where as many queries are said to, and queries at the last t. One row (1, t) serves a batch.
 
         Raises:
             ValueError: If an argument does not fit; the message says what to pass instead.
@@ -151,6 +151,7 @@ class TransformerXL(nn.Module):
             if given is not None and not (number and given.shape in ((length,), (b, length), (1, length))):
                 wanted = f"a tensor of numbers ({length},) or {(b, length)}"
                 raise ValueError(f"transformer_xl: {name} must be {wanted}, got {_kind(given)}; one a token")
+        key_positions = positions if key_positions is None and positions is not None and t == s else key_positions
         m = torch.arange(s - t, s, device=where) if positions is None else positions.to(where)
         n = torch.arange(s, device=where) if key_positions is None else key_positions.to(where)
         pair = torch.arange(self.width // 2, dtype=torch.float64, device=where)  # (w/2,)

@@ -357,8 +357,11 @@ def test_eva_pixel_equals_the_oracle_between_minus_1_and_1():
     np.testing.assert_allclose(axial(x, grid, "eva-pixel"), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("which", ["positions", "key_positions"])
-@pytest.mark.parametrize("text", [None, torch.arange(6)], ids=["none", "t"])
+LINE = torch.arange(6)
+MISPLACED = [("positions", None), ("positions", LINE), ("key_positions", LINE)]
+
+
+@pytest.mark.parametrize(("which", "text"), MISPLACED, ids=str)
 def test_patches_do_not_lie_on_the_diagonal_by_mistake(which, text):
     remedy = r"; a row for each token, as of grid_positions\(height, width\) or axial_coordinates\(\(height, width\)\)"
     (q, k), grid, got = content(6), grid_positions(2, 3), "None" if text is None else r"torch.int64 \(6,\)"

@@ -853,6 +853,19 @@ def test_a_config_that_is_no_dict_is_refused(config):
         from_config(config, 8)
 
 
+def test_the_width_of_a_head_of_which_a_named_part_turns_is_refused():
+    deepseek = {"rope_theta": 1e4, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128}
+    assert from_config(deepseek, 64)[0].shape == (32,)
+    assert from_config(deepseek | {"partial_rotary_factor": 0.5}, 128)[0].shape == (32,)
+    with pytest.raises(ValueError, match="frequencies: dim must be the config's qk_rope_head_dim, 64, got 192"):
+        from_config(deepseek, 192)
+
+
+def test_a_factor_without_a_type_is_refused():
+    with pytest.raises(ValueError, match=r"config must be of a rope_type where it has a factor, got \{'factor': 2\}"):
+        from_config({"rope_theta": 1e4, "rope_scaling": {"factor": 2}}, 8)
+
+
 @pytest.mark.parametrize(
     "config",
     [
@@ -862,7 +875,7 @@ def test_a_config_that_is_no_dict_is_refused(config):
     ],
 )
 def test_a_config_of_several_parts_asks_to_pick_one(config):
-    with pytest.raises(ValueError, match=r"config must be a dict for one kind of layer, got .*; pick a part"):
+    with pytest.raises(ValueError, match=r"config must be a dict for one kind of layer, got parts .*; pick one"):
         from_config(config, 8)
 
 

@@ -351,9 +351,9 @@ def test_patches_without_coordinates_are_refused():
     for told in ((), (line, line), (line, places), (None, places)):
         with pytest.raises(ValueError, match=said.format("positions", "t")):
             encoding(q, k, *told)
-    for told in ((places,), (places, line)):
+    for last, told in ((49, (places, line)), (1, (places[-1:],))):
         with pytest.raises(ValueError, match=said.format("key_positions", "t")):
-            encoding(q, k, *told)
+            encoding(q[:, :, -last:], k, *told)
     with pytest.raises(ValueError, match=said.format("positions", "t")):
         encoding.table(line)
     with pytest.raises(ValueError, match=said.format("positions", "49")):

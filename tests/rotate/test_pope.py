@@ -466,8 +466,11 @@ def test_each_axis_is_a_pope_of_its_share_of_the_channels():
     np.testing.assert_allclose(pope(q, k, places, places, phase=phase, axes=3), sum(parts), rtol=1e-13, atol=1e-12)
 
 
-@pytest.mark.parametrize("which", ["positions", "key_positions"])
-@pytest.mark.parametrize("text", [None, torch.arange(6)], ids=["none", "t"])
+LINE = torch.arange(6)
+MISPLACED = [("positions", None), ("positions", LINE), ("key_positions", LINE)]
+
+
+@pytest.mark.parametrize(("which", "text"), MISPLACED, ids=str)
 def test_patches_do_not_lie_on_the_diagonal_by_mistake(which, text):
     remedy = r"a row for each token, as of grid_positions\(height, width\) or axial_coordinates\(\(height, width\)\)"
     (q, k), encoding, grid = content(6, 6), PoPE(8, heads=4, axes=2), grid_positions(2, 3)
