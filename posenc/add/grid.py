@@ -4,11 +4,12 @@ Paper: He et al., 2021, "Masked Autoencoders Are Scalable Vision Learners", http
 Used:  MAE, DiT (mae), DETR, MoCo v3 (timm-axes), the 2-D and 3-D codes of many vision and video models
 Cost:  nothing to learn; one table (t, d) a call
 
-Key:   b batch, t length, d model dim, n axes, w width of an axis
+Key:   b batch, t length, d model dim, n axes, w width of an axis, c a coordinate
 
-Each coordinate c of a position has a sinusoidal code of its own, w = d/n channels wide:
+Each coordinate of a position has a sinusoidal code of its own, w = d/n channels wide:
 
-    angle_k(c) = c * base^(-2k/w),  k = 0 .. w/2-1
+    code(c)    = sin(angle_k(c)), cos(angle_k(c)),  k = 0 .. w/2-1, in one of five orders
+    angle_k(c) = c * base^(-2k/w)
 
 so the dot product of two codes depends on the offset along each axis only. Five orders of channels are in use:
 
@@ -17,6 +18,8 @@ so the dot product of two codes depends on the offset along each axis only. Five
     "timm-axes"  first axis first; in each all sines, then all cosines (timm's interleave_sin_cos)
     "detr"       first axis first; in each sines and cosines alternate; DETR's coordinates: `detr_coordinates`
     "per-axis"   as "detr", for any d: axes as wide as 2 ceil(d / 2n), what is too much cut off at the end
+
+SimpleViT in big_vision has k / (w/2 - 1) for 2k/w: order "mae" with base 10,000^(w/(w-2)).
 """
 
 import numpy as np

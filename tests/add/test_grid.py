@@ -131,6 +131,13 @@ def test_equals_timm(interleaved, size, dim):
     np.testing.assert_allclose(made, expected.numpy(), atol=2e-6)
 
 
+def test_another_base_gives_the_table_of_simple_vit():
+    rows, columns = np.mgrid[:3, :4].reshape(2, -1, 1) / 10_000 ** (np.arange(8) / 7)  # (12, 8) each
+    expected = np.concatenate([np.sin(columns), np.cos(columns), np.sin(rows), np.cos(rows)], axis=1)
+    made = grid(np.argwhere(np.ones((3, 4))), 32, base=10_000 ** (16 / 14), order="mae")
+    np.testing.assert_allclose(made, expected, atol=1e-15)
+
+
 def test_transformers_builds_the_table_of_vit_mae_rows_first_unlike_the_code_of_the_paper():
     mae = peer("transformers.models.vit_mae.modeling_vit_mae")
     expected = mae.build_2d_sinusoidal_position_embedding(5, 6, 32)
