@@ -11,19 +11,14 @@ from typing import Any
 
 import torch
 
-from posenc.checkup import attention as _attention
-from posenc.checkup import bias as _bias
-from posenc.checkup import rotation as _rotation
-from posenc.checkup import table as _table
-from posenc.checkup.patient import UNDERSTOOD, Patient, attempt, said
+from posenc.checkup.admission import KINDS, admit
 from posenc.checkup.report import Finding, Report
+from posenc.checkup.signature import UNDERSTOOD, said
 
 __all__ = ["Finding", "Report", "doctor"]
 
-KINDS = {"rotation": _rotation, "table": _table, "bias": _bias, "attention": _attention}
+FORMS = {"1t": "one row for all texts, (1, t)", "bt": "a row for each text, (b, t)"}
 ORDERS = (None, "bhtd", "bthd", "btd", "tbd")
-WIDTHS = (64, 32, 128, 16, 8, 256, 512, 768)
-HEADS = (4, 8, 2, 1, 12, 16)
 
 
 def doctor(
@@ -38,9 +33,10 @@ def doctor(
     Args:
         function: A function, a torch module, a bound method, or a class, which is built. Its parameters are known by
             their names: x or q, k, v; positions, key_positions, offset or length; dim, heads; causal, mask, cache.
+            Whether positions are (t,), (1, t) or (b, t) is found out.
         kind: "rotation", "table", "bias" or "attention"; by default told from the parameters and a first call.
         dim: Width of a head (of an embedding, for a table); by default what fits, 64 first.
-        heads: How many heads; by default what fits, 4 first.
+        heads: How many heads; by default what fits, 4 first. Slopes are judged for this number where it is given.
         order: Of the axes: "bhtd" (the default) or "bthd" for heads, "btd" (the default) or "tbd" for embeddings.
 
     Returns:
@@ -60,8 +56,11 @@ def doctor(
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
-        found, patient, sizes = _admit(function, kind, dim, heads, order)
+        found, patient, sizes = admit(function, kind, dim, heads, order)
+        patient.heads_asked = heads is not None
         findings = KINDS[found].examine(patient, **sizes)
+        if patient.form != "t":
+            findings.append(Finding("positions", "ok", f"given as {FORMS[patient.form]}"))
         if patient.order and not order:
             findings.insert(
                 0, Finding("axes", "note", "taken as (b, t, h, d), heads third; order='bhtd' if that is wrong")
@@ -79,42 +78,3 @@ def _check(function: Any, kind: Any, dim: Any, heads: Any, order: Any) -> None:
             raise ValueError(f"doctor: {name} must be a positive integer, got {given!r}; None finds it out")
     if order is not None and (not isinstance(order, str) or order not in ORDERS):
         raise ValueError(f"doctor: order must be one of {', '.join(filter(None, ORDERS))}, got {order!r}")
-
-
-def _admit(function: Any, kind: Any, dim: Any, heads: Any, order: Any) -> tuple[str, Patient, dict[str, int]]:
-    """Return the kind, the patient and sizes with which a first call works."""
-    own = getattr(function, "__self__", function)
-    widths = (dim,) if dim else tuple(dict.fromkeys((*_told(own, "dim d_model head_dim embed_dim"), *WIDTHS)))
-    counts = (heads,) if heads else tuple(dict.fromkeys((*_told(own, "heads n_heads num_heads"), *HEADS)))
-    first = ""
-    for size in [(d, counts[0]) for d in widths] + [(widths[0], h) for h in counts[1:]]:
-        sizes = {"dim": size[0], "heads": size[1]}
-        for axes in (order,) if order else (None, "bthd"):
-            patient, failed = attempt(Patient, function, sizes, axes)
-            if failed.startswith("ValueError: doctor: "):
-                raise ValueError(f"doctor: function must be {failed.partition(' must be ')[2]}")
-            for candidate in ((kind,) if kind else _candidates(patient)) if patient else ():
-                works, failed = attempt(KINDS[candidate].accepts, patient.fresh(), **sizes)
-                if works:
-                    return candidate, patient, sizes
-                first = first or failed or " "
-            first = first or failed
-    why = f"that answers {first}" if first.strip() else "whose answers fit none; wrap it in a function that does"
-    raise ValueError(f"doctor: function must be one of {UNDERSTOOD}, got {said(function)} {why}")
-
-
-def _told(own: Any, names: str) -> tuple[int, ...]:
-    return tuple(v for name in names.split() if isinstance(v := getattr(own, name, None), int) and v > 0)
-
-
-def _candidates(patient: Patient) -> tuple[str, ...]:
-    """Return the kinds that the parameters allow, likeliest first."""
-    if patient.takes("v"):
-        return ("attention",)
-    if patient.takes("q", "k"):
-        return ("rotation",)
-    if patient.takes("x"):
-        return ("rotation", "attention", "table")
-    if patient.takes("score") or patient.takes("heads") or patient.takes("key_positions"):
-        return ("bias",)
-    return ("table", "bias") if patient.takes("dim") else ("bias", "table")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.checkup.patient import Patient, random
+from posenc.checkup.patient import Patient, attempt, far, random
 
 T = 12
 
@@ -16,6 +16,7 @@ class Attend:
     def __init__(self, patient: Patient) -> None:
         self.patient = patient
         self.alone = not patient.takes("v")
+        self.of_keys = False
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
         """Return the result (b, h, t, d) for arguments by role."""
@@ -32,13 +33,24 @@ class Attend:
         """Return the result for keys from place `start` on and queries at the last, where places can be told."""
         keys = start + torch.arange(k.shape[2])
         queries = keys[k.shape[2] - q.shape[2] :]
-        named = {"positions": queries, "key_positions": keys, "offset": int(queries[0])}
+        named = {"positions": keys if self.of_keys else queries, "key_positions": keys, "offset": int(queries[0])}
         return self(q, k, v, **{role: named[role] for role in named if self.patient.takes(role)}, **given)
+
+    def learn_whose_positions(self, q: Tensor, k: Tensor, v: Tensor) -> None:
+        """Find out whether positions are those of the queries or of all keys, where the code takes one for both."""
+        if self.alone or not self.patient.takes("positions") or self.patient.takes("key_positions"):
+            return
+        whole = self.at(q, k, v)[:, :, -3:]
+        for self.of_keys in (False, True):
+            made, failed = attempt(self.at, q[:, :, -3:], k, v)
+            if not failed and far(made, whole) < 1e-4:
+                return
+        self.of_keys = False
 
     @property
     def placed(self) -> bool:
         """Whether positions of both queries and keys can be told."""
-        return self.patient.takes("positions") and (self.alone or self.patient.takes("key_positions"))
+        return self.patient.takes("positions") and (self.alone or self.of_keys or self.patient.takes("key_positions"))
 
 
 def _first(made: Any) -> Any:

@@ -1,6 +1,5 @@
 """Examine an attention: order, future, decoding, what is done to values, scale, padding, grouped heads, dtype."""
 
-import math
 from typing import Any
 
 import torch
@@ -8,16 +7,17 @@ from torch import Tensor
 
 from posenc.checkup import caching, weighing
 from posenc.checkup.attending import Attend, Case, T
-from posenc.checkup.patient import Patient, attempt, far, random
+from posenc.checkup.padding import padding
+from posenc.checkup.patient import Patient, far, unlike
 from posenc.checkup.report import Finding, findings
 
 
 def accepts(patient: Patient, dim: int, heads: int) -> bool:
     """Tell whether the code can be called as an attention."""
     case = Case(Attend(patient), dim, heads, False)
-    q, k, v = case.inputs()
+    q, k, v = case.inputs(t=unlike(T, heads))
     made = case.attend.at(q, k, v)
-    if not isinstance(made, Tensor) or made.shape[:3] != q.shape[:3]:
+    if not isinstance(made, Tensor) or made.ndim != 4 or made.shape[:3] != q.shape[:3]:
         return False
     q, k, v = (part.index_fill(2, torch.tensor([0]), 1.0) for part in (q, k, v))
     return far(case.attend.at(q, k, v)[:, :, 1:], made[:, :, 1:]) > 1e-6
@@ -27,9 +27,11 @@ def examine(patient: Patient, dim: int, heads: int) -> list[Finding]:
     """Return the findings on an attention with heads of `dim` channels."""
     case = Case(Attend(patient.fresh()), dim, heads, False)
     case = case._replace(causal=not _sees_ahead(case))
+    case.attend.learn_whose_positions(*case.inputs(6))
     decode = () if patient.takes("cache") else (decoding,)
     checks = (future, order, shift, *decode, padding, *weighing.CHECKS)
-    found = findings(checks if not case.attend.alone else (future, shift, weighing.half_precision), case)
+    alone = (future, shift, padding, weighing.half_precision)
+    found = findings(alone if case.attend.alone else checks, case)
     if patient.takes("cache"):
         found += caching.examine(patient, dim, heads)
     else:
@@ -137,41 +139,4 @@ def decoding(case: Case) -> Finding:
         f"the last query alone, after all {T} keys, differs by {off:.2g} from the last of all: it "
         "is taken for the first token. Place queries at the last of the keys",
         off,
-    )
-
-
-def _padded(case: Case, shape: str) -> float:
-    """Return how far the real tokens are off with three more before them, hidden by a mask of the given shape."""
-    q, k, v = case.inputs(7)
-    hidden = [torch.cat([random(2, case.heads, 3, case.dim, seed=80 + i), part], 2) for i, part in enumerate((q, k, v))]
-    real = torch.ones(2, T + 3, dtype=torch.bool)
-    real[:, :3] = False
-    mask = {
-        "(b, s)": real,
-        "(b, 1, 1, s)": real[:, None, None],
-        "(b, 1, t, s)": real[:, None, None].expand(-1, 1, T + 3, -1),
-    }
-    mask = {**mask, "additive": torch.where(real[:, None, None], 0.0, -1e9)}[shape]
-    places = (real.long().cumsum(-1) - 1).clamp(min=0)
-    given = {"positions": places, "key_positions": places, "mask": mask}
-    taken = {role: given[role] for role in given if case.attend.patient.takes(role)}
-    return far(case.attend(*hidden, **taken)[:, :, 3:], case.attend.at(q, k, v))
-
-
-def padding(case: Case) -> Finding:
-    """Check that padding on the left, hidden by the mask, leaves the real tokens alone."""
-    if not case.attend.patient.takes("mask"):
-        return Finding("padding", "not checked", "needs a parameter for a mask")
-    tried = [attempt(_padded, case, shape) for shape in ("(b, 1, 1, s)", "(b, 1, t, s)", "(b, s)", "additive")]
-    worked = [off for off, failed in tried if not failed and off is not None and math.isfinite(off)]
-    if not worked:
-        return Finding("padding", "not checked", f"no mask of booleans or numbers is taken: {tried[0][1]}")
-    if min(worked) < 1e-4:
-        return Finding("padding", "ok", "hidden padding on the left leaves the real tokens alone", min(worked))
-    return Finding(
-        "padding",
-        "wrong",
-        f"padding on the left, though hidden by the mask, changes the real tokens by {min(worked):.2g}: "
-        "positions count the padding. Count real tokens, mask.cumsum(-1) - 1",
-        min(worked),
     )

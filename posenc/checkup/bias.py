@@ -68,7 +68,7 @@ def examine(patient: Patient, dim: int, heads: int) -> list[Finding]:
     """Return the findings on a bias, or on slopes if the code takes heads only."""
     bias = Bias(patient)
     if bias.reach == "heads":
-        return [slopes(lambda n: patient.fresh({"heads": n})().flatten().double(), heads, True)]
+        return slopes(lambda n: patient.fresh({"heads": n})().flatten().double(), heads, True, patient.heads_asked)
     places = torch.arange(SIZE)
     case = Case(bias, bias(places, places).double(), heads)
     return findings((offsets, sign, ahead, read_slopes, decoding, rounding, far_positions), case)
@@ -157,7 +157,7 @@ def ahead(case: Case) -> Finding:
     )
 
 
-def read_slopes(case: Case) -> Finding | None:
+def read_slopes(case: Case) -> Finding | list[Finding]:
     """Read the slopes of a bias that falls linearly and compare them with ALiBi's."""
     falls = -case.behind().diff(dim=-1)
     if not _linear(falls) or (falls[:, 0] == 0).any():
@@ -169,7 +169,7 @@ def read_slopes(case: Case) -> Finding | None:
         made = Bias(patient.fresh({"heads": heads}))(torch.arange(4), torch.arange(4)).double()
         return (made[:, 3, 3] - made[:, 3, 2]).abs()
 
-    return slopes(measured, case.heads, many)
+    return slopes(measured, case.heads, many, patient.heads_asked)
 
 
 def decoding(case: Case) -> Finding:

@@ -14,6 +14,11 @@ REPEATED = {
     "half": ("interleaved", "torch.cat((angles, angles), -1)"),
     "interleaved": ("half", "angles.repeat_interleave(2, -1)"),
 }
+TURNS = {
+    "half": "in halves, pairs (i, i + r/2)",
+    "interleaved": "in neighbours, pairs (2i, 2i + 1)",
+    "none": "not at all",
+}
 
 
 class Case(NamedTuple):
@@ -37,6 +42,9 @@ def shape(case: Case) -> list[Finding]:
     reading = case.reading
     if reading.layout == "wide":
         return [Finding("norm", "note", "the result has another width than the input (as in PoPE): pairs are not read")]
+    unlike = mismatch(case)
+    if unlike and "none" in (reading.layout, case.of_keys.layout):
+        return [unlike]
     still = float((reading.matrices - torch.eye(case.dim)).abs().amax())
     if still < 1e-7:
         return [
@@ -48,7 +56,7 @@ def shape(case: Case) -> list[Finding]:
                 0.0,
             )
         ]
-    found = [linear(case), norm(case), layout(case)]
+    found = [linear(case), norm(case), unlike or layout(case)]
     if reading.pairs:
         found.append(direction(case))
     return [finding for finding in found if finding]
@@ -155,6 +163,25 @@ def layout(case: Case) -> Finding:
             width,
         )
     return Finding("layout", "note", "channels mix in more than pairs: no layout, no frequencies to read")
+
+
+def mismatch(case: Case) -> Finding | None:
+    """Compare the pairs and speeds of queries with those of keys."""
+    read = (case.reading, case.of_keys)
+    widths = [2 * len(reading.pairs) for reading in read]
+    if read[0].layout != read[1].layout:
+        one, other = (TURNS.get(reading.layout, "otherwise") for reading in read)
+        words = f"queries turn {one}, keys {other}"
+        return Finding("layout", "wrong", f"{words}, so logits do not see offsets. Turn both in one way")
+    if widths[0] != widths[1]:
+        words = f"{widths[0]} channels of queries turn and {widths[1]} of keys: give both one rotary width"
+        return Finding("layout", "wrong", words, widths[1])
+    speeds = [reading.theta.abs() for reading in read]
+    if read[0].pairs and (speeds[0] - speeds[1]).abs().max() > 1e-3 * speeds[0].max():
+        fastest, of_keys = (float(speed.max()) for speed in speeds)
+        words = f"queries and keys turn at different speeds, the fastest pair by {fastest:.3g} and by {of_keys:.3g} rad"
+        return Finding("layout", "wrong", f"{words} a token: give both one base and one scaling", of_keys)
+    return None
 
 
 def direction(case: Case) -> Finding | None:

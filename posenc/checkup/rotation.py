@@ -6,7 +6,7 @@ from torch import Tensor
 from posenc.checkup import precision, usage
 from posenc.checkup.pace import frequencies
 from posenc.checkup.pairs import Case, shape
-from posenc.checkup.patient import Patient, far, random
+from posenc.checkup.patient import Patient, far, random, unlike
 from posenc.checkup.reading import Turn, read, speeds
 from posenc.checkup.report import Finding, findings
 
@@ -15,9 +15,12 @@ TWICE = "give the attention, with its cache: one call cannot show that keys were
 
 def accepts(patient: Patient, dim: int, heads: int) -> bool:
     """Tell whether the code can be called as a rotation: zeros come back as zeros, one token for each."""
-    turn, zeros = Turn(patient), torch.zeros(2, heads, 6, dim)
+    t = unlike(6, heads)
+    turn, zeros = Turn(patient), torch.zeros(2, heads, t, dim)
     y = turn(zeros)
-    if not isinstance(y, Tensor) or y.shape[:3] != zeros.shape[:3] or y.shape[-1] % dim:
+    if not isinstance(y, Tensor) or y.ndim != 4 or y.shape[:3] != zeros.shape[:3] or y.shape[-1] % dim:
+        return False
+    if turn.reach == "positions" and turn(zeros, torch.arange(t)).shape != y.shape:
         return False
     if not patient.takes("q", "k") and (y.any() or turn(zeros.index_fill(2, torch.tensor([0]), 1.0))[:, :, 1:].any()):
         return False

@@ -16,9 +16,21 @@ OTHERWISE = (
 )
 
 
-def slopes(measured: Callable[[int], Tensor], heads: int, many: bool) -> Finding:
-    """Compare slopes with those of ALiBi for 4, 8 and 12 heads, or for `heads` alone if no other can be asked."""
-    counts = COUNTS if many else (heads,)
+def slopes(measured: Callable[[int], Tensor], heads: int, many: bool, asked: bool = False) -> list[Finding]:
+    """Compare slopes with those of ALiBi for `heads` if asked or if no other number works, else for 4, 8 and 12.
+
+    Where `heads` was asked for, what is found for another number is a note.
+    """
+    if not asked or not many:
+        return [_compared(measured, COUNTS if many else (heads,))]
+    others = _compared(measured, tuple(count for count in COUNTS if count != heads))
+    found = [_compared(measured, (heads,))]
+    if found[0].verdict == "ok" and others.verdict != "ok":
+        found.append(others._replace(verdict="note"))
+    return found
+
+
+def _compared(measured: Callable[[int], Tensor], counts: tuple[int, ...]) -> Finding:
     first = 0.0
     for count in counts:
         got, failed = attempt(measured, count)

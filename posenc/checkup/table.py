@@ -40,6 +40,8 @@ class Rows:
         swap = self.patient.order == "tbd"
         given = {} if self.reach == "length" else given
         result = self.patient(x=x.transpose(0, 1) if swap else x, **given)
+        if not isinstance(result, Tensor):
+            return result
         if result.ndim < 3 or len(result) == 1 < len(x):  # the table alone
             return x + result
         return result.transpose(0, 1) if swap else result
@@ -58,7 +60,7 @@ def accepts(patient: Patient, dim: int, heads: int) -> bool:
     rows = Rows(patient, dim)
     if rows.adds:
         y = rows.add(torch.zeros(3, 5, dim), positions=torch.arange(5))
-        return isinstance(y, Tensor) and y.shape[:2] == (3, 5)
+        return isinstance(y, Tensor) and y.ndim == 3 and y.shape[:2] == (3, 5)
     y = rows(0, 5)
     return isinstance(y, Tensor) and tuple(y.shape) == (5, dim)
 

@@ -274,6 +274,10 @@ def bias(heads: int, t: int, s: int) -> Tensor:
     return slopes(heads)[:, None, None] * offset
 
 
+def bias_of_any_heads(heads: int, t: int, s: int) -> Tensor:
+    return bias(4, t, s)[:1] * 4 * slopes_of_any_heads(heads)[:, None, None]
+
+
 def bias_from_the_first(heads: int, t: int, s: int) -> Tensor:
     offset = torch.arange(s) - torch.arange(t)[:, None]
     return -slopes(heads)[:, None, None] * offset.abs()
@@ -313,6 +317,82 @@ def batch_rotation(x: Tensor, positions: Tensor) -> Tensor:
     """Broadcasts the batch of positions against heads."""
     angle = positions[..., None].float() * thetas(x.shape[-1])
     return turned(x, angle[:1] if angle.ndim == 3 else angle)
+
+
+def row_rotation(q: Tensor, k: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """A row of positions for each text, (b, t), and no other form, as in transformers."""
+    angle = (position_ids[..., None].float() * thetas(q.shape[-1])).unsqueeze(1)
+    return turned(q, angle), turned(k, angle)
+
+
+def first_row_rotation(q: Tensor, k: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The first row for all texts."""
+    return row_rotation(q, k, position_ids[:1].expand(position_ids.shape))
+
+
+def row_attention(q: Tensor, k: Tensor, v: Tensor, attention_mask=None, position_ids=None, base_too: bool = False):
+    """Causal, with the positions of all keys as rows; queries are the last of them."""
+    t, s = q.shape[2], k.shape[2]
+    places = torch.arange(s)[None] if position_ids is None else position_ids
+    if base_too:
+        k = k + sines_and_cosines(places[..., None] * thetas(k.shape[-1])).unsqueeze(1).to(k.dtype)
+    q, k = row_rotation(q, q, places[:, -t:])[0], row_rotation(k, k, places)[1]
+    seen = torch.ones(t, s, dtype=torch.bool).tril(s - t)[None, None]
+    if attention_mask is not None:
+        seen = seen & attention_mask.bool()[:, None, None, :]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+
+
+def row_attention_with_table(q: Tensor, k: Tensor, v: Tensor, attention_mask=None, position_ids=None) -> Tensor:
+    return row_attention(q, k, v, attention_mask, position_ids, True)
+
+
+class RowBlock(Block):
+    """A block that takes rows of positions and a mask (b, s) of 1 and 0."""
+
+    def forward(self, x: Tensor, position_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        if self.left_in:
+            x = x + self.wpe(position_ids)
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.wqkv(x).chunk(3, dim=-1))
+        return row_attention(q, k, v, attention_mask, position_ids).transpose(1, 2).flatten(2)
+
+
+class RowBlockWithTable(RowBlock):
+    left_in = True
+
+
+def _of_offsets(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Rotated, so that positions that count padding change nothing; causal where no mask is given."""
+    places = torch.arange(k.shape[2])
+    q, k = rotation(q, places[-q.shape[2] :]), rotation(k, places)
+    return (
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask) if mask is not None else last_aligned_attention(q, k, v)
+    )
+
+
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    return _of_offsets(q, k, v, mask)
+
+
+def ignored_mask_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    return _of_offsets(q, k, v, None)
+
+
+def inverted_mask_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    return _of_offsets(q, k, v, None if mask is None else ~mask)
+
+
+def cast_inverted_mask_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    return _of_offsets(q, k, v, None if mask is None else ~mask.bool())
+
+
+def added_mask_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    return _of_offsets(q, k, v, None if mask is None else mask.to(q.dtype))
+
+
+def counted_mask_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Adds 1 to the scores of keys that are seen, 0 to those of others."""
+    return _of_offsets(q, k, v, None if mask is None else mask.bool().to(q.dtype))
 
 
 # 15 VeloxQuant#389, 16 shainet#110, 23 gpt-neox PR#363
@@ -412,6 +492,29 @@ def one_way_each(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tenso
 
 def both_one_way(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
     return rotation(q, positions), rotation(k, positions)
+
+
+def neighbours(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
+    angle = positions[:, None] * thetas(x.shape[-1], base)
+    first, second = x[..., 0::2], x[..., 1::2]
+    pairs = (first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin())
+    return torch.stack(pairs, dim=-1).flatten(-2)
+
+
+def one_layout_each(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    return rotation(q, positions), neighbours(k, positions)
+
+
+def keys_alone(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    return q, rotation(k, positions)
+
+
+def one_base_each(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    return neighbours(q, positions), neighbours(k, positions, 500_000.0)
+
+
+def one_width_each(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    return neighbours(q, positions), torch.cat((neighbours(k[..., :32], positions), k[..., 32:]), dim=-1)
 
 
 def in_place_rotation(x: Tensor, positions: Tensor) -> Tensor:
@@ -520,6 +623,14 @@ CASES = (
     Case(13, reversed_bias, forward_bias, "sign", "sign is reversed"),
     Case(14, attention_with_table, attention_with_counted_table, "padding", "positions count the padding"),
     Case(14, batch_rotation, rotation, "batched positions", "do not arrive row by row"),
+    Case(14, first_row_rotation, row_rotation, "batched positions", "do not arrive row by row"),
+    Case(14, row_attention_with_table, row_attention, "shift", "table left in"),
+    Case(7, RowBlockWithTable, RowBlock, "shift", "table left in"),
+    Case(0, ignored_mask_attention, masked_attention, "padding", "the mask is ignored"),
+    Case(0, inverted_mask_attention, masked_attention, "padding", "the mask is inverted"),
+    Case(0, cast_inverted_mask_attention, masked_attention, "padding", "the mask is inverted"),
+    Case(0, counted_mask_attention, added_mask_attention, "padding", "hides nothing: masked keys"),
+    Case(0, added_mask_attention, masked_attention, "padding", "give 0 and -inf", "ok"),
     Case(15, drifting_attention, evicting_attention, "eviction", "not of tokens seen"),
     Case(16, re_rotating_attention, cached_attention, "cache", "rotated again"),
     Case(21, padded_rotation, rightly_padded_rotation, "norm", "pad sines with 0"),
@@ -527,6 +638,10 @@ CASES = (
     Case(22, DeadZone, Learns, "gradients", "turn_by", "note"),
     Case(23, forgetful_attention, cached_attention, "cache", "counted from the call"),
     Case(0, one_way_each, both_one_way, "direction", "sum of positions"),
+    Case(0, one_layout_each, both_one_way, "layout", "queries turn in halves, pairs (i, i + r/2), keys in neighbours"),
+    Case(0, keys_alone, both_one_way, "layout", "queries turn not at all, keys in halves"),
+    Case(0, one_base_each, both_one_way, "layout", "at different speeds"),
+    Case(0, one_width_each, both_one_way, "layout", "64 channels of queries turn and 32 of keys"),
     Case(0, in_place_rotation, rotation, "input kept", "in place"),
     Case(0, clipped_rotation, rotation, "limit", "clipped"),
     Case(0, bias_from_the_first, bias, "decoding", "aligned with the first key"),

@@ -255,13 +255,193 @@ def test_axes_in_another_order():
     assert doctor(patients.AlongBatch, order="tbd").healthy
 
 
+def test_rows_of_positions_are_found_out_and_read_rightly():
+    for order in (None, "bhtd"):
+        report = doctor(patients.row_rotation, order=order)
+        assert report.healthy
+        assert report.told("positions").words == "given as a row for each text, (b, t)"
+        assert report.told("batched positions").verdict == "ok"
+        assert not [finding for finding in report.findings if finding.check == "axes"]
+
+
+def test_rows_of_positions_with_heads_third():
+    def rotate(q, k, position_ids):
+        turned = patients.row_rotation(q.transpose(1, 2), k.transpose(1, 2), position_ids)
+        return tuple(part.transpose(1, 2) for part in turned)
+
+    report = doctor(rotate)
+    assert report.healthy
+    assert "(b, t, h, d)" in report.told("axes").words
+    assert report.told("batched positions").verdict == "ok"
+
+
+def test_rows_of_positions_under_a_name_that_does_not_tell():
+    def rotate(x, positions):
+        return patients.row_rotation(x, x, positions)[0]
+
+    def optional(x, positions=None):
+        return rotate(x, torch.arange(x.shape[2])[None] if positions is None else positions)
+
+    def strict(x, positions):
+        return rotate(x, positions) if len(positions) == len(x) else 1 / 0
+
+    for function, form in ((rotate, "(1, t)"), (optional, "(1, t)"), (strict, "(b, t)")):
+        report = doctor(function, order="bhtd")
+        assert report.healthy, str(report)
+        assert form in report.told("positions").words
+        assert report.told("batched positions").verdict == "ok"
+
+
+@pytest.mark.parametrize("heads", [None, 2, 6, 12])
+def test_rows_of_positions_do_not_broadcast_against_heads(heads):
+    def attend(q, k, v, positions, key_positions):
+        q, k = patients.row_rotation(q, q, positions)[0], patients.row_rotation(k, k, key_positions)[1]
+        return patients.scaled_attention(q, k, v)
+
+    for function in (attend, patients.row_attention):
+        report = doctor(function, heads=heads)
+        assert report.healthy, str(report)
+        assert [report.told(check).verdict for check in ("order", "shift", "decoding")] == ["ok"] * 3
+
+
+def test_positions_without_a_batch_are_given_so_whatever_they_are_called():
+    def flat(x, position_ids):
+        angle = position_ids.float()[:, None] * patients.thetas(x.shape[-1])
+        return patients.turned(x, angle[None, None])
+
+    def plain(x, position_ids):
+        return patients.rotation(x, position_ids) if position_ids.ndim == 1 else 1 / 0
+
+    def third(x, position_ids):
+        if position_ids.ndim > 1:
+            raise IndexError
+        return patients.rotation(x.transpose(1, 2), position_ids).transpose(1, 2)
+
+    for function in (flat, plain, third):
+        report = doctor(function)
+        assert (report.kind, report.healthy) == ("rotation", True), str(report)
+        assert not [finding for finding in report.findings if finding.check == "positions"]
+    assert "(b, t, h, d)" in doctor(third).told("axes").words
+
+
+def test_positions_without_a_batch_are_tried_in_each_order_of_axes_first():
+    def third(x, positions):
+        return patients.turned(x, (positions[..., None].float() * patients.thetas(x.shape[-1]))[:, None])
+
+    report = doctor(third)
+    assert report.healthy
+    assert "(b, t, h, d)" in report.told("axes").words
+    assert not [finding for finding in report.findings if finding.check == "positions"]
+    assert "(1, t)" in doctor(third, order="bhtd").told("positions").words
+
+
+def test_a_rotation_of_queries_alone():
+    def rotate(q, positions):
+        return patients.rotation(q, positions)
+
+    assert doctor(rotate).kind == "rotation"
+
+
+def test_a_mask_that_stands_in_for_causality_is_not_taken_for_counted_padding():
+    report = doctor(patients.masked_attention)
+    assert report.told("padding").verdict == "ok"
+    assert report.told("padding").words == "hidden padding on the left leaves the real tokens alone"
+
+
+def test_the_mask_of_a_whole_block_is_looked_at():
+    class Ignores(patients.RowBlock):
+        def forward(self, x, position_ids, attention_mask=None):
+            return super().forward(x, position_ids)
+
+    assert doctor(patients.RowBlock).told("padding").verdict == "ok"
+    assert "the mask is ignored" in doctor(Ignores).told("padding").words
+
+
+def test_masks_of_1_and_0_and_a_mask_that_hides_what_is_negative():
+    def bert(q, k, v, mask=None):
+        seen = torch.ones(len(q), k.shape[2], dtype=torch.long) if mask is None else mask
+        return patients.added_mask_attention(q, k, v, torch.tensor([-1e9, 0.0])[seen][:, None, None])
+
+    def negative(q, k, v, mask=None):
+        return patients.masked_attention(q, k, v, None if mask is None else mask >= 0)
+
+    for function in (bert, negative):
+        report = doctor(function)
+        assert report.healthy, str(report)
+        assert report.told("padding").verdict == "ok"
+
+
+def test_a_class_that_asks_for_dropout_is_built_without():
+    class Drops(patients.AlongTokens):
+        def __init__(self, d_model, dropout, p_drop, max_len):
+            super().__init__(d_model, max_len)
+            self.rests = nn.Sequential(nn.Dropout(dropout), nn.Dropout(p_drop))
+
+    assert doctor(Drops).healthy
+
+
+def test_a_class_that_asks_for_more_is_to_be_built_by_the_caller():
+    class Configured(nn.Module):
+        def __init__(self, config):
+            super().__init__()
+
+    with pytest.raises(
+        ValueError, match=r"got .*Configured, which asks for config too: build it yourself and pass the"
+    ):
+        doctor(Configured)
+
+
+def test_their_own_error_comes_first():
+    def typo(q, k, positions):
+        return q * cosine, k  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+
+    def several(x):
+        raise IndexError(f"{x.ndim} axes")
+
+    with pytest.raises(ValueError, match=r"got .*typo, which raises NameError: name 'cosine' is not defined") as caught:
+        doctor(typo)
+    assert str(caught.value).index("NameError") < 150
+    said = "IndexError: 4 axes when called as a rotation and raises IndexError: 3 axes when called as an attention or a"
+    with pytest.raises(ValueError, match=said):
+        doctor(several)
+
+
+def test_a_module_that_makes_angles_is_told_to_turn_with_them():
+    class Rotary(nn.Module):
+        def forward(self, t):
+            return t[..., None] * patients.thetas(2 * t.shape[-1])
+
+    class RotaryThatTurns(Rotary):
+        def rotate_both(self, x):
+            return patients.rotation(x, torch.arange(x.shape[2]))
+
+    assert doctor(RotaryThatTurns().rotate_both).healthy
+    with pytest.raises(ValueError, match=r"give its method that does, module\.rotate_both\. Understood"):
+        doctor(RotaryThatTurns())
+    with pytest.raises(ValueError, match=r"def rotate\(x, positions\): return apply_rotary_pos_emb\(x, \*module\("):
+        doctor(Rotary())
+
+
 def test_the_measured_number_of_bug_1_is_that_of_the_formula():
     assert doctor(patients.inverted_table, dim=512).told("speeds").number == pytest.approx(10_000 ** (510 / 512))
 
 
 def test_slopes_that_are_off_by_one_start_at_one():
-    finding = doctor(patients.slopes_from_one, heads=8).told("slopes")
-    assert "with 4 heads the slopes start at 1 where ALiBi's start at 0.25" in finding.words
+    for heads, count, start in ((None, 4, 0.25), (8, 8, 0.5)):
+        finding = doctor(patients.slopes_from_one, heads=heads).told("slopes")
+        assert f"with {count} heads the slopes start at 1 where ALiBi's start at {start}" in finding.words
+
+
+@pytest.mark.parametrize("function", [patients.slopes_of_any_heads, patients.bias_of_any_heads])
+def test_slopes_are_judged_for_the_heads_asked_for(function):
+    assert "with 12 heads" in doctor(function).told("slopes").words
+    assert not doctor(function).healthy
+    asked = doctor(function, heads=8)
+    assert asked.healthy, str(asked)
+    assert asked.told("slopes").verdict == "note"
+    assert "with 12 heads" in asked.told("slopes").words
+    assert "those of ALiBi's authors for 8 heads" in str(asked)
+    assert not doctor(function, heads=12).healthy
 
 
 @pytest.mark.parametrize(
@@ -320,7 +500,7 @@ def test_what_cannot_be_called_is_refused(junk):
     "function", [lambda: 1, lambda a, b: a, lambda x: "a", lambda x: None, print, len, dict, lambda x: 1 / 0, str]
 )
 def test_what_has_no_known_signature_gets_the_list_of_those_understood(function):
-    with pytest.raises(ValueError, match=r"doctor: function must be .*fn\(q, k, v\).*, got"):
+    with pytest.raises(ValueError, match=r"doctor: function must be .*, got .*Understood are .*fn\(q, k, v\)"):
         doctor(function)
 
 
@@ -357,6 +537,16 @@ def test_rotary_embedding_torch_after_bfloat16_is_sick():
     assert report.told("layout").words.startswith("interleaved"), str(report)
     assert report.told("memory").verdict == "wrong"  # its cache keeps positions in the dtype of the first call
     assert report.told("module cast").verdict == "wrong"
+
+
+def test_the_modules_of_peers_that_make_angles_are_refused_with_what_to_wrap():
+    angles = peer("rotary_embedding_torch").RotaryEmbedding(dim=64)
+    with pytest.raises(ValueError, match=r"module\.rotate_queries_or_keys"):
+        doctor(angles)
+    with pytest.raises(ValueError, match=r"apply_rotary_pos_emb\(x, \*module\(positions\)\)"):
+        doctor(peer("x_transformers.x_transformers").RotaryEmbedding(64))
+    with pytest.raises(ValueError, match=r"apply_rotary_pos_emb\(q, k, \*module\(q, position_ids\)\)"):
+        doctor(llama().rotary)
 
 
 def test_the_sinusoidal_of_x_transformers_rounds_its_positions_in_bfloat16():
@@ -430,7 +620,7 @@ def test_settings_of_the_command_line(capsys, monkeypatch):
         ("no.such.module:f", "doctor: function must be module:function, got no.such.module:f; No module named 'no'"),
         ("tests.checkup.patients:nobody", "has no attribute 'nobody'"),
         ("tests.checkup.patients:UNSEEN", "doctor: function must be something to call"),
-        ("posenc:resize_grid", "doctor: function must be one of fn(x)"),
+        ("posenc:resize_grid", "doctor: function must be one whose parameters have known names, got weight"),
     ],
 )
 def test_a_bad_name_gives_one_line(capsys, monkeypatch, name, said):
