@@ -182,6 +182,7 @@ class Axial(nn.Module):
         (b, h, t, d), (_, g, s, _), n, c = q.shape, k.shape, self.axes, self.heads or 1
         fits = k.shape[0] == b and g and h % g == 0 and g % c == 0
         _require(fits, "q and k", f"one batch, h a multiple of g, g of {c}", (q.shape, k.shape))
+        given: Any
         key_positions = positions if key_positions is None and positions is not None and t == s else key_positions
         for name, given, rows in (("positions", positions, t), ("key_positions", key_positions, s)):
             fits = isinstance(given, Tensor) and given.dtype not in NO_NUMBERS

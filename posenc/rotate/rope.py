@@ -103,8 +103,8 @@ class RoPE(nn.Module):
         self._check("k", k, "key_positions", key_positions, table is None, of_k)
         self._check("q", q, "positions", positions, table is None, of_q, k.shape[2] if of_q is of_k else 0, k)
         fits = isinstance(out, tuple) and [getattr(y, "dtype", 0) for y in out] == [q.dtype, k.dtype]
-        fits = fits and [y.shape for y in out] == [q.shape, k.shape]
-        fits = fits and not (torch.is_grad_enabled() and any(y.requires_grad for y in (q, k, *out)))
+        fits = fits and [y.shape for y in out or ()] == [q.shape, k.shape]
+        fits = fits and not (torch.is_grad_enabled() and any(y.requires_grad for y in (q, k, *(out or ()))))
         _require(out is None or fits, "out", "two tensors like q and k, where no gradient is needed", out, "or omit it")
         if table is None:
             t, s, dtype = q.shape[2], k.shape[2], PRECISE[torch.float64 in (q.dtype, k.dtype)]
