@@ -144,7 +144,7 @@ class RoPE(nn.Module):
         compiled, plain = torch.compiler.is_compiling(), torch._C._are_functorch_transforms_active()
         plain = plain or torch._C._get_tracing_state() is not None or table.requires_grad
         plain = plain or (not compiled and torch.autograd.forward_ad._current_level >= 0)
-        pairs = table.is_cpu and table.dtype == torch.float32 and table.shape[-2] > 1 and compiled
+        pairs = compiled and table.is_cpu and table.dtype == torch.float32 and table.shape[-2] > 1
         pairs = torch.compiler.is_dynamo_compiling() if pairs else self.rotary_dim % 32 == 0 and not compiled
         if axis == -1 and pairs and not plain:
             return False, [table]  # to be read in pairs, by operations that are not to be recorded
@@ -198,10 +198,10 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def _require(fits: Any, name: str, condition: str, got: Any, remedy: str = "", form: Any = ()) -> None:
+def _require(fits: Any, name: str, condition: str, got: Any, remedy: str = "", of: Any = ()) -> None:
     if not fits:
         got = f"{got.dtype} {tuple(got.shape)}" if isinstance(got, Tensor | np.ndarray) else f"{got!r:.90}"
-        raise ValueError(f"rope: {name} must be {condition}, got {got}{remedy and '; '}{remedy}{tuple(form) or ''}")
+        raise ValueError(f"rope: {name} must be {condition}, got {got}{remedy and '; '}{remedy}{tuple(of) or ''}")
 
 
 def _product(out: Tensor | None, layout: str, back: bool, x: Tensor, *by: Tensor) -> Tensor:
