@@ -289,7 +289,7 @@ def _settings(config: Any, dim: Any) -> dict[str, Any]:
         said |= {name: known[name] for name in known.keys() - {"dim", "length", *_OURS.values()}}
         said |= {ours: known[theirs] for theirs, ours in _OURS.items() if theirs in known}
     turning = said.get("qk_rope_head_dim", dim)
-    if not said["fraction"] and turning != dim:
+    if not said["fraction"] and turning is not dim and not np.array_equal(turning, dim):
         raise ValueError(f"frequencies: dim must be the config's qk_rope_head_dim, {turning}, got {dim}; it turns")
     return said | {"original_length": get("original_max_position_embeddings") or said.get("original_length")}
 

@@ -36,6 +36,8 @@ class Nearby(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) and `k` (b, g, s, d)."""
         queries, keys = q.shape[-2], k.shape[-2]
+        if key_positions is None and positions is not None and queries == keys:
+            key_positions = positions
         if positions is None:
             positions = torch.arange(keys - queries, keys, device=q.device)  # (t,)
         if key_positions is None:
