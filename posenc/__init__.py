@@ -62,7 +62,7 @@ def _files() -> list[Path]:
 
 def _modules() -> set[str]:
     """Return the names of the doors and of the files beside them."""
-    return {*DOORS, *(path.stem for path in _files() if path.parent == _HERE)}
+    return {*DOORS, *(path.stem for path in _HERE.glob("[!_]*.py"))}
 
 
 def _names() -> Iterator[tuple[str, str]]:

@@ -12,11 +12,11 @@ Key:   b batch, h heads, t queries, s keys, c channels, m position of a query, n
     slopes[i]  = 2^(-8 (i+1) / h),  i = 0 .. h-1, if h is a power of two
 
 so the bias of positions moved together is the same, and each step back divides a key's weight by e^slope. For other h
-the paper's code takes the slopes of the closest lower power of two, then every other slope of its double; 2^(-8 (i+1) /
-h) for any h is another set. The paper states the causal case. The symmetric one is for encoders; right_slopes=0 leaves
-the keys ahead unpenalized. BLOOM and MPT write slope * n, which differs from -slope (m - n) by a constant of each
-query: softmax does not see it where keys ahead are hidden, and `channels` may drop it too. Falcon adds its bias to q .
-k and divides both: its slopes here are alibi_slopes(h) / sqrt(head dim).
+the paper's code takes the slopes of the closest lower power of two, then every other slope of its double; the formula
+for any h is another set. The paper states the causal case. The symmetric one is for encoders; right_slopes=0 leaves the
+keys ahead unpenalized. BLOOM and MPT write slope * n, which differs from -slope (m - n) by a constant of each query:
+softmax does not see it where keys ahead are hidden, and `channels` may drop it too. Falcon adds its bias before it
+divides by sqrt(d): its slopes here are alibi_slopes(h) / sqrt(head dim).
 """
 
 from collections.abc import Callable, Sequence

@@ -56,7 +56,7 @@ def _tries(patients: list[Patient], kind: str | None) -> list[tuple[str, str, Pa
     Names that transformers uses mean (b, t) or (1, t), whatever the axes; all others mean (t,), whatever the axes.
     """
     tries = [(c, form, p) for p in patients for c in ((kind,) if kind else _candidates(p)) for form in _forms(p, c)]
-    if patients and patients[0].roles.get("positions", "").lower() in ROWS:
+    if patients and _named_for_rows(patients[0]):
         return sorted(tries, key=lambda one: one[0] == "table" or one[1] == "t")
     return sorted(tries, key=lambda one: one[1] != "t")
 
@@ -66,8 +66,11 @@ def _forms(patient: Patient, kind: str) -> tuple[str, ...]:
         return ("t",)
     if not (patient.takes("x") or patient.takes("q")):
         return ("t", "1t")
-    rows_first = patient.roles["positions"].lower() in ROWS and kind != "table"
-    return ("bt", "1t", "t") if rows_first else ("t", "1t", "bt")
+    return ("bt", "1t", "t") if _named_for_rows(patient) and kind != "table" else ("t", "1t", "bt")
+
+
+def _named_for_rows(patient: Patient) -> bool:
+    return patient.roles.get("positions", "").lower() in ROWS
 
 
 def _candidates(patient: Patient) -> tuple[str, ...]:

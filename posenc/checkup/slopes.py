@@ -23,11 +23,11 @@ def slopes(measured: Callable[[int], Tensor], heads: int, many: bool, asked: boo
     """
     if not asked or not many:
         return [_compared(measured, COUNTS if many else (heads,))]
+    found = _compared(measured, (heads,))
+    if found.verdict != "ok":
+        return [found]
     others = _compared(measured, tuple(count for count in COUNTS if count != heads))
-    found = [_compared(measured, (heads,))]
-    if found[0].verdict == "ok" and others.verdict != "ok":
-        found.append(others._replace(verdict="note"))
-    return found
+    return [found] if others.verdict == "ok" else [found, others._replace(verdict="note")]
 
 
 def _compared(measured: Callable[[int], Tensor], counts: tuple[int, ...]) -> Finding:

@@ -118,12 +118,12 @@ class LieRE(nn.Module):
             if given is not None or (table is None and self.axes > 1):
                 _check_places(name, given, self.axes, x.shape[::2])
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
-        if table is None and positions is None and key_positions is None and queries <= keys:
-            table = self.table(torch.arange(keys, device=k.device), dtype)  # (c, s, d, w)
-        elif table is None:
-            positions = torch.arange(keys - queries, keys, device=q.device) if positions is None else positions
-            key_positions = torch.arange(keys, device=k.device) if key_positions is None else key_positions
-            table = self.table(positions, dtype), self.table(key_positions, dtype)
+        if table is None:
+            m = torch.arange(keys - queries, keys, device=q.device) if positions is None else positions
+            n = torch.arange(keys, device=k.device) if key_positions is None else key_positions
+            of_k = self.table(n, dtype)
+            same = positions is key_positions and queries <= keys  # all None: queries take the last rows
+            table = of_k if same else (self.table(m, dtype), of_k)
         _check_table(table, q, k, dtype, self.generators.shape)
         of_q, of_k = (table[..., keys - queries :, :, :], table) if isinstance(table, Tensor) else table
         return self._turned(q, of_q.to(dtype)), self._turned(k, of_k.to(dtype))  # (b, h, t, d), (b, g, s, d)

@@ -115,8 +115,8 @@ class PoPE(nn.Module):
 
         Positions are (t,), (1, t) or (b, t). Keys stand at 0 .. s-1 by default, or where as many queries are said to,
         and queries at the last t of them. With several axes they are (t, a), (1, t, a) or (b, t, a), and queries have
-        no default, which would be a diagonal.
-        `table(positions)` of the keys, or a pair (of queries, of keys), replaces positions.
+        no default, which would be a diagonal. `table(positions)` of the keys, or a pair (of queries, of keys), replaces
+        positions.
         """
         _check_content(q, k, self.heads, self.dim)
         queries, keys = q.shape[2], k.shape[2]
@@ -126,12 +126,12 @@ class PoPE(nn.Module):
             if given is not None or (self.axes > 1 and table is None):
                 _check_places(name, given, self.axes, x.shape[2], x.shape[0])
         dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
-        if table is None and positions is None and key_positions is None and queries <= keys:
-            table = self.table(torch.arange(keys, device=k.device), dtype)  # (s, 2r)
-        elif table is None:
-            positions = torch.arange(keys - queries, keys, device=q.device) if positions is None else positions
-            key_positions = torch.arange(keys, device=k.device) if key_positions is None else key_positions
-            table = self.table(positions, dtype), self.table(key_positions, dtype)
+        if table is None:
+            m = torch.arange(keys - queries, keys, device=q.device) if positions is None else positions
+            n = torch.arange(keys, device=k.device) if key_positions is None else key_positions
+            of_k = self.table(n, dtype)
+            same = positions is key_positions and queries <= keys  # all None: queries take the last rows
+            table = of_k if same else (self.table(m, dtype), of_k)
         _check_table(table, q, k, dtype, 2 * self.rotary_dim)
         of_q, of_k = (table[..., keys - queries :, :], table) if isinstance(table, Tensor) else table
         q, k = self._turned(q, of_q.to(dtype), self.phase), self._turned(k, of_k.to(dtype))

@@ -110,9 +110,9 @@ class RoPE(nn.Module):
             t, s, dtype = q.shape[2], k.shape[2], PRECISE[torch.float64 in (q.dtype, k.dtype)]
             key_positions = positions if key_positions is None and positions is not None and t == s else key_positions
             every = torch.arange(min(s - t, 0), s, device=k.device)
-            of_k = self.table(every if key_positions is None else key_positions, dtype)
-            last = every[every.shape[0] - t :] if positions is None else positions
-            of_q = of_k if positions is key_positions else self.table(last, dtype)
+            of_q = of_k = self.table(every if key_positions is None else key_positions, dtype)
+            if positions is not key_positions:
+                of_q = self.table(every[every.shape[0] - t :] if positions is None else positions, dtype)
         by, (to_q, to_k) = self._factors(of_q), out or (None, None)
         return self._turned(q, by, to_q), self._turned(k, by if of_k is of_q else self._factors(of_k), to_k)
 
