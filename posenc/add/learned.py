@@ -9,8 +9,8 @@ Key:   b batch, t length, d model dim, n rows, o new rows, p prefix rows, r rows
     PE[m] = weight[m + offset]
 
 so a position beyond the table has no row: there is an error, never a wrapped or a repeated row. OPT counts from
-offset 2 and RoBERTa from its padding index + 1. Rows start as N(0, std^2) with std 0.02, as in GPT-2 and BERT.
-A table can be stretched afterwards: `resize` for text, `resize_grid` for the patches of an image.
+offset 2 and RoBERTa from its padding index + 1. Rows start as N(0, std^2) with std 0.02, as in BERT; GPT-2 has
+0.01. A table can be stretched afterwards: `resize` for text, `resize_grid` for the patches of an image.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ def row_statistics(weight: Tensor) -> dict[str, np.ndarray]:
     """Return what to look at first in a table (n, d): each row's norm, its cosine and distance to the next row.
 
     Rows that never met a token keep the norm of their start, near std sqrt(d), and a cosine near 0 with their
-    neighbours; trained rows of a smooth table have cosines near 1.
+    neighbors; trained rows of a smooth table have cosines near 1.
 
     Examples:
         >>> import torch
@@ -83,8 +83,9 @@ def resize_grid(
     """Return a table (..., p + r, d) of image patches resampled to another grid; the p `prefix` rows stay.
 
     `size` and `new_size` are (height, width) in patches: a square is never guessed. Patches are in raster order,
-    row by row, after class and register tokens. Antialiasing matters where the grid shrinks. `mode` is "linear" or
-    "cubic", which PyTorch and timm call bilinear and bicubic. Gradients flow back to `weight`.
+    row by row, after class and register tokens. `mode` is "linear" or "cubic", which PyTorch and timm call bilinear and
+    bicubic. Antialiasing averages old patches where the grid shrinks; it also changes the cubic kernel everywhere, from
+    a = -3/4 to -1/2, the only one of the two that keeps a ramp straight. Gradients flow back to `weight`.
 
     Examples:
         >>> import torch
@@ -137,7 +138,7 @@ class Learned(nn.Module):
         _check_integer("length", length, 1)
         _check_integer("offset", offset, 0)
         if not _is_number(std) or not 0 <= std < float("inf"):
-            raise ValueError(f"learned: std must be at least 0 and finite, got {std!r}; BERT and GPT-2 take 0.02")
+            raise ValueError(f"learned: std must be at least 0 and finite, got {std!r}; BERT takes 0.02")
         if not _is_number(dropout) or not 0 <= dropout < 1:
             raise ValueError(f"learned: dropout must be in [0, 1), got {dropout!r}; it is a probability")
         self.dim, self.length, self.offset = int(dim), int(length), int(offset)

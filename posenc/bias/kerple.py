@@ -11,11 +11,11 @@ Key:   b batch, h heads, t queries, s keys, m position of a query, n of a key
     B[i, m, n] = -r1[i] |m - n|^r2[i]                form="power": r1 > 0, 0 < r2 <= 2; ALiBi where r2 = 1
 
 so the logarithm multiplies a key's weight by (1 + r2 |m - n|)^-r1, a power law; ALiBi multiplies it by an exponential.
-Both are conditionally positive definite: c^T B c >= 0 for any c that sums to 0, so that some constant, which softmax
-does not see, makes B a kernel. Only the distance counts: the past and the future are alike. r1 and r2 are the values
-themselves, held at 0.01 or more (r2 of a power at 2 or less) where they are used. The authors' code writes the bound
-into the parameters at each forward pass instead. It calls them bias_p and bias_a, of shape (h, 1, 1): r1 and r2 of the
-logarithm, r2 and r1 of the power.
+Both are conditionally positive definite: c^T B c >= 0 for any c that sums to 0, so that on a finite text, and with r2
+below 2, some constant, which softmax does not see, makes B a kernel. Only the distance counts: the past and the future
+are alike. r1 and r2 are the values themselves, held at 0.01 or more (r2 of a power at 2 or less) where they are used.
+The authors' code writes the bound into the parameters at each forward pass instead. It calls them bias_p and bias_a, of
+shape (h, 1, 1): r1 and r2 of the logarithm, r2 and r1 of the power.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from posenc.checkup.report import Finding, findings
 from posenc.checkup.slopes import slopes
 
 SIZE = 24
-MERGED = "neighbours share a number: positions are rounded before they are subtracted, or clipped"
+MERGED = "neighbors share a number: positions are rounded before they are subtracted, or clipped"
 
 
 class Bias:
@@ -197,7 +197,7 @@ def decoding(case: Case) -> Finding:
 
 
 def rounding(case: Case) -> Finding:
-    """Look for neighbours that share a number in bfloat16."""
+    """Look for neighbors that share a number in bfloat16."""
     patient = case.bias.patient
     places = torch.arange(512)
     right = case.bias(places, places).double()[:, -1, -32:].diff(dim=-1)

@@ -16,7 +16,7 @@ REPEATED = {
 }
 TURNS = {
     "half": "in halves, pairs (i, i + r/2)",
-    "interleaved": "in neighbours, pairs (2i, 2i + 1)",
+    "interleaved": "in neighbors, pairs (2i, 2i + 1)",
     "none": "not at all",
 }
 

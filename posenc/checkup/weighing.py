@@ -83,11 +83,11 @@ def grouped_heads(case: Case) -> Finding:
         return Finding("grouped heads", "note", f"fewer heads of keys than of queries raise {failed}")
     each = case.attend.at(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1))
     if (off := far(made, each)) < 1e-4:
-        return Finding("grouped heads", "ok", "neighbouring query heads share a key head", off)
+        return Finding("grouped heads", "ok", "neighboring query heads share a key head", off)
     return Finding(
         "grouped heads",
         "wrong",
-        f"query heads share key heads in another order than neighbours (off by {off:.2g}): use "
+        f"query heads share key heads in another order than neighbors (off by {off:.2g}): use "
         "repeat_interleave, not repeat",
         off,
     )

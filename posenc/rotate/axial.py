@@ -10,7 +10,7 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, n axe
     (x[i], x[j]) -> (x[i] cos angle[i] - x[j] sin angle[i], x[i] sin angle[i] + x[j] cos angle[i])
 
 so norms stay, and scores see differences of coordinates alone. A convention chooses theta, coordinates and layout: i
-and j are neighbours ("interleaved"), or halves of the head ("half") or of the d/n channels of an axis ("blocks"). Each
+and j are neighbors ("interleaved"), or halves of the head ("half") or of the d/n channels of an axis ("blocks"). Each
 axis has m = d/2n pairs, of w_k = base^(-k/m) unless `CONVENTIONS` says otherwise, and theta 0 in the other pairs.
 Coordinates come in the order of the size, (y, x); the first pairs are y's, or by convention x's. Class tokens stay at
 0. V-JEPA 2 mixes layouts: that is no rotation.

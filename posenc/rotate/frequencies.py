@@ -69,7 +69,8 @@ def ntk(dim: int, factor: float, base: float = 10_000.0) -> Frequencies:
 def dynamic_ntk(dim: int, factor: float, length: float, original_length: float, base: float = 10_000.0) -> Frequencies:
     """Return `ntk` for a text that has grown to `length`, past the `original_length` (YaRN's paper, sec. 3.3).
 
-    Keys cached at another length turned with other frequencies: `rerotate` them, or cache them unrotated.
+    Keys cached at another length turned with other frequencies: `rerotate` them, or cache them unrotated. Either is
+    exact in the first layer alone, since what deeper layers cached came of attention with the old frequencies.
 
     Examples:
         >>> [float(dynamic_ntk(8, 2, length, 4096)[0][-1].round(6)) for length in (100, 4096, 8192)]

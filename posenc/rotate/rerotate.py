@@ -13,6 +13,7 @@ so k' = f' R(p' theta') x: the key as if rotated afresh. Rotations of one pair a
 key can move to another position (p'), to other frequencies (theta'), or both, in one turn; the old attention factor f
 is divided out. The tests compare with rotating afresh, and decode under dynamic NTK and LongRoPE.
 
+The content x is kept: after a change of frequencies, that of deeper layers still came of attention with the old ones.
 Each call rounds once. In bfloat16 a chain of calls drifts: start each time from unrotated or float32 keys where you
 can. Not for xPos, whose keys also grow or shrink with p, nor for values.
 """

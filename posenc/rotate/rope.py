@@ -189,13 +189,13 @@ def _theta(dim: Any, base: Any, layout: Any, rotary_dim: Any, theta: Any, attent
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
-    lost = name == "x" and getattr(value, "requires_grad", False)  # a gradient would be
+    lost = " without a gradient, which RoPE keeps" * (name == "x" and getattr(value, "requires_grad", False))
     try:
-        array = np.asarray(None if lost else value.tolist() if isinstance(value, Tensor) else value)
+        got = np.asarray(None if lost else value.tolist() if isinstance(value, Tensor) else value)
     except (TypeError, ValueError):  # a ragged list
-        array = np.asarray(None)
-    _require(array.dtype.kind in "iuf" and (name == "x" or np.isfinite(array).all()), name, "finite numbers", value)
-    return array.astype(np.float64)
+        got = np.asarray(None)
+    _require(got.dtype.kind in "iuf" and (name == "x" or np.isfinite(got).all()), name, "finite numbers" + lost, value)
+    return got.astype(np.float64)
 
 
 def _require(fits: Any, name: str, condition: str, got: Any, remedy: str = "", of: Any = ()) -> None:

@@ -292,7 +292,7 @@ def test_unsigned_positions_do_not_wrap_around():
 
 @each_form
 @pytest.mark.parametrize("far", [2**24, 2**40], ids=["2^24", "2^40"])
-def test_neighbours_stay_apart_wherever_they_stand(form, far):
+def test_neighbors_stay_apart_wherever_they_stand(form, far):
     encoding, near = KERPLE(2, form), torch.arange(4)
     torch.testing.assert_close(encoding(near + far), encoding(near), atol=0, rtol=0)
     zero = torch.zeros((), dtype=torch.long)

@@ -127,7 +127,7 @@ def test_it_is_bounded():
 
 
 def test_float32_as_nemo_computes_loses_what_float64_keeps():
-    # two neighbours at a far offset, with the angles of NeMo's dtype
+    # two neighbors at a far offset, with the angles of NeMo's dtype
     offset, k = np.array([10**6, 10**6 + 1]), np.arange(1, 65)
     rates = (1 / 10000 ** (2 * k / 128)).astype(np.float32)
     total = np.cos(offset[:, None].astype(np.float32) * rates).astype(np.float64).sum(axis=1) - 64

@@ -494,7 +494,7 @@ def both_one_way(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tenso
     return rotation(q, positions), rotation(k, positions)
 
 
-def neighbours(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
+def neighbors(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
     angle = positions[:, None] * thetas(x.shape[-1], base)
     first, second = x[..., 0::2], x[..., 1::2]
     pairs = (first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin())
@@ -502,7 +502,7 @@ def neighbours(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
 
 
 def one_layout_each(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    return rotation(q, positions), neighbours(k, positions)
+    return rotation(q, positions), neighbors(k, positions)
 
 
 def keys_alone(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -510,11 +510,11 @@ def keys_alone(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]
 
 
 def one_base_each(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    return neighbours(q, positions), neighbours(k, positions, 500_000.0)
+    return neighbors(q, positions), neighbors(k, positions, 500_000.0)
 
 
 def one_width_each(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    return neighbours(q, positions), torch.cat((neighbours(k[..., :32], positions), k[..., 32:]), dim=-1)
+    return neighbors(q, positions), torch.cat((neighbors(k[..., :32], positions), k[..., 32:]), dim=-1)
 
 
 def in_place_rotation(x: Tensor, positions: Tensor) -> Tensor:
@@ -638,7 +638,7 @@ CASES = (
     Case(22, DeadZone, Learns, "gradients", "turn_by", "note"),
     Case(23, forgetful_attention, cached_attention, "cache", "counted from the call"),
     Case(0, one_way_each, both_one_way, "direction", "sum of positions"),
-    Case(0, one_layout_each, both_one_way, "layout", "queries turn in halves, pairs (i, i + r/2), keys in neighbours"),
+    Case(0, one_layout_each, both_one_way, "layout", "queries turn in halves, pairs (i, i + r/2), keys in neighbors"),
     Case(0, keys_alone, both_one_way, "layout", "queries turn not at all, keys in halves"),
     Case(0, one_base_each, both_one_way, "layout", "at different speeds"),
     Case(0, one_width_each, both_one_way, "layout", "64 channels of queries turn and 32 of keys"),

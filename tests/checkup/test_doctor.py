@@ -181,7 +181,7 @@ def test_a_clipped_bias_is_seen_and_one_of_the_query_s_place_is_a_note():
         offset = key_positions.clamp(max=5000)[None, :] - positions.clamp(max=5000)[:, None]
         return -patients.slopes(4)[:, None, None] * offset.abs()
 
-    assert "neighbours share a number" in doctor(clipped).told("far positions").words
+    assert "neighbors share a number" in doctor(clipped).told("far positions").words
     assert doctor(posenc.FIRE(heads=4)).told("far positions").verdict == "note"
 
 

@@ -25,7 +25,7 @@ HALF = (
     "dinov3",
     "pixtral",
     "qwen-vl",
-)  # i turns with i + d/2; elsewhere but in "gemma4" with its neighbour
+)  # i turns with i + d/2; elsewhere but in "gemma4" with its neighbor
 
 DIRECTIONS = ((1.0, 0.25, 0.5, -1.0), (0.0, 0.5, -0.125, 1.0))  # directions of pairs, some of both axes
 
@@ -153,7 +153,7 @@ def test_a_patch_by_hand():
 
 
 def test_a_patch_of_sam2_by_hand():
-    # column before row, and neighbours turn together
+    # column before row, and neighbors turn together
     x, angle = np.arange(1.0, 9.0)[None], [3, 0.03, 2, 0.02]
     expected = []
     for i, a in enumerate(angle):
@@ -649,7 +649,7 @@ def test_mixed_frequencies_start_like_those_of_timm():
 
 
 def test_v_jepa_2_of_transformers_is_no_rotation():
-    # its tables are tiled for pairs (i, i + d/2), and it turns neighbours with them
+    # its tables are tiled for pairs (i, i + d/2), and it turns neighbors with them
     theirs = peer("transformers.models.vjepa2.modeling_vjepa2").rotate_queries_or_keys
     x, places = content(5, d=16, h=1)[0].float(), torch.tensor([0, 1, 2, 3, 40])
     turned = theirs(x, places)

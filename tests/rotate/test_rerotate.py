@@ -77,7 +77,7 @@ def test_a_quarter_turn():
     assert_close(turned, torch.tensor([[0.0, 1.0]], dtype=torch.float64), 1e-15)
 
 
-def test_half_pairs_far_channels_and_interleaved_neighbours():
+def test_half_pairs_far_channels_and_interleaved_neighbors():
     # 2 positions on, pair 0 turns by 2 and pair 1 by 0.02: here the second pair alone holds something
     k = torch.zeros(1, 4, dtype=torch.float64)
     k[0, 1], k[0, 3] = 3.0, 5.0

@@ -59,7 +59,7 @@ def exercise(module):
 
 
 each_layout = pytest.mark.parametrize("layout", LAYOUTS)
-each_width = pytest.mark.parametrize("d", [12, 64])  # the second takes complex products where pairs are neighbours
+each_width = pytest.mark.parametrize("d", [12, 64])  # the second takes complex products where pairs are neighbors
 each_size = pytest.mark.parametrize("t", [5, 600], ids=["small", "in blocks"])
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=40)
 places = st.lists(st.one_of(st.integers(-9999, 9999), st.floats(-99, 99)), min_size=1, max_size=5)
@@ -103,7 +103,7 @@ def test_half_pairs_a_channel_with_the_one_half_a_head_on():
     assert_close(rope([[1, 2, 3, 4]], [2], base=100), expected)
 
 
-def test_interleaved_pairs_neighbours():
+def test_interleaved_pairs_neighbors():
     expected = [[math.cos(2) - 2 * math.sin(2), 2 * math.cos(2) + math.sin(2)]]
     expected[0] += [3 * math.cos(0.2) - 4 * math.sin(0.2), 4 * math.cos(0.2) + 3 * math.sin(0.2)]
     assert_close(rope([[1, 2, 3, 4]], [2], base=100, layout="interleaved"), expected)
@@ -476,6 +476,11 @@ def test_keys_can_be_written_into_a_cache():
     RoPE(16)(q, k, torch.tensor([5]), torch.tensor([5]), out=(torch.empty_like(q), cache[:, :, 5:6]))
     torch.testing.assert_close(cache[:, :, 5:6], RoPE(16).turn(k, torch.tensor([5])))
     assert cache[:, :, :5].count_nonzero() == 0
+
+
+def test_the_function_refuses_what_needs_a_gradient_and_says_where_it_is_kept():
+    with pytest.raises(ValueError, match=r"rope: x must be finite numbers without a gradient, which RoPE keeps, got"):
+        rope(torch.ones(2, 8, requires_grad=True), [0, 1])
 
 
 @pytest.mark.parametrize("of", ["q", "k", "out"])

@@ -84,8 +84,8 @@ def test_a_score_by_hand():
 
 def test_half_pairs_channels_half_a_head_apart():
     q, k = np.array([[[1.0, 3.0, 2.0, 4.0]]]), np.array([[[5.0, 0.5, -1.0, 2.0]]])
-    neighbours = xpos(q[..., [0, 2, 1, 3]], k[..., [0, 2, 1, 3]], [7], [5])
-    np.testing.assert_array_equal(xpos(q, k, [7], [5], layout="half"), neighbours)
+    neighbors = xpos(q[..., [0, 2, 1, 3]], k[..., [0, 2, 1, 3]], [7], [5])
+    np.testing.assert_array_equal(xpos(q, k, [7], [5], layout="half"), neighbors)
 
 
 def test_the_slowest_pair_fades_least():

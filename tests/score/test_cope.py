@@ -335,7 +335,7 @@ def test_half_precision_content_is_scored_in_float32_and_rounded_once(dtype):
     assert torch.equal(module(q, k), module(q.float(), k.float()).to(dtype))
 
 
-def test_neighbours_that_float32_cannot_tell_apart_are_no_tie():
+def test_neighbors_that_float32_cannot_tell_apart_are_no_tie():
     where = torch.tensor([2**24, 2**24 + 1])
     scores = counter()(ones(2), gated(0.5, 0.25), where, where)[0, 0]
     torch.testing.assert_close(scores, torch.tensor([[0.5, 0], [0.75, 0.25]]).double())

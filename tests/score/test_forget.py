@@ -208,7 +208,7 @@ def test_positions_order_the_tokens_and_their_gaps_do_not_matter():
     assert torch.equal(build()(q, k, near, near), build()(q, k, far, far))
 
 
-def test_neighbours_that_float32_cannot_tell_apart_are_no_tie():
+def test_neighbors_that_float32_cannot_tell_apart_are_no_tie():
     where = torch.tensor([2**24, 2**24 + 1])
     left = of_gates(0.5, 0.25, positions=where, key_positions=where)
     torch.testing.assert_close(left, torch.tensor([[1, 1], [0.25, 1]]).double())
@@ -345,7 +345,7 @@ def test_more_queries_than_keys_stand_before_them_by_default():
     torch.testing.assert_close(build()(q, k)[:, :, 2:], build()(q[:, :, 2:], k))
 
 
-def test_neighbours_at_the_end_of_a_hundred_thousand_tokens_lose_nothing():
+def test_neighbors_at_the_end_of_a_hundred_thousand_tokens_lose_nothing():
     gates = torch.tensor(np.random.default_rng(0).normal(size=(1, 1, 100_000)), dtype=torch.float32)
     x = torch.zeros(1, 1, 100_000, 1)
     scores = Forget(1, 1, readout=False)(x[:, :, :2], x, gates=gates)[0, 0, 1, -4:].double()

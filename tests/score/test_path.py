@@ -237,7 +237,7 @@ def test_positions_order_the_tokens_and_their_gaps_do_not_matter():
     assert torch.equal(build()(q, k, near, near), build()(q, k, far, far))
 
 
-def test_neighbours_that_float32_cannot_tell_apart_are_no_tie():
+def test_neighbors_that_float32_cannot_tell_apart_are_no_tie():
     (q, k, *_), where = content(t=2, s=2), torch.tensor([2**24, 2**24 + 1])
     torch.testing.assert_close(build()(q, k, where, where), build()(q, k))
     assert build()(q, k)[..., 1, 0].any()
