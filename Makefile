@@ -5,7 +5,7 @@ BIN := .venv/bin
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test update lint build bench bench-engine peers successor clean
+.PHONY: serve write test update lint build bench labs bench-engine peers successor clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -42,6 +42,10 @@ bench: .venv/ready  ## time the encodings beside other libraries; the page refer
 	$(BIN)/pip install --quiet -e ".[peers]" -c constraints.txt
 	$(BIN)/python docs/bench/speed.py --json docs/assets/data/speed.json
 	$(BIN)/python -m galley --update --only speed.md
+
+labs: .venv/ready  ## train the small models of the labs again, in about half an hour; the page labs.md shows the results
+	$(BIN)/python docs/bench/labs.py
+	$(BIN)/python -m galley --update --only docs/labs.md
 
 bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
 	$(BIN)/pip install --quiet -e ".[bench]" -c constraints.txt

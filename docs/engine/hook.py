@@ -10,7 +10,7 @@ from mkdocs.structure.pages import Page
 
 from galley import notebook
 from galley.__main__ import summary
-from galley.book import Result, Stopwatch, timed
+from galley.book import Book, Result, Stopwatch, timed
 from galley.markdown import shared_book
 
 log = logging.getLogger("mkdocs.galley")
@@ -31,7 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             log.warning("%s:%d: %s", name, problem.line, problem.message)
         if notebook.portable(result.page):
             uri = PurePosixPath(name).relative_to(prefix).with_suffix(".ipynb").as_posix()
-            files.append(File.generated(config, uri, content=_notebook(result, book.site)))
+            files.append(File.generated(config, uri, content=_notebook(result, book)))
     log.info("%s", summary(results, watch))
     if config.strict and (wrong := sum(len(result.problems) for result in results.values())):
         raise Abort(f"{wrong} problems on the pages")  # MkDocs counts warnings, and --quiet hides them from it
@@ -46,10 +46,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return markdown
 
 
-def _notebook(result: Result, site: str) -> str:
+def _notebook(result: Result, book: Book) -> str:
     text, made = _notebooks.get(result.name, ("", ""))
     if not result.cached or text != result.page.text:
-        made = notebook.notebook(result, site)
+        made = notebook.notebook(result, book.site, book.root)
         _notebooks[result.name] = result.page.text, made
     return made
 

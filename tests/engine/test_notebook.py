@@ -54,12 +54,32 @@ def made(project):
     project.page("other.md", "# Other\n\n## Rows\n")
     result = project.run()["page.md"]
     assert result.problems == []
-    return notebook.notebook(result, "https://example.org/book/")
+    return notebook.notebook(result, "https://example.org/book/", project.root)
 
 
 def test_it_is_valid_and_stable(project, made):
     nbformat.validate(nbformat.reads(made, as_version=4))
-    assert notebook.notebook(project.run()["page.md"], "https://example.org/book/") == made
+    assert notebook.notebook(project.run()["page.md"], "https://example.org/book/", project.root) == made
+
+
+def test_it_brings_the_measurements_that_its_page_reads(project, tmp_path, monkeypatch):
+    (project.root / "data").mkdir()
+    (project.root / "data/found.json").write_text('{"it\'s": 7}')
+    reads = "<!-- block: reads=data/found.json -->\n```python\nimport json\nfrom pathlib import Path\n\n"
+    project.page("page.md", f"# A page\n\n{reads}found = json.loads(Path('data/found.json').read_text())\n```\n")
+    result = project.run()["page.md"]
+    assert result.problems == []
+    cells = nbformat.reads(notebook.notebook(result, "", project.root), as_version=4).cells
+    monkeypatch.chdir(tmp_path)
+    space = {}
+    for cell in cells[2:]:
+        exec(cell.source, space)
+    assert space["found"] == {"it's": 7}
+
+
+def test_a_page_that_reads_the_projects_files_is_none(project):
+    project.page("page.md", "# A page\n\n<!-- block: reads=data/works.bib -->\n```python\npass\n```\n")
+    assert not notebook.portable(project.run()["page.md"].page)
 
 
 def test_code_and_outputs_are_in_cells(made):

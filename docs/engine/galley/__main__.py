@@ -53,7 +53,7 @@ def write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> Non
         if notebook.portable(result.page):
             path = folder / Path(name).relative_to(book.docs.relative_to(book.root)).with_suffix(".ipynb")
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(notebook.notebook(result, book.site), encoding="utf-8")
+            path.write_text(notebook.notebook(result, book.site, book.root), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 import ast
 import doctest
 import hashlib
+import json
 import posixpath
 import re
+from pathlib import Path
 
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
 
@@ -26,19 +28,34 @@ torch.set_num_threads(1)
 plt.rcParams.update({"figure.figsize": (7, 2.8), "figure.constrained_layout.use": True, "image.aspect": "auto"})"""
 
 
+DATA = """\
+# The measurements that this page reads.
+from pathlib import Path
+
+Path("{folder}").mkdir(parents=True, exist_ok=True)
+Path("{path}").write_text({text!r})"""
+
+
 def portable(page: Page) -> bool:
-    """Whether a page can be taken along: it runs, and reads no file of the project."""
-    running = [block for block in page.blocks if block.runs]
-    return bool(running) and not any("reads" in block.options for block in running)
+    """Whether a page can be taken along: it runs, and of the project's files it reads measurements alone."""
+    return any(block.runs for block in page.blocks) and all(path.endswith(".json") for path in _reads(page))
 
 
-def notebook(result: Result, site: str) -> str:
-    """Return the page as notebook JSON; `site` is the address its links lead to."""
+def _reads(page: Page) -> list[str]:
+    """Return the files that the page reads, from the project's root."""
+    return list(dict.fromkeys(block.options["reads"] for block in page.blocks if block.options.get("reads")))
+
+
+def notebook(result: Result, site: str, root: Path) -> str:
+    """Return the page as notebook JSON; `site` is the address its links lead to, `root` the project's folder."""
     page = result.page
     cells: list = []
     address = posixpath.join(site, posixpath.dirname(result.name).partition("/")[2])
     _add(cells, new_markdown_cell(f"Needs `pip install posenc matplotlib`. Made from a page of <{site}>."))
     _add(cells, new_code_cell(SETUP))
+    for path in _reads(page):
+        text = json.dumps(json.loads((root / path).read_text(encoding="utf-8")))  # one line, however it is stored
+        _add(cells, new_code_cell(DATA.format(folder=posixpath.dirname(path), path=path, text=text)))
     position = page.meta_lines
     for block in page.blocks:
         if not block.runs:
