@@ -1,6 +1,5 @@
 """What every page of the book keeps to, beyond being right: anatomy, snippets, notebooks, repeatable builds."""
 
-import os
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from nbclient import NotebookClient
 from galley import notebook
 from galley.book import Book
 from galley.page import parse
+from tests.conftest import build_site
 
 ROOT = Path(__file__).parents[2]
 BOOK = Book(ROOT)
@@ -87,6 +87,15 @@ def test_a_chapter_is_of_readable_length(name):
     assert 800 < len(re.findall(r"[A-Za-z]{2,}", prose)) < 3000
 
 
+def test_a_chapter_keeps_a_place_for_an_interactive_figure():
+    marks = {
+        name: re.findall(r"^<!-- interactive: ([a-z0-9-]+): \S.* -->$", PAGES[name].text, re.M) for name in CHAPTERS
+    }
+    assert [name for name, found in marks.items() if not found] == []
+    names = [mark for found in marks.values() for mark in found]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_signed_values_have_one_color_map_and_magnitudes_another():
     code = "\n".join(block.code for page in PAGES.values() for block in page.blocks)
     named = re.findall(r"cmap[\"']?\s*[:=]\s*[\"'](\w+)", code) + re.findall(r"plt\.(?:cm\.|get_cmap\(.)(\w+)", code)
@@ -111,7 +120,7 @@ def test_a_snippet_runs_in_an_empty_folder_without_the_package(name, code, tmp_p
 
 @pytest.mark.parametrize("name", [name for name in RUNNING if notebook.portable(PAGES[name])])
 def test_the_notebook_runs_as_it_stands(name, results, tmp_path):
-    made = nbformat.reads(notebook.notebook(results[name], BOOK.site), as_version=4)
+    made = nbformat.reads(notebook.notebook(results[name], BOOK.site, ROOT), as_version=4)
     nbformat.validate(made)
     made.cells.insert(0, nbformat.v4.new_code_cell("import sys\nsys.modules['galley'] = None"))
     at = {"metadata": {"path": str(tmp_path)}}
@@ -142,15 +151,12 @@ def _without_seconds(steps):
     return [{name: value for name, value in step.items() if name != "seconds"} for step in steps]
 
 
-def test_two_site_builds_give_the_same_bytes(tmp_path):
+def test_two_site_builds_give_the_same_bytes(built_site, tmp_path):
     """Apart from the sitemap's date, which the build takes from SOURCE_DATE_EPOCH."""
-    first, second = (_site(tmp_path / name) for name in ("first", "second"))
+    first, second = (_files(folder) for folder in (built_site, build_site(tmp_path / "again")))
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
 
 
-def _site(folder):
-    environment = os.environ | {"SOURCE_DATE_EPOCH": "1763683200", "NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+def _files(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
