@@ -6,6 +6,8 @@ import torch
 from posenc.add.grid import Grid
 from posenc.add.learned import Learned
 from posenc.add.sinusoidal import Sinusoidal
+from posenc.attention import attention_weights
+from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
 from posenc.lab import Model
 from posenc.rotate.rope import RoPE
@@ -50,17 +52,17 @@ def test_it_is_told_positions_as_the_encoding_means_them(door, told):
     assert torch.allclose(here, spread, atol=1e-5) == (door == "none")
 
 
-def test_weights_are_those_that_attention_uses():
-    model = Model(RoPE(16), depth=2)
-    weights = model.weights(IDS, layer=1)
-    assert weights.shape == (2, 4, 12, 12)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 12))
-    assert weights.triu(1).abs().max() == 0
-    x = model.blocks[0](model.embed(IDS), model.encoding, torch.arange(12))
-    *_, v = model.blocks[1].project(x)
-    mixed = (weights @ v).transpose(1, 2).flatten(2)
-    expected = model.read(x + model.blocks[1].out(mixed))
-    torch.testing.assert_close(model(IDS), expected)
+def test_each_layer_adds_what_its_attention_and_its_mlp_say():
+    encodings = [RoPE(16), ALiBi(4)]
+    model = Model(encodings, depth=2, hidden=32)
+    x = model.embed(IDS)
+    for layer, (block, encoding) in enumerate(zip(model.blocks, encodings, strict=True)):
+        q, k, v = block.project(x)
+        weights = attention_weights(q, k, encoding, causal=True)
+        torch.testing.assert_close(model.weights(IDS, layer), weights)
+        x = x + block.out((weights @ v).transpose(1, 2).flatten(2))
+        x = x + block.mlp(x)
+    torch.testing.assert_close(model(IDS), model.read(x))
 
 
 def test_one_encoding_is_shared_by_the_layers_and_several_are_not():
