@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ def capability(seed: int) -> dict:
     return found
 
 
+@cache
 def halves() -> tuple[torch.Tensor, torch.Tensor, int]:
     """Return the text to learn, the text to be scored on, and the size of the alphabet."""
     ids, alphabet = corpus()
@@ -184,13 +186,13 @@ def gather(runs: list[dict]) -> dict:
 
 def provenance(seeds: list[int], seconds: float) -> dict:
     """Return what a lab was measured with."""
-    letters = hashlib.sha256(bytes(corpus()[0].tolist())).hexdigest()[:16]
+    ids, _ = corpus()
     return {
         "seeds": seeds,
         "minutes": round(seconds / 60),
         "python": platform.python_version(),
         "torch": torch.__version__.partition("+")[0],
-        "text": {"letters": len(corpus()[0]), "sha256": letters},
+        "text": {"letters": len(ids), "sha256": hashlib.sha256(bytes(ids.tolist())).hexdigest()[:16]},
         "script": "docs/bench/labs.py",
     }
 
