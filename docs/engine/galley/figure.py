@@ -6,6 +6,7 @@ from pathlib import Path
 
 HOUSE_STYLE = Path(__file__).with_name("house.mplstyle")
 INK = re.compile(r"(<text\b[^>]*\bfill: ?)#([0-9a-f]{6})\b")
+HASHED = re.compile(r"(?<=[\"#])((?:C\w*_)?[a-z]?)[0-9a-f]{10}(?=[\")])")
 ATTRIBUTE = re.compile(r' (?:d|x|y|width|height|transform|points|viewBox)="[^"]*"')
 
 
@@ -26,6 +27,7 @@ def tidy(svg: str, name: str) -> str:
     svg = re.sub(
         r'(<image\b[^>]*?) id="[^"]*"', r"\1", svg
     )  # Matplotlib names equal images alike; nothing refers to them
+    svg = _number_hashes(svg)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{name}-\2", svg)
     head, rest = svg.split(">", 1)
@@ -39,6 +41,12 @@ def tidy(svg: str, name: str) -> str:
     svg = re.sub(r"font-family: [^;\"]+;? ?", "", svg)  # the page's
     svg = ATTRIBUTE.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), svg)
     return re.sub(r"\s*\n\s*", "\n", svg)
+
+
+def _number_hashes(svg: str) -> str:
+    """Matplotlib names shapes by a hash of their last bits, and those differ from run to run: number them."""
+    numbers: dict[str, int] = {}
+    return HASHED.sub(lambda m: f"{m[1]}{numbers.setdefault(m[0], len(numbers))}", svg)
 
 
 def _font(match: re.Match) -> str:
