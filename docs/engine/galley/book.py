@@ -113,7 +113,7 @@ class Book:
         for step in page.steps:
             if isinstance(step, Block):
                 limit = float(step.options.get("limit", self.limit))
-                keep = {name: value for name, value in step.options.items() if name in ("raises", "standalone")}
+                keep = {name: value for name, value in step.options.items() if name in ("raises", "standalone", "data")}
                 if path := step.options.get("reads"):  # a file whose change must run the page again
                     file = self.root / path
                     keep["reads"] = digest(file.read_text(encoding="utf-8") if file.is_file() else "")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 RTOL = 1e-4  # the tolerance of an output, unless its block states another
 RESIDUE = 1e-9  # what is smaller is rounding noise: it must stay as small, its digits mean nothing
 LARGEST_FIGURE = 150_000  # bytes
+LIVE = "assets/js/figures"  # where the scripts of live figures lie
 NUMBER = re.compile(
     r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d*)?(?:(?<=\d)|(?<=\d\.))(?:[eE][-+]?\d+)?"
 )
@@ -55,6 +56,8 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
     for block in page.blocks:
         if "source" in block.options:
             found += _source(block, book)
+        if "live" in block.options:
+            found += _live(block, book)
         if block.output is not None and (block.lang == "pycon" or not block.runs):
             found.append(Problem(block.line, "nothing compares the output under this block"))
         if block.lang == "pycon" and block.runs and ">>> " not in block.code:
@@ -195,6 +198,15 @@ def _source(block: Block, book: "Book") -> list[Problem]:
     if current == block.code:
         return []
     return [Problem(block.line, f"{block.options['source']} reads otherwise now; the update command copies it here")]
+
+
+def _live(block: Block, book: "Book") -> list[Problem]:
+    name, found = block.options["live"], []
+    if not (book.docs / LIVE / f"{name}.js").is_file():
+        found.append(Problem(block.line, f"there is no {LIVE}/{name}.js to bring this figure to life"))
+    if len(block.figures) != 1:
+        found.append(Problem(block.line, "a live figure needs one still figure, for readers without scripts"))
+    return found
 
 
 def read_source(root, where: str) -> str:

@@ -89,14 +89,21 @@ class Pages(Preprocessor):
                 caption.append(re.sub(r"^\s*[*_]|[*_]\s*$", "", edited[n] or ""))
                 edited[n] = None
                 n += 1
-            edited[drawn.line - 1] = self._figure(svg, drawn.alt, " ".join(caption))
+            edited[drawn.line - 1] = self._figure(self._still(svg, drawn.alt, block, outcome or {}), " ".join(caption))
 
-    def _figure(self, svg: str, alt: str, caption: str) -> str:
-        label = html.escape(" ".join(alt.split()))
-        svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
-        drawn = self.md.htmlStash.store(f'<div class="drawn-svg" data-search-exclude="">{svg}</div>')
+    def _figure(self, still: str, caption: str) -> str:
+        drawn = self.md.htmlStash.store(still)
         below = f'\n<figcaption markdown="span">{caption}</figcaption>' if caption else ""
         return f'\n<figure class="drawn" markdown="1">\n\n{drawn}\n{below}\n</figure>\n'
+
+    def _still(self, svg: str, alt: str, block: Block, outcome: dict) -> str:
+        label = html.escape(" ".join(alt.split()))
+        svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+        still = f'<div class="drawn-svg" data-search-exclude="">{svg}</div>'
+        if "live" not in block.options:
+            return still
+        data = outcome.get("data", "null").replace("&", "&amp;").replace("'", "&#39;")  # in quotes that JSON has not
+        return f"<posenc-figure name='{block.options['live']}' data='{data}' data-search-exclude=''>{still}</posenc-figure>"
 
 
 class Formulas(Postprocessor):
@@ -150,6 +157,7 @@ class GalleyExtension(Extension):
 
     def extendMarkdown(self, md: Markdown) -> None:
         """Register before fences are read, and after everything is put back."""
+        md.block_level_elements.append("posenc-figure")
         md.preprocessors.register(Pages(md), "galley", 29)
         md.treeprocessors.register(Words(md), "galley-words", 6)
         md.postprocessors.register(Formulas(md), "galley-formulas", 5)

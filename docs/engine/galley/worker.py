@@ -5,6 +5,7 @@ import contextlib
 import doctest
 import faulthandler
 import io
+import json
 import linecache
 import os
 import random
@@ -107,18 +108,20 @@ class _Runner:
 
     def _block(self, step: dict) -> dict:
         self.blocks += 1
-        out, figures, raised = _Capped(), [], None
+        out, figures, data, raised = _Capped(), [], "", None
         with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out):
             warnings.simplefilter("always")
             try:
                 with _standalone() if "standalone" in step["options"] else contextlib.nullcontext():
                     shown = self._execute(step)
                 figures = self._figures(shown)
+                data = self._data(step)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are the page's failures too
                 raised = error
                 sys.modules["matplotlib.pyplot"].close("all")
         result = {"stdout": out.getvalue() + self._spilled(), "figures": figures}
         result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught]
+        result |= {"data": data} if data else {}
         return self._judge(step, result, raised)
 
     def _execute(self, step: dict):
@@ -141,6 +144,13 @@ class _Runner:
         scope.update(test.globs)
         if failed:
             raise AssertionError(report.getvalue())
+
+    def _data(self, step: dict) -> str:
+        """Return as JSON what a live figure needs of the page's own numbers."""
+        if "data" not in step["options"]:
+            return ""
+        value = eval(compile(step["options"]["data"], self.filename, "eval"), self.scope)
+        return json.dumps(_held(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
     def _figures(self, shown) -> list[str]:
         from matplotlib import pyplot as plt
@@ -204,6 +214,17 @@ def _standalone():
             os.chdir(home)
             del sys.modules["posenc"]
             sys.modules.update(hidden)
+
+
+def _held(value):
+    """Return a value as JSON holds it: arrays as lists, and of each number nine digits, which is what a float32 has."""
+    if isinstance(value, dict):
+        return {str(name): _held(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_held(item) for item in value]
+    if hasattr(value, "tolist"):  # of NumPy and of torch
+        return _held(value.tolist())
+    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 def _plain(value) -> list | str | bool:

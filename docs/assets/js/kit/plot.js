@@ -1,0 +1,181 @@
+// Charts, maps and dials, drawn as the book's Matplotlib figures look.
+
+/** @typedef {import("./paper.js").Look} Look */
+/** @typedef {{ left: number, top: number, width: number, height: number }} Box */
+/** @typedef {{ x: (value: number) => number, y: (value: number) => number, atX: (pixel: number) => number, atY: (pixel: number) => number, box: Box }} Scales */
+/**
+ * @typedef {object} AxesOptions
+ * @property {[number, number]} x from the left edge to the right
+ * @property {[number, number]} y from the bottom to the top; the other way round for rows of a matrix
+ * @property {string} [xlabel]
+ * @property {string} [ylabel]
+ * @property {string} [title]
+ * @property {boolean} [logx]
+ * @property {number[]} [xticks] none for []
+ * @property {number[]} [yticks]
+ * @property {(value: number) => string} [xformat]
+ * @property {(value: number) => string} [yformat]
+ */
+
+const TURN = 2 * Math.PI
+
+/** Round places for about `count` ticks. @param {number} low @param {number} high @param {number} count */
+export const ticks = (low, high, count) => {
+  const [a, b] = [Math.min(low, high), Math.max(low, high)]
+  const rough = (b - a) / Math.max(1, count) || 1
+  const power = 10 ** Math.floor(Math.log10(rough))
+  const step = power * ([1, 2, 5, 10].find((m) => m * power >= rough * 0.999) ?? 10)
+  const found = []
+  for (let n = Math.ceil(a / step - 1e-9); n * step <= b + step * 1e-9; n++) found.push(n * step)
+  return found
+}
+
+/** @param {number} low @param {number} high */
+const decades = (low, high) => {
+  const first = Math.ceil(Math.log10(low) - 1e-9)
+  const last = Math.floor(Math.log10(high) + 1e-9)
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => 10 ** (first + i))
+}
+
+/** A number as a reader expects it: few digits, a true minus. @param {number} value @param {number} [digits] */
+export const short = (value, digits = 3) => {
+  const size = Math.abs(value)
+  const text =
+    size >= 10_000 || Number.isInteger(value)
+      ? Math.round(value).toLocaleString("en")
+      : String(Number(value.toPrecision(digits)))
+  return text.replace("-", "−")
+}
+
+/** Draw the frame of a chart and return its scales. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box @param {AxesOptions} options @returns {Scales} */
+export const axes = (ctx, look, box, options) => {
+  const {
+    x: [x0, x1],
+    y: [y0, y1],
+    logx = false,
+    xformat = short,
+    yformat = short,
+  } = options
+  const { left, top, width, height } = box
+  const bend = logx ? Math.log : (/** @type {number} */ v) => v
+  const x = (/** @type {number} */ v) => left + ((bend(v) - bend(x0)) / (bend(x1) - bend(x0))) * width
+  const y = (/** @type {number} */ v) => top + height - ((v - y0) / (y1 - y0)) * height
+  const atX = (/** @type {number} */ pixel) => {
+    const place = bend(x0) + ((pixel - left) / width) * (bend(x1) - bend(x0))
+    return logx ? Math.exp(place) : place
+  }
+  const atY = (/** @type {number} */ pixel) => y0 + ((top + height - pixel) / height) * (y1 - y0)
+  const xs = options.xticks ?? (logx ? decades(x0, x1) : ticks(x0, x1, width / 70))
+  const ys = options.yticks ?? ticks(y0, y1, height / 40)
+  ctx.save()
+  ctx.strokeStyle = look.soft
+  ctx.fillStyle = look.ink
+  ctx.lineWidth = 0.8
+  ctx.beginPath()
+  ctx.moveTo(left, top)
+  ctx.lineTo(left, top + height)
+  ctx.lineTo(left + width, top + height)
+  for (const v of xs) (ctx.moveTo(x(v), top + height), ctx.lineTo(x(v), top + height + 3))
+  for (const v of ys) (ctx.moveTo(left, y(v)), ctx.lineTo(left - 3, y(v)))
+  ctx.stroke()
+  ctx.font = look.font(11)
+  ctx.textAlign = "center"
+  ctx.textBaseline = "top"
+  for (const v of xs) ctx.fillText(xformat(v), x(v), top + height + 5)
+  ctx.textAlign = "right"
+  ctx.textBaseline = "middle"
+  for (const v of ys) ctx.fillText(yformat(v), left - 6, y(v))
+  ctx.font = look.font(12)
+  ctx.textAlign = "center"
+  ctx.textBaseline = "top"
+  if (options.xlabel) ctx.fillText(options.xlabel, left + width / 2, top + height + (xs.length ? 20 : 6))
+  if (options.title) {
+    ctx.font = look.font(12.5, 700)
+    ctx.textAlign = "left"
+    ctx.textBaseline = "bottom"
+    ctx.fillText(options.title, left, top - 7)
+  }
+  if (options.ylabel) {
+    ctx.font = look.font(12)
+    ctx.textAlign = "center"
+    const room = Math.max(0, ...ys.map((v) => ctx.measureText(yformat(v)).width))
+    ctx.translate(left - room - 10, top + height / 2)
+    ctx.rotate(-Math.PI / 2)
+    ctx.textBaseline = "bottom"
+    ctx.fillText(options.ylabel, 0, 0)
+  }
+  ctx.restore()
+  return { x, y, atX, atY, box }
+}
+
+/** Draw a line through points; a value that is no number breaks it. @param {CanvasRenderingContext2D} ctx @param {Scales} to @param {ArrayLike<number>} xs @param {ArrayLike<number>} ys @param {string} color @param {number} [width] */
+export const line = (ctx, to, xs, ys, color, width = 1.6) => {
+  ctx.save()
+  ctx.beginPath()
+  ctx.rect(to.box.left - 1, to.box.top - 3, to.box.width + 4, to.box.height + 6)
+  ctx.clip()
+  ctx.beginPath()
+  let pen = false
+  for (let i = 0; i < xs.length; i++) {
+    if (Number.isFinite(ys[i])) pen ? ctx.lineTo(to.x(xs[i]), to.y(ys[i])) : ctx.moveTo(to.x(xs[i]), to.y(ys[i]))
+    pen = Number.isFinite(ys[i])
+  }
+  ctx.strokeStyle = color
+  ctx.lineWidth = width
+  ctx.stroke()
+  ctx.restore()
+}
+
+/** @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y @param {string} color @param {number} [radius] */
+export const dot = (ctx, x, y, color, radius = 4) => {
+  ctx.beginPath()
+  ctx.arc(x, y, radius, 0, TURN)
+  ctx.fillStyle = color
+  ctx.fill()
+}
+
+/** Write a word, with a halo of paper so that it stays legible on lines. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {string} text @param {number} x @param {number} y @param {{ color?: string, size?: number, weight?: number, align?: CanvasTextAlign, base?: CanvasTextBaseline, halo?: boolean }} [options] */
+export const write = (
+  ctx,
+  look,
+  text,
+  x,
+  y,
+  { color = look.ink, size = 12, weight = 400, align = "left", base = "middle", halo = false } = {},
+) => {
+  ctx.save()
+  ctx.font = look.font(size, weight)
+  ctx.textAlign = align
+  ctx.textBaseline = base
+  if (halo) {
+    ctx.strokeStyle = look.paper
+    ctx.lineWidth = 3.5
+    ctx.strokeText(text, x, y)
+  }
+  ctx.fillStyle = color
+  ctx.fillText(text, x, y)
+  ctx.restore()
+}
+
+/** A dial with a hand; angle 0 points right and grows counterclockwise, as in mathematics. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} x @param {number} y @param {number} radius @param {number} angle @param {string} color @param {number} [length] of the hand, as a share of the radius */
+export const dial = (ctx, look, x, y, radius, angle, color, length = 1) => {
+  ctx.save()
+  ctx.beginPath()
+  ctx.arc(x, y, radius, 0, TURN)
+  ctx.strokeStyle = look.rule
+  ctx.lineWidth = 1.2
+  ctx.stroke()
+  hand(ctx, x, y, radius * length, angle, color)
+  ctx.restore()
+}
+
+/** @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y @param {number} length @param {number} angle @param {string} color @param {number} [width] */
+export const hand = (ctx, x, y, length, angle, color, width = 2.4) => {
+  ctx.beginPath()
+  ctx.moveTo(x, y)
+  ctx.lineTo(x + length * Math.cos(angle), y - length * Math.sin(angle))
+  ctx.strokeStyle = color
+  ctx.lineWidth = width
+  ctx.stroke()
+  dot(ctx, x, y, color, Math.max(1.5, width * 0.8))
+}

@@ -1,0 +1,25 @@
+"""Write Matplotlib's colormaps for the live figures: `python -m tests.live.colormaps`."""
+
+import base64
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+
+PATH = Path(__file__).parents[2] / "docs/assets/js/kit/colormaps.js"
+NAMES = ("RdBu_r", "viridis")
+HEAD = "// The colormaps of the book's figures: 256 colors each, red green blue. Written by `make update`, from Matplotlib.\n"
+
+
+def module() -> str:
+    """Return the text of colormaps.js."""
+    lines = [f'  {name}: "{base64.b64encode(_bytes(name)).decode()}",\n' for name in NAMES]
+    return f"{HEAD}\nexport const MAPS = {{\n{''.join(lines)}}}\n"
+
+
+def _bytes(name: str) -> bytes:
+    return mpl.colormaps[name](np.arange(256), bytes=True)[:, :3].tobytes()
+
+
+if __name__ == "__main__":
+    PATH.write_text(module(), encoding="utf-8")
