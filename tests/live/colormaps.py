@@ -8,12 +8,12 @@ import numpy as np
 
 PATH = Path(__file__).parents[2] / "docs/assets/js/kit/colormaps.js"
 NAMES = ("RdBu_r", "viridis")
-HEAD = "// The colormaps of the book's figures: 256 colors each, red green blue. Written by `make update`, from Matplotlib.\n"
+HEAD = "// The colormaps of the book's figures, 256 colors each. Written by `make update`, from Matplotlib.\n"
 
 
 def module() -> str:
     """Return the text of colormaps.js."""
-    lines = [f'  {name}: "{base64.b64encode(_bytes(name)).decode()}",\n' for name in NAMES]
+    lines = [f'  {name}:\n    "{base64.b64encode(_bytes(name)).decode()}",\n' for name in NAMES]
     return f"{HEAD}\nexport const MAPS = {{\n{''.join(lines)}}}\n"
 
 

@@ -78,23 +78,22 @@ def test_every_scaling(seed):
     given = {"dim": dim, "base": base, "s": factor, "L": original, "length": int(draw.integers(64, 900_000))}
     slow, fast = sorted(draw.uniform(0.5, 40, 2).tolist())
     divisors = draw.uniform(1, 60, dim // 2).tolist()
-    given |= {"slow": slow, "fast": fast, "divisors": divisors, "truncate": bool(draw.integers(2))}
-    betas = {"beta_fast": fast, "beta_slow": slow, "truncate": given["truncate"]}
+    truncate = bool(draw.integers(2))
+    both = {"slow": slow, "fast": fast, "low": slow, "high": fast, "truncate": truncate}
+    given |= {"both": both, "divisors": divisors, "share": float(draw.uniform(0.1, 1))}
+    betas = {"beta_fast": fast, "beta_slow": slow, "truncate": truncate}
     longrope = {"short_factor": divisors, "long_factor": divisors, "length": 1, "original_length": original}
-    for ours, theirs in {
+    stretched = {
         "linear(dim, s, base)": frequencies.linear(dim, factor, base),
         "ntk(dim, s, base)": frequencies.ntk(dim, factor, base),
         "dynamicNtk(dim, s, length, L, base)": frequencies.dynamic_ntk(dim, factor, given["length"], original, base),
-        "yarn(dim, s, L, base, { fast, slow, truncate })": frequencies.yarn(dim, factor, original, base, **betas),
-        "byParts(dim, s, L, base, { fast, slow, truncate })": frequencies.by_parts(
-            dim, factor, original, base, **betas
-        ),
-        "llama3(dim, s, L, base, { low: slow, high: fast })": frequencies.llama3(
-            dim, factor, slow, fast, original, base
-        ),
+        "yarn(dim, s, L, base, both)": frequencies.yarn(dim, factor, original, base, **betas),
+        "byParts(dim, s, L, base, both)": frequencies.by_parts(dim, factor, original, base, **betas),
+        "llama3(dim, s, L, base, both)": frequencies.llama3(dim, factor, slow, fast, original, base),
         "longrope(dim, divisors, s, L, base)": frequencies.longrope(dim, factor=factor, base=base, **longrope),
-        "proportional(dim, 0.25, base)": frequencies.proportional(dim, 0.25, base=base),
-    }.items():
+        "proportional(dim, share, base)": frequencies.proportional(dim, given["share"], base=base),
+    }
+    for ours, theirs in stretched.items():
         got = SCALING(ours, **given)
         np.testing.assert_allclose(got["theta"], theirs[0], err_msg=ours, rtol=1e-9)
         np.testing.assert_allclose(got["attention"], theirs[1], err_msg=ours, rtol=1e-9)
@@ -194,12 +193,10 @@ def test_bits_and_hands(seed):
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_channels_of_a_pair(layout):
-    turned = rope(np.eye(8), np.ones(8), layout=layout)
+    turned = rope(np.eye(8), np.ones(8), layout=layout)  # row c: where channel c goes
     for i in range(4):
-        assert (
-            sorted(ROPE("channels(i, 8, layout)", i=i, layout=layout))
-            == np.flatnonzero(turned[:, [i, i + 4]][:, 0] if layout == "half" else turned[:, 2 * i]).tolist()
-        )
+        first, second = ROPE("channels(i, 8, layout)", i=i, layout=layout)
+        assert set(np.flatnonzero(turned[first])) == set(np.flatnonzero(turned[second])) == {first, second}
 
 
 def test_every_function_is_compared():

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from galley.book import Book
+from tests.chromium import browser, served, visit
+
+__all__ = ["browser", "visit"]  # fixtures
 
 ROOT = Path(__file__).parents[2]
 PAGES = Book(ROOT).pages()
@@ -70,3 +73,15 @@ def test_links_lead_somewhere(site):
             if not (goal.exists() or (goal / "index.html").exists()):
                 broken.append(f"{path.relative_to(folder)}: {target}")
     assert broken == []
+
+
+def test_a_live_figure_wakes_and_answers(site, visit):
+    folder, _ = site
+    with served(folder) as address:
+        visited = visit(f"{address}chapters/1-sinusoidal/designing-a-code/")
+        figure = visited.page.locator("posenc-figure[name=bits-and-hands]")
+        figure.scroll_into_view_if_needed()
+        figure.locator("canvas").wait_for()
+        figure.locator("input[type=range]").press("End")
+        figure.locator(".stage-say", has_text="Position 63 is 111111.").wait_for()
+        assert not visited.foreign(address)

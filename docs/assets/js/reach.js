@@ -1,6 +1,7 @@
 // What scrolls inside itself can be reached with the keyboard, and what the theme leaves without a name gets one.
 
-const SCROLLERS = ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
+const SCROLLERS =
+  ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
 
 const reach = (element) => {
   const room = element.matches(".katex-base") ? element.closest("p, li, td, th, dd, h1, h2, h3, h4, article") : element
@@ -27,7 +28,10 @@ const name = () => {
 // Copying a session copies what was typed, without prompts and results.
 const typed = (session) => {
   const lines = session.querySelector("code").innerText.split("\n")
-  session.dataset.copy = lines.filter((line) => /^(>>>|\.\.\.)( |$)/.test(line)).map((line) => line.slice(4)).join("\n")
+  session.dataset.copy = lines
+    .filter((line) => /^(>>>|\.\.\.)( |$)/.test(line))
+    .map((line) => line.slice(4))
+    .join("\n")
 }
 
 const resized = new ResizeObserver(() => document.querySelectorAll(SCROLLERS).forEach(reach))

@@ -58,6 +58,8 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
             found += _source(block, book)
         if "live" in block.options:
             found += _live(block, book)
+        elif "data" in block.options:
+            found.append(Problem(block.line, "data= is for a live figure; name it with live="))
         if block.output is not None and (block.lang == "pycon" or not block.runs):
             found.append(Problem(block.line, "nothing compares the output under this block"))
         if block.lang == "pycon" and block.runs and ">>> " not in block.code:
@@ -204,7 +206,7 @@ def _live(block: Block, book: "Book") -> list[Problem]:
     name, found = block.options["live"], []
     if not (book.docs / LIVE / f"{name}.js").is_file():
         found.append(Problem(block.line, f"there is no {LIVE}/{name}.js to bring this figure to life"))
-    if len(block.figures) != 1:
+    if not block.runs or len(block.figures) != 1:
         found.append(Problem(block.line, "a live figure needs one still figure, for readers without scripts"))
     return found
 

@@ -103,7 +103,8 @@ class Pages(Preprocessor):
         if "live" not in block.options:
             return still
         data = outcome.get("data", "null").replace("&", "&amp;").replace("'", "&#39;")  # in quotes that JSON has not
-        return f"<posenc-figure name='{block.options['live']}' data='{data}' data-search-exclude=''>{still}</posenc-figure>"
+        name = block.options["live"]
+        return f"<posenc-figure name='{name}' data='{data}' data-search-exclude=''>{still}</posenc-figure>"
 
 
 class Formulas(Postprocessor):

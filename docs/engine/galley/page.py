@@ -17,20 +17,7 @@ CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>(?:(?!\n\s*\n).)+?)(?<
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
 NUMERIC = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.I)
-KNOWN_OPTIONS = {
-    "raises",
-    "skip",
-    "standalone",
-    "rtol",
-    "atol",
-    "limit",
-    "fold",
-    "source",
-    "large",
-    "reads",
-    "live",
-    "data",
-}
+KNOWN_OPTIONS = set("raises skip standalone rtol atol limit fold source large reads live data".split())
 
 
 @dataclass

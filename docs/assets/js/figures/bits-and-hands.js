@@ -20,8 +20,6 @@ export default function bitsAndHands(stage) {
     },
   )
   const p = stage.film("position", { min: 0, max: last, value: start, rate: 2 })
-  const glide = stage.toggle("let the hands glide between positions", true)
-  const shown = () => (glide.value ? p.value : Math.floor(p.value))
 
   stage.canvas({
     label: () =>
@@ -43,7 +41,7 @@ export default function bitsAndHands(stage) {
         ctx.strokeStyle = look.rule
         ctx.lineWidth = 1.2
         ctx.stroke()
-        hand(ctx, x, y, radius, Math.PI / 2 - shown() * speed, look.series[i % 6])
+        hand(ctx, x, y, radius, Math.PI / 2 - p.value * speed, look.series[i % 6])
         write(ctx, look, String(Number(on)), x, cell + 14, {
           size: 22,
           weight: 600,

@@ -1,4 +1,4 @@
-// The colormaps of the book's figures: 256 colors each, red green blue. Written by `make update`, from Matplotlib.
+// The colormaps of the book's figures, 256 colors each. Written by `make update`, from Matplotlib.
 
 export const MAPS = {
   RdBu_r:

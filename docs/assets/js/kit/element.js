@@ -17,11 +17,12 @@ class LiveFigure extends HTMLElement {
       { rootMargin: NEAR },
     )
     seen.observe(this)
-    signal.addEventListener("abort", () => seen.disconnect())
+    signal.addEventListener("abort", () => seen.disconnect(), { once: true })
   }
 
   disconnectedCallback() {
     this.life?.abort()
+    this.life = undefined // the theme may keep this element: nothing of the stage should stay with it
     this.querySelector(":scope > .stage")?.remove()
     this.removeAttribute("live")
   }

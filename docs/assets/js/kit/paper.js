@@ -44,7 +44,7 @@ export class Paper {
     this.ctx = /** @type {CanvasRenderingContext2D} */ (this.element.getContext("2d"))
     const sized = new ResizeObserver(() => stage.changed())
     sized.observe(this.element)
-    stage.signal.addEventListener("abort", () => sized.disconnect())
+    stage.signal.addEventListener("abort", () => sized.disconnect(), { once: true })
     if (options.point) this.listen(options.point)
     if (options.arrows) this.steer(options.arrows)
   }

@@ -27,14 +27,14 @@ export class Stage {
     this.parts = []
     this.frame = 0
     this.drawn = 0
-    signal.addEventListener("abort", () => cancelAnimationFrame(this.frame))
+    signal.addEventListener("abort", () => cancelAnimationFrame(this.frame), { once: true })
   }
 
   /** Draw now, and again when the page changes its colors. */
   begin() {
     const repaint = new MutationObserver(() => this.changed())
     repaint.observe(document.body, { attributes: true, attributeFilter: ["data-md-color-scheme"] })
-    this.signal.addEventListener("abort", () => repaint.disconnect())
+    this.signal.addEventListener("abort", () => repaint.disconnect(), { once: true })
     document.fonts.ready.then(() => this.changed())
     this.draw()
   }
@@ -132,7 +132,7 @@ export class Stage {
       clearTimeout(wait)
       if (this.drawn) wait = setTimeout(() => (spoken.textContent = now), SPEAK)
     })
-    this.signal.addEventListener("abort", () => clearTimeout(wait))
+    this.signal.addEventListener("abort", () => clearTimeout(wait), { once: true })
     return line
   }
 }

@@ -1,0 +1,101 @@
+"""What all live figures keep to: each is used, each is small, none types a number of the book by hand."""
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from galley.book import Book
+from galley.page import parse
+from tests.live import colormaps
+from tests.live.javascript import IMPORT, SCRIPTS
+
+ROOT = Path(__file__).parents[2]
+PAGES = {name: parse(text) for name, text in Book(ROOT).pages().items()}
+LIVE = {name: [b.options["live"] for b in page.blocks if "live" in b.options] for name, page in PAGES.items()}
+CHAPTERS = [n for n in PAGES if n.startswith("docs/chapters/") and not n.endswith(("index.md", "practice.md"))]
+REQUIRED = {
+    "drag-words",
+    "bits-and-hands",
+    "clock-film",
+    "rope-dials",
+    "stretch-planner",
+    "alibi-window",
+    "t5-staircase",
+    "polar-tuner",
+    "mask-painter",
+    "capability-matrix",
+    "explorer",
+}
+CHAPTER_LIMIT, KIT_LIMIT, EXPLORER_LIMIT = 10_000, 13_000, 40_000  # bytes, compressed
+
+
+def loaded(path: Path) -> set[Path]:
+    """Return a module and all that it imports."""
+    found = {path}
+    for match in IMPORT.finditer(path.read_text(encoding="utf-8")):
+        found |= loaded((path.parent / match["path"]).resolve())
+    return found
+
+
+def compressed(paths) -> int:
+    return sum(len(gzip.compress(path.read_bytes(), 9)) for path in paths)
+
+
+def figure(name: str) -> Path:
+    return SCRIPTS / "figures" / f"{name}.js"
+
+
+KIT = loaded(SCRIPTS / "kit/element.js") | set((SCRIPTS / "kit").glob("*.js")) | {SCRIPTS / "figures.js"}
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_has_a_live_figure(name):
+    assert LIVE[name]
+    assert "<!-- interactive:" not in PAGES[name].text
+
+
+def test_the_required_figures_are_there():
+    assert REQUIRED - {figure for figures in LIVE.values() for figure in figures} == set()
+
+
+def test_every_script_is_used():
+    used = set().union(KIT, *(loaded(figure(name)) for figures in LIVE.values() for name in figures))
+    assert set(SCRIPTS.rglob("*.js")) - used - {SCRIPTS / "reach.js"} == set()
+
+
+@pytest.mark.parametrize("name", [name for name, figures in LIVE.items() if figures])
+def test_what_a_page_loads_for_its_figures_is_small(name):
+    """The kit comes once for the whole site, then from the browser's cache; the explorer has a limit of its own."""
+    own = [figure(live) for live in LIVE[name] if live != "explorer"]
+    assert compressed(set().union(*map(loaded, own)) - KIT) <= CHAPTER_LIMIT
+
+
+def test_the_kit_and_the_explorer_are_small():
+    assert compressed(KIT) <= KIT_LIMIT
+    assert compressed(KIT | loaded(figure("explorer"))) <= EXPLORER_LIMIT
+
+
+def test_the_colormaps_are_those_of_matplotlib():
+    assert colormaps.PATH.read_text(encoding="utf-8") == colormaps.module(), "run `make update`"
+
+
+def test_the_colors_of_lines_are_those_of_the_drawn_figures():
+    style = (ROOT / "docs/engine/galley/house.mplstyle").read_text(encoding="utf-8")
+    css = (ROOT / "docs/assets/css/figures.css").read_text(encoding="utf-8")
+    cycle = re.findall(r'"([0-9a-f]{6})"', style[style.index("axes.prop_cycle") :].partition("\n")[0])
+    assert re.findall(r"--line-\d: #([0-9a-f]{6})", css) == cycle
+    assert re.findall(r"--letters-\d: var\(--ink-([0-9a-f]{6}), #([0-9a-f]{6})\)", css) == [(c, c) for c in cycle]
+
+
+def test_scripts_import_what_lies_beside_them_and_nothing_else():
+    for path in SCRIPTS.rglob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        assert all((path.parent / match["path"]).is_file() for match in IMPORT.finditer(text)), path
+        assert not re.search(r"https?://|\beval\(|new Function|innerHTML", text), path
+
+
+def test_mathematics_knows_no_page():
+    for path in (SCRIPTS / "math").glob("*.js"):
+        assert not re.search(r"\b(document|window|HTMLElement|canvas)\b", path.read_text(encoding="utf-8")), path
