@@ -17,7 +17,8 @@ CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>(?:(?!\n\s*\n).)+?)(?<
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
 NUMERIC = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.I)
-KNOWN_OPTIONS = set("raises skip standalone rtol atol limit fold source large reads live data".split())
+KNOWN_OPTIONS = {"raises", "skip", "standalone", "rtol", "atol", "limit", "fold", "source", "large", "reads"}
+LIVE_OPTIONS = {"live", "data"}
 
 
 @dataclass
@@ -162,8 +163,10 @@ class _Reader:
             if wrong := _wrong_option(name, value):
                 self._problem(index, wrong)
                 del self.options[name]
-        for name in self.options.keys() - KNOWN_OPTIONS:
-            self._problem(index, f"unknown block option {name!r}; there are {', '.join(sorted(KNOWN_OPTIONS))}")
+        for name in self.options.keys() - KNOWN_OPTIONS - LIVE_OPTIONS:
+            self._problem(
+                index, f"unknown block option {name!r}; there are {', '.join(sorted(KNOWN_OPTIONS | LIVE_OPTIONS))}"
+            )
         return None
 
     def _dangling_options(self) -> None:

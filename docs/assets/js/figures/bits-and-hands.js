@@ -1,7 +1,7 @@
 // A bit is a rounded hand: it is 1 while a hand of the same period is in the second half of its turn.
 
 import { bit, flips, stride } from "../math/clocks.js"
-import { hand, write } from "../kit/plot.js"
+import { axes, dial, line, write } from "../kit/plot.js"
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function bitsAndHands(stage) {
@@ -21,48 +21,69 @@ export default function bitsAndHands(stage) {
   )
   const p = stage.film("position", { min: 0, max: last, value: start, rate: 2 })
 
+  const now = () => Math.floor(p.value)
+
   stage.canvas({
-    label: () =>
-      `Position ${Math.floor(p.value)}: bits ${written(Math.floor(p.value), count)} under the hands of ${count} dials`,
+    label: () => `Position ${now()}: bits ${written(now(), count)} under the hands of ${count} dials`,
     ratio: (width) => width / count + 40,
     draw: (ctx, width, _height, look) => {
       const cell = width / count
-      const radius = cell * 0.38
       theta.forEach((speed, i) => {
         const x = (count - i - 0.5) * cell
-        const y = cell / 2
-        const on = bit(Math.floor(p.value), i) === 1
-        ctx.beginPath()
-        ctx.arc(x, y, radius, Math.PI / 2, (3 * Math.PI) / 2)
-        ctx.fillStyle = look.ground
-        ctx.fill()
-        ctx.beginPath()
-        ctx.arc(x, y, radius, 0, 2 * Math.PI)
-        ctx.strokeStyle = look.rule
-        ctx.lineWidth = 1.2
-        ctx.stroke()
-        hand(ctx, x, y, radius, Math.PI / 2 - p.value * speed, look.series[i % 6])
-        write(ctx, look, String(Number(on)), x, cell + 14, {
-          size: 22,
-          weight: 600,
-          align: "center",
-          color: on ? look.letters[i % 6] : look.soft,
-        })
+        clock(ctx, look, x, cell / 2, cell * 0.38, p.value * speed, look.series[i])
+        const on = bit(now(), i) === 1
+        const color = on ? look.letters[i] : look.soft
+        write(ctx, look, String(Number(on)), x, cell + 14, { size: 22, weight: 600, align: "center", color })
+        if (now() < last && bit(now() + 1, i) !== bit(now(), i)) ctx.fillRect(x - 9, cell + 28, 18, 2)
+      })
+    },
+  })
+  const strip = { left: 34, top: 24, height: 84 }
+  /** @type {import("../kit/plot.js").Scales} */
+  let scales
+  stage.canvas({
+    label: () =>
+      `The next step flips ${now() < last ? flips(now(), now() + 1) : 0} bits; the hands move ${moved.toFixed(2)}`,
+    ratio: () => strip.top + strip.height + 40,
+    draw: (ctx, width, _height, look) => {
+      const box = { ...strip, width: width - strip.left - 8 }
+      const title = "Bits flipped by the next step"
+      scales = axes(ctx, look, box, { x: [-0.5, last - 0.5], y: [0, count + 0.5], xlabel: "position", title })
+      for (let q = 0; q < last; q++) {
+        ctx.fillStyle = q === now() ? look.series[1] : look.soft
+        ctx.globalAlpha = q === now() ? 1 : 0.45
+        const height = scales.y(0) - scales.y(flips(q, q + 1))
+        ctx.fillRect(scales.x(q - 0.35), scales.y(0) - height, scales.x(0.7) - scales.x(0), height)
+      }
+      ctx.globalAlpha = 1
+      line(ctx, scales, [-0.5, last - 0.5], [moved, moved], look.series[0], 2)
+      write(ctx, look, `hands ${moved.toFixed(2)}`, box.left + box.width, scales.y(moved) - 9, {
+        color: look.letters[0],
+        align: "right",
+        halo: true,
       })
     },
     point: ({ x, down }) => {
-      if (down) p.value = Math.round((x / stage.element.clientWidth) * last)
+      if (down) p.value = Math.round(scales.atX(x))
     },
     arrows: { x: p },
   })
   stage.say(() => {
-    const now = Math.floor(p.value)
-    const next =
-      now < last
-        ? `The step to ${now + 1} flips ${flips(now, now + 1)} of ${count} bits and moves the hands by ${moved.toFixed(2)}.`
-        : ""
-    return `Position ${now} is ${written(now, count)}. ${next}`
+    const here = `Position ${now()} is ${written(now(), count)}.`
+    if (now() === last) return `${here} There all ${count} digits are full.`
+    const flipped = flips(now(), now() + 1)
+    return `${here} The step to ${now() + 1} flips ${flipped} of ${count} bits, and moves the hands by ${moved.toFixed(2)}, as every step does.`
   })
+}
+
+/** A dial that starts at the top and turns clockwise; its left half is where the bit is 1. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {number} radius @param {number} angle @param {string} color */
+const clock = (ctx, look, x, y, radius, angle, color) => {
+  ctx.beginPath()
+  ctx.arc(x, y, radius, Math.PI / 2, (3 * Math.PI) / 2)
+  ctx.fillStyle = look.ground
+  ctx.fill()
+  dial(ctx, look, x, y, radius, Math.PI / 2 - angle, color)
+  ctx.fillStyle = look.ink
 }
 
 /** @param {number} p @param {number} count */

@@ -157,11 +157,13 @@ export const button = (stage, label, action) => {
 export const film = (stage, label, { rate, ...given }) => {
   const options = { show: (/** @type {number} */ value) => String(Math.floor(value)), ...given }
   let last = 0
+  let shown = NaN
   const still = matchMedia("(prefers-reduced-motion: reduce)")
   const play = button(stage, "Play", () => (last ? pause() : run()))
   const place = slider(stage, label, options)
   const run = () => {
     last = performance.now()
+    shown = place.value
     play.textContent = "Pause"
     requestAnimationFrame(turn)
   }
@@ -171,15 +173,16 @@ export const film = (stage, label, { rate, ...given }) => {
   }
   const turn = (/** @type {number} */ now) => {
     if (!last || stage.signal.aborted) return
+    if (place.value !== shown) return pause() // a hand has moved it
     const [pace, unit] = still.matches ? [1000, Math.max(options.step ?? 1, rate)] : [0, 0] // a step a second, and no glide
     if (now - last > pace) {
       const next = place.value + (unit || (rate * (now - last)) / 1000)
       place.value = next > options.max ? options.min : next
+      shown = place.value
       last = now
     }
     requestAnimationFrame(turn)
   }
-  place.input.addEventListener("input", pause, { signal: stage.signal })
   return Object.assign(place, { play, run, pause })
 }
 

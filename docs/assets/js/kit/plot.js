@@ -26,7 +26,7 @@ export const ticks = (low, high, count) => {
   const power = 10 ** Math.floor(Math.log10(rough))
   const step = power * ([1, 2, 5, 10].find((m) => m * power >= rough * 0.999) ?? 10)
   const found = []
-  for (let n = Math.ceil(a / step - 1e-9); n * step <= b + step * 1e-9; n++) found.push(n * step)
+  for (let n = Math.ceil(a / step - 1e-9); n * step <= b + step * 1e-9; n++) found.push(n * step + 0) // no -0
   return found
 }
 

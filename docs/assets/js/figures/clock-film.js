@@ -1,0 +1,183 @@
+// Clocks that turn in real time, the waves that their hands draw, and the row of the table that they write.
+
+import { sinusoidal } from "../math/waves.js"
+import { color } from "../kit/heat.js"
+import { axes, dot, hand, short, write } from "../kit/plot.js"
+
+/** @typedef {{ pairs: number[], theta: number[], seconds: number, paces: number[], start: number }} Data */
+
+const TURN = 2 * Math.PI
+const FRAME = 1 / 60 // seconds that a picture of the film stands
+const TRAIL = 0.12 // seconds that a hand leaves its trace on the dial
+const DENSE = TURN / 4 // a hand that turns further in a pixel draws a band
+const SMOOTH = 0.4 // the step of a curve, in radians
+const DARK = 0.62 // from this value on, a cell wants light letters
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function clockFilm(stage) {
+  /** @type {Data} */
+  const { pairs, theta, seconds, paces, start } = stage.data
+  const rows = theta.length
+  const slow = theta[rows - 1]
+  let last = NaN // the time of the picture before
+  let radius = 0
+
+  const most = TURN / slow / 3600 // hours
+  stage.predict(
+    `At ${paces[0]} position a second, how long does the clock of pair ${pairs[rows - 1]} take for one turn?`,
+    ["a minute", "an hour", "half a day"],
+    (given) => {
+      pace.value = String(paces[paces.length - 1])
+      const verdict = given === "half a day" ? "Yes" : "Longer"
+      return `${verdict}: ${short(Math.round(TURN / slow))} positions, ${short(most)} hours. At ${short(Number(pace.value))} positions a second it takes ${Math.round(TURN / slow / Number(pace.value))} seconds. Press Play.`
+    },
+  )
+  const t = stage.film("time", {
+    min: 0,
+    max: seconds,
+    value: start,
+    step: 0.1,
+    rate: 1,
+    show: (value) => `t = ${value.toFixed(1)} s`,
+  })
+  const pace = stage.choice("positions a second", paces.map((many) => /** @type {[string, string]} */ ([String(many), short(many)]))) // prettier-ignore
+  const position = () => t.value * Number(pace.value)
+
+  /** @param {number} width */
+  const layout = (width) => {
+    const wide = width > 600
+    const height = wide ? 68 : 82
+    const head = wide ? 0 : 18 // pixels for a name above the row
+    const cells = wide ? 78 : 0
+    const clock = cells + 64 + 34
+    return { wide, height, head, cells, clock, left: clock + 38, right: width - 20, radius: wide ? 28 : 26 }
+  }
+  const paper = stage.canvas({
+    label: () => `Clocks of the pairs ${pairs.join(", ")} and their waves. ${reading()}`,
+    ratio: (width) => rows * layout(width).height + 44,
+    draw: (ctx, width, _height, look) => {
+      const { wide, height, head, cells, clock, left, right, ...rest } = layout(width)
+      const end = seconds * Number(pace.value)
+      const now = position()
+      const moving = t.value > last && t.value - last < 0.5
+      last = t.value
+      radius = rest.radius
+      const box = { left, top: rows * height, width: right - left, height: 0 }
+      const to = axes(ctx, look, box, {
+        x: [0, end],
+        y: [0, 1],
+        xticks: [0, 1, 2, 3].map((n) => (n * end) / 3),
+        yticks: [],
+        xlabel: "position p",
+      })
+      const values = sinusoidal(1, 2 * rows, Float64Array.from(theta), "interleaved", now)
+      theta.forEach((speed, i) => {
+        const middle = i * height + head + (height - head) / 2
+        const tint = look.series[i]
+        const swept = speed * Number(pace.value)
+        const blurred = moving && swept * FRAME > TURN / 2
+        name(ctx, look, i, wide ? { x: 0, y: middle } : { x: 0, y: middle - radius - 9 }, wide)
+        ;["sin", "cos"].forEach((which, c) =>
+          cell(ctx, look, cells, middle + 25 * c - 24, which, blurred ? NaN : values[2 * i + c]),
+        )
+        face(ctx, look, clock, middle, tint, [now * speed, Math.min(now * speed, swept * TRAIL)])
+        const tip = middle - radius * values[2 * i + 1]
+        if (!blurred) {
+          hand(ctx, clock, middle, radius, Math.PI / 2 - now * speed, tint)
+          ctx.setLineDash([2, 4])
+          segment(ctx, [clock + radius * values[2 * i], tip], [to.x(now), tip], look.soft, 0.8)
+          ctx.setLineDash([])
+        }
+        wave(ctx, middle, speed, [left, right], end, to.x(now), tint)
+        if (!blurred) (dot(ctx, to.x(now), tip, look.paper, 6.5), dot(ctx, to.x(now), tip, tint, 4.5))
+      })
+      segment(ctx, [to.x(now), head], [to.x(now), rows * height], look.ink, 1)
+    },
+    point: ({ x, down, start }) => {
+      const { left, right } = layout(paper.element.clientWidth)
+      if (start) t.pause()
+      if (down) t.value = ((x - left) / (right - left)) * seconds
+    },
+    arrows: { x: t },
+  })
+
+  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} i @param {{ x: number, y: number }} at @param {boolean} wide */
+  const name = (ctx, look, i, { x, y }, wide) => {
+    const turn = TURN / theta[i]
+    const long = `λ = ${short(turn < 1000 ? Number(turn.toPrecision(3)) : Math.round(turn))}`
+    write(ctx, look, `pair ${pairs[i]}`, x, wide ? y - 8 : y, { color: look.letters[i], weight: 700, size: 13 })
+    write(ctx, look, long, wide ? x : x + 56, wide ? y + 9 : y, { color: look.soft })
+  }
+  /** A cell of the table; what changes too fast to be read has no value. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} left @param {number} top @param {string} which @param {number} value */
+  const cell = (ctx, look, left, top, which, value) => {
+    const known = !Number.isNaN(value)
+    ctx.fillStyle = known ? color("RdBu_r", value, -1, 1) : look.ground
+    ctx.fillRect(left, top, 64, 23)
+    const text = `${which} ${known ? two(value) : "…"}`
+    const tint = !known ? look.ink : Math.abs(value) > DARK ? "#f4f4f4" : "#222"
+    write(ctx, look, text, left + 32, top + 12, { align: "center", color: tint })
+  }
+  /** A dial with the trace of its hand. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {string} tint @param {[number, number]} swept */
+  const face = (ctx, look, x, y, tint, [angle, trace]) => {
+    const to = angle - TURN / 4 // twelve o'clock, as canvases count
+    ctx.beginPath()
+    ctx.moveTo(x, y)
+    ctx.arc(x, y, radius, to - Math.min(trace, TURN), to)
+    ctx.globalAlpha = 0.25
+    ctx.fillStyle = tint
+    ctx.fill()
+    ctx.globalAlpha = 1
+    ctx.beginPath()
+    ctx.arc(x, y, radius, 0, TURN)
+    ctx.strokeStyle = look.rule
+    ctx.lineWidth = 1.2
+    ctx.stroke()
+    segment(ctx, [x, y - radius], [x, y - radius + 4], look.soft, 1.2)
+  }
+  /** The height of the tip over all positions, drawn up to now and faint beyond; where it swings in a pixel, a band. @param {CanvasRenderingContext2D} ctx @param {number} middle @param {number} speed @param {[number, number]} span @param {number} end @param {number} now @param {string} tint */
+  const wave = (ctx, middle, speed, [left, right], end, now, tint) => {
+    const angle = (end * speed) / (right - left) // of a pixel
+    const full = angle > DENSE
+    const path = new Path2D()
+    if (full) path.rect(left, middle - radius, right - left, 2 * radius)
+    else {
+      const step = Math.min(1, SMOOTH / angle)
+      const values = sinusoidal(Math.ceil((right - left) / step) + 1, 2, Float64Array.of(angle * step))
+      for (let n = 1; n < values.length; n += 2) path.lineTo(left + ((n - 1) / 2) * step, middle - radius * values[n])
+    }
+    ctx.fillStyle = ctx.strokeStyle = tint
+    ctx.lineWidth = 1.8
+    const parts = [{ from: left, to: now, alpha: 1 }, { from: now, to: right, alpha: 0.3 }] // prettier-ignore
+    for (const { from, to, alpha } of parts) {
+      ctx.save()
+      ctx.beginPath()
+      ctx.rect(from - 1, middle - radius - 2, to - from + 1, 2 * radius + 4)
+      ctx.clip()
+      ctx.globalAlpha = full ? alpha / 2 : alpha
+      full ? ctx.fill(path) : ctx.stroke(path)
+      ctx.restore()
+    }
+  }
+  const reading = () => {
+    const turns = [theta[0], slow].map((speed) => (position() * speed) / TURN)
+    const [fast, late] = turns.map((turn) => (turn < 1 ? short(turn, 2) : many(turn)))
+    return `t = ${t.value.toFixed(1)} s: position ${many(position())}. The clock of pair ${pairs[0]} has made ${fast} turns, that of pair ${pairs[rows - 1]} has made ${late}.`
+  }
+  stage.say(reading)
+}
+
+/** Two digits, and no minus before zero. @param {number} value */
+const two = (value) => (Math.round(value * 100) / 100 || 0).toFixed(2).replace("-", "−")
+
+/** @param {number} value */
+const many = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 })
+
+/** @param {CanvasRenderingContext2D} ctx @param {[number, number]} from @param {[number, number]} to @param {string} color @param {number} width */
+const segment = (ctx, from, to, color, width) => {
+  ctx.beginPath()
+  ctx.moveTo(...from)
+  ctx.lineTo(...to)
+  ctx.strokeStyle = color
+  ctx.lineWidth = width
+  ctx.stroke()
+}

@@ -1,0 +1,90 @@
+// Six methods, four conversations: move the text, then stretch it, and see which maps notice.
+
+import { heat } from "../kit/heat.js"
+import { write } from "../kit/plot.js"
+import { conversations } from "../math/conversations.js"
+
+const TERMS = ["what–what", "what–where", "where–what", "where–where"]
+const [LEFT, TOP, WIDE] = [84, 26, 560] // pixels; on less than WIDE, methods are rows
+const SILENT = 1e-6
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function fourTerms(stage) {
+  /** @type {{ words: number[], q: number[][], k: number[][], theta: Float64Array, reach: number, far: number, gap: number, methods: Record<string, any> }} */
+  const { words, q, k, theta, reach, far, gap, methods } = stage.data
+  const names = Object.keys(methods)
+  /** Each method's four maps, row by row. @param {number} first @param {number} step */
+  const maps = (first, step) =>
+    names.map((name) => {
+      const learned = { ...methods[name], theta, row: (/** @type {number} */ o) => methods[name].rows[o + reach] }
+      const logits = words.flatMap((asks, m) =>
+        words.map((says, n) => conversations(name, q[asks], k[says], first + step * m, first + step * n, learned)),
+      )
+      return TERMS.map((_, term) => logits.map((logit) => logit[term]))
+    })
+  const before = maps(0, 1)
+  let now = before
+
+  stage.predict(
+    `Stretch the text until neighbors stand ${gap} apart. Whose what–what map changes?`,
+    ["nobody's: it is about content", "that of added places", "RoPE's"],
+    (given) => {
+      start.value = 0
+      apart.value = gap
+      return `${given === "RoPE's" ? "Yes." : "Look:"} RoPE keeps one conversation and hides the offset in it. For all others, what–what is content alone.`
+    },
+  )
+  const start = stage.slider("first place", { min: 0, max: far, value: 0 })
+  const apart = stage.slider("neighbors apart", { min: 1, max: gap, value: 1 })
+  stage.each(() => (now = maps(start.value, apart.value)))
+  const changed = (/** @type {number} */ i, /** @type {number} */ j) =>
+    now[i][j].some((value, at) => Math.abs(value - before[i][j][at]) > SILENT)
+
+  stage.canvas({
+    label: () => `A map for each of ${names.join(", ")} and each of ${TERMS.join(", ")}. ${told()}`,
+    ratio: (width) => (width > WIDE ? TOP + ((width - LEFT) / 6) * 4 : TOP + ((width - LEFT) / 4) * 6),
+    draw: (ctx, width, _height, look) => {
+      const cell = (width - LEFT) / (width > WIDE ? 6 : 4)
+      const side = cell - 8
+      const place = (/** @type {number} */ i, /** @type {number} */ j) => {
+        const [column, row] = width > WIDE ? [i, j] : [j, i]
+        return { left: LEFT + column * cell, top: TOP + row * cell, width: side, height: side }
+      }
+      /** A title above its column or before its row, in up to two lines. @param {string} text @param {number} i @param {number} j */
+      const title = (text, i, j) => {
+        const { left, top } = place(i, j)
+        const lines = text.replace(/[–-]/, "$&\n").split("\n")
+        lines.forEach((one, line) => {
+          const style = { size: 12, weight: 600 }
+          if (top < 0) write(ctx, look, one, left + side / 2, 6 + 13 * line, { ...style, align: "center" })
+          else
+            write(ctx, look, one, LEFT - 8, top + side / 2 + 14 * (line - (lines.length - 1) / 2), {
+              ...style,
+              align: "right",
+            })
+        })
+      }
+      TERMS.forEach((term, j) => title(term, -1, j))
+      names.forEach((name, i) => {
+        title(name, i, -1)
+        TERMS.forEach((_, j) => {
+          const box = place(i, j)
+          const size = Math.max(...now[i][j].map(Math.abs))
+          if (size > SILENT) heat(ctx, box, now[i][j], words.length, { low: -size, high: size })
+          else write(ctx, look, "–", box.left + side / 2, box.top + side / 2, { color: look.soft, align: "center" })
+          ctx.strokeStyle = changed(i, j) ? look.spark : look.rule
+          ctx.lineWidth = changed(i, j) ? 4 : 1
+          ctx.strokeRect(box.left, box.top, side, side)
+        })
+      })
+    },
+  })
+  const told = () => {
+    const places = TERMS.map((_, at) => start.value + at * apart.value).join(", ")
+    const found = names
+      .map((name, i) => [name, TERMS.filter((_, j) => changed(i, j)).length])
+      .filter(([, count]) => count)
+    return `The words stand at ${places}, … Maps that differ from those at 0, 1, 2, …, framed: ${found.map((one) => one.join(" ")).join(", ") || "none"}.`
+  }
+  stage.say(told)
+}

@@ -1,0 +1,211 @@
+// Paint who may see whom, stack a few layers, and see what one output can know of the order of the others.
+
+import { hops, mask, view } from "../math/masks.js"
+import { dot, write } from "../kit/plot.js"
+
+/** @typedef {{ length: number, depth: number, masks: [string, string, number][], ask: string }} Data the masks: kind, name and size */
+
+const PAINTED = "painted"
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function maskPainter(stage) {
+  /** @type {Data} */
+  const { length, depth: deepest, masks, ask } = stage.data
+  const last = length - 1
+  const cursor = { x: 0, y: 1 } // the cell that the button flips
+  let [seen, shown] = [/** @type {boolean[]} */ ([]), ""]
+  let ink = true // what the pointer paints
+  let known = view([], 0, 0, 0) // what the output knows
+  /** @type {number[]} */
+  let far = [] // how many layers each token is away from the output
+
+  const [, asked, size] = masks.find(([kind]) => kind === ask) ?? masks[0]
+  const layers = hops(mask(ask, length, size), length, last)[0]
+  stage.predict(
+    `A ${asked}: after how many layers does token ${last} hear of token 0?`,
+    [1, layers, last].map((n) => (n === 1 ? "1 layer" : `${n} layers`)),
+    (given) => {
+      ;[kind.value, depth.value, output.value] = [ask, layers, last]
+      const verdict = parseInt(given) === layers ? "Yes." : "No."
+      return `${verdict} Each layer carries a token ${size - 1} seats on: ${layers} layers for ${last} seats. Turn the layers back and see.`
+    },
+  )
+  const kind = stage.choice(
+    "mask",
+    [...masks.map(([key, name]) => /** @type {[string, string]} */ ([key, name])), [PAINTED, "painted by you"]],
+    masks[1][0],
+  )
+  const depth = stage.slider("layers", { min: 1, max: deepest, value: 1 })
+  const output = stage.slider("output at token", { min: 0, max: last, value: last })
+  const flip = stage.button("", () => paint(!at(cursor.y, cursor.x)))
+
+  const at = (/** @type {number} */ m, /** @type {number} */ n) => seen[m * length + n]
+  /** @param {boolean} on */
+  const paint = (on) => {
+    if (cursor.x === cursor.y || at(cursor.y, cursor.x) === on) return // a token always sees itself
+    seen[cursor.y * length + cursor.x] = on
+    shown = PAINTED
+    kind.value = PAINTED
+  }
+  /** @param {"x" | "y"} axis */
+  const along = (axis) => ({
+    get value() {
+      return cursor[axis]
+    },
+    set value(v) {
+      cursor[axis] = Math.min(last, Math.max(0, v))
+      stage.changed()
+    },
+  })
+  stage.each(() => {
+    const chosen = masks.find(([key]) => key === kind.value)
+    if (chosen && shown !== kind.value) seen = mask(chosen[0], length, chosen[2])
+    shown = kind.value
+    far = hops(seen, length, output.value)
+    known = view(seen, length, output.value, depth.value)
+    const { x, y } = cursor
+    flip.disabled = x === y
+    flip.textContent = x === y ? `Token ${x} sees itself` : at(y, x) ? `Hide key ${x} from query ${y}` : `Show key ${x} to query ${y}` // prettier-ignore
+  })
+  /** The tokens that can be taken for the one on a seat, itself among them. @param {number} seat */
+  const bag = (seat) =>
+    seat === output.value ? [seat] : known.others.filter((n) => known.bags[n] === known.bags[seat])
+
+  /** @param {number} width */
+  const layout = (width) => {
+    const wide = width > 600
+    const cell = wide ? 28 : Math.min(30, (width - 40) / length)
+    const grid = { left: 40, top: 30, width: cell * length, height: cell * length }
+    const left = wide ? grid.left + grid.width + 70 : 50
+    const net = { left, top: wide ? 40 : grid.top + grid.height + 70, width: width - left, height: 190 }
+    return { grid, cell, net }
+  }
+  const paper = stage.canvas({
+    label: () => `A mask of ${length} by ${length} tokens and the paths through ${depth.value} layers. ${reading()}`,
+    ratio: (width) => {
+      const { grid, net } = layout(width)
+      return Math.max(grid.top + grid.height + 24, net.top + net.height + 66)
+    },
+    draw: (ctx, width, _height, look) => {
+      const { grid, cell, net } = layout(width)
+      drawMask(ctx, look, grid, cell)
+      drawNet(ctx, look, net)
+    },
+    point: ({ x, y, down, start }) => {
+      const { grid, cell } = layout(paper.element.clientWidth)
+      const [n, m] = [Math.floor((x - grid.left) / cell), Math.floor((y - grid.top) / cell)]
+      const inside = n >= 0 && n < length && m >= 0 && m < length
+      if (down && inside) {
+        if (start) ink = !at(m, n)
+        Object.assign(cursor, { x: n, y: m })
+        paint(ink)
+      }
+    },
+    arrows: { x: along("x"), y: along("y") },
+  })
+
+  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {import("../kit/plot.js").Box} grid @param {number} cell */
+  const drawMask = (ctx, look, grid, cell) => {
+    seen.forEach((open, i) => {
+      const [m, n] = [Math.floor(i / length), i % length]
+      const counts = far[m] < depth.value // the output has heard what m sees
+      ctx.fillStyle = open ? look.series[counts ? 0 : 5] : look.ground
+      ctx.globalAlpha = open && !counts ? 0.35 : 1
+      ctx.fillRect(grid.left + n * cell + 1, grid.top + m * cell + 1, cell - 2, cell - 2)
+    })
+    ctx.globalAlpha = 1
+    ctx.strokeStyle = look.spark
+    ctx.lineWidth = 2
+    ctx.strokeRect(grid.left + cursor.x * cell + 1, grid.top + cursor.y * cell + 1, cell - 2, cell - 2)
+    const soft = { color: look.soft, align: /** @type {const} */ ("center") }
+    for (let i = 0; i < length; i++) {
+      write(ctx, look, String(i), grid.left + (i + 0.5) * cell, grid.top - 8, soft)
+      const own = i === output.value
+      const style = { color: own ? look.ink : look.soft, weight: own ? 700 : 400 }
+      write(ctx, look, String(i), grid.left - 8, grid.top + (i + 0.5) * cell, { ...style, align: "right" })
+    }
+    const views = { color: look.letters[0], size: 12 }
+    write(ctx, look, `blue: views that reach output ${output.value}`, grid.left, grid.top + grid.height + 14, views)
+    write(ctx, look, "key n", grid.left + grid.width / 2, grid.top - 23, soft)
+    ctx.save()
+    ctx.translate(grid.left - 28, grid.top + grid.height / 2)
+    ctx.rotate(-Math.PI / 2)
+    write(ctx, look, "query m", 0, 0, soft)
+    ctx.restore()
+  }
+
+  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {import("../kit/plot.js").Box} net */
+  const drawNet = (ctx, look, net) => {
+    const x = (/** @type {number} */ seat) => net.left + ((seat + 0.5) / length) * net.width
+    const y = (/** @type {number} */ layer) => net.top + net.height * (1 - layer / depth.value)
+    const used = (/** @type {number} */ seat, /** @type {number} */ layer) => far[seat] <= depth.value - layer
+    ctx.lineWidth = 1
+    for (let layer = 1; layer <= depth.value; layer++)
+      seen.forEach((open, i) => {
+        const [m, n] = [Math.floor(i / length), i % length]
+        if (!open || !used(m, layer)) return
+        ctx.strokeStyle = m === n ? look.soft : look.series[5]
+        ctx.globalAlpha = 0.55
+        ctx.beginPath()
+        ctx.moveTo(x(n), y(layer - 1))
+        ctx.lineTo(x(m), y(layer))
+        ctx.stroke()
+      })
+    ctx.globalAlpha = 1
+    for (let layer = 0; layer <= depth.value; layer++) {
+      const name = layer ? `layer ${layer}` : "tokens"
+      write(ctx, look, name, net.left - 4, y(layer), { color: look.soft, align: "right" })
+      for (let seat = 0; seat < length; seat++) {
+        if (layer > 0) dot(ctx, x(seat), y(layer), used(seat, layer) ? look.soft : look.rule, used(seat, layer) ? 4 : 2)
+        else drawToken(ctx, look, x(seat), y(0), seat)
+      }
+    }
+    dot(ctx, x(output.value), y(depth.value), look.spark, 8)
+    write(ctx, look, `output ${output.value}`, x(output.value), net.top - 20, { align: output.value > last / 2 ? "right" : "left", weight: 600 }) // prettier-ignore
+    const several = known.others.filter((n) => known.bags[n] === n && bag(n).length > 1).map(bag)
+    several.forEach((seats, i) => {
+      const floor = net.top + net.height + 24 + 9 * Math.min(i, 3)
+      ctx.strokeStyle = look.series[1]
+      ctx.lineWidth = 2
+      ctx.beginPath()
+      for (const n of seats) (ctx.moveTo(x(n), floor - 6), ctx.lineTo(x(n), floor))
+      ctx.lineTo(x(seats[0]), floor)
+      ctx.stroke()
+    })
+    const words = several.length ? "bracket: one can be taken for another" : "all places known"
+    const style = { color: several.length ? look.letters[1] : look.letters[0], size: 12 }
+    if (known.others.length) write(ctx, look, words, net.left, net.top + net.height + 56, style)
+  }
+
+  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {number} seat */
+  const drawToken = (ctx, look, x, y, seat) => {
+    const alone = bag(seat).length === 1
+    const reached = bag(seat).length > 0
+    ctx.beginPath()
+    ctx.arc(x, y, 12, 0, 2 * Math.PI)
+    ctx.fillStyle = look.paper
+    ctx.fill()
+    ctx.strokeStyle = reached ? look.series[alone ? 0 : 1] : look.soft
+    ctx.setLineDash(reached ? [] : [2, 4])
+    ctx.lineWidth = reached ? 2.4 : 1
+    ctx.stroke()
+    ctx.setLineDash([])
+    const text = reached && !alone ? "?" : String(seat)
+    const tint = reached ? look.letters[alone ? 0 : 1] : look.soft
+    write(ctx, look, text, x, y + 0.5, { align: "center", weight: reached ? 700 : 400, size: 13, color: tint })
+  }
+
+  const reading = () => {
+    const { others, orders, told } = known
+    const away = length - 1 - others.length
+    const deep = depth.value === 1 ? "1 layer" : `${depth.value} layers`
+    const who = `After ${deep}, output ${output.value} has heard of ${others.length} of the ${last} other tokens.`
+    if (others.length < 2) return `${who} There is no order to tell.`
+    const [all, some] = [orders, told].map((count) => count.toLocaleString("en"))
+    const part =
+      told === orders ? `It tells all their ${all} orders apart` : `It tells apart ${some} of their ${all} orders`
+    const so = told === 1 ? `Their ${all} orders look the same to it: they are a bag` : part
+    return `${who} ${so}.${away ? ` Of the other ${away} it hears nothing.` : ""}`
+  }
+  stage.say(reading)
+}
