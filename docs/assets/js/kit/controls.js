@@ -177,7 +177,7 @@ export const film = (stage, label, { rate, ...given }) => {
     const [pace, unit] = still.matches ? [1000, Math.max(options.step ?? 1, rate)] : [0, 0] // a step a second, and no glide
     if (now - last > pace) {
       const next = place.value + (unit || (rate * (now - last)) / 1000)
-      place.value = next > options.max ? options.min : next
+      place.value = next > place.max ? place.min : next
       shown = place.value
       last = now
     }

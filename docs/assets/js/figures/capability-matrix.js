@@ -1,0 +1,186 @@
+// Which encoding can do what: bars are means, dots are seeds. Beyond the trained length a question opens with a bet.
+
+import { make } from "../kit/controls.js"
+import { axes, dot, line, write } from "../kit/plot.js"
+
+/** @typedef {{ name: string, kind: number, shares: number[][][] }} Row the shares by question, length and seed */
+/** @typedef {{ questions: string[], lengths: number[], guess: number, first: string, near: number, kinds: [number, string][], rows: Row[] }} Labs */
+
+const [HEAD, ROW] = [38, 21]
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function capabilityMatrix(stage) {
+  /** @type {Labs} */
+  const { questions, lengths, guess, first, near, kinds, rows } = stage.data
+  const names = rows.map((row) => row.name)
+  const [trained, longest] = [lengths[0], lengths[lengths.length - 1]]
+  /** @type {Map<string, string>} the encoding that the reader has bet on, by question; none where all was opened */
+  const bets = new Map()
+
+  const task = stage.add(make("p"))
+  const question = stage.choice("question", questions)
+  const encoding = stage.select("encoding", names, first)
+  const bet = stage.button("Bet", () => {
+    const next = questions.find((q) => !bets.has(q))
+    if (!bets.has(question.value)) bets.set(question.value, encoding.value)
+    else if (next) question.value = next
+    else bets.clear()
+    length.value = String(bets.has(question.value) ? longest : trained)
+  })
+  const reveal = stage.button("Open all", () => {
+    for (const q of questions) if (!bets.has(q)) bets.set(q, "")
+    length.value = String(longest)
+  })
+  const length = stage.choice("tokens", lengths.map(String))
+  const sorted = stage.toggle("best first")
+
+  const row = () => rows[names.indexOf(encoding.value)]
+  const column = () => questions.indexOf(question.value)
+  const at = () => lengths.indexOf(Number(length.value))
+  const open = (/** @type {number} */ q, l = at()) => l === 0 || bets.has(questions[q])
+  const share = (/** @type {Row} */ { shares }, q = column(), l = at()) => mean(shares[q][l])
+  const ranked = (q = column(), l = at()) => rows.toSorted((a, b) => share(b, q, l) - share(a, q, l))
+  const order = () => (sorted.value && open(column()) ? ranked() : rows)
+  const won = (/** @type {string} */ q) => {
+    const [n, last] = [questions.indexOf(q), lengths.length - 1]
+    const chosen = rows.find(({ name }) => name === bets.get(q))
+    return chosen && share(chosen, n, last) >= share(ranked(n, last)[0], n, last) - near
+  }
+
+  stage.each(() => {
+    const here = bets.has(question.value)
+    const done = questions.every((q) => bets.has(q))
+    bet.textContent = !here ? `Bet on ${encoding.value}` : done ? "Close all, bet again" : "Next question"
+    reveal.disabled = done
+    const still = `Trained on ${trained} tokens: which still answers “${question.value}”`
+    task.textContent = here ? `${still}, and how far?` : `${still} at ${longest}? Pick a row and bet.`
+  })
+
+  const places = (/** @type {number} */ width) => {
+    const wide = width >= 560
+    const left = wide ? 124 : 106
+    const cell = ((wide ? width * 0.68 : width - 2) - left) / questions.length
+    const foot = HEAD + rows.length * ROW + 24
+    const chart = wide
+      ? { left: width * 0.68 + 46, top: HEAD, width: width * 0.32 - 54, height: foot - HEAD - 64 }
+      : { left: 40, top: foot + 36, width: width - 52, height: 140 }
+    return { wide, left, cell, chart, height: wide ? foot + 4 : foot + 216 }
+  }
+
+  const paper = stage.canvas({
+    label: () =>
+      `Table of ${rows.length} encodings and ${questions.length} questions at ${length.value} tokens. ` +
+      `${encoding.value}, ${question.value}: ${lengths.map((l, i) => `${open(column(), i) ? percent(share(row(), column(), i)) : "closed"} at ${l}`).join(", ")}`,
+    ratio: (width) => places(width).height,
+    draw: (ctx, width, _height, look) => {
+      const { wide, left, cell, chart } = places(width)
+      const shown = order()
+      ctx.fillStyle = look.ground
+      ctx.fillRect(0, HEAD + shown.indexOf(row()) * ROW, left + cell * questions.length, ROW)
+      ctx.fillRect(left + cell * column(), 0, cell - 4, HEAD + rows.length * ROW)
+      questions.forEach((text, q) => {
+        const words = text.replace(" ", "\n").split("\n")
+        const weight = q === column() ? 700 : 400
+        words.forEach((word, n) =>
+          write(ctx, look, word, left + cell * q + 3, HEAD - 24 + n * 14, { size: 11.5, weight }),
+        )
+      })
+      shown.forEach((each, n) => {
+        const y = HEAD + (n + 0.5) * ROW
+        const bold = each === row() ? 700 : 400
+        write(ctx, look, each.name, left - 8, y, { align: "right", weight: bold, color: look.letters[each.kind] })
+        questions.forEach((_text, q) => {
+          const x = left + cell * q + 3
+          if (!open(q)) return write(ctx, look, "?", x + cell / 2 - 5, y, { align: "center", color: look.soft })
+          if (wide) write(ctx, look, share(each, q).toFixed(2), x, y, { size: 11.5, weight: bold })
+          const from = wide ? x + 27 : x
+          const room = left + cell * (q + 1) - 8 - from
+          ctx.globalAlpha = 0.3
+          ctx.fillStyle = look.series[each.kind]
+          ctx.fillRect(from, y - 6, room * share(each, q), 12)
+          ctx.globalAlpha = 1
+          for (const value of each.shares[q][at()]) dot(ctx, from + room * value, y, look.series[each.kind], 2.2)
+        })
+      })
+      let end = 2
+      for (const [kind, word] of kinds) {
+        dot(ctx, end + 3, HEAD + rows.length * ROW + 14, look.series[kind])
+        write(ctx, look, word, end + 11, HEAD + rows.length * ROW + 14, { color: look.letters[kind], size: 11.5 })
+        end += ctx.measureText(word).width + 24
+      }
+      ctx.strokeStyle = look.ink
+      ctx.strokeRect(left + cell * column(), HEAD + shown.indexOf(row()) * ROW, cell - 4, ROW)
+      follow(ctx, look, chart)
+    },
+    point: ({ x, y, down }) => {
+      const { left, cell } = places(paper.element.clientWidth)
+      const [q, n] = [Math.floor((x - left) / cell), Math.floor((y - HEAD) / ROW)]
+      if (!down || !(n in rows) || q >= questions.length) return
+      encoding.value = order()[n].name
+      if (q >= 0) question.value = questions[q]
+    },
+    arrows: {
+      x: { get value() { return column() }, set value(v) { question.value = questions[v] ?? question.value } }, // prettier-ignore
+      y: { get value() { return order().indexOf(row()) }, set value(v) { encoding.value = order()[v]?.name ?? encoding.value } }, // prettier-ignore
+    },
+  })
+
+  /** The chosen question over the lengths: every encoding faint, the chosen one with its seeds. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {import("../kit/plot.js").Box} box */
+  const follow = (ctx, look, box) => {
+    const options = {
+      xticks: lengths,
+      xlabel: "tokens",
+      ylabel: "share of right answers",
+      yticks: [0, 0.5, 1],
+      logx: true,
+    }
+    const x = /** @type {[number, number]} */ ([trained * 0.87, longest * 1.15])
+    const to = axes(ctx, look, box, { x, y: [0, 1.02], ...options, title: question.value })
+    const seen = lengths.map((_l, i) => open(column(), i))
+    const curve = (/** @type {Row} */ each) => lengths.map((_l, i) => (seen[i] ? share(each, column(), i) : NaN))
+    ctx.setLineDash([4, 3])
+    line(ctx, to, x, [guess, guess], look.soft, 0.8)
+    ctx.setLineDash([])
+    for (const each of rows) {
+      ctx.globalAlpha = 0.35
+      line(ctx, to, lengths, curve(each), look.series[each.kind], 1.1)
+      if (!seen[lengths.length - 1])
+        dot(ctx, to.x(trained), to.y(share(each, column(), 0)), look.series[each.kind], 2.5)
+    }
+    ctx.globalAlpha = 1
+    const color = look.series[row().kind]
+    line(ctx, to, lengths, curve(row()), color, 2.4)
+    lengths.forEach((l, i) => {
+      if (seen[i]) for (const value of row().shares[column()][i]) dot(ctx, to.x(l), to.y(value), color, 3)
+      else write(ctx, look, "?", to.x(l), to.y(0.5), { align: "center", size: 15, color: look.soft })
+    })
+    ctx.lineWidth = 1
+    ctx.strokeStyle = look.ink
+    ctx.strokeRect(to.x(Number(length.value)) - 7, box.top - 4, 14, box.height + 4)
+  }
+
+  stage.say(() => {
+    const name = encoding.value
+    if (!open(column()))
+      return `“${question.value}” is closed at ${length.value} tokens. Bet on ${name}, or on another.`
+    const seeds = row().shares[column()][at()].map(percent).join(", ")
+    const told = `${name} answers ${percent(share(row()))} of “${question.value}” right at ${length.value} tokens (seeds: ${seeds}).`
+    if (at() === 0 && !bets.has(question.value)) return `${told} And at ${longest}?`
+    const best = ranked()[0]
+    const top = best === row() ? "No other does better." : `The best, ${best.name}: ${percent(share(best))}.`
+    const mine =
+      bets.get(question.value) &&
+      `You bet on ${bets.get(question.value)}: ${won(question.value) ? "well bet" : "lost"}.`
+    const made = questions.filter((q) => bets.get(q))
+    const score =
+      made.length > 1 &&
+      `Bets within ${Math.round(100 * near)} points of the best: ${made.filter(won).length} of ${made.length}.`
+    return [told, top, mine, score].filter(Boolean).join(" ")
+  })
+}
+
+/** @param {number[]} numbers */
+const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length
+
+/** @param {number} value */
+const percent = (value) => `${Math.round(100 * value)}%`

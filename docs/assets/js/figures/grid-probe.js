@@ -1,0 +1,126 @@
+// A table of coordinates, resized: each new patch tells from which place of the old grid its row was taken.
+
+import { color } from "../kit/heat.js"
+import { dot, write } from "../kit/plot.js"
+import { mixture, origin, wanted } from "../math/grids.js"
+
+/** @typedef {import("../math/grids.js").Size} Size */
+
+const SHARE = 0.38 // of the width, for the image
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function gridProbe(stage) {
+  /** @type {{ ways: string[], methods: Record<string, import("../math/grids.js").Method>, old: number[], size: number[], start: [number, number], method: string, patch: Size }} */
+  const { ways, methods, old, size, start, method, patch } = stage.data
+  const way = stage.choice("resizer", ways)
+  const how = stage.select("method", Object.keys(methods), method)
+  const sides = stage.slider("old side", { min: old[0], max: old[1], value: start[0] })
+  const tall = stage.slider("new height", { min: size[0], max: size[1], value: start[1] })
+  const wide = stage.slider("new width", { min: size[0], max: size[1], value: start[1] })
+
+  /** @type {{ key: string, from: Size, to: Size, mixed: import("../math/grids.js").Tap[][], places: [number, number][], astray: number[] }} */
+  let now = { key: "", from: [1, 1], to: [1, 1], mixed: [], places: [], astray: [] }
+  const spot = [...patch]
+  const [row, column] = [0, 1].map((axis) => ({
+    get value() {
+      return spot[axis]
+    },
+    set value(v) {
+      spot[axis] = Math.min(now.to[axis] - 1, Math.max(0, v))
+      stage.changed()
+    },
+  }))
+  stage.each(() => {
+    const key = [way.value, how.value, sides.value, tall.value, wide.value].join()
+    if (key === now.key) return
+    const from = /** @type {Size} */ ([sides.value, sides.value])
+    const to = /** @type {Size} */ ([tall.value, wide.value])
+    const mixed = Array.from({ length: to[0] * to[1] }, (_, k) => mixture(way.value, k, from, to, methods[how.value]))
+    const places = mixed.map((one) => origin(one, from[1]))
+    const astray = places.map(([r, c], k) => Math.hypot(r - wanted(k, from, to)[0], c - wanted(k, from, to)[1]))
+    now = { key, from, to, mixed, places, astray }
+    for (const part of [row, column]) part.value += 0 // stays on the image
+  })
+  const chosen = () => row.value * now.to[1] + column.value
+  const shade = (/** @type {number} */ k) =>
+    color("viridis", Math.floor(k / now.to[1]), -0.4 * now.to[0], 1.05 * now.to[0])
+
+  let image = { left: 0, top: 0, cell: 1 }
+  stage.canvas({
+    label: () =>
+      `Left the new image, right the old grid with the places from which its patches take their rows. ${told()}`,
+    ratio: (width) => width * (1 - SHARE) + 6,
+    draw: (ctx, width, height, look) => {
+      const { from, to, mixed, places } = now
+      const k = chosen()
+      const room = width * SHARE - 24
+      image = { left: 4, top: 26, cell: Math.min(room / to[1], (height - 40) / to[0]) }
+      write(ctx, look, `new, ${to[0]} × ${to[1]}`, image.left, 12, { weight: 700 })
+      for (let p = 0; p < to[0] * to[1]; p++) {
+        ctx.fillStyle = shade(p)
+        ctx.fillRect(
+          image.left + (p % to[1]) * image.cell,
+          image.top + Math.floor(p / to[1]) * image.cell,
+          image.cell - 1,
+          image.cell - 1,
+        )
+      }
+      ctx.strokeStyle = look.spark
+      ctx.lineWidth = 2.5
+      ctx.strokeRect(
+        image.left + (k % to[1]) * image.cell - 1,
+        image.top + Math.floor(k / to[1]) * image.cell - 1,
+        image.cell + 1,
+        image.cell + 1,
+      )
+
+      const left = width * SHARE + 6
+      write(ctx, look, `old, ${from[0]} × ${from[1]}`, left, 12, { weight: 700 })
+      const cell = Math.min(width - left - 8, height - 34) / (from[0] + 1)
+      const x = (/** @type {number} */ c) => left + (c + 1.4) * cell
+      const y = (/** @type {number} */ r) => 26 + (r + 1.2) * cell
+      const weights = new Map(mixed[k].map(([p, w]) => [p, 0]))
+      for (const [p, w] of mixed[k]) weights.set(p, (weights.get(p) ?? 0) + w)
+      for (let p = -1; p < from[0] * from[1]; p++) {
+        const [r, c] = p < 0 ? [-1, -1] : [Math.floor(p / from[1]), p % from[1]]
+        const weight = weights.get(p) ?? 0
+        const side = cell * 0.62
+        ctx.fillStyle = weight ? color("RdBu_r", weight, -0.6, 0.6) : look.rule
+        ctx.globalAlpha = weight ? 1 : 0.55
+        if (p >= 0 || way.value === "class row inside") ctx.fillRect(x(c) - side / 2, y(r) - side / 2, side, side)
+      }
+      ctx.globalAlpha = 1
+      ctx.strokeStyle = look.soft
+      ctx.lineWidth = 0.5
+      ctx.beginPath()
+      places.forEach(([r, c], p) => (p % to[1] ? ctx.lineTo(x(c), y(r)) : ctx.moveTo(x(c), y(r))))
+      ctx.stroke()
+      places.forEach(([r, c], p) => dot(ctx, x(c), y(r), shade(p), Math.max(1.6, cell * 0.09)))
+      const [[r, c], [aim, at]] = [places[k], wanted(k, from, to)]
+      ctx.strokeStyle = look.spark
+      ctx.lineWidth = 2
+      ctx.beginPath()
+      ctx.moveTo(x(at), y(aim))
+      ctx.lineTo(x(c), y(r))
+      ctx.moveTo(x(at) - 5, y(aim) - 5)
+      ctx.lineTo(x(at) + 5, y(aim) + 5)
+      ctx.moveTo(x(at) + 5, y(aim) - 5)
+      ctx.lineTo(x(at) - 5, y(aim) + 5)
+      ctx.stroke()
+      dot(ctx, x(c), y(r), look.spark, 4.5)
+    },
+    point: ({ x, y, down }) => {
+      if (!down || x > stage.element.clientWidth * SHARE) return
+      row.value = Math.floor((y - image.top) / image.cell)
+      column.value = Math.floor((x - image.left) / image.cell)
+    },
+    arrows: { x: column, y: row },
+  })
+  const told = () => {
+    const k = chosen()
+    const point = (/** @type {[number, number]} */ [r, c]) => `(${r.toFixed(2)}, ${c.toFixed(2)})`.replaceAll("-", "−")
+    const mean = now.astray.reduce((a, b) => a + b, 0) / now.astray.length
+    return `Patch (${row.value}, ${column.value}) takes its row from ${point(now.places[k])} and should from ${point(wanted(k, now.from, now.to))}: ${now.astray[k].toFixed(2)} patches astray. The mean over the image is ${mean.toFixed(2)}.`
+  }
+  stage.say(told)
+}

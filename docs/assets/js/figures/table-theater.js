@@ -1,0 +1,184 @@
+// A table of positions as a theater: each text fills the seats from number 0 on, and only guests shape a cushion.
+
+import { color } from "../kit/heat.js"
+import { axes, dot, line, short, write } from "../kit/plot.js"
+import { edge, run, tail, updates, visits } from "../math/visits.js"
+
+/** @typedef {import("../kit/paper.js").Look} Look */
+
+const TIERS = 16
+const PIT = 0.3 // the radius of the stage, that of the last tier being 1
+const CHART = 150 // pixels
+/** @type {[string, string][]} */
+const KINDS = [
+  ["uniform", "of any length"],
+  ["short", "mostly short"],
+  ["packed", "packed"],
+]
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function tableTheater(stage) {
+  /** @type {{ rows: number, means: number[], texts: number[], steps: number, enough: number, ask: number, seat: number, seed: number }} */
+  const { rows, means, texts, steps, enough, ask, seat, seed } = stage.data
+  const places = Array.from({ length: rows }, (_, p) => p)
+  const tails = (/** @type {string} */ which, /** @type {number} */ mean) =>
+    places.map((p) => tail(which, p, rows, mean))
+  const [before, after] = [1, 2].map((times) => edge(tails("short", means[1]), enough, texts[1], times * ask))
+
+  stage.predict(
+    `Texts are mostly short. After ${ask} steps, ${before} rows have had ${enough} visits or more. And after ${2 * ask}?`,
+    [`still ${before}`, `${after}`, `${2 * before}`],
+    (given) => {
+      average.value = means[1]
+      many.value = texts[1]
+      time.value = Math.log10(2 * ask)
+      kind.value = "short"
+      return `${given === `${after}` ? "Yes," : "It is"} ${after}. Each doubling moves the edge by the same ${after - before} seats. Play the steps and watch.`
+    },
+  )
+  const kind = stage.choice("texts", KINDS, "short")
+  const whole = (/** @type {number} */ v) => short(Math.round(v))
+  const average = stage.slider("average of the short", {
+    min: means[0],
+    max: means[2],
+    value: means[1],
+    log: true,
+    show: whole,
+  })
+  const many = stage.slider("texts a step", { min: texts[0], max: texts[2], value: texts[1] })
+  const decades = { min: 0, max: Math.log10(steps), value: Math.log10(ask), step: 0.001, rate: 0.25 }
+  const time = stage.film("steps", { ...decades, show: (v) => whole(10 ** v) })
+
+  const row = stage.slider("look at row", { min: 0, max: rows - 1, value: seat, show: short })
+
+  /** @type {{ key: string, shares: number[], guests: ArrayLike<number>, lessons: ArrayLike<number>, worn: number, until: number }} */
+  let now = { key: "", shares: [], guests: [], lessons: [], worn: 0, until: 1 }
+  stage.each(() => {
+    average.input.toggleAttribute("disabled", kind.value !== "short")
+    const until = Math.round(10 ** time.value)
+    const key = [kind.value, Math.round(average.value), many.value, until].join()
+    if (key === now.key) return
+    const shares = tails(kind.value, Math.round(average.value))
+    const { visits: guests, updates: lessons } = run(shares, many.value, until, seed)
+    now = { key, shares, guests, lessons, worn: edge(shares, enough, many.value, until), until }
+  })
+
+  const most = steps * texts[2]
+  const spots = seating(rows)
+  let house = { x: 0, y: 0, radius: 1 }
+  const at = (/** @type {number} */ p) => [house.x - spots[p][0] * house.radius, house.y - spots[p][1] * house.radius]
+  stage.canvas({
+    label: () => `A theater of ${short(rows)} seats, larger and brighter where more guests sat. ${told()}`,
+    ratio: (width) => width / 2 + 36,
+    draw: (ctx, width, height, look) => {
+      house = { x: width / 2, y: height - 36, radius: width / 2 - 4 }
+      const size = ((house.radius * (1 - PIT)) / TIERS) * 0.47
+      places.forEach((p) => {
+        const [x, y] = at(p)
+        dot(
+          ctx,
+          x,
+          y,
+          shade(look, now.guests[p], most),
+          size * (now.guests[p] >= enough ? 1 : now.guests[p] ? 0.66 : 0.4),
+        )
+      })
+      const [x, y] = at(row.value)
+      ctx.beginPath()
+      ctx.arc(x, y, size + 4, 0, 2 * Math.PI)
+      ctx.strokeStyle = look.spark
+      ctx.lineWidth = 2.5
+      ctx.stroke()
+      write(ctx, look, `row ${short(row.value)}`, house.x, house.y - 10, { align: "center", weight: 600, size: 13 })
+      legend(ctx, look, house.x, height - 14, [0, 1, enough, most])
+    },
+    point: ({ x, y, down }) => {
+      if (!down) return
+      const away = places.map((p) => Math.hypot(at(p)[0] - x, at(p)[1] - y))
+      row.value = away.indexOf(Math.min(...away))
+    },
+    arrows: { x: row },
+  })
+  stage.add(row.element) // above the chart whose line it moves
+
+  stage.canvas({
+    label: () => `Updates of each row so far, by formula and in the run. ${told()}`,
+    ratio: () => CHART,
+    draw: (ctx, width, height, look) => {
+      const box = { left: 52, top: 10, width: width - 64, height: height - 50 }
+      const to = axes(ctx, look, box, {
+        x: [0, rows],
+        xticks: [0, 1, 2, 3, 4].map((quarter) => (quarter * rows) / 4),
+        y: [0, Math.log10(steps) + 0.2],
+        xlabel: "position p",
+        ylabel: "updates",
+        yticks: [0, 1, 2, 3],
+        yformat: (v) => short(10 ** v),
+      })
+      KINDS.forEach(([which], i) => {
+        const shares = which === kind.value ? now.shares : tails(which, Math.round(average.value))
+        const learned = shares.map((share) => Math.log10(updates(share, many.value, now.until)))
+        line(ctx, to, places, learned, look.series[i], which === kind.value ? 2.2 : 0.9)
+        if (which !== kind.value) return
+        for (let p = 15; p < rows; p += 28)
+          if (now.lessons[p]) dot(ctx, to.x(p), to.y(Math.log10(now.lessons[p])), look.series[i], 2.6)
+        const name = KINDS[i][1]
+        write(ctx, look, name, box.left + 8, box.top + box.height - 12, {
+          color: look.letters[i],
+          weight: 600,
+          halo: true,
+        })
+      })
+      ctx.fillStyle = look.spark
+      ctx.fillRect(to.x(row.value) - 1, box.top, 2, box.height)
+    },
+  })
+
+  const told = () => {
+    const p = row.value
+    const share = now.shares[p]
+    const expected = `${count(visits(share, many.value, now.until))} visits and ${count(updates(share, many.value, now.until))} updates`
+    const end = `After ${short(now.until)} steps, ${short(now.worn)} of ${short(rows)} rows expect ${enough} visits or more.`
+    return `${end} Row ${short(p)} expects ${expected}; in this run it had ${short(now.guests[p])} and ${short(now.lessons[p])}.`
+  }
+  stage.say(told)
+}
+
+/** @param {number} value */
+const count = (value) => (value < 100 ? value.toFixed(1) : short(Math.round(value)))
+
+/** Where the seats are, seen from the stage, in half circles of radius up to 1, from the left. @param {number} seats @returns {[number, number][]} */
+const seating = (seats) => {
+  const radii = Array.from({ length: TIERS }, (_, i) => PIT + ((1 - PIT) * (i + 0.5)) / TIERS)
+  const all = radii.reduce((a, b) => a + b, 0)
+  let [filled, sum] = [0, 0]
+  return radii.flatMap((radius) => {
+    sum += radius
+    const end = Math.round((seats * sum) / all)
+    const here = end - filled
+    filled = end
+    return Array.from(
+      { length: here },
+      (_, i) =>
+        /** @type {[number, number]} */ ([
+          radius * Math.cos((Math.PI * (i + 0.5)) / here),
+          radius * Math.sin((Math.PI * (i + 0.5)) / here),
+        ]),
+    )
+  })
+}
+
+/** @param {Look} look @param {number} guests @param {number} most */
+const shade = (look, guests, most) => (guests ? color("viridis", Math.log(guests), 0, Math.log(most)) : look.rule)
+
+/** What the colors mean. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} middle @param {number} y @param {number[]} counts */
+const legend = (ctx, look, middle, y, counts) => {
+  const words = counts.map((count, i) => short(count) + (i === counts.length - 1 ? " visits" : ""))
+  const widths = words.map((word) => ctx.measureText(word).width + 30)
+  let x = middle - widths.reduce((a, b) => a + b, -18) / 2
+  words.forEach((word, i) => {
+    dot(ctx, x, y, shade(look, counts[i], counts[counts.length - 1]), 4.5)
+    write(ctx, look, word, x + 8, y)
+    x += widths[i]
+  })
+}

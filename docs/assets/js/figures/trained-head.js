@@ -1,0 +1,146 @@
+// Two heads learn two jobs: first both want the same one. Bars are what they look at, the lines below are the way there.
+
+import { axes, dot, line, write } from "../kit/plot.js"
+
+/** @typedef {{ losses: number[], looks: number[][][] }} Run looks by snapshot, head and positions back */
+/** @typedef {import("../kit/plot.js").Box} Box */
+/** @typedef {import("../kit/paper.js").Look} Look */
+
+const HEADS = ["A", "B"]
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function trainedHead(stage) {
+  /** @type {{ steps: number[], back: number, wanted: [number, number], guess: number, runs: Run[] }} */
+  const { steps, back, wanted, guess, runs } = stage.data
+  const [most, every] = [steps[steps.length - 1], steps[1] - steps[0]]
+  const tie = (/** @type {Run} */ { looks }) => {
+    const less = looks.map((heads) => Math.min(...heads.map((weights) => weights[wanted[0]])))
+    return less.indexOf(Math.max(...less))
+  }
+
+  stage.predict(
+    "On its way down the loss hesitates near half of its start. What do the heads look at then?",
+    ["one at each job", `both ${wanted[0]} back`, "both a bit at each"],
+    (given) => {
+      step.value = steps[tie(run())]
+      const verdict = given === `both ${wanted[0]} back` ? "Yes" : "Look"
+      const other = Math.max(...heads().map((weights) => weights[wanted[1]]))
+      return `${verdict}: at step ${step.value} both look ${wanted[0]} back. No head gives more than ${other.toFixed(2)} to the token ${wanted[1]} back.`
+    },
+  )
+  const step = stage.film("step of training", { min: 0, max: most, value: 0, step: every, rate: 4 * every })
+  const start = stage.choice(
+    "random start",
+    runs.map((_run, n) => /** @type {[string, string]} */ ([String(n), n ? String(n + 1) : "1, as above"])),
+  )
+  const run = () => runs[Number(start.value)]
+  const now = () => Math.floor(step.value / every)
+  const heads = () => run().looks[now()]
+
+  const boxes = (/** @type {number} */ width) => {
+    const wide = width >= 560
+    const share = wide ? width * 0.44 : width
+    const bars = { left: 6, top: 26, width: share - 12, height: 232 }
+    const left = wide ? share + 48 : 42
+    const room = width - left - 12
+    const below = wide ? 26 : 320
+    return {
+      bars,
+      weights: { left, top: below, width: room, height: 112 },
+      losses: { left, top: below + 154, width: room, height: 78 },
+      height: below + 272,
+    }
+  }
+
+  const paper = stage.canvas({
+    label: () =>
+      `Step ${now() * every}. ${HEADS.map((name, n) => `Head ${name} gives ${wanted.map((k) => `${heads()[n][k].toFixed(2)} to the token ${k} back`).join(", ")}`).join(". ")}. Loss ${run().losses[now()].toFixed(2)}`,
+    ratio: (width) => boxes(width).height,
+    draw: (ctx, width, _height, look) => {
+      const { bars, weights, losses } = boxes(width)
+      butterfly(ctx, look, bars)
+      const span = { x: /** @type {[number, number]} */ ([0, most]), xticks: [0, most / 3, (2 * most) / 3, most] }
+      const to = axes(ctx, look, weights, {
+        ...span,
+        y: [0, 1],
+        yticks: [0, 0.5, 1],
+        title: `weight on −${wanted[0]}, and dashed on −${wanted[1]}`,
+      })
+      wanted.forEach((k, job) =>
+        HEADS.forEach((_name, n) => {
+          ctx.setLineDash(job ? [5, 4] : [])
+          const curve = run().looks.map((both) => both[n][k])
+          line(ctx, to, steps, curve, look.series[n], 1.8)
+          ctx.setLineDash([])
+          dot(ctx, to.x(now() * every), to.y(curve[now()]), look.series[n], 4)
+        }),
+      )
+      const down = axes(ctx, look, losses, { ...span, y: [0, 3], yticks: [0, guess / 2, guess], yformat: (v) => v.toFixed(1), xlabel: "step", title: "loss" }) // prettier-ignore
+      ctx.setLineDash([2, 3])
+      for (const level of [guess / 2, guess]) line(ctx, down, [0, most], [level, level], look.soft, 0.9)
+      ctx.setLineDash([])
+      line(ctx, down, steps, run().losses, look.ink, 1.8)
+      dot(ctx, down.x(now() * every), down.y(run().losses[now()]), look.ink, 4)
+      write(ctx, look, "guessing one answer of two", losses.left + losses.width, down.y(guess / 2) - 8, { align: "right", size: 11, color: look.soft, halo: true }) // prettier-ignore
+    },
+    point: ({ x, y, down }) => {
+      const { weights } = boxes(paper.element.clientWidth)
+      if (!down || x < weights.left - 12 || y < weights.top) return
+      step.pause()
+      step.value = Math.round((((x - weights.left) / weights.width) * most) / every) * every
+    },
+    arrows: {
+      x: { get value() { return now() }, set value(n) { step.value = n * every } }, // prettier-ignore
+    },
+  })
+
+  /** A text that ends at the query; above it what head A looks at, below it head B. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box */
+  const butterfly = (ctx, look, box) => {
+    const cell = box.width / (back + 1)
+    const size = Math.min(26, cell - 6)
+    const middle = box.top + box.height / 2
+    const room = box.height / 2 - size / 2 - 6
+    for (let k = 0; k <= back; k++) {
+      const x = box.left + (back - k + 0.5) * cell
+      const asked = wanted.includes(k)
+      ctx.lineWidth = asked ? 2 : 1
+      ctx.strokeStyle = asked ? look.ink : look.rule
+      ctx.strokeRect(x - size / 2, middle - size / 2, size, size)
+      write(ctx, look, k ? `−${k}` : "here", x, middle, {
+        size: k ? 12 : 11,
+        align: "center",
+        weight: asked ? 700 : 400,
+      })
+      HEADS.forEach((_name, n) => {
+        const tall = heads()[n][k] * room
+        ctx.fillStyle = look.series[n]
+        ctx.globalAlpha = asked ? 1 : 0.45
+        ctx.fillRect(x - size / 2, n ? middle + size / 2 + 3 : middle - size / 2 - 3 - tall, size, tall)
+        ctx.globalAlpha = 1
+        const text = heads()[n][k].toFixed(2)
+        const y = n ? middle + size / 2 + tall + 12 : middle - size / 2 - tall - 12
+        if (asked) write(ctx, look, text, x, y, { align: "center", size: 11.5, color: look.letters[n], weight: 700 })
+      })
+    }
+    HEADS.forEach((name, n) =>
+      write(ctx, look, `head ${name}`, box.left, n ? box.top + box.height - 8 : box.top + 8, {
+        weight: 700,
+        color: look.letters[n],
+      }),
+    )
+  }
+
+  stage.say(() => {
+    const jobs = heads().map((weights) => weights.indexOf(Math.max(...weights)))
+    const firm = heads().every((weights, n) => weights[jobs[n]] > 2 / weights.length) // twice an even share
+    const told = HEADS.map(
+      (name, n) => `head ${name} gives ${wanted.map((k) => `${heads()[n][k].toFixed(2)} to −${k}`).join(" and ")}`,
+    )
+    const verdict = !firm
+      ? "Neither has found a job."
+      : jobs[0] === jobs[1]
+        ? `Both look ${jobs[0]} back.`
+        : "They have shared the jobs."
+    return `Step ${now() * every}, loss ${run().losses[now()].toFixed(2)}: ${told.join(", ")}. ${verdict}`
+  })
+}
