@@ -1,0 +1,190 @@
+// A score sees only the wedge between the two hands of each pair, and no wedge opens when both places move on.
+
+import { rope, scorer } from "../math/rope.js"
+import { axes, dial, dot, hand, line, write } from "../kit/plot.js"
+
+/** @typedef {import("../kit/paper.js").Look} Look */
+
+const NARROW = 520
+const LAYOUT = "interleaved" // pairs are neighbors, as on the page
+const NAMES = ["query", "key"]
+const PURPLE = 3
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function ropeDials(stage) {
+  /** @type {{ theta: number[], query: number[], key: number[], m: number, n: number, last: number, far: number }} */
+  const { theta, query, key, m, n, last, far } = stage.data
+  const contents = [query, key]
+  const score = (/** @type {number} */ gap) => scorer(query, key, theta, LAYOUT)(gap)
+  const pair = (/** @type {number[]} */ x, /** @type {number} */ i) => x.slice(2 * i, 2 * i + 2)
+  const part = (/** @type {number} */ i) => scorer(pair(query, i), pair(key, i), [theta[i]], LAYOUT)(gap())
+
+  stage.predict(
+    `Query and key move on together, by up to ${far} places. Every hand turns. What does the score do?`,
+    ["it rises and falls", "it fades", "it stays"],
+    (given) => {
+      both.value = 0
+      both.run()
+      const verdict = given.endsWith("stays") ? "Yes." : "Look:"
+      return `${verdict} The two hands of a pair turn by the same angle. The score is ${two(score(gap()))} at every place.`
+    },
+  )
+  const places = [
+    stage.slider("query at m", { min: 0, max: last, value: m }),
+    stage.slider("key at n", { min: 0, max: last, value: n }),
+  ]
+  stage.bar = null // the next controls stand in a row of their own
+  const both = stage.film("shift both", { min: 0, max: far, value: 0, rate: 3 })
+  const gap = () => places[0].value - places[1].value
+  const at = () => places.map((place) => place.value + both.value)
+
+  /** Where the hands of query and key point, at their places. @param {number} i */
+  const hands = (i) => contents.map((x, who) => rope(pair(x, i), at()[who], [theta[i]], LAYOUT))
+  /** Move the tip of the taken hand, and with it what the token asks or offers. @param {(tip: Float64Array) => number[]} change */
+  const move = (change) => {
+    const { who, i } = taken()
+    const [x, y] = change(hands(i)[who])
+    const size = Math.min(1, 1 / Math.hypot(x, y))
+    contents[who].splice(2 * i, 2, ...rope([x * size, y * size], -at()[who], [theta[i]], LAYOUT))
+    stage.changed()
+  }
+
+  const dials = stage.canvas({
+    label: () =>
+      `${theta.map((_, i) => `Pair ${i}: ${product(hands(i))} = ${two(part(i))}`).join("; ")}. Arrow keys turn and stretch the hand that is chosen below`,
+    ratio: (width) => spot(width, theta.length - 1).y + spot(width, 0).radius + 40,
+    draw: (ctx, width, _height, look) => {
+      ruler(ctx, look, width, at().map(Math.floor), last + far)
+      const { who, i: open } = taken()
+      theta.forEach((speed, i) => drawPair(ctx, look, spot(width, i), hands(i), speed, part(i), i === open ? who : -1))
+    },
+    point: ({ x, y, down, start }) => {
+      const spots = theta.map((_, i) => spot(dials.element.clientWidth, i))
+      if (start) {
+        const i = spots.findIndex((at) => Math.hypot(x - at.x, y - at.y) < at.radius + 12)
+        held = i >= 0
+        if (!held) return
+        const [toQuery, toKey] = hands(i).map(([a, b]) =>
+          Math.hypot(spots[i].x + spots[i].radius * a - x, spots[i].y - spots[i].radius * b - y),
+        )
+        chosen.value = String(2 * i + Number(toKey < toQuery))
+      }
+      const { x: centerX, y: centerY, radius } = spots[taken().i]
+      if (down && held) move(() => [(x - centerX) / radius, (centerY - y) / radius])
+    },
+    arrows: {
+      x: steps((step) => move((tip) => [...rope(tip, -step, [Math.PI / 36], LAYOUT)])),
+      y: steps((step) => move((tip) => [...tip.map((v) => v * 1.06 ** step)])),
+    },
+  })
+  dials.element.style.cursor = "grab"
+  let held = false
+  /** Two dials a row on a phone. @param {number} width @param {number} i */
+  const spot = (width, i) => {
+    const columns = width < NARROW ? theta.length / 2 : theta.length
+    const radius = Math.min((0.43 * width) / columns, 78)
+    const row = Math.floor(i / columns)
+    return { x: (((i % columns) + 0.5) * width) / columns, y: 60 + radius + row * (2 * radius + 56), radius }
+  }
+
+  const options = theta.flatMap((_, i) => NAMES.map((name, who) => [String(2 * i + who), `${name}, pair ${i}`]))
+  const chosen = stage.select(
+    "Drag a hand, or take one with the arrow keys:",
+    /** @type {[string, string][]} */ (options),
+  )
+  const taken = () => ({ who: Number(chosen.value) % 2, i: Math.floor(Number(chosen.value) / 2) })
+
+  stage.canvas({
+    label: () => `The score against the distance: ${two(score(gap()))} at ${minus(gap())}`,
+    ratio: () => 190,
+    draw: (ctx, width, height, look) => {
+      const box = { left: 44, top: 26, width: width - 60, height: height - 70 }
+      const xs = Array.from({ length: 8 * last + 1 }, (_, j) => j / 4 - last)
+      const ys = xs.map(score)
+      const high = Math.max(...ys.map(Math.abs), 1) * 1.15
+      const title = "One curve, wherever the two stand"
+      const to = axes(ctx, look, box, {
+        x: [-last, last],
+        y: [-high, high],
+        xlabel: "Δ = m − n",
+        ylabel: "score",
+        title,
+      })
+      line(ctx, to, [-last, last], [0, 0], look.rule, 1)
+      line(ctx, to, xs, ys, look.series[5])
+      const [x, y] = [to.x(gap()), to.y(score(gap()))]
+      line(ctx, to, [gap(), gap()], [-high, score(gap())], look.series[PURPLE], 1)
+      dot(ctx, x, y, look.series[PURPLE], 6)
+      const side = x > width - 70 ? -1 : 1
+      const style = { color: look.letters[PURPLE], size: 14, weight: 700, halo: true }
+      write(ctx, look, two(score(gap())), x + 12 * side, y, { ...style, align: side > 0 ? "left" : "right" })
+    },
+  })
+  stage.say(() => {
+    const [query, key] = at().map(Math.floor)
+    return `Query at ${query}, key at ${key}, Δ = ${minus(gap())}: the products add up to the score ${two(score(gap()))}.`
+  })
+}
+
+const minus = (/** @type {number | string} */ value) => String(value).replace("-", "−")
+const two = (/** @type {number} */ value) => minus((Math.round(value * 100) / 100 || 0).toFixed(2))
+const angle = (/** @type {ArrayLike<number>} */ tip) => Math.atan2(tip[1], tip[0])
+
+/** From the key's hand to the query's, on the short way. @param {Float64Array[]} hands */
+const wedge = ([query, key]) => {
+  const open = angle(query) - angle(key)
+  return Math.atan2(Math.sin(open), Math.cos(open))
+}
+
+/** @param {Float64Array[]} hands */
+const product = (hands) =>
+  `${hands.map((tip) => Math.hypot(...tip).toFixed(2)).join(" · ")} · cos ${Math.abs(wedge(hands)).toFixed(2)}`
+
+/** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {{ x: number, y: number, radius: number }} spot @param {Float64Array[]} hands @param {number} speed @param {number} part @param {number} ringed which hand is taken */
+const drawPair = (ctx, look, { x, y, radius }, hands, speed, part, ringed) => {
+  const start = angle(hands[1])
+  const open = wedge(hands)
+  ctx.beginPath()
+  ctx.moveTo(x, y)
+  ctx.arc(x, y, radius * 0.42, -start, -start - open, open > 0)
+  ctx.globalAlpha = 0.4
+  ctx.fillStyle = look.series[PURPLE]
+  ctx.fill()
+  ctx.globalAlpha = 1
+  dial(ctx, look, x, y, radius, start, look.series[1], Math.hypot(...hands[1]))
+  hand(ctx, x, y, radius * Math.hypot(...hands[0]), angle(hands[0]), look.series[0])
+  hands.forEach(([a, b], who) => {
+    if (who === ringed) dot(ctx, x + radius * a, y - radius * b, look.ink, 8)
+    dot(ctx, x + radius * a, y - radius * b, look.series[who], 6)
+  })
+  write(ctx, look, `θ = ${speed}`, x - radius - 5, y - radius - 1, { size: 11, color: look.soft })
+  write(ctx, look, product(hands), x, y + radius + 13, { size: 11.5, align: "center" })
+  const style = { size: 13.5, weight: 700, color: look.letters[PURPLE] }
+  write(ctx, look, `= ${two(part)}`, x, y + radius + 29, { ...style, align: "center" })
+}
+
+/** The text as a line, with the two tokens on it. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number[]} places @param {number} last */
+const ruler = (ctx, look, width, places, last) => {
+  const x = (/** @type {number} */ p) => 30 + (p / last) * (width - 60)
+  ctx.strokeStyle = look.rule
+  ctx.lineWidth = 1.2
+  ctx.beginPath()
+  ctx.moveTo(x(0), 24)
+  ctx.lineTo(x(last), 24)
+  ctx.stroke()
+  places.forEach((p, who) => {
+    dot(ctx, x(p), 24, look.series[who], 5.5)
+    const style = { color: look.letters[who], weight: 600 }
+    write(ctx, look, `${NAMES[who]} ${p}`, x(p), who ? 41 : 8, { ...style, align: "center" })
+  })
+}
+
+/** What arrow keys move by steps. @param {(step: number) => void} move */
+const steps = (move) => ({
+  get value() {
+    return 0
+  },
+  set value(step) {
+    move(step)
+  },
+})

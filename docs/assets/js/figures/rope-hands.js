@@ -1,0 +1,149 @@
+// A score is the height of all hands, added up. Where they start decides whether it falls with the distance.
+
+import { randomState } from "../math/random.js"
+import { rope, scorer } from "../math/rope.js"
+import { axes, dot, hand, line, write } from "../kit/plot.js"
+
+/** @typedef {import("../kit/paper.js").Look} Look */
+/** @typedef {{ left: number, top: number, width: number, height: number }} Box */
+
+const NARROW = 520
+const LAYOUT = "interleaved"
+const [CURVE, NOW] = [3, 4] // colors
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function ropeHands(stage) {
+  /** @type {{ theta: number[], scattered: number[], built: number, last: number, ask: number, tries: number, seed: number, colors: string[] }} */
+  const { theta, scattered, built, last, ask, tries, seed, colors } = stage.data
+  const up = theta.flatMap(() => [1, 0]) // no wedge in any pair
+  const xs = Array.from({ length: 4 * last + 1 }, (_, j) => j / 4)
+  /** The score of a query whose hands have been given these starts. @param {ArrayLike<number>} query */
+  const start = (query) => {
+    const score = scorer(query, up, theta, LAYOUT)
+    return { query, score, ys: xs.map(score) }
+  }
+  const { uniform } = randomState(seed)
+  const turned = (/** @type {ArrayLike<number>} */ angles) => start(rope(up, 1, angles, LAYOUT))
+  const thrown = [turned(scattered)]
+  const scatter = () => thrown.push(turned(theta.map(() => 2 * Math.PI * uniform())))
+
+  stage.predict(
+    `Can the hands be set so that, of all keys, the one exactly ${ask} back scores highest?`,
+    ["no, nearer keys score higher", "yes, for any distance"],
+    (given) => {
+      peak.value = distance.value = ask
+      const verdict = given.startsWith("yes") ? "Yes." : "Look at the built dial:"
+      return `${verdict} Each hand is set back by what it turns in ${ask} steps, so all point up there.`
+    },
+  )
+  const distance = stage.film("distance Δ", { min: 0, max: last, value: 0, rate: 5 })
+  stage.bar = null // the next controls stand in a row of their own
+  stage.button("Scatter again", scatter)
+  stage.button(`Scatter ${tries} times`, () => {
+    for (let i = 0; i < tries; i++) scatter()
+  })
+  const peak = stage.slider("build: all up at", { min: 0, max: last, value: built })
+
+  const now = () => Math.round(distance.value * 4) / 4
+  const lower = () => thrown.filter(({ score }) => score(now()) < score(0)).length
+  const panels = () => [
+    { title: "Equal", note: "they fan out", tries: [start(up)] },
+    {
+      title: "Scattered",
+      note: now() ? `lower than at 0: ${lower()} of ${thrown.length}` : "no trend",
+      tries: thrown,
+    },
+    { title: "Built", note: `all up at ${peak.value}`, tries: [start(rope(up, -peak.value, theta, LAYOUT))] },
+  ]
+
+  const paper = stage.canvas({
+    label: () =>
+      `Three dials of ${theta.length} hands and their added heights at distance ${now()}: ${panels()
+        .map(({ title, tries }) => `${title.toLowerCase()} ${one(tries.at(-1)?.score(now()) ?? 0)}`)
+        .join(", ")}`,
+    ratio: (width) => (width < NARROW ? 3 * 168 : 330),
+    draw: (ctx, width, height, look) =>
+      panels().forEach(({ title, note, tries }, i) => {
+        const { x, y, radius, box } = place(width, i)
+        const { query, score } = tries[tries.length - 1]
+        write(ctx, look, title, x, y - radius - 28, { size: 13, weight: 700, align: "center" })
+        write(ctx, look, note, x, y - radius - 13, { size: 11.5, align: "center", color: look.soft })
+        drawHands(ctx, look, x, y, radius, rope(query, now(), theta, LAYOUT), colors)
+        const level = y - (radius * score(now())) / theta.length
+        stroke(ctx, look.series[NOW], [x - radius, level], [x + radius, level])
+        if (!i && width >= NARROW)
+          write(ctx, look, "mean", x + radius + 5, level, { size: 11.5, color: look.letters[NOW] })
+        const to = axes(ctx, look, box, {
+          x: [0, last],
+          y: [-theta.length, theta.length],
+          yticks: [-theta.length, 0, theta.length],
+          xticks: title === "Built" ? [0, peak.value, last] : [0, last / 2, last],
+        })
+        stroke(ctx, look.rule, [box.left, to.y(0)], [box.left + box.width, to.y(0)])
+        ctx.globalAlpha = Math.max(0.22, 1 / tries.length)
+        for (const { ys } of tries.slice(0, -1)) line(ctx, to, xs, ys, look.series[5], 0.8)
+        ctx.globalAlpha = 1
+        line(ctx, to, xs, tries[tries.length - 1].ys, look.series[CURVE])
+        stroke(ctx, look.series[NOW], [to.x(now()), box.top], [to.x(now()), box.top + box.height])
+        dot(ctx, to.x(now()), to.y(score(now())), look.series[NOW], 4.5)
+        const right = now() > last * 0.7
+        write(ctx, look, one(score(now())), to.x(now()) + (right ? -8 : 8), to.y(score(now())) - 9, {
+          color: look.letters[NOW],
+          weight: 700,
+          align: right ? "right" : "left",
+          halo: true,
+        })
+      }),
+    point: ({ x, y, down }) => {
+      if (!down) return
+      const { box } =
+        [0, 1, 2].map((i) => place(paper.element.clientWidth, i)).find(({ box }) => inside(box, x, y)) ?? {}
+      if (box) distance.value = Math.round(((x - box.left) / box.width) * last)
+    },
+    arrows: { x: distance },
+  })
+  stage.say(() => {
+    const [equal, random, made] = panels().map(({ tries }) => one(tries[tries.length - 1].score(now())))
+    return `The key ${now()} back: equal starts score ${equal} of ${theta.length}, scattered ones ${random}, those built for ${peak.value} score ${made}. Scatters that score lower here than at distance 0: ${lower()} of ${thrown.length}.`
+  })
+}
+
+const one = (/** @type {number} */ value) => (Math.round(value * 10) / 10 || 0).toFixed(1).replace("-", "−")
+
+/** @param {Box} box @param {number} x @param {number} y */
+const inside = (box, x, y) =>
+  x > box.left - 9 && x < box.left + box.width + 9 && y > box.top - 9 && y < box.top + box.height + 20
+
+/** A dial over its curve; beside it on a phone. @param {number} width @param {number} i */
+const place = (width, i) => {
+  if (width < NARROW) {
+    const radius = Math.min(56, width / 6)
+    const box = { left: 2 * radius + 46, top: i * 168 + 26, width: width - 2 * radius - 58, height: 112 }
+    return { x: radius + 6, y: i * 168 + 44 + radius, radius, box }
+  }
+  const column = width / 3
+  const box = { left: i * column + 34, top: 202, width: column - 50, height: 100 }
+  return { x: box.left + box.width / 2, y: 112, radius: Math.min(68, column * 0.38), box }
+}
+
+/** @param {CanvasRenderingContext2D} ctx @param {string} color @param {number[]} from @param {number[]} to */
+const stroke = (ctx, color, from, to) => {
+  ctx.beginPath()
+  ctx.moveTo(from[0], from[1])
+  ctx.lineTo(to[0], to[1])
+  ctx.strokeStyle = color
+  ctx.lineWidth = 1.2
+  ctx.stroke()
+}
+
+/** Up is no wedge; the fastest hand lies on top. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} x @param {number} y @param {number} radius @param {ArrayLike<number>} tips @param {string[]} colors */
+const drawHands = (ctx, look, x, y, radius, tips, colors) => {
+  ctx.beginPath()
+  ctx.arc(x, y, radius, 0, 2 * Math.PI)
+  ctx.strokeStyle = look.rule
+  ctx.lineWidth = 1.2
+  ctx.stroke()
+  for (let i = colors.length - 1; i >= 0; i--) {
+    hand(ctx, x, y, radius * 0.92, Math.PI / 2 - Math.atan2(tips[2 * i + 1], tips[2 * i]), colors[i], 3)
+  }
+}
