@@ -1,0 +1,86 @@
+// A model that has learned to look four back, asked after stretches of every size: which token does it name?
+
+import { axes, dot, line, write } from "../kit/plot.js"
+
+const percent = (/** @type {number} */ share) => `${Math.round(100 * share)}%`
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function copyBack(stage) {
+  /** @type {{ s: number[], answers: Record<string, number[][]>, back: number, guess: number, start: number }} */
+  const { s, answers, back, guess, start } = stage.data
+  const [first, ...others] = Object.keys(answers)
+  const colors = [1, 2, 0] // those of the chapter's recipes
+  const step = s[1] - s[0]
+  const at = (/** @type {number} */ v) => Math.min(s.length - 1, Math.floor((v - s[0]) / step + 1e-9))
+  const factor = stage.film("factor", {
+    min: s[0],
+    max: s[s.length - 1],
+    value: start,
+    step,
+    rate: 4 * step,
+    show: (v) => String(s[at(v)]),
+  })
+  const hits = (/** @type {string} */ name) => answers[name][at(factor.value)]
+  const most = (/** @type {number[]} */ row) => row.indexOf(Math.max(...row))
+  const places = answers[first][0].map((_, k) => k + 1)
+  const reading = () => {
+    const row = hits(first)
+    const now = most(row) + 1
+    const also = others.map((name) => `${name} in ${percent(hits(name)[back - 1])}`).join(", ")
+    const why = now === back * s[at(factor.value)] ? ` (${back} × ${s[at(factor.value)]})` : ""
+    const told = `Stretched by ${s[at(factor.value)]}, ${first} names the token ${now}${why} back in ${percent(row[now - 1])} of places`
+    return `${told}. The token ${back} back: ${first} in ${percent(row[back - 1])}, ${also}.`
+  }
+
+  stage.canvas({
+    label: reading,
+    ratio: (width) => (width > 500 ? 280 : 250),
+    draw: (ctx, width, height, look) => {
+      const box = { left: 46, top: 14, width: width - 58, height: height - 62 }
+      const to = axes(ctx, look, box, {
+        x: [0.5, places.length + 0.5],
+        y: [0, 1],
+        xticks: places.filter((k) => k % back === 0),
+        yticks: [0, 0.5, 1],
+        yformat: percent,
+        xlabel: "the answer is the token k back",
+      })
+      ctx.fillStyle = look.soft
+      ctx.fillRect(box.left, to.y(guess), box.width, 1)
+      write(ctx, look, "a guess", to.x(places.length), to.y(guess) - 10, {
+        align: "right",
+        color: look.soft,
+        size: 11.5,
+      })
+      ctx.globalAlpha = 0.35
+      for (const row of answers[first]) dot(ctx, to.x(most(row) + 1), to.y(Math.max(...row)), look.series[1], 2.5)
+      ctx.globalAlpha = 1
+      for (const [k, name] of [...Object.keys(answers).entries()].reverse()) {
+        const row = hits(name)
+        const [x, y] = [to.x(most(row) + 1), to.y(Math.max(...row))]
+        line(ctx, to, places, row, look.series[colors[k]], k ? 1.6 : 2.6)
+        row.forEach((share, i) => dot(ctx, to.x(i + 1), to.y(share), look.series[colors[k]], k ? 2 : 3))
+        const spot = k ? { halo: true } : { align: /** @type {CanvasTextAlign} */ ("center"), halo: true, weight: 700 }
+        write(ctx, look, name, k ? x + 9 : x, k ? y + (k > 1 ? -3 : 12) : y - 12, {
+          ...spot,
+          color: look.letters[colors[k]],
+        })
+      }
+    },
+    point: ({ x, down }) => {
+      const place = (x - 46) / (stage.element.clientWidth - 58)
+      if (down) factor.value = s[0] + Math.round((place * (places.length / back) - s[0]) / step) * step
+    },
+    arrows: {
+      x: {
+        get value() {
+          return factor.value / step
+        },
+        set value(v) {
+          factor.value = v * step
+        },
+      },
+    },
+  })
+  stage.say(reading)
+}

@@ -1,0 +1,130 @@
+// Each pair has a needle: only the way along it moves the hand. What shape do all of them see?
+
+import { heat } from "../kit/heat.js"
+import { axes, dot, line, short, write } from "../kit/plot.js"
+import { needles, onRing, planeMap, spread } from "../math/needles.js"
+
+const RADIANS = Math.PI / 180
+const CELLS = 101 // of the map, in each direction
+const PLACES = 180 // on the ring
+const SWEEP = 181 // angles at which the spread is known
+const third = (/** @type {number} */ v) => v.toFixed(3)
+
+/** The needles, each turned on from the one before. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {number} radius @param {import("../math/needles.js").Needles} theta */
+const compass = (ctx, look, x, y, radius, theta) => {
+  ctx.beginPath()
+  ctx.arc(x, y, radius, 0, 2 * Math.PI)
+  ctx.strokeStyle = look.rule
+  ctx.stroke()
+  const count = theta.y.length
+  for (let i = count - 1; i >= 0; i--) {
+    const way = Math.atan2(theta.y[i], theta.x[i])
+    const length = radius * (1 - (0.75 * i) / count)
+    const [right, down] = [length * Math.cos(way), length * Math.sin(way)]
+    ctx.beginPath()
+    ctx.moveTo(x - right, y - down)
+    ctx.lineTo(x + right, y + down)
+    ctx.lineWidth = i ? 1.4 : 2.6
+    ctx.strokeStyle = i ? look.series[0] : look.spark
+    ctx.stroke()
+    dot(ctx, x + right, y + down, ctx.strokeStyle, i ? 2.2 : 4)
+  }
+}
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function kernelDirections(stage) {
+  /** @type {{ base: number, pairs: number, far: number, radius: number, farther: number, angles: Record<string, number>, few: string, many: string, start: number }} */
+  const { base, pairs, far, radius, farther, angles, few, many, start } = stage.data
+  stage.predict(
+    `Which is rounder on the ring of radius ${radius}?`,
+    [`${short(angles[few])}°: four directions`, `${short(angles[many], 4)}°: no two alike`],
+    (given) => {
+      ;[angle.value, ring.value, count.value] = [angles[few], radius, pairs]
+      const [near, away] = [radius, farther].map((r) => [few, many].map((name) => uneven(angles[name], r)))
+      const right = given.includes("four") === near[0] < near[1]
+      const seen = `The spreads are ${third(near[0])} for four directions and ${third(near[1])} for all`
+      return `${right ? "Yes" : "No"}. ${seen}. Widen the ring to ${farther}: ${third(away[0])} and ${third(away[1])}.`
+    },
+  )
+  const show = (/** @type {number} */ v) => `${v.toFixed(1)}°`
+  const angle = stage.film("angle", { min: 0, max: 180, value: start, step: 0.5, rate: 10, show })
+  for (const [name, degrees] of Object.entries(angles)) {
+    stage.button(name, () => (angle.pause(), (angle.value = degrees)))
+  }
+  const ring = stage.slider("ring", { min: 1, max: far, value: radius, step: 0.5 })
+  const count = stage.slider("pairs", { min: 1, max: 2 * pairs, value: pairs })
+  const theta = (degrees = angle.value) => needles(count.value, base, degrees * RADIANS)
+  const uneven = (/** @type {number} */ degrees, r = ring.value) => spread(onRing(theta(degrees), r, PLACES))
+
+  const steps = Float64Array.from({ length: CELLS }, (_, i) => far * ((2 * i) / (CELLS - 1) - 1))
+  const sweep = Array.from({ length: SWEEP }, (_, i) => (180 * i) / (SWEEP - 1))
+  let [known, curve] = ["", [0]]
+  stage.each(() => {
+    if (known === `${ring.value} ${count.value}`) return
+    known = `${ring.value} ${count.value}`
+    curve = sweep.map((degrees) => Math.log10(uneven(degrees)))
+  })
+
+  const map = { left: 0, top: 0, width: 0, height: 0 }
+  const reading = () => {
+    const values = onRing(theta(), ring.value, PLACES)
+    const [low, high] = [Math.min(...values), Math.max(...values)].map((v) => v.toFixed(2).replace("-", "−"))
+    return `Each of ${count.value} needles turns on by ${show(angle.value)}. On the ring of radius ${ring.value}, K/K(0) runs from ${low} to ${high}: spread ${third(spread(values))}.`
+  }
+  stage.canvas({
+    label: reading,
+    ratio: (width) => (width > 560 ? 0.34 * width + 150 : 0.5 * width + 300),
+    draw: (ctx, width, height, look) => {
+      const wide = width > 560
+      const side = (wide ? 0.32 : 0.48) * width
+      Object.assign(map, { left: wide ? 0.31 * width : width - side - 2, top: 24, width: side, height: side })
+      const title = { size: 12.5, weight: 700 }
+      write(ctx, look, "needles", 2, 10, title)
+      write(ctx, look, "K over the plane", map.left, 10, title)
+      compass(ctx, look, map.left / 2 - 4, 24 + side / 2, Math.min(map.left / 2 - 14, side / 2), theta())
+      heat(ctx, map, planeMap(theta(), steps), CELLS, { low: -1, high: 1 })
+      ctx.beginPath()
+      ctx.arc(map.left + side / 2, map.top + side / 2, (side / 2) * (ring.value / far), 0, 2 * Math.PI)
+      ctx.setLineDash([2, 4])
+      ctx.strokeStyle = "#111111" // on the map's own colors, the same in the dark
+      ctx.lineWidth = 1.8
+      ctx.stroke()
+      ctx.setLineDash([])
+
+      const left = wide ? map.left + side + 50 : 40
+      const round = { left, top: wide ? 24 : side + 62, width: width - left - 12, height: wide ? side - 40 : 70 }
+      const around = axes(ctx, look, round, {
+        x: [0, 360],
+        y: [-0.5, 1],
+        xticks: [0, 90, 180, 270, 360],
+        xformat: (v) => `${v}°`,
+        yticks: [0, 1],
+        title: "K on the ring",
+      })
+      const ways = Array.from({ length: PLACES + 1 }, (_, n) => (360 * n) / PLACES)
+      const values = onRing(theta(), ring.value, PLACES)
+      line(ctx, around, ways, [...values, values[0]], look.series[2], 2)
+
+      const strip = { left: 44, top: height - 102, width: width - 60, height: 60 }
+      const to = axes(ctx, look, strip, {
+        x: [0, 180],
+        y: [-2.2, -0.5],
+        xticks: [0, 45, 90, 135, 180],
+        xformat: (v) => `${v}°`,
+        yticks: [-2, -1],
+        yformat: (v) => short(10 ** v),
+        xlabel: "angle from needle to needle",
+        title: "spread on this ring",
+      })
+      line(ctx, to, sweep, curve, look.series[4], 1.8)
+      dot(ctx, to.x(angle.value), to.y(Math.max(-2.2, Math.log10(uneven(angle.value)))), look.spark, 5)
+    },
+    point: ({ x, y, down }) => {
+      const [right, below] = [x - map.left - map.width / 2, y - map.top - map.height / 2]
+      const away = (far * Math.hypot(right, below)) / (map.width / 2)
+      if (down && away <= far * Math.SQRT2) ring.value = Math.round(2 * away) / 2
+    },
+    arrows: { x: angle, y: ring },
+  })
+  stage.say(reading)
+}

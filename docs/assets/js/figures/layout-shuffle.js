@@ -1,0 +1,183 @@
+// Eight channels move from one layout to the other with their couples, and a code turns whatever lies at its places.
+
+import { axes, line, short, write } from "../kit/plot.js"
+import { keepers, laidOut, pairAt, partner, placeOf } from "../math/layouts.js"
+import { scorer } from "../math/rope.js"
+
+/** @typedef {import("../kit/paper.js").Look} Look */
+
+const ROW = 94 // where the channels lie, in pixels
+const PACE = 1 / 100 // of the way, in a frame
+const LANE = 24 // how far they swerve on their way
+const DIGITS = "₀₁₂₃"
+/** @type {Array<[string, string]>} */
+const NAMES = [
+  ["interleaved", "interleaved"],
+  ["half", "half-split"],
+]
+
+/** @param {CanvasRenderingContext2D} ctx @param {[number, number]} from @param {[number, number]} to @param {number} lift @param {string} color */
+const arch = (ctx, from, to, lift, color) => {
+  ctx.beginPath()
+  ctx.moveTo(...from)
+  ctx.bezierCurveTo(from[0], from[1] + lift, to[0], to[1] + lift, ...to)
+  ctx.strokeStyle = color
+  ctx.stroke()
+}
+
+/** A channel, filled with the color of its couple. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} c @param {[number, number]} at @param {number} half @param {number} ring how wide its mark is */
+const box = (ctx, look, c, [x, y], half, ring) => {
+  ctx.beginPath()
+  ctx.roundRect(x - half, y - 15, 2 * half, 30, 5)
+  ctx.fillStyle = look.paper
+  ctx.fill()
+  ctx.globalAlpha = 0.3
+  ctx.fillStyle = look.series[Math.floor(c / 2)]
+  ctx.fill()
+  ctx.globalAlpha = 1
+  ctx.lineWidth = ring || 1.4
+  ctx.strokeStyle = ring ? look.ink : ctx.fillStyle
+  ctx.stroke()
+  write(ctx, look, String(c), x, y, { align: "center", size: 14, weight: 600 })
+}
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function layoutShuffle(stage) {
+  /** @type {{ theta: number[], q: number[], k: number[], far: number }} */
+  const { theta, q, k, far } = stage.data
+  const dim = q.length
+  const all = Array.from({ length: dim }, (_, c) => c)
+  stage.predict(
+    `The rows lie interleaved, the code turns halves. How many of the ${dim} channels keep their speed?`,
+    ["none", "two", "half of them", "all"],
+    (given) => {
+      halt()
+      ;[way.value, code.value] = [0, "half"]
+      const kept = keepers(dim, "interleaved", "half")
+      return `${given === "two" ? "Yes" : "No"}: ${kept.length}, channels ${kept.join(" and ")}. Even they turn with strangers. Now move the rows.`
+    },
+  )
+  const told = (/** @type {number} */ t) => (t === 0 ? "interleaved" : t === 1 ? "half-split" : "moving")
+  const way = stage.slider("rows", { min: 0, max: 1, value: 0, step: 0.02, show: told })
+  let going = 0
+  const glide = (/** @type {number} */ goal) => {
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches
+    const left = goal - way.value
+    way.value += still || Math.abs(left) < PACE ? left : Math.sign(left) * PACE
+    going = way.value === goal || stage.signal.aborted ? 0 : requestAnimationFrame(() => glide(goal))
+  }
+  const halt = () => cancelAnimationFrame(going)
+  stage.button("Move the rows", () => (halt(), glide(way.value < 0.5 ? 1 : 0)))
+  way.input.addEventListener("input", halt, { signal: stage.signal })
+  const code = stage.choice("code", [...NAMES], "interleaved")
+  const channel = stage.slider("channel", { min: 0, max: dim - 1, value: 3 })
+
+  const rows = () => (way.value === 0 ? "interleaved" : way.value === 1 ? "half" : "")
+  const ease = () => (1 - Math.cos(Math.PI * way.value)) / 2
+  const place = (/** @type {number} */ c) => c + (placeOf(c, dim, "half") - c) * ease()
+  const swerve = (/** @type {number} */ c) =>
+    Math.sin(Math.PI * ease()) * LANE * (c % 2 ? 1 : -1) * Number(placeOf(c, dim, "half") !== c)
+  const speed = (/** @type {number} */ i) => `θ${DIGITS[i]} = ${short(theta[i])}`
+  const wanted = scorer(q, k, theta, "interleaved")
+  const got = () => scorer(laidOut(q, rows()), laidOut(k, rows()), theta, code.value)
+
+  const reading = () => {
+    const [c, mate] = [channel.value, partner(channel.value, dim, "interleaved")]
+    const own = `Channel ${c} belongs to channel ${mate}, at ${speed(pairAt(c, dim, "interleaved"))}.`
+    if (!rows()) return `${own} On its way from place ${c} to place ${placeOf(c, dim, "half")}, it still does.`
+    const here = placeOf(c, dim, rows())
+    const other = partner(here, dim, code.value)
+    const kept = keepers(dim, rows(), code.value)
+    const met = all.find((each) => placeOf(each, dim, rows()) === other)
+    const verdict = `The code turns its place ${here} with place ${other}, where channel ${met} lies, at ${speed(pairAt(here, dim, code.value))}.`
+    const score =
+      kept.length === dim
+        ? `${got()(1).toFixed(3)}, as it should be`
+        : `${got()(1).toFixed(3)} and should be ${wanted(1).toFixed(3)}`
+    return `${own} ${verdict} ${kept.length} of ${dim} keep their speed. At distance 1 the score is ${score.replaceAll("-", "−")}.`
+  }
+
+  /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} cell */
+  const turned = (ctx, look, cell) => {
+    const x = (/** @type {number} */ slot) => (slot + 0.5) * cell
+    for (const slot of all) {
+      const [other, pair] = [partner(slot, dim, code.value), pairAt(slot, dim, code.value)]
+      const c = all.find((each) => placeOf(each, dim, rows()) === slot) ?? 0
+      const wrong = rows() && !keepers(dim, rows(), code.value).includes(c)
+      const color = wrong ? look.letters[4] : look.soft
+      write(ctx, look, wrong ? `${slot} ✕` : String(slot), x(slot), ROW + 52, { align: "center", color })
+      if (other < slot) continue
+      const lift = other - slot > 1 ? 44 + 13 * pair : 30
+      ctx.lineWidth = 2
+      arch(ctx, [x(slot), ROW + 64], [x(other), ROW + 64], lift, look.series[pair])
+      const middle = (x(slot) + x(other)) / 2
+      write(ctx, look, `θ${DIGITS[pair]}`, middle, ROW + 64 + 0.75 * lift, {
+        align: "center",
+        color: look.letters[pair],
+        halo: true,
+        weight: 700,
+        size: 13,
+      })
+    }
+  }
+
+  stage.canvas({
+    label: () => `Rows ${told(way.value)}, code ${code.value}. ${reading()}`,
+    ratio: () => ROW + 150,
+    draw: (ctx, width, height, look) => {
+      const cell = width / dim
+      const half = Math.min(20, cell * 0.38)
+      const at = (/** @type {number} */ c) =>
+        /** @type {[number, number]} */ ([(place(c) + 0.5) * cell, ROW + swerve(c)])
+      write(ctx, look, "couples: one color, one speed", 2, 9, { color: look.soft })
+      write(ctx, look, "what the code turns together, by place", 2, height - 9, { color: look.soft })
+      turned(ctx, look, cell)
+      for (const i of theta.keys()) {
+        const [[a, top], [b, other]] = [at(2 * i), at(2 * i + 1)]
+        ctx.lineWidth = 2.6
+        arch(ctx, [a, top - 15], [b, other - 15], -14 - (26 * Math.abs(b - a)) / cell / 2, look.series[i])
+      }
+      const mate = partner(channel.value, dim, "interleaved")
+      for (const c of all) box(ctx, look, c, at(c), half, c === channel.value ? 2.6 : c === mate ? 1.6 : 0)
+    },
+    point: ({ x, down }) => {
+      const apart = all.map((c) => Math.abs((place(c) + 0.5) * (stage.element.clientWidth / dim) - x))
+      if (down) channel.value = apart.indexOf(Math.min(...apart))
+    },
+    arrows: { x: channel },
+  })
+  stage.canvas({
+    label: () => {
+      const said = [wanted, ...(rows() ? [got()] : [])].map((score) =>
+        [0, far / 2, far].map((at) => short(score(at))).join(", "),
+      )
+      return `The score at distances 0, ${far / 2} and ${far}. Intended: ${said[0]}. Computed: ${said[1] ?? "not while rows move"}.`
+    },
+    ratio: () => 150,
+    draw: (ctx, width, height, look) => {
+      const apart = Array.from({ length: 8 * far + 1 }, (_, i) => i / 8)
+      const scores = [wanted, ...(rows() ? [got()] : [])].map((score) => apart.map(score))
+      const most = Math.max(...scores.flat().map(Math.abs)) * 1.1
+      const box = { left: 40, top: 24, width: width - 50, height: height - 62 }
+      const top = Math.floor(most)
+      const sides = {
+        x: /** @type {[number, number]} */ ([0, far]),
+        y: /** @type {[number, number]} */ ([-most, most]),
+      }
+      const ticks = { xticks: [0, far / 2, far], yticks: [-top, 0, top] }
+      const to = axes(ctx, look, box, { ...sides, ...ticks, xlabel: "distance Δ", title: "score" })
+      const words = ["━ intended", "━ computed"]
+      ;[5, 2].slice(0, scores.length).forEach((thick, i) => {
+        ctx.globalAlpha = i ? 1 : 0.45
+        line(ctx, to, apart, scores[i], look.series[4 * i], thick)
+        ctx.globalAlpha = 1
+        write(ctx, look, words[i], box.left + box.width - 90 * (1 - i), 11, {
+          align: "right",
+          color: look.letters[4 * i],
+          weight: 700,
+        })
+      })
+    },
+  })
+  stage.say(reading)
+}
