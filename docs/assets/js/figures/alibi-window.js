@@ -1,0 +1,178 @@
+// A text, a word that asks, and how much of each head's weight every word behind it gets.
+
+import { alibi, alibiSlopes } from "../math/biases.js"
+import { softmax } from "../math/attention.js"
+import { endless, halfLife, holding, leadToWin, meanDistance } from "../math/window.js"
+import { make } from "../kit/controls.js"
+import { short, write } from "../kit/plot.js"
+
+/** @typedef {{ slope: number, weights: Float64Array, needs: number }} Row of a head; the nearest token first */
+
+const WIDE = 560 // pixels from which a row has room for all its numbers
+const TOP = 22
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function alibiWindow(stage) {
+  /** @type {{ words: string[], ask: number, match: number, heads: number, most: number, lead: number, share: number }} */
+  const { words, ask, match, heads: usual, most, lead: loudest, share } = stage.data
+
+  stage.predict(
+    `“${bare(words[match])}” stands ${ask - match} tokens back. Let it lead all others by more and more logits. In which of ${usual} heads does it win first, with more than half of the weight?`,
+    ["the steepest: fewest rivals", "the gentlest: smallest toll", "one in between"],
+    (given) => {
+      ;[heads.value, query.value, shouter.value] = [usual, ask, match]
+      const all = rows()
+      const first = all.reduce((a, b) => (b.needs < a.needs ? b : a))
+      head.value = all.indexOf(first)
+      lead.value = Math.ceil(first.needs * 10) / 10
+      return `${given.endsWith("between") ? "Yes" : "No"}: in head ${head.value}, from a lead of ${first.needs.toFixed(1)}. Head ${usual - 1} charges least for the way, but it hears all the rest as well: it takes ${all[usual - 1].needs.toFixed(1)}. In head 0 the way alone costs ${short(all[0].slope * (ask - match))}: it takes ${all[0].needs.toFixed(1)}.`
+    },
+  )
+  const heads = stage.slider("heads", { min: 1, max: most, value: usual })
+  const head = stage.slider("light up head", { min: 0, max: usual - 1, value: 3 })
+  const query = stage.slider("query m", { min: 1, max: words.length - 1, value: ask })
+  const shouter = stage.slider("match n", { min: 0, max: words.length - 2, value: match })
+  const lead = stage.slider("its lead", { min: 0, max: loudest, value: 0, step: 0.1, show: (v) => v.toFixed(1) })
+
+  const back = () => Math.max(1, query.value - shouter.value)
+  /** @returns {Row[]} */
+  const rows = () =>
+    alibiSlopes(heads.value).map((slope) => {
+      const bias = Float64Array.from({ length: query.value + 1 }, (_, distance) => alibi(distance, slope))
+      const weights = softmax(bias.map((logit, distance) => logit + (distance === back() ? lead.value : 0)))
+      return { slope, weights, needs: leadToWin(bias, back()) }
+    })
+  let shown = rows()
+  stage.each(() => {
+    if (head.max !== heads.value - 1) head.max = heads.value - 1
+    shown = rows()
+  })
+  reader(stage, words, {
+    weights: () => shown[head.value].weights,
+    back,
+    query,
+    shouter,
+  })
+
+  const tall = () => (heads.value > 8 ? 19 : 24)
+  const seen = (/** @type {Row} */ row) => row.weights[back()]
+  const told = (/** @type {Row} */ { slope, weights }) => [
+    halfLife(slope).toFixed(1),
+    meanDistance(weights).toFixed(1),
+    String(holding(weights, share)),
+  ]
+  stage.canvas({
+    label: () =>
+      shown
+        .map((row, h) => [`Head ${h}: slope ${fraction(row.slope)}, halves in`, ...told(row), percent(seen(row))])
+        .map(([slope, half, mean, count, part]) => `${slope} ${half}, mean ${mean}, ${count} hold most, match ${part}`)
+        .join("; "),
+    ratio: () => TOP + heads.value * tall() + 4,
+    draw: (ctx, width, _height, look) => {
+      const wide = width >= WIDE
+      const [left, right, meter] = wide ? [262, width - 156, 48] : [76, width - 92, 32]
+      const columns = wide ? [34, 88, 148, 204, 250, width - 48, width - 2] : [30, 68, width - 2]
+      const some = (/** @type {string[]} */ all) => (wide ? all : [all[0], all[4], all[5]])
+      const put = (/** @type {string} */ word, /** @type {number} */ i, /** @type {number} */ y, style = {}) =>
+        write(ctx, look, word, columns[i], y, { size: 12, align: "right", ...style })
+      const titles = ["head", "slope", "halves in", "mean", `${100 * share}%`, "match", "wins at"]
+      some(titles).forEach((title, i) => put(title, i, 8, { color: look.soft }))
+      const cell = (right - left) / words.length
+      shown.forEach((row, h) => {
+        const [base, chosen, won] = [TOP + (h + 1) * tall() - 5, h === head.value, seen(row) > 0.5]
+        const at = (/** @type {number} */ distance) => left + (query.value - distance) * cell
+        ctx.fillStyle = look.ground
+        if (chosen) ctx.fillRect(0, base - tall() + 4, width, tall())
+        const highest = loudestOther(row.weights, back())
+        row.weights.forEach((weight, distance) => {
+          const isMatch = distance === back()
+          ctx.fillStyle = look.series[isMatch ? 1 : 0]
+          ctx.globalAlpha = isMatch ? 1 : 1 - 0.75 * seen(row)
+          ctx.fillRect(
+            at(distance),
+            base,
+            cell > 3 ? cell - 0.6 : cell + 0.3,
+            -Math.min(1, weight / highest) * (tall() - 6),
+          )
+        })
+        ctx.globalAlpha = 1
+        ctx.fillStyle = look.ink
+        const held = holding(row.weights, share)
+        ctx.fillRect(at(held - 1), base + 1, held * cell, 1.2)
+        gauge(ctx, look, { left: right + 8, top: base - tall() / 2, width: meter, height: 8 }, seen(row))
+        const part = `${won ? "✓ " : ""}${percent(seen(row))}`
+        some([String(h), fraction(row.slope), ...told(row), part, row.needs.toFixed(1)]).forEach((word, i) =>
+          put(word, i, base - tall() / 2 + 5, {
+            weight: (word === part ? won : chosen) ? 700 : 400,
+            color: word === part && won ? look.letters[1] : look.ink,
+          }),
+        )
+      })
+    },
+    point: ({ y, down }) => {
+      if (down) head.value = Math.min(heads.value - 1, Math.max(0, Math.floor((y - TOP) / tall())))
+    },
+    arrows: { x: query },
+  })
+  stage.say(() => {
+    const row = shown[head.value]
+    const [half, mean, count] = told(row)
+    const long = endless(row.slope, share)
+    const more = lead.value ? "" : ` (in an endless text ${long.mean.toFixed(1)} and ${short(long.count)})`
+    const won = shown.filter((each) => seen(each) > 0.5).length
+    return `Head ${head.value}, slope ${fraction(row.slope)}: the weight halves every ${half} tokens. “${bare(words[query.value])}” looks ${mean} back on average, and the nearest ${count} hold ${100 * share}%${more}. “${bare(words[query.value - back()])}”, ${back()} back, leads by ${lead.value.toFixed(1)} logits and gets ${percent(seen(row))}. It wins in ${won} of ${heads.value} heads.`
+  })
+}
+
+/** The text itself, lit by the weights of a head. @param {import("../kit/stage.js").Stage} stage @param {string[]} words @param {{ weights: () => Float64Array, back: () => number, query: { value: number }, shouter: { value: number } }} reading */
+const reader = (stage, words, { weights, back, query, shouter }) => {
+  const spans = words.map((word) => make("span", { style: "padding: 0.1em 0.13em; border-radius: 0.2em" }, [word]))
+  const look = "max-width: none; line-height: 1.65; cursor: pointer; touch-action: pan-y; user-select: none"
+  const text = stage.add(make("p", { style: look }))
+  spans.forEach((span) => text.append(span, " "))
+  let held = query
+  for (const kind of /** @type {const} */ (["pointerdown", "pointermove"])) {
+    const heard = (/** @type {PointerEvent} */ { clientX, clientY, buttons }) => {
+      const n = spans.findIndex((span) => span === document.elementFromPoint(clientX, clientY))
+      if (n < 0 || !buttons) return
+      if (kind === "pointerdown") held = n === query.value - back() ? shouter : query
+      held.value = n
+    }
+    text.addEventListener(kind, heard, { signal: stage.signal })
+  }
+  stage.each(() => {
+    const highest = loudestOther(weights(), back())
+    const crowd = 60 * (1 - 0.75 * weights()[back()])
+    spans.forEach(({ style }, n) => {
+      const distance = query.value - n
+      const isMatch = distance === back()
+      const light = distance < 0 ? 0 : (isMatch ? 60 : crowd) * Math.min(1, weights()[distance] / highest)
+      const lamp = `color-mix(in srgb, var(--line-${isMatch ? 1 : 0}) ${light}%, transparent)`
+      style.background = distance ? lamp : "var(--ink)"
+      style.color = distance ? (distance < 0 ? "var(--ink-soft)" : "") : "var(--paper)"
+      style.boxShadow = isMatch ? "inset 0 0 0 2px var(--line-1)" : ""
+    })
+  })
+}
+
+/** The bar of the match reaches the top when it ties with this one. @param {Float64Array} weights @param {number} match */
+const loudestOther = (weights, match) => Math.max(...weights.filter((_, distance) => distance !== match))
+
+/** A share, with a mark at one half. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {import("../kit/plot.js").Box} box @param {number} share */
+const gauge = (ctx, look, { left, top, width, height }, share) => {
+  ctx.fillStyle = look.rule
+  ctx.fillRect(left, top, width, height)
+  ctx.fillStyle = look.series[1]
+  ctx.fillRect(left, top, width * share, height)
+  ctx.fillStyle = look.ink
+  ctx.fillRect(left + width / 2 - 0.6, top - 2, 1.2, height + 4)
+}
+
+/** @param {string} word */
+const bare = (word) => word.replace(/[^\p{L}’]/gu, "")
+
+/** @param {number} slope */
+const fraction = (slope) => (Number.isInteger(1 / slope) ? `1/${1 / slope}` : slope.toFixed(4))
+
+/** @param {number} part */
+const percent = (part) => `${(100 * part).toFixed(part < 0.095 ? 1 : 0)}%`

@@ -1,0 +1,121 @@
+// A mask, cut into tiles: what a kernel must compute, and what of it is thrown away.
+
+import { pooled, shownInTiles, shows } from "../math/tiles.js"
+import { axes, write } from "../kit/plot.js"
+
+const WIDE = 600 // pixels from which the bars stand beside the map
+const FINE = 4 // tokens in a dot of the picture
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function tileMap(stage) {
+  /** @type {{ tokens: number, tiles: number[], tile: number, window: number, starts: number[] }} */
+  const { tokens, tiles, tile: usual, window, starts } = stage.data
+  const widest = tiles[tiles.length - 1]
+
+  stage.predict(
+    `A window of ${window} on ${tokens.toLocaleString("en")} tokens, in tiles of ${usual}. With tiles of ${widest}, how much does the kernel compute?`,
+    ["as much: the window is the same", "about half as much again", "less: there are fewer tiles"],
+    (given) => {
+      ;[causal.value, width.value, documents.value, size.value] = [true, window, false, String(usual)]
+      const before = found().computed
+      size.value = String(widest)
+      const { computed, shown } = found()
+      return `${given.startsWith("about") ? "Yes" : "No"}: ${(computed / before).toFixed(1)} times as much, ${percent(computed)} of all pairs instead of ${percent(before)}. The mask shows ${percent(shown)}. A tile is computed whole if it shows a single pair.`
+    },
+  )
+  const size = stage.choice("tile", tiles.map(String), String(usual))
+  const width = stage.slider("window", { min: 1, max: tokens, value: window })
+  const causal = stage.toggle("causal", true)
+  const documents = stage.toggle(`${starts.length + 1} documents`)
+
+  const mask = () => ({ causal: causal.value, width: width.value, starts: documents.value ? starts : [] })
+  let last = ""
+  /** @type {Uint32Array[]} for each size of tiles */
+  const levels = []
+  const found = (tile = Number(size.value)) => {
+    const key = JSON.stringify(mask())
+    if (key !== last) {
+      levels[0] = shownInTiles(tokens, tiles[0], mask())
+      for (let i = 1; i < tiles.length; i++) levels[i] = pooled(levels[i - 1])
+    }
+    last = key
+    const counts = levels[tiles.indexOf(tile)]
+    const needed = counts.filter(Boolean)
+    return {
+      counts,
+      needed: needed.length,
+      whole: needed.filter((count) => count === tile * tile).length,
+      computed: needed.length / counts.length,
+      shown: needed.reduce((a, b) => a + b, 0) / tokens ** 2,
+    }
+  }
+
+  stage.canvas({
+    label: () =>
+      `${found().needed} of ${found().counts.length} tiles are computed; ${found().whole} of them need no mask`,
+    ratio: (wide) => (wide > WIDE ? 44 : 222) + Math.min(wide - 76, 360),
+    draw: (ctx, wide, _height, look) => {
+      const tile = Number(size.value)
+      const { counts, shown } = found()
+      const side = Math.min(wide - 76, 360)
+      const box = { left: 52, top: 6, width: side, height: side }
+      const ends = [0, tokens]
+      const to = axes(ctx, look, box, {
+        x: [0, tokens],
+        y: [tokens, 0],
+        xticks: ends,
+        yticks: ends,
+        xlabel: "key n",
+        ylabel: "query m",
+      })
+      const across = tokens / tile
+      const dot = (FINE / tokens) * side
+      counts.forEach((count, i) => {
+        const [row, column] = [Math.floor(i / across), i % across]
+        if (!count) return
+        ctx.fillStyle = look.series[count === tile * tile ? 0 : 1]
+        ctx.fillRect(to.x(column * tile), to.y(row * tile), (tile / tokens) * side, (tile / tokens) * side)
+        if (count === tile * tile) return
+        ctx.fillStyle = look.series[0] // what shows, over what is thrown away
+        for (let m = row * tile; m < (row + 1) * tile; m += FINE)
+          for (let n = column * tile; n < (column + 1) * tile; n += FINE)
+            if (shows(mask(), m + FINE / 2, n + FINE / 2)) ctx.fillRect(to.x(n), to.y(m), dot + 0.3, dot + 0.3)
+      })
+      ctx.strokeStyle = look.paper
+      ctx.lineWidth = tile < 32 ? 0.4 : 0.8
+      ctx.beginPath()
+      for (let i = 0; i <= tokens; i += tile) {
+        ctx.moveTo(to.x(i), to.y(0))
+        ctx.lineTo(to.x(i), to.y(tokens))
+        ctx.moveTo(to.x(0), to.y(i))
+        ctx.lineTo(to.x(tokens), to.y(i))
+      }
+      ctx.stroke()
+      const [x, top] = wide > WIDE ? [side + 100, 10] : [52, side + 64]
+      ;["used", "computed, then hidden"].forEach((words, i) => {
+        ctx.fillStyle = look.series[i]
+        ctx.fillRect(x + 26 + 64 * i, top + 4, 11, 11)
+        write(ctx, look, words, x + 42 + 64 * i, top + 10)
+      })
+      tiles.forEach((each, i) => {
+        const y = top + 28 + 22 * i
+        const { computed } = found(each)
+        const scale = wide - x - 84
+        ctx.fillStyle = look.series[1]
+        ctx.fillRect(x + 26, y, scale * computed, 14)
+        ctx.fillStyle = look.series[0]
+        ctx.fillRect(x + 26, y, scale * shown, 14)
+        const weight = each === tile ? 700 : 400
+        write(ctx, look, String(each), x + 18, y + 7, { align: "right", weight })
+        write(ctx, look, percent(computed), x + 32 + scale * computed, y + 7, { weight })
+      })
+    },
+  })
+  stage.say(() => {
+    const { counts, needed, whole, computed, shown } = found()
+    return `The mask shows ${percent(shown)} of all pairs. In tiles of ${size.value} the kernel computes ${needed.toLocaleString("en")} of ${counts.length.toLocaleString("en")} tiles, ${percent(computed)} of the pairs, and ${whole.toLocaleString("en")} of these tiles need no mask. ${percent(1 - shown / computed)} of its work is thrown away.`
+  })
+}
+
+/** @param {number} share */
+const percent = (share) => `${(100 * share).toFixed(1)}%`
