@@ -1,4 +1,4 @@
-"""The live figures of chapters 1.1, 1.2 and 1.4, set as a reader sets them, against the package."""
+"""The live figures of chapters 1.1 to 1.4, set as a reader sets them, against the package."""
 
 import re
 from itertools import permutations
@@ -124,6 +124,30 @@ def test_mask_painter(site, visit):
     told, orders = apart((n <= m) & (m - n < 3), 6, 2, range(2, 6))
     assert told == orders
     assert numbers(said(figure, "After 2 layers", "output 6")) == [2, 6, 4, 7, orders, 3]
+    assert not seen.errors
+
+
+def test_bits_and_hands(site, visit):
+    seen = visit(f"{site}{CHAPTER}designing-a-code/")
+    figure = live(seen, "bits-and-hands")
+    hands = 2 * np.pi / 2.0 ** np.arange(1, 7)
+    moved = np.linalg.norm(np.exp(1j * hands) - 1)
+
+    def step(p):
+        told = figure.locator(".stage-say", has_text=f"The step to {p + 1} ").inner_text()
+        flipped = (p ^ (p + 1)).bit_count()
+        assert told.startswith(f"Position {p} is {p:06b}.")
+        np.testing.assert_allclose(numbers(told)[2:], [p + 1, flipped, 6, flipped**0.5, moved], atol=6e-3)
+        assert figure.locator("canvas").last.get_attribute("aria-label").endswith(told)
+
+    step(21)
+    figure.locator("canvas").last.press("ArrowRight")
+    step(22)
+    figure.get_by_role("button", name="all flip, a step like any other").click()
+    step(31)
+    assert figure.locator(".stage-predict [role=status]").inner_text().startswith("Yes. 6 bits")
+    figure.get_by_label("position", exact=True).press("End")
+    figure.locator(".stage-say", has_text="Position 63 is 111111, the last").wait_for()
     assert not seen.errors
 
 

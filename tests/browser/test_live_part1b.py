@@ -72,7 +72,7 @@ def test_the_labs_open_with_a_bet(site, visit):
     figure.get_by_role("checkbox").check()
     best_second = sorted(shares, key=shares.get)[-2]
     press(canvas, "ArrowDown")
-    assert said(figure).startswith(f"{best_second} answers {shares[best_second]:.0%}")
+    assert re.match(rf"{best_second} \([\w ]+\) answers {shares[best_second]:.0%}", said(figure))
 
 
 @pytest.mark.parametrize("place", [0, 27, 40])
@@ -86,10 +86,19 @@ def test_two_readers_name_what_the_probe_names(site, visit, place):
     assert told[-2:] == pytest.approx([100 * token, 100 * position], abs=1)
 
 
+def verdict(looks):
+    """Say who has a job: the most of its weight, and twice an even share, on 1 or 3 back."""
+    jobs = {name: look.argmax() for name, look in zip("AB", looks, strict=True) if look.max() > 2 / len(look)}
+    jobs = {name: int(job) for name, job in jobs.items() if job in (1, 3)}
+    if len(jobs) < 2:
+        return f"Only head {next(iter(jobs))} has found a job." if jobs else "Neither has found a job."
+    return f"Both look {jobs['A']} back." if jobs["A"] == jobs["B"] else "They have shared the jobs."
+
+
 def test_two_heads_look_where_the_page_saw_them_look(site, visit):
     figure = live(site, visit, "chapters/1-sinusoidal/in-a-transformer/", "trained-head")
     page = scope_of("chapters/1-sinusoidal/in-a-transformer.md", "runs")
-    for run, step in ((1, 7), (1, 30), (0, 0)):
+    for run, step in ((1, 7), (1, 30), (0, 0), (0, 3), (0, 12)):
         press(figure.get_by_role("radio").nth(run), "Space")
         slider = figure.get_by_label("step of training")
         press(slider, "Home")
@@ -98,6 +107,7 @@ def test_two_heads_look_where_the_page_saw_them_look(site, visit):
         told = [float(n) for n in re.findall(r"\d\.\d\d", said(figure))]
         assert said(figure).startswith(f"Step {10 * step},")
         assert told == pytest.approx([loss, *looks[:, [1, 3]].ravel()], abs=0.03)
+        assert said(figure).endswith(f" {verdict(looks)}")
     figure.get_by_role("button", name="both 1 back").click()
     assert "Yes: at step" in figure.inner_text()
     assert "Both look 1 back" in said(figure)

@@ -86,6 +86,10 @@ def test_ruler_pull(figure):
     looks = scores.softmax(dim=0)
     assert f"old row {41 * 31 / 63:.1f}." in line
     assert f"{looks.max():.2f} to key {looks.argmax()}, {41 - looks.argmax()} back" in line
+    street = ruler.locator("canvas").first
+    size = street.bounding_box()
+    street.click(position={"x": size["width"] - 10, "y": size["height"] / 2})
+    says(ruler, "Token 63 of 64 carries old row 31.")
 
 
 def test_grid_probe(figure):
@@ -101,3 +105,12 @@ def test_grid_probe(figure):
     assert f": {astray[27]:.2f} patches astray" in line
     row, column = taken[27].tolist()
     assert f"from ({row:.2f}, {column:.2f}) and should" in line
+    probe.get_by_role("button", name="as one line").click()
+    slipped = resize_grid(with_class[:-1], (8, 8), (10, 10), mode="linear")
+    one_line = resize(places, 100)
+    swapped = resize_grid(places, (8, 8), (10, 10), mode="linear").unflatten(0, (10, 10)).transpose(0, 1).flatten(0, 1)
+    centers = torch.cartesian_prod(centers, centers)
+    means = [(rows - centers).norm(dim=1).mean() for rows in (slipped, one_line, swapped)]
+    told = "class row inside {:.2f}, as one line {:.2f}, axes swapped {:.2f} patches".format(*means)
+    assert told in probe.locator(".stage-predict [role=status]").inner_text()
+    says(probe, f"over the image is {max(means):.2f}.")

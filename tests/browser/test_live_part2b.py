@@ -69,9 +69,13 @@ def test_the_staircase_tells_the_bucket_and_its_price(site, visit):
     assert _read(_said(figure)) == _expected(back, 16, bidirectional=False)
     figure.get_by_role("button", name="the small T5").click()
     assert _read(_said(figure)) == _expected(back, 12, buckets=16, max_distance=64, bidirectional=False)
+    offset.press("End")
+    farthest = np.flatnonzero(t5_bucket(-back, 16, 64, bidirectional=False) == 15)
+    assert f"all of {farthest[0]} and more back: a bag of {len(farthest)} letters if the text" in _said(figure)
     for _ in range(4):
         buckets.press("ArrowRight")
     figure.get_by_label("both ways").press("Space")
+    _said(figure)  # the slider has its new end
     offset.press("Home")
     for _ in range(140):
         offset.press("ArrowRight")
@@ -122,7 +126,7 @@ def _changed(start, step):
 @pytest.mark.parametrize(("slider", "start", "step"), [("first place", 100, 1), ("neighbors apart", 0, 3)])
 def test_the_maps_that_move_are_those_that_hear_a_place(site, visit, slider, start, step):
     figure = _figure(site, visit, "four-terms")
-    assert _said(figure).endswith("framed: none.")
+    assert _said(figure).endswith("…: none yet.")
     figure.get_by_label(slider).press("End")
-    told = re.findall(r"([A-Z][\w-]+|added) (\d)\b", _said(figure).partition("framed:")[2])
-    assert {name: int(count) for name, count in told} == _changed(start, step)
+    told = re.findall(r"(\d) of ([\w-]+)", _said(figure))
+    assert {name: int(count) for count, name in told} == _changed(start, step)

@@ -47,7 +47,7 @@ def test_grids_right_and_wrong(kernel, old, size):
     right = resize_grid(table, old, size, prefix=1, mode=kernel)[1:]
     slipped = resize_grid(table[:-1], old, size, mode=kernel)
     expected = {
-        "right": right,
+        "as a grid": right,
         "class row inside": slipped,
         "as one line": resize(table[1:], patches),
         "axes swapped": right.unflatten(0, size).transpose(0, 1).flatten(0, 1),

@@ -186,6 +186,8 @@ def test_bits_and_hands(seed):
     p, q = np.random.default_rng(seed).integers(0, 1024, 2).tolist()
     assert CLOCKS("Array.from({ length: 10 }, (_, i) => bit(p, 9 - i)).join('')", p=p) == f"{p:010b}"
     assert CLOCKS("flips(p, q)", p=p, q=q) == (p ^ q).bit_count()
+    bits = np.array([p, q])[:, None] >> np.arange(10) & 1
+    np.testing.assert_allclose(CLOCKS("leap(p, q)", p=p, q=q), np.linalg.norm(bits[1] - bits[0]), **CLOSE)
     theta = 2 * np.pi / wavelengths(16)
     here, there = sinusoidal([p, p + 1], 16)
     np.testing.assert_allclose(CLOCKS("stride(theta)", theta=theta.tolist()), np.linalg.norm(there - here), **CLOSE)

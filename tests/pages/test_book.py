@@ -87,15 +87,6 @@ def test_a_chapter_is_of_readable_length(name):
     assert 800 < len(re.findall(r"[A-Za-z]{2,}", prose)) < 3000
 
 
-def test_a_chapter_keeps_a_place_for_an_interactive_figure():
-    marks = {
-        name: re.findall(r"^<!-- interactive: ([a-z0-9-]+): \S.* -->$", PAGES[name].text, re.M) for name in CHAPTERS
-    }
-    assert [name for name, found in marks.items() if not found] == []
-    names = [mark for found in marks.values() for mark in found]
-    assert sorted(names) == sorted(set(names))
-
-
 def test_signed_values_have_one_color_map_and_magnitudes_another():
     code = "\n".join(block.code for page in PAGES.values() for block in page.blocks)
     named = re.findall(r"cmap[\"']?\s*[:=]\s*[\"'](\w+)", code) + re.findall(r"plt\.(?:cm\.|get_cmap\(.)(\w+)", code)

@@ -22,7 +22,7 @@ SECTIONS = enumerate([8, 1, 5, 4, 3, 2, 4, 4, 2, 2, 4, 3, 4, 4, 3])  # of S0, wi
 EVERY = set().union(*(ids(f"S0-{section}.", (1, last)) for section, last in SECTIONS))
 EVERY |= ids("S1-", (1, 14)) | ids("S2-", (1, 13)) | ids("S3-", (1, 29)) | ids("S4-", (1, 43)) | {"S4-7.8"}
 EVERY |= ids("E", (1, 35), digits=2) | ids("B", (1, 39), digits=2)
-LATER = ids("S0-0.", (5, 6)) | {"S2-13", "S3-26", "S3-27"}
+LATER = ids("S0-0.", (5, 6)) | {"S2-13"}
 
 
 @cache

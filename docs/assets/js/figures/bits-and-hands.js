@@ -1,6 +1,6 @@
 // A bit is a rounded hand: it is 1 while a hand of the same period is in the second half of its turn.
 
-import { bit, flips, stride } from "../math/clocks.js"
+import { bit, flips, leap, stride } from "../math/clocks.js"
 import { axes, dial, line, write } from "../kit/plot.js"
 
 /** @param {import("../kit/stage.js").Stage} stage */
@@ -9,6 +9,7 @@ export default function bitsAndHands(stage) {
   const { theta, last, start, ask } = stage.data
   const count = theta.length
   const moved = stride(theta)
+  const lengths = Array.from({ length: last }, (_, q) => leap(q, q + 1))
 
   stage.predict(
     `From ${ask} to ${ask + 1}, how many of the ${count} bits flip, and how far do the hands move?`,
@@ -16,7 +17,7 @@ export default function bitsAndHands(stage) {
     (given) => {
       p.value = ask
       const verdict = given.endsWith("any other") ? "Yes." : "Look: step on by one."
-      return `${verdict} ${flips(ask, ask + 1)} bits flip at once. The hands move by ${moved.toFixed(2)}, as at every step.`
+      return `${verdict} ${flips(ask, ask + 1)} bits flip at once, their longest step. The hands move by ${moved.toFixed(2)}, as at every step.`
     },
   )
   const p = stage.film("position", { min: 0, max: last, value: start, rate: 2 })
@@ -42,46 +43,50 @@ export default function bitsAndHands(stage) {
   /** @type {import("../kit/plot.js").Scales} */
   let scales
   stage.canvas({
-    label: () =>
-      `The next step flips ${now() < last ? flips(now(), now() + 1) : 0} bits; the hands move ${moved.toFixed(2)}`,
+    label: () => `The length of each step, in bits and in hands. ${reading()}`,
     ratio: () => strip.top + strip.height + 40,
     draw: (ctx, width, _height, look) => {
       const box = { ...strip, width: width - strip.left - 8 }
-      const title = "Bits flipped by the next step"
-      scales = axes(ctx, look, box, { x: [-0.5, last - 0.5], y: [0, count + 0.5], xlabel: "position", title })
-      for (let q = 0; q < last; q++) {
+      const y = /** @type {[number, number]} */ ([0, Math.max(moved, ...lengths)])
+      const title = "Next step of the bits"
+      scales = axes(ctx, look, box, { x: [-0.5, last - 0.5], y, xlabel: "position", ylabel: "length", title })
+      lengths.forEach((length, q) => {
         ctx.fillStyle = q === now() ? look.series[1] : look.soft
         ctx.globalAlpha = q === now() ? 1 : 0.45
-        const height = scales.y(0) - scales.y(flips(q, q + 1))
+        const height = scales.y(0) - scales.y(length)
         ctx.fillRect(scales.x(q - 0.35), scales.y(0) - height, scales.x(0.7) - scales.x(0), height)
-      }
+      })
       ctx.globalAlpha = 1
       line(ctx, scales, [-0.5, last - 0.5], [moved, moved], look.series[0], 2)
-      write(ctx, look, `hands ${moved.toFixed(2)}`, box.left + box.width, scales.y(moved) - 9, {
+      const style = {
         color: look.letters[0],
-        align: "right",
-        halo: true,
-      })
+        align: /** @type {const} */ ("right"),
+        base: /** @type {const} */ ("bottom"),
+      }
+      write(ctx, look, `of the hands ${moved.toFixed(2)}`, box.left + box.width, box.top - 7, style)
     },
     point: ({ x, down }) => {
       if (down) p.value = Math.round(scales.atX(x))
     },
     arrows: { x: p },
   })
-  stage.say(() => {
-    const here = `Position ${now()} is ${written(now(), count)}.`
-    if (now() === last) return `${here} There all ${count} digits are full.`
+  const reading = () => {
+    const here = `Position ${now()} is ${written(now(), count)}`
+    if (now() === last) return `${here}, the last that ${count} bits can write.`
     const flipped = flips(now(), now() + 1)
-    return `${here} The step to ${now() + 1} flips ${flipped} of ${count} bits, and moves the hands by ${moved.toFixed(2)}, as every step does.`
-  })
+    return `${here}. The step to ${now() + 1} flips ${flipped} of ${count} bits (underlined), a length of ${lengths[now()].toFixed(2)}. It moves the hands by ${moved.toFixed(2)}, as every step does.`
+  }
+  stage.say(reading)
 }
 
 /** A dial that starts at the top and turns clockwise; its left half is where the bit is 1. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {number} radius @param {number} angle @param {string} color */
 const clock = (ctx, look, x, y, radius, angle, color) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, Math.PI / 2, (3 * Math.PI) / 2)
-  ctx.fillStyle = look.ground
+  ctx.fillStyle = look.soft
+  ctx.globalAlpha = 0.2
   ctx.fill()
+  ctx.globalAlpha = 1
   dial(ctx, look, x, y, radius, Math.PI / 2 - angle, color)
   ctx.fillStyle = look.ink
 }

@@ -20,6 +20,9 @@ export default function capabilityMatrix(stage) {
   const task = stage.add(make("p"))
   const question = stage.choice("question", questions)
   const encoding = stage.select("encoding", names, first)
+  const length = stage.choice("tokens", lengths.map(String))
+  const sorted = stage.toggle("best first")
+  stage.bar = null // the buttons' words change: in a row of their own they push nothing
   const bet = stage.button("Bet", () => {
     const next = questions.find((q) => !bets.has(q))
     if (!bets.has(question.value)) bets.set(question.value, encoding.value)
@@ -31,8 +34,6 @@ export default function capabilityMatrix(stage) {
     for (const q of questions) if (!bets.has(q)) bets.set(q, "")
     length.value = String(longest)
   })
-  const length = stage.choice("tokens", lengths.map(String))
-  const sorted = stage.toggle("best first")
 
   const row = () => rows[names.indexOf(encoding.value)]
   const column = () => questions.indexOf(question.value)
@@ -58,7 +59,7 @@ export default function capabilityMatrix(stage) {
 
   const places = (/** @type {number} */ width) => {
     const wide = width >= 560
-    const left = wide ? 124 : 106
+    const left = wide ? 124 : 102
     const cell = ((wide ? width * 0.68 : width - 2) - left) / questions.length
     const foot = HEAD + rows.length * ROW + 24
     const chart = wide
@@ -82,7 +83,7 @@ export default function capabilityMatrix(stage) {
         const words = text.replace(" ", "\n").split("\n")
         const weight = q === column() ? 700 : 400
         words.forEach((word, n) =>
-          write(ctx, look, word, left + cell * q + 3, HEAD - 24 + n * 14, { size: 11.5, weight }),
+          write(ctx, look, word, left + cell * q + 3, HEAD - 24 + n * 14, { size: wide ? 11.5 : 11, weight }),
         )
       })
       shown.forEach((each, n) => {
@@ -106,7 +107,7 @@ export default function capabilityMatrix(stage) {
       for (const [kind, word] of kinds) {
         dot(ctx, end + 3, HEAD + rows.length * ROW + 14, look.series[kind])
         write(ctx, look, word, end + 11, HEAD + rows.length * ROW + 14, { color: look.letters[kind], size: 11.5 })
-        end += ctx.measureText(word).width + 24
+        end += ctx.measureText(word).width + (wide ? 24 : 16)
       }
       ctx.strokeStyle = look.ink
       ctx.strokeRect(left + cell * column(), HEAD + shown.indexOf(row()) * ROW, cell - 4, ROW)
@@ -164,10 +165,12 @@ export default function capabilityMatrix(stage) {
     if (!open(column()))
       return `“${question.value}” is closed at ${length.value} tokens. Bet on ${name}, or on another.`
     const seeds = row().shares[column()][at()].map(percent).join(", ")
-    const told = `${name} answers ${percent(share(row()))} of “${question.value}” right at ${length.value} tokens (seeds: ${seeds}).`
+    const kind = kinds.find(([color]) => color === row().kind)?.[1]
+    const told = `${name} (${kind}) answers ${percent(share(row()))} of “${question.value}” right at ${length.value} tokens (seeds: ${seeds}).`
     if (at() === 0 && !bets.has(question.value)) return `${told} And at ${longest}?`
     const best = ranked()[0]
-    const top = best === row() ? "No other does better." : `The best, ${best.name}: ${percent(share(best))}.`
+    const top =
+      share(best) === share(row()) ? "No other does better." : `The best, ${best.name}: ${percent(share(best))}.`
     const mine =
       bets.get(question.value) &&
       `You bet on ${bets.get(question.value)}: ${won(question.value) ? "well bet" : "lost"}.`

@@ -3,6 +3,8 @@
 import { axes, dot, line, write } from "../kit/plot.js"
 import { kernel, sinusoidal } from "../math/waves.js"
 
+const TURN = 2 * Math.PI
+
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function clockWedges(stage) {
   /** @type {{ theta: number[], gap: number, last: number }} */
@@ -53,11 +55,12 @@ export default function clockWedges(stage) {
         ctx.lineWidth = 1.2
         ctx.strokeStyle = look.rule
         ctx.beginPath()
-        ctx.arc(x, y, radius, 0, 2 * Math.PI)
+        ctx.arc(x, y, radius, 0, TURN)
         ctx.stroke()
         ctx.beginPath()
         ctx.moveTo(x, y)
-        ctx.arc(x, y, radius * 0.5, turned(p.value), turned(p.value + distance.value))
+        const wedge = (theta[i] * distance.value) % TURN
+        ctx.arc(x, y, radius * 0.5, turned(p.value), turned(p.value) + wedge)
         ctx.fillStyle = look.series[3]
         ctx.globalAlpha = 0.25
         ctx.fill()
@@ -109,8 +112,9 @@ export default function clockWedges(stage) {
   })
 
   stage.say(() => {
-    const terms = products().map((term, i) => (i ? `${term < 0 ? "−" : "+"} ${signed(Math.abs(term))}` : signed(term)))
-    return `Hands at ${p.value.toFixed(1)} and ${(p.value + distance.value).toFixed(1)}: ${terms.join(" ")} = K(${distance.value.toFixed(1)}) = ${signed(kernel(distance.value, theta))}, at whatever time.`
+    const terms = products().map(signed)
+    const [first, second, gap] = [p.value, p.value + distance.value, distance.value].map((at) => at.toFixed(1))
+    return `Hands at ${first} and ${second}: the shadows ${terms.slice(0, -1).join(", ")} and ${terms[count - 1]} add up to K(${gap}) = ${signed(kernel(distance.value, theta))}, at whatever time.`
   })
 }
 

@@ -32,24 +32,27 @@ export default function copyBack(stage) {
     return `${told}. The token ${back} back: ${first} in ${percent(row[back - 1])}, ${also}.`
   }
 
+  /** @type {import("../kit/plot.js").Scales} */
+  let to
   stage.canvas({
     label: reading,
-    ratio: (width) => (width > 500 ? 280 : 250),
+    ratio: (width) => (width > 500 ? 294 : 264),
     draw: (ctx, width, height, look) => {
-      const box = { left: 46, top: 14, width: width - 58, height: height - 62 }
-      const to = axes(ctx, look, box, {
+      const box = { left: 46, top: 28, width: width - 58, height: height - 76 }
+      to = axes(ctx, look, box, {
         x: [0.5, places.length + 0.5],
         y: [0, 1],
         xticks: places.filter((k) => k % back === 0),
-        yticks: [0, 0.5, 1],
-        yformat: percent,
+        yticks: [0, guess, 0.5, 1],
+        yformat: (v) => (v === guess ? "guess" : percent(v)),
         xlabel: "the answer is the token k back",
+        title: "Share of places",
       })
       ctx.fillStyle = look.soft
       ctx.fillRect(box.left, to.y(guess), box.width, 1)
-      write(ctx, look, "a guess", to.x(places.length), to.y(guess) - 10, {
+      write(ctx, look, `dots: ${first}’s peak at every factor`, box.left + box.width, 14, {
         align: "right",
-        color: look.soft,
+        color: look.letters[1],
         size: 11.5,
       })
       ctx.globalAlpha = 0.35
@@ -61,15 +64,14 @@ export default function copyBack(stage) {
         line(ctx, to, places, row, look.series[colors[k]], k ? 1.6 : 2.6)
         row.forEach((share, i) => dot(ctx, to.x(i + 1), to.y(share), look.series[colors[k]], k ? 2 : 3))
         const spot = k ? { halo: true } : { align: /** @type {CanvasTextAlign} */ ("center"), halo: true, weight: 700 }
-        write(ctx, look, name, k ? x + 9 : x, k ? y + (k > 1 ? -3 : 12) : y - 12, {
+        write(ctx, look, name, k ? x + 9 : x, k ? y + (k > 1 ? 1 : 14) : y - 12, {
           ...spot,
           color: look.letters[colors[k]],
         })
       }
     },
     point: ({ x, down }) => {
-      const place = (x - 46) / (stage.element.clientWidth - 58)
-      if (down) factor.value = s[0] + Math.round((place * (places.length / back) - s[0]) / step) * step
+      if (down) factor.value = s[0] + Math.round((to.atX(x) / back - s[0]) / step) * step
     },
     arrows: {
       x: {

@@ -76,7 +76,7 @@ export default function dragWords(stage) {
     }
   }
   const paper = stage.canvas({
-    label: () => `Attention map and outputs of six words in the order ${sentence()}. ${reading()}`,
+    label: () => `Attention map and outputs of ${count} words in the order ${sentence()}. ${reading()}`,
     ratio: (width) => {
       const { strip, bar } = layout(width)
       return strip.top + count * bar + 40
@@ -148,6 +148,7 @@ export default function dragWords(stage) {
     },
     arrows: { x: seat },
   })
+  paper.element.style.cursor = "grab"
   const drop = () => {
     grabbed = -1
     stage.changed()
@@ -178,7 +179,7 @@ export default function dragWords(stage) {
     const apart = [distance(outputs[token], was().outputs[token]), distance(mean, was().mean)]
     const gives = `“${words[token]}” on seat ${seat.value} gives “${words[to]}” ${short(weights[token][to])} of its attention`
     const [own, all] = apart.map((far) => (far < TINY ? "has not changed" : `has changed by ${far.toFixed(2)}`))
-    const then = own === all ? "" : `; in order it was ${short(was().weights[token][to])}`
+    const then = apart[0] < TINY ? "" : `; in order it was ${short(was().weights[token][to])}`
     return `${gives}${then}. Its output ${own}, and the average of all outputs ${all}.`
   }
   stage.say(() => `${sentence()}: ${reading()}`)

@@ -5,7 +5,7 @@ import { write } from "../kit/plot.js"
 import { conversations } from "../math/conversations.js"
 
 const TERMS = ["what–what", "what–where", "where–what", "where–where"]
-const [LEFT, TOP, WIDE] = [84, 26, 560] // pixels; on less than WIDE, methods are rows
+const [LEFT, TOP, WIDE] = [84, 30, 560] // pixels; on less than WIDE, methods are rows
 const SILENT = 1e-6
 
 /** @param {import("../kit/stage.js").Stage} stage */
@@ -81,10 +81,11 @@ export default function fourTerms(stage) {
   })
   const told = () => {
     const places = TERMS.map((_, at) => start.value + at * apart.value).join(", ")
-    const found = names
-      .map((name, i) => [name, TERMS.filter((_, j) => changed(i, j)).length])
-      .filter(([, count]) => count)
-    return `The words stand at ${places}, … Maps that differ from those at 0, 1, 2, …, framed: ${found.map((one) => one.join(" ")).join(", ") || "none"}.`
+    const found = names.flatMap((name, i) => {
+      const count = TERMS.filter((_, j) => changed(i, j)).length
+      return count ? `${count} of ${name}` : []
+    })
+    return `The words stand at ${places}, … Framed maps differ from those at 0, 1, 2, …: ${found.join(", ") || "none yet"}.`
   }
   stage.say(told)
 }

@@ -12,7 +12,21 @@ const SHARE = 0.38 // of the width, for the image
 export default function gridProbe(stage) {
   /** @type {{ ways: string[], methods: Record<string, import("../math/grids.js").Method>, old: number[], size: number[], start: [number, number], method: string, patch: Size }} */
   const { ways, methods, old, size, start, method, patch } = stage.data
-  const way = stage.choice("resizer", ways)
+  const bugs = ways.slice(1)
+  stage.predict(
+    `From ${start[0]} × ${start[0]} patches to ${start[1]} × ${start[1]}, with three bugs that no error reports. Which takes rows from furthest astray, on average?`,
+    bugs,
+    (given) => {
+      const from = /** @type {Size} */ ([start[0], start[0]])
+      const to = /** @type {Size} */ ([start[1], start[1]])
+      const means = bugs.map((bug) => mean(probed(bug, from, to, methods[method]).astray))
+      const worst = bugs[means.indexOf(Math.max(...means))]
+      ;[sides.value, tall.value, wide.value] = [start[0], start[1], start[1]]
+      ;[way.value, how.value] = [worst, method]
+      return `${given === worst ? "Yes" : "No"}: ${bugs.map((bug, i) => `${bug} ${means[i].toFixed(2)}`).join(", ")} patches. Each has a pattern of its own: try all three.`
+    },
+  )
+  const way = stage.choice("resized", ways)
   const how = stage.select("method", Object.keys(methods), method)
   const sides = stage.slider("old side", { min: old[0], max: old[1], value: start[0] })
   const tall = stage.slider("new height", { min: size[0], max: size[1], value: start[1] })
@@ -35,10 +49,8 @@ export default function gridProbe(stage) {
     if (key === now.key) return
     const from = /** @type {Size} */ ([sides.value, sides.value])
     const to = /** @type {Size} */ ([tall.value, wide.value])
-    const mixed = Array.from({ length: to[0] * to[1] }, (_, k) => mixture(way.value, k, from, to, methods[how.value]))
-    const places = mixed.map((one) => origin(one, from[1]))
-    const astray = places.map(([r, c], k) => Math.hypot(r - wanted(k, from, to)[0], c - wanted(k, from, to)[1]))
-    now = { key, from, to, mixed, places, astray }
+    how.input.toggleAttribute("disabled", way.value === "as one line") // which has a method of its own
+    now = { key, from, to, ...probed(way.value, from, to, methods[how.value]) }
     for (const part of [row, column]) part.value += 0 // stays on the image
   })
   const chosen = () => row.value * now.to[1] + column.value
@@ -46,7 +58,7 @@ export default function gridProbe(stage) {
     color("viridis", Math.floor(k / now.to[1]), -0.4 * now.to[0], 1.05 * now.to[0])
 
   let image = { left: 0, top: 0, cell: 1 }
-  stage.canvas({
+  const paper = stage.canvas({
     label: () =>
       `Left the new image, right the old grid with the places from which its patches take their rows. ${told()}`,
     ratio: (width) => width * (1 - SHARE) + 6,
@@ -78,7 +90,7 @@ export default function gridProbe(stage) {
       write(ctx, look, `old, ${from[0]} × ${from[1]}`, left, 12, { weight: 700 })
       const cell = Math.min(width - left - 8, height - 34) / (from[0] + 1)
       const x = (/** @type {number} */ c) => left + (c + 1.4) * cell
-      const y = (/** @type {number} */ r) => 26 + (r + 1.2) * cell
+      const y = (/** @type {number} */ r) => 26 + (r + 1.35) * cell
       const weights = new Map(mixed[k].map(([p, w]) => [p, 0]))
       for (const [p, w] of mixed[k]) weights.set(p, (weights.get(p) ?? 0) + w)
       for (let p = -1; p < from[0] * from[1]; p++) {
@@ -95,7 +107,7 @@ export default function gridProbe(stage) {
       ctx.beginPath()
       places.forEach(([r, c], p) => (p % to[1] ? ctx.lineTo(x(c), y(r)) : ctx.moveTo(x(c), y(r))))
       ctx.stroke()
-      places.forEach(([r, c], p) => dot(ctx, x(c), y(r), shade(p), Math.max(1.6, cell * 0.09)))
+      places.forEach(([r, c], p) => dot(ctx, x(c), y(r), shade(p), Math.min(4, Math.max(1.6, cell * 0.09))))
       const [[r, c], [aim, at]] = [places[k], wanted(k, from, to)]
       ctx.strokeStyle = look.spark
       ctx.lineWidth = 2
@@ -110,7 +122,7 @@ export default function gridProbe(stage) {
       dot(ctx, x(c), y(r), look.spark, 4.5)
     },
     point: ({ x, y, down }) => {
-      if (!down || x > stage.element.clientWidth * SHARE) return
+      if (!down || x > paper.element.clientWidth * SHARE) return
       row.value = Math.floor((y - image.top) / image.cell)
       column.value = Math.floor((x - image.left) / image.cell)
     },
@@ -118,9 +130,22 @@ export default function gridProbe(stage) {
   })
   const told = () => {
     const k = chosen()
-    const point = (/** @type {[number, number]} */ [r, c]) => `(${r.toFixed(2)}, ${c.toFixed(2)})`.replaceAll("-", "−")
-    const mean = now.astray.reduce((a, b) => a + b, 0) / now.astray.length
-    return `Patch (${row.value}, ${column.value}) takes its row from ${point(now.places[k])} and should from ${point(wanted(k, now.from, now.to))}: ${now.astray[k].toFixed(2)} patches astray. The mean over the image is ${mean.toFixed(2)}.`
+    return `Patch (${row.value}, ${column.value}) takes its row from ${point(now.places[k])} and should take it from ${point(wanted(k, now.from, now.to))}: ${now.astray[k].toFixed(2)} patches astray. The mean over the image is ${mean(now.astray).toFixed(2)}.`
   }
   stage.say(told)
+}
+
+/** @param {number[]} values */
+const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length
+
+/** @param {[number, number]} place */
+const point = (place) =>
+  `(${place.map((v) => (Math.round(v * 100) / 100 + 0).toFixed(2)).join(", ")})`.replaceAll("-", "−") // no -0
+
+/** What each new patch mixes, the place that this stands for, and how far that is from its own. @param {string} way @param {Size} from @param {Size} to @param {import("../math/grids.js").Method} method */
+const probed = (way, from, to, method) => {
+  const mixed = Array.from({ length: to[0] * to[1] }, (_, k) => mixture(way, k, from, to, method))
+  const places = mixed.map((one) => origin(one, from[1]))
+  const astray = places.map(([r, c], k) => Math.hypot(r - wanted(k, from, to)[0], c - wanted(k, from, to)[1]))
+  return { mixed, places, astray }
 }

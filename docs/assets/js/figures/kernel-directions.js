@@ -8,6 +8,7 @@ const RADIANS = Math.PI / 180
 const CELLS = 101 // of the map, in each direction
 const PLACES = 180 // on the ring
 const SWEEP = 181 // angles at which the spread is known
+const FLOOR = -2.9 // powers of ten: what is rounder lies on the floor
 const third = (/** @type {number} */ v) => v.toFixed(3)
 
 /** The needles, each turned on from the one before. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {number} radius @param {import("../math/needles.js").Needles} theta */
@@ -69,18 +70,20 @@ export default function kernelDirections(stage) {
   const reading = () => {
     const values = onRing(theta(), ring.value, PLACES)
     const [low, high] = [Math.min(...values), Math.max(...values)].map((v) => v.toFixed(2).replace("-", "−"))
-    return `Each of ${count.value} needles turns on by ${show(angle.value)}. On the ring of radius ${ring.value}, K/K(0) runs from ${low} to ${high}: spread ${third(spread(values))}.`
+    const all =
+      count.value > 1 ? `${count.value} needles, each ${show(angle.value)} on from the one before` : "One needle"
+    return `${all}. On the ring of radius ${ring.value}, K/K(0) runs from ${low} to ${high}: spread ${third(spread(values))}.`
   }
   stage.canvas({
     label: reading,
-    ratio: (width) => (width > 560 ? 0.34 * width + 150 : 0.5 * width + 300),
+    ratio: (width) => (width > 560 ? 0.34 * width + 176 : 0.5 * width + 326),
     draw: (ctx, width, height, look) => {
       const wide = width > 560
       const side = (wide ? 0.32 : 0.48) * width
       Object.assign(map, { left: wide ? 0.31 * width : width - side - 2, top: 24, width: side, height: side })
       const title = { size: 12.5, weight: 700 }
       write(ctx, look, "needles", 2, 10, title)
-      write(ctx, look, "K over the plane", map.left, 10, title)
+      write(ctx, look, "K/K(0) over the plane", map.left, 10, title)
       compass(ctx, look, map.left / 2 - 4, 24 + side / 2, Math.min(map.left / 2 - 14, side / 2), theta())
       heat(ctx, map, planeMap(theta(), steps), CELLS, { low: -1, high: 1 })
       ctx.beginPath()
@@ -93,31 +96,32 @@ export default function kernelDirections(stage) {
 
       const left = wide ? map.left + side + 50 : 40
       const round = { left, top: wide ? 24 : side + 62, width: width - left - 12, height: wide ? side - 40 : 70 }
+      const values = onRing(theta(), ring.value, PLACES)
+      const low = Math.min(-0.5, ...values)
       const around = axes(ctx, look, round, {
         x: [0, 360],
-        y: [-0.5, 1],
+        y: [low, 1],
         xticks: [0, 90, 180, 270, 360],
         xformat: (v) => `${v}°`,
-        yticks: [0, 1],
-        title: "K on the ring",
+        yticks: [-1, 0, 1].filter((v) => v > low - 0.01),
+        title: "K/K(0) on the ring",
       })
       const ways = Array.from({ length: PLACES + 1 }, (_, n) => (360 * n) / PLACES)
-      const values = onRing(theta(), ring.value, PLACES)
       line(ctx, around, ways, [...values, values[0]], look.series[2], 2)
 
-      const strip = { left: 44, top: height - 102, width: width - 60, height: 60 }
+      const strip = { left: 44, top: height - 128, width: width - 60, height: 86 }
       const to = axes(ctx, look, strip, {
         x: [0, 180],
-        y: [-2.2, -0.5],
+        y: [FLOOR, 0],
         xticks: [0, 45, 90, 135, 180],
         xformat: (v) => `${v}°`,
-        yticks: [-2, -1],
+        yticks: [-2, -1, 0],
         yformat: (v) => short(10 ** v),
         xlabel: "angle from needle to needle",
         title: "spread on this ring",
       })
       line(ctx, to, sweep, curve, look.series[4], 1.8)
-      dot(ctx, to.x(angle.value), to.y(Math.max(-2.2, Math.log10(uneven(angle.value)))), look.spark, 5)
+      dot(ctx, to.x(angle.value), to.y(Math.max(FLOOR, Math.log10(uneven(angle.value)))), look.spark, 5)
     },
     point: ({ x, y, down }) => {
       const [right, below] = [x - map.left - map.width / 2, y - map.top - map.height / 2]

@@ -2,12 +2,12 @@
 
 import { axes, line, short, write } from "../kit/plot.js"
 import { keepers, laidOut, pairAt, partner, placeOf } from "../math/layouts.js"
-import { scorer } from "../math/rope.js"
+import { channels, scorer } from "../math/rope.js"
 
 /** @typedef {import("../kit/paper.js").Look} Look */
 
 const ROW = 94 // where the channels lie, in pixels
-const PACE = 1 / 100 // of the way, in a frame
+const GLIDE = 1600 // milliseconds from one layout to the other
 const LANE = 24 // how far they swerve on their way
 const DIGITS = "₀₁₂₃"
 /** @type {Array<[string, string]>} */
@@ -60,11 +60,11 @@ export default function layoutShuffle(stage) {
   const told = (/** @type {number} */ t) => (t === 0 ? "interleaved" : t === 1 ? "half-split" : "moving")
   const way = stage.slider("rows", { min: 0, max: 1, value: 0, step: 0.02, show: told })
   let going = 0
-  const glide = (/** @type {number} */ goal) => {
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches
-    const left = goal - way.value
-    way.value += still || Math.abs(left) < PACE ? left : Math.sign(left) * PACE
-    going = way.value === goal || stage.signal.aborted ? 0 : requestAnimationFrame(() => glide(goal))
+  const glide = (/** @type {number} */ goal, last = performance.now()) => {
+    const now = performance.now()
+    const pace = matchMedia("(prefers-reduced-motion: reduce)").matches ? 1 : (now - last) / GLIDE
+    way.value = goal > way.value ? Math.min(goal, way.value + pace) : Math.max(goal, way.value - pace)
+    if (way.value !== goal && !stage.signal.aborted) going = requestAnimationFrame(() => glide(goal, now))
   }
   const halt = () => cancelAnimationFrame(going)
   stage.button("Move the rows", () => (halt(), glide(way.value < 0.5 ? 1 : 0)))
@@ -84,7 +84,8 @@ export default function layoutShuffle(stage) {
   const reading = () => {
     const [c, mate] = [channel.value, partner(channel.value, dim, "interleaved")]
     const own = `Channel ${c} belongs to channel ${mate}, at ${speed(pairAt(c, dim, "interleaved"))}.`
-    if (!rows()) return `${own} On its way from place ${c} to place ${placeOf(c, dim, "half")}, it still does.`
+    if (!rows())
+      return `${own} On its way from place ${c} to place ${placeOf(c, dim, "half")}, it still does. The code sees places only: whom it turns together shows when the rows lie still.`
     const here = placeOf(c, dim, rows())
     const other = partner(here, dim, code.value)
     const kept = keepers(dim, rows(), code.value)
@@ -101,27 +102,26 @@ export default function layoutShuffle(stage) {
   const turned = (ctx, look, cell) => {
     const x = (/** @type {number} */ slot) => (slot + 0.5) * cell
     for (const slot of all) {
-      const [other, pair] = [partner(slot, dim, code.value), pairAt(slot, dim, code.value)]
       const c = all.find((each) => placeOf(each, dim, rows()) === slot) ?? 0
       const wrong = rows() && !keepers(dim, rows(), code.value).includes(c)
       const color = wrong ? look.letters[4] : look.soft
       write(ctx, look, wrong ? `${slot} ✕` : String(slot), x(slot), ROW + 52, { align: "center", color })
-      if (other < slot) continue
-      const lift = other - slot > 1 ? 44 + 13 * pair : 30
-      ctx.lineWidth = 2
-      arch(ctx, [x(slot), ROW + 64], [x(other), ROW + 64], lift, look.series[pair])
-      const middle = (x(slot) + x(other)) / 2
-      write(ctx, look, `θ${DIGITS[pair]}`, middle, ROW + 64 + 0.75 * lift, {
-        align: "center",
-        color: look.letters[pair],
-        halo: true,
-        weight: 700,
-        size: 13,
-      })
     }
+    const arcs = [...theta.keys()].map((pair) => {
+      const [first, second] = channels(pair, dim, code.value)
+      return { pair, from: x(first), to: x(second), lift: second - first > 1 ? 44 + 13 * pair : 30 }
+    })
+    ctx.lineWidth = 2
+    for (const { pair, from, to, lift } of arcs) arch(ctx, [from, ROW + 64], [to, ROW + 64], lift, look.series[pair])
+    const style = { align: /** @type {CanvasTextAlign} */ ("center"), halo: true, weight: 700, size: 13 }
+    for (const { pair, from, to, lift } of arcs)
+      write(ctx, look, `θ${DIGITS[pair]}`, (from + to) / 2, ROW + 64 + 0.75 * lift, {
+        ...style,
+        color: look.letters[pair],
+      })
   }
 
-  stage.canvas({
+  const paper = stage.canvas({
     label: () => `Rows ${told(way.value)}, code ${code.value}. ${reading()}`,
     ratio: () => ROW + 150,
     draw: (ctx, width, height, look) => {
@@ -141,7 +141,7 @@ export default function layoutShuffle(stage) {
       for (const c of all) box(ctx, look, c, at(c), half, c === channel.value ? 2.6 : c === mate ? 1.6 : 0)
     },
     point: ({ x, down }) => {
-      const apart = all.map((c) => Math.abs((place(c) + 0.5) * (stage.element.clientWidth / dim) - x))
+      const apart = all.map((c) => Math.abs((place(c) + 0.5) * (paper.element.clientWidth / dim) - x))
       if (down) channel.value = apart.indexOf(Math.min(...apart))
     },
     arrows: { x: channel },

@@ -23,7 +23,7 @@ export default function maskPainter(stage) {
   const layers = hops(mask(ask, length, size), length, last)[0]
   stage.predict(
     `A ${asked}: after how many layers does token ${last} hear of token 0?`,
-    [1, layers, last].map((n) => (n === 1 ? "1 layer" : `${n} layers`)),
+    [1, layers, last].map(layered),
     (given) => {
       ;[kind.value, depth.value, output.value] = [ask, layers, last]
       const verdict = parseInt(given) === layers ? "Yes." : "No."
@@ -81,7 +81,7 @@ export default function maskPainter(stage) {
     return { grid, cell, net }
   }
   const paper = stage.canvas({
-    label: () => `A mask of ${length} by ${length} tokens and the paths through ${depth.value} layers. ${reading()}`,
+    label: () => `A mask of ${length} by ${length} tokens and the paths through ${layered(depth.value)}. ${reading()}`,
     ratio: (width) => {
       const { grid, net } = layout(width)
       return Math.max(grid.top + grid.height + 24, net.top + net.height + 66)
@@ -198,8 +198,7 @@ export default function maskPainter(stage) {
   const reading = () => {
     const { others, orders, told } = known
     const away = length - 1 - others.length
-    const deep = depth.value === 1 ? "1 layer" : `${depth.value} layers`
-    const who = `After ${deep}, output ${output.value} has heard of ${others.length} of the ${last} other tokens.`
+    const who = `After ${layered(depth.value)}, output ${output.value} has heard of ${others.length} of the ${last} other tokens.`
     if (others.length < 2) return `${who} There is no order to tell.`
     const [all, some] = [orders, told].map((count) => count.toLocaleString("en"))
     const part =
@@ -209,3 +208,6 @@ export default function maskPainter(stage) {
   }
   stage.say(reading)
 }
+
+/** @param {number} count */
+const layered = (count) => (count === 1 ? "1 layer" : `${count} layers`)

@@ -37,7 +37,7 @@ export default function ropeChannels(stage) {
   const words = () =>
     ways().map(({ name, theta }) => {
       const complete = turns(theta, length()).filter((n) => n >= 1).length
-      return `${name}: ${complete} complete a turn, ${percent(farHalf(theta, length()))} of a match is left`
+      return `${name}: ${complete} complete${complete === 1 ? "s" : ""} a turn, ${percent(farHalf(theta, length()))} of a match is left`
     })
 
   const paper = stage.canvas({
@@ -58,7 +58,7 @@ export default function ropeChannels(stage) {
   })
   stage.say(
     () =>
-      `${turning.value} of ${dim / 2} pairs turn. Within ${short(length())}: ${words().slice(1).join("; ")}, on average over the far half. If ${words()[0]}.`,
+      `Pairs that turn: ${turning.value} of ${dim / 2}. Within ${short(length())}: ${words().slice(1).join("; ")}, on average over the far half. If ${words()[0]}.`,
   )
 }
 
@@ -95,13 +95,13 @@ const drawTurns = (ctx, look, box, ways, context, far) => {
   ctx.fillStyle = look.ground
   ctx.fillRect(box.left + 1, to.y(0), box.width, box.top + box.height - to.y(0) - 1)
   line(ctx, to, [-1, count], [0, 0], look.soft, 1)
-  write(ctx, look, "less than one turn", to.x(count * 0.3), to.y(-1.1), { size: 11.5 })
   ways.forEach(({ theta, color }, w) =>
     turns(theta, context).forEach((n, i) => {
       const y = n ? to.y(Math.max(FLOOR, Math.log10(n))) : to.y(FLOOR - 0.4) + 4 * (w - 1.5) // still ones lie at 0
       if (n || w) dot(ctx, to.x(i), y, look.series[color], w ? 2.4 : 1.7)
     }),
   )
+  write(ctx, look, "one turn", to.x(count), to.y(0) - 9, { size: 11.5, align: "right", halo: true })
 }
 
 /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box @param {Way[]} ways @param {number} context @param {number} far */

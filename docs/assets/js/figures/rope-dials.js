@@ -26,7 +26,7 @@ export default function ropeDials(stage) {
       both.value = 0
       both.run()
       const verdict = given.endsWith("stays") ? "Yes." : "Look:"
-      return `${verdict} The two hands of a pair turn by the same angle. The score is ${two(score(gap()))} at every place.`
+      return `${verdict} The two hands of a pair turn by the same angle. At Δ = ${minus(gap())} the score is ${two(score(gap()))}, at every place.`
     },
   )
   const places = [
@@ -52,7 +52,7 @@ export default function ropeDials(stage) {
   const dials = stage.canvas({
     label: () =>
       `${theta.map((_, i) => `Pair ${i}: ${product(hands(i))} = ${two(part(i))}`).join("; ")}. Arrow keys turn and stretch the hand that is chosen below`,
-    ratio: (width) => spot(width, theta.length - 1).y + spot(width, 0).radius + 40,
+    ratio: (width) => spot(width, theta.length - 1).y + spot(width, 0).radius + 46,
     draw: (ctx, width, _height, look) => {
       ruler(ctx, look, width, at().map(Math.floor), last + far)
       const { who, i: open } = taken()
@@ -84,12 +84,12 @@ export default function ropeDials(stage) {
     const columns = width < NARROW ? theta.length / 2 : theta.length
     const radius = Math.min((0.43 * width) / columns, 78)
     const row = Math.floor(i / columns)
-    return { x: (((i % columns) + 0.5) * width) / columns, y: 60 + radius + row * (2 * radius + 56), radius }
+    return { x: (((i % columns) + 0.5) * width) / columns, y: 60 + radius + row * (2 * radius + 60), radius }
   }
 
   const options = theta.flatMap((_, i) => NAMES.map((name, who) => [String(2 * i + who), `${name}, pair ${i}`]))
   const chosen = stage.select(
-    "Drag a hand, or take one with the arrow keys:",
+    "Drag a hand, or turn it with the arrow keys:",
     /** @type {[string, string][]} */ (options),
   )
   const taken = () => ({ who: Number(chosen.value) % 2, i: Math.floor(Number(chosen.value) / 2) })
@@ -158,9 +158,9 @@ const drawPair = (ctx, look, { x, y, radius }, hands, speed, part, ringed) => {
     dot(ctx, x + radius * a, y - radius * b, look.series[who], 6)
   })
   write(ctx, look, `θ = ${speed}`, x - radius - 5, y - radius - 1, { size: 11, color: look.soft })
-  write(ctx, look, product(hands), x, y + radius + 13, { size: 11.5, align: "center" })
+  write(ctx, look, product(hands), x, y + radius + 18, { size: 11.5, align: "center" })
   const style = { size: 13.5, weight: 700, color: look.letters[PURPLE] }
-  write(ctx, look, `= ${two(part)}`, x, y + radius + 29, { ...style, align: "center" })
+  write(ctx, look, `= ${two(part)}`, x, y + radius + 34, { ...style, align: "center" })
 }
 
 /** The text as a line, with the two tokens on it. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number[]} places @param {number} last */

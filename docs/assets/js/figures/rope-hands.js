@@ -32,7 +32,7 @@ export default function ropeHands(stage) {
     ["no, nearer keys score higher", "yes, for any distance"],
     (given) => {
       peak.value = distance.value = ask
-      const verdict = given.startsWith("yes") ? "Yes." : "Look at the built dial:"
+      const verdict = given.startsWith("yes") ? "Yes." : "Look at the built dial."
       return `${verdict} Each hand is set back by what it turns in ${ask} steps, so all point up there.`
     },
   )
@@ -40,6 +40,7 @@ export default function ropeHands(stage) {
   stage.bar = null // the next controls stand in a row of their own
   stage.button("Scatter again", scatter)
   stage.button(`Scatter ${tries} times`, () => {
+    thrown.length = 0
     for (let i = 0; i < tries; i++) scatter()
   })
   const peak = stage.slider("build: all up at", { min: 0, max: last, value: built })
@@ -61,7 +62,7 @@ export default function ropeHands(stage) {
       `Three dials of ${theta.length} hands and their added heights at distance ${now()}: ${panels()
         .map(({ title, tries }) => `${title.toLowerCase()} ${one(tries.at(-1)?.score(now()) ?? 0)}`)
         .join(", ")}`,
-    ratio: (width) => (width < NARROW ? 3 * 168 : 330),
+    ratio: (width) => (width < NARROW ? 3 * 168 + 12 : 340),
     draw: (ctx, width, height, look) =>
       panels().forEach(({ title, note, tries }, i) => {
         const { x, y, radius, box } = place(width, i)
@@ -77,7 +78,8 @@ export default function ropeHands(stage) {
           x: [0, last],
           y: [-theta.length, theta.length],
           yticks: [-theta.length, 0, theta.length],
-          xticks: title === "Built" ? [0, peak.value, last] : [0, last / 2, last],
+          xticks: title === "Built" ? apart(peak.value, last) : [0, last / 2, last],
+          xlabel: i < 2 && width < NARROW ? "" : "distance Δ",
         })
         stroke(ctx, look.rule, [box.left, to.y(0)], [box.left + box.width, to.y(0)])
         ctx.globalAlpha = Math.max(0.22, 1 / tries.length)
@@ -104,11 +106,15 @@ export default function ropeHands(stage) {
   })
   stage.say(() => {
     const [equal, random, made] = panels().map(({ tries }) => one(tries[tries.length - 1].score(now())))
-    return `The key ${now()} back: equal starts score ${equal} of ${theta.length}, scattered ones ${random}, those built for ${peak.value} score ${made}. Scatters that score lower here than at distance 0: ${lower()} of ${thrown.length}.`
+    const trend = now() ? ` Scatters that score lower here than at distance 0: ${lower()} of ${thrown.length}.` : ""
+    return `The key ${now()} back: equal starts score ${equal} of ${theta.length}, scattered ones ${random}, those built for ${peak.value} score ${made}.${trend}`
   })
 }
 
 const one = (/** @type {number} */ value) => (Math.round(value * 10) / 10 || 0).toFixed(1).replace("-", "−")
+
+/** Where the built hands meet, and the ends of the axis that leave it room. @param {number} peak @param {number} last */
+const apart = (peak, last) => [peak, ...[0, last].filter((end) => Math.abs(end - peak) > last / 8)]
 
 /** @param {Box} box @param {number} x @param {number} y */
 const inside = (box, x, y) =>

@@ -73,7 +73,7 @@ export default function roundingRuler(stage) {
   let grip = { x: 0, first: 0 }
   stage.canvas({
     label: () => `Positions from ${whole(from())} in boxes of those that ${type.value} stores as one number`,
-    ratio: () => 66,
+    ratio: () => 84,
     draw: (ctx, width, _height, look) => drawRuler(ctx, look, width, from(), kind()),
     point: ({ x, down, start }) => {
       if (start) grip = { x, first: from() }
@@ -113,7 +113,7 @@ export default function roundingRuler(stage) {
         y: [0, 1.08],
         xticks: [0, unit, 2 * unit, 4 * unit],
         yticks: [0, 0.5, 1],
-        xformat: narrow && unit > 1e6 ? (v) => `${Math.round(v / 2 ** 20)} · 2²⁰` : whole,
+        xformat: narrow && unit > 1e6 ? (v) => (v ? `${Math.round(v / 2 ** 20)} · 2²⁰` : "0") : whole,
         xlabel: "first position",
         title: "Share of right answers",
       })
@@ -124,7 +124,11 @@ export default function roundingRuler(stage) {
       dot(ctx, x, y, look.series[4], 5)
       const right = x < box.left + box.width * 0.75
       const style = { color: look.letters[4], size: 14, weight: 700, halo: true }
-      write(ctx, look, share().toFixed(2), x + (right ? 9 : -9), y - 10, { ...style, align: right ? "left" : "right" })
+      const above = share() < 0.9 ? -10 : 13 // clear of the title
+      write(ctx, look, share().toFixed(2), x + (right ? 9 : -9), y + above, {
+        ...style,
+        align: right ? "left" : "right",
+      })
       const legend = { size: 11.5, align: /** @type {CanvasTextAlign} */ ("right"), halo: true }
       const edge = box.left + box.width
       write(ctx, look, "line: predicted", edge, box.top + 16, { ...legend, color: look.letters[1] })
@@ -180,4 +184,5 @@ const drawRuler = (ctx, look, width, first, kind) => {
     }
     p = next
   }
+  write(ctx, look, "one box, one number: the one below it", 2, 74, { size: 11.5, color: look.soft })
 }

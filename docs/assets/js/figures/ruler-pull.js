@@ -4,7 +4,7 @@ import { color, heat } from "../kit/heat.js"
 import { axes, write } from "../kit/plot.js"
 import { extended, lookBack, sources } from "../math/resize.js"
 
-const STREET = 168 // pixels
+const [STREET, EDGE] = [176, 8] // pixels
 const SEEN = 0.08 // of the attention, from which on an arc is drawn
 const TOLD = 0.2 // and from which on a key is named
 
@@ -12,14 +12,15 @@ const TOLD = 0.2 // and from which on a key is named
 export default function rulerPull(stage) {
   /** @type {{ rows: number, most: number, length: number, query: number, back: number, sharpness: number }} */
   const { rows, most, length: start, query, back, sharpness } = stage.data
-  const pulled = Math.round((back * (start - 1)) / (rows - 1))
+  const apart = (back * (start - 1)) / (rows - 1)
+  const pulled = Math.round(apart)
   stage.predict(
     `A head has learned to look ${back} back, with ${rows} rows. Stretch the table to ${start} rows. Where does it look?`,
     [`${back} back`, `${pulled} back`, `${back / 2} back`],
     (given) => {
       way.value = "stretch"
       length.value = start
-      return `${given === `${pulled} back` ? "Yes," : "No,"} ${pulled} back: rows that lie ${back} apart stand at tokens that lie ${pulled} apart.`
+      return `${given === `${pulled} back` ? "Yes," : "No,"} ${pulled} back: rows that lie ${back} apart stand at tokens that lie ${apart.toFixed(1)} apart.`
     },
   )
   const way = stage.choice("new rows", ["clamp", "tile", "stretch", "extrapolate"])
@@ -36,26 +37,33 @@ export default function rulerPull(stage) {
     if (asking.max !== length.value - 1) asking.max = length.value - 1
   })
   const seen = () => now.looks.subarray(asking.value * length.value, (asking.value + 1) * length.value)
+  /** The keys that get so much attention or more, most first. @param {number} least */
+  const strongest = (least) =>
+    Array.from(seen().keys())
+      .filter((n) => seen()[n] >= least)
+      .sort((a, b) => seen()[b] - seen()[a])
+  const away = (/** @type {number} */ n) => (n === asking.value ? "itself" : `${asking.value - n} back`)
 
-  stage.canvas({
+  const street = stage.canvas({
     label: () => `A street of ${length.value} tokens, each with the number of its old row. ${told()}`,
     ratio: () => STREET,
     draw: (ctx, width, height, look) => {
-      const cell = (width - 16) / length.value
-      const middle = (/** @type {number} */ p) => 8 + (p + 0.5) * cell
-      const ground = height - 48
+      const cell = (width - 2 * EDGE) / length.value
+      const middle = (/** @type {number} */ p) => EDGE + (p + 0.5) * cell
+      const ground = height - 56
       now.places.forEach((place, j) => {
         ctx.fillStyle = color("viridis", place, 0, rows - 1)
-        ctx.fillRect(8 + j * cell, ground, cell + 0.4, 20)
+        ctx.fillRect(EDGE + j * cell, ground, cell + 0.4, 20)
       })
       const step = Math.ceil(24 / cell)
       for (let j = 0; j < length.value; j += step)
         write(ctx, look, String(Math.round(now.places[j])), middle(j), ground + 30, { size: 11, align: "center" })
-      write(ctx, look, "old row", 8, height - 7, { size: 11, color: look.soft })
+      write(ctx, look, "old row", EDGE, height - 8, { size: 11, color: look.soft })
       const m = asking.value
-      const best = seen().indexOf(Math.max(...seen()))
-      seen().forEach((weight, n) => {
-        if (weight < SEEN) return
+      /** @type {number[][]} */
+      const written = []
+      strongest(SEEN).forEach((n) => {
+        const weight = seen()[n]
         const radius = (middle(m) - middle(n)) / 2
         ctx.beginPath()
         ctx.ellipse(middle(m) - radius, ground - 3, Math.max(radius, 2), Math.min(radius, ground - 30), 0, Math.PI, 0)
@@ -64,29 +72,26 @@ export default function rulerPull(stage) {
         ctx.globalAlpha = 0.35 + 0.65 * weight
         ctx.stroke()
         ctx.globalAlpha = 1
-        if (weight > TOLD && (n === best || Math.abs(n - best) * cell > 60))
-          write(
-            ctx,
-            look,
-            `${m - n} back`,
-            middle(m) - radius,
-            Math.max(12, ground - 14 - Math.min(radius, ground - 30)),
-            { color: look.letters[1], weight: 600, align: "center", halo: true },
-          )
+        const x = Math.min(width - 24, Math.max(24, middle(m) - radius))
+        const y = Math.max(12, ground - 14 - Math.min(radius, ground - 30))
+        if (weight < TOLD || written.some(([u, v]) => Math.abs(u - x) < 56 && Math.abs(v - y) < 14)) return
+        written.push([x, y])
+        write(ctx, look, away(n), x, y, { color: look.letters[1], weight: 600, align: "center", halo: true })
       })
       ctx.strokeStyle = look.spark
       ctx.lineWidth = 2
-      ctx.strokeRect(8 + m * cell - 1, ground - 2, cell + 2, 24)
+      ctx.strokeRect(EDGE + m * cell - 1, ground - 2, cell + 2, 24)
       ctx.setLineDash([4, 3])
       ctx.strokeStyle = look.soft
       ctx.beginPath()
-      ctx.moveTo(8 + rows * cell, ground - 12)
-      ctx.lineTo(8 + rows * cell, ground + 22)
+      ctx.moveTo(EDGE + rows * cell, ground - 12)
+      ctx.lineTo(EDGE + rows * cell, ground + 22)
       ctx.stroke()
       ctx.setLineDash([])
     },
     point: ({ x, down }) => {
-      if (down) asking.value = Math.floor(((x - 8) / (stage.element.clientWidth - 16)) * length.value)
+      const share = (x - EDGE) / (street.element.clientWidth - 2 * EDGE)
+      if (down) asking.value = Math.floor(share * length.value)
     },
     arrows: { x: asking },
   })
@@ -112,7 +117,7 @@ export default function rulerPull(stage) {
         xticks: [0, rows - 1],
         yticks: ends,
         xlabel: "old row",
-        title: "W",
+        title: "Weights W",
       })
       const hidden = now.looks.map((weight, i) => (i % length.value > i / length.value ? NaN : weight))
       heat(ctx, square, hidden, length.value, { map: "viridis", low: 0, high: 1 })
@@ -128,15 +133,15 @@ export default function rulerPull(stage) {
       ctx.lineWidth = 1.5
       for (const { box, y } of [w, a]) {
         const top = y(asking.value - 0.5)
-        ctx.strokeRect(box.left, top, box.width, y(asking.value + 0.5) - top)
+        ctx.strokeRect(box.left - 1.5, top - 1.5, box.width + 3, y(asking.value + 0.5) - top + 3) // around its row
       }
     },
   })
   const told = () => {
-    const keys = Array.from(seen().keys()).filter((n) => seen()[n] >= TOLD)
-    const named = keys.map((n) => `${seen()[n].toFixed(2)} to key ${n}, ${asking.value - n} back`)
+    const named = strongest(TOLD).map((n) => `${seen()[n].toFixed(2)} to key ${n}, ${away(n)}`)
     const place = Number(now.places[asking.value].toFixed(1))
-    return `Token ${asking.value} of ${length.value} carries old row ${place}. It gives ${named.length ? named.join("; ") : "no key much of its attention"}.`
+    const row = place < rows ? `old row ${place}` : `what would be row ${place}`
+    return `Token ${asking.value} of ${length.value} carries ${row}. It gives ${named.length ? named.join("; ") : "no key much of its attention"}.`
   }
   stage.say(told)
 }

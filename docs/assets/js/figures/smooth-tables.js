@@ -8,14 +8,14 @@ import { gram } from "../math/waves.js"
 const WAVES = ["half a wave", "one wave", "one and a half"]
 const SHOWN = WAVES.length
 const FREE = [0.8, 0.5, 0.36] // places where these waves leave room for a word
-const LANE = 0.44 // of the components' chart, for each of them: they have length one
+const LANE = 0.5 // of the components' chart, for each of them: they have length one
 
 /** @typedef {{ products: Float64Array, profiles: Float64Array[], likeness: number[] }} Seen */
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function smoothTables(stage) {
-  /** @type {{ rows: number, channels: number, margin: number, reach: number, reveal: number, trained: number[][] }} */
-  const { rows, channels, margin, reach, reveal, trained } = stage.data
+  /** @type {{ rows: number, channels: number, margin: number, reach: number, trained: number[][] }} */
+  const { rows, channels, margin, reach, trained } = stage.data
   const places = Array.from({ length: rows }, (_, p) => p)
   const overtones = WAVES.map((_, j) => overtone(j + 1, rows))
   const learned = look(trained.flat(), trained[0].length, overtones)
@@ -28,7 +28,7 @@ export default function smoothTables(stage) {
     ["smooth, other curves for other noise", "straight lines", "waves, whatever the noise"],
     (given) => {
       kind.value = "noise"
-      blend.value = reveal
+      blend.value = reach
       return `${given.startsWith("waves") ? "Yes:" : "Look:"} half a wave, one wave, one and a half. Try fresh noise.`
     },
   )
@@ -72,7 +72,7 @@ export default function smoothTables(stage) {
         : { left: left + side + 34, top: 26, width: width - left - side - 46, height: side }
       const to = axes(ctx, style, chart, {
         x: [0, rows - 1],
-        y: [-LANE * SHOWN, 0],
+        y: [-LANE * SHOWN - 0.1, 0.1],
         xticks: ends,
         yticks: [],
         xlabel: "position p",
@@ -82,7 +82,9 @@ export default function smoothTables(stage) {
         const raised = (/** @type {Float64Array} */ values) => values.map((value) => value - LANE * (j + 0.5))
         line(ctx, to, places, raised(overtones[j]), style.rule, 6)
         line(ctx, to, places, raised(profile), style.series[j], 2)
-        const label = `${likeness[j].toFixed(2)} like ${WAVES[j]}`
+      })
+      likeness.forEach((match, j) => {
+        const label = `${match.toFixed(2)} like ${WAVES[j]}`
         const [x, y] = [chart.left + FREE[j] * chart.width, to.y(-LANE * j) + 10]
         write(ctx, style, label, x, y, { color: style.letters[j], align: "center", halo: true })
       })
@@ -94,9 +96,10 @@ export default function smoothTables(stage) {
     const numbers = seen().likeness.map((value) => value.toFixed(2))
     const matches = `agree ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)} with ${WAVES.slice(0, -1).join(", ")} and ${WAVES.at(-1)}`
     if (kind.value === "trained")
-      return `Trained on English: the components ${matches}. Training wrote a ruler, and no second wave.`
-    const state = blend.value ? `Noise blended over ${show(blend.value)} rows each way` : "Pure noise"
-    return `${state}: the components ${matches} (1 is a perfect match). Nothing was trained.`
+      return `Trained on English: its components ${matches}. Training wrote a ruler, no second wave.`
+    const far = `${show(blend.value)} ${blend.value === 1 ? "row" : "rows"}`
+    const state = blend.value ? `Noise blended over ${far} each way` : "Pure noise"
+    return `${state}: its components ${matches} (1: perfectly).`
   }
   stage.say(told)
 }

@@ -24,8 +24,7 @@ export default function t5Staircase(stage) {
     (given) => {
       show([...own, edge])
       const { share, bag } = seen(edge)
-      const verdict = given.startsWith("less") === share < 0.5 ? "Yes." : "Less."
-      return `${verdict} ${bag.length} distances share a number now, so the layer sees a bag of ${bag.length} letters. Naming one of them is right in ${share.toFixed(2)} of all cases.`
+      return `${given.startsWith("less") ? "Yes." : "Less."} ${bag.length} distances share a number now, so the layer sees a bag of ${bag.length} letters. Naming one of them is right in ${share.toFixed(2)} of all cases.`
     },
   )
   const ways = stage.choice("looks", ["back", "both ways"])
@@ -105,7 +104,7 @@ export default function t5Staircase(stage) {
           yticks: [chance, 0.5, 1],
           yformat: (v) => (v === chance ? `1/${letters.length}` : String(v)),
           xlabel: p.min < 0 ? "offset Δ (below 0: key ahead)" : "offset Δ, that far back",
-          title: "Best accuracy of copying from there",
+          title: `Best accuracy of copying from there${open ? `: ${best.toFixed(2)}` : ""}`,
         },
       )
       ctx.fillStyle = look.series[1]
@@ -125,17 +124,7 @@ export default function t5Staircase(stage) {
       line(ctx, to2, steps, twice(costs), look.series[2], 2)
       dot(ctx, to1.x(p.value), to1.y(bucket), look.series[1], 5)
       if (!open) write(ctx, look, "?", to2.x(reach / 2), to2.y(0.5), { size: 30, color: look.soft, align: "center" })
-      else {
-        const right = p.value > reach * 0.8
-        dot(ctx, to2.x(p.value), to2.y(best), look.series[1], 5)
-        write(ctx, look, best.toFixed(2), to2.x(p.value) + (right ? -10 : 10), to2.y(Math.min(best + 0.12, 0.95)), {
-          color: look.letters[1],
-          size: 14,
-          weight: 700,
-          align: right ? "right" : "left",
-          halo: true,
-        })
-      }
+      else dot(ctx, to2.x(p.value), to2.y(best), look.series[1], 5)
 
       const floor = BAG.top + BAG.height
       const cell = (width - 2 * RIGHT) / letters.length
@@ -159,9 +148,8 @@ export default function t5Staircase(stage) {
       write(ctx, look, "orange: the best guess · framed: the letter wanted", RIGHT, floor + 34, { size: 11.5 })
     },
     point: ({ x, down }) => {
-      if (!down && !open) return
       const share = (x - LEFT) / (paper.element.clientWidth - LEFT - RIGHT)
-      p.value = Math.round(p.min + share * (reach - p.min))
+      if (down) p.value = Math.round(p.min + share * (reach - p.min))
     },
     arrows: { x: p },
   })
@@ -169,8 +157,9 @@ export default function t5Staircase(stage) {
     const { bucket, from, to, bag, most, share } = seen(p.value)
     const here = where(p.value)
     if (from === to) return `${here} has bucket ${bucket} to itself. Copying from there can be right always: 1.00.`
-    const range = from < 0 ? `${-to} to ${-from} ahead` : `${from} to ${to} back`
-    return `${here} reads bucket ${bucket}, as do all of ${range}: a bag of ${bag.length} letters. In this text, naming the commonest is right for ${most} of ${bag.length}. Over all texts it is right in ${share.toFixed(2)} of all cases, and nothing does better.`
+    const [first, last] = from < 0 ? [-to, -from] : [from, to]
+    const range = `${first} ${last === reach ? "and more" : `to ${last}`} ${from < 0 ? "ahead" : "back"}`
+    return `${here} reads bucket ${bucket}, as do all of ${range}: a bag of ${bag.length} letters${last === reach ? ` if the text reaches ${reach} that way` : ""}. In this text, naming the commonest is right for ${most} of ${bag.length}; over all texts, in ${share.toFixed(2)} of all cases. Nothing does better.`
   })
 }
 

@@ -40,8 +40,6 @@ export default function tableFilm(stage) {
     before = task.value
   })
 
-  /** @type {(x: number) => number} */
-  let placed = () => 0
   stage.canvas({
     label: () => `How alike the first ${seen} rows are, where those queries look, and the first component. ${told()}`,
     ratio: (width) => (width < NARROW ? width / 2 + 190 : width / 3 + 28),
@@ -65,9 +63,9 @@ export default function tableFilm(stage) {
       const left = { left: 26, top: 24, width: side, height: side }
       const right = { ...left, left: 26 + side + 32 }
       heat(ctx, left, alike, seen, { low: -1, high: 1 })
-      axes(ctx, look, left, frameOf("Likeness of rows", "row"))
+      axes(ctx, look, left, frameOf("Likeness of rows", "row (cosines)"))
       heat(ctx, right, looks, seen, { map: "viridis", low: 0, high: 1 })
-      axes(ctx, look, right, frameOf("Where it looks", "key"))
+      axes(ctx, look, right, frameOf("Where it looks", "key (√weights)"))
 
       const profile = read(frame().profile, -1)
       const chart = narrow
@@ -77,10 +75,6 @@ export default function tableFilm(stage) {
       const titled = { title: "First component", xlabel: "position", xticks: [0, end], yticks: [] }
       const to = axes(ctx, look, chart, { x: [0, end], y: [-1.05, 1.05], ...titled })
       line(ctx, to, Array.from(profile.keys()), profile, look.series[tasks.indexOf(task.value)], 2)
-      placed = (x) => (x / width) * last
-    },
-    point: ({ x, down }) => {
-      if (down) time.value = Math.round(placed(x))
     },
     arrows: { x: time },
   })

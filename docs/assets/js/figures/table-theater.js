@@ -8,13 +8,14 @@ import { edge, run, tail, updates, visits } from "../math/visits.js"
 
 const TIERS = 16
 const PIT = 0.3 // the radius of the stage, that of the last tier being 1
-const CHART = 150 // pixels
+const CHART = 170 // pixels
 /** @type {[string, string][]} */
 const KINDS = [
   ["uniform", "of any length"],
   ["short", "mostly short"],
   ["packed", "packed"],
 ]
+const DASHES = [[], [6, 4], [1, 4]]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function tableTheater(stage) {
@@ -26,14 +27,14 @@ export default function tableTheater(stage) {
   const [before, after] = [1, 2].map((times) => edge(tails("short", means[1]), enough, texts[1], times * ask))
 
   stage.predict(
-    `Texts are mostly short. After ${ask} steps, ${before} rows have had ${enough} visits or more. And after ${2 * ask}?`,
+    `Texts are mostly short. After ${ask} steps, ${before} rows expect ${enough} visits or more. And after ${2 * ask}?`,
     [`still ${before}`, `${after}`, `${2 * before}`],
     (given) => {
       average.value = means[1]
       many.value = texts[1]
       time.value = Math.log10(2 * ask)
       kind.value = "short"
-      return `${given === `${after}` ? "Yes," : "It is"} ${after}. Each doubling moves the edge by the same ${after - before} seats. Play the steps and watch.`
+      return `${given === `${after}` ? "Yes," : "It is"} ${after}. Each doubling moves the edge by about ${after - before} seats. Play the steps and watch.`
     },
   )
   const kind = stage.choice("texts", KINDS, "short")
@@ -71,17 +72,11 @@ export default function tableTheater(stage) {
     label: () => `A theater of ${short(rows)} seats, larger and brighter where more guests sat. ${told()}`,
     ratio: (width) => width / 2 + 36,
     draw: (ctx, width, height, look) => {
-      house = { x: width / 2, y: height - 36, radius: width / 2 - 4 }
+      house = { x: width / 2, y: height - 36, radius: width / 2 - 9 } // leaves room for the ring
       const size = ((house.radius * (1 - PIT)) / TIERS) * 0.47
       places.forEach((p) => {
         const [x, y] = at(p)
-        dot(
-          ctx,
-          x,
-          y,
-          shade(look, now.guests[p], most),
-          size * (now.guests[p] >= enough ? 1 : now.guests[p] ? 0.66 : 0.4),
-        )
+        dot(ctx, x, y, shade(look, now.guests[p], most), size * swell(now.guests[p], enough))
       })
       const [x, y] = at(row.value)
       ctx.beginPath()
@@ -90,7 +85,7 @@ export default function tableTheater(stage) {
       ctx.lineWidth = 2.5
       ctx.stroke()
       write(ctx, look, `row ${short(row.value)}`, house.x, house.y - 10, { align: "center", weight: 600, size: 13 })
-      legend(ctx, look, house.x, height - 14, [0, 1, enough, most])
+      legend(ctx, look, house.x, height - 14, [0, 1, enough, most], enough)
     },
     point: ({ x, y, down }) => {
       if (!down) return
@@ -105,7 +100,7 @@ export default function tableTheater(stage) {
     label: () => `Updates of each row so far, by formula and in the run. ${told()}`,
     ratio: () => CHART,
     draw: (ctx, width, height, look) => {
-      const box = { left: 52, top: 10, width: width - 64, height: height - 50 }
+      const box = { left: 52, top: 30, width: width - 64, height: height - 70 }
       const to = axes(ctx, look, box, {
         x: [0, rows],
         xticks: [0, 1, 2, 3, 4].map((quarter) => (quarter * rows) / 4),
@@ -115,19 +110,25 @@ export default function tableTheater(stage) {
         yticks: [0, 1, 2, 3],
         yformat: (v) => short(10 ** v),
       })
-      KINDS.forEach(([which], i) => {
-        const shares = which === kind.value ? now.shares : tails(which, Math.round(average.value))
+      let x = 12
+      KINDS.forEach(([which, name], i) => {
+        const chosen = which === kind.value
+        const shares = chosen ? now.shares : tails(which, Math.round(average.value))
         const learned = shares.map((share) => Math.log10(updates(share, many.value, now.until)))
-        line(ctx, to, places, learned, look.series[i], which === kind.value ? 2.2 : 0.9)
-        if (which !== kind.value) return
+        ctx.setLineDash(DASHES[i])
+        line(ctx, to, places, learned, look.series[i], chosen ? 2.2 : 1.2)
+        ctx.beginPath()
+        ctx.moveTo(x, 12)
+        ctx.lineTo(x + 18, 12)
+        ctx.strokeStyle = look.series[i]
+        ctx.lineWidth = 2.2
+        ctx.stroke()
+        ctx.setLineDash([])
+        write(ctx, look, name, x + 23, 12, { color: look.letters[i], weight: chosen ? 700 : 400 })
+        x += ctx.measureText(name).width + 36
+        if (!chosen) return
         for (let p = 15; p < rows; p += 28)
           if (now.lessons[p]) dot(ctx, to.x(p), to.y(Math.log10(now.lessons[p])), look.series[i], 2.6)
-        const name = KINDS[i][1]
-        write(ctx, look, name, box.left + 8, box.top + box.height - 12, {
-          color: look.letters[i],
-          weight: 600,
-          halo: true,
-        })
       })
       ctx.fillStyle = look.spark
       ctx.fillRect(to.x(row.value) - 1, box.top, 2, box.height)
@@ -138,7 +139,7 @@ export default function tableTheater(stage) {
     const p = row.value
     const share = now.shares[p]
     const expected = `${count(visits(share, many.value, now.until))} visits and ${count(updates(share, many.value, now.until))} updates`
-    const end = `After ${short(now.until)} steps, ${short(now.worn)} of ${short(rows)} rows expect ${enough} visits or more.`
+    const end = `After ${short(now.until)} step${now.until === 1 ? "" : "s"}, ${short(now.worn)} of ${short(rows)} rows expect ${enough} visits or more.`
     return `${end} Row ${short(p)} expects ${expected}; in this run it had ${short(now.guests[p])} and ${short(now.lessons[p])}.`
   }
   stage.say(told)
@@ -171,13 +172,16 @@ const seating = (seats) => {
 /** @param {Look} look @param {number} guests @param {number} most */
 const shade = (look, guests, most) => (guests ? color("viridis", Math.log(guests), 0, Math.log(most)) : look.rule)
 
-/** What the colors mean. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} middle @param {number} y @param {number[]} counts */
-const legend = (ctx, look, middle, y, counts) => {
+/** The size of a seat, as a share of the largest. @param {number} guests @param {number} enough */
+const swell = (guests, enough) => (guests >= enough ? 1 : guests ? 0.66 : 0.4)
+
+/** What colors and sizes mean. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} middle @param {number} y @param {number[]} counts @param {number} enough */
+const legend = (ctx, look, middle, y, counts, enough) => {
   const words = counts.map((count, i) => short(count) + (i === counts.length - 1 ? " visits" : ""))
   const widths = words.map((word) => ctx.measureText(word).width + 30)
   let x = middle - widths.reduce((a, b) => a + b, -18) / 2
   words.forEach((word, i) => {
-    dot(ctx, x, y, shade(look, counts[i], counts[counts.length - 1]), 4.5)
+    dot(ctx, x, y, shade(look, counts[i], counts[counts.length - 1]), 5 * swell(counts[i], enough))
     write(ctx, look, word, x + 8, y)
     x += widths[i]
   })

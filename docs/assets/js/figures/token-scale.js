@@ -44,7 +44,7 @@ export default function tokenScale(stage) {
   const paper = stage.canvas({
     label: () =>
       `At a scale of ${sigma().toPrecision(2)}: share of tokens named ${percent(shares[scale.value][0])}, of positions ` +
-      `${percent(shares[scale.value][1])}. Beside it the sums in two planes: three tokens at all places, three places with many tokens`,
+      `${percent(shares[scale.value][1])}. Beside it the sums in two planes: ${straight.tokens.length} tokens at all places, ${places.places.length} places with many tokens`,
     ratio: (width) => boxes(width).height,
     draw: (ctx, width, _height, look) => {
       const { chart, views } = boxes(width)
@@ -74,9 +74,17 @@ export default function tokenScale(stage) {
         weight: 700,
       })
       const [near, far] = views
-      write(ctx, look, "three tokens, all places", near.left, near.top - 7, { weight: 700, size: 12.5, base: "bottom" })
+      write(ctx, look, `${straight.tokens.length} tokens, all places`, near.left, near.top - 7, {
+        weight: 700,
+        size: 12.5,
+        base: "bottom",
+      })
       clouds(ctx, look, near, token(), "tokens", zoom().token)
-      write(ctx, look, "three places, many tokens", far.left, far.top - 7, { weight: 700, size: 12.5, base: "bottom" })
+      write(ctx, look, `${places.places.length} places, many tokens`, far.left, far.top - 7, {
+        weight: 700,
+        size: 12.5,
+        base: "bottom",
+      })
       clouds(ctx, look, far, places, "places", zoom().place)
     },
     point: ({ x, y, down }) => {

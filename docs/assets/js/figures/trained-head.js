@@ -13,6 +13,7 @@ export default function trainedHead(stage) {
   /** @type {{ steps: number[], back: number, wanted: [number, number], guess: number, runs: Run[] }} */
   const { steps, back, wanted, guess, runs } = stage.data
   const [most, every] = [steps[steps.length - 1], steps[1] - steps[0]]
+  const worst = Math.max(guess, ...runs.flatMap(({ losses }) => losses))
   const tie = (/** @type {Run} */ { looks }) => {
     const less = looks.map((heads) => Math.min(...heads.map((weights) => weights[wanted[0]])))
     return less.indexOf(Math.max(...less))
@@ -42,7 +43,7 @@ export default function trainedHead(stage) {
     const share = wide ? width * 0.44 : width
     const bars = { left: 6, top: 26, width: share - 12, height: 232 }
     const left = wide ? share + 48 : 42
-    const room = width - left - 12
+    const room = width - left - 30 // the names of the heads stand beside it
     const below = wide ? 26 : 320
     return {
       bars,
@@ -64,18 +65,20 @@ export default function trainedHead(stage) {
         ...span,
         y: [0, 1],
         yticks: [0, 0.5, 1],
-        title: `weight on −${wanted[0]}, and dashed on −${wanted[1]}`,
+        title: `weight ${wanted[0]} back, dashed ${wanted[1]} back`,
       })
       wanted.forEach((k, job) =>
-        HEADS.forEach((_name, n) => {
+        HEADS.forEach((name, n) => {
           ctx.setLineDash(job ? [5, 4] : [])
           const curve = run().looks.map((both) => both[n][k])
           line(ctx, to, steps, curve, look.series[n], 1.8)
           ctx.setLineDash([])
           dot(ctx, to.x(now() * every), to.y(curve[now()]), look.series[n], 4)
+          const end = { x: to.x(most) + 8 + 11 * n, y: to.y(curve[curve.length - 1]) }
+          write(ctx, look, name, end.x, end.y, { weight: 700, color: look.letters[n] })
         }),
       )
-      const down = axes(ctx, look, losses, { ...span, y: [0, 3], yticks: [0, guess / 2, guess], yformat: (v) => v.toFixed(1), xlabel: "step", title: "loss" }) // prettier-ignore
+      const down = axes(ctx, look, losses, { ...span, y: [0, worst], yticks: [0, guess / 2, guess], yformat: (v) => v.toFixed(1), xlabel: "step", title: "loss" }) // prettier-ignore
       ctx.setLineDash([2, 3])
       for (const level of [guess / 2, guess]) line(ctx, down, [0, most], [level, level], look.soft, 0.9)
       ctx.setLineDash([])
@@ -106,7 +109,7 @@ export default function trainedHead(stage) {
       ctx.lineWidth = asked ? 2 : 1
       ctx.strokeStyle = asked ? look.ink : look.rule
       ctx.strokeRect(x - size / 2, middle - size / 2, size, size)
-      write(ctx, look, k ? `−${k}` : "here", x, middle, {
+      write(ctx, look, k ? String(k) : "here", x, middle, {
         size: k ? 12 : 11,
         align: "center",
         weight: asked ? 700 : 400,
@@ -122,6 +125,7 @@ export default function trainedHead(stage) {
         if (asked) write(ctx, look, text, x, y, { align: "center", size: 11.5, color: look.letters[n], weight: 700 })
       })
     }
+    write(ctx, look, "weight by positions back", box.left, box.top - 7, { size: 12.5, weight: 700, base: "bottom" })
     HEADS.forEach((name, n) =>
       write(ctx, look, `head ${name}`, box.left, n ? box.top + box.height - 8 : box.top + 8, {
         weight: 700,
@@ -130,17 +134,20 @@ export default function trainedHead(stage) {
     )
   }
 
-  stage.say(() => {
-    const jobs = heads().map((weights) => weights.indexOf(Math.max(...weights)))
-    const firm = heads().every((weights, n) => weights[jobs[n]] > 2 / weights.length) // twice an even share
-    const told = HEADS.map(
-      (name, n) => `head ${name} gives ${wanted.map((k) => `${heads()[n][k].toFixed(2)} to −${k}`).join(" and ")}`,
+  /** A head has found a job if one of the wanted keys gets the most of it, and twice an even share. */
+  const verdict = () => {
+    const jobs = heads().map((weights) =>
+      wanted.find((k) => weights[k] === Math.max(...weights) && weights[k] > 2 / weights.length),
     )
-    const verdict = !firm
-      ? "Neither has found a job."
-      : jobs[0] === jobs[1]
-        ? `Both look ${jobs[0]} back.`
-        : "They have shared the jobs."
-    return `Step ${now() * every}, loss ${run().losses[now()].toFixed(2)}: ${told.join(", ")}. ${verdict}`
+    if (jobs.every((job) => job === undefined)) return "Neither has found a job."
+    if (jobs.includes(undefined))
+      return `Only head ${HEADS[jobs.findIndex((job) => job !== undefined)]} has found a job.`
+    return jobs[0] === jobs[1] ? `Both look ${jobs[0]} back.` : "They have shared the jobs."
+  }
+  stage.say(() => {
+    const told = heads().map(
+      (weights, n) => `head ${HEADS[n]} ${wanted.map((k) => weights[k].toFixed(2)).join(" and ")}`,
+    )
+    return `Step ${now() * every}, loss ${run().losses[now()].toFixed(2)}. Weights ${wanted.join(" and ")} back: ${told.join(", ")}. ${verdict()}`
   })
 }

@@ -33,7 +33,8 @@ class LiveFigure extends HTMLElement {
     if (signal.aborted) return
     const data = JSON.parse(this.getAttribute("data") ?? "null")
     const stage = new Stage(this, data, signal)
-    module.default(stage)
+    await module.default(stage)
+    if (signal.aborted) return
     this.append(stage.element)
     stage.begin()
     this.setAttribute("live", "") // hides the still picture

@@ -10,5 +10,8 @@ export const flips = (p, q) => {
   return count
 }
 
+/** How far the code of bits moves from a whole position to another. @param {number} p @param {number} q */
+export const leap = (p, q) => Math.sqrt(flips(p, q))
+
 /** How far the code of hands moves from a position to the next, wherever that is. @param {ArrayLike<number>} theta */
 export const stride = (theta) => Math.hypot(...Array.from(theta, (t) => 2 * Math.sin(t / 2)))

@@ -29,7 +29,7 @@ export const taps = (j, old, size, { kernel, antialias = false, corners = false 
   return Array.from(found, ([p, weight]) => [p, weight / sum])
 }
 
-/** What patch k of the new grid mixes, in raster order; -1 is the class row. @param {string} way "right", "class row inside", "as one line" or "axes swapped" @param {number} k @param {Size} old @param {Size} size @param {Method} method @returns {Tap[]} */
+/** What patch k of the new grid mixes, in raster order; -1 is the class row. @param {string} way "as a grid", "class row inside", "as one line" or "axes swapped" @param {number} k @param {Size} old @param {Size} size @param {Method} method @returns {Tap[]} */
 export const mixture = (way, k, old, size, method) => {
   const shrinks = size[0] * size[1] < old[0] * old[1]
   const line = { kernel: "linear", antialias: shrinks, corners: !shrinks }

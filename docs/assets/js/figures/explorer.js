@@ -1,0 +1,28 @@
+// The Position Encoding Explorer. In a chapter, `data="{'embedded': '../../explorer/', 'state': {…}}"` shows one view of
+// it, and takes everything else from the explorer's own page.
+
+import { build } from "../explorer/app.js"
+
+/** Tables and values to be judged by, as numbers. @param {any} data */
+const unpacked = (data) => {
+  const { trained } = data
+  const bytes = Uint8Array.from(atob(trained.table), (letter) => letter.charCodeAt(0))
+  const table = Float64Array.from(new Int16Array(bytes.buffer), (whole) => whole / 10 ** trained.digits)
+  const golden = data.golden.map((/** @type {any[]} */ [state, ...numbers]) => [state, ...numbers.map(Number)])
+  return { ...data, golden, trained: { ...trained, table } }
+}
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default async function explorer(stage) {
+  const { data, signal } = stage
+  if (data.knobs) return build(stage, unpacked(data))
+  const text = await fetch(data.embedded, { signal }).then(
+    (answer) => answer.text(),
+    () => "",
+  )
+  if (!text) return
+  const page = new DOMParser().parseFromString(text, "text/html")
+  const all = JSON.parse(page.querySelector("posenc-figure[name=explorer]")?.getAttribute("data") ?? "null")
+  build(stage, unpacked({ ...all, ...data }))
+  stage.draw()
+}

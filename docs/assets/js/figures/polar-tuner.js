@@ -1,0 +1,198 @@
+// The same four numbers read by RoPE, as a pair that points somewhere, and by PoPE, as lengths that point nowhere.
+
+import { contentAngle, crest, summit, wrap } from "../math/peaks.js"
+import { scorer as popeScorer, softplus } from "../math/pope.js"
+import { rope, scorer as ropeScorer } from "../math/rope.js"
+import { axes, dot, hand, line, write } from "../kit/plot.js"
+
+const LAYOUT = "interleaved"
+const ARC = 0.5 // of a dial's radius
+const ROW = 128 // pixels of a curve
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function polarTuner(stage) {
+  /** @type {{ theta: [number, number], channels: [number, number], pair: number, q: [number, number], k: [number, number], limit: number, reach: number }} */
+  const { theta, channels, pair, q: firstQ, k: firstK, limit, reach } = stage.data
+
+  stage.predict(
+    `At first query and key agree, and both scores are highest at distance 0. Now the query changes its mind about channel ${channels[1]}, from ${tenth(firstQ[1])} to ${tenth(-firstQ[1])}. Which peak moves?`,
+    ["RoPE’s", "PoPE’s", "both", "neither"],
+    (given) => {
+      ;[...q, ...k].forEach((slider, i) => (slider.value = [...firstQ, ...firstK][i]))
+      phases.forEach((slider) => (slider.value = 0))
+      q[1].value = -firstQ[1]
+      const [ofRope, ofPope] = peaks()
+      return `${given === "RoPE’s" ? "Yes" : "No, only RoPE’s"}: it went to Δ = ${tenth(ofRope)}, for the query’s arrow now points elsewhere. In PoPE an arrow got shorter, and the peak is where it was, at ${tenth(ofPope)}.`
+    },
+  )
+  const content = (/** @type {string} */ name, /** @type {number[]} */ values) =>
+    values.map((value, i) =>
+      stage.slider(`${name} ${channels[i]}`, { min: -limit, max: limit, value, step: 0.05, show: fine }),
+    )
+  const q = content("query", firstQ)
+  const k = content("key", firstK)
+  const distance = stage.slider("distance Δ", { min: -reach, max: reach, value: 3, show: (v) => minus(v, 0) })
+  const phases = channels.map((channel) =>
+    stage.slider(`phase δ ${channel}`, {
+      min: -2 * Math.PI,
+      max: 0,
+      value: 0,
+      step: Math.PI / 36,
+      show: fine,
+    }),
+  )
+  const all = (/** @type {{ value: number }[]} */ controls) => controls.map((control) => control.value)
+  const inRope = () => ropeScorer(all(q), all(k), [theta[0]], LAYOUT)
+  const inPope = () => popeScorer(all(q), all(k), theta, all(phases))
+  const one = () => channels.map((_, i) => popeScorer([q[i].value], [k[i].value], [theta[i]], [phases[i].value]))
+  const peaks = () => [crest(theta[0], contentAngle(all(q), all(k))), summit(inPope(), -reach, reach)]
+
+  /** What each dial shows: the arrow of the key, that of the query, and what lies between them. */
+  const dials = () => {
+    const own = contentAngle(all(q), all(k))
+    const ofK = Math.atan2(k[1].value, k[0].value)
+    const [lengthQ, lengthK] = [q, k].map((pair) => Math.hypot(...all(pair)))
+    const asPair = { name: `RoPE, pair ${pair}`, part: "content", own, before: ofK + own, ofK, lengthQ, lengthK }
+    const alone = channels.map((channel, i) => {
+      const delta = wrap(phases[i].value)
+      const [ofQ, ofKey] = [q[i], k[i]].map((control) => softplus(control.value))
+      return {
+        ...asPair,
+        name: `PoPE, channel ${channel}`,
+        part: "phase",
+        own: delta,
+        before: 0,
+        ofK: delta,
+        lengthQ: ofQ,
+        lengthK: ofKey,
+      }
+    })
+    return [asPair, ...alone].map((dial, i) => ({ ...dial, turn: distance.value * theta[Math.max(0, i - 1)] }))
+  }
+  const radiusIn = (/** @type {number} */ width) => Math.min(width / 6 - 8, 92)
+  const centerIn = (/** @type {number} */ width, i = 0) => [((i + 0.5) * width) / 3, radiusIn(width) + 26]
+  const scale = Math.hypot(limit, limit)
+  let held = q
+  const clocks = stage.canvas({
+    label: () =>
+      dials()
+        .map(
+          (dial) =>
+            `${dial.name}: query of length ${fine(dial.lengthQ)} and key of length ${fine(dial.lengthK)}, ${dial.part} ${fine(dial.own)}, position ${fine(dial.turn)}`,
+        )
+        .join("; "),
+    ratio: (width) => 2 * radiusIn(width) + 74,
+    draw: (ctx, width, _height, look) => {
+      const radius = radiusIn(width)
+      dials().forEach(({ name, part, own, before, turn, ofK, lengthQ, lengthK }, i) => {
+        const [x, y] = centerIn(width, i)
+        const color = i ? 0 : 1
+        write(ctx, look, name, x, 8, { size: 12.5, weight: 700, align: "center" })
+        ctx.beginPath()
+        ctx.arc(x, y, radius, 0, 2 * Math.PI)
+        ctx.strokeStyle = look.rule
+        ctx.lineWidth = 1.2
+        ctx.stroke()
+        wedge(ctx, x, y, radius * ARC, ofK, i ? ofK - own : before, look.series[color])
+        wedge(ctx, x, y, radius * ARC * 0.8, before, before + turn, look.soft)
+        arrow(ctx, look, x, y, (radius * lengthQ) / scale, before + turn, "q", 4)
+        arrow(ctx, look, x, y, (radius * lengthK) / scale, ofK, "k", 2)
+        write(ctx, look, `${part} ${fine(own)}`, x, y + radius + 16, { align: "center", color: look.letters[color] })
+        write(ctx, look, `position ${fine(turn)}`, x, y + radius + 33, { align: "center", color: look.soft })
+      })
+    },
+    point: ({ x, y, down, start }) => {
+      const width = clocks.element.clientWidth
+      const [middle, level] = centerIn(width)
+      if (!down || (start && x > 2 * middle)) return
+      const at = [x - middle, level - y].map((pixels) => (pixels / radiusIn(width)) * scale)
+      const unturned = rope(at, -distance.value, [theta[0]], LAYOUT)
+      const away = (/** @type {{ value: number }[]} */ tip, /** @type {ArrayLike<number>} */ place) =>
+        Math.hypot(tip[0].value - place[0], tip[1].value - place[1])
+      if (start) held = away(q, unturned) < away(k, at) ? q : k
+      held.forEach((slider, i) => (slider.value = (held === q ? unturned : at)[i]))
+    },
+  })
+  const left = 22
+  const chart = stage.canvas({
+    label: () => `Scores against distance: RoPE’s is highest at ${tenth(peaks()[0])}, PoPE’s at ${tenth(peaks()[1])}`,
+    ratio: () => 2 * ROW + 40,
+    draw: (ctx, width, _height, look) => {
+      const high = 2 * softplus(limit) ** 2
+      const places = Array.from({ length: 201 }, (_, i) => reach * (i / 100 - 1))
+      ;[inRope(), inPope()].forEach((score, i) => {
+        const color = 1 - i
+        const box = { left, top: 4 + i * ROW, width: width - left - 8, height: ROW - 10 }
+        const range = /** @type {[number, number]} */ ([-reach, reach])
+        const to = axes(ctx, look, box, {
+          x: range,
+          y: [-high, high],
+          yticks: [0],
+          ...(i ? { xlabel: "distance Δ" } : { xticks: [] }),
+        })
+        line(ctx, to, range, [0, 0], look.rule, 1)
+        line(ctx, to, [distance.value, distance.value], [-high, high], look.soft, 1.2)
+        if (i) one().forEach((single) => line(ctx, to, places, places.map(single), look.series[color], 0.8))
+        line(ctx, to, places, places.map(score), look.series[color], 2.6)
+        dot(ctx, to.x(distance.value), to.y(score(distance.value)), look.series[color], 4.5)
+        const peak = peaks()[i]
+        const mark = { color: look.letters[color], align: /** @type {const} */ ("center"), halo: true }
+        write(ctx, look, "▼", to.x(peak), to.y(score(peak)) - 8, { ...mark, size: 11 })
+        write(
+          ctx,
+          look,
+          `highest at ${tenth(peak)}`,
+          Math.max(left + 110, Math.min(width - 60, to.x(peak))),
+          to.y(score(peak)) - 22,
+          mark,
+        )
+        write(ctx, look, ["RoPE", "PoPE"][i], left + 8, box.top + 12, {
+          color: look.letters[color],
+          size: 13,
+          weight: 700,
+          halo: true,
+        })
+      })
+    },
+    point: ({ x, down }) => {
+      const width = chart.element.clientWidth - left - 8
+      if (down) distance.value = Math.round(((x - left) / width) * 2 * reach - reach)
+    },
+    arrows: { x: distance },
+  })
+  stage.say(() => {
+    const [ofRope, ofPope] = [inRope(), inPope()].map((score) => fine(score(distance.value)))
+    const [peakRope, peakPope] = peaks().map(tenth)
+    return `At distance ${minus(distance.value, 0)} RoPE scores ${ofRope} and PoPE ${ofPope}. RoPE’s score is highest at distance ${peakRope}, where position undoes the angle of ${fine(contentAngle(all(q), all(k)))} that the contents make. PoPE’s is highest at ${peakPope}.`
+  })
+}
+
+/** @param {number} value @param {number} digits */
+const minus = (value, digits) =>
+  (Math.round(value * 10 ** digits) / 10 ** digits || 0).toFixed(digits).replace("-", "−")
+
+/** @param {number} value */
+const fine = (value) => minus(value, 2)
+
+/** @param {number} value */
+const tenth = (value) => minus(value, 1)
+
+/** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {number} length @param {number} angle @param {string} name @param {number} color */
+const arrow = (ctx, look, x, y, length, angle, name, color) => {
+  hand(ctx, x, y, length, angle, look.series[color], 3)
+  const [tipX, tipY] = [x + (length + 9) * Math.cos(angle), y - (length + 9) * Math.sin(angle)]
+  write(ctx, look, name, tipX, tipY, { color: look.letters[color], weight: 700, align: "center", halo: true })
+}
+
+/** @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y @param {number} radius @param {number} from @param {number} to @param {string} color */
+const wedge = (ctx, x, y, radius, from, to, color) => {
+  ctx.save()
+  ctx.beginPath()
+  ctx.moveTo(x, y)
+  ctx.arc(x, y, radius, -from, -to, to > from)
+  ctx.closePath()
+  ctx.globalAlpha = 0.4
+  ctx.fillStyle = color
+  ctx.fill()
+  ctx.restore()
+}
