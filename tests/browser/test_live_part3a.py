@@ -82,8 +82,7 @@ def test_scattered_hands_score_lower_half_of_the_time(site, visit):
     _set(figure, "distance Δ", *["ArrowRight"] * 20)
     said = _said(figure)
 
-    draws = 2 * np.pi * np.random.RandomState(data["seed"]).random_sample((data["tries"], pairs))
-    starts = np.concatenate([[data["scattered"]], draws])
+    starts = 2 * np.pi * np.random.RandomState(data["seed"]).random_sample((data["tries"], pairs))
     up = np.zeros((1, 2 * pairs))
     up[:, :pairs] = 1
 
@@ -153,7 +152,7 @@ def test_what_is_left_of_a_match_when_some_channels_turn(site, visit):
         "p-RoPE": {"theta": proportional(dim, 46 / 64)[0]},
         "all turn": {"theta": rope_frequencies(dim)[0]},
     }
-    assert said.startswith(f"46 of 64 pairs turn. Within {context:,}: ")
+    assert said.startswith(f"Pairs that turn: 46 of 64. Within {context:,}: ")
     for name, options in ways.items():
         complete = (np.array(RoPE(dim, **options).theta) * context >= 2 * np.pi).sum()
         left = 100 * (rope(ones, far, **options) @ np.ones(dim)).mean() / dim

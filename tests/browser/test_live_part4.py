@@ -68,7 +68,7 @@ def test_polar_tuner(figure):
     peak = (np.angle(complex(*k[0])) - np.angle(complex(*q[0]))) / theta[0]
     assert f"At distance 5 RoPE scores {of_rope.item():.2f} and PoPE {of_pope.item():.2f}." in said()
     assert f"RoPE's score is highest at distance {peak:.1f}" in said()
-    assert said().endswith("PoPE's is highest at 0.0.")
+    assert said().endswith("PoPE's is highest at distance 0.0.")
     phase = tuner.get_by_role("slider", name="phase δ 12")
     phase.focus()
     for _ in range(6):
@@ -82,12 +82,12 @@ def test_bias_family(figure):
     family, _, said = figure("chapters/4-biases/families/", "bias-family")
     family.get_by_role("button", name="it settles").click()
     weights = softmax(kerple([4095], np.arange(4096), [1], [1])[0, 0])[::-1]
-    assert f"KERPLE log 4096 equal tokens: {weights[64:].sum():.0%} of the last" in said()
+    assert f"KERPLE log: of 4096 equal tokens the last gives {weights[64:].sum():.0%} of its weight" in said()
     assert f"The distances from 2048 on get {100 * weights[2048:].sum():.1f}%" in said()
     family.get_by_role("combobox").select_option("ALiBi")
-    put(family, tokens_in_the_text=7)
+    put(family, length_L=7)
     weights = softmax(alibi([127], np.arange(128), 1, slopes=1 / 16)[0, 0])[::-1]
-    assert f"ALiBi 128 equal tokens: {100 * weights[64:].sum():.1f}% of the last" in said()
+    assert f"ALiBi: of 128 equal tokens the last gives {100 * weights[64:].sum():.1f}% of its weight" in said()
 
 
 def test_fire_ruler(figure):
@@ -114,4 +114,6 @@ def test_tile_map(figure):
     seen = (j <= i) & (i - j < 150) & (document[:, None] == document)
     needed = seen.reshape(8, 128, 8, 128).any(axis=(1, 3)).sum()
     assert f"The mask shows {100 * seen.mean():.1f}% of all pairs." in said()
-    assert f"computes {needed} of 64 tiles {100 * needed / 64:.1f}% of the pairs" in said()
+    whole = seen.reshape(8, 128, 8, 128).all(axis=(1, 3)).sum()
+    assert f"computes {needed} of 64 tiles {whole} of them without a mask" in said()
+    assert f"and so {100 * needed / 64:.1f}% of the pairs" in said()

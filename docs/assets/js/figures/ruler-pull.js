@@ -103,7 +103,7 @@ export default function rulerPull(stage) {
       const tall = {
         left: 36 + Math.max(0, (width - 1.6 * side - 110) / 2),
         top: 24,
-        width: Math.min(side * 0.6, width - side - 90),
+        width: Math.min(side * 0.6, width - side - 100),
         height: side,
       }
       const square = { left: tall.left + tall.width + 50, top: 24, width: side, height: side }
@@ -127,7 +127,7 @@ export default function rulerPull(stage) {
         xticks: ends,
         yticks: ends,
         xlabel: "key",
-        title: "Where each query looks",
+        title: "Attention",
       })
       ctx.strokeStyle = look.spark
       ctx.lineWidth = 1.5

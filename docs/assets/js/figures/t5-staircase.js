@@ -104,7 +104,7 @@ export default function t5Staircase(stage) {
           yticks: [chance, 0.5, 1],
           yformat: (v) => (v === chance ? `1/${letters.length}` : String(v)),
           xlabel: p.min < 0 ? "offset Δ (below 0: key ahead)" : "offset Δ, that far back",
-          title: `Best accuracy of copying from there${open ? `: ${best.toFixed(2)}` : ""}`,
+          title: `Best accuracy of copying${open ? `: ${best.toFixed(2)}` : ""}`,
         },
       )
       ctx.fillStyle = look.series[1]
@@ -145,7 +145,7 @@ export default function t5Staircase(stage) {
         const style = { color: n ? look.ink : look.soft, weight: asked ? 700 : 400, size: 12 }
         write(ctx, look, letters[kind], left + tile / 2, floor + 12, { ...style, align: "center" })
       })
-      write(ctx, look, "orange: the best guess · framed: the letter wanted", RIGHT, floor + 34, { size: 11.5 })
+      write(ctx, look, "orange: best guess · framed: letter wanted", RIGHT, floor + 34, { size: 11.5 })
     },
     point: ({ x, down }) => {
       const share = (x - LEFT) / (paper.element.clientWidth - LEFT - RIGHT)

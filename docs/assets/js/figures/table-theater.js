@@ -15,7 +15,7 @@ const KINDS = [
   ["short", "mostly short"],
   ["packed", "packed"],
 ]
-const DASHES = [[], [6, 4], [1, 4]]
+const DASHES = [[], [5, 3.5], [1, 4]]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function tableTheater(stage) {
@@ -110,7 +110,7 @@ export default function tableTheater(stage) {
         yticks: [0, 1, 2, 3],
         yformat: (v) => short(10 ** v),
       })
-      let x = 12
+      let x = 4
       KINDS.forEach(([which, name], i) => {
         const chosen = which === kind.value
         const shares = chosen ? now.shares : tails(which, Math.round(average.value))
@@ -119,13 +119,13 @@ export default function tableTheater(stage) {
         line(ctx, to, places, learned, look.series[i], chosen ? 2.2 : 1.2)
         ctx.beginPath()
         ctx.moveTo(x, 12)
-        ctx.lineTo(x + 18, 12)
+        ctx.lineTo(x + 12, 12)
         ctx.strokeStyle = look.series[i]
         ctx.lineWidth = 2.2
         ctx.stroke()
         ctx.setLineDash([])
-        write(ctx, look, name, x + 23, 12, { color: look.letters[i], weight: chosen ? 700 : 400 })
-        x += ctx.measureText(name).width + 36
+        write(ctx, look, name, x + 15, 12, { color: look.letters[i], weight: chosen ? 700 : 400 })
+        x += ctx.measureText(name).width + 24
         if (!chosen) return
         for (let p = 15; p < rows; p += 28)
           if (now.lessons[p]) dot(ctx, to.x(p), to.y(Math.log10(now.lessons[p])), look.series[i], 2.6)

@@ -29,7 +29,7 @@ export default function tokenScale(stage) {
   const sigma = () => scales[scale.value]
 
   const boxes = (/** @type {number} */ width) => {
-    const wide = width >= 560
+    const wide = width >= 640
     const side = wide ? (width - 32) * 0.32 : (width - 14) / 2
     const chart = wide
       ? { left: 34, top: 26, width: width - 2 * side - 84, height: side - 12 }

@@ -2,7 +2,7 @@
 
 /** @typedef {import("./stage.js").Stage} Stage */
 /** @typedef {{ ink: string, soft: string, rule: string, ground: string, paper: string, spark: string, blue: string, series: string[], letters: string[], font: (size?: number, weight?: number) => string }} Look */
-/** @typedef {{ x: number, y: number, down: boolean, start: boolean }} Touch */
+/** @typedef {{ x: number, y: number, width: number, down: boolean, start: boolean }} Touch where, of a picture how wide */
 /**
  * @typedef {object} PaperOptions
  * @property {() => string} label says what the picture shows, for those who cannot see it
@@ -78,7 +78,7 @@ export class Paper {
     let down = false
     const at = (/** @type {PointerEvent} */ event, start = false) => {
       const box = element.getBoundingClientRect()
-      point({ x: event.clientX - box.left, y: event.clientY - box.top, down, start })
+      point({ x: event.clientX - box.left, y: event.clientY - box.top, width: box.width, down, start })
       stage.changed()
     }
     element.addEventListener(
