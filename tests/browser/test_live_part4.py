@@ -43,7 +43,7 @@ def softmax(logits):
 
 
 def test_alibi_window(figure):
-    reader, _, said = figure("chapters/4-biases/alibi/", "alibi-window")
+    reader, data, said = figure("chapters/4-biases/alibi/", "alibi-window")
     put(reader, heads=12, query_m=60, match_n=40, its_lead=5)
     put(reader, light_up_head=10)
     logits = alibi([60], np.arange(61), 12)[:, 0] + 5 * (np.arange(61) == 40)
@@ -56,6 +56,12 @@ def test_alibi_window(figure):
     assert f"leads by 5.0 logits and gets {100 * share:.0f}%. It wins in {won} of 12 heads." in said()
     reader.locator("span", has_text="flowerpot").first.click()
     assert "“flowerpot” looks" in said()
+    put(reader, heads=1, query_m=9)
+    reader.get_by_role("button", name="one in between").click()
+    bias, match = alibi([data["ask"]], np.arange(data["ask"] + 1), 8)[:, 0], data["match"]
+    needs = np.log(np.exp(np.delete(bias, match, axis=1)).sum(axis=1)) - bias[:, match]
+    assert f"Head {needs.argmin()} slope" in said()
+    assert "It wins in 1 of 8 heads." in said()
 
 
 def test_polar_tuner(figure):
@@ -76,6 +82,8 @@ def test_polar_tuner(figure):
     delta = np.array([[-6 * np.pi / 36, 0]])
     moved = pope(q[None], k[None], np.array([5]), np.array([0]), theta=theta, phase=delta)
     assert f"and PoPE {moved.item():.2f}." in said()
+    put(tuner, query_12=0, query_13=0)
+    assert "RoPE's score is 0 at every distance" in said()
 
 
 def test_bias_family(figure):

@@ -20,7 +20,9 @@ export default function alibiWindow(stage) {
     `“${bare(words[match])}” stands ${ask - match} tokens back. Let it lead all others by more and more logits. In which of ${usual} heads does it win first, with more than half of the weight?`,
     ["the steepest: fewest rivals", "the gentlest: smallest toll", "one in between"],
     (given) => {
-      ;[heads.value, query.value, shouter.value] = [usual, ask, match]
+      ;[heads.value, query.value] = [usual, ask]
+      bound()
+      shouter.value = match
       const all = rows()
       const first = all.reduce((a, b) => (b.needs < a.needs ? b : a))
       head.value = all.indexOf(first)
@@ -29,12 +31,17 @@ export default function alibiWindow(stage) {
     },
   )
   const heads = stage.slider("heads", { min: 1, max: most, value: usual })
-  const head = stage.slider("light up head", { min: 0, max: usual - 1, value: 3 })
+  const head = stage.slider("light up head", { min: 0, max: usual - 1, value: usual / 2 })
   const query = stage.slider("query m", { min: 1, max: words.length - 1, value: ask })
   const shouter = stage.slider("match n", { min: 0, max: words.length - 2, value: match })
   const lead = stage.slider("its lead", { min: 0, max: loudest, value: 0, step: 0.1, show: (v) => v.toFixed(1) })
 
-  const back = () => Math.max(1, query.value - shouter.value)
+  /** A head that there is, a match behind the query. */
+  const bound = () => {
+    if (head.max !== heads.value - 1) head.max = heads.value - 1
+    if (shouter.max !== query.value - 1) shouter.max = query.value - 1
+  }
+  const back = () => query.value - shouter.value
   /** @returns {Row[]} */
   const rows = () =>
     alibiSlopes(heads.value).map((slope) => {
@@ -44,7 +51,7 @@ export default function alibiWindow(stage) {
     })
   let shown = rows()
   stage.each(() => {
-    if (head.max !== heads.value - 1) head.max = heads.value - 1
+    bound()
     shown = rows()
   })
   reader(stage, words, {
@@ -75,7 +82,7 @@ export default function alibiWindow(stage) {
       const some = (/** @type {string[]} */ all) => (wide ? all : [all[0], all[4], all[5]])
       const put = (/** @type {string} */ word, /** @type {number} */ i, /** @type {number} */ y, style = {}) =>
         write(ctx, look, word, columns[i], y, { size: 12, align: "right", ...style })
-      const titles = ["head", "slope", "halves in", "mean", `${100 * share}%`, "match", "wins at"]
+      const titles = ["head", "slope", "halves in", "mean Δ", `${100 * share}% in`, "match", "wins at"]
       some(titles).forEach((title, i) => put(title, i, 8, { color: look.soft }))
       const cell = (right - left) / words.length
       shown.forEach((row, h) => {
@@ -101,7 +108,8 @@ export default function alibiWindow(stage) {
         ctx.fillRect(at(held - 1), base + 1, held * cell, 1.2)
         gauge(ctx, look, { left: right + 8, top: base - tall() / 2, width: meter, height: 8 }, seen(row))
         const part = `${won ? "✓ " : ""}${percent(seen(row))}`
-        some([String(h), fraction(row.slope), ...told(row), part, row.needs.toFixed(1)]).forEach((word, i) =>
+        const wins = lead.value ? row.needs.toFixed(1) : "?" // not before the match has spoken
+        some([String(h), fraction(row.slope), ...told(row), part, wins]).forEach((word, i) =>
           put(word, i, base - tall() / 2 + 5, {
             weight: (word === part ? won : chosen) ? 700 : 400,
             color: word === part && won ? look.letters[1] : look.ink,
@@ -120,7 +128,7 @@ export default function alibiWindow(stage) {
     const long = endless(row.slope, share)
     const more = lead.value ? "" : ` (in an endless text ${long.mean.toFixed(1)} and ${short(long.count)})`
     const won = shown.filter((each) => seen(each) > 0.5).length
-    return `Head ${head.value}, slope ${fraction(row.slope)}: the weight halves every ${half} tokens. “${bare(words[query.value])}” looks ${mean} back on average, and the nearest ${count} hold ${100 * share}%${more}. “${bare(words[query.value - back()])}”, ${back()} back, leads by ${lead.value.toFixed(1)} logits and gets ${percent(seen(row))}. It wins in ${won} of ${heads.value} heads.`
+    return `Head ${head.value}, slope ${fraction(row.slope)}: the weight halves every ${half} tokens. “${bare(words[query.value])}” looks ${mean} back on average, and the nearest ${count} hold ${100 * share}%${more}. “${bare(words[query.value - back()])}”, ${back()} back, leads by ${lead.value.toFixed(1)} logits and gets ${percent(seen(row))}. It wins in ${won} of ${heads.value} ${heads.value > 1 ? "heads" : "head"}.`
   })
 }
 
@@ -175,4 +183,4 @@ const bare = (word) => word.replace(/[^\p{L}’]/gu, "")
 const fraction = (slope) => (Number.isInteger(1 / slope) ? `1/${1 / slope}` : slope.toFixed(4))
 
 /** @param {number} part */
-const percent = (part) => `${(100 * part).toFixed(part < 0.095 ? 1 : 0)}%`
+const percent = (part) => `${(100 * part).toFixed(part < 0.095 || Math.abs(part - 0.5) < 0.01 ? 1 : 0)}%`

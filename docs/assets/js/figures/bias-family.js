@@ -26,7 +26,7 @@ export default function biasFamily(stage) {
     },
   )
   const family = stage.select("family", Object.keys(knobs))
-  const doublings = stage.slider("tokens in the text", {
+  const doublings = stage.slider("length L", {
     min: Math.log2(trained),
     max: Math.log2(longest),
     value: Math.log2(trained),
@@ -52,7 +52,7 @@ export default function biasFamily(stage) {
   const table = [...prices]
   let stair = -1
   stage.each(() => {
-    sliders.forEach(({ owner, slider }) => (slider.element.style.display = owner === family.value ? "" : "none"))
+    sliders.forEach(({ owner, slider }) => (slider.element.hidden = owner !== family.value))
     if (family.value !== "T5") return
     if (knob("stair").value !== stair) knob("its price").value = table[(stair = knob("stair").value)]
     table[stair] = knob("its price").value
@@ -79,7 +79,7 @@ export default function biasFamily(stage) {
   const charts = (/** @type {number} */ width) => ({ left: 46, width: width - 54 })
   const paper = stage.canvas({
     label: () =>
-      `${family.value} over ${text()} tokens. Shares of the distances 0, 1, 2 to 3, and so on, each range twice as wide: ${shares().map(percent).join(", ")}`,
+      `${family.value}: ${text()} equal tokens. Shares of the distances 0, 1, 2 to 3, and so on, each range twice as wide: ${shares().map(percent).join(", ")}`,
     ratio: () => TOP + BOTTOM + 56,
     draw: (ctx, width, _height, look) => {
       const range = /** @type {[number, number]} */ ([0, span])
@@ -158,7 +158,7 @@ export default function biasFamily(stage) {
   stage.say(() => {
     const [last, before] = shares().reverse()
     const long = text().toLocaleString("en")
-    return `${family.value}, ${long} equal tokens: ${percent(beyond())} of the last token’s weight lies beyond the nearest ${trained}. The distances from ${(text() / 2).toLocaleString("en")} on get ${percent(last)}, those of the doubling before ${percent(before)}.`
+    return `${family.value}: of ${long} equal tokens, the last gives ${percent(beyond())} of its weight to those beyond the nearest ${trained}. The distances from ${(text() / 2).toLocaleString("en")} on get ${percent(last)}, those of the doubling before ${percent(before)}.`
   })
 }
 

@@ -23,7 +23,7 @@ export default function fireRuler(stage) {
   const place = stage.film("query m", { min: distance, max: longest, value: Math.floor(head.threshold), rate: 24 })
   const nail = stage.toggle("nail the ruler down", false)
   const threshold = stage.slider("up to T", { min: Math.ceil(head.threshold), max: longest, value: longest })
-  stage.each(() => (threshold.element.style.display = nail.value ? "" : "none"))
+  stage.each(() => (threshold.element.hidden = !nail.value))
 
   const m = () => Math.floor(place.value)
   const now = () => (nail.value ? nailed(head, threshold.value) : head)
@@ -52,16 +52,17 @@ export default function fireRuler(stage) {
       ctx.fillStyle = look.ground
       ctx.fillRect(box.left, top, end - box.left, 40)
       const found = peak()
+      const named = [distance, found, m()]
       let free = -Infinity
       for (let back = 0; back <= m(); back++) {
         const x = to.x(share(back))
-        const marked = back === distance || back === found
+        const marked = named.includes(back)
         ctx.fillStyle = look.soft
         ctx.fillRect(x - 0.5, top, 1, marked ? 12 : 7)
-        dot(ctx, x, to.y(bias(back)), look.series[back === distance ? 1 : 0], marked ? 5 : 1.6)
-        const room = Math.min(...[distance, found].filter((d) => d > back).map((d) => to.x(share(d)) - x))
+        dot(ctx, x, to.y(bias(back)), look.series[0], 1.6)
+        const room = Math.min(...named.filter((d) => d > back).map((d) => to.x(share(d)) - x))
         if (!marked && (x < free || room < 24)) continue
-        const color = back === distance ? look.letters[1] : marked ? look.letters[0] : look.soft
+        const color = back === distance ? look.letters[1] : back === found ? look.letters[0] : look.soft
         write(ctx, look, short(back), x, top + 24, {
           size: marked ? 14 : 11.5,
           weight: marked ? 700 : 400,
@@ -70,18 +71,19 @@ export default function fireRuler(stage) {
         })
         free = x + 26
       }
-      ;[distance, found].forEach((back, i) => {
-        ctx.strokeStyle = look.series[1 - i]
-        ctx.setLineDash(i ? [] : [4, 3])
+      ;[found, distance].forEach((back, i) => {
+        const [x, y] = [to.x(share(back)), to.y(bias(back))]
+        if (back === distance) ctx.setLineDash([4, 3])
+        ctx.strokeStyle = look.series[i]
         ctx.beginPath()
-        ctx.moveTo(to.x(share(back)), to.y(bias(back)))
-        ctx.lineTo(to.x(share(back)), top)
+        ctx.moveTo(x, y)
+        ctx.lineTo(x, top)
         ctx.stroke()
+        dot(ctx, x, y, look.series[i], 5)
       })
       ctx.setLineDash([])
-      write(ctx, look, `tokens back from m = ${m()}`, box.left, top + 56, { color: look.ink })
-      write(ctx, look, "the first token", Math.max(end, box.left + 260), top + 56, { color: look.soft, align: "right" })
-      write(ctx, look, `${distance} back`, to.x(share(distance)) - 6, 18, {
+      write(ctx, look, `tokens back from m = ${m()}, to the first`, box.left, top + 56)
+      write(ctx, look, `${distance} back`, Math.max(box.left + 44, to.x(share(distance)) - 6), 18, {
         color: look.letters[1],
         weight: 700,
         align: "right",
@@ -96,12 +98,14 @@ export default function fireRuler(stage) {
     arrows: { x: place },
   })
   stage.say(() => {
-    const stretched = m() > now().threshold
+    const { threshold: usual } = now()
     const reads = sameShare(distance, m(), 0, now()).toFixed(1)
+    const back = `the token ${distance} back has the share ${share(distance).toFixed(2)}`
+    const known = nail.value ? "to which it is nailed" : "that it learned"
     return `A query at ${m()} looks ${peak()} back. ${
-      stretched
-        ? `Its ruler ends at the first token, ${m()} back, and is longer than the one of ${now().threshold.toFixed(0)} that was learned: the token ${distance} back has the share ${share(distance).toFixed(2)}, and is read as if it stood ${reads} back.`
-        : `Its ruler is ${now().threshold.toFixed(0)} long, whatever m: the token ${distance} back has the share ${share(distance).toFixed(2)}.`
+      m() > usual
+        ? `Its ruler is ${m()} long, not the ${usual.toFixed(0)} ${known}: ${back}, and is read as if it stood ${reads} back.`
+        : `Its ruler is ${usual.toFixed(0)} long, as ${nail.value ? "nailed down" : "learned"}: ${back}.`
     }`
   })
 }

@@ -7,7 +7,7 @@ import { axes, dot, hand, line, write } from "../kit/plot.js"
 
 const LAYOUT = "interleaved"
 const ARC = 0.5 // of a dial's radius
-const ROW = 128 // pixels of a curve
+const ROW = 140 // pixels of a curve
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function polarTuner(stage) {
@@ -31,7 +31,6 @@ export default function polarTuner(stage) {
     )
   const q = content("query", firstQ)
   const k = content("key", firstK)
-  const distance = stage.slider("distance Δ", { min: -reach, max: reach, value: 3, show: (v) => minus(v, 0) })
   const phases = channels.map((channel) =>
     stage.slider(`phase δ ${channel}`, {
       min: -2 * Math.PI,
@@ -41,24 +40,29 @@ export default function polarTuner(stage) {
       show: fine,
     }),
   )
+  const distance = stage.slider("distance Δ", { min: -reach, max: reach, value: 3, show: (v) => minus(v, 0) })
   const all = (/** @type {{ value: number }[]} */ controls) => controls.map((control) => control.value)
   const inRope = () => ropeScorer(all(q), all(k), [theta[0]], LAYOUT)
   const inPope = () => popeScorer(all(q), all(k), theta, all(phases))
   const one = () => channels.map((_, i) => popeScorer([q[i].value], [k[i].value], [theta[i]], [phases[i].value]))
-  const peaks = () => [crest(theta[0], contentAngle(all(q), all(k))), summit(inPope(), -reach, reach)]
+  /** Where each score is highest; RoPE's has no peak if an arrow has no length. */
+  const peaks = () => {
+    const points = Math.hypot(...all(q)) * Math.hypot(...all(k)) > 0
+    return [points ? crest(theta[0], contentAngle(all(q), all(k))) : NaN, summit(inPope(), -reach, reach)]
+  }
 
   /** What each dial shows: the arrow of the key, that of the query, and what lies between them. */
   const dials = () => {
     const own = contentAngle(all(q), all(k))
     const ofK = Math.atan2(k[1].value, k[0].value)
     const [lengthQ, lengthK] = [q, k].map((pair) => Math.hypot(...all(pair)))
-    const asPair = { name: `RoPE, pair ${pair}`, part: "content", own, before: ofK + own, ofK, lengthQ, lengthK }
+    const asPair = { name: ["RoPE", `pair ${pair}`], part: "content", own, before: ofK + own, ofK, lengthQ, lengthK }
     const alone = channels.map((channel, i) => {
       const delta = wrap(phases[i].value)
       const [ofQ, ofKey] = [q[i], k[i]].map((control) => softplus(control.value))
       return {
         ...asPair,
-        name: `PoPE, channel ${channel}`,
+        name: ["PoPE", `channel ${channel}`],
         part: "phase",
         own: delta,
         before: 0,
@@ -70,24 +74,27 @@ export default function polarTuner(stage) {
     return [asPair, ...alone].map((dial, i) => ({ ...dial, turn: distance.value * theta[Math.max(0, i - 1)] }))
   }
   const radiusIn = (/** @type {number} */ width) => Math.min(width / 6 - 8, 92)
-  const centerIn = (/** @type {number} */ width, i = 0) => [((i + 0.5) * width) / 3, radiusIn(width) + 26]
+  const centerIn = (/** @type {number} */ width, i = 0) => [((i + 0.5) * width) / 3, radiusIn(width) + 48]
   const scale = Math.hypot(limit, limit)
-  let held = q
+  /** @type {typeof q | undefined} */
+  let held
   const clocks = stage.canvas({
     label: () =>
       dials()
         .map(
           (dial) =>
-            `${dial.name}: query of length ${fine(dial.lengthQ)} and key of length ${fine(dial.lengthK)}, ${dial.part} ${fine(dial.own)}, position ${fine(dial.turn)}`,
+            `${dial.name.join(", ")}: query of length ${fine(dial.lengthQ)} and key of length ${fine(dial.lengthK)}, ${dial.part} ${fine(dial.own)}, position ${fine(dial.turn)}`,
         )
         .join("; "),
-    ratio: (width) => 2 * radiusIn(width) + 74,
+    ratio: (width) => 2 * radiusIn(width) + 102,
     draw: (ctx, width, _height, look) => {
       const radius = radiusIn(width)
       dials().forEach(({ name, part, own, before, turn, ofK, lengthQ, lengthK }, i) => {
         const [x, y] = centerIn(width, i)
         const color = i ? 0 : 1
-        write(ctx, look, name, x, 8, { size: 12.5, weight: 700, align: "center" })
+        name.forEach((words, row) =>
+          write(ctx, look, words, x, 8 + 16 * row, { weight: row ? 400 : 700, align: "center" }),
+        )
         ctx.beginPath()
         ctx.arc(x, y, radius, 0, 2 * Math.PI)
         ctx.strokeStyle = look.rule
@@ -97,25 +104,26 @@ export default function polarTuner(stage) {
         wedge(ctx, x, y, radius * ARC * 0.8, before, before + turn, look.soft)
         arrow(ctx, look, x, y, (radius * lengthQ) / scale, before + turn, "q", 4)
         arrow(ctx, look, x, y, (radius * lengthK) / scale, ofK, "k", 2)
-        write(ctx, look, `${part} ${fine(own)}`, x, y + radius + 16, { align: "center", color: look.letters[color] })
-        write(ctx, look, `position ${fine(turn)}`, x, y + radius + 33, { align: "center", color: look.soft })
+        write(ctx, look, `${part} ${fine(own)}`, x, y + radius + 25, { align: "center", color: look.letters[color] })
+        write(ctx, look, `position ${fine(turn)}`, x, y + radius + 42, { align: "center", color: look.soft })
       })
     },
     point: ({ x, y, down, start }) => {
       const width = clocks.element.clientWidth
       const [middle, level] = centerIn(width)
-      if (!down || (start && x > 2 * middle)) return
       const at = [x - middle, level - y].map((pixels) => (pixels / radiusIn(width)) * scale)
       const unturned = rope(at, -distance.value, [theta[0]], LAYOUT)
       const away = (/** @type {{ value: number }[]} */ tip, /** @type {ArrayLike<number>} */ place) =>
         Math.hypot(tip[0].value - place[0], tip[1].value - place[1])
-      if (start) held = away(q, unturned) < away(k, at) ? q : k
+      const nearest = away(q, unturned) < away(k, at) ? q : k
+      if (start) held = x < 2 * middle ? nearest : undefined // PoPE's arrows follow the sliders
+      if (!down || !held) return
       held.forEach((slider, i) => (slider.value = (held === q ? unturned : at)[i]))
     },
   })
   const left = 22
   const chart = stage.canvas({
-    label: () => `Scores against distance: RoPE’s is highest at ${tenth(peaks()[0])}, PoPE’s at ${tenth(peaks()[1])}`,
+    label: () => `Scores against distance: RoPE’s ${has(peaks()[0])}, PoPE’s ${has(peaks()[1])}`,
     ratio: () => 2 * ROW + 40,
     draw: (ctx, width, _height, look) => {
       const high = 2 * softplus(limit) ** 2
@@ -126,16 +134,23 @@ export default function polarTuner(stage) {
         const range = /** @type {[number, number]} */ ([-reach, reach])
         const to = axes(ctx, look, box, {
           x: range,
-          y: [-high, high],
+          y: [-high, 1.5 * high], // with room for words over the highest peak
           yticks: [0],
           ...(i ? { xlabel: "distance Δ" } : { xticks: [] }),
         })
         line(ctx, to, range, [0, 0], look.rule, 1)
-        line(ctx, to, [distance.value, distance.value], [-high, high], look.soft, 1.2)
+        line(ctx, to, [distance.value, distance.value], [-high, 1.5 * high], look.soft, 1.2)
         if (i) one().forEach((single) => line(ctx, to, places, places.map(single), look.series[color], 0.8))
         line(ctx, to, places, places.map(score), look.series[color], 2.6)
         dot(ctx, to.x(distance.value), to.y(score(distance.value)), look.series[color], 4.5)
         const peak = peaks()[i]
+        write(ctx, look, ["RoPE", "PoPE"][i], left + 8, box.top + 12, {
+          color: look.letters[color],
+          size: 13,
+          weight: 700,
+          halo: true,
+        })
+        if (Number.isNaN(peak)) return
         const mark = { color: look.letters[color], align: /** @type {const} */ ("center"), halo: true }
         write(ctx, look, "▼", to.x(peak), to.y(score(peak)) - 8, { ...mark, size: 11 })
         write(
@@ -146,12 +161,6 @@ export default function polarTuner(stage) {
           to.y(score(peak)) - 22,
           mark,
         )
-        write(ctx, look, ["RoPE", "PoPE"][i], left + 8, box.top + 12, {
-          color: look.letters[color],
-          size: 13,
-          weight: 700,
-          halo: true,
-        })
       })
     },
     point: ({ x, down }) => {
@@ -162,8 +171,9 @@ export default function polarTuner(stage) {
   })
   stage.say(() => {
     const [ofRope, ofPope] = [inRope(), inPope()].map((score) => fine(score(distance.value)))
-    const [peakRope, peakPope] = peaks().map(tenth)
-    return `At distance ${minus(distance.value, 0)} RoPE scores ${ofRope} and PoPE ${ofPope}. RoPE’s score is highest at distance ${peakRope}, where position undoes the angle of ${fine(contentAngle(all(q), all(k)))} that the contents make. PoPE’s is highest at ${peakPope}.`
+    const [peakRope, peakPope] = peaks()
+    const undone = `where position undoes the angle of ${fine(contentAngle(all(q), all(k)))} that the contents make`
+    return `At distance ${minus(distance.value, 0)} RoPE scores ${ofRope} and PoPE ${ofPope}. Within ±${reach} tokens RoPE’s score ${has(peakRope)}${Number.isNaN(peakRope) ? ", for an arrow of no length points nowhere" : `, ${undone}`}. PoPE’s ${has(peakPope)}.`
   })
 }
 
@@ -176,6 +186,9 @@ const fine = (value) => minus(value, 2)
 
 /** @param {number} value */
 const tenth = (value) => minus(value, 1)
+
+/** @param {number} peak */
+const has = (peak) => (Number.isNaN(peak) ? "is 0 at every distance" : `is highest at distance ${tenth(peak)}`)
 
 /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {number} length @param {number} angle @param {string} name @param {number} color */
 const arrow = (ctx, look, x, y, length, angle, name, color) => {

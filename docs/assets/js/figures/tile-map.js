@@ -1,7 +1,7 @@
 // A mask, cut into tiles: what a kernel must compute, and what of it is thrown away.
 
 import { pooled, shownInTiles, shows } from "../math/tiles.js"
-import { axes, write } from "../kit/plot.js"
+import { axes, short, write } from "../kit/plot.js"
 
 const WIDE = 600 // pixels from which the bars stand beside the map
 const FINE = 4 // tokens in a dot of the picture
@@ -16,19 +16,19 @@ export default function tileMap(stage) {
     `A window of ${window} on ${tokens.toLocaleString("en")} tokens, in tiles of ${usual}. With tiles of ${widest}, how much does the kernel compute?`,
     ["as much: the window is the same", "about half as much again", "less: there are fewer tiles"],
     (given) => {
-      ;[causal.value, width.value, documents.value, size.value] = [true, window, false, String(usual)]
-      const before = found().computed
-      size.value = String(widest)
+      ;[causal.value, width.value, documents.value, size.value] = [true, window, false, String(widest)]
+      const before = found(usual).computed
       const { computed, shown } = found()
       return `${given.startsWith("about") ? "Yes" : "No"}: ${(computed / before).toFixed(1)} times as much, ${percent(computed)} of all pairs instead of ${percent(before)}. The mask shows ${percent(shown)}. A tile is computed whole if it shows a single pair.`
     },
   )
   const size = stage.choice("tile", tiles.map(String), String(usual))
-  const width = stage.slider("window", { min: 1, max: tokens, value: window })
+  const width = stage.slider("window", { min: 1, max: tokens, value: window, show: short })
   const causal = stage.toggle("causal", true)
   const documents = stage.toggle(`${starts.length + 1} documents`)
 
   const mask = () => ({ causal: causal.value, width: width.value, starts: documents.value ? starts : [] })
+  const tried = new Set() // the bars of the other sizes would tell too early
   let last = ""
   /** @type {Uint32Array[]} for each size of tiles */
   const levels = []
@@ -56,6 +56,7 @@ export default function tileMap(stage) {
     ratio: (wide) => (wide > WIDE ? 44 : 222) + Math.min(wide - 76, 360),
     draw: (ctx, wide, _height, look) => {
       const tile = Number(size.value)
+      tried.add(tile)
       const { counts, shown } = found()
       const side = Math.min(wide - 76, 360)
       const box = { left: 52, top: 6, width: side, height: side }
@@ -91,7 +92,7 @@ export default function tileMap(stage) {
         ctx.lineTo(to.x(tokens), to.y(i))
       }
       ctx.stroke()
-      const [x, top] = wide > WIDE ? [side + 100, 10] : [52, side + 64]
+      const [x, top] = wide > WIDE ? [side + 100, 10] : [26, side + 64]
       ;["used", "computed, then hidden"].forEach((words, i) => {
         ctx.fillStyle = look.series[i]
         ctx.fillRect(x + 26 + 64 * i, top + 4, 11, 11)
@@ -99,21 +100,22 @@ export default function tileMap(stage) {
       })
       tiles.forEach((each, i) => {
         const y = top + 28 + 22 * i
+        const weight = each === tile ? 700 : 400
+        write(ctx, look, String(each), x + 18, y + 7, { align: "right", weight })
+        if (!tried.has(each)) return write(ctx, look, "?", x + 26, y + 7, { color: look.soft })
         const { computed } = found(each)
         const scale = wide - x - 84
         ctx.fillStyle = look.series[1]
         ctx.fillRect(x + 26, y, scale * computed, 14)
         ctx.fillStyle = look.series[0]
         ctx.fillRect(x + 26, y, scale * shown, 14)
-        const weight = each === tile ? 700 : 400
-        write(ctx, look, String(each), x + 18, y + 7, { align: "right", weight })
         write(ctx, look, percent(computed), x + 32 + scale * computed, y + 7, { weight })
       })
     },
   })
   stage.say(() => {
     const { counts, needed, whole, computed, shown } = found()
-    return `The mask shows ${percent(shown)} of all pairs. In tiles of ${size.value} the kernel computes ${needed.toLocaleString("en")} of ${counts.length.toLocaleString("en")} tiles, ${percent(computed)} of the pairs, and ${whole.toLocaleString("en")} of these tiles need no mask. ${percent(1 - shown / computed)} of its work is thrown away.`
+    return `The mask shows ${percent(shown)} of all pairs. In tiles of ${size.value} the kernel computes ${short(needed)} of ${short(counts.length)} tiles, ${short(whole)} of them without a mask, and so ${percent(computed)} of the pairs. ${percent(1 - shown / computed)} of its work is thrown away.`
   })
 }
 
