@@ -8,28 +8,21 @@ const percent = (/** @type {number} */ share) => `${Math.round(100 * share)}%`
 export default function copyBack(stage) {
   /** @type {{ s: number[], answers: Record<string, number[][]>, back: number, guess: number, start: number }} */
   const { s, answers, back, guess, start } = stage.data
-  const [first, ...others] = Object.keys(answers)
+  const [first] = Object.keys(answers)
   const colors = [1, 2, 0] // those of the chapter's recipes
-  const step = s[1] - s[0]
-  const at = (/** @type {number} */ v) => Math.min(s.length - 1, Math.floor((v - s[0]) / step + 1e-9))
-  const factor = stage.film("factor", {
-    min: s[0],
-    max: s[s.length - 1],
-    value: start,
-    step,
-    rate: 4 * step,
-    show: (v) => String(s[at(v)]),
-  })
-  const hits = (/** @type {string} */ name) => answers[name][at(factor.value)]
-  const most = (/** @type {number[]} */ row) => row.indexOf(Math.max(...row))
+  const show = (/** @type {number} */ v) => String(s[Math.floor(v)])
+  const place = stage.film("factor", { min: 0, max: s.length - 1, value: s.indexOf(start), rate: 4, show })
+  const hits = (/** @type {string} */ name) => answers[name][Math.floor(place.value)]
+  const peak = (/** @type {number[]} */ row) => [row.indexOf(Math.max(...row)) + 1, Math.max(...row)]
   const places = answers[first][0].map((_, k) => k + 1)
   const reading = () => {
-    const row = hits(first)
-    const now = most(row) + 1
-    const also = others.map((name) => `${name} in ${percent(hits(name)[back - 1])}`).join(", ")
-    const why = now === back * s[at(factor.value)] ? ` (${back} × ${s[at(factor.value)]})` : ""
-    const told = `Stretched by ${s[at(factor.value)]}, ${first} names the token ${now}${why} back in ${percent(row[now - 1])} of places`
-    return `${told}. The token ${back} back: ${first} in ${percent(row[back - 1])}, ${also}.`
+    const [far, share] = peak(hits(first))
+    const stretched = s[Math.floor(place.value)]
+    const also = Object.keys(answers)
+      .map((name) => `${name} in ${percent(hits(name)[back - 1])}`)
+      .join(", ")
+    const why = far === back * stretched ? ` (${back} × ${stretched})` : ""
+    return `Stretched by ${stretched}, ${first} names the token ${far}${why} back in ${percent(share)} of places. The token ${back} back: ${also}.`
   }
 
   /** @type {import("../kit/plot.js").Scales} */
@@ -50,17 +43,18 @@ export default function copyBack(stage) {
       })
       ctx.fillStyle = look.soft
       ctx.fillRect(box.left, to.y(guess), box.width, 1)
-      write(ctx, look, `dots: ${first}’s peak at every factor`, box.left + box.width, 14, {
+      write(ctx, look, `dots: ${first}’s peak at every factor`, box.left + box.width, to.y(0.94), {
         align: "right",
         color: look.letters[1],
         size: 11.5,
       })
       ctx.globalAlpha = 0.35
-      for (const row of answers[first]) dot(ctx, to.x(most(row) + 1), to.y(Math.max(...row)), look.series[1], 2.5)
+      for (const [far, share] of answers[first].map(peak)) dot(ctx, to.x(far), to.y(share), look.series[1], 2.5)
       ctx.globalAlpha = 1
       for (const [k, name] of [...Object.keys(answers).entries()].reverse()) {
         const row = hits(name)
-        const [x, y] = [to.x(most(row) + 1), to.y(Math.max(...row))]
+        const [far, share] = peak(row)
+        const [x, y] = [to.x(far), to.y(share)]
         line(ctx, to, places, row, look.series[colors[k]], k ? 1.6 : 2.6)
         row.forEach((share, i) => dot(ctx, to.x(i + 1), to.y(share), look.series[colors[k]], k ? 2 : 3))
         const spot = k ? { halo: true } : { align: /** @type {CanvasTextAlign} */ ("center"), halo: true, weight: 700 }
@@ -71,18 +65,9 @@ export default function copyBack(stage) {
       }
     },
     point: ({ x, down }) => {
-      if (down) factor.value = s[0] + Math.round((to.atX(x) / back - s[0]) / step) * step
+      if (down) place.value = Math.round((to.atX(x) / back - s[0]) / (s[1] - s[0]))
     },
-    arrows: {
-      x: {
-        get value() {
-          return factor.value / step
-        },
-        set value(v) {
-          factor.value = v * step
-        },
-      },
-    },
+    arrows: { x: place },
   })
   stage.say(reading)
 }

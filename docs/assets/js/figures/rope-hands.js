@@ -68,7 +68,7 @@ export default function ropeHands(stage) {
         const { x, y, radius, box } = place(width, i)
         const { query, score } = tries[tries.length - 1]
         write(ctx, look, title, x, y - radius - 28, { size: 13, weight: 700, align: "center" })
-        write(ctx, look, note, x, y - radius - 13, { size: 11.5, align: "center", color: look.soft })
+        write(ctx, look, note, Math.max(x, 64), y - radius - 13, { size: 11.5, align: "center", color: look.soft })
         drawHands(ctx, look, x, y, radius, rope(query, now(), theta, LAYOUT), colors)
         const level = y - (radius * score(now())) / theta.length
         stroke(ctx, look.series[NOW], [x - radius, level], [x + radius, level])

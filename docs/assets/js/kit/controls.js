@@ -162,8 +162,9 @@ export const film = (stage, label, { rate, ...given }) => {
   const play = button(stage, "Play", () => (last ? pause() : run()))
   const place = slider(stage, label, options)
   const run = () => {
-    last = performance.now()
     shown = place.value
+    if (last) return
+    last = performance.now()
     play.textContent = "Pause"
     requestAnimationFrame(turn)
   }
