@@ -87,7 +87,9 @@ def test_what_it_reads_out_is_what_the_package_says(explore):
     assert number("similarity", said) == pytest.approx(kernel(120, 32, 500), rel=5e-3)
     assert number("channel 5:", said) == pytest.approx(sinusoidal([157], 32, 500)[0, 5], rel=5e-3)
     assert number("wavelength", said) == pytest.approx(wavelengths(32, 500)[2], rel=5e-3)
-    seen = explore("?encoding=rope&scaling=yarn&factor=8&original_length=100&content=random&seed=3&query=90&key=20")
+    seen = explore(
+        "?encoding=rope&scaling=yarn&width=64&factor=8&original_length=100&content=random&seed=3&query=90&key=20"
+    )
     theta, factor = yarn(64, 8, 100)
     q, k = np.random.RandomState(3).standard_normal((2, 1, 64))
     turned = [rope(x, np.array([p]), theta=theta, attention_factor=factor)[0] for x, p in ((q, 90), (k, 20))]
@@ -117,6 +119,19 @@ def test_knobs_turn_by_keyboard_and_the_address_follows(explore):
     expected = kerple([80], [53], np.array([1.0]), np.array([1.0]), "power").item()
     assert number("bias", said) == pytest.approx(expected, rel=5e-3)
     assert state(page) == {"encoding": "kerple", "form": "power", "head": "1", "key": "53"}
+
+
+def test_a_knob_that_goes_and_comes_back_brings_the_others_back(explore):
+    page = explore("?encoding=alibi").page
+    before = reading(page)
+    for name, value in (("length", "128"), ("heads", "8")):
+        knob(page, name).focus()
+        page.keyboard.press("Home")
+        assert reading(page) != before
+        knob(page, name).fill(value)
+        assert reading(page) == before
+    knob(page, "key").fill("80")
+    assert "bias 0." in reading(page)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -269,6 +284,13 @@ def test_a_phone_has_one_column_and_nothing_runs_out(explore):
     seen = explore("?encoding=rope&scaling=llama3", width=390, height=844)
     page = seen.page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.click(".explorer-side summary")
+    knob(page, "base").focus()
+    page.mouse.move(195, 700)
+    page.mouse.wheel(0, 900)
+    page.wait_for_timeout(400)
+    canvas, slider = (place.bounding_box() for place in (page.locator(f"{FIGURE} canvas").nth(1), knob(page, "base")))
+    assert 0 < slider["y"] < canvas["y"] + canvas["height"] < 844 + canvas["height"]  # both on the screen
     left = page.evaluate(
         f"[...document.querySelectorAll('{FIGURE} canvas')].map((c) => c.getBoundingClientRect().left)"
     )
@@ -285,7 +307,7 @@ def test_what_the_page_loads_is_small(explore):
     assert sum(len(gzip.compress(file.read_bytes(), 9)) for file in files) <= 40 * 1024
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", [*ENCODINGS, "rope&content=tokens", "pope&content=tokens"])
 def test_how_long_a_redraw_takes(explore, encoding, capsys):
     """Print it, with what it should be: how fast this machine is no test can know."""
     for (length, width), most in SIZES.items():
@@ -294,4 +316,4 @@ def test_how_long_a_redraw_takes(explore, encoding, capsys):
         assert len(took) > 12
         median, worst = statistics.median(took), max(took)
         with capsys.disabled():
-            print(f"\n{encoding:10} {length}×{width}: median {median:.1f} ms of {most}, worst {worst:.1f}", end="")
+            print(f"\n{encoding:20} {length}×{width}: median {median:.1f} ms of {most}, worst {worst:.1f}", end="")

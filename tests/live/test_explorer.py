@@ -15,7 +15,7 @@ from tests.live.javascript import Script
 
 ROOT = Path(__file__).parents[2]
 MODEL, SPEC, SNIPPET = (Script(f"explorer/{name}.js") for name in ("model", "spec", "snippet"))
-TABLES = Script("math/tables.js")
+PRODUCTS, TABLES = (Script(f"math/{name}.js") for name in ("products", "tables"))
 SEEDS = range(4)
 VECTORS = [{"content": content} for content in ("constant", "random", "tokens", "peak")]
 SCALINGS = ["linear", "ntk", "dynamic_ntk", "by_parts", "yarn", "llama3", "longrope", "proportional"]
@@ -195,8 +195,11 @@ def test_columns_and_biases():
 def test_products_of_two_tables(seed, rows):
     draw = np.random.default_rng(seed)
     a, b = draw.normal(size=(rows, 6)), draw.normal(size=(7, 6))
-    ours = TABLES("products(new Float64Array(a), new Float64Array(b), 6)", a=a.ravel().tolist(), b=b.ravel().tolist())
+    known = {name: table.ravel().tolist() for name, table in (("a", a), ("b", b))}
+    ours = PRODUCTS("products(new Float64Array(a), new Float64Array(b), 6)", **known)
     np.testing.assert_allclose(np.reshape(ours, (rows, 7)), a @ b.T, rtol=1e-9, atol=1e-12)
+    ours = PRODUCTS("((table) => products(table, table, 6))(new Float64Array(a))", **known)
+    np.testing.assert_allclose(np.reshape(ours, (rows, rows)), a @ a.T, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])

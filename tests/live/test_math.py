@@ -45,14 +45,6 @@ def test_sinusoids(seed, order):
     np.testing.assert_allclose(ours, kernel(distances, dim, base, order), **CLOSE)
 
 
-@pytest.mark.parametrize("seed", DRAWS)
-@pytest.mark.parametrize("length", [1, 2, 7, 12])
-def test_products_of_rows(seed, length):
-    table = np.random.default_rng(seed).normal(size=(length, 5))
-    ours = np.reshape(WAVES("gram(table, 5)", table=table.ravel().tolist()), (length, length))
-    np.testing.assert_allclose(ours, table @ table.T, **CLOSE)
-
-
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("seed", DRAWS)
 def test_rope_turns_and_scores(seed, layout):

@@ -8,37 +8,39 @@ import { panels, stepped } from "./panels.js"
 import { defaults, fromQuery, settle, toQuery } from "./spec.js"
 import { captions, label, reading, readings } from "./words.js"
 
-/** @typedef {import("../kit/stage.js").Stage} Stage */
-/** @typedef {import("./types.js").State} State */
-/** @typedef {import("./types.js").Given} Given */
-/** @typedef {import("./types.js").Focus} Focus */
+/** @import { Stage } from "../kit/stage.js" */
+/** @import { State, Given, Focus } from "./types.js" */
 
 const REST = 300 // milliseconds after which the numbers are judged
-const PANELS = ["pattern", "similarity", "response", "fourth"]
+const PLACE = ["query", "key", "channel", "causal"] // knobs that choose what is read, not what is computed
 
 /** @param {Stage} stage @param {Given} given */
 export const build = (stage, given) => {
   const { signal } = stage
   const embedded = given.embedded
   const see = explorer(given)
-  /** @type {State} */
-  let state = embedded ? settle({ ...defaults(given), ...given.state }, given) : fromQuery(location.search, given)
+  /** @type {State} what the reader has set, though other knobs may forbid it for now */
+  let wish = embedded ? { ...defaults(given), ...given.state } : fromQuery(location.search, given)
+  let state = settle(wish, given)
   /** @type {Focus} */
   let hover = {}
   let view = see(state)
   stage.element.classList.add("explorer")
 
-  const bar = embedded ? null : address(signal, { read: (query) => load(fromQuery(query, given)), show: () => stage.element.scrollIntoView({ block: "start" }) }) // prettier-ignore
+  const read = (/** @type {string} */ query) => load(fromQuery(query, given))
+  const show = () => stage.element.scrollIntoView({ block: "start" })
+  const bar = embedded ? null : address(signal, { read, show })
   /** @param {State} next */
   const load = (next) => {
-    state = next
+    state = wish = next
     hover = {}
     stage.changed()
   }
   /** @param {State} change @param {string} knob @param {boolean} moves */
   const change = (change, knob, moves) => {
     hover = {}
-    state = settle({ ...state, ...change }, given)
+    wish = { ...wish, ...change }
+    state = settle(wish, given)
     bar?.write(toQuery(state, given), knob, moves)
     stage.changed()
   }
@@ -56,18 +58,19 @@ export const build = (stage, given) => {
   side.append(settings, place)
   const main = make("div", { class: "explorer-main" })
   body.append(side, main)
-  const fewer = embedded ? new Set(given.controls ?? ["encoding", "length", "base", "query", "key"]) : null
-  const home = (/** @type {string} */ name) => name === "encoding" ? kinds : ["query", "key", "channel", "causal"].includes(name) ? place : settings // prettier-ignore
-  const sync = knobs(stage, given, () => state, (name, value, moves) => change({ [name]: value }, name, moves), home) // prettier-ignore
+  const fewer = embedded && (given.controls ?? ["encoding", "length", "base", "query", "key"])
+  const sync = knobs(stage, given, {
+    now: () => state,
+    set: (name, value, moves) => change({ [name]: value }, name, moves),
+    offers: (name) => !fewer || fewer.includes(name),
+    home: (name) => (name === "encoding" ? kinds : PLACE.includes(name) ? place : settings),
+  })
 
   // What is seen
   stage.each(() => {
     if (stage.host.dataset.measure !== undefined) performance.mark("explorer starts")
     view = see({ ...state, ...hover })
     sync(state)
-    if (fewer)
-      for (const knob of stage.element.querySelectorAll("[data-knob]"))
-        if (knob instanceof HTMLElement && !fewer.has(knob.dataset.knob ?? "")) knob.hidden = true
   })
   const said = stage.say(() => reading(view))
   said.classList.add("explorer-reading")
@@ -90,7 +93,7 @@ export const build = (stage, given) => {
     })
     const paper = stage.canvas({
       label: () => label(view, i),
-      ratio: (width) => Math.round(width < 400 && i === 1 ? width * 0.86 : Math.min(Math.max(width * 0.7, 240), 345)),
+      ratio: (width) => Math.round(width < 400 && i < 2 ? width * 0.86 : Math.min(Math.max(width * 0.7, 240), 345)),
       draw: (ctx, width, height, look) => panel.draw(ctx, width, height, look, view),
       point: ({ x, y, down }) => {
         const focus = panel.pick(x, y, view)
@@ -100,7 +103,8 @@ export const build = (stage, given) => {
       leave: () => (hover = {}),
       arrows: { x: arrow("x"), y: arrow("y") },
     })
-    grid.append(make("div", { class: `explorer-panel explorer-${PANELS[i]}` }, [make("div", {}, [title, value]), text, paper.element])) // prettier-ignore
+    const head = make("div", {}, [title, value])
+    grid.append(make("div", { class: "explorer-panel" }, [head, text, paper.element]))
     stage.each(() => {
       const [name, words] = captions(view)[i]
       if (title.textContent !== name) title.textContent = name

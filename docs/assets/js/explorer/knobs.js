@@ -4,10 +4,8 @@ import { short } from "../kit/plot.js"
 import { columnsOf, KNOBS, rounded } from "./spec.js"
 import { NAMES } from "./words.js"
 
-/** @typedef {import("../kit/stage.js").Stage} Stage */
-/** @typedef {import("./types.js").State} State */
-/** @typedef {import("./types.js").Given} Given */
-/** @typedef {import("./types.js").Knob} Knob */
+/** @import { Stage } from "../kit/stage.js" */
+/** @import { State, Given, Knob } from "./types.js" */
 
 const FEW = 3 // choices that stand side by side
 
@@ -24,25 +22,29 @@ const most = ({ name }, s, given) => {
 const named = (text) => NAMES[text] ?? text
 
 /**
- * @param {Stage} stage @param {Given} given @param {() => State} now
- * @param {(name: string, value: any, moves: boolean) => void} set
- * @param {(name: string) => HTMLElement} home where each stands
+ * @typedef {object} Board
+ * @property {() => State} now
+ * @property {(name: string, value: any, moves: boolean) => void} set
+ * @property {(name: string) => boolean} offers
+ * @property {(name: string) => HTMLElement} home where each knob stands
  */
-export const knobs = (stage, given, now, set, home) => {
+
+/** @param {Stage} stage @param {Given} given @param {Board} board */
+export const knobs = (stage, given, { now, set, offers, home }) => {
   const mounted = KNOBS.map((knob) => {
     const { name, kind } = knob
     stage.bar = home(name)
     const control = made(stage, knob, given, now)
     const input = control.element
-    const heard = (/** @type {Event} */ event) => {
-      if (kind === "choice" || kind === "toggle") return event.type === "change" && set(name, control.value, false)
-      if (event.type === "change") return
-      const value = rounded(knob, /** @type {number} */ (control.value), { ...given.knobs[name], max: most(knob, now(), given) })
+    const chosen = () => set(name, control.value, false)
+    const turned = () => {
+      const bounds = { ...given.knobs[name], max: most(knob, now(), given) }
+      const value = rounded(knob, /** @type {number} */ (control.value), bounds)
       control.value = /** @type {never} */ (value)
       set(name, value, true)
-    } // prettier-ignore
-    input.addEventListener("input", heard, { signal: stage.signal })
-    input.addEventListener("change", heard, { signal: stage.signal })
+    }
+    const slides = kind !== "choice" && kind !== "toggle"
+    input.addEventListener(slides ? "input" : "change", slides ? turned : chosen, { signal: stage.signal })
     input.dataset.knob = name
     return { knob, control }
   })
@@ -51,7 +53,7 @@ export const knobs = (stage, given, now, set, home) => {
   const sync = (s) => {
     for (const { knob, control } of mounted) {
       const { name } = knob
-      control.element.hidden = !knob.when(s)
+      control.element.hidden = !knob.when(s) || !offers(name)
       if ("max" in control) {
         const bound = most(knob, s, given)
         if (control.max !== bound) control.max = bound

@@ -3,18 +3,15 @@
 import { softmax } from "../math/attention.js"
 import { alibi, alibiSlopes, fire, kerple, t5Bucket, t5Starts } from "../math/biases.js"
 import { frequencies as channelFrequencies, scorer as popeScorer, softplus } from "../math/pope.js"
+import { products } from "../math/products.js"
 import { randomState } from "../math/random.js"
 import { channels, rope, scorer } from "../math/rope.js"
 import { byParts, dynamicNtk, linear, llama3, longrope, ntk, proportional, yarn } from "../math/scaling.js"
-import { products, resample, turnedRows } from "../math/tables.js"
-import { frequencies, gram, kernel, sinusoidal } from "../math/waves.js"
+import { resample, turnedRows } from "../math/tables.js"
+import { frequencies, kernel, sinusoidal } from "../math/waves.js"
 import { biased, defaults, settle } from "./spec.js"
 
-/** @typedef {import("./types.js").State} State */
-/** @typedef {import("./types.js").Given} Given */
-/** @typedef {import("./types.js").View} View */
-/** @typedef {import("./types.js").Found} Found */
-/** @typedef {import("./types.js").Once} Once */
+/** @import { State, Given, View, Found, Once } from "./types.js" */
 
 /** @returns {Once} remembers of each name what its last parameters gave */
 const memory = () => {
@@ -96,7 +93,7 @@ const ENCODINGS = {
         table === "trained"
           ? Float64Array.from(given.trained.table).slice(0, length * width)
           : draws(length * width, randomState(seed).normal).map((x) => given.std * x)
-      return { values: rows, all: gram(rows, width) }
+      return { values: rows, all: products(rows, rows, width) }
     })
     return { pattern: { values, rows: length, columns: width, from: 0 }, values: all }
   },
@@ -142,7 +139,8 @@ const ENCODINGS = {
       return draws(width, () => turn * (uniform() - 1))
     })
     const what = [s.content, s.seed, s.phase, s.peak, length, width, base]
-    const rows = (/** @type {Float64Array} */ x, /** @type {Float64Array} */ less, /** @type {number} */ count, from = first) => {
+    /** @param {Float64Array} x @param {Float64Array} less @param {number} count @param {number} [from] */
+    const rows = (x, less, count, from = first) => {
       const found = new Float64Array(count * 2 * width)
       for (let p = 0; p < count; p++) {
         for (let c = 0; c < width; c++) {
@@ -153,7 +151,7 @@ const ENCODINGS = {
         }
       }
       return found
-    } // prettier-ignore
+    }
     const values = once("queries", [...what, first], () => rows(q, phase, length))
     const pattern = { values, rows: length, columns: 2 * width, from: 0 }
     const pairs = pairsOf(width, (c) => [c, c + width])
@@ -203,8 +201,8 @@ const ENCODINGS = {
       for (let h = 0; h < s.heads; h++) doubled[h] *= 2
       return [first, second]
     })
-    const mine = (/** @type {Float64Array} */ rates, /** @type {number} */ set) => rates.map((r, h) => (h === s.head ? set : r)) // prettier-ignore
-    const [a, b] = [mine(r1, s.r1), mine(r2, s.r2)]
+    const [a, b] = [r1.slice(), r2.slice()]
+    ;[a[s.head], b[s.head]] = [s.r1, s.r2]
     return ofOffsets(s, (distance, h) => kerple(distance, a[h], b[h], s.form))
   },
 
@@ -251,11 +249,12 @@ const ENCODINGS = {
 
 /** A bias that knows the offset alone: heads by distances, and the band of the chosen head. @param {State} s @param {(distance: number, head: number) => number} bias @returns {Found} */
 const ofOffsets = (s, bias) => {
+  const at = (/** @type {number} */ distance, /** @type {number} */ head) => bias(distance, head) + 0 // 0, never −0
   const from = s.causal ? 0 : 1 - s.length
   const columns = s.length - from
   const values = new Float64Array(s.heads * columns)
-  for (let h = 0; h < s.heads; h++) for (let i = 0; i < columns; i++) values[h * columns + i] = bias(from + i, h)
-  const band = overDistances(s.length, (distance) => bias(distance, s.head))
+  for (let h = 0; h < s.heads; h++) for (let i = 0; i < columns; i++) values[h * columns + i] = at(from + i, h)
+  const band = overDistances(s.length, (distance) => at(distance, s.head))
   return { pattern: { values, rows: s.heads, columns, from }, band }
 }
 
@@ -277,7 +276,8 @@ export const explorer = (given) => {
   return (state) => {
     const s = settle(state, given)
     const { length, causal } = s
-    const { pattern, band = null, values = null, plain = null, theta = null, pairs = [], keyRow } = ENCODINGS[s.encoding](s, given, once) // prettier-ignore
+    const found = ENCODINGS[s.encoding](s, given, once)
+    const { pattern, band = null, values = null, plain = null, theta = null, pairs = [] } = found
     const takes = ["alibi", "kerple"].includes(s.encoding)
     const shown = band
       ? range(band, takes, causal ? (i) => i >= length - 1 : undefined)
@@ -290,7 +290,19 @@ export const explorer = (given) => {
       softmax(row(m).map((x, n) => (causal && n > m ? -Infinity : x * scale)))
     const queryRow = (/** @type {number} */ m) =>
       pattern.values.subarray(m * pattern.columns, (m + 1) * pattern.columns)
-    return { state: s, pattern: { ...pattern, ...range(pattern.values, takes) }, band, values, ...shown, plain, theta, pairs, at, row, weights, queryRow, keyRow: keyRow ?? queryRow } // prettier-ignore
+    return {
+      ...{
+        state: s,
+        pattern: { ...pattern, ...range(pattern.values, takes) },
+        band,
+        values,
+        ...shown,
+        plain,
+        theta,
+        pairs,
+      },
+      ...{ at, row, weights, queryRow, keyRow: found.keyRow ?? queryRow },
+    }
   }
 }
 
@@ -301,11 +313,12 @@ export const agreement = (given) => {
   let points = 0
   for (const [set, row, column, cell, m, n, score] of given.golden) {
     const seen = view({ ...defaults(given), ...set })
-    for (const [ours, theirs] of [[seen.pattern.values[row * seen.pattern.columns + column], cell], [seen.at(m, n), score]]) {
-      worst = Math.max(worst, Math.abs(ours - theirs) / Math.max(1, Math.abs(theirs)))
+    const told = [seen.pattern.values[row * seen.pattern.columns + column], seen.at(m, n)]
+    for (const [i, right] of [cell, score].entries()) {
+      worst = Math.max(worst, Math.abs(told[i] - right) / Math.max(1, Math.abs(right)))
       points += 1
     }
-  } // prettier-ignore
+  }
   return { worst, points }
 }
 

@@ -4,7 +4,7 @@ import { make } from "../kit/controls.js"
 import { biased } from "./spec.js"
 import { captions, wavelength } from "./words.js"
 
-/** @typedef {import("./types.js").View} View */
+/** @import { View } from "./types.js" */
 /** @typedef {Array<Array<string | number>>} Rows */
 
 /** The numbers of a panel, with headings. @param {View} view @param {number} panel @returns {Rows} */
@@ -20,13 +20,16 @@ export const rows = (view, panel) => {
     const names = Array.from({ length: pattern.rows }, (_, r) => (bias ? r : r + s.first))
     return [[bias ? "head" : "position", ...heads], ...names.map((name, r) => [name, ...row(r)])]
   }
-  if (panel === 1)
-    return [["query m", ...positions.map((n) => `key ${n}`)], ...positions.map((p, m) => [p, ...positions.map((_, n) => cell(m, n))])]
+  if (panel === 1) {
+    const head = ["query m", ...positions.map((n) => `key ${n}`)]
+    return [head, ...positions.map((p, m) => [p, ...positions.map((_, n) => cell(m, n))])]
+  }
   if (panel === 2)
     return [["key n", "distance m - n", "value"], ...positions.map((p, n) => [p, s.query - n, cell(s.query, n)])]
   if (view.pairs.length && view.theta) {
     const [q, k, theta] = [view.queryRow(s.query), view.keyRow(s.key), view.theta]
-    const head = ["pair", "first channel", "second channel", "frequency", "wavelength", "query first", "query second", "key first", "key second"] // prettier-ignore
+    const both = ["query first", "query second", "key first", "key second"]
+    const head = ["pair", "first channel", "second channel", "frequency", "wavelength", ...both]
     return [head, ...view.pairs.map(([a, b], i) => [i, a, b, theta[i], wavelength(theta[i]), q[a], q[b], k[a], k[b]])]
   }
   if (bias || s.encoding === "none") {
@@ -35,18 +38,20 @@ export const rows = (view, panel) => {
   }
   const [q, k] = [view.queryRow(s.query), view.keyRow(s.key)]
   return [["channel", `row ${s.query}`, `row ${s.key}`], ...Array.from(q, (x, i) => [i, x, k[i]])]
-} // prettier-ignore
+}
 
 /** @param {string} title @param {Rows} rows */
 const table = (title, [head, ...cells]) => {
   const text = (/** @type {string | number} */ cell, /** @type {number} */ i) =>
     typeof cell === "string" || !i ? String(cell) : String(Number(cell.toPrecision(6))).replace("-", "−")
-  const line = (/** @type {string} */ tag, /** @type {Array<string | number>} */ row) =>
-    make("tr", {}, row.map((cell, i) => make(tag, {}, [text(cell, i)]))) // prettier-ignore
+  const line = (/** @type {string} */ tag, /** @type {Array<string | number>} */ row) => {
+    const written = row.map((cell, i) => make(tag, {}, [text(cell, i)]))
+    return make("tr", {}, written)
+  }
   const parts = [make("caption", {}, [title]), make("thead", {}, [line("th", head)])]
-  const body = make("tbody", {}, cells.map((row) => line("td", row))) // prettier-ignore
+  const lines = cells.map((row) => line("td", row))
   const scrolls = { class: "explorer-table", tabindex: "0", role: "region", "aria-label": title }
-  return make("div", scrolls, [make("table", {}, [...parts, body])])
+  return make("div", scrolls, [make("table", {}, [...parts, make("tbody", {}, lines)])])
 }
 
 /** The chosen row, for those who read no pictures. @param {HTMLElement} box @param {import("./types.js").Shown} shown */

@@ -2,8 +2,8 @@
 
 import { colors } from "../kit/heat.js"
 
-/** @typedef {import("../kit/plot.js").Box} Box */
-/** @typedef {import("./types.js").Picture} Picture */
+/** @import { Box } from "../kit/plot.js" */
+/** @import { Picture } from "./types.js" */
 
 /** @param {Picture} picture */
 const pixels = ({ values, rows, columns, band, lower, low, high, map }) => {
@@ -46,7 +46,8 @@ export const painter = () => {
   return (ctx, box, picture) => {
     const { columns, rows } = picture
     const scale = window.devicePixelRatio || 1
-    const [width, height] = [Math.min(columns, Math.round(box.width * scale)), Math.min(rows, Math.round(box.height * scale))] // prettier-ignore
+    const width = Math.min(columns, Math.round(box.width * scale))
+    const height = Math.min(rows, Math.round(box.height * scale))
     const wanted = { ...picture, width, height }
     if (Object.entries(wanted).some(([name, value]) => last[name] !== value)) {
       last = wanted

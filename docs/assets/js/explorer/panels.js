@@ -6,13 +6,7 @@ import { pairOf } from "./model.js"
 import { painter } from "./paint.js"
 import { biased } from "./spec.js"
 
-/** @typedef {import("./types.js").Look} Look */
-/** @typedef {import("./types.js").Box} Box */
-/** @typedef {import("./types.js").Scales} Scales */
-/** @typedef {import("./types.js").View} View */
-/** @typedef {import("./types.js").Ctx} Ctx */
-/** @typedef {import("./types.js").Focus} Focus */
-/** @typedef {import("./types.js").Panel} Panel */
+/** @import { Look, Box, Scales, View, Ctx, Focus, Panel } from "./types.js" */
 
 const LEFT = 48
 const BOTTOM = 38
@@ -59,7 +53,7 @@ const colorBar = (ctx, look, box, low, high, map) => {
   const y = (/** @type {number} */ v) => bar.top + ((high - v) / (high - low)) * bar.height
   for (const v of low < 0 && high > 0 ? [low, 0, high] : [low, high]) {
     const base = v === low ? "bottom" : v === high ? "top" : "middle"
-    write(ctx, look, short(v, 2), bar.left + bar.width + 4, y(v), { size: 11, base })
+    write(ctx, look, short(v, Math.abs(v) < 100 ? 2 : 3), bar.left + bar.width + 4, y(v), { size: 11, base })
   }
 }
 
@@ -136,7 +130,8 @@ const similarityPanel = () => {
       const values = /** @type {Float64Array} */ (view.band ?? view.values)
       paint(ctx, box, { values, rows: length, columns: length, band: !!view.band, lower: s.causal, low, high, map })
       const ends = /** @type {[number, number]} */ ([first - 0.5, first + length - 0.5])
-      to = axes(ctx, look, box, { x: ends, y: [ends[1], ends[0]], xlabel: "key n", ylabel: "query m", xformat: whole, yformat: whole }) // prettier-ignore
+      const names = { xlabel: "key n", ylabel: "query m", xformat: whole, yformat: whole }
+      to = axes(ctx, look, box, { x: ends, y: [ends[1], ends[0]], ...names })
       colorBar(ctx, look, box, low, high, map)
       const [m, n] = [s.query + first, s.key + first]
       const [right, bottom] = [box.left + box.width, box.top + box.height]
@@ -227,7 +222,8 @@ const clockPanel = () => {
       const chosen = Math.max(0, pairOf(view, s.channel))
       const size = (/** @type {ArrayLike<number>} */ x) => Math.max(...pairs.map(([a, b]) => Math.hypot(x[a], x[b])))
       const [longQ, longK] = [size(q) || 1, size(k) || 1]
-      const clock = (/** @type {number} */ i, /** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ radius, bold = false) => {
+      /** @param {number} i @param {number} x @param {number} y @param {number} radius @param {boolean} [bold] */
+      const clock = (i, x, y, radius, bold = false) => {
         const [a, b] = pairs[i]
         const adds = q[a] * k[a] + q[b] * k[b]
         ctx.beginPath()
@@ -248,7 +244,7 @@ const clockPanel = () => {
         turned(k, longK, ofKey(look))
         ctx.restore()
         turned(q, longQ, ofQuery(look))
-      } // prettier-ignore
+      }
       const wide = width > 400
       const radius = wide ? Math.min(66, height * 0.2) : 46
       const [x, y] = wide ? [radius + 12, radius + 14] : [radius + 6, radius + 6]

@@ -7,8 +7,7 @@ import { rows } from "./numbers.js"
 import { Vector } from "./vector.js"
 import { captions } from "./words.js"
 
-/** @typedef {import("./types.js").View} View */
-/** @typedef {import("./types.js").Panel} Panel */
+/** @import { View, Panel } from "./types.js" */
 
 const [WIDTH, HEIGHT, HEAD, GAP] = [480, 380, 48, 16] // of a panel in a file, in pixels
 const LINE = /.{1,84}(?:\s|$)/g // as much of a text as fits beside each other
@@ -56,8 +55,10 @@ const png = (panels, chosen, view, element) => {
 }
 
 /** @param {View} view @param {number} panel */
-const csv = (view, panel) =>
-  new Blob([rows(view, panel).map((row) => row.join()).join("\n") + "\n"], { type: "text/csv" }) // prettier-ignore
+const csv = (view, panel) => {
+  const lines = rows(view, panel).map((row) => `${row.join()}\n`)
+  return new Blob(lines, { type: "text/csv" })
+}
 
 /** @param {Blob | null} blob @param {string} name */
 const download = (blob, name) => {

@@ -2,11 +2,11 @@
 
 import { biased, settle } from "./spec.js"
 
-/** @typedef {import("./types.js").State} State */
-/** @typedef {import("./types.js").Given} Given */
+/** @import { State, Given } from "./types.js" */
 
 /** A number as Python writes it. @param {number} value */
-const number = (value) => (Number.isInteger(value) && value >= 10_000 ? value.toLocaleString("en").replaceAll(",", "_") : String(value)) // prettier-ignore
+const number = (value) =>
+  Number.isInteger(value) && value >= 10_000 ? value.toLocaleString("en").replaceAll(",", "_") : String(value)
 
 /** @param {State} s */
 const positions = ({ first, length }) =>
@@ -100,12 +100,15 @@ const BODIES = {
     ]
   },
 
-  none: (s) => [
-    "",
-    ...contents(s, `q = k = np.ones(${s.width})`),
-    s.content === "tokens" ? "pattern, keys = q, k" : `pattern, keys = np.tile(q, (${s.length}, 1)), np.tile(k, (${s.length}, 1))`,
-    "similarity = pattern @ keys.T  # q . k, wherever they stand",
-  ], // prettier-ignore
+  none: (s) => {
+    const row = (/** @type {string} */ x) => (s.content === "tokens" ? x : `np.tile(${x}, (${s.length}, 1))`)
+    return [
+      "",
+      ...contents(s, `q = k = np.ones(${s.width})`),
+      `pattern, keys = ${row("q")}, ${row("k")}`,
+      "similarity = pattern @ keys.T  # q . k, wherever they stand",
+    ]
+  },
 
   alibi: (s) => ofOffsets(s, [], "alibi", (m, n) => `alibi(${m}, ${n}, heads=${s.heads})`),
 
@@ -175,13 +178,15 @@ const scaling = (s, { longrope }) => {
     longrope: `longrope(${width}, divisors, divisors, ${s.length}, ${number(longrope.original_length)}, ${longrope.factor}, ${base})`,
     proportional: `proportional(${width}, ${s.fraction}, ${base})`,
   }
-  const list = name === "longrope" ? [
-    `known = np.array([${longrope.divisors.join(", ")}])`,
-    `divisors = np.interp(np.linspace(0, ${longrope.divisors.length - 1}, ${width / 2}), np.arange(${longrope.divisors.length}), known)`,
-  ] : [] // prettier-ignore
+  const { divisors } = longrope
+  const places = `np.linspace(0, ${divisors.length - 1}, ${width / 2})`
+  const list = [
+    `known = np.array([${divisors.join(", ")}])`,
+    `divisors = np.interp(${places}, np.arange(${divisors.length}), known)`,
+  ]
   return {
     from: `from posenc.rotate.frequencies import ${name}`,
-    lines: [...list, `theta, factor = ${calls[name]}`],
+    lines: [...(name === "longrope" ? list : []), `theta, factor = ${calls[name]}`],
   }
 }
 
@@ -189,12 +194,12 @@ const scaling = (s, { longrope }) => {
 export const python = (state, given) => {
   const s = settle(state, given)
   const [top, ...rest] = BODIES[s.encoding](s, given)
-  const shown = biased(s) ? `similarity[${s.query}, ${s.key}]` : `similarity[${s.query}, ${s.key}], pattern[${s.query}, ${s.channel}]` // prettier-ignore
+  const shown = [`similarity[${s.query}, ${s.key}]`, ...(biased(s) ? [] : [`pattern[${s.query}, ${s.channel}]`])]
   return [
     "import numpy as np",
     ...(top ? [top] : [""]),
     ...rest,
     ...(s.causal ? [`similarity[np.triu_indices(${s.length}, 1)] = np.nan  # hide the keys ahead`] : []),
-    `print(${shown})`,
+    `print(${shown.join(", ")})`,
   ].join("\n")
 }

@@ -1,9 +1,6 @@
 // What can be set, where it applies, and how it is written into an address. Every number comes from the page.
 
-/** @typedef {import("./types.js").State} State */
-/** @typedef {import("./types.js").Bounds} Bounds */
-/** @typedef {import("./types.js").Given} Given */
-/** @typedef {import("./types.js").Knob} Knob */
+/** @import { State, Bounds, Given, Knob } from "./types.js" */
 
 const of =
   (/** @type {string[]} */ ...names) =>
@@ -12,7 +9,12 @@ const of =
 const VECTORS = of("rope", "pope", "none")
 export const biased = of("alibi", "t5", "kerple", "fire")
 const waves = of("sinusoidal", "rope", "pope")
-const scaled = (/** @type {string[]} */ ...names) => (/** @type {State} */ s) => s.encoding === "rope" && names.includes(s.scaling) // prettier-ignore
+const scaled =
+  (/** @type {string[]} */ ...names) =>
+  (/** @type {State} */ s) =>
+    s.encoding === "rope" && names.includes(s.scaling)
+const BY_LENGTH = ["dynamic_ntk", "by_parts", "yarn", "llama3"] // scalings that know the original length
+const stretches = scaled("linear", "ntk", ...BY_LENGTH)
 const trained = (/** @type {State} */ s) => s.encoding === "learned" && s.table === "trained"
 const drawn = (/** @type {State} */ s) =>
   (VECTORS(s) && ["random", "tokens"].includes(s.content)) ||
@@ -30,8 +32,8 @@ export const KNOBS = [
   { name: "form", label: "form", kind: "choice", when: of("kerple") },
   { name: "layout", label: "layout", kind: "choice", when: of("rope") },
   { name: "scaling", label: "scaling", kind: "choice", when: of("rope") },
-  { name: "factor", label: "factor", kind: "log", when: scaled("linear", "ntk", "dynamic_ntk", "by_parts", "yarn", "llama3") }, // prettier-ignore
-  { name: "original_length", label: "original length", kind: "log", whole: true, when: scaled("dynamic_ntk", "by_parts", "yarn", "llama3") }, // prettier-ignore
+  { name: "factor", label: "factor", kind: "log", when: stretches },
+  { name: "original_length", label: "original length", kind: "log", whole: true, when: scaled(...BY_LENGTH) },
   { name: "fraction", label: "fraction", kind: "share", when: scaled("proportional") },
   { name: "length", label: "length", kind: "integer", when: () => true },
   { name: "width", label: "width", kind: "integer", step: 2, when: (s) => !biased(s) && !trained(s) },

@@ -2,7 +2,7 @@
 
 import { make } from "../kit/controls.js"
 
-/** @typedef {import("./types.js").State} State */
+/** @import { State } from "./types.js" */
 
 /** @param {AbortSignal} signal @param {HTMLElement} home @param {Array<[State, string, string]>} steps @param {{ go: (state: State) => void, done: () => void }} page */
 export const tour = (signal, home, steps, { go, done }) => {

@@ -12,7 +12,11 @@ export class Vector {
   constructor() {
     /** @type {string[]} */
     this.parts = []
-    this.state = { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, font: "12px sans-serif", textAlign: "left", textBaseline: "alphabetic", globalAlpha: 1, lineCap: "round", imageSmoothingEnabled: true, dash: "", place: "", within: "" } // prettier-ignore
+    this.state = {
+      ...{ fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, lineCap: "round", dash: "", globalAlpha: 1 },
+      ...{ font: "12px sans-serif", textAlign: "left", textBaseline: "alphabetic" },
+      ...{ imageSmoothingEnabled: true, place: "", within: "" },
+    }
     /** @type {Array<typeof this.state>} */
     this.held = []
     this.path = ""

@@ -4,8 +4,7 @@ import { short } from "../kit/plot.js"
 import { pairOf, share } from "./model.js"
 import { biased } from "./spec.js"
 
-/** @typedef {import("./types.js").State} State */
-/** @typedef {import("./types.js").View} View */
+/** @import { State, View } from "./types.js" */
 
 /** @type {Record<string, string>} */
 export const NAMES = {
@@ -75,21 +74,27 @@ export const captions = (view) => {
     none: "The query at each position. No position has entered.",
     fire: "Each head’s bias by distance, for the chosen query.",
   }
-  const inner = biased(s) || s.encoding === "none"
+  const bias = biased(s)
+  const gray = band ? " Gray: every distance." : ""
+  const dashed = plain ? " Dashed: without scaling." : ""
+  const red = "Its face is red where the pair adds to the product, blue where it takes."
+  /** @type {[string, string]} */
+  const fourth =
+    bias || s.encoding === "none"
+      ? ["Attention of equal tokens", `Softmax of that row${bias ? "" : " / √d"}: what the encoding alone would do.`]
+      : view.pairs.length
+        ? ["Clock hands", `Each pair at m and at n. ${red}`]
+        : ["Two rows", "The rows of m and of n, channel by channel."]
   return [
     ["Pattern", patterns[s.encoding] ?? "Each head’s bias, by distance."],
-    [biased(s) ? "Bias of every pair" : "Similarity of every pair", meaning(view)],
-    ["Response to distance", `The chosen query’s row, by distance m − n.${band ? " Gray: every distance." : ""}${plain ? " Dashed: without scaling." : ""}`],
-    inner
-      ? ["Attention of equal tokens", `Softmax of that row${biased(s) ? "" : " / √d"}: what the encoding alone would do.`]
-      : view.pairs.length
-        ? ["Clock hands", "Each pair at m and at n. Its face is red where the pair adds to the product, blue where it takes."]
-        : ["Two rows", "The rows of m and of n, channel by channel."],
-  ] // prettier-ignore
+    [bias ? "Bias of every pair" : "Similarity of every pair", meaning(view)],
+    ["Response to distance", `The chosen query’s row, by distance m − n.${gray}${dashed}`],
+    fourth,
+  ]
 }
 
 /** @param {number} theta */
-export const wavelength = (theta) => (theta ? 2 * Math.PI / theta : Infinity) // prettier-ignore
+export const wavelength = (theta) => (theta ? (2 * Math.PI) / theta : Infinity)
 
 /** @param {number} value */
 const turns = (value) => (value === Infinity ? "never turns" : `wavelength ${short(value)}`)

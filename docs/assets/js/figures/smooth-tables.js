@@ -3,7 +3,7 @@
 import { heat } from "../kit/heat.js"
 import { axes, line, write } from "../kit/plot.js"
 import { blended, centered, eigen, noise, overtone } from "../math/components.js"
-import { gram } from "../math/waves.js"
+import { products } from "../math/products.js"
 
 const WAVES = ["half a wave", "one wave", "one and a half"]
 const SHOWN = WAVES.length
@@ -108,9 +108,10 @@ const show = (/** @type {number} */ value) => String(Math.round(value * 4) / 4)
 
 /** @param {ArrayLike<number>} table @param {number} dim @param {Float64Array[]} overtones @returns {Seen} */
 const look = (table, dim, overtones) => {
-  const products = gram(centered(table, dim), dim)
-  const { vectors } = eigen(products, overtones[0].length)
+  const rows = centered(table, dim)
+  const pairs = products(rows, rows, dim)
+  const { vectors } = eigen(pairs, overtones[0].length)
   const turns = overtones.map((wave, j) => wave.reduce((sum, value, p) => sum + value * vectors[j][p], 0))
   const profiles = turns.map((turn, j) => vectors[j].map((value) => (turn < 0 ? -value : value)))
-  return { products, profiles, likeness: turns.map(Math.abs) }
+  return { products: pairs, profiles, likeness: turns.map(Math.abs) }
 }

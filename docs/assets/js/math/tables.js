@@ -1,36 +1,6 @@
-// Whole tables at once: all products of two of them, and every row turned to its position.
+// Whole tables at once: every row turned to its position, and a list drawn out.
 
 import { channels } from "./rope.js"
-
-/** Every product of a row of `a` with a row of `b`. @param {Float64Array} a @param {Float64Array} b @param {number} dim @returns {Float64Array} */
-export const products = (a, b, dim) => {
-  const [rows, columns] = [a.length / dim, b.length / dim]
-  const found = new Float64Array(rows * columns)
-  for (let m = 0; m < rows; m += 2) {
-    const below = m + 1 < rows ? dim : 0
-    for (let n = 0; n < columns; n += 2) {
-      const beside = n + 1 < columns ? dim : 0
-      let [s, t, u, v] = [0, 0, 0, 0] // two rows by two: each number is read once for two products
-      const [left, top] = [m * dim, n * dim]
-      for (let i = 0; i < dim; i++) {
-        const m0 = a[left + i]
-        const m1 = a[left + below + i]
-        const n0 = b[top + i]
-        const n1 = b[top + beside + i]
-        s += m0 * n0
-        t += m0 * n1
-        u += m1 * n0
-        v += m1 * n1
-      }
-      const at = m * columns + n
-      found[at] = s
-      if (beside) found[at + 1] = t
-      if (below) found[at + columns] = u
-      if (beside && below) found[at + columns + 1] = v
-    }
-  }
-  return found
-}
 
 /**
  * `length` rows turned to positions first, first + 1, …, each by every frequency. `x` is one vector for all, or a row for each.
