@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.chromium import browser, visit
+
+__all__ = ["browser", "visit"]  # fixtures, one browser for all tests
+
 torch.set_num_threads(1)  # the tensors are small: threads that wait for each other take several times as long
 
 ROOT = Path(__file__).parents[1]

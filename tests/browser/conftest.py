@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chromium import browser, served, visit
-
-__all__ = ["browser", "visit"]  # fixtures
+from tests.chromium import served
 
 ROOT = Path(__file__).parents[2]
 BUILD = """

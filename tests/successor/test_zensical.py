@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from galley.book import Book
-from tests.chromium import browser, served, visit
-
-__all__ = ["browser", "visit"]  # fixtures
+from tests.chromium import served
 
 ROOT = Path(__file__).parents[2]
 PAGES = Book(ROOT).pages()
@@ -81,7 +79,7 @@ def test_a_live_figure_wakes_and_answers(site, visit):
         visited = visit(f"{address}chapters/1-sinusoidal/designing-a-code/")
         figure = visited.page.locator("posenc-figure[name=bits-and-hands]")
         figure.scroll_into_view_if_needed()
-        figure.locator("canvas").wait_for()
+        figure.locator("canvas").first.wait_for()
         figure.locator("input[type=range]").press("End")
         figure.locator(".stage-say", has_text="Position 63 is 111111.").wait_for()
         assert not visited.foreign(address)
