@@ -81,5 +81,5 @@ def test_a_live_figure_wakes_and_answers(site, visit):
         figure.scroll_into_view_if_needed()
         figure.locator("canvas").first.wait_for()
         figure.locator("input[type=range]").press("End")
-        figure.locator(".stage-say", has_text="Position 63 is 111111.").wait_for()
+        figure.locator(".stage-say", has_text="Position 63 is 111111").wait_for()
         assert not visited.foreign(address)
