@@ -67,7 +67,7 @@ def test_links_lead_somewhere(site):
         if path.name == "404.html":
             continue
         for target in re.findall(r'<a[^>]+href="([^"#:]+)(?:#[^"]*)?"', path.read_text(encoding="utf-8")):
-            goal = (path.parent / target).resolve()
+            goal = (path.parent / target.partition("?")[0]).resolve()
             if not (goal.exists() or (goal / "index.html").exists()):
                 broken.append(f"{path.relative_to(folder)}: {target}")
     assert broken == []
