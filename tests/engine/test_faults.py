@@ -195,6 +195,16 @@ FAULTS = {
         3,
         "link to nowhere: missing.md",
     ),
+    "a link to a view of no file": (
+        "# Page\n\nSee [that](missing.md?length=8).\n",
+        3,
+        "link to nowhere: missing.md?length=8",
+    ),
+    "a link to a view with no anchor": (
+        "# Page\n\nSee [this](page.md?length=8#no-section).\n",
+        3,
+        "link to nowhere: page.md has no #no-section",
+    ),
     "a link to no anchor": (
         "# Page\n\n## A section\n\nSee [here](#a-section) and [there](#no-section).\n",
         5,

@@ -93,6 +93,16 @@ def test_code_and_outputs_are_in_cells(made):
     assert code[3].metadata.tags == ["raises-exception"]
 
 
+def test_a_link_to_a_view_of_a_page_leads_there(project):
+    project.page("other.md", "# Other\n\n## Rows\n")
+    project.page("page.md", "# Page\n\nSee [it](other.md?length=8#rows).\n\n```python\npass\n```\n")
+    result = project.run()["page.md"]
+    assert result.problems == []
+    assert "(https://example.org/book/other/?length=8#rows)" in notebook.notebook(
+        result, "https://example.org/book/", project.root
+    )
+
+
 def test_prose_is_readable(made):
     prose = "\n".join(cell.source for cell in nbformat.reads(made, as_version=4).cells if cell.cell_type == "markdown")
     assert "It has 42 rows; see [there](https://example.org/book/other/#rows) and the code." in prose

@@ -79,6 +79,7 @@ def test_what_a_page_loads_for_its_figures_is_small(name):
 def test_the_kit_and_the_explorer_are_small():
     assert compressed(KIT) <= KIT_LIMIT
     assert compressed(KIT | loaded(figure("explorer"))) <= EXPLORER_LIMIT
+    assert compressed(loaded(figure("explorer"), LATER) - KIT) <= EXPLORER_LIMIT
 
 
 def test_the_colormaps_are_those_of_matplotlib():

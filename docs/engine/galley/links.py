@@ -41,6 +41,7 @@ def check_links(page: Page, path: Path, known: Anchors) -> list[Problem]:
         if re.match(r"[a-z][a-z0-9+.-]*:", target):
             continue
         file, _, anchor = unquote(target).partition("#")
+        file = file.partition("?")[0]  # a view of the page
         goal = Path(posixpath.normpath((path.parent / file).as_posix())) if file else path
         if not goal.exists():
             if goal.suffix != ".ipynb" or not goal.with_suffix(".md").exists():

@@ -131,8 +131,8 @@ def _link(match: re.Match, address: str) -> str:
     target = match["target"]
     if re.match(r"[a-z]+:|#", target):
         return match[0]
-    file, mark, anchor = target.partition("#")
+    file, *view = re.split(r"(?=[?#])", target, maxsplit=1)
     scheme, _, path = address.partition("://")
     goal = posixpath.normpath(posixpath.join(path, file))
     goal = re.sub(r"(?:/index)?\.md$", "/", goal)
-    return match[0].replace(target, f"{scheme}://{goal}{mark}{anchor}")
+    return match[0].replace(target, f"{scheme}://{goal}{''.join(view)}")
