@@ -285,12 +285,10 @@ def test_a_phone_has_one_column_and_nothing_runs_out(explore):
     page = seen.page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.click(".explorer-side summary")
-    knob(page, "base").focus()
-    page.mouse.move(195, 700)
-    page.mouse.wheel(0, 900)
+    page.locator(f"{FIGURE} canvas").nth(1).evaluate("(canvas) => canvas.scrollIntoView({ block: 'end' })")
     page.wait_for_timeout(400)
     canvas, slider = (place.bounding_box() for place in (page.locator(f"{FIGURE} canvas").nth(1), knob(page, "base")))
-    assert 0 < slider["y"] < canvas["y"] + canvas["height"] < 844 + canvas["height"]  # both on the screen
+    assert 0 < slider["y"] < canvas["y"] + canvas["height"] <= 845  # the knob stays on the screen, beside the panel
     left = page.evaluate(
         f"[...document.querySelectorAll('{FIGURE} canvas')].map((c) => c.getBoundingClientRect().left)"
     )
