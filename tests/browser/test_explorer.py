@@ -296,6 +296,19 @@ def test_a_phone_has_one_column_and_nothing_runs_out(explore):
     assert not seen.errors
 
 
+def test_a_view_in_a_chapter_stays_a_picture_if_the_explorer_cannot_be_had(site, visit):
+    seen = visit(site)
+    page = seen.page
+    page.route("**/explorer/", lambda route: route.fulfill(status=200, body="<p>Maintenance</p>"))
+    page.goto(f"{site}chapters/4-biases/families/")
+    page.locator(FIGURE).scroll_into_view_if_needed()
+    page.wait_for_timeout(600)
+    assert page.locator(FIGURE).get_attribute("live") is None
+    assert page.locator(f"{FIGURE} > .drawn-svg").is_visible()
+    assert page.locator(f"{FIGURE} .stage").count() == 0
+    assert not seen.errors
+
+
 def test_what_the_page_loads_is_small(explore):
     seen = explore()
     seen.page.wait_for_selector(".explorer-judge:not(:empty)")

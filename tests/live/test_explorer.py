@@ -14,7 +14,7 @@ from posenc.rotate.rope import rope
 from tests.live.javascript import Script
 
 ROOT = Path(__file__).parents[2]
-MODEL, SPEC, SNIPPET = (Script(f"explorer/{name}.js") for name in ("model", "spec", "snippet"))
+MODEL, SPEC, SNIPPET, JUDGE = (Script(f"explorer/{name}.js") for name in ("model", "spec", "snippet", "judge"))
 PRODUCTS, TABLES = (Script(f"math/{name}.js") for name in ("products", "tables"))
 SEEDS = range(4)
 VECTORS = [{"content": content} for content in ("constant", "random", "tokens", "peak")]
@@ -106,11 +106,11 @@ def test_the_page_has_a_value_for_every_encoding_to_be_compared_with():
 
 def test_the_comparison_itself():
     golden = [[state, *map(float, numbers)] for state, *numbers in given()["golden"]]
-    right = MODEL("agreement(given)", given=given() | {"golden": golden})
+    right = JUDGE("agreement(given)", given=given() | {"golden": golden})
     assert right["points"] == 2 * len(golden)
     assert right["worst"] < 1e-12
     golden[5][3] += 1e-3
-    assert MODEL("agreement(given)", given=given() | {"golden": golden})["worst"] > 1e-4
+    assert JUDGE("agreement(given)", given=given() | {"golden": golden})["worst"] > 1e-4
 
 
 @pytest.mark.parametrize("seed", SEEDS)

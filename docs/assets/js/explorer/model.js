@@ -9,7 +9,7 @@ import { channels, rope, scorer } from "../math/rope.js"
 import { byParts, dynamicNtk, linear, llama3, longrope, ntk, proportional, yarn } from "../math/scaling.js"
 import { resample, turnedRows } from "../math/tables.js"
 import { frequencies, kernel, sinusoidal } from "../math/waves.js"
-import { biased, defaults, settle } from "./spec.js"
+import { biased, settle } from "./spec.js"
 
 /** @import { State, Given, View, Found, Once } from "./types.js" */
 
@@ -35,8 +35,8 @@ const draws = (count, draw) => {
   return found
 }
 
-/** @param {number} count @param {(i: number) => [number, number]} where @returns {Array<[number, number]>} */
-const pairsOf = (count, where) => Array.from({ length: count }, (_, i) => where(i))
+/** @param {ArrayLike<number>} theta @param {(i: number) => number[]} where */
+const pairsOf = (theta, where) => /** @type {Array<[number, number]>} */ (Array.from(theta, (_, i) => where(i)))
 
 /** @param {State} s @param {Given} given @returns {import("../math/scaling.js").Stretched} */
 const stretched = (s, given) => {
@@ -82,7 +82,7 @@ const ENCODINGS = {
       const half = Float64Array.from({ length }, (_, distance) => kernel(distance, theta))
       return overDistances(length, (distance) => half[Math.abs(distance)])
     })
-    const pairs = pairsOf(theta.length, (i) => (order === "interleaved" ? [2 * i, 2 * i + 1] : [i, i + theta.length]))
+    const pairs = pairsOf(theta, (i) => (order === "interleaved" ? [2 * i, 2 * i + 1] : [i, i + theta.length]))
     return { pattern: { values, rows: length, columns: width, from: 0 }, band, theta, pairs }
   },
 
@@ -109,7 +109,7 @@ const ENCODINGS = {
     const options = { layout, first, attention }
     const values = once("queries", [...what, first], () => turnedRows(q, length, theta, width, options))
     const pattern = { values, rows: length, columns: width, from: 0 }
-    const pairs = pairsOf(theta.length, (i) => /** @type {[number, number]} */ (channels(i, width, layout)))
+    const pairs = pairsOf(theta, (i) => channels(i, width, layout))
     if (!each) {
       const of = (/** @type {Float64Array} */ t, /** @type {number} */ a, /** @type {Float64Array} */ key) =>
         overDistances(length, scorer(q, key, t, layout, a))
@@ -154,7 +154,7 @@ const ENCODINGS = {
     }
     const values = once("queries", [...what, first], () => rows(q, phase, length))
     const pattern = { values, rows: length, columns: 2 * width, from: 0 }
-    const pairs = pairsOf(width, (c) => [c, c + width])
+    const pairs = pairsOf(theta, (c) => [c, c + width])
     const still = new Float64Array(width)
     if (!each) {
       const band = once("band", what, () => overDistances(length, popeScorer(q, k, theta, phase)))
@@ -304,22 +304,6 @@ export const explorer = (given) => {
       ...{ at, row, weights, queryRow, keyRow: found.keyRow ?? queryRow },
     }
   }
-}
-
-/** How far the explorer's numbers are from those that the package gave the page. @param {Given} given */
-export const agreement = (given) => {
-  const view = explorer(given)
-  let worst = 0
-  let points = 0
-  for (const [set, row, column, cell, m, n, score] of given.golden) {
-    const seen = view({ ...defaults(given), ...set })
-    const told = [seen.pattern.values[row * seen.pattern.columns + column], seen.at(m, n)]
-    for (const [i, right] of [cell, score].entries()) {
-      worst = Math.max(worst, Math.abs(told[i] - right) / Math.max(1, Math.abs(right)))
-      points += 1
-    }
-  }
-  return { worst, points }
 }
 
 /** What a pair adds to the product. @param {View} view @param {number} pair @param {number} m @param {number} n */

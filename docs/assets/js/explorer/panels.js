@@ -16,8 +16,8 @@ const TOP = 8
 /** @param {number} value @param {number} low @param {number} high */
 const clip = (value, low, high) => Math.min(high, Math.max(low, Math.round(value)))
 
-/** @param {number} value of a tick, which may be -0 */
-const tick = (value) => short(value || 0, 2)
+/** @param {number} value of a tick */
+const tick = (value) => short(value, 2)
 
 /** @param {number} value of a tick of something counted */
 const whole = (value) => (Number.isInteger(value) ? tick(value) : "")

@@ -1,7 +1,8 @@
 // A bit is a rounded hand: it is 1 while a hand of the same period is in the second half of its turn.
 
 import { bit, flips, leap, stride } from "../math/clocks.js"
-import { axes, dial, line, write } from "../kit/plot.js"
+import { dial } from "../kit/dial.js"
+import { axes, line, write } from "../kit/plot.js"
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function bitsAndHands(stage) {

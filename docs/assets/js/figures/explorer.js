@@ -20,9 +20,9 @@ export default async function explorer(stage) {
     (answer) => answer.text(),
     () => "",
   )
-  if (!text) return
   const page = new DOMParser().parseFromString(text, "text/html")
-  const all = JSON.parse(page.querySelector("posenc-figure[name=explorer]")?.getAttribute("data") ?? "null")
-  build(stage, unpacked({ ...all, ...data }))
+  const all = page.querySelector("posenc-figure[name=explorer]")?.getAttribute("data")
+  if (!all) return false
+  build(stage, unpacked({ ...JSON.parse(all), ...data }))
   stage.draw()
 }

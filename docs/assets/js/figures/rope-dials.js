@@ -1,7 +1,8 @@
 // A score sees only the wedge between the two hands of each pair, and no wedge opens when both places move on.
 
 import { rope, scorer } from "../math/rope.js"
-import { axes, dial, dot, hand, line, write } from "../kit/plot.js"
+import { dial } from "../kit/dial.js"
+import { axes, dot, hand, line, write } from "../kit/plot.js"
 
 /** @typedef {import("../kit/paper.js").Look} Look */
 

@@ -159,8 +159,13 @@ export const film = (stage, label, { rate, ...given }) => {
   let last = 0
   let shown = NaN
   const still = matchMedia("(prefers-reduced-motion: reduce)")
+  const both = make("div", { class: "stage-film" })
+  stage.control(both)
+  const bar = stage.bar
+  stage.bar = both
   const play = button(stage, "Play", () => (last ? pause() : run()))
   const place = slider(stage, label, options)
+  stage.bar = bar
   const run = () => {
     shown = place.value
     if (last) return

@@ -33,8 +33,8 @@ class LiveFigure extends HTMLElement {
     if (signal.aborted) return
     const data = JSON.parse(this.getAttribute("data") ?? "null")
     const stage = new Stage(this, data, signal)
-    await module.default(stage)
-    if (signal.aborted) return
+    const made = await module.default(stage)
+    if (made === false || signal.aborted) return // the still picture stays
     this.append(stage.element)
     stage.begin()
     this.setAttribute("live", "") // hides the still picture

@@ -1,4 +1,4 @@
-// Charts, maps and dials, drawn as the book's Matplotlib figures look.
+// Charts, dots and hands, drawn as the book's Matplotlib figures look.
 
 /** @typedef {import("./paper.js").Look} Look */
 /** @typedef {{ left: number, top: number, width: number, height: number }} Box */
@@ -16,8 +16,6 @@
  * @property {(value: number) => string} [xformat]
  * @property {(value: number) => string} [yformat]
  */
-
-const TURN = 2 * Math.PI
 
 /** Round places for about `count` ticks. @param {number} low @param {number} high @param {number} count */
 export const ticks = (low, high, count) => {
@@ -39,12 +37,9 @@ const decades = (low, high) => {
 
 /** A number as a reader expects it: few digits, a true minus. @param {number} value @param {number} [digits] */
 export const short = (value, digits = 3) => {
-  const size = Math.abs(value)
-  const text =
-    size >= 10_000 || Number.isInteger(value)
-      ? Math.round(value).toLocaleString("en")
-      : String(Number(value.toPrecision(digits)))
-  return text.replace("-", "−")
+  const whole = Math.abs(value) >= 10_000 || Number.isInteger(value)
+  const near = whole ? Math.round(value) + 0 : Number(value.toPrecision(digits)) // + 0: never -0
+  return (Math.abs(near) < 1000 ? String(near) : near.toLocaleString("en")).replace("-", "−")
 }
 
 /** Draw the frame of a chart and return its scales. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box @param {AxesOptions} options @returns {Scales} */
@@ -129,7 +124,7 @@ export const line = (ctx, to, xs, ys, color, width = 1.6) => {
 /** @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y @param {string} color @param {number} [radius] */
 export const dot = (ctx, x, y, color, radius = 4) => {
   ctx.beginPath()
-  ctx.arc(x, y, radius, 0, TURN)
+  ctx.arc(x, y, radius, 0, 2 * Math.PI)
   ctx.fillStyle = color
   ctx.fill()
 }
@@ -154,18 +149,6 @@ export const write = (
   }
   ctx.fillStyle = color
   ctx.fillText(text, x, y)
-  ctx.restore()
-}
-
-/** A dial with a hand; angle 0 points right and grows counterclockwise, as in mathematics. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} x @param {number} y @param {number} radius @param {number} angle @param {string} color @param {number} [length] of the hand, as a share of the radius */
-export const dial = (ctx, look, x, y, radius, angle, color, length = 1) => {
-  ctx.save()
-  ctx.beginPath()
-  ctx.arc(x, y, radius, 0, TURN)
-  ctx.strokeStyle = look.rule
-  ctx.lineWidth = 1.2
-  ctx.stroke()
-  hand(ctx, x, y, radius * length, angle, color)
   ctx.restore()
 }
 

@@ -124,7 +124,13 @@ export class Stage {
     const spoken = this.element.appendChild(document.createElement("p"))
     spoken.className = "stage-spoken"
     spoken.setAttribute("role", "status")
-    let wait = 0
+    let [wait, wide, high] = [0, 0, 0]
+    const grown = new ResizeObserver(([{ contentRect: box }]) => {
+      high = wide && wide !== box.width ? 0 : Math.max(high, box.height) // what is below moves once
+      wide = box.width
+      line.style.minHeight = high ? `${high}px` : ""
+    })
+    grown.observe(line)
     this.each(() => {
       const now = text()
       if (line.textContent === now) return
@@ -132,7 +138,7 @@ export class Stage {
       clearTimeout(wait)
       if (this.drawn) wait = setTimeout(() => (spoken.textContent = now), SPEAK)
     })
-    this.signal.addEventListener("abort", () => clearTimeout(wait), { once: true })
+    this.signal.addEventListener("abort", () => (clearTimeout(wait), grown.disconnect()), { once: true })
     return line
   }
 }

@@ -13,9 +13,11 @@ const twister = (seed) => {
   }
   let place = SIZE
   const refill = () => {
-    for (let i = 0; i < SIZE; i++) {
-      const both = (state[i] & 0x80000000) | (state[(i + 1) % SIZE] & 0x7fffffff)
-      state[i] = state[(i + SHIFT) % SIZE] ^ (both >>> 1) ^ (both & 1 ? 0x9908b0df : 0)
+    for (let i = 0, next = 1, far = SHIFT; i < SIZE; i++, next++, far++) {
+      if (next === SIZE) next = 0
+      if (far === SIZE) far = 0
+      const both = (state[i] & 0x80000000) | (state[next] & 0x7fffffff)
+      state[i] = state[far] ^ (both >>> 1) ^ (-(both & 1) & 0x9908b0df)
     }
     place = 0
   }
@@ -41,7 +43,8 @@ export const randomState = (seed) => {
       return held
     }
     for (;;) {
-      const [x, y] = [2 * uniform() - 1, 2 * uniform() - 1]
+      const x = 2 * uniform() - 1
+      const y = 2 * uniform() - 1
       const square = x * x + y * y
       if (square >= 1 || square === 0) continue
       const stretch = Math.sqrt((-2 * Math.log(square)) / square)
