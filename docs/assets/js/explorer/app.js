@@ -1,6 +1,6 @@
 // The explorer: controls on one side, four linked panels on the other, and what can be taken along below.
 
-import { make } from "../kit/controls.js"
+import { make, press } from "../kit/controls.js"
 import { address } from "./address.js"
 import { knobs } from "./knobs.js"
 import { explorer } from "./model.js"
@@ -143,22 +143,17 @@ const leads = (stage, given, app) => {
 
 /** The tour and the way back. @param {Stage} stage @param {Given} given @param {Held} app @param {ReturnType<typeof rooms>} home */
 const acts = ({ signal }, given, app, { kinds, guided }) => {
-  const act = (/** @type {string} */ name, /** @type {() => void} */ run) => {
-    const button = make("button", { type: "button", class: "stage-button" }, [name])
-    button.addEventListener("click", run, { signal })
-    return button
-  }
   const go = (/** @type {State} */ step) => app.change({ ...defaults(given), ...step }, "tour", false)
   const walk = async () => {
     const { tour } = await import("./tour.js")
     tour(signal, guided, given.tour, { go, done: () => start.focus() })
   }
-  const start = act("Take the tour", walk)
+  const start = press(signal, "Take the tour", walk)
   const reset = () => app.change({ ...defaults(given), encoding: app.state.encoding }, "reset", false)
-  kinds.append(make("div", { class: "explorer-acts" }, [start, act("Reset", reset)]))
+  kinds.append(make("div", { class: "explorer-acts" }, [start, press(signal, "Reset", reset)]))
 }
 
-/** What can be taken along: each is fetched when it is opened. @param {Stage} stage @param {import("./types.js").Shown} all */
+/** What is fetched when it is opened. @param {Stage} stage @param {import("./types.js").Shown} all */
 const drawers = (stage, all) => {
   /** @param {string} title @param {(box: HTMLElement) => void} fill */
   const drawer = (title, fill) => {

@@ -291,17 +291,19 @@ export const explorer = (given) => {
     const queryRow = (/** @type {number} */ m) =>
       pattern.values.subarray(m * pattern.columns, (m + 1) * pattern.columns)
     return {
-      ...{
-        state: s,
-        pattern: { ...pattern, ...range(pattern.values, takes) },
-        band,
-        values,
-        ...shown,
-        plain,
-        theta,
-        pairs,
-      },
-      ...{ at, row, weights, queryRow, keyRow: found.keyRow ?? queryRow },
+      state: s,
+      pattern: { ...pattern, ...range(pattern.values, takes) },
+      band,
+      values,
+      ...shown,
+      plain,
+      theta,
+      pairs,
+      at,
+      row,
+      weights,
+      queryRow,
+      keyRow: found.keyRow ?? queryRow,
     }
   }
 }

@@ -16,7 +16,7 @@ const TOP = 8
 /** @param {number} value @param {number} low @param {number} high */
 const clip = (value, low, high) => Math.min(high, Math.max(low, Math.round(value)))
 
-/** @param {number} value of a tick */
+/** @param {number} value */
 const tick = (value) => short(value, 2)
 
 /** @param {number} value of a tick of something counted */

@@ -1,6 +1,6 @@
 // Take it along: pictures as PNG and SVG, numbers as CSV.
 
-import { make } from "../kit/controls.js"
+import { make, press } from "../kit/controls.js"
 import { look } from "../kit/paper.js"
 import { write } from "../kit/plot.js"
 import { rows } from "./numbers.js"
@@ -76,10 +76,8 @@ export const fill = (box, { stage, panels, view }) => {
   const which = /** @type {HTMLSelectElement} */ (make("select", { "aria-label": "What to download" }, options))
   const chosen = () => (which.value === "view" ? NAMES.map((_, i) => i) : [NAMES.indexOf(which.value)])
   const act = (/** @type {string} */ kind, /** @type {() => Blob | null | Promise<Blob | null>} */ made) => {
-    const button = make("button", { type: "button", class: "stage-button" }, [kind])
     const name = () => `posenc-${view().state.encoding}-${which.value}.${kind.toLowerCase()}`
-    button.addEventListener("click", async () => download(await made(), name()), { signal: stage.signal })
-    return button
+    return press(stage.signal, kind, async () => download(await made(), name()))
   }
   const sheet = act("CSV", () => csv(view(), chosen()[0]))
   const picture = act("PNG", () => png(panels, chosen(), view(), stage.element))

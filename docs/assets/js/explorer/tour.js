@@ -1,6 +1,6 @@
 // A walk through a few views. It starts when it is asked to, and ends with Escape.
 
-import { make } from "../kit/controls.js"
+import { make, press } from "../kit/controls.js"
 
 /** @import { State } from "./types.js" */
 
@@ -10,11 +10,6 @@ export const tour = (signal, home, steps, { go, done }) => {
   const count = make("span", { class: "explorer-count" })
   const title = make("strong")
   const text = make("p")
-  const button = (/** @type {string} */ name, /** @type {() => void} */ act) => {
-    const element = make("button", { type: "button", class: "stage-button" }, [name])
-    element.addEventListener("click", act, { signal })
-    return element
-  }
   const end = () => {
     element.remove()
     done()
@@ -31,10 +26,10 @@ export const tour = (signal, home, steps, { go, done }) => {
     go(state)
     if (document.activeElement === back && step === 0) next.focus()
   }
-  const back = button("Back", () => to(at - 1))
-  const next = button("Next", () => to(at + 1))
+  const back = press(signal, "Back", () => to(at - 1))
+  const next = press(signal, "Next", () => to(at + 1))
   const said = make("div", { "aria-live": "polite" }, [count, " ", title, text])
-  const buttons = make("div", { class: "stage-bar" }, [back, next, button("End", end)])
+  const buttons = make("div", { class: "stage-bar" }, [back, next, press(signal, "End", end)])
   const element = make("div", { class: "explorer-tour", role: "group", "aria-label": "Guided tour" }, [said, buttons])
   element.addEventListener("keydown", ({ key }) => key === "Escape" && end(), { signal })
   home.replaceChildren(element)

@@ -2,7 +2,7 @@
 
 import { sinusoidal } from "../math/waves.js"
 import { color } from "../kit/heat.js"
-import { axes, dot, hand, short, write } from "../kit/plot.js"
+import { axes, dot, hand, short, stroke, write } from "../kit/plot.js"
 
 /** @typedef {{ pairs: number[], theta: number[], seconds: number, paces: number[], start: number }} Data */
 
@@ -85,13 +85,13 @@ export default function clockFilm(stage) {
         if (!blurred) {
           hand(ctx, clock, middle, radius, Math.PI / 2 - now * speed, tint)
           ctx.setLineDash([2, 4])
-          segment(ctx, [clock + radius * values[2 * i], tip], [to.x(now), tip], look.soft, 0.8)
+          stroke(ctx, [clock + radius * values[2 * i], tip], [to.x(now), tip], look.soft, 0.8)
           ctx.setLineDash([])
         }
         wave(ctx, middle, speed, [left, right], end, to.x(now), tint)
         if (!blurred) (dot(ctx, to.x(now), tip, look.paper, 6.5), dot(ctx, to.x(now), tip, tint, 4.5))
       })
-      segment(ctx, [to.x(now), head], [to.x(now), rows * height], look.ink, 1)
+      stroke(ctx, [to.x(now), head], [to.x(now), rows * height], look.ink, 1)
     },
     point: ({ x, down, start }) => {
       const { left, right } = layout(paper.element.clientWidth)
@@ -132,7 +132,7 @@ export default function clockFilm(stage) {
     ctx.strokeStyle = look.rule
     ctx.lineWidth = 1.2
     ctx.stroke()
-    segment(ctx, [x, y - radius], [x, y - radius + 4], look.soft, 1.2)
+    stroke(ctx, [x, y - radius], [x, y - radius + 4], look.soft, 1.2)
   }
   /** The height of the tip over all positions, drawn up to now and faint beyond; where it swings in a pixel, a band. @param {CanvasRenderingContext2D} ctx @param {number} middle @param {number} speed @param {[number, number]} span @param {number} end @param {number} now @param {string} tint */
   const wave = (ctx, middle, speed, [left, right], end, now, tint) => {
@@ -171,13 +171,3 @@ const two = (value) => (Math.round(value * 100) / 100 || 0).toFixed(2).replace("
 
 /** @param {number} value */
 const many = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 })
-
-/** @param {CanvasRenderingContext2D} ctx @param {[number, number]} from @param {[number, number]} to @param {string} color @param {number} width */
-const segment = (ctx, from, to, color, width) => {
-  ctx.beginPath()
-  ctx.moveTo(...from)
-  ctx.lineTo(...to)
-  ctx.strokeStyle = color
-  ctx.lineWidth = width
-  ctx.stroke()
-}

@@ -1,6 +1,6 @@
 // The product of two rows is a sum of shadows, one for each clock; time turns the hands and leaves every shadow as it is.
 
-import { axes, dot, line, write } from "../kit/plot.js"
+import { axes, dot, line, stroke, write } from "../kit/plot.js"
 import { kernel, sinusoidal } from "../math/waves.js"
 
 const TURN = 2 * Math.PI
@@ -116,16 +116,6 @@ export default function clockWedges(stage) {
     const [first, second, gap] = [p.value, p.value + distance.value, distance.value].map((at) => at.toFixed(1))
     return `Hands at ${first} and ${second}: the shadows ${terms.slice(0, -1).join(", ")} and ${terms[count - 1]} add up to K(${gap}) = ${signed(kernel(distance.value, theta))}, at whatever time.`
   })
-}
-
-/** @param {CanvasRenderingContext2D} ctx @param {[number, number]} from @param {[number, number]} to @param {string} color @param {number} width */
-const stroke = (ctx, from, to, color, width) => {
-  ctx.beginPath()
-  ctx.moveTo(...from)
-  ctx.lineTo(...to)
-  ctx.strokeStyle = color
-  ctx.lineWidth = width
-  ctx.stroke()
 }
 
 /** @param {number} value */

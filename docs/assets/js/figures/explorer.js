@@ -24,5 +24,4 @@ export default async function explorer(stage) {
   const all = page.querySelector("posenc-figure[name=explorer]")?.getAttribute("data")
   if (!all) return false
   build(stage, unpacked({ ...JSON.parse(all), ...data }))
-  stage.draw()
 }

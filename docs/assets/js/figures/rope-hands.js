@@ -2,7 +2,7 @@
 
 import { randomState } from "../math/random.js"
 import { rope, scorer } from "../math/rope.js"
-import { axes, dot, hand, line, write } from "../kit/plot.js"
+import { axes, dot, hand, line, stroke, write } from "../kit/plot.js"
 
 /** @typedef {import("../kit/paper.js").Look} Look */
 /** @typedef {{ left: number, top: number, width: number, height: number }} Box */
@@ -71,7 +71,7 @@ export default function ropeHands(stage) {
         write(ctx, look, note, Math.max(x, 64), y - radius - 13, { size: 11.5, align: "center", color: look.soft })
         drawHands(ctx, look, x, y, radius, rope(query, now(), theta, LAYOUT), colors)
         const level = y - (radius * score(now())) / theta.length
-        stroke(ctx, look.series[NOW], [x - radius, level], [x + radius, level])
+        stroke(ctx, [x - radius, level], [x + radius, level], look.series[NOW], 1.2)
         if (!i && width >= NARROW)
           write(ctx, look, "mean", x + radius + 5, level, { size: 11.5, color: look.letters[NOW] })
         const to = axes(ctx, look, box, {
@@ -81,12 +81,12 @@ export default function ropeHands(stage) {
           xticks: title === "Built" ? apart(peak.value, last) : [0, last / 2, last],
           xlabel: i < 2 && width < NARROW ? "" : "distance Δ",
         })
-        stroke(ctx, look.rule, [box.left, to.y(0)], [box.left + box.width, to.y(0)])
+        stroke(ctx, [box.left, to.y(0)], [box.left + box.width, to.y(0)], look.rule, 1.2)
         ctx.globalAlpha = Math.max(0.22, 1 / tries.length)
         for (const { ys } of tries.slice(0, -1)) line(ctx, to, xs, ys, look.series[5], 0.8)
         ctx.globalAlpha = 1
         line(ctx, to, xs, tries[tries.length - 1].ys, look.series[CURVE])
-        stroke(ctx, look.series[NOW], [to.x(now()), box.top], [to.x(now()), box.top + box.height])
+        stroke(ctx, [to.x(now()), box.top], [to.x(now()), box.top + box.height], look.series[NOW], 1.2)
         dot(ctx, to.x(now()), to.y(score(now())), look.series[NOW], 4.5)
         const right = now() > last * 0.7
         write(ctx, look, one(score(now())), to.x(now()) + (right ? -8 : 8), to.y(score(now())) - 9, {
@@ -130,16 +130,6 @@ const place = (width, i) => {
   const column = width / 3
   const box = { left: i * column + 34, top: 202, width: column - 50, height: 100 }
   return { x: box.left + box.width / 2, y: 112, radius: Math.min(68, column * 0.38), box }
-}
-
-/** @param {CanvasRenderingContext2D} ctx @param {string} color @param {number[]} from @param {number[]} to */
-const stroke = (ctx, color, from, to) => {
-  ctx.beginPath()
-  ctx.moveTo(from[0], from[1])
-  ctx.lineTo(to[0], to[1])
-  ctx.strokeStyle = color
-  ctx.lineWidth = 1.2
-  ctx.stroke()
 }
 
 /** Up is no wedge; the fastest hand lies on top. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} x @param {number} y @param {number} radius @param {ArrayLike<number>} tips @param {string[]} colors */

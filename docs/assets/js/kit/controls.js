@@ -145,10 +145,16 @@ export const toggle = (stage, label, value) => {
   return control
 }
 
+/** A loose button. @param {AbortSignal} signal @param {string} label @param {() => void} action */
+export const press = (signal, label, action) => {
+  const element = /** @type {HTMLButtonElement} */ (make("button", { type: "button", class: "stage-button" }, [label]))
+  element.addEventListener("click", action, { signal })
+  return element
+}
+
 /** @param {Stage} stage @param {string} label @param {() => void} action */
 export const button = (stage, label, action) => {
-  const element = /** @type {HTMLButtonElement} */ (make("button", { type: "button", class: "stage-button" }, [label]))
-  element.addEventListener("click", () => (action(), stage.changed()), { signal: stage.signal })
+  const element = press(stage.signal, label, () => (action(), stage.changed()))
   stage.control(element)
   return element
 }

@@ -152,13 +152,18 @@ export const write = (
   ctx.restore()
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y @param {number} length @param {number} angle @param {string} color @param {number} [width] */
-export const hand = (ctx, x, y, length, angle, color, width = 2.4) => {
+/** @param {CanvasRenderingContext2D} ctx @param {[number, number]} from @param {[number, number]} to @param {string} color @param {number} width */
+export const stroke = (ctx, from, to, color, width) => {
   ctx.beginPath()
-  ctx.moveTo(x, y)
-  ctx.lineTo(x + length * Math.cos(angle), y - length * Math.sin(angle))
+  ctx.moveTo(...from)
+  ctx.lineTo(...to)
   ctx.strokeStyle = color
   ctx.lineWidth = width
   ctx.stroke()
+}
+
+/** @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y @param {number} length @param {number} angle @param {string} color @param {number} [width] */
+export const hand = (ctx, x, y, length, angle, color, width = 2.4) => {
+  stroke(ctx, [x, y], [x + length * Math.cos(angle), y - length * Math.sin(angle)], color, width)
   dot(ctx, x, y, color, Math.max(1.5, width * 0.8))
 }
