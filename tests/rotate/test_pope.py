@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posenc.attention import attention
 from posenc.positions import grid_positions
 from posenc.rotate.pope import PoPE, pope
 from tests.peers import peer
@@ -178,6 +179,17 @@ def test_scores_equal_those_of_pope_pytorch(phase):
     q, k = content(groups=4)
     expected = scores(*theirs.apply_pope_to_qk(theirs(7), q, k))
     torch.testing.assert_close(scores(*ours(q, k)), expected, rtol=0, atol=1e-6)  # its frequencies are float32
+
+
+def test_attention_equals_that_of_pope_pytorch_with_its_weights_loaded():
+    theirs, ours = peer("PoPE_pytorch.pope").PoPE(8, heads=4), PoPE(8, heads=4)
+    theirs.bias.data = -torch.rand(4, 8)
+    ours.load_state_dict({"phase": theirs.bias.detach()})
+    q, k = (x.float() for x in content(7, 7, groups=4))
+    v = torch.randn(3, 4, 7, 8, generator=torch.Generator().manual_seed(1))
+    attend = peer("PoPE_pytorch.attention").flash_attn_with_pope
+    expected = attend(q, k, v, pos_emb=theirs(7), causal=True)
+    torch.testing.assert_close(attention(q, k, v, ours, causal=True), expected, rtol=0, atol=2e-6)
 
 
 def test_scores_equal_those_of_x_transformers_channel_by_channel_without_a_phase():
