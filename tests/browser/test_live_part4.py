@@ -65,7 +65,7 @@ def test_alibi_window(figure):
 
 
 def test_polar_tuner(figure):
-    tuner, data, said = figure("explorer/", "polar-tuner")
+    tuner, data, said = figure("chapters/5-pope/what-and-where/", "polar-tuner")
     q, k = np.array([[0.7, -0.45]]), np.array(data["k"])[None]
     put(tuner, query_12=0.7, query_13=-0.45, distance_Δ=5)
     theta = np.array(data["theta"])
