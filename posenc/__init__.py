@@ -8,7 +8,13 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 DOORS = ("add", "rotate", "bias", "score")
-CHECKUP = {"doctor": "posenc.checkup", "Report": "posenc.checkup.report", "Finding": "posenc.checkup.report"}
+TOOLS = {
+    "doctor": "posenc.checkup",
+    "Report": "posenc.checkup.report",
+    "Finding": "posenc.checkup.report",
+    "check": "posenc.workbook",
+    "Verdict": "posenc.workbook.verdict",
+}
 
 _HERE = Path(__file__).parent
 _PAPER = re.compile(
@@ -81,10 +87,10 @@ def __getattr__(name: str) -> Any:
     Editors and type checkers, which run nothing, read the same names in `__init__.pyi`.
     """
     if name == "__all__":
-        return sorted({"encodings", *CHECKUP, *dict(_names())})
+        return sorted({"encodings", *TOOLS, *dict(_names())})
     if name in _modules():
         return import_module(f"posenc.{name}")
-    module = CHECKUP.get(name) or dict(_names()).get(name)
+    module = TOOLS.get(name) or dict(_names()).get(name)
     if module is None:
         raise AttributeError(f"module 'posenc' has no attribute {name!r}")
     globals()[name] = found = getattr(import_module(module), name)  # the files are searched once for each name
@@ -92,4 +98,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *CHECKUP, *dict(_names())})
+    return sorted({*globals(), *TOOLS, *dict(_names())})

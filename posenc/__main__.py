@@ -1,8 +1,9 @@
-"""The command line: `python -m posenc list | show NAME | copy NAME … -o FOLDER | doctor MODULE:FUNCTION`."""
+"""The command line: `python -m posenc list | show NAME | copy NAME … | doctor MODULE:FUNCTION | check NUMBER …`."""
 
 import argparse
 import ast
 import importlib
+import math
 import os
 import re
 import sys
@@ -10,6 +11,7 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import posenc
 
@@ -37,8 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m posenc", description=posenc.__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
-    command = commands.add_parser("list", help="every encoding: door, name, class, paper, year")
-    command.set_defaults(run=_list)
+    commands.add_parser("list", help="every encoding: door, name, class, paper, year").set_defaults(run=_list)
     command = commands.add_parser("show", help="what a file says of itself and what it offers")
     command.add_argument("name", help="a file or anything public in one: rope, RoPE, yarn")
     command.add_argument("--source", action="store_true", help="the whole file instead")
@@ -55,6 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--heads", type=int, help="how many; by default what fits")
     command.add_argument("--order", help="of the axes: bhtd or bthd for heads, btd or tbd for embeddings")
     command.set_defaults(run=_doctor)
+    command = commands.add_parser("check", help="judge an answer to an exercise of the workbook")
+    command.add_argument("exercise", help="its number, such as 1.2")
+    command.add_argument("answer", help="a letter, a word, an expression such as '20 * pi', or module:function")
+    command.set_defaults(run=_check)
     return parser
 
 
@@ -77,8 +82,9 @@ def _show(asked: argparse.Namespace) -> int:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             print(_signature(node), f"    {(ast.get_docstring(node) or '').splitlines()[0]}", sep="\n")
-    if path.parent.name == "checkup":
-        print(f"\nUse it: from posenc import {', '.join(posenc.CHECKUP)}")
+    if path.parent.name in ("checkup", "workbook"):
+        names = [name for name, module in posenc.TOOLS.items() if module.split(".")[1] == path.parent.name]
+        print(f"\nUse it: from posenc import {', '.join(names)}")
     else:
         print(f"\nCopy it: python -m posenc copy {path.stem} -o yourproject/")
     return 0
@@ -112,7 +118,7 @@ def _copy(asked: argparse.Namespace) -> int:
 def _with_needs(name: str) -> list[Path]:
     """Return the file of a name and what it imports of posenc: nothing, but in attention its other half, `_fused`."""
     path = find(name)
-    if path.parent.name == "checkup":
+    if path.parent.name in ("checkup", "workbook"):
         reason = "it is a folder of files, and need not be part of your code: install posenc where you check it"
         raise ValueError(f"copy: name must be of a file to copy, got {name}; {reason}")
     needs = re.findall(r"^from posenc(?: import |\.)(\w+)", path.read_text(encoding="utf-8"), re.M)
@@ -120,26 +126,50 @@ def _with_needs(name: str) -> list[Path]:
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    name, _, member = asked.function.partition(":")
-    if not name or not member:
-        raise ValueError(f"doctor: function must be module:function, got {asked.function}")
-    sys.path.insert(0, "")
-    try:
-        function = attrgetter(member)(importlib.import_module(name))
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"doctor: function must be module:function, got {asked.function}; {error}") from error
+    function = _member("doctor: function", asked.function)
     report = posenc.doctor(function, asked.kind, asked.dim, asked.heads, asked.order)
     print(report)
     return 0 if report.healthy else 1
+
+
+def _member(wanted: str, given: str) -> Any:
+    name, _, member = given.partition(":")
+    if not name or not member:
+        raise ValueError(f"{wanted} must be module:function, got {given}")
+    sys.path.insert(0, "")
+    try:
+        return attrgetter(member)(importlib.import_module(name))
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{wanted} must be module:function, got {given}; {error}") from error
+
+
+def _check(asked: argparse.Namespace) -> int:
+    workbook = importlib.import_module("posenc.workbook")
+    asks, answer = workbook.exercise(asked.exercise).asks, asked.answer
+    if asks == "a function":
+        answer = _member("check: answer", answer)
+    elif asks not in ("a letter", "a word"):
+        answer = _evaluated(answer)
+    verdict = workbook.check(asked.exercise, answer)
+    print(verdict)
+    return 0 if verdict else 1
+
+
+def _evaluated(text: str) -> Any:
+    known = {"np": importlib.import_module("numpy"), "posenc": posenc, **vars(math)}
+    try:
+        return eval(text, known)
+    except Exception as error:  # an answer may fail in any way
+        raise ValueError(f"check: answer must be an expression in Python, got {text}; {error}") from error
 
 
 def find(name: str) -> Path:
     """Return the file called `name`, or the one in which something public called `name` is defined."""
     root = Path(posenc.__file__).parent
     files = {path.stem: path for path in posenc._files()}
-    modules = dict(posenc._names()) | posenc.CHECKUP
+    modules = dict(posenc._names()) | posenc.TOOLS
     places = {public: root.parent.joinpath(*module.split(".")).with_suffix(".py") for public, module in modules.items()}
-    places["doctor"] = root / "checkup" / "__init__.py"
+    places |= {"doctor": root / "checkup" / "__init__.py", "check": root / "workbook" / "__init__.py"}
     found = files.get(name) or places.get(name)
     if not found:
         near = ", ".join(get_close_matches(name, [*(files | places)], n=4)) or ", ".join(sorted(files))

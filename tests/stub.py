@@ -27,7 +27,7 @@ def stub() -> str:
             said = node.body[:1] if ast.get_docstring(node) else []
             node.body = [*said, ast.Expr(ast.Constant(...))]
     lines = [ast.unparse(tree), ""]
-    for module, named in groupby([*posenc._names(), *posenc.CHECKUP.items()], itemgetter(1)):
+    for module, named in groupby([*posenc._names(), *posenc.TOOLS.items()], itemgetter(1)):
         lines.append(f"from {module} import {', '.join(f'{name} as {name}' for name, _ in named)}")
     return HEAD + "\n".join(lines) + "\n"
 

@@ -117,7 +117,7 @@ def test_copy_of_positions_is_one_file_as_it_stands(capsys, tmp_path):
     assert (tmp_path / "positions.py").read_text().endswith((ROOT / "posenc/positions.py").read_text())
 
 
-@pytest.mark.parametrize("name", posenc.CHECKUP)
+@pytest.mark.parametrize("name", posenc.TOOLS)
 def test_copy_of_the_doctor_says_why_not(capsys, tmp_path, name):
     complaint = refused(capsys, "copy", "rope", name, "-o", str(tmp_path))
     assert complaint.startswith(f"copy: name must be of a file to copy, got {name}; it is a folder")
@@ -153,7 +153,7 @@ def test_a_reader_that_has_read_enough_ends_it_quietly(command):
 def test_every_public_name_is_found():
     for name, module in posenc._names():
         assert find(name) == ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    for name, module in posenc.CHECKUP.items():
+    for name, module in posenc.TOOLS.items():
         assert getattr(importlib.import_module(module), name) is getattr(posenc, name)
         assert f" {name}(" in find(name).read_text()
 
@@ -162,7 +162,7 @@ def test_editors_are_told_every_name():
     assert stub.PATH.read_text() == stub.stub(), "a name came or went: make update"
     told: dict = {"__file__": posenc.__file__}
     exec(stub.stub(), told)  # each import of it finds its name
-    for name in [*dict(posenc._names()), *posenc.CHECKUP]:
+    for name in [*dict(posenc._names()), *posenc.TOOLS]:
         assert told[name] is getattr(posenc, name)
 
 

@@ -71,7 +71,7 @@ def test_the_package_does_not_assert(path):
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem[:2] != "__"], ids=lambda path: path.stem)
 def test_every_error_is_a_value_error_that_names_file_argument_condition_and_value(path):
-    speaker = "doctor" if path.parent.name == "checkup" else path.stem
+    speaker = {"checkup": "doctor", "workbook": "check"}.get(path.parent.name, path.stem)
     form = re.compile(rf"{speaker}: [\w {{}}]+ must be .+, got .*{{}}", re.S)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Raise):
@@ -144,7 +144,7 @@ def test_public_functions_and_classes_show_an_example(path):
     twin = path.stem if any(isinstance(node, ast.ClassDef) for node in nodes) else ""
     public = {node.name for node in nodes if node.name[0] != "_" and node.name != twin}
     if path not in posenc._files():
-        public = {name for name, module in posenc.CHECKUP.items() if module == module_name(path)}
+        public = {name for name, module in posenc.TOOLS.items() if module == module_name(path)}
     shown = {node.name for node in nodes if re.search(r"^Examples:\n +>>> ", ast.get_docstring(node) or "", re.M)}
     assert not public - shown
 
@@ -163,7 +163,7 @@ def test_every_public_name_can_be_imported_from_the_package():
 def test_a_star_brings_the_public_names_and_nothing_else():
     brought = {}
     exec("from posenc import *", brought)
-    assert set(brought) - {"__builtins__"} == {"encodings", *posenc.CHECKUP, *(name for name, _ in posenc._names())}
+    assert set(brought) - {"__builtins__"} == {"encodings", *posenc.TOOLS, *(name for name, _ in posenc._names())}
 
 
 def test_folders_and_files_are_attributes_of_the_package_before_anything_is_imported():
