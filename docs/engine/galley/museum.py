@@ -1,0 +1,138 @@
+"""The museum: the entries that its halls hold, and what its entrance shows of them."""
+
+import html
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from galley.page import Block, parse
+
+LINE = re.compile(r"^<!--\s*entry:\s*(?P<fields>.*?)\s*-->\s*$")
+HALLS = (
+    "order", "sinusoids", "tables", "rotations", "long-texts", "biases", "bugs-formulas", "bugs-caches", "bugs-systems",
+)  # fmt: skip
+TAGS = (
+    "order", "mask", "sinusoidal", "learned", "rope", "alibi", "bias", "pope", "long context",
+    "precision", "cache", "padding", "vision", "scaling", "code", "history", "training",
+)  # fmt: skip
+THREAD = re.compile(r"https://github\.com/(?P<repo>[\w.-]+/[\w.-]+)/(?:issues|pull|commit|discussions)/\w+")
+LONG = 120  # letters of a message on a label
+
+
+@dataclass
+class Entry:
+    """A false claim or a bug: where it stands, what it concerns, and the text and the blocks below its heading."""
+
+    hall: str
+    hall_title: str
+    title: str
+    anchor: str
+    line: int
+    rows: list[str]
+    tags: list[str]
+    text: str
+    blocks: list[Block]
+
+    @property
+    def kind(self) -> str:
+        """What the entry shows: something said wrongly, or something programmed wrongly."""
+        return "bug" if self.hall.startswith("bugs-") else "myth"
+
+    @property
+    def quote(self) -> str:
+        """The claim or the bug as the entry states it, with the places where it was met."""
+        lines = [line for line in self.text.split("\n") if line.startswith(">")]
+        return " ".join(line.lstrip("> ") for line in lines)
+
+    @property
+    def failure(self) -> str:
+        """What the build saw when it ran the first block."""
+        shown = next((block.output for block in self.blocks if block.output), None) or ""
+        return shown.strip().rpartition("\n")[2].removeprefix("AssertionError: ")
+
+    @property
+    def threads(self) -> dict[str, str]:
+        """The public threads that the entry links to: repository to address, the first of each."""
+        found: dict[str, str] = {}
+        for match in THREAD.finditer(self.text):
+            found.setdefault(match["repo"], match[0])
+        return found
+
+
+def read(folder: Path) -> list[Entry]:
+    """Return the entries of all halls in the order of a visit; the entrance itself, index.md, is none."""
+    paths = [path for path in folder.glob("*.md") if path.stem != "index"]
+    place = {name: n for n, name in enumerate(HALLS)}
+    paths.sort(key=lambda path: (place.get(path.stem, len(place)), path.stem))
+    return [entry for path in paths for entry in entries(path.stem, path.read_text(encoding="utf-8"))]
+
+
+def entries(hall: str, text: str) -> list[Entry]:
+    """Return the entries of one hall: each heading of level 3 with an entry line under it."""
+    page = parse(text)
+    ends = [line for line, level, *_ in page.headings if level <= 3] + [len(page.lines) + 1]
+    hall_title = next((title for _, level, title, _ in page.headings if level == 1), hall)
+    found = []
+    for line, level, title, anchor in page.headings:
+        end = min(later for later in ends if later > line)
+        body = page.lines[line : end - 1]
+        first = next((words for words in body if words.strip()), "")
+        if level != 3 or not LINE.match(first):
+            continue
+        fields = _fields(first)
+        if not anchor or set(fields) != {"rows", "tags"}:
+            raise ValueError(f'{hall}.md:{line}: an entry needs {{#anchor}}, and rows="…" tags="…" under its heading')
+        blocks = [block for block in page.blocks if line < block.line < end]
+        where = (hall, hall_title, title, anchor, line)
+        found.append(Entry(*where, fields["rows"].split(), _tags(fields), "\n".join(body), blocks))
+    return found
+
+
+def _fields(line: str) -> dict[str, str]:
+    mark = LINE.match(line)
+    words = shlex.split(mark["fields"]) if mark else []
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def _tags(fields: dict[str, str]) -> list[str]:
+    return [tag.strip() for tag in fields.get("tags", "").split(",")]
+
+
+def label(line: str) -> str:
+    """Return what a hall shows for an entry line: its tags, each a link to the entries that share it."""
+    tags = _tags(_fields(line))
+    links = [f"[{tag}](index.md?tag={tag.replace(' ', '+')}#find-an-entry){{ .md-tag }}" for tag in tags]
+    return f"\n{' '.join(links)}\n{{: .exhibit data-search-exclude='' }}\n"
+
+
+def plan(found: list[Entry]) -> str:
+    """Return the halls as a Markdown list: name, number of entries, and a frame for each on the wall."""
+    lines = []
+    for hall in dict.fromkeys(entry.hall for entry in found):
+        hung = [entry for entry in found if entry.hall == hall]
+        count = f"{len(hung)} {hung[0].kind}{'s' if len(hung) > 1 else ''}"
+        frames = "<i></i>" * len(hung)
+        wall = f'<span class="wall {hung[0].kind}" aria-hidden="true">{frames}</span>'
+        lines.append(f"- {wall} [{hung[0].hall_title}]({hall}.md) {count}")
+    return "\n".join(lines)
+
+
+def table(found: list[Entry]) -> str:
+    """Return all entries as a Markdown table, each linked to its place, with what the build saw."""
+    lines = ["| Entry | Kind | Tags | Hall | Met in |", "|---|---|---|---|---|"]
+    for entry in found:
+        title = f"**[{entry.title}]({entry.hall}.md#{entry.anchor})**"
+        threads = ", ".join(f"[{repo}]({url})" for repo, url in entry.threads.items())
+        hall = f"[{entry.hall_title}]({entry.hall}.md)"
+        cells = [f"{title}<br>{_seen(entry.failure)}", entry.kind, ", ".join(entry.tags), hall, threads]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _seen(message: str) -> str:
+    """Return a message as text that Markdown leaves alone, cut where it is long."""
+    if len(message) > LONG:
+        message = message[:LONG].rpartition(" ")[0] + " …"
+    plain = re.sub(r"[\\`*_{}\[\]()#+!|~^$-]", lambda m: f"&#{ord(m[0])};", html.escape(message, quote=False))
+    return f"<samp>{plain}</samp>"

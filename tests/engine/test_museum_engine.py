@@ -1,0 +1,141 @@
+"""The museum's halls are read into entries; its entrance runs again when one of them changes."""
+
+import markdown
+import pytest
+
+from galley import museum
+
+HALL = """\
+# Tables
+
+### The table ends at its length {#past-the-end}
+
+<!-- entry: rows="M2 E03" tags="rope, long context" -->
+
+> **Claim.** "It ends." Met in
+> [an issue](https://github.com/someone/some-thing/issues/12). Checked in November 2026.
+
+<!-- block: raises=AssertionError -->
+```python
+assert 1 > 2, "the last is 1 | 2"
+```
+
+```output
+AssertionError: the last is 1 | 2
+```
+
+See [this](https://github.com/someone/some-thing/pull/13) and [that](https://github.com/other/one/issues/1).
+
+```python
+assert 1 < 2
+```
+
+### No entry
+
+## Another part
+
+Text.
+"""
+READS = """\
+# Page
+
+<!-- block: reads=docs/halls/*.md -->
+```python
+from pathlib import Path
+
+print(sorted(path.read_text() for path in Path("docs/halls").glob("*.md")))
+```
+"""
+
+
+def test_an_entry_is_read_with_its_blocks():
+    [entry] = museum.entries("tables", HALL)
+    assert (entry.hall_title, entry.title, entry.anchor) == ("Tables", "The table ends at its length", "past-the-end")
+    assert (entry.rows, entry.tags, entry.kind) == (["M2", "E03"], ["rope", "long context"], "myth")
+    assert len(entry.blocks) == 2
+    assert entry.failure == "the last is 1 | 2"
+    assert entry.quote.startswith("**Claim.** ")
+    assert entry.quote.endswith("Checked in November 2026.")
+    assert entry.threads == {
+        "someone/some-thing": "https://github.com/someone/some-thing/issues/12",
+        "other/one": "https://github.com/other/one/issues/1",
+    }
+
+
+@pytest.mark.parametrize("wrong", ['rows="M2"', 'rows="M2" tags="rope" number="3"', "M2, rope"])
+def test_an_entry_line_that_says_too_little_or_too_much_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"tables\.md:3: an entry needs"):
+        museum.entries("tables", HALL.replace('rows="M2 E03" tags="rope, long context"', wrong))
+
+
+def test_an_entry_without_an_anchor_is_refused():
+    with pytest.raises(ValueError, match=r"needs \{#anchor\}"):
+        museum.entries("tables", HALL.replace(" {#past-the-end}", ""))
+
+
+def test_halls_are_read_in_the_order_of_a_visit_and_the_entrance_is_none(tmp_path):
+    for name in ("zoo", "biases", "order", "index", "bugs-caches"):
+        (tmp_path / f"{name}.md").write_text(HALL)
+    assert [entry.hall for entry in museum.read(tmp_path)] == ["order", "biases", "bugs-caches", "zoo"]
+    assert [entry.kind for entry in museum.read(tmp_path)] == ["myth", "myth", "bug", "myth"]
+
+
+def test_the_table_survives_markdown():
+    found = museum.entries("bugs-x", HALL.replace("the last is 1 | 2", "`x` | *y* <b> [0.5, 1e-9]"))
+    page = markdown.markdown(museum.table(found), extensions=["tables"])
+    assert page.count("<td") == 5
+    assert "`x` | *y* &lt;b&gt; [0.5, 1e-9]" in museum.html.unescape(page).replace("<b>", "&lt;b&gt;")
+    assert '<a href="bugs-x.md#past-the-end">The table ends at its length</a>' in page
+    assert "<td>rope, long context</td>" in page
+    assert '<a href="https://github.com/other/one/issues/1">other/one</a>' in page
+
+
+def test_a_long_message_is_cut_between_words():
+    [entry] = museum.entries("tables", HALL.replace("the last is 1 | 2", "word " * 40))
+    assert museum.table([entry]).count("word") < 30
+    assert "word …</samp>" in museum.table([entry])
+
+
+def test_the_plan_hangs_a_frame_for_each_entry():
+    found = museum.entries("bugs-x", HALL) * 3
+    assert museum.plan(found).count("<i></i>") == 3
+    assert museum.plan(found).endswith("[Tables](bugs-x.md) 3 bugs")
+    assert museum.plan(found[:1]).endswith(" 1 bug")
+
+
+def test_an_entry_line_becomes_links_to_the_finder():
+    label = museum.label('<!-- entry: rows="M2" tags="rope, long context" -->')
+    page = markdown.markdown(label, extensions=["attr_list"])
+    assert '<a class="md-tag" href="index.md?tag=rope#find-an-entry">rope</a>' in page
+    assert 'href="index.md?tag=long+context#find-an-entry"' in page
+    assert page.startswith('<p class="exhibit"')
+
+
+def test_a_hall_shows_a_label_for_each_entry(project, monkeypatch):
+    import galley.markdown
+    from galley.book import Book
+
+    monkeypatch.setattr(galley.markdown, "shared_book", lambda: Book(project.root))
+    extensions = ["attr_list", "pymdownx.superfences", "galley.markdown"]
+    page = markdown.markdown(HALL, extensions=extensions)
+    assert page.count('class="exhibit"') == 1
+    assert "entry:" not in page
+
+
+def test_a_page_that_reads_many_files_runs_again_when_one_is_changed_added_named_anew_or_removed(project):
+    halls = project.docs / "halls"
+    halls.mkdir()
+    (halls / "a.md").write_text("1")
+    project.page("page.md", READS)
+    changes = [
+        lambda: (halls / "a.md").write_text("2"),
+        lambda: (halls / "b.md").write_text("3"),
+        lambda: (halls / "b.md").rename(halls / "c.md"),
+        lambda: (halls / "a.md").unlink(),
+    ]
+    assert project.run()["page.md"].steps[0]["stdout"] == "['1']\n"
+    for change in changes:
+        assert project.run()["page.md"].cached
+        change()
+        assert not project.run()["page.md"].cached
+    assert project.run()["page.md"].steps[0]["stdout"] == "['3']\n"
