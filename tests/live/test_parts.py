@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from galley.book import Book
-from galley.page import parse
+from galley.cells import read
 from tests.live import colormaps
 from tests.live.javascript import IMPORT, SCRIPTS
 
 ROOT = Path(__file__).parents[2]
-PAGES = {name: parse(text) for name, text in Book(ROOT).pages().items()}
+PAGES = {name: read(name, text) for name, text in Book(ROOT).pages().items()}
 LIVE = {name: [b.options["live"] for b in page.blocks if "live" in b.options] for name, page in PAGES.items()}
 CHAPTERS = [n for n in PAGES if n.startswith("docs/chapters/") and not n.endswith(("index.md", "practice.md"))]
 REQUIRED = {

@@ -11,12 +11,12 @@ from nbclient import NotebookClient
 
 from galley import notebook
 from galley.book import Book
-from galley.page import parse
+from galley.cells import read
 from tests.conftest import build_site
 
 ROOT = Path(__file__).parents[2]
 BOOK = Book(ROOT)
-PAGES = {name: parse(text) for name, text in BOOK.pages().items()}
+PAGES = {name: read(name, text) for name, text in BOOK.pages().items()}
 RUNNING = [name for name, page in PAGES.items() if any(block.runs for block in page.blocks)]
 ANATOMY = [
     "Question",

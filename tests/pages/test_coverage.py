@@ -6,8 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from galley.cells import read
 from galley.links import anchors
-from galley.page import parse
 
 ROOT = Path(__file__).parents[2]
 ROWS = list(csv.DictReader((Path(__file__).parent / "coverage.csv").read_text(encoding="utf-8").splitlines()))
@@ -22,7 +22,6 @@ SECTIONS = enumerate([8, 1, 5, 4, 3, 2, 4, 4, 2, 2, 4, 3, 4, 4, 3])  # of S0, wi
 EVERY = set().union(*(ids(f"S0-{section}.", (1, last)) for section, last in SECTIONS))
 EVERY |= ids("S1-", (1, 14)) | ids("S2-", (1, 13)) | ids("S3-", (1, 29)) | ids("S4-", (1, 43)) | {"S4-7.8"}
 EVERY |= ids("E", (1, 35), digits=2) | ids("B", (1, 39), digits=2)
-LATER = ids("S0-0.", (5, 6)) | {"S2-13"}
 
 
 @cache
@@ -32,7 +31,7 @@ def offered(page):
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         return {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    return anchors(parse(text))
+    return anchors(read(path.name, text))
 
 
 def test_every_item_is_listed():
@@ -58,7 +57,7 @@ def test_every_anchor_is_on_the_built_site(built_site):
 @cache
 def _ids(folder, page):
     """Return the ids on a page of the built site."""
-    place = folder / page.removesuffix("index.md").removesuffix(".md") / "index.html"
+    place = folder / page.removesuffix("index.md").removesuffix(".md").removesuffix(".ipynb") / "index.html"
     return set(re.findall(r'\bid="([^"]+)"', place.read_text(encoding="utf-8")))
 
 
@@ -80,9 +79,7 @@ def test_a_row_without_an_anchor_names_a_page_of_the_book():
     assert [page for page in pages if not (ROOT / "docs" / page).is_file()] == []
 
 
-def test_only_later_parts_and_page_furniture_have_no_page():
+def test_only_page_furniture_has_no_page():
     for row in ROWS:
-        later = row["what"].endswith(" (later part)")
         furniture = re.search(r" \(page furniture: .+\)$", row["what"])
-        assert bool(row["page"]) != bool(later or furniture), row["item"]
-        assert row["item"] in LATER or not later, row["item"]
+        assert bool(row["page"]) != bool(furniture), row["item"]

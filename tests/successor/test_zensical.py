@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from galley.book import Book
+from galley.cells import SUFFIX
 from tests.chromium import served
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,11 @@ def site(tmp_path_factory):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("mkdocs.yml", "pyproject.toml"):
         shutil.copy(ROOT / name, root / name)
+    for name in (name for name in PAGES if name.endswith(SUFFIX)):  # it has no notebooks: the same page as Markdown
+        (root / name).with_suffix(".md").write_text(results[name].page.text, encoding="utf-8")
+        settings, page = root / "mkdocs.yml", name.removeprefix("docs/")
+        navigation = settings.read_text(encoding="utf-8").replace(page, page.replace(SUFFIX, ".md"))
+        settings.write_text(navigation, encoding="utf-8")
     shutil.copytree(book.folder, root / ".galley")
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--config-file", "mkdocs.yml"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)

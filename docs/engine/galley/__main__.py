@@ -24,9 +24,9 @@ def main() -> int:
         parser.error(f"no page ends with {' or '.join(options.only)}")
     if options.update:
         results = book.run(rewrite(book, results))
-    for name, result in results.items():
-        for problem in result.problems:
-            print(f"{name}:{problem.line}: {problem.message}", file=sys.stderr)
+    for result in results.values():
+        for problem in result.report:
+            print(problem, file=sys.stderr)
     if options.notebooks:
         write_notebooks(book, results, options.notebooks)
     print(summary(results, watch))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from galley import cells
 from galley.check import check_results, check_static
 from galley.links import Anchors, check_links
 from galley.page import Block, Page, Problem, parse
@@ -30,6 +31,11 @@ class Result:
         """What each block gave, by the line of its first code line."""
         pairs = zip(self.page.steps, self.steps, strict=False)
         return {step.line: outcome for step, outcome in pairs if isinstance(step, Block)}
+
+    @property
+    def report(self) -> list[str]:
+        """What is wrong with the page, each with its place: `page.md:12: ...` or `page.ipynb: cell 3, line 2: ...`."""
+        return [f"{self.name}:{cells.where(self.page, p.line)}: {p.message}" for p in self.problems]
 
 
 class Book:
@@ -64,17 +70,19 @@ class Book:
         """Return name and text of every page, or of those whose path ends with one of `only`."""
         found = {}
         wanted = tuple(only)
-        for path in sorted(self.docs.rglob("*.md")):
+        for path in sorted((*self.docs.rglob("*.md"), *self.docs.rglob(f"*{cells.SUFFIX}"))):
             name = path.relative_to(self.root).as_posix()
             inside = path.relative_to(self.docs).as_posix()
-            if not inside.startswith(self.excluded) and (not wanted or name.endswith(wanted)):
+            if inside.startswith(self.excluded) or "/." in f"/{inside}":
+                continue  # Jupyter keeps copies in hidden folders
+            if not wanted or name.endswith(wanted):
                 found[name] = path.read_text(encoding="utf-8", errors="replace")
         return found
 
     def run(self, pages: dict[str, str], done: Callable[[Result], None] = lambda result: None) -> dict[str, Result]:
         """Run and check `pages` (name to text); call `done` with each page as soon as it is known."""
         store = self._store = Store(self.folder / "pages", self.sources)
-        results = {name: Result(name, parse(text)) for name, text in pages.items()}
+        results = {name: Result(name, cells.read(name, text)) for name, text in pages.items()}
         jobs = []
         for name, result in results.items():
             steps = self._steps(result.page)
@@ -114,9 +122,9 @@ class Book:
             if isinstance(step, Block):
                 limit = float(step.options.get("limit", self.limit))
                 keep = {name: value for name, value in step.options.items() if name in ("raises", "standalone", "data")}
-                if path := step.options.get("reads"):  # a file whose change must run the page again
-                    file = self.root / path
-                    keep["reads"] = digest(file.read_text(encoding="utf-8") if file.is_file() else "")
+                if pattern := step.options.get("reads"):  # files whose change must run the page again
+                    files = sorted(path for path in self.root.glob(pattern) if path.is_file())
+                    keep["reads"] = digest(*(f"{file.name}\n{file.read_text(encoding='utf-8')}" for file in files))
                 found = {"kind": "block", "lang": step.lang, "code": step.code, "line": step.line, "options": keep}
             else:
                 limit = self.limit
@@ -134,6 +142,8 @@ class Book:
                 *check_links(result.page, self.root / name, anchors),
             ]
             result.problems.sort(key=lambda problem: problem.line)
+            for problem in result.problems:
+                problem.message = cells.placed(result.page, problem.message)
 
 
 def timed(seconds: float) -> str:

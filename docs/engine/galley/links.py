@@ -7,7 +7,8 @@ from urllib.parse import unquote
 
 from markdown.extensions.toc import slugify, unique
 
-from galley.page import Page, Problem, parse
+from galley import cells
+from galley.page import Page, Problem
 
 
 class Anchors:
@@ -19,7 +20,7 @@ class Anchors:
     def of(self, path: Path) -> set[str]:
         """Return the anchors of a page: its headings as the site names them, and explicit ids."""
         if path not in self.known:
-            self.known[path] = anchors(parse(path.read_text(encoding="utf-8", errors="replace")))
+            self.known[path] = anchors(cells.read(path.name, path.read_text(encoding="utf-8", errors="replace")))
         return self.known[path]
 
 
@@ -46,7 +47,9 @@ def check_links(page: Page, path: Path, known: Anchors) -> list[Problem]:
         if not goal.exists():
             if goal.suffix != ".ipynb" or not goal.with_suffix(".md").exists():
                 found.append(Problem(line, f"link to nowhere: {target}"))
-        elif anchor and goal.suffix == ".md" and not anchor.startswith("posenc.") and anchor not in known.of(goal):
+        elif not anchor or goal.suffix not in (".md", cells.SUFFIX) or anchor.startswith("posenc."):
+            continue
+        elif anchor not in known.of(goal):
             found.append(Problem(line, f"link to nowhere: {file or 'this page'} has no #{anchor}"))
     return found
 

@@ -51,6 +51,7 @@ def notebook(result: Result, site: str, root: Path) -> str:
     page = result.page
     cells: list = []
     address = posixpath.join(site, posixpath.dirname(result.name).partition("/")[2])
+    here = (root / result.name).parent
     _add(cells, new_markdown_cell(f"Needs `pip install posenc matplotlib`. Made from a page of <{site}>."))
     _add(cells, new_code_cell(SETUP))
     for path in _reads(page):
@@ -60,10 +61,10 @@ def notebook(result: Result, site: str, root: Path) -> str:
     for block in page.blocks:
         if not block.runs:
             continue
-        _add(cells, new_markdown_cell(_prose(page.lines[position : block.span[0]], address)))
+        _add(cells, new_markdown_cell(_prose(page.lines[position : block.span[0]], address, here)))
         _add(cells, _code(block, result.by_block.get(block.line) or {}))
         position = _after(block, page.lines)
-    _add(cells, new_markdown_cell(_prose(page.lines[position:], address)))
+    _add(cells, new_markdown_cell(_prose(page.lines[position:], address, here)))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     book = new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
     return writes(book) + "\n"  # validated by the tests, not at every build
@@ -116,7 +117,7 @@ def _after(block: Block, lines: list[str]) -> int:
     return end
 
 
-def _prose(lines: list[str], address: str) -> str:
+def _prose(lines: list[str], address: str, here: Path) -> str:
     text = "\n".join(lines)
     text = COMMENT.sub("", BOUND.sub("", text))
     text = re.sub(r"^<details[^>]*>\s*<summary>(.*?)</summary>", r"**\1.**", text, flags=re.M)
@@ -124,15 +125,16 @@ def _prose(lines: list[str], address: str) -> str:
     text = re.sub(r"^(\s*>\s*)\[!(\w+)\]\s*$", lambda m: f"{m[1]}**{m[2].title()}.** ", text, flags=re.M)
     text = re.sub(r"\[([^\]\n]+)\]\[[\w.]*\]", r"\1", text)
     text = re.sub(r"^(#+ .*?)\s*\{#[\w.-]+\}\s*$", r"\1", text, flags=re.M)
-    return LINK.sub(lambda m: _link(m, address), text).strip()
+    return LINK.sub(lambda m: _link(m, address, here), text).strip()
 
 
-def _link(match: re.Match, address: str) -> str:
+def _link(match: re.Match, address: str, here: Path) -> str:
     target = match["target"]
     if re.match(r"[a-z]+:|#", target):
         return match[0]
     file, *view = re.split(r"(?=[?#])", target, maxsplit=1)
     scheme, _, path = address.partition("://")
     goal = posixpath.normpath(posixpath.join(path, file))
-    goal = re.sub(r"(?:/index)?\.md$", "/", goal)
+    is_page = file.endswith(".md") or (here / file).is_file()  # a notebook may be a page, or made from one
+    goal = re.sub(r"(?:/index)?\.(?:md|ipynb)$", "/", goal) if is_page else goal
     return match[0].replace(target, f"{scheme}://{goal}{''.join(view)}")

@@ -77,8 +77,16 @@ class Number:
 
 
 @dataclass
+class Cell:
+    """Where a cell of a notebook, counted from 1, stands in the lines of its page; half-open, from 0."""
+
+    number: int
+    span: tuple[int, int]
+
+
+@dataclass
 class Page:
-    """What a page holds, in the order in which it stands."""
+    """What a page holds, in the order in which it stands. The `source` of a notebook is its file, not its text."""
 
     text: str
     lines: list[str]
@@ -90,6 +98,8 @@ class Page:
     prose: list[tuple[int, str]]
     meta_lines: int
     problems: list[Problem]
+    source: str = ""
+    cells: list[Cell] = field(default_factory=list)
 
     @property
     def steps(self) -> list[Block | Number]:
@@ -106,7 +116,7 @@ def parse(text: str) -> Page:
 class _Reader:
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
-        self.page = Page(text, self.lines, [], [], [], [], [], [], 0, [])
+        self.page = Page(text, self.lines, [], [], [], [], [], [], 0, [], text)
         self.options: dict[str, str] = {}
         self.options_line: int | None = None
         self.last: Block | None = None

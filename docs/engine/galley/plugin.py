@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from galley.book import Book, Result
+from galley.cells import SUFFIX
 from galley.update import updated
 
 BOOK = pytest.StashKey[Book]()
@@ -27,9 +28,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "PageFile | None":
-    """Collect the book's pages, and no other Markdown."""
+    """Collect the book's pages, and no other Markdown or notebook."""
     book = parent.config.stash.get(BOOK, None)
-    if file_path.suffix != ".md" or book is None or not file_path.is_relative_to(book.docs):
+    if file_path.suffix not in (".md", SUFFIX) or book is None or not file_path.is_relative_to(book.docs):
         return None
     if file_path.relative_to(book.root).as_posix() not in book.pages([file_path.relative_to(book.root).as_posix()]):
         return None
@@ -60,8 +61,8 @@ class PageItem(pytest.Item):
             if self.config.getoption("--update-pages"):
                 self.config.stash[RESULTS] = book.run(rewrite(book, self.config.stash[RESULTS]))
         name = self.path.relative_to(book.root).as_posix()
-        if problems := self.config.stash[RESULTS][name].problems:
-            raise PageError("\n\n".join(f"{name}:{problem.line}: {problem.message}" for problem in problems))
+        if report := self.config.stash[RESULTS][name].report:
+            raise PageError("\n\n".join(report))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo, style=None):
         """Show a page's problems alone."""
@@ -77,6 +78,6 @@ def rewrite(book: Book, results: dict[str, Result]) -> dict[str, str]:
     pages = {}
     for name, result in results.items():
         pages[name] = updated(result, book)
-        if pages[name] != result.page.text:
+        if pages[name] != result.page.source:
             (book.root / name).write_text(pages[name], encoding="utf-8")
     return pages

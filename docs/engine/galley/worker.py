@@ -32,6 +32,7 @@ def run_page(job: dict, connection) -> None:
     os.chdir(job["root"])
     _pin()
     runner = _Runner(job["filename"], trace)
+    linecache.cache[job["filename"]] = _lines(job)  # what a traceback quotes; a notebook's file has other lines
     results: list[dict] = []
     for step in job["steps"]:
         results.append(runner.run(step))
@@ -47,6 +48,15 @@ def run_page(job: dict, connection) -> None:
     faulthandler.cancel_dump_traceback_later()
     connection.send(results)
     connection.close()
+
+
+def _lines(job: dict) -> tuple:
+    """Return the page's code at its lines, as linecache keeps it; without a time it is never looked up again."""
+    lines: list[str] = []
+    for step in job["steps"]:
+        if step["kind"] == "block":
+            lines += ["\n"] * (step["line"] - 1 - len(lines)) + [f"{line}\n" for line in step["code"].split("\n")]
+    return len(lines), None, lines, job["filename"]
 
 
 def _no_network(event: str, _arguments: tuple) -> None:
