@@ -1,6 +1,6 @@
 // Flash cards, one at a time: those that a reader knew come back later. Without this script they are folds to open.
 
-/** @typedef {{ id: string, part: string, front: string, back: Node[] }} Card */
+/** @typedef {{ id: string, part: string, front: Node[], back: Node[] }} Card */
 
 const KEPT = "posenc-cards" // where the browser remembers, by the card's question
 const KNOWN = 2 // how often in a row a card must be known before it rests
@@ -32,6 +32,9 @@ const remember = (boxes) => {
   }
 }
 
+/** @param {Node[]} nodes */
+const copies = (nodes) => nodes.map((node) => node.cloneNode(true))
+
 /** The cards of the page, each with the heading above it. @param {HTMLElement} deck @returns {Card[]} */
 const read = (deck) => {
   let part = ""
@@ -42,7 +45,7 @@ const read = (deck) => {
     const summary = element.matches("details.flash") ? element.querySelector("summary") : null
     if (!summary) continue
     const back = [...element.childNodes].filter((node) => node !== summary)
-    cards.push({ id: (summary.textContent ?? "").trim(), part, front: summary.innerHTML, back })
+    cards.push({ id: (summary.textContent ?? "").trim(), part, front: [...summary.childNodes], back })
   }
   return cards
 }
@@ -96,9 +99,9 @@ const open = (deck) => {
     count.textContent = `${resting} of ${all.length} known twice in a row`
     filled.style.width = `${(100 * steps) / (KNOWN * all.length)}%`
     place.textContent = card ? card.part : "Done"
-    front.innerHTML = card ? card.front : "You know them all."
+    front.replaceChildren(...(card ? copies(card.front) : ["You know them all."]))
     back.hidden = !(card && turned)
-    back.replaceChildren(...(card && turned ? card.back.map((node) => node.cloneNode(true)) : []))
+    back.replaceChildren(...(card && turned ? copies(card.back) : []))
     turn.hidden = turned || !card
     missed.hidden = knew.hidden = !(card && turned)
     table.classList.toggle("deal-turned", turned)
