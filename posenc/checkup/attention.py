@@ -8,8 +8,11 @@ from torch import Tensor
 from posenc.checkup import caching, weighing
 from posenc.checkup.attending import Attend, Case, T
 from posenc.checkup.padding import padding
-from posenc.checkup.patient import Patient, far, unlike
+from posenc.checkup.patient import Patient, attempt, far, unlike
 from posenc.checkup.report import Finding, findings
+
+FAR = 5_003
+OFF_BY = "the diagonal of the mask is off. Hide all keys with a place above the query's, tril(diagonal=s - t)"
 
 
 def accepts(patient: Patient, dim: int, heads: int) -> bool:
@@ -56,19 +59,38 @@ def _sees_ahead(case: Case, **given: Any) -> bool:
     return far(after[:, :, : T // 2], before[:, :, : T // 2]) > 1e-4
 
 
+def _ahead(case: Case, **given: Any) -> int:
+    """Return how many keys ahead of it each query sees, if all see as many and see further back than that; else 0."""
+    q, k, v = case.inputs(1)
+    before, sees = case.attend.at(q, k, v, **given), []
+    for j in range(T):
+        q, k, v = (part.clone() for part in case.inputs(1))
+        for part in (q, k, v) if case.attend.alone else (k, v):
+            part[:, :, j] += 1
+        after = case.attend.at(q, k, v, **given)
+        sees.append((after - before).abs().amax((0, 1, 3)) > 1e-5)
+    seen = torch.stack(sees, 1)  # (t, s)
+    furthest = (seen * torch.arange(1, T + 1)).amax(1) - 1 - torch.arange(T)
+    by, back = int(furthest[0]), T - 1 - int(seen[-1].long().argmax())
+    return by if 0 < by < min(back, T // 2) and bool((furthest[: T - by] == by).all()) else 0
+
+
 def future(case: Case) -> Finding:
     """Say whether a query sees keys ahead of it, and whether `causal` is heeded."""
     if case.attend.patient.takes("causal"):
         sees = {causal: _sees_ahead(case, causal=causal) for causal in (False, True)}
         if sees[True]:
-            return Finding(
-                "future", "wrong", "with causal=True a query still sees keys ahead of it: training leaks the answer"
-            )
+            how = f", {by} of them: {OFF_BY}" if (by := _ahead(case, causal=True)) else ""
+            words = f"with causal=True a query still sees keys ahead of it{how}: training leaks the answer"
+            return Finding("future", "wrong", words, by)
         return Finding(
             "future",
             "ok" if sees[False] else "note",
             "causal=True hides the keys ahead" + ("" if sees[False] else ", and so does causal=False"),
         )
+    if by := _ahead(case):
+        words = f"each query sees all keys behind it and {by} ahead, so training leaks the answer: {OFF_BY}"
+        return Finding("future", "wrong", words, by)
     said = (
         "causal: no query sees keys ahead" if case.causal else "every query sees every key: right for an encoder only"
     )
@@ -106,6 +128,10 @@ def shift(case: Case) -> Finding:
     before, after = case.attend.at(q, k, v), case.attend.at(q, k, v, 100)
     off = far(after, before)
     if off < 1e-3:
+        made, failed = attempt(case.attend.at, q, k, v, FAR)
+        if not failed and (off_there := far(made, before)) > 1e-2:
+            words = f"moving all tokens by 100 changes nothing, by {FAR:,} it changes the result by {off_there:.2g}"
+            return Finding("shift", "wrong", f"{words}: positions are clipped, or rounded to a coarse dtype", off_there)
         return Finding("shift", "ok", "moving all tokens together changes nothing", off)
     return Finding(
         "shift",

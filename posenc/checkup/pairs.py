@@ -58,7 +58,7 @@ def shape(case: Case) -> list[Finding]:
         ]
     found = [linear(case), norm(case), unlike or layout(case)]
     if reading.pairs:
-        found.append(direction(case))
+        found += [direction(case), origin(case)]
     return [finding for finding in found if finding]
 
 
@@ -181,7 +181,24 @@ def mismatch(case: Case) -> Finding | None:
         fastest, of_keys = (float(speed.max()) for speed in speeds)
         words = f"queries and keys turn at different speeds, the fastest pair by {fastest:.3g} and by {of_keys:.3g} rad"
         return Finding("layout", "wrong", f"{words} a token: give both one base and one scaling", of_keys)
+    starts = [reading.start for reading in read]
+    if read[0].pairs and (starts[0] - starts[1]).abs().max() > 1e-3:
+        words = "queries and keys at one position are turned by different angles, so a token does not stand at itself"
+        return Finding("layout", "wrong", f"{words}: one of the two counts from another start. Count both alike")
     return None
+
+
+def origin(case: Case) -> Finding | None:
+    """Say where position 0 stands."""
+    start, theta = case.reading.start, case.reading.theta
+    if not start.any():
+        return None
+    slowest = int(theta.abs().argmin())
+    by = float(start[slowest] / theta[slowest]) if theta[slowest] else 0.0
+    away = torch.remainder(start - round(by) * theta + math.pi, 2 * math.pi) - math.pi
+    place = f"as position {round(by):,} should be" if away.abs().max() < 1e-3 else "too"
+    words = f"position 0 is turned {place}: harmless while queries and keys agree, wrong once one of them is counted"
+    return Finding("origin", "note", f"{words} from 0 elsewhere (a cache, another framework). Count from 0", by)
 
 
 def direction(case: Case) -> Finding | None:

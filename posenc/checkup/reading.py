@@ -53,17 +53,18 @@ class Turn:
 
 
 class Reading(NamedTuple):
-    """What was read: matrices (p, d, d) at `PLACES`, pairs of channels and their layout, signed theta, gains."""
+    """What was read: matrices (p, d, d) at `PLACES`, pairs and layout, signed theta, gains, angles at position 0."""
 
     matrices: Tensor
     pairs: list[tuple[int, int]]
     layout: str
     theta: Tensor
     gains: Tensor
+    start: Tensor
 
     def predicted(self, x: Tensor, positions: Tensor, theta: Tensor) -> Tensor:
-        """Return `x` (..., t, d) turned in float64 by `theta` (r/2,), with the gain read at position 1."""
-        angle = positions.double()[:, None] * theta
+        """Return `x` (..., t, d) turned in float64 by `theta` (r/2,), with the start read at 0 and the gain at 1."""
+        angle = positions.double()[:, None] * theta + self.start
         first, second = (list(side) for side in zip(*self.pairs, strict=True))
         y = x.double().clone()
         cosine, sine = angle.cos(), angle.sin()
@@ -80,7 +81,7 @@ def read(turn: Turn, dim: int, heads: int, which: int = 0) -> Reading:
     if failed:
         y = turn(unit.float(), places, which)
     if tuple(y.shape) != tuple(unit.shape):
-        return Reading(torch.zeros(0), [], "wide", torch.zeros(0), torch.zeros(0))
+        return Reading(torch.zeros(0), [], "wide", torch.zeros(0), torch.zeros(0), torch.zeros(0))
     matrices = y[:, 0].detach().double().permute(1, 2, 0)
     off = (matrices - torch.diag_embed(matrices.diagonal(dim1=1, dim2=2))).abs().amax(0)
     largest, partner = off.max(0)
@@ -91,11 +92,19 @@ def read(turn: Turn, dim: int, heads: int, which: int = 0) -> Reading:
     lonely[partner, torch.arange(dim)] = 0
     layout = _layout(pairs) if paired and not (lonely > 1e-5).any() else "mixed"
     if layout == "mixed" or not pairs:
-        return Reading(matrices, [], layout, torch.zeros(0), matrices.norm(dim=1))
+        return Reading(matrices, [], layout, torch.zeros(0), matrices.norm(dim=1), torch.zeros(0))
+    start = _angles(matrices[0], pairs)
+    sound = (matrices[0].T @ matrices[0] - torch.eye(dim) * (matrices[0] ** 2).sum(0)).abs().max() < 1e-3
+    start = start if sound and start.abs().max() > 1e-6 else torch.zeros_like(start)
+    step = matrices[0].T @ matrices[1] if start.any() else matrices[1]
+    return Reading(matrices, pairs, layout, _angles(step, pairs), matrices.norm(dim=1), start)
+
+
+def _angles(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
+    """Return the angle by which each pair turns in a matrix (d, d)."""
     first, second = (list(side) for side in zip(*pairs, strict=True))
-    one = matrices[1]
-    theta = torch.atan2(one[second, first] - one[first, second], one[first, first] + one[second, second])
-    return Reading(matrices, pairs, layout, theta, matrices.norm(dim=1))
+    across = matrix[second, first] - matrix[first, second]
+    return torch.atan2(across, matrix[first, first] + matrix[second, second])
 
 
 def _layout(pairs: list[tuple[int, int]]) -> str:

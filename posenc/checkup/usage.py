@@ -12,6 +12,10 @@ FORGETS = (
     "positions from 0 and from 100, asked for in a row, get the same: a cache ignores them, or they never arrive. "
     "Keep the offset in the key of the cache, or compute the table anew"
 )
+TWINS = (
+    "positions {:,} and {:,} turn alike, and later ones turn on: positions are rounded to a coarse dtype before they "
+    "meet the frequencies. Compute positions, frequencies, cos and sin in float32"
+)
 POISONED = "a cached table keeps the dtype of its first call. Keep it in float32 and round in each call"
 
 
@@ -88,6 +92,8 @@ def limit(case: Case) -> Finding:
         y, failed = attempt(case.turn, x, torch.tensor([last - 1, last]))
         return failed or ("clipped" if torch.equal(y[:, :, 0], y[:, :, 1]) else "")
 
+    if twins := _first_twins(case):
+        return Finding("limit", "wrong", TWINS.format(twins - 1, twins), twins)
     good, bad = 1, 2
     while bad <= top and not fails(bad):
         good, bad = bad, 2 * bad
@@ -105,6 +111,16 @@ def limit(case: Case) -> Finding:
             good,
         )
     return Finding("limit", "note", f"ends at position {good:,}: {fails(bad)}", good)
+
+
+def _first_twins(case: Case) -> int:
+    """Return the first position below 4,096 that is turned like the one before it while later ones turn on, or 0."""
+    x = random(1, case.heads, 1, case.dim, seed=11).repeat(1, 1, 4_097, 1)
+    y, failed = attempt(case.turn, x, torch.arange(4_097))
+    if failed:
+        return 0
+    same = (y[:, :, 1:] == y[:, :, :-1]).all(-1).all(0).all(0)
+    return int(same.long().argmax()) + 1 if same.any() and not same[-64:].all() else 0
 
 
 def batched_positions(case: Case) -> Finding:

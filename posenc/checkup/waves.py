@@ -124,7 +124,7 @@ def _speeds(theta: Tensor) -> Finding:
         told["top"] = base ** ((n - 1) / n)
     elif 2 * still > n and theta[1] == 0:
         name = "still"
-    elif name in ("regular", "late", "linear") and base > 1e9:
+    elif name in ("regular", "late", "linear") and (base > 1e9 or abs(told["step"] * math.e**2 - 1) < 1e-4):
         name = "steep"
     elif n > 2 and (theta / 1e4 ** (-steps) - 1).abs().max() < 1e-2:
         name = "tensor2tensor"

@@ -37,6 +37,30 @@ def values(case: Case) -> Finding:
     return Finding("values", "wrong", f"equal values come out different (by {off:.2g}); {turned}", off)
 
 
+def offsets(case: Case) -> Finding | None:
+    """Fill all tokens with one content: the weights of two rows may then differ by distance only."""
+    if case.dim < T:
+        return Finding("offsets", "not checked", f"needs heads of at least {T} channels")
+    q, k, _ = (part[:, :, :1].expand_as(part).contiguous() for part in case.inputs(10))
+    steps = _weights(case, q, k)[0].clamp(min=1e-30).log().diff(dim=-1)  # (h, t, s - 1)
+    if (off := _uneven(steps, 1, 1)) < 1e-3:
+        return Finding("offsets", "ok", "among equal tokens weights depend on distance only", off)
+    for whose, by in (("keys", (2, 1)), ("queries", (1, 2))):
+        if _uneven(steps, *by) < 1e-3:
+            words = f"{whose} stand at twice their position: they are rotated twice (before they come in, or on the"
+            return Finding("offsets", "wrong", f"{words} way into or out of the cache). Rotate each once", off)
+    words = "among equal tokens weights depend on where the query stands, not on distance only"
+    return Finding("offsets", "note", f"{words}: a table inside? Wrong for a rotation or a bias by distance", off)
+
+
+def _uneven(steps: Tensor, of_q: int, of_k: int) -> float:
+    """Return how much the steps of weights (h, t, s - 1) change when query and key move on by so many places."""
+    here, there = steps[:, : T - of_q, : T - 1 - of_k], steps[:, of_q:, of_k:]
+    behind = torch.arange(1, T - of_k) <= torch.arange(T - of_q)[:, None]
+    behind &= torch.arange(1 + of_k, T) <= torch.arange(of_q, T)[:, None]
+    return float((here - there).abs()[:, behind].max())
+
+
 def decay(case: Case) -> Finding:
     """Look at the weights of the last query where queries are 0, so that position alone decides."""
     q, k, _ = case.inputs(4)
@@ -113,4 +137,4 @@ def half_precision(case: Case) -> Finding:
     )
 
 
-CHECKS = (values, decay, scale, grouped_heads, half_precision)
+CHECKS = (values, offsets, decay, scale, grouped_heads, half_precision)

@@ -588,6 +588,50 @@ def tight_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Te
     return last_aligned_attention(q, k, v) if causal else F.scaled_dot_product_attention(q, k, v)
 
 
+def from_one_rotation(x: Tensor, positions: Tensor) -> Tensor:
+    return rotation(x, positions + 1)
+
+
+def queries_from_one(q: Tensor, k: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    return rotation(q, positions + 1), rotation(k, positions)
+
+
+def rounded_places_rotation(x: Tensor, positions: Tensor) -> Tensor:
+    return rotation(x, positions.bfloat16())
+
+
+def one_ahead_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return leaking_attention(q, k, v, causal=True)
+
+
+def clipped_attention(q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_positions: Tensor) -> Tensor:
+    return placed_attention(q, k, v, positions.clamp(max=400), key_positions.clamp(max=400))
+
+
+def rounded_attention(q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_positions: Tensor) -> Tensor:
+    return placed_attention(q, k, v, positions.bfloat16(), key_positions.bfloat16())
+
+
+def placed_attention(q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_positions: Tensor) -> Tensor:
+    return last_aligned_attention(rotation(q, positions), rotation(k, key_positions), v)
+
+
+def keys_twice_attention(q: Tensor, k: Tensor, v: Tensor, cache=None):
+    """Turn keys before they are cached and once more as they are: alike in prefill and in decoding."""
+    seen = 0 if cache is None else cache[0].shape[2]
+    places = torch.arange(seen, seen + q.shape[2])
+    q, k = rotation(q, places), rotation(rotation(k, places), places)
+    if cache is not None:
+        k, v = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
+    return last_aligned_attention(q, k, v), (k, v)
+
+
+def queries_twice_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    places = torch.arange(k.shape[2])
+    own = places[-q.shape[2] :]
+    return last_aligned_attention(rotation(rotation(q, own), own), rotation(k, places), v)
+
+
 class Case(NamedTuple):
     """A sick function, its healthy twin, the check that notices, a telling phrase, and the row of the list of bugs."""
 
@@ -653,6 +697,15 @@ CASES = (
     Case(0, far_keys_attention, near_keys_attention, "decay", "sign of the bias is reversed"),
     Case(0, tiled_heads_attention, shared_heads_attention, "grouped heads", "repeat_interleave, not repeat"),
     Case(0, leaking_attention, tight_attention, "future", "training leaks"),
+    Case(0, leaking_attention, tight_attention, "future", "1 of them: the diagonal"),
+    Case(0, one_ahead_attention, last_aligned_attention, "future", "all keys behind it and 1 ahead"),
+    Case(0, from_one_rotation, rotation, "origin", "as position 1 should be", "note"),
+    Case(0, queries_from_one, both_one_way, "layout", "counts from another start"),
+    Case(0, rounded_places_rotation, rotation, "limit", "256 and 257 turn alike, and later ones turn on"),
+    Case(0, clipped_attention, placed_attention, "shift", "clipped, or rounded"),
+    Case(9, rounded_attention, placed_attention, "shift", "clipped, or rounded"),
+    Case(16, keys_twice_attention, cached_attention, "offsets", "keys stand at twice their position"),
+    Case(0, queries_twice_attention, last_aligned_attention, "offsets", "queries stand at twice their position"),
 )
 
 UNSEEN = {

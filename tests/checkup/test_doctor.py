@@ -114,6 +114,13 @@ def test_scalings_are_named():
     assert "YaRN's factor for a scaling by 16" in report.told("norm").words
 
 
+def test_an_operator_that_binds_otherwise_is_named_at_any_width():
+    for dim in (16, 64, 512):
+        finding = doctor(patients.precedence_table, dim=dim).told("speeds")
+        assert finding.verdict == "wrong"
+        assert "-log(10000)/d//2" in finding.words
+
+
 def test_an_attention_factor_is_measured():
     finding = doctor(posenc.RoPE(64, attention_factor=1.4852)).told("norm")
     assert finding.verdict == "note"

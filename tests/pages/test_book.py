@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from galley import notebook
+from galley import bibliography, notebook
 from galley.book import Book
 from galley.cells import read
 from tests.conftest import build_site
@@ -125,6 +125,12 @@ def test_every_page_says_what_it_is():
         meta = "\n".join(page.lines[: page.meta_lines])
         assert re.search(r"^title: \S", meta, re.M), name
         assert re.search(r"^description: \S", meta, re.M), name
+
+
+def test_every_work_in_the_bibliography_is_cited():
+    entries = bibliography.read(BOOK.bibliography).entries
+    text = "\n".join(page.text for name, page in PAGES.items() if name != "docs/reference/bibliography.md")
+    assert [key for key in entries if not re.search(rf"bibliography\.md#{key}\)|<!-- cite: {key},", text)] == []
 
 
 def test_figure_names_are_unique_over_the_book():
