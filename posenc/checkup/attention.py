@@ -69,7 +69,7 @@ def _ahead(case: Case, **given: Any) -> int:
             part[:, :, j] += 1
         after = case.attend.at(q, k, v, **given)
         sees.append((after - before).abs().amax((0, 1, 3)) > 1e-5)
-    seen = torch.stack(sees, 1)  # (t, s)
+    seen = torch.stack(sees, 1)
     furthest = (seen * torch.arange(1, T + 1)).amax(1) - 1 - torch.arange(T)
     by, back = int(furthest[0]), T - 1 - int(seen[-1].long().argmax())
     return by if 0 < by < min(back, T // 2) and bool((furthest[: T - by] == by).all()) else 0

@@ -42,7 +42,7 @@ def offsets(case: Case) -> Finding | None:
     if case.dim < T:
         return Finding("offsets", "not checked", f"needs heads of at least {T} channels")
     q, k, _ = (part[:, :, :1].expand_as(part).contiguous() for part in case.inputs(10))
-    steps = _weights(case, q, k)[0].clamp(min=1e-30).log().diff(dim=-1)  # (h, t, s - 1)
+    steps = _weights(case, q, k)[0].clamp(min=1e-30).log().diff(dim=-1)
     if (off := _uneven(steps, 1, 1)) < 1e-3:
         return Finding("offsets", "ok", "among equal tokens weights depend on distance only", off)
     for whose, by in (("keys", (2, 1)), ("queries", (1, 2))):
