@@ -24,7 +24,8 @@ each = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 def sections(page):
     """Return what stands under each exercise's heading, by that heading."""
-    parts = re.split(r"^### (.*)\n", page.read_text(encoding="utf-8"), flags=re.M)
+    text = page.read_text(encoding="utf-8").replace("<!-- given -->", "")
+    parts = re.split(r"^### (.*)\n", text, flags=re.M)
     return {head: re.split(r"^## ", body, flags=re.M)[0] for head, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
