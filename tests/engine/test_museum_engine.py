@@ -8,7 +8,7 @@ from galley import museum
 HALL = """\
 # Tables
 
-### The table ends at its length {#past-the-end}
+## The table ends at its length {#past-the-end}
 
 <!-- entry: rows="M2 E03" tags="rope, long context" -->
 

@@ -69,16 +69,16 @@ def read(folder: Path) -> list[Entry]:
 
 
 def entries(hall: str, text: str) -> list[Entry]:
-    """Return the entries of one hall: each heading of level 3 with an entry line under it."""
+    """Return the entries of one hall: each heading of level 2 with an entry line under it."""
     page = parse(text)
-    ends = [line for line, level, *_ in page.headings if level <= 3] + [len(page.lines) + 1]
+    ends = [line for line, level, *_ in page.headings if level <= 2] + [len(page.lines) + 1]
     hall_title = next((title for _, level, title, _ in page.headings if level == 1), hall)
     found = []
     for line, level, title, anchor in page.headings:
         end = min(later for later in ends if later > line)
         body = page.lines[line : end - 1]
         first = next((words for words in body if words.strip()), "")
-        if level != 3 or not LINE.match(first):
+        if level != 2 or not LINE.match(first):
             continue
         fields = _fields(first)
         if not anchor or set(fields) != {"rows", "tags"}:
