@@ -11,11 +11,6 @@ extension    the language model with RoPE, stretched to longer contexts, with an
 The file keeps every number of every seed, and what it was measured with.
 """
 
-import argparse
-import hashlib
-import json
-import platform
-import time
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
@@ -25,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from record import main
 
 from posenc.add.learned import Learned
 from posenc.add.sinusoidal import Sinusoidal
@@ -176,43 +172,6 @@ def extension(seed: int) -> dict:
     return found
 
 
-def gather(runs: list[dict]) -> dict:
-    """Return one dictionary of the runs' shape with a list of their numbers at each place."""
-    first = runs[0]
-    if not isinstance(first, dict):
-        return [round(run, 4) for run in runs]  # type: ignore[return-value]
-    return {str(name): gather([run[name] for run in runs]) for name in first}
-
-
-def provenance(seeds: list[int], seconds: float) -> dict:
-    """Return what a lab was measured with."""
-    ids, _ = corpus()
-    return {
-        "seeds": seeds,
-        "minutes": round(seconds / 60),
-        "python": platform.python_version(),
-        "torch": torch.__version__.partition("+")[0],
-        "text": {"letters": len(ids), "sha256": hashlib.sha256(bytes(ids.tolist())).hexdigest()[:16]},
-        "script": "docs/bench/labs.py",
-    }
-
-
-def main() -> None:
-    """Run the labs that are asked for, and keep the results of the others."""
-    labs = {"capability": capability, "language": language, "extension": extension}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sections", nargs="+", choices=labs, default=list(labs))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    asked = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    data = json.loads(FILE.read_text()) if FILE.exists() else {}
-    for section in asked.sections:
-        start = time.perf_counter()
-        data[section] = gather([labs[section](seed) for seed in asked.seeds])
-        data.setdefault("provenance", {})[section] = provenance(asked.seeds, time.perf_counter() - start)
-        FILE.write_text(json.dumps(data, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    warnings.simplefilter("ignore")
+    main(__doc__, {"capability": capability, "language": language, "extension": extension}, FILE, "docs/bench/labs.py")

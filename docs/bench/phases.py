@@ -11,15 +11,11 @@ language     two layers read a text 64 letters at a time and are scored with up 
 The file keeps every number of every seed, and what it was measured with.
 """
 
-import argparse
-import hashlib
-import json
-import platform
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from record import main
 
 from posenc.lab import Model, accuracy, bits, copy_back, corpus, named_offset, passages, train
 from posenc.rotate.pope import PoPE
@@ -103,41 +99,5 @@ def language(seed: int) -> dict:
     return found
 
 
-def gather(runs: list[Any]) -> Any:
-    """Return one dictionary of the runs' shape with a list of their numbers at each place."""
-    if not isinstance(runs[0], dict):
-        return [round(run, 4) for run in runs]
-    return {str(name): gather([run[name] for run in runs]) for name in runs[0]}
-
-
-def provenance(seeds: list[int], seconds: float) -> dict:
-    """Return what a lab was measured with."""
-    ids, _ = corpus()
-    return {
-        "seeds": seeds,
-        "minutes": round(seconds / 60),
-        "python": platform.python_version(),
-        "torch": torch.__version__.partition("+")[0],
-        "text": {"letters": len(ids), "sha256": hashlib.sha256(bytes(ids.tolist())).hexdigest()[:16]},
-        "script": "docs/bench/phases.py",
-    }
-
-
-def main() -> None:
-    """Run the labs that are asked for, and keep the results of the others."""
-    labs = {"fixed": fixed, "named": named, "language": language}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sections", nargs="+", choices=labs, default=list(labs))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    asked = parser.parse_args()
-    torch.set_num_threads(1)
-    data = json.loads(FILE.read_text()) if FILE.exists() else {}
-    for section in asked.sections:
-        start = time.perf_counter()
-        data[section] = gather([labs[section](seed) for seed in asked.seeds])
-        data.setdefault("provenance", {})[section] = provenance(asked.seeds, time.perf_counter() - start)
-        FILE.write_text(json.dumps(data, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, {"fixed": fixed, "named": named, "language": language}, FILE, "docs/bench/phases.py")

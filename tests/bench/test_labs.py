@@ -48,7 +48,7 @@ def test_a_cell_of_capability_comes_out_again(labs):
 @pytest.mark.slow
 def test_a_row_of_language_comes_out_again_where_the_text_is_the_same(labs):
     made = DATA["provenance"]["language"]["text"]
-    if labs.provenance([0], 0.0)["text"] != made:
+    if importlib.import_module("record").provenance([0], 0.0)["text"] != made:
         pytest.skip("this version of Python words its help pages differently")
     found = labs.scores(labs.reader(0, labs.TOLD["ALiBi"](64)))
     for context, bits in found.items():

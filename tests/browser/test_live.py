@@ -212,7 +212,7 @@ def test_without_javascript_the_still_figures_stand(site, browser):
 def test_pages_without_live_figures_load_none_of_their_scripts(site, visit):
     visited = visit(site + "reference/speed/")
     loaded = [re.sub(r".*/assets/js/", "", url) for url in visited.requests if "/assets/js/" in url]
-    assert sorted(loaded) == ["cards.js", "figures.js", "finder.js", "reach.js"]
+    assert sorted(loaded) == ["figures.js", "reach.js"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,17 +1,11 @@
 // Flash cards, one at a time: those that a reader knew come back later. Without this script they are folds to open.
 
+import { make } from "./kit/controls.js"
+
 /** @typedef {{ id: string, part: string, front: Node[], back: Node[] }} Card */
 
 const KEPT = "posenc-cards" // where the browser remembers, by the card's question
 const KNOWN = 2 // how often in a row a card must be known before it rests
-
-/** @param {string} tag @param {Record<string, string>} attributes @param {Array<Node | string>} children */
-const make = (tag, attributes, children = []) => {
-  const element = document.createElement(tag)
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value)
-  element.append(...children)
-  return element
-}
 
 /** @returns {Record<string, number>} */
 const remembered = () => {
@@ -51,7 +45,7 @@ const read = (deck) => {
 }
 
 /** Put the practice above the list. @param {HTMLElement} deck */
-const open = (deck) => {
+export default function open(deck) {
   const cards = read(deck)
   if (!cards.length || deck.querySelector(".deal")) return
   let boxes = remembered()
@@ -145,15 +139,3 @@ const open = (deck) => {
   deck.prepend(table, make("h2", { class: "deal-list" }, ["All cards"]))
   deal()
 }
-
-const wake = () => {
-  /** @type {HTMLElement | null} */
-  const deck = document.querySelector("div.deck")
-  if (deck) open(deck)
-}
-
-// @ts-ignore  the theme announces each page that instant navigation brings
-if (window.document$) window.document$.subscribe(wake)
-else wake()
-
-export {} // a module: its names are its own

@@ -1,17 +1,11 @@
 // The museum's catalogue: a box for words and buttons for tags, above a table that stands whole without this script.
 
+import { make } from "./kit/controls.js"
+
 /** @typedef {{ row: HTMLTableRowElement, words: string, marks: Set<string> }} Exhibit */
 
 const KIND = 1 // the columns of the table that hold marks: one kind, and tags
 const TAGS = 2
-
-/** @param {string} tag @param {Record<string, string>} attributes @param {Array<Node | string>} children */
-const make = (tag, attributes, children = []) => {
-  const element = document.createElement(tag)
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value)
-  element.append(...children)
-  return element
-}
 
 /** @param {HTMLTableRowElement} row @param {number} column */
 const marks = (row, column) =>
@@ -21,7 +15,7 @@ const marks = (row, column) =>
     .filter(Boolean)
 
 /** Put the controls above the table, and set them as the address says. @param {HTMLElement} finder */
-const open = (finder) => {
+export default function open(finder) {
   const table = finder.querySelector("table")
   if (!table || finder.querySelector(".finder-bar")) return
   /** @type {Exhibit[]} */
@@ -130,15 +124,3 @@ const open = (finder) => {
   finder.append(nothing)
   show()
 }
-
-const wake = () => {
-  /** @type {HTMLElement | null} */
-  const finder = document.querySelector(".finder")
-  if (finder) open(finder)
-}
-
-// @ts-ignore  the theme announces each page that instant navigation brings
-if (window.document$) window.document$.subscribe(wake)
-else wake()
-
-export {} // a module: its names are its own

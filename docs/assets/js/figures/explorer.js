@@ -1,5 +1,4 @@
-// The Position Encoding Explorer. In a chapter, `data="{'embedded': '../../explorer/', 'state': {…}}"` shows one view of
-// it, and takes everything else from the explorer's own page.
+// The explorer. In a chapter, `data` holds a view, `embedded` the page that has the rest.
 
 import { build } from "../explorer/app.js"
 
