@@ -16,8 +16,8 @@ write: .venv/ready  ## the same for writing one chapter: after an edit only that
 	@$(BIN)/python -m galley.port $(PORT)
 	$(BIN)/mkdocs serve --dirty --dev-addr 127.0.0.1:$(PORT)
 
-test: .venv/ready  ## run every test, the pages among them
-	$(BIN)/python -m pytest
+test: .venv/ready  ## run every test, the pages among them, on all cores
+	$(BIN)/python -m pytest -n logical --dist loadgroup
 
 update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change
 	$(BIN)/python -m tests.stub

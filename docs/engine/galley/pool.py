@@ -22,7 +22,7 @@ PINNED = {
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
-PRELOAD = ["torch", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
+PRELOAD = ["torch", "torch._dynamo", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
 GRACE = 20.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
 
 _context = get_context("forkserver" if sys.platform != "win32" else "spawn")
