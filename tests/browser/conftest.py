@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser.live import wake
 from tests.chromium import served
 
 ROOT = Path(__file__).parents[2]
@@ -44,3 +45,14 @@ def paths(site: str) -> list[str]:
     found = sorted(location.text.removeprefix(site) for location in tree.iterfind(".//{*}loc"))
     assert len(found) > 10
     return found
+
+
+@pytest.fixture
+def figure(site: str, visit):
+    """Return a function that opens a page and wakes a live figure of it; it reads numbers without their commas."""
+
+    def opened(path: str, name: str):
+        found, data, said = wake(visit(site + path).page, name)
+        return found, data, lambda: said().replace(",", "")
+
+    return opened

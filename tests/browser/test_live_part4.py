@@ -1,40 +1,13 @@
 """The live figures of Part 4 and PoPE's tuner: what the page says is what the package says."""
 
-import json
-
 import numpy as np
-import pytest
 
 from posenc.bias.alibi import alibi, alibi_slopes
 from posenc.bias.fire import fire
 from posenc.bias.kerple import kerple
 from posenc.rotate.pope import pope
 from posenc.rotate.rope import rope
-
-
-@pytest.fixture
-def figure(site, visit):
-    """Return a function that opens a page and returns one of its live figures, its data, and what it says."""
-
-    def opened(path: str, name: str):
-        page = visit(site + path).page
-        found = page.locator(f'posenc-figure[name="{name}"]')
-        found.scroll_into_view_if_needed()
-        page.wait_for_selector(f'posenc-figure[name="{name}"][live]')
-
-        def said() -> str:
-            page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-            return found.locator(".stage-say").inner_text().translate({0x2212: "-", 0x2019: "'", ord(","): None})
-
-        return found, json.loads(found.get_attribute("data")), said
-
-    return opened
-
-
-def put(figure, **values) -> None:
-    """Move sliders to values, by their labels."""
-    for label, value in values.items():
-        figure.get_by_role("slider", name=label.replace("_", " "), exact=True).fill(str(value))
+from tests.browser.live import put
 
 
 def softmax(logits):

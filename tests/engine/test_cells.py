@@ -71,6 +71,16 @@ def test_it_runs(page):
     assert result.page.text.startswith(FRONT)
 
 
+def test_a_figure_of_it_may_come_to_life(page):
+    project = page(4, prose('<!-- block: live=line data="double(2)" -->'))
+    (project.docs / "assets/js/figures").mkdir(parents=True)
+    (project.docs / "assets/js/figures/line.js").touch()
+    [result] = project.run().values()
+    assert result.report == []
+    assert result.page.blocks[1].options == {"live": "line", "data": "double(2)"}
+    assert [step["data"] for step in result.steps if "data" in step] == ["4"]
+
+
 WRONG = {
     "a wrong output": (3, code("answer = 42\nprint(answer / 4)", "10.6\n"), " cell 3, output: output differs"),
     "a missing output": (3, code("answer = 42\nprint(answer / 4)"), " cell 3, output: output differs"),

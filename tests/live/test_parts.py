@@ -15,19 +15,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = {name: read(name, text) for name, text in Book(ROOT).pages().items()}
 LIVE = {name: [b.options["live"] for b in page.blocks if "live" in b.options] for name, page in PAGES.items()}
 CHAPTERS = [n for n in PAGES if n.startswith("docs/chapters/") and not n.endswith(("index.md", "practice.md"))]
-STILL = {  # chapters whose figures have not come to life yet
-    "docs/chapters/5-pope/pope.md",
-    "docs/chapters/5-pope/phase-bias.ipynb",
-    "docs/chapters/5-pope/evidence.md",
-    "docs/chapters/5-pope/content-aware.md",
-    "docs/chapters/6-guide/which-encoding.md",
-    "docs/chapters/6-guide/kv-cache.md",
-    "docs/chapters/6-guide/precision.md",
-    "docs/chapters/6-guide/padding-and-packing.md",
-    "docs/chapters/6-guide/scale-out.md",
-    "docs/chapters/6-guide/debugging.md",
-    "docs/chapters/6-guide/model-zoo.md",
-}
 REQUIRED = {
     "drag-words",
     "bits-and-hands",
@@ -70,7 +57,7 @@ KIT = START | set((SCRIPTS / "kit").glob("*.js"))
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_chapter_has_a_live_figure(name):
-    assert bool(LIVE[name]) == (name not in STILL)
+    assert LIVE[name]
     assert "<!-- interactive:" not in PAGES[name].text
 
 

@@ -1,0 +1,129 @@
+// The phases of a layer while it learns: a row for each channel, bright where the wanted letter is loud, a wall at 0.
+
+import { axes, dot, stroke, write } from "../kit/plot.js"
+import { heat } from "../kit/heat.js"
+import { TURN, gives, outside, tops, unpacked } from "../math/phases.js"
+
+/** @typedef {import("../math/phases.js").Held} Held */
+/** @typedef {{ held: Held, back: number, right: number, loss: number[], phases: string }} Run */
+
+const ROW = 15 // pixels
+const FINE = 240 // columns of the picture
+const EDGES = /** @type {[number, number]} */ ([-TURN - 0.7, Math.PI])
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function phaseWall(stage) {
+  /** @type {{ steps: number[], theta: number[], zero: number, step: number, runs: Run[] }} */
+  const { steps, theta, zero, step, runs } = stage.data
+  const last = steps.length - 1
+  const backs = [...new Set(runs.map(({ back }) => back))]
+  const read = new Map(runs.map((run) => [run, unpacked(run.phases, zero, step)]))
+  const run = (by = held.value, k = Number(back.value)) =>
+    /** @type {Run} */ (runs.find((each) => each.held === by && each.back === k))
+
+  stage.predict(
+    `With the clamp the layer fails at ${backs[0]} back. How does it do at ${backs[1]} back, which is further?`,
+    ["worse", "as badly", "well"],
+    (given) => {
+      ;[held.value, back.value, film.value] = ["clamp", String(backs[1]), last]
+      return `${given === "well" ? "Yes, well" : "No, well"}: ${percent(run().right)} right. Look at the fastest channel, at the top. Its bright place ahead lies past the wall, but the one behind is now the nearer.`
+    },
+  )
+  const back = stage.choice("letters back, k", backs.map(String))
+  const held = stage.choice("phases held by", ["clamp", "free"])
+  const film = stage.film("training step", {
+    min: 0,
+    max: last,
+    value: last,
+    rate: 2.5,
+    show: (at) => String(steps[Math.floor(at)]),
+  })
+  const at = () => Math.floor(film.value)
+  const heads = () => /** @type {number[]} */ (read.get(run())).length / steps.length / theta.length
+  const now = () => {
+    const all = /** @type {number[]} */ (read.get(run()))
+    const size = all.length / steps.length
+    return all.slice(at() * size, (at() + 1) * size) // (head, channel)
+  }
+  const out = () => outside(now()).filter(Boolean).length
+
+  stage.canvas({
+    label: () =>
+      `${theta.length} channels, the fastest on top, with a dot for the phase of each head after ${steps[at()]} steps. ${out()} of ${now().length} dots lie outside the range from −2π to 0`,
+    ratio: (wide) => theta.length * ROW + (wide > 480 ? 92 : 112),
+    draw: (ctx, wide, _height, look) => {
+      const box = { left: 40, top: 22, width: wide - 54, height: theta.length * ROW }
+      const [k, way] = [Number(back.value), /** @type {Held} */ (held.value)]
+      const across = Array.from({ length: FINE }, (_, i) => EDGES[0] + ((i + 0.5) / FINE) * (EDGES[1] - EDGES[0]))
+      const loud = theta.flatMap((frequency) => across.map((stored) => gives(k, frequency, stored, way)))
+      heat(ctx, box, loud, FINE, { map: "viridis", low: -1, high: 1 })
+      const to = axes(ctx, look, box, {
+        x: EDGES,
+        y: [theta.length, 0],
+        xticks: [-TURN, -Math.PI, 0, Math.PI],
+        xformat: (v) => ["−2π", "−π", "0", "π"][Math.round(v / Math.PI) + 2],
+        yticks: [],
+        xlabel: "stored phase",
+      })
+      write(ctx, look, "fast", box.left - 6, to.y(0.5), { align: "right", size: 11 })
+      write(ctx, look, "slow", box.left - 6, to.y(theta.length - 0.5), { align: "right", size: 11 })
+      const wall = way === "clamp"
+      for (const edge of wall ? [-TURN, 0] : [])
+        stroke(ctx, [to.x(edge), box.top - 6], [to.x(edge), to.y(theta.length)], look.series[1], 2.4)
+      if (wall) write(ctx, look, "wall", to.x(0), 8, { align: "center", color: look.letters[1], weight: 700 })
+      theta.forEach((frequency, c) => {
+        for (const top of tops(k, frequency)) if (top > EDGES[0] && top < EDGES[1]) notch(ctx, to.x(top), to.y(c + 0.5))
+      })
+      const stuck = outside(now())
+      now().forEach((stored, i) => {
+        const [h, c] = [Math.floor(i / theta.length), i % theta.length]
+        const [x, y] = [to.x(Math.min(EDGES[1], stored)), to.y(c + (h + 1) / (heads() + 1))]
+        dot(ctx, x, y, "#fff", 3.4)
+        dot(ctx, x, y, wall && stuck[i] ? "#d1495b" : "#14202b", 2.4)
+      })
+      legend(ctx, look, wide, box.top + box.height + 48, wall)
+    },
+    arrows: { x: film },
+  })
+  stage.say(() => {
+    const [count, all] = [out(), now().length]
+    const where = `After ${steps[at()]} ${steps[at()] === 1 ? "step" : "steps"} ${count} of ${all} phases lie outside −2π to 0`
+    const ends = at() === last ? ` At the end the layer is right in ${percent(run().right)} of the cases.` : ""
+    const what =
+      held.value === "free"
+        ? ", and each of them can still move."
+        : count
+          ? ": the model uses 0 or −2π for them, and no gradient comes back."
+          : "."
+    return `${where}${what} The loss is ${run().loss[at()].toFixed(2)} nats.${ends}`
+  })
+}
+
+/** A mark where a channel is loudest. @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y */
+const notch = (ctx, x, y) => {
+  stroke(ctx, [x, y - 5], [x, y + 5], "#14202b", 1)
+}
+
+/** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} wide @param {number} y @param {boolean} wall */
+const legend = (ctx, look, wide, y, wall) => {
+  const two = wide <= 480
+  const mark = [
+    (/** @type {number} */ x, /** @type {number} */ row) => dot(ctx, x + 6, row, look.ink, 3),
+    (/** @type {number} */ x, /** @type {number} */ row) => dot(ctx, x + 6, row, "#d1495b", 3),
+    (/** @type {number} */ x, /** @type {number} */ row) => {
+      heat(ctx, { left: x, top: row - 6, width: 12, height: 12 }, [1], 1, { map: "viridis", low: -1, high: 1 })
+      notch(ctx, x + 6, row)
+    },
+  ]
+  const words = ["a head's phase", "stuck behind the wall", "bright: k back is loud"]
+  const places = two ? [8, 130, 8] : [40, 160, 320]
+  words.forEach((text, i) => {
+    if (i === 1 && !wall) return
+    const row = y + (two && i === 2 ? 20 : 0)
+    mark[i](places[i], row)
+    write(ctx, look, text, places[i] + 19, row)
+  })
+}
+
+/** @param {number} share */
+const percent = (share) => `${(100 * share).toFixed(1)}%`

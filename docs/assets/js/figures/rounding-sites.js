@@ -1,0 +1,171 @@
+// Four maps, one for each number that may be rounded: how far off is each pair, at each position. And what a logit sees.
+
+import { miss, placesIn, radianOff, rootMean } from "../math/sites.js"
+import { frequencies } from "../math/waves.js"
+import { color, heat } from "../kit/heat.js"
+import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
+
+/** @typedef {import("../math/sites.js").Site} Site */
+/** @typedef {{ pairs: Float64Array, logit: number[] }} Errors of each pair in each column, row by row, and of a logit */
+
+/** @type {Site[]} */
+const SITES = ["position", "frequency", "angle", "cosine"]
+const COLUMNS = 60
+const COUNT = 3 // positions of a column: one alone may be a lucky place
+const [LOW, HIGH] = [-3, Math.log10(2)] // two points of a circle are never farther apart than 2
+const [ROOM, MAP, CHART] = [36, 112, 150]
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function roundingSites(stage) {
+  /** @type {{ dim: number, base: number, last: number, place: number, backs: number[], kinds: Record<string, import("../math/rounding.js").Kind> }} */
+  const { dim, base, last, place, backs, kinds } = stage.data
+  const names = Object.keys(kinds)
+
+  stage.predict(
+    `Each row of a map is a pair. Of the tables in ${names[0]}, three are ruined at position ${short(place)}. Now let the key stand ${backs[0]} back, and not at place 0. Which of the three serves a score almost as if nothing were rounded?`,
+    SITES.slice(0, 3),
+    (given) => {
+      ;[type.value, key.value, bases.value, spot.value] = [names[0], String(backs[0]), base, place]
+      const [position, frequency, angle] = SITES.map((site) => said(logit(site)))
+      return `${given === SITES[1] ? "Yes" : "No"}: the rounded frequency. It moves this logit by ${frequency} of its standard deviation, a rounded position by ${position} and a rounded angle by ${angle}.`
+    },
+  )
+  const type = stage.choice("round to", names)
+  const key = stage.choice("the key", [
+    ["0", "at place 0"],
+    ...backs.map((back) => /** @type {[string, string]} */ ([String(back), `${short(back)} back`])),
+  ])
+  const bases = stage.slider("base", { min: base / 100, max: base * 100, value: base, log: true, show: round })
+  const spot = stage.slider("position", { min: 1, max: last, value: place, log: true, show: round })
+
+  const back = () => Number(key.value) || NaN
+  const column = () => Math.min(COLUMNS - 1, Math.floor((COLUMNS * Math.log(spot.value)) / Math.log(last)))
+  const columns = Array.from({ length: COLUMNS }, (_, j) => placesIn(j, COLUMNS, last, COUNT))
+  const middles = columns.map((_, j) => last ** ((j + 0.5) / COLUMNS))
+
+  /** @param {Site} site @returns {Errors} */
+  const errors = (site) => {
+    const theta = frequencies(dim, bases.value)
+    const all = columns.map((places) => {
+      const pairs = places.map((m) => [m, Number.isNaN(back()) ? 0 : m - back()])
+      return Array.from(theta, (t) => pairs.map(([m, n]) => (n < 0 ? NaN : miss(m, n, t, site, kinds[type.value]))))
+    })
+    return {
+      pairs: Float64Array.from({ length: theta.length * COLUMNS }, (_, i) =>
+        Math.log10(Math.max(1e-9, rootMean(all[i % COLUMNS][Math.floor(i / COLUMNS)]))),
+      ),
+      logit: all.map((rows) => rootMean(rows.flat())),
+    }
+  }
+  let known = ""
+  /** @type {Record<string, Errors>} */
+  let found = {}
+  const now = () => {
+    const state = [type.value, key.value, bases.value].join()
+    if (known !== state) found = Object.fromEntries(SITES.map((site) => [site, errors(site)]))
+    known = state
+    return found
+  }
+  const logit = (/** @type {Site} */ site) => now()[site].logit[column()]
+
+  const steps = {
+    get value() {
+      return column()
+    },
+    set value(j) {
+      spot.value = middles[Math.min(COLUMNS - 1, Math.max(0, j))]
+    },
+  }
+  /** @type {(x: number) => number} */
+  let toPlace = () => place
+  stage.canvas({
+    label: () => `How far off each pair is at each position, with one number rounded to ${type.value}: ${listed()}`,
+    ratio: () => 2 * (MAP + ROOM) + CHART + 92,
+    draw: (ctx, width, _height, look) => {
+      const side = (width - 62) / 2
+      const theta = frequencies(dim, bases.value)
+      const here = middles[column()]
+      const narrow = side < 200
+      const decades = [1, 100, 10_000, 1_000_000]
+      SITES.forEach((site, i) => {
+        const [across, down] = [i % 2, Math.floor(i / 2)]
+        const box = {
+          left: 40 + across * (side + 14),
+          top: 24 + down * (MAP + ROOM),
+          width: side,
+          height: MAP,
+        }
+        heat(ctx, box, now()[site].pairs, COLUMNS, { map: "viridis", low: LOW, high: HIGH })
+        const to = axes(ctx, look, box, {
+          x: [1, last],
+          y: [theta.length, 0],
+          logx: true,
+          xticks: decades,
+          xformat: down ? tick : () => "",
+          yticks: across ? [] : [0, theta.length],
+          yformat: (v) => short(v && v - 1),
+          ylabel: across ? "" : "pair",
+        })
+        const title = site === "cosine" && !narrow ? "cosine and sine" : site
+        write(ctx, look, title, box.left, box.top - 10, { size: 12.5, weight: 700, color: look.letters[i] })
+        const ends = Array.from(theta, (t) => radianOff(t, site, kinds[type.value], back()))
+        const rows = ends.map((_, pair) => pair + 0.5)
+        ctx.setLineDash([4, 3])
+        line(ctx, to, ends, rows, "#ffffff", 1.4)
+        ctx.setLineDash([])
+        stroke(ctx, [to.x(here), box.top], [to.x(here), box.top + MAP], look.spark, 1.2)
+        if (i === 0) toPlace = to.atX
+      })
+      scale(ctx, look, 40, 2 * (MAP + ROOM) + 12, Math.min(side, 200))
+      const box = { left: 40, top: 2 * (MAP + ROOM) + 70, width: width - 48, height: CHART - 26 }
+      const to = axes(ctx, look, box, {
+        x: [1, last],
+        y: [LOW - 0.3, HIGH],
+        logx: true,
+        xticks: decades,
+        xformat: tick,
+        yticks: [-3, -2, -1, 0],
+        yformat: (v) => String(10 ** v),
+        title: "Error of a logit",
+        xlabel: "position of the query",
+      })
+      SITES.forEach((site, i) => {
+        const values = now()[site].logit.map((v) => Math.log10(Math.max(v, 1e-9)))
+        line(ctx, to, middles, values, look.series[i], 2)
+        if (values[column()] > LOW - 0.3) dot(ctx, to.x(here), to.y(values[column()]), look.series[i], 4)
+      })
+      stroke(ctx, [to.x(here), box.top], [to.x(here), box.top + box.height], look.spark, 1.2)
+    },
+    point: ({ x, width, down }) => {
+      if (!down) return
+      const side = (width - 62) / 2 // the left map's scale serves the right one too
+      spot.value = Math.min(last, Math.max(1, toPlace(x > 47 + side ? x - side - 14 : x)))
+    },
+    arrows: { x: steps },
+  })
+  const listed = () => SITES.map((site) => `${site} ${said(logit(site))}`).join(", ")
+  stage.say(() => {
+    const near = `Near position ${round(spot.value)}`
+    if (back() > columns[column()][0]) return `${near} no key stands ${short(back())} back.`
+    const who = Number.isNaN(back()) ? "at place 0" : `${short(back())} back`
+    return `${near}, with a key ${who}, one number rounded to ${type.value} moves a logit by: ${listed()}. A logit has a standard deviation of 1.`
+  })
+}
+
+const round = (/** @type {number} */ value) => short(Math.round(value))
+const tick = (/** @type {number} */ value) => (value < 1000 ? short(value) : value < 1e6 ? `${value / 1000}k` : "1M")
+const said = (/** @type {number} */ value) =>
+  Number.isNaN(value) ? "no number" : value < 1e-9 ? "nothing" : value < 1e-3 ? "under 0.001" : value.toPrecision(2)
+
+/** What the colors mean. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} left @param {number} top @param {number} width */
+const scale = (ctx, look, left, top, width) => {
+  for (let i = 0; i < width; i++) {
+    ctx.fillStyle = color("viridis", i, 0, width)
+    ctx.fillRect(left + i, top, 1.5, 8)
+  }
+  for (const power of width < 160 ? [-3, -1, 0] : [-3, -2, -1, 0]) {
+    const x = left + (width * (power - LOW)) / (HIGH - LOW)
+    write(ctx, look, String(10 ** power), x, top + 17, { size: 11, align: power === LOW ? "left" : "center" })
+  }
+  write(ctx, look, "off by", left - 6, top + 5, { size: 11, align: "right" })
+}

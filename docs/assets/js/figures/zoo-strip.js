@@ -1,0 +1,251 @@
+// One model's pairs by their wavelength, against the longest distance of its training; and where it stands in the zoo.
+
+import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
+import { circle, keeping, ntkBase, share, unfinished, waves } from "../math/zoo.js"
+
+/** @typedef {CanvasRenderingContext2D} Pen */
+/** @typedef {import("../kit/paper.js").Look} Look */
+/** @typedef {import("../kit/plot.js").Box} Box */
+/** @typedef {[name: string, head: number, turning: number, base: number, met: number]} Row */
+/** @typedef {{ name: string, head: number, turning: number, base: number, met: number, proportional: boolean }} Plan */
+
+const WAVES = /** @type {[number, number]} */ ([4, 1e9]) // both axes, in tokens
+const LENGTHS = /** @type {[number, number]} */ ([256, 131_072])
+const BASES = /** @type {[number, number]} */ ([1e3, 1e8])
+const LEFT = 50
+const STRIP = { top: 26, height: 74 }
+const PLANE = 208 // pixels from the top
+
+const whole = (/** @type {number} */ v) => Math.round(v).toLocaleString("en")
+const percent = (/** @type {number} */ part) => `${Math.round(100 * part)}%`
+const power = (/** @type {number} */ v) => (v < 1e6 ? short(v) : `${short(v / 1e6)} M`)
+
+/** @param {import("../kit/stage.js").Stage} stage */
+export default function zooStrip(stage) {
+  /** @type {{ models: Row[], start: string, lines: number[] }} */
+  const { models, start, lines } = stage.data
+  const rows = models.map(([name, head, turning, base, met]) => ({
+    name,
+    head,
+    turning,
+    base,
+    met,
+    proportional: false,
+  }))
+  const row = (/** @type {string} */ name) => rows.find((each) => each.name === name) ?? rows[0]
+  const near = (/** @type {number} */ v) => {
+    const mark = rows.find(({ base }) => Math.abs(Math.log(v / base)) < 0.02)
+    return mark ? mark.base : Number(v.toPrecision(3))
+  }
+  const even = (/** @type {number} */ v) => {
+    const power = 2 ** Math.round(Math.log2(v))
+    return Math.abs(Math.log(v / power)) < 0.02 ? power : Number(v.toPrecision(3))
+  }
+  const first = row(start)
+
+  stage.predict(
+    `${first.name}: ${count(first)} pairs never complete a turn. Make its heads twice as wide. What becomes of the share?`,
+    ["it halves", "it stays", "it doubles"],
+    (given) => {
+      model.value = start
+      take()
+      head.value = 2 * first.head
+      follow()
+      const [before, after] = [first, plan()].map(
+        (each) => `${count(each)}, ${percent(late(each) / found(each).length)}`,
+      )
+      return `${given === "it stays" ? "Yes" : "No, it stays"}: ${after}, and before ${before}. There are twice as many clocks, spread evenly over the same range of speeds.`
+    },
+  )
+  const model = stage.select("model", rows.map(({ name }) => name), start) // prettier-ignore
+  const base = stage.slider("base", {
+    min: BASES[0],
+    max: BASES[1],
+    value: first.base,
+    log: true,
+    show: (v) => whole(near(v)),
+  })
+  const met = stage.slider("longest distance", {
+    min: LENGTHS[0],
+    max: LENGTHS[1],
+    value: first.met,
+    log: true,
+    show: (v) => whole(even(v)),
+  })
+  const head = stage.slider("head width", { min: 16, max: 512, step: 2, value: first.head })
+  const turning = stage.slider("channels that turn", { min: 4, max: first.head, step: 2, value: first.turning })
+  const proportional = stage.toggle("stop the slow pairs (p-RoPE)")
+  const rule = (/** @type {string} */ words, /** @type {() => number} */ raised) =>
+    stage.button(words, () => (base.value = raised()))
+  rule("base by the NTK rule", () => ntkBase(published().base, even(met.value) / published().met, turning.value))
+  rule("base that keeps the share", () => keeping(even(met.value), share(published().met, published().base)))
+  const reset = stage.button("as published", () => take())
+
+  const published = () => row(model.value)
+  /** @returns {Plan} */
+  const plan = () => ({
+    name: model.value,
+    head: head.value,
+    turning: turning.value,
+    base: near(base.value),
+    met: even(met.value),
+    proportional: proportional.value,
+  })
+  let [chosen, wide] = [start, first.head]
+  const take = () => {
+    const its = published()
+    chosen = its.name
+    wide = head.value = turning.max = its.head
+    ;[turning.value, base.value, met.value, proportional.value] = [its.turning, its.base, its.met, false]
+  }
+  const follow = () => {
+    const part = turning.value / wide // the same part of a wider head turns
+    wide = turning.max = head.value
+    turning.value = 2 * Math.max(2, Math.round((part * wide) / 2))
+  }
+  stage.each(() => {
+    if (model.value !== chosen) take()
+    if (head.value !== wide) follow()
+    proportional.element.hidden = turning.value === head.value
+    reset.disabled = JSON.stringify(plan()) === JSON.stringify(published())
+  })
+
+  /** @type {ReturnType<typeof axes>} */ let to
+  stage.canvas({
+    label: () =>
+      `A strip of ${found(plan()).length} pairs, of which ${late(plan())} never complete a turn, and a map of base against distance for the zoo`,
+    ratio: () => PLANE + 262,
+    draw: (ctx, width, _height, look) => {
+      const box = { left: LEFT, width: width - LEFT - 14 }
+      strip(ctx, look, { ...box, ...STRIP }, plan(), published())
+      const square = { left: LEFT, width: width - LEFT - 42, top: PLANE, height: 218 }
+      to = plane(ctx, look, square, plan(), rows, published(), lines)
+    },
+    point: ({ x, y, down }) => {
+      if (!down || y < PLANE - 10) return
+      ;[met.value, base.value] = [to.atX(x), 10 ** to.atY(y)]
+    },
+    arrows: { x: met, y: base },
+  })
+  stage.say(() => said(plan(), published()))
+}
+
+/** @param {Plan} plan */
+const found = ({ head, turning, base, proportional }) => waves(head, turning, base, proportional && turning < head)
+/** @param {Plan} plan */
+const late = (plan) => unfinished(found(plan), plan.met)
+/** @param {Plan} plan */
+const count = (plan) => `${late(plan)} of ${found(plan).length}`
+
+/** A bar for each pair: how much of its circle it goes round. @param {Pen} ctx @param {Look} look @param {Box} box @param {Plan} plan @param {Plan} published */
+const strip = (ctx, look, box, plan, published) => {
+  const to = axes(ctx, look, box, {
+    x: WAVES,
+    y: [0, 1],
+    logx: true,
+    xticks: [10, 1e3, 1e5, 1e7],
+    yticks: [0, 1],
+    xformat: power,
+    xlabel: "tokens a turn takes",
+    ylabel: box.width > 380 ? "of its turn" : "",
+  })
+  const all = found(plan)
+  const apart = all.length > 1 ? to.x(all[1]) - to.x(all[0]) : 8
+  const thick = Math.min(6, Math.max(1, apart * 0.62))
+  circle(all, plan.met).forEach((part, i) => {
+    const x = to.x(all[i]) - thick / 2
+    ctx.fillStyle = look.rule
+    ctx.fillRect(x, to.y(1), thick, box.height)
+    ctx.fillStyle = look.series[all[i] > plan.met ? 1 : 0]
+    ctx.fillRect(x, to.y(part), thick, to.y(0) - to.y(part))
+  })
+  const [x, foot] = [to.x(plan.met), box.top + box.height]
+  stroke(ctx, [x, box.top - 6], [x, foot + 3], look.ink, 2)
+  for (const wave of found(published)) {
+    const tone = look.series[wave > published.met ? 1 : 0] // as it was published, to compare
+    stroke(ctx, [to.x(wave), foot + 40], [to.x(wave), foot + 50], tone, 0.8)
+  }
+  write(ctx, look, `${published.name}, as published`, box.left + 4, foot + 62, { size: 11.5, color: look.soft })
+  const round = all.length - late(plan)
+  write(ctx, look, round ? `${round} go round` : "", Math.max(x - 8, box.left + 74), 10, {
+    align: "right",
+    weight: 700,
+    color: look.letters[0],
+  })
+  write(ctx, look, `${count(plan)} never`, Math.max(x + 8, box.left + 84), 10, { weight: 700, color: look.letters[1] })
+}
+
+/** Base against distance, with all models, and lines of one share. @param {Pen} ctx @param {Look} look @param {Box} box @param {Plan} plan @param {Plan[]} rows @param {Plan} published @param {number[]} shares */
+const plane = (ctx, look, box, plan, rows, published, shares) => {
+  const [low, high] = BASES.map(Math.log10)
+  const to = axes(ctx, look, box, {
+    x: [LENGTHS[0], LENGTHS[1] * 1.05],
+    y: [low, high + 0.05],
+    logx: true,
+    xticks: box.width > 330 ? [256, 1024, 4096, 16_384, 65_536] : [256, 4096, 65_536],
+    yticks: [3, 4, 5, 6, 7, 8],
+    yformat: (v) => power(10 ** v),
+    xlabel: "longest distance in training",
+    title: "base (drag the dot)",
+  })
+  const lengths = Array.from({ length: 60 }, (_, i) => LENGTHS[0] * (LENGTHS[1] / LENGTHS[0]) ** (i / 59))
+  write(ctx, look, "lines: share that never turns", box.left + box.width, box.top + box.height - 10, {
+    size: 11,
+    color: look.soft,
+    align: "right",
+  })
+  ctx.globalAlpha = plan.proportional && plan.turning < plan.head ? 0.3 : 1 // of p-RoPE they tell nothing
+  for (const part of shares) {
+    const bases = lengths.map((length) => Math.log10(keeping(length, part)))
+    line(ctx, to, lengths, bases, look.soft, 0.7)
+    const end = Math.min(2 * Math.PI * 10 ** (high * (1 - part)), LENGTHS[1])
+    const y = to.y(Math.log10(keeping(end, part)))
+    const up = end < LENGTHS[1]
+    write(ctx, look, percent(part), to.x(end) + (up ? 0 : 6), up ? y - 9 : y, {
+      size: 11,
+      color: look.soft,
+      align: up ? "center" : "left",
+    })
+  }
+  ctx.globalAlpha = 1
+  ctx.setLineDash([5, 4])
+  const ruled = lengths.map((length) => Math.log10(ntkBase(published.base, length / published.met, plan.turning)))
+  line(ctx, to, lengths, ruled, look.series[2], 1.3)
+  ctx.setLineDash([])
+  for (const { base, met } of rows) dot(ctx, to.x(met), to.y(Math.log10(base)), look.series[0], 3)
+  const [from, here] = [published, plan].map(
+    ({ met, base }) => /** @type {[number, number]} */ ([to.x(met), to.y(Math.log10(base))]),
+  )
+  stroke(ctx, from, here, look.spark, 1.2)
+  dot(ctx, ...here, look.spark, 6)
+  const [x, y] = from
+  const left = x > box.left + 0.55 * box.width
+  write(ctx, look, published.name, left ? x - 9 : x + 9, y + 11, {
+    align: left ? "right" : "left",
+    size: 11.5,
+    weight: 600,
+    halo: true,
+  })
+  write(ctx, look, "NTK rule", box.left + box.width - 4, Math.max(to.y(ruled[59]) + 11, box.top + 8), {
+    align: "right",
+    size: 11.5,
+    color: look.letters[2],
+    halo: true,
+  })
+  return to
+}
+
+/** @param {Plan} plan @param {Plan} published */
+const said = (plan, published) => {
+  const { head, turning, base, met, proportional } = plan
+  const all = found(plan)
+  const heads = turning < head ? `${turning} of ${head} channels turn` : `all ${head} channels turn`
+  const how =
+    turning < head ? (proportional ? ", the slow pairs stand still" : ", at the speeds of a head so narrow") : ""
+  const slowest = all[all.length - 1]
+  const which = late(plan)
+    ? `${count(plan)} pairs never complete a turn, ${percent(late(plan) / all.length)}`
+    : `all ${all.length} pairs go round`
+  const same = base === published.base && met === published.met
+  return `Base ${whole(base)}, distances up to ${whole(met)}; ${heads}${how}. Here ${which}. The slowest needs ${whole(slowest)} tokens for a turn${same ? "" : `; as published, ${count(published)} never do`}.`
+}
