@@ -92,14 +92,14 @@ class Number(Exercise):
         return (given.reshape(()) if given.size == 1 else given), problem
 
     def _same(self, given: Any, other: Any) -> bool:
-        whole = isinstance(self.right, int | np.integer)
-        return same(given, other, 1e-9 if whole else self.rtol, 0.0)
+        return same(given, other, self.rtol, 0.0)
 
     def _guess(self, given: Any) -> str:
         if not given.size:
             return "an empty array came in, and a number is asked for"
         right = self._read(self.right)[0]
-        digits = re.sub(r"e.*|[-.]", "", repr(float(given))).strip("0") if not given.ndim else ""
+        rounds = not given.ndim and right.dtype.kind == "f"  # a whole number is not met by its first digits
+        digits = re.sub(r"e.*|[-.]", "", repr(float(given))).strip("0") if rounds else ""
         if digits and np.isclose(float(f"{float(right):.{len(digits)}g}"), given, rtol=1e-9, atol=0):
             return f"right as far as it goes; give more than {len(digits)} digit{'s'[: len(digits) > 1]}"
         return difference(given, right, self.rtol, 0.0)
@@ -107,7 +107,10 @@ class Number(Exercise):
 
 @dataclass(frozen=True)
 class Array(Exercise):
-    """Several numbers in their order, as a list, a tuple, an array or a tensor of one shape."""
+    """Several numbers in their order, as a list, a tuple, an array or a tensor of one shape.
+
+    They are right within `rtol` of each or `atol`; where the right ones are integers, they have to be met.
+    """
 
     rtol: float = 1e-3
     atol: float = 1e-4

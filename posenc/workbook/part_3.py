@@ -153,12 +153,14 @@ EXERCISES: list[Exercise] = [
             (lambda b, c, d: 1 / _slower(b, c, d), "that is the speed that is left; how many times slower is asked"),
             (lambda b, c, d: _slower(b, c, d) ** 2, "the channel index went into the exponent; it wants the pair"),
             (lambda b, c, d: _slower(b, c, d) ** 0.5, "the exponent is 2i/d, and a 2 got lost"),
+            (lambda b, c, d: (c / b) ** np.linspace(0, 1, d // 2), "the last pair's exponent is (d − 2)/d, short of 1"),
             (lambda b, c, d: np.repeat(_slower(b, c, d), 2), "one number for each pair, not for each channel"),
         ],
     ),
     Number(
         "3.6 The smallest base · medium",
         right=SLOWEST,
+        rtol=2e-4,
         why="the slowest pair has the exponent 126/128, so the length over 2π is raised to 64/63",
         wrong=[
             (LENGTH / (2 * math.pi), "almost: the slowest pair does not turn at 1/b, but a little faster"),

@@ -219,9 +219,10 @@ EXERCISES: list[Exercise] = [
     Number(
         "4.11 A constant for a line · hard",
         right=float(-1 / np.linalg.solve(LINE, np.ones(101)).sum()),
-        why="half of the largest distance: any less, and some mix of positions has a negative squared length",
+        rtol=2e-4,
+        why="half of the largest penalty: any less, and some mix of positions has a negative squared length",
         wrong=[
-            (0.5 * 100, "with this all entries are positive; the eigenvalues ask for less"),
+            (0.5 * 100, "with this no entry is negative; the eigenvalues ask for less"),
             (0.5 * 101 / 2, "101 positions have 100 steps between them"),
             (float(-LINE.mean()), "that brings the mean to 0; the matrix still has a negative eigenvalue"),
             (float(-np.linalg.eigvalsh(LINE)[0]), "that is added to the diagonal only; here every entry gets c"),

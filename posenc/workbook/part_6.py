@@ -89,8 +89,7 @@ EXERCISES: list[Exercise] = [
     Array(
         "6.1 The draft that half failed · easy",
         right=[SEEN_SO_FAR + ACCEPTED, KEPT + ACCEPTED + 1],
-        rtol=1e-6,
-        why="the place counts tokens seen, the cache holds keys kept, and a rejected draft goes back on both",
+        why="the place counts tokens seen, the cache holds keys kept, and a rejected draft is taken off both",
         wrong=[
             ([KEPT + ACCEPTED, KEPT + ACCEPTED + 1], "that place counts the keys that are left; count tokens seen"),
             ([SEEN_SO_FAR + DRAFT, KEPT + DRAFT + 1], "the rejected tokens are still counted and still in the cache"),
@@ -147,6 +146,7 @@ EXERCISES: list[Exercise] = [
         wrong=[
             ([77 // 24, 77 % 24], "that is a contiguous cut; zig-zag gives each rank two chunks of 12"),
             ([HOLDER, 77 % 12], "that is the place in its chunk; another chunk lies before it in memory"),
+            ([77 // 12, 77 % 12], "that is the chunk and the place in it; a rank has two chunks"),
             ([77 % 4, 77 // 4], "that is a striped cut, token by token; zig-zag deals out chunks"),
             ([77 // 12 % 4, SLOT], "the second half is dealt out backward: the last chunk goes to rank 0"),
         ],

@@ -113,6 +113,7 @@ def test_the_right_answer_passes_in_every_form(exercise):
         array = np.asarray(right)
         tensor = torch.tensor(array)
         forms = [array, array.tolist(), tuple(array), tensor, tensor.float().requires_grad_(), list(tensor)]
+        forms += [str(array.tolist()), [str(number) for number in array]]
         assert all(judged(exercise, form) for form in forms)
     elif isinstance(exercise, Choice):
         assert judged(exercise, f" ({right.upper()})")
@@ -120,6 +121,18 @@ def test_the_right_answer_passes_in_every_form(exercise):
         assert all(judged(exercise, f" {word.upper()}!") for word in (right, *exercise.also))
     else:
         assert judged(exercise, lambda *arguments: exercise.right(*arguments))
+
+
+@each
+def test_a_whole_number_has_to_be_met(exercise):
+    if not isinstance(exercise, Number | Array) or np.asarray(exercise.right).dtype.kind not in "iu":
+        return
+    right = np.asarray(exercise.right)
+    for place in np.ndindex(right.shape):
+        for off in (-1, 1, 0.01, 1e-3 * max(1, abs(right[place])), 5e-5):
+            near = right.astype(float)
+            near[place] += off
+            assert not judged(exercise, near), (place, off)
 
 
 @each
@@ -198,7 +211,21 @@ def test_a_slip_that_shows_on_a_later_case_only_names_that_case():
         ("1.3", [37, 38, 40], "2 of 3 numbers are right; the first that is not stands at [2], where 40 is too large"),
         ("1.3", [[37, 38, 39]], "the numbers are right; the shape is (1, 3), and (3,) is asked for"),
         ("1.3", [37, 38, float("nan")], "it holds nan"),
+        ("1.3", [37, 38.5, 39], "stands at [1], where 38.5 is no whole number"),
+        ("1.3", "37, 38", "the shape is (2,), and (3,) is asked for"),
         ("1.1", np.array([0, 0, 0, 0, 0, 0]), "an integer array cuts them off"),
+        ("1.1", [0.91, -0.42, 0.2, 0.98, 0.02, 1], "right as far as they go; give more decimals"),
+        ("3.1", [3, -4, -2, 1], "2 of 4 numbers are right"),
+        ("3.1", [3, -3, -2, 1], "3 of 4 numbers are right"),
+        ("2.6", 41, "41 is too large"),
+        ("4.10", 749.3, "749.3 is no whole number"),
+        ("4.8", 14.99999, "14.99999 is no whole number"),
+        ("6.2", 770, "one off"),
+        ("6.10", 65_500, "65,500 is too small"),
+        ("6.10", "65,535", "one off"),
+        ("5.3", "5/4", "leave out quotes and units"),
+        ("3.8", lambda turn, dim: np.array([4]), "take it out of its array of shape (1,)"),
+        ("4.4", lambda *given: EXERCISES["4.4"].right(*given).swapaxes(1, 2), "rows and columns are swapped"),
     ],
 )
 def test_a_wrong_answer_that_nobody_declared_gets_what_can_be_seen_of_it(number, answer, words):
