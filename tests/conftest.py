@@ -27,6 +27,7 @@ def build_site(folder: Path) -> Path:
     return folder
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give all tests of a built site to one process, which builds it once."""
     for item in items:

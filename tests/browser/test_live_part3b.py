@@ -22,7 +22,8 @@ def live(visit, site, page, name):
 
 
 def say(figure):
-    figure.page.wait_for_timeout(100)  # a redraw
+    redrawn = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    figure.page.evaluate(redrawn)
     return figure.locator(".stage-say").inner_text().replace("−", "-")
 
 

@@ -83,7 +83,8 @@ def test_a_chapter_ends_with_something_to_copy(name):
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_chapter_is_of_readable_length(name):
     body = PAGES[name].text.partition("## Exercises")[0]
-    unread = r"```.*?```|<!--.*?-->|^---.*?^---|^!\[.*?\]\(\S+\)$"  # code, bindings, and words that stand for pictures
+    printed = r"```.*?```|<!-- output -->.*?<!-- /output -->"
+    unread = rf"{printed}|<!--.*?-->|^---.*?^---|^!\[.*?\]\(\S+\)$"  # and bindings, and words that stand for pictures
     prose = re.sub(unread, "", body, flags=re.S | re.M)
     assert 800 < len(re.findall(r"[A-Za-z]{2,}", prose)) < 2800
 
