@@ -17,7 +17,7 @@ write: .venv/ready  ## the same for writing one chapter: after an edit only that
 	$(BIN)/mkdocs serve --dirty --dev-addr 127.0.0.1:$(PORT)
 
 test: .venv/ready  ## run every test, the pages among them, on all cores
-	$(BIN)/python -m pytest -n logical --dist loadgroup
+	$(BIN)/python -m pytest -n logical --dist worksteal
 
 update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change
 	$(BIN)/python -m tests.stub

@@ -15,7 +15,6 @@ __all__ = ["browser", "visit"]  # fixtures, one browser for all tests
 torch.set_num_threads(1)  # the tensors are small: threads that wait for each other take several times as long
 
 ROOT = Path(__file__).parents[1]
-SITES = {"site", "built_site"}
 
 
 def build_site(folder: Path) -> Path:
@@ -25,14 +24,6 @@ def build_site(folder: Path) -> Path:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"the site does not build:\n{done.stderr[-4000:]}"
     return folder
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests of a built site to one process, which builds it once."""
-    for item in items:
-        if SITES & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("site"))
 
 
 @pytest.fixture(scope="session")
