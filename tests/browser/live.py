@@ -7,6 +7,11 @@ from typing import Any
 PLAIN = {0x2212: "-", 0x2019: "'"}
 
 
+def settled(page: Any) -> None:
+    """Wait for two frames: what was asked for is drawn by then."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def wake(page: Any, name: str) -> tuple[Any, Any, Callable[[], str]]:
     """Bring a live figure near the screen; return it, its data, and what reads its words."""
     found = page.locator(f'posenc-figure[name="{name}"]')
@@ -14,7 +19,7 @@ def wake(page: Any, name: str) -> tuple[Any, Any, Callable[[], str]]:
     page.wait_for_selector(f'posenc-figure[name="{name}"][live]')
 
     def said() -> str:
-        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        settled(page)
         return found.locator(".stage-say").inner_text().translate(PLAIN)
 
     return found, json.loads(found.get_attribute("data") or "null"), said

@@ -14,6 +14,7 @@ from posenc.bias.alibi import alibi
 from posenc.bias.kerple import kerple
 from posenc.rotate.frequencies import yarn
 from posenc.rotate.rope import rope
+from tests.browser.live import settled
 
 ROOT = Path(__file__).parents[2]
 FIGURE = "posenc-figure[name=explorer]"
@@ -52,10 +53,6 @@ def explore(site, visit):
         return seen
 
     return opened
-
-
-def settled(page):
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def reading(page):

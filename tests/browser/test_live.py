@@ -7,6 +7,7 @@ import pytest
 
 from galley.book import Book
 from galley.cells import read
+from tests.browser.live import settled
 
 ROOT = Path(__file__).parents[2]
 TEXTS = {name: read(name, text) for name, text in Book(ROOT).pages().items()}
@@ -28,7 +29,6 @@ SEEN = """(figure) => {
   const pictures = [...figure.querySelectorAll('canvas')].map((c) => c.toDataURL())
   return [...letters, ...marked, ...pictures].join('|')
 }"""
-FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 
 
 def wake(page):
@@ -37,13 +37,13 @@ def wake(page):
     for figure in figures:
         figure.evaluate("(figure) => figure.scrollIntoView({ block: 'center' })")
         figure.locator("xpath=self::*[@live]").wait_for(state="attached", timeout=15_000)
-    page.evaluate(FRAMES)
+    settled(page)
     return figures
 
 
 def seen_after(figure, act) -> str:
     act()
-    figure.page.evaluate(FRAMES)
+    settled(figure.page)
     return figure.evaluate(SEEN)
 
 
@@ -109,7 +109,7 @@ def test_every_button_can_be_pressed_and_every_picture_pointed_at(site, visit, p
         for button in figure.locator("button:visible").all():
             if button.is_visible() and button.is_enabled():
                 button.press("Enter")
-        visited.page.evaluate(FRAMES)
+        settled(visited.page)
         for canvas in figure.locator("canvas:visible").all():
             canvas.scroll_into_view_if_needed()
             box = canvas.bounding_box()
@@ -121,7 +121,7 @@ def test_every_button_can_be_pressed_and_every_picture_pointed_at(site, visit, p
             if canvas.get_attribute("tabindex") == "0":
                 for key in ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp"):
                     canvas.press(key)
-    visited.page.evaluate(FRAMES)
+    settled(visited.page)
     assert not visited.errors
     assert not visited.foreign(site)
 
@@ -236,5 +236,5 @@ def test_a_figure_takes_the_colors_of_the_scheme(site, visit):
     figure = wake(page)[0]
     light = figure.locator("canvas").first.evaluate("(canvas) => canvas.toDataURL()")
     page.evaluate("document.body.setAttribute('data-md-color-scheme', 'slate')")
-    page.evaluate(FRAMES)
+    settled(page)
     assert figure.locator("canvas").first.evaluate("(canvas) => canvas.toDataURL()") != light

@@ -10,6 +10,7 @@ from matplotlib import pyplot as plt
 
 from galley.page import parse
 from posenc.add.sinusoidal import kernel
+from tests.browser.live import settled
 
 ROOT = Path(__file__).parents[2]
 LABS = json.loads((ROOT / "docs/assets/data/labs.json").read_text(encoding="utf-8"))["capability"]
@@ -33,7 +34,7 @@ def press(control, key, times=1):
 
 
 def said(figure):
-    figure.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    settled(figure.page)
     return figure.locator(".stage-say").inner_text()
 
 

@@ -14,6 +14,7 @@ from posenc.rotate.rope import RoPE
 from posenc.score.deberta import DeBERTa
 from posenc.score.shaw import Shaw
 from posenc.score.transformer_xl import TransformerXL
+from tests.browser.live import settled
 
 PAGE = "chapters/2-learned/from-absolute-to-relative/"
 
@@ -28,7 +29,7 @@ def _figure(site, visit, name):
 
 def _said(figure) -> str:
     """Return the line under the figure, once it is drawn again."""
-    figure.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    settled(figure.page)
     return figure.locator(".stage-say").inner_text()
 
 

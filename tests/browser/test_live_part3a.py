@@ -9,9 +9,9 @@ import torch
 from posenc.attention import attention_weights
 from posenc.rotate.frequencies import proportional, rope_frequencies
 from posenc.rotate.rope import RoPE, rope
+from tests.browser.live import settled
 
 DERIVATION, WHAT = "chapters/3-rope/derivation/", "chapters/3-rope/what-rope-does/"
-FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 def _figure(site, visit, path, name):
@@ -24,7 +24,7 @@ def _figure(site, visit, path, name):
 
 
 def _said(figure) -> str:
-    figure.page.evaluate(FRAMES)
+    settled(figure.page)
     return figure.locator(".stage-say").inner_text().replace("−", "-")
 
 
@@ -70,7 +70,7 @@ def test_a_hand_that_is_dragged_points_where_it_was_dropped(site, visit):
     figure.page.mouse.down()
     figure.page.mouse.move(x + 40, y)  # half a radius to the right
     figure.page.mouse.up()
-    figure.page.evaluate(FRAMES)
+    settled(figure.page)
     length = float(re.match(r"Pair 0: (\d\.\d\d) ", canvas.get_attribute("aria-label"))[1])
     assert abs(length - 40 / min(0.43 * cell, 78)) < 0.02
 

@@ -10,6 +10,7 @@ from posenc.rotate.axial import axial
 from posenc.rotate.frequencies import rope_frequencies
 from posenc.rotate.layouts import layout_order
 from posenc.rotate.rope import rope
+from tests.browser.live import settled
 
 
 def live(visit, site, page, name):
@@ -22,8 +23,7 @@ def live(visit, site, page, name):
 
 
 def say(figure):
-    redrawn = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-    figure.page.evaluate(redrawn)
+    settled(figure.page)
     return figure.locator(".stage-say").inner_text().replace("−", "-")
 
 

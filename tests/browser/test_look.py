@@ -16,8 +16,8 @@ SET_KNOWN_COLORS_ASIDE = """(known) => {
     return color === "rgba(0, 0, 0, 0)" && part.parentElement ? ground(part.parentElement) : color
   }
   for (const block of document.querySelectorAll("article pre, article .katex")) {
-    const before = pairs.size
     if (!block.checkVisibility()) continue
+    const before = pairs.size
     for (const part of block.querySelectorAll("*")) pairs.add(`${getComputedStyle(part).color} on ${ground(part)}`)
     if (pairs.size === before) block.setAttribute("data-known", "")
   }
