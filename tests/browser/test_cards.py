@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.browser import axe
+
 CARDS = "workbook/cards/"
 FRONT, BACK = ".deal-front", ".deal-back"
 
@@ -100,11 +102,7 @@ def test_what_a_browser_kept_may_be_broken(sit):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_and_can_be_read(sit, scheme):
-    from axe_core_python.base import AXE_SCRIPT
-
     seen = sit(scheme=scheme, width=390, height=844)
     press(seen.page, "Turn")
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
-    seen.page.evaluate(AXE_SCRIPT)
-    violations = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    assert [f"{each['id']}: {each['nodes'][0]['failureSummary']}" for each in violations] == []
+    assert axe.violations(seen.page) == []

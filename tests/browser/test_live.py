@@ -7,6 +7,7 @@ import pytest
 
 from galley.book import Book
 from galley.cells import read
+from tests.browser import axe
 from tests.browser.live import settled
 
 ROOT = Path(__file__).parents[2]
@@ -217,18 +218,12 @@ def test_pages_without_live_figures_load_none_of_their_scripts(site, visit):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_live_figures(site, visit, scheme):
-    from axe_core_python.base import AXE_SCRIPT
-
-    visited, found = visit(site, scheme), {}
+    visited, found = visit(site, scheme), []
     for path in PATHS:
         visited.page.goto(site + path, wait_until="load")
         wake(visited.page)
-        visited.page.evaluate(AXE_SCRIPT)
-        run = "axe.run('posenc-figure', { resultTypes: ['violations'] })"
-        for violation in visited.page.evaluate(run)["violations"]:
-            where = [f"{node['target'][0]}: {node['failureSummary']}" for node in violation["nodes"][:3]]
-            found[f"{path} {violation['id']}"] = where
-    assert not found
+        found += axe.violations(visited.page, "'posenc-figure'")
+    assert found == []
 
 
 def test_a_figure_takes_the_colors_of_the_scheme(site, visit):

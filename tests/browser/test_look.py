@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser import axe
+
 ROOT = Path(__file__).parents[2]
 SCHEMES = ("light", "dark")
 CHAPTER = "chapters/1-sinusoidal/sinusoidal/"
@@ -18,7 +20,10 @@ SET_KNOWN_COLORS_ASIDE = """(known) => {
   for (const block of document.querySelectorAll("article pre, article .katex")) {
     if (!block.checkVisibility()) continue
     const before = pairs.size
-    for (const part of block.querySelectorAll("*")) pairs.add(`${getComputedStyle(part).color} on ${ground(part)}`)
+    for (const part of block.querySelectorAll("*")) {
+      const { color, fontSize, fontWeight } = getComputedStyle(part)
+      pairs.add(`${color} on ${ground(part)} at ${fontSize} ${fontWeight}`)
+    }
     if (pairs.size === before) block.setAttribute("data-known", "")
   }
   return [...pairs]
@@ -40,10 +45,10 @@ def test_nothing_leaves_the_host(site, visit, scheme):
 
 def test_axe_finds_nothing_on_any_page(site, paths, visit):
     seen, found = visit(site), []
-    rules = ", ".join(f"'{rule}': {{ enabled: false }}" for rule in COLOR_RULES)
+    rules = {rule: {"enabled": False} for rule in COLOR_RULES}
     for path in paths:
         _open(seen.page, site + path)
-        found += _axe(seen.page, f"axe.run(document, {{ rules: {{ {rules} }}, resultTypes: ['violations'] }})")
+        found += axe.violations(seen.page, rules=rules)
     assert found == []
 
 
@@ -54,8 +59,7 @@ def test_axe_can_read_every_color(site, paths, visit, scheme):
     for path in paths:
         _open(seen.page, site + path)
         known = seen.page.evaluate(SET_KNOWN_COLORS_ASIDE, known)
-        run = f"axe.run({{ exclude: ['[data-known]'] }}, {{ runOnly: {COLOR_RULES}, resultTypes: ['violations'] }})"
-        found += _axe(seen.page, run)
+        found += axe.violations(seen.page, "{ exclude: ['[data-known]'] }", runOnly=COLOR_RULES)
     assert len(known) > 5
     assert found == []
 
@@ -175,6 +179,27 @@ def test_search_finds_a_page(site, visit):
     assert not seen.foreign(site)
 
 
+@pytest.mark.parametrize("slow", [0, 400])
+@pytest.mark.parametrize("pause", [0, 80, 150, 300])
+def test_a_link_leads_to_its_place_though_the_page_still_scrolls(site, visit, slow, pause):
+    page = visit(site + CHAPTER).page
+    page.wait_for_function("history.state !== null")
+    page.evaluate(
+        """([href, slow, pause]) => {
+          const send = XMLHttpRequest.prototype.send
+          XMLHttpRequest.prototype.send = function (...body) { setTimeout(() => send.apply(this, body), slow) }
+          const link = document.querySelector(".md-content").appendChild(document.createElement("a"))
+          link.href = href
+          scrollTo(0, 3000)
+          setTimeout(() => link.click(), pause)
+        }""",
+        [f"{site}museum/#find-an-entry", slow, pause],
+    )
+    page.wait_for_selector("#find-an-entry")
+    page.wait_for_timeout(600)  # longer than the theme takes to note where a page stands
+    assert 0 < page.evaluate("document.querySelector('#find-an-entry').getBoundingClientRect().y") < 300
+
+
 def test_a_number_says_where_it_comes_from(site, visit):
     seen = visit(site)
     number = seen.page.locator(".checked", has_text="47,117")
@@ -212,16 +237,6 @@ def _open(page, address: str) -> None:
     page.goto(address, wait_until="load")
     page.evaluate("document.querySelectorAll('details').forEach((details) => details.open = true)")
     page.wait_for_timeout(200)
-
-
-def _axe(page, run: str) -> list[str]:
-    """Return what axe finds on the open page."""
-    from axe_core_python.base import AXE_SCRIPT
-
-    page.evaluate(AXE_SCRIPT)
-    found = page.evaluate(run)["violations"]
-    targets = [(violation["id"], node) for violation in found for node in violation["nodes"][:4]]
-    return [f"{page.url} {rule} {node['target'][0]}: {node['failureSummary']}" for rule, node in targets]
 
 
 def _copied(page, css: str) -> str:

@@ -5,6 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.browser import axe
+
 ENTRANCE = "museum/"
 ROWS = ".finder tbody tr"
 NAMES = (
@@ -115,8 +117,7 @@ def test_where_nothing_is_found_it_says_so(enter):
 
 def test_a_label_in_a_hall_leads_to_others_like_it_without_loading_a_document(site, visit):
     seen = visit(f"{site}{ENTRANCE}order/")
-    label = seen.page.locator(".exhibit a", has_text="alibi").first
-    label.click()
+    seen.page.locator(".exhibit a", has_text="alibi").first.click()
     seen.page.wait_for_selector(".finder-bar")
     seen.page.wait_for_url(re.compile(r"museum/\?tag=alibi"))
     assert tag(seen.page, "alibi").get_attribute("aria-pressed") == "true"
@@ -148,12 +149,8 @@ def test_the_keyboard_alone_filters(enter):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
 def test_it_reads_on_a_phone_and_in_the_dark(enter, scheme, width):
-    from axe_core_python.base import AXE_SCRIPT
-
     seen = enter("?tag=mask", scheme=scheme, width=width, height=844)
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     assert seen.page.locator(f"{ROWS}:visible td:first-child").first.bounding_box()["width"] > 250
-    seen.page.evaluate(AXE_SCRIPT)
-    violations = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    assert [f"{each['id']}: {each['nodes'][0]['failureSummary']}" for each in violations] == []
+    assert axe.violations(seen.page) == []
     assert not seen.errors

@@ -1,4 +1,5 @@
-// What scrolls inside itself can be reached with the keyboard, and what the theme leaves without a name gets one.
+// What scrolls inside itself can be reached with the keyboard, what the theme leaves without a name gets one, and a link
+// leads to its place.
 
 const SCROLLERS =
   ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
@@ -34,6 +35,16 @@ const typed = (session) => {
     .join("\n")
 }
 
+// If the reader clicks while a page still scrolls, the theme notes the old page's place for the new address, and goes
+// there.
+let wanted = ""
+addEventListener("click", ({ target }) => (wanted = target.closest?.("a")?.hash ?? ""), true)
+addEventListener("popstate", () => (wanted = ""))
+const arrive = () => {
+  if (wanted && history.state !== null) location.replace(wanted)
+  wanted = ""
+}
+
 const resized = new ResizeObserver(() => document.querySelectorAll(SCROLLERS).forEach(reach))
 const added = new MutationObserver(name)
 
@@ -44,4 +55,5 @@ document$.subscribe(() => {
   added.observe(document.querySelector(".md-content"), { childList: true, subtree: true })
   document.querySelectorAll(".language-pycon").forEach(typed)
   name()
+  arrive()
 })
