@@ -5,6 +5,7 @@ import functools
 import http.server
 import os
 import shutil
+import sys
 import threading
 import urllib.parse
 from collections.abc import Iterator
@@ -50,11 +51,18 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         """Keep quiet."""
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address) -> None:
+        """Keep quiet about a browser that left before it had its answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Serve a folder, and yield its address."""
     handler = functools.partial(_Handler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with _Server(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()

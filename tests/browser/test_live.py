@@ -150,8 +150,7 @@ def test_the_film_plays_pauses_and_is_scrubbed(site, visit):
     page.wait_for_timeout(300)
     assert float(place.input_value()) == before, "nothing moves before it is asked to"
     figure.get_by_role("button", name="Play").click()
-    page.wait_for_timeout(700)
-    assert float(place.input_value()) > before
+    page.wait_for_function("([place, before]) => place.value > before", arg=[place.element_handle(), before])
     figure.get_by_role("button", name="Pause").click()
     held = place.input_value()
     page.wait_for_timeout(300)

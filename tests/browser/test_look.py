@@ -146,10 +146,7 @@ def test_the_palette_recolors_the_text_of_a_figure(site, visit):
 def test_the_live_figure_moves_and_can_be_held(site, visit):
     seen = visit(site, still=False)
     place = "getComputedStyle(document.querySelector('.live')).getPropertyValue('--p')"
-    before = float(seen.page.evaluate(place))
-    seen.page.wait_for_timeout(400)
-    after = float(seen.page.evaluate(place))
-    assert after > before
+    seen.page.wait_for_function(f"(before) => {place} > before", arg=float(seen.page.evaluate(place)))
     seen.page.locator(".live").focus()
     seen.page.wait_for_timeout(200)
     held = seen.page.evaluate(place)
@@ -243,9 +240,9 @@ def _copied(page, css: str) -> str:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     block = page.locator(css).first
     block.hover()
+    page.evaluate("navigator.clipboard.writeText('')")
     block.locator("button.md-code__button, button.md-clipboard").first.click()
-    page.wait_for_timeout(150)
-    return page.evaluate("navigator.clipboard.readText()")
+    return page.wait_for_function("navigator.clipboard.readText()").json_value()
 
 
 def _doors_code() -> str:
