@@ -12,17 +12,29 @@ def settled(page: Any) -> None:
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def wake(page: Any, name: str) -> tuple[Any, Any, Callable[[], str]]:
-    """Bring a live figure near the screen; return it, its data, and what reads its words."""
-    found = page.locator(f'posenc-figure[name="{name}"]')
-    found.scroll_into_view_if_needed()
+def awake(page: Any, name: str) -> Any:
+    """Bring a live figure near the screen; return it once it is awake."""
+    figure = page.locator(f'posenc-figure[name="{name}"]')
+    figure.scroll_into_view_if_needed()
     page.wait_for_selector(f'posenc-figure[name="{name}"][live]')
+    return figure
 
-    def said() -> str:
-        settled(page)
-        return found.locator(".stage-say").inner_text().translate(PLAIN)
 
-    return found, json.loads(found.get_attribute("data") or "null"), said
+def said(figure: Any) -> str:
+    """Return the line under a figure, once it is drawn again."""
+    settled(figure.page)
+    return figure.locator(".stage-say").inner_text()
+
+
+def said_plainly(figure: Any) -> str:
+    """Return that line with the minus signs and apostrophes of a keyboard."""
+    return said(figure).translate(PLAIN)
+
+
+def wake(page: Any, name: str) -> tuple[Any, Any, Callable[[], str]]:
+    """Wake a live figure; return it, its data, and what reads its words."""
+    figure = awake(page, name)
+    return figure, json.loads(figure.get_attribute("data") or "null"), lambda: said_plainly(figure)
 
 
 def put(figure: Any, **values: float) -> None:

@@ -14,7 +14,7 @@ from posenc.bias.alibi import alibi
 from posenc.bias.kerple import kerple
 from posenc.rotate.frequencies import yarn
 from posenc.rotate.rope import rope
-from tests.browser.live import settled
+from tests.browser.live import awake, settled
 
 ROOT = Path(__file__).parents[2]
 FIGURE = "posenc-figure[name=explorer]"
@@ -47,8 +47,7 @@ def explore(site, visit):
 
     def opened(query="", **options):
         seen = visit(f"{site}explorer/{query}", **options)
-        seen.page.locator(FIGURE).scroll_into_view_if_needed()
-        seen.page.wait_for_selector(f"{FIGURE}[live]")
+        awake(seen.page, "explorer")
         settled(seen.page)
         return seen
 

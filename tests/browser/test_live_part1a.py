@@ -9,17 +9,9 @@ from torch import nn
 
 from posenc.add.sinusoidal import sinusoidal, wavelengths
 from posenc.attention import attention
-from tests.browser.live import settled
+from tests.browser.live import awake, settled
 
 CHAPTER = "chapters/1-sinusoidal/"
-
-
-def live(seen, name):
-    """Return a live figure of the page, once it is awake."""
-    figure = seen.page.locator(f'posenc-figure[name="{name}"]')
-    figure.scroll_into_view_if_needed()
-    seen.page.wait_for_selector(f'posenc-figure[name="{name}"][live]')
-    return figure
 
 
 def said(figure, *parts):
@@ -53,7 +45,7 @@ def sentence(order, numbered):
 
 def test_drag_words(site, visit):
     seen = visit(f"{site}{CHAPTER}order-blindness/")
-    figure = live(seen, "drag-words")
+    figure = awake(seen.page, "drag-words")
     for _ in range(2):
         figure.get_by_role("button", name="Move right →").press("Enter")
     text = said(figure, "the sat on cat the\u2032 mat")
@@ -100,7 +92,7 @@ def apart(sight, seat, depth, others):
 
 def test_mask_painter(site, visit):
     seen = visit(f"{site}{CHAPTER}no-encoding/")
-    figure = live(seen, "mask-painter")
+    figure = awake(seen.page, "mask-painter")
     layers = figure.get_by_label("layers", exact=True)
     m, n = np.indices((8, 8))
     assert numbers(said(figure, "a bag")) == [1, 7, 7, 7, apart(n <= m, 7, 1, range(7))[1]]
@@ -130,7 +122,7 @@ def test_mask_painter(site, visit):
 
 def test_bits_and_hands(site, visit):
     seen = visit(f"{site}{CHAPTER}designing-a-code/")
-    figure = live(seen, "bits-and-hands")
+    figure = awake(seen.page, "bits-and-hands")
     hands = 2 * np.pi / 2.0 ** np.arange(1, 7)
     moved = np.linalg.norm(np.exp(1j * hands) - 1)
 
@@ -154,7 +146,7 @@ def test_bits_and_hands(site, visit):
 
 def test_clock_film(site, visit):
     seen = visit(f"{site}{CHAPTER}sinusoidal/", still=False)
-    figure = live(seen, "clock-film")
+    figure = awake(seen.page, "clock-film")
     time = figure.get_by_label("time", exact=True)
     time.press("Home")
     for _ in range(12):
@@ -172,6 +164,7 @@ def test_clock_film(site, visit):
     figure.get_by_role("button", name="Pause").press("Enter")
     settled(seen.page)
     stopped = figure.locator(".stage-say").inner_text()
+    assert numbers(stopped)[0] > 1.3
     seen.page.wait_for_timeout(300)
     assert figure.locator(".stage-say").inner_text() == stopped
 

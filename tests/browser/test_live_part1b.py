@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 
 from galley.page import parse
 from posenc.add.sinusoidal import kernel
-from tests.browser.live import settled
+from tests.browser.live import awake, said
 
 ROOT = Path(__file__).parents[2]
 LABS = json.loads((ROOT / "docs/assets/data/labs.json").read_text(encoding="utf-8"))["capability"]
@@ -19,9 +19,7 @@ LABS = json.loads((ROOT / "docs/assets/data/labs.json").read_text(encoding="utf-
 def live(site, visit, path, name):
     """Open a page and return its figure, alive."""
     seen = visit(site + path)
-    figure = seen.page.locator(f'posenc-figure[name="{name}"]')
-    figure.scroll_into_view_if_needed()
-    seen.page.wait_for_selector(f'posenc-figure[name="{name}"][live]')
+    figure = awake(seen.page, name)
     assert not seen.errors
     return figure
 
@@ -31,11 +29,6 @@ def press(control, key, times=1):
     control.focus()
     for _ in range(times):
         control.press(key)
-
-
-def said(figure):
-    settled(figure.page)
-    return figure.locator(".stage-say").inner_text()
 
 
 def numbers(text):

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from posenc.add.learned import Learned, resize, resize_grid
+from tests.browser.live import awake
 
 CHAPTERS = "chapters/2-learned/"
 
@@ -15,11 +16,7 @@ def figure(site, visit):
     """Return a function that opens a page and waits until one of its figures is alive."""
 
     def opened(chapter: str, name: str):
-        page = visit(f"{site}{CHAPTERS}{chapter}/").page
-        found = page.locator(f'posenc-figure[name="{name}"]')
-        found.scroll_into_view_if_needed()
-        page.wait_for_selector(f'posenc-figure[name="{name}"][live]')
-        return found
+        return awake(visit(f"{site}{CHAPTERS}{chapter}/").page, name)
 
     return opened
 

@@ -14,23 +14,9 @@ from posenc.rotate.rope import RoPE
 from posenc.score.deberta import DeBERTa
 from posenc.score.shaw import Shaw
 from posenc.score.transformer_xl import TransformerXL
-from tests.browser.live import settled
+from tests.browser.live import awake, said
 
 PAGE = "chapters/2-learned/from-absolute-to-relative/"
-
-
-def _figure(site, visit, name):
-    page = visit(site + PAGE).page
-    page.locator(f"posenc-figure[name={name}]").evaluate("(figure) => figure.scrollIntoView({ block: 'center' })")
-    figure = page.locator(f"posenc-figure[name={name}][live]")
-    figure.wait_for()
-    return figure
-
-
-def _said(figure) -> str:
-    """Return the line under the figure, once it is drawn again."""
-    settled(figure.page)
-    return figure.locator(".stage-say").inner_text()
 
 
 def _best(n, tokens=16):
@@ -56,31 +42,31 @@ def _expected(offsets, back, **setting):
     )
 
 
-def _read(said):
-    bucket, first, last, best = re.search(r"bucket (\d+), .* of (\d+) to (\d+) .* in (\d\.\d\d) of", said).groups()
+def _read(line):
+    bucket, first, last, best = re.search(r"bucket (\d+), .* of (\d+) to (\d+) .* in (\d\.\d\d) of", line).groups()
     return bucket, {first, last}, best
 
 
 def test_the_staircase_tells_the_bucket_and_its_price(site, visit):
-    figure = _figure(site, visit, "t5-staircase")
-    assert "bucket 15 to itself" in _said(figure)
+    figure = awake(visit(site + PAGE).page, "t5-staircase")
+    assert "bucket 15 to itself" in said(figure)
     offset, buckets = figure.get_by_role("slider", name="offset Δ"), figure.get_by_role("slider", name="buckets")
     offset.press("ArrowRight")
     back = np.arange(160)
-    assert _read(_said(figure)) == _expected(back, 16, bidirectional=False)
+    assert _read(said(figure)) == _expected(back, 16, bidirectional=False)
     figure.get_by_role("button", name="the small T5").click()
-    assert _read(_said(figure)) == _expected(back, 12, buckets=16, max_distance=64, bidirectional=False)
+    assert _read(said(figure)) == _expected(back, 12, buckets=16, max_distance=64, bidirectional=False)
     offset.press("End")
     farthest = np.flatnonzero(t5_bucket(-back, 16, 64, bidirectional=False) == 15)
-    assert f"all of {farthest[0]} and more back: a bag of {len(farthest)} letters if the text" in _said(figure)
+    assert f"all of {farthest[0]} and more back: a bag of {len(farthest)} letters if the text" in said(figure)
     for _ in range(4):
         buckets.press("ArrowRight")
     figure.get_by_label("both ways").press("Space")
-    _said(figure)  # the slider has its new end
+    said(figure)  # the slider has its new end
     offset.press("Home")
     for _ in range(140):
         offset.press("ArrowRight")
-    assert _read(_said(figure)) == _expected(np.arange(-159, 160), -19, buckets=24, max_distance=64)
+    assert _read(said(figure)) == _expected(np.arange(-159, 160), -19, buckets=24, max_distance=64)
 
 
 def _logits(name, module, q, k, p, w_q, w_k):
@@ -126,8 +112,8 @@ def _changed(start, step):
 
 @pytest.mark.parametrize(("slider", "start", "step"), [("first place", 100, 1), ("neighbors apart", 0, 3)])
 def test_the_maps_that_move_are_those_that_hear_a_place(site, visit, slider, start, step):
-    figure = _figure(site, visit, "four-terms")
-    assert _said(figure).endswith("…: none yet.")
+    figure = awake(visit(site + PAGE).page, "four-terms")
+    assert said(figure).endswith("…: none yet.")
     figure.get_by_label(slider).press("End")
-    told = re.findall(r"(\d) of ([\w-]+)", _said(figure))
+    told = re.findall(r"(\d) of ([\w-]+)", said(figure))
     assert {name: int(count) for count, name in told} == _changed(start, step)

@@ -1,6 +1,5 @@
 """The live figures of chapters 3.1 and 3.2 show the package's numbers."""
 
-import json
 import re
 
 import numpy as np
@@ -9,23 +8,14 @@ import torch
 from posenc.attention import attention_weights
 from posenc.rotate.frequencies import proportional, rope_frequencies
 from posenc.rotate.rope import RoPE, rope
-from tests.browser.live import settled
+from tests.browser.live import said_plainly, settled, wake
 
 DERIVATION, WHAT = "chapters/3-rope/derivation/", "chapters/3-rope/what-rope-does/"
 
 
 def _figure(site, visit, path, name):
     """Return a figure that has come to life, and what its page has told it."""
-    page = visit(site + path).page
-    page.locator(f"posenc-figure[name={name}]").evaluate("(figure) => figure.scrollIntoView({ block: 'center' })")
-    figure = page.locator(f"posenc-figure[name={name}][live]")
-    figure.wait_for()
-    return figure, json.loads(figure.get_attribute("data"))
-
-
-def _said(figure) -> str:
-    settled(figure.page)
-    return figure.locator(".stage-say").inner_text().replace("−", "-")
+    return wake(visit(site + path).page, name)[:2]
 
 
 def _set(figure, label, *keys):
@@ -44,11 +34,11 @@ def test_a_shift_of_both_leaves_the_score_of_the_dials(site, visit):
     _set(figure, "query at m", "End")
     _set(figure, "key at n", *["ArrowRight"] * 5)
     last = data["last"]
-    before = _said(figure)
+    before = said_plainly(figure)
     assert before.startswith(f"Query at {last}, key at 5, Δ = {last - 5}: ")
     assert before.endswith(f"the score {score(last, 5)}.")
     _set(figure, "shift both", "End")
-    after = _said(figure)
+    after = said_plainly(figure)
     assert after.startswith(f"Query at {last + data['far']}, key at {5 + data['far']}, ")
     assert after.split(": ")[1] == before.split(": ")[1]
 
@@ -56,7 +46,7 @@ def test_a_shift_of_both_leaves_the_score_of_the_dials(site, visit):
     first = complex(*query[0, :2]) * np.exp(1j * np.radians(5))
     query[0, :2] = first.real, first.imag
     assert score(last, 5) != before.split()[-1][:-1]
-    assert _said(figure).endswith(f"the score {score(last, 5)}.")
+    assert said_plainly(figure).endswith(f"the score {score(last, 5)}.")
 
 
 def test_a_hand_that_is_dragged_points_where_it_was_dropped(site, visit):
@@ -80,7 +70,7 @@ def test_scattered_hands_score_lower_half_of_the_time(site, visit):
     theta, pairs = np.array(data["theta"]), len(data["theta"])
     figure.get_by_role("button", name=f"Scatter {data['tries']} times").click()
     _set(figure, "distance Δ", *["ArrowRight"] * 20)
-    said = _said(figure)
+    said = said_plainly(figure)
 
     starts = 2 * np.pi * np.random.RandomState(data["seed"]).random_sample((data["tries"], pairs))
     up = np.zeros((1, 2 * pairs))
@@ -100,7 +90,7 @@ def test_scattered_hands_score_lower_half_of_the_time(site, visit):
     assert said.endswith(f"lower here than at distance 0: {(far < near).sum()} of {len(starts)}.")
 
     figure.locator(".stage-predict button").last.click()
-    said = _said(figure)
+    said = said_plainly(figure)
     assert f"The key {data['ask']} back" in said
     assert f"those built for {data['ask']} score {pairs}.0." in said
 
@@ -119,7 +109,7 @@ def test_the_ruler_rounds_as_torch_does(site, visit):
     figure.locator("input[value=float16]").press("Space")
     figure.locator("canvas").first.press("ArrowRight")
     start, length, back = 4096 + (600 - 512) + 1, data["length"], data["back"]  # 600 in boxes of four, one step on
-    said = _said(figure)
+    said = said_plainly(figure)
     places = torch.arange(start, start + length)
     count = len(places.half().unique())
     assert said.startswith(f"From {start:,} on, float16 has {count} numbers for {length} positions. ")
@@ -144,7 +134,7 @@ def test_what_is_left_of_a_match_when_some_channels_turn(site, visit):
     figure, data = _figure(site, visit, WHAT, "rope-channels")
     _set(figure, "pairs that turn", "Home", *["ArrowRight"] * 45)
     _set(figure, "context", "ArrowLeft")
-    said, dim, context = _said(figure), data["dim"], data["context"] // 2
+    said, dim, context = said_plainly(figure), data["dim"], data["context"] // 2
     far = np.arange(context // 2 + 1, context + 1)
     ones = np.ones((len(far), dim))
     ways = {

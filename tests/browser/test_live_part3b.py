@@ -10,21 +10,13 @@ from posenc.rotate.axial import axial
 from posenc.rotate.frequencies import rope_frequencies
 from posenc.rotate.layouts import layout_order
 from posenc.rotate.rope import rope
-from tests.browser.live import settled
+from tests.browser.live import awake, said_plainly
 
 
 def live(visit, site, page, name):
     """Open a chapter and return its figure, alive, and what the page complained about."""
     seen = visit(f"{site}chapters/3-rope/{page}/")
-    figure = seen.page.locator(f'posenc-figure[name="{name}"]')
-    figure.scroll_into_view_if_needed()
-    seen.page.wait_for_selector(f'posenc-figure[name="{name}"][live]')
-    return figure, seen
-
-
-def say(figure):
-    settled(figure.page)
-    return figure.locator(".stage-say").inner_text().replace("−", "-")
+    return awake(seen.page, name), seen
 
 
 def number(pattern, text):
@@ -61,7 +53,7 @@ def test_planner(visit, site, recipe):
     figure.get_by_role("combobox", name="recipe").select_option(label=recipe)
     slide(figure, "factor", "16")
     slide(figure, "new length", "65,536")
-    text, plain = say(figure), rope_frequencies(128)[0]
+    text, plain = said_plainly(figure), rope_frequencies(128)[0]
     theta, factor = {
         "NTK": lambda: frequencies.ntk(128, 16),
         "YaRN": lambda: frequencies.yarn(128, 16, 4096),
@@ -92,7 +84,7 @@ def test_planner_reads_the_configurations(visit, site):
     }
     for model, ((theta, factor), base, trained, length) in wanted.items():
         figure.get_by_role("combobox", name="model").select_option(label=model)
-        text = say(figure)
+        text = said_plainly(figure)
         over, squeeze = prices(theta, rope_frequencies(2 * len(theta), base)[0], trained, length)
         assert number(r"overreach ([\d.]+\d)", text) == pytest.approx(over, abs=0.0051), model
         assert number(r"Squeeze ([\d.]+\d)", text) == pytest.approx(squeeze, abs=0.0051), model
@@ -118,7 +110,8 @@ def test_peak_of_the_answers_wanders(visit, site):
     figure, seen = live(visit, site, "stretching", "copy-back")
     for factor in ("2", "5"):
         slide(figure, "factor", factor)
-        assert abs(number(r"linear names the token (\d+)", say(figure)) - 4 * int(factor)) <= 1  # as the page asserts
+        named = number(r"linear names the token (\d+)", said_plainly(figure))
+        assert abs(named - 4 * int(factor)) <= 1  # as the page asserts
     assert not seen.errors
 
 
@@ -128,7 +121,7 @@ def test_shuffled_channels(visit, site, rows, code):
     figure, seen = live(visit, site, "layouts", "layout-shuffle")
     figure.get_by_role("slider", name="rows").press("End" if rows == "half" else "Home")
     figure.get_by_role("radio", name="half-split" if code == "half" else "interleaved").check()
-    text = say(figure)
+    text = said_plainly(figure)
     rng = np.random.default_rng(0)  # as the page draws them
     q, k = rng.normal(size=(2, 3, 8))
     order = layout_order(8, "half") if rows == "half" else np.arange(8)
@@ -140,7 +133,7 @@ def test_shuffled_channels(visit, site, rows, code):
     pair, place = 3, int(np.flatnonzero(order == 6)[0])
     turns_with = np.flatnonzero(abs(rope(np.eye(8), np.ones(8), layout=code)[place]) > 1e-9)
     other = int(turns_with[turns_with != place][0])
-    text = say(figure)
+    text = said_plainly(figure)
     assert f"Channel 6 belongs to channel 7, at θ{'₀₁₂₃'[pair]} = 0.001." in text
     assert f"its place {place} with place {other}, where channel {order[other]} lies" in text
     assert not seen.errors
@@ -156,5 +149,5 @@ def test_needles(visit, site, name, degrees):
     theta = 100.0 ** (-np.arange(20) / 20) * np.stack([np.sin(angle), np.cos(angle)])
     places, ones = 10 * np.stack([np.sin(way), np.cos(way)], axis=-1), np.ones((180, 40))
     kernel = axial(ones, places, theta=theta) @ np.ones(40) / 40
-    assert number(r"spread ([\d.]+\d)", say(figure)) == pytest.approx(kernel.std(), abs=0.00051)
+    assert number(r"spread ([\d.]+\d)", said_plainly(figure)) == pytest.approx(kernel.std(), abs=0.00051)
     assert not seen.errors
