@@ -6,7 +6,7 @@ from pathlib import Path
 
 from galley import notebook
 from galley.book import Book, Result, Stopwatch, timed
-from galley.plugin import rewrite
+from galley.update import rewrite
 
 
 def main() -> int:

@@ -133,7 +133,7 @@ class Book:
         return steps
 
     def _check(self, results: dict[str, Result]) -> None:
-        anchors = Anchors(self.docs)
+        anchors = Anchors()
         for name, result in results.items():
             result.problems = [
                 *result.page.problems,

@@ -6,7 +6,7 @@ import pytest
 
 from galley.book import Book, Result
 from galley.cells import SUFFIX
-from galley.update import updated
+from galley.update import rewrite
 
 BOOK = pytest.StashKey[Book]()
 RESULTS = pytest.StashKey[dict[str, Result]]()
@@ -71,13 +71,3 @@ class PageItem(pytest.Item):
     def reportinfo(self):
         """Name the page."""
         return self.path, 0, self.path.relative_to(self.config.rootpath).as_posix()
-
-
-def rewrite(book: Book, results: dict[str, Result]) -> dict[str, str]:
-    """Write what the pages should show, and return their texts."""
-    pages = {}
-    for name, result in results.items():
-        pages[name] = updated(result, book)
-        if pages[name] != result.page.source:
-            (book.root / name).write_text(pages[name], encoding="utf-8")
-    return pages
