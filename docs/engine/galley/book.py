@@ -135,6 +135,8 @@ class Book:
     def _check(self, results: dict[str, Result]) -> None:
         anchors = Anchors()
         for name, result in results.items():
+            anchors.add(self.root / name, result.page)
+        for name, result in results.items():
             result.problems = [
                 *result.page.problems,
                 *check_results(result.page, result.steps),

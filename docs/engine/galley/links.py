@@ -20,6 +20,16 @@ class Anchors:
     def __init__(self) -> None:
         self.known: dict[Path, tuple[set[str], str]] = {}
 
+    def add(self, path: Path, page: Page) -> None:
+        """Take a page as it was read, whatever its file says."""
+        title = next((title for _, level, title, _ in page.headings if level == 1), "")
+        numbered = re.match(r"\d\.\d(?![.\d])", title)
+        self.known[path] = anchors(page), numbered[0] if numbered else ""
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is such a page or file."""
+        return path in self.known or path.exists()
+
     def of(self, path: Path) -> set[str]:
         """Return the anchors of a page: its headings as the site names them, and explicit ids."""
         return self._read(path)[0]
@@ -30,10 +40,7 @@ class Anchors:
 
     def _read(self, path: Path) -> tuple[set[str], str]:
         if path not in self.known:
-            page = cells.read(path.name, path.read_text(encoding="utf-8", errors="replace"))
-            title = next((title for _, level, title, _ in page.headings if level == 1), "")
-            numbered = re.match(r"\d\.\d(?![.\d])", title)
-            self.known[path] = anchors(page), numbered[0] if numbered else ""
+            self.add(path, cells.read(path.name, path.read_text(encoding="utf-8", errors="replace")))
         return self.known[path]
 
 
@@ -58,7 +65,7 @@ def check_links(page: Page, path: Path, known: Anchors) -> list[Problem]:
         file, _, anchor = unquote(target).partition("#")
         file = file.partition("?")[0]  # a view of the page
         goal = Path(posixpath.normpath((path.parent / file).as_posix())) if file else path
-        if not goal.exists():
+        if not known.exists(goal):
             if goal.suffix != ".ipynb" or not goal.with_suffix(".md").exists():
                 found.append(Problem(line, f"link to nowhere: {target}"))
         elif goal.suffix in (".md", cells.SUFFIX):
