@@ -62,7 +62,7 @@ bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown
 	$(BIN)/python docs/engine/bench.py
 
 clean:
-	rm -rf .galley .node site
+	rm -rf .galley .node site site.part site.old
 
 .venv/ready: pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv

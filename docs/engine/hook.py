@@ -1,6 +1,7 @@
 """The MkDocs hook: run what changed before the site is built, report what is wrong, add the notebooks.
 
-mkdocs-jupyter makes a notebook of the book a page; what it says is set as Markdown, like all other pages.
+A build writes beside the site that stands and takes its place at the end, so a build that fails or is killed costs
+nothing. mkdocs-jupyter makes a notebook of the book a page; what it says is set as Markdown, like all other pages.
 """
 
 import logging
@@ -8,16 +9,65 @@ from pathlib import Path, PurePosixPath
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils import CountHandler
 
-from galley import cells, notebook
+from galley import aside, cells, notebook
 from galley.__main__ import summary
 from galley.book import Book, Result, Stopwatch, timed
 from galley.markdown import shared_book
 
 log = logging.getLogger("mkdocs.galley")
 _notebooks: dict[str, tuple[str, str]] = {}  # by page: the text it was made from, and the notebook
+_in_place = False  # whether to write straight into the site's folder
+_site: Path | None = None  # where the site belongs while it is built beside
+_warnings = CountHandler(level=logging.WARNING)
+
+FIRST, LAST = 1000, -1000
+
+
+def on_startup(command: str, dirty: bool) -> None:
+    """Note what MkDocs is to do: what it serves lies in a temporary folder, and a dirty build mends a site."""
+    global _in_place
+    _in_place = command == "serve" or dirty
+
+
+@event_priority(FIRST)
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Build beside the site that stands."""
+    global _site
+    if not _in_place:
+        _site = Path(config.site_dir).resolve()
+        config.site_dir = str(aside.beside(_site))
+        _warnings.counts.clear()
+        logging.getLogger("mkdocs").addHandler(_warnings)
+    return config
+
+
+@event_priority(LAST)
+def on_post_build(config: MkDocsConfig) -> None:
+    """Put the site in its place."""
+    if config.strict and _warnings.counts:
+        return  # MkDocs is about to say that warnings fail a strict build
+    if _site:
+        aside.replace(_site, Path(config.site_dir))
+        config.site_dir = str(_site)  # for those who go on, such as gh-deploy
+    _end_build()
+
+
+def on_build_error(error: Exception) -> None:
+    """Leave the site as it was."""
+    if _site:
+        log.info("The site in %s stays as it was", _site)
+    _end_build()
+
+
+def _end_build() -> None:
+    global _site
+    _site = None
+    logging.getLogger("mkdocs").removeHandler(_warnings)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -15,7 +15,7 @@ from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
 from markdown.treeprocessors import Treeprocessor
 
-from galley import katex, museum
+from galley import katex
 from galley.book import Book, Result
 from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, is_caption, parse
 
@@ -70,8 +70,6 @@ class Pages(Preprocessor):
         for n, line in enumerate(page.lines):
             if n not in fenced and (OPTIONS.match(line) or line.strip() in (REGION_OPEN, REGION_CLOSE)):
                 edited[n] = ""
-            elif n not in fenced and museum.LINE.match(line):
-                edited[n] = museum.label(line)
 
     def _fold(self, block: Block, edited: list[str | None]) -> None:
         if title := block.options.get("fold"):
