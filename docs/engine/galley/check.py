@@ -5,7 +5,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from galley import bibliography, katex, names
+from galley import bibliography, formulas, katex, names
 from galley.page import BOUND, CODE_SPAN, COMMENT, DISPLAY, INLINE, LINK, Block, Number, Page, Problem
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def check_results(page: Page, outcomes: list[dict]) -> list[Problem]:
             continue  # the page ended before it
         elif isinstance(step, Number):
             found += _number(step, outcome["value"])
+        elif isinstance(step, formulas.Displayed):
+            found += [Problem(step.line, wrong) for wrong in outcome["wrong"]]
         else:
             found += _block(step, outcome) + _words(page, step, outcome["figures"])
     return found
@@ -66,6 +68,7 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
             found.append(Problem(block.line, "a pycon block without a >>> prompt runs nothing"))
     found += bibliography.check(page, book.bibliography)
     found += [Problem(line, problem) for line, problem in katex.check(page.formulas, book.folder)]
+    found += [Problem(line, problem) for line, problem in formulas.check(page.displayed)]
     found += [Problem(line, problem) for line, problem in names.check(page)]
     for line, text in unbound(page):
         found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given"))

@@ -4,6 +4,8 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
+from galley.formulas import Displayed, displayed
+
 FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`]*)$")
 OPTIONS = re.compile(r"^\s*<!--\s*block:\s*(?P<options>.*?)\s*-->\s*$")
 IMAGE = re.compile(r"^\s*!\[(?P<alt>[^\]]*)\]\((?P<src>[^)\s]+\.svg)\)\s*$")
@@ -100,11 +102,12 @@ class Page:
     problems: list[Problem]
     source: str = ""
     cells: list[Cell] = field(default_factory=list)
+    displayed: list[Displayed] = field(default_factory=list)
 
     @property
-    def steps(self) -> list[Block | Number]:
+    def steps(self) -> list[Block | Number | Displayed]:
         """Everything that runs, in page order."""
-        steps = [s for s in (*self.blocks, *self.numbers) if s.runs]
+        steps = [s for s in (*self.blocks, *self.numbers, *self.displayed) if s.runs]
         return sorted(steps, key=lambda step: (step.line, getattr(step, "start", 0)))
 
 
@@ -246,6 +249,7 @@ class _Reader:
         bare = _blank(CODE_SPAN, text)
         for link in LINK.finditer(_blank(COMMENT, bare)):
             self.page.links.append((line_of(link.start()), link["target"]))
+        self.page.displayed += displayed(bare, start + 1)
         unbound = _blank(COMMENT, bare)
         for pattern, display in ((DISPLAY, True), (INLINE, False)):
             for formula in pattern.finditer(unbound):
