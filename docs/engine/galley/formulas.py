@@ -9,6 +9,9 @@ the expression, to a function of i. Each expression may use `np`, the names boun
 of that shape with numbers unlike any others. Further items:
 
     \Delta in range(9)    the formula holds for each of these values
+    n runs range(9)       a sum over n, or a maximum, goes over these; elsewhere n keeps its own value
+    \Delta := m - n       a name that goes along with the n of a sum
+    from M import f       another function for the expressions behind it
     = EXPRESSION          what a formula without a relation equals, or for which values an inequality is true
     within 0.01           the largest relative error of an approximation
     tight                 the two sides of an inequality are equal here
@@ -27,7 +30,7 @@ import hashlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,9 +69,12 @@ class Displayed:
         found, own = set[str](), set[str]()
         with contextlib.suppress(ValueError):  # the check says what cannot be read
             for name, expression in _items(self.body) if self.kind == "read" else ():
-                head, *parameters = _head(name.removeprefix("in "), expression)
-                found |= _used(expression, own | {_identifier(part) for part in sum(parameters, [])})
-                own.add(_identifier(head))
+                if name.startswith("import "):
+                    own.add(name[7:])
+                    continue
+                head, subscripts, arguments = _head(re.sub(r"^(in|runs) |\s*:$", "", name), expression)
+                found |= _used(expression, own | {_identifier(part) for part in subscripts + arguments})
+                own |= set() if name.startswith("runs ") else {_identifier(head)}
         return found
 
 
@@ -107,7 +113,7 @@ def check(found: Iterable[Displayed]) -> Iterator[tuple[int, str]]:
         elif formula.kind == "unreadable":
             forms = "formula: NAME = EXPRESSION; ..., formula checked: EXPRESSION, and formula reason: WHY"
             yield formula.line, f"cannot read {_short(formula.body)}; there are {forms}"
-        elif not formula.body:
+        elif not formula.body and formula.kind != "read":
             yield formula.line, "say behind the colon what stands behind this formula"
         elif formula.kind != "read" and formula.digest != (now := digest(formula.tex)):
             was = "this formula changed" if formula.digest else "this formula has no digest yet"
@@ -157,7 +163,8 @@ def _read(tex: str, body: str, scope: dict) -> Iterator[str]:
             for bound, ways in points:
                 if not _right(statement, bound, ways):
                     sides = " and ".join(_short(str(Values(bound).of(side))) for side in statement.args[::2])
-                    yield f"this does not hold: {_short(reader.show(statement))}; its sides are {sides}"
+                    given = f", and should be {_short(str(ways['=']))}" if "=" in ways else ""
+                    yield f"this does not hold: {_short(reader.show(statement))}; its sides are {sides}{given}"
                     return
         unnoticed = [
             f"the check would not notice {what} in {_short(reader.show(statement))}; choose other values"
@@ -208,7 +215,7 @@ def _passes(mutant, bound: dict, ways: dict) -> bool:
 
 def _points(items: list[tuple[str, str]], scope: dict, values: dict, ways: dict) -> Iterator[tuple[dict, dict]]:
     """Evaluate a binding; yield the values by name and the other items, for each value of the names bound by `in`."""
-    from galley.tex import Pattern, Unreadable, shown, tokens
+    from galley.tex import Derived, Pattern, Unreadable, shown, tokens
     from galley.values import plain
 
     if not items:
@@ -226,6 +233,18 @@ def _points(items: list[tuple[str, str]], scope: dict, values: dict, ways: dict)
         head = name[3:]
         for value in _value(expression, scope):
             yield from _points(rest, scope | {_identifier(head): value}, values | {tokens(head): plain(value)}, ways)
+    elif name.startswith("import "):
+        exec(expression, scope := dict(scope))
+        yield from _points(rest, scope, values, ways)
+    elif name.endswith(":"):
+        head = name[:-1].strip()
+        derived = _derived(expression, scope)
+        yield from _points(
+            rest, scope | {_identifier(head): derived({})}, values | {tokens(head): Derived(derived)}, ways
+        )
+    elif name.startswith("runs "):
+        key = ("runs", *tokens(name[5:]))
+        yield from _points(rest, scope, values | {key: plain(_value(expression, scope))}, ways)
     else:
         head, subscripts, arguments = _head(name, expression)
         if subscripts or arguments:
@@ -241,6 +260,13 @@ def _points(items: list[tuple[str, str]], scope: dict, values: dict, ways: dict)
         )
 
 
+def _derived(expression: str, scope: dict) -> Callable:
+    def call(indices: dict):
+        return _value(expression, scope | {_identifier("".join(key)): value for key, value in indices.items()})
+
+    return call
+
+
 def _value(expression: str, scope: dict):
     return eval(compile(f"({expression}\n)", "formula", "eval"), scope)
 
@@ -253,8 +279,11 @@ def _items(body: str) -> Iterator[tuple[str, str]]:
         if word := re.fullmatch(r"(within|any|tight|spare)\b\s*(.*)", item.strip(), re.S):
             yield word[1], word[2]
             continue
-        if each := re.fullmatch(r"([^=]+?)\s+in\s+(.+)", item.strip(), re.S):
-            yield f"in {each[1]}", each[2]
+        if each := re.fullmatch(r"([^=]+?)\s+(in|runs)\s+(.+)", item.strip(), re.S):
+            yield f"{each[2]} {each[1]}", each[3]
+            continue
+        if imported := re.fullmatch(r"from \S+ import (\w+)", item.strip()):
+            yield f"import {imported[1]}", item.strip()
             continue
         name, equals, expression = item.partition("=")
         if not equals or not expression.strip():

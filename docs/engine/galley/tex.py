@@ -54,6 +54,12 @@ class Pattern(NamedTuple):
     arguments: int
 
 
+class Derived(NamedTuple):
+    r"""A name that follows the index of a sum, such as `\Delta := m - n`: a function of the indices, by their names."""
+
+    call: Callable
+
+
 Key = tuple[str, ...]
 
 
@@ -279,7 +285,7 @@ class _Reader:
             if len(given) != value.subscripts + value.arguments:
                 raise Unreadable(f"{' '.join(key)} is bound with other subscripts and arguments than {self._place()}")
             return Node("call", (name, *given))
-        if not callable(value):
+        if not callable(value) or isinstance(value, Derived):
             return name
         given = self._subscripts() if self.took("_") else []
         if self.next() in ("(", "["):
@@ -479,7 +485,7 @@ def _changed(node: Node, free: frozenset[Key]) -> Iterator[tuple[str, Node]]:
     elif op == "number":
         value = f"{float(args[0]) + 1:g}" if "." in args[0] else str(int(args[0]) + 1)
         yield f"{value} for {args[0]}", Node("number", (value,))
-    elif (op == "name" and args[0] not in free) or op == "call":
+    elif (op == "name" and args[0] not in free | {(r"\infty",)}) or op == "call":
         yield f"another value of {show(node)}", Node("other", (node,))
     elif op == "/":
         yield f"{show(node)} upside down", Node("/", args[::-1])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from galley.tex import Key, Node, Pattern, Unreadable, names, show, shown
+from galley.tex import Derived, Key, Node, Pattern, Unreadable, names, show, shown
 
 CLOSE = 1e-9  # the relative difference of two sides that are equal
 
@@ -38,7 +38,8 @@ class Values:
     def _name(self, key: Key):
         for known in (self.local, self.bound, CONSTANTS):
             if key in known:
-                return known[key]
+                value = known[key]
+                return plain(value.call(self.local)) if isinstance(value, Derived) else value
         raise Unreadable(f"no value is bound to {shown(key)}")
 
     def _other(self, node: Node):
@@ -79,13 +80,20 @@ class Values:
         raise ValueError("no case holds")
 
     def _reduce(self, how: str, index: Node, domain: Node, body: Node):
-        values = self.of(domain)
+        values = self._runs(domain.args[0]) if domain.op == "name" else self.of(domain)
         if np.ndim(values) != 1:
             raise Unreadable(f"bind {show(domain)} to the values that the {how} goes over")
-        return self._gather(how, [(index.args[0], values)], (), body)
+        found = self._gather(how, [(index.args[0], values)], (), body)
+        own = self.of(index) if how == "softmax" else values
+        return found if np.ndim(own) else found[list(values).index(own)]  # of all weights, the one that is meant
+
+    def _runs(self, key: Key):
+        """Return what an index goes over, which is no single value that a sum around this one gives it."""
+        return self.bound.get(("runs", *key), self.bound.get(key))
 
     def _filter(self, how: str, condition: Node, body: Node):
-        running = {key: self._name(key) for key in names(condition) if np.ndim(self._name(key)) == 1}
+        known = {key: self._runs(key) for key in names(condition)}
+        running = {key: values for key, values in known.items() if np.ndim(values) == 1}
         if not running:
             raise Unreadable(f"bind an index in {show(condition)} to the values that the {how} goes over")
         return self._gather(how, list(running.items()), (condition,), body)
@@ -147,7 +155,7 @@ def same(left, right, within: float) -> bool:
 
 def plain(value):
     """Return a page's value as numbers and NumPy arrays of float64 or wider; functions stay what they are."""
-    if callable(value) or isinstance(value, Pattern):
+    if callable(value) or isinstance(value, Pattern | Derived):
         return value
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
