@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from galley import cells
+from galley import cells, formulas
 from galley.check import check_results, check_static
 from galley.links import Anchors, check_links
 from galley.page import Block, Page, Problem, parse
@@ -126,6 +126,8 @@ class Book:
                     files = sorted(path for path in self.root.glob(pattern) if path.is_file())
                     keep["reads"] = digest(*(f"{file.name}\n{file.read_text(encoding='utf-8')}" for file in files))
                 found = {"kind": "block", "lang": step.lang, "code": step.code, "line": step.line, "options": keep}
+            elif isinstance(step, formulas.Displayed):
+                limit, found = self.limit, formulas.step(step)
             else:
                 limit = self.limit
                 found = {"kind": "number", "lang": "", "code": step.body, "line": step.line, "options": {}}

@@ -4,7 +4,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from galley import bibliography, katex, names
+from galley import bibliography, formulas, katex, names
 from galley.number import ROUNDING, holds, in_sentence, loose, printed, read, residues, same
 from galley.page import (
     BOUND,
@@ -56,6 +56,8 @@ def check_results(page: Page, outcomes: list[dict]) -> list[Problem]:
             continue  # the page ended before it
         elif isinstance(step, Number):
             found += _number(step, outcome["value"])
+        elif isinstance(step, formulas.Displayed):
+            found += [Problem(step.line, wrong) for wrong in outcome["wrong"]]
         else:
             found += _block(step, outcome) + _words(step, outcome)
     return found
@@ -70,6 +72,7 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
             found.append(Problem(figure.line, f"{figure.src} is the name of another figure too"))
     found += bibliography.check(page, book.bibliography) + bibliography.check_labels(page, book.bibliography)
     found += [Problem(line, problem) for line, problem in katex.check(page.formulas, book.folder)]
+    found += [Problem(line, problem) for line, problem in formulas.check(page.displayed)]
     found += [Problem(line, problem) for line, problem in names.check(page)]
     for line, text in unbound(page):
         found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given"))

@@ -42,10 +42,13 @@ class Pages(Preprocessor):
         """Return the lines with figures placed, folds made and bindings turned into marks."""
         text = "\n".join(lines)
         page = parse(text)
-        if not page.blocks and not page.numbers:
+        if not page.blocks and not page.numbers and not page.displayed:
             return lines
         result = shared_book().lookup(text) if page.steps else None
         edited: list[str | None] = list(lines)
+        for formula in page.displayed:
+            for n in range(*formula.span):
+                edited[n] = ">" * lines[n].lstrip().startswith(">")
         self._numbers(page, edited)
         self._markers(page, edited)
         for block in page.blocks:

@@ -5,6 +5,7 @@ import shlex
 from dataclasses import dataclass, field
 
 from galley import number
+from galley.formulas import Displayed, displayed
 
 FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`]*)$")
 OPTIONS = re.compile(r"^\s*<!--\s*block:\s*(?P<options>.*?)\s*-->\s*$")
@@ -124,11 +125,12 @@ class Page:
     problems: list[Problem]
     source: str = ""
     cells: list[Cell] = field(default_factory=list)
+    displayed: list[Displayed] = field(default_factory=list)
 
     @property
-    def steps(self) -> list[Block | Number]:
+    def steps(self) -> list[Block | Number | Displayed]:
         """Everything that runs, in page order."""
-        steps = [s for s in (*self.blocks, *self.numbers) if s.runs]
+        steps = [s for s in (*self.blocks, *self.numbers, *self.displayed) if s.runs]
         return sorted(steps, key=lambda step: (step.line, getattr(step, "start", 0)))
 
     @property
@@ -139,7 +141,8 @@ class Page:
         counts = {kind: found.count(kind) for kind in ("computed", "bounded", "cited", "given")}
         counts["outputs"] = sum(block.output is not None for block in self.blocks)
         counts["figures"] = sum(len(block.figures) for block in self.blocks)
-        return counts
+        kinds = [formula.kind for formula in self.displayed]
+        return counts | {f"formulas {kind}": kinds.count(kind) for kind in ("read", "checked", "reason")}
 
 
 def parse(text: str) -> Page:
@@ -305,6 +308,7 @@ class _Reader:
         bare = _blank(CODE_SPAN, text)
         for link in LINK.finditer(_blank(COMMENT, bare)):
             self.page.links.append(Link(line_of(link.start()), link["label"], link["target"]))
+        self.page.displayed += displayed(bare, start + 1)
         unbound = _blank(COMMENT, bare)
         for pattern, display in ((DISPLAY, True), (INLINE, False)):
             for formula in pattern.finditer(unbound):

@@ -12,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 VERSIONS = ("torch", "numpy", "matplotlib")
-ENGINE = [Path(__file__).with_name(name) for name in ("worker.py", "figure.py", "house.mplstyle")]  # what runs pages
+RUNS = ("worker.py", "figure.py", "house.mplstyle", "formulas.py", "tex.py", "values.py")
+ENGINE = [Path(__file__).with_name(name) for name in RUNS]  # what runs pages
 KEPT = 30 * 24 * 3600.0  # seconds after its last use before an entry is swept away
 
 

@@ -16,7 +16,7 @@ import traceback
 import warnings
 from pathlib import Path
 
-from galley import figure
+from galley import figure, formulas
 
 MOST_OUTPUT = 1_000_000  # characters a block may print
 
@@ -103,7 +103,8 @@ class _Runner:
         self.trace.write(f"at line {step['line']}\n")
         faulthandler.dump_traceback_later(step["limit"], exit=True, file=self.trace)
         begin = time.perf_counter()
-        result = self._number(step) if step["kind"] == "number" else self._block(step)
+        run = {"block": self._block, "number": self._number}.get(step["kind"], self._formula)
+        result = run(step)
         return result | {"seconds": time.perf_counter() - begin}
 
     def _number(self, step: dict) -> dict:
@@ -114,6 +115,15 @@ class _Runner:
                 return {"value": _plain(value)}
         except BaseException as error:
             message = f"{step['code']} raises {type(error).__name__}: {error}"
+            return {"error": message, "error_line": step["line"], "early": isinstance(error, NameError)}
+
+    def _formula(self, step: dict) -> dict:
+        try:
+            with warnings.catch_warnings(), contextlib.redirect_stdout(None):
+                warnings.simplefilter("error")
+                return {"wrong": formulas.verdict(step, self.scope)}
+        except BaseException as error:
+            message = f"the check of this formula raises {type(error).__name__}: {error}"
             return {"error": message, "error_line": step["line"], "early": isinstance(error, NameError)}
 
     def _block(self, step: dict) -> dict:

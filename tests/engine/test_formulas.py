@@ -1,0 +1,198 @@
+"""Displayed formulas are worked out on the page's own values, and each error in one is found."""
+
+import pytest
+
+from galley import formulas
+from galley.page import parse
+
+CODE = """\
+```python
+import numpy as np
+
+theta = 100.0 ** (-2 * np.arange(4) / 8)
+
+
+def encode(p):
+    return np.stack([np.sin(p * theta), np.cos(p * theta)], axis=1).ravel()
+```
+"""
+
+
+def page(formula: str, comment: str) -> str:
+    return f"# Page\n\n{CODE}\n$$\n{formula}\n$$\n\n<!-- formula{comment} -->\n"
+
+
+TRUE = {
+    "a definition": (r"\theta_i = b^{-2i/d}", r"b = 100.0; d = 8; i = 3; \theta_i = theta[i]"),
+    "a chain": (
+        r"\theta_i = b^{-2i/d} = \exp\!\left(-\frac{2i}{d} \ln b\right)",
+        r"b = 100.0; d = 8; i = 3; \theta = theta",
+    ),
+    "two statements": (
+        r"\sin(\alpha+\beta) = \sin\alpha\cos\beta + \cos\alpha\sin\beta, \qquad \cos 2\alpha = 1 - 2\sin^2\alpha .",
+        r"\alpha = 0.7; \beta = 1.9",
+    ),
+    "rows": (
+        r"\begin{aligned} K(\Delta) &= \mathrm{PE}(p) \cdot \mathrm{PE}(p + \Delta) \\"
+        r" &= \sum_{i=0}^{d/2-1} \cos \theta_i \Delta . \end{aligned}",
+        r"d = 8; p = 5; \Delta = 3; any p; spare 1; \theta_i = theta[i]; \mathrm{PE}(p) = encode(p);"
+        r" K(\Delta) = encode(7) @ encode(7 + Delta)",
+    ),
+    "matrices": (
+        r"\begin{pmatrix} \sin \theta(p+k) \\ \cos \theta(p+k) \end{pmatrix} = \begin{pmatrix} \cos \theta k &"
+        r" \sin \theta k \\ -\sin \theta k & \cos \theta k \end{pmatrix}"
+        r"\begin{pmatrix} \sin \theta p \\ \cos \theta p \end{pmatrix}",
+        r"\theta = 0.37; p = 5; k = 3",
+    ),
+    "vectors": (
+        r"a_{mn} = \frac{q_m \cdot (k_n + r_{m-n})}{\sqrt d}",
+        r"d = 4; q = some(3, 4); k = some(3, 4); r = some(3, 4); m = 2; n = 1; a = q @ (k + r[1]).T / 2",
+    ),
+    "a sum under a condition": (
+        r"y_m = \sum_{n \le m} a_{mn} v_n",
+        r"a = some(4, 4); v = some(4, 3); n = range(4); m = 2; y = np.tril(a) @ v",
+    ),
+    "cases": (
+        r"f(x) = \begin{cases} x^2 & x < 2 \\ \min(\lfloor 3x \rfloor, 9) - 1 & x \ge 2 \end{cases}",
+        r"spare 1; x in [0.7, 1.9, 2, 2.1, 2.4, 2.8, 5.3]; f(x) = x * x if x < 2 else min(int(3 * x), 9) - 1",
+    ),
+    "an integral": (r"\int_0^{x} \cos t \, dt = \sin x", r"x = 1.3"),
+    "an inequality at its edge": (r"-\tfrac12 \ln p - \tfrac12 \ln(1-p) \;\ge\; \ln 2", r"p = 0.5; tight"),
+    "an inequality as a condition": (r"n \le \frac{d}{2}", r"d in [3, 4]; n in [1, 1.6, 2, 2.1, 3]; = 2 * n <= d"),
+    "an expression": (r"W \Delta_y + \Delta_x", r"W = 7; \Delta_y = 2; \Delta_x = 3; = 17"),
+    "an approximation": (r"\sin x \approx x", r"x = 0.1; within 0.002"),
+    "a remark": (r"x_p = 2p \quad\text{for every } p .", r"p in range(3, 6); x_p = p + p"),
+    "primes, accents and words": (
+        r"b' = \bar x + \text{first} - q^K_i",
+        r"b' = 2.5; \bar x = 1.25; \text{first} = 3.0; i = 1; q^K = np.array([0.0, 1.75])",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_a_true_formula_passes(project, name: str) -> None:
+    formula, comment = TRUE[name]
+    assert project.check(page(formula, f": {comment}")) == []
+
+
+CHANGES = {
+    "a sign": ("a chain", r"(-\frac", r"(+\frac"),
+    "a sign between terms": ("two statements", r"+ \cos\alpha", r"- \cos\alpha"),
+    "a sign in a matrix": ("matrices", r"\\ -\sin", r"\\ \sin"),
+    "a sign in an exponent": ("a definition", "^{-2i", "^{2i"),
+    "a factor": ("a definition", "-2i", "-3i"),
+    "a factor left out": ("two statements", r"1 - 2\sin", r"1 - \sin"),
+    "a factor in a row": ("rows", r"\cos \theta_i \Delta", r"2\cos \theta_i \Delta"),
+    "an exponent": ("two statements", r"\sin^2", r"\sin^3"),
+    "an index": ("a definition", r"b^{-2i/d}", r"b^{-2(i+1)/d}"),
+    "an index of what is looked up": ("a chain", r"\theta_i", r"\theta_{i-1}"),
+    "rows and columns": ("a sum under a condition", "a_{mn}", "a_{nm}"),
+    "a function": ("rows", r"\cos \theta_i", r"\sin \theta_i"),
+    "a fraction upside down": ("a chain", r"\frac{2i}{d}", r"\frac{d}{2i}"),
+    "the first bound of a sum": ("rows", "i=0", "i=1"),
+    "the last bound of a sum": ("rows", "d/2-1", "d/2-2"),
+    "a sum's condition": ("a sum under a condition", r"n \le m", "n < m"),
+    "a root": ("vectors", r"\sqrt d", "d"),
+    "a name": ("vectors", "k_n +", "q_n +"),
+    "a case": ("cases", "x < 2", "x < 3"),
+    "a floor": ("cases", r"\lfloor 3x \rfloor", r"\lceil 3x \rceil"),
+    "the direction of an inequality": ("an inequality as a condition", r"\le", r"\ge"),
+    "the strictness of an inequality": ("an inequality as a condition", r"\le", "<"),
+    "a bound": ("an inequality at its edge", r"\ln 2", r"\ln 3"),
+    "an end of an integral": ("an integral", r"\int_0", r"\int_1"),
+    "a term of an expression": ("an expression", r"\Delta_y + ", r"\Delta_y - "),
+    "an approximation": ("an approximation", "x \\approx x", "x \\approx 2x"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_formula_fails(project, name: str) -> None:
+    true, old, new = CHANGES[name]
+    formula, comment = TRUE[true]
+    assert formula.count(old) == 1
+    assert len(project.check(page(formula.replace(old, new), f": {comment}"))) == 1
+
+
+COMPLAINTS = {
+    "values that hide a sign": (
+        r"y = a + \theta b",
+        r": \theta = 0; a = 3; b = 2.5; y = 3.0",
+        r"would not notice - for + before \theta b",
+    ),
+    "a value that hides a factor": (r"y = 2^n", r": n = 0; y = 1", "would not notice 3 for 2 in y = pow(2, n)"),
+    "a name without a value": (r"y = a + c", ": a = 1.5; y = 2.5", "no value is bound to c"),
+    "a name that the page lacks": (r"y = 2 a", ": a = missing; y = 2", "NameError: name 'missing' is not defined"),
+    "a wrong shape": (r"y = a + b", ": a = some(3); b = some(4); y = some(3)", "a sum of shapes (3,) and (4,)"),
+    "sides of two shapes": (r"y = a", ": a = some(3); y = 2", "a side of shape () stands beside one of shape (3,)"),
+    "two vectors in a row": (r"y = a b", ": a = some(3); b = some(3); y = 2", "two vectors stand side by side"),
+    "what no reader reads": (
+        r"S = \{ n : n < m \}",
+        ": S = 3; n = 2; m = 3",
+        "bind it otherwise, or confirm it by code: <!-- formula checked: EXPRESSION -->",
+    ),
+    "a sum over nothing": (r"y = \sum_n a_n", ": a = some(3); n = 2; y = 3", "bind n to the values that the sum goes"),
+    "a negative index": (r"y = a_{n-3}", ": a = some(3); n = 2; y = a[-1]", "a subscript of a is negative"),
+    "no relation": (r"a + b", ": a = 1.5; b = 2.5", "states no relation; say what it equals: = EXPRESSION"),
+    "a loose approximation": (r"y \approx 2 x", ": x = 3.5; y = 7.1; within 2", "would not notice another value of y"),
+    "an item that cannot be read": (r"y = 2 x", ": x = 3.5; y", "cannot read 'y'"),
+    "a claim for any value": (r"y = p^2", ": p = 3; y = 9; any p", "this holds for some p alone, not for any"),
+    "a change that is spared in vain": (r"y = 2 x", ": x = 3.5; y = 7; spare 1", "1 changes are spared, and 0 make"),
+    "code that denies it": (r"S = \{1\}", " checked {digest}: theta[0] > 1", "theta[0] > 1 gives False"),
+    "a digest of another formula": (r"S = \{1\}", " checked abcdef: theta[0] == 1", "this formula changed"),
+    "no digest": (r"S = \{1\}", " reason: it names a set", "then write formula reason {digest}:"),
+    "no reason": (r"S = \{1\}", " reason {digest}: ", "say behind the colon what stands behind this formula"),
+    "a kind that there is not": (r"S = \{1\}", " proved: by hand", "cannot read <!-- formula proved: by hand -->"),
+}
+
+
+@pytest.mark.parametrize("name", COMPLAINTS)
+def test_a_binding_that_confirms_nothing_is_refused(project, name: str) -> None:
+    formula, comment, complaint = (
+        text.replace("{digest}", formulas.digest(COMPLAINTS[name][0])) for text in COMPLAINTS[name]
+    )
+    found = project.check(page(formula, comment))
+    assert len(found) >= 1
+    assert complaint in found[0]
+    assert found[0].startswith("17:")
+
+
+@pytest.mark.parametrize("kind", ["checked {}: theta[0] == 1", "reason {}: it names a set"])
+def test_code_or_a_reason_stands_in_until_the_formula_changes(project, kind: str) -> None:
+    comment = " " + kind.format(formulas.digest(r"S=\{1\}"))
+    assert project.check(page(r"S = \{1\}", comment)) == []
+    assert "this formula changed" in project.check(page(r"S = \{2\}", comment))[0]
+
+
+def test_a_formula_without_a_comment_and_a_comment_without_a_formula(project) -> None:
+    assert project.check("# Page\n\n$$\na = b\n$$\n\nText.\n")[0].startswith(
+        "3: no check stands behind this formula: a"
+    )
+    assert project.check("# Page\n\nText.\n\n<!-- formula: a = 1 -->\n")[0].startswith("5: no displayed formula stands")
+
+
+def test_a_formula_in_a_quote_and_a_comment_of_several_lines(project) -> None:
+    quoted = "> $$\n> y = 2 x\n> $$\n>\n> <!-- formula: x = 3.5;\n> y = 7 -->\n"
+    assert project.check(f"# Page\n\n{quoted}") == []
+    assert "does not hold" in project.check(f"# Page\n\n{quoted.replace('= 2 x', '= 3 x')}")[0]
+
+
+def test_a_binding_may_use_what_a_later_block_defines(project) -> None:
+    text = "# Page\n\n$$\ny = 2 x\n$$\n\n<!-- formula: x = 3.5; y = n -->\n\n```python\nn = 7\n```\n"
+    assert project.check(text) == []
+    twice = text.replace("# Page", "# Page\n\n```python\nn = 7\n```")
+    assert "n could have two values here" in project.check(twice)[0]
+
+
+def test_a_changed_formula_runs_its_page_again(project) -> None:
+    text = page("y = 2 x", ": x = 3.5; y = 7")
+    project.check(text)
+    project.page("page.md", text)
+    assert project.run()["page.md"].cached
+    project.page("page.md", text.replace("2 x", "x + x"))
+    assert not project.run()["page.md"].cached
+
+
+def test_the_kinds_are_counted() -> None:
+    comments = [": y = 1", " checked 123456: True", " reason 123456: a name", ": x = 2"]
+    text = "\n\n".join(f"$$\ny = 1\n$$\n\n<!-- formula{comment} -->" for comment in comments)
+    assert formulas.tally(parse(f"# Page\n\n{text}\n")) == {"read": 2, "checked": 1, "reason": 1}
