@@ -203,9 +203,9 @@ class _Reader:
         token = self.next()
         if token == "|":
             return not self.bars
-        if not token or token in RELATIONS or token in OPEN.values() or token in DOTS or token.startswith(r"\end"):
+        if not token or token in RELATIONS or token in OPEN.values() or token.startswith(r"\end"):
             return False
-        if token.startswith(r"\text") and self._key() is None:
+        if (token in DOTS or token.startswith(r"\text")) and self._key() is None:
             return False
         return token not in {
             "+",
@@ -246,6 +246,8 @@ class _Reader:
         if token in OPEN or token == "|":
             return self._bracket()
         self.take()
+        if token == r"\E":
+            return Node("average", (self._operand(),))
         if token[0].isdigit():
             return Node("number", (token.replace("{,}", ""),))
         if token in (r"\frac", r"\tfrac", r"\dfrac"):
@@ -314,8 +316,8 @@ class _Reader:
         while self.took(",", ";"):
             while self.took(*GAPS) or re.match(r"\\\\", self.next()):
                 self.at += self.next().startswith("\\\\")
-            if self.took(*DOTS):
-                raise Unreadable("what the dots stand for")
+            if self.next() in DOTS and self._key() is None:
+                raise Unreadable("bind the dots to what they stand for")
             found.append(self.sum())
         self.take(closed)
         self.bars = bars
@@ -434,7 +436,7 @@ class _Reader:
         value, condition = row
         yield _Reader(value[:-1] if value[-1] in ",." else value, self.bound).sum()
         condition = tuple(t for t in condition if t not in (",", ".") and not t.startswith(r"\text"))
-        yield _Reader(condition, self.bound).chain() if condition else Node("number", ("1",))
+        yield _Reader(condition, self.bound).chain() if condition else Node("otherwise")
 
 
 def _split(parts: Key, mark: str) -> list[Key]:

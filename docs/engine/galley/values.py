@@ -98,6 +98,11 @@ class Values:
             raise Unreadable(f"bind an index in {show(condition)} to the values that the {how} goes over")
         return self._gather(how, list(running.items()), (condition,), body)
 
+    def _average(self, body: Node):
+        """Return an expectation without an index: the mean over all names that run."""
+        running = [(key[1:], values) for key, values in self.bound.items() if key[0] == "runs"]
+        return self._gather("mean", running, (), body)
+
     def _gather(self, how: str, running: list, conditions: tuple, body: Node):
         before, found = dict(self.local), []
         try:
@@ -137,7 +142,7 @@ def _related(left, relation: str, right, within: float, tight: bool):
     if relation == "propto":
         left, right = left * right.flat[0], right * left.flat[0]
     if relation in ("=", "~", "propto") or tight:
-        return same(left, right, within if relation != "=" or within else CLOSE)
+        return same(left, right, within or CLOSE)
     return {"<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal}[relation](left, right)
 
 
@@ -245,7 +250,7 @@ OPERATIONS: dict[str, Callable] = {
     "+": _plus, "-": lambda a, b: _plus(a, np.negative(b)), "neg": np.negative, "mul": _times, "dot": _dot, "/": _over,
     r"\pm": lambda a, b: np.array([a + b, a - b]), "mod": np.mod, "top": _top, "conj": np.conj, "sqrt": np.sqrt,
     "norm": lambda a: np.linalg.norm(a) if np.ndim(a) else np.abs(a), "floor": np.floor, "ceil": np.ceil,
-    "list": _list, "row": _row, "matrix": _matrix, "range": _span, "span": _span,
+    "otherwise": lambda: True, "list": _list, "row": _row, "matrix": _matrix, "range": _span, "span": _span,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "arctan": np.arctan, "ln": np.log, "log": np.log, "exp": np.exp,
     "det": np.linalg.det, "rank": np.linalg.matrix_rank, "tr": np.trace, "Re": np.real, "Im": np.imag,
     "erf": np.vectorize(math.erf), "min": _least, "max": _most,
