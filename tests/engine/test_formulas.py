@@ -62,6 +62,44 @@ TRUE = {
     "an expression": (r"W \Delta_y + \Delta_x", r"W = 7; \Delta_y = 2; \Delta_x = 3; = 17"),
     "an approximation": (r"\sin x \approx x", r"x = 0.1; within 0.002"),
     "a remark": (r"x_p = 2p \quad\text{for every } p .", r"p in range(3, 6); x_p = p + p"),
+    "a name that goes along with a sum": (
+        r"z_m = \sum_n w_{mn} r_\Delta",
+        r"m = 3; n = 1; n runs range(4); \Delta := m - n; w = some(5, 4); r = some(5); z_m = w[3] @ r[[3, 2, 1, 0]]",
+    ),
+    "weights": (
+        r"\alpha_{mn} = \operatorname*{softmax}_n \frac{q_m \cdot k_n}{\sqrt{d}}",
+        r"d = 4; q = some(3, d); k = some(5, d); m = 1; n = 2; n runs range(5);"
+        r" a = np.exp(q @ k.T / 2); \alpha = a / a.sum(axis=1, keepdims=True)",
+    ),
+    "a mean over draws": (
+        r"\mathbb{E}\big[(e + u)^\top (e' + v)\big] = u \cdot v",
+        r"e = 0; e runs [[1, 2], [-1, -2]]; e' = 0; e' runs [[3, 1], [-3, -1]]; u = some(2); v = some(2)",
+    ),
+    "a mean over an index": (
+        r"c = \mathbb E_\Delta\, e^{\mathrm{i}\Delta}",
+        r"\Delta runs range(3); c = (1 + np.exp(1j) + np.exp(2j)) / 3",
+    ),
+    "a largest of several": (
+        r"r = \max_i |h_{i+1} - h_i|",
+        r"h = np.array([1.0, 3.5, 0.25, 1.75]); i runs range(3); r = 3.25",
+    ),
+    "dots": (r"y = a_0 + a_1 + \dots + a_n", r"n = 4; a = some(6); \dots = a[2:4].sum(); y = a[:5].sum()"),
+    "a range": (r"s_h = 2^{-h}, \qquad h = 0, \dots, H - 1", r"H = 4; h = range(4); s_h = 0.5**h"),
+    "proportions": (r"u_j \propto \frac{1}{j^2}", r"j = np.arange(1, 5); u_j = 3 / j**2; spare 2"),
+    "matrices that commute": (
+        r"e^{xS} e^{yS} = e^{(x+y)S} \iff S^\top = -S",
+        r"x = 0.3; y = 0.8; A = some(3, 3); S = A - A.T",
+    ),
+    "an inverse and a determinant": (
+        r"M^{-1} M = I, \quad \det M = a_0 a_3 - a_1 a_2",
+        r"a = some(4); M = a.reshape(2, 2); I = np.eye(2)",
+    ),
+    "blocks": (
+        r"W\,[\,e\,;\,p\,] = \begin{pmatrix} W_1 & W_2 \end{pmatrix}\begin{pmatrix} e \\ p \end{pmatrix}"
+        r" = W_1 e + W_2\, p .",
+        r"W = some(5, 7); W_1 = W[:, :3]; W_2 = W[:, 3:]; e = some(3); p = some(4)",
+    ),
+    "an imported function": (r"y = \sqrt2 x", r"from math import hypot; x = 3.5; y = hypot(x, x)"),
     "primes, accents and words": (
         r"b' = \bar x + \text{first} - q^K_i",
         r"b' = 2.5; \bar x = 1.25; \text{first} = 3.0; i = 1; q^K = np.array([0.0, 1.75])",
@@ -76,6 +114,20 @@ def test_a_true_formula_passes(project, name: str) -> None:
 
 
 CHANGES = {
+    "what goes along with a sum": ("a name that goes along with a sum", "r_\\Delta", "r_n"),
+    "a softmax over the other index": ("weights", "softmax}_n", "softmax}_m"),
+    "a sign in a mean": ("a mean over draws", "e' + v", "e' - v"),
+    "an angle in a mean": ("a mean over an index", r"e^{\mathrm{i}", r"e^{-\mathrm{i}"),
+    "a difference of neighbors": ("a largest of several", "{i+1} - h", "{i+1} + h"),
+    "the first of some terms": ("dots", "a_0", "2a_0"),
+    "the end of a range": ("a range", "H - 1", "H - 2"),
+    "a proportion": ("proportions", "j^2", "j^3"),
+    "a sign in a matrix's exponent": ("matrices that commute", "(x+y)S", "(x-y)S"),
+    "the other side of an equivalence": ("matrices that commute", "= -S", "= S"),
+    "an inverse": ("an inverse and a determinant", "^{-1}", "^{2}"),
+    "a determinant": ("an inverse and a determinant", "- a_1", "+ a_1"),
+    "blocks in the wrong order": ("blocks", "W_1 & W_2", "W_2 & W_1"),
+    "a number under a root": ("an imported function", r"\sqrt2", r"\sqrt3"),
     "a sign": ("a chain", r"(-\frac", r"(+\frac"),
     "a sign between terms": ("two statements", r"+ \cos\alpha", r"- \cos\alpha"),
     "a sign in a matrix": ("matrices", r"\\ -\sin", r"\\ \sin"),

@@ -29,6 +29,7 @@ OPEN = {"(": ")", "[": "]", "{": "}", r"\{": r"\}", r"\lfloor": r"\rfloor", r"\l
         r"\lVert": r"\rVert", r"\langle": r"\rangle"}  # fmt: skip
 CONJUNCTIONS = {"or", "and", "against", "with", "where"}
 DOTS = {r"\dots", r"\ldots", r"\cdots"}
+ENDS = {"+", "-", r"\pm", r"\cdot", r"\times", "/", r"\bmod", ",", ";", "_", "^", *GAPS}  # what no factor begins with
 ACCENTS = {r"\bar", r"\hat", r"\tilde", r"\vec"}
 FUNCTIONS = ("sin", "cos", "tan", "arctan", "ln", "log", "exp", "det", "Re", "Im", "erf", "rank", "tr", "min", "max")
 REDUCTIONS = {r"\sum": "sum", r"\prod": "prod", r"\max": "max", r"\min": "min", r"\softmax": "softmax", r"\E": "mean"}
@@ -207,20 +208,7 @@ class _Reader:
             return False
         if (token in DOTS or token.startswith(r"\text")) and self._key() is None:
             return False
-        return token not in {
-            "+",
-            "-",
-            r"\pm",
-            r"\cdot",
-            r"\times",
-            "/",
-            r"\bmod",
-            ",",
-            ";",
-            "_",
-            "^",
-            r"\quad",
-        } and not (token.startswith(r"\\"))
+        return token not in ENDS and not token.startswith("\\\\")
 
     def factor(self) -> Node:
         found = self.atom()
@@ -237,9 +225,8 @@ class _Reader:
             self.at += len(key)
             return self._bound(key)
         token = self.next()
-        if token in REDUCTIONS and (
-            token not in (r"\min", r"\max", r"\E") or self.parts[self.at + 1 : self.at + 2] == ("_",)
-        ):
+        below = self.parts[self.at + 1 : self.at + 2] == ("_",)
+        if token in REDUCTIONS and (below or token not in (r"\min", r"\max", r"\E")):
             return self._reduction()
         if token[1:] in FUNCTIONS and token[0] == "\\":
             return self._function()

@@ -35,7 +35,7 @@ class Values:
     def _number(self, text: str):
         return float(text) if "." in text else int(text)
 
-    def _name(self, key: Key):
+    def _name(self, key: Key) -> Any:
         for known in (self.local, self.bound, CONSTANTS):
             if key in known:
                 value = known[key]
@@ -53,7 +53,7 @@ class Values:
 
     def _index(self, base: Node, *subscripts: Node):
         value, places = np.asarray(self.of(base)), [_whole(self.of(subscript)) for subscript in subscripts]
-        if len(places) != value.ndim and not (len(places) < value.ndim):
+        if len(places) > value.ndim:
             raise Unreadable(f"{show(base)} has {value.ndim} axes, and {len(places)} subscripts")
         if any((place < 0).any() for place in places):
             raise IndexError(f"a subscript of {show(base)} is negative")
@@ -151,11 +151,9 @@ def same(left, right, within: float) -> bool:
     if np.shape(left) != np.shape(right):
         return False
     left, right = (np.asarray(side, complex if np.iscomplexobj(side) else float) for side in (left, right))
-    large = max(np.max(np.abs(left), initial=0), np.max(np.abs(right), initial=0))
-    small = min(np.max(np.abs(left), initial=0), np.max(np.abs(right), initial=0))
-    if not np.isfinite(large):
-        return False
-    return bool(np.max(np.abs(np.subtract(left, right)), initial=0) <= within * (large if small else 1))
+    small, large = sorted(np.max(np.abs(side), initial=0) for side in (left, right))
+    apart = np.max(np.abs(left - right), initial=0)
+    return bool(np.isfinite(large) and apart <= within * (large if small else 1))
 
 
 def plain(value):
