@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from galley.formulas import Unreadable
+
 TOKEN = re.compile(
     r"\\begin\{[a-z]+\*?\}|\\end\{[a-z]+\*?\}|\\text(?:bf|it|rm)?\{[^{}]*\}"
     r"|\\(?:mathrm|mathbf|mathbb|mathcal|operatorname\*?)\s*(?:\{[^{}]*\}|[a-zA-Z])"
@@ -34,10 +36,6 @@ ACCENTS = {r"\bar", r"\hat", r"\tilde", r"\vec"}
 FUNCTIONS = ("sin", "cos", "tan", "arctan", "ln", "log", "exp", "det", "Re", "Im", "erf", "rank", "tr", "min", "max")
 REDUCTIONS = {r"\sum": "sum", r"\prod": "prod", r"\max": "max", r"\min": "min", r"\softmax": "softmax", r"\E": "mean"}
 SWAPPED = {"sin": "cos", "cos": "sin", "min": "max", "max": "min", "Re": "Im", "floor": "ceil", "ceil": "floor"}
-
-
-class Unreadable(ValueError):
-    """A formula, or its binding, that cannot be read; the message names the part."""
 
 
 class Node(NamedTuple):
@@ -156,8 +154,10 @@ class _Reader:
         while self.next().startswith(r"\text") and self._key() is None:
             words = self.take()[6:-1].strip(" .,()")
             if words not in CONJUNCTIONS:  # a remark, which states nothing in signs
-                if any(token in RELATIONS for token in self.parts[self.at :]):
-                    raise Unreadable(f"a relation stands behind the words {words!r}")
+                if unread := [
+                    token for token in self.parts[self.at :] if token in RELATIONS or token in "+-/^0123456789"
+                ]:
+                    raise Unreadable(f"{unread[0]} stands behind the words {words!r}, where nothing reads it")
                 return None
         if not self.next():
             return None

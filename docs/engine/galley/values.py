@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from galley.tex import Derived, Key, Node, Pattern, Unreadable, names, show, shown
+from galley.formulas import Unreadable
+from galley.tex import Derived, Key, Node, Pattern, names, show, shown
 
 CLOSE = 1e-9  # the relative difference of two sides that are equal
 
@@ -141,9 +142,10 @@ def _related(left, relation: str, right, within: float, tight: bool):
         raise ValueError(f"a side of shape {left.shape} stands beside one of shape {right.shape}")
     if relation == "propto":
         left, right = left * right.flat[0], right * left.flat[0]
-    if relation in ("=", "~", "propto") or tight:
+    if relation in ("=", "~", "propto"):
         return same(left, right, within or CLOSE)
-    return {"<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal}[relation](left, right)
+    ordered = {"<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal}[relation](left, right)
+    return ordered | (tight and same(left, right, within or CLOSE))
 
 
 def same(left, right, within: float) -> bool:
