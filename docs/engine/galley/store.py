@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 VERSIONS = ("torch", "numpy", "matplotlib")
-RUNS = ("worker.py", "figure.py", "house.mplstyle", "formulas.py", "tex.py", "values.py")
+RUNS = ("worker.py", "figure.py", "house.mplstyle", "formulas.py", "confirm.py", "tex.py", "values.py")
 ENGINE = [Path(__file__).with_name(name) for name in RUNS]  # what runs pages
 KEPT = 30 * 24 * 3600.0  # seconds after its last use before an entry is swept away
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from galley.formulas import Unreadable
+
 TOKEN = re.compile(
     r"\\begin\{[a-z]+\*?\}|\\end\{[a-z]+\*?\}|\\text(?:bf|it|rm)?\{[^{}]*\}"
     r"|\\(?:mathrm|mathbf|mathbb|mathcal|operatorname\*?)\s*(?:\{[^{}]*\}|[a-zA-Z])"
@@ -29,14 +31,11 @@ OPEN = {"(": ")", "[": "]", "{": "}", r"\{": r"\}", r"\lfloor": r"\rfloor", r"\l
         r"\lVert": r"\rVert", r"\langle": r"\rangle"}  # fmt: skip
 CONJUNCTIONS = {"or", "and", "against", "with", "where"}
 DOTS = {r"\dots", r"\ldots", r"\cdots"}
+ENDS = {"+", "-", r"\pm", r"\cdot", r"\times", "/", r"\bmod", ",", ";", "_", "^", *GAPS}  # what no factor begins with
 ACCENTS = {r"\bar", r"\hat", r"\tilde", r"\vec"}
 FUNCTIONS = ("sin", "cos", "tan", "arctan", "ln", "log", "exp", "det", "Re", "Im", "erf", "rank", "tr", "min", "max")
 REDUCTIONS = {r"\sum": "sum", r"\prod": "prod", r"\max": "max", r"\min": "min", r"\softmax": "softmax", r"\E": "mean"}
 SWAPPED = {"sin": "cos", "cos": "sin", "min": "max", "max": "min", "Re": "Im", "floor": "ceil", "ceil": "floor"}
-
-
-class Unreadable(ValueError):
-    """A formula, or its binding, that cannot be read; the message names the part."""
 
 
 class Node(NamedTuple):
@@ -155,8 +154,10 @@ class _Reader:
         while self.next().startswith(r"\text") and self._key() is None:
             words = self.take()[6:-1].strip(" .,()")
             if words not in CONJUNCTIONS:  # a remark, which states nothing in signs
-                if any(token in RELATIONS for token in self.parts[self.at :]):
-                    raise Unreadable(f"a relation stands behind the words {words!r}")
+                if unread := [
+                    token for token in self.parts[self.at :] if token in RELATIONS or token in "+-/^0123456789"
+                ]:
+                    raise Unreadable(f"{unread[0]} stands behind the words {words!r}, where nothing reads it")
                 return None
         if not self.next():
             return None
@@ -203,24 +204,11 @@ class _Reader:
         token = self.next()
         if token == "|":
             return not self.bars
-        if not token or token in RELATIONS or token in OPEN.values() or token in DOTS or token.startswith(r"\end"):
+        if not token or token in RELATIONS or token in OPEN.values() or token.startswith(r"\end"):
             return False
-        if token.startswith(r"\text") and self._key() is None:
+        if (token in DOTS or token.startswith(r"\text")) and self._key() is None:
             return False
-        return token not in {
-            "+",
-            "-",
-            r"\pm",
-            r"\cdot",
-            r"\times",
-            "/",
-            r"\bmod",
-            ",",
-            ";",
-            "_",
-            "^",
-            r"\quad",
-        } and not (token.startswith(r"\\"))
+        return token not in ENDS and not token.startswith("\\\\")
 
     def factor(self) -> Node:
         found = self.atom()
@@ -237,15 +225,16 @@ class _Reader:
             self.at += len(key)
             return self._bound(key)
         token = self.next()
-        if token in REDUCTIONS and (
-            token not in (r"\min", r"\max", r"\E") or self.parts[self.at + 1 : self.at + 2] == ("_",)
-        ):
+        below = self.parts[self.at + 1 : self.at + 2] == ("_",)
+        if token in REDUCTIONS and (below or token not in (r"\min", r"\max", r"\E")):
             return self._reduction()
         if token[1:] in FUNCTIONS and token[0] == "\\":
             return self._function()
         if token in OPEN or token == "|":
             return self._bracket()
         self.take()
+        if token == r"\E":
+            return Node("average", (self._operand(),))
         if token[0].isdigit():
             return Node("number", (token.replace("{,}", ""),))
         if token in (r"\frac", r"\tfrac", r"\dfrac"):
@@ -314,8 +303,8 @@ class _Reader:
         while self.took(",", ";"):
             while self.took(*GAPS) or re.match(r"\\\\", self.next()):
                 self.at += self.next().startswith("\\\\")
-            if self.took(*DOTS):
-                raise Unreadable("what the dots stand for")
+            if self.next() in DOTS and self._key() is None:
+                raise Unreadable("bind the dots to what they stand for")
             found.append(self.sum())
         self.take(closed)
         self.bars = bars
@@ -434,7 +423,7 @@ class _Reader:
         value, condition = row
         yield _Reader(value[:-1] if value[-1] in ",." else value, self.bound).sum()
         condition = tuple(t for t in condition if t not in (",", ".") and not t.startswith(r"\text"))
-        yield _Reader(condition, self.bound).chain() if condition else Node("number", ("1",))
+        yield _Reader(condition, self.bound).chain() if condition else Node("otherwise")
 
 
 def _split(parts: Key, mark: str) -> list[Key]:

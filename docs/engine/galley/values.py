@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from galley.tex import Derived, Key, Node, Pattern, Unreadable, names, show, shown
+from galley.formulas import Unreadable
+from galley.tex import Derived, Key, Node, Pattern, names, show, shown
 
 CLOSE = 1e-9  # the relative difference of two sides that are equal
 
@@ -35,7 +36,7 @@ class Values:
     def _number(self, text: str):
         return float(text) if "." in text else int(text)
 
-    def _name(self, key: Key):
+    def _name(self, key: Key) -> Any:
         for known in (self.local, self.bound, CONSTANTS):
             if key in known:
                 value = known[key]
@@ -53,7 +54,7 @@ class Values:
 
     def _index(self, base: Node, *subscripts: Node):
         value, places = np.asarray(self.of(base)), [_whole(self.of(subscript)) for subscript in subscripts]
-        if len(places) != value.ndim and not (len(places) < value.ndim):
+        if len(places) > value.ndim:
             raise Unreadable(f"{show(base)} has {value.ndim} axes, and {len(places)} subscripts")
         if any((place < 0).any() for place in places):
             raise IndexError(f"a subscript of {show(base)} is negative")
@@ -98,6 +99,11 @@ class Values:
             raise Unreadable(f"bind an index in {show(condition)} to the values that the {how} goes over")
         return self._gather(how, list(running.items()), (condition,), body)
 
+    def _average(self, body: Node):
+        """Return an expectation without an index: the mean over all names that run."""
+        running = [(key[1:], values) for key, values in self.bound.items() if key[0] == "runs"]
+        return self._gather("mean", running, (), body)
+
     def _gather(self, how: str, running: list, conditions: tuple, body: Node):
         before, found = dict(self.local), []
         try:
@@ -136,9 +142,10 @@ def _related(left, relation: str, right, within: float, tight: bool):
         raise ValueError(f"a side of shape {left.shape} stands beside one of shape {right.shape}")
     if relation == "propto":
         left, right = left * right.flat[0], right * left.flat[0]
-    if relation in ("=", "~", "propto") or tight:
-        return same(left, right, within if relation != "=" or within else CLOSE)
-    return {"<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal}[relation](left, right)
+    if relation in ("=", "~", "propto"):
+        return same(left, right, within or CLOSE)
+    ordered = {"<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal}[relation](left, right)
+    return ordered | (tight and same(left, right, within or CLOSE))
 
 
 def same(left, right, within: float) -> bool:
@@ -146,11 +153,9 @@ def same(left, right, within: float) -> bool:
     if np.shape(left) != np.shape(right):
         return False
     left, right = (np.asarray(side, complex if np.iscomplexobj(side) else float) for side in (left, right))
-    large = max(np.max(np.abs(left), initial=0), np.max(np.abs(right), initial=0))
-    small = min(np.max(np.abs(left), initial=0), np.max(np.abs(right), initial=0))
-    if not np.isfinite(large):
-        return False
-    return bool(np.max(np.abs(np.subtract(left, right)), initial=0) <= within * (large if small else 1))
+    small, large = sorted(np.max(np.abs(side), initial=0) for side in (left, right))
+    apart = np.max(np.abs(left - right), initial=0)
+    return bool(np.isfinite(large) and apart <= within * (large if small else 1))
 
 
 def plain(value):
@@ -245,7 +250,7 @@ OPERATIONS: dict[str, Callable] = {
     "+": _plus, "-": lambda a, b: _plus(a, np.negative(b)), "neg": np.negative, "mul": _times, "dot": _dot, "/": _over,
     r"\pm": lambda a, b: np.array([a + b, a - b]), "mod": np.mod, "top": _top, "conj": np.conj, "sqrt": np.sqrt,
     "norm": lambda a: np.linalg.norm(a) if np.ndim(a) else np.abs(a), "floor": np.floor, "ceil": np.ceil,
-    "list": _list, "row": _row, "matrix": _matrix, "range": _span, "span": _span,
+    "otherwise": lambda: True, "list": _list, "row": _row, "matrix": _matrix, "range": _span, "span": _span,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "arctan": np.arctan, "ln": np.log, "log": np.log, "exp": np.exp,
     "det": np.linalg.det, "rank": np.linalg.matrix_rank, "tr": np.trace, "Re": np.real, "Im": np.imag,
     "erf": np.vectorize(math.erf), "min": _least, "max": _most,
