@@ -126,6 +126,12 @@ FAULTS = {
         3,
         "rises stands here; slope > 0 gives False",
     ),
+    "a verdict in a caption that nothing decides": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n"
+        "![A line](figures/a.svg)\n*The line rises.*\n",
+        10,
+        "no comparison stands behind 'rises' in this caption",
+    ),
     "a work under another year": (
         "# Page\n\nSee [One et al. (2019)](reference/bibliography.md#someone2020).\n",
         3,

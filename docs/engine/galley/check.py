@@ -39,6 +39,12 @@ COUNT = re.compile(r"[-−+]?(?:\d|10)")  # a count up to ten needs none either,
 PERCENT = re.compile(r"\s?(?:%|percent)")
 POWER_OF_TEN = re.compile(r"\$-?(?:[\d.]+\s*\\times\s*)?10\^\{?(-?)(\d+)\}?\$")  # a formula that is but a number
 
+VERDICT = re.compile(  # words by which a caption says how a figure came out: they would read as well inverted
+    r"\b(?:rises?|falls?|grows?|shrinks?|climbs?|sinks?|drops?|never|always|best|worst|better|worse|more|less|fewer"
+    r"|(?:larg|small|high|low|fast|slow|long|short|near|wid|narrow|steep|flatt|strong|weak)(?:er|est)|farther|farthest)\b",
+    re.I,
+)
+
 
 def check_results(page: Page, outcomes: list[dict]) -> list[Problem]:
     """Return what went wrong while the page ran, and where it shows something else than its code gives."""
@@ -67,6 +73,10 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
     found += [Problem(line, problem) for line, problem in names.check(page)]
     for line, text in unbound(page):
         found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given"))
+    for figure in drawn:
+        for word in VERDICT.findall(COMMENT.sub("", _blank_bound(figure.caption))):
+            advice = "bind the word to a comparison, such as <!-- = last > first -->, or say what is drawn"
+            found.append(Problem(figure.line + 1, f"no comparison stands behind {word!r} in this caption: {advice}"))
     return found
 
 

@@ -349,7 +349,7 @@ def bound_token(before: str, operator: str) -> str:
     marked = re.search(r"(?:`[^`\n]+`|\$[^$\n]+\$|\*\*[^*\n]+\*\*)$", before)
     if marked:
         return marked[0]
-    word = re.search(r"[^\W\d_][\w'\u2019-]*$", before) if operator == "=" else None
+    word = re.search(r"[^\W\d_][\w'\u2019-]*$", before) if operator in ("=", "given") else None
     return number.last(before) or (word[0] if word else "")
 
 
