@@ -36,6 +36,7 @@ FREE = [
     re.compile(r"(?<=\[)\d\.\d(?=[^\]\n]*\]\()"),  # the number of a chapter that is linked: the link is checked
 ]  # fmt: skip
 COUNT = re.compile(r"[-−+]?(?:\d|10)")  # a count up to ten needs none either, but `5 percent` does
+SCALE = re.compile(r"\s+(?:thousand|million|billion)\b")  # belongs to the number before it
 PERCENT = re.compile(r"\s?(?:%|percent)")
 POWER_OF_TEN = re.compile(r"\$-?(?:[\d.]+\s*\\times\s*)?10\^\{?(-?)(\d+)\}?\$")  # a formula that is but a number
 
@@ -246,7 +247,9 @@ def read_source(root, where: str) -> str:
 def _blank_bound(text: str) -> str:
     for bound in reversed(list(BOUND.finditer(text))):
         begin = bound.start() - len(bound_token(text[: bound.start()], bound["operator"]))
-        text = text[:begin] + _spaces(text[begin : bound.end()]) + text[bound.end() :]
+        scale = SCALE.match(text, bound.end())
+        end = scale.end() if scale else bound.end()
+        text = text[:begin] + _spaces(text[begin:end]) + text[end:]
     return text
 
 
