@@ -46,10 +46,12 @@ def _run(environment: dict[str, str], only: list[str]) -> dict[str, list[dict]]:
 
 def _block(block: Block, found: list[dict]) -> str:
     if any("stdout" not in outcome or outcome.get("error") for outcome in found):
-        return "\n".join(["it fails on one of them", *(outcome.get("error", "") for outcome in found)])
+        return "\n".join(["it did not finish on one of them", *(outcome.get("error", "") for outcome in found)])
     first, *others = (outcome["stdout"].rstrip() for outcome in found)
     stated = " ".join(f"{name}={size:g}" for name, size in block.tolerances.items())
-    rows = [printed(text) for text in (first, *others)]
+    if all(text in (first, block.output) for text in others) and block.output in (first, None):
+        return f"nothing differs; {stated} is stated" if stated else ""
+    rows = [printed(text) for text in (block.output or first, first, *others)]
     if all(text == first for text in others):
         return f"nothing differs; {stated} is stated" if stated else ""
     if len({len(row) for row in rows}) > 1 or block.output is None:
@@ -68,7 +70,7 @@ def _number(number: Number, found: list[dict]) -> str:
         return ""
     if not all(isinstance(value, list) and len(value) == 1 for value in values):
         return f"{number.written}: {values}"
-    holding = [holds(number.operator, read(number.written), value[0]) for value in values]
+    holding = [holds(number.operator, read(number.written.strip("$*`")), value[0]) for value in values]
     return "" if all(holding) else f"{number.written} ({number.operator} {number.body}) fails: {values}"
 
 

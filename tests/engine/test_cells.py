@@ -195,8 +195,8 @@ def test_an_update_takes_away_what_jupyter_saves_and_keeps_what_a_failing_cell_s
 
 
 def test_a_close_output_is_kept_and_a_wrong_one_replaced(page):
-    project = page(3, code("answer = 42\nprint(answer / 4 + 1e-5)", "10.50002\n"))
-    assert "10.50002" in update(project)[0]
+    project = page(3, code("answer = 42\nprint(answer / 4 + 1e-9)", "10.500000002\n"))
+    assert "10.500000002" in update(project)[0]
     project = page(3, code("answer = 42\nprint(answer / 4)", "10.6\n"))
     text, problems = update(project)
     assert problems == []

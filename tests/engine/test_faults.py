@@ -122,9 +122,19 @@ FAULTS = {
         "1e-12 stands here as a bound, and 5e-16 gives 5e-16, more than a factor of 2 away",
     ),
     "a word that a result no longer bears out": (
-        "# Page\n\nThe loss rises<!-- = slope > 0 -->.\n\n```python\nslope = -1\n```\n",
+        "# Page\n\nThe loss rises<!-- = slope > 0 and 'rises' -->.\n\n```python\nslope = -1\n```\n",
         3,
-        "rises stands here; slope > 0 gives False",
+        "rises stands here; slope > 0 and 'rises' gives False",
+    ),
+    "an inverted word whose comparison still holds": (
+        "# Page\n\nThe loss falls<!-- = slope > 0 and 'rises' -->.\n\n```python\nslope = 1\n```\n",
+        3,
+        "falls stands here; slope > 0 and 'rises' gives rises",
+    ),
+    "a word that any true comparison would bear": (
+        "# Page\n\nThe loss falls<!-- = slope > 0 -->.\n\n```python\nslope = 1\n```\n",
+        3,
+        "slope > 0 would bear any word; name it: <!-- = slope > 0 and 'falls' -->",
     ),
     "a verdict in a caption that nothing decides": (
         "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n"

@@ -22,7 +22,7 @@ def test_a_missing_output_is_inserted(project):
 def test_a_wrong_output_is_replaced_and_a_close_one_is_kept(project):
     wrong = "# Page\n\n```python\nprint(2.5)\nprint(3)\n```\n\n```output\n2.6\n```\n"
     assert update(project, wrong)[0] == wrong.replace("2.6", "2.5\n3")
-    close = "# Page\n\n```python\nprint(2.50001)\n```\n\n```output\n2.50002\n```\n"
+    close = "# Page\n\n```python\nprint(2.500000001)\n```\n\n```output\n2.500000002\n```\n"
     assert update(project, close)[0] == close
 
 

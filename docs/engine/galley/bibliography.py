@@ -37,7 +37,7 @@ def check(page: Page, path: Path) -> list[Problem]:
         key, _, place = (part.strip() for part in number.body.partition(","))
         if key not in entries:
             found.append(Problem(number.line, f"cite: there is no {key!r} in {path.name}"))
-        elif number.written.strip(" %*") not in quoted(entries[key]).get(place, []):
+        elif number.written.strip(" %*").replace(",", "") not in quoted(entries[key]).get(place, []):
             known = f"the numbers that {path.name} quotes from {key}, {place or 'no place'}"
             found.append(Problem(number.line, f"cite: {number.written} is not among {known}"))
     return found

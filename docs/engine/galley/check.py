@@ -36,12 +36,13 @@ FREE = [
     re.compile(r"(?<=\[)\d\.\d(?=[^\]\n]*\]\()"),  # the number of a chapter that is linked: the link is checked
 ]  # fmt: skip
 COUNT = re.compile(r"[-−+]?(?:\d|10)")  # a count up to ten needs none either, but `5 percent` does
-SCALE = re.compile(r"\s+(?:thousand|million|billion)\b")  # belongs to the number before it
 PERCENT = re.compile(r"\s?(?:%|percent)")
+TEN_TO = re.compile(r"(?:(?P<factor>[\d.]+)\s*\\times\s*|(?<![\d.]))10\^\{?(?P<power>-?\d+)\}?")
 POWER_OF_TEN = re.compile(r"\$-?(?:[\d.]+\s*\\times\s*)?10\^\{?(-?)(\d+)\}?\$")  # a formula that is but a number
 
 VERDICT = re.compile(  # words by which a caption says how a figure came out: they would read as well inverted
-    r"\b(?:rises?|falls?|grows?|shrinks?|climbs?|sinks?|drops?|never|always|best|worst|better|worse|more|less|fewer"
+    r"\b(?:rises?|falls?|grows?|shrinks?|climbs?|drops?|never|always|best|worst|better|worse"
+    r"|(?:more|less|fewer)(?! than {9})"  # a bound number, blanked here, says how much
     r"|(?:larg|small|high|low|fast|slow|long|short|near|wid|narrow|steep|flatt|strong|weak)(?:er|est)|farther|farthest)\b",
     re.I,
 )
@@ -79,7 +80,7 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
         found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given"))
     for figure in drawn:
         for word in VERDICT.findall(COMMENT.sub("", _blank_bound(figure.caption))):
-            advice = "bind the word to a comparison, such as <!-- = last > first -->, or say what is drawn"
+            advice = f"bind it, as in <!-- = last > first and {word!r} -->, or say what is drawn"
             found.append(Problem(figure.line + 1, f"no comparison stands behind {word!r} in this caption: {advice}"))
     return found
 
@@ -177,7 +178,9 @@ def _number(number: Number, value) -> list[Problem]:
         return []
     said = f"{number.written} stands here"
     if value is True and number.written.strip("`") not in ("True", "False"):
-        return []  # a claim in words
+        word = number.written.strip("*")
+        form = f"<!-- = {number.body} and {word!r} -->"
+        return [Problem(number.line, f"{said}, and {number.body} would bear any word; name it: {form}")]
     if isinstance(value, str | bool):
         return [] if _says(number, str(value)) else [Problem(number.line, f"{said}; {number.body} gives {value}")]
     try:
@@ -205,7 +208,8 @@ def _says(number: Number, value: str) -> bool:
 def _parts(written: str) -> list[str]:
     """Return the numbers of what a binding belongs to: one, or those of a phrase, a formula or a code span."""
     if written[0] in "`$*":
-        return printed(written.replace("{,}", ",").replace("$", " ").replace("*", " ").replace("`", " "))
+        plain = re.sub(r"[$*`]", " ", written.replace("{,}", ","))
+        return printed(TEN_TO.sub(lambda m: f"{m['factor'] or 1}e{m['power']}", plain))
     return [written]
 
 
@@ -247,9 +251,7 @@ def read_source(root, where: str) -> str:
 def _blank_bound(text: str) -> str:
     for bound in reversed(list(BOUND.finditer(text))):
         begin = bound.start() - len(bound_token(text[: bound.start()], bound["operator"]))
-        scale = SCALE.match(text, bound.end())
-        end = scale.end() if scale else bound.end()
-        text = text[:begin] + _spaces(text[begin:end]) + text[end:]
+        text = text[:begin] + _spaces(text[begin : bound.end()]) + text[bound.end() :]
     return text
 
 

@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from itertools import chain
 
-RTOL = 1e-4  # the tolerance of a decimal in an output, unless its block states another
 LOOSEST = 0.2  # no relative tolerance is wider
 ROUNDING = 30.0  # how far two machines' rounding errors lie apart at most, as a factor
-LONG = 6  # decimals after which the last ones of a printed number may come and go
+LONG = 6  # decimals up to which a printed number is exact, unless its block states a tolerance
+FLOAT32 = 1e-6  # how far a longer one may be off, relatively: its last digits are the machine's
 
 VULGAR = dict(zip("½⅓⅔¼¾⅕⅛", (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4, 1 / 5, 1 / 8), strict=True))
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -32,7 +32,7 @@ DECIMAL = rf"(?:{DIGITS}(?:\.\d+)?|\.\d+){EXPONENT}?"
 PRINTED = re.compile(rf"(?<![\w.]){SIGN}?(?:{DECIMAL})(?:\.(?=[\s\],)]|$))?", re.M)
 POWER = r"(?:\d+[⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
 FRACTION = rf"(?:\d+/\d+(?![\d/])|\d*[{''.join(VULGAR)}])"
-WRITTEN = rf"{SIGN}?(?:{POWER}|{FRACTION}|(?:{DECIMAL})(?:[kKMBGT](?![^\W_]))?)"
+WRITTEN = rf"{SIGN}?(?:{POWER}|{FRACTION}|(?:{DECIMAL})(?:[kKMBGT](?![^\W_])|\s(?:thousand|million|billion)\b)?)"
 COUNT_WORD = rf"(?:(?:{'|'.join(TENS)})(?:-(?:{'|'.join(UNITS[:9])}))?|{'|'.join(UNITS)})"
 LARGE_WORD = rf"(?:(?:(?:an?|{COUNT_WORD})\s+)?(?:{'|'.join(POWERS)}))"
 PART_WORD = rf"(?:(?:(?:an?|one|two|three|four)\s+)?(?:{'|'.join(PARTS)})s?)"
@@ -44,7 +44,7 @@ SENTENCE = re.compile(rf"(?<![^\W_])(?<![.\d/])(?<!\d,)(?<![A-Za-z][-−]){WRITT
 _MEASURED = "as|the|that|its|of|more|less|fewer|longer|shorter|larger|smaller|slower|faster|higher|lower|better|worse"
 _ABOUT = "than|about|around|nearly|almost|roughly|most|least|under|over|by|to|below|above|only|just|some|every"
 CLAIM = re.compile(
-    rf"\b(?:(?:{COUNT_WORD}|{LARGE_WORD})\s+times\s+(?:{_MEASURED})|(?:twice|double)\s+(?:{_MEASURED})"
+    rf"\b(?:(?:(?!one\b){COUNT_WORD}|{LARGE_WORD})\s+times\s+(?:{_MEASURED})|(?:twice|double)\s+(?:{_MEASURED})"
     rf"|(?:{_ABOUT})\s+(?:an?\s+|one\s+)?(?:{'|'.join(PARTS)})\s+(?:of|the|as|its)"
     rf"|(?:an?|one|two|three|four)\s+(?:{'|'.join(list(PARTS)[1:])})s?\s+(?:of|the|as|its)|{LARGE_WORD}"
     rf"|(?:{'|'.join(UNITS[10:])})|(?:{'|'.join(TENS)})(?:-(?:{'|'.join(UNITS[:9])}))?)\b",
@@ -73,7 +73,8 @@ def read(text: str) -> Written:
         return Written(text, *_exact((float(vulgar[2] or 0) + VULGAR[vulgar[3]]) * (-1 if vulgar[1] else 1)))
     if fraction := re.fullmatch(r"([-+]?\d+)/(\d+)", plain):
         return Written(text, *_exact(int(fraction[1]) / int(fraction[2])))
-    scale = SCALES.get(plain[-1:], 1.0)
+    plain, _, word = plain.partition(" ")
+    scale = POWERS[word] if word else SCALES.get(plain[-1:], 1.0)
     mantissa, _, exponent = plain.rstrip("".join(SCALES)).lower().partition("e")
     power = int(exponent or 0) - len(mantissa.partition(".")[2])
     return Written(text, float(f"{mantissa}e{exponent or 0}") * scale, 0.5 * 10.0**power * scale)
@@ -96,9 +97,10 @@ def in_sentence(text: str) -> list[re.Match]:
 
 
 def same(shown: str, given: str, rtol: float | None = None, atol: float = 0.0, residue: float = 0.0) -> bool:
-    """Whether two outputs agree: words and whole numbers exactly, decimals within the tolerance, spacing aside.
+    """Whether two outputs agree: exactly, spacing and the last digits of long decimals aside.
 
-    Tolerances touch neither whole numbers nor exponents. What both show at most as large as `residue` is rounding.
+    Tolerances are for decimals; they touch neither whole numbers nor exponents. What both show at most as large as
+    `residue` is rounding.
     """
     shown, given = (_lines(text) for text in (shown, given))
     if shown == given:
@@ -173,12 +175,13 @@ def _whole(text: str) -> bool:
 
 
 def _agree(a: str, b: str, rtol: float | None, atol: float, residue: float) -> bool:
+    a, b = a.replace("−", "-"), b.replace("−", "-")
     if a == b:
         return True
     x, y = (read(text.rstrip(".")).value for text in (a, b))
     whole = [_whole(text) for text in (a, b)]
     if all(whole):
-        return x == y and (x == 0 or a.replace("−", "-") == b.replace("−", "-"))  # 0 and -0 of an array
+        return x == y == 0  # 0 and -0 of an array
     if any(whole) and not (a if whole[0] else b).endswith("."):
         return False  # `1` where the code prints `1.0`
     if max(abs(x), abs(y)) <= residue:
@@ -186,10 +189,7 @@ def _agree(a: str, b: str, rtol: float | None, atol: float, residue: float) -> b
     scientific = "e" in a.lower()
     if scientific != ("e" in b.lower()):
         return False
-    relative = RTOL if rtol is None else rtol
-    if scientific:
-        return math.isclose(x, y, rel_tol=relative)
-    decimals = {len(text.partition(".")[2]) for text in (a, b)}
-    if len(decimals) > 1 and rtol is None and not atol and not any(whole) and max(decimals) <= LONG:
-        return False  # `0.5` where the code prints `0.500`
-    return math.isclose(x, y, rel_tol=relative, abs_tol=atol)
+    if rtol is not None or (atol and not scientific):
+        return math.isclose(x, y, rel_tol=rtol or 0.0, abs_tol=0.0 if scientific else atol * (1 + 1e-9))
+    decimals = max(len(re.split("[eE]", text)[0].partition(".")[2]) for text in (a, b))
+    return decimals > LONG and math.isclose(x, y, rel_tol=FLOAT32)

@@ -283,7 +283,9 @@ class _Reader:
         if end is None:
             self._problem(start, f"this output is never closed by {REGION_CLOSE}")
             return len(self.lines)
-        self._output(start, end, "\n".join(self.lines[start + 1 : end]).strip("\n"))
+        body = "\n".join(self.lines[start + 1 : end])
+        self._output(start, end, body.strip("\n"))
+        self._links(_blank(CODE_SPAN, body), start + 1)
         if self.last is not None:
             self.last.output_is_markdown = True
             for n in range(start + 1, end):
@@ -306,8 +308,7 @@ class _Reader:
             if re.match(r"^\s*>+\s*(```|~~~)\s*(python|pycon)", self.lines[n]):
                 self._problem(n, "a fence inside a quote does not run; put it at the margin")
         bare = _blank(CODE_SPAN, text)
-        for link in LINK.finditer(_blank(COMMENT, bare)):
-            self.page.links.append(Link(line_of(link.start()), link["label"], link["target"]))
+        self._links(bare, start)
         self.page.displayed += displayed(bare, start + 1)
         unbound = _blank(COMMENT, bare)
         for pattern, display in ((DISPLAY, True), (INLINE, False)):
@@ -327,6 +328,11 @@ class _Reader:
         for bound in BOUND.finditer(bare):
             self._number(bound, text, line_of(bound.start()))
         self.page.prose.append((start, text))
+
+    def _links(self, text: str, start: int) -> None:
+        for link in LINK.finditer(_blank(COMMENT, text)):
+            line = start + 1 + text.count("\n", 0, link.start())
+            self.page.links.append(Link(line, link["label"], link["target"]))
 
     def _number(self, bound: re.Match, text: str, line: int) -> None:
         before, operator = text[: bound.start()], bound["operator"].rstrip(":")
