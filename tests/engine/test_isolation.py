@@ -1,5 +1,7 @@
 """A page that misbehaves fails alone, at its line, with a message that says what it did."""
 
+import os
+
 import pytest
 
 MISBEHAVIOURS = {
@@ -54,6 +56,30 @@ MISBEHAVIOURS = {
         "RecursionError",
     ),
 }
+WRITES = {
+    "open": "with open('{}', 'w') as file:\n    file.write('1')",
+    "append": "with open('{}', 'a') as file:\n    file.write('1')",
+    "open by number": "os.open('{}', os.O_WRONLY | os.O_CREAT)",
+    "write_text": "Path('{}').write_text('1')",
+    "mkdir": "os.mkdir('{}')",
+    "torch.save": "torch.save(torch.ones(1), '{}')",
+    "numpy.save": "np.save('{}', np.ones(1))",
+    "rename": "there.write_text('1')\nthere.rename('{}')",
+    "link": "there.write_text('1')\nos.link(there, '{}')",
+    "symlink": "os.symlink(there, '{}')",
+    "through a link": "os.symlink(Path.cwd(), there)\n(there / '{}').write_text('1')",
+}
+CHANGES = {
+    "remove": "os.remove('docs/data.csv')",
+    "rename": "os.rename('docs/data.csv', there)",
+    "truncate": "os.truncate('docs/data.csv', 0)",
+    "chmod": "os.chmod('docs/data.csv', 0o600)",
+    "utime": "os.utime('docs/data.csv')",
+    "remove a tree": "shutil.rmtree('docs')",
+    "remove from within a folder": "os.remove('data.csv', dir_fd=os.open('docs', os.O_RDONLY))",
+}
+USES = "import os\nimport shutil\nimport tempfile\nfrom pathlib import Path\n\nimport numpy as np\nimport torch\n\n"
+USES += "there = Path(tempfile.gettempdir(), 'there')\n"
 GOOD = "# Good\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n"
 
 
@@ -67,6 +93,43 @@ def test_a_page_that_misbehaves_fails_alone(project, misbehaviour):
     assert message in problem.message
     assert problem.line in lines
     assert results["good.md"].problems == []
+
+
+@pytest.mark.parametrize("way", WRITES)
+def test_a_page_writes_into_its_scratch_folder_alone(project, way):
+    block = "# Page\n\n```python\n{}{}\n```\n"
+    [problem] = project.check(block.format(USES, WRITES[way].format("docs/new.npy")))
+    assert "PermissionError: a page must not write to docs/new.npy; let it write into tempfile.gettempdir()" in problem
+    assert not (project.docs / "new.npy").exists()
+    assert project.check(block.format(USES + "os.chdir(tempfile.gettempdir())\n", WRITES[way].format("new.npy"))) == []
+
+
+@pytest.mark.parametrize("way", CHANGES)
+def test_a_page_changes_no_file_of_the_project(project, way):
+    (project.docs / "data.csv").write_text("1")
+    [problem] = project.check(f"# Page\n\n```python\n{USES}{CHANGES[way]}\n```\n")
+    assert "PermissionError: a page must not write to docs" in problem
+    assert (project.docs / "data.csv").read_text() == "1"
+
+
+def test_a_page_may_use_temporary_files_and_folders_which_end_with_it(project):
+    code = (
+        "with tempfile.TemporaryDirectory() as folder:\n    (Path(folder) / 'docs').mkdir()\n"
+        "    (Path(folder) / 'docs/a').write_text('1')\n"
+        "with tempfile.NamedTemporaryFile() as file:\n    file.write(b'1')\n"
+        "with open(os.devnull, 'w') as nowhere:\n    print('1', file=nowhere)\n"
+        "tempfile.mkdtemp()\nprint(tempfile.gettempdir() == os.environ['TMPDIR'], tempfile.gettempdir())"
+    )
+    project.page("page.md", f"# Page\n\n```python\n{USES}{code}\n```\n")
+    same, folder = project.run()["page.md"].steps[0]["stdout"].split()
+    assert same == "True"
+    assert not os.path.exists(folder)
+
+
+def test_a_page_imports_what_was_never_compiled(project):
+    code = "import sys\n\nsys.dont_write_bytecode = False\nsys.path.insert(0, '.')\nimport library.code"
+    assert project.check(f"# Page\n\n```python\n{code}\n```\n") == []
+    assert list(project.root.glob("library/__pycache__/code.*.pyc"))
 
 
 def test_a_child_that_a_page_forks_ends_with_its_block(project):

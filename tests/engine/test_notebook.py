@@ -65,8 +65,8 @@ def test_it_is_valid_and_stable(project, made):
 def test_it_brings_the_measurements_that_its_page_reads(project, tmp_path, monkeypatch):
     (project.root / "data").mkdir()
     (project.root / "data/found.json").write_text('{"it\'s": 7}')
-    reads = "<!-- block: reads=data/found.json -->\n```python\nimport json\nfrom pathlib import Path\n\n"
-    project.page("page.md", f"# A page\n\n{reads}found = json.loads(Path('data/found.json').read_text())\n```\n")
+    code = "import json\nfrom pathlib import Path\n\nfound = json.loads(Path('data/found.json').read_text())"
+    project.page("page.md", f"# A page\n\n```python\n{code}\n```\n")
     result = project.run()["page.md"]
     assert result.problems == []
     cells = nbformat.reads(notebook.notebook(result, "", project.root), as_version=4).cells
@@ -78,8 +78,11 @@ def test_it_brings_the_measurements_that_its_page_reads(project, tmp_path, monke
 
 
 def test_a_page_that_reads_the_projects_files_is_none(project):
-    project.page("page.md", "# A page\n\n<!-- block: reads=data/works.bib -->\n```python\npass\n```\n")
-    assert not notebook.portable(project.run()["page.md"].page)
+    project.page("page.md", "# A page\n\n```python\nwith open('docs/references.bib'):\n    pass\n```\n")
+    project.page("list.md", "# A list\n\n```python\nimport os\n\nos.listdir('docs')\n```\n")
+    project.page("good.md", "# A page\n\n```python\npass\n```\n")
+    made = [name for name, result in project.run().items() if notebook.portable(result)]
+    assert made == ["good.md"]
 
 
 def test_code_and_outputs_are_in_cells(made):

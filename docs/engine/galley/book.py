@@ -10,18 +10,20 @@ from pathlib import Path
 from galley import cells
 from galley.check import check_results, check_static
 from galley.links import Anchors, check_links
+from galley.needs import Files, Need
 from galley.page import Block, Page, Problem, parse
 from galley.pool import Job, run_jobs
-from galley.store import Store, digest
+from galley.store import Store
 
 
 @dataclass
 class Result:
-    """A page as it was read, what its steps gave, and what is wrong with it."""
+    """A page as it was read, what its steps gave and needed, and what is wrong with it."""
 
     name: str
     page: Page
     steps: list[dict] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     cached: bool = True
     seconds: float = 0.0
@@ -31,6 +33,11 @@ class Result:
         """What each block gave, by the line of its first code line."""
         pairs = zip(self.page.steps, self.steps, strict=False)
         return {step.line: outcome for step, outcome in pairs if isinstance(step, Block)}
+
+    @property
+    def reads(self) -> list[str]:
+        """The files and folders of the project that the page read, beside the package, in order."""
+        return [name for kind, name, *_ in self.needs if kind in ("text", "names")]
 
     @property
     def report(self) -> list[str]:
@@ -81,23 +88,25 @@ class Book:
 
     def run(self, pages: dict[str, str], done: Callable[[Result], None] = lambda result: None) -> dict[str, Result]:
         """Run and check `pages` (name to text); call `done` with each page as soon as it is known."""
-        store = self._store = Store(self.folder / "pages", self.sources)
+        store = self._store = self._open()
         results = {name: Result(name, cells.read(name, text)) for name, text in pages.items()}
         jobs = []
         for name, result in results.items():
             steps = self._steps(result.page)
             kept = store.get(store.key(steps)) if self.use_cache and steps else None
             if kept is None and steps:
-                jobs.append(Job(str(self.root), name, steps))
+                jobs.append(Job(str(self.root), name, steps, [str(source) for source in self.sources]))
             else:
-                result.steps = kept or []
+                result.steps, result.needs = (kept["steps"], kept["needs"]) if kept else ([], [])
                 done(result)
 
         def finished(job: Job) -> None:
             result = results[job.filename]
             result.steps, result.seconds, result.cached = job.results, job.seconds, False
-            if not any(step.get("error") for step in job.results):
-                store.put(store.key(job.steps), job.results)
+            needs = store.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
+            result.needs = needs or []
+            if needs is not None and not any(step.get("error") for step in job.results):
+                store.put(store.key(job.steps), needs, {"steps": job.results})
             done(result)
 
         if jobs:
@@ -109,12 +118,17 @@ class Book:
 
     def lookup(self, text: str) -> Result | None:
         """Return what is known of a page with this text, from this process or from the cache, without running it."""
-        self._store = self._store or Store(self.folder / "pages", self.sources)
+        self._store = self._store or self._open()
         page = parse(text)
-        steps = self._steps(page)
-        key = self._store.key(steps)
-        kept = self.results[key].steps if key in self.results else self._store.get(key)
-        return Result("", page, kept) if kept is not None else None
+        key = self._store.key(self._steps(page))
+        if key in self.results:
+            return Result("", page, self.results[key].steps, self.results[key].needs)
+        kept = self._store.get(key)
+        return Result("", page, kept["steps"], kept["needs"]) if kept else None
+
+    def _open(self) -> Store:
+        """Return the memory of pages, with the project's files as they are now."""
+        return Store(self.folder / "pages", Files(self.root, self.sources))
 
     def _steps(self, page: Page) -> list[dict]:
         steps = []
@@ -122,9 +136,6 @@ class Book:
             if isinstance(step, Block):
                 limit = float(step.options.get("limit", self.limit))
                 keep = {name: value for name, value in step.options.items() if name in ("raises", "standalone", "data")}
-                if pattern := step.options.get("reads"):  # files whose change must run the page again
-                    files = sorted(path for path in self.root.glob(pattern) if path.is_file())
-                    keep["reads"] = digest(*(f"{file.name}\n{file.read_text(encoding='utf-8')}" for file in files))
                 found = {"kind": "block", "lang": step.lang, "code": step.code, "line": step.line, "options": keep}
             else:
                 limit = self.limit

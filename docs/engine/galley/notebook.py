@@ -11,7 +11,7 @@ from pathlib import Path
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
 
 from galley.book import Result
-from galley.page import BOUND, COMMENT, LINK, Block, Page
+from galley.page import BOUND, COMMENT, LINK, Block
 
 SETUP = """\
 # What the site does before it runs a page: seeds, one thread, and its look for figures.
@@ -36,14 +36,9 @@ Path("{folder}").mkdir(parents=True, exist_ok=True)
 Path("{path}").write_text({text!r})"""
 
 
-def portable(page: Page) -> bool:
+def portable(result: Result) -> bool:
     """Whether a page can be taken along: it runs, and of the project's files it reads measurements alone."""
-    return any(block.runs for block in page.blocks) and all(path.endswith(".json") for path in _reads(page))
-
-
-def _reads(page: Page) -> list[str]:
-    """Return the files that the page reads, from the project's root."""
-    return list(dict.fromkeys(block.options["reads"] for block in page.blocks if block.options.get("reads")))
+    return any(block.runs for block in result.page.blocks) and all(path.endswith(".json") for path in result.reads)
 
 
 def notebook(result: Result, site: str, root: Path) -> str:
@@ -54,7 +49,7 @@ def notebook(result: Result, site: str, root: Path) -> str:
     here = (root / result.name).parent
     _add(cells, new_markdown_cell(f"Needs `pip install posenc matplotlib`. Made from a page of <{site}>."))
     _add(cells, new_code_cell(SETUP))
-    for path in _reads(page):
+    for path in result.reads:
         text = json.dumps(json.loads((root / path).read_text(encoding="utf-8")))  # one line, however it is stored
         _add(cells, new_code_cell(DATA.format(folder=posixpath.dirname(path), path=path, text=text)))
     position = page.meta_lines

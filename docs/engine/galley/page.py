@@ -17,7 +17,7 @@ CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>(?:(?!\n\s*\n).)+?)(?<
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
 NUMERIC = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.I)
-KNOWN_OPTIONS = {"raises", "skip", "standalone", "rtol", "atol", "limit", "fold", "source", "large", "reads"}
+KNOWN_OPTIONS = {"raises", "skip", "standalone", "rtol", "atol", "limit", "fold", "source", "large"}
 LIVE_OPTIONS = {"live", "data"}
 
 
@@ -283,7 +283,7 @@ def _wrong_option(name: str, value: str) -> str:
         return f"{name} must be a positive number, got {value!r}"
     if name == "live" and not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", value):
         return f"live must be the name of a script, such as clock-film, got {value!r}"
-    if name in ("raises", "source", "reads", "fold", "large", "data") and not value:
+    if name in ("raises", "source", "fold", "large", "data") and not value:
         return f"{name} needs a value: {name}=…"
     if name in ("skip", "standalone") and value:
         return f"{name} takes no value, got {value!r}"

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -32,21 +33,25 @@ if sys.platform != "win32":
 
 @dataclass
 class Job:
-    """A page to run, in which folder, its steps, and after the run what came of each step."""
+    """A page to run, in which folder, its steps, and after the run what came of each step and what it has read."""
 
     root: str
     filename: str
     steps: list[dict]
+    sources: list[str] = field(default_factory=list)
     results: list[dict] = field(default_factory=list)
+    traces: list[list] = field(default_factory=list)
     seconds: float = 0.0
 
 
 class _Running:
     def __init__(self, job: Job, folder: str, index: int) -> None:
         self.job, self.begin = job, time.perf_counter()
-        self.trace = Path(folder) / f"{index}.trace"
+        self.trace, self.scratch = Path(folder) / f"{index}.trace", Path(folder) / str(index)
+        self.scratch.mkdir()
         self.connection, theirs = _context.Pipe(duplex=False)
-        message = {"root": job.root, "filename": job.filename, "steps": job.steps, "trace": str(self.trace)}
+        message = {name: getattr(job, name) for name in ("root", "filename", "steps", "sources")}
+        message |= {"trace": str(self.trace), "scratch": str(self.scratch)}
         self.process = _context.Process(target=run_page, args=(message, theirs), daemon=False)
         with _pinned_environment(), _no_main():
             self.process.start()
@@ -58,7 +63,7 @@ class _Running:
         try:
             if not self.connection.poll():
                 raise EOFError  # it ended without a word, or is late
-            self.job.results = self.connection.recv()
+            self.job.results, self.job.traces = self.connection.recv()
         except (EOFError, OSError):
             self.end()
             self.process.join(1)
@@ -67,6 +72,7 @@ class _Running:
         self.process.join(1)
         self.end()
         self.connection.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
         self.job.seconds = time.perf_counter() - self.begin
         return self.job
 

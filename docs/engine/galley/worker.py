@@ -17,6 +17,7 @@ import warnings
 from pathlib import Path
 
 from galley import figure
+from galley.guard import Guard
 
 MOST_OUTPUT = 1_000_000  # characters a block may print
 
@@ -28,9 +29,9 @@ def run_page(job: dict, connection) -> None:
     here = os.getpid()
     trace = open(job["trace"], "w", buffering=1)  # noqa: SIM115  it must outlive this frame, for faulthandler
     faulthandler.enable(trace)
-    sys.addaudithook(_no_network)
     os.chdir(job["root"])
     _pin()
+    guard = _guarded(job)
     runner = _Runner(job["filename"], trace)
     linecache.cache[job["filename"]] = _lines(job)  # what a traceback quotes; a notebook's file has other lines
     results: list[dict] = []
@@ -46,7 +47,7 @@ def run_page(job: dict, connection) -> None:
             if results[n].get("early"):  # a sentence may state what a later block computes
                 results[n] = runner.run(step)
     faulthandler.cancel_dump_traceback_later()
-    connection.send(results)
+    connection.send((results, guard.traces()))
     connection.close()
 
 
@@ -59,9 +60,30 @@ def _lines(job: dict) -> tuple:
     return len(lines), None, lines, job["filename"]
 
 
-def _no_network(event: str, _arguments: tuple) -> None:
-    if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
-        raise PermissionError("a page has no network: what it needs must be computed or shipped with the book")
+def _guarded(job: dict) -> Guard:
+    """Give the page a scratch folder of its own, and let it write nowhere else."""
+    import matplotlib as mpl
+
+    compiled = os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(job["root"], ".galley", "inductor"))
+    os.environ["TMPDIR"] = tempfile.tempdir = job["scratch"]
+    guard = Guard(job, [mpl.get_configdir(), mpl.get_cachedir(), compiled])
+    sys.addaudithook(guard)
+    _tell_saves()
+    return guard
+
+
+def _tell_saves() -> None:
+    """Let the guard see what torch.save writes, which no Python opens."""
+    import torch
+
+    writer = torch._C.PyTorchFileWriter
+
+    def told(target, *arguments, **options):
+        if isinstance(target, str):
+            sys.audit("open", target, None, os.O_WRONLY)
+        return writer(target, *arguments, **options)
+
+    torch._C.PyTorchFileWriter = told  # type: ignore[assignment]
 
 
 def _pin() -> None:
