@@ -13,7 +13,7 @@ from galley.links import Anchors, check_links
 from galley.needs import Files, Need
 from galley.page import Block, Page, Problem, parse
 from galley.pool import Job, run_jobs
-from galley.store import Store
+from galley.store import Store, load, save
 
 
 @dataclass
@@ -33,6 +33,11 @@ class Result:
         """What each block gave, by the line of its first code line."""
         pairs = zip(self.page.steps, self.steps, strict=False)
         return {step.line: outcome for step, outcome in pairs if isinstance(step, Block)}
+
+    @property
+    def failed(self) -> bool:
+        """Whether the page did not come to its end."""
+        return any(step.get("error") for step in self.steps)
 
     @property
     def reads(self) -> list[str]:
@@ -61,7 +66,7 @@ class Book:
         self.use_cache = use_cache
         self.folder = self.root / ".galley"
         self.results: dict[str, Result] = {}  # by key, for the Markdown extension, which knows no page names
-        self._store: Store | None = None
+        self.store = Store(self.folder / "pages", Files(self.root, self.sources))
 
     @classmethod
     def find(cls, start: Path | None = None, **options) -> "Book":
@@ -88,49 +93,59 @@ class Book:
 
     def run(self, pages: dict[str, str], done: Callable[[Result], None] = lambda result: None) -> dict[str, Result]:
         """Run and check `pages` (name to text); call `done` with each page as soon as it is known."""
-        store = self._store = self._open()
         results = {name: Result(name, cells.read(name, text)) for name, text in pages.items()}
-        jobs = []
-        for name, result in results.items():
-            steps = self._steps(result.page)
-            kept = store.get(store.key(steps)) if self.use_cache and steps else None
-            if kept is None and steps:
-                jobs.append(Job(str(self.root), name, steps, [str(source) for source in self.sources]))
-            else:
-                result.steps, result.needs = (kept["steps"], kept["needs"]) if kept else ([], [])
-                done(result)
 
         def finished(job: Job) -> None:
             result = results[job.filename]
-            result.steps, result.seconds, result.cached = job.results, job.seconds, False
-            needs = store.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
-            result.needs = needs or []
-            if needs is not None and not any(step.get("error") for step in job.results):
-                store.put(store.key(job.steps), needs, {"steps": job.results})
+            result.steps, result.needs, result.seconds, result.cached = job.results, job.needs, job.seconds, job.cached
             done(result)
 
-        if jobs:
-            run_jobs(jobs, self.jobs, finished)
-            store.sweep()
+        self.perform([self.job(name, self.steps(result.page)) for name, result in results.items()], finished)
         self._check(results)
-        self.results = {store.key(self._steps(result.page)): result for result in results.values()}
+        self.results = {self.store.key(self.steps(result.page)): result for result in results.values()}
         return results
+
+    def job(self, name: str, steps: list[dict], alone: bool = False) -> Job:
+        """Return what is to be run under a name: a page, or with `alone` what was made of one."""
+        return Job(str(self.root), name, steps, [str(source) for source in self.sources], alone)
+
+    def perform(self, jobs: list[Job], done: Callable[[Job], None] = lambda job: None) -> None:
+        """Run `jobs`, but for those whose results are remembered; call `done` with each."""
+        store, waiting = self.store, []
+        times = load(self.folder / "times.json") or {}
+        for job in jobs:
+            kept = store.get(store.key(job.steps)) if self.use_cache and job.steps else None
+            if job.steps and kept is None:
+                job.expected = times.get(job.filename)
+                waiting.append(job)
+            else:
+                job.results, job.needs = (kept["steps"], kept["needs"]) if kept else ([], [])
+                done(job)
+
+        def finished(job: Job) -> None:
+            needs = store.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
+            job.needs = needs or []
+            if needs is not None and not any(step.get("error") for step in job.results):
+                store.put(store.key(job.steps), needs, {"steps": job.results})
+            times[job.filename] = round(job.seconds, 3)
+            done(job)
+
+        if waiting:
+            run_jobs(waiting, self.jobs, finished)
+            store.sweep()
+            save(self.folder / "times.json", times)
 
     def lookup(self, text: str) -> Result | None:
         """Return what is known of a page with this text, from this process or from the cache, without running it."""
-        self._store = self._store or self._open()
         page = parse(text)
-        key = self._store.key(self._steps(page))
+        key = self.store.key(self.steps(page))
         if key in self.results:
             return Result("", page, self.results[key].steps, self.results[key].needs)
-        kept = self._store.get(key)
+        kept = self.store.get(key)
         return Result("", page, kept["steps"], kept["needs"]) if kept else None
 
-    def _open(self) -> Store:
-        """Return the memory of pages, with the project's files as they are now."""
-        return Store(self.folder / "pages", Files(self.root, self.sources))
-
-    def _steps(self, page: Page) -> list[dict]:
+    def steps(self, page: Page) -> list[dict]:
+        """Return what runs on a page, as the worker reads it."""
         steps = []
         for step in page.steps:
             if isinstance(step, Block):

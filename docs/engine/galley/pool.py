@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import wait
 from pathlib import Path
 
+from galley.needs import Need
 from galley.worker import run_page
 
 PINNED = {
@@ -33,15 +34,22 @@ if sys.platform != "win32":
 
 @dataclass
 class Job:
-    """A page to run, in which folder, its steps, and after the run what came of each step and what it has read."""
+    """A page to run, in which folder, its steps, and after the run what came of each step and what it has read.
+
+    A job that runs `alone` starts in an empty folder, with neither seeds nor the engine.
+    """
 
     root: str
     filename: str
     steps: list[dict]
     sources: list[str] = field(default_factory=list)
+    alone: bool = False
+    expected: float | None = None  # seconds, where they are known
     results: list[dict] = field(default_factory=list)
     traces: list[list] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
     seconds: float = 0.0
+    cached: bool = True
 
 
 class _Running:
@@ -50,7 +58,7 @@ class _Running:
         self.trace, self.scratch = Path(folder) / f"{index}.trace", Path(folder) / str(index)
         self.scratch.mkdir()
         self.connection, theirs = _context.Pipe(duplex=False)
-        message = {name: getattr(job, name) for name in ("root", "filename", "steps", "sources")}
+        message = {name: getattr(job, name) for name in ("root", "filename", "steps", "sources", "alone")}
         message |= {"trace": str(self.trace), "scratch": str(self.scratch)}
         self.process = _context.Process(target=run_page, args=(message, theirs), daemon=False)
         with _pinned_environment(), _no_main():
@@ -73,7 +81,7 @@ class _Running:
         self.end()
         self.connection.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
-        self.job.seconds = time.perf_counter() - self.begin
+        self.job.seconds, self.job.cached = time.perf_counter() - self.begin, False
         return self.job
 
     def end(self) -> None:
@@ -102,8 +110,8 @@ class _Running:
 
 
 def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None:
-    """Run `jobs`, at most `workers` at a time, longest text first; call `done` with each as it ends."""
-    waiting = sorted(jobs, key=lambda job: sum(len(step["code"]) for step in job.steps))
+    """Run `jobs`, at most `workers` at a time, new and long ones first; call `done` with each as it ends."""
+    waiting = sorted(jobs, key=_length)
     running: dict = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as ending:
         ending.callback(lambda: [page.end() for page in running.values()])  # an interrupt does not reach them
@@ -117,6 +125,12 @@ def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None
             for sentinel, page in list(running.items()):
                 if sentinel in ready or page.connection in ready or time.perf_counter() > page.deadline:
                     done(running.pop(sentinel).finish())
+
+
+def _length(job: Job) -> tuple[bool, float]:
+    """Return what a job is expected to take; one that never ran may take longest, by its text."""
+    text = sum(len(step["code"]) for step in job.steps)
+    return (True, text) if job.expected is None else (False, job.expected)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,11 @@ class Store:
 
     def put(self, key: str, needs: list[Need], entry: dict) -> None:
         """Store `entry` under `key`, for as long as `needs` hold."""
-        save(self.folder / f"{key}-{digest(json.dumps(needs))[:8]}.json", entry | {"needs": needs})
+        save(self.path(key, needs), entry | {"needs": needs})
+
+    def path(self, key: str, needs: list[Need]) -> Path:
+        """Return the file of an entry."""
+        return self.folder / f"{key}-{digest(json.dumps(needs))[:8]}.json"
 
     def sweep(self) -> None:
         """Remove what has not been used for long, and what a killed build left half written."""

@@ -29,8 +29,12 @@ def run_page(job: dict, connection) -> None:
     here = os.getpid()
     trace = open(job["trace"], "w", buffering=1)  # noqa: SIM115  it must outlive this frame, for faulthandler
     faulthandler.enable(trace)
-    os.chdir(job["root"])
-    _pin()
+    os.chdir(job["scratch"] if job["alone"] else job["root"])
+    _look()
+    if job["alone"]:
+        _forget("galley")
+    else:
+        _pin()
     guard = _guarded(job)
     runner = _Runner(job["filename"], trace)
     linecache.cache[job["filename"]] = _lines(job)  # what a traceback quotes; a notebook's file has other lines
@@ -39,7 +43,7 @@ def run_page(job: dict, connection) -> None:
         results.append(runner.run(step))
         if os.getpid() != here:
             os._exit(0)  # a child that the page forked and did not end
-        if results[-1].get("error") and step["kind"] == "block":
+        if results[-1].get("error") and step["kind"] != "number":
             results = [{} if result.get("early") else result for result in results]  # they waited for what never came
             break
     else:
@@ -87,18 +91,29 @@ def _tell_saves() -> None:
 
 
 def _pin() -> None:
-    import matplotlib as mpl
     import numpy as np
     import torch
-    from matplotlib import pyplot as plt
 
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  pages may use what their readers still use
     torch.manual_seed(0)
     torch.set_num_threads(1)
+
+
+def _look() -> None:
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
     mpl.use("svg", force=True)
     mpl.rcdefaults()
     plt.style.use(figure.HOUSE_STYLE)
+
+
+def _forget(package: str) -> dict:
+    """Make a package one that is not installed, and return its modules."""
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == package}
+    sys.modules[package] = None  # type: ignore[assignment]  makes its import fail
+    return hidden
 
 
 class _Capped(io.StringIO):
@@ -210,8 +225,8 @@ class _Runner:
             return result | {"error": silent, "error_line": step["line"]}
         if raised is None:
             return result
-        if type(raised).__name__ == expected:
-            return result | {"stdout": f"{result['stdout']}{expected}: {raised}\n"}
+        if (name := type(raised).__name__) == expected or expected == "*":
+            return result | {"stdout": f"{result['stdout']}{name}: {raised}\n"}
         return result | {"error": self._explain(raised), "error_line": self._line(raised, step)}
 
     def _line(self, error: BaseException, step: dict) -> int:
@@ -235,8 +250,7 @@ class _Runner:
 @contextlib.contextmanager
 def _standalone():
     """An empty folder and no posenc: what a reader has who only copied the block."""
-    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "posenc"}
-    sys.modules["posenc"] = None  # type: ignore[assignment]  makes `import posenc` fail
+    hidden = _forget("posenc")
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as empty:
         os.chdir(empty)
