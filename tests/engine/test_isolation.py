@@ -1,6 +1,9 @@
 """A page that misbehaves fails alone, at its line, with a message that says what it did."""
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -136,6 +139,55 @@ def test_a_child_that_a_page_forks_ends_with_its_block(project):
     code = "import os\n\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\nprint('parent' if child else 'child')"
     project.page("page.md", f"# Page\n\n```python\n{code}\n```\n\n```output\nparent\n```\n\n```python\nx = 1\n```\n")
     assert project.run()["page.md"].problems == []
+
+
+SLEEP = "['sleep', '{}']"
+LEAVES = {
+    "a child": "subprocess.Popen({})",
+    "a session of its own": "subprocess.Popen({}, start_new_session=True)",
+    "a grandchild of a session of its own": (
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.execvp('sleep', {})\n"
+        "    os._exit(0)\nos.wait()"
+    ),
+    "a shell's": "os.system('setsid nohup ' + ' '.join({}) + ' >/dev/null 2>&1 &')",
+}
+ENDS = {"well": "", "by itself": "os._exit(3)", "by the clock": "time.sleep(60)", "in a crash": "ctypes.string_at(0)"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets one process adopt another's")
+@pytest.mark.parametrize("way", LEAVES)
+def test_what_a_page_starts_ends_with_it(project, way):
+    sleep = SLEEP.format(f"600.{os.getpid()}{len(way)}")
+    for n, end in enumerate(ENDS.values()):
+        lines = f"import ctypes\nimport os\nimport subprocess\nimport time\n\n{LEAVES[way].format(sleep)}\n{end}"
+        lines = lines.replace("subprocess.Popen", "warn = subprocess.Popen")
+        project.page(f"page{n}.md", f"# Page\n\n<!-- block: limit=3 -->\n```python\n{lines}\n```\n")
+    results = project.run()
+    assert [bool(result.problems) for result in results.values()] == [False, True, True, True]
+    assert _commands(f"600.{os.getpid()}{len(way)}") == []
+
+
+def test_pages_end_with_a_build_that_is_killed(project):
+    sleep = f"600.{os.getpid()}99"
+    code = f"import subprocess\n\nsubprocess.run(['sleep', '{sleep}'], start_new_session=True)"
+    project.page("page.md", f"# Page\n\n```python\n{code}\n```\n")
+    with subprocess.Popen([sys.executable, "-m", "galley"], cwd=project.root) as build:
+        _wait(lambda: _commands(sleep))
+        build.kill()
+    _wait(lambda: not _commands(sleep))
+
+
+def _commands(part):
+    """Return the processes with this in their command."""
+    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.split("\n")
+    return [line for line in found if line.startswith("sleep") and part in line]
+
+
+def _wait(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_pages_share_nothing(project):

@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -25,7 +24,7 @@ PINNED = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 PRELOAD = ["torch", "torch._dynamo", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
-GRACE = 20.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
+GRACE = 60.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
 
 _context = get_context("forkserver" if sys.platform != "win32" else "spawn")
 if sys.platform != "win32":
@@ -74,7 +73,6 @@ class _Running:
             self.job.results, self.job.traces = self.connection.recv()
         except (EOFError, OSError):
             self.end()
-            self.process.join(1)
             self.job.results = [{}] * len(self.job.steps)
             self.job.results = self._died()
         self.process.join(1)
@@ -85,11 +83,10 @@ class _Running:
         return self.job
 
     def end(self) -> None:
-        """Kill the page's process and all that it has started: they are a group of their own."""
+        """Kill the page's process, and with it all that it has started."""
+        self.process.terminate()
+        self.process.join(10)
         self.process.kill()
-        if sys.platform != "win32" and self.process.pid:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
 
     def _died(self) -> list[dict]:
         trace = self.trace.read_text(errors="replace") if self.trace.exists() else ""

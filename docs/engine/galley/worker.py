@@ -18,14 +18,15 @@ from pathlib import Path
 
 from galley import figure
 from galley.guard import Guard
+from galley.keeper import keep
 
 MOST_OUTPUT = 1_000_000  # characters a block may print
 
 
 def run_page(job: dict, connection) -> None:
     """Run the steps of `job` and send what came of each: the target of a page's process."""
-    if hasattr(os, "setsid"):
-        os.setsid()  # what the page starts ends with it
+    if hasattr(os, "fork"):
+        keep()
     here = os.getpid()
     trace = open(job["trace"], "w", buffering=1)  # noqa: SIM115  it must outlive this frame, for faulthandler
     faulthandler.enable(trace)
