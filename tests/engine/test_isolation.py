@@ -53,6 +53,16 @@ MISBEHAVIOURS = {
         (6,),
         "a page has no network",
     ),
+    "starts processes without end": (
+        "# Page\n\n```python\nimport subprocess\n\nwhile True:\n    _ = subprocess.Popen(['sleep', '60'])\n```\n",
+        (7,),
+        "PermissionError: a page must not start more than 100 processes",
+    ),
+    "forks without end": (
+        "# Page\n\n```python\nimport os\n\nwhile True:\n    os.fork()\n```\n",
+        (7,),
+        "PermissionError: a page must not start more than 100 processes",
+    ),
     "recurses without end": (
         "# Page\n\n```python\ndef f():\n    return f()\n\n\nf()\n```\n",
         (8,),
@@ -137,7 +147,9 @@ def test_a_page_imports_what_was_never_compiled(project):
 
 def test_a_child_that_a_page_forks_ends_with_its_block(project):
     code = "import os\n\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\nprint('parent' if child else 'child')"
-    project.page("page.md", f"# Page\n\n```python\n{code}\n```\n\n```output\nparent\n```\n\n```python\nx = 1\n```\n")
+    project.page(
+        "page.md", f"# Page\n\n```python\n{code}\n```\n\n```output\nchild\nparent\n```\n\n```python\nx = 1\n```\n"
+    )
     assert project.run()["page.md"].problems == []
 
 
@@ -170,7 +182,7 @@ def test_what_a_page_starts_ends_with_it(project, way):
 def test_pages_end_with_a_build_that_is_killed(project):
     sleep = f"600.{os.getpid()}99"
     code = f"import subprocess\n\nsubprocess.run(['sleep', '{sleep}'], start_new_session=True)"
-    project.page("page.md", f"# Page\n\n```python\n{code}\n```\n")
+    project.page("page.md", f"# Page\n\n<!-- block: limit=600 -->\n```python\n{code}\n```\n")
     with subprocess.Popen([sys.executable, "-m", "galley"], cwd=project.root) as build:
         _wait(lambda: _commands(sleep))
         build.kill()

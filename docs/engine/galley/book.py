@@ -1,5 +1,6 @@
 """The book: which pages there are, running those that changed, and all that is wrong with them."""
 
+import json
 import os
 import time
 import tomllib
@@ -35,6 +36,11 @@ class Result:
         return {step.line: outcome for step, outcome in pairs if isinstance(step, Block)}
 
     @property
+    def asserts(self) -> int:
+        """How often the page's assertions ran, with the examples of its sessions."""
+        return sum(step.get("asserts", 0) for step in self.steps)
+
+    @property
     def failed(self) -> bool:
         """Whether the page did not come to its end."""
         return any(step.get("error") for step in self.steps)
@@ -65,6 +71,7 @@ class Book:
         self.jobs = jobs or os.cpu_count() or 1
         self.use_cache = use_cache
         self.folder = self.root / ".galley"
+        self.assertions = self.docs / "assertions.json"
         self.results: dict[str, Result] = {}  # by key, for the Markdown extension, which knows no page names
         self.store = Store(self.folder / "pages", Files(self.root, self.sources))
 
@@ -158,11 +165,24 @@ class Book:
             steps.append(found | {"limit": limit})
         return steps
 
+    def recorded(self) -> dict[str, int]:
+        """Return how many assertions ran on each page when the update command last saw more of them."""
+        return json.loads(self.assertions.read_text(encoding="utf-8")) if self.assertions.exists() else {}
+
+    def record(self, results: dict[str, Result]) -> None:
+        """Note where more assertions run than are recorded; fewer are a problem of the page."""
+        before = self.recorded()
+        found = {name: max(result.asserts, before.get(name, 0)) for name, result in results.items()}
+        counts = {name: n for name, n in sorted((before | found).items()) if n and (self.root / name).exists()}
+        if counts != before:
+            self.assertions.write_text(json.dumps(counts, indent=0) + "\n", encoding="utf-8")
+
     def _check(self, results: dict[str, Result]) -> None:
-        anchors = Anchors(self.docs)
+        anchors, recorded = Anchors(self.docs), self.recorded()
         for name, result in results.items():
             result.problems = [
                 *result.page.problems,
+                *_fewer(result, recorded.get(name, 0)),
                 *check_results(result.page, result.steps),
                 *check_static(result.page, self),
                 *check_links(result.page, self.root / name, anchors),
@@ -170,6 +190,14 @@ class Book:
             result.problems.sort(key=lambda problem: problem.line)
             for problem in result.problems:
                 problem.message = cells.placed(result.page, problem.message)
+
+
+def _fewer(result: Result, recorded: int) -> list[Problem]:
+    """Return the assertions that no longer run as a problem, where the page came to its end."""
+    if result.failed or result.asserts >= recorded:
+        return []
+    advice = "bring back those that are gone, or lower the page's number in docs/assertions.json"
+    return [Problem(1, f"{result.asserts} assertions ran, of {recorded} recorded; {advice}")]
 
 
 def timed(seconds: float) -> str:

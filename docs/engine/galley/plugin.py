@@ -130,4 +130,5 @@ def rewrite(book: Book, results: dict[str, Result]) -> dict[str, str]:
         pages[name] = updated(result, book)
         if pages[name] != result.page.source:
             (book.root / name).write_text(pages[name], encoding="utf-8")
+    book.record(results)
     return pages

@@ -1,6 +1,7 @@
 """Run one page, in a process that does nothing else: everything that could make two runs differ is pinned here."""
 
 import ast
+import builtins
 import contextlib
 import doctest
 import faulthandler
@@ -9,11 +10,14 @@ import json
 import linecache
 import os
 import random
+import re
 import sys
 import tempfile
 import time
 import traceback
+import types
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 from galley import figure
@@ -21,6 +25,8 @@ from galley.guard import Guard
 from galley.keeper import keep
 
 MOST_OUTPUT = 1_000_000  # characters a block may print
+ASSERTED = "__asserted__"  # a builtin, so that it is none of the page's names
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def run_page(job: dict, connection) -> None:
@@ -117,11 +123,13 @@ def _forget(package: str) -> dict:
     return hidden
 
 
-class _Capped(io.StringIO):
-    def write(self, text: str) -> int:
-        if self.tell() + len(text) > MOST_OUTPUT:
+class _Capped(io.FileIO):
+    """Where everything goes that is written to file 1, by the page and by what it starts, in its order."""
+
+    def write(self, data) -> int:
+        if os.fstat(1).st_size > 4 * MOST_OUTPUT:  # bytes; the letters are counted when the block has ended
             raise OutputTooLong(f"the block prints more than {MOST_OUTPUT:,} characters")
-        return super().write(text)
+        return super().write(data)
 
 
 class OutputTooLong(Exception):
@@ -131,11 +139,14 @@ class OutputTooLong(Exception):
 class _Runner:
     def __init__(self, filename: str, trace) -> None:
         self.filename, self.trace = filename, trace
-        self.scope: dict = {"__name__": "__main__"}
+        self.scope = _new_main()
         self.blocks = 0
-        self.spill = tempfile.TemporaryFile()  # noqa: SIM115  what bypasses sys.stdout: C code, child processes
+        self.asserted = _count_assertions()
+        self.spill = tempfile.TemporaryFile()  # noqa: SIM115  in place of the files 1 and 2
         os.dup2(self.spill.fileno(), 1)
         os.dup2(self.spill.fileno(), 2)
+        paper = _Capped(1, "w", closefd=False)
+        self.out = io.TextIOWrapper(paper, "utf-8", "backslashreplace", newline="", write_through=True)  # type: ignore[type-var]
 
     def run(self, step: dict) -> dict:
         self.trace.write(f"at line {step['line']}\n")
@@ -156,28 +167,27 @@ class _Runner:
 
     def _block(self, step: dict) -> dict:
         self.blocks += 1
-        out, figures, data, raised = _Capped(), [], "", None
-        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out):
+        figures, data, raised, before = [], "", None, self.asserted[0]
+        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(self.out):
             warnings.simplefilter("always")
             try:
-                with _standalone() if "standalone" in step["options"] else contextlib.nullcontext():
-                    shown = self._execute(step)
+                with _standalone() if "standalone" in step["options"] else contextlib.nullcontext(self.scope) as scope:
+                    shown = self._execute(step, scope)
                 figures = self._figures(shown)
                 data = self._data(step)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are the page's failures too
                 raised = error
                 sys.modules["matplotlib.pyplot"].close("all")
-        result = {"stdout": out.getvalue() + self._spilled(), "figures": figures}
+        result = {"stdout": self._printed(), "figures": figures, "asserts": self.asserted[0] - before}
         result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught]
         result |= {"data": data} if data else {}
         return self._judge(step, result, raised)
 
-    def _execute(self, step: dict):
-        scope = {"__name__": "__main__"} if "standalone" in step["options"] else self.scope
+    def _execute(self, step: dict, scope: dict):
         if step["lang"] == "pycon":
             return self._doctest(step, scope)
         source = "\n" * (step["line"] - 1) + step["code"]
-        tree = ast.parse(source, self.filename)
+        tree = ast.fix_missing_locations(_Counted().visit(ast.parse(source, self.filename)))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, self.filename, "exec", dont_inherit=True), scope)
         if last is None:
@@ -188,9 +198,10 @@ class _Runner:
         test = doctest.DocTestParser().get_doctest(step["code"] + "\n", scope, self.filename, None, step["line"] - 1)
         report = io.StringIO()
         runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-        failed = runner.run(test, out=report.write, clear_globs=False).failed
+        found = runner.run(test, out=report.write, clear_globs=False)
+        self.asserted[0] += found.attempted
         scope.update(test.globs)
-        if failed:
+        if found.failed:
             raise AssertionError(report.getvalue())
 
     def _data(self, step: dict) -> str:
@@ -209,7 +220,7 @@ class _Runner:
         plt.close("all")
         return svgs
 
-    def _spilled(self) -> str:
+    def _printed(self) -> str:
         self.spill.seek(0)
         text = self.spill.read(MOST_OUTPUT + 1).decode(errors="replace")
         self.spill.seek(0)
@@ -225,10 +236,16 @@ class _Runner:
             silent = f"the block should raise {expected}; it raises nothing"
             return result | {"error": silent, "error_line": step["line"]}
         if raised is None:
-            return result
+            return self._legible(step, result)
         if (name := type(raised).__name__) == expected or expected == "*":
-            return result | {"stdout": f"{result['stdout']}{name}: {raised}\n"}
+            return self._legible(step, result | {"stdout": f"{result['stdout']}{name}: {raised}\n"})
         return result | {"error": self._explain(raised), "error_line": self._line(raised, step)}
+
+    def _legible(self, step: dict, result: dict) -> dict:
+        if found := CONTROL.search("".join((result["stdout"], *result["figures"]))):
+            said = f"the block prints a control character, {found[0]!a}; take it out, or show it by repr()"
+            return result | {"error": said, "error_line": step["line"]}
+        return result
 
     def _line(self, error: BaseException, step: dict) -> int:
         frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == self.filename]
@@ -249,18 +266,46 @@ class _Runner:
 
 
 @contextlib.contextmanager
-def _standalone():
+def _standalone() -> Iterator[dict]:
     """An empty folder and no posenc: what a reader has who only copied the block."""
-    hidden = _forget("posenc")
+    hidden, page = _forget("posenc"), sys.modules["__main__"]
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as empty:
         os.chdir(empty)
         try:
-            yield
+            yield _new_main()
         finally:
             os.chdir(home)
             del sys.modules["posenc"]
-            sys.modules.update(hidden)
+            sys.modules.update(hidden, __main__=page)
+
+
+def _new_main() -> dict:
+    """Return the names of a new main module: where pickle and typing look for what a page defines."""
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    return vars(main)
+
+
+def _count_assertions() -> list[int]:
+    """Let each assertion call a function, and return the number of calls."""
+    import torch
+
+    calls = [0]
+
+    def asserted() -> None:
+        if not torch.compiler.is_dynamo_compiling():  # a count would have to be compiled too
+            calls[0] += 1
+
+    setattr(builtins, ASSERTED, asserted)
+    return calls
+
+
+class _Counted(ast.NodeTransformer):
+    """Puts a call before each assertion; the assertion itself stays as it is, and where it is."""
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        call = ast.Expr(ast.Call(ast.Name(ASSERTED, ast.Load()), [], []))
+        return [ast.copy_location(call, node), node]
 
 
 def _held(value):
