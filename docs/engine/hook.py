@@ -82,7 +82,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, result in results.items():
         for problem in result.report:
             log.warning("%s", problem)
-        if notebook.portable(result.page):
+        if notebook.portable(result):
             uri = _download(name.removeprefix(f"{prefix}/"))
             files.append(File.generated(config, uri, content=_notebook(result, book)))
     log.info("%s", summary(results, watch))

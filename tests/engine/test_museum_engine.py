@@ -39,7 +39,6 @@ Text.
 READS = """\
 # Page
 
-<!-- block: reads=docs/halls/*.md -->
 ```python
 from pathlib import Path
 

@@ -41,11 +41,13 @@ def _used(number: Number | Displayed) -> set[str]:
     if isinstance(number, Displayed):
         return number.names
     try:
-        names = [node for node in ast.walk(ast.parse(number.body, mode="eval")) if isinstance(node, ast.Name)]
+        nodes = list(ast.walk(ast.parse(number.body, mode="eval")))
     except SyntaxError:
         return set()  # running it says so
-    stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    return {name.id for name in names} - stored - set(dir(builtins))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    own = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    own |= {node.arg for node in nodes if isinstance(node, ast.arg)}  # of a lambda
+    return {name.id for name in names} - own - set(dir(builtins))
 
 
 def _bound(block: Block) -> tuple[set[str], set[str]]:

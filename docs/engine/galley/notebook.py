@@ -10,8 +10,9 @@ from pathlib import Path
 
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
 
-from galley.book import Result
-from galley.page import BOUND, COMMENT, LINK, Block, Page
+from galley.book import Book, Result
+from galley.page import BOUND, COMMENT, LINK, Block
+from galley.pool import Job
 
 SETUP = """\
 # What the site does before it runs a page: seeds, one thread, and its look for figures.
@@ -36,14 +37,9 @@ Path("{folder}").mkdir(parents=True, exist_ok=True)
 Path("{path}").write_text({text!r})"""
 
 
-def portable(page: Page) -> bool:
+def portable(result: Result) -> bool:
     """Whether a page can be taken along: it runs, and of the project's files it reads measurements alone."""
-    return any(block.runs for block in page.blocks) and all(path.endswith(".json") for path in _reads(page))
-
-
-def _reads(page: Page) -> list[str]:
-    """Return the files that the page reads, from the project's root."""
-    return list(dict.fromkeys(block.options["reads"] for block in page.blocks if block.options.get("reads")))
+    return any(block.runs for block in result.page.blocks) and all(path.endswith(".json") for path in result.reads)
 
 
 def notebook(result: Result, site: str, root: Path) -> str:
@@ -54,7 +50,7 @@ def notebook(result: Result, site: str, root: Path) -> str:
     here = (root / result.name).parent
     _add(cells, new_markdown_cell(f"Needs `pip install posenc matplotlib`. Made from a page of <{site}>."))
     _add(cells, new_code_cell(SETUP))
-    for path in _reads(page):
+    for path in result.reads:
         text = json.dumps(json.loads((root / path).read_text(encoding="utf-8")))  # one line, however it is stored
         _add(cells, new_code_cell(DATA.format(folder=posixpath.dirname(path), path=path, text=text)))
     position = page.meta_lines
@@ -68,6 +64,27 @@ def notebook(result: Result, site: str, root: Path) -> str:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     book = new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
     return writes(book) + "\n"  # validated by the tests, not at every build
+
+
+def run(book: Book, results: dict[str, Result]) -> dict[str, Job]:
+    """Run the notebooks made of pages, each in an empty folder of its own with nothing but what a reader has."""
+    made = {name: json.loads(notebook(result, book.site, book.root)) for name, result in results.items()}
+    jobs = {name: book.job(f"{name} as a notebook", _steps(book, text), alone=True) for name, text in made.items()}
+    book.perform(list(jobs.values()))
+    return jobs
+
+
+def _steps(book: Book, made: dict) -> list[dict]:
+    """Return the code cells as steps; a line of theirs counts from the first line of the first cell."""
+    steps, line = [], 1
+    for cell in made["cells"]:
+        code = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            options = {"raises": "*"} if "raises-exception" in cell["metadata"].get("tags", []) else {}
+            step = {"kind": "cell", "lang": "python", "code": code, "line": line, "options": options}
+            steps.append(step | {"limit": 5 * book.limit})
+            line += code.count("\n") + 1
+    return steps
 
 
 def _add(cells: list, cell) -> None:

@@ -21,7 +21,7 @@ CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>(?:(?!\n\s*\n).)+?)(?<
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
 TOLERANCES = ("rtol", "atol", "residue")
-KNOWN_OPTIONS = {"raises", "skip", "standalone", *TOLERANCES, "limit", "fold", "source", "large", "reads"}
+KNOWN_OPTIONS = {"raises", "skip", "standalone", *TOLERANCES, "limit", "fold", "source", "large"}
 LIVE_OPTIONS = {"live", "data"}
 
 
@@ -386,7 +386,7 @@ def _wrong_option(name: str, value: str) -> str:
             return f"rtol must be at most {number.LOOSEST}, got {value}: round what is printed, or print a bound"
     if name == "live" and not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", value):
         return f"live must be the name of a script, such as clock-film, got {value!r}"
-    if name in ("raises", "source", "reads", "fold", "large", "data") and not value:
+    if name in ("raises", "source", "fold", "large", "data") and not value:
         return f"{name} needs a value: {name}=…"
     if name in ("skip", "standalone") and value:
         return f"{name} takes no value, got {value!r}"

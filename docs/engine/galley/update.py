@@ -20,6 +20,7 @@ def rewrite(book: Book, results: dict[str, Result]) -> dict[str, str]:
         pages[name] = updated(result, book)
         if pages[name] != result.page.source:
             write(book.root / name, pages[name])
+    book.record(results)
     return pages
 
 
