@@ -12,15 +12,17 @@ from galley.page import Page, Problem
 
 
 class Anchors:
-    """The anchors of each page, read once."""
+    """The anchors of each page, found once; `pages` are those that were read already."""
 
-    def __init__(self, docs: Path) -> None:
-        self.docs, self.known = docs, {}
+    def __init__(self, docs: Path, pages: dict[Path, Page] | None = None) -> None:
+        self.docs, self.pages, self.known = docs, pages or {}, {}
 
     def of(self, path: Path) -> set[str]:
         """Return the anchors of a page: its headings as the site names them, and explicit ids."""
         if path not in self.known:
-            self.known[path] = anchors(cells.read(path.name, path.read_text(encoding="utf-8", errors="replace")))
+            page = self.pages.get(path)
+            text = "" if page else path.read_text(encoding="utf-8", errors="replace")
+            self.known[path] = anchors(page or cells.read(path.name, text))
         return self.known[path]
 
 

@@ -34,23 +34,14 @@ class Store:
     def get(self, key: str):
         """Return what was put under `key`, or None."""
         path = self.folder / f"{key}.json"
-        with contextlib.suppress(OSError, ValueError):
-            checksum, _, body = path.read_text(encoding="utf-8").partition("\n")
-            if checksum == digest(body):
-                os.utime(path)
-                return json.loads(body)
-        return None
+        entry = load(path)
+        if entry is not None:
+            os.utime(path)
+        return entry
 
     def put(self, key: str, value) -> None:
-        """Store `value` under `key`: written aside and moved into place."""
-        with contextlib.suppress(OSError):  # without a memory the page runs again
-            self._write(key, json.dumps(value))
-
-    def _write(self, key: str, body: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".part", delete=False, encoding="utf-8") as part:
-            part.write(f"{digest(body)}\n{body}")
-        os.replace(part.name, self.folder / f"{key}.json")
+        """Store `value` under `key`."""
+        save(self.folder / f"{key}.json", value)
 
     def sweep(self) -> None:
         """Remove what has not been used for long, and what a killed build left half written."""
@@ -81,3 +72,22 @@ def environment_digest(sources: list[Path]) -> str:
 def digest(*parts: str) -> str:
     """Return a short name for some text."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def load(path: Path):
+    """Return what was saved in a file, or None if it is damaged or missing."""
+    with contextlib.suppress(OSError, ValueError):
+        checksum, _, body = path.read_text(encoding="utf-8").partition("\n")
+        if checksum == digest(body):
+            return json.loads(body)
+    return None
+
+
+def save(path: Path, value) -> None:
+    """Write a value with a checksum, aside and moved into place; without a memory all is done again."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        body = json.dumps(value)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as part:
+            part.write(f"{digest(body)}\n{body}")
+        os.replace(part.name, path)
