@@ -11,7 +11,8 @@ from pathlib import Path
 from galley import cells, formulas
 from galley.check import check_results, check_static
 from galley.links import Anchors, check_links
-from galley.needs import Files, Need
+from galley.memory import Memory, common, contents, digest_of, plain
+from galley.needs import Files, Need, digest
 from galley.page import Block, Page, Problem, parse
 from galley.pool import Job, run_jobs
 from galley.store import Store, load, save
@@ -51,6 +52,11 @@ class Result:
         return [name for kind, name, *_ in self.needs if kind in ("text", "names")]
 
     @property
+    def outcome(self) -> str:
+        """A digest of what the page's steps gave."""
+        return digest(plain([{name: step[name] for name in step if name != "seconds"} for step in self.steps]))
+
+    @property
     def report(self) -> list[str]:
         """What is wrong with the page, each with its place: `page.md:12: ...` or `page.ipynb: cell 3, line 2: ...`."""
         return [f"{self.name}:{cells.where(self.page, p.line)}: {p.message}" for p in self.problems]
@@ -72,6 +78,8 @@ class Book:
         self.use_cache = use_cache
         self.folder = self.root / ".galley"
         self.assertions = self.docs / "assertions.json"
+        self.memory = Memory(self.folder / "made", use_cache)
+        self.around = ""  # a digest of what lies around the pages, since they were last checked
         self.results: dict[str, Result] = {}  # by key, for the Markdown extension, which knows no page names
         self.store = Store(self.folder / "pages", Files(self.root, self.sources))
 
@@ -89,14 +97,16 @@ class Book:
         """Return name and text of every page, or of those whose path ends with one of `only`."""
         found = {}
         wanted = tuple(only)
-        for path in sorted((*self.docs.rglob("*.md"), *self.docs.rglob(f"*{cells.SUFFIX}"))):
+        for path in sorted(self.docs.rglob("*.*")):
             name = path.relative_to(self.root).as_posix()
-            inside = path.relative_to(self.docs).as_posix()
-            if inside.startswith(self.excluded) or "/." in f"/{inside}":
-                continue  # Jupyter keeps copies in hidden folders
-            if not wanted or name.endswith(wanted):
+            if self._is_page(path) and (not wanted or name.endswith(wanted)):
                 found[name] = path.read_text(encoding="utf-8", errors="replace")
         return found
+
+    def _is_page(self, path: Path) -> bool:
+        inside = path.relative_to(self.docs).as_posix()
+        hidden = "/." in f"/{inside}"  # where Jupyter keeps copies
+        return path.suffix in (".md", cells.SUFFIX) and not hidden and not inside.startswith(self.excluded)
 
     def run(self, pages: dict[str, str], done: Callable[[Result], None] = lambda result: None) -> dict[str, Result]:
         """Run and check `pages` (name to text); call `done` with each page as soon as it is known."""
@@ -180,20 +190,43 @@ class Book:
             self.assertions.write_text(json.dumps(counts, indent=0) + "\n", encoding="utf-8")
 
     def _check(self, results: dict[str, Result]) -> None:
-        anchors, recorded = Anchors(), self.recorded()
-        for name, result in results.items():
-            anchors.add(self.root / name, result.page)
+        anchors, recorded = (
+            Anchors({self.root / name: result.page for name, result in results.items()}),
+            self.recorded(),
+        )
+        self.around = self._around()
         for name, result in results.items():
             result.problems = [
                 *result.page.problems,
                 *_fewer(result, recorded.get(name, 0)),
-                *check_results(result.page, result.steps),
-                *check_static(result.page, self),
+                *self._own_problems(result),
                 *check_links(result.page, self.root / name, anchors),
             ]
             result.problems.sort(key=lambda problem: problem.line)
             for problem in result.problems:
                 problem.message = cells.placed(result.page, problem.message)
+
+    def _own_problems(self, result: Result) -> list[Problem]:
+        """Return what is wrong with a page by itself, from memory if page, outcome and files are as they were."""
+        quoted = (block.options["source"] for block in result.page.blocks if "source" in block.options)
+        sources = [digest_of(self.root / where.partition(":")[0]) for where in quoted]
+        key = digest("problems", self.around, result.page.source, result.page.text, result.outcome, *sources)
+        known = self.memory.get(key)
+        if known is None:
+            found = [*check_results(result.page, result.steps), *check_static(result.page, self)]
+            known = [[problem.line, problem.message] for problem in found]
+            self.memory.put(key, known)
+        return [Problem(line, message) for line, message in known]
+
+    def _around(self) -> str:
+        """Return a digest of what a check of one page by itself may read: any file of the book that is no page.
+
+        A check that reads other pages belongs to the links, which are checked at every build.
+        """
+        found = list(self.docs.rglob("*"))
+        pages = {path for path in found if self._is_page(path)}
+        files = contents(self.root, [*({*found} - pages), *self.root.glob("*.*"), self.bibliography])
+        return digest(common(), files, *sorted(path.as_posix() for path in pages))
 
 
 def _fewer(result: Result, recorded: int) -> list[Problem]:

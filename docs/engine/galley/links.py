@@ -15,20 +15,15 @@ CHAPTER = re.compile(r"(?:^|\b[Cc]hapter\s+)(\d\.\d)(?![.\d]|\w)")
 
 
 class Anchors:
-    """The anchors of each page, and the number in its title, read once."""
+    """The anchors of each page, and the number in its title, found once; `pages` are those that were read already."""
 
-    def __init__(self) -> None:
+    def __init__(self, pages: dict[Path, Page] | None = None) -> None:
+        self.pages = pages or {}
         self.known: dict[Path, tuple[set[str], str]] = {}
-
-    def add(self, path: Path, page: Page) -> None:
-        """Take a page as it was read, whatever its file says."""
-        title = next((title for _, level, title, _ in page.headings if level == 1), "")
-        numbered = re.match(r"\d\.\d(?![.\d])", title)
-        self.known[path] = anchors(page), numbered[0] if numbered else ""
 
     def exists(self, path: Path) -> bool:
         """Whether there is such a page or file."""
-        return path in self.known or path.exists()
+        return path in self.pages or path.exists()
 
     def of(self, path: Path) -> set[str]:
         """Return the anchors of a page: its headings as the site names them, and explicit ids."""
@@ -40,7 +35,12 @@ class Anchors:
 
     def _read(self, path: Path) -> tuple[set[str], str]:
         if path not in self.known:
-            self.add(path, cells.read(path.name, path.read_text(encoding="utf-8", errors="replace")))
+            page = self.pages.get(path)
+            text = "" if page else path.read_text(encoding="utf-8", errors="replace")
+            page = page or cells.read(path.name, text)
+            title = next((title for _, level, title, _ in page.headings if level == 1), "")
+            numbered = re.match(r"\d\.\d(?![.\d])", title)
+            self.known[path] = anchors(page), numbered[0] if numbered else ""
         return self.known[path]
 
 
