@@ -285,7 +285,8 @@ class _Reader:
             return len(self.lines)
         body = "\n".join(self.lines[start + 1 : end])
         self._output(start, end, body.strip("\n"))
-        self._links(_blank(CODE_SPAN, body), start + 1)
+        prose = (" " * len(line) if IMAGE.match(line) else line for line in body.split("\n"))
+        self._links(_blank(CODE_SPAN, "\n".join(prose)), start + 1)
         if self.last is not None:
             self.last.output_is_markdown = True
             for n in range(start + 1, end):
