@@ -47,7 +47,7 @@ class Cause:
     count: int = 1
 
 
-@dataclass
+@dataclass(eq=False)
 class Only:
     """A pytest plugin: keep the tests that concern `files` and `page`, and gather what fails."""
 
@@ -125,8 +125,8 @@ def page_of(name: str, files: list[Path]) -> str:
     return max(using, key=lambda page: ("/chapters/" in page, pages[page].count(name)), default="")
 
 
-def run_tests(only: Only) -> None:
-    """Run the tests that `only` keeps, saying nothing."""
+def run_tests(only: Only) -> bool:
+    """Run the tests that `only` keeps, saying nothing; tell whether all could be run."""
     names = {f"{path.parent.name}/{path.stem}" for path in only.files}
     concerned = {key: encoding for key, encoding in posenc.encodings().items() if key in names}
     posenc.encodings = lambda: concerned  # tests are made for these alone
@@ -135,7 +135,7 @@ def run_tests(only: Only) -> None:
     options = ["-o", "addopts=", "-p", "galley.plugin", "-p", "no:terminal", "-p", "no:cacheprovider"]
     options += ["--doctest-modules", "--import-mode=importlib", "--rootdir", str(ROOT)]
     with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main([*options, *where], plugins=[only])
+        return pytest.main([*options, *where], plugins=[only]) in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
 def broken(files: list[Path]) -> str:
@@ -173,14 +173,16 @@ def main(name: str) -> int:
     command = [sys.executable, "-m", "galley", "--only", page]
     running = subprocess.Popen(command, cwd=ROOT, stdout=-3, stderr=-1, text=True) if page else None
     only = Only(files, page)
-    run_tests(only)
+    complete = run_tests(only)
     wrong = running.communicate()[1].splitlines() if running else []
     print("\n".join(report(only, wrong)))
     failed = sum(cause.count for cause in only.causes)
     result = f"{only.passed} tests pass, {failed} fail for {len(only.causes)} causes"
     wrong_page = f", {len(wrong)} lines on the page" if wrong else ""
     print(f"{result}{wrong_page}; {time.perf_counter() - begin:.0f} s")
-    return 1 if only.causes or wrong else 0
+    if not complete:
+        print("some tests could not be run: pytest says above why")
+    return 1 if only.causes or wrong or not complete else 0
 
 
 if __name__ == "__main__":

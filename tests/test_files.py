@@ -313,7 +313,10 @@ def test_the_head_of_every_file_can_be_read_without_importing_it():
 
 @each
 def test_the_file_has_shape_comments_all_true_and_all_reached(encoding: Encoding):
-    """Comment what makes or reshapes an array: `# (b, h, t, d)`, in the letters of `Key:`; the tests compare it."""
+    """Comment what makes or reshapes an array: `# (b, h, t, d)`, in the letters of `Key:`; the tests compare it.
+
+    They call the class as its door does; what else must run, exercise(module) in the test file of the encoding calls.
+    """
     watched, report = shapes.watch(encoding.path, encoding.module.__name__)
     assert report.shapes, f"{encoding.path.name} has no shape comment"
     run_everything(replace(encoding, module=watched))
