@@ -1,4 +1,4 @@
-"""`python -m tests.check NAME`: run all that concerns one encoding or one page, and say in words what is missing.
+"""`python -m tests.check NAME …`: run all that concerns an encoding or a page, and say in words what is missing.
 
 NAME is the file of an encoding, such as gauss, or the end of a page's path, such as geometry or 4-biases/alibi. The
 tests are those of `make test`, each with its promise (its name), its remedy (its docstring) and what it found; what
@@ -25,7 +25,11 @@ from galley.book import Book
 
 ROOT = Path(__file__).parents[1]
 OF_AN_ENCODING = ("test_files", "test_contract", "test_properties", "test_fuzz", "test_command_line")
+OF_A_PAGE = ("tests/pages/test_book.py", "tests/live/test_parts.py")
 OF_ALL_AT_ONCE = {
+    "test_figure_names_are_unique_over_the_book",
+    "test_every_script_is_used",
+    "test_scripts_import_what_lies_beside_them_and_nothing_else",
     "test_public_names_are_unique",
     "test_the_head_of_every_file_can_be_read_without_importing_it",
     "test_every_file_can_be_copied_and_run_where_posenc_is_not",
@@ -49,10 +53,10 @@ class Cause:
 
 @dataclass(eq=False)
 class Only:
-    """A pytest plugin: keep the tests that concern `files` and `page`, and gather what fails."""
+    """A pytest plugin: keep the tests that concern `files` and `pages`, and gather what fails."""
 
     files: list[Path]
-    page: str
+    pages: list[str]
     passed: int = 0
     causes: list[Cause] = field(default_factory=list)
 
@@ -69,7 +73,7 @@ class Only:
         if hasattr(encoding := given.get("encoding"), "variants"):
             first = encoding.options == encoding.variants()[0].options
             return encoding.path in self.files and (first or not item.name.startswith(DEAR))
-        return given.get("path") in self.files or (bool(self.page) and given.get("name") == self.page)
+        return given.get("path") in self.files or given.get("name") in self.pages
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
@@ -131,7 +135,7 @@ def run_tests(only: Only) -> bool:
     concerned = {key: encoding for key, encoding in posenc.encodings().items() if key in names}
     posenc.encodings = lambda: concerned  # tests are made for these alone
     encoding = [f"tests/{name}.py" for name in OF_AN_ENCODING] + [str(path) for path in only.files]
-    where = [*(encoding if only.files else []), *(["tests/pages/test_book.py"] if only.page else [])]
+    where = [*(encoding if only.files else []), *(OF_A_PAGE if only.pages else [])]
     options = ["-o", "addopts=", "-p", "galley.plugin", "-p", "no:terminal", "-p", "no:cacheprovider"]
     options += ["--doctest-modules", "--import-mode=importlib", "--rootdir", str(ROOT)]
     with contextlib.redirect_stdout(io.StringIO()):
@@ -158,32 +162,36 @@ def report(only: Only, wrong: list[str]) -> Iterator[str]:
     yield from wrong
 
 
-def main(name: str) -> int:
-    """Check an encoding, its page, or a page of that name; return 1 where something is missing, 2 for no such name."""
-    begin, files = time.perf_counter(), files_of(name)
-    page = page_of(name, files)
-    if not files and not page:
-        print(f"check: NAME must be a file of posenc/ or a page of docs/, got {name!r}; make new-encoding writes one")
-        return 2
-    if why := broken(files):
+def main(names: list[str]) -> int:
+    """Check encodings, their pages, and pages; return 1 where something is missing, 2 for no such name."""
+    begin, only = time.perf_counter(), Only([], [])
+    for name in names or [""]:
+        files = files_of(name)
+        page = page_of(name, files)
+        if not files and not page:
+            print(
+                f"check: NAME must be a file of posenc/ or a page of docs/, got {name!r}; make new-encoding writes one"
+            )
+            return 2
+        only.files += files
+        only.pages += [page] if page and page not in only.pages else []
+    if why := broken(only.files):
         print(why)
         return 1
-    told = [str(path.relative_to(ROOT)) for path in files] + ([page] if page else [])
-    print(f"checking {', '.join(told)}", flush=True)
-    command = [sys.executable, "-m", "galley", "--only", page]
-    running = subprocess.Popen(command, cwd=ROOT, stdout=-3, stderr=-1, text=True) if page else None
-    only = Only(files, page)
+    print("checking", ", ".join([*(str(path.relative_to(ROOT)) for path in only.files), *only.pages]), flush=True)
+    command = [sys.executable, "-m", "galley", *(word for page in only.pages for word in ("--only", page))]
+    running = subprocess.Popen(command, cwd=ROOT, stdout=-3, stderr=-1, text=True) if only.pages else None
     complete = run_tests(only)
     wrong = running.communicate()[1].splitlines() if running else []
     print("\n".join(report(only, wrong)))
     failed = sum(cause.count for cause in only.causes)
-    result = f"{only.passed} tests pass, {failed} fail for {len(only.causes)} causes"
-    wrong_page = f", {len(wrong)} lines on the page" if wrong else ""
-    print(f"{result}{wrong_page}; {time.perf_counter() - begin:.0f} s")
+    on_pages = f", {len(wrong)} lines about the page" if wrong else ""
+    causes = f"{failed} fail for {len(only.causes)} causes" if failed else "none fails"
+    print(f"{only.passed} tests pass, {causes}{on_pages}; {time.perf_counter() - begin:.0f} s")
     if not complete:
         print("some tests could not be run: pytest says above why")
     return 1 if only.causes or wrong or not complete else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) == 2 else ""))
+    sys.exit(main(sys.argv[1:]))

@@ -1,9 +1,10 @@
 """Write the first draft of an encoding or a page, which passes all its tests as it stands.
 
     python -m tests.new encoding gauss bias      posenc/bias/gauss.py and tests/bias/test_gauss.py
-    python -m tests.new page 4-biases/gauss      docs/chapters/4-biases/gauss.md, and its line in mkdocs.yml
+    python -m tests.new page 4-biases/gauss      docs/chapters/4-biases/gauss.md, its line in mkdocs.yml, its figure
 
-An encoding starts as the toy of its door (tests/toys) under another name, a page as tests/toys/page.md.
+Both start as something that the tests try: an encoding as the toy of its door in tests/toys under another name, a page
+and its figure as page.md and figure.js there.
 """
 
 import keyword
@@ -38,18 +39,15 @@ def encoding(name: str, door: str) -> list[Path]:
         TOYS / door / f"test_{toy}.py": ROOT / "tests" / door / f"test_{name}.py",
     }
     words = {toy: name, toy.capitalize(): cls}
-    for source, place in places.items():
-        text = source.read_text(encoding="utf-8")
-        write(place, re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[0]], text))
-    return list(places.values())
+    return write(places, words)
 
 
 def page(name: str) -> list[Path]:
-    """Write a chapter and its line in the navigation, and return the paths of both files."""
+    """Write a chapter, its figure and its line in the navigation, and return the paths of all three."""
     part, _, stem = name.removesuffix(".md").rpartition("/")
-    folder, nav = ROOT / "docs" / "chapters" / part, ROOT / "mkdocs.yml"
-    parts = sorted(path.name for path in (ROOT / "docs" / "chapters").iterdir() if path.is_dir())
-    if part not in parts or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", stem):
+    docs, nav = ROOT / "docs", ROOT / "mkdocs.yml"
+    parts = sorted(path.name for path in (docs / "chapters").iterdir() if path.is_dir())
+    if part not in parts or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", stem):
         raise Refused(
             f"NAME must be a part and a page, such as 4-biases/gauss, got {name!r}; parts: {', '.join(parts)}"
         )
@@ -58,19 +56,24 @@ def page(name: str) -> list[Path]:
         "NUMBER": f"{part[0]}.{len(listed)}",  # the first that is listed is the part's own page
         "TITLE": stem.replace("-", " ").capitalize(),
         "PAGE": stem,
+        "NAME": re.sub("-(.)", lambda letter: letter[1].upper(), stem),
     }
-    text = (TOYS / "page.md").read_text(encoding="utf-8")
-    write(folder / f"{stem}.md", re.sub("|".join(words), lambda found: words[found[0]], text))
+    figure = docs / "assets" / "js" / "figures" / f"{stem}.js"
+    places = {TOYS / "page.md": docs / "chapters" / part / f"{stem}.md", TOYS / "figure.js": figure}
+    written = write(places, words)
     line = f"{listed[-1].partition('-')[0]}- chapters/{part}/{stem}.md\n"
     nav.write_text(nav.read_text(encoding="utf-8").replace(listed[-1], listed[-1] + line), encoding="utf-8")
-    return [folder / f"{stem}.md", nav]
+    return [*written, nav]
 
 
-def write(path: Path, text: str) -> None:
-    """Write a file that is not there yet."""
-    if path.exists():
-        raise Refused(f"{path.relative_to(ROOT)} is there already")
-    path.write_text(text, encoding="utf-8")
+def write(places: dict[Path, Path], words: dict[str, str]) -> list[Path]:
+    """Write a copy of each toy at its place, with its words replaced; where a file is there already, write none."""
+    if there := [path for path in places.values() if path.exists()]:
+        raise Refused(f"NAME must be new, got one of {there[0].relative_to(ROOT)}, which is there already")
+    for toy, place in places.items():
+        text = toy.read_text(encoding="utf-8")
+        place.write_text(re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[0]], text), encoding="utf-8")
+    return list(places.values())
 
 
 def main(kind: str = "", *names: str) -> int:

@@ -24,6 +24,10 @@ def copied(folder: Path) -> Path:
         script.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).parent / command}" "$@"\n')
         script.chmod(0o755)
     (copy / ".venv" / "ready").touch()  # or make would install
+    if (ROOT / ".node" / "ready").exists():
+        (copy / ".node").mkdir()
+        (copy / ".node" / "node_modules").symlink_to((ROOT / ".node" / "node_modules").resolve())
+        (copy / ".node" / "ready").touch()
     return copy
 
 
@@ -34,7 +38,7 @@ def runner(copy: Path) -> Callable[..., subprocess.CompletedProcess]:
 
     def _run(line: str, fails: bool = False) -> str:
         done = subprocess.run(
-            line, shell=True, cwd=copy, env=environment, capture_output=True, text=True, check=False, timeout=300
+            line, shell=True, cwd=copy, env=environment, capture_output=True, text=True, check=False, timeout=900
         )
         said = done.stdout + done.stderr
         assert (done.returncode != 0) == fails, f"{line} ends with {done.returncode}:\n{said}"
