@@ -19,10 +19,11 @@ write: .venv/ready  ## the same for writing one chapter: after an edit only that
 test: .venv/ready  ## run every test, the pages among them, on all cores
 	$(BIN)/python -m pytest -n logical --dist worksteal
 
-update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change
+update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change: make update [ONLY=gallery.md]
 	$(BIN)/python -m tests.stub
+	$(BIN)/python -m tests.readme
 	$(BIN)/python -m tests.live.colormaps
-	$(BIN)/python -m galley --update
+	$(BIN)/python -m galley --update $(addprefix --only ,$(ONLY))
 
 lint: .venv/ready
 	$(BIN)/ruff check
@@ -84,14 +85,12 @@ check: .venv/ready  ## all that concerns one encoding or page, in words: make ch
 
 new-encoding: .venv/ready  ## write an encoding that passes its tests: make new-encoding NAME=gauss DOOR=bias
 	$(BIN)/python -m tests.new encoding $(NAME) $(DOOR)
-	$(BIN)/python -m tests.stub
-	$(BIN)/python -m galley --update --only docs/gallery.md
+	$(MAKE) --no-print-directory update ONLY=docs/gallery.md
 
 new-page: .venv/ready  ## write a chapter that passes its tests: make new-page NAME=4-biases/gauss
 	$(BIN)/python -m tests.new page $(NAME)
-	$(BIN)/python -m galley --update --only $(NAME).md
 
 format: .node/ready  ## write code, scripts and styles in the form that make lint and make scripts ask for
 	$(BIN)/ruff format
-	$(BIN)/ruff check --fix
+	$(BIN)/ruff check --fix --exit-zero
 	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --write docs/assets/js docs/assets/css

@@ -24,7 +24,14 @@ import posenc
 from galley.book import Book
 
 ROOT = Path(__file__).parents[1]
-OF_AN_ENCODING = ("test_files", "test_contract", "test_properties", "test_fuzz", "test_command_line")
+OF_AN_ENCODING = (
+    "test_files",
+    "test_contract",
+    "test_properties",
+    "test_fuzz",
+    "test_command_line",
+    "contributors/test_readme",
+)
 OF_A_PAGE = ("tests/pages/test_book.py", "tests/live/test_parts.py")
 OF_ALL_AT_ONCE = {
     "test_figure_names_are_unique_over_the_book",
@@ -34,6 +41,7 @@ OF_ALL_AT_ONCE = {
     "test_the_head_of_every_file_can_be_read_without_importing_it",
     "test_every_file_can_be_copied_and_run_where_posenc_is_not",
     "test_editors_are_told_every_name",
+    "test_every_encoding_has_its_row",
 }
 DEAR = ("test_compiles_", "test_one_exported_")  # seconds for each variant
 WHOLE_BOOK = {"results", "built_site"}  # fixtures that run every page, or build the site
