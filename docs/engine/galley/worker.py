@@ -152,7 +152,7 @@ class _Runner:
         self.trace.write(f"at line {step['line']}\n")
         faulthandler.dump_traceback_later(step["limit"], exit=True, file=self.trace)
         begin = time.perf_counter()
-        run = {"block": self._block, "number": self._number}.get(step["kind"], self._formula)
+        run = {"number": self._number, "read": self._formula, "checked": self._formula}.get(step["kind"], self._block)
         result = run(step)
         return result | {"seconds": time.perf_counter() - begin}
 
