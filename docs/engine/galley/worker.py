@@ -33,7 +33,6 @@ def run_page(job: dict, connection) -> None:
     """Run the steps of `job` and send what came of each: the target of a page's process."""
     if hasattr(os, "fork"):
         keep()
-    here = os.getpid()
     trace = open(job["trace"], "w", buffering=1)  # noqa: SIM115  it must outlive this frame, for faulthandler
     faulthandler.enable(trace)
     os.chdir(job["scratch"] if job["alone"] else job["root"])
@@ -48,9 +47,7 @@ def run_page(job: dict, connection) -> None:
     results: list[dict] = []
     for step in job["steps"]:
         results.append(runner.run(step))
-        if os.getpid() != here:
-            os._exit(0)  # a child that the page forked and did not end
-        if results[-1].get("error") and step["kind"] != "number":
+        if results[-1].get("error") and step["kind"] in ("block", "cell"):
             results = [{} if result.get("early") else result for result in results]  # they waited for what never came
             break
     else:
@@ -140,6 +137,7 @@ class _Runner:
     def __init__(self, filename: str, trace) -> None:
         self.filename, self.trace = filename, trace
         self.scope = _new_main()
+        self.process = os.getpid()
         self.blocks = 0
         self.asserted = _count_assertions()
         self.spill = tempfile.TemporaryFile()  # noqa: SIM115  in place of the files 1 and 2
@@ -188,6 +186,8 @@ class _Runner:
             except BaseException as error:  # SystemExit and KeyboardInterrupt are the page's failures too
                 raised = error
                 sys.modules["matplotlib.pyplot"].close("all")
+        if os.getpid() != self.process:
+            os._exit(0)  # a child that the page forked and did not end: what it printed is the page's
         result = {"stdout": self._printed(), "figures": figures, "asserts": self.asserted[0] - before}
         result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught]
         result |= {"data": data} if data else {}
@@ -240,7 +240,7 @@ class _Runner:
     def _judge(self, step: dict, result: dict, raised: BaseException | None) -> dict:
         expected = step["options"].get("raises")
         if len(result["stdout"]) > MOST_OUTPUT:
-            raised = OutputTooLong(f"the block prints more than {MOST_OUTPUT:,} characters")
+            raised = raised or OutputTooLong(f"the block prints more than {MOST_OUTPUT:,} characters")
             result["stdout"] = ""
         if raised is None and expected:
             silent = f"the block should raise {expected}; it raises nothing"
