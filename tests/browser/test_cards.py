@@ -4,6 +4,8 @@ import pytest
 
 from tests.browser import axe
 
+pytestmark = pytest.mark.full
+
 CARDS = "workbook/cards/"
 FRONT, BACK = ".deal-front", ".deal-back"
 

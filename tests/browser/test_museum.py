@@ -7,6 +7,8 @@ import pytest
 
 from tests.browser import axe
 
+pytestmark = pytest.mark.full
+
 ENTRANCE = "museum/"
 ROWS = ".finder tbody tr"
 NAMES = (
