@@ -105,6 +105,21 @@ def violations(page: Any, where: str = "html", **options: Any) -> list[str]:
     return page.evaluate(RUN, [where, options, False])[0]
 
 
+def in_both_schemes(page: Any, where: str = "html") -> list[str]:
+    """Run axe on what `where` selects in light colors, and the rules about colors in dark ones."""
+    found = [f"in light colors, {fault}" for fault in violations(page, where)]
+    scheme(page, "dark")
+    found += [f"in dark colors, {fault}" for fault in violations(page, where, runOnly=COLOR_RULES)]
+    scheme(page, "light")
+    return found
+
+
+def scheme(page: Any, color: str) -> None:
+    """Change the system's colors, and wait until the theme has changed its own."""
+    page.emulate_media(color_scheme=color)
+    page.wait_for_selector(f"body[data-md-color-scheme={'slate' if color == 'dark' else 'default'}]")
+
+
 def unread(page: Any, judged: Judged, where: str = "html", **options: Any) -> list[str]:
     """Return what axe finds on a page, texts that are hard to read only among those of looks not `judged` yet.
 

@@ -129,10 +129,7 @@ def test_figures(site, visit, path):
             faults += [f"{name}: {fault}" for fault in _faults_in_use(page, figure)]
     settled(page)
     page.evaluate(axe.LEAVE_OUT)
-    faults += [f"in light colors, {fault}" for fault in axe.violations(page, "posenc-figure")]
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_selector("body[data-md-color-scheme=slate]")
-    faults += [f"in dark colors, {fault}" for fault in axe.violations(page, "posenc-figure", runOnly=axe.COLOR_RULES)]
+    faults += axe.in_both_schemes(page, "posenc-figure")
     _assert_quiet_and(faults, visited, site)
 
 

@@ -63,8 +63,7 @@ def test_a_page(site, visit, judged, path):
     page.set_viewport_size(DESK)
     settled(page)
     faults += [f"in light colors, {fault}" for fault in axe.unread(page, judged["light"], runOnly=axe.COLOR_RULES)]
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_selector("body[data-md-color-scheme=slate]")
+    axe.scheme(page, "dark")
     faults += [f"in dark colors, {fault}" for fault in axe.unread(page, judged["dark"])]
     faults += [f"it complains: {error}" for error in seen.errors]
     faults += [f"it asks another host: {url}" for url in seen.foreign(site)]
