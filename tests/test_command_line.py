@@ -159,6 +159,7 @@ def test_every_public_name_is_found():
 
 
 def test_editors_are_told_every_name():
+    """Write them with `make update`."""
     assert stub.PATH.read_text() == stub.stub(), "a name came or went: make update"
     told: dict = {"__file__": posenc.__file__}
     exec(stub.stub(), told)  # each import of it finds its name

@@ -24,6 +24,7 @@ from tests.doors import POSITIONS, B, Encoding, H
 
 LENGTHS = (1, 7, 64, 512, 1000)
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+COORDINATES = r"\b(grid_positions|window_positions|axial_coordinates)\("
 MESSAGE = re.compile(r"(?P<encoding>\w+): (?P<argument>[\w ]+) must be .+, got .+", re.S)
 
 
@@ -42,13 +43,22 @@ in_each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def assert_equal(actual, expected, atol=0.0):
-    torch.testing.assert_close(actual, expected, rtol=0, atol=atol)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=atol, msg=in_words)
+
+
+def assert_near(actual, expected):
+    torch.testing.assert_close(actual, expected, msg=in_words)
+
+
+def in_words(said: str) -> str:
+    return re.sub(r"\w+(-likes)? are not (equal|close)!\s+", "two results that should be the same differ: ", said)
 
 
 def assert_close(tensors, arrays, rtol=0.0, atol=0.0):
     """Compare what torch returned with what NumPy says, whole arrays."""
     for got, want in zip(tensors, arrays, strict=True):
-        np.testing.assert_allclose(got.double().numpy(), want, rtol=rtol, atol=atol)
+        said = "the result is not what the NumPy function, or the oracle, says"
+        np.testing.assert_allclose(got.double().numpy(), want, rtol=rtol, atol=atol, err_msg=said)
 
 
 def far(encoding: Encoding) -> doors.Arguments:
@@ -76,6 +86,7 @@ def exact(encoding: Encoding, module: nn.Module) -> tuple:
 @each
 @at_each_kind_of_position
 def test_torch_equals_numpy(encoding: Encoding, kind):
+    """Class and NumPy function compute one formula: correct the one that errs. Positions are (t,) or a batch (b, t)."""
     if kind in encoding.told("REFUSED", ()):
         pytest.skip("refused, see test_refused_positions_are_refused")
     module, arguments = encoding.build().double(), encoding.arguments(POSITIONS[kind])
@@ -87,6 +98,10 @@ def test_torch_equals_numpy(encoding: Encoding, kind):
 
 @each
 def test_a_float32_result_is_exact_at_far_positions(encoding: Encoding):
+    """Compute from positions in float64, `positions.double()`, and cast the result once: float32 has too few digits.
+
+    Positions that the formula cannot take are refused; name them in REFUSED of its test file.
+    """
     module = encoding.build()
     actual = encoding.comparable(encoding.results(module, encoding.tensors(far(encoding), torch.float32)))
     assert_close(actual, exact(encoding, module), rtol=1e-6, atol=1e-6)
@@ -94,6 +109,7 @@ def test_a_float32_result_is_exact_at_far_positions(encoding: Encoding):
 
 @each
 def test_the_numpy_function_is_exact_at_far_positions(encoding: Encoding):
+    """Start the NumPy function with np.asarray(positions, np.float64); compare it with the oracle of its test file."""
     module = encoding.build()
     for got, want in zip(encoding.expected(far(encoding), module), exact(encoding, module), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
@@ -101,23 +117,34 @@ def test_the_numpy_function_is_exact_at_far_positions(encoding: Encoding):
 
 @each
 def test_the_numpy_function_computes_in_float64(encoding: Encoding):
+    """Start the NumPy function with np.asarray(…, np.float64) of all that comes in: it states the formula, exactly."""
     arguments = encoding.arguments(POSITIONS["start"])
     arguments = {name: array.astype(np.float32) for name, array in arguments.items()}
-    assert {made.dtype for made in encoding.expected(arguments, encoding.build())} == {np.dtype(np.float64)}
+    for made in encoding.expected(arguments, encoding.build()):
+        assert made.dtype == np.float64, f"{encoding.name}(…) gives {made.dtype} for content in float32"
 
 
 @each
 def test_refused_positions_are_refused(encoding: Encoding):
+    """REFUSED of its test file names the positions that class and NumPy function both refuse, with a ValueError."""
     for kind in encoding.told("REFUSED", ()):
         arguments = encoding.arguments(POSITIONS[kind])
-        with pytest.raises(ValueError, match=MESSAGE):
+        with refusal(
+            encoding, "positions or key_positions", got=f"{kind} positions such as {arguments['positions'].flat[-1]}"
+        ):
             encoding.build()(**encoding.tensors(arguments))
-        with pytest.raises(ValueError, match=MESSAGE):
+        with refusal(
+            encoding, "positions or key_positions", got=f"{kind} positions such as {arguments['positions'].flat[-1]}"
+        ):
             encoding.expected(arguments, encoding.build())
 
 
 @each
 def test_keys_stand_at_0_to_s_and_queries_at_the_last_t_of_them_by_default(encoding: Encoding):
+    """By default keys stand at 0 … s-1 and queries at the last t of them, torch.arange(s - t, s): decoding needs it.
+
+    In a bias, which sees no content, keys stand by default where queries do.
+    """
     if not encoding.takes_text:
         pytest.skip("refused, see test_text_is_refused_where_a_token_needs_coordinates")
     keys = np.arange(7)
@@ -132,6 +159,7 @@ def test_keys_stand_at_0_to_s_and_queries_at_the_last_t_of_them_by_default(encod
 
 @each
 def test_as_many_keys_stand_where_queries_are_said_to(encoding: Encoding):
+    """Where `positions` alone are given, and there are as many keys as queries, the keys stand there too."""
     module, given = encoding.build(), encoding.plain(6, given=True)
     given |= {name: value + 3 for name, value in given.items() if "positions" in name}
     told = {name: value for name, value in given.items() if name != "key_positions"}
@@ -143,7 +171,10 @@ def test_as_many_keys_stand_where_queries_are_said_to(encoding: Encoding):
 
 @each
 def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
-    """Else patch i of an image would stand at (i, i), and nothing would say so."""
+    """Refuse positions (t,) and None, and name what makes coordinates, such as grid_positions(…).
+
+    Else patch i of an image would stand at (i, i), and nothing would say so.
+    """
     if encoding.takes_text:
         pytest.skip("it takes text")
     module, arguments = encoding.build(), encoding.arguments(np.arange(6), np.arange(6))
@@ -152,24 +183,31 @@ def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
         wrong = [{name: torch.arange(6)}] + [{name: None}] * (encoding.door != "bias" and name == "positions")
         for call in (module, getattr(module, "score_mod", module)):
             for text in wrong:
-                with refusal(encoding, name, r"\b(grid_positions|window_positions|axial_coordinates)\("), NoWork():
+                with refusal(encoding, name, COORDINATES, got="positions (t,)"), NoWork():
                     call(**tensors | text)
-        with pytest.raises(ValueError, match=MESSAGE):  # the twin of a rotation has no other name for both
+        with refusal(
+            encoding, "positions or key_positions", got="positions (t,)"
+        ):  # the twin of a rotation has no other name for both
             encoding.expected(arguments | {name: np.arange(6)}, module)
 
 
 @each
 def test_one_query_after_a_cache_of_keys_equals_the_last_query_of_all(encoding: Encoding):
+    """Place a query by its position, never by its row: alone, after a cache of keys, it is what it was among all."""
     module, keys = encoding.build(), np.arange(7)
     whole = encoding.tensors(encoding.arguments(keys, keys))
     last = {name: v[..., -1:, :] if name in ("x", "q") else v for name, v in whole.items()}
     last["positions"] = whole["positions"][-1:]
     of_all, of_one = encoding.results(module, whole)[0], encoding.results(module, last)[0]
-    torch.testing.assert_close(of_one, of_all[..., -1:, :])
+    assert_near(of_one, of_all[..., -1:, :])
 
 
 @each
 def test_any_dtype_of_positions_gives_the_same(encoding: Encoding):
+    """Convert positions to float64 before any arithmetic: unsigned integers wrap around where a key lies ahead.
+
+    Where fractions mean nothing, refuse them and name them in REFUSED of its test file.
+    """
     module, tensors = encoding.build(), encoding.tensors(encoding.arguments(POSITIONS["unsorted"]))
     expected = encoding.results(module, tensors)
     for dtype in (torch.int32, torch.uint8, torch.float32, torch.float64):
@@ -180,6 +218,7 @@ def test_any_dtype_of_positions_gives_the_same(encoding: Encoding):
 
 @each
 def test_one_row_of_positions_serves_a_batch(encoding: Encoding):
+    """Take (t,), (1, t) and (b, t) for either: positions[..., :, None] - key_positions[..., None, :]."""
     module, rng = encoding.build(), np.random.default_rng(0)
     one, rows = np.array([3, 0, 70, 7, 7, 1]), rng.integers(0, 99, (B, 6))
     shared = encoding.tensors(encoding.arguments(one, one[::-1].copy()))
@@ -198,7 +237,7 @@ def test_one_row_of_positions_serves_a_batch(encoding: Encoding):
         for given in (row, chosen):  # (1, t) or (t,) beside (b, s)
             made = results(given)
             for part, whole in zip(made, expected, strict=True):
-                torch.testing.assert_close(part.expand_as(whole), whole)
+                assert_near(part.expand_as(whole), whole)
 
 
 # A table made once, and the bias of FlexAttention
@@ -206,6 +245,7 @@ def test_one_row_of_positions_serves_a_batch(encoding: Encoding):
 
 @each
 def test_a_table_made_once_gives_the_same(encoding: Encoding):
+    """`table(positions)` holds all that a call needs of positions: with `table=` it gives what it gives without."""
     module = encoding.build()
     if not hasattr(module, "table"):
         pytest.skip("it has nothing to share")
@@ -224,9 +264,10 @@ def test_a_table_made_once_gives_the_same(encoding: Encoding):
 @each
 @at_each_kind_of_position
 def test_a_score_mod_equals_the_dense_scores(encoding: Encoding, kind):
+    """`score_mod` takes what forward takes, and returns modify(score, b, h, t, s), which adds the same for one pair."""
     module, arguments = encoding.build(), encoding.arguments(POSITIONS[kind])
     if not hasattr(module, "score_mod"):
-        assert encoding.door != "bias", "every bias has a score_mod"
+        assert encoding.door != "bias", f"{type(module).__name__} has no score_mod; every bias has one"
         pytest.skip("its score of a pair needs the pairs between them")
     if kind in encoding.told("REFUSED", ()):
         pytest.skip("refused")
@@ -250,15 +291,17 @@ def test_a_score_mod_equals_the_dense_scores(encoding: Encoding, kind):
 @each
 @in_each_dtype
 def test_the_result_has_the_dtype_of_the_input(encoding: Encoding, dtype):
+    """Cast the result to the dtype of the content, `.to(x)`; a bias, which sees no content, gives floats."""
     tensors = encoding.tensors(encoding.arguments(POSITIONS["start"]), dtype)
     for result in encoding.results(encoding.build(), tensors):
-        assert result.is_floating_point()
-        assert result.dtype == dtype or encoding.door == "bias"  # a bias sees positions only
+        assert result.is_floating_point(), f"the result is of {result.dtype}"
+        assert result.dtype == dtype or encoding.door == "bias", f"{dtype} came in, {result.dtype} comes out"
 
 
 @each
 @pytest.mark.parametrize("dtype", DTYPES[:3], ids=str)
 def test_a_result_is_rounded_once_however_far_the_positions(encoding: Encoding, dtype):
+    """Compute in float64 or float32 and cast at the end, once: what is cast to 16 bits before that is lost."""
     if encoding.door == "bias":
         pytest.skip("a bias has no input to take a dtype from")
     module, arguments = encoding.build(), far(encoding)
@@ -272,15 +315,18 @@ def test_a_result_is_rounded_once_however_far_the_positions(encoding: Encoding, 
 
 @each
 def test_inputs_are_not_changed(encoding: Encoding):
+    """Change no argument in place (add_, mul_, x[…] = …): make a new tensor."""
     tensors = encoding.plain(6, given=True)
     before = copy.deepcopy(tensors)
     encoding.build().train()(**tensors)
     assert_equal(tensors, before)
-    assert all(value._version == 0 for value in tensors.values()), "written to, even if written back"
+    written = [name for name, value in tensors.items() if value._version]
+    assert not written, f"{' and '.join(written)} written to, even if written back"
 
 
 @each
 def test_writing_to_a_result_leaves_the_inputs_alone(encoding: Encoding):
+    """Return a new tensor, no view of an argument; where nothing changes, a clone."""
     tensors = encoding.plain(6, given=True)
     before = copy.deepcopy(tensors)
     for result in encoding.results(encoding.build(), tensors):
@@ -290,6 +336,7 @@ def test_writing_to_a_result_leaves_the_inputs_alone(encoding: Encoding):
 
 @each
 def test_strides_do_not_matter(encoding: Encoding):
+    """Take any strides: reshape instead of view, no as_strided."""
     module, tensors = encoding.build(), encoding.plain(6, given=True)
     strided = {name: value.mT.contiguous().mT if value.ndim > 1 else value for name, value in tensors.items()}
     assert_equal(encoding.results(module, strided), encoding.results(module, tensors))
@@ -297,6 +344,7 @@ def test_strides_do_not_matter(encoding: Encoding):
 
 @each
 def test_integer_content_is_refused_or_gives_floats(encoding: Encoding):
+    """Refuse integers in the content with a ValueError, or give floats: a result cast back to integers is truncated."""
     if encoding.door == "bias":
         pytest.skip("a bias has no content")
     module, tensors = encoding.build(), encoding.plain(6, given=True)
@@ -312,12 +360,13 @@ def test_integer_content_is_refused_or_gives_floats(encoding: Encoding):
 
 @each
 def test_integer_content_does_not_truncate_in_numpy(encoding: Encoding):
+    """Start the NumPy function with np.asarray(x, np.float64): a result in the dtype of integers is truncated."""
     arguments = encoding.arguments(POSITIONS["start"])
     whole = {name: a if "positions" in name else np.rint(3 * a).astype(int) for name, a in arguments.items()}
     same = {name: a.astype(float) for name, a in whole.items()}
     module = encoding.build()
     for got, want in zip(encoding.expected(whole, module), encoding.expected(same, module), strict=True):
-        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(got, want, "integers give something else than the same numbers as floats")
 
 
 # Nothing can coarsen it
@@ -341,13 +390,14 @@ def assert_as_without_the_cast(encoding: Encoding, module: nn.Module, results, d
     coarsest = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps) if list(module.parameters()) else 0.0
     for got, want in zip(results, expected, strict=True):
         tolerance = 4 * coarsest * want.nan_to_num(0.0, 0.0, 0.0).abs().max().item()
-        assert got.dtype == want.dtype or encoding.door == "bias"
+        assert got.dtype == want.dtype or encoding.door == "bias", f"{want.dtype} came in, {got.dtype} comes out"
         assert_equal(got.float(), want.float(), atol=tolerance)
 
 
 @each
 @in_each_dtype
 def test_casting_the_module_changes_nothing(encoding: Encoding, dtype):
+    """`module.to(bfloat16)` may round parameters and nothing else: keep no other tensor, and compute in float64."""
     module = encoding.build().to(dtype)
     results = encoding.results(module, encoding.tensors(far(encoding), torch.float32))
     assert_as_without_the_cast(encoding, module, results, dtype)
@@ -356,6 +406,7 @@ def test_casting_the_module_changes_nothing(encoding: Encoding, dtype):
 @each
 @in_each_dtype
 def test_the_default_dtype_changes_nothing(encoding: Encoding, dtype):
+    """Give torch.arange, zeros, ones, full and 2.0 ** torch.arange(…) a dtype: else the default dtype coarsens them."""
     tensors = encoding.tensors(far(encoding), torch.float32)
     with default_dtype(dtype):
         module = encoding.build()
@@ -366,6 +417,7 @@ def test_the_default_dtype_changes_nothing(encoding: Encoding, dtype):
 @each
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_autocast_changes_nothing_but_products_of_content(encoding: Encoding, dtype):
+    """Autocast rounds matrix products: compute angles and biases by elementwise ones, in float64."""
     module, tensors = encoding.build(), encoding.tensors(far(encoding), torch.float32)
     with torch.autocast("cpu", dtype=dtype):
         results = encoding.results(module, tensors)
@@ -379,24 +431,33 @@ def test_autocast_changes_nothing_but_products_of_content(encoding: Encoding, dt
 
 @each
 def test_only_what_is_learned_is_stored(encoding: Encoding):
+    """Name the parameters in its test file, LEARNED = {"weight"}; no buffers: forward computes what is not learned."""
     module = encoding.build()
-    assert set(module.state_dict()) == set(dict(module.named_parameters())) == set(encoding.told("LEARNED", ()))
-    assert not list(module.buffers())
+    buffers, parameters = (sorted(dict(made)) for made in (module.named_buffers(), module.named_parameters()))
+    told = sorted(encoding.told("LEARNED", ()))
+    assert not buffers, f"{type(module).__name__} registers the buffers {buffers}"
+    assert parameters == told, f"{type(module).__name__} has the parameters {parameters}, LEARNED names {told}"
+    assert sorted(module.state_dict()) == told, (
+        f"a checkpoint holds {sorted(module.state_dict())}, LEARNED names {told}"
+    )
 
 
 @each
 def test_every_parameter_is_an_argument_of_the_numpy_function(encoding: Encoding):
+    """The NumPy function takes every learned parameter as an array, under the name that it has in the class."""
     wanted = inspect.signature(encoding.function).parameters
-    assert not [name for name, _ in encoding.build().named_parameters() if name not in wanted]
+    missing = [name for name, _ in encoding.build().named_parameters() if name not in wanted]
+    assert not missing, f"{encoding.name}(…) does not take {' and '.join(missing)}"
 
 
 @each
 def test_no_tensor_hides_in_an_attribute(encoding: Encoding):
+    """Keep numbers in attributes and compute tensors in forward: `.to(device)` would not move what is hidden there."""
     module = encoding.build()
     encoding.results(module, encoding.plain(6))
     for part in module.modules():
         for name, value in vars(part).items():
-            assert name == "_parameters" or not list(tensors_in(value)), f"{name} holds a tensor"
+            assert name == "_parameters" or not list(tensors_in(value)), f"self.{name} holds a tensor"
 
 
 def tensors_in(value) -> Iterator[object]:
@@ -411,12 +472,16 @@ def tensors_in(value) -> Iterator[object]:
 
 @each
 def test_a_call_leaves_no_trace(encoding: Encoding):
+    """Assign nothing to self, to the class or to the file in a call: what a call leaves, the next one meets."""
     module = encoding.build()
     before = [repr(vars(module)), repr(vars(type(module))), state_of(encoding.module)]
     for length in (3, 9):
         encoding.results(module, encoding.plain(length))
         encoding.expected(encoding.arguments(np.arange(length)), module)
-    assert [repr(vars(module)), repr(vars(type(module))), state_of(encoding.module)] == before
+    owners = ("the module", "its class", f"the file {encoding.path.name}")
+    after = [repr(vars(module)), repr(vars(type(module))), state_of(encoding.module)]
+    changed = [owner for owner, then, now in zip(owners, before, after, strict=True) if then != now]
+    assert not changed, f"a call changes {' and '.join(changed)}"
 
 
 def state_of(module) -> dict[str, str]:
@@ -425,12 +490,15 @@ def state_of(module) -> dict[str, str]:
 
 @each
 def test_nothing_is_cached(encoding: Encoding):
+    """No functools.cache: what costs is computed once by the caller, `table(positions)`, and handed to each layer."""
     owners = [encoding.module, *encoding.classes]
-    assert not [name for owner in owners for name, value in vars(owner).items() if hasattr(value, "cache_clear")]
+    cached = [name for owner in owners for name, value in vars(owner).items() if hasattr(value, "cache_clear")]
+    assert not cached, f"{' and '.join(cached)} caches"
 
 
 @each
 def test_a_call_does_not_depend_on_the_calls_before(encoding: Encoding):
+    """Equal arguments give equal results, whatever came before: assign nothing in a call."""
     used = encoding.build()
     for length, dtype in [(6, torch.float32), (9, torch.bfloat16), (3, torch.float64), (6, torch.float64)]:
         tensors = encoding.plain(length, dtype)
@@ -441,6 +509,7 @@ def test_a_call_does_not_depend_on_the_calls_before(encoding: Encoding):
 
 @each
 def test_two_bases_share_nothing(encoding: Encoding):
+    """Compute with the base of this module, self.base, wherever the base enters."""
     if "base" not in inspect.signature(encoding.classes[0]).parameters or "base" in encoding.options:
         pytest.skip("it has no base, or the variant fixes it")
     tensors, arguments = encoding.plain(6, given=True), encoding.arguments(np.arange(6), np.arange(6))
@@ -472,17 +541,19 @@ def kinds_of_positions(encoding: Encoding) -> list[bool]:
 
 @each_compiled
 def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding):
+    """One graph serves all lengths: no .item(), no branch on a value, no NumPy, and no loop over tokens in forward."""
     module = encoding.build()
     for given in kinds_of_positions(encoding):
         compiled, graphs = compiled_and_its_graphs(module)
         for length in LENGTHS:
             tensors = encoding.plain(length, torch.float32, given)
             assert_equal(compiled(**tensors), module(**tensors))
-        assert len(graphs) <= 2, f"positions {'given' if given else 'by default'}"
+        assert len(graphs) <= 2, f"compiled {len(graphs)} times, positions {'given' if given else 'by default'}"
 
 
 @each_compiled
 def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding):
+    """One graph serves all batches and heads: no loop over them and no Python number made from them in forward."""
     module = encoding.build()
     heads_of_its_own = "heads" in inspect.signature(encoding.classes[0]).parameters
     for given in kinds_of_positions(encoding):
@@ -494,11 +565,12 @@ def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding):
                 apart = name == "x" or heads_of_its_own
                 tensors[name] = rows if apart else rows.repeat_interleave(more, dim=1)
             assert_equal(compiled(**tensors), module(**tensors))
-        assert len(graphs) <= 2, f"positions {'given' if given else 'by default'}"
+        assert len(graphs) <= 2, f"compiled {len(graphs)} times, positions {'given' if given else 'by default'}"
 
 
 @each_compiled
 def test_one_exported_program_serves_every_length(encoding: Encoding):
+    """Take lengths from shapes, `x.shape[-2]`, and make no Python number of them: torch.export holds each for good."""
     module, example = encoding.build(), encoding.plain(6, torch.float32)
     length = torch.export.Dim("length", min=2, max=4096)
     axes = {name: {value.ndim - encoding.axes_after_length(name): length} for name, value in example.items()}
@@ -509,25 +581,31 @@ def test_one_exported_program_serves_every_length(encoding: Encoding):
 
 @each
 def test_vmap_over_content_and_positions_equals_a_loop(encoding: Encoding):
+    """Plain tensor operations alone, counted from the last axis: no .item() and no branch on a value in forward."""
     module, kinds = encoding.build(), [np.arange(6), np.array([5, 0, 2, 70, 1, 1])]
     calls = [encoding.tensors(encoding.arguments(positions, positions[::-1].copy())) for positions in kinds]
     stacked = tuple(torch.stack([call[name] for call in calls]) for name in encoding.call)
     actual = torch.func.vmap(module)(*stacked)
     looped = [encoding.results(module, call) for call in calls]
     expected = tuple(torch.stack(made) for made in zip(*looped, strict=True))
-    torch.testing.assert_close(actual if isinstance(actual, tuple) else (actual,), expected)
+    assert_near(actual if isinstance(actual, tuple) else (actual,), expected)
 
 
 @each
 def test_on_the_meta_device_only_shapes_are_computed(encoding: Encoding):
+    """Make tensors on the device of the input, device=positions.device, and read no value (.item, .tolist)."""
     tensors = encoding.tensors(encoding.arguments(POSITIONS["batched"]), torch.bfloat16)
     real = encoding.results(encoding.build(), tensors)
     meta = encoding.results(encoding.build().to("meta"), {name: value.to("meta") for name, value in tensors.items()})
-    assert [(m.device.type, m.shape, m.dtype) for m in meta] == [("meta", r.shape, r.dtype) for r in real]
+    for there, here in zip(meta, real, strict=True):
+        assert there.device.type == "meta", f"the result lies on {there.device}, the inputs on meta"
+        found, expected = ((tuple(made.shape), made.dtype) for made in (there, here))
+        assert found == expected, f"on meta the result is {found}, on the CPU {expected}"
 
 
 @each
 def test_a_module_built_on_the_meta_device_lacks_nothing_but_its_parameters(encoding: Encoding):
+    """Keep parameters and Python numbers in the module: a tensor made by __init__ has no values on the meta device."""
     reference = encoding.build()
     with torch.device("meta"):
         module = encoding.build()
@@ -540,6 +618,7 @@ def test_a_module_built_on_the_meta_device_lacks_nothing_but_its_parameters(enco
 @each
 @pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
 def test_a_result_lies_on_the_device_of_the_inputs(encoding: Encoding, given):
+    """Give torch.arange, zeros and their like the device of the input: device=positions.device."""
     module, tensors = encoding.build(), encoding.plain(6, given=given)
     expected = encoding.results(module, tensors)
     with torch.device("meta"):  # the default device, which must not matter
@@ -549,13 +628,16 @@ def test_a_result_lies_on_the_device_of_the_inputs(encoding: Encoding, given):
 
 @each
 def test_nothing_is_recorded_under_no_grad(encoding: Encoding):
+    """Leave gradients to the caller: no requires_grad_() and no enable_grad() in forward."""
     tensors = {n: v.requires_grad_(v.is_floating_point()) for n, v in encoding.plain(6).items()}
     with torch.no_grad():
-        assert not any(result.requires_grad for result in encoding.results(encoding.build(), tensors))
+        results = encoding.results(encoding.build(), tensors)
+    assert not any(result.requires_grad for result in results), "the result asks for a gradient under no_grad"
 
 
 @each
 def test_works_in_inference_mode(encoding: Encoding):
+    """Change nothing in place and keep no tensor between calls."""
     module, tensors = encoding.build(), encoding.plain(6)
     with torch.inference_mode():
         results = encoding.results(module, tensors)
@@ -564,6 +646,7 @@ def test_works_in_inference_mode(encoding: Encoding):
 
 @each
 def test_gradients_flow_to_the_content(encoding: Encoding):
+    """Let gradients pass to q, k and x: no detach(), no rounding, no .item() on their way."""
     content = {n: v.requires_grad_() for n, v in encoding.plain(3, given=True).items() if "positions" not in n}
     rest = {n: v for n, v in encoding.plain(3, given=True).items() if "positions" in n}
     if not content:
@@ -580,13 +663,14 @@ def test_gradients_flow_to_the_content(encoding: Encoding):
 
 @each
 def test_gradients_flow_to_every_parameter(encoding: Encoding):
+    """Every parameter has a share in the result: take out what has none, and detach nothing."""
     module = encoding.build()
     results = encoding.results(module, encoding.tensors(encoding.arguments(POSITIONS["batched"]), torch.float32))
     for name, parameter in module.named_parameters():
         weighted = sum((result * torch.rand_like(result)).sum() for result in results)
         (gradient,) = torch.autograd.grad(weighted, parameter, retain_graph=True)
-        assert gradient.isfinite().all(), name
-        assert gradient.count_nonzero(), name
+        assert gradient.isfinite().all(), f"the gradient of {name} is not finite"
+        assert gradient.count_nonzero(), f"the gradient of {name} is zero"
 
 
 # Wrong arguments
@@ -601,17 +685,19 @@ WRONG_SETTINGS = {
 
 @each
 def test_wrong_settings_are_refused_by_the_class(encoding: Encoding):
+    """__init__ refuses widths and heads that are no positive integers, bases that are not positive, unknown words."""
     for argument, value in wrong_settings(encoding.classes[0]):
-        with refusal(encoding, argument):
+        with refusal(encoding, argument, got=f"{argument}={value!r}"):
             encoding.build(**{argument: value})
 
 
 @each
 def test_wrong_settings_are_refused_by_the_numpy_function(encoding: Encoding):
+    """The NumPy function refuses what the class refuses, in the same words: let both call one private function."""
     module, arguments = encoding.build(), encoding.arguments(np.arange(6), np.arange(6))
     for argument, value in wrong_settings(encoding.function):
         wrong = replace(encoding, options=encoding.options | {argument: value})
-        with refusal(encoding, argument):
+        with refusal(encoding, argument, got=f"{argument}={value!r}"):
             wrong.expected(arguments, module)
 
 
@@ -645,12 +731,13 @@ class NoWork(TorchDispatchMode):
     """Fail where an operation runs that computes something."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        raise AssertionError(f"{func} ran before the arguments were checked")
+        raise AssertionError(f"{func} ran before the shapes of the arguments were compared")
 
 
 @each
 @pytest.mark.parametrize("how", WRONG_SHAPES)
 def test_wrong_shapes_are_refused_before_any_work(encoding: Encoding, how):
+    """forward compares shapes before it computes anything, and refuses with a ValueError what would broadcast."""
     module, tensors = encoding.build(), encoding.plain(6, given=True)
     for name in set(WRONG_SHAPES[how]) & set(tensors):
         if encoding.door == "bias" and how.startswith("one position"):
@@ -661,16 +748,22 @@ def test_wrong_shapes_are_refused_before_any_work(encoding: Encoding, how):
             wrong = tensors | {name: plain[name].expand(B + 1, *plain[name].shape)}
         else:
             wrong = tensors | {name: wrongly_shaped(tensors[name], how)}
-        with refusal(encoding, name), NoWork():
+        with refusal(encoding, name, got=f"{name} of shape {tuple(wrong[name].shape)}"), NoWork():
             module(**wrong)
 
 
 @contextlib.contextmanager
-def refusal(encoding: Encoding, argument: str, remedy: str = "") -> Iterator[None]:
+def refusal(encoding: Encoding, argument: str, remedy: str = "", got: str = "") -> Iterator[None]:
     """Expect "<encoding>: <argument> must be <condition>, got <value>", and a remedy after it."""
-    with pytest.raises(ValueError, match=MESSAGE) as caught:
+    names = set(argument.split(" or "))
+    form = f'ValueError("{encoding.name}: {argument} must be …, got …")'
+    caught = None
+    try:
         yield
-    said = MESSAGE.match(str(caught.value))
-    assert re.search(remedy, str(caught.value))
-    assert said["encoding"] == encoding.name
-    assert argument in re.findall(r"\w+", said["argument"])
+    except ValueError as error:
+        caught = error
+    assert caught, f"{got} is not refused; raise {form}"
+    said = MESSAGE.match(str(caught))
+    named = said and said["encoding"] == encoding.name and not names.isdisjoint(re.findall(r"\w+", said["argument"]))
+    assert named, f"{got} is refused with {caught!r}; raise {form}"
+    assert re.search(remedy, str(caught)), f"{caught!r} does not say what makes coordinates"

@@ -66,19 +66,23 @@ def public_definitions(path: Path) -> list[ast.FunctionDef | ast.ClassDef]:
 
 @each_file
 def test_the_package_does_not_assert(path):
-    assert not [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+    """Raise a ValueError: `python -O` takes asserts out."""
+    lines = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+    assert not lines, f"{path.name} asserts in lines {lines}"
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem[:2] != "__"], ids=lambda path: path.stem)
 def test_every_error_is_a_value_error_that_names_file_argument_condition_and_value(path):
+    """Write raise ValueError(f"NAME: dim must be even, got {dim}; features turn in pairs"), NAME being the file's."""
     speaker = {"checkup": "doctor", "workbook": "check"}.get(path.parent.name, path.stem)
     form = re.compile(rf"{speaker}: [\w {{}}]+ must be .+, got .*{{}}", re.S)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Raise):
             where = f"{path.name}:{node.lineno}"
             assert isinstance(node.exc, ast.Call), f"{where} raises something other than ValueError(...)"
-            assert ast.unparse(node.exc.func) == "ValueError", where
-            assert form.match(template(node.exc.args[0])), f"{where}: {template(node.exc.args[0])!r}"
+            assert ast.unparse(node.exc.func) == "ValueError", f"{where} raises {ast.unparse(node.exc.func)}"
+            said = template(node.exc.args[0])
+            assert form.match(said), f'{where} says {said!r}, not "{speaker}: … must be …, got {{value}}"'
 
 
 def template(text: ast.expr) -> str:
@@ -89,6 +93,7 @@ def template(text: ast.expr) -> str:
 
 @each_file
 def test_functions_have_at_most_25_code_lines(path):
+    """Give a part of the function a name of its own."""
     lines = path.read_text().splitlines()
     for node in functions_of(path):
         docstring = node.body[0] if ast.get_docstring(node) else None
@@ -100,19 +105,22 @@ def test_functions_have_at_most_25_code_lines(path):
 
 @each_file
 def test_files_have_at_most_250_lines(path):
-    """Examples are not counted: each shows in two lines what a sentence would have to say."""
+    """Shorten the file; examples are not counted: each shows in two lines what a sentence would have to say."""
     read = re.sub(r"^\n( +)Examples:\n(?:\1.+\n)+", "", path.read_text(), flags=re.M)
-    assert len(read.splitlines()) <= 250
+    assert len(read.splitlines()) <= 250, f"{path.name} has {len(read.splitlines())} lines without its examples"
 
 
 @each_file
 def test_modules_public_functions_and_classes_have_docstrings(path):
-    assert ast.get_docstring(ast.parse(path.read_text()))
-    assert not [node.name for node in public_definitions(path) if not ast.get_docstring(node)]
+    """Write a docstring, or start the name with an underscore."""
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{path.name} has no docstring on top"
+    bare = [node.name for node in public_definitions(path) if not ast.get_docstring(node)]
+    assert not bare, f"{path.name}: {' and '.join(bare)} without a docstring"
 
 
 @each_file
 def test_public_arguments_have_the_names_of_the_book(path):
+    """One thing has one name in the whole book: rename the argument."""
     for node in functions_of(path):
         if not node.name.startswith("_") or node.name == "__init__":
             for name in [argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)]:
@@ -121,10 +129,11 @@ def test_public_arguments_have_the_names_of_the_book(path):
 
 @pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
 def test_shape_comments_of_other_files_are_true(path):
+    """Correct the comment `# (t, d)`, or call its line in exercise(module) of the file's own tests."""
     module, report = shapes.watch(path, module_name(path))
     if report.shapes:
         own_tests(path).exercise(module)
-    assert not report.problems()
+    assert not report.problems(), "\n".join(report.problems())
 
 
 def module_name(path: Path) -> str:
@@ -139,19 +148,21 @@ def own_tests(path: Path):
 
 @each_file
 def test_public_functions_and_classes_show_an_example(path):
-    """The example of a class serves its NumPy twin too, the function that is named like the file."""
+    """Write `Examples:` and a >>> line into the docstring; that of a class serves its NumPy function too."""
     nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     twin = path.stem if any(isinstance(node, ast.ClassDef) for node in nodes) else ""
     public = {node.name for node in nodes if node.name[0] != "_" and node.name != twin}
     if path not in posenc._files():
         public = {name for name, module in posenc.TOOLS.items() if module == module_name(path)}
     shown = {node.name for node in nodes if re.search(r"^Examples:\n +>>> ", ast.get_docstring(node) or "", re.M)}
-    assert not public - shown
+    assert not public - shown, f"{path.name}: {' and '.join(sorted(public - shown))} without an example"
 
 
 def test_public_names_are_unique():
+    """Rename one: `from posenc import NAME` must mean one thing."""
     names = [name for name, _ in posenc._names()]
-    assert not {name for name in names if names.count(name) > 1}
+    twice = {name for name in names if names.count(name) > 1}
+    assert not twice, f"{' and '.join(sorted(twice))} defined in two files"
 
 
 def test_every_public_name_can_be_imported_from_the_package():
@@ -180,29 +191,47 @@ def test_importing_the_package_imports_neither_torch_nor_numpy():
 
 # Every file of a door: an encoding, or what serves one
 
+HEAD = {
+    "Paper": 'authors, year, "title", https://…, equation',
+    "Used": "the models and libraries that have it",
+    "Cost": "what it computes and learns, in words",
+    "Key": "b batch, h heads, t queries, s keys, …",
+}
+"""What the docstring of a file says, each in a paragraph that starts with its heading."""
+
+
+def lacks(path: Path, heading: str) -> str:
+    return f"{path.name}: its docstring has no line `{heading}: {HEAD[heading]}`"
+
 
 @each_in_a_door
 def test_the_docstring_names_source_and_axes(path):
+    """Write into the docstring of the file its `Paper:` and the letters of its axes, `Key:`."""
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    assert re.search(r"^Paper: .+ \d{4}, .+https://\S+", docstring, re.M | re.S)
-    assert shapes.key_letters(docstring)
+    assert re.search(r"^Paper: .+ \d{4}, .+https://\S+", docstring, re.M | re.S), lacks(path, "Paper")
+    assert shapes.key_letters(docstring), lacks(path, "Key")
 
 
 @each_in_a_door
 def test_the_file_imports_numpy_torch_and_the_standard_library_only(path):
+    """Import NumPy, torch and the standard library alone, no file beside it: a copied file must run."""
     tree = ast.parse(path.read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {"." * n.level + (n.module or "") for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-    assert not {name for name in imported if name.split(".")[0] not in {"numpy", "torch", *sys.stdlib_module_names}}
+    other = {name for name in imported if name.split(".")[0] not in {"numpy", "torch", *sys.stdlib_module_names}}
+    assert not other, f"{path.name} imports {' and '.join(sorted(other))}"
 
 
 @each_in_a_door
 def test_has_its_own_tests(path):
-    assert doors.own_tests_path(f"{path.parent.name}/{path.stem}").exists()
+    """Write tests/DOOR/test_NAME.py: values by hand or from the paper, and what tests/doors.py must be told."""
+    own = doors.own_tests_path(f"{path.parent.name}/{path.stem}")
+    assert own.exists(), f"there is no {own.relative_to(ROOT)}"
 
 
 @each_in_a_door
 def test_has_a_page_that_imports_it(path):
+    """`make update` writes its card into docs/gallery.md, which imports it; a chapter may follow."""
     pages = [page for page in (ROOT / "docs").rglob("*.md") if "engine" not in page.relative_to(ROOT / "docs").parts]
     name = module_name(path)
     assert [page for page in pages if f"from {name} import" in page.read_text()], f"no page in docs/ imports {name}"
@@ -213,68 +242,86 @@ def test_has_a_page_that_imports_it(path):
 
 @each
 def test_the_function_is_named_like_the_file(encoding: Encoding):
-    assert inspect.isfunction(encoding.function)
-    assert encoding.function.__module__ == encoding.module.__name__
+    """The file defines a NumPy function of its own name: the formula, in float64."""
+    function = getattr(encoding.module, encoding.name, None)
+    here = inspect.isfunction(function) and function.__module__ == encoding.module.__name__
+    assert here, f"{encoding.path.name} defines no function {encoding.name}"
 
 
 @each
 def test_the_class_is_named_like_the_file(encoding: Encoding):
-    assert [cls.__name__.lower() for cls in encoding.classes] == [encoding.name.replace("_", "")]
+    """The file defines one public torch class, named like the file but for capitals and underscores."""
+    names = [cls.__name__ for cls in encoding.classes]
+    fitting = [name.lower() for name in names] == [encoding.name.replace("_", "")]
+    assert fitting, f"{encoding.path.name} defines the public classes {names}, not one that is named like the file"
 
 
 @each
 def test_the_call_is_that_of_the_door(encoding: Encoding):
+    """forward takes the arguments of its door, in this order; tests/doors.py lists them as CALLS."""
     parameters = list(inspect.signature(encoding.classes[0].forward).parameters.values())[1:]
-    assert tuple(parameter.name for parameter in parameters[: len(encoding.call)]) == encoding.call
+    found = tuple(parameter.name for parameter in parameters[: len(encoding.call)])
+    assert found == encoding.call, f"forward takes {', '.join(found)}; its door, {', '.join(encoding.call)}"
     for parameter in parameters[: len(encoding.call)]:
         required = parameter.name in ("x", "q", "k") or (encoding.door == "bias" and parameter.name == "positions")
-        assert parameter.default is (inspect.Parameter.empty if required else None)
+        right = parameter.default is (inspect.Parameter.empty if required else None)
+        assert right, f"{parameter.name} of forward must {'have no default' if required else 'be None by default'}"
 
 
 @each
 def test_the_base_is_a_number_and_theta_are_frequencies(encoding: Encoding):
+    """`base` is the number whose powers are wavelengths, such as 10,000; `theta` are frequencies, by default None."""
     for function in (encoding.function, encoding.classes[0]):
         defaults = {name: p.default for name, p in inspect.signature(function).parameters.items()}
-        assert isinstance(defaults.get("base", 0), int | float)
-        assert defaults.get("theta") in (None, inspect.Parameter.empty)
+        base, theta = defaults.get("base", 0), defaults.get("theta")
+        assert isinstance(base, int | float), f"base of {function.__name__} is by default {base!r}, no number"
+        assert theta in (None, inspect.Parameter.empty), f"theta of {function.__name__} is by default {theta!r}"
 
 
 @each
 def test_options_are_spelled_the_same_in_numpy_and_torch(encoding: Encoding):
+    """Class and NumPy function take the same options, with the same names and defaults."""
     cls = encoding.classes[0]
     of_class = dict(inspect.signature(cls.forward).parameters) | dict(inspect.signature(cls).parameters)
     learned = {name for variant in encoding.variants() for name in variant.told("LEARNED", ())}
     given = {"x", "positions", "key_positions", "dim", "heads", *learned}
     for name, parameter in inspect.signature(encoding.function).parameters.items():
         if name not in given:
-            assert name in of_class, f"{cls.__name__} has no {name}"
-            assert parameter.default == of_class[name].default, f"{name} has two defaults"
+            assert name in of_class, f"{cls.__name__} has no {name}, which {encoding.name}(…) takes"
+            two = f"{parameter.default!r} in {encoding.name}(…) and {of_class[name].default!r} in {cls.__name__}"
+            assert parameter.default == of_class[name].default, f"{name} has two defaults: {two}"
 
 
 @each
 def test_the_docstring_says_what_the_gallery_shows(encoding: Encoding):
+    """Write into the docstring of the file: `Paper:`, `Used:` (by whom), `Cost:` and `Key:` (the letters of axes)."""
     docstring = encoding.module.__doc__ or ""
-    for heading in ("Paper", "Used", "Cost", "Key"):
-        assert re.search(rf"^{heading}: +\S", docstring, re.M), f"no {heading}:"
-    assert shapes.key_letters(docstring)
+    for heading in HEAD:
+        assert re.search(rf"^{heading}: +\S", docstring, re.M), lacks(encoding.path, heading)
 
 
 def test_the_head_of_every_file_can_be_read_without_importing_it():
+    """Write `Paper: authors, year, "title", https://…` into the docstring of the file."""
     for key, found in posenc.encodings().items():
-        assert found.paper, f"{key}: the docstring says no Paper: authors, year, title in quotes, link"
-        assert found.authors, key
-        assert 1980 < found.year < 2100
-        assert found.url.startswith("https://")
-        assert getattr(found.module, found.cls)
+        path = PACKAGE / f"{key}.py"
+        assert found.paper, lacks(path, "Paper")
+        assert found.authors, lacks(path, "Paper")
+        assert 1980 < found.year < 2100, f"{lacks(path, 'Paper')}: the year is {found.year}"
+        assert found.url.startswith("https://"), f"{lacks(path, 'Paper')}: the link is {found.url!r}"
+        assert hasattr(found.module, found.cls), f"{key}: the file defines no {found.cls}"
 
 
 @each
 def test_the_file_has_shape_comments_all_true_and_all_reached(encoding: Encoding):
+    """Comment what makes or reshapes an array: `# (b, h, t, d)`, in the letters of `Key:`; the tests compare it.
+
+    They call the class as its door does; what else must run, exercise(module) in the test file of the encoding calls.
+    """
     watched, report = shapes.watch(encoding.path, encoding.module.__name__)
-    assert report.shapes
+    assert report.shapes, f"{encoding.path.name} has no shape comment"
     run_everything(replace(encoding, module=watched))
     encoding.told("exercise", lambda module: None)(watched)
-    assert not report.problems()
+    assert not report.problems(), "\n".join(report.problems())
 
 
 def run_everything(encoding: Encoding) -> None:
@@ -332,5 +379,6 @@ def copied_alone(encodings: list[Encoding], folder: Path) -> list[str]:
 
 
 def test_every_file_can_be_copied_and_run_where_posenc_is_not(tmp_path):
+    """A file runs alone, in an empty folder: it imports no other file and reads none."""
     encodings = doors.encodings()
     assert copied_alone(encodings, tmp_path) == [encoding.key for encoding in encodings]

@@ -34,11 +34,12 @@ def refuses_or_works(function, arguments: dict, argument: str) -> None:
     for junk in JUNK:
         try:
             function(**arguments | {argument: junk})
-        except (ValueError, TypeError) as error:
-            if not names_one(str(error), argument, arguments_of(function)):
-                pytest.fail(f"{argument}={junk!r} is refused with {error!r}")
+            continue
         except Exception as error:
-            pytest.fail(f"{argument}={junk!r} comes out as {error!r}")
+            caught = error
+        refused = isinstance(caught, ValueError | TypeError)
+        if not refused or not names_one(str(caught), argument, arguments_of(function)):
+            pytest.fail(f'{argument}={junk!r} gives {caught!r}; raise ValueError("NAME: {argument} must be …, got …")')
 
 
 def names_one(said: str, argument: str, arguments: list[str]) -> bool:
@@ -55,6 +56,7 @@ def arguments_of(function) -> list[str]:
 
 @each
 def test_junk_in_a_setting(encoding: Encoding):
+    """__init__ refuses what it cannot use with a ValueError that names the argument: test its type before its value."""
     cls = encoding.classes[0]
     settings = doors._accepted(cls, {"dim": D, "heads": H, **encoding.options})
     for argument in arguments_of(cls.__init__):
@@ -63,6 +65,7 @@ def test_junk_in_a_setting(encoding: Encoding):
 
 @each
 def test_junk_in_a_call(encoding: Encoding):
+    """forward, table and score_mod refuse what they cannot use with a ValueError that names the argument."""
     module, tensors = encoding.build(), encoding.plain(6, torch.float32, given=True)
     for method in ("forward", "table", "score_mod", "turn", "values"):
         call = getattr(module, method, None)
@@ -75,6 +78,7 @@ def test_junk_in_a_call(encoding: Encoding):
 
 @each
 def test_junk_in_the_numpy_function(encoding: Encoding):
+    """The NumPy function refuses what it cannot use with a ValueError that names the argument."""
     learned = {n: p.detach().double().numpy() for n, p in encoding.build().named_parameters()}
     arguments = encoding.arguments(np.arange(6), np.arange(6))
     arguments = {n: a if "positions" in n else a[0] for n, a in arguments.items()}
@@ -171,5 +175,6 @@ def test_the_sensible_call_works(name):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_junk_in_a_function(name):
+    """A public function refuses what it cannot use with a ValueError that names the argument."""
     for argument in arguments_of(FUNCTIONS[name]):
         refuses_or_works(FUNCTIONS[name], sensible(name), argument)

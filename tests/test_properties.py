@@ -168,10 +168,19 @@ def tolerance(encoding: Encoding) -> float:
     return 1e-6 if encoding.door == "bias" else 1e-9  # a bias is of float32
 
 
+def within(apart: float, rounding: float) -> None:
+    assert apart <= rounding, f"{apart:.1e} apart, where rounding explains {rounding:.0e}"
+
+
+def beyond(apart: float, least: float) -> None:
+    assert apart > least, f"only {apart:.1e} apart"
+
+
 @pytest.mark.parametrize("table", [NORMS, OFFSETS, PAIRS, PADDED_UNTOLD], ids=["norms", "offsets", "pairs", "padded"])
 def test_no_exception_is_for_nothing(table):
+    """Take out of the table what names no encoding."""
     for pattern in table:
-        assert any(fnmatchcase(str(encoding), pattern) for encoding in EACH), pattern
+        assert any(fnmatchcase(str(encoding), pattern) for encoding in EACH), f"{pattern} names no encoding"
 
 
 # Geometry: norms, offsets, pairs
@@ -188,12 +197,14 @@ def stretch(encoding: Encoding) -> float:
 
 @each_through("rotate", but=NORMS)
 def test_a_rotation_keeps_norms(encoding):
-    assert stretch(encoding) < 1e-7  # at a position of 10^7, float64 has nine digits of an angle
+    """A rotation keeps lengths. If it must not, name it in NORMS of tests/test_properties.py, with a reason."""
+    within(stretch(encoding), 1e-7)  # at a position of 10^7, float64 has nine digits of an angle
 
 
 @each_of(NORMS)
 def test_what_keeps_no_norms(encoding):
-    assert stretch(encoding) > 1e-3
+    """It keeps lengths after all: take it out of NORMS of tests/test_properties.py."""
+    beyond(stretch(encoding), 1e-3)
 
 
 @st.composite
@@ -210,23 +221,26 @@ def shifts(draw, encoding: Encoding) -> float:
 @given(data=st.data())
 @exactly
 def test_logits_depend_on_offsets_only(encoding, data):
+    """Moving all tokens changes no logit. If it must, name it in OFFSETS of tests/test_properties.py, with a reason."""
     arguments = encoding.arguments(POSITIONS["unsorted"])
     shift = data.draw(shifts(encoding))
     here, there = logits(encoding, arguments), logits(encoding, moved(encoding, arguments, shift))
-    assert gap(there, here) < tolerance(encoding)
+    within(gap(there, here), tolerance(encoding))
 
 
 @each_of(OFFSETS)
 def test_what_depends_on_more_than_offsets(encoding):
+    """It depends on offsets alone after all: take it out of OFFSETS of tests/test_properties.py."""
     arguments = encoding.arguments(POSITIONS["unsorted"])
-    assert gap(logits(encoding, moved(encoding, arguments, 901)), logits(encoding, arguments)) > 1e-2
+    beyond(gap(logits(encoding, moved(encoding, arguments, 901)), logits(encoding, arguments)), 1e-2)
 
 
 @each_through("rotate", "bias", "score")
 def test_logits_depend_on_offsets(encoding):
+    """Moving the keys must change logits: else the encoding says nothing about places."""
     arguments = encoding.arguments(POSITIONS["unsorted"])
     elsewhere = moved(encoding, arguments, 3, "key_positions")
-    assert gap(logits(encoding, elsewhere), logits(encoding, arguments)) > 1e-3
+    beyond(gap(logits(encoding, elsewhere), logits(encoding, arguments)), 1e-3)
 
 
 def effect_of_another_token(encoding: Encoding) -> float:
@@ -240,12 +254,14 @@ def effect_of_another_token(encoding: Encoding) -> float:
 
 @each_through("rotate", "score", but=PAIRS)
 def test_a_logit_depends_on_its_two_tokens_only(encoding):
-    assert effect_of_another_token(encoding) < 1e-12
+    """A third token changes no logit. If it must, name it in PAIRS of tests/test_properties.py, with a reason."""
+    within(effect_of_another_token(encoding), 1e-12)
 
 
 @each_of(PAIRS)
 def test_what_depends_on_tokens_between(encoding):
-    assert effect_of_another_token(encoding) > 1e-3
+    """It depends on two tokens alone after all: take it out of PAIRS of tests/test_properties.py."""
+    beyond(effect_of_another_token(encoding), 1e-3)
 
 
 # Decoding
@@ -255,6 +271,7 @@ def test_what_depends_on_tokens_between(encoding):
 @pytest.mark.parametrize("sizes", [[1] * 10, [4, 3, 1, 2]], ids=["token by token", "in chunks"])
 @pytest.mark.parametrize("told", [False, True], ids=["by default", "given"])
 def test_decoding_equals_prefill(encoding, sizes, told):
+    """One token after the other gives what all at once give: place queries at the last t of the keys."""
     if not told:
         needs_text(encoding)
     (q, k, v), p = tokens(encoding, 10), places(encoding, 10)
@@ -263,11 +280,12 @@ def test_decoding_equals_prefill(encoding, sizes, told):
         new = slice(end - size, end)
         here = at(p[new], p[:end]) if told else {}
         step = attend(encoding, q[:, :, new], k[:, :, :end], v[:, :, :end], causal=True, **here)
-        assert gap(step, whole[:, :, new]) < tolerance(encoding)
+        within(gap(step, whole[:, :, new]), tolerance(encoding))
 
 
 @each_through("add", "rotate")
 def test_keys_may_be_cached_as_they_were_encoded(encoding):
+    """An encoded key depends on its own place alone, so that it can lie in a cache."""
     (q, k, v), p = tokens(encoding, 10), places(encoding, 10)
     whole = attend(encoding, q, k, v, causal=True, **at(p))
     encode, cache = entering(encoding, built(str(encoding))), []
@@ -276,7 +294,7 @@ def test_keys_may_be_cached_as_they_were_encoded(encoding):
         cache.append(new_k)
         new_q = new_q * (new_q.shape[-1] / encoding.width) ** 0.5  # the scale is that of the width before
         step = attention(new_q, torch.cat(cache, dim=2), v[:, :, : t + 1])
-        assert gap(step, whole[:, :, t : t + 1]) < tolerance(encoding)
+        within(gap(step, whole[:, :, t : t + 1]), tolerance(encoding))
 
 
 # Padding and packing
@@ -301,36 +319,41 @@ def effect_of_padding(encoding: Encoding, lengths: tuple[int, ...], told: bool) 
 @given(lengths=st.tuples(*[st.integers(1, 9)] * 2))
 @exactly
 def test_left_padding_changes_nothing_with_padded_positions(encoding, lengths):
-    assert effect_of_padding(encoding, lengths, told=True) < tolerance(encoding)
+    """A padded batch, with positions (b, t) that start at each text, gives what each text gives alone."""
+    within(effect_of_padding(encoding, lengths, told=True), tolerance(encoding))
 
 
 @each
 def test_decoding_a_padded_batch_equals_prefill_alone(encoding):
+    """Take a batch of positions for queries and another for keys, (b, t) and (b, s), and use both."""
     (q, k, v), real = tokens(encoding, 7), torch.arange(7) >= torch.tensor([[0], [3]])
     p = places(encoding, 7)[padded_positions(real)]
     step = attend(encoding, q[:, :, -1:], k, v, causal=True, mask=real[:, None, None], **at(p[:, -1:], p))
     for row, start in enumerate((0, 3)):
         text = [x[row : row + 1, :, start:] for x in (q, k, v)]
         alone = attend(encoding, *text, causal=True, **at(places(encoding, 7 - start)))
-        assert gap(step[row], alone[0, :, -1:]) < tolerance(encoding)
+        within(gap(step[row], alone[0, :, -1:]), tolerance(encoding))
 
 
 @each_through(but=PADDED_UNTOLD)
 def test_left_padding_changes_nothing_where_only_offsets_count(encoding):
+    """Padding changes nothing. If it must, name it in PADDED_UNTOLD of tests/test_properties.py, with a reason."""
     needs_text(encoding)
-    assert effect_of_padding(encoding, (9, 4), told=False) < tolerance(encoding)
+    within(effect_of_padding(encoding, (9, 4), told=False), tolerance(encoding))
 
 
 @each_of(PADDED_UNTOLD)
 def test_what_left_padding_changes_without_padded_positions(encoding):
+    """Padding changes nothing after all: take it out of PADDED_UNTOLD of tests/test_properties.py."""
     needs_text(encoding)
-    assert effect_of_padding(encoding, (9, 4), told=False) > 1e-3
+    beyond(effect_of_padding(encoding, (9, 4), told=False), 1e-3)
 
 
 @each
 @given(lengths=st.lists(st.integers(1, 5), min_size=3, max_size=4), causal=st.booleans())
 @exactly
 def test_packed_documents_are_as_alone(encoding, lengths, causal):
+    """Documents in one row, each with positions from 0, are what each is alone: use positions, never rows."""
     q, k, v = tokens(encoding, sum(lengths), batch=1)
     boundaries = torch.tensor([0, *np.cumsum(lengths)])
     documents, positions = packed_documents(boundaries), places(encoding, 5)[packed_positions(boundaries)]
@@ -338,7 +361,7 @@ def test_packed_documents_are_as_alone(encoding, lengths, causal):
     alone = [attend(encoding, *part, causal=causal, **at(places(encoding, part[0].shape[2]))) for part in parts]
     for apart in ({"documents": documents}, {"mask": documents[:, None] == documents}):
         packed = attend(encoding, q, k, v, causal=causal, **at(positions), **apart)
-        assert gap(packed, torch.cat(alone, dim=2)) < tolerance(encoding)
+        within(gap(packed, torch.cat(alone, dim=2)), tolerance(encoding))
 
 
 # Context parallelism
@@ -348,6 +371,7 @@ def test_packed_documents_are_as_alone(encoding, lengths, causal):
 @each_order
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_shards_equal_the_whole(encoding, order, ranks):
+    """Keys may come in any order, each with its position: use positions, never rows."""
     (q, k, v), p = tokens(encoding, 16), places(encoding, 16)
     whole, parts = attend(encoding, q, k, v, causal=True, **at(p)), []
     held = [shard_positions(16, rank, ranks, order) for rank in range(ranks)]
@@ -357,7 +381,7 @@ def test_shards_equal_the_whole(encoding, order, ranks):
         # rows of coordinates tell no order: there a mask does
         past = {"mask": mine[:, None] >= gathered} if encoding.told("AXES", 0) else {"causal": True}
         parts.append(attend(encoding, shard(q, rank, ranks, order), k, v, **at(p[mine], p[gathered]), **past))
-    assert gap(unshard(parts, order), whole) < tolerance(encoding)
+    within(gap(unshard(parts, order), whole), tolerance(encoding))
 
 
 # Heads, gradients, dtypes
@@ -365,15 +389,17 @@ def test_shards_equal_the_whole(encoding, order, ranks):
 
 @each
 def test_grouped_keys_equal_repeated_keys(encoding):
+    """k may have fewer heads than q: each serves h/g heads of q in turn, as repeat_interleave would."""
     q, k, v = tokens(encoding, 6)
     each_k, each_v = (x.repeat_interleave(H // G, dim=1) for x in (k, v))
     for past in (True, False):
         grouped, repeated = (attend(encoding, q, *x, causal=past) for x in ((k, v), (each_k, each_v)))
-        assert gap(grouped, repeated) < tolerance(encoding)
+        within(gap(grouped, repeated), tolerance(encoding))
 
 
 @each
 def test_gradients_are_those_of_differences(encoding):
+    """The gradient is that of what is computed: no detach(), and no branch that leaves the formula."""
     module, p = encoding.build().double(), places(encoding, 4)
     inputs = [x.requires_grad_() for x in tokens(encoding, 4, batch=1)]
 
@@ -389,20 +415,22 @@ def test_gradients_are_those_of_differences(encoding):
 @each
 @each_coarse_dtype
 def test_half_precision_is_within_its_rounding(encoding, dtype):
+    """Compute in float32 or float64 and cast once at the end."""
     module, p = encoding.build().requires_grad_(False), places(encoding, 10)
     p = p if "far" in encoding.told("REFUSED", ()) else p + 100_003  # no number of 16 bits
     coarse = [x.to(dtype) for x in tokens(encoding, 10)]
     made = attend(encoding, *coarse, module, causal=True, **at(p))
     exact = attend(encoding, *(x.float() for x in coarse), module, causal=True, **at(p))
-    assert made.dtype == dtype
-    assert gap(made, exact) < 4 * torch.finfo(dtype).eps * exact.abs().max()
+    assert made.dtype == dtype, f"{dtype} came in, {made.dtype} comes out"
+    within(gap(made, exact), 4 * torch.finfo(dtype).eps * exact.abs().max().item())
 
 
 @each
 @each_coarse_dtype
 def test_casting_the_module_rounds_what_is_learned_and_nothing_else(encoding, dtype):
+    """Keep no tensor but parameters, and compute from them in float32 or float64."""
     cast, rounded = encoding.build().to(dtype), encoding.build()
     rounded.load_state_dict({name: value.float() for name, value in cast.state_dict().items()})
     content = [x.float() for x in tokens(encoding, 10)]
     made, expected = (attend(encoding, *content, module, causal=True) for module in (cast, rounded))
-    assert gap(made, expected) == 0
+    within(gap(made, expected), 0)

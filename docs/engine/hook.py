@@ -1,23 +1,80 @@
 """The MkDocs hook: run what changed before the site is built, report what is wrong, add the notebooks.
 
-mkdocs-jupyter makes a notebook of the book a page; what it says is set as Markdown, like all other pages.
+A build writes beside the site that stands and takes its place at the end, so a build that fails or is killed costs
+nothing. mkdocs-jupyter makes a notebook of the book a page; what it says is set as Markdown, like all other pages.
 """
 
 import logging
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
+from mkdocs.utils import CountHandler
 
-from galley import cells, notebook
+from galley import aside, cells, notebook, search
 from galley.__main__ import summary
 from galley.book import Book, Result, Stopwatch, timed
 from galley.markdown import shared_book
+from galley.memory import digest_of
+from galley.render import Renderer
+from galley.store import digest
 
 log = logging.getLogger("mkdocs.galley")
-_notebooks: dict[str, tuple[str, str]] = {}  # by page: the text it was made from, and the notebook
+_in_place = False  # whether to write straight into the site's folder
+_site: Path | None = None  # where the site belongs while it is built beside
+_warnings = CountHandler(level=logging.WARNING)
+_outcomes: dict[str, str] = {}  # by page: a digest of what its code gave
+_renderer: Renderer | None = None
+
+FIRST, LAST = 1000, -1000
+
+
+def on_startup(command: str, dirty: bool) -> None:
+    """Note what MkDocs is to do: what it serves lies in a temporary folder, and a dirty build mends a site."""
+    global _in_place
+    _in_place = command == "serve" or dirty
+
+
+@event_priority(FIRST)
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Build beside the site that stands."""
+    global _site
+    if not _in_place:
+        _site = Path(config.site_dir).resolve()
+        config.site_dir = str(aside.beside(_site))
+        _warnings.counts.clear()
+        logging.getLogger("mkdocs").addHandler(_warnings)
+    return config
+
+
+@event_priority(LAST)
+def on_post_build(config: MkDocsConfig) -> None:
+    """Put the site in its place."""
+    if config.strict and _warnings.counts:
+        return  # MkDocs is about to say that warnings fail a strict build
+    if _site:
+        aside.replace(_site, Path(config.site_dir))
+        config.site_dir = str(_site)  # for those who go on, such as gh-deploy
+    shared_book().memory.sweep()
+    _end_build()
+
+
+def on_build_error(error: Exception) -> None:
+    """Leave the site as it was."""
+    if _site:
+        log.info("The site in %s stays as it was", _site)
+    _end_build()
+
+
+def _end_build() -> None:
+    global _site
+    _site = None
+    logging.getLogger("mkdocs").removeHandler(_warnings)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -29,10 +86,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if file.abs_src_path and Path(file.abs_src_path).is_relative_to(book.docs):
             pages[f"{prefix}/{file.src_uri}"] = Path(file.abs_src_path).read_text(encoding="utf-8", errors="replace")
     results = book.run(pages, _progress)
+    _outcomes.clear()
     for name, result in results.items():
+        _outcomes[name.removeprefix(f"{prefix}/")] = result.outcome
         for problem in result.report:
             log.warning("%s", problem)
-        if notebook.portable(result.page):
+        if notebook.portable(result):
             uri = _download(name.removeprefix(f"{prefix}/"))
             files.append(File.generated(config, uri, content=_notebook(result, book)))
     log.info("%s", summary(results, watch))
@@ -41,10 +100,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
+    """Prepare to render, now that all files are known."""
+    global _renderer
+    _renderer = Renderer(shared_book(), _outcomes, config)
+    search.remember(config, shared_book().memory)
+    return nav
+
+
 def on_pre_page(page: Page, config: MkDocsConfig, files: Files) -> Page:
-    """Take back the conversion of a notebook, which would bring the styles of JupyterLab, 600 KB a page."""
-    if page.file.src_uri.endswith(cells.SUFFIX):
-        vars(page).pop("render", None)
+    """Render the page by memory, and a notebook like all others: as mkdocs-jupyter does it, it brings 600 KB of styles.
+
+    MkDocs has no event around the rendering of a page; that plugin replaces the method, and so does this.
+    """
+    if _renderer:
+        vars(page)["render"] = partial(_renderer.render, page)
     return page
 
 
@@ -70,10 +140,12 @@ def _download(uri: str) -> str:
 
 
 def _notebook(result: Result, book: Book) -> str:
-    text, made = _notebooks.get(result.name, ("", ""))
-    if not result.cached or text != result.page.text:
+    reads = [digest_of(book.root / path) for path in result.reads]
+    key = digest("notebook", book.around, result.name, result.page.text, result.outcome, *reads)
+    made = book.memory.get(key)
+    if made is None:
         made = notebook.notebook(result, book.site, book.root)
-        _notebooks[result.name] = result.page.text, made
+        book.memory.put(key, made)
     return made
 
 

@@ -1,6 +1,6 @@
 """FIRE: add to each logit a learned function of the distance, taken as a share of how far the query can look back.
 
-Paper: Li et al., 2023, "Functional Interpolation for Relative Positions Improves Long Context Transformers",
+Paper: Li et al., 2024, "Functional Interpolation for Relative Positions Improves Long Context Transformers",
        https://arxiv.org/abs/2310.04418, sec. 3.
 Used:  studies of length extrapolation, among them DAPE's
 Cost:  a small network to learn; a call runs it for every pair

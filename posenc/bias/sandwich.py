@@ -1,6 +1,6 @@
 """Sandwich: add to each logit the inner product of two sinusoidal encodings, which falls with the distance.
 
-Paper: Chi et al., 2022, "Dissecting Transformer Length Extrapolation via the Lens of Receptive Field Analysis",
+Paper: Chi et al., 2023, "Dissecting Transformer Length Extrapolation via the Lens of Receptive Field Analysis",
        https://arxiv.org/abs/2212.10356, the section on Sandwich.
 Used:  its authors' language models; an option of NVIDIA NeMo
 Cost:  nothing to learn; one matrix product of sinusoids for all heads

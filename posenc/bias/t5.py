@@ -1,6 +1,6 @@
 """T5: add to each logit a learned number for the bucket of the offset, one table for each head.
 
-Paper: Raffel et al., 2019, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
+Paper: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
        https://arxiv.org/abs/1910.10683, sec. 2.1.
 Used:  T5, mT5, FLAN-T5, UL2, LongT5, MPNet; one table serves all layers of a stack, none the cross-attention
 Cost:  buckets x h numbers to learn; a call looks them up for each diagonal, or each pair where positions do not count

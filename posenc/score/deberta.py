@@ -1,6 +1,6 @@
 """DeBERTa: match contents with positions both ways, in buckets of the offset, and let all matches share one scale.
 
-Paper: He et al., 2020, "DeBERTa: Decoding-enhanced BERT with Disentangled Attention",
+Paper: He et al., 2021, "DeBERTa: Decoding-enhanced BERT with Disentangled Attention",
        https://arxiv.org/abs/2006.03654, eq. 3-4.
 Used:  DeBERTa (max_distance=None); DeBERTa v2 and v3, mDeBERTa (buckets that widen)
 Cost:  two tables (h, 2B, d) to learn; a call makes q k, (b, h, t, 2B) and (b, h, s, 2B) and looks the latter up

@@ -1,6 +1,6 @@
 """Music Transformer: add to each logit the match of the query with a vector of the distance, put in place by skewing.
 
-Paper: Huang et al., 2018, "Music Transformer", https://arxiv.org/abs/1809.04281, sec. 3.4.
+Paper: Huang et al., 2019, "Music Transformer", https://arxiv.org/abs/1809.04281, sec. 3.4.
 Used:  Music Transformer, tensor2tensor's "relative v2" attention; Transformer-XL and XLNet shift in the same way
 Cost:  one table (r, d) a head to learn; a call makes (b, h, t, r) products and slides them into place, never (t, s, d)
 

@@ -47,22 +47,6 @@ def test_an_edit_of_a_bound_expression_runs_the_page(page):
     assert not page.run()["page.md"].cached
 
 
-def test_an_edit_of_the_package_runs_the_page(page):
-    (page.root / "library" / "code.py").write_text("x = 1\n")
-    assert not page.run()["page.md"].cached
-
-
-def test_an_edit_of_a_file_the_page_reads_runs_it(project):
-    code = "from pathlib import Path\n\nprint(Path('docs/data.csv').read_text())"
-    text = f"# Page\n\n<!-- block: reads=docs/data.csv -->\n```python\n{code}\n```\n"
-    (project.docs / "data.csv").write_text("1")
-    project.page("page.md", text)
-    assert project.run()["page.md"].steps[0]["stdout"] == "1\n"
-    assert project.run()["page.md"].cached
-    (project.docs / "data.csv").write_text("2")
-    assert project.run()["page.md"].steps[0]["stdout"] == "2\n"
-
-
 def test_another_version_of_a_library_runs_the_page(page, monkeypatch):
     monkeypatch.setattr("galley.store.version", lambda name: "99.0")
     assert not page.run()["page.md"].cached

@@ -3,7 +3,7 @@
 import griffe
 import markdown
 
-from galley.docstrings import Heads
+from docstrings import Heads
 
 SAID = '''"""Idea: what it does.
 

@@ -87,7 +87,97 @@ FAULTS = {
     "a number in a figure's words that stands nowhere": (
         "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n![To 17.3](figures/a.svg)\n",
         9,
-        "17.3 in figures/a.svg's words stands nowhere on the page",
+        "17.3 in figures/a.svg's words stands neither in its block nor in the figure or its caption",
+    ),
+    "a number in a figure's words that stands elsewhere on the page": (
+        "# Page\n\nIt is 17.3<!-- given -->.\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n"
+        "![To 17.3](figures/a.svg)\n",
+        11,
+        "17.3 in figures/a.svg's words stands neither in its block",
+    ),
+    "a tolerance that hides a wrong count": (
+        "# Page\n\n<!-- block: atol=2 -->\n```python\nprint('18 back')\n```\n\n```output\n20 back\n```\n",
+        9,
+        "output differs",
+    ),
+    "a rounding error a million times larger": (
+        "# Page\n\n<!-- block: residue=1e-15 -->\n```python\nprint(f'{9.1e-10:.1e}', 2e-16)\n```\n\n"
+        "```output\n2.2e-16 2e-16\n```\n",
+        9,
+        "output differs",
+    ),
+    "a residue that covers more than rounding": (
+        "# Page\n\n<!-- block: residue=1e-9 -->\n```python\nprint(2e-16)\n```\n\n```output\n2e-16\n```\n",
+        5,
+        "residue=1e-09 is loose: the largest number that it covers is 2e-16",
+    ),
+    "a tolerance that lets every number change": (
+        "# Page\n\n<!-- block: rtol=0.9 -->\n```python\nprint(1.5)\n```\n\n```output\n1.5\n```\n",
+        3,
+        "rtol must be at most 0.2, got 0.9",
+    ),
+    "a bound far from what it bounds": (
+        "# Page\n\nBelow 1e-12<!-- > 5e-16 -->.\n",
+        3,
+        "1e-12 stands here as a bound, and 5e-16 gives 5e-16, more than a factor of 2 away",
+    ),
+    "a word that a result no longer bears out": (
+        "# Page\n\nThe loss rises<!-- = slope > 0 and 'rises' -->.\n\n```python\nslope = -1\n```\n",
+        3,
+        "rises stands here; slope > 0 and 'rises' gives False",
+    ),
+    "an inverted word whose comparison still holds": (
+        "# Page\n\nThe loss falls<!-- = slope > 0 and 'rises' -->.\n\n```python\nslope = 1\n```\n",
+        3,
+        "falls stands here; slope > 0 and 'rises' gives rises",
+    ),
+    "a word that any true comparison would bear": (
+        "# Page\n\nThe loss falls<!-- = slope > 0 -->.\n\n```python\nslope = 1\n```\n",
+        3,
+        "slope > 0 would bear any word; name it: <!-- = slope > 0 and 'falls' -->",
+    ),
+    "a verdict in a caption that nothing decides": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n"
+        "![A line](figures/a.svg)\n*The line rises.*\n",
+        10,
+        "no comparison stands behind 'rises' in this caption",
+    ),
+    "a work under another year": (
+        "# Page\n\nSee [One et al. (2019)](reference/bibliography.md#someone2020).\n",
+        3,
+        "[One et al. (2019)] leads to someone2020, which is by One, 2020",
+    ),
+    "a work under another author": (
+        "# Page\n\nSee [Two, 2020](reference/bibliography.md#someone2020).\n",
+        3,
+        "[Two, 2020] leads to someone2020, which is by One, 2020",
+    ),
+    "a chapter under another number": (
+        "# 1.1 Page\n\nSee [chapter 1.2](page.md).\n",
+        3,
+        "[chapter 1.2] leads to page.md, which is 1.1",
+    ),
+    "code in a comment": (
+        "# Page\n\n<!-- An old version:\n\n```python\nn = 7\n```\n-->\n\nIt is 7<!-- = n --> now.\n",
+        10,
+        "n raises NameError",
+    ),
+    "a comment without an end": ("# Page\n\n<!-- An old version:\n\nText.\n", 3, "this comment is never closed"),
+    "two figures of one name": (
+        "# Page\n\n"
+        + 2 * "```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n![A line](figures/a.svg)\n\n",
+        17,
+        "figures/a.svg is the name of another figure too",
+    ),
+    "a figure that is no SVG": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n![A line](figures/a.png)\n",
+        9,
+        "a drawn figure is an SVG: write figures/a.svg",
+    ),
+    "a bracket in a figure's words": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n![In [0, 1]](figures/a.svg)\n",
+        9,
+        "a figure's words cannot hold brackets",
     ),
     "a fence that would be shown and never run": ("# Page\n\n```py\nassert False\n```\n", 3, "shown and never run"),
     "a fence closed by too many ticks": (

@@ -1,5 +1,10 @@
 """A page that misbehaves fails alone, at its line, with a message that says what it did."""
 
+import os
+import subprocess
+import sys
+import time
+
 import pytest
 
 MISBEHAVIOURS = {
@@ -48,12 +53,46 @@ MISBEHAVIOURS = {
         (6,),
         "a page has no network",
     ),
+    "starts processes without end": (
+        "# Page\n\n```python\nimport subprocess\n\nwhile True:\n    _ = subprocess.Popen(['sleep', '60'])\n```\n",
+        (7,),
+        "PermissionError: a page must not start more than 100 processes",
+    ),
+    "forks without end": (
+        "# Page\n\n```python\nimport os\n\nwhile True:\n    os.fork()\n```\n",
+        (7,),
+        "PermissionError: a page must not start more than 100 processes",
+    ),
     "recurses without end": (
         "# Page\n\n```python\ndef f():\n    return f()\n\n\nf()\n```\n",
         (8,),
         "RecursionError",
     ),
 }
+WRITES = {
+    "open": "with open('{}', 'w') as file:\n    file.write('1')",
+    "append": "with open('{}', 'a') as file:\n    file.write('1')",
+    "open by number": "os.open('{}', os.O_WRONLY | os.O_CREAT)",
+    "write_text": "Path('{}').write_text('1')",
+    "mkdir": "os.mkdir('{}')",
+    "torch.save": "torch.save(torch.ones(1), '{}')",
+    "numpy.save": "np.save('{}', np.ones(1))",
+    "rename": "there.write_text('1')\nthere.rename('{}')",
+    "link": "there.write_text('1')\nos.link(there, '{}')",
+    "symlink": "os.symlink(there, '{}')",
+    "through a link": "os.symlink(Path.cwd(), there)\n(there / '{}').write_text('1')",
+}
+CHANGES = {
+    "remove": "os.remove('docs/data.csv')",
+    "rename": "os.rename('docs/data.csv', there)",
+    "truncate": "os.truncate('docs/data.csv', 0)",
+    "chmod": "os.chmod('docs/data.csv', 0o600)",
+    "utime": "os.utime('docs/data.csv')",
+    "remove a tree": "shutil.rmtree('docs')",
+    "remove from within a folder": "os.remove('data.csv', dir_fd=os.open('docs', os.O_RDONLY))",
+}
+USES = "import os\nimport shutil\nimport tempfile\nfrom pathlib import Path\n\nimport numpy as np\nimport torch\n\n"
+USES += "there = Path(tempfile.gettempdir(), 'there')\n"
 GOOD = "# Good\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n"
 
 
@@ -69,10 +108,98 @@ def test_a_page_that_misbehaves_fails_alone(project, misbehaviour):
     assert results["good.md"].problems == []
 
 
+@pytest.mark.parametrize("way", WRITES)
+def test_a_page_writes_into_its_scratch_folder_alone(project, way):
+    block = "# Page\n\n```python\n{}{}\n```\n"
+    [problem] = project.check(block.format(USES, WRITES[way].format("docs/new.npy")))
+    assert "PermissionError: a page must not write to docs/new.npy; let it write into tempfile.gettempdir()" in problem
+    assert not (project.docs / "new.npy").exists()
+    assert project.check(block.format(USES + "os.chdir(tempfile.gettempdir())\n", WRITES[way].format("new.npy"))) == []
+
+
+@pytest.mark.parametrize("way", CHANGES)
+def test_a_page_changes_no_file_of_the_project(project, way):
+    (project.docs / "data.csv").write_text("1")
+    [problem] = project.check(f"# Page\n\n```python\n{USES}{CHANGES[way]}\n```\n")
+    assert "PermissionError: a page must not write to docs" in problem
+    assert (project.docs / "data.csv").read_text() == "1"
+
+
+def test_a_page_may_use_temporary_files_and_folders_which_end_with_it(project):
+    code = (
+        "with tempfile.TemporaryDirectory() as folder:\n    (Path(folder) / 'docs').mkdir()\n"
+        "    (Path(folder) / 'docs/a').write_text('1')\n"
+        "with tempfile.NamedTemporaryFile() as file:\n    file.write(b'1')\n"
+        "with open(os.devnull, 'w') as nowhere:\n    print('1', file=nowhere)\n"
+        "tempfile.mkdtemp()\nprint(tempfile.gettempdir() == os.environ['TMPDIR'], tempfile.gettempdir())"
+    )
+    project.page("page.md", f"# Page\n\n```python\n{USES}{code}\n```\n")
+    same, folder = project.run()["page.md"].steps[0]["stdout"].split()
+    assert same == "True"
+    assert not os.path.exists(folder)
+
+
+def test_a_page_imports_what_was_never_compiled(project):
+    code = "import sys\n\nsys.dont_write_bytecode = False\nsys.path.insert(0, '.')\nimport library.code"
+    assert project.check(f"# Page\n\n```python\n{code}\n```\n") == []
+    assert list(project.root.glob("library/__pycache__/code.*.pyc"))
+
+
 def test_a_child_that_a_page_forks_ends_with_its_block(project):
     code = "import os\n\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\nprint('parent' if child else 'child')"
-    project.page("page.md", f"# Page\n\n```python\n{code}\n```\n\n```output\nparent\n```\n\n```python\nx = 1\n```\n")
+    project.page(
+        "page.md", f"# Page\n\n```python\n{code}\n```\n\n```output\nchild\nparent\n```\n\n```python\nx = 1\n```\n"
+    )
     assert project.run()["page.md"].problems == []
+
+
+SLEEP = "['sleep', '{}']"
+LEAVES = {
+    "a child": "subprocess.Popen({})",
+    "a session of its own": "subprocess.Popen({}, start_new_session=True)",
+    "a grandchild of a session of its own": (
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.execvp('sleep', {})\n"
+        "    os._exit(0)\nos.wait()"
+    ),
+    "a shell's": "os.system('setsid nohup ' + ' '.join({}) + ' >/dev/null 2>&1 &')",
+}
+ENDS = {"well": "", "by itself": "os._exit(3)", "by the clock": "time.sleep(60)", "in a crash": "ctypes.string_at(0)"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets one process adopt another's")
+@pytest.mark.parametrize("way", LEAVES)
+def test_what_a_page_starts_ends_with_it(project, way):
+    sleep = SLEEP.format(f"600.{os.getpid()}{len(way)}")
+    for n, end in enumerate(ENDS.values()):
+        lines = f"import ctypes\nimport os\nimport subprocess\nimport time\n\n{LEAVES[way].format(sleep)}\n{end}"
+        lines = lines.replace("subprocess.Popen", "warn = subprocess.Popen")
+        project.page(f"page{n}.md", f"# Page\n\n<!-- block: limit=3 -->\n```python\n{lines}\n```\n")
+    results = project.run()
+    assert [bool(result.problems) for result in results.values()] == [False, True, True, True]
+    assert _commands(f"600.{os.getpid()}{len(way)}") == []
+
+
+def test_pages_end_with_a_build_that_is_killed(project):
+    sleep = f"600.{os.getpid()}99"
+    code = f"import subprocess\n\nsubprocess.run(['sleep', '{sleep}'], start_new_session=True)"
+    project.page("page.md", f"# Page\n\n<!-- block: limit=600 -->\n```python\n{code}\n```\n")
+    with subprocess.Popen([sys.executable, "-m", "galley"], cwd=project.root) as build:
+        _wait(lambda: _commands(sleep))
+        build.kill()
+    _wait(lambda: not _commands(sleep))
+
+
+def _commands(part):
+    """Return the processes with this in their command."""
+    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.split("\n")
+    return [line for line in found if line.startswith("sleep") and part in line]
+
+
+def _wait(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_pages_share_nothing(project):

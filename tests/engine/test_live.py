@@ -23,7 +23,7 @@ plt.plot([1, 2])
 ```
 
 ![A rising line](figures/line.svg)
-*It rises.*
+*It is drawn.*
 """
 
 
@@ -67,7 +67,7 @@ def _attributes(page):
 def test_the_still_figure_lies_inside_with_its_words_and_caption(element):
     attributes, page = element("1")
     assert attributes["name"] == "rise"
-    inside = re.search(r"<posenc-figure.*?>(.*)</posenc-figure>\s*<figcaption>It rises.</figcaption>", page, re.S)
+    inside = re.search(r"<posenc-figure.*?>(.*)</posenc-figure>\s*<figcaption>It is drawn.</figcaption>", page, re.S)
     assert 'role="img" aria-label="A rising line"' in inside[1]
     assert not re.search(r"<p>\s*<posenc-figure", page), "a paragraph would end before the figure"
 

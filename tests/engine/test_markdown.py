@@ -124,6 +124,16 @@ def test_formulas_are_set(render):
     assert "arithmatex" not in page
 
 
+def test_what_stands_behind_a_formula_is_not_shown(render):
+    page = render(
+        "$$\ny = 2 x\n$$\n<!-- formula: x = 3.5;\n  y = 7 -->\n\nAfter.\n\n"
+        "> $$\n> x = 1\n> $$\n> <!-- formula: x = 1 -->\n>\n> Within.\n"
+    )
+    assert page.count('<div class="formula display"') == 2
+    assert "formula:" not in page
+    assert page.index("<blockquote>") < page.index("Within.") < page.index("</blockquote>")
+
+
 def test_a_formula_keeps_its_full_stop_and_breaks_only_when_long(render):
     short = render("It is $a = b$.")
     assert re.search(r"</span>\.</span></p>", short)

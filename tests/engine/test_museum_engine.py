@@ -3,7 +3,7 @@
 import markdown
 import pytest
 
-from galley import museum
+import museum
 
 HALL = """\
 # Tables
@@ -39,7 +39,6 @@ Text.
 READS = """\
 # Page
 
-<!-- block: reads=docs/halls/*.md -->
 ```python
 from pathlib import Path
 
@@ -111,15 +110,17 @@ def test_an_entry_line_becomes_links_to_the_finder():
     assert page.startswith('<p class="exhibit"')
 
 
-def test_a_hall_shows_a_label_for_each_entry(project, monkeypatch):
-    import galley.markdown
-    from galley.book import Book
-
-    monkeypatch.setattr(galley.markdown, "shared_book", lambda: Book(project.root))
-    extensions = ["attr_list", "pymdownx.superfences", "galley.markdown"]
-    page = markdown.markdown(HALL, extensions=extensions)
+def test_a_hall_shows_a_label_for_each_entry():
+    page = markdown.markdown(HALL, extensions=["attr_list", "pymdownx.superfences", "museum"])
     assert page.count('class="exhibit"') == 1
     assert "entry:" not in page
+
+
+def test_an_entry_line_in_a_fence_is_shown_as_it_is():
+    line = '<!-- entry: rows="M2" tags="rope" -->'
+    page = markdown.markdown(f"```text\n{line}\n```\n", extensions=["pymdownx.superfences", "museum"])
+    assert "&lt;!-- entry:" in page
+    assert "exhibit" not in page
 
 
 def test_a_page_that_reads_many_files_runs_again_when_one_is_changed_added_named_anew_or_removed(project):

@@ -4,6 +4,7 @@ import nbformat
 import pytest
 
 from galley import notebook
+from galley.book import Book
 
 PAGE = """\
 ---
@@ -65,8 +66,8 @@ def test_it_is_valid_and_stable(project, made):
 def test_it_brings_the_measurements_that_its_page_reads(project, tmp_path, monkeypatch):
     (project.root / "data").mkdir()
     (project.root / "data/found.json").write_text('{"it\'s": 7}')
-    reads = "<!-- block: reads=data/found.json -->\n```python\nimport json\nfrom pathlib import Path\n\n"
-    project.page("page.md", f"# A page\n\n{reads}found = json.loads(Path('data/found.json').read_text())\n```\n")
+    code = "import json\nfrom pathlib import Path\n\nfound = json.loads(Path('data/found.json').read_text())"
+    project.page("page.md", f"# A page\n\n```python\n{code}\n```\n")
     result = project.run()["page.md"]
     assert result.problems == []
     cells = nbformat.reads(notebook.notebook(result, "", project.root), as_version=4).cells
@@ -78,8 +79,11 @@ def test_it_brings_the_measurements_that_its_page_reads(project, tmp_path, monke
 
 
 def test_a_page_that_reads_the_projects_files_is_none(project):
-    project.page("page.md", "# A page\n\n<!-- block: reads=data/works.bib -->\n```python\npass\n```\n")
-    assert not notebook.portable(project.run()["page.md"].page)
+    project.page("page.md", "# A page\n\n```python\nwith open('docs/references.bib'):\n    pass\n```\n")
+    project.page("list.md", "# A list\n\n```python\nimport os\n\nos.listdir('docs')\n```\n")
+    project.page("good.md", "# A page\n\n```python\npass\n```\n")
+    made = [name for name, result in project.run().items() if notebook.portable(result)]
+    assert made == ["good.md"]
 
 
 def test_code_and_outputs_are_in_cells(made):
@@ -110,3 +114,56 @@ def test_prose_is_readable(made):
     assert "**Hint.**" in prose
     assert "<!--" not in prose
     assert "title: A page" not in prose
+
+
+RUNS = """\
+# A page
+
+```python
+import json
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+found = json.loads(Path("docs/found.json").read_text())
+print(found, np.random.rand())
+plt.plot(found)
+```
+
+![A line](figures/line.svg)
+
+<!-- block: raises=ZeroDivisionError -->
+```python
+1 / 0
+```
+"""
+NOT_ALONE = {
+    "uses the engine": ("import galley", "ModuleNotFoundError: import of galley halted"),
+    "looks for the project": ("assert Path('docs/references.bib').exists()", "AssertionError"),
+    "goes on after an error": ("found[9]", "IndexError"),
+}
+
+
+def test_it_runs_in_an_empty_folder_and_gives_what_the_page_gives(project):
+    (project.docs / "found.json").write_text("[1, 2]")
+    project.page("page.md", RUNS)
+    for fault, (line, _) in NOT_ALONE.items():
+        guarded = f"if Path('pyproject.toml').exists():\n    pass\nelse:\n    {line}"
+        project.page(f"{fault}.md", RUNS.replace("plt.plot(found)", f"plt.plot(found)\n{guarded}"))
+    book = Book(project.root)
+    results = book.run(book.pages())
+    jobs = notebook.run(book, results)
+    assert [job.cached for job in jobs.values()] == [False] * 4
+    *setup, first, second = jobs["docs/page.md"].results
+    assert len(setup) == 2
+    page = results["docs/page.md"].steps
+    assert first["stdout"] == page[0]["stdout"]
+    assert len(first["figures"]) == 1
+    assert second["stdout"] == "ZeroDivisionError: division by zero\n"
+    for fault, (_, message) in NOT_ALONE.items():
+        errors = [step["error"] for step in jobs[f"docs/{fault}.md"].results if "error" in step]
+        assert len(errors) == 1
+        assert message in errors[0]
+    again = notebook.run(book, results)
+    assert [name for name, job in again.items() if job.cached] == ["docs/page.md"]

@@ -1,7 +1,9 @@
 """The update command rewrites what a page shows, and never hides a failure."""
 
+import pytest
+
 from galley.book import Book
-from galley.plugin import rewrite
+from galley.update import rewrite, write
 
 
 def update(project, text):
@@ -20,7 +22,7 @@ def test_a_missing_output_is_inserted(project):
 def test_a_wrong_output_is_replaced_and_a_close_one_is_kept(project):
     wrong = "# Page\n\n```python\nprint(2.5)\nprint(3)\n```\n\n```output\n2.6\n```\n"
     assert update(project, wrong)[0] == wrong.replace("2.6", "2.5\n3")
-    close = "# Page\n\n```python\nprint(2.50001)\n```\n\n```output\n2.5\n```\n"
+    close = "# Page\n\n```python\nprint(2.500000001)\n```\n\n```output\n2.500000002\n```\n"
     assert update(project, close)[0] == close
 
 
@@ -44,6 +46,45 @@ def test_a_number_in_a_sentence_is_rewritten_at_its_precision(project):
     )
     assert "It has 47,117<!-- = n --> and 4.7<!-- = n / 10_000 -->." in text
     assert problems == []
+
+
+def test_a_number_keeps_its_minus_sign_its_exponent_and_its_unit(project):
+    text = "# Page\n\n−3<!-- = low -->, 2.5e-4<!-- = tiny --> and 80%<!-- = share -->, then 7<!-- = -9 -->.\n"
+    code = "\n```python\nlow, tiny, share = -4, 3.51e-6, 81.2\n```\n"
+    text, problems = update(project, text + code)
+    assert "−4<!-- = low -->, 3.5e-6<!-- = tiny --> and 81%<!-- = share -->, then -9<!-- = -9 -->." in text
+    assert problems == []
+
+
+def test_an_output_of_backticks_gets_a_longer_fence_and_stays(project):
+    text, problems = update(project, "# Page\n\n```python\nprint('```\\na\\n```')\n```\n")
+    assert "````output\n```\na\n```\n````\n" in text
+    assert problems == []
+    assert update(project, text)[0] == text
+    assert "````output\n```\nb\n```\n````\n" in update(project, text.replace("na", "nb"))[0]
+
+
+def test_line_ends_are_kept(project):
+    (project.docs / "page.md").write_bytes(b"# Page\r\n\r\n```python\r\nprint(1)\r\n```\r\n")
+    book = Book(project.root)
+    rewrite(book, book.run(book.pages()))
+    written = (project.docs / "page.md").read_bytes()
+    assert b"```output\r\n1\r\n```\r\n" in written
+    assert written.count(b"\n") == written.count(b"\r\n")
+
+
+def test_a_write_that_fails_leaves_the_page_as_it_was(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(page, "# Page\n\n" + "word " * 5000)
+    assert page.read_text() == "# Page\n"
+    assert list(tmp_path.iterdir()) == [page]
 
 
 def test_a_bound_is_not_rewritten(project):

@@ -57,8 +57,9 @@ KIT = START | set((SCRIPTS / "kit").glob("*.js"))
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_chapter_has_a_live_figure(name):
-    assert LIVE[name]
-    assert "<!-- interactive:" not in PAGES[name].text
+    """Name a script in the comment above a block that draws, <!-- block: live=NAME data="…" -->."""
+    assert LIVE[name], f"{name}: no block has the option live"
+    assert "<!-- interactive:" not in PAGES[name].text, f"{name}: an interactive figure is only announced"
 
 
 def test_the_required_figures_are_there():
@@ -69,14 +70,18 @@ def test_every_script_is_used():
     used = set().union(KIT, *(loaded(figure(name), LATER) for figures in LIVE.values() for name in figures))
     named = re.findall(r'data-script="([a-z-]+)"', "\n".join(page.text for page in PAGES.values()))
     used |= {SCRIPTS / f"{name}.js" for name in named}
-    assert set(SCRIPTS.rglob("*.js")) - used - {SCRIPTS / "reach.js", TYPES} == set()
+    unused = sorted(
+        str(path.relative_to(ROOT)) for path in {*SCRIPTS.rglob("*.js")} - used - {SCRIPTS / "reach.js", TYPES}
+    )
+    assert not unused, f"no page wakes {' and '.join(unused)}"
 
 
 @pytest.mark.parametrize("name", [name for name, figures in LIVE.items() if figures])
 def test_what_a_page_loads_for_its_figures_is_small(name):
     """The kit comes once for the whole site, then from the browser's cache; the explorer has a limit of its own."""
     own = [figure(live) for live in LIVE[name] if live != "explorer"]
-    assert compressed(set().union(*map(loaded, own)) - KIT) <= CHAPTER_LIMIT
+    size = compressed(set().union(*map(loaded, own)) - KIT)
+    assert size <= CHAPTER_LIMIT, f"{name}: its figures load {size:,} bytes, of {CHAPTER_LIMIT:,}"
 
 
 def test_the_kit_and_the_explorer_are_small():

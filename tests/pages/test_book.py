@@ -1,5 +1,6 @@
 """What every page of the book keeps to, beyond being right: anatomy, snippets, notebooks, repeatable builds."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from galley import bibliography, notebook
+from galley import again, bibliography, notebook, plugin
 from galley.book import Book
 from galley.cells import read
 from tests.conftest import build_site
@@ -38,55 +39,91 @@ SNIPPETS = [
     for block in page.blocks
     if "standalone" in block.options
 ]
+IN_JUPYTER = {"docs/museum/order.md", "docs/reference/speed.md", "docs/workbook/index.md"}  # the others, where slow
 
 
 @pytest.fixture(scope="session")
-def results():
-    return Book(ROOT).run(BOOK.pages())
+def results(pytestconfig):
+    return plugin.results(pytestconfig, PAGES)
+
+
+@pytest.fixture(scope="session")
+def notebooks(pytestconfig, results):
+    made = [name for name in RUNNING if notebook.portable(results[name])]
+    run = lambda missing: notebook.run(BOOK, {name: results[name] for name in missing})  # noqa: E731
+    return plugin.shared(pytestconfig, "notebooks", made, run)
+
+
+def part(name: str, title: str) -> str:
+    """Return what stands under `## title`; where nothing does, the test of the parts fails, and no other."""
+    page = PAGES[name]
+    starts = [(line, found) for line, level, found, _ in page.headings if level == 2]
+    for (line, found), (end, _) in itertools.pairwise([*starts, (len(page.lines) + 1, "")]):
+        if found == title:
+            return "\n".join(page.lines[line : end - 1])
+    return pytest.skip(f"{name} has no part ## {title}")
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_chapter_has_its_parts_in_order(name):
-    assert [title for _, level, title, _ in PAGES[name].headings if level == 2] == ANATOMY
+    """Give it these parts, each a heading ##, in this order; `make new-page` writes them all."""
+    found = [title for _, level, title, _ in PAGES[name].headings if level == 2]
+    missing, strange = (
+        ", ".join(t for t in one if t not in other) for one, other in ((ANATOMY, found), (found, ANATOMY))
+    )
+    said = (
+        f"missing: {missing}" * bool(missing) + "; " * bool(missing and strange) + f"strange: {strange}" * bool(strange)
+    )
+    assert found == ANATOMY, f"{name}: {said or f'the order is {found}'}"
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_opens_with_a_prediction_and_has_exercises_with_hints_and_answers(name):
-    text = PAGES[name].text
-    question = text[text.index("## Question") : text.index("## Intuition")]
-    assert "Predict before you scroll" in question
-    exercises = text[text.index("## Exercises") : text.index("## Copy this")]
-    count = len(re.findall(r"^### Exercise", exercises, re.M))
-    assert count >= 4
-    assert exercises.count("<summary>Hint") >= count
-    assert exercises.count("<summary>Answer") >= count
+def test_a_chapter_opens_with_a_prediction(name):
+    """Ask the reader under ## Question, in bold: **Predict before you scroll.**, with the answers folded below."""
+    assert "Predict before you scroll" in part(name, "Question"), f"{name}: ## Question asks for no prediction"
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_has_exercises_with_hints_and_answers(name):
+    """Write four or more under ## Exercises, each with <summary>Hint</summary> and <summary>Answer</summary>."""
+    exercises = part(name, "Exercises")
+    found = [len(re.findall(p, exercises, re.M)) for p in (r"^### Exercise", "<summary>Hint", "<summary>Answer")]
+    said = "{} headings ### Exercise, {} hints, {} answers".format(*found)
+    assert 4 <= found[0] <= min(found), f"{name}: {said}"
 
 
 @pytest.mark.parametrize("name", sorted(FREE_FORM))
 def test_a_page_of_exercises_predicts_asks_and_answers_by_running(name):
-    page = PAGES[name]
-    assert "Predict before you scroll" in page.text
-    parts = re.split(r"^### Exercise ", page.text, flags=re.M)[1:]
-    assert len(parts) >= 12
-    for part in parts:
-        assert "<summary>Hint" in part
-        assert "```python" in part.partition("<summary>Answer")[2]
+    """Each of its twelve exercises or more has a hint, and an answer that runs."""
+    text = PAGES[name].text
+    assert "Predict before you scroll" in text, f"{name} asks for no prediction"
+    parts = re.split(r"^### Exercise ", text, flags=re.M)[1:]
+    assert len(parts) >= 12, f"{name} has {len(parts)} exercises"
+    for exercise in parts:
+        title = exercise.partition("\n")[0]
+        assert "<summary>Hint" in exercise, f"{name}: exercise {title} has no hint"
+        assert "```python" in exercise.partition("<summary>Answer")[2], (
+            f"{name}: exercise {title} has no answer that runs"
+        )
 
 
 @pytest.mark.parametrize("name", [*CHAPTERS, *sorted(FREE_FORM)])
 def test_a_chapter_ends_with_something_to_copy(name):
-    page = PAGES[name]
-    start = next(line for line, _, title, _ in page.headings if title == "Copy this")
-    assert any("standalone" in block.options and block.line > start for block in page.blocks)
+    """Put under ## Copy this a block that runs without posenc, marked <!-- block: standalone -->."""
+    assert part(name, "Copy this")
+    start = next(line for line, _, title, _ in PAGES[name].headings if title == "Copy this")
+    alone = [block for block in PAGES[name].blocks if "standalone" in block.options and block.line > start]
+    assert alone, f"{name}: no block under ## Copy this is standalone"
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_chapter_is_of_readable_length(name):
+    """Say it in 800 to 2,800 words before the exercises; more is two chapters."""
     body = PAGES[name].text.partition("## Exercises")[0]
     printed = r"```.*?```|<!-- output -->.*?<!-- /output -->"
     unread = rf"{printed}|<!--.*?-->|^---.*?^---|^!\[.*?\]\(\S+\)$"  # and bindings, and words that stand for pictures
-    prose = re.sub(unread, "", body, flags=re.S | re.M)
-    assert 800 < len(re.findall(r"[A-Za-z]{2,}", prose)) < 2800
+    words = len(re.findall(r"[A-Za-z]{2,}", re.sub(unread, "", body, flags=re.S | re.M)))
+    assert 800 < words < 2800, f"{name}: {words} words before ## Exercises"
 
 
 def test_signed_values_have_one_color_map_and_magnitudes_another():
@@ -97,13 +134,17 @@ def test_signed_values_have_one_color_map_and_magnitudes_another():
 
 @pytest.mark.parametrize("name", RUNNING)
 def test_code_that_is_not_folded_fits_its_column(name):
+    """Break the line, or fold the block: <!-- block: fold="How it is drawn" -->."""
     shown = [block for block in PAGES[name].blocks if not block.options.keys() & {"fold", "source"}]
     lines = [(block.line + n, line) for block in shown for n, line in enumerate(block.code.split("\n"))]
-    assert not [f"{name}:{n}: {line}" for n, line in lines if len(line) > COLUMN]
+    long = [f"{name}:{n}: {len(line)} characters, of {COLUMN}: {line}" for n, line in lines if len(line) > COLUMN]
+    assert not long, "\n".join(long)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), SNIPPETS)
 def test_a_snippet_runs_in_an_empty_folder_without_the_package(name, code, tmp_path):
+    """In an interpreter of its own; the engine runs it so too, but where torch and Matplotlib are loaded already."""
     blocked = "import sys\nsys.modules['posenc'] = None\n"
     (tmp_path / "snippet.py").write_text(blocked + code)
     command = [sys.executable, "-W", "error", "snippet.py"]
@@ -111,21 +152,42 @@ def test_a_snippet_runs_in_an_empty_folder_without_the_package(name, code, tmp_p
     assert done.returncode == 0, f"{name}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("name", [name for name in RUNNING if notebook.portable(PAGES[name])])
-def test_the_notebook_runs_as_it_stands(name, results, tmp_path):
-    made = nbformat.reads(notebook.notebook(results[name], BOOK.site, ROOT), as_version=4)
-    nbformat.validate(made)
+@pytest.mark.parametrize("name", RUNNING)
+def test_the_notebook_runs_as_it_stands(name, results, notebooks):
+    if name not in notebooks:
+        pytest.skip("it reads more of the project than measurements")
+    assert [step["error"] for step in notebooks[name].results if "error" in step] == []
+    nbformat.validate(_made(results[name]))
+
+
+@pytest.mark.parametrize("name", [n if n in IN_JUPYTER else pytest.param(n, marks=pytest.mark.slow) for n in RUNNING])
+def test_the_notebook_runs_in_jupyter(name, results, tmp_path):
+    if not notebook.portable(results[name]):
+        pytest.skip("it reads more of the project than measurements")
+    made = _made(results[name])
     made.cells.insert(0, nbformat.v4.new_code_cell("import sys\nsys.modules['galley'] = None"))
     at = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(made, timeout=300, kernel_name="python3", resources=at).execute()
     assert any(cell.cell_type == "code" and cell.execution_count for cell in made.cells)
 
 
-def test_every_page_says_what_it_is():
-    for name, page in PAGES.items():
-        meta = "\n".join(page.lines[: page.meta_lines])
-        assert re.search(r"^title: \S", meta, re.M), name
-        assert re.search(r"^description: \S", meta, re.M), name
+def _made(result):
+    return nbformat.reads(notebook.notebook(result, BOOK.site, ROOT), as_version=4)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_what_it_is(name):
+    """Start it with its title and a description, for search engines and the tab: ---, title: …, description: …, ---."""
+    meta = "\n".join(PAGES[name].lines[: PAGES[name].meta_lines])
+    missing = [field for field in ("title", "description") if not re.search(rf"^{field}: \S", meta, re.M)]
+    assert not missing, f"{name}: no {' and no '.join(missing)} between --- and --- on top"
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("docs/chapters/")])
+def test_a_chapter_stands_in_the_navigation(name):
+    """Name it under `nav:` in mkdocs.yml, where a reader should meet it."""
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2].partition("\ntheme:")[0]
+    assert f"- {name.removeprefix('docs/')}\n" in nav, f"nav: of mkdocs.yml does not name {name.removeprefix('docs/')}"
 
 
 def test_every_work_in_the_bibliography_is_cited():
@@ -135,19 +197,16 @@ def test_every_work_in_the_bibliography_is_cited():
 
 
 def test_figure_names_are_unique_over_the_book():
+    """Call one of them otherwise: the site keeps them in one folder."""
     names = [figure.src for page in PAGES.values() for block in page.blocks for figure in block.figures]
-    assert sorted(names) == sorted(set(names))
+    twice = sorted({name for name in names if names.count(name) > 1})
+    assert not twice, f"two figures are called {' and '.join(twice)}"
 
 
-def test_two_runs_from_nothing_give_the_same_bytes(results):
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["new", "every"])
+def test_two_runs_from_nothing_give_the_same_bytes(results, notebooks, every):
     """All that a page gives, figures included; only the seconds it took may differ."""
-    again = Book(ROOT, use_cache=False).run(BOOK.pages())
-    differs = [n for n in PAGES if _without_seconds(results[n].steps) != _without_seconds(again[n].steps)]
-    assert differs == []
-
-
-def _without_seconds(steps):
-    return [{name: value for name, value in step.items() if name != "seconds"} for step in steps]
+    assert again.differing(BOOK, results, notebooks, every) == []
 
 
 def test_two_site_builds_give_the_same_bytes(built_site, tmp_path):

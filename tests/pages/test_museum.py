@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from galley import museum
+import museum
 from galley.book import Book
 from galley.page import COMMENT, parse
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from galley import notebook
 from galley.book import Book, Result, Stopwatch, timed
-from galley.plugin import rewrite
+from galley.update import rewrite
 
 
 def main() -> int:
@@ -50,7 +50,7 @@ def summary(results: dict[str, Result], watch: Stopwatch) -> str:
 def write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> None:
     """Write the pages that run as notebooks."""
     for name, result in results.items():
-        if notebook.portable(result.page):
+        if notebook.portable(result):
             path = folder / Path(name).relative_to(book.docs.relative_to(book.root)).with_suffix(".ipynb")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(notebook.notebook(result, book.site, book.root), encoding="utf-8")

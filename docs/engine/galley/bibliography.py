@@ -6,7 +6,9 @@ from pathlib import Path
 
 from pybtex.database import BibliographyData, Entry, parse_file
 
-from galley.page import Page, Problem
+from galley.page import COMMENT, Page, Problem
+
+LABEL = re.compile(r"(?P<names>\D*?)(?P<more> et al\.)?,? ?\(?(?P<year>(?:19|20)\d\d)?\)?")
 
 
 @functools.lru_cache(maxsize=4)
@@ -35,9 +37,26 @@ def check(page: Page, path: Path) -> list[Problem]:
         key, _, place = (part.strip() for part in number.body.partition(","))
         if key not in entries:
             found.append(Problem(number.line, f"cite: there is no {key!r} in {path.name}"))
-        elif number.written.strip(" %*") not in quoted(entries[key]).get(place, []):
+        elif number.written.strip(" %*").replace(",", "") not in quoted(entries[key]).get(place, []):
             known = f"the numbers that {path.name} quotes from {key}, {place or 'no place'}"
             found.append(Problem(number.line, f"cite: {number.written} is not among {known}"))
+    return found
+
+
+def check_labels(page: Page, path: Path) -> list[Problem]:
+    """Return the links to works, here or on arXiv, whose label names another author or year than the bibliography."""
+    found = []
+    entries = read(path).entries if path.exists() else {}
+    addresses = {_address(_fields(entry).get("url", "")): key for key, entry in entries.items()}
+    for link in page.links:
+        file, _, anchor = link.target.partition("#")
+        key = anchor if file.endswith("bibliography.md") else addresses.get(_address(link.target))
+        said = LABEL.fullmatch(COMMENT.sub("", link.label).strip())
+        if key is None or key not in entries or not said or not (said["more"] or said["year"]):
+            continue  # a title or a name: no rule can judge it
+        named, first, year = _first(said["names"]), _people(entries[key])[0], _fields(entries[key])["year"]
+        if named not in ("", first, first.split()[-1]) or said["year"] not in (None, year):
+            found.append(Problem(link.line, f"[{link.label}] leads to {key}, which is by {first}, {year}"))
     return found
 
 
@@ -48,6 +67,16 @@ def markdown(path: Path) -> str:
 
 def _fields(entry: Entry) -> dict[str, str]:
     return dict(entry.fields or {})
+
+
+def _address(url: str) -> str:
+    """Return what an address says: of a paper on arXiv its number, without the version."""
+    found = re.search(r"arxiv\.org/(?:abs|pdf)/(\d{4}\.\d{4,5})", url)
+    return found[1] if found else url.rstrip("/")
+
+
+def _first(names: str) -> str:
+    return re.split(r",| and | & ", names)[0].strip()
 
 
 def _people(entry: Entry) -> list[str]:

@@ -1,5 +1,6 @@
 """The book: which pages there are, running those that changed, and all that is wrong with them."""
 
+import json
 import os
 import time
 import tomllib
@@ -7,21 +8,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from galley import cells
+from galley import cells, formulas
 from galley.check import check_results, check_static
 from galley.links import Anchors, check_links
+from galley.memory import Memory, common, contents, digest_of, plain
+from galley.needs import Files, Need, digest
 from galley.page import Block, Page, Problem, parse
 from galley.pool import Job, run_jobs
-from galley.store import Store, digest
+from galley.store import Store, load, save
 
 
 @dataclass
 class Result:
-    """A page as it was read, what its steps gave, and what is wrong with it."""
+    """A page as it was read, what its steps gave and needed, and what is wrong with it."""
 
     name: str
     page: Page
     steps: list[dict] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     cached: bool = True
     seconds: float = 0.0
@@ -31,6 +35,26 @@ class Result:
         """What each block gave, by the line of its first code line."""
         pairs = zip(self.page.steps, self.steps, strict=False)
         return {step.line: outcome for step, outcome in pairs if isinstance(step, Block)}
+
+    @property
+    def asserts(self) -> int:
+        """How often the page's assertions ran, with the examples of its sessions."""
+        return sum(step.get("asserts", 0) for step in self.steps)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the page did not come to its end."""
+        return any(step.get("error") for step in self.steps)
+
+    @property
+    def reads(self) -> list[str]:
+        """The files and folders of the project that the page read, beside the package, in order."""
+        return [name for kind, name, *_ in self.needs if kind in ("text", "names")]
+
+    @property
+    def outcome(self) -> str:
+        """A digest of what the page's steps gave."""
+        return digest(plain([{name: step[name] for name in step if name != "seconds"} for step in self.steps]))
 
     @property
     def report(self) -> list[str]:
@@ -53,8 +77,11 @@ class Book:
         self.jobs = jobs or os.cpu_count() or 1
         self.use_cache = use_cache
         self.folder = self.root / ".galley"
+        self.assertions = self.docs / "assertions.json"
+        self.memory = Memory(self.folder / "made", use_cache)
+        self.around = ""  # a digest of what lies around the pages, since they were last checked
         self.results: dict[str, Result] = {}  # by key, for the Markdown extension, which knows no page names
-        self._store: Store | None = None
+        self.store = Store(self.folder / "pages", Files(self.root, self.sources))
 
     @classmethod
     def find(cls, start: Path | None = None, **options) -> "Book":
@@ -70,80 +97,144 @@ class Book:
         """Return name and text of every page, or of those whose path ends with one of `only`."""
         found = {}
         wanted = tuple(only)
-        for path in sorted((*self.docs.rglob("*.md"), *self.docs.rglob(f"*{cells.SUFFIX}"))):
+        for path in sorted(self.docs.rglob("*.*")):
             name = path.relative_to(self.root).as_posix()
-            inside = path.relative_to(self.docs).as_posix()
-            if inside.startswith(self.excluded) or "/." in f"/{inside}":
-                continue  # Jupyter keeps copies in hidden folders
-            if not wanted or name.endswith(wanted):
+            if self._is_page(path) and (not wanted or name.endswith(wanted)):
                 found[name] = path.read_text(encoding="utf-8", errors="replace")
         return found
 
+    def _is_page(self, path: Path) -> bool:
+        inside = path.relative_to(self.docs).as_posix()
+        hidden = "/." in f"/{inside}"  # where Jupyter keeps copies
+        return path.suffix in (".md", cells.SUFFIX) and not hidden and not inside.startswith(self.excluded)
+
     def run(self, pages: dict[str, str], done: Callable[[Result], None] = lambda result: None) -> dict[str, Result]:
         """Run and check `pages` (name to text); call `done` with each page as soon as it is known."""
-        store = self._store = Store(self.folder / "pages", self.sources)
         results = {name: Result(name, cells.read(name, text)) for name, text in pages.items()}
-        jobs = []
-        for name, result in results.items():
-            steps = self._steps(result.page)
-            kept = store.get(store.key(steps)) if self.use_cache and steps else None
-            if kept is None and steps:
-                jobs.append(Job(str(self.root), name, steps))
-            else:
-                result.steps = kept or []
-                done(result)
 
         def finished(job: Job) -> None:
             result = results[job.filename]
-            result.steps, result.seconds, result.cached = job.results, job.seconds, False
-            if not any(step.get("error") for step in job.results):
-                store.put(store.key(job.steps), job.results)
+            result.steps, result.needs, result.seconds, result.cached = job.results, job.needs, job.seconds, job.cached
             done(result)
 
-        if jobs:
-            run_jobs(jobs, self.jobs, finished)
-            store.sweep()
+        self.perform([self.job(name, self.steps(result.page)) for name, result in results.items()], finished)
         self._check(results)
-        self.results = {store.key(self._steps(result.page)): result for result in results.values()}
+        self.results = {self.store.key(self.steps(result.page)): result for result in results.values()}
         return results
+
+    def job(self, name: str, steps: list[dict], alone: bool = False) -> Job:
+        """Return what is to be run under a name: a page, or with `alone` what was made of one."""
+        return Job(str(self.root), name, steps, [str(source) for source in self.sources], alone)
+
+    def perform(self, jobs: list[Job], done: Callable[[Job], None] = lambda job: None) -> None:
+        """Run `jobs`, but for those whose results are remembered; call `done` with each."""
+        store, waiting = self.store, []
+        times = load(self.folder / "times.json") or {}
+        for job in jobs:
+            kept = store.get(store.key(job.steps)) if self.use_cache and job.steps else None
+            if job.steps and kept is None:
+                job.expected = times.get(job.filename)
+                waiting.append(job)
+            else:
+                job.results, job.needs = (kept["steps"], kept["needs"]) if kept else ([], [])
+                done(job)
+
+        def finished(job: Job) -> None:
+            needs = store.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
+            job.needs = needs or []
+            if needs is not None and not any(step.get("error") for step in job.results):
+                store.put(store.key(job.steps), needs, {"steps": job.results})
+            times[job.filename] = round(job.seconds, 3)
+            done(job)
+
+        if waiting:
+            run_jobs(waiting, self.jobs, finished)
+            store.sweep()
+            save(self.folder / "times.json", times)
 
     def lookup(self, text: str) -> Result | None:
         """Return what is known of a page with this text, from this process or from the cache, without running it."""
-        self._store = self._store or Store(self.folder / "pages", self.sources)
         page = parse(text)
-        steps = self._steps(page)
-        key = self._store.key(steps)
-        kept = self.results[key].steps if key in self.results else self._store.get(key)
-        return Result("", page, kept) if kept is not None else None
+        key = self.store.key(self.steps(page))
+        if key in self.results:
+            return Result("", page, self.results[key].steps, self.results[key].needs)
+        kept = self.store.get(key)
+        return Result("", page, kept["steps"], kept["needs"]) if kept else None
 
-    def _steps(self, page: Page) -> list[dict]:
+    def steps(self, page: Page) -> list[dict]:
+        """Return what runs on a page, as the worker reads it."""
         steps = []
         for step in page.steps:
             if isinstance(step, Block):
                 limit = float(step.options.get("limit", self.limit))
                 keep = {name: value for name, value in step.options.items() if name in ("raises", "standalone", "data")}
-                if pattern := step.options.get("reads"):  # files whose change must run the page again
-                    files = sorted(path for path in self.root.glob(pattern) if path.is_file())
-                    keep["reads"] = digest(*(f"{file.name}\n{file.read_text(encoding='utf-8')}" for file in files))
                 found = {"kind": "block", "lang": step.lang, "code": step.code, "line": step.line, "options": keep}
+            elif isinstance(step, formulas.Displayed):
+                limit, found = self.limit, formulas.step(step)
             else:
                 limit = self.limit
                 found = {"kind": "number", "lang": "", "code": step.body, "line": step.line, "options": {}}
             steps.append(found | {"limit": limit})
         return steps
 
+    def recorded(self) -> dict[str, int]:
+        """Return how many assertions ran on each page when the update command last saw more of them."""
+        return json.loads(self.assertions.read_text(encoding="utf-8")) if self.assertions.exists() else {}
+
+    def record(self, results: dict[str, Result]) -> None:
+        """Note where more assertions run than are recorded; fewer are a problem of the page."""
+        before = self.recorded()
+        found = {name: max(result.asserts, before.get(name, 0)) for name, result in results.items()}
+        counts = {name: n for name, n in sorted((before | found).items()) if n and (self.root / name).exists()}
+        if counts != before:
+            self.assertions.write_text(json.dumps(counts, indent=0) + "\n", encoding="utf-8")
+
     def _check(self, results: dict[str, Result]) -> None:
-        anchors = Anchors(self.docs)
+        anchors, recorded = (
+            Anchors({self.root / name: result.page for name, result in results.items()}),
+            self.recorded(),
+        )
+        self.around = self._around()
         for name, result in results.items():
             result.problems = [
                 *result.page.problems,
-                *check_results(result.page, result.steps),
-                *check_static(result.page, self),
+                *_fewer(result, recorded.get(name, 0)),
+                *self._own_problems(result),
                 *check_links(result.page, self.root / name, anchors),
             ]
             result.problems.sort(key=lambda problem: problem.line)
             for problem in result.problems:
                 problem.message = cells.placed(result.page, problem.message)
+
+    def _own_problems(self, result: Result) -> list[Problem]:
+        """Return what is wrong with a page by itself, from memory if page, outcome and files are as they were."""
+        quoted = (block.options["source"] for block in result.page.blocks if "source" in block.options)
+        sources = [digest_of(self.root / where.partition(":")[0]) for where in quoted]
+        key = digest("problems", self.around, result.page.source, result.page.text, result.outcome, *sources)
+        known = self.memory.get(key)
+        if known is None:
+            found = [*check_results(result.page, result.steps), *check_static(result.page, self)]
+            known = [[problem.line, problem.message] for problem in found]
+            self.memory.put(key, known)
+        return [Problem(line, message) for line, message in known]
+
+    def _around(self) -> str:
+        """Return a digest of what a check of one page by itself may read: any file of the book that is no page.
+
+        A check that reads other pages belongs to the links, which are checked at every build.
+        """
+        found = list(self.docs.rglob("*"))
+        pages = {path for path in found if self._is_page(path)}
+        files = contents(self.root, [*({*found} - pages), *self.root.glob("*.*"), self.bibliography])
+        return digest(common(), files, *sorted(path.as_posix() for path in pages))
+
+
+def _fewer(result: Result, recorded: int) -> list[Problem]:
+    """Return the assertions that no longer run as a problem, where the page came to its end."""
+    if result.failed or result.asserts >= recorded:
+        return []
+    advice = "bring back those that are gone, or lower the page's number in docs/assertions.json"
+    return [Problem(1, f"{result.asserts} assertions ran, of {recorded} recorded; {advice}")]
 
 
 def timed(seconds: float) -> str:

@@ -9,7 +9,7 @@ since Jupyter shows the figure itself. Nothing else that a cell has shown is kep
 import json
 import re
 
-from galley.page import REGION_CLOSE, REGION_OPEN, Cell, Page, Problem, parse
+from galley.page import REGION_CLOSE, REGION_OPEN, Cell, Page, Problem, parse, ticks
 
 SUFFIX = ".ipynb"
 IMAGE = re.compile(r"^<!--\s*(!\[[^\]]*\]\([^)\s]+\.svg\))\s*-->[ \t]*$", re.M)
@@ -73,14 +73,14 @@ def _markdown(cells: list[dict]) -> tuple[list[str], list[Cell], list[Problem]]:
         code, kind = _text(cell["source"]), cell["cell_type"]
         if not code.strip() or (kind == "raw" and number > 1):
             continue
-        ticks = _ticks(code)
+        fence = ticks(code)
         if kind == "code":
-            lines.append(f"{ticks}python")
+            lines.append(f"{fence}python")
         source = (code if kind == "code" else IMAGE.sub(r"\1", code)).split("\n")
         spans.append(Cell(number, (len(lines), len(lines) + len(source))))
         lines += source
         if kind == "code":
-            lines += [ticks, ""]
+            lines += [fence, ""]
             lines += _output(cell)
             if strange := _strange(cell):
                 advice = "only what a cell prints is kept and compared; the update command removes the rest"
@@ -95,7 +95,7 @@ def _output(cell: dict) -> list[str]:
         return []
     if "markdown" in cell.get("metadata", {}).get("tags", []):
         return [REGION_OPEN, "", *text.split("\n"), "", REGION_CLOSE, ""]
-    return [f"{_ticks(text)}output", *text.split("\n"), _ticks(text), ""]
+    return [f"{ticks(text)}output", *text.split("\n"), ticks(text), ""]
 
 
 def _printed(cell: dict) -> str:
@@ -109,11 +109,6 @@ def _strange(cell: dict) -> str:
     """Return the first kind of output of a cell that is not printed text."""
     kinds = (output.get("name", output["output_type"]) for output in cell["outputs"] if "ename" not in output)
     return next((kind for kind in kinds if kind != "stdout"), "")
-
-
-def _ticks(text: str) -> str:
-    """Return a fence that `text` does not close."""
-    return "`" * max([3, *(len(run) + 1 for run in re.findall(r"^[ \t]*(`{3,})", text, re.M))])
 
 
 def _text(source: str | list[str]) -> str:

@@ -1,38 +1,51 @@
 """Compare what a page shows with what its code gives, number by number; and list what no code stands behind."""
 
 import ast
-import math
 import re
 from typing import TYPE_CHECKING
 
-from galley import bibliography, katex, names
-from galley.page import BOUND, CODE_SPAN, COMMENT, DISPLAY, INLINE, LINK, Block, Number, Page, Problem
+from galley import bibliography, formulas, katex, names
+from galley.number import ROUNDING, holds, in_sentence, loose, printed, read, residues, same
+from galley.page import (
+    BOUND,
+    CODE_SPAN,
+    COMMENT,
+    DISPLAY,
+    INLINE,
+    LINK,
+    Block,
+    Number,
+    Page,
+    Problem,
+    bound_token,
+)
 
 if TYPE_CHECKING:
     from galley.book import Book
 
-RTOL = 1e-4  # the tolerance of an output, unless its block states another
-RESIDUE = 1e-9  # what is smaller is rounding noise: it must stay as small, its digits mean nothing
 LARGEST_FIGURE = 150_000  # bytes
 LIVE = "assets/js/figures"  # where the scripts of live figures lie
-NUMBER = re.compile(
-    r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d*)?(?:(?<=\d)|(?<=\d\.))(?:[eE][-+]?\d+)?"
-)
-PLAIN = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?")
-UNBOUND = re.compile(
-    r"(?<![^\W_])(?<![.\d])(?<![^\W_][-−])[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:ms|s|k|x|[KMG]i?B?)?(?![^\W_])"
-)
-SPACE = re.compile(r"[^\S\n]+")
-
 # Numbers in sentences that need no binding, each for its reason.
 FREE = [
     re.compile(r"^\s*\d{1,2}[.)]\s", re.M),  # list items
     re.compile(r"^#+\s+(?:Part\s+)?\d{1,2}(?:\.\d+)*\b", re.M),  # a heading's own number
-    re.compile(r"(?i)\b(?:sec|section|eq|equation|table|figure|part|chapter|exercise|appendix|step|row|item|level|page)s?"
+    re.compile(r"(?i)\b(?:sec|section|eq|equation|table|figure|part|chapter|exercise|appendix)s?"
                r"\.?\s+[A-Z]?\d+(?:[.–-]\d+)*(?:(?:,| and| to)\s+\d+(?:\.\d+)*)*"),  # labels
     re.compile(r"\b(?:19\d\d|20[0-3]\d)\b(?![,.]\d|\s+(?:tokens|steps|positions|rows|texts|words)\b)"),  # years
-    re.compile(r"(?<![\w.,])[-−+]?(?:\d|10)(?!\w|[.,]\d|\s?%|\s+percent)"),  # counts up to ten
+    re.compile(r"\b\d+\.\d+\.\d+\b"),  # releases of libraries
+    re.compile(r"(?<=\[)\d\.\d(?=[^\]\n]*\]\()"),  # the number of a chapter that is linked: the link is checked
 ]  # fmt: skip
+COUNT = re.compile(r"[-−+]?(?:\d|10)")  # a count up to ten needs none either, but `5 percent` does
+PERCENT = re.compile(r"\s?(?:%|percent)")
+TEN_TO = re.compile(r"(?:(?P<factor>[\d.]+)\s*\\times\s*|(?<![\d.]))10\^\{?(?P<power>-?\d+)\}?")
+POWER_OF_TEN = re.compile(r"\$-?(?:[\d.]+\s*\\times\s*)?10\^\{?(-?)(\d+)\}?\$")  # a formula that is but a number
+
+VERDICT = re.compile(  # words by which a caption says how a figure came out: they would read as well inverted
+    r"\b(?:rises?|falls?|grows?|shrinks?|climbs?|drops?|never|always|best|worst|better|worse"
+    r"|(?:more|less|fewer)(?! than {9})"  # a bound number, blanked here, says how much
+    r"|(?:larg|small|high|low|fast|slow|long|short|near|wid|narrow|steep|flatt|strong|weak)(?:er|est)|farther|farthest)\b",
+    re.I,
+)
 
 
 def check_results(page: Page, outcomes: list[dict]) -> list[Problem]:
@@ -45,50 +58,46 @@ def check_results(page: Page, outcomes: list[dict]) -> list[Problem]:
             continue  # the page ended before it
         elif isinstance(step, Number):
             found += _number(step, outcome["value"])
+        elif isinstance(step, formulas.Displayed):
+            found += [Problem(step.line, wrong) for wrong in outcome["wrong"]]
         else:
-            found += _block(step, outcome) + _words(page, step, outcome["figures"])
+            found += _block(step, outcome) + _words(step, outcome)
     return found
 
 
 def check_static(page: Page, book: "Book") -> list[Problem]:
     """Return what is wrong whatever the code gives: sources, quotations, formulas, unbound numbers."""
-    found: list[Problem] = []
-    for block in page.blocks:
-        if "source" in block.options:
-            found += _source(block, book)
-        if "live" in block.options:
-            found += _live(block, book)
-        elif "data" in block.options:
-            found.append(Problem(block.line, "data= is for a live figure; name it with live="))
-        if block.output is not None and (block.lang == "pycon" or not block.runs):
-            found.append(Problem(block.line, "nothing compares the output under this block"))
-        if block.lang == "pycon" and block.runs and ">>> " not in block.code:
-            found.append(Problem(block.line, "a pycon block without a >>> prompt runs nothing"))
-    found += bibliography.check(page, book.bibliography)
+    found = [problem for block in page.blocks for problem in _options(block, book)]
+    drawn = [figure for block in page.blocks for figure in block.figures]
+    for n, figure in enumerate(drawn):
+        if any(figure.src == other.src for other in drawn[:n]):
+            found.append(Problem(figure.line, f"{figure.src} is the name of another figure too"))
+    found += bibliography.check(page, book.bibliography) + bibliography.check_labels(page, book.bibliography)
     found += [Problem(line, problem) for line, problem in katex.check(page.formulas, book.folder)]
+    found += [Problem(line, problem) for line, problem in formulas.check(page.displayed)]
     found += [Problem(line, problem) for line, problem in names.check(page)]
     for line, text in unbound(page):
         found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given"))
+    for figure in drawn:
+        for word in VERDICT.findall(COMMENT.sub("", _blank_bound(figure.caption))):
+            advice = f"bind it, as in <!-- = last > first and {word!r} -->, or say what is drawn"
+            found.append(Problem(figure.line + 1, f"no comparison stands behind {word!r} in this caption: {advice}"))
     return found
 
 
-def same(shown: str, given: str, rtol: float | None = None, atol: float = 0.0) -> bool:
-    """Whether two texts agree: numbers within the tolerance, everything else exactly, spacing aside."""
-    shown, given = (_lines(text) for text in (shown, given))
-    if shown == given:
-        return True
-    if NUMBER.sub("#", shown) != NUMBER.sub("#", given):
-        return False
-    pairs = zip(NUMBER.findall(shown), NUMBER.findall(given), strict=True)
-    return all(_close(a, b, rtol, atol) for a, b in pairs)
-
-
-def written_value(text: str) -> tuple[float, float]:
-    """Return a written number and half a unit of its last digit."""
-    plain = text.replace(",", "").replace("−", "-").strip(" %°×*")
-    mantissa, _, exponent = plain.lower().partition("e")
-    decimals = len(mantissa.partition(".")[2])
-    return float(plain), 0.5 * 10.0 ** (int(exponent or 0) - decimals)
+def _options(block: Block, book: "Book") -> list[Problem]:
+    found: list[Problem] = []
+    if "source" in block.options:
+        found += _source(block, book)
+    if "live" in block.options:
+        found += _live(block, book)
+    elif "data" in block.options:
+        found.append(Problem(block.line, "data= is for a live figure; name it with live="))
+    if block.output is not None and (block.lang == "pycon" or not block.runs):
+        found.append(Problem(block.line, "nothing compares the output under this block"))
+    if block.lang == "pycon" and block.runs and ">>> " not in block.code:
+        found.append(Problem(block.line, "a pycon block without a >>> prompt runs nothing"))
+    return found
 
 
 def unbound(page: Page) -> list[tuple[int, str]]:
@@ -100,39 +109,28 @@ def unbound(page: Page) -> list[tuple[int, str]]:
             bare = pattern.sub(_spaces, bare)
         bare = LINK.sub(lambda m: m[0].replace(m["target"], _spaces(m["target"])), bare)
         bare = re.sub(r"^\[(?!\^)[^\]]+\]:\s*\S+\s*$|https?://\S+|\{#[^}]*\}", _spaces, bare, flags=re.M)
-        for pattern in (DISPLAY, INLINE):
-            bare = pattern.sub(lambda m: _keep_decimals(m[0], display=m[0].startswith("$$")), bare)
+        bare = DISPLAY.sub(_spaces, bare)
+        bare = INLINE.sub(_results_in, POWER_OF_TEN.sub(_power, bare))
         for pattern in FREE:
             bare = pattern.sub(_spaces, bare)
-        for match in UNBOUND.finditer(bare):
-            found.append((start + 1 + bare.count("\n", 0, match.start()), match[0]))
+        for match in in_sentence(bare):
+            if not COUNT.fullmatch(match[0]) or PERCENT.match(bare, match.end()):
+                found.append((start + 1 + bare.count("\n", 0, match.start()), " ".join(match[0].split())))
     return found
-
-
-def _lines(text: str) -> str:
-    return "\n".join(SPACE.sub(" ", line).strip() for line in text.strip().split("\n"))
-
-
-def _close(a: str, b: str, rtol: float | None, atol: float) -> bool:
-    if a == b:
-        return True
-    x, y = (float(text.replace(",", "").replace("−", "-")) for text in (a, b))
-    if abs(x) < RESIDUE and abs(y) < RESIDUE and "e" in a.lower() + b.lower():
-        return True
-    counts = not any(mark in a + b for mark in ".eE")
-    if counts and rtol is None and not atol:
-        return False
-    return math.isclose(x, y, rel_tol=RTOL if rtol is None else rtol, abs_tol=atol)
 
 
 def _block(block: Block, outcome: dict) -> list[Problem]:
     found = [Problem(block.line, f"the block warns: {warning}") for warning in outcome.get("warnings", [])]
     given, shown = outcome["stdout"].rstrip(), block.output
-    rtol, atol = block.options.get("rtol"), float(block.options.get("atol", 0))
-    if block.lang == "python" and not same(shown or "", given, float(rtol) if rtol else None, atol):
+    if block.lang == "python" and not same(shown or "", given, **block.tolerances):
         line = block.output_span[0] if block.output_span else block.span[1]
         both = f"--- the page shows\n{shown or '(nothing)'}\n+++ the code prints\n{given or '(nothing)'}"
         found.append(Problem(line + 1, f"output differs\n{both}"))
+    if bound := block.tolerances.get("residue"):
+        largest = max(residues(given, bound), default=0.0)
+        if bound > ROUNDING * largest:
+            advice = f"the largest number that it covers is {largest:g}"
+            found.append(Problem(block.line, f"residue={bound:g} is loose: {advice}"))
     return found + _figures(block, outcome["figures"])
 
 
@@ -148,48 +146,71 @@ def _figures(block: Block, svgs: list[str]) -> list[Problem]:
     return found
 
 
-def _words(page: Page, block: Block, svgs: list[str]) -> list[Problem]:
-    """A number in a figure's words for those who cannot see it must stand where it is checked: on the page or drawn."""
+def _words(block: Block, outcome: dict) -> list[Problem]:
+    """A number in a figure's words for those who cannot see it must stand in its block, its drawing or its caption."""
     found = []
-    for drawn, svg in zip(block.figures, svgs, strict=False):
-        words = drawn.alt
-        for pattern in FREE:
-            words = pattern.sub(_spaces, words)
-        seen = {text for line in page.lines if drawn.alt not in line for text in _plain_numbers(line)}
-        seen |= {text for label in re.findall(r">([^<>]*)</t", svg) for text in _plain_numbers(label)}
-        for text in _plain_numbers(words):
+    for drawn, svg in zip(block.figures, outcome["figures"], strict=False):
+        labels = re.findall(r">([^<>]*)</t", svg)
+        seen = {text for part in (block.code, outcome["stdout"], drawn.caption, *labels) for text in _digits(part)}
+        for text in _digits(_blank_free(drawn.alt)):
             if text not in seen:
+                where = "stands neither in its block nor in the figure or its caption"
                 advice = "show it there too, or say it in words"
-                found.append(Problem(drawn.line, f"{text} in {drawn.src}'s words stands nowhere on the page; {advice}"))
+                found.append(Problem(drawn.line, f"{text} in {drawn.src}'s words {where}; {advice}"))
     return found
 
 
-def _plain_numbers(text: str) -> list[str]:
-    return [number.replace(",", "") for number in PLAIN.findall(text.replace("{,}", ",").replace("_", ","))]
+def _blank_free(text: str) -> str:
+    for pattern in FREE:
+        text = pattern.sub(_spaces, text)
+    return text
+
+
+def _digits(text: str) -> list[str]:
+    """Return the numbers of a text without sign and commas, counts up to ten left out."""
+    plain = text.replace("{,}", ",").replace("_", ",").replace("−", "-")
+    numbers = (number.lstrip("+-").replace(",", "").rstrip(".") for number in printed(re.sub(r"(?<=\w)-", " ", plain)))
+    return [number for number in numbers if not COUNT.fullmatch(number)]
 
 
 def _number(number: Number, value) -> list[Problem]:
     if not number.written:
         return []
     said = f"{number.written} stands here"
+    if value is True and number.written.strip("`") not in ("True", "False"):
+        word = number.written.strip("*")
+        form = f"<!-- = {number.body} and {word!r} -->"
+        return [Problem(number.line, f"{said}, and {number.body} would bear any word; name it: {form}")]
     if isinstance(value, str | bool):
-        agrees = str(value) == number.written.strip("`*$ ")
-        return [] if agrees else [Problem(number.line, f"{said}; {number.body} gives {value}")]
-    written = [text for text in NUMBER.findall(number.written) if text]
-    if len(written) != len(value):
-        return [Problem(number.line, f"{said}: {len(written)} number(s); {number.body} gives {len(value)}")]
-    pairs = zip(map(written_value, written), value, strict=True)
-    if all(_holds(number.operator, shown, unit, given) for (shown, unit), given in pairs):
-        return []
-    relation = "" if number.operator == "=" else f", and should be {number.operator} it"
-    return [Problem(number.line, f"{said}{relation}; {number.body} gives {', '.join(f'{v:.10g}' for v in value)}")]
+        return [] if _says(number, str(value)) else [Problem(number.line, f"{said}; {number.body} gives {value}")]
+    try:
+        shown = [read(text) for text in _parts(number.written)]
+    except ValueError:
+        return [Problem(number.line, f"{said}, which is no number; {number.body} gives {value}")]
+    if len(shown) != len(value):
+        return [Problem(number.line, f"{said}: {len(shown)} number(s); {number.body} gives {len(value)}")]
+    gives = f"{number.body} gives {', '.join(f'{v:.10g}' for v in value)}"
+    if not all(holds(number.operator, part, given) for part, given in zip(shown, value, strict=True)):
+        relation = "" if number.operator == "=" else f", and should be {number.operator} it"
+        return [Problem(number.line, f"{said}{relation}; {gives}")]
+    if number.operator != "=" and not number.why:
+        far = any(loose(part.value, given) for part, given in zip(shown, value, strict=True))
+        advice = f"tighten it, or say why: <!-- {number.operator} {number.body} # … -->"
+        return [Problem(number.line, f"{said} as a bound, and {gives}, more than a factor of 2 away; {advice}")] * far
+    return []
 
 
-def _holds(operator: str, shown: float, unit: float, given: float) -> bool:
-    if operator == "=":
-        residue = unit < RESIDUE and abs(shown) < RESIDUE and abs(given) < RESIDUE
-        return residue or abs(shown - given) <= unit * (1 + 1e-6)
-    return {"<": shown < given, ">": shown > given, "<=": shown <= given, ">=": shown >= given}[operator]
+def _says(number: Number, value: str) -> bool:
+    """Whether what stands before a binding is `value`: a marked phrase whole, or as many words as it has."""
+    return number.written.strip("`*$ ") == value or number.before.endswith(value)
+
+
+def _parts(written: str) -> list[str]:
+    """Return the numbers of what a binding belongs to: one, or those of a phrase, a formula or a code span."""
+    if written[0] in "`$*":
+        plain = re.sub(r"[$*`]", " ", written.replace("{,}", ","))
+        return printed(TEN_TO.sub(lambda m: f"{m['factor'] or 1}e{m['power']}", plain))
+    return [written]
 
 
 def _source(block: Block, book: "Book") -> list[Problem]:
@@ -228,11 +249,9 @@ def read_source(root, where: str) -> str:
 
 
 def _blank_bound(text: str) -> str:
-    from galley.page import _written
-
     for bound in reversed(list(BOUND.finditer(text))):
-        begin = bound.start() - len(_written(text[: bound.start()]))
-        text = text[:begin] + re.sub(r"[^\n]", " ", text[begin : bound.end()]) + text[bound.end() :]
+        begin = bound.start() - len(bound_token(text[: bound.start()], bound["operator"]))
+        text = text[:begin] + _spaces(text[begin : bound.end()]) + text[bound.end() :]
     return text
 
 
@@ -240,8 +259,10 @@ def _spaces(match) -> str:
     return re.sub(r"[^\n]", " ", match if isinstance(match, str) else match[0])
 
 
-def _keep_decimals(formula: str, display: bool) -> str:
+def _power(formula: re.Match) -> str:
+    return f"1e{formula[1]}{formula[2]}".ljust(len(formula[0]))
+
+
+def _results_in(formula: re.Match) -> str:
     """A formula's whole numbers define it; a decimal in a line of text is a result."""
-    if display:
-        return _spaces(formula)
-    return re.sub(r"\d+\.\d+|.", lambda m: m[0] if len(m[0]) > 1 else " ", formula)
+    return re.sub(r"\d+\.\d+|.", lambda m: m[0] if len(m[0]) > 1 else " ", formula[0])

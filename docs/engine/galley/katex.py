@@ -3,13 +3,13 @@
 Each formula is set once and remembered in one file; the browser only needs KaTeX's stylesheet and fonts.
 """
 
-import contextlib
 import functools
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from galley.needs import digest
+from galley.store import load, save
 
 SCRIPT = Path(__file__).parent / "vendor" / "katex.min.js"
 
@@ -40,12 +40,9 @@ class Typesetter:
 
     def __init__(self, memory: Path) -> None:
         self.memory, self.changed, self.render = memory, False, None
-        self.stamp = str(SCRIPT.stat().st_size)
-        self.known: dict[str, str] = {}
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            stored = json.loads(memory.read_text(encoding="utf-8"))
-            if isinstance(stored, dict) and stored.get("stamp") == self.stamp:
-                self.known = dict(stored["formulas"])
+        self.stamp = digest(SCRIPT.read_text(encoding="utf-8"))
+        stored = load(memory)
+        self.known: dict[str, str] = stored["formulas"] if stored and stored.get("stamp") == self.stamp else {}
 
     def html(self, tex: str, display: bool) -> str:
         """Return the HTML and MathML of a formula."""
@@ -57,13 +54,8 @@ class Typesetter:
 
     def save(self) -> None:
         """Write what was learned, whole or not at all."""
-        if not self.changed:
-            return
-        with contextlib.suppress(OSError):  # without a memory they are set again
-            self.memory.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=self.memory.parent, delete=False, encoding="utf-8") as part:
-                json.dump({"stamp": self.stamp, "formulas": self.known}, part)
-            os.replace(part.name, self.memory)
+        if self.changed:
+            save(self.memory, {"stamp": self.stamp, "formulas": self.known})
             self.changed = False
 
     def _set(self, tex: str, display: bool) -> str:

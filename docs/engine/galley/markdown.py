@@ -15,7 +15,7 @@ from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
 from markdown.treeprocessors import Treeprocessor
 
-from galley import katex, museum
+from galley import katex
 from galley.book import Book, Result
 from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, is_caption, parse
 
@@ -42,10 +42,13 @@ class Pages(Preprocessor):
         """Return the lines with figures placed, folds made and bindings turned into marks."""
         text = "\n".join(lines)
         page = parse(text)
-        if not page.blocks and not page.numbers:
+        if not page.blocks and not page.numbers and not page.displayed:
             return lines
         result = shared_book().lookup(text) if page.steps else None
         edited: list[str | None] = list(lines)
+        for formula in page.displayed:
+            for n in range(*formula.span):
+                edited[n] = ">" * lines[n].lstrip().startswith(">")
         self._numbers(page, edited)
         self._markers(page, edited)
         for block in page.blocks:
@@ -70,8 +73,6 @@ class Pages(Preprocessor):
         for n, line in enumerate(page.lines):
             if n not in fenced and (OPTIONS.match(line) or line.strip() in (REGION_OPEN, REGION_CLOSE)):
                 edited[n] = ""
-            elif n not in fenced and museum.LINE.match(line):
-                edited[n] = museum.label(line)
 
     def _fold(self, block: Block, edited: list[str | None]) -> None:
         if title := block.options.get("fold"):

@@ -11,6 +11,7 @@ import math
 import symtable
 from collections.abc import Iterator
 
+from galley.formulas import Displayed
 from galley.page import Block, Number, Page
 
 
@@ -19,7 +20,7 @@ def check(page: Page) -> Iterator[tuple[int, str]]:
     headings = [line for line, *_ in page.headings]
     running = [block for block in page.blocks if block.runs and "standalone" not in block.options]
     blocks = [(block.line, *_bound(block)) for block in running]
-    for number in page.numbers:
+    for number in (*page.numbers, *page.displayed):
         used = _used(number)
         if not used:
             continue
@@ -34,15 +35,19 @@ def check(page: Page) -> Iterator[tuple[int, str]]:
                 yield number.line, f"{name} could have two values here, one of them from {where}; {advice}"
 
 
-def _used(number: Number) -> set[str]:
+def _used(number: Number | Displayed) -> set[str]:
     if not number.runs:
         return set()
+    if isinstance(number, Displayed):
+        return number.names
     try:
-        names = [node for node in ast.walk(ast.parse(number.body, mode="eval")) if isinstance(node, ast.Name)]
+        nodes = list(ast.walk(ast.parse(number.body, mode="eval")))
     except SyntaxError:
         return set()  # running it says so
-    stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    return {name.id for name in names} - stored - set(dir(builtins))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    own = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    own |= {node.arg for node in nodes if isinstance(node, ast.arg)}  # of a lambda
+    return {name.id for name in names} - own - set(dir(builtins))
 
 
 def _bound(block: Block) -> tuple[set[str], set[str]]:

@@ -8,10 +8,9 @@ import posixpath
 import re
 from pathlib import Path
 
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
-
-from galley.book import Result
-from galley.page import BOUND, COMMENT, LINK, Block, Page
+from galley.book import Book, Result
+from galley.page import BOUND, COMMENT, LINK, Block
+from galley.pool import Job
 
 SETUP = """\
 # What the site does before it runs a page: seeds, one thread, and its look for figures.
@@ -36,57 +35,85 @@ Path("{folder}").mkdir(parents=True, exist_ok=True)
 Path("{path}").write_text({text!r})"""
 
 
-def portable(page: Page) -> bool:
+def portable(result: Result) -> bool:
     """Whether a page can be taken along: it runs, and of the project's files it reads measurements alone."""
-    return any(block.runs for block in page.blocks) and all(path.endswith(".json") for path in _reads(page))
-
-
-def _reads(page: Page) -> list[str]:
-    """Return the files that the page reads, from the project's root."""
-    return list(dict.fromkeys(block.options["reads"] for block in page.blocks if block.options.get("reads")))
+    return any(block.runs for block in result.page.blocks) and all(path.endswith(".json") for path in result.reads)
 
 
 def notebook(result: Result, site: str, root: Path) -> str:
     """Return the page as notebook JSON; `site` is the address its links lead to, `root` the project's folder."""
     page = result.page
-    cells: list = []
+    cells: list[dict] = []
     address = posixpath.join(site, posixpath.dirname(result.name).partition("/")[2])
     here = (root / result.name).parent
-    _add(cells, new_markdown_cell(f"Needs `pip install posenc matplotlib`. Made from a page of <{site}>."))
-    _add(cells, new_code_cell(SETUP))
-    for path in _reads(page):
+    _add(cells, _markdown(f"Needs `pip install posenc matplotlib`. Made from a page of <{site}>."))
+    _add(cells, _code(SETUP))
+    for path in result.reads:
         text = json.dumps(json.loads((root / path).read_text(encoding="utf-8")))  # one line, however it is stored
-        _add(cells, new_code_cell(DATA.format(folder=posixpath.dirname(path), path=path, text=text)))
-    position = page.meta_lines
+        _add(cells, _code(DATA.format(folder=posixpath.dirname(path), path=path, text=text)))
+    position, by_block = page.meta_lines, result.by_block
     for block in page.blocks:
         if not block.runs:
             continue
-        _add(cells, new_markdown_cell(_prose(page.lines[position : block.span[0]], address, here)))
-        _add(cells, _code(block, result.by_block.get(block.line) or {}))
+        _add(cells, _markdown(_prose(page.lines[position : block.span[0]], address, here)))
+        _add(cells, _run(block, by_block.get(block.line) or {}))
         position = _after(block, page.lines)
-    _add(cells, new_markdown_cell(_prose(page.lines[position:], address, here)))
+    _add(cells, _markdown(_prose(page.lines[position:], address, here)))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    book = new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
-    return writes(book) + "\n"  # validated by the tests, not at every build
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    book = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"  # as Jupyter writes it
 
 
-def _add(cells: list, cell) -> None:
-    if cell.source.strip():
-        cell["id"] = hashlib.sha256(f"{len(cells)} {cell.source}".encode()).hexdigest()[:12]
+def run(book: Book, results: dict[str, Result]) -> dict[str, Job]:
+    """Run the notebooks made of pages, each in an empty folder of its own with nothing but what a reader has."""
+    made = {name: json.loads(notebook(result, book.site, book.root)) for name, result in results.items()}
+    jobs = {name: book.job(f"{name} as a notebook", _steps(book, text), alone=True) for name, text in made.items()}
+    book.perform(list(jobs.values()))
+    return jobs
+
+
+def _steps(book: Book, made: dict) -> list[dict]:
+    """Return the code cells as steps; a line of theirs counts from the first line of the first cell."""
+    steps, line = [], 1
+    for cell in made["cells"]:
+        code = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            options = {"raises": "*"} if "raises-exception" in cell["metadata"].get("tags", []) else {}
+            step = {"kind": "cell", "lang": "python", "code": code, "line": line, "options": options}
+            steps.append(step | {"limit": 5 * book.limit})
+            line += code.count("\n") + 1
+    return steps
+
+
+def _markdown(source: str) -> dict:
+    return {"cell_type": "markdown", "metadata": {}, "source": source.splitlines(keepends=True)}
+
+
+def _code(source: str, outputs: list[dict] | None = None, tags: list[str] | None = None) -> dict:
+    lines, metadata = source.splitlines(keepends=True), {"tags": tags} if tags else {}
+    shown = {"execution_count": None, "metadata": metadata, "outputs": outputs or []}
+    return {"cell_type": "code", "source": lines, **shown}
+
+
+def _add(cells: list[dict], cell: dict) -> None:
+    source = "".join(cell["source"])
+    if source.strip():
+        cell["id"] = hashlib.sha256(f"{len(cells)} {source}".encode()).hexdigest()[:12]
         cells.append(cell)
 
 
-def _code(block: Block, outcome: dict):
+def _run(block: Block, outcome: dict) -> dict:
     source = _session(block.code) if block.lang == "pycon" else block.code
     outputs = []
     if text := outcome.get("stdout"):
-        outputs.append(new_output("stream", name="stdout", text=text))
+        outputs.append({"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)})
     for svg, drawn in zip(outcome.get("figures", []), block.figures, strict=False):
-        data = {"image/svg+xml": svg, "text/plain": drawn.alt}
-        outputs.append(new_output("display_data", data=data))
+        data = {"image/svg+xml": svg.splitlines(keepends=True), "text/plain": drawn.alt.splitlines(keepends=True)}
+        outputs.append({"output_type": "display_data", "data": data, "metadata": {}})
     if "raises" in block.options:
-        return new_code_cell(source, metadata={"tags": ["raises-exception"]})
-    return new_code_cell(source, outputs=outputs)
+        return _code(source, tags=["raises-exception"])
+    return _code(source, outputs)
 
 
 def _session(code: str) -> str:

@@ -4,20 +4,24 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
+from galley import number
+from galley.formulas import Displayed, displayed
+
 FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`]*)$")
 OPTIONS = re.compile(r"^\s*<!--\s*block:\s*(?P<options>.*?)\s*-->\s*$")
 IMAGE = re.compile(r"^\s*!\[(?P<alt>[^\]]*)\]\((?P<src>[^)\s]+\.svg)\)\s*$")
+NO_IMAGE = re.compile(r"^\s*!\[(?P<alt>.*)\]\((?P<src>figures/[^)\s]+)\)\s*$")  # meant for one, and is none
 REGION_OPEN, REGION_CLOSE = "<!-- output -->", "<!-- /output -->"
 BOUND = re.compile(r"<!--\s*(?P<operator>=|<=|>=|<|>|cite:|given)\s*(?P<body>.*?)\s*-->")
-HEADING = re.compile(r"^(?P<level>#{1,6})\s+(?P<title>.*?)(?:\s*\{#(?P<anchor>[\w.-]+)\})?\s*#*\s*$")
-LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+HEADING = re.compile(r"^(?P<level>#{1,6})\s+(?P<title>.*?)(?:\s*\{:?\s*#(?P<anchor>[\w.-]+)\s*\})?\s*#*\s*$")
+LINK = re.compile(r"(?<!\\)\[(?P<label>(?:[^\[\]]|\[[^\]]*\])*)\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 DISPLAY = re.compile(r"\$\$(?P<tex>.+?)\$\$", re.S)
 INLINE = re.compile(r"(?<![\\$\w])\$(?![\s$])(?P<tex>(?:\\.|[^$\\\n])+?)(?<!\s)\$(?![\w$])")
 CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>(?:(?!\n\s*\n).)+?)(?<!`)(?P=ticks)(?!`)", re.S)
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
-NUMERIC = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.I)
-KNOWN_OPTIONS = {"raises", "skip", "standalone", "rtol", "atol", "limit", "fold", "source", "large", "reads"}
+TOLERANCES = ("rtol", "atol", "residue")
+KNOWN_OPTIONS = {"raises", "skip", "standalone", *TOLERANCES, "limit", "fold", "source", "large"}
 LIVE_OPTIONS = {"live", "data"}
 
 
@@ -36,6 +40,7 @@ class Figure:
     alt: str
     src: str
     line: int
+    caption: str = ""
 
 
 @dataclass
@@ -58,10 +63,19 @@ class Block:
         """Whether the block is executed, or only shown."""
         return "skip" not in self.options and "source" not in self.options
 
+    @property
+    def tolerances(self) -> dict[str, float]:
+        """The tolerances that the block states, as `number.same` takes them."""
+        return {name: float(self.options[name]) for name in TOLERANCES if name in self.options}
+
 
 @dataclass
 class Number:
-    """A number in a sentence with the comment that binds it, such as `47,117<!-- = wavelengths(64)[-1] -->`."""
+    """A number in a sentence with the comment that binds it, such as `47,117<!-- = wavelengths(64)[-1] -->`.
+
+    With `=` it may be a word that the code decides: `rises<!-- = slope > 0 -->`. A Python comment in the binding says
+    why a bound is loose. What stands `before` the binding ends with what is written.
+    """
 
     written: str
     operator: str
@@ -69,11 +83,22 @@ class Number:
     line: int
     start: int
     end: int
+    why: str = ""
+    before: str = ""
 
     @property
     def runs(self) -> bool:
         """Whether the body is an expression to evaluate."""
         return self.operator in ("=", "<", ">", "<=", ">=")
+
+
+@dataclass
+class Link:
+    """A link: the line it stands on, its label as written, and where it leads."""
+
+    line: int
+    label: str
+    target: str
 
 
 @dataclass
@@ -93,19 +118,31 @@ class Page:
     blocks: list[Block]
     numbers: list[Number]
     formulas: list[tuple[int, str, bool]]
-    links: list[tuple[int, str]]
+    links: list[Link]
     headings: list[tuple[int, int, str, str | None]]
     prose: list[tuple[int, str]]
     meta_lines: int
     problems: list[Problem]
     source: str = ""
     cells: list[Cell] = field(default_factory=list)
+    displayed: list[Displayed] = field(default_factory=list)
 
     @property
-    def steps(self) -> list[Block | Number]:
+    def steps(self) -> list[Block | Number | Displayed]:
         """Everything that runs, in page order."""
-        steps = [s for s in (*self.blocks, *self.numbers) if s.runs]
+        steps = [s for s in (*self.blocks, *self.numbers, *self.displayed) if s.runs]
         return sorted(steps, key=lambda step: (step.line, getattr(step, "start", 0)))
+
+    @property
+    def tally(self) -> dict[str, int]:
+        """How many numbers of its sentences are computed, bounded, cited and given; outputs compared, figures drawn."""
+        kinds = {"=": "computed", "cite": "cited", "given": "given"}
+        found = [kinds.get(number.operator, "bounded") for number in self.numbers]
+        counts = {kind: found.count(kind) for kind in ("computed", "bounded", "cited", "given")}
+        counts["outputs"] = sum(block.output is not None for block in self.blocks)
+        counts["figures"] = sum(len(block.figures) for block in self.blocks)
+        kinds = [formula.kind for formula in self.displayed]
+        return counts | {f"formulas {kind}": kinds.count(kind) for kind in ("read", "checked", "reason")}
 
 
 def parse(text: str) -> Page:
@@ -141,10 +178,13 @@ class _Reader:
                 i = prose = i + 1
             elif (image := IMAGE.match(line)) and self.last is not None:
                 self._prose(prose, i)
-                self.last.figures.append(Figure(image["alt"], image["src"], i + 1))
-                i = prose = i + 1
-                while i < len(self.lines) and is_caption(self.lines[i]):
-                    i += 1  # the caption belongs to the figure, and another figure may follow
+                prose = i + 1
+                i = self._figure(i, image)
+            elif self.last is not None and (other := NO_IMAGE.match(line)):
+                self._problem(i, _refused_image(other))
+                i += 1
+            elif (end := self._comment(i)) > i:
+                i = end
             else:
                 if line.strip():
                     self.last = None
@@ -184,6 +224,27 @@ class _Reader:
             self._problem(self.options_line, "block options must stand directly above a python fence")
         self.options, self.options_line = {}, None
 
+    def _figure(self, start: int, image: re.Match) -> int:
+        """Read the caption with the figure; another figure may follow it."""
+        end = start + 1
+        while end < len(self.lines) and is_caption(self.lines[end]):
+            end += 1
+        caption = "\n".join(self.lines[start + 1 : end])
+        assert self.last is not None
+        self.last.figures.append(Figure(image["alt"], image["src"], start + 1, caption))
+        return end
+
+    def _comment(self, start: int) -> int:
+        """Return the line after a comment that begins on this line and ends on a later one: no code in it runs."""
+        line = CODE_SPAN.sub("", self.lines[start])
+        if line.rfind("<!--") <= line.rfind("-->"):
+            return start
+        end = next((n for n in range(start + 1, len(self.lines)) if "-->" in self.lines[n]), None)
+        if end is None:
+            self._problem(start, "this comment is never closed")
+            return len(self.lines)
+        return end + 1
+
     def _fence(self, start: int, fence: re.Match) -> int:
         close = re.compile(rf"^[ \t]*{fence['ticks']}\s*$")
         ends = (n for n in range(start + 1, len(self.lines)) if close.match(self.lines[n]))
@@ -222,11 +283,15 @@ class _Reader:
         if end is None:
             self._problem(start, f"this output is never closed by {REGION_CLOSE}")
             return len(self.lines)
-        self._output(start, end, "\n".join(self.lines[start + 1 : end]).strip("\n"))
+        body = "\n".join(self.lines[start + 1 : end])
+        self._output(start, end, body.strip("\n"))
+        prose = (" " * len(line) if IMAGE.match(line) else line for line in body.split("\n"))
+        self._links(_blank(CODE_SPAN, "\n".join(prose)), start + 1)
         if self.last is not None:
             self.last.output_is_markdown = True
-            images = ((n, IMAGE.match(self.lines[n])) for n in range(start + 1, end))
-            self.last.figures += [Figure(image["alt"], image["src"], n + 1) for n, image in images if image]
+            for n in range(start + 1, end):
+                if image := IMAGE.match(self.lines[n]):
+                    self._figure(n, image)
         return end + 1
 
     def _prose(self, start: int, end: int) -> None:
@@ -244,8 +309,8 @@ class _Reader:
             if re.match(r"^\s*>+\s*(```|~~~)\s*(python|pycon)", self.lines[n]):
                 self._problem(n, "a fence inside a quote does not run; put it at the margin")
         bare = _blank(CODE_SPAN, text)
-        for link in LINK.finditer(_blank(COMMENT, bare)):
-            self.page.links.append((line_of(link.start()), link["target"]))
+        self._links(bare, start)
+        self.page.displayed += displayed(bare, start + 1)
         unbound = _blank(COMMENT, bare)
         for pattern, display in ((DISPLAY, True), (INLINE, False)):
             for formula in pattern.finditer(unbound):
@@ -262,14 +327,46 @@ class _Reader:
         for html in re.finditer(r"<[a-z]+\b[^<>]*?\b(?:href|src)=[\"'](?![a-z]+:|//)([^\"']*)", unbound):
             self._problem(line_of(html.start()) - 1, f"link to {html[1]} in Markdown, which is checked")
         for bound in BOUND.finditer(bare):
-            written = _written(text[: bound.start()])
-            number = Number(written, bound["operator"].rstrip(":"), bound["body"], line_of(bound.start()), 0, 0)
-            begin = text.rfind("\n", 0, bound.start()) + 1
-            number.start, number.end = bound.start() - len(written) - begin, bound.end() - begin
-            self.page.numbers.append(number)
-            if not written:
-                self._problem(number.line - 1, "no number stands before this binding")
+            self._number(bound, text, line_of(bound.start()))
         self.page.prose.append((start, text))
+
+    def _links(self, text: str, start: int) -> None:
+        for link in LINK.finditer(_blank(COMMENT, text)):
+            line = start + 1 + text.count("\n", 0, link.start())
+            self.page.links.append(Link(line, link["label"], link["target"]))
+
+    def _number(self, bound: re.Match, text: str, line: int) -> None:
+        before, operator = text[: bound.start()], bound["operator"].rstrip(":")
+        body, _, why = bound["body"].partition(" # ")
+        written = bound_token(before, operator)
+        begin = before.rfind("\n") + 1
+        start, end = len(before) - len(written) - begin, bound.end() - begin
+        self.page.numbers.append(
+            Number(written, operator, body.strip(), line, start, end, why.strip(), before[begin:][-160:])
+        )
+        if not written:
+            forms = "47,117 or 3.5e-2, 10³, ½, twelve, `code`, **bold** or $formula$; with = a word, too"
+            self._problem(line - 1, f"no number stands before this binding: it belongs to {forms}")
+
+
+def _refused_image(image: re.Match) -> str:
+    if not image["src"].endswith(".svg"):
+        return f"a drawn figure is an SVG: write {image['src'].rpartition('.')[0] or image['src']}.svg"
+    return "a figure's words cannot hold brackets: say the range in words"
+
+
+def bound_token(before: str, operator: str) -> str:
+    """Return what a binding that follows `before` belongs to: a number, code, a formula, a bold phrase, a word."""
+    marked = re.search(r"(?:`[^`\n]+`|\$[^$\n]+\$|\*\*[^*\n]+\*\*)$", before)
+    if marked:
+        return marked[0]
+    word = re.search(r"[^\W\d_][\w'\u2019-]*$", before) if operator in ("=", "given") else None
+    return number.last(before) or (word[0] if word else "")
+
+
+def ticks(text: str) -> str:
+    """Return a fence that `text` does not close."""
+    return "`" * max([3, *(len(run) + 1 for run in re.findall(r"^[ \t]*(`{3,})", text, re.M))])
 
 
 def is_caption(line: str) -> bool:
@@ -279,21 +376,22 @@ def is_caption(line: str) -> bool:
 
 
 def _wrong_option(name: str, value: str) -> str:
-    if name in ("rtol", "atol", "limit") and not (NUMERIC.fullmatch(value) and (name == "atol" or float(value) > 0)):
-        return f"{name} must be a positive number, got {value!r}"
+    if name in (*TOLERANCES, "limit"):
+        try:
+            size = float(value)
+        except ValueError:
+            size = -1.0
+        if not 0 < size < float("inf"):
+            return f"{name} must be a positive number, got {value!r}"
+        if name == "rtol" and size > number.LOOSEST:
+            return f"rtol must be at most {number.LOOSEST}, got {value}: round what is printed, or print a bound"
     if name == "live" and not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", value):
         return f"live must be the name of a script, such as clock-film, got {value!r}"
-    if name in ("raises", "source", "reads", "fold", "large", "data") and not value:
+    if name in ("raises", "source", "fold", "large", "data") and not value:
         return f"{name} needs a value: {name}=…"
     if name in ("skip", "standalone") and value:
         return f"{name} takes no value, got {value!r}"
     return ""
-
-
-def _written(before: str) -> str:
-    """Return the token a binding belongs to: a number, a code span, a formula or a bold phrase, up to the comment."""
-    token = re.search(r"(?:`[^`\n]+`|\$[^$\n]+\$|\*\*[^*\n]+\*\*|[+\-−]?\d[\d,.]*(?:e[+\-−]?\d+)?\s?[%°×]?)$", before)
-    return token[0] if token else ""
 
 
 def _blank(pattern: re.Pattern, text: str) -> str:

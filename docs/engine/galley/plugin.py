@@ -1,15 +1,24 @@
-"""The pytest plugin: every page of the book is a test; `--update-pages` rewrites what pages show."""
+"""The pytest plugin: every page of the book is a test; `--update-pages` rewrites what pages show.
 
+The processes of pytest-xdist share what they learn: one runs the pages, the others wait for it.
+"""
+
+import contextlib
+import pickle
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from galley.book import Book, Result
 from galley.cells import SUFFIX
-from galley.update import updated
+from galley.update import rewrite
 
 BOOK = pytest.StashKey[Book]()
-RESULTS = pytest.StashKey[dict[str, Result]]()
+LEARNED = pytest.StashKey[dict[str, dict]]()
+DAY = 24 * 3600.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Open the book of the project under test, where there is one."""
+    config.stash[LEARNED] = {}
     try:
         config.stash[BOOK] = Book.find(config.rootpath, use_cache=not config.getoption("--no-page-cache"))
     except FileNotFoundError:
@@ -55,14 +65,10 @@ class PageItem(pytest.Item):
     def runtest(self) -> None:
         """Raise PageError with a line for each problem."""
         book = self.config.stash[BOOK]
-        if RESULTS not in self.config.stash:
-            names = [i.path.relative_to(book.root).as_posix() for i in self.session.items if isinstance(i, PageItem)]
-            self.config.stash[RESULTS] = book.run(book.pages(names))
-            if self.config.getoption("--update-pages"):
-                self.config.stash[RESULTS] = book.run(rewrite(book, self.config.stash[RESULTS]))
-        name = self.path.relative_to(book.root).as_posix()
-        if report := self.config.stash[RESULTS][name].report:
-            raise PageError("\n\n".join(report))
+        names = [i.path.relative_to(book.root).as_posix() for i in self.session.items if isinstance(i, PageItem)]
+        result = results(self.config, names)[self.path.relative_to(book.root).as_posix()]
+        if result.report:
+            raise PageError("\n\n".join(result.report))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo, style=None):
         """Show a page's problems alone."""
@@ -73,11 +79,45 @@ class PageItem(pytest.Item):
         return self.path, 0, self.path.relative_to(self.config.rootpath).as_posix()
 
 
-def rewrite(book: Book, results: dict[str, Result]) -> dict[str, str]:
-    """Write what the pages should show, and return their texts."""
-    pages = {}
-    for name, result in results.items():
-        pages[name] = updated(result, book)
-        if pages[name] != result.page.source:
-            (book.root / name).write_text(pages[name], encoding="utf-8")
-    return pages
+def results(config: pytest.Config, names: Iterable[str]) -> dict[str, Result]:
+    """Return what these pages give; each is run once in a session."""
+    book = config.stash[BOOK]
+
+    def run(missing: list[str]) -> dict[str, Result]:
+        found = book.run(book.pages(missing))
+        return book.run(rewrite(book, found)) if config.getoption("--update-pages") else found
+
+    return shared(config, "pages", names, run)
+
+
+def shared(config: pytest.Config, kind: str, names: Iterable[str], make: Callable[[list[str]], dict]) -> dict:
+    """Return a dictionary with these names; `make` gives those that no process of the session has made."""
+    learned, names = config.stash[LEARNED].setdefault(kind, {}), list(names)
+    if any(name not in learned for name in names):
+        with _turn(config, kind) as memory:
+            if memory and memory.exists():
+                learned |= pickle.loads(memory.read_bytes())
+            if missing := [name for name in names if name not in learned]:
+                learned |= make(missing)
+                if memory:
+                    memory.write_bytes(pickle.dumps(learned))
+    return learned
+
+
+@contextlib.contextmanager
+def _turn(config: pytest.Config, kind: str) -> Iterator[Path | None]:
+    """Wait until no other process makes such things, and yield the file in which they are kept for this session."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        yield None
+        return
+    from filelock import FileLock
+
+    sessions = config.stash[BOOK].folder / "sessions"
+    folder = sessions / worker["testrunuid"]
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sessions.iterdir():
+        if old.stat().st_mtime < time.time() - DAY:
+            shutil.rmtree(old, ignore_errors=True)
+    with FileLock(folder / f"{kind}.lock"):
+        yield folder / f"{kind}.pickle"

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-import signal
+import shutil
 import sys
 import tempfile
 import time
@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import wait
 from pathlib import Path
 
+from galley.needs import Need
 from galley.worker import run_page
 
 PINNED = {
@@ -23,7 +24,7 @@ PINNED = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 PRELOAD = ["torch", "torch._dynamo", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
-GRACE = 20.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
+GRACE = 60.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
 
 _context = get_context("forkserver" if sys.platform != "win32" else "spawn")
 if sys.platform != "win32":
@@ -32,21 +33,32 @@ if sys.platform != "win32":
 
 @dataclass
 class Job:
-    """A page to run, in which folder, its steps, and after the run what came of each step."""
+    """A page to run, in which folder, its steps, and after the run what came of each step and what it has read.
+
+    A job that runs `alone` starts in an empty folder, with neither seeds nor the engine.
+    """
 
     root: str
     filename: str
     steps: list[dict]
+    sources: list[str] = field(default_factory=list)
+    alone: bool = False
+    expected: float | None = None  # seconds, where they are known
     results: list[dict] = field(default_factory=list)
+    traces: list[list] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
     seconds: float = 0.0
+    cached: bool = True
 
 
 class _Running:
     def __init__(self, job: Job, folder: str, index: int) -> None:
         self.job, self.begin = job, time.perf_counter()
-        self.trace = Path(folder) / f"{index}.trace"
+        self.trace, self.scratch = Path(folder) / f"{index}.trace", Path(folder) / str(index)
+        self.scratch.mkdir()
         self.connection, theirs = _context.Pipe(duplex=False)
-        message = {"root": job.root, "filename": job.filename, "steps": job.steps, "trace": str(self.trace)}
+        message = {name: getattr(job, name) for name in ("root", "filename", "steps", "sources", "alone")}
+        message |= {"trace": str(self.trace), "scratch": str(self.scratch)}
         self.process = _context.Process(target=run_page, args=(message, theirs), daemon=False)
         with _pinned_environment(), _no_main():
             self.process.start()
@@ -58,24 +70,23 @@ class _Running:
         try:
             if not self.connection.poll():
                 raise EOFError  # it ended without a word, or is late
-            self.job.results = self.connection.recv()
+            self.job.results, self.job.traces = self.connection.recv()
         except (EOFError, OSError):
             self.end()
-            self.process.join(1)
             self.job.results = [{}] * len(self.job.steps)
             self.job.results = self._died()
         self.process.join(1)
         self.end()
         self.connection.close()
-        self.job.seconds = time.perf_counter() - self.begin
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.job.seconds, self.job.cached = time.perf_counter() - self.begin, False
         return self.job
 
     def end(self) -> None:
-        """Kill the page's process and all that it has started: they are a group of their own."""
+        """Kill the page's process, and with it all that it has started."""
+        self.process.terminate()
+        self.process.join(10)
         self.process.kill()
-        if sys.platform != "win32" and self.process.pid:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
 
     def _died(self) -> list[dict]:
         trace = self.trace.read_text(errors="replace") if self.trace.exists() else ""
@@ -96,8 +107,8 @@ class _Running:
 
 
 def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None:
-    """Run `jobs`, at most `workers` at a time, longest text first; call `done` with each as it ends."""
-    waiting = sorted(jobs, key=lambda job: sum(len(step["code"]) for step in job.steps))
+    """Run `jobs`, at most `workers` at a time, new and long ones first; call `done` with each as it ends."""
+    waiting = sorted(jobs, key=_length)
     running: dict = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as ending:
         ending.callback(lambda: [page.end() for page in running.values()])  # an interrupt does not reach them
@@ -111,6 +122,12 @@ def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None
             for sentinel, page in list(running.items()):
                 if sentinel in ready or page.connection in ready or time.perf_counter() > page.deadline:
                     done(running.pop(sentinel).finish())
+
+
+def _length(job: Job) -> tuple[bool, float]:
+    """Return what a job is expected to take; one that never ran may take longest, by its text."""
+    text = sum(len(step["code"]) for step in job.steps)
+    return (True, text) if job.expected is None else (False, job.expected)
 
 
 @contextlib.contextmanager

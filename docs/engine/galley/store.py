@@ -1,7 +1,6 @@
-"""Keep what pages gave, one file a page, named by everything that could change it. Deleting the folder is safe."""
+"""Keep what pages gave, one file for each page and state of what it needs. Deleting the folder is safe."""
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -11,8 +10,11 @@ import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from galley.needs import Files, Need, digest
+
 VERSIONS = ("torch", "numpy", "matplotlib")
-ENGINE = [Path(__file__).with_name(name) for name in ("worker.py", "figure.py", "house.mplstyle")]  # what runs pages
+RUNS = ("worker.py", "guard.py", "figure.py", "house.mplstyle", "formulas.py", "confirm.py", "tex.py", "values.py")
+ENGINE = [Path(__file__).with_name(name) for name in RUNS]  # what runs pages
 KEPT = 30 * 24 * 3600.0  # seconds after its last use before an entry is swept away
 
 
@@ -22,35 +24,31 @@ class Store:
     Two builds may write at once: both write the same bytes. A damaged file counts as absent.
     """
 
-    def __init__(self, folder: Path, sources: list[Path]) -> None:
-        self.folder = folder
-        self.environment = environment_digest(sources)
+    def __init__(self, folder: Path, files: Files) -> None:
+        self.folder, self.files = folder, files
+        self.environment = environment_digest()
 
     def key(self, steps: list[dict]) -> str:
         """Return the name of what `steps` give: their code and options, whatever line they stand on."""
         code = [{name: step[name] for name in ("kind", "lang", "options")} | _normal(step["code"]) for step in steps]
         return digest(self.environment, json.dumps(code, sort_keys=True))
 
-    def get(self, key: str):
-        """Return what was put under `key`, or None."""
-        path = self.folder / f"{key}.json"
-        with contextlib.suppress(OSError, ValueError):
-            checksum, _, body = path.read_text(encoding="utf-8").partition("\n")
-            if checksum == digest(body):
+    def get(self, key: str) -> dict | None:
+        """Return what was put under `key` while all that it needs was as it is now, or None."""
+        for path in sorted(self.folder.glob(f"{key}-*.json")):
+            entry = load(path)
+            if entry is not None and self.files.hold(entry["needs"]):
                 os.utime(path)
-                return json.loads(body)
+                return entry
         return None
 
-    def put(self, key: str, value) -> None:
-        """Store `value` under `key`: written aside and moved into place."""
-        with contextlib.suppress(OSError):  # without a memory the page runs again
-            self._write(key, json.dumps(value))
+    def put(self, key: str, needs: list[Need], entry: dict) -> None:
+        """Store `entry` under `key`, for as long as `needs` hold."""
+        save(self.path(key, needs), entry | {"needs": needs})
 
-    def _write(self, key: str, body: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".part", delete=False, encoding="utf-8") as part:
-            part.write(f"{digest(body)}\n{body}")
-        os.replace(part.name, self.folder / f"{key}.json")
+    def path(self, key: str, needs: list[Need]) -> Path:
+        """Return the file of an entry."""
+        return self.folder / f"{key}-{digest(json.dumps(needs))[:8]}.json"
 
     def sweep(self) -> None:
         """Remove what has not been used for long, and what a killed build left half written."""
@@ -66,18 +64,29 @@ def _normal(code: str) -> dict[str, str]:
     return {"code": re.sub(r"(?m)^ +$", "", code.expandtabs(4))}
 
 
-def environment_digest(sources: list[Path]) -> str:
-    """Return a digest of everything but the page that can change its results: sources, engine, versions."""
+def environment_digest() -> str:
+    """Return a digest of what can change the results of every page: engine and versions."""
     parts = [sys.version]
     for name in VERSIONS:
         with contextlib.suppress(PackageNotFoundError):
             parts.append(f"{name}={version(name)}")
-    for root in sources:
-        for path in sorted(root.rglob("*.py")):
-            parts += [path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")]
     return digest(*parts, *(path.read_text(encoding="utf-8") for path in ENGINE))
 
 
-def digest(*parts: str) -> str:
-    """Return a short name for some text."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+def load(path: Path):
+    """Return what was saved in a file, or None if it is damaged or missing."""
+    with contextlib.suppress(OSError, ValueError):
+        checksum, _, body = path.read_text(encoding="utf-8").partition("\n")
+        if checksum == digest(body):
+            return json.loads(body)
+    return None
+
+
+def save(path: Path, value) -> None:
+    """Write a value with a checksum, aside and moved into place; without a memory all is done again."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        body = json.dumps(value)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as part:
+            part.write(f"{digest(body)}\n{body}")
+        os.replace(part.name, path)

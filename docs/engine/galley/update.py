@@ -1,12 +1,43 @@
 """Rewrite what a page shows: outputs, quoted sources and numbers in sentences, after an intended change."""
 
 import contextlib
-import re
+import os
+import shutil
+import tempfile
+from pathlib import Path
 
 from galley import cells
 from galley.book import Book, Result
-from galley.check import _holds, read_source, same, written_value
-from galley.page import Block, Number
+from galley.check import read_source
+from galley.number import holds, read, rewritten, same
+from galley.page import Block, Number, ticks
+
+
+def rewrite(book: Book, results: dict[str, Result]) -> dict[str, str]:
+    """Write what the pages should show, and return their texts."""
+    pages = {}
+    for name, result in results.items():
+        pages[name] = updated(result, book)
+        if pages[name] != result.page.source:
+            write(book.root / name, pages[name])
+    book.record(results)
+    return pages
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that exists aside and move it into place, whole or not at all, with the line ends that it has."""
+    ends = "\r\n" if b"\r\n" in path.read_bytes() else "\n"
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, newline=ends, delete=False, encoding="utf-8") as part:
+        aside = Path(part.name)
+        try:
+            part.write(text)
+            part.flush()
+            os.fsync(part.fileno())
+        except OSError:
+            aside.unlink()
+            raise
+    shutil.copymode(path, aside)
+    os.replace(aside, path)
 
 
 def updated(result: Result, book: Book) -> str:
@@ -38,32 +69,28 @@ def updated(result: Result, book: Book) -> str:
 
 
 def _shows(block: Block, given: str) -> bool:
-    rtol, atol = block.options.get("rtol"), float(block.options.get("atol", 0))
-    return same(block.output or "", given, float(rtol) if rtol else None, atol)
+    return same(block.output or "", given, **block.tolerances)
 
 
 def _output(block: Block, given: str, lines: list[str | None]) -> None:
     if _shows(block, given):
         return
     body = given.split("\n") if given else []
+    fence = ticks(given)
     if block.output_span is None:
-        lines[block.span[1] : block.span[1]] = ["", "```output", *body, "```"]
+        lines[block.span[1] : block.span[1]] = ["", f"{fence}output", *body, fence]
     elif block.output_is_markdown:
         lines[slice(*block.output_span)] = ["", *body, ""]
-    elif body:
-        lines[slice(*block.output_span)] = body
     else:
-        lines[block.output_span[0] - 1 : block.output_span[1] + 1] = []
+        first, last = block.output_span[0] - 1, block.output_span[1] + 1
+        lines[first:last] = [f"{fence}output", *body, fence] if body else []
 
 
 def _number(number: Number, value, lines: list[str | None]) -> None:
-    if not isinstance(value, list) or len(value) != 1 or not re.fullmatch(r"[-−+]?[\d,]+(\.\d+)?", number.written):
+    if not isinstance(value, list) or len(value) != 1:
         return
-    shown, unit = written_value(number.written)
-    if _holds("=", shown, unit, value[0]):
+    text = rewritten(number.written, value[0])
+    if text is None or holds("=", read(number.written), value[0]):
         return
-    decimals = len(number.written.partition(".")[2])
-    separator = "," if "," in number.written or abs(value[0]) >= 10_000 else ""
-    text = f"{value[0]:{separator}.{decimals}f}"
     line = lines[number.line - 1] or ""
     lines[number.line - 1] = line[: number.start] + text + line[number.start + len(number.written) :]

@@ -1,6 +1,7 @@
 """Run one page, in a process that does nothing else: everything that could make two runs differ is pinned here."""
 
 import ast
+import builtins
 import contextlib
 import doctest
 import faulthandler
@@ -9,36 +10,44 @@ import json
 import linecache
 import os
 import random
+import re
 import sys
 import tempfile
 import time
 import traceback
+import types
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
-from galley import figure
+from galley import figure, formulas
+from galley.guard import Guard
+from galley.keeper import keep
 
 MOST_OUTPUT = 1_000_000  # characters a block may print
+ASSERTED = "__asserted__"  # a builtin, so that it is none of the page's names
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def run_page(job: dict, connection) -> None:
     """Run the steps of `job` and send what came of each: the target of a page's process."""
-    if hasattr(os, "setsid"):
-        os.setsid()  # what the page starts ends with it
-    here = os.getpid()
+    if hasattr(os, "fork"):
+        keep()
     trace = open(job["trace"], "w", buffering=1)  # noqa: SIM115  it must outlive this frame, for faulthandler
     faulthandler.enable(trace)
-    sys.addaudithook(_no_network)
-    os.chdir(job["root"])
-    _pin()
+    os.chdir(job["scratch"] if job["alone"] else job["root"])
+    _look()
+    if job["alone"]:
+        _forget("galley")
+    else:
+        _pin()
+    guard = _guarded(job)
     runner = _Runner(job["filename"], trace)
     linecache.cache[job["filename"]] = _lines(job)  # what a traceback quotes; a notebook's file has other lines
     results: list[dict] = []
     for step in job["steps"]:
         results.append(runner.run(step))
-        if os.getpid() != here:
-            os._exit(0)  # a child that the page forked and did not end
-        if results[-1].get("error") and step["kind"] == "block":
+        if results[-1].get("error") and step["kind"] in ("block", "cell"):
             results = [{} if result.get("early") else result for result in results]  # they waited for what never came
             break
     else:
@@ -46,7 +55,7 @@ def run_page(job: dict, connection) -> None:
             if results[n].get("early"):  # a sentence may state what a later block computes
                 results[n] = runner.run(step)
     faulthandler.cancel_dump_traceback_later()
-    connection.send(results)
+    connection.send((results, guard.traces()))
     connection.close()
 
 
@@ -59,31 +68,65 @@ def _lines(job: dict) -> tuple:
     return len(lines), None, lines, job["filename"]
 
 
-def _no_network(event: str, _arguments: tuple) -> None:
-    if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
-        raise PermissionError("a page has no network: what it needs must be computed or shipped with the book")
+def _guarded(job: dict) -> Guard:
+    """Give the page a scratch folder of its own, and let it write nowhere else."""
+    import matplotlib as mpl
+
+    compiled = os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(job["root"], ".galley", "inductor"))
+    os.environ["TMPDIR"] = tempfile.tempdir = job["scratch"]
+    guard = Guard(job, [mpl.get_configdir(), mpl.get_cachedir(), compiled])
+    sys.addaudithook(guard)
+    _tell_saves()
+    return guard
+
+
+def _tell_saves() -> None:
+    """Let the guard see what torch.save writes, which no Python opens."""
+    import torch
+
+    writer = torch._C.PyTorchFileWriter
+
+    def told(target, *arguments, **options):
+        if isinstance(target, str):
+            sys.audit("open", target, None, os.O_WRONLY)
+        return writer(target, *arguments, **options)
+
+    torch._C.PyTorchFileWriter = told  # type: ignore[assignment]
 
 
 def _pin() -> None:
-    import matplotlib as mpl
     import numpy as np
     import torch
-    from matplotlib import pyplot as plt
 
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  pages may use what their readers still use
     torch.manual_seed(0)
     torch.set_num_threads(1)
+
+
+def _look() -> None:
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
     mpl.use("svg", force=True)
     mpl.rcdefaults()
     plt.style.use(figure.HOUSE_STYLE)
 
 
-class _Capped(io.StringIO):
-    def write(self, text: str) -> int:
-        if self.tell() + len(text) > MOST_OUTPUT:
+def _forget(package: str) -> dict:
+    """Make a package one that is not installed, and return its modules."""
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == package}
+    sys.modules[package] = None  # type: ignore[assignment]  makes its import fail
+    return hidden
+
+
+class _Capped(io.FileIO):
+    """Where everything goes that is written to file 1, by the page and by what it starts, in its order."""
+
+    def write(self, data) -> int:
+        if os.fstat(1).st_size > 4 * MOST_OUTPUT:  # bytes; the letters are counted when the block has ended
             raise OutputTooLong(f"the block prints more than {MOST_OUTPUT:,} characters")
-        return super().write(text)
+        return super().write(data)
 
 
 class OutputTooLong(Exception):
@@ -93,17 +136,22 @@ class OutputTooLong(Exception):
 class _Runner:
     def __init__(self, filename: str, trace) -> None:
         self.filename, self.trace = filename, trace
-        self.scope: dict = {"__name__": "__main__"}
+        self.scope = _new_main()
+        self.process = os.getpid()
         self.blocks = 0
-        self.spill = tempfile.TemporaryFile()  # noqa: SIM115  what bypasses sys.stdout: C code, child processes
+        self.asserted = _count_assertions()
+        self.spill = tempfile.TemporaryFile()  # noqa: SIM115  in place of the files 1 and 2
         os.dup2(self.spill.fileno(), 1)
         os.dup2(self.spill.fileno(), 2)
+        paper = _Capped(1, "w", closefd=False)
+        self.out = io.TextIOWrapper(paper, "utf-8", "backslashreplace", newline="", write_through=True)  # type: ignore[type-var]
 
     def run(self, step: dict) -> dict:
         self.trace.write(f"at line {step['line']}\n")
         faulthandler.dump_traceback_later(step["limit"], exit=True, file=self.trace)
         begin = time.perf_counter()
-        result = self._number(step) if step["kind"] == "number" else self._block(step)
+        run = {"number": self._number, "read": self._formula, "checked": self._formula}.get(step["kind"], self._block)
+        result = run(step)
         return result | {"seconds": time.perf_counter() - begin}
 
     def _number(self, step: dict) -> dict:
@@ -116,30 +164,40 @@ class _Runner:
             message = f"{step['code']} raises {type(error).__name__}: {error}"
             return {"error": message, "error_line": step["line"], "early": isinstance(error, NameError)}
 
+    def _formula(self, step: dict) -> dict:
+        try:
+            with warnings.catch_warnings(), contextlib.redirect_stdout(None):
+                warnings.simplefilter("error")
+                return {"wrong": formulas.verdict(step, self.scope)}
+        except BaseException as error:
+            message = f"the check of this formula raises {type(error).__name__}: {error}"
+            return {"error": message, "error_line": step["line"], "early": isinstance(error, NameError)}
+
     def _block(self, step: dict) -> dict:
         self.blocks += 1
-        out, figures, data, raised = _Capped(), [], "", None
-        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out):
+        figures, data, raised, before = [], "", None, self.asserted[0]
+        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(self.out):
             warnings.simplefilter("always")
             try:
-                with _standalone() if "standalone" in step["options"] else contextlib.nullcontext():
-                    shown = self._execute(step)
+                with _standalone() if "standalone" in step["options"] else contextlib.nullcontext(self.scope) as scope:
+                    shown = self._execute(step, scope)
                 figures = self._figures(shown)
                 data = self._data(step)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are the page's failures too
                 raised = error
                 sys.modules["matplotlib.pyplot"].close("all")
-        result = {"stdout": out.getvalue() + self._spilled(), "figures": figures}
+        if os.getpid() != self.process:
+            os._exit(0)  # a child that the page forked and did not end: what it printed is the page's
+        result = {"stdout": self._printed(), "figures": figures, "asserts": self.asserted[0] - before}
         result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught]
         result |= {"data": data} if data else {}
         return self._judge(step, result, raised)
 
-    def _execute(self, step: dict):
-        scope = {"__name__": "__main__"} if "standalone" in step["options"] else self.scope
+    def _execute(self, step: dict, scope: dict):
         if step["lang"] == "pycon":
             return self._doctest(step, scope)
         source = "\n" * (step["line"] - 1) + step["code"]
-        tree = ast.parse(source, self.filename)
+        tree = ast.fix_missing_locations(_Counted().visit(ast.parse(source, self.filename)))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, self.filename, "exec", dont_inherit=True), scope)
         if last is None:
@@ -150,9 +208,10 @@ class _Runner:
         test = doctest.DocTestParser().get_doctest(step["code"] + "\n", scope, self.filename, None, step["line"] - 1)
         report = io.StringIO()
         runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-        failed = runner.run(test, out=report.write, clear_globs=False).failed
+        found = runner.run(test, out=report.write, clear_globs=False)
+        self.asserted[0] += found.attempted
         scope.update(test.globs)
-        if failed:
+        if found.failed:
             raise AssertionError(report.getvalue())
 
     def _data(self, step: dict) -> str:
@@ -171,7 +230,7 @@ class _Runner:
         plt.close("all")
         return svgs
 
-    def _spilled(self) -> str:
+    def _printed(self) -> str:
         self.spill.seek(0)
         text = self.spill.read(MOST_OUTPUT + 1).decode(errors="replace")
         self.spill.seek(0)
@@ -181,16 +240,22 @@ class _Runner:
     def _judge(self, step: dict, result: dict, raised: BaseException | None) -> dict:
         expected = step["options"].get("raises")
         if len(result["stdout"]) > MOST_OUTPUT:
-            raised = OutputTooLong(f"the block prints more than {MOST_OUTPUT:,} characters")
+            raised = raised or OutputTooLong(f"the block prints more than {MOST_OUTPUT:,} characters")
             result["stdout"] = ""
         if raised is None and expected:
             silent = f"the block should raise {expected}; it raises nothing"
             return result | {"error": silent, "error_line": step["line"]}
         if raised is None:
-            return result
-        if type(raised).__name__ == expected:
-            return result | {"stdout": f"{result['stdout']}{expected}: {raised}\n"}
+            return self._legible(step, result)
+        if (name := type(raised).__name__) == expected or expected == "*":
+            return self._legible(step, result | {"stdout": f"{result['stdout']}{name}: {raised}\n"})
         return result | {"error": self._explain(raised), "error_line": self._line(raised, step)}
+
+    def _legible(self, step: dict, result: dict) -> dict:
+        if found := CONTROL.search("".join((result["stdout"], *result["figures"]))):
+            said = f"the block prints a control character, {found[0]!a}; take it out, or show it by repr()"
+            return result | {"error": said, "error_line": step["line"]}
+        return result
 
     def _line(self, error: BaseException, step: dict) -> int:
         frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == self.filename]
@@ -211,19 +276,46 @@ class _Runner:
 
 
 @contextlib.contextmanager
-def _standalone():
+def _standalone() -> Iterator[dict]:
     """An empty folder and no posenc: what a reader has who only copied the block."""
-    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "posenc"}
-    sys.modules["posenc"] = None  # type: ignore[assignment]  makes `import posenc` fail
+    hidden, page = _forget("posenc"), sys.modules["__main__"]
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as empty:
         os.chdir(empty)
         try:
-            yield
+            yield _new_main()
         finally:
             os.chdir(home)
             del sys.modules["posenc"]
-            sys.modules.update(hidden)
+            sys.modules.update(hidden, __main__=page)
+
+
+def _new_main() -> dict:
+    """Return the names of a new main module: where pickle and typing look for what a page defines."""
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    return vars(main)
+
+
+def _count_assertions() -> list[int]:
+    """Let each assertion call a function, and return the number of calls."""
+    import torch
+
+    calls = [0]
+
+    def asserted() -> None:
+        if not torch.compiler.is_dynamo_compiling():  # a count would have to be compiled too
+            calls[0] += 1
+
+    setattr(builtins, ASSERTED, asserted)
+    return calls
+
+
+class _Counted(ast.NodeTransformer):
+    """Puts a call before each assertion; the assertion itself stays as it is, and where it is."""
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        call = ast.Expr(ast.Call(ast.Name(ASSERTED, ast.Load()), [], []))
+        return [ast.copy_location(call, node), node]
 
 
 def _held(value):
@@ -245,9 +337,9 @@ def _plain(value) -> list | str | bool:
         value = value.detach()
     import numpy as np
 
-    if isinstance(value, np.bool_):
-        return bool(value)
-    array = np.asarray(value).ravel()
+    array = np.asarray(value)
+    if array.dtype == bool and array.ndim == 0:
+        return bool(array)
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         raise TypeError(f"a bound number must be a number or a sequence of numbers, got {type(value).__name__}")
-    return [float(item) for item in array]
+    return [float(item) for item in array.ravel()]

@@ -1,10 +1,16 @@
-"""The museum: the entries that its halls hold, and what its entrance shows of them."""
+"""The museum of the book: the entries that its halls hold, what its entrance shows of them, and their labels.
+
+It is a Python-Markdown extension too, which puts the label in place of the line that describes an entry.
+"""
 
 import html
 import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+
+from markdown import Extension, Markdown
+from markdown.preprocessors import Preprocessor
 
 from galley.page import Block, parse
 
@@ -136,3 +142,25 @@ def _seen(message: str) -> str:
         message = message[:LONG].rpartition(" ")[0] + " …"
     plain = re.sub(r"[\\`*_{}\[\]()#+!|~^$-]", lambda m: f"&#{ord(m[0])};", html.escape(message, quote=False))
     return f"<samp>{plain}</samp>"
+
+
+class Labels(Preprocessor):
+    """Put an exhibit's label where its entry line stands."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        """Return the lines with each entry line replaced."""
+        shown = (label(line) if LINE.match(line) else line for line in lines)
+        return [line for part in shown for line in part.split("\n")]
+
+
+class MuseumExtension(Extension):
+    """Hangs the labels."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        """Register after fences are put aside, since one may show an entry line, and before comments are."""
+        md.preprocessors.register(Labels(md), "museum", 24)
+
+
+def makeExtension(**options) -> MuseumExtension:
+    """Return the extension, as Python-Markdown asks for it."""
+    return MuseumExtension(**options)

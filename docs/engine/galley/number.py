@@ -1,0 +1,195 @@
+"""The grammar of a number: how one is written, found, read, compared and rewritten, in outputs and in sentences alike.
+
+A number is whole (`47,117`), decimal (`3.54`, or `1.` as NumPy prints it), scientific (`1e-5`), a power (`10³`), a
+fraction (`½`, `1/3`) or a word (`twelve`, `twice`, `a third`). Each has a value and a half unit of its last digit: what
+rounds to it is within that of its value.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from itertools import chain
+
+LOOSEST = 0.2  # no relative tolerance is wider
+ROUNDING = 30.0  # how far two machines' rounding errors lie apart at most, as a factor
+LONG = 6  # decimals up to which a printed number is exact, unless its block states a tolerance
+FLOAT32 = 1e-6  # how far a longer one may be off, relatively: its last digits are the machine's
+
+VULGAR = dict(zip("½⅓⅔¼¾⅕⅛", (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4, 1 / 5, 1 / 8), strict=True))
+RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
+BELOW_TEN = "one two three four five six seven eight nine"
+UNITS = f"{BELOW_TEN} ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+POWERS = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+COUNTS = {word: n for n, word in enumerate(UNITS, 1)} | {word: 10 * n for n, word in enumerate(TENS, 2)}
+PARTS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
+
+DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
+SIGN = r"[-+−]"
+EXPONENT = rf"(?:[eE]{SIGN}?\d+)"
+DECIMAL = rf"(?:{DIGITS}(?:\.\d+)?|\.\d+){EXPONENT}?"
+PRINTED = re.compile(rf"(?<![\w.]){SIGN}?(?:{DECIMAL})(?:\.(?=[\s\],)]|$))?", re.M)
+POWER = r"(?:\d+[⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
+FRACTION = rf"(?:\d+/\d+(?![\d/])|\d*[{''.join(VULGAR)}])"
+WRITTEN = rf"{SIGN}?(?:{POWER}|{FRACTION}|(?:{DECIMAL})(?:[kKMBGT](?![^\W_])|\s(?:thousand|million|billion)\b)?)"
+COUNT_WORD = rf"(?:(?:{'|'.join(TENS)})(?:-(?:{'|'.join(UNITS[:9])}))?|{'|'.join(UNITS)})"
+LARGE_WORD = rf"(?:(?:(?:an?|{COUNT_WORD})\s+)?(?:{'|'.join(POWERS)}))"
+PART_WORD = rf"(?:(?:(?:an?|one|two|three|four)\s+)?(?:{'|'.join(PARTS)})s?)"
+WORD = rf"(?:\b(?:twice|double|{PART_WORD}|{LARGE_WORD}|{COUNT_WORD})\b)"
+LAST = re.compile(rf"(?:(?<![\w.,]){WRITTEN}\s?[%°×]?|(?i:{WORD}))$")
+# In a sentence a number that belongs to a name (GPT-2, T5, float32) is none, and one with a unit is.
+SENTENCE = re.compile(rf"(?<![^\W_])(?<![.\d/])(?<!\d,)(?<![A-Za-z][-−]){WRITTEN}(?:ms|s|x|th|[KMG]i?B)?(?![^\W_])")
+
+_MEASURED = "as|the|that|its|of|more|less|fewer|longer|shorter|larger|smaller|slower|faster|higher|lower|better|worse"
+_ABOUT = "than|about|around|nearly|almost|roughly|most|least|under|over|by|to|below|above|only|just|some|every"
+CLAIM = re.compile(
+    rf"\b(?:(?:(?!one\b){COUNT_WORD}|{LARGE_WORD})\s+times\s+(?:{_MEASURED})|(?:twice|double)\s+(?:{_MEASURED})"
+    rf"|(?:{_ABOUT})\s+(?:an?\s+|one\s+)?(?:{'|'.join(PARTS)})\s+(?:of|the|as|its)"
+    rf"|(?:an?|one|two|three|four)\s+(?:{'|'.join(list(PARTS)[1:])})s?\s+(?:of|the|as|its)|{LARGE_WORD}"
+    rf"|(?:{'|'.join(UNITS[10:])})|(?:{'|'.join(TENS)})(?:-(?:{'|'.join(UNITS[:9])}))?)\b",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A number as it stands in a text: its value, and half a unit of its last digit."""
+
+    text: str
+    value: float
+    unit: float
+
+
+def read(text: str) -> Written:
+    """Return what a written number says; `ValueError` where `text` is none."""
+    plain = text.strip(" %°×*").replace("−", "-").replace(",", "")
+    if re.fullmatch(WORD, plain.strip(), re.I):
+        return Written(text, *_word(plain.lower()))
+    if re.fullmatch(rf"-?{POWER}", plain):
+        base, power = re.match(r"(-?\d+)(.*)", plain).groups()  # type: ignore[union-attr]
+        return Written(text, *_exact(float(base) ** int(power.translate(RAISED))))
+    if vulgar := re.fullmatch(rf"(-?)(\d*)([{''.join(VULGAR)}])", plain):
+        return Written(text, *_exact((float(vulgar[2] or 0) + VULGAR[vulgar[3]]) * (-1 if vulgar[1] else 1)))
+    if fraction := re.fullmatch(r"([-+]?\d+)/(\d+)", plain):
+        return Written(text, *_exact(int(fraction[1]) / int(fraction[2])))
+    plain, _, word = plain.partition(" ")
+    scale = POWERS[word] if word else SCALES.get(plain[-1:], 1.0)
+    mantissa, _, exponent = plain.rstrip("".join(SCALES)).lower().partition("e")
+    power = int(exponent or 0) - len(mantissa.partition(".")[2])
+    return Written(text, float(f"{mantissa}e{exponent or 0}") * scale, 0.5 * 10.0**power * scale)
+
+
+def last(text: str) -> str:
+    """Return the number that ends `text`, or nothing."""
+    found = LAST.search(text[-80:])
+    return found[0] if found else ""
+
+
+def printed(text: str) -> list[str]:
+    """Return the numbers of an output."""
+    return PRINTED.findall(text)
+
+
+def in_sentence(text: str) -> list[re.Match]:
+    """Return the numbers of a sentence in digits, and those in words where words claim a measure."""
+    return sorted(chain(SENTENCE.finditer(text), CLAIM.finditer(text)), key=lambda match: match.start())
+
+
+def same(shown: str, given: str, rtol: float | None = None, atol: float = 0.0, residue: float = 0.0) -> bool:
+    """Whether two outputs agree: exactly, spacing and the last digits of long decimals aside.
+
+    Tolerances are for decimals; they touch neither whole numbers nor exponents. What both show at most as large as
+    `residue` is rounding.
+    """
+    shown, given = (_lines(text) for text in (shown, given))
+    if shown == given:
+        return True
+    if PRINTED.sub("#", shown) != PRINTED.sub("#", given):
+        return False
+    pairs = zip(printed(shown), printed(given), strict=True)
+    return all(_agree(a, b, rtol, atol, residue) for a, b in pairs)
+
+
+def holds(operator: str, shown: Written, given: float) -> bool:
+    """Whether a number in a sentence is what its expression gives, or bounds it."""
+    if operator == "=":
+        return abs(shown.value - given) <= shown.unit * (1 + 1e-6)
+    value = shown.value
+    return {"<": value < given, ">": value > given, "<=": value <= given, ">=": value >= given}[operator]
+
+
+def loose(shown: float, given: float) -> bool:
+    """Whether a bound that holds lies more than a factor of 2 from what it bounds; a sign, `> 0`, is no size."""
+    return shown != 0 and not 0.5 <= given / shown <= 2
+
+
+def rewritten(text: str, value: float) -> str | None:
+    """Return `value` written as `text` is: digits, commas, minus sign and unit; None where that is no plain number."""
+    form = re.fullmatch(rf"(?P<sign>{SIGN}?)(?P<digits>{DECIMAL})(?P<after>\s?[%°×]?)", text)
+    if form is None or not math.isfinite(value):
+        return None
+    mantissa, e, _ = re.split(r"([eE]|$)", form["digits"], maxsplit=1)
+    decimals = len(mantissa.partition(".")[2])
+    comma = "," if "," in mantissa or (not e and abs(value) >= 10_000) else ""
+    number = f"{abs(value):.{decimals}e}" if e else f"{abs(value):{comma}.{decimals}f}"
+    if e:
+        base, _, power = number.partition("e")
+        number = f"{base}{e}{int(power)}"
+    minus = form["sign"] if form["sign"] in ("-", "−") else "−" if not text.isascii() else "-"
+    sign = minus if value < 0 else form["sign"] if form["sign"] == "+" else ""
+    return f"{sign}{number}{form['after']}"
+
+
+def residues(text: str, bound: float) -> list[float]:
+    """Return the sizes of the numbers in an output that a residue of `bound` calls rounding."""
+    sizes = [abs(read(number).value) for number in printed(text) if not _whole(number)]
+    return [size for size in sizes if size <= bound]
+
+
+def _exact(value: float) -> tuple[float, float]:
+    return value, abs(value) * 1e-6
+
+
+def _word(text: str) -> tuple[float, float]:
+    """A count is rounded as digits are; parts and doubles are said of what is within a tenth of them."""
+    words = [word.rstrip("s") if word.rstrip("s") in PARTS else word for word in re.split(r"[\s-]+", text)]
+    if words[-1] in ("twice", "double"):
+        return 2.0, 0.2
+    if words[-1] in PARTS:
+        value = COUNTS.get(words[0], 1) / PARTS[words[-1]]
+        return value, 0.1 * value
+    value = float(sum(COUNTS.get(word, 0) for word in words)) or 1.0
+    if words[-1] in POWERS:
+        value *= POWERS[words[-1]]
+        return value, 0.05 * value
+    return value, 0.5
+
+
+def _lines(text: str) -> str:
+    return "\n".join(re.sub(r"[^\S\n]+", " ", line).strip() for line in text.strip().split("\n"))
+
+
+def _whole(text: str) -> bool:
+    return not re.search(r"\.\d|[eE]", text)
+
+
+def _agree(a: str, b: str, rtol: float | None, atol: float, residue: float) -> bool:
+    a, b = a.replace("−", "-"), b.replace("−", "-")
+    if a == b:
+        return True
+    x, y = (read(text.rstrip(".")).value for text in (a, b))
+    whole = [_whole(text) for text in (a, b)]
+    if all(whole):
+        return x == y == 0  # 0 and -0 of an array
+    if any(whole) and not (a if whole[0] else b).endswith("."):
+        return False  # `1` where the code prints `1.0`
+    if max(abs(x), abs(y)) <= residue:
+        return True
+    scientific = "e" in a.lower()
+    if scientific != ("e" in b.lower()):
+        return False
+    if rtol is not None or (atol and not scientific):
+        return math.isclose(x, y, rel_tol=rtol or 0.0, abs_tol=0.0 if scientific else atol * (1 + 1e-9))
+    decimals = max(len(re.split("[eE]", text)[0].partition(".")[2]) for text in (a, b))
+    return decimals > LONG and math.isclose(x, y, rel_tol=FLOAT32)

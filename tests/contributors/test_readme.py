@@ -1,0 +1,47 @@
+"""What README shows: the lines to copy run, the commands are there, and every encoding has its row."""
+
+import re
+
+import posenc
+from posenc.__main__ import main
+from tests import readme
+
+TEXT = readme.PATH.read_text(encoding="utf-8")
+
+
+def test_the_lines_to_copy_run():
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    exec(code, {})
+
+
+def test_the_commands_do_what_they_say(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^python -m posenc (.*?)\s+#", TEXT, re.M)
+    assert [command.split()[0] for command in commands] == ["list", "show", "copy", "doctor"]
+    for command in commands[:-1]:
+        assert main(command.split()) == 0, command
+    assert len(list((tmp_path / "mymodel").iterdir())) == 2
+    assert main(["doctor", "posenc.rotate.rope:rope"]) == 0, capsys.readouterr()
+
+
+def test_every_encoding_has_its_row():
+    """Write it with `make update`."""
+    missing = [encoding.name for encoding in posenc.encodings().values() if readme.row(encoding) not in TEXT]
+    assert not missing, f"README.md has no row, or an old one, of {' and '.join(missing)}"
+
+
+def test_the_table_is_what_make_update_writes():
+    assert readme.TABLE.findall(TEXT) == [readme.table()], "make update"
+
+
+def test_what_leads_to_contributing_leads_to_its_headings():
+    guide = (readme.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    headings = {
+        re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", guide, re.M)
+    }
+    assert not set(re.findall(r"\]\(#([^)]+)\)", guide)) - headings
+
+
+def test_readme_stays_short():
+    """Move to CONTRIBUTING.md what only serves those who work on the project."""
+    assert len(TEXT.splitlines()) <= 70 + len(posenc.encodings()), f"README.md has {len(TEXT.splitlines())} lines"

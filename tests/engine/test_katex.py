@@ -1,0 +1,49 @@
+"""Formulas are set once and remembered; a damaged memory counts as none."""
+
+import pytest
+
+from galley.katex import FormulaError, Typesetter
+
+DAMAGES = {
+    "a flipped digit": lambda text: text.replace("<mn>2</mn>", "<mn>3</mn>"),
+    "cut": lambda text: text[: len(text) // 2],
+    "empty": lambda text: "",
+    "no text": lambda text: "\0\ufffd",
+    "another kind of file": lambda text: "[]",
+}
+
+
+@pytest.fixture
+def memory(tmp_path):
+    typesetter = Typesetter(tmp_path / "formulas.json")
+    typesetter.html("x^2", False)
+    typesetter.save()
+    return typesetter.memory
+
+
+def test_a_formula_is_remembered(memory):
+    typesetter = Typesetter(memory)
+    assert "<mn>2</mn>" in typesetter.html("x^2", False)
+    assert not typesetter.changed
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_memory_is_not_shown(memory, damage):
+    text = memory.read_text()
+    assert DAMAGES[damage](text) != text
+    memory.write_text(DAMAGES[damage](text))
+    typesetter = Typesetter(memory)
+    assert "<mn>2</mn>" in typesetter.html("x^2", False)
+    assert typesetter.changed
+
+
+def test_another_version_of_katex_sets_them_again(memory, monkeypatch, tmp_path):
+    script = tmp_path / "katex.js"
+    monkeypatch.setattr("galley.katex.SCRIPT", script)
+    script.write_text("var katex = {renderToString: () => 'new'}")
+    assert Typesetter(memory).html("x^2", False) == "new"
+
+
+def test_a_wrong_formula_is_refused(memory):
+    with pytest.raises(FormulaError, match="Undefined control sequence"):
+        Typesetter(memory).html(r"\nonsense", False)

@@ -1,0 +1,156 @@
+"""A page is the main module of its process, and what it prints and asserts is kept as it happened."""
+
+import json
+
+import pytest
+
+from galley.book import Book
+from galley.update import rewrite
+
+MAIN = {
+    "a class is pickled": (
+        "import pickle\n\n\nclass Point:\n    x = 1\n\n\nprint(pickle.loads(pickle.dumps(Point())).x)",
+        "1",
+    ),
+    "a hint is found": (
+        "from __future__ import annotations\n\nimport typing\n\n\nclass Point:\n    next: Point\n\n\n"
+        "print(typing.get_type_hints(Point)['next'].__name__)",
+        "Point",
+    ),
+    "a function runs in another process": (
+        "import multiprocessing\n\n\ndef twice(x):\n    return 2 * x\n\n\n"
+        "with multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(twice, [1, 2]))",
+        "[2, 4]",
+    ),
+    "a dataclass knows its own name": (
+        "from dataclasses import dataclass\n\n\n@dataclass\nclass Point:\n    x: 'int' = 1\n\n\nprint(Point())",
+        "Point(x=1)",
+    ),
+}
+ORDER = {
+    "a program": "import subprocess\n\nprint('a')\nsubprocess.run(['echo', 'b'], check=True)\nprint('c')",
+    "a shell": "import os\n\nprint('a')\nos.system('echo b')\nprint('c')",
+    "errors": "import sys\n\nprint('a')\nprint('b', file=sys.stderr)\nprint('c')",
+    "C": "import os\n\nprint('a')\nos.write(1, b'b\\n')\nprint('c')",
+    "a given file": (
+        "import subprocess\nimport sys\n\nprint('a')\nsubprocess.run('echo b'.split(), stdout=sys.stdout)\nprint('c')"
+    ),
+}
+CONTROL = {"\\x1b": r"\x1b[31mred\x1b[0m", "\\x00": r"\0", "\\r": r"a\rb", "\\u202e": r"\u202eabc", "\\x08": r"a\b"}
+
+
+@pytest.mark.parametrize("standalone", ["", "<!-- block: standalone -->\n"], ids=["page", "standalone"])
+@pytest.mark.parametrize("use", MAIN)
+def test_a_page_is_the_main_module(project, use, standalone):
+    code, output = MAIN[use]
+    assert project.check(f"# Page\n\n{standalone}```python\n{code}\n```\n\n```output\n{output}\n```\n") == []
+
+
+def test_a_block_that_stands_alone_leaves_the_main_module_as_it_was(project):
+    alone = "<!-- block: standalone -->\n```python\nx = 2\n```\n"
+    last = "```python\nimport __main__\n\nprint(__main__.x)\n```\n\n```output\n1\n```\n"
+    assert project.check(f"# Page\n\n```python\nx = 1\n```\n\n{alone}\n{last}") == []
+
+
+@pytest.mark.parametrize("writer", ORDER)
+def test_what_others_print_stands_where_it_was_printed(project, writer):
+    assert project.check(f"# Page\n\n```python\n{ORDER[writer]}\n```\n\n```output\na\nb\nc\n```\n") == []
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_a_control_character_is_named(project, name):
+    [problem] = project.check(f'# Page\n\n```python\nprint("{CONTROL[name]}")\n```\n')
+    assert problem == f"4: the block prints a control character, '{name}'; take it out, or show it by repr()"
+
+
+def test_a_control_character_in_a_raised_message_or_a_figure_is_named(project):
+    raises = '# Page\n\n<!-- block: raises=ValueError -->\n```python\nraise ValueError("\\x1b")\n```\n'
+    assert "control character, '\\x1b'" in project.check(raises)[0]
+    draws = 'import matplotlib.pyplot as plt\n\nplt.title("\\u202ea")'
+    assert (
+        "control character, '\\u202e'"
+        in project.check(f"# Page\n\n```python\n{draws}\n```\n\n![A](figures/a.svg)\n")[0]
+    )
+
+
+ASSERTS = """\
+# Page
+
+```python
+def even(x):
+    assert isinstance(x, int), "no number"
+    return x % 2 == 0
+
+
+for n in range(5):
+    assert even(2 * n)
+```
+
+```pycon
+>>> even(2)
+True
+>>> even(3)
+False
+```
+
+```python
+if even(3):
+    assert False
+names = globals()
+assert not [name for name in names if "assert" in name]
+```
+"""
+
+
+def test_assertions_that_run_are_counted(project):
+    project.page("page.md", ASSERTS)
+    result = project.run()["page.md"]
+    assert result.problems == []
+    assert [step["asserts"] for step in result.steps] == [10, 4, 2]
+    assert result.asserts == 16
+    assert project.run()["page.md"].asserts == 16
+
+
+def test_a_counted_assertion_fails_as_any_other(project):
+    text = "# Page\n\n```python\ndef check(x):\n    assert x == 1, f'{x} is not one'\n\n\ncheck(2)\n```\n"
+    [problem] = project.check(text)
+    assert problem.startswith('8: Traceback (most recent call last):\n  File "docs/page.md", line 8, in <module>\n')
+    assert "  File \"docs/page.md\", line 5, in check\n    assert x == 1, f'{x} is not one'\n" in problem
+    assert problem.endswith("AssertionError: 2 is not one")
+
+
+def test_an_assertion_in_a_compiled_function_breaks_no_graph(project):
+    code = "import torch\n\n\n@torch.compile(backend='eager', fullgraph=True)\ndef f(x):\n    assert x.ndim == 1\n"
+    code += "    return 2 * x\n\n\nprint([f(torch.ones(1)).item() for _ in range(20)][-1])"
+    assert project.check(f"# Page\n\n```python\n{code}\n```\n\n```output\n2.0\n```\n") == []
+
+
+def test_fewer_assertions_than_recorded_are_a_problem(project):
+    record = project.docs / "assertions.json"
+    update(project, ASSERTS)
+    assert json.loads(record.read_text()) == {"docs/page.md": 16}
+    assert project.check(ASSERTS.replace("range(5)", "range(6)")) == []
+    assert project.check(ASSERTS.replace("range(5)", "range(3)")) == [
+        "1: 12 assertions ran, of 16 recorded; bring back those that are gone, or lower the page's number in "
+        "docs/assertions.json"
+    ]
+
+
+def test_the_update_command_takes_up_more_assertions_and_not_fewer(project):
+    record = project.docs / "assertions.json"
+    update(project, ASSERTS)
+    assert update(project, ASSERTS.replace("range(5)", "range(6)")) == []
+    assert json.loads(record.read_text()) == {"docs/page.md": 18}
+    assert "16 assertions ran, of 18 recorded" in update(project, ASSERTS)[0]
+    assert record.read_text() == '{\n"docs/page.md": 18\n}\n'
+    (project.docs / "page.md").rename(project.docs / "other.md")
+    book = Book(project.root)
+    rewrite(book, book.run(book.pages()))
+    assert json.loads(record.read_text()) == {"docs/other.md": 16}
+
+
+def update(project, text):
+    project.page("page.md", text)
+    book = Book(project.root)
+    results = book.run(rewrite(book, book.run(book.pages())))
+    return [problem.message for problem in results["docs/page.md"].problems]
