@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from filelock import FileLock
 
+from galley import plugin
 from tests.chromium import browser, tabs, visit
 
 __all__ = ["browser", "tabs", "visit"]  # fixtures, one browser for all tests of a process
@@ -44,7 +46,7 @@ def built_before(folder: Path, root: Path = ROOT) -> Path:
 
 
 @pytest.fixture(scope="session")
-def built_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built_site(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the built site: the one that SITE names, or one that the first process to ask for it builds."""
     if os.environ.get("SITE"):
         return built_before(Path(os.environ["SITE"]))
@@ -52,16 +54,20 @@ def built_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
-    return built_once(shared / "site")
+    return built_once(shared / "site", lambda: plugin.results(pytestconfig, pytestconfig.stash[plugin.BOOK].pages()))
 
 
-def built_once(folder: Path) -> Path:
-    """Build the site where no process of this session has; one that has failed to is not tried again."""
+def built_once(folder: Path, run_pages: Callable[[], object]) -> Path:
+    """Build the site where no process of this session has; one that has failed to is not tried again.
+
+    The pages are run before, as the tests run them: the build finds what they gave, and no page runs twice.
+    """
     failed = folder.with_suffix(".failed")
     with FileLock(folder.with_suffix(".lock")):
         if failed.exists():
             pytest.fail(failed.read_text(encoding="utf-8"), pytrace=False)
         if not folder.exists():
+            run_pages()
             try:
                 build_site(folder)
             except AssertionError as error:

@@ -40,11 +40,11 @@ def test_a_folder_without_a_site_is_refused(tmp_path):
         conftest.built_before(tmp_path, tmp_path)
 
 
-def test_the_site_is_built_once(tmp_path, monkeypatch):
-    built = []
-    monkeypatch.setattr(conftest, "build_site", lambda folder: (folder.mkdir(), built.append(folder)))
-    assert [conftest.built_once(tmp_path / "site") for _ in range(2)] == [tmp_path / "site"] * 2
-    assert built == [tmp_path / "site"]
+def test_the_site_is_built_once_after_the_pages_were_run(tmp_path, monkeypatch):
+    done, site = [], tmp_path / "site"
+    monkeypatch.setattr(conftest, "build_site", lambda folder: (folder.mkdir(), done.append(folder)))
+    assert [conftest.built_once(site, lambda: done.append("pages")) for _ in range(2)] == [site, site]
+    assert done == ["pages", site]
 
 
 def test_a_site_that_does_not_build_is_not_tried_again(tmp_path, monkeypatch):
@@ -58,5 +58,5 @@ def test_a_site_that_does_not_build_is_not_tried_again(tmp_path, monkeypatch):
     monkeypatch.setattr(conftest, "build_site", broken)
     for _ in range(2):
         with pytest.raises(Failed, match=r"docs/a\.md:7"):
-            conftest.built_once(tmp_path / "site")
+            conftest.built_once(tmp_path / "site", list)
     assert tried == [tmp_path / "site"]
