@@ -23,7 +23,7 @@ test: .venv/ready  ## run the tests, the pages among them, on all cores; README 
 test-full: .venv/ready  ## run what .ci/run does: on every page of the site, and the package's archives too
 	$(PYTEST)
 
-test-all: .venv/ready  ## run every test
+test-all: .venv/ready  ## run the slow tests too: every variant compiled, every notebook in Jupyter, the book twice
 	$(PYTEST) -m ""
 
 update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change: make update [ONLY=gallery.md]
