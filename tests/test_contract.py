@@ -19,6 +19,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests import doors
+from tests.changed import changed
 from tests.doors import POSITIONS, B, Encoding, H
 
 LENGTHS = (1, 7, 64, 512, 1000)
@@ -26,7 +27,17 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 COORDINATES = r"\b(grid_positions|window_positions|axial_coordinates)\("
 MESSAGE = re.compile(r"(?P<encoding>\w+): (?P<argument>[\w ]+) must be .+, got .+", re.S)
 
+
+def worth_compiling(encoding: Encoding) -> list:
+    """Return the variants to compile, which takes a second each: the first, by night or after a change all of them."""
+    first, *others = encoding.variants()
+    files = {path.relative_to(doors.ROOT).as_posix() for path in (encoding.path, doors.own_tests_path(encoding.key))}
+    marks = [] if files & changed() else [pytest.mark.slow]
+    return [first, *(pytest.param(variant, marks=marks) for variant in others)]
+
+
 each = pytest.mark.parametrize("encoding", [v for e in doors.encodings() for v in e.variants()], ids=str)
+each_compiled = pytest.mark.parametrize("encoding", [v for e in doors.encodings() for v in worth_compiling(e)], ids=str)
 at_each_kind_of_position = pytest.mark.parametrize("kind", POSITIONS)
 in_each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
@@ -51,7 +62,22 @@ def assert_close(tensors, arrays, rtol=0.0, atol=0.0):
 
 
 def far(encoding: Encoding) -> doors.Arguments:
-    return encoding.arguments(POSITIONS[encoding.furthest()])
+    """Return arguments at far positions, with content that float32 holds."""
+    arguments = encoding.arguments(POSITIONS[encoding.furthest()])
+    return {name: a if "positions" in name else a.astype(np.float32).astype(float) for name, a in arguments.items()}
+
+
+ORACLES: dict[tuple, tuple] = {}
+
+
+def exact(encoding: Encoding, module: nn.Module) -> tuple:
+    """Return what must come out at far positions; an oracle in mpmath takes seconds, and is asked once."""
+    oracle = encoding.told("oracle", None)
+    if oracle is None:
+        return encoding.expected(far(encoding), module)
+    if (oracle, str(encoding)) not in ORACLES:
+        ORACLES[oracle, str(encoding)] = encoding.expected(far(encoding), module, oracle)
+    return ORACLES[oracle, str(encoding)]
 
 
 # The same function, in torch and in NumPy
@@ -76,20 +102,16 @@ def test_a_float32_result_is_exact_at_far_positions(encoding: Encoding):
 
     Positions that the formula cannot take are refused; name them in REFUSED of its test file.
     """
-    module, arguments = encoding.build(), far(encoding)
-    tensors = encoding.tensors(arguments, torch.float32)
-    given = {name: a if "positions" in name else tensors[name].double().numpy() for name, a in arguments.items()}
-    actual = encoding.comparable(encoding.results(module, tensors))
-    expected = encoding.expected(given, module, encoding.told("oracle", encoding.function))
-    assert_close(actual, expected, rtol=1e-6, atol=1e-6)
+    module = encoding.build()
+    actual = encoding.comparable(encoding.results(module, encoding.tensors(far(encoding), torch.float32)))
+    assert_close(actual, exact(encoding, module), rtol=1e-6, atol=1e-6)
 
 
 @each
 def test_the_numpy_function_is_exact_at_far_positions(encoding: Encoding):
     """Start the NumPy function with np.asarray(positions, np.float64); compare it with the oracle of its test file."""
-    module, arguments = encoding.build(), far(encoding)
-    expected = encoding.expected(arguments, module, encoding.told("oracle", encoding.function))
-    for got, want in zip(encoding.expected(arguments, module), expected, strict=True):
+    module = encoding.build()
+    for got, want in zip(encoding.expected(far(encoding), module), exact(encoding, module), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
 
 
@@ -512,36 +534,41 @@ def compiled_and_its_graphs(module, **options):
     return torch.compile(module, fullgraph=True, backend=backend, **options), graphs
 
 
-@each
-@pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
-def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding, given):
+def kinds_of_positions(encoding: Encoding) -> list[bool]:
+    """Tell for each way to call whether positions are given: a bias, or what needs coordinates, always has them."""
+    return [False, True] if "positions" not in encoding.plain(1) else [True]
+
+
+@each_compiled
+def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding):
     """One graph serves all lengths: no .item(), no branch on a value, no NumPy, and no loop over tokens in forward."""
     module = encoding.build()
-    compiled, graphs = compiled_and_its_graphs(module)
-    for length in LENGTHS:
-        tensors = encoding.plain(length, torch.float32, given)
-        assert_equal(compiled(**tensors), module(**tensors))
-    assert len(graphs) <= 2, f"compiled {len(graphs)} times"
+    for given in kinds_of_positions(encoding):
+        compiled, graphs = compiled_and_its_graphs(module)
+        for length in LENGTHS:
+            tensors = encoding.plain(length, torch.float32, given)
+            assert_equal(compiled(**tensors), module(**tensors))
+        assert len(graphs) <= 2, f"compiled {len(graphs)} times, positions {'given' if given else 'by default'}"
 
 
-@each
-@pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
-def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding, given):
+@each_compiled
+def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding):
     """One graph serves all batches and heads: no loop over them and no Python number made from them in forward."""
     module = encoding.build()
-    compiled, graphs = compiled_and_its_graphs(module, dynamic=True)
     heads_of_its_own = "heads" in inspect.signature(encoding.classes[0]).parameters
-    for batch, more, length in ((5, 1, 11), (19, 2, 13), (23, 3, 64)):  # no two sizes alike: torch would tie them
-        tensors = encoding.plain(length, torch.float32, given)
-        for name in set(tensors) & {"x", "q", "k"}:
-            rows = tensors[name][:1].repeat_interleave(batch, dim=0)
-            apart = name == "x" or heads_of_its_own
-            tensors[name] = rows if apart else rows.repeat_interleave(more, dim=1)
-        assert_equal(compiled(**tensors), module(**tensors))
-    assert len(graphs) <= 2, f"compiled {len(graphs)} times"
+    for given in kinds_of_positions(encoding):
+        compiled, graphs = compiled_and_its_graphs(module, dynamic=True)
+        for batch, more, length in ((5, 1, 11), (19, 2, 13), (23, 3, 64)):  # no two sizes alike: torch would tie them
+            tensors = encoding.plain(length, torch.float32, given)
+            for name in set(tensors) & {"x", "q", "k"}:
+                rows = tensors[name][:1].repeat_interleave(batch, dim=0)
+                apart = name == "x" or heads_of_its_own
+                tensors[name] = rows if apart else rows.repeat_interleave(more, dim=1)
+            assert_equal(compiled(**tensors), module(**tensors))
+        assert len(graphs) <= 2, f"compiled {len(graphs)} times, positions {'given' if given else 'by default'}"
 
 
-@each
+@each_compiled
 def test_one_exported_program_serves_every_length(encoding: Encoding):
     """Take lengths from shapes, `x.shape[-2]`, and make no Python number of them: torch.export holds each for good."""
     module, example = encoding.build(), encoding.plain(6, torch.float32)

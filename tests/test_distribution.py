@@ -11,6 +11,8 @@ import pytest
 
 import posenc
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[1]
 SOURCES = {path.relative_to(ROOT).as_posix() for path in (ROOT / "posenc").rglob("*.py*") if path.suffix != ".pyc"}
 TRY = """

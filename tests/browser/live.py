@@ -37,6 +37,24 @@ def wake(page: Any, name: str) -> tuple[Any, Any, Callable[[], str]]:
     return figure, json.loads(figure.get_attribute("data") or "null"), lambda: said_plainly(figure)
 
 
+def wake_all(page: Any) -> list[Any]:
+    """Bring each live figure of a page near the screen until it has taken over, and return them."""
+    figures = page.query_selector_all("posenc-figure")
+    for figure in figures:
+        figure.evaluate(
+            """async (figure) => {
+              figure.scrollIntoView({ block: "center" })
+              if (figure.hasAttribute("live")) return
+              await new Promise((done, failed) => {
+                new MutationObserver(() => figure.hasAttribute("live") && done()).observe(figure, { attributes: true })
+                setTimeout(() => failed(new Error(`${figure.getAttribute("name")} does not wake`)), 15_000)
+              })
+            }"""
+        )
+    settled(page)
+    return figures
+
+
 def put(figure: Any, **values: float) -> None:
     """Move sliders to values, by their labels."""
     for label, value in values.items():

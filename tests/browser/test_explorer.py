@@ -16,6 +16,8 @@ from posenc.rotate.frequencies import yarn
 from posenc.rotate.rope import rope
 from tests.browser.live import awake, settled
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 FIGURE = "posenc-figure[name=explorer]"
 SIZES = {(256, 128): 16, (512, 256): 40}  # milliseconds that a redraw should take at most, at length and width
@@ -314,7 +316,10 @@ def test_what_the_page_loads_is_small(explore):
     assert sum(len(gzip.compress(file.read_bytes(), 9)) for file in files) <= 40 * 1024
 
 
-@pytest.mark.parametrize("encoding", [*ENCODINGS, "rope&content=tokens", "pope&content=tokens"])
+TIMED = [*ENCODINGS, "rope&content=tokens", "pope&content=tokens"]
+
+
+@pytest.mark.parametrize("encoding", [TIMED[0], *(pytest.param(each, marks=pytest.mark.slow) for each in TIMED[1:])])
 def test_how_long_a_redraw_takes(explore, encoding, capsys):
     """Print it, with what it should be: how fast this machine is no test can know."""
     for (length, width), most in SIZES.items():

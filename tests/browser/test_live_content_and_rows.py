@@ -13,6 +13,8 @@ from posenc.score.forget import forget
 from posenc.score.path import path
 from tests.browser.live import put, wake
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def figure(site, visit):

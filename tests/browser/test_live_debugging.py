@@ -6,6 +6,8 @@ import pytest
 from tests.browser.live import put
 from tests.live.test_patients import chances
 
+pytestmark = pytest.mark.full
+
 PAGE = "chapters/6-guide/debugging/"
 SIZES = {
     "bits": "significant bits",

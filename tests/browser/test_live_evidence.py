@@ -7,6 +7,8 @@ import pytest
 
 from tests.browser.live import wake
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def luck(site, visit):

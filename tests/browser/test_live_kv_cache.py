@@ -5,6 +5,8 @@ import pytest
 
 from tests.browser.live import put, wake
 
+pytestmark = pytest.mark.full
+
 WAYS = ("true places", "places in the cache", "the clock stops")
 
 

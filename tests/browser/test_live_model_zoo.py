@@ -9,6 +9,8 @@ import pytest
 from posenc.rotate.frequencies import from_config, ntk, proportional, rope_frequencies
 from tests.browser.live import put
 
+pytestmark = pytest.mark.full
+
 PAGE = "chapters/6-guide/model-zoo/"
 MODELS = json.loads((Path(__file__).parents[2] / "docs/assets/data/models.json").read_text(encoding="utf-8"))["models"]
 

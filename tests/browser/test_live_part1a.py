@@ -4,12 +4,15 @@ import re
 from itertools import permutations
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from posenc.add.sinusoidal import sinusoidal, wavelengths
 from posenc.attention import attention
 from tests.browser.live import awake, settled
+
+pytestmark = pytest.mark.full
 
 CHAPTER = "chapters/1-sinusoidal/"
 

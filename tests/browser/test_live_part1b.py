@@ -12,6 +12,8 @@ from galley.page import parse
 from posenc.add.sinusoidal import kernel
 from tests.browser.live import awake, said
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 LABS = json.loads((ROOT / "docs/assets/data/labs.json").read_text(encoding="utf-8"))["capability"]
 

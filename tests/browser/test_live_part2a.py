@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from posenc.add.learned import Learned, resize, resize_grid
 from tests.browser.live import awake
 
+pytestmark = pytest.mark.full
+
 CHAPTERS = "chapters/2-learned/"
 
 

@@ -16,6 +16,8 @@ from posenc.score.shaw import Shaw
 from posenc.score.transformer_xl import TransformerXL
 from tests.browser.live import awake, said
 
+pytestmark = pytest.mark.full
+
 PAGE = "chapters/2-learned/from-absolute-to-relative/"
 
 

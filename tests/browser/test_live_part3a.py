@@ -3,12 +3,15 @@
 import re
 
 import numpy as np
+import pytest
 import torch
 
 from posenc.attention import attention_weights
 from posenc.rotate.frequencies import proportional, rope_frequencies
 from posenc.rotate.rope import RoPE, rope
 from tests.browser.live import said_plainly, settled, wake
+
+pytestmark = pytest.mark.full
 
 DERIVATION, WHAT = "chapters/3-rope/derivation/", "chapters/3-rope/what-rope-does/"
 

@@ -12,6 +12,8 @@ from posenc.rotate.layouts import layout_order
 from posenc.rotate.rope import rope
 from tests.browser.live import awake, said_plainly
 
+pytestmark = pytest.mark.full
+
 
 def live(visit, site, page, name):
     """Open a chapter and return its figure, alive, and what the page complained about."""

@@ -1,6 +1,7 @@
 """The live figures of Part 4 and PoPE's tuner: what the page says is what the package says."""
 
 import numpy as np
+import pytest
 
 from posenc.bias.alibi import alibi, alibi_slopes
 from posenc.bias.fire import fire
@@ -8,6 +9,8 @@ from posenc.bias.kerple import kerple
 from posenc.rotate.pope import pope
 from posenc.rotate.rope import rope
 from tests.browser.live import put
+
+pytestmark = pytest.mark.full
 
 
 def softmax(logits):

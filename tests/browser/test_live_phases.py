@@ -5,6 +5,8 @@ import pytest
 
 from tests.browser.live import wake
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def wall(site, visit):

@@ -7,6 +7,8 @@ from posenc.rotate.pope import pope
 from posenc.rotate.rope import rope
 from tests.browser.live import put, wake
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def retarget(site, visit):

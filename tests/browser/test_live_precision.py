@@ -1,10 +1,13 @@
 """The four maps of rounded numbers: what the figure says is what torch computes."""
 
+import pytest
 import torch
 
 from posenc.rotate.rope import RoPE
 from tests.browser.live import put
 from tests.live.test_sites import NAMES, hands
+
+pytestmark = pytest.mark.full
 
 PAGE, LAST = "chapters/6-guide/precision/", 2**20
 

@@ -6,6 +6,8 @@ import pytest
 from posenc.positions import shard_positions
 from tests.browser.live import put
 
+pytestmark = pytest.mark.full
+
 PAGE = "chapters/6-guide/scale-out/"
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.browser.live import wake
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 LABS = json.loads((ROOT / "docs/assets/data/labs.json").read_text(encoding="utf-8"))["capability"]
 NAMES, QUESTIONS = list(LABS), list(LABS["NoPE"])

@@ -5,105 +5,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import axe
+from tests.browser.live import settled
+from tests.browser.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
-SCHEMES = ("light", "dark")
 CHAPTER = "chapters/1-sinusoidal/sinusoidal/"
-COLOR_RULES = ["color-contrast", "link-in-text-block"]  # what a scheme can change
-SET_KNOWN_COLORS_ASIDE = """(known) => {
-  const pairs = new Set(known)
-  const ground = (part) => {
-    const color = getComputedStyle(part).backgroundColor
-    return color === "rgba(0, 0, 0, 0)" && part.parentElement ? ground(part.parentElement) : color
-  }
-  for (const block of document.querySelectorAll("article pre, article .katex")) {
-    if (!block.checkVisibility()) continue
-    const before = pairs.size
-    for (const part of block.querySelectorAll("*")) {
-      const { color, fontSize, fontWeight } = getComputedStyle(part)
-      pairs.add(`${color} on ${ground(part)} at ${fontSize} ${fontWeight}`)
-    }
-    if (pairs.size === before) block.setAttribute("data-known", "")
-  }
-  return [...pairs]
-}"""
+FAMILIES = {"article p": "Source Serif 4", ".md-tabs": "Source Sans 3", "article pre code": "Source Code Pro"}
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_nothing_leaves_the_host(site, visit, scheme):
-    seen = visit(site, scheme, still=False)
+@pytest.mark.full
+def test_nothing_leaves_the_host_from_page_to_page(site, visit):
+    seen = visit(site, still=False)
     for path in ("chapters/1-sinusoidal/", "reference/"):
         seen.page.click(f'.md-tabs a[href$="{path}"]')
         seen.page.wait_for_url(f"{site}{path}")
-        seen.page.wait_for_load_state("networkidle")
+        seen.page.wait_for_selector(f'link[rel=canonical][href$="/{path}"]', state="attached")
+        settled(seen.page)
     assert seen.documents == [site], "instant navigation did not happen: whole documents were loaded"
     assert len(seen.requests) > 5
     assert not seen.foreign(site)
     assert not seen.errors
 
 
-def test_axe_finds_nothing_on_any_page(site, paths, visit):
-    seen, found = visit(site), []
-    rules = {rule: {"enabled": False} for rule in COLOR_RULES}
-    for path in paths:
-        _open(seen.page, site + path)
-        found += axe.violations(seen.page, rules=rules)
-    assert found == []
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_axe_can_read_every_color(site, paths, visit, scheme):
-    """Code and formulas take most of the time: a block of them whose pairs of colors were all judged before is left."""
-    seen, known, found = visit(site, scheme), [], []
-    for path in paths:
-        _open(seen.page, site + path)
-        known = seen.page.evaluate(SET_KNOWN_COLORS_ASIDE, known)
-        found += axe.violations(seen.page, "{ exclude: ['[data-known]'] }", runOnly=COLOR_RULES)
-    assert len(known) > 5
-    assert found == []
-
-
-def test_no_page_scrolls_sideways_on_a_phone(site, paths, visit):
-    seen, wide = visit(site, width=390, height=844), {}
-    for path in paths:
-        seen.page.goto(site + path, wait_until="load")
-        seen.page.evaluate("document.querySelectorAll('details').forEach((details) => details.open = true)")
-        width = seen.page.evaluate("document.documentElement.scrollWidth")
-        if width > 390:
-            wide[path] = width
-    assert not wide
-
-
-def test_every_page_is_quiet_local_and_free_of_scripts_for_math(site, paths, visit):
-    seen, unset = visit(site), []
-    for path in paths:
-        seen.page.goto(site + path, wait_until="networkidle")
-        assert seen.page.locator("script[src*=katex], script[src*=mathjax]").count() == 0
-        if seen.page.evaluate(r"/\\\(|\\\[|\$\$/.test(document.querySelector('article').innerText)"):
-            unset.append(path)
-    assert not unset, "TeX in place of a formula"
-    assert not seen.errors
-    assert not seen.foreign(site)
-
-
-def test_formulas_are_set_and_in_the_right_font(site, visit):
-    seen = visit(site + CHAPTER)
-    formulas = seen.page.locator("article .katex")
+def test_formulas_and_texts_are_set_in_the_fonts_of_the_site(site, visit):
+    page = visit(site + CHAPTER).page
+    family = "(element) => getComputedStyle(element).fontFamily"
+    loaded = page.evaluate("[...document.fonts].filter((face) => face.status === 'loaded').map((face) => face.family)")
+    formulas = page.locator("article .katex")
     assert formulas.count() > 10
-    assert "KaTeX_Main" in formulas.first.evaluate("(element) => getComputedStyle(element).fontFamily")
-    assert seen.page.evaluate("document.fonts.check('16px KaTeX_Main')")
-
-
-@pytest.mark.parametrize(
-    ("css", "family"),
-    [("article p", "Source Serif 4"), (".md-tabs", "Source Sans 3"), ("article pre code", "Source Code Pro")],
-)
-def test_the_fonts_are_the_sites_own(site, visit, css, family):
-    seen = visit(site + CHAPTER)
-    used = seen.page.locator(css).first.evaluate("(element) => getComputedStyle(element).fontFamily")
-    assert used.split(",")[0].strip('"') == family
-    assert any(face["family"].strip('"') == family for face in _loaded_faces(seen.page))
+    assert "KaTeX_Main" in formulas.first.evaluate(family)
+    assert page.evaluate("document.fonts.check('16px KaTeX_Main')")
+    for css, name in FAMILIES.items():
+        assert page.locator(css).first.evaluate(family).split(",")[0].strip('"') == name
+        assert name in [each.strip('"') for each in loaded]
 
 
 def test_copying_python_copies_the_code_and_nothing_else(site, visit):
@@ -112,12 +46,12 @@ def test_copying_python_copies_the_code_and_nothing_else(site, visit):
     assert _copied(seen.page, ".doors .language-python") == _doors_code()
 
 
-def test_copying_a_session_leaves_prompts_and_results_behind(site, paths, visit):
-    seen = visit(site)
-    with_session = [path for path in paths if "language-pycon" in seen.page.request.get(site + path).text()]
-    if not with_session:
+@pytest.mark.full
+def test_copying_a_session_leaves_prompts_and_results_behind(site, visit):
+    with_session = next((path for path, page in PAGES.items() if "```pycon" in page.text), None)
+    if with_session is None:
         pytest.skip("no page has a pycon session")
-    seen.page.goto(site + with_session[0], wait_until="load")
+    seen = visit(site + with_session)
     shown = seen.page.locator(".language-pycon code").first.inner_text()
     code = [line[4:] for line in shown.splitlines() if line.startswith((">>> ", "... "))]
     assert 0 < len(code) < len(shown.splitlines())
@@ -143,6 +77,7 @@ def test_the_palette_recolors_the_text_of_a_figure(site, visit):
     assert "Source Sans 3" in text.evaluate("(element) => getComputedStyle(element).fontFamily")
 
 
+@pytest.mark.full
 def test_the_live_figure_moves_and_can_be_held(site, visit):
     seen = visit(site, still=False)
     place = "getComputedStyle(document.querySelector('.live')).getPropertyValue('--p')"
@@ -156,6 +91,7 @@ def test_the_live_figure_moves_and_can_be_held(site, visit):
     assert float(still.page.evaluate(place)) == 21
 
 
+@pytest.mark.full
 def test_annotations_explain_a_line_and_are_not_copied(site, visit):
     page = visit(site + "chapters/1-sinusoidal/in-a-transformer/").page
     mark = page.locator(".md-annotation__index").first
@@ -176,10 +112,11 @@ def test_search_finds_a_page(site, visit):
     assert not seen.foreign(site)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("slow", [0, 400])
 @pytest.mark.parametrize("pause", [0, 80, 150, 300])
 def test_a_link_leads_to_its_place_though_the_page_still_scrolls(site, visit, slow, pause):
-    page = visit(site + CHAPTER).page
+    page = visit(f"{site}museum/order/").page
     page.wait_for_function("history.state !== null")
     page.evaluate(
         """([href, slow, pause]) => {
@@ -203,6 +140,7 @@ def test_a_number_says_where_it_comes_from(site, visit):
     assert number.get_attribute("data-expression") == "wavelengths(64)[-1]"
 
 
+@pytest.mark.full
 def test_a_missing_page_still_finds_its_styles(site, visit):
     page = visit(site).page
     page.goto(f"{site}404.html", wait_until="load")
@@ -229,13 +167,6 @@ def test_the_message_on_the_landing_page_is_what_the_engine_says(tmp_path):
     assert shown in [f"docs/index.md:{problem.line}: {problem.message}" for problem in result.problems]
 
 
-def _open(page, address: str) -> None:
-    """Go to a page, and open all that folds."""
-    page.goto(address, wait_until="load")
-    page.evaluate("document.querySelectorAll('details').forEach((details) => details.open = true)")
-    page.wait_for_timeout(200)
-
-
 def _copied(page, css: str) -> str:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     block = page.locator(css).first
@@ -248,9 +179,3 @@ def _copied(page, css: str) -> str:
 def _doors_code() -> str:
     text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     return re.search(r"<!-- block: standalone -->\n```python\n(.*?)\n```", text, re.S)[1]
-
-
-def _loaded_faces(page) -> list[dict]:
-    return page.evaluate(
-        "[...document.fonts].filter((face) => face.status === 'loaded').map((face) => ({ family: face.family }))"
-    )

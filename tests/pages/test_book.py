@@ -209,6 +209,7 @@ def test_two_runs_from_nothing_give_the_same_bytes(results, notebooks, every):
     assert again.differing(BOOK, results, notebooks, every) == []
 
 
+@pytest.mark.full
 def test_two_site_builds_give_the_same_bytes(built_site, tmp_path):
     """Apart from the sitemap's date, which the build takes from SOURCE_DATE_EPOCH."""
     first, second = (_files(folder) for folder in (built_site, build_site(tmp_path / "again")))

@@ -1,0 +1,19 @@
+"""The pages of the site by their paths, and the figures that live on each."""
+
+from pathlib import Path
+
+from galley.book import Book
+from galley.cells import SUFFIX, read
+
+ROOT = Path(__file__).parents[2]
+
+
+def path_of(name: str) -> str:
+    """Return where a page of the book lies on the site."""
+    inside = name.removeprefix("docs/").removesuffix(".md").removesuffix(SUFFIX)
+    return "" if inside == "index" else inside.removesuffix("index").rstrip("/") + "/"
+
+
+PAGES = {path_of(name): read(name, text) for name, text in Book(ROOT).pages().items()}
+LIVE = {path: [b.options["live"] for b in page.blocks if "live" in b.options] for path, page in PAGES.items()}
+LIVE = {path: names for path, names in LIVE.items() if names}

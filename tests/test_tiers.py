@@ -1,0 +1,49 @@
+"""What `make test` leaves out is what README says it does."""
+
+import re
+
+import pytest
+
+from tests.doors import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+FULL = {
+    "every page": "browser/test_pages.py",
+    "live figures": "browser/test_live*.py",
+    "explorer": "browser/test_explorer.py",
+    "finder": "browser/test_museum.py",
+    "cards": "browser/test_cards.py",
+    "browser": "browser/test_look.py",
+    "FlexAttention": "test_attention.py",
+    "planted faults": "pages/test_plants.py",
+    "second build": "pages/test_book.py",
+    "wheel": "test_distribution.py",
+    "type checker": "test_command_line.py",
+    "a row of the labs": "bench/test_labs.py",
+}
+SLOW = {
+    "compile tests": "test_contract.py",
+    "8,192 tokens": "test_attention.py",
+    "notebook": "pages/test_book.py",
+    "first draft": "contributors/test_recipes.py",
+    "pace": "browser/test_explorer.py",
+}
+
+
+TESTS = ROOT / "tests"
+TOLD = re.search(r"It leaves to `make test-full`(.*?)To `make test-all`(.*?)\[", README, re.S)
+
+
+def marked(mark: str) -> set[str]:
+    """Return the files whose tests `make test` leaves out, all or some."""
+    found = {path for path in TESTS.rglob("test_*.py") if f"pytest.mark.{mark}" in path.read_text(encoding="utf-8")}
+    return {path.relative_to(TESTS).as_posix() for path in found} - {"test_changed.py", "test_tiers.py"}
+
+
+@pytest.mark.parametrize(("mark", "words", "told"), [("full", FULL, TOLD[1]), ("slow", SLOW, TOLD[2])])
+def test_readme_says_what_is_left_out(mark, words, told):
+    """Add what the tests of a marked file are about to the list in README, and here."""
+    told = " ".join(told.split())
+    assert [each for each in words if each not in told] == []
+    assert marked(mark) == {path.relative_to(TESTS).as_posix() for name in words.values() for path in TESTS.glob(name)}
