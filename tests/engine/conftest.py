@@ -13,6 +13,7 @@ sources = ["library"]
 bibliography = "docs/references.bib"
 site = "https://example.org/book/"
 limit = 20
+memory = 1
 """
 BIBLIOGRAPHY = """\
 @article{someone2020,

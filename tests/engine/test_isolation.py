@@ -7,6 +7,9 @@ import time
 
 import pytest
 
+from galley.book import Book
+from galley.store import ENGINE, load, save
+
 MISBEHAVIOURS = {
     "hangs": (
         "# Page\n\n<!-- block: limit=1 -->\n```python\nx = 0\nwhile True:\n    x += 1\n```\n",
@@ -62,6 +65,21 @@ MISBEHAVIOURS = {
         "# Page\n\n```python\nimport os\n\nwhile True:\n    os.fork()\n```\n",
         (7,),
         "PermissionError: a page must not start more than 100 processes",
+    ),
+    "fills a list": (
+        "# Page\n\n```python\nx = []\nwhile True:\n    x.append(bytes(10**7))\n```\n",
+        (6,),
+        "MemoryError\na page has 1 GiB of memory; let it need less, or raise memory in [tool.galley]",
+    ),
+    "fills an array": (
+        "# Page\n\n```python\nimport numpy as np\n\nprint(np.ones(10**9).sum())\n```\n",
+        (6,),
+        "a page has 1 GiB of memory",
+    ),
+    "fills a tensor": (
+        "# Page\n\n```python\nimport torch\n\nprint(torch.ones(10**9).sum())\n```\n",
+        (6,),
+        "a page has 1 GiB of memory",
     ),
     "recurses without end": (
         "# Page\n\n```python\ndef f():\n    return f()\n\n\nf()\n```\n",
@@ -200,6 +218,32 @@ def _wait(condition):
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_a_long_output_of_many_bytes_is_kept_whole(project):
+    project.page("page.md", "# Page\n\n```python\nprint('\u20ac' * 400_000)\n```\n")
+    assert project.run()["page.md"].steps[0]["stdout"] == "\u20ac" * 400_000 + "\n"
+
+
+def test_of_the_engine_only_what_counts_for_every_page_is_loaded_before_a_page(project):
+    code = "import sys\n\nprint(*(name[7:] for name in sys.modules if name.startswith('galley.')))"
+    project.page("page.md", f"# Page\n\n```python\n{code}\n```\n")
+    loaded = {f"{name}.py" for name in project.run()["page.md"].steps[0]["stdout"].split()}
+    assert loaded - {path.name for path in ENGINE} <= {"needs.py", "keeper.py"}
+
+
+def test_new_pages_run_first_and_then_those_that_took_longest(project):
+    for n in range(3):
+        project.page(f"page{n}.md", GOOD)
+    project.run(jobs=1)
+    project.page("new.md", GOOD)
+    names = []
+    book = Book(project.root, use_cache=False, jobs=1)
+    times = load(book.folder / "times.json")
+    assert sorted(times) == [f"docs/page{n}.md" for n in range(3)]
+    save(book.folder / "times.json", times | {"docs/page2.md": 9.0, "docs/page0.md": 3.0, "docs/page1.md": 6.0})
+    book.run(book.pages(), lambda result: names.append(result.name))
+    assert names == ["docs/new.md", "docs/page2.md", "docs/page1.md", "docs/page0.md"]
 
 
 def test_pages_share_nothing(project):

@@ -74,6 +74,7 @@ class Book:
         self.site = settings["site"]
         self.bibliography = self.root / settings["bibliography"]
         self.limit = float(settings.get("limit", 60))
+        self.most_memory = float(settings.get("memory", 4)) * 2**30  # of a page, in bytes
         self.jobs = jobs or os.cpu_count() or 1
         self.use_cache = use_cache
         self.folder = self.root / ".galley"
@@ -124,7 +125,7 @@ class Book:
 
     def job(self, name: str, steps: list[dict], alone: bool = False) -> Job:
         """Return what is to be run under a name: a page, or with `alone` what was made of one."""
-        return Job(str(self.root), name, steps, [str(source) for source in self.sources], alone)
+        return Job(str(self.root), name, steps, [str(source) for source in self.sources], self.most_memory, alone)
 
     def perform(self, jobs: list[Job], done: Callable[[Job], None] = lambda job: None) -> None:
         """Run `jobs`, but for those whose results are remembered; call `done` with each."""
@@ -190,10 +191,8 @@ class Book:
             self.assertions.write_text(json.dumps(counts, indent=0) + "\n", encoding="utf-8")
 
     def _check(self, results: dict[str, Result]) -> None:
-        anchors, recorded = (
-            Anchors({self.root / name: result.page for name, result in results.items()}),
-            self.recorded(),
-        )
+        anchors = Anchors({self.root / name: result.page for name, result in results.items()})
+        recorded = self.recorded()
         self.around = self._around()
         for name, result in results.items():
             result.problems = [

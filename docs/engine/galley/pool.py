@@ -42,6 +42,7 @@ class Job:
     filename: str
     steps: list[dict]
     sources: list[str] = field(default_factory=list)
+    memory: float = 0.0  # bytes
     alone: bool = False
     expected: float | None = None  # seconds, where they are known
     results: list[dict] = field(default_factory=list)
@@ -57,7 +58,7 @@ class _Running:
         self.trace, self.scratch = Path(folder) / f"{index}.trace", Path(folder) / str(index)
         self.scratch.mkdir()
         self.connection, theirs = _context.Pipe(duplex=False)
-        message = {name: getattr(job, name) for name in ("root", "filename", "steps", "sources", "alone")}
+        message = {name: getattr(job, name) for name in ("root", "filename", "steps", "sources", "memory", "alone")}
         message |= {"trace": str(self.trace), "scratch": str(self.scratch)}
         self.process = _context.Process(target=run_page, args=(message, theirs), daemon=False)
         with _pinned_environment(), _no_main():

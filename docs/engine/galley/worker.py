@@ -42,7 +42,8 @@ def run_page(job: dict, connection) -> None:
     else:
         _pin()
     guard = _guarded(job)
-    runner = _Runner(job["filename"], trace)
+    _bound_memory(job["memory"])
+    runner = _Runner(job, trace)
     linecache.cache[job["filename"]] = _lines(job)  # what a traceback quotes; a notebook's file has other lines
     results: list[dict] = []
     for step in job["steps"]:
@@ -78,6 +79,15 @@ def _guarded(job: dict) -> Guard:
     sys.addaudithook(guard)
     _tell_saves()
     return guard
+
+
+def _bound_memory(size: float) -> None:
+    """Let what takes more memory fail at its line; systems without such a bound go on without it."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (int(size), most))
 
 
 def _tell_saves() -> None:
@@ -134,8 +144,8 @@ class OutputTooLong(Exception):
 
 
 class _Runner:
-    def __init__(self, filename: str, trace) -> None:
-        self.filename, self.trace = filename, trace
+    def __init__(self, job: dict, trace) -> None:
+        self.filename, self.memory, self.trace = job["filename"], job["memory"], trace
         self.scope = _new_main()
         self.process = os.getpid()
         self.blocks = 0
@@ -185,13 +195,16 @@ class _Runner:
                 data = self._data(step)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are the page's failures too
                 raised = error
+                _bound_memory(-1)  # to tell of it
                 sys.modules["matplotlib.pyplot"].close("all")
         if os.getpid() != self.process:
             os._exit(0)  # a child that the page forked and did not end: what it printed is the page's
         result = {"stdout": self._printed(), "figures": figures, "asserts": self.asserted[0] - before}
         result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught]
         result |= {"data": data} if data else {}
-        return self._judge(step, result, raised)
+        judged = self._judge(step, result, raised)
+        _bound_memory(self.memory)
+        return judged
 
     def _execute(self, step: dict, scope: dict):
         if step["lang"] == "pycon":
@@ -232,7 +245,7 @@ class _Runner:
 
     def _printed(self) -> str:
         self.spill.seek(0)
-        text = self.spill.read(MOST_OUTPUT + 1).decode(errors="replace")
+        text = self.spill.read(4 * MOST_OUTPUT + 4).decode(errors="replace")
         self.spill.seek(0)
         self.spill.truncate()
         return text
@@ -272,6 +285,9 @@ class _Runner:
         kept = [f for f in report.stack if f.filename == self.filename or "posenc" in Path(f.filename).parts]
         report.stack = traceback.StackSummary.from_list(kept)
         text = "".join(report.format(chain=False)).rstrip()
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            advice = "let it need less, or raise memory in [tool.galley]"
+            text += f"\na page has {self.memory / 2**30:g} GiB of memory; {advice}"
         return text + ("\na page must not end the interpreter" if isinstance(error, SystemExit) else "")
 
 
