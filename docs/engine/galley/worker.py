@@ -25,6 +25,7 @@ from galley.guard import Guard
 from galley.keeper import keep
 
 MOST_OUTPUT = 1_000_000  # characters a block may print
+CODE = ("block", "cell")  # kinds of steps that a page cannot go on without
 ASSERTED = "__asserted__"  # a builtin, so that it is none of the page's names
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -50,7 +51,7 @@ def run_page(job: dict, connection) -> None:
         results.append(runner.run(step))
         if os.getpid() != here:
             os._exit(0)  # a child that the page forked and did not end
-        if results[-1].get("error") and step["kind"] != "number":
+        if results[-1].get("error") and step["kind"] in CODE:
             results = [{} if result.get("early") else result for result in results]  # they waited for what never came
             break
     else:
@@ -152,9 +153,8 @@ class _Runner:
         self.trace.write(f"at line {step['line']}\n")
         faulthandler.dump_traceback_later(step["limit"], exit=True, file=self.trace)
         begin = time.perf_counter()
-        run = {"block": self._block, "number": self._number}.get(step["kind"], self._formula)
-        result = run(step)
-        return result | {"seconds": time.perf_counter() - begin}
+        run = self._block if step["kind"] in CODE else self._number if step["kind"] == "number" else self._formula
+        return run(step) | {"seconds": time.perf_counter() - begin}
 
     def _number(self, step: dict) -> dict:
         try:
