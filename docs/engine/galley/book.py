@@ -17,6 +17,8 @@ from galley.page import Block, Page, Problem, parse
 from galley.pool import Job, run_jobs
 from galley.store import Store, load, save
 
+Perform = Callable[[list[Job], Callable[[Job], None]], None]
+
 
 @dataclass
 class Result:
@@ -45,6 +47,11 @@ class Result:
     def failed(self) -> bool:
         """Whether the page did not come to its end."""
         return any(step.get("error") for step in self.steps)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not known yet what the page gives."""
+        return bool(self.page.steps) and not self.steps
 
     @property
     def reads(self) -> list[str]:
@@ -108,8 +115,16 @@ class Book:
         hidden = "/." in f"/{inside}"  # where Jupyter keeps copies
         return path.suffix in (".md", cells.SUFFIX) and not hidden and not inside.startswith(self.excluded)
 
-    def run(self, pages: dict[str, str], done: Callable[[Result], None] = lambda result: None) -> dict[str, Result]:
-        """Run and check `pages` (name to text); call `done` with each page as soon as it is known."""
+    def run(
+        self,
+        pages: dict[str, str],
+        done: Callable[[Result], None] = lambda result: None,
+        perform: Perform | None = None,
+    ) -> dict[str, Result]:
+        """Run and check `pages` (name to text); call `done` with each page as soon as it is known.
+
+        Another `perform` may leave pages out that are not known yet.
+        """
         results = {name: Result(name, cells.read(name, text)) for name, text in pages.items()}
 
         def finished(job: Job) -> None:
@@ -117,7 +132,8 @@ class Book:
             result.steps, result.needs, result.seconds, result.cached = job.results, job.needs, job.seconds, job.cached
             done(result)
 
-        self.perform([self.job(name, self.steps(result.page)) for name, result in results.items()], finished)
+        jobs = [self.job(name, self.steps(result.page)) for name, result in results.items()]
+        (perform or self.perform)(jobs, finished)
         self._check(results)
         self.results = {self.store.key(self.steps(result.page)): result for result in results.values()}
         return results
@@ -128,29 +144,39 @@ class Book:
 
     def perform(self, jobs: list[Job], done: Callable[[Job], None] = lambda job: None) -> None:
         """Run `jobs`, but for those whose results are remembered; call `done` with each."""
-        store, waiting = self.store, []
+        waiting = self.recall(jobs, done)
         times = load(self.folder / "times.json") or {}
-        for job in jobs:
-            kept = store.get(store.key(job.steps)) if self.use_cache and job.steps else None
-            if job.steps and kept is None:
-                job.expected = times.get(job.filename)
-                waiting.append(job)
-            else:
-                job.results, job.needs = (kept["steps"], kept["needs"]) if kept else ([], [])
-                done(job)
+        for job in waiting:
+            job.expected = times.get(job.filename)
 
         def finished(job: Job) -> None:
-            needs = store.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
-            job.needs = needs or []
-            if needs is not None and not any(step.get("error") for step in job.results):
-                store.put(store.key(job.steps), needs, {"steps": job.results})
+            self.remember(job)
             times[job.filename] = round(job.seconds, 3)
             done(job)
 
         if waiting:
             run_jobs(waiting, self.jobs, finished)
-            store.sweep()
+            self.store.sweep()
             save(self.folder / "times.json", times)
+
+    def recall(self, jobs: list[Job], done: Callable[[Job], None]) -> list[Job]:
+        """Give `jobs` the results that are remembered and call `done` with them; return those that must run."""
+        waiting = []
+        for job in jobs:
+            kept = self.store.get(self.store.key(job.steps)) if self.use_cache and job.steps else None
+            if job.steps and kept is None:
+                waiting.append(job)
+            else:
+                job.results, job.needs = (kept["steps"], kept["needs"]) if kept else ([], [])
+                done(job)
+        return waiting
+
+    def remember(self, job: Job) -> None:
+        """Note what a job that ran has read, and keep what it gave, unless it failed or a file changed meanwhile."""
+        needs = self.store.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
+        job.needs = needs or []
+        if needs is not None and not any(step.get("error") for step in job.results):
+            self.store.put(self.store.key(job.steps), needs, {"steps": job.results})
 
     def lookup(self, text: str) -> Result | None:
         """Return what is known of a page with this text, from this process or from the cache, without running it."""
@@ -176,6 +202,13 @@ class Book:
                 found = {"kind": "number", "lang": "", "code": step.body, "line": step.line, "options": {}}
             steps.append(found | {"limit": limit})
         return steps
+
+    def state(self) -> str:
+        """Return a digest of the project: of all files of the book and its sources."""
+        folders = (self.docs, *self.sources)
+        return contents(
+            self.root, [*self.root.glob("*.*"), *(path for folder in folders for path in folder.rglob("*"))]
+        )
 
     def recorded(self) -> dict[str, int]:
         """Return how many assertions ran on each page when the update command last saw more of them."""
@@ -231,7 +264,7 @@ class Book:
 
 def _fewer(result: Result, recorded: int) -> list[Problem]:
     """Return the assertions that no longer run as a problem, where the page came to its end."""
-    if result.failed or result.asserts >= recorded:
+    if result.failed or result.waits or result.asserts >= recorded:
         return []
     advice = "bring back those that are gone, or lower the page's number in docs/assertions.json"
     return [Problem(1, f"{result.asserts} assertions ran, of {recorded} recorded; {advice}")]

@@ -8,6 +8,7 @@ import html
 import logging
 import re
 from functools import cache
+from itertools import zip_longest
 from xml.etree.ElementTree import Element
 
 from markdown import Extension, Markdown
@@ -84,20 +85,29 @@ class Pages(Preprocessor):
             edited[last] = f"{edited[last]}\n\n</details>\n"
 
     def _figures(self, block: Block, result: Result | None, edited: list[str | None]) -> None:
-        outcome = result.by_block.get(block.line) if result else None
-        for drawn, svg in zip(block.figures, (outcome or {}).get("figures", []), strict=False):
+        outcome = (result.by_block.get(block.line) if result else None) or {}
+        undrawn = "Being drawn" if result is None or result.waits else "Not drawn"
+        for drawn, svg in zip_longest(block.figures, outcome.get("figures", [])):
+            if drawn is None or not block.runs:
+                break
             n = drawn.line
             caption = []
             while n < len(edited) and is_caption(edited[n] or ""):
                 caption.append(re.sub(r"^\s*[*_]|[*_]\s*$", "", edited[n] or ""))
                 edited[n] = None
                 n += 1
-            edited[drawn.line - 1] = self._figure(self._still(svg, drawn.alt, block, outcome or {}), " ".join(caption))
+            still = self._still(svg, drawn.alt, block, outcome) if svg else self._frame(undrawn, drawn.alt)
+            edited[drawn.line - 1] = self._figure(still, " ".join(caption))
 
     def _figure(self, still: str, caption: str) -> str:
         drawn = self.md.htmlStash.store(still)
         below = f'\n<figcaption markdown="span">{caption}</figcaption>' if caption else ""
         return f'\n<figure class="drawn" markdown="1">\n\n{drawn}\n{below}\n</figure>\n'
+
+    def _frame(self, why: str, alt: str) -> str:
+        label = html.escape(" ".join(alt.split()))
+        words = f"<strong>{why}</strong><br>{label}"
+        return f'<div class="drawn-svg undrawn" role="img" aria-label="{label}" data-search-exclude="">{words}</div>'
 
     def _still(self, svg: str, alt: str, block: Block, outcome: dict) -> str:
         label = html.escape(" ".join(alt.split()))
