@@ -10,6 +10,7 @@ from pathlib import Path
 
 from galley import cells, formulas
 from galley.check import check_results, check_static
+from galley.counts import table
 from galley.links import Anchors, check_links
 from galley.memory import Memory, common, contents, digest_of, plain
 from galley.needs import Files, Need, digest
@@ -79,6 +80,7 @@ class Book:
         self.sources = [self.root / source for source in settings["sources"]]
         self.excluded = tuple(settings.get("exclude", ()))
         self.site = settings["site"]
+        self.proof = settings.get("proof", "")  # the page that says how the others are checked, by its place in docs
         self.bibliography = self.root / settings["bibliography"]
         self.limit = float(settings.get("limit", 60))
         self.jobs = jobs or os.cpu_count() or 1
@@ -87,6 +89,7 @@ class Book:
         self.assertions = self.docs / "assertions.json"
         self.memory = Memory(self.folder / "made", use_cache)
         self.around = ""  # a digest of what lies around the pages, since they were last checked
+        self._read: dict[str, Page] = {}
         self.results: dict[str, Result] = {}  # by key, for the Markdown extension, which knows no page names
         self.store = Store(self.folder / "pages", Files(self.root, self.sources))
 
@@ -125,7 +128,7 @@ class Book:
 
         Another `perform` may leave pages out that are not known yet.
         """
-        results = {name: Result(name, cells.read(name, text)) for name, text in pages.items()}
+        results = {name: Result(name, self.read(name, text)) for name, text in pages.items()}
 
         def finished(job: Job) -> None:
             result = results[job.filename]
@@ -137,6 +140,18 @@ class Book:
         self._check(results)
         self.results = {self.store.key(self.steps(result.page)): result for result in results.values()}
         return results
+
+    def read(self, name: str, text: str) -> Page:
+        """Return a page; as long as its text is the same, it is read once."""
+        if name not in self._read or self._read[name].source != text:
+            self._read[name] = cells.read(name, text)
+        return self._read[name]
+
+    def counts(self) -> str:
+        """Return a table of what stands behind the numbers of the whole book."""
+        pages = ((name, self.read(name, text)) for name, text in self.pages().items())
+        prefix = self.docs.relative_to(self.root)
+        return table((Path(name).relative_to(prefix).as_posix(), page) for name, page in pages)
 
     def job(self, name: str, steps: list[dict], alone: bool = False) -> Job:
         """Return what is to be run under a name: a page, or with `alone` what was made of one."""
@@ -229,15 +244,14 @@ class Book:
         )
         self.around = self._around()
         for name, result in results.items():
-            result.problems = [
+            problems = [
                 *result.page.problems,
                 *_fewer(result, recorded.get(name, 0)),
                 *self._own_problems(result),
                 *check_links(result.page, self.root / name, anchors),
             ]
-            result.problems.sort(key=lambda problem: problem.line)
-            for problem in result.problems:
-                problem.message = cells.placed(result.page, problem.message)
+            placed = [Problem(problem.line, cells.placed(result.page, problem.message)) for problem in problems]
+            result.problems = sorted(placed, key=lambda problem: problem.line)
 
     def _own_problems(self, result: Result) -> list[Problem]:
         """Return what is wrong with a page by itself, from memory if page, outcome and files are as they were."""

@@ -6,6 +6,7 @@ so the same pages build with MkDocs, Zensical and whatever reads Python-Markdown
 
 import html
 import logging
+import posixpath
 import re
 from functools import cache
 from itertools import zip_longest
@@ -18,6 +19,7 @@ from markdown.treeprocessors import Treeprocessor
 
 from galley import katex
 from galley.book import Book, Result
+from galley.counts import MARKER, counts, foot
 from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, is_caption, parse
 
 log = logging.getLogger("mkdocs.galley")
@@ -43,7 +45,7 @@ class Pages(Preprocessor):
         """Return the lines with figures placed, folds made and bindings turned into marks."""
         text = "\n".join(lines)
         page = parse(text)
-        if not page.blocks and not page.numbers and not page.displayed:
+        if not page.blocks and not page.numbers and not page.displayed and not any(map(MARKER.match, lines)):
             return lines
         result = shared_book().lookup(text) if page.steps else None
         edited: list[str | None] = list(lines)
@@ -55,6 +57,8 @@ class Pages(Preprocessor):
         for block in page.blocks:
             self._fold(block, edited)
             self._figures(block, result, edited)
+        if "mkdocstrings_ids" not in self.md.treeprocessors:  # else the text is a docstring on a page
+            edited.append(f"\n{foot(counts(page), self._proof())}\n")
         return [line for part in edited if part is not None for line in part.split("\n")]
 
     def _numbers(self, page: Page, edited: list[str | None]) -> None:
@@ -74,6 +78,19 @@ class Pages(Preprocessor):
         for n, line in enumerate(page.lines):
             if n not in fenced and (OPTIONS.match(line) or line.strip() in (REGION_OPEN, REGION_CLOSE)):
                 edited[n] = ""
+            elif n not in fenced and MARKER.match(line):
+                edited[n] = shared_book().counts()
+
+    def _proof(self) -> str:
+        """Return a link to the page that says how all is checked, where this page's own place is known."""
+        if "relpath" in self.md.treeprocessors:  # of MkDocs
+            place = self.md.treeprocessors["relpath"].file.src_uri  # type: ignore[attr-defined]
+        elif "rendering_context" in self.md.preprocessors:  # of Zensical
+            place = self.md.preprocessors["rendering_context"].page.path  # type: ignore[attr-defined]
+        else:
+            return ""
+        proof = shared_book().proof
+        return posixpath.relpath(proof, posixpath.dirname(place) or ".") if proof and place != proof else ""
 
     def _fold(self, block: Block, edited: list[str | None]) -> None:
         if title := block.options.get("fold"):
