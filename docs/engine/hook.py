@@ -1,7 +1,8 @@
 """The MkDocs hook: run what changed before the site is built, report what is wrong, add the notebooks.
 
 A build writes beside the site that stands and takes its place at the end, so a build that fails or is killed costs
-nothing. mkdocs-jupyter makes a notebook of the book a page; what it says is set as Markdown, like all other pages.
+nothing. A server shows what is known, and pages run behind it. mkdocs-jupyter makes a notebook of the book a page; what
+it says is set as Markdown, like all other pages.
 """
 
 import logging
@@ -10,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort
+from mkdocs.livereload import LiveReloadServer
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
@@ -21,14 +23,16 @@ from galley.__main__ import summary
 from galley.book import Book, Result, Stopwatch, timed
 from galley.markdown import shared_book
 from galley.memory import digest_of
+from galley.needs import digest
 from galley.render import Renderer
-from galley.store import digest
+from galley.serving import Serving, wrong
 
 log = logging.getLogger("mkdocs.galley")
-_in_place = False  # whether to write straight into the site's folder
 _site: Path | None = None  # where the site belongs while it is built beside
 _warnings = CountHandler(level=logging.WARNING)
-_outcomes: dict[str, str] = {}  # by page: a digest of what its code gave
+_in_place = _dirty = False  # whether to write straight into the site's folder, and only the pages with an edit
+_serving: Serving | None = None
+_results: dict[str, Result] = {}  # by the page's place in docs
 _renderer: Renderer | None = None
 
 FIRST, LAST = 1000, -1000
@@ -36,8 +40,21 @@ FIRST, LAST = 1000, -1000
 
 def on_startup(command: str, dirty: bool) -> None:
     """Note what MkDocs is to do: what it serves lies in a temporary folder, and a dirty build mends a site."""
-    global _in_place
-    _in_place = command == "serve" or dirty
+    global _in_place, _dirty, _serving
+    _in_place, _dirty = command == "serve" or dirty, dirty
+    _serving = Serving(shared_book()) if command == "serve" else None
+
+
+def on_shutdown() -> None:
+    """End what runs behind."""
+    if _serving:
+        _serving.behind.stop()
+
+
+def on_serve(server: LiveReloadServer, config: MkDocsConfig, builder) -> None:
+    """Watch for what runs behind."""
+    if _serving:
+        _serving.watch(server)
 
 
 @event_priority(FIRST)
@@ -75,35 +92,41 @@ def _end_build() -> None:
     global _site
     _site = None
     logging.getLogger("mkdocs").removeHandler(_warnings)
+    if _serving:
+        _serving.behind.built()
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Run the pages; a problem is a warning, which fails a strict build."""
     book, watch = shared_book(), Stopwatch()
-    prefix = book.docs.relative_to(book.root).as_posix()
-    pages = {}
-    for file in files.documentation_pages():
-        if file.abs_src_path and Path(file.abs_src_path).is_relative_to(book.docs):
-            pages[f"{prefix}/{file.src_uri}"] = Path(file.abs_src_path).read_text(encoding="utf-8", errors="replace")
-    results = book.run(pages, _progress)
-    _outcomes.clear()
+    behind = _serving.behind.perform if _serving and not config.strict else None
+    places = {_name(file.src_uri): file for file in files.documentation_pages() if _is_of(book, file)}
+    order = {name: n for n, name in enumerate(_listed(config.nav))}
+    names = sorted(places, key=lambda name: order.get(places[name].src_uri, len(order)))
+    if _serving:
+        _serving.begin(config, files)
+    texts = {n: Path(places[n].abs_src_path or "").read_text(encoding="utf-8", errors="replace") for n in names}
+    results, before = book.run(texts, _progress, behind), dict(_results)
+    _results.clear()
     for name, result in results.items():
-        _outcomes[name.removeprefix(f"{prefix}/")] = result.outcome
+        file = places[name]
+        _results[file.src_uri] = result
+        if _dirty and file.src_uri in before and before[file.src_uri].outcome != result.outcome:
+            Path(file.abs_dest_path).unlink(missing_ok=True)  # MkDocs would take the page for unchanged
         for problem in result.report:
             log.warning("%s", problem)
         if notebook.portable(result):
-            uri = _download(name.removeprefix(f"{prefix}/"))
-            files.append(File.generated(config, uri, content=_notebook(result, book)))
+            files.append(File.generated(config, _download(file.src_uri), content=_notebook(result, book)))
     log.info("%s", summary(results, watch))
-    if config.strict and (wrong := sum(len(result.problems) for result in results.values())):
-        raise Abort(f"{wrong} problems on the pages")  # MkDocs counts warnings, and --quiet hides them from it
+    if config.strict and (problems := sum(len(result.problems) for result in results.values())):
+        raise Abort(f"{problems} problems on the pages")  # MkDocs counts warnings, and --quiet hides them from it
     return files
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
     """Prepare to render, now that all files are known."""
     global _renderer
-    _renderer = Renderer(shared_book(), _outcomes, config)
+    _renderer = Renderer(shared_book(), {uri: result.outcome for uri, result in _results.items()}, config)
     search.remember(config, shared_book().memory)
     return nav
 
@@ -132,6 +155,34 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return markdown
 
 
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Say on a served page what is wrong with it."""
+    result = _results.get(page.file.src_uri)
+    return wrong(result) + content if _serving and result else content
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Show on a served page how far the others are."""
+    return _serving.shown(output, page, _name(page.file.src_uri)) if _serving else output
+
+
+def _name(uri: str) -> str:
+    """Return a page's name from the project's root, by its place in docs."""
+    book = shared_book()
+    return (book.docs.relative_to(book.root) / uri).as_posix()
+
+
+def _is_of(book: Book, file: File) -> bool:
+    return bool(file.abs_src_path) and Path(file.abs_src_path or "").is_relative_to(book.docs)
+
+
+def _listed(nav) -> list[str]:
+    """Return the pages that the navigation lists, in its order."""
+    if isinstance(nav, dict | list):
+        return [uri for item in (nav.values() if isinstance(nav, dict) else nav) for uri in _listed(item)]
+    return [nav] if isinstance(nav, str) else []
+
+
 def _download(uri: str) -> str:
     """Return where the notebook made from a page lies: beside it, or in the folder of a page that is one itself."""
     path = PurePosixPath(uri)
@@ -150,5 +201,5 @@ def _notebook(result: Result, book: Book) -> str:
 
 
 def _progress(result: Result) -> None:
-    if not result.cached:
+    if not result.cached and not _serving:
         log.info("ran %s in %s", result.name, timed(result.seconds))

@@ -235,6 +235,8 @@ def test_a_formula_in_a_quote_and_a_comment_of_several_lines(project) -> None:
 def test_a_binding_may_use_what_a_later_block_defines(project) -> None:
     text = "# Page\n\n$$\ny = 2 x\n$$\n\n<!-- formula: x = 3.5; y = n -->\n\n```python\nn = 7\n```\n"
     assert project.check(text) == []
+    assert "does not hold" in project.check(text.replace("n = 7", "n = 8"))[0]
+    assert "ZeroDivisionError" in project.check(text.replace("n = 7", "n = 7 / 0"))[0]
     twice = text.replace("# Page", "# Page\n\n```python\nn = 7\n```")
     assert "n could have two values here" in project.check(twice)[0]
 

@@ -158,8 +158,31 @@ def test_code_that_shows_a_binding_is_left_alone(render):
     assert page.count("&lt;!-- = n --&gt;") == 2
 
 
-def test_a_page_that_was_never_run_is_shown_as_it_is(project, monkeypatch):
+@pytest.fixture
+def unrun(project, monkeypatch):
+    """Return a function that converts a page which nobody has run."""
     book = Book(project.root)
     monkeypatch.setattr(galley.markdown, "shared_book", lambda: book)
-    page = markdown.markdown("```python\nprint(1)\n```\n", extensions=EXTENSIONS, extension_configs=SETTINGS)
-    assert "print" in page
+    return lambda text: markdown.markdown(text, extensions=EXTENSIONS, extension_configs=SETTINGS)
+
+
+def test_a_page_that_was_never_run_is_shown_as_it_is(unrun):
+    assert "print" in unrun("```python\nprint(1)\n```\n")
+
+
+def test_a_figure_that_is_not_drawn_yet_is_a_frame_with_its_words_and_caption(unrun):
+    page = unrun(f'{DRAW}\n![A "rising" line](figures/line.svg)\n*It rises.*\n')
+    assert 'class="drawn-svg undrawn" role="img" aria-label="A &quot;rising&quot; line"' in page
+    assert "<strong>Being drawn</strong><br>A &quot;rising&quot; line" in page
+    assert "<figcaption>It rises.</figcaption>" in page
+    assert "line.svg" not in page
+
+
+def test_a_figure_of_a_page_that_fails_is_not_being_drawn(render):
+    page = render(f"{DRAW.replace('plt.plot', '1 / 0  # ')}\n![A line](figures/line.svg)\n")
+    assert "<strong>Not drawn</strong>" in page
+
+
+def test_an_image_under_code_that_is_only_shown_is_an_image(render):
+    page = render(f"<!-- block: skip -->\n{DRAW}\n![A line](figures/line.svg)\n")
+    assert '<img alt="A line" src="figures/line.svg"' in page

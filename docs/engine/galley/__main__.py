@@ -42,9 +42,11 @@ def progress(result: Result) -> None:
 def summary(results: dict[str, Result], watch: Stopwatch) -> str:
     """Return one line: what ran, what was remembered, what is wrong."""
     ran = sum(not result.cached for result in results.values())
-    kept = sum(result.cached and bool(result.page.steps) for result in results.values())
+    kept = sum(result.cached and bool(result.steps) for result in results.values())
+    waiting = sum(result.waits for result in results.values())
     wrong = sum(len(result.problems) for result in results.values())
-    return f"{len(results)} pages: {ran} run, {kept} from the cache, {wrong} problems, {watch}"
+    counts = f"{ran} run, {kept} from the cache," + f" {waiting} to run," * bool(waiting)
+    return f"{len(results)} pages: {counts} {wrong} problems, {watch}"
 
 
 def write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> None:

@@ -10,12 +10,15 @@ from pathlib import Path
 
 from galley import cells, formulas
 from galley.check import check_results, check_static
+from galley.counts import table
 from galley.links import Anchors, check_links
 from galley.memory import Memory, common, contents, digest_of, plain
 from galley.needs import Files, Need, digest
 from galley.page import Block, Page, Problem, parse
 from galley.pool import Job, run_jobs
 from galley.store import Store, load, save
+
+Perform = Callable[[list[Job], Callable[[Job], None]], None]
 
 
 @dataclass
@@ -47,6 +50,11 @@ class Result:
         return any(step.get("error") for step in self.steps)
 
     @property
+    def waits(self) -> bool:
+        """Whether it is not known yet what the page gives."""
+        return bool(self.page.steps) and not self.steps
+
+    @property
     def reads(self) -> list[str]:
         """The files and folders of the project that the page read, beside the package, in order."""
         return [name for kind, name, *_ in self.needs if kind in ("text", "names")]
@@ -72,6 +80,7 @@ class Book:
         self.sources = [self.root / source for source in settings["sources"]]
         self.excluded = tuple(settings.get("exclude", ()))
         self.site = settings["site"]
+        self.proof = settings.get("proof", "")  # the page that says how the others are checked, by its place in docs
         self.bibliography = self.root / settings["bibliography"]
         self.limit = float(settings.get("limit", 60))
         self.most_memory = float(settings.get("memory", 4)) * 2**30  # of a page, in bytes
@@ -81,6 +90,7 @@ class Book:
         self.assertions = self.docs / "assertions.json"
         self.memory = Memory(self.folder / "made", use_cache)
         self.around = ""  # a digest of what lies around the pages, since they were last checked
+        self._read: dict[str, Page] = {}
         self.results: dict[str, Result] = {}  # by key, for the Markdown extension, which knows no page names
         self.store = Store(self.folder / "pages", Files(self.root, self.sources))
 
@@ -109,19 +119,40 @@ class Book:
         hidden = "/." in f"/{inside}"  # where Jupyter keeps copies
         return path.suffix in (".md", cells.SUFFIX) and not hidden and not inside.startswith(self.excluded)
 
-    def run(self, pages: dict[str, str], done: Callable[[Result], None] = lambda result: None) -> dict[str, Result]:
-        """Run and check `pages` (name to text); call `done` with each page as soon as it is known."""
-        results = {name: Result(name, cells.read(name, text)) for name, text in pages.items()}
+    def run(
+        self,
+        pages: dict[str, str],
+        done: Callable[[Result], None] = lambda result: None,
+        perform: Perform | None = None,
+    ) -> dict[str, Result]:
+        """Run and check `pages` (name to text); call `done` with each page as soon as it is known.
+
+        Another `perform` may leave pages out that are not known yet.
+        """
+        results = {name: Result(name, self.read(name, text)) for name, text in pages.items()}
 
         def finished(job: Job) -> None:
             result = results[job.filename]
             result.steps, result.needs, result.seconds, result.cached = job.results, job.needs, job.seconds, job.cached
             done(result)
 
-        self.perform([self.job(name, self.steps(result.page)) for name, result in results.items()], finished)
+        jobs = [self.job(name, self.steps(result.page)) for name, result in results.items()]
+        (perform or self.perform)(jobs, finished)
         self._check(results)
         self.results = {self.store.key(self.steps(result.page)): result for result in results.values()}
         return results
+
+    def read(self, name: str, text: str) -> Page:
+        """Return a page; as long as its text is the same, it is read once."""
+        if name not in self._read or self._read[name].source != text:
+            self._read[name] = cells.read(name, text)
+        return self._read[name]
+
+    def counts(self) -> str:
+        """Return a table of what stands behind the numbers of the whole book."""
+        pages = ((name, self.read(name, text)) for name, text in self.pages().items())
+        prefix = self.docs.relative_to(self.root)
+        return table((Path(name).relative_to(prefix).as_posix(), page) for name, page in pages)
 
     def job(self, name: str, steps: list[dict], alone: bool = False) -> Job:
         """Return what is to be run under a name: a page, or with `alone` what was made of one."""
@@ -129,29 +160,39 @@ class Book:
 
     def perform(self, jobs: list[Job], done: Callable[[Job], None] = lambda job: None) -> None:
         """Run `jobs`, but for those whose results are remembered; call `done` with each."""
-        store, waiting = self.store, []
+        waiting = self.recall(jobs, done)
         times = load(self.folder / "times.json") or {}
-        for job in jobs:
-            kept = store.get(store.key(job.steps)) if self.use_cache and job.steps else None
-            if job.steps and kept is None:
-                job.expected = times.get(job.filename)
-                waiting.append(job)
-            else:
-                job.results, job.needs = (kept["steps"], kept["needs"]) if kept else ([], [])
-                done(job)
+        for job in waiting:
+            job.expected = times.get(job.filename)
 
         def finished(job: Job) -> None:
-            needs = store.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
-            job.needs = needs or []
-            if needs is not None and not any(step.get("error") for step in job.results):
-                store.put(store.key(job.steps), needs, {"steps": job.results})
+            self.remember(job)
             times[job.filename] = round(job.seconds, 3)
             done(job)
 
         if waiting:
             run_jobs(waiting, self.jobs, finished)
-            store.sweep()
+            self.store.sweep()
             save(self.folder / "times.json", times)
+
+    def recall(self, jobs: list[Job], done: Callable[[Job], None]) -> list[Job]:
+        """Give `jobs` the results that are remembered and call `done` with them; return those that must run."""
+        waiting = []
+        for job in jobs:
+            kept = self.store.get(self.store.key(job.steps)) if self.use_cache and job.steps else None
+            if job.steps and kept is None:
+                waiting.append(job)
+            else:
+                job.results, job.needs = (kept["steps"], kept["needs"]) if kept else ([], [])
+                done(job)
+        return waiting
+
+    def remember(self, job: Job) -> None:
+        """Note what a job that ran has read, and keep what it gave, unless it failed or a file changed meanwhile."""
+        needs = self.store.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
+        job.needs = needs or []
+        if needs is not None and not any(step.get("error") for step in job.results):
+            self.store.put(self.store.key(job.steps), needs, {"steps": job.results})
 
     def lookup(self, text: str) -> Result | None:
         """Return what is known of a page with this text, from this process or from the cache, without running it."""
@@ -178,6 +219,13 @@ class Book:
             steps.append(found | {"limit": limit})
         return steps
 
+    def state(self) -> str:
+        """Return a digest of the project: of all files of the book and its sources."""
+        folders = (self.docs, *self.sources)
+        return contents(
+            self.root, [*self.root.glob("*.*"), *(path for folder in folders for path in folder.rglob("*"))]
+        )
+
     def recorded(self) -> dict[str, int]:
         """Return how many assertions ran on each page when the update command last saw more of them."""
         return json.loads(self.assertions.read_text(encoding="utf-8")) if self.assertions.exists() else {}
@@ -195,15 +243,14 @@ class Book:
         recorded = self.recorded()
         self.around = self._around()
         for name, result in results.items():
-            result.problems = [
+            problems = [
                 *result.page.problems,
                 *_fewer(result, recorded.get(name, 0)),
                 *self._own_problems(result),
                 *check_links(result.page, self.root / name, anchors),
             ]
-            result.problems.sort(key=lambda problem: problem.line)
-            for problem in result.problems:
-                problem.message = cells.placed(result.page, problem.message)
+            placed = [Problem(problem.line, cells.placed(result.page, problem.message)) for problem in problems]
+            result.problems = sorted(placed, key=lambda problem: problem.line)
 
     def _own_problems(self, result: Result) -> list[Problem]:
         """Return what is wrong with a page by itself, from memory if page, outcome and files are as they were."""
@@ -230,7 +277,7 @@ class Book:
 
 def _fewer(result: Result, recorded: int) -> list[Problem]:
     """Return the assertions that no longer run as a problem, where the page came to its end."""
-    if result.failed or result.asserts >= recorded:
+    if result.failed or result.waits or result.asserts >= recorded:
         return []
     advice = "bring back those that are gone, or lower the page's number in docs/assertions.json"
     return [Problem(1, f"{result.asserts} assertions ran, of {recorded} recorded; {advice}")]

@@ -51,6 +51,8 @@ VERDICT = re.compile(  # words by which a caption says how a figure came out: th
 def check_results(page: Page, outcomes: list[dict]) -> list[Problem]:
     """Return what went wrong while the page ran, and where it shows something else than its code gives."""
     found: list[Problem] = []
+    if outcomes and not all(outcomes) and not any(outcome.get("error") for outcome in outcomes):
+        found.append(Problem(page.steps[outcomes.index({})].line, "this never ran, and nothing says why"))
     for step, outcome in zip(page.steps, outcomes, strict=False):
         if outcome.get("error"):
             found.append(Problem(outcome["error_line"] or step.line, outcome["error"]))

@@ -6,8 +6,10 @@ so the same pages build with MkDocs, Zensical and whatever reads Python-Markdown
 
 import html
 import logging
+import posixpath
 import re
 from functools import cache
+from itertools import zip_longest
 from xml.etree.ElementTree import Element
 
 from markdown import Extension, Markdown
@@ -17,6 +19,7 @@ from markdown.treeprocessors import Treeprocessor
 
 from galley import katex
 from galley.book import Book, Result
+from galley.counts import MARKER, counts, foot
 from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, is_caption, parse
 
 log = logging.getLogger("mkdocs.galley")
@@ -42,7 +45,7 @@ class Pages(Preprocessor):
         """Return the lines with figures placed, folds made and bindings turned into marks."""
         text = "\n".join(lines)
         page = parse(text)
-        if not page.blocks and not page.numbers and not page.displayed:
+        if not page.blocks and not page.numbers and not page.displayed and not any(map(MARKER.match, lines)):
             return lines
         result = shared_book().lookup(text) if page.steps else None
         edited: list[str | None] = list(lines)
@@ -54,6 +57,8 @@ class Pages(Preprocessor):
         for block in page.blocks:
             self._fold(block, edited)
             self._figures(block, result, edited)
+        if "mkdocstrings_ids" not in self.md.treeprocessors:  # else the text is a docstring on a page
+            edited.append(f"\n{foot(counts(page), self._proof())}\n")
         return [line for part in edited if part is not None for line in part.split("\n")]
 
     def _numbers(self, page: Page, edited: list[str | None]) -> None:
@@ -73,6 +78,19 @@ class Pages(Preprocessor):
         for n, line in enumerate(page.lines):
             if n not in fenced and (OPTIONS.match(line) or line.strip() in (REGION_OPEN, REGION_CLOSE)):
                 edited[n] = ""
+            elif n not in fenced and MARKER.match(line):
+                edited[n] = shared_book().counts()
+
+    def _proof(self) -> str:
+        """Return a link to the page that says how all is checked, where this page's own place is known."""
+        if "relpath" in self.md.treeprocessors:  # of MkDocs
+            place = self.md.treeprocessors["relpath"].file.src_uri  # type: ignore[attr-defined]
+        elif "rendering_context" in self.md.preprocessors:  # of Zensical
+            place = self.md.preprocessors["rendering_context"].page.path  # type: ignore[attr-defined]
+        else:
+            return ""
+        proof = shared_book().proof
+        return posixpath.relpath(proof, posixpath.dirname(place) or ".") if proof and place != proof else ""
 
     def _fold(self, block: Block, edited: list[str | None]) -> None:
         if title := block.options.get("fold"):
@@ -84,20 +102,29 @@ class Pages(Preprocessor):
             edited[last] = f"{edited[last]}\n\n</details>\n"
 
     def _figures(self, block: Block, result: Result | None, edited: list[str | None]) -> None:
-        outcome = result.by_block.get(block.line) if result else None
-        for drawn, svg in zip(block.figures, (outcome or {}).get("figures", []), strict=False):
+        outcome = (result.by_block.get(block.line) if result else None) or {}
+        undrawn = "Being drawn" if result is None or result.waits else "Not drawn"
+        for drawn, svg in zip_longest(block.figures, outcome.get("figures", [])):
+            if drawn is None or not block.runs:
+                break
             n = drawn.line
             caption = []
             while n < len(edited) and is_caption(edited[n] or ""):
                 caption.append(re.sub(r"^\s*[*_]|[*_]\s*$", "", edited[n] or ""))
                 edited[n] = None
                 n += 1
-            edited[drawn.line - 1] = self._figure(self._still(svg, drawn.alt, block, outcome or {}), " ".join(caption))
+            still = self._still(svg, drawn.alt, block, outcome) if svg else self._frame(undrawn, drawn.alt)
+            edited[drawn.line - 1] = self._figure(still, " ".join(caption))
 
     def _figure(self, still: str, caption: str) -> str:
         drawn = self.md.htmlStash.store(still)
         below = f'\n<figcaption markdown="span">{caption}</figcaption>' if caption else ""
         return f'\n<figure class="drawn" markdown="1">\n\n{drawn}\n{below}\n</figure>\n'
+
+    def _frame(self, why: str, alt: str) -> str:
+        label = html.escape(" ".join(alt.split()))
+        words = f"<strong>{why}</strong><br>{label}"
+        return f'<div class="drawn-svg undrawn" role="img" aria-label="{label}" data-search-exclude="">{words}</div>'
 
     def _still(self, svg: str, alt: str, block: Block, outcome: dict) -> str:
         label = html.escape(" ".join(alt.split()))

@@ -75,8 +75,10 @@ def contents(root: Path, paths: Iterable[Path]) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """Return a digest of what is in a file, or that there is none."""
+    """Return a digest of what is in a file, of the names in a folder, or that there is none."""
     try:
+        if path.is_dir():
+            return digest(*sorted(name for name in os.listdir(path) if name != "__pycache__"))
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return "missing"

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ PINNED = {
 PRELOAD = ["torch", "torch._dynamo", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
 GRACE = 60.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
 
+_starting = threading.Lock()  # what is changed while a process starts belongs to all threads
 _context = get_context("forkserver" if sys.platform != "win32" else "spawn")
 if sys.platform != "win32":
     _context.set_forkserver_preload(PRELOAD)
@@ -61,7 +63,7 @@ class _Running:
         message = {name: getattr(job, name) for name in ("root", "filename", "steps", "sources", "memory", "alone")}
         message |= {"trace": str(self.trace), "scratch": str(self.scratch)}
         self.process = _context.Process(target=run_page, args=(message, theirs), daemon=False)
-        with _pinned_environment(), _no_main():
+        with _starting, _pinned_environment(), _no_main():
             self.process.start()
         theirs.close()
         self.deadline = self.begin + sum(step["limit"] for step in job.steps) + GRACE

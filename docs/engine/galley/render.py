@@ -42,7 +42,7 @@ ELSEWHERE = {
 }
 WRITES = os.O_WRONLY | os.O_RDWR
 
-_listeners: dict[int, set[str]] = {}  # by thread: the files that it opens
+_listeners: dict[int, set[str]] = {}  # by thread: the files and folders that it opens
 
 
 class Renderer:
@@ -76,7 +76,12 @@ class Renderer:
             self.book.memory.put(key, _kept(page) | registered | {"reads": reads, "asked": asked.answers})
 
     def _is_own(self, path: str) -> bool:
-        """Whether a file that was read is neither part of what is installed, whose versions are known, nor a memory."""
+        """Whether a file that was read is neither part of what is installed, whose versions are known, nor a memory.
+
+        Folders count where pages and sources lie: others, such as the project's, change with every build.
+        """
+        if Path(path).is_dir():
+            return any(Path(path).is_relative_to(folder) for folder in (self.book.docs, *self.book.sources))
         installed = Path(path).is_relative_to(sys.prefix) or Path(path).is_relative_to(sys.base_prefix)
         made = Path(path).is_relative_to(self.book.folder) or "__pycache__" in path
         return not (installed or made or "site-packages" in path)
@@ -176,7 +181,7 @@ def _heard() -> Iterator[list]:
 
 @contextlib.contextmanager
 def _opened() -> Iterator[set[str]]:
-    """Collect the files that this thread opens for reading."""
+    """Collect the files that this thread opens for reading, and the folders that it looks into."""
     _listen()
     opened = _listeners[threading.get_ident()] = set()
     try:
@@ -191,10 +196,15 @@ def _listen() -> None:
 
 
 def _note(event: str, arguments: tuple) -> None:
-    if event == "open" and (opened := _listeners.get(threading.get_ident())) is not None:
-        path, mode, flags = arguments
-        if not (isinstance(path, int) or set(mode or "r") & set("wax+") or flags & WRITES):
+    opened = _listeners.get(threading.get_ident())
+    if opened is None or isinstance(path := next(iter(arguments), None), int | None):
+        return
+    if event == "open":
+        _, mode, flags = arguments
+        if not (set(mode or "r") & set("wax+") or flags & WRITES):
             opened.add(os.path.abspath(os.fsdecode(path)))
+    elif event in ("os.listdir", "os.scandir"):
+        opened.add(os.path.abspath(os.fsdecode(path)))
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from galley.guard import Guard
 from galley.keeper import keep
 
 MOST_OUTPUT = 1_000_000  # characters a block may print
+CODE = ("block", "cell")  # kinds of steps that a page cannot go on without
 ASSERTED = "__asserted__"  # a builtin, so that it is none of the page's names
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 

@@ -1,0 +1,150 @@
+"""Each page ends with the counts of what stands behind its numbers, and one page has those of the whole book."""
+
+import os
+import re
+import subprocess
+import sys
+
+import markdown
+import pytest
+
+import galley.markdown
+from galley import formulas
+from galley.book import Book
+from galley.counts import counts, foot
+from galley.page import parse
+
+PAGE = """\
+# Page
+
+There are 12<!-- = n --> and 14<!-- = n + 2 -->, more than 11<!-- < n -->; with 30<!-- given --> rows, and a paper says
+94.82<!-- cite: someone2020, table 1 -->.
+
+```python
+import matplotlib.pyplot as plt
+
+n = 12
+print(n)
+plt.plot([0, n])
+```
+
+```output
+12
+```
+
+![A line](figures/line.svg)
+
+```pycon
+>>> n + 1
+13
+```
+
+<!-- block: skip -->
+```python
+shown = "only"
+```
+
+$$
+y = 2 x
+$$
+
+<!-- formula: x = 3; y = 6 -->
+
+$$
+S
+$$
+
+<!-- formula reason DIGEST: it is a name -->
+""".replace("DIGEST", formulas.digest("S"))
+LINE = (
+    "On this page: 2 numbers computed, 1 bounded, 1 cited, 1 given; 2 outputs compared; 1 figure drawn; "
+    "1 formula checked; 1 formula with a reason instead."
+)
+EXTENSIONS = ["md_in_html", "tables", "pymdownx.superfences", "galley.markdown"]
+
+
+def text(html):
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split()).replace(" ,", ",").replace(" :", ":")
+
+
+@pytest.fixture
+def render(project, monkeypatch):
+    book = Book(project.root)
+    monkeypatch.setattr(galley.markdown, "shared_book", lambda: book)
+    return lambda said: markdown.markdown(said, extensions=EXTENSIONS)
+
+
+def test_a_page_ends_with_its_counts(render):
+    page = render(PAGE)
+    assert page.rstrip().endswith("</p>")
+    assert text(page[page.index('<p class="counts"') :]) == LINE
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("One 12<!-- = 12 --> alone.", "On this page: 1 number computed."),
+        ("Only 12<!-- given --> and 13<!-- given -->.", "On this page: 2 numbers given."),
+        ("```python\nprint(1)\n```\n\n```output\n1\n```", "On this page: 1 output compared."),
+        ("12<!-- given -->, " * 1200, "On this page: 1,200 numbers given."),
+    ],
+)
+def test_a_foot_names_what_there_is(said, line):
+    assert text(foot(counts(parse(said)))) == line
+
+
+def test_a_page_with_nothing_to_count_has_no_foot(render):
+    assert "counts" not in render("# Page\n\nWords, and `code`.\n\n```python\nx = 1\n```\n")
+
+
+def test_a_docstring_has_no_foot(render):
+    md = markdown.Markdown(extensions=EXTENSIONS)
+    md.treeprocessors.register(md.treeprocessors["inline"], "mkdocstrings_ids", 1)
+    assert "counts" not in md.convert(PAGE)
+
+
+@pytest.fixture
+def site(project):
+    """Return a function that builds the site and returns a page of it."""
+    settings = project.root / "pyproject.toml"
+    settings.write_text(settings.read_text() + 'proof = "start/proof.md"\n')
+    for folder in ("start", "part"):
+        (project.docs / folder).mkdir()
+    project.page("index.md", "# Home\n\nWith 30<!-- given --> rows.\n")
+    project.page("start/proof.md", "# Proof\n\n<!-- galley: counts -->\n\nWith 31<!-- given --> rows.\n")
+    project.page("part/index.md", "# Part 1: The first\n")
+    project.page("part/one.md", "# One\n\n12<!-- = 12 --> and 13<!-- = 13 -->\n")
+
+    def build(page):
+        environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
+        done = subprocess.run(command, cwd=project.root, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return (project.root / "site" / page / "index.html").read_text()
+
+    return build
+
+
+def rows(html):
+    found = re.findall(r"<tr>(.*?)</tr>", html[html.index("counts") : html.index("</table>")], re.S)
+    return [[text(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S)] for row in found]
+
+
+def test_the_book_is_counted_part_by_part_and_again_when_a_page_changes(project, site):
+    assert rows(site("start/proof")) == [
+        ["Part", "Pages", "Computed", "Bounded", "Cited", "Given", "Outputs", "Figures", "Formulas", "Reasons"],
+        ["Part 1: The first", "2", "2", "0", "0", "0", "0", "0", "0", "0"],
+        ["Start", "1", "0", "0", "0", "1", "0", "0", "0", "0"],
+        ["Pages of their own", "1", "0", "0", "0", "1", "0", "0", "0", "0"],
+        ["The book", "4", "2", "0", "0", "2", "0", "0", "0", "0"],
+    ]
+    project.page("part/one.md", "# One\n\n12<!-- = 12 --> and 13<!-- given -->\n")
+    assert rows(site("start/proof"))[1] == ["Part 1: The first", "2", "1", "0", "0", "1", "0", "0", "0", "0"]
+    project.page("part/two.md", "# Two\n")
+    assert rows(site("start/proof"))[1][1] == "3"
+
+
+def test_the_foot_links_to_the_page_that_says_how_but_not_from_there(site):
+    assert re.search(r'<p class="counts"[^>]*><a href="\.\./\.\./start/proof/">On this page</a>', site("part/one"))
+    assert '<a href="start/proof/">On this page</a>' in site(".")
+    assert re.search(r'<p class="counts"[^>]*>On this page: 1 number given', site("start/proof"))
