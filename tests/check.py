@@ -89,18 +89,19 @@ class Only:
         report = yield
         self.passed += report.passed and report.when == "call"
         if report.failed and call.excinfo is not None:
-            self._add(item, call.excinfo)
+            test = getattr(item, "function", None)
+            self.add(getattr(item, "originalname", None) or item.name, inspect.getdoc(test) or "", call.excinfo)
         return report
 
-    def _add(self, item: pytest.Item, error: pytest.ExceptionInfo) -> None:
+    def add(self, test: str, remedy: str, error: pytest.ExceptionInfo) -> None:
+        """Add a failure to the cause that it shares with another: the test, the message, or the line of the file."""
         said = str(error.value) if error.errisinstance((AssertionError, pytest.fail.Exception)) else error.exconly()
         said = re.split(r"\n(?:assert |Failing test case)", said)[0].split("\n")
         said = "\n".join([line for line in said if line.strip()][:LINES_SAID])
         places = [entry for entry in error.traceback if Path(entry.path) in self.files]
-        function = getattr(item, "originalname", None) or item.name
-        marks = {function, said}
+        marks = {test, said}
         if places:
-            marks = {function, f"{places[-1].lineno}: {re.sub(r'[0-9]+', '', said)}"}
+            marks = {test, f"{places[-1].lineno}: {re.sub(r'[0-9]+', '', said)}"}
             said = f"{Path(places[-1].path).name}:{places[-1].lineno + 1}: {said}"
         for known in self.causes:
             if known.marks & marks:
@@ -108,8 +109,7 @@ class Only:
                 known.said += [said] if said not in known.said else []
                 known.count += 1
                 return
-        remedy = inspect.getdoc(item.function) if isinstance(item, pytest.Function) else ""
-        self.causes.append(Cause(in_words(function), remedy or "", [said], marks))
+        self.causes.append(Cause(in_words(test), remedy, [said], marks))
 
 
 def in_words(name: str) -> str:
