@@ -1,4 +1,4 @@
-# Thin wrappers; the README gives the commands behind them, which also work alone.
+# Thin wrappers; CONTRIBUTING.md gives the commands behind them, which also work alone.
 PORT ?= 8000
 PYTHON ?= python3
 BIN := .venv/bin

@@ -73,7 +73,9 @@ class Only:
         items[:] = [item for item in items if self._concerns(item)]
 
     def _concerns(self, item: pytest.Item) -> bool:
-        if item.get_closest_marker("slow") or WHOLE_BOOK & set(getattr(item, "fixturenames", ())):
+        if any(item.get_closest_marker(mark) for mark in ("slow", "full")) or WHOLE_BOOK & set(
+            getattr(item, "fixturenames", ())
+        ):
             return False
         if item.path in self.files or item.name in OF_ALL_AT_ONCE:
             return True

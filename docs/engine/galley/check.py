@@ -68,7 +68,7 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
     found += [Problem(line, problem) for line, problem in katex.check(page.formulas, book.folder)]
     found += [Problem(line, problem) for line, problem in names.check(page)]
     for line, text in unbound(page):
-        found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given"))
+        found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it <!-- given -->"))
     return found
 
 
