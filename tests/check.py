@@ -73,9 +73,8 @@ class Only:
         items[:] = [item for item in items if self._concerns(item)]
 
     def _concerns(self, item: pytest.Item) -> bool:
-        if any(item.get_closest_marker(mark) for mark in ("slow", "full")) or WHOLE_BOOK & set(
-            getattr(item, "fixturenames", ())
-        ):
+        needs = set(getattr(item, "fixturenames", ()))
+        if needs & WHOLE_BOOK or any(item.get_closest_marker(mark) for mark in ("slow", "full")):
             return False
         if item.path in self.files or item.name in OF_ALL_AT_ONCE:
             return True
@@ -84,6 +83,14 @@ class Only:
             first = encoding.options == encoding.variants()[0].options
             return encoding.path in self.files and (first or not item.name.startswith(DEAR))
         return given.get("path") in self.files or given.get("name") in self.pages
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Say once what cannot be imported, though every file of tests imports it."""
+        if report.failed:
+            lines = [line.removeprefix("E").strip() for line in str(report.longrepr).splitlines()]
+            said = next(line for line in reversed(lines) if line)
+            if all(said not in cause.marks for cause in self.causes):
+                self.causes.append(Cause("the tests can be imported", "", [said], {said}))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
@@ -149,12 +156,13 @@ def run_tests(only: Only) -> bool:
     options = ["-o", "addopts=", "-p", "galley.plugin", "-p", "no:terminal", "-p", "no:cacheprovider"]
     options += ["--doctest-modules", "--import-mode=importlib", "--rootdir", str(ROOT)]
     with contextlib.redirect_stdout(io.StringIO()):
-        return pytest.main([*options, *where], plugins=[only]) in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        ended = pytest.main([*options, *where], plugins=[only])
+    return ended in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or bool(only.causes)
 
 
 def broken(files: list[Path]) -> str:
-    """Return why one of the files cannot be imported, or nothing."""
-    for path in files:
+    """Return why one of the files of the package cannot be imported, or nothing; of its tests pytest says why."""
+    for path in (path for path in files if path.is_relative_to(ROOT / "posenc")):
         try:
             importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
         except Exception as error:

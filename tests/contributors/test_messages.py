@@ -99,6 +99,14 @@ def test_what_has_one_cause_is_said_once():
     ]
 
 
+def test_what_cannot_be_imported_is_said_once():
+    only = check.Only([], [])
+    for name in ("a", "b"):
+        longrepr = f"tests/test_{name}.py:3: in <module>\nE   ModuleNotFoundError: No module named 'numpi'\n"
+        only.pytest_collectreport(SimpleNamespace(failed=True, longrepr=longrepr))
+    assert [cause.said for cause in only.causes] == [["ModuleNotFoundError: No module named 'numpi'"]]
+
+
 def test_an_unknown_name_is_refused_with_what_there_is(capsys):
     assert check.main(["no-such-page"]) == 2
     assert "NAME must be a file of posenc/ or a page of docs/, got 'no-such-page'" in capsys.readouterr().out

@@ -77,6 +77,12 @@ def test_the_page_that_shows_how_a_page_is_written_passes(copy, run):
 
 
 @pytest.mark.slow
+def test_what_the_package_holds_passes_its_check(copy, run):
+    run("make update ONLY=gallery.md")
+    assert ", none fails" in run("make check NAME=alibi")
+
+
+@pytest.mark.slow
 def test_a_first_draft_passes_in_every_door(copy, run):
     run(".venv/bin/python -m tests.new encoding my_code add; .venv/bin/python -m tests.new encoding spin rotate")
     run("make new-encoding NAME=vicinity DOOR=score")
