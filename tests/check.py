@@ -2,7 +2,7 @@
 
 NAME is the file of an encoding, such as gauss, or the end of a page's path, such as geometry or 4-biases/alibi. The
 tests are those of `make test`, each with its promise (its name), its remedy (its docstring) and what it found; what
-has one cause is said once. Left out are the compile tests of all but the first of an encoding's OPTIONS.
+has one cause is said once. Left out is what compiles, but for the contract of the first of an encoding's OPTIONS.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ OF_ALL_AT_ONCE = {
     "test_editors_are_told_every_name",
     "test_every_encoding_has_its_row",
 }
-DEAR = ("test_compiles_", "test_one_exported_")  # seconds for each variant
+DEAR = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
 WHOLE_BOOK = {"results", "built_site"}  # fixtures that run every page, or build the site
 MOST_SAID, LINES_SAID = 3, 4  # of what one cause makes many tests say
 
@@ -77,11 +77,11 @@ class Only:
         if needs & WHOLE_BOOK or any(item.get_closest_marker(mark) for mark in ("slow", "full")):
             return False
         if item.path in self.files or item.name in OF_ALL_AT_ONCE:
-            return True
+            return not DEAR.search(item.name)
         given = getattr(getattr(item, "callspec", None), "params", {})
         if hasattr(encoding := given.get("encoding"), "variants"):
             first = encoding.options == encoding.variants()[0].options
-            return encoding.path in self.files and (first or not item.name.startswith(DEAR))
+            return encoding.path in self.files and (first or not DEAR.search(item.name))
         return given.get("path") in self.files or given.get("name") in self.pages
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
