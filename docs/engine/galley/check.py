@@ -79,7 +79,7 @@ def check_static(page: Page, book: "Book") -> list[Problem]:
     found += [Problem(line, problem) for line, problem in formulas.check(page.displayed)]
     found += [Problem(line, problem) for line, problem in names.check(page)]
     for line, text in unbound(page):
-        found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it given"))
+        found.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it <!-- given -->"))
     for figure in drawn:
         for word in VERDICT.findall(COMMENT.sub("", _blank_bound(figure.caption))):
             advice = f"bind it, as in <!-- = last > first and {word!r} -->, or say what is drawn"

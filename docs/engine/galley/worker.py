@@ -49,7 +49,7 @@ def run_page(job: dict, connection) -> None:
     results: list[dict] = []
     for step in job["steps"]:
         results.append(runner.run(step))
-        if results[-1].get("error") and step["kind"] in ("block", "cell"):
+        if results[-1].get("error") and step["kind"] in CODE:
             results = [{} if result.get("early") else result for result in results]  # they waited for what never came
             break
     else:
