@@ -223,4 +223,4 @@ def test_numbers_that_need_no_binding(project, sentence):
 )
 def test_numbers_that_need_a_binding(project, sentence, number):
     [problem] = project.check(f"# Page\n\n{sentence}\n")
-    assert problem == f"3: no code stands behind {number}: bind it, cite it, or mark it given"
+    assert problem == f"3: no code stands behind {number}: bind it, cite it, or mark it <!-- given -->"
