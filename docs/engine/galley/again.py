@@ -37,6 +37,8 @@ def _alike(result: Result, job: Job) -> bool:
     """Whether the blocks of a page and the last cells of its notebook printed and drew the same."""
     blocks = [block for block in result.page.blocks if block.runs]
     cells = job.results[-len(blocks) :]
+    if any("error" in cell for cell in job.results) or len(cells) < len(blocks):
+        return False
     pairs = [(result.by_block[block.line], cell) for block, cell in zip(blocks, cells, strict=True)]
     compared = [pair for block, pair in zip(blocks, pairs, strict=True) if block.lang != "pycon"]
     return all(_given(page) == _given(cell) for page, cell in compared)

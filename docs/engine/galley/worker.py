@@ -45,7 +45,7 @@ def run_page(job: dict, connection) -> None:
     guard = _guarded(job)
     _bound_memory(job["memory"])
     runner = _Runner(job, trace)
-    linecache.cache[job["filename"]] = _lines(job)  # what a traceback quotes; a notebook's file has other lines
+    linecache.cache[job["filename"]] = _lines(job)  # what a traceback quotes
     results: list[dict] = []
     for step in job["steps"]:
         results.append(runner.run(step))
@@ -65,7 +65,7 @@ def _lines(job: dict) -> tuple:
     """Return the page's code at its lines, as linecache keeps it; without a time it is never looked up again."""
     lines: list[str] = []
     for step in job["steps"]:
-        if step["kind"] == "block":
+        if step["kind"] in CODE:
             lines += ["\n"] * (step["line"] - 1 - len(lines)) + [f"{line}\n" for line in step["code"].split("\n")]
     return len(lines), None, lines, job["filename"]
 
