@@ -17,6 +17,7 @@ FULL = {
     "browser": "browser/test_look.py",
     "FlexAttention": "test_attention.py",
     "planted faults": "pages/test_plants.py",
+    "notebooks of pages that have not changed": "pages/test_book.py",
     "second build": "pages/test_book.py",
     "wheel": "test_distribution.py",
     "type checker": "test_command_line.py",

@@ -92,8 +92,9 @@ MOVE_EVERY_CONTROL = (
 
 # Give the focus to the next control that a key should change, and tell whether the last key has changed the one before.
 NEXT_CONTROL = (
-    f"(figure) => {{ {SEEN}"
+    f"async (figure) => {{ {SEEN}"
     + """
+  await frame() // until which a figure may disable what the last key made useless
   const state = (input) => (input.type === "range" ? input.value : String(input.checked))
   const { tried = new Set(), last, before } = figure.trial ?? {}
   const deaf = last && state(last) === before ? named(last) : ""

@@ -59,7 +59,7 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(20)
+        return self.process.wait(40)
 
 
 def left(root):

@@ -13,6 +13,7 @@ from nbclient import NotebookClient
 from galley import again, bibliography, notebook, plugin
 from galley.book import Book
 from galley.cells import read
+from tests.changed import changed
 from tests.conftest import build_site
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,7 @@ SNIPPETS = [
     for block in page.blocks
     if "standalone" in block.options
 ]
+AS_NOTEBOOKS = [n if n in changed() else pytest.param(n, marks=pytest.mark.full) for n in RUNNING]
 IN_JUPYTER = {"docs/museum/order.md", "docs/reference/speed.md", "docs/workbook/index.md"}  # the others, where slow
 
 
@@ -48,8 +50,13 @@ def results(pytestconfig):
 
 
 @pytest.fixture(scope="session")
-def notebooks(pytestconfig, results):
-    made = [name for name in RUNNING if notebook.portable(results[name])]
+def notebooks(request, pytestconfig, results):
+    tests = (
+        item
+        for item in request.session.items
+        if getattr(item, "originalname", "") == test_the_notebook_runs_as_it_stands.__name__
+    )
+    made = [name for name in (test.callspec.params["name"] for test in tests) if notebook.portable(results[name])]
     run = lambda missing: notebook.run(BOOK, {name: results[name] for name in missing})  # noqa: E731
     return plugin.shared(pytestconfig, "notebooks", made, run)
 
@@ -152,7 +159,7 @@ def test_a_snippet_runs_in_an_empty_folder_without_the_package(name, code, tmp_p
     assert done.returncode == 0, f"{name}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("name", RUNNING)
+@pytest.mark.parametrize("name", AS_NOTEBOOKS)
 def test_the_notebook_runs_as_it_stands(name, results, notebooks):
     if name not in notebooks:
         pytest.skip("it reads more of the project than measurements")
@@ -203,6 +210,7 @@ def test_figure_names_are_unique_over_the_book():
     assert not twice, f"two figures are called {' and '.join(twice)}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["new", "every"])
 def test_two_runs_from_nothing_give_the_same_bytes(results, notebooks, every):
     """All that a page gives, figures included; only the seconds it took may differ."""

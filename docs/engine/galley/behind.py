@@ -10,6 +10,7 @@ from galley.pool import Job, run_jobs
 
 FEW = 5  # pages that run before the site is built again with what they gave; then as many as were shown before
 MOMENT = 2.0  # seconds for which a build waits for an edited page: most are drawn by then, and shown at once
+MOST_TO_END = 30.0  # seconds for which the end of the server waits for that of its pages
 
 
 class Behind:
@@ -67,13 +68,13 @@ class Behind:
             return {"ended": self._ended, "pages": self._ended + left, "running": names[0], "failed": names[1]}
 
     def stop(self) -> None:
-        """End all that runs."""
+        """End all that runs; a page whose process is only being started is ended when it is there."""
         with self._news:
             self._stopped, self._waiting = True, {}
-        for page in active_children():
-            page.terminate()
-        end = time.monotonic() + 5
+        end = time.monotonic() + MOST_TO_END
         while self._running and time.monotonic() < end:
+            for page in active_children():
+                page.terminate()
             time.sleep(0.02)
 
     def _key(self, job: Job) -> str:
