@@ -20,6 +20,7 @@ FULL = {
     "notebooks of pages that have not changed": "pages/test_book.py",
     "second build": "pages/test_book.py",
     "wheel": "test_distribution.py",
+    "Zensical": "successor/test_zensical.py",
     "type checker": "test_command_line.py",
     "a row of the labs": "bench/test_labs.py",
 }

@@ -14,6 +14,7 @@ from galley.book import Book
 from galley.cells import SUFFIX
 from tests.chromium import served
 
+pytestmark = pytest.mark.full
 ROOT = Path(__file__).parents[2]
 PAGES = Book(ROOT).pages()
 
