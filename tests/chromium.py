@@ -143,11 +143,11 @@ class Tabs:
         self.free = []
 
     def take(self):
-        """Return an empty page."""
-        if self.free:
-            return self.free.pop()
+        """Return an empty page in front of the others: one behind them is drawn once a second."""
         self.context = self.context or self.browser.new_context()
-        return self.context.new_page()
+        page = self.free.pop() if self.free else self.context.new_page()
+        page.bring_to_front()
+        return page
 
     def give_back(self, page) -> None:
         """Take away what a test has left in a page: routes, permissions, what was stored, where the pointer was."""

@@ -11,7 +11,7 @@ import pytest
 import galley.markdown
 from galley import formulas
 from galley.book import Book
-from galley.counts import counts, foot
+from galley.counts import counts, foot, table
 from galley.page import parse
 
 PAGE = """\
@@ -142,6 +142,12 @@ def test_the_book_is_counted_part_by_part_and_again_when_a_page_changes(project,
     assert rows(site("start/proof"))[1] == ["Part 1: The first", "2", "1", "0", "0", "1", "0", "0", "0", "0"]
     project.page("part/two.md", "# Two\n")
     assert rows(site("start/proof"))[1][1] == "3"
+
+
+def test_the_book_says_what_share_of_its_formulas_is_checked():
+    share = "Of 2 displayed formulas, 1 are checked with numbers; each of the others says why it is not."
+    assert table([("part/one.md", parse(PAGE))]).rstrip().endswith(f"</div>\n\n{share}")
+    assert table([("part/two.md", parse("# Two\n"))]).rstrip().endswith("</div>")
 
 
 def test_the_foot_links_to_the_page_that_says_how_but_not_from_there(site):

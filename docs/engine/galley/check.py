@@ -43,7 +43,7 @@ POWER_OF_TEN = re.compile(r"\$-?(?:[\d.]+\s*\\times\s*)?10\^\{?(-?)(\d+)\}?\$") 
 VERDICT = re.compile(  # words by which a caption says how a figure came out: they would read as well inverted
     r"\b(?:rises?|falls?|grows?|shrinks?|climbs?|drops?|never|always|best|worst|better|worse"
     r"|(?:more|less|fewer)(?! than {9})"  # a bound number, blanked here, says how much
-    r"|(?:larg|small|high|low|fast|slow|long|short|near|wid|narrow|steep|flatt|strong|weak)(?:er|est)|farther|farthest)\b",
+    r"|(?:larg|bigg|small|high|low|fast|slow|long|short|near|clos|wid|narrow|steep|flatt|strong|weak)(?:er|est)|farther|farthest)\b",
     re.I,
 )
 

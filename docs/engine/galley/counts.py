@@ -63,7 +63,14 @@ def table(pages: Iterable[tuple[str, Page]]) -> str:
         lines.append(_row(title, [found[kind] for kind in shown]))
     whole = sum(parts.values(), Counter())
     lines.append(_row("**The book**", [whole[kind] for kind in shown]))
-    return "\n".join(["", '<div class="counts" markdown="1">', "", *lines, "", "</div>", ""])
+    return "\n".join(["", '<div class="counts" markdown="1">', "", *lines, "", "</div>", "", _share(whole), ""])
+
+
+def _share(whole: Counter[str]) -> str:
+    """Return how many of the displayed formulas are checked, as a sentence."""
+    checked, reasons = whole["formula"], whole["formula "]
+    said = f"Of {checked + reasons:,} displayed formulas, {checked:,} are checked with numbers"
+    return (said + "; each of the others says why it is not" * bool(reasons) + ".") * bool(checked + reasons)
 
 
 def _row(title: str, cells: list[int]) -> str:
