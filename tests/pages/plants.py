@@ -21,8 +21,9 @@ ROOT = Path(__file__).parents[2]
 EACH = 15
 PAIRS = """
     rises falls, rise fall, grows shrinks, grow shrink, climbs sinks, never always, best worst, better worse, more less,
-    larger smaller, largest smallest, bigger smaller, closest farthest, higher lower, highest lowest, faster slower, fastest slowest, longer shorter,
-    longest shortest, nearer farther, nearest farthest, wider narrower, strongest weakest, steeper flatter
+    larger smaller, largest smallest, bigger smaller, closest farthest, higher lower, highest lowest, faster slower,
+    fastest slowest, longer shorter, longest shortest, nearer farther, nearest farthest, wider narrower,
+    strongest weakest, steeper flatter
 """
 OPPOSITE = {word: other for pair in PAIRS.split(",") for word, other in (pair.split(), pair.split()[::-1])} | {
     "drops": "climbs",
