@@ -10,7 +10,6 @@ import pytest
 import torch
 from filelock import FileLock
 
-from galley import plugin
 from tests.chromium import browser, tabs, visit
 
 __all__ = ["browser", "tabs", "visit"]  # fixtures, one browser for all tests of a process
@@ -50,7 +49,7 @@ def built_site(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFac
     """The folder of the built site: the one that SITE names, or one that the first process to ask for it builds."""
     if os.environ.get("SITE"):
         return built_before(Path(os.environ["SITE"]))
-    pytest.importorskip("mkdocs", reason="no mkdocs: pip install -e '.[docs]'")
+    plugin = pytest.importorskip("galley.plugin", reason="the site needs pip install -e '.[docs]'")
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent

@@ -16,7 +16,6 @@ FULL = {
     "cards": "browser/test_cards.py",
     "browser": "browser/test_look.py",
     "FlexAttention": "test_attention.py",
-    "planted faults": "pages/test_plants.py",
     "notebooks of pages that have not changed": "pages/test_book.py",
     "second build": "pages/test_book.py",
     "wheel": "test_distribution.py",
@@ -28,6 +27,7 @@ SLOW = {
     "compile tests": "test_contract.py",
     "8,192 tokens": "test_attention.py",
     "notebook": "pages/test_book.py",
+    "planted faults": "pages/test_plants.py",
     "first draft": "contributors/test_recipes.py",
     "pace": "browser/test_explorer.py",
 }

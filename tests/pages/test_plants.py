@@ -14,7 +14,7 @@ def planted():
     return plants.plant(Book(plants.ROOT).pages())
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_at_least_95_of_100_planted_faults_are_found(planted):
     caught = plants.found(planted)
     assert len(caught) == plants.EACH * len(plants.KINDS) == 150
