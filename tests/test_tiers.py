@@ -34,7 +34,7 @@ SLOW = {
 
 
 TESTS = ROOT / "tests"
-TOLD = re.search(r"It leaves to `make test-full`(.*?)To `make test-all`(.*?)\[", README, re.S)
+TOLD = re.search(r"It leaves to `make test-full`(.*?)To `make test-all`(.*?)\[", " ".join(README.split()))
 
 
 def marked(mark: str) -> set[str]:
@@ -46,6 +46,5 @@ def marked(mark: str) -> set[str]:
 @pytest.mark.parametrize(("mark", "words", "told"), [("full", FULL, TOLD[1]), ("slow", SLOW, TOLD[2])])
 def test_readme_says_what_is_left_out(mark, words, told):
     """Add what the tests of a marked file are about to the list in README, and here."""
-    told = " ".join(told.split())
     assert [each for each in words if each not in told] == []
     assert marked(mark) == {path.relative_to(TESTS).as_posix() for name in words.values() for path in TESTS.glob(name)}
