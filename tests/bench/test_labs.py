@@ -45,7 +45,7 @@ def test_a_cell_of_capability_comes_out_again(labs):
         assert found == pytest.approx(DATA["capability"]["T5"]["copy 4 back"][str(length)][0], abs=0.06)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_row_of_language_comes_out_again_where_the_text_is_the_same(labs):
     made = DATA["provenance"]["language"]["text"]
     if importlib.import_module("record").provenance([0], 0.0)["text"] != made:

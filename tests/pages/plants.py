@@ -1,7 +1,8 @@
 """Plant faults into the book's pages and see which the checker finds: python -m tests.pages.plants prints the table.
 
 Ten kinds, fifteen faults each, drawn from all places of their kind by a fixed seed, at most one a page and kind as
-long as there are pages. A fault is found if the page has a problem; without it, it has none.
+long as there are pages; numbers in sentences in equal parts from each binding. A fault is found if the page has a
+problem; without it, it has none. A change of code after which a page shows the same, letter by letter, is no fault.
 """
 
 import random
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from galley.book import Book
+from galley.book import Book, Result
 from galley.cells import SUFFIX
 from galley.check import VERDICT
 from galley.number import PRINTED, read, rewritten
@@ -19,6 +20,7 @@ from galley.page import COMMENT, Page, parse
 
 ROOT = Path(__file__).parents[2]
 EACH = 15
+SPARE = 15  # changes of code that are drawn beside these, for those that change nothing
 PAIRS = """
     rises falls, rise fall, grows shrinks, grow shrink, climbs sinks, never always, best worst, better worse, more less,
     larger smaller, largest smallest, bigger smaller, closest farthest, higher lower, highest lowest, faster slower,
@@ -61,23 +63,30 @@ class Plant:
     text: str
 
 
+EXACT = ("=", "cite", "given")
 Site = tuple[int, int, str]  # where in the text, and what takes its place
 
 
-def numbers(page: Page) -> Iterator[Site]:
-    """A digit of a number in a sentence, whatever its binding; a bound is moved to the wrong side."""
-    starts = _starts(page)
-    for number in page.numbers:
-        digits = re.search(r"\d", number.written)
-        if number.start < 0 or digits is None or number.written[0] in "`$*":
-            continue
-        begin = starts[number.line - 1] + number.start
-        changed = number.written.replace(digits[0], str((int(digits[0]) + 1) % 10 or 1), 1)
-        if number.operator not in ("=", "cite", "given"):
-            value = read(number.written).value
-            changed = rewritten(number.written, value * (0.1 if ">" in number.operator else 10.0)) or ""
-        if changed and changed != number.written and not re.search(r"^0+$", changed):
-            yield begin, begin + len(number.written), changed
+def numbers(binding: str) -> Callable[[Page], Iterator[Site]]:
+    """A digit of a number in a sentence with this binding; a bound is moved to the wrong side."""
+
+    def find(page: Page) -> Iterator[Site]:
+        starts = _starts(page)
+        for number in page.numbers:
+            digits = re.search(r"\d", number.written)
+            if number.start < 0 or digits is None or number.written[0] in "`$*":
+                continue
+            if binding != (number.operator if number.operator in EXACT else "bound"):
+                continue
+            begin = starts[number.line - 1] + number.start
+            changed = number.written.replace(digits[0], str((int(digits[0]) + 1) % 10 or 1), 1)
+            if binding == "bound":
+                value = read(number.written).value
+                changed = rewritten(number.written, value * (0.1 if ">" in number.operator else 10.0)) or ""
+            if changed and changed != number.written and not re.search(r"^0+$", changed):
+                yield begin, begin + len(number.written), changed
+
+    return find
 
 
 def outputs(page: Page) -> Iterator[Site]:
@@ -168,34 +177,38 @@ def labels(page: Page) -> Iterator[Site]:
         yield match.start(2), match.end(2), str(int(match[2]) % 5 + 1)
 
 
-KINDS: dict[str, Callable[[Page], Iterator[Site]]] = {
-    "a number in a sentence": numbers,
-    "an output": outputs,
-    "a displayed formula": formulas,
-    "a word of a caption": words,
-    "code": code,
-    "a link": links,
-    "a figure's words": alt_texts,
-    "a citation": citations,
-    "an unbound number": unbound,
-    "a chapter's label": labels,
+KINDS: dict[str, list[Callable[[Page], Iterator[Site]]]] = {
+    "a number in a sentence": [numbers("="), numbers("bound"), numbers("cite"), numbers("given")],
+    "an output": [outputs],
+    "a displayed formula": [formulas],
+    "a word of a caption": [words],
+    "code": [code],
+    "a link": [links],
+    "a figure's words": [alt_texts],
+    "a citation": [citations],
+    "an unbound number": [unbound],
+    "a chapter's label": [labels],
 }
 
 
 def plant(pages: dict[str, str], seed: int = 0) -> list[Plant]:
-    """Return fifteen faults of each kind, on as many pages as there are."""
+    """Return fifteen faults of each kind and some more of code, on as many pages as there are."""
     parsed = {name: parse(text) for name, text in pages.items() if not name.endswith(SUFFIX)}
-    return [
-        made for kind, find in KINDS.items() for made in _of_kind(kind, find, parsed, random.Random(f"{seed} {kind}"))
-    ]
+    made: list[Plant] = []
+    for kind, finds in KINDS.items():
+        chance = random.Random(f"{seed} {kind}")
+        for n, find in enumerate(finds):
+            count = SPARE * (kind == "code") + EACH // len(finds) + (n < EACH % len(finds))
+            made += _of_kind(kind, find, parsed, chance, count)
+    return made
 
 
-def _of_kind(kind: str, find: Callable, parsed: dict[str, Page], chance: random.Random) -> list[Plant]:
+def _of_kind(kind: str, find: Callable, parsed: dict[str, Page], chance: random.Random, count: int) -> list[Plant]:
     sites = {name: list(find(page)) for name, page in parsed.items()}
     made: list[Plant] = []
-    while len(made) < EACH and any(sites.values()):
+    while len(made) < count and any(sites.values()):
         names = [name for name, found in sites.items() if found]
-        for name in chance.sample(names, min(len(names), EACH - len(made))):
+        for name in chance.sample(names, min(len(names), count - len(made))):
             begin, end, becomes = sites[name].pop(chance.randrange(len(sites[name])))
             text = parsed[name].text
             where = text.count("\n", 0, begin) + 1
@@ -203,11 +216,26 @@ def _of_kind(kind: str, find: Callable, parsed: dict[str, Page], chance: random.
     return made
 
 
-def found(planted: list[Plant]) -> list[bool]:
-    """Return for each fault whether the checker finds it; each page lies beside the one that it was made from."""
-    aside = {f"{Path(p.page).with_suffix('')}~{n}.md": p.text for n, p in enumerate(planted)}
-    results = Book(ROOT).run(aside)
-    return [bool(results[name].problems) for name in aside]
+def found(planted: list[Plant]) -> tuple[list[Plant], list[bool]]:
+    """Return the faults that count, and for each whether the checker finds it.
+
+    Each page lies beside the one that it was made from.
+    """
+    aside = {f"{Path(p.page).with_suffix('')}~{n}.md": p for n, p in enumerate(planted)}
+    book = Book(ROOT)
+    whole, results = book.run(book.pages()), book.run({name: p.text for name, p in aside.items()})
+    counted: dict[str, list[tuple[Plant, bool]]] = {kind: [] for kind in KINDS}
+    for name, p in aside.items():
+        caught = bool(results[name].problems)
+        if caught or p.kind != "code" or _shown(results[name]) != _shown(whole[p.page]):
+            counted[p.kind].append((p, caught))
+    faults = [fault for kind in counted.values() for fault in kind[:EACH]]
+    return [p for p, _ in faults], [caught for _, caught in faults]
+
+
+def _shown(result: Result) -> list[dict]:
+    """Return what the steps of a page gave, but for the seconds that they took."""
+    return [{name: value for name, value in step.items() if name != "seconds"} for step in result.steps]
 
 
 def table(planted: list[Plant], caught: list[bool]) -> str:
@@ -237,4 +265,4 @@ def _span(page: Page, block) -> tuple[int, int]:
 
 if __name__ == "__main__":
     faults = plant(Book(ROOT).pages(), int(sys.argv[1]) if len(sys.argv) > 1 else 0)
-    print(table(faults, found(faults)))
+    print(table(*found(faults)))

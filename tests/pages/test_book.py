@@ -40,7 +40,6 @@ SNIPPETS = [
     for block in page.blocks
     if "standalone" in block.options
 ]
-AS_NOTEBOOKS = [n if n in changed() else pytest.param(n, marks=pytest.mark.full) for n in RUNNING]
 IN_JUPYTER = {"docs/museum/order.md", "docs/reference/speed.md", "docs/workbook/index.md"}  # the others, where slow
 
 
@@ -50,15 +49,23 @@ def results(pytestconfig):
 
 
 @pytest.fixture(scope="session")
-def notebooks(request, pytestconfig, results):
-    tests = (
-        item
-        for item in request.session.items
-        if getattr(item, "originalname", "") == test_the_notebook_runs_as_it_stands.__name__
-    )
-    made = [name for name in (test.callspec.params["name"] for test in tests) if notebook.portable(results[name])]
-    run = lambda missing: notebook.run(BOOK, {name: results[name] for name in missing})  # noqa: E731
-    return plugin.shared(pytestconfig, "notebooks", made, run)
+def touched(results):
+    """The pages that have changed, or whose modules and files have, by git: the others ran twice before."""
+    needs = {name: {name, *(need[1] for need in result.needs)} for name, result in results.items()}
+    return {name: results[name] for name in RUNNING if needs[name] & changed()}
+
+
+@pytest.fixture(scope="session")
+def notebooks(pytestconfig, results):
+    """Return a function that runs the notebooks made of pages, but for what cannot run elsewhere."""
+
+    def run(names):
+        made = [name for name in names if notebook.portable(results[name])]
+        begin = lambda missing: notebook.run(BOOK, {name: results[name] for name in missing})  # noqa: E731
+        ran = plugin.shared(pytestconfig, "notebooks", made, begin)
+        return {name: ran[name] for name in made}
+
+    return run
 
 
 def part(name: str, title: str) -> str:
@@ -159,11 +166,24 @@ def test_a_snippet_runs_in_an_empty_folder_without_the_package(name, code, tmp_p
     assert done.returncode == 0, f"{name}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("name", AS_NOTEBOOKS)
-def test_the_notebook_runs_as_it_stands(name, results, notebooks):
-    if name not in notebooks:
+def test_notebooks_of_what_has_changed_run_as_they_stand(touched, notebooks):
+    assert _errors(notebooks(touched)) == {}
+
+
+@pytest.mark.slow
+def test_all_notebooks_run_as_they_stand(notebooks):
+    assert _errors(notebooks(RUNNING)) == {}
+
+
+def _errors(jobs):
+    found = {name: [step["error"] for step in job.results if "error" in step] for name, job in jobs.items()}
+    return {name: errors for name, errors in found.items() if errors}
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_the_notebook_is_a_valid_one(name, results):
+    if not notebook.portable(results[name]):
         pytest.skip("it reads more of the project than measurements")
-    assert [step["error"] for step in notebooks[name].results if "error" in step] == []
     nbformat.validate(_made(results[name]))
 
 
@@ -210,11 +230,14 @@ def test_figure_names_are_unique_over_the_book():
     assert not twice, f"two figures are called {' and '.join(twice)}"
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["new", "every"])
-def test_two_runs_from_nothing_give_the_same_bytes(results, notebooks, every):
+def test_two_runs_of_what_has_changed_give_the_same_bytes(touched, notebooks):
     """All that a page gives, figures included; only the seconds it took may differ."""
-    assert again.differing(BOOK, results, notebooks, every) == []
+    assert again.differing(BOOK, touched, notebooks(touched)) == []
+
+
+@pytest.mark.slow
+def test_two_runs_from_nothing_give_the_same_bytes(results, notebooks):
+    assert again.differing(BOOK, results, notebooks(RUNNING), every=True) == []
 
 
 @pytest.mark.full
