@@ -83,9 +83,7 @@ class Visit:
             "request": self._requested,
             "pageerror": lambda error: self.errors.append(str(error)),
             "console": lambda message: self.errors.append(message.text) if message.type == "error" else None,
-            "response": lambda reply: (
-                self.errors.append(f"{reply.status} {reply.url}") if reply.status >= 400 else None
-            ),
+            "response": self._answered,
         }
 
     def _requested(self, request) -> None:

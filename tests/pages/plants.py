@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from galley.book import Book, Result
+from galley.book import Book
 from galley.cells import SUFFIX
 from galley.check import VERDICT
 from galley.number import PRINTED, read, rewritten
@@ -227,15 +227,10 @@ def found(planted: list[Plant]) -> tuple[list[Plant], list[bool]]:
     counted: dict[str, list[tuple[Plant, bool]]] = {kind: [] for kind in KINDS}
     for name, p in aside.items():
         caught = bool(results[name].problems)
-        if caught or p.kind != "code" or _shown(results[name]) != _shown(whole[p.page]):
+        if caught or p.kind != "code" or results[name].outcome != whole[p.page].outcome:
             counted[p.kind].append((p, caught))
     faults = [fault for kind in counted.values() for fault in kind[:EACH]]
     return [p for p, _ in faults], [caught for _, caught in faults]
-
-
-def _shown(result: Result) -> list[dict]:
-    """Return what the steps of a page gave, but for the seconds that they took."""
-    return [{name: value for name, value in step.items() if name != "seconds"} for step in result.steps]
 
 
 def table(planted: list[Plant], caught: list[bool]) -> str:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from galley.book import Book, Result
+from galley.book import Book, Result, outcome
 from galley.pool import Job
 
 
@@ -19,7 +19,7 @@ def differing(book: Book, results: dict[str, Result], notebooks: dict[str, Job],
             _mark(book, asked.pop(name)).touch()
     again = {name: book.job(name, book.steps(result.page)) for name, result in asked.items()}
     Book(book.root, use_cache=False, jobs=book.jobs).perform(list(again.values()))
-    same = {name for name, result in asked.items() if _bytes(result.steps) == _bytes(again[name].results)}
+    same = {name for name, result in asked.items() if result.outcome == outcome(again[name].results)}
     for name in same:
         _mark(book, asked[name]).touch()
     return sorted(asked.keys() - same)
@@ -27,10 +27,6 @@ def differing(book: Book, results: dict[str, Result], notebooks: dict[str, Job],
 
 def _mark(book: Book, result: Result) -> Path:
     return book.store.path(book.store.key(book.steps(result.page)), result.needs).with_suffix(".twice")
-
-
-def _bytes(steps: list[dict]) -> list[dict]:
-    return [{name: value for name, value in step.items() if name != "seconds"} for step in steps]
 
 
 def _alike(result: Result, job: Job) -> bool:

@@ -62,12 +62,17 @@ class Result:
     @property
     def outcome(self) -> str:
         """A digest of what the page's steps gave."""
-        return digest(plain([{name: step[name] for name in step if name != "seconds"} for step in self.steps]))
+        return outcome(self.steps)
 
     @property
     def report(self) -> list[str]:
         """What is wrong with the page, each with its place: `page.md:12: ...` or `page.ipynb: cell 3, line 2: ...`."""
         return [f"{self.name}:{cells.where(self.page, p.line)}: {p.message}" for p in self.problems]
+
+
+def outcome(steps: list[dict]) -> str:
+    """Return a digest of what steps gave; only the seconds that they took may differ."""
+    return digest(plain([{name: step[name] for name in step if name != "seconds"} for step in steps]))
 
 
 class Book:

@@ -11,11 +11,11 @@ from galley.page import Page
 MARKER = re.compile(r"^<!--\s*galley:\s*counts\s*-->\s*$")
 KINDS = {"=": "computed", "cite": "cited", "given": "given"}  # any other operator bounds a number
 NUMBERS = ("computed", "bounded", "cited", "given")
-OTHERS = {
-    "output": "compared",
-    "figure": "drawn",
-    "formula": "checked",
-    "formula ": "with a reason instead",
+OTHERS = {  # what is counted beside numbers, and what is said of it
+    "output": ("output", "compared"),
+    "figure": ("figure", "drawn"),
+    "formula": ("formula", "checked"),
+    "reason": ("formula", "with a reason instead"),
 }
 
 
@@ -27,7 +27,7 @@ def counts(page: Page) -> Counter[str]:
     found["figure"] = sum(len(block.figures) for block in running)
     tally = formulas.tally(page)
     found["formula"] = tally.get("read", 0) + tally.get("checked", 0)
-    found["formula "] = tally.get("reason", 0)
+    found["reason"] = tally.get("reason", 0)
     return found
 
 
@@ -36,13 +36,13 @@ def foot(found: Counter[str], link: str = "") -> str:
     kinds = [kind for kind in NUMBERS if found[kind]]
     numbers = [_counted(found[kind], "" if n else "number", kind) for n, kind in enumerate(kinds)]
     parts = [", ".join(numbers)] * bool(numbers)
-    parts += [_counted(found[noun], noun.strip(), what) for noun, what in OTHERS.items() if found[noun]]
+    parts += [_counted(found[key], noun, what) for key, (noun, what) in OTHERS.items() if found[key]]
     here = f"[On this page]({link})" if link else "On this page"
     return f'<p class="counts" data-search-exclude="" markdown="span">{here}: {"; ".join(parts)}.</p>' if parts else ""
 
 
 def _counted(count: int, noun: str, what: str) -> str:
-    return f"{count:,} {noun}{'s' if noun and count > 1 else ''} {what}".replace("  ", " ")
+    return " ".join([f"{count:,}", *([noun + "s" * (count > 1)] if noun else []), what])
 
 
 def table(pages: Iterable[tuple[str, Page]]) -> str:
@@ -68,7 +68,7 @@ def table(pages: Iterable[tuple[str, Page]]) -> str:
 
 def _share(whole: Counter[str]) -> str:
     """Return how many of the displayed formulas are checked, as a sentence."""
-    checked, reasons = whole["formula"], whole["formula "]
+    checked, reasons = whole["formula"], whole["reason"]
     said = f"Of {checked + reasons:,} displayed formulas, {checked:,} are checked with numbers"
     return (said + "; each of the others says why it is not" * bool(reasons) + ".") * bool(checked + reasons)
 
