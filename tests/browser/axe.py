@@ -9,7 +9,7 @@ OFTEN = 3  # as often as axe may be unable to tell about a look before it is ask
 
 # The look of a text is what axe judges it by, where it stands among it: all the way, or in code and formulas, of which
 # there is most, the last two steps. Three texts of each look that was not judged before are marked.
-MARK = """(judged) => {
+MARK = """([judged, where]) => {
   const known = new Set(judged), marked = new Map(), grounds = new Map(), places = new Map()
   const remembered = (memory, make) => (part) => {
     if (part && !memory.has(part)) memory.set(part, make(part))
@@ -28,7 +28,7 @@ MARK = """(judged) => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
   while (texts.nextNode()) if (texts.currentNode.data.trim()) parts.add(texts.currentNode.parentElement)
   for (const part of parts) {
-    if (part instanceof SVGElement || part instanceof MathMLElement) continue // axe judges neither
+    if (part instanceof SVGElement || part instanceof MathMLElement || !part.closest(where)) continue // axe judges none
     const { color, fontSize, fontWeight, textDecorationLine, textShadow } = getComputedStyle(part)
     const letters = [fontSize, fontWeight, textDecorationLine, textShadow].join(" ")
     const around = getComputedStyle(part.parentElement).color
@@ -125,9 +125,16 @@ def unread(page: Any, judged: Judged, where: str = "html", **options: Any) -> li
 
     It changes the page: what axe has no rule for is taken out of it.
     """
-    page.evaluate(MARK, judged.known())
+    page.evaluate(MARK, [judged.known(), where])
     page.evaluate(LEAVE_OUT)
     _script(page)
     faults, told = page.evaluate(RUN, [where, options, True])
     judged.add(told)
     return faults
+
+
+def unread_in_both_schemes(page: Any, judged: dict[str, Judged], where: str = "html") -> list[str]:
+    """Return what is hard to read in light colors, and all that axe finds in dark ones, as `unread` does."""
+    found = [f"in light colors, {fault}" for fault in unread(page, judged["light"], where, runOnly=COLOR_RULES)]
+    scheme(page, "dark")
+    return found + [f"in dark colors, {fault}" for fault in unread(page, judged["dark"], where)]

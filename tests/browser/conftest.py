@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser import axe
 from tests.browser.live import wake
 from tests.chromium import served
 
@@ -30,6 +31,12 @@ def site(built_site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def _locations(sitemap: str) -> list[str]:
     return re.findall(r"<loc>(.*?)</loc>", sitemap)
+
+
+@pytest.fixture(scope="session")
+def judged() -> dict[str, axe.Judged]:
+    """The looks of texts that were judged on the pages before."""
+    return {"light": axe.Judged(), "dark": axe.Judged()}
 
 
 @pytest.fixture

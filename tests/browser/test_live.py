@@ -12,6 +12,7 @@ from tests.browser.live import settled, wake_all
 from tests.browser.pages import LIVE
 
 ARROWS = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
+LOOKS = 3
 EACH_PAGE = pytest.mark.parametrize("path", LIVE)
 VIEWS = [(path, "explorer") for path in LIVE if "explorer" in LIVE[path] and path != "explorer/"]  # dear, and all alike
 
@@ -114,7 +115,7 @@ NEXT_CONTROL = (
 
 
 @EACH_PAGE
-def test_figures(site, visit, path):
+def test_figures(site, visit, judged, path):
     """One visit: the still stands, wakes, can be read, moves at every control, bears every button and the pointer."""
     visited = visit(site + path)
     page = visited.page
@@ -129,8 +130,7 @@ def test_figures(site, visit, path):
         if (path, name) not in VIEWS:
             faults += [f"{name}: {fault}" for fault in _faults_in_use(page, figure)]
     settled(page)
-    page.evaluate(axe.LEAVE_OUT)
-    faults += axe.in_both_schemes(page, "posenc-figure")
+    faults += axe.unread_in_both_schemes(page, judged, "posenc-figure")
     _assert_quiet_and(faults, visited, site)
 
 
@@ -281,13 +281,16 @@ def _there_and_back(visited, site, path, woken):
 
 
 def _held(page) -> list[int]:
-    """Return how many listeners and documents the page holds, garbage aside."""
-    session = page.context.new_cdp_session(page)
+    """Return how many listeners and documents the page holds: the fewest of some looks, for garbage may come late."""
+    session, looks = page.context.new_cdp_session(page), []
     session.send("Performance.enable")
-    session.send("HeapProfiler.collectGarbage")
-    metrics = {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
+    for _ in range(LOOKS):
+        page.wait_for_timeout(200)
+        session.send("HeapProfiler.collectGarbage")
+        metrics = {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
+        looks.append([metrics["JSEventListeners"], metrics["Documents"]])
     session.detach()
-    return [metrics["JSEventListeners"], metrics["Documents"]]
+    return [min(counts) for counts in zip(*looks, strict=True)]
 
 
 class Stills(HTMLParser):

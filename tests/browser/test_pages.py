@@ -35,12 +35,6 @@ TOO_SMALL = """(figure) => [...figure.querySelectorAll("button, select, .stage-c
   .map(([part, height]) => `${part.innerText} has ${height}`)"""
 
 
-@pytest.fixture(scope="session")
-def judged() -> dict[str, axe.Judged]:
-    """The looks of texts that were judged on the pages before."""
-    return {"light": axe.Judged(), "dark": axe.Judged()}
-
-
 def test_each_page_of_the_site_is_visited(site, visit):
     sitemap = visit(site).page.request.get(f"{site}sitemap.xml").text()
     assert sorted(path.removeprefix(site) for path in re.findall("<loc>(.*?)</loc>", sitemap)) == sorted(PAGES)
@@ -62,9 +56,7 @@ def test_a_page(site, visit, judged, path):
     seen.lift()
     page.set_viewport_size(DESK)
     settled(page)
-    faults += [f"in light colors, {fault}" for fault in axe.unread(page, judged["light"], runOnly=axe.COLOR_RULES)]
-    axe.scheme(page, "dark")
-    faults += [f"in dark colors, {fault}" for fault in axe.unread(page, judged["dark"])]
+    faults += axe.unread_in_both_schemes(page, judged)
     faults += [f"it complains: {error}" for error in seen.errors]
     faults += [f"it asks another host: {url}" for url in seen.foreign(site)]
     assert not faults, "\n".join([f"{path or 'the landing page'}:", *faults])
