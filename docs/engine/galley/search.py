@@ -18,6 +18,8 @@ MATHML = re.compile(
     r'(<span class="formula" data-search-exclude=""><span class="katex">(?:<span [^<>]*>)?)<math.*?</math>', re.S
 )
 HEADING = re.compile(r"<h[1-6]\b")
+CODE = re.compile(r"<pre\b.*?</pre>", re.S)
+COLOR = re.compile(r'</?span(?: (?:class|id|title)="[^"<>]*")*>')
 
 
 def remember(config: MkDocsConfig, memory: Memory) -> None:
@@ -61,4 +63,10 @@ def without_excluded(html: str) -> str:
         inside = html[position:end]
         if end >= 0 and f"<{start['tag']}" not in inside and not HEADING.search(inside):
             position = end
-    return "".join(parts) + html[position:]
+    return CODE.sub(_without_colors, "".join(parts) + html[position:])
+
+
+def _without_colors(code: re.Match) -> str:
+    """Return code as one text, in place of one for each colored word, where it has nothing but colors."""
+    plain_code = COLOR.sub("", code[0])
+    return code[0] if "<span" in plain_code else plain_code
