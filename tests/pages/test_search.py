@@ -8,12 +8,10 @@ from galley.search import without_excluded
 from tests.browser.pages import PAGES
 
 parser = pytest.importorskip("material.plugins.search.plugin", reason="no theme: pip install -e '.[docs]'")
-ONE_OF_EACH_KIND = {"", "gallery/", "explorer/", "chapters/1-sinusoidal/sinusoidal/", "reference/bias/"}
-EACH = [pytest.param(path, marks=() if path in ONE_OF_EACH_KIND else pytest.mark.full) for path in PAGES]
 ARTICLE = re.compile(r"<article\b[^<>]*>(.*)</article>", re.S)
 
 
-@pytest.mark.parametrize("path", EACH)
+@pytest.mark.parametrize("path", PAGES)
 def test_it_finds_what_the_theme_finds_in_the_whole_page(built_site, path):
     whole = ARTICLE.search((built_site / path / "index.html").read_text(encoding="utf-8"))[1]
     assert _sections(without_excluded(whole)) == _sections(whole)
