@@ -17,3 +17,19 @@ def path_of(name: str) -> str:
 PAGES = {path_of(name): read(name, text) for name, text in Book(ROOT).pages().items()}
 LIVE = {path: [b.options["live"] for b in page.blocks if "live" in b.options] for path, page in PAGES.items()}
 LIVE = {path: names for path, names in LIVE.items() if names}
+ONE_OF_EACH_KIND = {  # the others are visited by .ci/run
+    "",
+    "start/notation/",
+    "questions/",
+    "chapters/1-sinusoidal/",
+    "chapters/1-sinusoidal/sinusoidal/",
+    "chapters/5-pope/phase-bias/",  # a notebook
+    "explorer/",
+    "museum/",
+    "museum/order/",
+    "workbook/part-1/",
+    "workbook/cards/",
+    "gallery/",
+    "reference/bias/",
+    "reference/speed/",
+}

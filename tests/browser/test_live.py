@@ -9,11 +9,15 @@ import pytest
 
 from tests.browser import axe
 from tests.browser.live import settled, wake_all
-from tests.browser.pages import LIVE
+from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, path_of
+from tests.changed import changed
 
 ARROWS = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
 LOOKS = 3
 EACH_PAGE = pytest.mark.parametrize("path", LIVE)
+TOUCHED = {path_of(name) for name in changed() if name.startswith("docs/")}
+TOUCHED |= LIVE.keys() if any(name.startswith("docs/assets/") for name in changed()) else ONE_OF_EACH_KIND
+EACH_IN_USE = [pytest.param(path, marks=() if path in TOUCHED else pytest.mark.full) for path in LIVE]
 VIEWS = [(path, "explorer") for path in LIVE if "explorer" in LIVE[path] and path != "explorer/"]  # dear, and all alike
 
 # What a figure shows, as a number: its words, what is pressed, every point of its pictures.
@@ -114,7 +118,7 @@ NEXT_CONTROL = (
 )
 
 
-@EACH_PAGE
+@pytest.mark.parametrize("path", EACH_IN_USE)
 def test_figures(site, visit, judged, path):
     """One visit: the still stands, wakes, can be read, moves at every control, bears every button and the pointer."""
     visited = visit(site + path)

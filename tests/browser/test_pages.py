@@ -6,25 +6,9 @@ import pytest
 
 from tests.browser import axe
 from tests.browser.live import settled, wake_all
-from tests.browser.pages import LIVE, PAGES
+from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, PAGES
 
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-ONE_OF_EACH_KIND = {  # the others are visited by .ci/run
-    "",
-    "start/notation/",
-    "questions/",
-    "chapters/1-sinusoidal/",
-    "chapters/1-sinusoidal/sinusoidal/",
-    "chapters/5-pope/phase-bias/",  # a notebook
-    "explorer/",
-    "museum/",
-    "museum/order/",
-    "workbook/part-1/",
-    "workbook/cards/",
-    "gallery/",
-    "reference/bias/",
-    "reference/speed/",
-}
 EACH = [pytest.param(path, marks=() if path in ONE_OF_EACH_KIND else pytest.mark.full) for path in PAGES]
 TEX_LEFT_OVER = r"/.{0,20}(?:\\\(|\\\[|\$\$).{0,20}/.exec(document.querySelector('article').innerText)?.[0]"
 UNFOLD = "document.querySelectorAll('details').forEach((details) => details.open = true)"
