@@ -53,8 +53,7 @@ peers: .venv/ready  ## install the libraries that the package is compared with; 
 	$(PIP) --no-compile -e ".[peers]" -c constraints.txt
 	$(PIP) --no-deps timm -c constraints.txt
 
-bench: .venv/ready  ## time the encodings beside other libraries; the page reference/speed.md shows the result
-	$(PIP) --no-compile -e ".[peers]" -c constraints.txt
+bench: peers  ## time the encodings beside other libraries; the page reference/speed.md shows the result
 	$(BIN)/python docs/bench/speed.py --json docs/assets/data/speed.json
 	$(BIN)/python -m galley --update --only speed.md
 
