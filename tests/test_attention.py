@@ -830,7 +830,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_flex_attention_of_16_heads_of_8192_tokens_stores_no_score_for_each_pair():
     done = subprocess.run([sys.executable, "-c", PEAK], cwd=ROOT, capture_output=True, text=True, check=True)
     grown = int(done.stdout) * (1 if sys.platform == "darwin" else 1024)
