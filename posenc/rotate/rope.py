@@ -20,16 +20,12 @@ import torch
 from torch import Tensor, nn
 
 
-def rope(
-    x, positions, base=10_000.0, layout="half", rotary_dim=None, theta=None, attention_factor=1.0
-) -> np.ndarray:
+def rope(x, positions, base=1e4, layout="half", rotary_dim=None, theta=None, attention_factor=1.0):
     """Return `x` (..., t, d) in float64, each row turned to its position (t,)."""
     x = np.asarray(x, np.float64)
     theta = _theta(x.shape[-1], base, layout, rotary_dim, theta)  # (r/2,)
     angle = np.asarray(positions).reshape(x.shape[-2], 1) * theta  # (t, r/2)
-    cos = attention_factor * np.cos(angle)
-    sin = attention_factor * np.sin(angle)
-
+    cos, sin = attention_factor * np.cos(angle), attention_factor * np.sin(angle)
     channel = np.arange(2 * len(theta))
     first, second = channel.reshape(2, -1) if layout == "half" else channel.reshape(-1, 2).T
     y = x.copy()  # (..., t, d)
@@ -39,7 +35,7 @@ def rope(
 
 
 class RoPE(nn.Module):
-    """Turn queries and keys to their positions. Angles are float64, rounded once.
+    """Turn queries and keys to their positions, by float64 angles that no cast of the model rounds.
 
     Args:
         dim: Width d of a head.
@@ -53,14 +49,13 @@ class RoPE(nn.Module):
     Examples:
         >>> rope, q, k = RoPE(64), torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64)
         >>> turned_q, turned_k = rope(q, k)  # at positions 0 to 4
-        >>> table = rope.table(torch.arange(5))  # or made once, for every layer:
-        >>> turned_q, turned_k = rope(q, k, table=table)
+        >>> turned_q, turned_k = rope(q, k, table=rope.table(torch.arange(5)))  # shared by layers
     """
 
     def __init__(
         self,
         dim: int,
-        base: float = 10_000.0,
+        base: float = 1e4,
         layout: str = "half",
         rotary_dim: int | None = None,
         theta=None,
@@ -68,8 +63,7 @@ class RoPE(nn.Module):
         tokens: int = -2,
     ):
         super().__init__()
-        theta = _theta(dim, base, layout, rotary_dim, theta)
-        self.theta = tuple(theta.tolist())  # no buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_theta(dim, base, layout, rotary_dim, theta).tolist())
         self.dim, self.layout, self.tokens = dim, layout, tokens
         self.attention_factor = attention_factor
 
@@ -81,59 +75,65 @@ class RoPE(nn.Module):
         replaces both.
         """
         t, s = q.shape[self.tokens], k.shape[self.tokens]
-        if positions is key_positions is table is None and (t > s or s == 1):
-            raise ValueError(
-                f"rope: positions must be given for {t} queries, {s} keys, got None; or tokens=-3"
-            )
-        if key_positions is None:
-            key_positions = torch.arange(s, device=k.device)
-            if positions is not None and t == s:
-                key_positions = positions
-        dtype = torch.promote_types(q.dtype, torch.float32)
-        of_k = self.table(key_positions, dtype) if table is None else table
-        of_q = of_k[..., s - t :, :] if positions is None else self.table(positions, dtype)
-        return self.turn(q, table=of_q), self.turn(k, table=of_k)
+        if table is None:
+            if positions is key_positions is None and (t > s or s == 1):
+                raise ValueError(
+                    f"rope: positions must be given for {t} queries, {s} keys, got None; "
+                    "or tokens=-3, where tokens come before heads"
+                )
+            if key_positions is None and t == s:
+                key_positions, positions = positions, None  # one table for both
+            if key_positions is None:
+                key_positions = torch.arange(s, device=k.device)
+            table = self.table(key_positions, q.dtype)
+        of_q = of_k = self._turns(table, k)
+        if positions is not None:
+            of_q = self._turns(self.table(positions, q.dtype), q)
+        elif t != s:
+            of_q = self._turns(table[..., s - t :, :], q)
+        return self._turned(q, of_q), self._turned(k, of_k)
 
     def turn(self, x: Tensor, positions=None, table=None) -> Tensor:
         """Return `x` (b, h, t, d) turned to `positions`, 0 .. t-1 by default, or by a `table`."""
-        if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
-            raise ValueError(
-                f"rope: q or k must be floats (b, h, t, {self.dim}), got {x.dtype} {tuple(x.shape)}"
-            )
-        b, t, r = x.shape[0], x.shape[self.tokens], 2 * len(self.theta)
         if table is None:
-            positions = torch.arange(t, device=x.device) if positions is None else positions
-            table = self.table(positions, torch.promote_types(x.dtype, torch.float32))
-        rows = tuple(table.shape[:-1])
-        if rows not in ((t,), (1, t), (b, t)):
-            raise ValueError(f"rope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+            places = torch.arange(x.shape[self.tokens], device=x.device)
+            table = self.table(places if positions is None else positions, x.dtype)
+        return self._turned(x, self._turns(table, x))
 
-        table = table.unsqueeze(-3 if self.tokens == -2 else -2)
-        y = x[..., :r].to(torch.promote_types(x.dtype, table.dtype))  # (b, h, t, r)
-        if self.layout == "half":
-            cos, sin = table.chunk(2, dim=-1)  # (..., 1, t, r), (..., 1, t, r)
-            turned = torch.addcmul(y * cos, y.roll(r // 2, dims=-1), sin)
-        else:
-            pairs = torch.view_as_complex(y.unflatten(-1, (-1, 2)))
-            turns = torch.view_as_complex(table.unflatten(-1, (-1, 2)))
-            turned = torch.view_as_real(pairs * turns).flatten(-2)
-        turned = turned.to(x.dtype)
-        if r < self.dim:
-            turned = torch.cat([turned, x[..., r:]], dim=-1)
-        return turned  # (b, h, t, d)
-
-    def table(self, positions: Tensor, dtype=torch.float32) -> Tensor:
-        """Return what a call needs of positions: made once, it serves every layer."""
+    def table(self, positions, dtype=torch.float32) -> Tensor:
+        """Return what a call needs of positions, in float32 or finer: it serves every layer."""
         where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
         theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (r/2,)
         angle = positions.to(where, torch.float64)[..., None] * theta  # (..., t, r/2)
-        cos = self.attention_factor * angle.cos()
-        sin = self.attention_factor * angle.sin()
+        dtype = torch.promote_types(dtype, torch.float32)
+        cos = (self.attention_factor * angle.cos()).to(positions.device, dtype)
+        sin = (self.attention_factor * angle.sin()).to(positions.device, dtype)
         if self.layout == "half":
-            made = torch.cat([cos, cos, -sin, sin], dim=-1)  # (..., t, 2r)
+            return torch.cat([cos, cos, -sin, sin], dim=-1)  # (..., t, 2r)
+        return torch.complex(cos, sin)  # (..., t, r/2)
+
+    def _turns(self, table, x):
+        b, t, rows = x.shape[0], x.shape[self.tokens], tuple(table.shape[:-1])
+        if rows not in ((t,), (1, t), (b, t)):
+            raise ValueError(f"rope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+        table = table.unsqueeze(-3 if self.tokens == -2 else -2)
+        return table.chunk(2, dim=-1) if self.layout == "half" else table
+
+    def _turned(self, x, turns):
+        if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"rope: q or k must be floats (b, h, t, {self.dim}), got {got}")
+        r = 2 * len(self.theta)
+        y = x if r == self.dim else x[..., :r]  # (b, h, t, r)
+        y = y.to(torch.promote_types(x.dtype, torch.float32))
+        if self.layout == "half":
+            cos, sin = turns
+            turned = torch.addcmul(y * cos, y.roll(r // 2, dims=-1), sin)
         else:
-            made = torch.stack([cos, sin], dim=-1).flatten(-2)  # (..., t, r)
-        return made.to(positions.device, dtype)
+            pairs = torch.view_as_complex(y.unflatten(-1, (-1, 2)))
+            turned = torch.view_as_real(pairs * turns).flatten(-2)
+        turned = turned.to(x.dtype)
+        return turned if r == self.dim else torch.cat([turned, x[..., r:]], dim=-1)
 
 
 def _theta(dim, base, layout, rotary_dim, theta):

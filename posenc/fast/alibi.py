@@ -1,0 +1,87 @@
+"""ALiBi inside queries and keys: channels whose products are the penalty, so no bias is stored.
+
+Paper: Press et al., 2021, "Train Short, Test Long: Attention with Linear Biases Enables Input
+       Length Extrapolation", https://arxiv.org/abs/2108.12409, sec. 3.
+
+Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c channels, w width d + c
+
+    -slope (m - n) = (slope, -slope m) . (n, 1)          key n at or before query m
+
+so attention with a causal mask over the wider queries and keys is ALiBi, on torch's fused kernels.
+A key ahead gets a bonus: hide it. In float32 a product of 1,000 swallows digits of the logit that
+is added to it, and positions beyond 256 are no bfloat16. So each factor falls into parts that its
+dtype holds exactly, and the large products come first, next to those that cancel them.
+"""
+
+import torch
+from torch import Tensor
+
+from posenc.attention import places
+from posenc.bias import alibi
+
+PARTS = {
+    torch.float64: ([torch.float64], [torch.float64]),
+    torch.float32: ([torch.bfloat16, torch.float32], [torch.float32]),
+    torch.bfloat16: ([torch.bfloat16] * 3, [torch.bfloat16] * 3),
+}
+
+
+class ALiBi(alibi.ALiBi):
+    """Give queries and keys the channels of ALiBi: called like a rotation, for causal attention.
+
+    Examples:
+        >>> from posenc.attention import attention
+        >>> q, k, v = torch.randn(3, 1, 8, 100, 64).unbind()
+        >>> fast = attention(q, k, v, ALiBi(8), causal=True)
+        >>> torch.allclose(fast, attention(q, k, v, alibi.ALiBi(8), causal=True), atol=1e-5)
+        True
+    """
+
+    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, scale=None):
+        """Return `q` (b, h, t, w) and `k` (b, g, s, w), to be multiplied by `scale`, 1/sqrt(d).
+
+        Positions are as in `attention`. float16 lacks the range, and becomes float32.
+        """
+        m, n = places(q, k, positions, key_positions)
+        where = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
+        m, n = (
+            p.to(where, torch.float64)[..., None, :] for p in (m, n)
+        )  # (..., 1, t), (..., 1, s)
+        m, n = m - m[..., :1], n - m[..., :1]  # small numbers, and the same offsets
+        slopes = torch.tensor(self.slopes, dtype=torch.float64, device=where)[:, None]  # (h, 1)
+        slopes = slopes / (q.shape[-1] ** -0.5 if scale is None else scale)
+        of_q = torch.stack([slopes + 0 * m, -slopes * m], dim=-1)  # (..., h, t, 2)
+        of_k = torch.stack([n, torch.ones_like(n)], dim=-1)  # (..., 1, s, 2)
+        return _widened(q, k, of_q, of_k)
+
+
+def _widened(q, k, of_q, of_k):
+    dtype = _dtype(q)
+    first, second = _parts(of_q, PARTS[dtype][0]), _parts(of_k, PARTS[dtype][1])
+    pairs = [
+        (a, b)
+        for i, a in enumerate(first)
+        for j, b in enumerate(second)
+        if i + j < len(first)  # what is left out is below the last digit
+    ]
+    of_q = torch.cat([a for a, _ in pairs], dim=-1).to(q.device, dtype)  # (..., h, t, c)
+    of_k = torch.cat([b for _, b in pairs], dim=-1).to(k.device, dtype)  # (..., 1, s, c)
+    q = torch.cat([of_q.expand(*q.shape[:-1], -1), q.to(dtype)], dim=-1)  # (b, h, t, w)
+    k = torch.cat([of_k.expand(*k.shape[:-1], -1), k.to(dtype)], dim=-1)  # (b, g, s, w)
+    return q, k
+
+
+def _dtype(x: Tensor) -> torch.dtype:
+    """Return the dtype that a kernel would compute in, which autocast may set."""
+    dtype = x.dtype
+    if torch.is_autocast_enabled(x.device.type) and dtype != torch.float64:
+        dtype = torch.get_autocast_dtype(x.device.type)
+    return dtype if dtype in PARTS else torch.float32
+
+
+def _parts(x: Tensor, dtypes: list[torch.dtype]) -> list[Tensor]:
+    parts = []
+    for dtype in dtypes:
+        parts.append(x.to(dtype).to(x.dtype))
+        x = x - parts[-1]
+    return parts

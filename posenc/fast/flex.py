@@ -1,0 +1,69 @@
+"""FlexAttention: the bias or score of a pair computed in the kernel, so that none is stored.
+
+Paper: Dong et al., 2024, "Flex Attention: A Programming Model for Generating Optimized Attention
+       Kernels", https://arxiv.org/abs/2412.05496.
+
+Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
+
+Compiled once for each kind of call; on a CPU, where it has no gradients, for each shape.
+`torch._dynamo.config.recompile_limit` bounds their number.
+"""
+
+import inspect
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+from posenc.attention import is_in_line, places
+
+
+def attention_by_flex(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encoding=None,
+    positions=None,
+    key_positions=None,
+    causal: bool = False,
+    documents=None,
+    scale=None,
+) -> Tensor:
+    """Return what `attention` returns, (b, h, t, d), for a rotation or what has a `score_mod`.
+
+    `documents` are ids of the keys, (s,) or (b, s): a query, one of the last t, sees keys of its
+    own document only.
+    """
+    m, n = places(q, k, positions, key_positions)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    seen = _seen(q, k, encoding, m, n, causal, documents)
+    modify = None
+    if hasattr(encoding, "score_mod"):
+        takes_content = "q" in inspect.signature(encoding.score_mod).parameters
+        modify = encoding.score_mod(q, k, m, n) if takes_content else encoding.score_mod(m, n)
+    elif encoding is not None:
+        q, k = encoding(q, k, m, n)
+    dynamic = False if q.device.type == "cpu" else None  # there, code for sizes that vary may fail
+    flex = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic)
+    return flex(q, k, v, modify, seen, scale, k.shape[1] != q.shape[1])  # (b, h, t, d)
+
+
+def _seen(q, k, encoding, m, n, causal, documents):
+    t, s = q.shape[2], k.shape[2]
+    if not (is_in_line(m, q, encoding) and is_in_line(n, k, encoding)):
+        m, n = places(q, k)  # on a grid the order is that of the sequence
+
+    def _sees(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        sees = i >= 0
+        if causal:
+            sees = sees & (_at(m, b, i) >= _at(n, b, j))
+        if documents is not None:
+            sees = sees & (_at(documents, b, i + s - t) == _at(documents, b, j))
+        return sees
+
+    batched = any(x is not None and x.ndim > 1 for x in (m, n, documents))
+    return create_block_mask(_sees, len(q) if batched else None, None, t, s, device=q.device)
+
+
+def _at(rows: Tensor, b: Tensor, i: Tensor) -> Tensor:
+    return rows[b, i] if rows.ndim == 2 else rows[i]

@@ -1,0 +1,60 @@
+"""RoPE in eager mode on a CPU, a block of tokens at a time, with the turn back for its gradient.
+
+Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
+       https://arxiv.org/abs/2104.09864, eq. 15.
+
+Key:   b batch, h heads, t tokens, d head dim, r rotary dim
+
+What a block makes on its way stays in the cache of a core, and nothing of it is kept for gradients:
+that of a rotation is the rotation back, by -sin for sin.
+"""
+
+import torch
+from torch import Tensor
+
+from posenc.rotate import rope
+
+BLOCK = 2**17  # elements that turn at a time
+
+
+class RoPE(rope.RoPE):
+    """Turn as `posenc.rotate.rope.RoPE` does, to the last bit; compiled it is that class.
+
+    Examples:
+        >>> q, k = torch.randn(1, 8, 100, 64), torch.randn(1, 2, 100, 64)
+        >>> all(map(torch.equal, RoPE(64)(q, k), rope.RoPE(64)(q, k)))
+        True
+    """
+
+    def _turned(self, x, turns):
+        one_pass = self.layout == "interleaved" and x.dtype == torch.float32
+        small = x.numel() <= BLOCK or one_pass
+        if small or torch.compiler.is_compiling() or _of(turns)[0].requires_grad:
+            return super()._turned(x, turns)
+        return _Turned.apply(x, self, *_of(turns))
+
+
+class _Turned(torch.autograd.Function):
+    """A rotation by blocks, whose gradient is one too."""
+
+    @staticmethod
+    def forward(x: Tensor, module: RoPE, *turns: Tensor) -> Tensor:
+        size = max(1, BLOCK * x.shape[module.tokens] // x.numel())
+        out = torch.empty_like(x)  # (b, h, t, d)
+        parts = [each.split(size, module.tokens) for each in (out, x, *turns)]
+        for part, of_x, *by in zip(*parts, strict=True):
+            part.copy_(rope.RoPE._turned(module, of_x, by if len(by) == 2 else by[0]))
+        return out
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
+        _, ctx.module, *ctx.turns = inputs
+
+    @staticmethod
+    def backward(ctx, *grad_outputs: Tensor):
+        back = [ctx.turns[0], -ctx.turns[1]] if len(ctx.turns) == 2 else [ctx.turns[0].conj()]
+        return _Turned.apply(grad_outputs[0], ctx.module, *back), None, *[None for _ in back]
+
+
+def _of(turns):
+    return turns if isinstance(turns, tuple) else (turns,)
