@@ -62,28 +62,18 @@ def attention(
     """
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if hasattr(encoding, "values") and getattr(encoding, "on_values", True):
-        sight = (encoding, positions, key_positions, causal, mask, scale)
-        weights = attention_weights(q, k, *sight, **extra)
-        each = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)  # (b, h, s, d)
-        return weights @ each + encoding.values(weights, *places(q, k, positions, key_positions))
-
+        told = (positions, key_positions, causal, mask, scale)
+        weights = attention_weights(q, k, encoding, *told, **extra)
+        return _valued(weights, v, encoding, *places(q, k, positions, key_positions))
     of_q, of_k, added = _encoded(q, k, encoding, positions, key_positions, mask, extra)
-    options = {"scale": scale}
-    in_order = q.shape[2] == k.shape[2] and positions is None and key_positions is None
-    if in_order and causal and mask is None and added is None:
-        options["is_causal"] = True  # a triangle: kernels need no tensor for it
-    else:
-        seen = _seen(q, k, encoding, positions, key_positions, causal, mask)
-        if added is not None:
-            added = added if seen is None else added.masked_fill(~seen, float("-inf"))
-            seen = added.to(q.dtype)
-        options["attn_mask"] = seen
-    if k.shape[1] != q.shape[1]:
-        options["enable_gqa"] = True
-    width = v.shape[-1]
-    if q.shape[2] > 1 and width < of_q.shape[-1]:
-        v = F.pad(v, (0, of_q.shape[-1] - width))  # kernels want equal widths; one query needs none
-    return F.scaled_dot_product_attention(of_q, of_k, v, **options)[..., :width]  # (b, h, t, d)
+    in_order = q.shape[2] == k.shape[2] and positions is key_positions is mask is added is None
+    if causal and in_order:
+        return _product(of_q, of_k, v, scale, is_causal=True)  # kernels need no tensor for it
+    seen = _seen(q, k, encoding, positions, key_positions, causal, mask)
+    if added is not None:
+        added = added if seen is None else added.masked_fill(~seen, float("-inf"))
+        seen = added.to(q.dtype)
+    return _product(of_q, of_k, v, scale, attn_mask=seen)
 
 
 def attention_weights(
@@ -117,6 +107,20 @@ def attention_weights(
     blind = logits.isneginf().all(dim=-1, keepdim=True)  # (b, h, t, 1)
     weights = logits.masked_fill(blind, 0).softmax(dim=-1)  # (b, h, t, s)
     return weights.masked_fill(blind, 0).to(q.dtype)  # a query that sees no key weighs none
+
+
+def _valued(weights, v, encoding, positions, key_positions):
+    v = v.repeat_interleave(weights.shape[1] // v.shape[1], dim=1)  # (b, h, s, d)
+    return weights @ v + encoding.values(weights, positions, key_positions)  # (b, h, t, d)
+
+
+def _product(q, k, v, scale, **mask):
+    width = v.shape[-1]
+    if q.shape[2] > 1 and width < q.shape[-1]:
+        v = F.pad(v, (0, q.shape[-1] - width))  # kernels want equal widths; one query needs none
+    if k.shape[1] != q.shape[1]:
+        mask["enable_gqa"] = True
+    return F.scaled_dot_product_attention(q, k, v, scale=scale, **mask)[..., :width]
 
 
 def places(q: Tensor, k: Tensor, positions=None, key_positions=None) -> tuple[Tensor, Tensor]:
@@ -165,7 +169,7 @@ def _encoded(q, k, encoding, positions, key_positions, mask, extra):
         made = encoding(q, k, positions, n, **extra)
     if isinstance(made, tuple):
         return *made, None
-    return q, k, made.reshape(-1, *made.shape[-3:])  # (..., h, t, s)
+    return q, k, made.reshape(-1, *made.shape[-3:])
 
 
 def _seen(q, k, encoding, positions, key_positions, causal, mask):

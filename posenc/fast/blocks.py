@@ -38,16 +38,14 @@ def attention_in_blocks(
     """
     t, s = q.shape[2], k.shape[2]
     m, n = places(q, k, positions, key_positions)
-    if mask is not None:
-        mask = torch.atleast_2d(mask).expand(*mask.shape[:-2], t, s)
+    mask = None if mask is None else torch.atleast_2d(mask).expand(*mask.shape[:-2], t, s)
     of_m, of_n = (-1 if is_in_line(p, x, encoding) else -2 for p, x in ((m, q), (n, k)))
-    in_order = (positions is None and key_positions is None) or of_m == -2
-    outs = []
+    in_order, outs = of_m == -2 or positions is key_positions is None, []
     for start in range(0, max(t, 1), block):
         size = min(block, t - start)
         seen = s - t + start + size if causal and in_order else s  # keys that this block may see
-        here = None if mask is None else mask[..., start : start + size, :seen]
         where = (m.narrow(of_m, start, size), n.narrow(of_n, 0, seen))
+        here = None if mask is None else mask[..., start : start + size, :seen]
         rest = (k[:, :, :seen], v[:, :, :seen], encoding, *where, causal, here, scale)
         outs.append(_again(q[:, :, start : start + size], *rest))
     return torch.cat(outs, dim=2)
