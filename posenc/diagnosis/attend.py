@@ -58,20 +58,13 @@ def _first(made: Any) -> Any:
 
 
 class Case(NamedTuple):
-    """What the checks share: the attention, and whether it is causal."""
+    """What the checks share: the code and its sizes, the attention that it is, whether that is causal."""
 
+    code: Code
+    dim: int
+    heads: int
     attend: Attention
     causal: bool = False
-
-    @property
-    def dim(self) -> int:
-        """The width of a head, or of x."""
-        return self.attend.code.dim
-
-    @property
-    def heads(self) -> int:
-        """How many heads."""
-        return self.attend.code.heads
 
     def inputs(self, seed: int = 0, t: int = T, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
         """Return random q, k, v."""

@@ -21,7 +21,7 @@ NO_CACHE = (
 
 def accepts(code: Code) -> bool:
     """Tell whether the code can be called as an attention."""
-    case = Case(Attention(code))
+    case = Case(code, code.dim, code.heads, Attention(code))
     t = T + 1 if code.heads == T else T  # positions that broadcast against heads by mistake shall not fit
     q, k, v = case.inputs(t=t)
     made = case.attend.at(q, k, v)
@@ -33,7 +33,7 @@ def accepts(code: Code) -> bool:
 
 def examine(code: Code) -> list[Finding]:
     """Return the findings on an attention with heads of `dim` channels."""
-    case = Case(Attention(code.fresh()))
+    case = Case(code, code.dim, code.heads, Attention(code.fresh()))
     case = case._replace(causal=not _sees_ahead(case))
     case.attend.learn_whose_positions(*case.inputs(6))
     decodes = () if code.takes("cache") else (decoding,)
@@ -70,7 +70,7 @@ def _keys_ahead(case: Case, **given: Any) -> int:
 
 def future(case: Case) -> Finding:
     """Say whether a query sees keys ahead of it, and whether `causal` is heeded."""
-    if case.attend.code.takes("causal"):
+    if case.code.takes("causal"):
         return _heeds_causal(case)
     if by := _keys_ahead(case):
         words = f"each query sees all keys behind it and {by} ahead, so training leaks the answer: {OFF_BY}"

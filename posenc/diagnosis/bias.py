@@ -46,8 +46,9 @@ class Bias:
 
 
 class Case(NamedTuple):
-    """What the checks share: the bias, and its numbers (h, t, s) in float64 for the first places."""
+    """What the checks share: the code, the bias that it is, its numbers (h, t, s) in float64 for the first places."""
 
+    code: Code
     bias: Bias
     square: Tensor
 
@@ -79,7 +80,7 @@ def examine(code: Code) -> list[Finding]:
         return compared_with_alibi(
             lambda n: code.fresh(heads=n)().flatten().double(), code.heads, True, code.heads_asked
         )
-    case = Case(bias, bias.near())
+    case = Case(code, bias, bias.near())
     return findings((offsets, sign, ahead, slopes, decoding, rounding, far_positions), case)
 
 
@@ -136,7 +137,7 @@ def _sign_is_learned(bias: Bias) -> bool:
     for name in bias.code.learned:
         other = Bias(bias.code.fresh())
         other.code.learned[name].neg_()
-        if (Case(other, other.near()).behind.diff(dim=-1) < 0).any():
+        if (other.near()[:, -1].flip(-1).diff(dim=-1) < 0).any():
             return True
     return False
 
@@ -158,7 +159,7 @@ def slopes(case: Case) -> Finding | list[Finding]:
     steps = case.behind.diff(dim=-1)
     if not _linear(steps) or (steps[:, 0] == 0).any():
         return note("not linear in distance, so there are no slopes to compare with ALiBi's")
-    code = case.bias.code
+    code = case.code
 
     def measured(heads: int) -> Tensor:
         made = Bias(code.fresh(heads=heads))(torch.arange(4), torch.arange(4)).double()
@@ -170,7 +171,7 @@ def slopes(case: Case) -> Finding | list[Finding]:
 
 def decoding(case: Case) -> Finding:
     """Compare one query after its keys with the last row of all."""
-    code = case.bias.code
+    code = case.code
     if not any(code.takes(role) for role in ("score", "key_positions", "key_length")):
         return unchecked(
             "needs positions or lengths of queries and keys apart; until then take the last rows while decoding"
@@ -191,7 +192,7 @@ def decoding(case: Case) -> Finding:
 
 def rounding(case: Case) -> Finding:
     """Look for neighbors that share a number in bfloat16."""
-    code, places = case.bias.code, torch.arange(512)
+    code, places = case.code, torch.arange(512)
     if code.takes("dtype") or code.takes("score"):
         made = case.bias(places, places, torch.bfloat16)
     else:

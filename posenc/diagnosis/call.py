@@ -97,7 +97,8 @@ class Code:
         if self.form == "t":
             return given
         content = given.get("x", given.get("q"))
-        rows = content.shape[self.order == "tbd"] if self.form == "bt" and content is not None else 1
+        batch = 1 if self.order == "tbd" else 0
+        rows = content.shape[batch] if self.form == "bt" and content is not None else 1
         places = {role: given[role] for role in ("positions", "key_positions") if role in given}
         return given | {role: p.repeat(rows, 1) if p.ndim == 1 else p for role, p in places.items()}
 

@@ -64,7 +64,7 @@ def difference(case: Case) -> Finding | None:
 def direction(case: Case) -> Finding | None:
     """Check the sense of rotation, of queries against keys first."""
     of_q, of_k = case.reading.theta.sign(), case.of_keys.theta.sign()
-    if torch.equal(of_q, -of_k):
+    if of_q.any() and torch.equal(of_q, -of_k):
         return wrong(
             "queries turn one way and keys the other, so logits see the sum of positions. "
             "Use the same sign of the sine for both",

@@ -61,20 +61,21 @@ def _factor(case: Case) -> Finding:
 
 
 def _stretched(case: Case) -> Finding:
-    gains = case.reading.gains
-    most = float(gains.max())
+    gains, most = case.reading.gains, float(case.reading.gains.max())
+    cause = "cosine and sine of a pair do not belong to one angle, or their signs do not make a rotation"
+    odd = ((gains - 1).abs().amax(0) > 1e-3).nonzero().flatten().tolist()
+    if not odd:
+        return wrong(f"pairs of channels are mixed, not turned: {cause}", most)
     start = (case.reading.matrices[0] - torch.eye(case.dim)).abs().max()
+    where = f"so {cause}"
     if start > 1e-3 and abs(most - 2**0.5) < 0.01:
-        cause = (
+        where = (
             "at position 0 too, where nothing should turn: a table padded with sin = 1 where the frequency is 0 "
             "gives a length of 1.414; pad sines with 0 and cosines with 1"
         )
-    else:
-        cause = "so cosine and sine of a pair do not belong to one angle, or their signs do not make a rotation"
-    odd = ((gains - 1).abs().amax(0) > 1e-3).nonzero().flatten().tolist()
     in_a_row = len(odd) > 3 and odd[-1] - odd[0] == len(odd) - 1
     some = f"{odd[0]} to {odd[-1]}" if in_a_row else ", ".join(map(str, odd[:8]))
-    return wrong(f"the length of channels {some} changes, up to {most:.4g} times, {cause}", most)
+    return wrong(f"the length of channels {some} changes, up to {most:.4g} times, {where}", most)
 
 
 def _skewed(reading: Reading) -> float:

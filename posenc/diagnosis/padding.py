@@ -80,7 +80,7 @@ class Padded:
 
 def padding(case: Case) -> Finding:
     """Check that padding on the left, hidden by the mask, leaves the real tokens alone."""
-    if not case.attend.code.takes("mask"):
+    if not case.code.takes("mask"):
         return unchecked("needs a parameter for a mask")
     padded = Padded(case)
     tried = {form: attempt(padded.leak, form(padded.seen)) for form in FORMS}

@@ -80,27 +80,15 @@ class Reading(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What the checks share: the rotation, what was read off queries and off keys, what fits the frequencies."""
+    """What the checks share: the code and its sizes, its reading as queries and as keys, what fits the frequencies."""
 
+    code: Code
+    dim: int
+    heads: int
     rotate: Rotation
     reading: Reading
     of_keys: Reading
     fit: Fit
-
-    @property
-    def code(self) -> Code:
-        """The code itself."""
-        return self.rotate.code
-
-    @property
-    def dim(self) -> int:
-        """The width of a head."""
-        return self.code.dim
-
-    @property
-    def heads(self) -> int:
-        """How many heads."""
-        return self.code.heads
 
 
 def read(rotate: Rotation, of_keys: bool = False) -> Reading:

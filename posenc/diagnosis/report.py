@@ -9,7 +9,7 @@ from posenc.diagnosis.call import attempt
 
 SECONDS = 30
 WIDTH = 88
-SHOWN = 190  # of the 240 characters that pytest shows of a report, what is left to findings
+SHOWN = 240  # characters: what pytest shows of an object in a failed assertion
 VERDICTS = ("wrong", "note", "ok", "not checked")
 
 
@@ -77,11 +77,11 @@ class Report(NamedTuple):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        """Return one line of what is wrong, for `assert doctor(function).healthy`: pytest shows this where it fails."""
-        wrong = self._wrong()
-        room = SHOWN // max(len(wrong), 1)
+        """Return what is wrong in a line, which pytest shows where `assert doctor(function).healthy` fails."""
+        head, wrong = self._head(), self._wrong()
+        room = max(20, (SHOWN - len(f"<{head}>")) // max(1, len(wrong)) - len(" | "))
         said = [textwrap.shorten(f"{finding.check}: {finding.words}", room, placeholder=" ...") for finding in wrong]
-        return " | ".join([self._head(), *said])
+        return f"<{' | '.join([head, *said])}>"
 
 
 def ok(words: str, number: float | None = None) -> Finding:

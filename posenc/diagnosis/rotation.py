@@ -41,6 +41,7 @@ WORDS = {  # by what fits
         ok,
         "base {base:g}, slow pairs slowed {factor:.4g} times and fast ones not (YaRN or Llama 3){missing}",
     ),
+    "single": (note, "one pair alone, {fastest:.3g} rad a token: no base to read"),
     "root": (note, "base {base:.4g} fits, a square root: an exponent of i/r in place of 2i/r?"),
     "strange": (note, "base {base:.4g} fits: check the exponent"),
     "regular": (ok, "base {base:,.6g}, from {fastest:.3g} to {slowest:.3g} rad a token"),
@@ -74,7 +75,7 @@ def examine(code: Code) -> list[Finding]:
     rotate = Rotation(code.fresh())
     reading = read(rotate)
     of_keys = read(rotate, True) if code.takes("q", "k") else reading
-    case = Case(rotate, reading, of_keys, fit(reading.theta))
+    case = Case(code, code.dim, code.heads, rotate, reading, of_keys, fit(reading.theta))
     checks = (*_of_matrices(case), shift, *precision.CHECKS, *usage.CHECKS)
     return [*memory, *findings(checks, case), Finding("rotating twice", "not checked", TWICE)]
 
@@ -93,12 +94,14 @@ def _of_matrices(case: Case) -> tuple[Callable[[Case], Finding | None], ...]:
     return linear, norm, layout
 
 
-def frequencies(case: Case) -> Finding:
+def frequencies(case: Case) -> Finding | None:
     """Name the frequencies."""
     name, base, factor, _ = case.fit
     w = case.reading.theta.abs()
     if not len(w):
         return wrong(STILL, 0.0)
+    if name == "none":  # pairs mix and do not turn, which `norm` says
+        return None
     said = {"base": base, "factor": factor, "n": len(w), "fastest": float(w.max()), "slowest": float(w.min())}
     number = said["fastest"]
     if name == "regular" and any(abs(base / root**0.5 - 1) < 1e-3 for root in (10_000, 500_000)):

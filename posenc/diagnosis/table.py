@@ -46,15 +46,12 @@ class Table:
 
 
 class Case(NamedTuple):
-    """What the checks share: the table as a function, its first rows (t, d) in float64."""
+    """What the checks share: the code and its width, the table that it is, the first rows (t, d) of it in float64."""
 
+    code: Code
+    dim: int
     table: Table
     first: Tensor
-
-    @property
-    def dim(self) -> int:
-        """The width of the table."""
-        return self.table.dim
 
 
 def accepts(code: Code) -> bool:
@@ -76,7 +73,7 @@ def examine(code: Code) -> list[Finding]:
     if found[-1].verdict == "wrong":
         return [*found, Finding("everything else", "not checked", "repair that first, then ask again")]
     length = next(length for length in LENGTHS if not attempt(table, 0, length)[1])
-    case = Case(table, table(0, length).detach().double())
+    case = Case(code, code.dim, table, table(0, length).detach().double())
     if table.adds and (width := case.first.shape[-1]) > code.dim:
         words = f"the result is {width} wide for embeddings of {code.dim}: the table is appended, not added"
         return [*found, Finding("sum", "note", words)]
@@ -166,10 +163,9 @@ def decoding(case: Case) -> Finding:
 
 def rounding(case: Case) -> Finding:
     """Look at the rows of a module in bfloat16."""
-    code = case.table.code
-    if code.module is None:
+    if case.code.module is None:
         return unchecked("no torch module, so there is nothing to cast")
-    coarse = Table(code.cast(torch.bfloat16))(0, len(case.first), torch.bfloat16).double()
+    coarse = Table(case.code.cast(torch.bfloat16))(0, len(case.first), torch.bfloat16).double()
     off = float((coarse - case.first).abs().max() / case.first.abs().max())
     if off <= 0.03:
         return ok(f"in bfloat16 within {off:.1g} of float32: rounded once", off)
@@ -198,7 +194,7 @@ def limit(case: Case) -> Finding:
 
 def odd_width(case: Case) -> Finding:
     """Ask for a table of an odd width."""
-    code, odd = case.table.code, case.dim + 1
+    code, odd = case.code, case.dim + 1
     if code.module is not None and not isinstance(code.source, type):
         return unchecked("needs the class, to build it with an odd width")
     made, failed = attempt(lambda: Table(code.fresh(dim=odd))(0, 5))

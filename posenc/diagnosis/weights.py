@@ -125,7 +125,7 @@ def half_precision(case: Case) -> Finding:
     """Compare bfloat16 with float32, far out where positions can be told."""
     start = 4000 if case.attend.placed else 0
     q, k, v = case.inputs(9, dtype=torch.bfloat16)
-    coarse = Attention(case.attend.code.cast(torch.bfloat16))
+    coarse = Attention(case.code.cast(torch.bfloat16))
     made, failed = attempt(coarse.at, q, k, v, start)
     if failed:
         return unchecked(f"bfloat16 raises {failed}")

@@ -16,6 +16,7 @@ from tests.diagnosis.cases import CASES, UNSEEN, Case
 from tests.doors import ROOT
 from tests.peers import peer
 
+pytest_plugins = ["pytester"]
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.faulty.__name__)
 HEALTHY = {case.healthy.__name__: case.healthy for case in CASES}
 
@@ -527,6 +528,32 @@ def test_a_report_puts_what_is_wrong_first():
     assert report.told("b").words == "bad"
     with pytest.raises(ValueError, match="doctor: check must be one of a, b, c, got 'd'"):
         report.told("d")
+
+
+def test_a_report_says_in_a_line_what_is_wrong():
+    long = Finding("norm", "wrong", "lengths change " * 40)
+    report = Report("f", "table", (long, Finding("a", "ok", "fine"), Finding("limit", "wrong", "clipped")))
+    assert repr(report).startswith("<f, examined as a table: 2 things are wrong | norm: lengths change lengths")
+    assert repr(report).endswith(" ... | limit: clipped>")
+    assert len(repr(report)) < 240
+    assert repr(Report("f", "table", (Finding("a", "ok", "fine"),))) == "<f, examined as a table: nothing wrong found>"
+    assert all(
+        f" | {n}: leng" in repr(Report("f" * 300, "bias", (*[long._replace(check=str(n))] * 9,))) for n in (1, 9)
+    )
+
+
+def test_a_failed_assertion_in_pytest_says_what_is_wrong(pytester):
+    pytester.makepyfile(
+        """
+        import posenc
+
+        def test_slopes():
+            assert posenc.doctor(lambda heads: [2 ** (-8 * head / heads) for head in range(heads)]).healthy
+        """
+    )
+    said = pytester.runpytest_inprocess("-p", "no:cacheprovider").stdout.str()
+    assert "slopes: with 4 heads the slopes start at 1 where ALiBi's start at 0.25: off by one" in said
+    assert "has 2^(-8 (k+1) / heads)>.healthy" in said
 
 
 def test_doctor_and_report_come_from_the_package():
