@@ -76,8 +76,7 @@ class Report(NamedTuple):
             lines.append(textwrap.fill(f"{mark}{check}: {words}", WIDTH, subsequent_indent=" " * len(mark)))
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        """Return what is wrong in a line, which pytest shows where `assert doctor(function).healthy` fails."""
+    def __repr__(self) -> str:  # a line for pytest, which shows it where `assert doctor(function).healthy` fails
         head, wrong = self._head(), self._wrong()
         room = max(20, (SHOWN - len(f"<{head}>")) // max(1, len(wrong)) - len(" | "))
         said = [textwrap.shorten(f"{finding.check}: {finding.words}", room, placeholder=" ...") for finding in wrong]

@@ -219,12 +219,22 @@ def test_a_finding(kind, check, verdict, phrase, function):
     assert phrase in finding.words
 
 
+def test_pairs_that_mix_and_do_not_turn_have_no_sense_and_no_frequencies():
+    assert not {"direction", "frequencies"} & {finding.check for finding in doctor(mirrored).findings}
+
+
 def test_sizes_that_are_too_small_for_a_check():
     narrow, odd = doctor(cases.scaled_attention, dim=8), doctor(cases.scaled_attention, heads=3)
     for check in ("offsets", "decay", "scale"):
         assert narrow.told(check).words == "needs heads of at least 12 channels"
     assert doctor(cases.cached_attention, dim=2).told("eviction").words == "needs heads of at least 4 channels"
     assert odd.told("grouped heads").words == "needs an even number of heads"
+
+
+def test_one_slope():
+    assert (
+        "not ALiBi's: 3 and not 0.003906" in doctor(lambda heads: 3 * torch.ones(heads), heads=1).told("slopes").words
+    )
 
 
 def test_a_class_that_cannot_be_built_says_why():
