@@ -17,14 +17,8 @@ def turning(speeds):
     return lambda x, positions: turned(x, positions[:, None] * speeds)
 
 
-def last_aligned(places_of):
-    """An attention whose queries and keys stand where `places_of` says."""
-
-    def attend(q, k, v, positions, key_positions):
-        positions, key_positions = places_of(q, positions), places_of(k, key_positions)
-        return cases.placed_attention(q, k, v, positions, key_positions)
-
-    return attend
+def rounded_with_its_input(q, k, v, positions, key_positions):
+    return cases.placed_attention(q, k, v, positions.to(q.dtype), key_positions.to(q.dtype))
 
 
 def positional_only(x, positions, /):
@@ -202,7 +196,7 @@ BIASES = [
 ATTENTIONS = [
     ("future", "note", "and so does causal=False", lambda q, k, v, causal=False: cases.last_aligned_attention(q, k, v)),
     ("decoding", "wrong", "taken for the first token", queries_from_0),
-    ("half precision", "wrong", "computed in the input's dtype", last_aligned(lambda x, places: places.to(x.dtype))),
+    ("half precision", "wrong", "computed in the input's dtype", rounded_with_its_input),
     ("cache", "not checked", "needs a result (out, cache)", without_a_result),
     ("padding", "not checked", "no mask of booleans", with_a_mask),
     ("padding", "not checked", "a mask that hides nothing raises", with_a_mask_that_hides),
