@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 DOORS = ("add", "rotate", "bias", "score")
 TOOLS = {
-    "doctor": "posenc.checkup",
-    "Report": "posenc.checkup.report",
-    "Finding": "posenc.checkup.report",
+    "doctor": "posenc.diagnosis",
+    "Report": "posenc.diagnosis.report",
+    "Finding": "posenc.diagnosis.report",
     "check": "posenc.workbook",
     "Verdict": "posenc.workbook.verdict",
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 DOORS = ('add', 'rotate', 'bias', 'score')
-TOOLS = {'doctor': 'posenc.checkup', 'Report': 'posenc.checkup.report', 'Finding': 'posenc.checkup.report', 'check': 'posenc.workbook', 'Verdict': 'posenc.workbook.verdict'}
+TOOLS = {'doctor': 'posenc.diagnosis', 'Report': 'posenc.diagnosis.report', 'Finding': 'posenc.diagnosis.report', 'check': 'posenc.workbook', 'Verdict': 'posenc.workbook.verdict'}
 _HERE = Path(__file__).parent
 _PAPER = re.compile('^Paper:\\s+(?P<authors>.+?),\\s+(?P<year>\\d{4}),\\s+"(?P<title>.+?)",\\s+(?P<url>https://\\S+?)[,.;]?\\s', re.M | re.S)
 
@@ -78,7 +78,7 @@ from posenc.score.shaw import shaw as shaw, shaw_values as shaw_values, Shaw as 
 from posenc.score.transformer_xl import transformer_xl as transformer_xl, TransformerXL as TransformerXL
 from posenc.attention import attention_weights as attention_weights
 from posenc.positions import padded_positions as padded_positions, packed_documents as packed_documents, packed_positions as packed_positions, random_positions as random_positions, shifted_positions as shifted_positions, augmented_positions as augmented_positions, interpolated_positions as interpolated_positions, grid_positions as grid_positions, shard_positions as shard_positions, shard as shard, unshard as unshard
-from posenc.checkup import doctor as doctor
-from posenc.checkup.report import Report as Report, Finding as Finding
+from posenc.diagnosis import doctor as doctor
+from posenc.diagnosis.report import Report as Report, Finding as Finding
 from posenc.workbook import check as check
 from posenc.workbook.verdict import Verdict as Verdict

@@ -82,7 +82,7 @@ def _show(asked: argparse.Namespace) -> int:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             print(_signature(node), f"    {(ast.get_docstring(node) or '').splitlines()[0]}", sep="\n")
-    if path.parent.name in ("checkup", "workbook"):
+    if path.parent.name in ("diagnosis", "workbook"):
         names = [name for name, module in posenc.TOOLS.items() if module.split(".")[1] == path.parent.name]
         print(f"\nUse it: from posenc import {', '.join(names)}")
     else:
@@ -118,7 +118,7 @@ def _copy(asked: argparse.Namespace) -> int:
 def _with_needs(name: str) -> list[Path]:
     """Return the file of a name and what it imports of posenc: nothing, but in attention its other half, `_fused`."""
     path = find(name)
-    if path.parent.name in ("checkup", "workbook"):
+    if path.parent.name in ("diagnosis", "workbook"):
         reason = "it is a folder of files, and need not be part of your code: install posenc where you check it"
         raise ValueError(f"copy: name must be of a file to copy, got {name}; {reason}")
     needs = re.findall(r"^from posenc(?: import |\.)(\w+)", path.read_text(encoding="utf-8"), re.M)
@@ -169,7 +169,7 @@ def find(name: str) -> Path:
     files = {path.stem: path for path in posenc._files()}
     modules = dict(posenc._names()) | posenc.TOOLS
     places = {public: root.parent.joinpath(*module.split(".")).with_suffix(".py") for public, module in modules.items()}
-    places |= {"doctor": root / "checkup" / "__init__.py", "check": root / "workbook" / "__init__.py"}
+    places |= {"doctor": root / "diagnosis" / "__init__.py", "check": root / "workbook" / "__init__.py"}
     found = files.get(name) or places.get(name)
     if not found:
         near = ", ".join(get_close_matches(name, [*(files | places)], n=4)) or ", ".join(sorted(files))

@@ -48,8 +48,8 @@ def test_show_gives_the_head_of_the_file_and_what_it_offers(capsys):
 @pytest.mark.parametrize(
     ("name", "file", "offered"),
     [
-        ("doctor", "posenc/checkup/__init__.py", "doctor(function: Callable[..., Any], kind: str | None=None"),
-        ("Report", "posenc/checkup/report.py", "class Finding(check: str"),
+        ("doctor", "posenc/diagnosis/__init__.py", "doctor(function: Callable[..., Any], kind: str | None=None"),
+        ("Report", "posenc/diagnosis/report.py", "class Finding(check: str"),
         ("attention", "posenc/attention.py", "attention(q: Tensor, k: Tensor, v: Tensor"),
         ("positions", "posenc/positions.py", "packed_positions("),
     ],
@@ -58,7 +58,7 @@ def test_show_knows_what_is_no_encoding(capsys, name, file, offered):
     shown = said(capsys, "show", name)
     assert shown.startswith(f"{ROOT / file}\n")
     assert offered in shown
-    use = "Use it: from posenc import doctor, Report, Finding" if "checkup" in file else f"posenc copy {name} -o"
+    use = "Use it: from posenc import doctor, Report, Finding" if "diagnosis" in file else f"posenc copy {name} -o"
     assert use in shown.splitlines()[-1]
     assert said(capsys, "show", name, "--source") == (ROOT / file).read_text()
 

@@ -1,4 +1,4 @@
-"""The doctor's patients: small pieces of code, each with one bug that was found in the wild, and the healthy version.
+"""What the doctor is tried on: small pieces of code, each with one bug found in the wild, and the healthy version.
 
 Each is written anew; the bug is that of the thread named. `CASES` pairs them with what the doctor has to say.
 """
@@ -633,10 +633,10 @@ def queries_twice_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 class Case(NamedTuple):
-    """A sick function, its healthy twin, the check that notices, a telling phrase, and the row of the list of bugs."""
+    """A faulty function, its healthy twin, the check that notices, a telling phrase, the row in the list of bugs."""
 
     row: int
-    sick: object
+    faulty: object
     healthy: object
     check: str
     phrase: str

@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
-from posenc.checkup.admission import KINDS, admit
-from posenc.checkup.report import Finding, Report
-from posenc.checkup.signature import UNDERSTOOD, said
+from posenc.diagnosis.parameters import UNDERSTOOD, name_of
+from posenc.diagnosis.recognize import KINDS, recognize
+from posenc.diagnosis.report import Finding, Report
 
 __all__ = ["Finding", "Report", "doctor"]
 
 FORMS = {"1t": "one row for all texts, (1, t)", "bt": "a row for each text, (b, t)"}
-ORDERS = (None, "bhtd", "bthd", "btd", "tbd")
+ORDERS = ("bhtd", "bthd", "btd", "tbd")
 
 
 def doctor(
@@ -40,7 +40,7 @@ def doctor(
         order: Of the axes: "bhtd" (the default) or "bthd" for heads, "btd" (the default) or "tbd" for embeddings.
 
     Returns:
-        The report: print it, or read `healthy` and `findings`.
+        The report: print it, read `healthy` and `findings`, or `assert doctor(function).healthy` in a test.
 
     Raises:
         ValueError: If `function` cannot be called; the message says which signatures are understood.
@@ -56,25 +56,24 @@ def doctor(
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
-        found, patient, sizes = admit(function, kind, dim, heads, order)
-        patient.heads_asked = heads is not None
-        findings = KINDS[found].examine(patient, **sizes)
-        if patient.form != "t":
-            findings.append(Finding("positions", "ok", f"given as {FORMS[patient.form]}"))
-        if patient.order and not order:
-            findings.insert(
-                0, Finding("axes", "note", "taken as (b, t, h, d), heads third; order='bhtd' if that is wrong")
-            )
-        return Report(said(function), found, tuple(findings))
+        found, code = recognize(function, kind, dim, heads, order)
+        code.heads_asked = heads is not None
+        findings = KINDS[found].examine(code)
+    if code.form != "t":
+        findings.append(Finding("positions", "ok", f"given as {FORMS[code.form]}"))
+    if code.order and not order:
+        words = "taken as (b, t, h, d), heads third; order='bhtd' if that is wrong"
+        findings.insert(0, Finding("axes", "note", words))
+    return Report(name_of(function), found, tuple(findings))
 
 
 def _check(function: Any, kind: Any, dim: Any, heads: Any, order: Any) -> None:
     if not callable(function):
         raise ValueError(f"doctor: function must be something to call, got {function!r}; {UNDERSTOOD}")
-    if kind is not None and (not isinstance(kind, str) or kind not in KINDS):
+    if kind not in (None, *KINDS):
         raise ValueError(f"doctor: kind must be one of {', '.join(KINDS)}, got {kind!r}; None finds it out")
     for name, given in (("dim", dim), ("heads", heads)):
-        if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
+        if given is not None and (type(given) is not int or given < 1):
             raise ValueError(f"doctor: {name} must be a positive integer, got {given!r}; None finds it out")
-    if order is not None and (not isinstance(order, str) or order not in ORDERS):
-        raise ValueError(f"doctor: order must be one of {', '.join(filter(None, ORDERS))}, got {order!r}")
+    if order not in (None, *ORDERS):
+        raise ValueError(f"doctor: order must be one of {', '.join(ORDERS)}, got {order!r}")

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.checkup.attending import Case, T
-from posenc.checkup.patient import attempt, far, random
-from posenc.checkup.report import Finding
+from posenc.diagnosis.attend import Case, T
+from posenc.diagnosis.call import attempt
+from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 
 PAD = 3
 SAME = 1e-4
@@ -46,18 +47,16 @@ class Padded:
 
     def __init__(self, case: Case) -> None:
         self.case, self.real = case, case.inputs(7)
-        self.seen = torch.ones(2, T + PAD, dtype=torch.bool)
-        self.seen[:, :PAD] = False
+        self.seen = (torch.arange(T + PAD) >= PAD).expand(2, -1)
         self.places = (self.seen.long().cumsum(-1) - 1).clamp(min=0)
 
     def __call__(self, mask: Tensor, content: int = 0) -> Tensor:
         """Return what the real tokens get."""
         b, h, _, d = self.real[0].shape
         pads = [random(b, h, PAD, d, seed=80 + 10 * content + i) for i in range(3)]
-        whole = [torch.cat([pad, part], 2) for pad, part in zip(pads, self.real, strict=True)]
-        given = {"positions": self.places, "key_positions": self.places, "mask": mask}
-        taken = {role: given[role] for role in given if self.case.attend.patient.takes(role)}
-        return self.case.attend(*whole, **taken)[:, :, PAD:]
+        q, k, v = (torch.cat([pad, part], 2) for pad, part in zip(pads, self.real, strict=True))
+        made = self.case.attend(q, k, v, positions=self.places, key_positions=self.places, mask=mask)
+        return made[:, :, PAD:]
 
     def leak(self, mask: Tensor) -> float:
         """Return how much the content of the padding matters to the real tokens."""
@@ -81,14 +80,14 @@ class Padded:
 
 def padding(case: Case) -> Finding:
     """Check that padding on the left, hidden by the mask, leaves the real tokens alone."""
-    if not case.attend.patient.takes("mask"):
-        return Finding("padding", "not checked", "needs a parameter for a mask")
+    if not case.code.takes("mask"):
+        return unchecked("needs a parameter for a mask")
     padded = Padded(case)
     tried = {form: attempt(padded.leak, form(padded.seen)) for form in FORMS}
     leaks = {form: leak for form, (leak, failed) in tried.items() if not failed}
     if not leaks:
         failed = next(iter(tried.values()))[1]
-        return Finding("padding", "not checked", f"no mask of booleans or numbers is taken: {failed}")
+        return unchecked(f"no mask of booleans or numbers is taken: {failed}")
     hiding = [form for form, leak in leaks.items() if leak < SAME]
     sure = [form for form in hiding if not padded.read_as_booleans(form)]
     if sure or (hiding and not _inverted(padded, leaks)):
@@ -99,46 +98,46 @@ def padding(case: Case) -> Finding:
 def _inverted(padded: Padded, leaks: dict[Form, float]) -> bool:
     """Tell whether the mask hides the padding when it says that all else is hidden."""
     plain = [form for form in leaks if form.meaning != "numbers to add"]
-    return any(not failed and off < SAME for off, failed in (attempt(padded.leak, f(~padded.seen)) for f in plain))
+    tried = [attempt(padded.leak, form(~padded.seen)) for form in plain]
+    return any(not failed and leak < SAME for leak, failed in tried)
 
 
 def _counted(padded: Padded, hiding: list[Form], leaks: dict[Form, float]) -> Finding:
+    """Say whether padding that is hidden still moves the real tokens."""
     tried = [attempt(padded.moved, form) for form in hiding]
     worked = [off for off, failed in tried if not failed]
     if not worked:
-        return Finding("padding", "not checked", f"a mask that hides nothing raises {tried[0][1]}")
+        return unchecked(f"a mask that hides nothing raises {tried[0][1]}")
     off = min(worked)
-    if off < SAME:
-        added = {form.meaning for form in hiding} == {"numbers to add"} and len(leaks) > len(hiding)
-        words = "; its mask is added, so booleans run too and hide nothing: give 0 and -inf" if added else ""
-        return Finding("padding", "ok", f"hidden padding on the left leaves the real tokens alone{words}", off)
-    return Finding(
-        "padding",
-        "wrong",
-        f"padding on the left, though hidden by the mask, changes the real tokens by {off:.2g}: "
-        "positions count the padding. Count real tokens, mask.cumsum(-1) - 1",
-        off,
-    )
+    if off >= SAME:
+        return wrong(
+            f"padding on the left, though hidden by the mask, changes the real tokens by {off:.2g}: positions count "
+            "the padding. Count real tokens, mask.cumsum(-1) - 1",
+            off,
+        )
+    added = {form.meaning for form in hiding} == {"numbers to add"} and len(leaks) > len(hiding)
+    but = "; its mask is added, so booleans run too and hide nothing: give 0 and -inf" if added else ""
+    return ok(f"hidden padding on the left leaves the real tokens alone{but}", off)
 
 
 def _unhidden(padded: Padded, leaks: dict[Form, float]) -> Finding:
     """Say why the content of masked keys matters."""
     leak = max(leaks.values())
     if all((attempt(padded.effect, form)[0] or 0.0) < SAME for form in leaks):
-        words = (
-            f"the mask is ignored: with and without it the same, and masked keys change the real tokens by {leak:.2g}"
-        )
-        return Finding(
-            "padding", "wrong", f"{words}. Fill the scores of masked keys with -inf before the softmax", leak
+        return wrong(
+            f"the mask is ignored: with and without it the same, and masked keys change the real tokens by {leak:.2g}. "
+            "Fill the scores of masked keys with -inf before the softmax",
+            leak,
         )
     if _inverted(padded, leaks):
-        words = (
+        return wrong(
             "the mask is inverted: keys where it is True are hidden and those where it is False are seen, while True "
             "means seen to scaled_dot_product_attention and 1 to transformers. Fill where ~mask; if True is meant to "
-            "hide, as in nn.MultiheadAttention, say so in its name and give ~mask here"
+            "hide, as in nn.MultiheadAttention, say so in its name and give ~mask here",
+            leak,
         )
-        return Finding("padding", "wrong", words, leak)
-    words = f"the mask changes the result and hides nothing: masked keys change the real tokens by {leak:.2g}"
-    return Finding(
-        "padding", "wrong", f"{words}. Is it added as 1 and 0, or put on another axis than that of keys?", leak
+    return wrong(
+        f"the mask changes the result and hides nothing: masked keys change the real tokens by {leak:.2g}. "
+        "Is it added as 1 and 0, or put on another axis than that of keys?",
+        leak,
     )

@@ -1,4 +1,4 @@
-"""The doctor: it names each bug that can be seen, and calls nobody ill who is well."""
+"""The doctor: it names each bug that can be seen, and finds nothing wrong in healthy code."""
 
 import subprocess
 import sys
@@ -10,19 +10,20 @@ from torch import nn
 import posenc
 from posenc.__main__ import main
 from posenc.attention import attention
-from posenc.checkup import Finding, Report, doctor
-from tests.checkup import patients
-from tests.checkup.patients import CASES, UNSEEN, Case
+from posenc.diagnosis import Finding, Report, doctor
+from tests.diagnosis import cases
+from tests.diagnosis.cases import CASES, UNSEEN, Case
 from tests.doors import ROOT
 from tests.peers import peer
 
-each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.sick.__name__)
+pytest_plugins = ["pytester"]
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.faulty.__name__)
 HEALTHY = {case.healthy.__name__: case.healthy for case in CASES}
 
 
 @each
 def test_a_bug_is_named(case: Case):
-    report = doctor(case.sick)
+    report = doctor(case.faulty)
     said = [f for f in report.findings if f.check == case.check and f.verdict == case.verdict]
     assert any(case.phrase in finding.words for finding in said), str(report)
     assert report.healthy == (case.verdict != "wrong")
@@ -116,7 +117,7 @@ def test_scalings_are_named():
 
 def test_an_operator_that_binds_otherwise_is_named_at_any_width():
     for dim in (16, 64, 512):
-        finding = doctor(patients.precedence_table, dim=dim).told("speeds")
+        finding = doctor(cases.precedence_table, dim=dim).told("speeds")
         assert finding.verdict == "wrong"
         assert "-log(10000)/d//2" in finding.words
 
@@ -130,7 +131,7 @@ def test_an_attention_factor_is_measured():
 
 def test_a_rotation_the_other_way_is_a_note():
     def backwards(x, positions):
-        return patients.rotation(x, -positions)
+        return cases.rotation(x, -positions)
 
     assert doctor(backwards).told("direction").verdict == "note"
 
@@ -139,10 +140,10 @@ def test_a_length_limit_is_found():
     class Tabled(nn.Module):
         def __init__(self, dim):
             super().__init__()
-            self.table = torch.arange(3000)[:, None] * patients.thetas(dim)
+            self.table = torch.arange(3000)[:, None] * cases.thetas(dim)
 
         def forward(self, x, positions):
-            return patients.turned(x, self.table[positions])
+            return cases.turned(x, self.table[positions])
 
     finding = doctor(Tabled).told("limit")
     assert finding.verdict == "note"
@@ -153,7 +154,7 @@ def test_meta_s_own_code_is_understood():
     """(b, t, h, d), complex numbers, and the place of the first token."""
 
     def apply_rotary(xq, xk, start_pos=0):
-        angle = (start_pos + torch.arange(xq.shape[1]))[:, None] * patients.thetas(xq.shape[-1])
+        angle = (start_pos + torch.arange(xq.shape[1]))[:, None] * cases.thetas(xq.shape[-1])
         turn = torch.polar(torch.ones_like(angle), angle)[:, None]
         pairs = (torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous()) for x in (xq, xk))
         return tuple(torch.view_as_real(pair * turn).flatten(-2).type_as(xq) for pair in pairs)
@@ -168,7 +169,7 @@ def test_meta_s_own_code_is_understood():
 def test_a_module_that_returns_the_table_alone():
     class Alone(nn.Module):
         def forward(self, x):
-            return patients.table(x.shape[1], x.shape[2])
+            return cases.table(x.shape[1], x.shape[2])
 
     report = doctor(Alone())
     assert (report.kind, report.healthy) == ("table", True)
@@ -178,7 +179,7 @@ def test_a_module_that_returns_the_table_alone():
 def test_a_table_that_is_appended_is_not_added():
     class Appends(nn.Module):
         def forward(self, x):
-            return torch.cat((x, patients.table(x.shape[1], 8).expand(len(x), -1, -1)), dim=-1)
+            return torch.cat((x, cases.table(x.shape[1], 8).expand(len(x), -1, -1)), dim=-1)
 
     assert "appended" in doctor(Appends()).told("sum").words
 
@@ -186,7 +187,7 @@ def test_a_table_that_is_appended_is_not_added():
 def test_a_clipped_bias_is_seen_and_one_of_the_query_s_place_is_a_note():
     def clipped(positions, key_positions):
         offset = key_positions.clamp(max=5000)[None, :] - positions.clamp(max=5000)[:, None]
-        return -patients.slopes(4)[:, None, None] * offset.abs()
+        return -cases.slopes(4)[:, None, None] * offset.abs()
 
     assert "neighbors share a number" in doctor(clipped).told("far positions").words
     assert doctor(posenc.FIRE(heads=4)).told("far positions").verdict == "note"
@@ -210,7 +211,7 @@ def test_the_sign_of_a_bias_that_learns_it_is_a_note_and_one_that_is_built_in_is
 
 def test_halves_with_a_table_for_interleaved_pairs():
     def rotate(x, positions):
-        angle = (positions[:, None] * patients.thetas(x.shape[-1])).repeat_interleave(2, dim=-1)
+        angle = (positions[:, None] * cases.thetas(x.shape[-1])).repeat_interleave(2, dim=-1)
         first, second = x.chunk(2, dim=-1)
         return x * angle.cos() + torch.cat((-second, first), dim=-1) * angle.sin()
 
@@ -221,10 +222,10 @@ def test_rounded_parameters_are_a_note():
     class Learned(nn.Module):
         def __init__(self, dim):
             super().__init__()
-            self.theta = nn.Parameter(patients.thetas(dim))
+            self.theta = nn.Parameter(cases.thetas(dim))
 
         def forward(self, x, positions):
-            return patients.turned(x, positions[:, None] * self.theta)
+            return cases.turned(x, positions[:, None] * self.theta)
 
     finding = doctor(Learned).told("module cast")
     assert finding.verdict == "note"
@@ -234,14 +235,14 @@ def test_rounded_parameters_are_a_note():
 def test_dropout_that_stays_on_is_seen():
     class Drops(nn.Module):
         def forward(self, x):
-            return nn.functional.dropout(x + 1 + patients.table(x.shape[1], x.shape[2]), 0.5)
+            return nn.functional.dropout(x + 1 + cases.table(x.shape[1], x.shape[2]), 0.5)
 
     assert "dropout stays on" in doctor(Drops(), kind="table").told("repeatable").words
 
 
 def test_half_the_exponent_shows_as_the_square_root_of_the_base():
     def rotate(x, positions):
-        return patients.turned(x, positions[:, None] * patients.thetas(x.shape[-1], 100.0))
+        return cases.turned(x, positions[:, None] * cases.thetas(x.shape[-1], 100.0))
 
     finding = doctor(rotate).told("frequencies")
     assert finding.verdict == "note"
@@ -250,21 +251,21 @@ def test_half_the_exponent_shows_as_the_square_root_of_the_base():
 
 def test_axes_in_another_order():
     def rotate(xq, xk, positions):
-        return tuple(patients.rotation(x.transpose(1, 2), positions).transpose(1, 2) for x in (xq, xk))
+        return tuple(cases.rotation(x.transpose(1, 2), positions).transpose(1, 2) for x in (xq, xk))
 
     def rotate_from_0(x):
-        return patients.rotation(x.transpose(1, 2), torch.arange(x.shape[1])).transpose(1, 2)
+        return cases.rotation(x.transpose(1, 2), torch.arange(x.shape[1])).transpose(1, 2)
 
     assert doctor(rotate, order="bthd").healthy
     for function in (rotate, rotate_from_0):
         assert doctor(function).healthy
         assert "(b, t, h, d)" in doctor(function).told("axes").words
-    assert doctor(patients.AlongBatch, order="tbd").healthy
+    assert doctor(cases.AlongBatch, order="tbd").healthy
 
 
 def test_rows_of_positions_are_found_out_and_read_rightly():
     for order in (None, "bhtd"):
-        report = doctor(patients.row_rotation, order=order)
+        report = doctor(cases.row_rotation, order=order)
         assert report.healthy
         assert report.told("positions").words == "given as a row for each text, (b, t)"
         assert report.told("batched positions").verdict == "ok"
@@ -273,7 +274,7 @@ def test_rows_of_positions_are_found_out_and_read_rightly():
 
 def test_rows_of_positions_with_heads_third():
     def rotate(q, k, position_ids):
-        turned = patients.row_rotation(q.transpose(1, 2), k.transpose(1, 2), position_ids)
+        turned = cases.row_rotation(q.transpose(1, 2), k.transpose(1, 2), position_ids)
         return tuple(part.transpose(1, 2) for part in turned)
 
     report = doctor(rotate)
@@ -284,7 +285,7 @@ def test_rows_of_positions_with_heads_third():
 
 def test_rows_of_positions_under_a_name_that_does_not_tell():
     def rotate(x, positions):
-        return patients.row_rotation(x, x, positions)[0]
+        return cases.row_rotation(x, x, positions)[0]
 
     def optional(x, positions=None):
         return rotate(x, torch.arange(x.shape[2])[None] if positions is None else positions)
@@ -302,10 +303,10 @@ def test_rows_of_positions_under_a_name_that_does_not_tell():
 @pytest.mark.parametrize("heads", [None, 2, 6, 12])
 def test_rows_of_positions_do_not_broadcast_against_heads(heads):
     def attend(q, k, v, positions, key_positions):
-        q, k = patients.row_rotation(q, q, positions)[0], patients.row_rotation(k, k, key_positions)[1]
-        return patients.scaled_attention(q, k, v)
+        q, k = cases.row_rotation(q, q, positions)[0], cases.row_rotation(k, k, key_positions)[1]
+        return cases.scaled_attention(q, k, v)
 
-    for function in (attend, patients.row_attention):
+    for function in (attend, cases.row_attention):
         report = doctor(function, heads=heads)
         assert report.healthy, str(report)
         assert [report.told(check).verdict for check in ("order", "shift", "decoding")] == ["ok"] * 3
@@ -313,16 +314,16 @@ def test_rows_of_positions_do_not_broadcast_against_heads(heads):
 
 def test_positions_without_a_batch_are_given_so_whatever_they_are_called():
     def flat(x, position_ids):
-        angle = position_ids.float()[:, None] * patients.thetas(x.shape[-1])
-        return patients.turned(x, angle[None, None])
+        angle = position_ids.float()[:, None] * cases.thetas(x.shape[-1])
+        return cases.turned(x, angle[None, None])
 
     def plain(x, position_ids):
-        return patients.rotation(x, position_ids) if position_ids.ndim == 1 else 1 / 0
+        return cases.rotation(x, position_ids) if position_ids.ndim == 1 else 1 / 0
 
     def third(x, position_ids):
         if position_ids.ndim > 1:
             raise IndexError
-        return patients.rotation(x.transpose(1, 2), position_ids).transpose(1, 2)
+        return cases.rotation(x.transpose(1, 2), position_ids).transpose(1, 2)
 
     for function in (flat, plain, third):
         report = doctor(function)
@@ -333,7 +334,7 @@ def test_positions_without_a_batch_are_given_so_whatever_they_are_called():
 
 def test_positions_without_a_batch_are_tried_in_each_order_of_axes_first():
     def third(x, positions):
-        return patients.turned(x, (positions[..., None].float() * patients.thetas(x.shape[-1]))[:, None])
+        return cases.turned(x, (positions[..., None].float() * cases.thetas(x.shape[-1]))[:, None])
 
     report = doctor(third)
     assert report.healthy
@@ -344,33 +345,33 @@ def test_positions_without_a_batch_are_tried_in_each_order_of_axes_first():
 
 def test_a_rotation_of_queries_alone():
     def rotate(q, positions):
-        return patients.rotation(q, positions)
+        return cases.rotation(q, positions)
 
     assert doctor(rotate).kind == "rotation"
 
 
 def test_a_mask_that_stands_in_for_causality_is_not_taken_for_counted_padding():
-    report = doctor(patients.masked_attention)
+    report = doctor(cases.masked_attention)
     assert report.told("padding").verdict == "ok"
     assert report.told("padding").words == "hidden padding on the left leaves the real tokens alone"
 
 
 def test_the_mask_of_a_whole_block_is_looked_at():
-    class Ignores(patients.RowBlock):
+    class Ignores(cases.RowBlock):
         def forward(self, x, position_ids, attention_mask=None):
             return super().forward(x, position_ids)
 
-    assert doctor(patients.RowBlock).told("padding").verdict == "ok"
+    assert doctor(cases.RowBlock).told("padding").verdict == "ok"
     assert "the mask is ignored" in doctor(Ignores).told("padding").words
 
 
 def test_masks_of_1_and_0_and_a_mask_that_hides_what_is_negative():
     def bert(q, k, v, mask=None):
         seen = torch.ones(len(q), k.shape[2], dtype=torch.long) if mask is None else mask
-        return patients.added_mask_attention(q, k, v, torch.tensor([-1e9, 0.0])[seen][:, None, None])
+        return cases.added_mask_attention(q, k, v, torch.tensor([-1e9, 0.0])[seen][:, None, None])
 
     def negative(q, k, v, mask=None):
-        return patients.masked_attention(q, k, v, None if mask is None else mask >= 0)
+        return cases.masked_attention(q, k, v, None if mask is None else mask >= 0)
 
     for function in (bert, negative):
         report = doctor(function)
@@ -379,7 +380,7 @@ def test_masks_of_1_and_0_and_a_mask_that_hides_what_is_negative():
 
 
 def test_a_class_that_asks_for_dropout_is_built_without():
-    class Drops(patients.AlongTokens):
+    class Drops(cases.AlongTokens):
         def __init__(self, d_model, dropout, p_drop, max_len):
             super().__init__(d_model, max_len)
             self.rests = nn.Sequential(nn.Dropout(dropout), nn.Dropout(p_drop))
@@ -416,11 +417,11 @@ def test_their_own_error_comes_first():
 def test_a_module_that_makes_angles_is_told_to_turn_with_them():
     class Rotary(nn.Module):
         def forward(self, t):
-            return t[..., None] * patients.thetas(2 * t.shape[-1])
+            return t[..., None] * cases.thetas(2 * t.shape[-1])
 
     class RotaryThatTurns(Rotary):
         def rotate_both(self, x):
-            return patients.rotation(x, torch.arange(x.shape[2]))
+            return cases.rotation(x, torch.arange(x.shape[2]))
 
     assert doctor(RotaryThatTurns().rotate_both).healthy
     with pytest.raises(ValueError, match=r"give its method that does, module\.rotate_both\. Understood"):
@@ -430,16 +431,16 @@ def test_a_module_that_makes_angles_is_told_to_turn_with_them():
 
 
 def test_the_measured_number_of_bug_1_is_that_of_the_formula():
-    assert doctor(patients.inverted_table, dim=512).told("speeds").number == pytest.approx(10_000 ** (510 / 512))
+    assert doctor(cases.inverted_table, dim=512).told("speeds").number == pytest.approx(10_000 ** (510 / 512))
 
 
 def test_slopes_that_are_off_by_one_start_at_one():
     for heads, count, start in ((None, 4, 0.25), (8, 8, 0.5)):
-        finding = doctor(patients.slopes_from_one, heads=heads).told("slopes")
+        finding = doctor(cases.slopes_from_one, heads=heads).told("slopes")
         assert f"with {count} heads the slopes start at 1 where ALiBi's start at {start}" in finding.words
 
 
-@pytest.mark.parametrize("function", [patients.slopes_of_any_heads, patients.bias_of_any_heads])
+@pytest.mark.parametrize("function", [cases.slopes_of_any_heads, cases.bias_of_any_heads])
 def test_slopes_are_judged_for_the_heads_asked_for(function):
     assert "with 12 heads" in doctor(function).told("slopes").words
     assert not doctor(function).healthy
@@ -454,15 +455,15 @@ def test_slopes_are_judged_for_the_heads_asked_for(function):
 @pytest.mark.parametrize(
     ("function", "kind"),
     [
-        (patients.rotation, "rotation"),
-        (patients.both_one_way, "rotation"),
-        (patients.table, "table"),
-        (patients.AlongTokens, "table"),
-        (patients.slopes, "bias"),
-        (patients.bias, "bias"),
-        (patients.forward_bias, "bias"),
-        (patients.Block, "attention"),
-        (patients.scaled_attention, "attention"),
+        (cases.rotation, "rotation"),
+        (cases.both_one_way, "rotation"),
+        (cases.table, "table"),
+        (cases.AlongTokens, "table"),
+        (cases.slopes, "bias"),
+        (cases.bias, "bias"),
+        (cases.forward_bias, "bias"),
+        (cases.Block, "attention"),
+        (cases.scaled_attention, "attention"),
     ],
 )
 def test_the_kind_is_told(function, kind):
@@ -473,8 +474,8 @@ def test_the_kind_is_told(function, kind):
 # What it takes
 
 
-def test_nothing_of_the_patient_is_changed():
-    module = patients.Learns(64)
+def test_nothing_of_the_code_is_changed():
+    module = cases.Learns(64)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     doctor(module.train())
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
@@ -484,14 +485,14 @@ def test_nothing_of_the_patient_is_changed():
 
 def test_random_numbers_of_the_caller_stay_as_they_were():
     torch.manual_seed(3)
-    doctor(patients.table)
+    doctor(cases.table)
     drawn = torch.rand(1)
     torch.manual_seed(3)
     assert torch.equal(drawn, torch.rand(1))
 
 
 def test_the_same_report_each_time():
-    assert str(doctor(patients.Block)) == str(doctor(patients.Block))
+    assert str(doctor(cases.Block)) == str(doctor(cases.Block))
 
 
 JUNK = [None, 1, "rope", [], torch.zeros(3), NotImplemented]
@@ -515,7 +516,7 @@ def test_what_has_no_known_signature_gets_the_list_of_those_understood(function)
 @pytest.mark.parametrize("junk", ["junk", 0, -1, 2.5, True, [], "", float("nan"), NotImplemented], ids=repr)
 def test_junk_in_a_setting(argument, junk):
     with pytest.raises(ValueError, match=f"doctor: {argument} must be .*, got"):
-        doctor(patients.rotation, **{argument: junk})
+        doctor(cases.rotation, **{argument: junk})
 
 
 def test_a_report_puts_what_is_wrong_first():
@@ -529,6 +530,32 @@ def test_a_report_puts_what_is_wrong_first():
         report.told("d")
 
 
+def test_a_report_says_in_a_line_what_is_wrong():
+    long = Finding("norm", "wrong", "lengths change " * 40)
+    report = Report("f", "table", (long, Finding("a", "ok", "fine"), Finding("limit", "wrong", "clipped")))
+    assert repr(report).startswith("<f, examined as a table: 2 things are wrong | norm: lengths change lengths")
+    assert repr(report).endswith(" ... | limit: clipped>")
+    assert len(repr(report)) < 240
+    assert repr(Report("f", "table", (Finding("a", "ok", "fine"),))) == "<f, examined as a table: nothing wrong found>"
+    assert all(
+        f" | {n}: leng" in repr(Report("f" * 300, "bias", (*[long._replace(check=str(n))] * 9,))) for n in (1, 9)
+    )
+
+
+def test_a_failed_assertion_in_pytest_says_what_is_wrong(pytester):
+    pytester.makepyfile(
+        """
+        import posenc
+
+        def test_slopes():
+            assert posenc.doctor(lambda heads: [2 ** (-8 * head / heads) for head in range(heads)]).healthy
+        """
+    )
+    said = pytester.runpytest_inprocess("-p", "no:cacheprovider").stdout.str()
+    assert "slopes: with 4 heads the slopes start at 1 where ALiBi's start at 0.25: off by one" in said
+    assert "has 2^(-8 (k+1) / heads)>.healthy" in said
+
+
 def test_doctor_and_report_come_from_the_package():
     assert posenc.doctor is doctor
     assert posenc.Report is Report
@@ -538,7 +565,7 @@ def test_doctor_and_report_come_from_the_package():
 # Peers
 
 
-def test_rotary_embedding_torch_after_bfloat16_is_sick():
+def test_rotary_embedding_torch_fails_once_it_has_seen_bfloat16():
     library = peer("rotary_embedding_torch")
     report = doctor(library.RotaryEmbedding(dim=64).rotate_queries_or_keys)
     assert report.told("layout").words.startswith("interleaved"), str(report)
@@ -603,18 +630,18 @@ def run(capsys, monkeypatch, *arguments: str) -> tuple[int, str, str]:
     return code, said.out, said.err
 
 
-def test_a_sick_one_exits_with_1_and_a_healthy_one_with_0(capsys, monkeypatch):
-    code, out, err = run(capsys, monkeypatch, "tests.checkup.patients:inverted_table")
+def test_faulty_code_exits_with_1_and_healthy_code_with_0(capsys, monkeypatch):
+    code, out, err = run(capsys, monkeypatch, "tests.diagnosis.cases:inverted_table")
     assert (code, err) == (1, "")
     assert out.splitlines()[0] == "inverted_table, examined as a table: 2 things are wrong"
     assert out.splitlines()[1].startswith("WRONG")
-    code, out, err = run(capsys, monkeypatch, "tests.checkup.patients:table")
+    code, out, err = run(capsys, monkeypatch, "tests.diagnosis.cases:table")
     assert (code, err) == (0, "")
     assert out.startswith("table, examined as a table: nothing wrong found")
 
 
 def test_settings_of_the_command_line(capsys, monkeypatch):
-    asked = "tests.checkup.patients:AlongBatch", "--order", "tbd", "--kind", "table", "--dim", "32", "--heads", "2"
+    asked = "tests.diagnosis.cases:AlongBatch", "--order", "tbd", "--kind", "table", "--dim", "32", "--heads", "2"
     assert run(capsys, monkeypatch, *asked)[0] == 0
 
 
@@ -622,11 +649,11 @@ def test_settings_of_the_command_line(capsys, monkeypatch):
     ("name", "said"),
     [
         ("table", "doctor: function must be module:function, got table"),
-        ("tests.checkup.patients:", "doctor: function must be module:function, got tests.checkup.patients:"),
+        ("tests.diagnosis.cases:", "doctor: function must be module:function, got tests.diagnosis.cases:"),
         (":table", "doctor: function must be module:function, got :table"),
         ("no.such.module:f", "doctor: function must be module:function, got no.such.module:f; No module named 'no'"),
-        ("tests.checkup.patients:nobody", "has no attribute 'nobody'"),
-        ("tests.checkup.patients:UNSEEN", "doctor: function must be something to call"),
+        ("tests.diagnosis.cases:nobody", "has no attribute 'nobody'"),
+        ("tests.diagnosis.cases:UNSEEN", "doctor: function must be something to call"),
         ("posenc:resize_grid", "doctor: function must be one whose parameters have known names, got weight"),
     ],
 )
@@ -638,7 +665,7 @@ def test_a_bad_name_gives_one_line(capsys, monkeypatch, name, said):
 
 
 def test_from_a_shell():
-    command = [sys.executable, "-m", "posenc", "doctor", "tests.checkup.patients:slopes_from_one"]
+    command = [sys.executable, "-m", "posenc", "doctor", "tests.diagnosis.cases:slopes_from_one"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "off by one" in " ".join(done.stdout.split())

@@ -18,28 +18,44 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.checkup.signature import built, roles
+from posenc.diagnosis.parameters import built, roles
 
 
-class Patient:
-    """Somebody's code with its parameters by role; `settings` (dim, heads) fill in what it asks for.
+class Code:
+    """Somebody's code with its parameters by role; `sizes` (dim, heads) fill in what it asks for.
 
     `form` says which positions it takes: "t" for (t,), "1t" for (1, t), "bt" for (b, t).
     """
 
-    def __init__(self, function: Any, settings: dict[str, Any], order: str | None = None, form: str = "t") -> None:
-        self.source, self.settings, self.order, self.form = function, settings, order, form
-        self.function = built(function, settings) if inspect.isclass(function) else _copied(function)
+    def __init__(self, function: Any, sizes: dict[str, int], order: str | None = None, form: str = "t") -> None:
+        self.source, self.sizes, self.order, self.form = function, sizes, order, form
+        self.function = built(function, sizes) if inspect.isclass(function) else _copied(function)
         self.numpy = self.heads_asked = False
         if self.module is not None:
             self.module.eval()
         self.roles, self.parameters = roles(self.function)
 
     @property
+    def dim(self) -> int:
+        """The width of a head, or of embeddings."""
+        return self.sizes["dim"]
+
+    @property
+    def heads(self) -> int:
+        """How many heads."""
+        return self.sizes["heads"]
+
+    @property
     def module(self) -> nn.Module | None:
         """The torch module, if it is one or a method of one."""
         owner = getattr(self.function, "__self__", self.function)
         return owner if isinstance(owner, nn.Module) else None
+
+    @property
+    def learned(self) -> dict[str, nn.Parameter]:
+        """What a module learns, by name."""
+        named = () if self.module is None else self.module.named_parameters()
+        return {name: parameter for name, parameter in named if parameter.requires_grad}
 
     def takes(self, *wanted: str) -> bool:
         """Tell whether there is a parameter for each role."""
@@ -49,40 +65,26 @@ class Patient:
         """Tell whether there is a parameter for the role, without a default."""
         return role in self.roles and self.parameters[self.roles[role]].default is inspect.Parameter.empty
 
-    def fresh(self, settings: dict[str, Any] | None = None) -> "Patient":
-        """Return a copy that shares no memory, as far as that can be; with other settings, a class is built anew."""
-        if settings is not None and inspect.isclass(self.source):
-            return Patient(self.source, self.settings | settings, self.order, self.form)
-        return Patient(self.function, self.settings | (settings or {}), self.order, self.form)
+    def fresh(self, **sizes: int) -> "Code":
+        """Return a copy that shares no memory, as far as that can be; with other sizes, a class is built anew."""
+        source = self.source if sizes and inspect.isclass(self.source) else self.function
+        return Code(source, self.sizes | sizes, self.order, self.form)
 
-    def cast(self, dtype: torch.dtype) -> "Patient":
+    def cast(self, dtype: torch.dtype) -> "Code":
         """Return a copy of a module with parameters and buffers in another dtype."""
         other = self.fresh()
         if other.module is not None:
             other.module.to(dtype)
         return other
 
-    def learned(self) -> list[str]:
-        """Return the names of what a module learns."""
-        return [] if self.module is None else [n for n, p in self.module.named_parameters() if p.requires_grad]
-
-    @torch.no_grad()
-    def with_negated(self, name: str) -> "Patient":
-        """Return a copy in which the parameter `name` has the other sign."""
-        other = self.fresh()
-        if other.module is not None:
-            other.module.get_parameter(name).neg_()
-        return other
-
     def __call__(self, **given: Any) -> Any:
-        """Call with arguments by role; those without a parameter are left out, the settings asked for are added."""
+        """Call with arguments by role; those without a parameter are left out, the sizes asked for are added."""
+        given = self.sizes | self._formed(given)
         arguments, named = [], {}
-        given = {role: self.settings[role] for role in ("dim", "heads") if role in self.roles} | self._formed(given)
         for role, name in self.roles.items():
-            parameter = self.parameters[name]
             if role not in given:
                 continue
-            if parameter.kind is parameter.POSITIONAL_ONLY:
+            if self.parameters[name].kind is inspect.Parameter.POSITIONAL_ONLY:
                 arguments.append(given[role])
             else:
                 named[name] = given[role]
@@ -95,7 +97,8 @@ class Patient:
         if self.form == "t":
             return given
         content = given.get("x", given.get("q"))
-        rows = content.shape[self.order == "tbd"] if self.form == "bt" and content is not None else 1
+        batch = 1 if self.order == "tbd" else 0
+        rows = content.shape[batch] if self.form == "bt" and content is not None else 1
         places = {role: given[role] for role in ("positions", "key_positions") if role in given}
         return given | {role: p.repeat(rows, 1) if p.ndim == 1 else p for role, p in places.items()}
 
@@ -126,24 +129,3 @@ def attempt(call: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[An
     except Exception as error:
         line = (str(error).strip().splitlines() or [""])[0]
         return None, f"{type(error).__name__}: {line if line.startswith('doctor: ') else line[:120]}"
-
-
-def unlike(tokens: int, heads: int) -> int:
-    """Return a number of tokens at which positions that broadcast against heads by mistake do not fit."""
-    return tokens + (tokens == heads)
-
-
-def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return normal random numbers, the same in each run."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
-
-
-def far(one: Any, other: Any) -> float:
-    """Return the largest difference, relative to the largest number of `other`; inf if shapes or NaNs differ."""
-    if not isinstance(one, Tensor) or not isinstance(other, Tensor) or one.shape != other.shape:
-        return float("inf")
-    one, other = one.detach().double(), other.detach().double()
-    if not torch.equal(one.isfinite(), other.isfinite()):
-        return float("inf")
-    one, other = one[one.isfinite()], other[other.isfinite()]
-    return float((one - other).abs().max() / other.abs().max().clamp(min=1e-30)) if one.numel() else 0.0

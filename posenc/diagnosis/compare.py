@@ -1,0 +1,23 @@
+"""What the checks measure with: random content, and how far two results are apart."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return normal random numbers, the same in each run."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def far(one: Any, other: Any) -> float:
+    """Return the largest difference, relative to the largest number of `other`; inf if shapes or NaNs differ."""
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor) or one.shape != other.shape:
+        return float("inf")
+    one, other = one.detach().double(), other.detach().double()
+    finite = one.isfinite()
+    if not torch.equal(finite, other.isfinite()):
+        return float("inf")
+    one, other = one[finite], other[finite]
+    return float((one - other).abs().max() / other.abs().max().clamp(min=1e-30)) if one.numel() else 0.0
