@@ -9,7 +9,7 @@ ROWS = 32  # tokens of one program
 
 
 def turn(x: Tensor, table: Tensor) -> Tensor:
-    """Return `x` (b, h, t, d), contiguous, turned by the float32 `table` (t, d) of `RoPE(d).table`."""
+    """Return `x` (b, h, t, d), contiguous, turned by a float32 `table` (t, d): cosines, then sines."""
     y, rows = torch.empty_like(x), x.numel() // x.shape[-1]
     _turn[(triton.cdiv(rows, ROWS),)](x, table, y, rows, x.shape[-2], x.shape[-1] // 2, ROWS)
     return y

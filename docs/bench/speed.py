@@ -28,6 +28,10 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from posenc.attention import attention
 from posenc.bias.alibi import ALiBi, alibi, alibi_slopes
 from posenc.bias.t5 import T5, t5
+from posenc.fast.alibi import ALiBi as FastALiBi
+from posenc.fast.flex import attention_by_flex
+from posenc.fast.rope import RoPE as FastRoPE
+from posenc.fast.t5 import T5 as FastT5
 from posenc.rotate.rope import RoPE, rope
 
 ROTATED = {"prefill": (1, 32, 4096, 128), "batch": (8, 16, 512, 64), "decode": (1, 32, 1, 128)}
@@ -56,11 +60,10 @@ class Rotation(NamedTuple):
 
 
 def rope_of_posenc(layout: str, places: Tensor, q: Tensor) -> Iterator[tuple[str, Rotation]]:
-    """The package's, with its table made once; `out=` writes into tensors that the caller owns."""
-    module, owned = RoPE(q.shape[-1], layout=layout), (torch.empty_like(q), torch.empty_like(q))
-    turn = partial(module, table=module.table(places))
-    yield f"posenc, {layout}", Rotation(turn, layout)
-    yield f"posenc, {layout}, out=", Rotation(partial(turn, out=owned), layout, trains=False)
+    """The package's, plain and fast, with a table made once."""
+    for name, cls in (("posenc", RoPE), ("posenc.fast", FastRoPE)):
+        module = cls(q.shape[-1], layout=layout)
+        yield f"{name}, {layout}", Rotation(partial(module, table=module.table(places)), layout)
 
 
 def rope_of_transformers(places: Tensor, q: Tensor) -> Iterator[tuple[str, Rotation]]:
@@ -109,7 +112,8 @@ def rope_in_triton(places: Tensor, q: Tensor) -> Iterator[tuple[str, Rotation]]:
     if q.device.type == "cuda":
         from rope_kernel import turn
 
-        table = RoPE(q.shape[-1]).table(places)
+        cosine, _, _, sine = RoPE(q.shape[-1]).table(places).chunk(4, dim=-1)
+        table = torch.cat([cosine, sine], dim=-1)
         yield "Triton kernel", Rotation(lambda q, k: (turn(q, table), turn(k, table)), "half", trains=False)
 
 
@@ -140,10 +144,9 @@ def rope_cases(device: str, shapes: dict[str, tuple[int, ...]] = ROTATED) -> Ite
 
 
 def rope_forward(rotations: dict[str, Rotation], places: Tensor, q: Tensor, k: Tensor) -> dict[str, Contestant]:
-    """Return the rotations of q and k, and two limits: a copy into new tensors, and one into tensors at hand."""
-    owned, wanted = (torch.empty_like(q), torch.empty_like(k)), cache(partial(turned, places, [q, k]))
+    """Return the rotations of q and k, and the limit, a copy into new tensors."""
+    wanted = cache(partial(turned, places, [q, k]))
     found = {"clone": Contestant(lambda: (q.clone(), k.clone()))}
-    found["copy, out="] = Contestant(lambda: (owned[0].copy_(q), owned[1].copy_(k)))
     for name, (turn, layout, trains) in rotations.items():
         for each, call in with_compiled(name, turn, trains):
             found[each] = Contestant(partial(call, q, k), partial(wanted, layout))
@@ -190,11 +193,11 @@ def alibi_of_x_transformers(heads: int, length: int, device: str) -> Iterator[tu
 
 
 def t5_of_posenc(weight: Tensor, length: int) -> Iterator[tuple[str, Callable]]:
-    """The package's, of any positions, and of those that count from 0."""
-    module = T5(weight.shape[1]).to(weight.device)
-    module.weight.data = weight
-    yield "posenc", partial(module, torch.arange(length, device=weight.device))
-    yield "posenc, toeplitz", partial(module.toeplitz, length, length)
+    """The package's, plain and fast."""
+    for name, cls in (("posenc", T5), ("posenc.fast", FastT5)):
+        module = cls(weight.shape[1]).to(weight.device)
+        module.weight.data = weight
+        yield name, partial(module, torch.arange(length, device=weight.device))
 
 
 def t5_of_transformers(weight: Tensor, length: int) -> Iterator[tuple[str, Callable]]:
@@ -258,13 +261,14 @@ def ways_to_attend(q: Tensor) -> dict[str, Callable[..., Tensor]]:
     """Return calls (q, k, v) -> (b, h, t, d) for queries like `q`."""
     (heads, length), attend = q.shape[1:3], F.scaled_dot_product_attention
     places, slopes = torch.arange(length, device=q.device), torch.tensor(alibi_slopes(heads), device=q.device).float()
-    bias, ours = ALiBi(heads, causal=True), partial(attention, encoding=ALiBi(heads), causal=True)
+    bias, ours = ALiBi(heads, causal=True), partial(attention, causal=True)
     seen = create_block_mask(lambda b, h, t, s: t >= s, None, None, length, length, device=q.device.type)
     flex = partial(torch.compile(flex_attention, dynamic=False), block_mask=seen)
     return {
         "SDPA, no bias": partial(attend, is_causal=True),
-        **dict(with_compiled("posenc", ours)),
-        "posenc, flex=True": partial(ours, flex=True),
+        **dict(with_compiled("posenc", partial(ours, encoding=ALiBi(heads)))),
+        **dict(with_compiled("posenc.fast", partial(ours, encoding=FastALiBi(heads)))),
+        "posenc.fast, FlexAttention": partial(attention_by_flex, encoding=ALiBi(heads), causal=True),
         "SDPA, mask at hand": partial(attend, attn_mask=bias(places).to(q.dtype)[None]),
         "SDPA, mask built anew": lambda q, k, v: attend(q, k, v, attn_mask=bias(places).to(q.dtype)[None]),
         "FlexAttention, compiled": partial(flex, score_mod=lambda score, b, h, t, s: score + slopes[h] * (s - t)),
