@@ -28,7 +28,7 @@ test-all: .venv/ready  ## run the slow tests too: every variant compiled, every 
 	$(PYTEST) -m ""
 
 update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change: make update [ONLY=gallery.md]
-	$(BIN)/python -m tests.stub
+	$(BIN)/python -m tests.names
 	$(BIN)/python -m tests.readme
 	$(BIN)/python -m tests.live.colormaps
 	$(BIN)/python -m galley --update $(addprefix --only ,$(ONLY))

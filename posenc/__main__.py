@@ -1,19 +1,19 @@
-"""The command line: `python -m posenc list | show NAME | copy NAME … | doctor MODULE:FUNCTION | check NUMBER …`."""
+"""The command line: `python -m posenc list | show NAME | copy NAME … | doctor MODULE:FUNCTION`."""
 
 import argparse
 import ast
-import importlib
-import math
 import os
 import re
 import sys
 from difflib import get_close_matches
 from importlib.metadata import version
-from operator import attrgetter
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
 
 import posenc
+from posenc._names import PLACES
 
 HEADER = """\
 # Copied from posenc {version}, {file}: https://github.com/posenc/posenc
@@ -56,10 +56,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--heads", type=int, help="how many; by default what fits")
     command.add_argument("--order", help="of the axes: bhtd or bthd for heads, btd or tbd for embeddings")
     command.set_defaults(run=_doctor)
-    command = commands.add_parser("check", help="judge an answer to an exercise of the workbook")
-    command.add_argument("exercise", help="its number, such as 1.2")
-    command.add_argument("answer", help="a letter, a word, an expression such as '20 * pi', or module:function")
-    command.set_defaults(run=_check)
     return parser
 
 
@@ -72,21 +68,18 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _show(asked: argparse.Namespace) -> int:
-    path = find(asked.name)
-    source = path.read_text(encoding="utf-8")
+    module = find(asked.name)
+    source = _file(module).read_text(encoding="utf-8")
     if asked.source:
         print(source, end="")
         return 0
     tree = ast.parse(source)
-    print(f"{path}\n\n{ast.get_docstring(tree)}\n")
+    print(f"{_file(module)}\n\n{ast.get_docstring(tree)}\n")
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             print(_signature(node), f"    {(ast.get_docstring(node) or '').splitlines()[0]}", sep="\n")
-    if path.parent.name in ("checkup", "workbook"):
-        names = [name for name, module in posenc.TOOLS.items() if module.split(".")[1] == path.parent.name]
-        print(f"\nUse it: from posenc import {', '.join(names)}")
-    else:
-        print(f"\nCopy it: python -m posenc copy {path.stem} -o yourproject/")
+    copied = f"Copy it: python -m posenc copy {module.rpartition('.')[2]} -o yourproject/"
+    print(f"\n{'Use it: from posenc import doctor' if _is_folder(module) else copied}")
     return 0
 
 
@@ -100,81 +93,60 @@ def _signature(node: ast.FunctionDef | ast.ClassDef) -> str:
 
 
 def _copy(asked: argparse.Namespace) -> int:
-    files = list(dict.fromkeys(file for name in asked.names for file in _with_needs(name)))
-    targets = [asked.output / path.name for path in files]
+    modules = list(dict.fromkeys(module for name in asked.names for module in _with_needs(name)))
+    targets = [asked.output / f"{module.rpartition('.')[2]}.py" for module in modules]
     taken = [str(target) for target in targets if target.exists()]
     if taken and not asked.force:
         raise ValueError(f"copy: output must be free, got {', '.join(taken)} there already; --force overwrites")
     asked.output.mkdir(parents=True, exist_ok=True)
-    for path, target in zip(files, targets, strict=True):
-        file = path.relative_to(Path(posenc.__file__).parents[1]).as_posix()
-        header = HEADER.format(version=version("posenc"), file=file)
-        source = re.sub(r"^from posenc\.?", "from .", path.read_text(encoding="utf-8"), flags=re.M)
+    for module, target in zip(modules, targets, strict=True):
+        header = HEADER.format(version=version("posenc"), file=f"{module.replace('.', '/')}.py")
+        source = re.sub(r"^from posenc\.?", "from .", _file(module).read_text(encoding="utf-8"), flags=re.M)
         target.write_text(header + source, encoding="utf-8")
         print(target)
     return 0
 
 
-def _with_needs(name: str) -> list[Path]:
-    """Return the file of a name and what it imports of posenc: nothing, but in attention its other half, `_fused`."""
-    path = find(name)
-    if path.parent.name in ("checkup", "workbook"):
+def _with_needs(name: str) -> list[str]:
+    """Return the module of a name and what it imports of posenc: nothing, but in attention its other half, `_fused`."""
+    module = find(name)
+    if _is_folder(module):
         reason = "it is a folder of files, and need not be part of your code: install posenc where you check it"
         raise ValueError(f"copy: name must be of a file to copy, got {name}; {reason}")
-    needs = re.findall(r"^from posenc(?: import |\.)(\w+)", path.read_text(encoding="utf-8"), re.M)
-    return [path, *(path.with_name(f"{need}.py") for need in needs)]
+    needs = re.findall(r"^from posenc(?: import |\.)(\w+)", _file(module).read_text(encoding="utf-8"), re.M)
+    return [module, *(f"posenc.{need}" for need in needs)]
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    function = _member("doctor: function", asked.function)
+    sys.path.insert(0, "")
+    try:
+        function = resolve_name(asked.function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"doctor: function must be module:function, got {asked.function}; {error}") from error
     report = posenc.doctor(function, asked.kind, asked.dim, asked.heads, asked.order)
     print(report)
     return 0 if report.healthy else 1
 
 
-def _member(wanted: str, given: str) -> Any:
-    name, _, member = given.partition(":")
-    if not name or not member:
-        raise ValueError(f"{wanted} must be module:function, got {given}")
-    sys.path.insert(0, "")
-    try:
-        return attrgetter(member)(importlib.import_module(name))
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{wanted} must be module:function, got {given}; {error}") from error
-
-
-def _check(asked: argparse.Namespace) -> int:
-    workbook = importlib.import_module("posenc.workbook")
-    asks, answer = workbook.exercise(asked.exercise).asks, asked.answer
-    if asks == "a function":
-        answer = _member("check: answer", answer)
-    elif asks not in ("a letter", "a word"):
-        answer = _evaluated(answer)
-    verdict = workbook.check(asked.exercise, answer)
-    print(verdict)
-    return 0 if verdict else 1
-
-
-def _evaluated(text: str) -> Any:
-    known = {"np": importlib.import_module("numpy"), "posenc": posenc, **vars(math)}
-    try:
-        return eval(text, known)
-    except Exception as error:  # an answer may fail in any way
-        raise ValueError(f"check: answer must be an expression in Python, got {text}; {error}") from error
-
-
-def find(name: str) -> Path:
-    """Return the file called `name`, or the one in which something public called `name` is defined."""
-    root = Path(posenc.__file__).parent
-    files = {path.stem: path for path in posenc._files()}
-    modules = dict(posenc._names()) | posenc.TOOLS
-    places = {public: root.parent.joinpath(*module.split(".")).with_suffix(".py") for public, module in modules.items()}
-    places |= {"doctor": root / "checkup" / "__init__.py", "check": root / "workbook" / "__init__.py"}
-    found = files.get(name) or places.get(name)
+def find(name: str) -> str:
+    """Return the module of the file called `name`, or of the one in which something public called `name` is defined."""
+    by_file = {module.rpartition(".")[2]: module for module in PLACES.values()}
+    found = by_file.get(name) or PLACES.get(name)
     if not found:
-        near = ", ".join(get_close_matches(name, [*(files | places)], n=4)) or ", ".join(sorted(files))
+        near = ", ".join(get_close_matches(name, by_file | PLACES, n=4)) or ", ".join(sorted(by_file))
         raise ValueError(f"posenc: name must be a file or something public in one, such as {near}, got {name!r}")
     return found
+
+
+def _is_folder(module: str) -> bool:
+    return _file(module).name == "__init__.py"
+
+
+def _file(module: str) -> Traversable:
+    """Return the source of a module, which may lie in a zip file."""
+    *folders, name = module.split(".")[1:]
+    place = files("posenc").joinpath(*folders)
+    return place / name / "__init__.py" if (place / name).is_dir() else place / f"{name}.py"
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ OF_AN_ENCODING = (
     "test_contract",
     "test_properties",
     "test_fuzz",
+    "test_names",
     "test_command_line",
     "contributors/test_readme",
 )
@@ -40,7 +41,7 @@ OF_ALL_AT_ONCE = {
     "test_public_names_are_unique",
     "test_the_head_of_every_file_can_be_read_without_importing_it",
     "test_every_file_can_be_copied_and_run_where_posenc_is_not",
-    "test_editors_are_told_every_name",
+    "test_the_table_has_every_name",
     "test_every_encoding_has_its_row",
 }
 DEAR = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each

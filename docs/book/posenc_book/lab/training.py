@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posenc.lab.tasks import UNASKED, Task
+from posenc_book.lab.tasks import UNASKED, Task
 
 
 def train(
@@ -73,7 +73,7 @@ def accuracy(
     To tell a model other positions, pass `lambda ids: model(ids, positions)`.
 
     Examples:
-        >>> from posenc.lab import Model, first_token
+        >>> from posenc_book.lab import Model, first_token
         >>> blind = Model(tokens=16)
         >>> accuracy(blind, first_token()) < 0.3  # not trained, so it guesses
         True

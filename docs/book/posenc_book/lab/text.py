@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from posenc.lab.tasks import Task
+from posenc_book.lab.tasks import Task
 
 
 def corpus() -> tuple[Tensor, str]:
