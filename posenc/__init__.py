@@ -38,33 +38,35 @@ def encodings() -> dict[str, Encoding]:
     """Return every encoding by its key, such as "add/sinusoidal".
 
     A file is an encoding if it has a torch class of its own name; the others, such as rotate/frequencies, serve one.
+
+    Examples:
+        >>> encodings()["rotate/rope"].cls
+        'RoPE'
     """
     from posenc._names import HEADS  # here, so that a page of the book hangs on the table only if it asks for it
 
-    return {key: Encoding(*key.split("/"), *head) for key, head in HEADS.items() if head[0]}
+    heads = (Encoding(*head) for head in HEADS)
+    return {f"{head.door}/{head.name}": head for head in heads if head.cls}
 
 
 def _import(name: str) -> Any:
     """Return what is asked for as `posenc.name`, imported now: `import posenc` imports neither torch nor numpy."""
-    if name.startswith("_") and name != "__all__":
-        raise AttributeError(f"module 'posenc' has no attribute {name!r}")
-    from posenc import _names
+    from posenc._names import MODULES, PLACES
+    from posenc._names import __all__ as top
 
     if name == "__all__":
-        return ["encodings", *_names.__all__]
-    if name in _names.__all__:
-        globals()[name] = found = getattr(import_module(_names.PLACES[name]), name)
+        return ["encodings", *top]
+    if name in top:
+        globals()[name] = found = getattr(import_module(PLACES[name]), name)
         return found
-    if name in _names.MODULES:
+    if name in MODULES:
         return import_module(f"posenc.{name}")
-    where = f"; it is in {_names.PLACES[name]}" if name in _names.PLACES else ""
+    where = f"; it is in {PLACES[name]}" if name in PLACES else ""
     raise AttributeError(f"module 'posenc' has no attribute {name!r}{where}")
 
 
 def __dir__() -> list[str]:
-    from posenc import _names
-
-    return sorted({*globals(), *_names.__all__, *_names.MODULES})
+    return sorted({*globals(), *_import("__all__")})
 
 
 if not TYPE_CHECKING:  # a type checker that saw it would take every name for one that is there

@@ -39,9 +39,9 @@ MODULES = {modules}
 
 PLACES = {places}
 
-HEADS = {{  # class or nothing, paper, authors, year, link
+HEADS = [  # of the files of the doors: door, name, class if it is an encoding, paper, authors, year, link
 {heads}
-}}
+]
 '''
 
 
@@ -66,29 +66,29 @@ def module_name(path: Path) -> str:
     return ".".join(("posenc", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
 
-def heads() -> Iterator[tuple[str, tuple]]:
-    """Yield for each file of a door its key, and its class if it is an encoding, paper, authors, year and link."""
+def heads() -> Iterator[posenc.Encoding]:
+    """Yield what the head of each file of a door says, without a class where it is no encoding."""
     for path in (path for path in files() if path.parent != PACKAGE):
         source = path.read_text(encoding="utf-8")
         cls = re.search(rf"^class ({path.stem.replace('_', '')})\(nn\.Module\)", source, re.M | re.I)
         said = PAPER.search(source)
         title, authors, year, url = said.group("title", "authors", "year", "url") if said else ("", "", 0, "")
-        paper = (" ".join(title.split()), " ".join(authors.split()), int(year), url)
-        yield f"{path.parent.name}/{path.stem}", (cls[1] if cls else "", *paper)
+        title, authors = (" ".join(words.split()) for words in (title, authors))
+        yield posenc.Encoding(path.parent.name, path.stem, cls[1] if cls else "", title, authors, int(year), url)
 
 
 def table() -> str:
     """Return posenc/_names.py as the files would have it."""
-    places, found = dict(public()), dict(heads())
-    twins = {key.partition("/")[2] for key, (cls, *_) in found.items() if cls} - WORDS
-    top = {name: places[name] for name in AT_THE_TOP | {cls for cls, *_ in found.values() if cls} | twins & {*places}}
+    places, found = dict(public()), list(heads())
+    offered = {name for head in found if head.cls for name in (head.cls, head.name)} - WORDS
+    top = {name: places[name] for name in AT_THE_TOP | offered & {*places}}
     by_module = groupby(sorted(top.items(), key=itemgetter(1, 0)), itemgetter(1))
     return TABLE.format(
         imports="\n".join(f"    from {module} import {', '.join(dict(named))}" for module, named in by_module),
         top=pformat(sorted(top), width=118, compact=True),
         modules=pformat(modules(), width=118, compact=True),
         places=pformat(places, width=118, sort_dicts=False),
-        heads="\n".join(f"    {key!r}: {head!r}," for key, head in found.items()),
+        heads="\n".join(f"    {tuple(head)}," for head in found),
     )
 
 

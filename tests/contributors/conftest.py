@@ -34,6 +34,7 @@ def copied(folder: Path) -> Path:
         (copy / ".node").mkdir()
         (copy / ".node" / "node_modules").symlink_to((ROOT / ".node" / "node_modules").resolve())
         (copy / ".node" / "ready").touch()
+    runner(copy)(".venv/bin/python -m tests.names")
     return copy
 
 
