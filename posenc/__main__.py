@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from difflib import get_close_matches
+from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from operator import attrgetter
 from pathlib import Path
-from pkgutil import resolve_name
 
 import posenc
 from posenc._names import PLACES
@@ -118,9 +119,10 @@ def _with_needs(name: str) -> list[str]:
 
 
 def _doctor(asked: argparse.Namespace) -> int:
+    module, _, name = asked.function.partition(":")
     sys.path.insert(0, "")
     try:
-        function = resolve_name(asked.function)
+        function = attrgetter(name)(import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"doctor: function must be module:function, got {asked.function}; {error}") from error
     report = posenc.doctor(function, asked.kind, asked.dim, asked.heads, asked.order)
