@@ -626,7 +626,7 @@ def test_settings_of_the_command_line(capsys, monkeypatch):
         ("no.such.module:f", "doctor: function must be module:function, got no.such.module:f; No module named 'no'"),
         ("tests.checkup.patients:nobody", "has no attribute 'nobody'"),
         ("tests.checkup.patients:UNSEEN", "doctor: function must be something to call"),
-        ("posenc.add.learned:resize_grid", "doctor: function must be one whose parameters have known names, got weight"),
+        ("posenc.add.learned:resize_grid", "function must be one whose parameters have known names, got weight"),
     ],
 )
 def test_a_bad_name_gives_one_line(capsys, monkeypatch, name, said):
