@@ -50,7 +50,7 @@ def encodings() -> dict[str, Encoding]:
 
 
 def _import(name: str) -> Any:
-    """Return what is asked for as `posenc.name`, imported now: `import posenc` imports neither torch nor numpy."""
+    """Return what posenc has under a name, imported now: `import posenc` imports neither torch nor numpy."""
     from posenc._names import MODULES, PLACES
     from posenc._names import __all__ as top
 

@@ -1,12 +1,14 @@
 """What `import posenc` offers: a table of names that is that of the files, and needs no sources when it runs."""
 
 import compileall
+import contextlib
 import importlib
 import inspect
 import re
 import shutil
 import subprocess
 import sys
+from pkgutil import resolve_name
 
 import pytest
 
@@ -77,6 +79,7 @@ def test_a_name_that_is_not_at_the_top_is_refused_with_its_place():
 
 ORDERS = """
 import sys
+from pkgutil import resolve_name
 for first in (
     "",
     "import posenc.attention",
@@ -140,3 +143,20 @@ def test_a_zip_file_shows_and_copies_its_files(tmp_path):
     code = f"from posenc.__main__ import main; main(['copy', 'rope', '-o', {str(tmp_path / 'mine')!r}])"
     run(code, zipped(tmp_path))
     assert (tmp_path / "mine" / "rope.py").read_text().endswith((ROOT / "posenc/rotate/rope.py").read_text())
+
+
+def there(name: str) -> bool:
+    with contextlib.suppress(ImportError, AttributeError):
+        resolve_name(name)
+        return True
+    return False
+
+
+def test_what_the_package_says_of_its_names_is_there():
+    """Correct the name: a message or a docstring must not send a reader where nothing is."""
+    said = {
+        (path.name, name)
+        for path in (ROOT / "posenc").rglob("*.py")
+        for name in re.findall(r"\bposenc(?!\.github)(?:\.[A-Za-z]\w*)+", path.read_text(encoding="utf-8"))
+    }
+    assert not [f"{file} says {name}" for file, name in sorted(said) if not there(name)]
