@@ -160,3 +160,10 @@ def test_what_the_package_says_of_its_names_is_there():
         for name in re.findall(r"\bposenc(?!\.github)(?:\.[A-Za-z]\w*)+", path.read_text(encoding="utf-8"))
     }
     assert not [f"{file} says {name}" for file, name in sorted(said) if not there(name)]
+
+
+def test_the_package_knows_nothing_of_the_one_for_readers():
+    """Import what is in docs/book from pages and tests alone: who installs posenc does not have it."""
+    assert not [
+        path.name for path in (ROOT / "posenc").rglob("*.py") if "posenc_book" in path.read_text(encoding="utf-8")
+    ]
