@@ -81,7 +81,7 @@ def table() -> str:
     """Return posenc/_names.py as the files would have it."""
     places, found = dict(public()), list(heads())
     offered = {name for head in found if head.cls for name in (head.cls, head.name)} - WORDS
-    top = {name: places[name] for name in AT_THE_TOP | offered & {*places}}
+    top = {name: places[name] for name in (AT_THE_TOP | offered) & {*places}}
     by_module = groupby(sorted(top.items(), key=itemgetter(1, 0)), itemgetter(1))
     return TABLE.format(
         imports="\n".join(f"    from {module} import {', '.join(dict(named))}" for module, named in by_module),
