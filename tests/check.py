@@ -22,6 +22,7 @@ import pytest
 
 import posenc
 from galley.book import Book
+from posenc._names import PLACES
 
 ROOT = Path(__file__).parents[1]
 OF_AN_ENCODING = (
@@ -162,12 +163,15 @@ def run_tests(only: Only) -> bool:
 
 
 def broken(files: list[Path]) -> str:
-    """Return why one of the files of the package cannot be imported, or nothing; of its tests pytest says why."""
+    """Return why one of the files of the package cannot be tried, or nothing; of its tests pytest says why."""
     for path in (path for path in files if path.is_relative_to(ROOT / "posenc")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         try:
-            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+            importlib.import_module(name)
         except Exception as error:
             return f"{path.relative_to(ROOT)} cannot be imported: {type(error).__name__}: {error}"
+        if name not in PLACES.values():
+            return f"posenc/_names.py lacks {path.relative_to(ROOT)}: make update ONLY=gallery.md"
     return ""
 
 
