@@ -27,8 +27,8 @@ test-full: .venv/ready  ## run what .ci/run does: on every page of the site, and
 test-all: .venv/ready  ## run the slow tests too: every variant compiled, every notebook in Jupyter, the book twice
 	$(PYTEST) -m ""
 
-update: .venv/ready  ## rewrite what the pages show, and what editors read, after an intended change: make update [ONLY=gallery.md]
-	$(BIN)/python -m tests.stub
+update: .venv/ready  ## rewrite what the pages show, and the table of names, after an intended change: make update [ONLY=gallery.md]
+	$(BIN)/python -m tests.names
 	$(BIN)/python -m tests.readme
 	$(BIN)/python -m tests.live.colormaps
 	$(BIN)/python -m galley --update $(addprefix --only ,$(ONLY))

@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-import posenc
+from tests import names
 
 ROOT = Path(__file__).parents[1]
 TOYS = Path(__file__).parent / "toys"
@@ -30,9 +30,9 @@ def encoding(name: str, door: str) -> list[Path]:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise Refused(f"NAME must be a name of Python in small letters, such as gauss, got {name!r}")
     cls = "".join(part.capitalize() for part in name.split("_"))
-    taken = {known.lower() for known, _ in posenc._names()} | posenc._modules() | set(posenc.TOOLS)
+    taken = {known.lower() for known, _ in names.public()} | {*names.modules()}
     if {name, cls.lower()} & taken:
-        raise Refused(f"NAME must be new, got {name!r}; `from posenc import` already finds it")
+        raise Refused(f"NAME must be new, got {name!r}; the package has it already")
     toy = TOY[door]
     places = {
         TOYS / door / f"{toy}.py": ROOT / "posenc" / door / f"{name}.py",

@@ -1,6 +1,5 @@
 """python -m posenc: what it lists, shows, copies and refuses; and every file runs where it was copied to."""
 
-import importlib
 import importlib.metadata
 import os
 import subprocess
@@ -11,10 +10,11 @@ import torch
 
 import posenc
 from posenc.__main__ import find, main
-from tests import stub
+from posenc._names import PLACES
+from tests import names
 from tests.doors import ROOT
 
-FILES = sorted(path.stem for path in posenc._files() if path.parent.name in posenc.DOORS)
+FILES = sorted(path.stem for path in names.files() if path.parent.name in posenc.DOORS)
 
 
 def said(capsys, *arguments: str) -> str:
@@ -48,8 +48,7 @@ def test_show_gives_the_head_of_the_file_and_what_it_offers(capsys):
 @pytest.mark.parametrize(
     ("name", "file", "offered"),
     [
-        ("doctor", "posenc/diagnosis/__init__.py", "doctor(function: Callable[..., Any], kind: str | None=None"),
-        ("Report", "posenc/diagnosis/report.py", "class Finding(check: str"),
+        ("doctor", f"{PLACES['doctor'].replace('.', '/')}/__init__.py", "doctor(function: Callable[..., Any]"),
         ("attention", "posenc/attention.py", "attention(q: Tensor, k: Tensor, v: Tensor"),
         ("positions", "posenc/positions.py", "packed_positions("),
     ],
@@ -58,7 +57,7 @@ def test_show_knows_what_is_no_encoding(capsys, name, file, offered):
     shown = said(capsys, "show", name)
     assert shown.startswith(f"{ROOT / file}\n")
     assert offered in shown
-    use = "Use it: from posenc import doctor, Report, Finding" if "diagnosis" in file else f"posenc copy {name} -o"
+    use = "Use it: from posenc import doctor" if name == "doctor" else f"posenc copy {name} -o"
     assert use in shown.splitlines()[-1]
     assert said(capsys, "show", name, "--source") == (ROOT / file).read_text()
 
@@ -94,7 +93,7 @@ def test_copy_overwrites_only_when_told(capsys, tmp_path):
 
 def test_copy_of_attention_writes_both_its_halves_and_they_run_without_the_package(capsys, tmp_path):
     written = said(capsys, "copy", "attention", "rope", "attention_weights", "-o", str(tmp_path / "mine")).split()
-    assert [name.rpartition("/")[2] for name in written] == ["attention.py", "_fused.py", "rope.py"]
+    assert [name.rpartition("/")[2] for name in written] == ["attention.py", "rope.py"]
     script = """
 import sys, torch
 sys.modules.update(posenc=None, tests=None)
@@ -108,7 +107,7 @@ print(attention(q, q, q, RoPE(4), causal=True).flatten().tolist())
         [sys.executable, "-I", "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
     )
     q = torch.arange(24.0).view(1, 2, 3, 4).sin()
-    expected = importlib.import_module("posenc.attention").attention(q, q, q, posenc.RoPE(4), causal=True)
+    expected = posenc.attention(q, q, q, posenc.RoPE(4), causal=True)
     assert done.stdout.strip() == str(expected.flatten().tolist())
 
 
@@ -117,10 +116,9 @@ def test_copy_of_positions_is_one_file_as_it_stands(capsys, tmp_path):
     assert (tmp_path / "positions.py").read_text().endswith((ROOT / "posenc/positions.py").read_text())
 
 
-@pytest.mark.parametrize("name", posenc.TOOLS)
-def test_copy_of_the_doctor_says_why_not(capsys, tmp_path, name):
-    complaint = refused(capsys, "copy", "rope", name, "-o", str(tmp_path))
-    assert complaint.startswith(f"copy: name must be of a file to copy, got {name}; it is a folder")
+def test_copy_of_the_doctor_says_why_not(capsys, tmp_path):
+    complaint = refused(capsys, "copy", "rope", "doctor", "-o", str(tmp_path))
+    assert complaint.startswith("copy: name must be of a file to copy, got doctor; it is a folder")
     assert "install posenc where you check it" in complaint
     assert not list(tmp_path.iterdir())
 
@@ -151,33 +149,23 @@ def test_a_reader_that_has_read_enough_ends_it_quietly(command):
 
 
 def test_every_public_name_is_found():
-    for name, module in posenc._names():
-        assert find(name) == ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    for name, module in posenc.TOOLS.items():
-        assert getattr(importlib.import_module(module), name) is getattr(posenc, name)
-        assert f" {name}(" in find(name).read_text()
-
-
-def test_editors_are_told_every_name():
-    """Write them with `make update`."""
-    assert stub.PATH.read_text() == stub.stub(), "a name came or went: make update"
-    told: dict = {"__file__": posenc.__file__}
-    exec(stub.stub(), told)  # each import of it finds its name
-    for name in [*dict(posenc._names()), *posenc.TOOLS]:
-        assert told[name] is getattr(posenc, name)
+    for name, module in names.public():
+        assert find(name) == module
 
 
 @pytest.mark.full
 def test_a_type_checker_knows_what_is_imported(tmp_path):
     user = tmp_path / "user.py"
     user.write_text(
-        "from posenc import RoPE, doctor, yarn\nreveal_type(RoPE(64))\nreveal_type(doctor)\nfrom posenc import no\n"
+        "from posenc import RoPE, attention, doctor, encodings\nfrom posenc.attention import attention_weights\n"
+        "reveal_type(RoPE(64))\nreveal_type(doctor)\nreveal_type(attention)\nfrom posenc import yarn\n"
     )
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(user)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     assert 'Type of "RoPE(64)" is "RoPE"' in done
     assert "-> Report" in done
-    assert '"no" is unknown import symbol' in done
+    assert "(q: Tensor, k: Tensor, v: Tensor" in done
+    assert '"yarn" is unknown import symbol' in done
     assert "1 error," in done
 
 

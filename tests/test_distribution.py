@@ -1,5 +1,6 @@
 """The wheel and the sdist hold the package alone, and install where nothing of the checkout is."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -14,17 +15,25 @@ import posenc
 pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parents[1]
-SOURCES = {path.relative_to(ROOT).as_posix() for path in (ROOT / "posenc").rglob("*.py*") if path.suffix != ".pyc"}
+BOOK = ROOT / "docs" / "book"
 TRY = """
 import posenc, torch
-from posenc import ALiBi, RoPE, attention, yarn
+from posenc import ALiBi, RoPE, attention
 q = torch.randn(1, 2, 5, 8)
 rotated, _ = RoPE(8)(q, q)
 assert torch.allclose(rotated.norm(dim=-1), q.norm(dim=-1), atol=1e-5)
-assert attention.attention(q, q, q, ALiBi(2), causal=True).shape == q.shape
+assert attention(q, q, q, ALiBi(2), causal=True).shape == q.shape
 print(posenc.__file__)
 print(len(posenc.encodings()))
 """
+
+
+def sources(package: Path) -> set[str]:
+    found = {path for path in package.rglob("*.py*") if path.suffix != ".pyc"} | {package / "py.typed"}
+    return {path.relative_to(package.parent).as_posix() for path in found}
+
+
+SOURCES = sources(ROOT / "posenc")
 
 
 def run(*command, **options):
@@ -42,7 +51,8 @@ def built(tmp_path_factory):
 
 def test_the_wheel_holds_every_file_of_the_package_and_no_other(built):
     files = set(zipfile.ZipFile(built[".whl"]).namelist())
-    assert {file for file in files if ".dist-info/" not in file} == SOURCES | {"posenc/py.typed"}
+    assert {file for file in files if ".dist-info/" not in file} == SOURCES
+    assert not [file for file in files if "part_" in file or "/lab/" in file], "answers and labs are the book's"
     assert any(file.endswith(".dist-info/licenses/LICENSE") for file in files)
 
 
@@ -50,7 +60,21 @@ def test_the_sdist_holds_the_package_and_its_papers(built):
     with tarfile.open(built[".gz"]) as archive:
         files = {name.partition("/")[2] for name in archive.getnames()}
     papers = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "PKG-INFO", ".gitignore"}
-    assert files == SOURCES | {"posenc/py.typed"} | papers
+    assert files == SOURCES | papers
+
+
+def test_the_readers_package_has_a_wheel_of_its_own(built, tmp_path):
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=BOOK)
+    (wheel,) = tmp_path.glob("posenc_book-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))
+    assert files == sources(BOOK / "posenc_book")
+    needs = built[".whl"].name.split("-")[1]
+    assert f"Requires-Dist: posenc=={needs}\n" in metadata, "its version, and the posenc it needs, are those of posenc"
+    assert f"Version: {needs}\n" in metadata
+    paths = {"PYTHONPATH": os.pathsep.join(map(str, (wheel, built[".whl"], sysconfig.get_path("purelib"))))}
+    assert run(sys.executable, "-m", "posenc_book", "check", "1.2", "16", cwd=tmp_path, env=paths).startswith("Right")
 
 
 @pytest.mark.parametrize("kind", [".whl", ".gz"])

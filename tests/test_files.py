@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import posenc
-from tests import doors, plain, shapes
+from tests import doors, names, plain, shapes
 from tests.doors import POSITIONS, ROOT, Encoding
 
-PACKAGE = ROOT / "posenc"
-FILES = sorted(PACKAGE.rglob("*.py"))
+PACKAGE, BOOK = ROOT / "posenc", ROOT / "docs" / "book"
+FILES = sorted([*PACKAGE.rglob("*.py"), *BOOK.rglob("*.py")])
 ENCODINGS = {encoding.path for encoding in doors.encodings()}
 OTHERS = [path for path in FILES if path.stem[0] != "_" and path not in ENCODINGS]
 IN_A_DOOR = [path for path in FILES if path.stem[0] != "_" and path.parent.name in doors.CALLS]
@@ -144,13 +144,14 @@ def test_shape_comments_of_other_files_are_true(path):
 
 
 def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    root = BOOK if path.is_relative_to(BOOK) else ROOT
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
 def own_tests(path: Path):
     """Import the tests of a file of the package: tests/<door>/test_<name>.py, or tests/test_<name>.py."""
-    place = path.relative_to(PACKAGE)
-    return importlib.import_module(".".join(("tests", *place.parts[:-1], f"test_{place.stem}")))
+    *folders, name = module_name(path).split(".")[1:]
+    return importlib.import_module(".".join(("tests", *folders, f"test_{name}")))
 
 
 @each_file
@@ -159,41 +160,11 @@ def test_public_functions_and_classes_show_an_example(path):
     nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     twin = path.stem if any(isinstance(node, ast.ClassDef) for node in nodes) else ""
     public = {node.name for node in nodes if node.name[0] != "_" and node.name != twin}
-    if path not in posenc._files():
-        public = {name for name, module in posenc.TOOLS.items() if module == module_name(path)}
+    if path not in names.files():
+        face = importlib.import_module(module_name(path.with_name("__init__.py")))
+        public &= {*getattr(face, "__all__", ())}
     shown = {node.name for node in nodes if re.search(r"^Examples:\n +>>> ", ast.get_docstring(node) or "", re.M)}
     assert not public - shown, f"{path.name}: {' and '.join(sorted(public - shown))} without an example"
-
-
-def test_public_names_are_unique():
-    """Rename one: `from posenc import NAME` must mean one thing."""
-    names = [name for name, _ in posenc._names()]
-    twice = {name for name in names if names.count(name) > 1}
-    assert not twice, f"{' and '.join(sorted(twice))} defined in two files"
-
-
-def test_every_public_name_can_be_imported_from_the_package():
-    for name, module in posenc._names():
-        assert getattr(posenc, name) is getattr(importlib.import_module(module), name)
-        assert name in dir(posenc)
-
-
-def test_a_star_brings_the_public_names_and_nothing_else():
-    brought = {}
-    exec("from posenc import *", brought)
-    assert set(brought) - {"__builtins__"} == {"encodings", *posenc.TOOLS, *(name for name, _ in posenc._names())}
-
-
-def test_folders_and_files_are_attributes_of_the_package_before_anything_is_imported():
-    code = "import posenc; print(posenc.attention.attention.__name__, posenc.bias.__name__)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert said.stdout.split() == ["attention", "posenc.bias"]
-
-
-def test_importing_the_package_imports_neither_torch_nor_numpy():
-    code = "import sys, posenc; posenc.encodings(); print({'torch', 'numpy'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
 
 
 # Every file of a door: an encoding, or what serves one

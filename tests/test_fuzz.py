@@ -5,6 +5,7 @@ A refusal is a ValueError or a TypeError whose message names the argument, or an
 which the junk then spoils one argument at a time, is worked out from the names of its arguments (`SENSIBLE`).
 """
 
+import importlib
 import inspect
 import re
 
@@ -12,8 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-import posenc
-from tests import doors
+from tests import doors, names
 from tests.doors import B, D, Encoding, H
 
 JUNK = [
@@ -152,12 +152,12 @@ ALIKE = {
 """Arguments of single functions, before those of `SENSIBLE`."""
 
 ENCODINGS = {encoding.function for encoding in doors.encodings()}
+UNTRIED = {"grid_positions", "attention", "doctor"}  # the first takes any number of sizes, the others have own tests
+PUBLIC = {name: getattr(importlib.import_module(module), name) for name, module in names.public()}
 FUNCTIONS = {
-    name: getattr(posenc, name)
-    for name, _ in posenc._names()
-    if inspect.isfunction(getattr(posenc, name))
-    and getattr(posenc, name) not in ENCODINGS
-    and name != "grid_positions"  # any number of sizes
+    name: found
+    for name, found in PUBLIC.items()
+    if inspect.isfunction(found) and found not in ENCODINGS and name not in UNTRIED
 }
 
 

@@ -29,7 +29,13 @@ from posenc.bias.fire import FIRE
 from posenc.bias.kerple import KERPLE
 from posenc.bias.sandwich import Sandwich
 from posenc.bias.t5 import T5
-from posenc.lab import (
+from posenc.rotate.frequencies import dynamic_ntk, linear, llama3, ntk, yarn
+from posenc.rotate.pope import PoPE
+from posenc.rotate.rope import RoPE
+from posenc.score.deberta import DeBERTa
+from posenc.score.shaw import Shaw
+from posenc.score.transformer_xl import TransformerXL
+from posenc_book.lab import (
     Model,
     accuracy,
     bits,
@@ -42,12 +48,6 @@ from posenc.lab import (
     passages,
     train,
 )
-from posenc.rotate.frequencies import dynamic_ntk, linear, llama3, ntk, yarn
-from posenc.rotate.pope import PoPE
-from posenc.rotate.rope import RoPE
-from posenc.score.deberta import DeBERTa
-from posenc.score.shaw import Shaw
-from posenc.score.transformer_xl import TransformerXL
 
 FILE = Path(__file__).parents[1] / "assets/data/labs.json"
 DIM, HEADS, HEAD = 64, 4, 16

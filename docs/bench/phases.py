@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from record import main
 
-from posenc.lab import Model, accuracy, bits, copy_back, corpus, named_offset, passages, train
 from posenc.rotate.pope import PoPE
+from posenc_book.lab import Model, accuracy, bits, copy_back, corpus, named_offset, passages, train
 
 FILE = Path(__file__).parents[1] / "assets/data/phases.json"
 DIM, HEADS, HEAD = 64, 4, 16

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from posenc.lab import corpus
+from posenc_book.lab import corpus
 
 
 def main(description: str, labs: dict[str, Callable[[int], dict]], file: Path, script: str) -> None:

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 PLACES = {"mae": -2, "timm": -3, "timm-axes": -2, "detr": -1, "per-axis": -1}  # of (sine, cosine) among the axes
 ORDERS = tuple(PLACES)
-REMEDY = "a row of coordinates a token: posenc.grid_positions(height, width)"
+REMEDY = "a row of coordinates a token: posenc.positions.grid_positions(height, width)"
 
 
 def grid(positions: np.ndarray, dim: int, base: float = 10_000.0, order: str = "mae") -> np.ndarray:

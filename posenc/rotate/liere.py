@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 Places = Tensor | None
 Table = Tensor | tuple[Tensor, Tensor] | None
-REMEDY = "a row of coordinates a token: posenc.grid_positions(height, width)"
+REMEDY = "a row of coordinates a token: posenc.positions.grid_positions(height, width)"
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 

@@ -205,7 +205,7 @@ def test_it_is_not_shift_invariant_as_an_addition_to_content():
 def test_patches_without_coordinates_are_refused(order):
     # else patch i would stand at (i, i), on the diagonal of an image of 49 rows
     encode, patches = Grid(16, order=order), torch.zeros(1, 49, 16)
-    said = r"grid: positions must be .*\(t, 2\).*, got {}; .*posenc.grid_positions\(height, width\)"
+    said = r"grid: positions must be .*\(t, 2\).*, got {}; .*posenc.positions.grid_positions\(height, width\)"
     with pytest.raises(ValueError, match=said.format("None")):
         encode(patches)
     with pytest.raises(ValueError, match=said.format(r"\(49,\)")):

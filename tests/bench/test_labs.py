@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from posenc.lab import Model, accuracy, copy_back, train
+from posenc_book.lab import Model, accuracy, copy_back, train
 
 ROOT = Path(__file__).parents[2]
 DATA = json.loads((ROOT / "docs/assets/data/labs.json").read_text(encoding="utf-8"))

@@ -60,7 +60,7 @@ def test_smooth_tables(figure):
 
 
 def test_table_film(figure):
-    from posenc.lab import Model, copy_back, train
+    from posenc_book.lab import Model, copy_back, train
 
     film = figure("what-it-learns", "table-film")
     film.get_by_role("slider", name="training step").press("End")

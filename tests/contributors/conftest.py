@@ -34,12 +34,13 @@ def copied(folder: Path) -> Path:
         (copy / ".node").mkdir()
         (copy / ".node" / "node_modules").symlink_to((ROOT / ".node" / "node_modules").resolve())
         (copy / ".node" / "ready").touch()
+    runner(copy)(".venv/bin/python -m tests.names")
     return copy
 
 
 def runner(copy: Path) -> Callable[..., str]:
     """Return what runs a line of a shell in the copy, whose modules come before those that are installed."""
-    paths = os.pathsep.join((str(copy), str(copy / "docs" / "engine")))
+    paths = os.pathsep.join(map(str, (copy, copy / "docs" / "engine", copy / "docs" / "book")))
     environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
 
     def _run(line: str, fails: bool = False) -> str:

@@ -107,6 +107,13 @@ def test_what_cannot_be_imported_is_said_once():
     assert [cause.said for cause in only.causes] == [["ModuleNotFoundError: No module named 'numpi'"]]
 
 
+def test_a_file_that_the_table_lacks_is_told_first(monkeypatch):
+    files = check.files_of("rope")
+    assert check.broken(files) == ""
+    monkeypatch.setattr(check, "PLACES", {})
+    assert check.broken(files) == "posenc/_names.py lacks posenc/rotate/rope.py: make update ONLY=gallery.md"
+
+
 def test_an_unknown_name_is_refused_with_what_there_is(capsys):
     assert check.main(["no-such-page"]) == 2
     assert "NAME must be a file of posenc/ or a page of docs/, got 'no-such-page'" in capsys.readouterr().out

@@ -355,6 +355,11 @@ FAULTS = {
         5,
         "ModuleNotFoundError",
     ),
+    "a snippet that needs the readers' package": (
+        "# Page\n\n<!-- block: standalone -->\n```python\nimport posenc_book\n```\n",
+        5,
+        "ModuleNotFoundError",
+    ),
 }
 
 

@@ -63,6 +63,14 @@ def test_it_is_valid_and_stable(project, made):
     assert notebook.notebook(project.run()["page.md"], "https://example.org/book/", project.root) == made
 
 
+def test_it_says_what_to_install(project, made):
+    assert "Needs `pip install posenc matplotlib`." in made
+    for line in ("from posenc_book import __doc__", ">>> import posenc_book"):
+        project.page("page.md", f"# A page\n\n```{'pycon' if '>' in line else 'python'}\n{line}\n```\n")
+        made = notebook.notebook(project.run()["page.md"], "", project.root)
+        assert "Needs `pip install posenc-book matplotlib`." in made
+
+
 def test_it_brings_the_measurements_that_its_page_reads(project, tmp_path, monkeypatch):
     (project.root / "data").mkdir()
     (project.root / "data/found.json").write_text('{"it\'s": 7}')

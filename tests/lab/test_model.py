@@ -9,9 +9,9 @@ from posenc.add.sinusoidal import Sinusoidal
 from posenc.attention import attention_weights
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
-from posenc.lab import Model
 from posenc.rotate.rope import RoPE
 from posenc.score.shaw import Shaw
+from posenc_book.lab import Model
 
 TOLD = {
     "none": {},

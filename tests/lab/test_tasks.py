@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from posenc.lab.tasks import UNASKED, copy_back, first_token, latest, look_up, named_offset
+from posenc_book.lab.tasks import UNASKED, copy_back, first_token, latest, look_up, named_offset
 
 BATCH, LENGTH = 6, 33
 TASKS = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from posenc.lab import bits, corpus, passages
+from posenc_book.lab import bits, corpus, passages
 
 
 def exercise(module):

@@ -6,9 +6,9 @@ from torch import nn
 
 from posenc.add.learned import Learned
 from posenc.bias.t5 import T5
-from posenc.lab import Model, accuracy, copy_back, train
-from posenc.lab.tasks import UNASKED
 from posenc.rotate.rope import RoPE
+from posenc_book.lab import Model, accuracy, copy_back, train
+from posenc_book.lab.tasks import UNASKED
 
 
 def exercise(module):

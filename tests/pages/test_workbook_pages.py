@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from galley.page import parse
-from posenc import workbook
+from posenc_book import workbook
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "workbook").glob("part-*.md"))
@@ -62,9 +62,9 @@ def test_a_solution_runs_and_is_judged_right(head):
     solution = body.partition("<summary>Solution</summary>")[2]
     blocks = parse(solution).blocks
     code = "\n".join(block.code for block in blocks if block.runs)
-    judged = rf'assert posenc\.check\("{re.escape(number_of(head))}", |assert verdict\b'
+    judged = rf'assert workbook\.check\("{re.escape(number_of(head))}", |assert verdict\b'
     assert re.search(judged, code), f"{page.name}: {number_of(head)} never asserts that its answer is right"
-    assert set(re.findall(r'posenc\.check\("([\d.]+)"', code)) == {number_of(head)}, "of another exercise"
+    assert set(re.findall(r'workbook\.check\("([\d.]+)"', code)) == {number_of(head)}, "of another exercise"
     prose = re.sub(r"```.*?```|<!--.*?-->", "", solution, flags=re.S)
     assert len(re.findall(r"[A-Za-z]{2,}", prose)) >= 20, "say why, not only how"
 
@@ -72,7 +72,7 @@ def test_a_solution_runs_and_is_judged_right(head):
 @each_exercise
 def test_a_question_does_not_run_code_that_answers_it(head):
     question = ON_PAGES[head][1].partition("<details")[0]
-    assert "posenc.check" not in question
+    assert "workbook.check" not in question
     assert not [block for block in parse(question).blocks if block.runs]
 
 

@@ -347,7 +347,8 @@ def test_rows_of_a_batch_stand_each_where_they_say():
 def test_patches_without_coordinates_are_refused():
     # else patch i would stand at (i, i), on the diagonal of an image of 49 rows
     (q, k), line, places = (x.float() for x in content(49, 49)), torch.arange(49), grid_positions(7, 7)
-    encoding, said = LieRE(8), r"liere: {} must be .*\({}, 2\).*, got .*; .*posenc.grid_positions\(height, width\)"
+    said = r"liere: {} must be .*\({}, 2\).*, got .*; .*posenc.positions.grid_positions\(height, width\)"
+    encoding = LieRE(8)
     for told in ((), (line, line), (line, places), (None, places)):
         with pytest.raises(ValueError, match=said.format("positions", "t")):
             encoding(q, k, *told)

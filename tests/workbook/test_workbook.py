@@ -1,4 +1,4 @@
-"""posenc.check: right answers pass in every form, wrong ones get their own words, and nothing raises."""
+"""workbook.check: right answers pass in every form, wrong ones get their own words, and nothing raises."""
 
 import ast
 import importlib
@@ -9,18 +9,18 @@ import pytest
 import torch
 
 import posenc
-from posenc import workbook
-from posenc.__main__ import main
-from posenc.workbook.functions import Function
-from posenc.workbook.kinds import Array, Choice, Number, Text
-from posenc.workbook.part_1 import EXERCISES as FIRST
+from posenc_book import workbook
+from posenc_book.__main__ import main
+from posenc_book.workbook.functions import Function
+from posenc_book.workbook.kinds import Array, Choice, Number, Text
+from posenc_book.workbook.part_1 import EXERCISES as FIRST
 from tests.doors import ROOT
 
 EXERCISES = workbook.exercises()
-TABLES = sorted((ROOT / "posenc" / "workbook").glob("part_*.py"))
+TABLES = sorted((ROOT / "docs/book/posenc_book/workbook").glob("part_*.py"))
 each = pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES.keys())
 each_table = pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
-PLACES = importlib.import_module("posenc.workbook.part_1")
+PLACES = importlib.import_module("posenc_book.workbook.part_1")
 
 
 class Hostile:
@@ -87,7 +87,7 @@ GARBAGE = {
 
 
 def judged(exercise, answer):
-    verdict = posenc.check(exercise.number, answer)
+    verdict = workbook.check(exercise.number, answer)
     assert str(verdict) == repr(verdict)
     assert str(verdict).split() == verdict.words.split()
     assert max(map(len, str(verdict).split("\n"))) <= 88
@@ -181,7 +181,7 @@ def test_a_function_that_changes_its_input_is_told_so(exercise):
 
 
 def test_the_first_case_that_differs_is_named():
-    said = posenc.check("1.7", lambda row, k: row).words
+    said = workbook.check("1.7", lambda row, k: row).words
     assert said.startswith("Not yet: on shift([-0.7568, -0.6536, 0.03999, 0.9992], 3): ")
     assert "the first that is not stands at [" in said
 
@@ -190,7 +190,7 @@ def test_a_slip_that_shows_on_a_later_case_only_names_that_case():
     def positive(row, k):
         return PLACES.EXERCISES[6].right(row, abs(k))
 
-    assert "-7)" in posenc.check("1.7", positive).words
+    assert "-7)" in workbook.check("1.7", positive).words
 
 
 @pytest.mark.parametrize(
@@ -229,12 +229,12 @@ def test_a_slip_that_shows_on_a_later_case_only_names_that_case():
     ],
 )
 def test_a_wrong_answer_that_nobody_declared_gets_what_can_be_seen_of_it(number, answer, words):
-    assert words in posenc.check(number, answer).words
+    assert words in workbook.check(number, answer).words
 
 
 def test_the_words_never_tell_the_answer():
-    assert "2.73" not in posenc.check("1.5", 1).words
-    assert "16" not in posenc.check("1.2", 3).words
+    assert "2.73" not in workbook.check("1.5", 1).words
+    assert "16" not in workbook.check("1.2", 3).words
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_the_words_never_tell_the_answer():
 )
 def test_an_unknown_number_is_refused_with_those_that_there_are(number, remedy):
     with pytest.raises(ValueError, match=r"^check: exercise must be .+, got .+; ") as error:
-        posenc.check(number, 1)
+        workbook.check(number, 1)
     assert remedy in str(error.value)
 
 
@@ -255,7 +255,7 @@ def test_a_heading_without_grade_is_refused():
 @each_table
 def test_a_table_is_in_order_and_of_its_part(path):
     part = path.stem.removeprefix("part_")
-    table = importlib.import_module(f"posenc.workbook.{path.stem}").EXERCISES
+    table = importlib.import_module(f"posenc_book.workbook.{path.stem}").EXERCISES
     assert [exercise.number for exercise in table] == [f"{part}.{n}" for n in range(1, len(table) + 1)]
     grades = ["easy", "medium", "hard"]
     assert sorted(table, key=lambda exercise: grades.index(exercise.grade)) == table
@@ -305,13 +305,13 @@ def test_a_function_may_return_several_things():
 
 
 def test_the_verdict_is_true_or_false_and_reads_as_its_words():
-    verdict = posenc.check("1.6", "a")
+    verdict = workbook.check("1.6", "a")
     assert verdict
     assert verdict.right is True
-    assert isinstance(verdict, posenc.Verdict)
+    assert isinstance(verdict, workbook.Verdict)
     assert " ".join(f"{verdict}".split()) == verdict.words
     assert verdict.exercise == "1.6"
-    assert not posenc.check("1.6", "b")
+    assert not workbook.check("1.6", "b")
 
 
 @pytest.mark.parametrize(

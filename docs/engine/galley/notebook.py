@@ -46,7 +46,9 @@ def notebook(result: Result, site: str, root: Path) -> str:
     cells: list[dict] = []
     address = posixpath.join(site, posixpath.dirname(result.name).partition("/")[2])
     here = (root / result.name).parent
-    _add(cells, _markdown(f"Needs `pip install posenc matplotlib`. Made from a page of <{site}>."))
+    code = "\n".join(block.code for block in page.blocks)
+    package = "posenc-book" if re.search(r"^(?:>>> )?(?:from|import) posenc_book\b", code, re.M) else "posenc"
+    _add(cells, _markdown(f"Needs `pip install {package} matplotlib`. Made from a page of <{site}>."))
     _add(cells, _code(SETUP))
     for path in result.reads:
         text = json.dumps(json.loads((root / path).read_text(encoding="utf-8")))  # one line, however it is stored

@@ -27,6 +27,7 @@ from galley.keeper import keep
 MOST_OUTPUT = 1_000_000  # characters a block may print
 CODE = ("block", "cell")  # kinds of steps that a page cannot go on without
 ASSERTED = "__asserted__"  # a builtin, so that it is none of the page's names
+OURS = ("posenc", "posenc_book")  # the packages that a page shows
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -124,10 +125,10 @@ def _look() -> None:
     plt.style.use(figure.HOUSE_STYLE)
 
 
-def _forget(package: str) -> dict:
-    """Make a package one that is not installed, and return its modules."""
-    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == package}
-    sys.modules[package] = None  # type: ignore[assignment]  makes its import fail
+def _forget(*packages: str) -> dict:
+    """Make packages ones that are not installed, and return their modules."""
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in packages}
+    sys.modules.update(dict.fromkeys(packages))  # type: ignore[arg-type]  None makes an import fail
     return hidden
 
 
@@ -283,7 +284,7 @@ class _Runner:
             return str(error).strip("*\n")
         linecache.checkcache()
         report = traceback.TracebackException.from_exception(error)
-        kept = [f for f in report.stack if f.filename == self.filename or "posenc" in Path(f.filename).parts]
+        kept = [f for f in report.stack if f.filename == self.filename or {*OURS} & {*Path(f.filename).parts}]
         report.stack = traceback.StackSummary.from_list(kept)
         text = "".join(report.format(chain=False)).rstrip()
         if isinstance(error, MemoryError) or "allocate memory" in str(error):
@@ -295,7 +296,7 @@ class _Runner:
 @contextlib.contextmanager
 def _standalone() -> Iterator[dict]:
     """An empty folder and no posenc: what a reader has who only copied the block."""
-    hidden, page = _forget("posenc"), sys.modules["__main__"]
+    hidden, page = _forget(*OURS), sys.modules["__main__"]
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as empty:
         os.chdir(empty)
@@ -303,7 +304,8 @@ def _standalone() -> Iterator[dict]:
             yield _new_main()
         finally:
             os.chdir(home)
-            del sys.modules["posenc"]
+            for package in OURS:
+                del sys.modules[package]
             sys.modules.update(hidden, __main__=page)
 
 

@@ -42,7 +42,7 @@ const BODIES = {
       : [
           "import torch",
           "from posenc.add.learned import Learned",
-          "from posenc.lab import Model, corpus, passages, train",
+          "from posenc_book.lab import Model, corpus, passages, train",
           "",
           "ids, letters = corpus()",
           `torch.manual_seed(${trained.seed})`,

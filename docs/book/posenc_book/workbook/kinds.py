@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posenc.workbook.reading import difference, numbers, same, shown
-from posenc.workbook.verdict import Verdict
+from posenc_book.workbook.reading import difference, numbers, same, shown
+from posenc_book.workbook.verdict import Verdict
 
 GRADES = ("easy", "medium", "hard")
 HEAD = re.compile(rf"\d+\.\d+ \S.* · ({'|'.join(GRADES)})")

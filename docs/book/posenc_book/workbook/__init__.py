@@ -1,6 +1,6 @@
 """The workbook at the keyboard: whether an answer to one of its exercises is right, and if not, what went wrong.
 
-    posenc.check("1.2", 16)        or    python -m posenc check 1.2 "ceil(pi / 2 / 0.1)"
+    workbook.check("1.2", 16)        or    python -m posenc_book check 1.2 "ceil(pi / 2 / 0.1)"
 
 Each part of the book has a table of exercises, part_1.py and so on; a new one is found by listing this folder. The
 right answers are computed by the package.
@@ -8,15 +8,13 @@ right answers are computed by the package.
 
 import re
 from importlib import import_module
-from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
-from posenc.workbook.kinds import Exercise
-from posenc.workbook.verdict import Verdict
+from posenc_book.workbook.kinds import Exercise
+from posenc_book.workbook.verdict import Verdict
 
 __all__ = ["Verdict", "check", "exercise", "exercises"]
-
-_HERE = Path(__file__).parent
 
 
 def check(exercise: str, answer: Any) -> Verdict:
@@ -69,11 +67,12 @@ def parts() -> list[int]:
         >>> parts()[0]
         1
     """
-    return sorted(int(path.stem.removeprefix("part_")) for path in _HERE.glob("part_*.py"))
+    tables = [found.name for found in iter_modules(__path__) if found.name.startswith("part_")]
+    return sorted(int(name.removeprefix("part_")) for name in tables)
 
 
 def _table(part: int) -> list[Exercise]:
-    return import_module(f"posenc.workbook.part_{part}").EXERCISES
+    return import_module(f"posenc_book.workbook.part_{part}").EXERCISES
 
 
 def _find(number: Any) -> Exercise:

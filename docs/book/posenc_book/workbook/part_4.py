@@ -7,8 +7,8 @@ import numpy as np
 from posenc.bias.alibi import alibi, alibi_slopes
 from posenc.bias.fire import fire
 from posenc.bias.kerple import kerple
-from posenc.workbook.functions import Function
-from posenc.workbook.kinds import Array, Exercise, Number
+from posenc_book.workbook.functions import Function
+from posenc_book.workbook.kinds import Array, Exercise, Number
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
 

@@ -8,8 +8,8 @@ import torch
 from posenc.add.sinusoidal import kernel, shift_matrix, sinusoidal, wavelengths
 from posenc.attention import attention
 from posenc.positions import padded_positions
-from posenc.workbook.functions import Function
-from posenc.workbook.kinds import Array, Choice, Exercise, Number
+from posenc_book.workbook.functions import Function
+from posenc_book.workbook.kinds import Array, Choice, Exercise, Number
 
 
 def _row(position: float, dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:

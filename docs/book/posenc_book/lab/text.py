@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from posenc.lab.tasks import Task
+from posenc_book.lab.tasks import Task
 
 
 def corpus() -> tuple[Tensor, str]:
@@ -30,7 +30,13 @@ def corpus() -> tuple[Tensor, str]:
 
 
 def passages(ids: Tensor) -> Task:
-    """Return the task "which letter comes next?" in passages of `ids` (n,)."""
+    """Return the task "which letter comes next?" in passages of `ids` (n,).
+
+    Examples:
+        >>> ids, target = passages(torch.arange(100))(1, 3, Generator())
+        >>> target - ids
+        tensor([[1, 1, 1]])
+    """
 
     def task(batch: int, length: int, generator: Generator) -> tuple[Tensor, Tensor]:
         start = torch.randint(len(ids) - length, (batch, 1), generator=generator)  # (b, 1)
@@ -49,6 +55,10 @@ def bits(model: nn.Module, ids: Tensor, context: int, scored: int = 32, texts: i
 
     Raises:
         ValueError: If `context` is larger than `room`, or holds fewer letters than are scored.
+
+    Examples:
+        >>> round(bits(lambda ids: torch.zeros(*ids.shape, 8), torch.arange(1000) % 8, context=32), 6)  # a guess of 8
+        3.0
     """
     if not scored <= context <= room:
         raise ValueError(

@@ -8,8 +8,8 @@ import torch
 from posenc.add.sinusoidal import wavelengths
 from posenc.bias.t5 import t5_bucket
 from posenc.positions import packed_documents, packed_positions, padded_positions, shard_positions
-from posenc.workbook.functions import Function
-from posenc.workbook.kinds import Array, Choice, Exercise, Number
+from posenc_book.workbook.functions import Function
+from posenc_book.workbook.kinds import Array, Choice, Exercise, Number
 
 SEEN_SO_FAR, KEPT, DRAFT, ACCEPTED = 1000, 4 + 60, 5, 2
 STORED = torch.arange(4096)

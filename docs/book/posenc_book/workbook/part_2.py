@@ -11,8 +11,8 @@ from posenc.add.learned import resize
 from posenc.bias.alibi import alibi_slopes
 from posenc.bias.t5 import t5, t5_bucket
 from posenc.score.shaw import shaw
-from posenc.workbook.functions import Function
-from posenc.workbook.kinds import Array, Choice, Exercise, Number
+from posenc_book.workbook.functions import Function
+from posenc_book.workbook.kinds import Array, Choice, Exercise, Number
 
 ROWS, PAD = 514, 1  # RoBERTa: max_position_embeddings and pad_token_id
 LENGTHS, PLACES = np.array([3, 5, 2, 5]), np.arange(6)

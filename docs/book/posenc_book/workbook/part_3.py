@@ -8,8 +8,8 @@ import torch
 
 from posenc.rotate.frequencies import llama3, rope_frequencies, softmax_scale
 from posenc.rotate.rope import rope
-from posenc.workbook.functions import Function
-from posenc.workbook.kinds import Array, Choice, Exercise, Number
+from posenc_book.workbook.functions import Function
+from posenc_book.workbook.kinds import Array, Choice, Exercise, Number
 
 Turn = Callable[[np.ndarray, float], np.ndarray]
 SMALL, HANDS = np.array([[3.0, 4.0, 1.0, 2.0]]), np.array([math.pi / 2, math.pi / 6])

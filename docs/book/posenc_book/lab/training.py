@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posenc.lab.tasks import UNASKED, Task
+from posenc_book.lab.tasks import UNASKED, Task
 
 
 def train(
@@ -35,6 +35,12 @@ def train(
         seed: Of the batches; the weights are drawn where the model is made.
         rate: Of learning, at the start.
         faster: Multiplies the rate of what `model.encoding` and `model.add` learn, of which a text uses little.
+
+    Examples:
+        >>> from posenc_book.lab import Model, first_token
+        >>> losses = train(Model(tokens=16), first_token(), steps=20)
+        >>> losses[-1] < losses[0]
+        True
     """
     generator = torch.Generator().manual_seed(seed)
     optimizer = _optimizer(model, rate, faster)
@@ -73,7 +79,7 @@ def accuracy(
     To tell a model other positions, pass `lambda ids: model(ids, positions)`.
 
     Examples:
-        >>> from posenc.lab import Model, first_token
+        >>> from posenc_book.lab import Model, first_token
         >>> blind = Model(tokens=16)
         >>> accuracy(blind, first_token()) < 0.3  # not trained, so it guesses
         True

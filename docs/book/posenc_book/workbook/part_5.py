@@ -7,8 +7,8 @@ import numpy as np
 from posenc.rotate.pope import PoPE, pope
 from posenc.score.cope import cope
 from posenc.score.forget import forget
-from posenc.workbook.functions import Function
-from posenc.workbook.kinds import Array, Choice, Exercise, Number
+from posenc_book.workbook.functions import Function
+from posenc_book.workbook.kinds import Array, Choice, Exercise, Number
 
 TURN = 2 * np.pi
 LOG2 = math.log(2) ** 2

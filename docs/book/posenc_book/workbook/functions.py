@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posenc.workbook.kinds import Exercise
-from posenc.workbook.reading import difference, numbers, short, shown
+from posenc_book.workbook.kinds import Exercise
+from posenc_book.workbook.reading import difference, numbers, short, shown
 
 Outcome = list[np.ndarray] | str  # what a call returned, or what went wrong, in words
 

@@ -1,0 +1,1 @@
+"""What readers of the posenc book use beside the package: `workbook` judges exercises, `lab` trains small models."""

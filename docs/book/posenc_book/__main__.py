@@ -1,0 +1,52 @@
+"""The command line: `python -m posenc_book check NUMBER ANSWER` judges an answer to an exercise of the workbook."""
+
+import argparse
+import math
+import sys
+from pkgutil import resolve_name
+from typing import Any
+
+import numpy as np
+
+import posenc
+import posenc_book
+from posenc_book import workbook
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Judge an answer; return 0 if it is right, else 1; why one cannot be judged is said on stderr."""
+    parser = argparse.ArgumentParser("python -m posenc_book", description=posenc_book.__doc__)
+    command = parser.add_subparsers(required=True, metavar="command").add_parser("check", help="judge an answer")
+    command.add_argument("exercise", help="its number, such as 1.2")
+    command.add_argument("answer", help="a letter, a word, an expression such as '20 * pi', or module:function")
+    asked = parser.parse_args(arguments)
+    try:
+        verdict = workbook.check(asked.exercise, _read(asked.answer, workbook.exercise(asked.exercise).asks))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(verdict)
+    return 0 if verdict else 1
+
+
+def _read(answer: str, asks: str) -> Any:
+    if asks in ("a letter", "a word"):
+        return answer
+    wanted, read = ("module:function", _imported) if asks == "a function" else ("an expression in Python", _evaluated)
+    try:
+        return read(answer)
+    except Exception as error:  # an answer may fail in any way
+        raise ValueError(f"check: answer must be {wanted}, got {answer}; {error}") from error
+
+
+def _imported(name: str) -> Any:
+    sys.path.insert(0, "")
+    return resolve_name(name)
+
+
+def _evaluated(text: str) -> Any:
+    return eval(text, {"np": np, "posenc": posenc, **vars(math)})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
