@@ -36,6 +36,62 @@ def sinusoidal(positions, dim, base=10_000.0, order="interleaved") -> np.ndarray
     return table
 
 
+class Sinusoidal(nn.Module):
+    """Add the sinusoidal table to embeddings: dropout(x + PE). Angles are float64, rounded once.
+
+    Args:
+        dim: Width d of the embeddings; even, unless `order` is "tensor2tensor".
+        base: Sets the slowest wavelength, 2 pi base^(1 - 2/d) positions.
+        order: "interleaved", "split" or "tensor2tensor" (see the module).
+        scale: Multiply the embeddings by sqrt(d) first, as the paper does (sec. 3.4).
+        dropout: Probability of zeroing an element of the sum while training.
+
+    Examples:
+        >>> encode, x = Sinusoidal(64), torch.randn(2, 10, 64)
+        >>> encoded = encode(x)  # at positions 0 to 9
+        >>> encoded = encode(x[:, 9:], torch.tensor([9]))  # the last token alone: say where
+        >>> encoded = encode(x, table=encode.table(torch.arange(10)))  # made once, for many calls
+    """
+
+    def __init__(self, dim: int, base=10_000.0, order="interleaved", scale=False, dropout=0.0):
+        super().__init__()
+        self.theta = tuple(_theta(dim, base, order).tolist())  # a buffer would be cast to bfloat16
+        self.dim, self.order = dim, order
+        self.scale, self.dropout = scale, dropout
+
+    def forward(self, x: Tensor, positions=None, table=None) -> Tensor:
+        """Return `x` (b, t, d) plus a table, by default that of `positions` (t,) or (b, t).
+
+        They count from 0 by default; to decode with a cache, say where the new tokens stand.
+        """
+        shape = tuple(x.shape)
+        if shape[-1] != self.dim or not x.is_floating_point():
+            raise ValueError(
+                f"sinusoidal: x must be floats (b, t, {self.dim}), got {x.dtype} {shape}"
+            )
+        if table is None:
+            if positions is None:
+                positions = torch.arange(shape[-2], device=x.device)
+            table = self.table(positions)
+        t, of_x = shape[-2], shape[:-1]
+        rows = tuple(table.shape[:-1])
+        if rows not in ((t,), (1, t), of_x) or table.ndim > x.ndim:
+            raise ValueError(f"sinusoidal: positions or table must be ({t},) or {of_x}, got {rows}")
+        if self.scale:
+            x = x * self.dim**0.5
+        return nn.functional.dropout(x + table.to(x), self.dropout, self.training)  # (b, t, d)
+
+    def table(self, positions: Tensor) -> Tensor:
+        """Return the table (..., t, d) in float64 for `positions` (..., t)."""
+        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (d/2,)
+        angle = positions.to(where, torch.float64)[..., None] * theta  # (..., t, d/2)
+        waves = [angle.sin(), angle.cos()]
+        if self.order == "interleaved":
+            return torch.stack(waves, dim=-1).flatten(-2)  # (..., t, d)
+        return nn.functional.pad(torch.cat(waves, dim=-1), (0, self.dim % 2))  # (..., t, d)
+
+
 def wavelengths(dim, base=10_000.0, order="interleaved") -> np.ndarray:
     """Return the d/2 wavelengths 2 pi / theta_i, in positions per turn, fastest first.
 
@@ -73,62 +129,6 @@ def shift_matrix(k: float, dim, base=10_000.0, order="interleaved") -> np.ndarra
     matrix[cosine, sine] = -np.sin(angle)
     matrix[cosine, cosine] = np.cos(angle)
     return matrix
-
-
-class Sinusoidal(nn.Module):
-    """Add the sinusoidal table to embeddings: dropout(x + PE). Angles are float64, rounded once.
-
-    Args:
-        dim: Width d of the embeddings; even, unless `order` is "tensor2tensor".
-        base: Sets the slowest wavelength, 2 pi base^(1 - 2/d) positions.
-        order: "interleaved", "split" or "tensor2tensor" (see the module).
-        scale: Multiply the embeddings by sqrt(d) first, as the paper does (sec. 3.4).
-        dropout: Probability of zeroing an element of the sum while training.
-
-    Examples:
-        >>> encode, x = Sinusoidal(64), torch.randn(2, 10, 64)
-        >>> encoded = encode(x)  # at positions 0 to 9
-        >>> encoded = encode(x[:, 9:], torch.tensor([9]))  # the last token alone: say where
-        >>> encoded = encode(x, table=encode.table(torch.arange(10)))  # made once, for many calls
-    """
-
-    def __init__(self, dim: int, base=10_000.0, order="interleaved", scale=False, dropout=0.0):
-        super().__init__()
-        self.theta = tuple(_theta(dim, base, order).tolist())  # a buffer would be cast to bfloat16
-        self.dim, self.order = dim, order
-        self.scale, self.dropout = scale, dropout
-
-    def forward(self, x: Tensor, positions=None, table=None) -> Tensor:
-        """Return `x` (b, t, d) plus the rows at `positions` (t,) or (b, t), 0 .. t-1 by default.
-
-        `table(positions)` replaces `positions`.
-        """
-        if x.shape[-1] != self.dim or not x.is_floating_point():
-            raise ValueError(
-                f"sinusoidal: x must be floats (b, t, {self.dim}), got {x.dtype} {tuple(x.shape)}"
-            )
-        t, rows_of_x = x.shape[-2], tuple(x.shape[:-1])
-        if table is None:
-            positions = torch.arange(t, device=x.device) if positions is None else positions
-            table = self.table(positions)
-        rows = tuple(table.shape[:-1])
-        if rows not in ((t,), (1, t), rows_of_x) or table.ndim > x.ndim:
-            raise ValueError(
-                f"sinusoidal: positions or table must be ({t},) or {rows_of_x}, got {rows}"
-            )
-        if self.scale:
-            x = x * self.dim**0.5
-        return nn.functional.dropout(x + table.to(x), self.dropout, self.training)  # (b, t, d)
-
-    def table(self, positions: Tensor) -> Tensor:
-        """Return the table (..., t, d) in float64 for `positions` (..., t)."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (d/2,)
-        angle = positions.to(where, torch.float64)[..., None] * theta  # (..., t, d/2)
-        waves = [angle.sin(), angle.cos()]
-        if self.order == "interleaved":
-            return torch.stack(waves, dim=-1).flatten(-2)  # (..., t, d)
-        return nn.functional.pad(torch.cat(waves, dim=-1), (0, self.dim % 2))  # (..., t, d)
 
 
 def _theta(dim, base, order):
