@@ -61,10 +61,10 @@ class Learned(nn.Module):
         if shape[-1] != self.dim or not x.is_floating_point():
             raise ValueError(f"learned: x must be floats (b, t, {self.dim}), got {x.dtype} {shape}")
         t, of_x = shape[-2], shape[:-1]
-        if positions is None and table is None:
-            table = self.weight[self.offset :][:t]  # (t, d), or fewer rows, refused below
-        elif table is None:
+        if table is None and positions is not None:
             table = self.table(positions)
+        elif table is None:
+            table = self.weight[self.offset :][:t]  # (t, d), or fewer rows: refused
         rows = tuple(table.shape[:-1])
         if rows not in ((t,), (1, t), of_x) or table.ndim > x.ndim:
             raise ValueError(f"learned: positions or rows must be ({t},) or {of_x}, got {rows}")
