@@ -1,6 +1,7 @@
 """Fourier: the four kinds by hand and against Perceiver, SAM and timm, its kernel, and what it refuses."""
 
 import math
+import re
 
 import mpmath
 import numpy as np
@@ -68,8 +69,8 @@ def test_powers_of_two_by_hand():
 
 def test_as_many_powers_as_the_width_of_a_model_asks_for_are_finite():
     assert Fourier(512)(torch.zeros(1, 3, 512), torch.tensor([0.3, 1.0, 1e7])).isfinite().all()
-    with pytest.raises(ValueError, match="fourier: dim must be at most 2000 for 1 axes of powers, got 2002"):
-        Fourier(2002)
+    with pytest.raises(RuntimeWarning, match="overflow"):  # the last of them is 2^1024
+        Fourier(2 * 1026)
 
 
 def test_axes_stand_one_after_the_other():
@@ -84,7 +85,8 @@ def test_each_axis_may_have_a_resolution_of_its_own():
     np.testing.assert_array_equal(made, [[0.5, 1.5, 2.5, 0, 0, 0], [0, 0, 0, 0.5, 1, 1.5]])
     encode = Fourier(12, 2, "bands", resolution=(10, 6))
     np.testing.assert_array_equal(encode.cycles, made)
-    assert "resolution=(10.0, 6.0)" in repr(encode)
+    with pytest.raises(ValueError, match="broadcast"):
+        fourier_cycles(12, 2, "bands", resolution=(10, 6, 4))
 
 
 def test_gaussian_cycles_have_the_scale_and_come_from_the_seed():
@@ -176,14 +178,11 @@ def test_it_is_not_shift_invariant_as_an_addition_to_content():
 
 def test_patches_do_not_lie_on_the_diagonal_by_mistake():
     encode, x = Fourier(16, 2), torch.zeros(1, 6, 16)
-    remedy = r"; a row for each token, as of axial_coordinates\(\(height, width\)"
-    for positions, got in ((None, "None"), (torch.arange(6), r"\(6,\)")):
-        with pytest.raises(ValueError, match=rf"fourier: positions must be \(t, 2\), .* got {got}{remedy}"):
-            encode(x, positions)
-    with pytest.raises(ValueError, match=rf"fourier: positions must be \(..., t, 2\), got \(6,\){remedy}"):
-        encode.table(torch.arange(6))
-    with pytest.raises(ValueError, match=rf"fourier: positions must be \(..., t, n\) with n = 2, got \(6,\){remedy}"):
-        fourier(np.arange(6), 16, 2)
+    said = r"fourier: positions must be \(..., t, 2\), got \(6,\); .* axial_coordinates\(\(height, width\)"
+    calls = [lambda: encode(x), lambda: encode(x, torch.arange(6)), lambda: encode.table(torch.arange(6))]
+    for call in (*calls, lambda: fourier(np.arange(6), 16, 2)):
+        with pytest.raises(ValueError, match=said):
+            call()
     grid = torch.from_numpy(axial_coordinates((2, 3), "eva-pixel"))
     assert grid.min() == -1
     assert grid.max() == 1
@@ -213,54 +212,49 @@ def test_learned_cycles_have_the_right_gradient():
 
 
 @pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        *(("dim", v) for v in (0, 7, 6.0, "8", None, True)),
-        *(("axes", v) for v in (0, 1.5, None)),
-        *(("kind", v) for v in ("nerf", 3, None)),
-        *(("resolution", v) for v in (0, -1, float("nan"), "2", True, (4, 6), [[4]], None)),
-        *(("scale", v) for v in (0, float("inf"), None, True, 1j)),
-        *(("seed", v) for v in (-1, 0.5, None)),
-    ],
+    ("dim", "axes", "kind", "step"),
+    [(0, 1, "powers", 2), (7, 1, "gaussian", 2), (16, 3, "powers", 6), (6, 2, "bands", 4), (-6, 2, "learned", 2)],
 )
-def test_bad_settings_are_refused(argument, value):
-    with pytest.raises(ValueError, match=f"fourier: {argument} must be"):
-        Fourier(**{"dim": 16} | {argument: value})
-
-
-def test_a_width_that_does_not_split_among_the_axes_is_refused():
-    with pytest.raises(ValueError, match="fourier: dim must be a multiple of 6 for 3 axes, got 16"):
-        Fourier(16, axes=3)
-
-
-@pytest.mark.parametrize(
-    "positions", [torch.zeros(5, 3), torch.zeros(1, 5), torch.zeros(5, 2) > 0, torch.zeros(3, 5, 2), [[0, 0]] * 5]
-)
-def test_bad_positions_are_refused(positions):
-    with pytest.raises(ValueError, match="fourier: positions must be"):
-        Fourier(16, 2)(torch.zeros(2, 5, 16), positions)
-
-
-@pytest.mark.parametrize(
-    ("positions", "got"), [([0, 1], "list of length 2"), (np.arange(2), r"numpy array int64 \(2,\)")], ids=str
-)
-def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
-    encode = Fourier(16)
-    for call in (lambda: encode(torch.zeros(2, 2, 16), positions), lambda: encode.table(positions)):
-        with pytest.raises(
-            ValueError, match=rf"fourier: positions must be a tensor .*, got {got}; torch.as_tensor makes"
-        ):
+def test_a_width_that_does_not_split_among_the_axes_is_refused(dim, axes, kind, step):
+    said = f"fourier: dim must be a multiple of {step}, got {dim}, for {axes} axes"
+    for call in (lambda: Fourier(dim, axes, kind), lambda: fourier(np.zeros((5, axes)), dim, axes, kind)):
+        with pytest.raises(ValueError, match=said):
             call()
 
 
-def test_other_bad_arguments_are_refused():
+def test_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="kind must be one of powers, bands, gaussian, learned, got 'learnable'"):
         Fourier(16, kind="learnable")
-    with pytest.raises(ValueError, match=r"positions must be finite numbers, got .*; NumPy reads positions.detach\(\)"):
-        fourier(torch.zeros(3, requires_grad=True), 16)
-    with pytest.raises(ValueError, match=r"fourier: positions must be \(..., t, n\) with n = 2, got \(3,\)"):
-        fourier(np.zeros(3), 16, 2)
-    with pytest.raises(ValueError, match=r"fourier: cycles must be \(n, d/2\) = \(1, 8\), got \(8,\)"):
-        fourier(np.zeros(3), 16, cycles=np.zeros(8))
-    with pytest.raises(ValueError, match="fourier: table must be"):
-        Fourier(16)(torch.zeros(2, 5, 16), table=torch.zeros(5, 8))
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (5, 1), (1, 5)], ids=str)
+def test_positions_on_other_axes_are_refused(shape):
+    said = rf"fourier: positions must be \(..., t, 2\), got {re.escape(str(shape))}"
+    with pytest.raises(ValueError, match=said):
+        Fourier(16, 2)(torch.zeros(2, 5, 16), torch.zeros(shape))
+    with pytest.raises(ValueError, match=said):
+        fourier(np.zeros(shape), 16, 2)
+
+
+@pytest.mark.parametrize("rows", [(1,), (4,), (3, 5), (2, 1)], ids=str)
+def test_positions_and_tables_of_other_rows_are_refused(rows):
+    encode, x, places = Fourier(16, 2), torch.zeros(2, 5, 16), torch.zeros(*rows, 2)
+    said = rf"fourier: positions or table must be \(5,\) or \(2, 5\), got {re.escape(str(rows))}"
+    for call in (lambda: encode(x, places), lambda: encode(x, table=encode.table(places))):
+        with pytest.raises(ValueError, match=said):
+            call()
+    with pytest.raises(ValueError, match=r"fourier: .* must be .*, got"):
+        encode(x[0], torch.zeros(1, 5, 2))
+
+
+@pytest.mark.parametrize("x", [torch.zeros(2, 5, 8), torch.zeros(2, 5, 1), torch.zeros(2, 5, 16).int()], ids=str)
+def test_content_of_another_width_or_of_integers_is_refused(x):
+    said = rf"fourier: x must be floats \(b, t, 16\), got {x.dtype} {re.escape(str(tuple(x.shape)))}"
+    with pytest.raises(ValueError, match=said):
+        Fourier(16)(x)
+
+
+def test_cycles_of_another_form_are_refused_by_numpy():
+    for cycles in (np.zeros((4, 2)), np.zeros((2, 5)), np.zeros((3, 4))):
+        with pytest.raises(ValueError, match="broadcast"):
+            fourier(np.zeros((3, 2)), 8, 2, cycles=cycles)

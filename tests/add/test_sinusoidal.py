@@ -3,6 +3,7 @@
 import copy
 import inspect
 import math
+import re
 
 import mpmath
 import numpy as np
@@ -334,20 +335,9 @@ def test_left_padded_rows_take_their_own_positions():
     assert torch.equal(Sinusoidal(8)(padded, positions)[:, 3:], Sinusoidal(8)(x))
 
 
-def test_a_width_and_a_base_from_numpy_compile_like_plain_ones():
-    torch._dynamo.reset()
-    compiled = torch.compile(Sinusoidal(np.int64(8), base=np.float64(100)), fullgraph=True, backend="eager")
-    assert torch.equal(compiled(torch.zeros(1, 5, 8)), Sinusoidal(8, base=100)(torch.zeros(1, 5, 8)))
-
-
 def test_a_module_can_be_copied():
     encoding, x = Sinusoidal(8, base=50.0), torch.randn(2, 5, 8)
     assert torch.equal(copy.deepcopy(encoding)(x), encoding(x))
-
-
-def test_printing_a_module_shows_its_arguments():
-    said = repr(Sinusoidal(8, order="split", dropout=0.1))
-    assert said == "Sinusoidal(dim=8, base=10000, order='split', scale=False, dropout=0.1)"
 
 
 # What fits and what does not: none of these may be broadcast in silence
@@ -372,73 +362,35 @@ def test_one_row_of_positions_or_of_a_table_serves_a_batch():
 
 
 @pytest.mark.parametrize("name", MISFITS)
-def test_positions_that_do_not_fit_are_refused(name):
-    with pytest.raises(
-        ValueError, match=r"sinusoidal: positions must be \(t,\), \(1, t\) or \(b, t\) .*\(3, 5, 8\), got"
-    ):
-        Sinusoidal(8)(torch.randn(3, 5, 8), torch.tensor(MISFITS[name]))
+def test_positions_and_tables_that_do_not_fit_are_refused(name):
+    encode, x, misfit = Sinusoidal(8), torch.randn(3, 5, 8), torch.tensor(MISFITS[name])
+    said = rf"sinusoidal: positions or table must be \(5,\) or \(3, 5\), got {re.escape(str(tuple(misfit.shape)))}"
+    for call in (lambda: encode(x, misfit), lambda: encode(x, table=encode.table(misfit))):
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+def test_one_sequence_does_not_become_a_batch():
+    with pytest.raises(ValueError, match=r"sinusoidal: positions or table must be \(5,\) .*, got \(1, 5\)"):
+        Sinusoidal(8)(torch.randn(5, 8), torch.arange(5)[None])
 
 
 def test_positions_along_the_first_axis_of_sequence_first_embeddings_are_refused():
-    with pytest.raises(ValueError, match=r"sinusoidal: positions must be .*\(10, 2, 8\), got \(10,\)"):
+    with pytest.raises(ValueError, match=r"sinusoidal: positions .* must be \(2,\) or \(10, 2\), got \(10,\)"):
         Sinusoidal(8)(torch.randn(10, 2, 8), torch.arange(10))
 
 
-@pytest.mark.parametrize("shape", [(3, 5, 1), (3, 5, 7), (3, 5, 16), (3, 8, 5), (8,)], ids=str)
-def test_embeddings_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=r"sinusoidal: x must be floating point \(b, t, 8\), got torch.float32"):
+@pytest.mark.parametrize("shape", [(3, 5, 1), (3, 5, 7), (3, 5, 16), (3, 8, 5)], ids=str)
+def test_embeddings_of_another_width_are_refused(shape):
+    said = rf"sinusoidal: x must be floats \(b, t, 8\), got torch.float32 {re.escape(str(shape))}"
+    with pytest.raises(ValueError, match=said):
         Sinusoidal(8)(torch.randn(shape))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool, torch.complex64], ids=str)
 def test_tokens_that_are_not_embedded_are_refused(dtype):
-    with pytest.raises(ValueError, match=rf"sinusoidal: x must be floating point .*got {dtype}.*embedding"):
+    with pytest.raises(ValueError, match=rf"sinusoidal: x must be floats \(b, t, 8\), got {dtype} \(3, 5, 8\)"):
         Sinusoidal(8)(torch.ones(3, 5, 8).to(dtype))
-
-
-@pytest.mark.parametrize(
-    "positions",
-    [[0, 1, 2], np.arange(3), 3, torch.zeros(3, dtype=torch.complex64), torch.ones(3, dtype=torch.bool)],
-    ids=["list", "ndarray", "int", "complex", "bool"],
-)
-def test_positions_that_are_no_tensor_of_numbers_are_refused(positions):
-    with pytest.raises(ValueError, match="sinusoidal: positions must be a tensor of integers or floats, got"):
-        Sinusoidal(8)(torch.zeros(1, 3, 8), positions)
-
-
-@pytest.mark.parametrize(
-    ("positions", "got"),
-    [([0, 1, 2], "list of length 3"), ((0, 1), "tuple of length 2"), (np.arange(3), r"numpy array int64 \(3,\)")],
-    ids=str,
-)
-def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
-    encode = Sinusoidal(8)
-    for call in (lambda: encode(torch.zeros(1, 3, 8), positions), lambda: encode.table(positions)):
-        with pytest.raises(
-            ValueError, match=rf"positions must be a tensor .*, got {got}; torch.as_tensor makes one of"
-        ):
-            call()
-
-
-def test_a_tensor_that_numpy_cannot_read_learns_how_to_become_an_array():
-    for positions in (torch.arange(3.0, requires_grad=True), torch.arange(3.0).bfloat16()):
-        said = r"positions must be finite numbers, got .*; NumPy reads positions.detach\(\).cpu\(\).double\(\)"
-        with pytest.raises(ValueError, match=said):
-            sinusoidal(positions, 8)
-        assert sinusoidal(positions.detach().cpu().double(), 8).shape == (3, 8)
-    with pytest.raises(ValueError, match=r"positions must be finite numbers, got .*nan\]$"):
-        sinusoidal([0, float("nan")], 8)
-
-
-def test_a_table_of_another_length_is_refused():
-    encoding = Sinusoidal(8)
-    with pytest.raises(ValueError, match=r"sinusoidal: .*must be .*got .*\(1,"):
-        encoding(torch.randn(3, 5, 8), table=encoding.table(torch.arange(1)))
-
-
-def test_a_table_of_another_width_is_refused_as_a_table():
-    with pytest.raises(ValueError, match=r"sinusoidal: table must be .*\(3, 5, 8\), got torch.float64 \(5, 6\)"):
-        Sinusoidal(8)(torch.randn(3, 5, 8), table=Sinusoidal(6).table(torch.arange(5)))
 
 
 # Wrong settings, each refused by class and functions alike
@@ -456,27 +408,23 @@ each_way = pytest.mark.parametrize("way", refusing())
 
 
 @each_way
-@pytest.mark.parametrize("dim", [0, -2, 1, 7, 8.0, "8", None], ids=repr)
+@pytest.mark.parametrize("dim", [0, -2, 1, 7, 8.5])
 def test_a_width_that_is_not_even_is_refused(way, dim):
-    said = (
-        f"sinusoidal: dim must be an even integer of at least 2, got {dim!r}; each frequency needs a sine and a cosine"
-    )
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"sinusoidal: dim must be 2 or more in steps of 2, got {dim}"):
         refusing(dim=dim)[way]()
 
 
 @each_way
 @pytest.mark.parametrize("dim", [2, 3])
-def test_tensor2tensor_refuses_a_width_below_4(way, dim):
-    said = f"sinusoidal: dim must be at least 4 in tensor2tensor order, got {dim}; it divides by d/2 - 1"
-    with pytest.raises(ValueError, match=said):
+def test_tensor2tensor_refuses_a_width_below_4(way, dim):  # it divides by d/2 - 1
+    with pytest.raises(ValueError, match=f"sinusoidal: dim must be 4 or more in steps of 1, got {dim}"):
         refusing(dim=dim, order="tensor2tensor")[way]()
 
 
 @each_way
-@pytest.mark.parametrize("base", [0, -1, float("nan"), float("inf"), True, 1j], ids=repr)
+@pytest.mark.parametrize("base", [0, -1, float("nan"), float("inf")])
 def test_a_base_that_is_not_positive_is_refused(way, base):
-    with pytest.raises(ValueError, match=f"sinusoidal: base must be positive.*, got {base}; the paper takes 10,000"):
+    with pytest.raises(ValueError, match=f"sinusoidal: base must be positive and finite, got {base}"):
         refusing(base=base)[way]()
 
 
@@ -487,23 +435,10 @@ def test_an_unknown_order_is_refused(way):
         refusing(order="half")[way]()
 
 
-@pytest.mark.parametrize("dropout", [-0.1, 1, 1.5, float("nan"), False], ids=repr)
-def test_a_dropout_that_is_no_probability_is_refused(dropout):
-    said = rf"sinusoidal: dropout must be in \[0, 1\), got {dropout}; it is a probability"
-    with pytest.raises(ValueError, match=said):
-        Sinusoidal(8, dropout=dropout)
-
-
-@pytest.mark.parametrize("scale", [1, 2.0, "no", None], ids=repr)
-def test_a_scale_that_is_not_true_or_false_is_refused(scale):
-    said = f"sinusoidal: scale must be True or False, got {scale!r}; True multiplies the embeddings by sqrt"
-    with pytest.raises(ValueError, match=said):
-        Sinusoidal(8, scale=scale)
-
-
-def test_settings_may_be_numbers_of_numpy():
-    encoding = Sinusoidal(np.int64(8), base=np.float32(100), dropout=np.float32(0.5))
-    assert repr(encoding) == repr(Sinusoidal(8, base=100, dropout=0.5))
+@pytest.mark.parametrize("k", [[1.0, 2.0], np.arange(4)], ids=str)
+def test_a_shift_by_several_numbers_is_refused_by_python(k):
+    with pytest.raises(TypeError):
+        shift_matrix(k, 8)
 
 
 def test_the_defaults_are_those_of_the_paper():
