@@ -116,12 +116,12 @@ def _copy(asked: argparse.Namespace) -> int:
 
 
 def _with_needs(name: str) -> list[Path]:
-    """Return the file of a name and what it imports of posenc: nothing, but in attention its other half, `_fused`."""
+    """Return the file of a name and what it needs: attention its other half, from_config the formulas, others none."""
     path = find(name)
     if path.parent.name in ("checkup", "workbook"):
         reason = "it is a folder of files, and need not be part of your code: install posenc where you check it"
         raise ValueError(f"copy: name must be of a file to copy, got {name}; {reason}")
-    needs = re.findall(r"^from posenc(?: import |\.)(\w+)", path.read_text(encoding="utf-8"), re.M)
+    needs = re.findall(r"^(?:from posenc| +from \.)(?: import |\.)(\w+)", path.read_text(encoding="utf-8"), re.M)
     return [path, *(path.with_name(f"{need}.py") for need in needs)]
 
 
