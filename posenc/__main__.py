@@ -137,24 +137,19 @@ def _copy(asked: argparse.Namespace) -> int:
     asked.output.mkdir(parents=True, exist_ok=True)
     for module, target in zip(modules, targets, strict=True):
         header = HEADER.format(version=version("posenc"), file=f"{module.replace('.', '/')}.py")
-        source = re.sub(
-            r"^from posenc\.?", "from .", _file(module).read_text(encoding="utf-8"), flags=re.M
-        )
-        target.write_text(header + source, encoding="utf-8")
+        target.write_text(header + _file(module).read_text(encoding="utf-8"), encoding="utf-8")
         print(target)
     return 0
 
 
 def _with_needs(name: str) -> list[str]:
-    """Return the module of a name and what it imports of posenc: nothing, but in posenc.fast its plain file."""
+    """Return the module of a name and what it imports beside it: nothing, but in from_config the formulas."""
     module = find(name)
     if _is_folder(module):
         reason = "it is a folder of files, and need not be part of your code: install posenc where you check it"
         raise ValueError(f"copy: name must be of a file to copy, got {name}; {reason}")
-    needs = re.findall(
-        r"^from posenc(?: import |\.)(\w+)", _file(module).read_text(encoding="utf-8"), re.M
-    )
-    return [module, *(f"posenc.{need}" for need in needs)]
+    needs = re.findall(r"^ +from \. import (\w+)", _file(module).read_text(encoding="utf-8"), re.M)
+    return [module, *(f"{module.rpartition('.')[0]}.{need}" for need in needs)]
 
 
 def _doctor(asked: argparse.Namespace) -> int:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc.rotate.frequencies import from_config, rope_frequencies
+from posenc.rotate.frequencies import rope_frequencies
+from posenc.rotate.from_config import from_config
 from tests.peers import peer
 
 ROOT = Path(__file__).parents[2]

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.rotate.frequencies import proportional, rope_frequencies
-from posenc.rotate.layouts import LAYOUTS, convert_checkpoint, convert_layout, convert_lora, layout_order
+from posenc.rotate.layouts import convert_checkpoint, convert_layout, layout_order
 from posenc.rotate.rope import rope
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
+LAYOUTS = ("half", "interleaved")
 OTHER = {"half": "interleaved", "interleaved": "half"}
 D, M = 8, 12  # width of a head, of the model
 
@@ -214,11 +215,9 @@ def test_norms_over_the_head_give_the_same_logits(to):
 def test_a_converted_lora_is_the_update_converted(to, rotary_dim):
     rng = np.random.default_rng(0)
     base, a, b = rng.standard_normal((32, M)), rng.standard_normal((3, M)), rng.standard_normal((32, 3))
-    new_a, new_b = convert_lora(a, b, D, to, rotary_dim)
     merged = convert_layout(base + b @ a, D, to, rotary_dim)
-    np.testing.assert_allclose(convert_layout(base, D, to, rotary_dim) + new_b @ new_a, merged, atol=1e-14)
-    assert new_a is a
-    assert new_b is not b
+    converted, new_b = (convert_layout(weight, D, to, rotary_dim) for weight in (base, b))
+    np.testing.assert_allclose(converted + new_b @ a, merged, atol=1e-14)
 
 
 @to_each
@@ -404,94 +403,55 @@ def test_a_model_with_its_weights_converted_attends_as_before():
     torch.testing.assert_close(hugging(x), meta(x))
 
 
-# Wrong arguments
+# What is refused
+
 
 WAYS = {
     "layout_order": lambda dim=D, to="half", rotary_dim=None: layout_order(dim, to, rotary_dim),
     "convert_layout": lambda dim=D, to="half", rotary_dim=None: convert_layout(torch.ones(16, 3), dim, to, rotary_dim),
-    "convert_lora": lambda dim=D, to="half", rotary_dim=None: convert_lora(
-        torch.ones(2, M), torch.ones(16, 2), dim, to, rotary_dim
-    ),
     "convert_checkpoint": lambda dim=D, to="half", rotary_dim=None: convert_checkpoint(llama(), dim, to, rotary_dim),
 }
 each_way = pytest.mark.parametrize("way", WAYS)
 
 
 @each_way
-@pytest.mark.parametrize("dim", [0, -2, 1, 7, 8.0, "8", None, True], ids=repr)
-def test_a_width_that_is_not_even_is_refused(way, dim):
-    with pytest.raises(ValueError, match=f"layouts: dim must be an even integer of at least 2, got {dim!r}"):
-        WAYS[way](dim=dim)
-
-
-@each_way
-@pytest.mark.parametrize("to", ["neox", None, 1, ["half"]], ids=repr)
+@pytest.mark.parametrize("to", ["neox", None, 1], ids=repr)
 def test_an_unknown_layout_is_refused(way, to):
-    with pytest.raises(ValueError, match="layouts: to must be one of half, interleaved, got"):
+    with pytest.raises(ValueError, match=f"layouts: to must be 'half' or 'interleaved', got {to!r}"):
         WAYS[way](to=to)
 
 
 @each_way
-@pytest.mark.parametrize("rotary_dim", [0, 3, 10, -2, 4.0, "4", True], ids=repr)
-def test_a_rotary_dim_that_does_not_fit_is_refused(way, rotary_dim):
-    with pytest.raises(ValueError, match=f"layouts: rotary_dim must be even and from 2 to 8, got {rotary_dim!r}"):
-        WAYS[way](rotary_dim=rotary_dim)
+@pytest.mark.parametrize(("dim", "rotary_dim"), [(7, None), (1, None), (8, 3), (8, 10), (8, -2)])
+def test_numpy_refuses_channels_without_pairs(way, dim, rotary_dim):
+    for to in LAYOUTS:
+        with pytest.raises(ValueError, match=r"cannot reshape|could not broadcast"):
+            WAYS[way](dim=dim, to=to, rotary_dim=rotary_dim)
 
 
-@pytest.mark.parametrize(
-    "weight", [torch.ones(12, 3), torch.ones(3, 16), torch.tensor(1.0), np.ones(7), [1.0] * 8, None, "weight"], ids=repr
-)
-def test_rows_that_are_not_those_of_whole_heads_are_refused(weight):
-    with pytest.raises(ValueError, match="layouts: weight must be a tensor or array with a multiple of 8 rows, got"):
-        convert_layout(weight, D, "half")
+def test_an_odd_head_may_turn_in_part():
+    assert layout_order(7, "half", 4).tolist() == [0, 2, 1, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "said"),
-    [
-        (None, torch.ones(16, 2), "lora_a must be a tensor or array of two axes, got None"),
-        (torch.ones(2, M), [1.0], r"lora_b must be a tensor or array of two axes, got \[1.0\]"),
-        (torch.ones(2), torch.ones(16, 2), r"lora_a must be .* two axes, got Tensor \(2,\)"),
-        (
-            torch.ones(M, 2),
-            torch.ones(2, 16),
-            r"lora_a and lora_b must be \(rank, in\) and \(out, rank\), got .*\(12, 2\)",
-        ),
-        (torch.ones(2, M), torch.ones(12, 2), "lora_b must be a tensor or array with a multiple of 8 rows, got"),
-    ],
-)
-def test_factors_of_another_shape_are_refused(a, b, said):
-    with pytest.raises(ValueError, match=f"layouts: {said}"):
-        convert_lora(a, b, D, "half")
-
-
-@pytest.mark.parametrize("state", [None, [("q_proj", 1)], "state", {1: torch.ones(8)}], ids=repr)
-def test_a_state_that_is_none_is_refused(state):
-    with pytest.raises(ValueError, match="layouts: state must be a state dict, got"):
-        convert_checkpoint(state, D, "half")
-
-
-@pytest.mark.parametrize("names", ["q_proj", None, (1,), [b"wq"]], ids=repr)
-def test_names_are_a_tuple_of_words(names):
-    with pytest.raises(ValueError, match="layouts: names must be a tuple of words, got"):
-        convert_checkpoint(llama(), D, "half", names=names)
+@pytest.mark.parametrize("shape", [(12, 3), (3, 16), (7,), (2, 2, 2)], ids=str)
+def test_rows_that_are_not_those_of_whole_heads_are_refused(shape):
+    with pytest.raises(ValueError, match="cannot reshape"):
+        convert_layout(np.ones(shape), D, "half")
+    with pytest.raises(RuntimeError, match="is invalid for input of size"):
+        convert_layout(torch.ones(shape), D, "half")
 
 
 @pytest.mark.parametrize(
     "state", [{}, {"layers.0.attention.wq.weight": torch.ones(8, 2)}, {"qkv_proj.weight": torch.ones(24)}]
 )
-def test_a_state_dict_in_which_nothing_matches_is_refused(state):
-    with pytest.raises(ValueError, match=r"layouts: names must be parts of the keys of state, got \('q_proj', .* for"):
-        convert_checkpoint(state, D, "half")
+@pytest.mark.parametrize("names", [("q_proj", "k_proj"), "q_proj"], ids=str)
+def test_a_state_dict_in_which_nothing_matches_is_refused(state, names):
+    with pytest.raises(ValueError, match=r"layouts: names must be parts of the keys of state, got .*q_proj"):
+        convert_checkpoint(state, D, "half", names=names)
 
 
 @pytest.mark.parametrize("name", ["qweight", "weight_scale_inv", "weight_packed", "SCB"])
 def test_a_quantized_entry_is_refused_and_not_left_half_converted(name):
     state = llama() | {f"model.layers.0.self_attn.q_proj.{name}": torch.ones(4, 4)}
-    with pytest.raises(ValueError, match=rf"layouts: state must be .* got model.*q_proj.{name}; dequantize it first"):
+    with pytest.raises(ValueError, match=f"layouts: state must be of plain weights, got .*{name}; dequantize it"):
         convert_checkpoint(state, D, "half")
-
-
-def test_an_entry_that_does_not_fit_is_named():
-    with pytest.raises(ValueError, match=r"layouts: q_proj.weight must be .* multiple of 8 rows, got Tensor \(12, 3\)"):
-        convert_checkpoint({"q_proj.weight": torch.ones(12, 3)}, D, "half")

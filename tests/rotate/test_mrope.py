@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc.rotate.frequencies import from_config, yarn
+from posenc.rotate.frequencies import yarn
+from posenc.rotate.from_config import from_config
 from posenc.rotate.mrope import MRoPE, mrope, mrope_positions
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
