@@ -89,8 +89,8 @@ class PoPE(nn.Module):
         """
         t, s = q.shape[2], k.shape[2]
         if q.shape[1] != self.heads:
-            got = f"{tuple(q.shape)}; transpose(1, 2) puts heads before tokens"
-            raise ValueError(f"pope: heads of q must be {self.heads}, axis 1 of four, got {got}")
+            got = f"{tuple(q.shape)}; or transpose(1, 2) if tokens come before heads"
+            raise ValueError(f"pope: heads of q must be {self.heads}, in axis 1, got {got}")
         if positions is key_positions is table is None and (t > s or s == 1):
             raise ValueError(f"pope: positions must be given for {t} queries, {s} keys, got None")
         if key_positions is None:
