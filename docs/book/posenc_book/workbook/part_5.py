@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from posenc.rotate.pope import PoPE, pope
+from posenc.rotate.pope import pope
 from posenc.score.cope import cope
 from posenc.score.forget import forget
 from posenc_book.workbook.functions import Function
@@ -15,7 +15,7 @@ LOG2 = math.log(2) ** 2
 GATES = np.array([1 / 2, 1 / 4, 1 / 2, 1 / 2, 1 / 4])
 THETA = 10_000.0 ** (-np.arange(8) / 8)
 KEYS = np.random.default_rng(5).normal(size=(4, 8))
-WIDE = PoPE(64, heads=1, rotary_dim=36)
+WIDTH, TURNING = 64, 36
 
 
 def _two(delta: tuple[float, float]) -> float:
@@ -130,7 +130,7 @@ EXERCISES: list[Exercise] = [
     ),
     Number(
         "5.3 The default scale · easy",
-        right=((WIDE.dim + WIDE.rotary_dim) / WIDE.dim) ** 0.5,
+        right=((WIDTH + TURNING) / WIDTH) ** 0.5,
         why="the kernel divides by √100, and √64 is wanted",
         wrong=[
             (2**0.5, "that is for 64 turning channels; here 36 turn, and the other 28 stay single"),
