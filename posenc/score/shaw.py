@@ -125,7 +125,7 @@ def _vectors(table, positions, key_positions, t, s):
     n = np.asarray(key_positions, np.float64).reshape(1, s)
     table = np.asarray(table, np.float64)  # (..., r, d)
     row = _row(m, n, clip=table.shape[-2] // 2)  # (t, s)
-    if (row % 1).any():
+    if ((n - m) % 1).any():
         raise ValueError(f"shaw: positions must be whole numbers, got {positions}")
     return table[..., row.astype(int), :]  # (..., t, s, d)
 
