@@ -11,39 +11,32 @@ from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import flex_attention
 
 from posenc.score.music import Music, music, skew
+from posenc.score.shaw import Shaw
 from tests.peers import peer
 from tests.score.alike import (
-    assert_arrays_are_refused_where_tensors_are_meant,
-    assert_one_row_is_a_row_in_numpy,
+    assert_numpy_wants_one_position_a_token,
     assert_one_row_serves_a_batch,
+    assert_refused_with_numbers,
     assert_the_score_mod_keeps_no_strided_positions,
 )
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/doors.py)
 
-OPTIONS = [
-    {"length": 4},
-    {"length": 4, "causal": False},
-    {"length": 9, "heads": None},
-    {"length": 9, "heads": None, "causal": False},
-    {"length": 1},
-]
+OPTIONS = [{"length": 4}, {"length": 9, "heads": 1}, {"length": 1}]
 LEARNED = {"weight"}
 REFUSED = {"fractional"}
 
 
-def oracle(q, k, positions, key_positions, weight, causal=True):
-    """Work out the definition with 60 digits, one pair at a time: the rows of a head by their offsets."""
+def oracle(q, k, positions, key_positions, weight):
+    """Work out the definition with 60 digits, one pair at a time."""
     with mpmath.workdps(60):
         scores = np.zeros((len(q), len(positions), len(key_positions)))
         for h, t, s in np.ndindex(scores.shape):
-            rows = weight if weight.ndim == 2 else weight[h]
-            first = -(len(rows) - 1) if causal else -(len(rows) // 2)
-            by_offset = {first + row: rows[row] for row in range(len(rows))}
-            offset = int(key_positions[s]) - int(positions[t])
-            if not causal or offset <= 0:
-                row = by_offset[min(max(offset, min(by_offset)), max(by_offset))]
+            rows = weight[h % len(weight)]
+            distance = int(positions[t]) - int(key_positions[s])
+            if distance >= 0:
+                row = rows[max(len(rows) - 1 - distance, 0)]
                 scores[h, t, s] = mpmath.fdot(map(float, q[h, t]), map(float, row)) / mpmath.sqrt(q.shape[-1])
     return scores
 
@@ -51,7 +44,6 @@ def oracle(q, k, positions, key_positions, weight, causal=True):
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=40)
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(0, 9)
-either = pytest.mark.parametrize("causal", [True, False])
 
 
 def content(seed=0, b=2, h=4, g=2, t=6, s=6, d=3):
@@ -60,15 +52,15 @@ def content(seed=0, b=2, h=4, g=2, t=6, s=6, d=3):
     return tuple(torch.tensor(made.normal(size=shape)) for shape in ((b, h, t, d), (b, g, s, d)))
 
 
-def build(dim=3, heads=4, length=4, causal=True):
+def build(dim=3, heads=4, length=4):
     torch.manual_seed(0)
-    return Music(dim, heads, length, causal).double()
+    return Music(dim, heads, length).double()
 
 
-def ruler(length=4, causal=True):
+def ruler(length=4):
     """Return a module of one channel whose rows are the offsets: its score at a query of 1 is the clipped offset."""
-    module = build(1, 1, length, causal)
-    module.weight.data[0, :, 0] = torch.arange(1 - length, 1 if causal else length)
+    module = build(1, 1, length)
+    module.weight.data[0, :, 0] = torch.arange(1 - length, 1)
     return module
 
 
@@ -164,12 +156,6 @@ def test_the_score_is_the_offset_of_a_table_of_offsets():
     )
 
 
-def test_a_bidirectional_table_goes_on_to_the_right():
-    scores = ruler(length=3, causal=False)(ones(5), ones(5))[0, 0]
-    torch.testing.assert_close(scores[0], torch.tensor([0.0, 1, 2, 2, 2]).double())
-    torch.testing.assert_close(scores[3], torch.tensor([-2.0, -2, -1, 0, 1]).double())
-
-
 def test_the_same_in_numpy_and_divided_by_the_root_of_the_width():
     weight = np.zeros((1, 3, 4))
     weight[0, :, 0] = [3, 2, 1]
@@ -189,33 +175,31 @@ def test_each_head_has_its_own_table():
     q = content()[0][:, :1].expand(-1, 4, -1, -1)
     scores = build()(q, content()[1])
     assert not torch.allclose(scores[:, 0], scores[:, 1])
-    shared = build(heads=None)(q, content()[1])
+    shared = build(heads=1)(q, content()[1])
     assert torch.equal(shared[:, 0], shared[:, 1])
 
 
-def test_a_causal_table_is_the_left_half_of_a_bidirectional_one():
-    (q, k), both, past = content(), build(causal=False), build()
-    past.weight.data = both.weight.data[:, :4]
+def test_it_is_the_past_of_shaw():
+    (q, k), past, both = content(), build(heads=1), Shaw(3, clip=3).double()
+    past.weight.data[0] = both.key_table.data[:4]
     torch.testing.assert_close(past(q, k), both(q, k).tril())
 
 
 # Skewing and looking up are the same
 
 
-@given(seed=seeds, t=sizes, s=sizes, length=st.integers(1, 12), causal=st.booleans())
+@given(seed=seeds, t=sizes, more=sizes, length=st.integers(1, 12))
 @exactly
-def test_default_positions_equal_the_same_positions_given(seed, t, s, length, causal):
-    (q, k), module = content(seed, t=t, s=s), build(length=length, causal=causal)
+def test_default_positions_equal_the_same_positions_given(seed, t, more, length):
+    s = t + more
+    (q, k), module = content(seed, t=t, s=s), build(length=length)
     assert torch.equal(module(q, k), module(q, k, torch.arange(s - t, s), torch.arange(s)))
     assert torch.equal(module(q, k), module(q, k, torch.arange(s - t, s)))
 
 
-@either
-def test_the_products_of_offsets_beyond_the_table_are_those_of_its_last_row(causal):
-    (q, k), module = content(t=40, s=40), build(length=5, causal=causal)
-    scores = module(q, k)
-    assert (scores[:, :, 39, :35] == scores[:, :, 39, :1]).all()
-    assert (scores[:, :, 0, 5:] == scores[:, :, 0, -1:]).all()
+def test_the_products_of_offsets_beyond_the_table_are_those_of_its_last_row():
+    (q, k), module = content(t=40, s=40), build(length=5)
+    assert (module(q, k)[:, :, 39, :35] == module(q, k)[:, :, 39, :1]).all()
 
 
 def test_no_index_of_pairs_and_no_vectors_of_pairs_are_made_by_default():
@@ -231,23 +215,22 @@ def test_no_index_of_pairs_and_no_vectors_of_pairs_are_made_by_default():
 # Properties
 
 
-@given(seed=seeds, shift=st.integers(-(10**9), 10**9), causal=st.booleans())
+@given(seed=seeds, shift=st.integers(-(10**9), 10**9))
 @exactly
-def test_shifting_all_positions_changes_nothing(seed, shift, causal):
-    (q, k), where, module = content(seed), torch.tensor([3, 1, 4, 1, 5, 9]), build(causal=causal)
+def test_shifting_all_positions_changes_nothing(seed, shift):
+    (q, k), where, module = content(seed), torch.tensor([3, 1, 4, 1, 5, 9]), build()
     assert torch.equal(module(q, k, where, where), module(q, k, where + shift, where + shift))
 
 
-@given(seed=seeds, order=st.permutations(range(6)), causal=st.booleans())
+@given(seed=seeds, order=st.permutations(range(6)))
 @exactly
-def test_keys_in_another_order_have_their_scores_in_that_order(seed, order, causal):
-    (q, k), where, module = content(seed), torch.tensor([3, 1, 4, 1, 5, 9]), build(causal=causal)
+def test_keys_in_another_order_have_their_scores_in_that_order(seed, order):
+    (q, k), where, module = content(seed), torch.tensor([3, 1, 4, 1, 5, 9]), build()
     assert torch.equal(module(q, k, where, where[list(order)]), module(q, k, where, where)[..., order])
 
 
-@either
-def test_decoding_token_by_token_equals_scoring_at_once(causal):
-    (q, k), module = content(), build(causal=causal)
+def test_decoding_token_by_token_equals_scoring_at_once():
+    (q, k), module = content(), build()
     whole = module(q, k)
     for p in range(6):
         step = module(q[:, :, p : p + 1], k[:, :, : p + 1])
@@ -289,10 +272,10 @@ def test_one_compilation_serves_every_cache_that_grows():
 # Edges
 
 
-@either
 @pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (3, 0)])
-def test_no_tokens_have_no_scores(t, s, causal):
-    assert build(causal=causal)(*content(t=t, s=s)).shape == (2, 4, t, s)
+def test_no_tokens_have_no_scores(t, s):
+    where = (torch.arange(t), torch.arange(s)) if t > s else ()
+    assert build()(*content(t=t, s=s), *where).shape == (2, 4, t, s)
 
 
 def test_one_token_scores_its_own_place():
@@ -300,11 +283,6 @@ def test_one_token_scores_its_own_place():
     torch.testing.assert_close(
         build()(q, k)[..., 0], torch.einsum("bhtd,hd->bht", q, build().weight[:, -1]) / math.sqrt(3)
     )
-
-
-def test_more_queries_than_keys_start_before_them():
-    torch.testing.assert_close(ruler(3, causal=False)(ones(3), ones(1)).flatten(), torch.tensor([2.0, 1, 0]).double())
-    assert not ruler(3)(ones(3), ones(1)).any()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -327,53 +305,29 @@ def test_the_table_starts_normal_with_a_standard_deviation_of_one_over_the_root_
     assert abs(weight.std().item() * 8 - 1) < 0.03
 
 
-def test_a_bidirectional_table_has_a_row_for_each_offset():
-    assert build(length=5, causal=False).weight.shape == (4, 9, 3)
-    assert build(heads=None, length=5).weight.shape == (5, 3)
+# What is refused: what would give a wrong result without an error
 
 
-def test_printing_a_module_shows_its_arguments():
-    assert repr(Music(8, 2, 16)) == "Music(dim=8, heads=2, length=16, causal=True)"
-
-
-# What it refuses
-
-
-@pytest.mark.parametrize("setting", ["dim", "heads", "length"])
-@pytest.mark.parametrize("wrong", [0, -1, 2.0, "4", True], ids=repr)
-def test_settings_that_are_no_positive_integer_are_refused(setting, wrong):
-    with pytest.raises(ValueError, match=f"music: {setting} must be a positive integer, got {wrong!r}"):
-        Music(**{"dim": 8, "heads": 2, "length": 4, setting: wrong})
-
-
-def test_causal_is_a_switch():
-    with pytest.raises(ValueError, match="music: causal must be True or False, got 'yes'; "):
-        Music(8, 2, 4, causal="yes")
-    with pytest.raises(ValueError, match="music: causal must be True or False, got None; "):
-        music(np.zeros((1, 1, 2)), np.zeros((1, 1, 2)), [0], [0], np.zeros((3, 2)), causal=None)
-
-
-@pytest.mark.parametrize("keys", [-1, 6, 2.0, True, None], ids=repr)
+@pytest.mark.parametrize("keys", [-1, 6])
 def test_more_keys_than_columns_are_refused(keys):
-    with pytest.raises(ValueError, match=f"music: keys must be an integer of at most 5, got {keys!r}; "):
+    with pytest.raises(ValueError, match=f"music: keys must be at most 5, the columns of x, got {keys}"):
         skew(torch.zeros(3, 5), keys)
 
 
-@pytest.mark.parametrize("x", [torch.zeros(5), np.zeros((3, 5)), None], ids=["one axis", "ndarray", "None"])
-def test_what_has_no_columns_is_not_skewed(x):
-    with pytest.raises(ValueError, match=r"music: x must be a tensor \(..., t, w\), got "):
-        skew(x, 3)
+def test_positions_that_do_not_fit_are_refused_with_numbers():
+    others = [(torch.arange(4096), "torch.int64 (4096,)"), (torch.tensor([3]), "torch.int64 (1,)")]
+    others += [(torch.arange(6) / 2, "torch.float32 (6,)"), (torch.zeros(2, 1).long(), "torch.int64 (2, 1)")]
+    assert_refused_with_numbers(build(), *content(), "6 integers", others)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bool], ids=str)
-def test_positions_that_are_no_integers_are_refused(dtype):
-    (q, k), where = content(), torch.arange(6).to(dtype)
+def test_content_of_another_width_or_of_integers_is_refused():
+    q, k = content()
     with pytest.raises(
-        ValueError, match=rf"music: positions must be an integer tensor \(6,\) or \(2, 6\), got {dtype} \(6,\)"
+        ValueError, match=r"music: q and k must be floats of one width, got torch.float64 of .* 3 and 2"
     ):
-        build()(q, k, where)
-    with pytest.raises(ValueError, match=r"music: key_positions must be an integer tensor \(6,\) or \(2, 6\), got "):
-        build().score_mod(q, k, None, where)
+        build()(q, k[..., :2])
+    with pytest.raises(ValueError, match=r"music: q and k must be floats of one width, got torch.int64 of width 3"):
+        build().score_mod(q.long(), k)
 
 
 def test_one_row_of_positions_serves_a_batch():
@@ -385,31 +339,14 @@ def test_the_score_mod_keeps_no_strided_positions_as_cpu_kernels_read_none():
     assert_the_score_mod_keeps_no_strided_positions(build(), *content())
 
 
-def test_one_row_of_positions_is_a_row_in_numpy():
-    assert_one_row_is_a_row_in_numpy(music, np.random.default_rng(0).normal(size=(5, 4)))
+def test_the_numpy_function_takes_one_position_a_token():
+    assert_numpy_wants_one_position_a_token(music, np.ones((2, 5, 4)))
+    weight = np.arange(20.0).reshape(5, 4)  # and a table for all heads
+    x, where = np.ones((2, 3, 4)), range(3)
+    np.testing.assert_array_equal(music(x, x, where, where, weight), music(x, x, where, where, weight[None]))
 
 
-def test_queries_of_other_heads_are_refused():
-    with pytest.raises(ValueError, match=r"music: q must be a floating point tensor \(b, 5, t, 3\), got torch.float64"):
-        build(heads=5)(*content())
-
-
-def test_keys_whose_heads_divide_none_are_refused():
-    with pytest.raises(ValueError, match="music: k must be of q's batch with g dividing h, got "):
-        build()(content()[0], torch.zeros(2, 3, 6, 3))
-
-
-@pytest.mark.parametrize("rows", [0, 4])
-def test_an_even_number_of_rows_for_both_sides_is_refused_by_the_numpy_function(rows):
-    with pytest.raises(ValueError, match=r"music: weight must be of length rows, 2 length - 1 if not causal, got "):
-        music(np.zeros((1, 1, 2)), np.zeros((1, 1, 2)), [0], [0], np.zeros((rows, 2)), causal=False)
-
-
-@pytest.mark.parametrize("where", [[0.5, 1, 2], [math.nan, 0, 0], [math.inf, 0, 0], [0, 1]], ids=str)
+@pytest.mark.parametrize("where", [[0.5, 1, 2], [math.nan, 0, 0]], ids=str)
 def test_positions_that_are_not_whole_are_refused_by_the_numpy_function(where):
-    with pytest.raises(ValueError, match="music: positions must be 3 whole numbers, got "):
+    with pytest.raises(ValueError, match="music: positions must be whole numbers, got "):
         music(np.zeros((1, 3, 2)), np.zeros((1, 3, 2)), where, range(3), np.zeros((5, 2)))
-
-
-def test_arrays_are_refused_where_tensors_are_meant():
-    assert_arrays_are_refused_where_tensors_are_meant(Music(8, 4, 5), heads="4")

@@ -17,15 +17,15 @@ from torch.nn.attention.flex_attention import flex_attention
 from posenc.score.shaw import Shaw, shaw, shaw_values
 from tests.peers import peer
 from tests.score.alike import (
-    assert_arrays_are_refused_where_tensors_are_meant,
-    assert_one_row_is_a_row_in_numpy,
+    assert_numpy_wants_one_position_a_token,
     assert_one_row_serves_a_batch,
+    assert_refused_with_numbers,
     assert_the_score_mod_keeps_no_strided_positions,
 )
 
 # What the contract tests need to know (see tests/doors.py)
 
-OPTIONS = [{"clip": 3}, {"clip": 3, "heads": None}, {}]
+OPTIONS = [{"clip": 3}, {}]
 LEARNED = {"key_table"}
 REFUSED = {"fractional"}
 
@@ -60,14 +60,19 @@ def content(seed=0, b=2, h=4, g=2, t=6, s=6, d=3):
     return tuple(torch.tensor(made.normal(size=shape)) for shape in ((b, h, t, d), (b, g, s, d)))
 
 
-def build(dim=3, clip=2, **options):
+def build(dim=3, clip=2, heads=None, **options):
+    """Return a module in float64, with tables for each of `heads` if given."""
     torch.manual_seed(0)
-    return Shaw(dim, clip, **options).double()
+    module = Shaw(dim, clip, **options).double()
+    if heads is not None:
+        for name, table in list(module.named_parameters()):
+            setattr(module, name, nn.Parameter(torch.randn(heads, *table.shape).double()))
+    return module
 
 
 def ruler(clip=2, **options):
     """Return a module of one channel whose vectors are the offsets: its score at a query of 1 is the clipped offset."""
-    module = Shaw(1, clip, **options).double()
+    module = build(1, clip, **options)
     for table in module.parameters():
         table.data[..., 0] = torch.arange(-clip, clip + 1)
     return module
@@ -99,7 +104,7 @@ def test_the_score_is_divided_by_the_root_of_the_width():
     np.testing.assert_allclose(shaw([[[1, 2, 0, 0]]], np.zeros((1, 1, 4)), [7], [7], table), [[[13 / 2]]])
 
 
-def test_heads_have_tables_of_their_own_if_asked():
+def test_heads_have_tables_of_their_own_if_given():
     module = ruler(heads=2)
     module.key_table.data[1] *= 10
     scores = module(ones(3).expand(1, 2, 3, 1), ones(3))[0, :, 0]
@@ -291,13 +296,13 @@ def test_one_token_scores_its_own_place():
 @pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (3, 0)])
 def test_no_tokens_have_no_scores(t, s):
     q, k = content(t=t, s=s)
-    assert build()(q, k).shape == (2, 4, t, s)
-    assert build()(q, k, torch.arange(t), torch.arange(s)).shape == (2, 4, t, s)
-    assert build(on_values=True).values(torch.zeros(2, 4, t, s)).shape == (2, 4, t, 3)
+    where = torch.arange(t), torch.arange(s)
+    assert build()(q, k, *where).shape == (2, 4, t, s)
+    assert build(on_values=True).values(torch.zeros(2, 4, t, s), *where).shape == (2, 4, t, 3)
 
 
-def test_more_queries_than_keys_start_before_them():
-    scores = ruler()(ones(3), ones(1)).flatten()
+def test_more_queries_than_keys_stand_where_they_are_said_to():
+    scores = ruler()(ones(3), ones(1), torch.tensor([-2, -1, 0])).flatten()
     torch.testing.assert_close(scores, torch.tensor([2.0, 1, 0]).double())
 
 
@@ -314,68 +319,32 @@ def test_tables_start_normal_with_a_standard_deviation_of_one_over_the_root_of_t
         assert abs(table.mean().item()) < 0.01
 
 
-def test_printing_a_module_shows_its_arguments():
-    assert repr(Shaw(8, clip=4, heads=2)) == "Shaw(dim=8, clip=4, heads=2, on_values=False)"
-
-
 def test_the_default_clip_is_that_of_the_paper():
     assert inspect.signature(Shaw).parameters["clip"].default == 16
 
 
-# What it refuses
+# What is refused: what would give a wrong result without an error
 
 
-@pytest.mark.parametrize("setting", ["dim", "clip", "heads"])
-@pytest.mark.parametrize("wrong", [0, -1, 2.0, "4", True], ids=repr)
-def test_settings_that_are_no_positive_integer_are_refused(setting, wrong):
-    with pytest.raises(ValueError, match=f"shaw: {setting} must be a positive integer, got {wrong!r}"):
-        Shaw(**{"dim": 8, setting: wrong})
+def test_positions_that_do_not_fit_are_refused_with_numbers():
+    others = [(torch.arange(4096), "torch.int64 (4096,)"), (torch.tensor([3]), "torch.int64 (1,)")]
+    others += [(torch.arange(6) / 2, "torch.float32 (6,)"), (torch.zeros(2, 1).long(), "torch.int64 (2, 1)")]
+    assert_refused_with_numbers(build(), *content(), "6 integers", others)
+    with pytest.raises(ValueError, match=r"shaw: positions must be 6 integers, got torch.int64 \(5,\)"):
+        build(on_values=True).values(torch.rand(2, 4, 6, 6), torch.arange(5))
 
 
-def test_on_values_is_a_switch():
-    with pytest.raises(ValueError, match="shaw: on_values must be True or False, got 1; "):
-        Shaw(8, on_values=1)
-
-
-def test_values_of_a_module_without_their_table_are_refused():
-    with pytest.raises(
-        ValueError, match=r"shaw: weights must be for a module with on_values=True, got on_values=False"
-    ):
-        Shaw(8).values(torch.ones(1, 1, 2, 2))
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (1, 3, 2, 2)], ids=str)
-def test_weights_of_other_heads_are_refused(shape):
-    with pytest.raises(ValueError, match=r"shaw: weights must be floats \(b, 4, t, s\), got torch.float32 \("):
-        Shaw(8, heads=4, on_values=True).values(torch.ones(shape))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bool, torch.complex64], ids=str)
-def test_positions_that_are_no_integers_are_refused(dtype):
-    (q, k), where = content(), torch.arange(6).to(dtype)
-    with pytest.raises(
-        ValueError, match=rf"shaw: positions must be an integer tensor \(6,\) or \(2, 6\), got {dtype} \(6,\)"
-    ):
-        build()(q, k, where)
-    with pytest.raises(ValueError, match=r"shaw: key_positions must be an integer tensor \(6,\) or \(2, 6\), got "):
-        build().score_mod(q, k, None, where)
+def test_content_of_another_width_or_of_integers_is_refused():
+    q, k = content()
+    with pytest.raises(ValueError, match=r"shaw: q and k must be floats of one width, got torch.float64 of .* 3 and 2"):
+        build()(q, k[..., :2])
+    with pytest.raises(ValueError, match=r"shaw: q and k must be floats of one width, got torch.int64 of width 3"):
+        build().score_mod(q.long(), k)
 
 
 def test_one_row_of_positions_serves_a_batch():
     q, k = content()
     assert_one_row_serves_a_batch(build(), q, k, torch.zeros((), dtype=torch.float64))
-
-
-def test_the_score_mod_keeps_no_strided_positions_as_cpu_kernels_read_none():
-    assert_the_score_mod_keeps_no_strided_positions(build(), *content())
-
-
-def test_one_row_of_positions_is_a_row_in_numpy():
-    one, table = [[4, 0, 2]], np.random.default_rng(0).normal(size=(5, 4))
-    assert_one_row_is_a_row_in_numpy(shaw, table)
-    weights = np.random.default_rng(0).uniform(size=(2, 3, 3))
-    made = shaw_values(weights, one, one, table)
-    np.testing.assert_array_equal(made, shaw_values(weights, one[0], one[0], table))
 
 
 def test_one_row_of_positions_serves_the_values_of_a_batch():
@@ -394,33 +363,19 @@ def test_values_compile_once_where_even_the_heads_are_a_symbol():
     assert len(made) == 1
 
 
-def test_queries_of_other_heads_are_refused():
-    q, k = content()
-    with pytest.raises(
-        ValueError, match=r"shaw: q must be a floating point tensor \(b, 5, t, 3\), got torch.float64 \(2, 4, 6, 3\)"
-    ):
-        build(heads=5)(q, k)
+def test_the_score_mod_keeps_no_strided_positions_as_cpu_kernels_read_none():
+    assert_the_score_mod_keeps_no_strided_positions(build(), *content())
 
 
-@pytest.mark.parametrize("shape", [(1, 2, 6, 3), (2, 3, 6, 3), (2, 0, 6, 3)], ids=str)
-def test_keys_of_another_batch_or_with_heads_that_divide_none_are_refused(shape):
-    with pytest.raises(ValueError, match=r"shaw: k must be of q's batch with g dividing h, got torch.float64"):
-        build()(content()[0], torch.zeros(shape).double())
+def test_the_numpy_functions_take_one_position_a_token():
+    assert_numpy_wants_one_position_a_token(shaw, np.ones((5, 4)))
+    with pytest.raises(ValueError, match="cannot reshape"):
+        shaw_values(np.ones((2, 3, 3)), [0], range(3), np.ones((5, 4)))
 
 
-@pytest.mark.parametrize("table", [np.zeros((4, 3)), np.zeros((5, 2)), np.zeros((3, 5, 3))], ids=lambda t: str(t.shape))
-def test_tables_that_do_not_fit_are_refused_by_the_numpy_function(table):
-    with pytest.raises(ValueError, match=r"shaw: key_table must be \(2c\+1, d\) or \(h, 2c\+1, d\), got "):
-        shaw(np.zeros((2, 6, 3)), np.zeros((1, 6, 3)), range(6), range(6), table)
-
-
-@pytest.mark.parametrize("where", [[0.5, 1, 2], [math.nan, 0, 0], [math.inf, 0, 0], [0, 1]], ids=str)
+@pytest.mark.parametrize("where", [[0.5, 1, 2], [math.nan, 0, 0]], ids=str)
 def test_positions_that_are_not_whole_are_refused_by_the_numpy_functions(where):
-    with pytest.raises(ValueError, match="shaw: positions must be 3 whole numbers, got "):
+    with pytest.raises(ValueError, match="shaw: positions must be whole numbers, got "):
         shaw(np.zeros((1, 3, 2)), np.zeros((1, 3, 2)), where, range(3), np.zeros((5, 2)))
-    with pytest.raises(ValueError, match="shaw: key_positions must be 3 whole numbers, got "):
-        shaw_values(np.zeros((1, 3, 3)), range(3), where, np.zeros((5, 2)))
-
-
-def test_arrays_are_refused_where_tensors_are_meant():
-    assert_arrays_are_refused_where_tensors_are_meant(Shaw(8), heads="h")
+    with pytest.raises(ValueError, match="shaw: positions must be whole numbers, got "):
+        shaw_values(np.zeros((1, 3, 3)), where, range(3), np.zeros((5, 2)))
