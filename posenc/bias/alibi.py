@@ -9,7 +9,7 @@ Key:   b batch, h heads, t queries, s keys, c channels, m position of a query, n
 
     B[i, m, n] = -slopes[i] (m - n)          key n at or before query m
                = -right_slopes[i] (n - m)    key n ahead; by default slopes[i]; -inf if causal
-    slopes[i]  = 2^(-alibi_bias_max (i+1) / h),  i = 0 .. h-1, if h is a power of two
+    slopes[i]  = 2^(-8 (i+1) / h),  i = 0 .. h-1, if h is a power of two; MPT can set the 8
 
 so only offsets count, and each step back divides a key's weight by e^slope. For other h the paper's
 code and MPT's take the slopes of the closest lower power of two, then every other one of its
@@ -61,10 +61,11 @@ class ALiBi(nn.Module):
 
     Args:
         heads: Number of heads h.
-        slopes: Of the keys at or before the query: one number or one a head; `alibi_slopes` else.
-        right_slopes: Of the keys ahead, likewise; `slopes` by default, 0 for no penalty.
+        slopes: Of the keys at or before the query, one number or one a head; by default those of
+            `alibi_slopes`.
+        right_slopes: Of the keys ahead, likewise; by default `slopes`, 0 for no penalty.
         causal: Give -inf to the keys ahead, where the logits have no causal mask already.
-        alibi_bias_max: What an MPT's config calls so; the flattest head has the slope 2^-max.
+        alibi_bias_max: The 8 of 2^-8, the slope of the flattest head; MPT's config calls it so.
 
     Examples:
         >>> bias = ALiBi(heads=8)(torch.tensor([3]), torch.arange(6))  # one query, six keys
@@ -85,11 +86,11 @@ class ALiBi(nn.Module):
         self.heads, self.slopes, self.right_slopes = heads, tuple(left), tuple(right)
 
     def forward(self, positions: Tensor, key_positions=None) -> Tensor:
-        """Return the bias (h, t, s) in float32 between positions (t,) and keys' (s,), or the same.
+        """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s).
+        Keys stand where queries do by default. A batch (b, t) or (b, s) gives (b, h, t, s).
         """
-        m, n = _exact(positions, key_positions)
+        m, n = _in_float64(positions, key_positions)
         offset = n[..., None, :] - m[..., :, None]  # (..., t, s)
         offset = offset.to(positions.device, torch.float32)[..., None, :, :]  # (..., 1, t, s)
         left, right = offset.new_tensor([self.slopes, self.right_slopes])[..., None, None]
@@ -98,7 +99,7 @@ class ALiBi(nn.Module):
 
     def score_mod(self, positions: Tensor, key_positions=None):
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
-        m, n = (torch.atleast_2d(p).contiguous() for p in _exact(positions, key_positions))
+        m, n = torch.atleast_2d(*_in_float64(positions, key_positions))  # one row serves each b
         left, right = m.new_tensor([self.slopes, self.right_slopes], dtype=torch.float32)
 
         def _modify(score, b, h, t, s):
@@ -114,7 +115,7 @@ class ALiBi(nn.Module):
         Behind q and k they spare attention a bias (h, t, s). Causal only: keys ahead get a bonus
         in place of a penalty. Float64, from the first query on: that keeps the numbers small.
         """
-        m, n = _exact(positions, key_positions)
+        m, n = _in_float64(positions, key_positions)
         first = m[..., :1]
         m, n = (m - first)[..., None, :], (n - first)[..., None, :]  # (..., 1, t), (..., 1, s)
         slopes = m.new_tensor(self.slopes)[:, None, None]  # (h, 1, 1)
@@ -134,7 +135,7 @@ def _slopes(heads, slopes, right_slopes, causal, alibi_bias_max):
     return left, np.full(heads, np.inf) if causal else right  # (h,), (h,)
 
 
-def _exact(positions, key_positions):
+def _in_float64(positions, key_positions):
     where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
     keys = positions if key_positions is None else key_positions
     return positions.to(where, torch.float64), keys.to(where, torch.float64)

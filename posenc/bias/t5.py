@@ -88,23 +88,23 @@ class T5(nn.Module):
         self.weight = nn.Parameter(torch.zeros(buckets, heads))
 
     def forward(self, positions: Tensor, key_positions=None) -> Tensor:
-        """Return the bias (h, t, s) in float32 between positions (t,) and keys' (s,), or the same.
+        """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Where either has a batch, (b, t) or (b, s), the bias is (b, h, t, s).
+        Keys stand where queries do by default. A batch (b, t) or (b, s) gives (b, h, t, s).
         """
-        m, n = _exact(positions, key_positions)
+        m, n = _in_float64(positions, key_positions)
         offset = (n[..., None, :] - m[..., :, None]).trunc()  # (..., t, s)
         distance = offset.abs() if self.bidirectional else -offset.clamp(max=0)  # (..., t, s)
         bucket = torch.bucketize(distance, offset.new_tensor(self.starts), right=True)
         if self.bidirectional:
             bucket = bucket + (offset > 0) * (self.buckets // 2)  # (..., t, s)
-        columns = bucket.flatten().to(self.weight.device)
-        bias = self.weight.float().T.index_select(1, columns).unflatten(1, bucket.shape)
+        rows = bucket.flatten().to(self.weight.device)
+        bias = self.weight.float().T.index_select(1, rows).unflatten(1, bucket.shape)
         return bias.movedim(0, -3)  # (..., h, t, s)
 
     def score_mod(self, positions: Tensor, key_positions=None):
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
-        m, n = (torch.atleast_2d(p).contiguous() for p in _exact(positions, key_positions))
+        m, n = torch.atleast_2d(*_in_float64(positions, key_positions))  # one row serves each b
         reach = self.starts[-1]  # beyond which nothing changes
         offset = torch.arange(-reach, reach + 1, device=positions.device)  # (2z+1,)
         by_offset = self(torch.zeros_like(offset[:1]), offset)[:, 0]  # (h, 2z+1)
@@ -118,6 +118,7 @@ class T5(nn.Module):
 
 
 def _starts(buckets, max_distance, bidirectional):
+    """Return the distances at which the buckets 1, 2, .. of one side start."""
     one_side = buckets // 2 if bidirectional else buckets
     exact = one_side // 2
     if exact < 1 or (bidirectional and buckets % 2):
@@ -133,7 +134,7 @@ def _starts(buckets, max_distance, bidirectional):
     return tuple(starts)
 
 
-def _exact(positions, key_positions):
+def _in_float64(positions, key_positions):
     where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
     keys = positions if key_positions is None else key_positions
     return positions.to(where, torch.float64), keys.to(where, torch.float64)
