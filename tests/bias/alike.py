@@ -20,6 +20,14 @@ def assert_one_row_serves_a_batch(module):
         torch.testing.assert_close(module.score_mod(m, n)(torch.zeros(()), *pairs), bias.expand(2, -1, -1, -1))
 
 
+def assert_numpy_takes_one_row(twin, **named):
+    """The NumPy function takes rows (t,) and (s,): of a batch NumPy itself says that it has another shape."""
+    for wrong in ([[3.0, 1.0, 4.0]], np.zeros((2, 3))):
+        for m, n in ((wrong, [1, 2]), ([1, 2], wrong)):
+            with pytest.raises(ValueError, match="cannot reshape"):
+                twin(m, n, **named)
+
+
 def assert_one_row_is_a_row_in_numpy(twin, **named):
     """The NumPy function takes a row (1, 3) as (3,), and no two rows."""
     one = [[3.0, 1.0, 4.0]]
