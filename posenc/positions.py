@@ -47,6 +47,19 @@ def packed_documents(cu_seqlens: Tensor, length: int | None = None) -> Tensor:
     return torch.searchsorted(cu_seqlens.long(), places, right=True) - 1  # (t,)
 
 
+def document_mask(documents: Tensor) -> Tensor:
+    """Return the mask (t, t), or (b, 1, t, t), of tokens (t,) or (b, t) that are of one document.
+
+    Examples:
+        >>> document_mask(packed_documents(torch.tensor([0, 1, 3]))).int()
+        tensor([[1, 0, 0],
+                [0, 1, 1],
+                [0, 1, 1]], dtype=torch.int32)
+    """
+    own = documents[..., :, None] == documents[..., None, :]  # (..., t, t)
+    return own[:, None] if own.ndim == 3 else own
+
+
 def packed_positions(cu_seqlens: Tensor, length: int | None = None) -> Tensor:
     """Return positions (t,) that start at 0 in each document of a packed row.
 

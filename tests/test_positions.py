@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from posenc.positions import (
     augmented_positions,
+    document_mask,
     grid_positions,
     interpolated_positions,
     packed_documents,
@@ -129,6 +130,14 @@ def test_packed_positions_compile_where_the_length_is_given():
     compiled = torch.compile(packed_positions, fullgraph=True, backend="eager")
     ends = torch.tensor([0, 3, 4])
     assert torch.equal(compiled(ends, 7), packed_positions(ends, 7))
+
+
+def test_a_batch_of_documents_leaves_room_for_heads():
+    documents = torch.tensor([[0, 0, 1], [4, 2, 2]])
+    made = document_mask(documents)
+    assert made.shape == (2, 1, 3, 3)
+    assert torch.equal(made[1, 0], document_mask(documents[1]))
+    assert made[0, 0].tolist() == [[True, True, False], [True, True, False], [False, False, True]]
 
 
 def test_packed_documents_attend_as_if_alone():

@@ -42,32 +42,33 @@ class ALiBi(alibi.ALiBi):
 
         Positions are as in `attention`. float16 lacks the range, and becomes float32.
         """
-        m, n = places(q, k, positions, key_positions)
-        where = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
-        m, n = (
-            p.to(where, torch.float64)[..., None, :] for p in (m, n)
-        )  # (..., 1, t), (..., 1, s)
-        m, n = m - m[..., :1], n - m[..., :1]  # small numbers, and the same offsets
-        slopes = torch.tensor(self.slopes, dtype=torch.float64, device=where)[:, None]  # (h, 1)
-        slopes = slopes / (q.shape[-1] ** -0.5 if scale is None else scale)
-        of_q = torch.stack([slopes + 0 * m, -slopes * m], dim=-1)  # (..., h, t, 2)
-        of_k = torch.stack([n, torch.ones_like(n)], dim=-1)  # (..., 1, s, 2)
-        return _widened(q, k, of_q, of_k)
+        channels = self.channels(*places(q, k, positions, key_positions))
+        return with_channels(q, k, *channels, q.shape[-1] ** -0.5 if scale is None else scale)
 
 
-def _widened(q, k, of_q, of_k):
+def with_channels(q: Tensor, k: Tensor, of_queries: Tensor, of_keys: Tensor, scale: float):
+    """Return `q` (b, h, t, w) and `k` (b, g, s, w) behind channels given in float64.
+
+    Products of the channels, times `scale`, are those given.
+
+    Examples:
+        >>> one = torch.ones(1, 1, 1, 2, dtype=torch.float64)
+        >>> q, k = with_channels(torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 1, 8), one, one, 0.5)
+        >>> (q * k).sum() * 0.5
+        tensor(2.)
+    """
     dtype = _dtype(q)
-    first, second = _parts(of_q, PARTS[dtype][0]), _parts(of_k, PARTS[dtype][1])
+    first, second = _parts(of_queries / scale, PARTS[dtype][0]), _parts(of_keys, PARTS[dtype][1])
     pairs = [
         (a, b)
         for i, a in enumerate(first)
         for j, b in enumerate(second)
         if i + j < len(first)  # what is left out is below the last digit
     ]
-    of_q = torch.cat([a for a, _ in pairs], dim=-1).to(q.device, dtype)  # (..., h, t, c)
-    of_k = torch.cat([b for _, b in pairs], dim=-1).to(k.device, dtype)  # (..., 1, s, c)
-    q = torch.cat([of_q.expand(*q.shape[:-1], -1), q.to(dtype)], dim=-1)  # (b, h, t, w)
-    k = torch.cat([of_k.expand(*k.shape[:-1], -1), k.to(dtype)], dim=-1)  # (b, g, s, w)
+    for_q = torch.cat([a for a, _ in pairs], dim=-1).to(q.device, dtype)  # (..., h, t, c)
+    for_k = torch.cat([b for _, b in pairs], dim=-1).to(k.device, dtype)  # (..., 1, s, c)
+    q = torch.cat([for_q.expand(*q.shape[:-1], -1), q.to(dtype)], dim=-1)  # (b, h, t, w)
+    k = torch.cat([for_k.expand(*k.shape[:-1], -1), k.to(dtype)], dim=-1)  # (b, g, s, w)
     return q, k
 
 
