@@ -48,6 +48,12 @@ def test_it_gives_the_same_with_a_rotation():
     flex_equals_dense(q, k, v, PoPE(16, 4), positions=torch.randint(90, (1, 70)), causal=True)
 
 
+def test_gradients_on_a_cpu_are_refused():
+    q = torch.randn(1, 2, 8, 16)
+    with pytest.raises(ValueError, match=r"flex: device must be a GPU to record gradients, got cpu; .*no_grad"):
+        attention_by_flex(q, q, q, T5(2))
+
+
 PEAK = """
 import resource, torch
 from posenc.bias.t5 import T5
