@@ -189,6 +189,11 @@ def test_the_kernel_by_hand():
     np.testing.assert_allclose(kernel(3, 4), math.cos(3) + math.cos(0.03), rtol=1e-15)
 
 
+def test_the_kernel_is_exact_far_out():
+    far = 2**24 + 1  # no float32
+    np.testing.assert_allclose(kernel(far, 4), math.cos(far) + math.cos(far / 100), atol=1e-8)
+
+
 def test_the_kernel_at_0_is_half_the_width():
     assert kernel(0, 64) == 32
 
