@@ -135,11 +135,11 @@ def _theta(dim, base, order):
     if order not in ORDERS:
         raise ValueError(f"sinusoidal: order must be one of {', '.join(ORDERS)}, got {order!r}")
     if order == "tensor2tensor":
-        least, step, steps = 4, 1, dim // 2 - 1
+        fits, wanted, steps = dim >= 4, "at least 4", dim // 2 - 1
     else:
-        least, step, steps = 2, 2, dim / 2
-    if dim < least or dim % step:
-        raise ValueError(f"sinusoidal: dim must be {least} or more in steps of {step}, got {dim}")
+        fits, wanted, steps = dim >= 2 and dim % 2 == 0, "even and positive", dim / 2
+    if not fits:
+        raise ValueError(f"sinusoidal: dim must be {wanted}, got {dim}")
     if not 0 < base < float("inf"):
         raise ValueError(f"sinusoidal: base must be positive and finite, got {base}")
     return base ** (-np.arange(dim // 2) / steps)  # (d/2,)

@@ -189,6 +189,11 @@ def test_the_kernel_by_hand():
     np.testing.assert_allclose(kernel(3, 4), math.cos(3) + math.cos(0.03), rtol=1e-15)
 
 
+def test_the_kernel_is_exact_far_out():
+    far = 2**24 + 1  # no float32
+    np.testing.assert_allclose(kernel(far, 4), math.cos(far) + math.cos(far / 100), atol=1e-8)
+
+
 def test_the_kernel_at_0_is_half_the_width():
     assert kernel(0, 64) == 32
 
@@ -410,14 +415,14 @@ each_way = pytest.mark.parametrize("way", refusing())
 @each_way
 @pytest.mark.parametrize("dim", [0, -2, 1, 7, 8.5])
 def test_a_width_that_is_not_even_is_refused(way, dim):
-    with pytest.raises(ValueError, match=f"sinusoidal: dim must be 2 or more in steps of 2, got {dim}"):
+    with pytest.raises(ValueError, match=f"sinusoidal: dim must be even and positive, got {dim}"):
         refusing(dim=dim)[way]()
 
 
 @each_way
 @pytest.mark.parametrize("dim", [2, 3])
 def test_tensor2tensor_refuses_a_width_below_4(way, dim):  # it divides by d/2 - 1
-    with pytest.raises(ValueError, match=f"sinusoidal: dim must be 4 or more in steps of 1, got {dim}"):
+    with pytest.raises(ValueError, match=f"sinusoidal: dim must be at least 4, got {dim}"):
         refusing(dim=dim, order="tensor2tensor")[way]()
 
 
