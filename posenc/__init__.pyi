@@ -57,7 +57,7 @@ from posenc.rotate.axial import axial as axial, axial_theta as axial_theta, axia
 from posenc.rotate.fope import fope as fope, FoPE as FoPE
 from posenc.rotate.frequencies import rope_frequencies as rope_frequencies, linear as linear, ntk as ntk, dynamic_ntk as dynamic_ntk, by_parts as by_parts, yarn as yarn, longrope as longrope, llama3 as llama3, proportional as proportional, attention_temperature as attention_temperature, softmax_scale as softmax_scale
 from posenc.rotate.from_config import from_config as from_config
-from posenc.rotate.layouts import layout_order as layout_order, convert_layout as convert_layout, convert_lora as convert_lora, convert_checkpoint as convert_checkpoint
+from posenc.rotate.layouts import layout_order as layout_order, convert_layout as convert_layout, convert_checkpoint as convert_checkpoint
 from posenc.rotate.liere import liere as liere, LieRE as LieRE
 from posenc.rotate.mrope import mrope as mrope, mrope_positions as mrope_positions, MRoPE as MRoPE
 from posenc.rotate.pope import pope as pope, PoPE as PoPE
