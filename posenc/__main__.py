@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--source", action="store_true", help="the whole file instead")
     command.set_defaults(run=_show)
     command = commands.add_parser(
-        "copy", help="write files into your project; each runs alone (attention as two)"
+        "copy", help="write files into your project; each runs alone (from_config as two)"
     )
     command.add_argument(
         "names",

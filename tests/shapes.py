@@ -68,7 +68,7 @@ def watch(path: Path, name: str = "watched") -> tuple[ModuleType, Report]:
     for line in report.shapes.keys() - watcher.watched:
         report.lies[line] = "stands on no assignment and no return (for a long one: put it on the last line)"
     module = ModuleType(name)
-    module.__dict__.update(__file__=str(path), __see__=report.see, __sizes__={})
+    module.__dict__.update(__file__=str(path), __package__=name.rpartition(".")[0], __see__=report.see, __sizes__={})
     exec(compile(tree, str(path), "exec"), module.__dict__)
     return module, report
 

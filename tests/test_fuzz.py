@@ -131,7 +131,6 @@ ALIKE = {
     "longrope": {"length": 2048, "original_length": 1024},
     "from_config": {"config": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 2.0}},
     "convert_layout": {"weight": torch.rand(32, 3)},
-    "convert_lora": {"lora_a": torch.rand(2, 3), "lora_b": torch.rand(32, 2)},
     "convert_checkpoint": {"state": {"layers.0.q_proj.weight": torch.rand(32, 3)}},
     "mrope_positions": {"kinds": [0, 1, 1, 1, 1, 0], "image_grids": [(1, 4, 4)]},
     "rerotate": {"k": torch.rand(1, 2, 6, 16), "new_positions": torch.arange(6) + 3},

@@ -9,13 +9,14 @@ Cost:  nothing to learn; d/2 numbers, computed once
 Key:   d rotated width, t positions, s the new context over the old, L the old context
 
     theta_i = g_i base^(-2i/d),  i = 0 .. d/2-1
-    g_i     = 1/s linear,  s^(-2i/(d-2)) ntk,  1/x_i longrope,  1 - r_i + r_i/s the other three
-    r_i     = clip((high - turns_i) / (high - low), 0, 1) llama3,  turns_i = L theta_i / (2 pi)
+    g_i     = 1/s linear,  s^(-2i/(d-2)) ntk,  1/x_i longrope,  1 - r_i + r_i/s by_parts yarn llama3
+    r_i     = clip((high - turns_i) / (high - low), 0, 1) llama3,  turns_i = L base^(-2i/d) / (2 pi)
             = clip((i - low) / (high - low), 0, 1) by_parts yarn
 
-s is `factor`; r rises from 0 for pairs that turn often to 1 for pairs that hardly turn. Each gives
-(theta, attention_factor) for RoPE; the factor multiplies cos and sin, so logits by its square.
-YaRN's paper has the r of llama3; its code, and yarn here and elsewhere, have the other.
+s is `factor`; r rises from 0 for pairs that turn often to 1 for pairs that hardly turn, in llama3
+between its two factors, in yarn between the i of beta_fast and beta_slow turns. (YaRN's paper has
+the r of llama3; its code, and yarn here and elsewhere, the other.) Each gives (theta,
+attention_factor) for RoPE; the factor multiplies cos and sin, so logits by its square.
 """
 
 import numpy as np

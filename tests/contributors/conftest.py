@@ -12,7 +12,7 @@ import pytest
 import posenc
 
 ROOT = Path(__file__).parents[2]
-KEPT = {"sinusoidal", "alibi", "rope", "frequencies", "layouts", "rerotate"}  # the gallery draws all others in vain
+KEPT = {"sinusoidal", "alibi", "rope", "frequencies", "from_config", "layouts", "rerotate"}  # others are drawn in vain
 LEFT_OUT = (".git", ".venv", ".galley", ".node", "site", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 
 
