@@ -53,7 +53,8 @@ from posenc.add.fourier import fourier as fourier, fourier_cycles as fourier_cyc
 from posenc.add.grid import grid as grid, detr_coordinates as detr_coordinates, Grid as Grid
 from posenc.add.learned import learned as learned, row_statistics as row_statistics, resize as resize, resize_grid as resize_grid, Learned as Learned
 from posenc.add.sinusoidal import sinusoidal as sinusoidal, wavelengths as wavelengths, kernel as kernel, shift_matrix as shift_matrix, Sinusoidal as Sinusoidal
-from posenc.rotate.axial import axial as axial, axial_theta as axial_theta, axial_coordinates as axial_coordinates, Axial as Axial
+from posenc.rotate.axial import axial as axial, Axial as Axial
+from posenc.rotate.axial_convention import axial_convention as axial_convention, axial_theta as axial_theta, axial_coordinates as axial_coordinates
 from posenc.rotate.fope import fope as fope, FoPE as FoPE
 from posenc.rotate.frequencies import rope_frequencies as rope_frequencies, linear as linear, ntk as ntk, dynamic_ntk as dynamic_ntk, by_parts as by_parts, yarn as yarn, longrope as longrope, llama3 as llama3, proportional as proportional, from_config as from_config, attention_temperature as attention_temperature, softmax_scale as softmax_scale
 from posenc.rotate.layouts import layout_order as layout_order, convert_layout as convert_layout, convert_lora as convert_lora, convert_checkpoint as convert_checkpoint

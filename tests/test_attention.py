@@ -506,14 +506,6 @@ def test_packed_documents_are_as_alone_for_every_encoding(encoding):
     torch.testing.assert_close(packed, torch.cat(alone, dim=2), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("t", [1, 3])
-def test_one_axis_takes_a_line_or_rows(t):
-    q, places = torch.randn(2, 2, t, 8), torch.arange(5, 5 + t)
-    expected = attention(q, q, q, Axial(8, axes=1), places[:, None], places[:, None])
-    for line in (places, places[None]):
-        torch.testing.assert_close(attention(q, q, q, Axial(8, axes=1), line, line), expected)
-
-
 def test_on_a_grid_keys_stand_where_the_queries_do():
     grid, q = torch.cartesian_prod(torch.arange(2), torch.arange(3)), torch.randn(2, 2, 6, 8)
     encoding = Axial(8)
