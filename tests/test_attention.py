@@ -13,8 +13,10 @@ from posenc.add.sinusoidal import Sinusoidal
 from posenc.attention import attention, attention_weights
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
+from posenc.positions import document_mask
 from posenc.rotate.axial import Axial
 from posenc.rotate.pope import PoPE
+from posenc.score.cope import CoPE
 from posenc.score.shaw import Shaw
 from tests import doors
 
@@ -395,6 +397,16 @@ def test_the_mask_reaches_scores_that_ask_for_it(qkv):
     assert asked == [None]
 
 
+def test_cope_counts_no_token_of_another_document():
+    q, k, v = torch.randn(3, 1, H, 8, D).unbind()
+    encoding = CoPE(D).requires_grad_(False)
+    nn.init.normal_(encoding.weight)
+    documents, positions = torch.tensor([0, 0, 0, 1, 1, 1, 1, 1]), torch.tensor([0, 1, 2, 0, 1, 2, 3, 4])
+    packed = attention(q, k, v, encoding, positions, positions, causal=True, mask=document_mask(documents))
+    alone = [attention(q[:, :, d], k[:, :, d], v[:, :, d], encoding, causal=True) for d in (slice(0, 3), slice(3, 8))]
+    torch.testing.assert_close(packed, torch.cat(alone, dim=2))
+
+
 def test_what_an_encoding_gives_to_the_values_is_added(qkv):
     q, k, v = qkv
     v = torch.randn(B, G, S, D, dtype=torch.float64)
@@ -467,11 +479,17 @@ def test_left_padding_that_is_hidden_changes_nothing_for_every_encoding(encoding
     torch.testing.assert_close(made, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("t", [1, 3])
-def test_one_axis_takes_a_line_or_rows(t):
-    q, places = torch.randn(2, 2, t, 8), torch.arange(5, 5 + t)
-    expected = attention(q, q, q, Axial(8, axes=1), places[:, None], places[:, None])
-    torch.testing.assert_close(attention(q, q, q, Axial(8, axes=1), places, places), expected)
+@each_encoding
+def test_packed_documents_are_as_alone_for_every_encoding(encoding):
+    module, (q, k, v) = encoding.build(), content(9)
+    documents = torch.tensor([7, 7, 7, 7, 2, 2, 2, 2, 2])
+    positions = coordinates(encoding, torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 4]))
+    packed = attention(q, k, v, module, positions, positions, causal=True, mask=document_mask(documents))
+    alone = [
+        attention(q[:, :, d], k[:, :, d], v[:, :, d], module, causal=True, **places(encoding, 0, d.stop - d.start))
+        for d in (slice(0, 4), slice(4, 9))
+    ]
+    torch.testing.assert_close(packed, torch.cat(alone, dim=2), atol=1e-5, rtol=1e-5)
 
 
 def test_on_a_grid_keys_stand_where_the_queries_do():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.add.fourier import KINDS, Fourier, fourier, fourier_cycles
-from posenc.rotate.axial import axial_coordinates
+from posenc.rotate.axial_convention import axial_coordinates
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
