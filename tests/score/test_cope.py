@@ -1,6 +1,5 @@
 """CoPE: counts worked by hand, relative positions where every gate is open, hidden tokens, ties, and the peers."""
 
-import inspect
 import math
 
 import mpmath
@@ -12,15 +11,16 @@ from hypothesis import strategies as st
 
 from posenc.score.cope import CoPE, cope
 from tests.peers import peer
+from tests.score.alike import assert_numpy_wants_one_position_a_token
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/doors.py)
 
-OPTIONS = [{}, {"length": 4}, {"scale": True}]
+OPTIONS = [{}, {"length": 4}]
 LEARNED = {"weight"}
 
 
-def oracle(q, k, positions, key_positions, weight, mask=None, scale=False):
+def oracle(q, k, positions, key_positions, weight, mask=None):
     """Work out the definition with 60 digits, one pair and one token between at a time."""
 
     def dot(one, other):
@@ -36,7 +36,7 @@ def oracle(q, k, positions, key_positions, weight, mask=None, scale=False):
                 count = min(mpmath.fsum(1 / (1 + mpmath.exp(-dot(q[h, t], key) / root)) for key in between), last)
                 low = int(count)
                 below, above = dot(q[h, t], weight[low]), dot(q[h, t], weight[min(low + 1, last)])
-                scores[h, t, s] = (below + (above - below) * (count - low)) / (root if scale else 1)
+                scores[h, t, s] = below + (above - below) * (count - low)
     return scores
 
 
@@ -55,9 +55,9 @@ def content(seed=0, b=2, h=4, g=2, t=6, s=6, d=3):
     return tuple(torch.tensor(made.normal(size=shape)) for shape in ((b, h, t, d), (b, g, s, d)))
 
 
-def build(dim=3, length=5, scale=False, seed=0):
+def build(dim=3, length=5, seed=0):
     """Return a module in float64 whose table has left zero."""
-    module = CoPE(dim, length, scale).double()
+    module = CoPE(dim, length).double()
     module.weight.data = torch.tensor(np.random.default_rng(seed).normal(size=(length, dim)))
     return module
 
@@ -127,22 +127,16 @@ def test_the_scores_start_at_zero():
     assert not CoPE(3)(*(x.float() for x in content())).any()
 
 
-def test_scale_divides_by_the_root_of_the_width():
-    q, k = content()
-    torch.testing.assert_close(build(scale=True)(q, k) * math.sqrt(3), build()(q, k))
-
-
 # What it equals
 
 
-@pytest.mark.parametrize("scale", [False, True])
-def test_with_every_gate_open_it_is_a_table_of_relative_positions_that_counts_from_one(scale):
+def test_with_every_gate_open_it_is_a_table_of_relative_positions_that_counts_from_one():
     q, k = content(t=4, s=7)
     q[..., 0], k[..., 0] = 1.0, 1e4  # every query finds every key relevant
-    module, where = build(length=6, scale=scale), torch.arange(7)
+    module, where = build(length=6), torch.arange(7)
     offset = where[3:, None] - where[None, :]
     table = module.weight[(offset + 1).clamp(0, 5)]  # (t, s, d)
-    relative = torch.einsum("bhtd,tsd->bhts", q, table) / (math.sqrt(3) if scale else 1)
+    relative = torch.einsum("bhtd,tsd->bhts", q, table)
     torch.testing.assert_close(module(q, k), relative.masked_fill(offset < 0, 0))
 
 
@@ -295,14 +289,14 @@ def test_one_token_counts_itself():
 @pytest.mark.parametrize("placed", [False, True])
 def test_no_tokens_have_no_scores(t, s, placed):
     q, k = content(t=t, s=s)
-    where = {"positions": torch.arange(t), "key_positions": torch.arange(s)} if placed else {}
+    where = {"positions": torch.arange(t), "key_positions": torch.arange(s)} if placed or t > s else {}
     assert build()(q, k, **where).shape == (2, 4, t, s)
 
 
-def test_more_queries_than_keys_stand_before_them_by_default():
-    q, k = content(t=8, s=6)
-    assert not build()(q, k)[:, :, :2].any()
-    torch.testing.assert_close(build()(q, k)[:, :, 2:], build()(q[:, :, 2:], k))
+def test_queries_before_all_keys_score_nothing():
+    (q, k), where = content(t=8, s=6), torch.arange(-2, 6)
+    assert not build()(q, k, where)[:, :, :2].any()
+    torch.testing.assert_close(build()(q, k, where)[:, :, 2:], build()(q[:, :, 2:], k))
 
 
 def test_gradients_reach_the_gates_through_the_fractions():
@@ -341,15 +335,6 @@ def test_neighbors_that_float32_cannot_tell_apart_are_no_tie():
     torch.testing.assert_close(scores, torch.tensor([[0.5, 0], [0.75, 0.25]]).double())
 
 
-def test_printing_a_module_shows_its_arguments():
-    assert repr(CoPE(8, length=16)) == "CoPE(dim=8, length=16, scale=False)"
-
-
-def test_options_have_the_same_defaults_in_both():
-    defaults = [inspect.signature(made).parameters["scale"].default for made in (cope, CoPE)]
-    assert defaults == [False, False]
-
-
 # Peers
 
 
@@ -365,7 +350,7 @@ def test_vectors(vector):
 
 
 def x_transformers_scores(module, q, k, hidden):
-    theirs = peer("x_transformers.x_transformers").CoPE(dim=3, heads=4, max_pos=module.length).double()
+    theirs = peer("x_transformers.x_transformers").CoPE(dim=3, heads=4, max_pos=len(module.weight)).double()
     theirs.pos_emb.data = module.weight.data
     logits = q @ k.repeat_interleave(2, dim=1).mT / math.sqrt(3)
     return theirs(q, logits.masked_fill(hidden, -torch.finfo(logits.dtype).max))
@@ -386,73 +371,39 @@ def test_equals_x_transformers_where_padding_is_masked():
     assert torch.allclose(module(q, k, mask=~padding)[~hidden.expand_as(theirs)], theirs[~hidden.expand_as(theirs)])
 
 
-# Wrong arguments
+# What is refused: what would give a wrong result without an error
 
 
-@pytest.mark.parametrize("name", ["dim", "length"])
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, "8", None, True, float("nan"), [8]], ids=repr)
-def test_sizes_that_are_not_positive_integers_are_refused(name, wrong):
-    with pytest.raises(ValueError, match=f"cope: {name} must be a positive integer, got"):
-        CoPE(**{"dim": 8} | {name: wrong})
+def test_content_of_integers_and_queries_without_a_place_are_refused():
+    (q, k), module = content(), build()
+    with pytest.raises(ValueError, match=r"cope: q must be floats \(b, h, t, d\), got torch\.int64"):
+        module(q.long(), k)
+    with pytest.raises(ValueError, match="cope: positions must be given for 6 queries, 3 keys, got None"):
+        module(q, k[:, :, :3])
 
 
-@pytest.mark.parametrize("wrong", [1, "yes", None, 0.5], ids=repr)
-def test_a_scale_that_is_not_a_switch_is_refused(wrong):
-    with pytest.raises(ValueError, match="cope: scale must be True or False, got"):
-        CoPE(8, scale=wrong)
+@pytest.mark.parametrize("where", [torch.arange(4096), torch.tensor([3]), torch.zeros(2, 1)], ids=str)
+def test_another_number_of_positions_is_refused_by_torch_in_numbers(where):
+    (q, k), module = content(), build()
+    for places in ({"positions": where}, {"key_positions": where, "positions": torch.arange(6)}):
+        with pytest.raises(RuntimeError, match=rf"sizes .* don't multiply up to .*\({where.shape[-1]}\)"):
+            module(q, k, **places)
 
 
-def in_short(value):
-    return f"{value.dtype}{tuple(value.shape)}" if hasattr(value, "dtype") else repr(value)
+def test_one_row_of_positions_serves_a_batch():
+    (q, k), module, one = content(), build(), torch.tensor([[3, 0, 9, 7, 7, 1]])
+    rows = torch.tensor([[5, 0, 1, 2, 9, 3], [4, 4, 0, 8, 1, 2]])
+    for m, n in ((one, one), (one, rows), (rows, one), (one[0], rows)):
+        assert torch.equal(module(q, k, m, n), module(q, k, m.expand(2, 6), n.expand(2, 6)))
 
 
-WRONG = {
-    "q": [None, "q", [[1.0]], np.ones((2, 4, 6, 3)), torch.ones(2, 4, 6, 3).long(), torch.ones(4, 6, 3)],
-    "k": [None, 7, torch.ones(2, 3, 6, 3), torch.ones(2, 0, 6, 3), torch.ones(1, 2, 6, 3), torch.ones(2, 2, 6, 4)],
-    "positions": [3, [0] * 6, np.arange(6), torch.ones(6).bool(), torch.ones(6) * 1j, torch.ones(5), torch.ones(6, 1)],
-    "key_positions": ["all", torch.ones(7), torch.ones(3, 6), torch.tensor(3), torch.ones(2, 6, 1)],
-    "mask": [
-        True,
-        torch.ones(6),
-        torch.ones(5).bool(),
-        torch.ones(3, 1, 1, 6).bool(),
-        torch.ones(1, 2, 4, 6, 6).bool(),
-    ],
-}
+@pytest.mark.parametrize("mask", [torch.ones(6), torch.ones(6, dtype=torch.long)], ids=["floats", "integers"])
+def test_a_mask_that_is_not_boolean_is_refused_by_torch(mask):
+    with pytest.raises((TypeError, RuntimeError), match=r"bitwise_and|boolean"):
+        build()(*content(), mask=mask)
 
 
-@pytest.mark.parametrize(("name", "wrong"), [(name, wrong) for name in WRONG for wrong in WRONG[name]], ids=in_short)
-def test_what_does_not_fit_is_refused_by_name(name, wrong):
-    arguments = {"q": torch.ones(2, 4, 6, 3), "k": torch.ones(2, 2, 6, 3), name: wrong}
-    with pytest.raises(ValueError, match=f"cope: {name} must be .*got"):
-        CoPE(3)(**arguments)
-
-
-WRONG_ARRAYS = {
-    "q": [None, "q", np.ones((6, 3)), np.ones((4, 6, 2)), [[[1], [2, 3]]]],
-    "k": [np.ones((3, 6, 3)), np.ones((0, 6, 3)), np.ones((1, 2, 6, 3)), 1j],
-    "positions": [3, np.arange(5), np.ones((1, 6)), "all"],
-    "key_positions": [None, np.arange(7)],
-    "weight": [None, 3, np.ones(3), "table", np.ones((0, 3))],
-    "mask": [np.ones(5, bool), np.ones((2, 1, 6), bool)],
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"), [(name, wrong) for name in WRONG_ARRAYS for wrong in WRONG_ARRAYS[name]], ids=in_short
-)
-def test_what_does_not_fit_the_numpy_function_is_refused_by_name(name, wrong):
-    arguments = {"q": np.ones((4, 6, 3)), "k": np.ones((2, 6, 3)), "weight": np.ones((5, 3))}
-    where = {"positions": np.arange(6), "key_positions": np.arange(6)}
-    with pytest.raises(ValueError, match=f"cope: {name} must be .*got"):
-        cope(**arguments | where | {name: wrong})
-
-
-def test_a_table_of_another_width_is_refused():
-    with pytest.raises(ValueError, match=r"cope: q must be numbers \(h, t, 4\), got float64 \(4, 6, 3\)"):
-        cope(np.ones((4, 6, 3)), np.ones((2, 6, 3)), np.arange(6), np.arange(6), np.ones((5, 4)))
-
-
-def test_the_numpy_function_takes_lists():
+def test_the_numpy_function_takes_one_position_a_token_and_lists():
+    assert_numpy_wants_one_position_a_token(cope, np.ones((5, 4)))
     scores = cope([[[1.0]]], [[[0.0]]], [0], [0], [[0.0], [2.0]])
     np.testing.assert_allclose(scores, [[[1.0]]])
