@@ -12,7 +12,7 @@ Key:   b batch, h heads, t queries, s keys, r buckets, a of one side, e exact, w
     bucket     = distance                                               distance < e
                = min(e + floor((a-e) ln(distance/e) / ln(w/e)), a-1)    otherwise,  e = floor(a/2)
     both ways:   distance = |n - m|, a = r/2; keys ahead of the query have their bucket plus a
-    one way:     distance = m - n, or 0 for keys ahead, a = r
+    one way:     distance = m - n, a = r; keys ahead, with a negative one, have bucket 0
 
 so near offsets have a bucket each, far ones share buckets that widen in proportion, and all from w
 on share the last. Each bucket starts at a whole distance, found in whole numbers: a logarithm can
@@ -38,7 +38,7 @@ def t5_bucket(
     """
     starts = _starts(buckets, max_distance, bidirectional)
     offset = np.trunc(np.asarray(offset, np.float64))
-    distance = np.abs(offset) if bidirectional else np.maximum(-offset, 0)
+    distance = np.abs(offset) if bidirectional else -offset
     bucket = np.searchsorted(starts, distance, side="right")
     return bucket + (offset > 0) * (buckets // 2) if bidirectional else bucket
 
@@ -94,7 +94,7 @@ class T5(nn.Module):
         """
         m, n = _in_float64(positions, key_positions)
         offset = (n[..., None, :] - m[..., :, None]).trunc()  # (..., t, s)
-        distance = offset.abs() if self.bidirectional else -offset.clamp(max=0)  # (..., t, s)
+        distance = offset.abs() if self.bidirectional else -offset  # (..., t, s)
         bucket = torch.bucketize(distance, offset.new_tensor(self.starts), right=True)
         if self.bidirectional:
             bucket = bucket + (offset > 0) * (self.buckets // 2)  # (..., t, s)

@@ -28,17 +28,6 @@ def assert_numpy_takes_one_row(twin, **named):
                 twin(m, n, **named)
 
 
-def assert_one_row_is_a_row_in_numpy(twin, **named):
-    """The NumPy function takes a row (1, 3) as (3,), and no two rows."""
-    one = [[3.0, 1.0, 4.0]]
-    expected = twin(one[0], one[0], **named)
-    for m, n in ((one, one), (one, one[0]), (one[0], one)):
-        np.testing.assert_array_equal(twin(m, n, **named), expected)
-    for wrong in (one * 2, [one]):
-        with pytest.raises(ValueError, match=f"{twin.__name__}: positions must be "):
-            twin(wrong, one, **named)
-
-
 def assert_unsigned_positions_do_not_wrap_around(module):
     """Bytes, whose difference cannot be negative, are subtracted as the numbers that they are."""
     small, zero = torch.arange(5, dtype=torch.uint8), torch.zeros((), dtype=torch.long)

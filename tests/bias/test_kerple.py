@@ -1,7 +1,5 @@
 """KERPLE: values worked by hand, ALiBi as one of the powers, kernels, and rates at and beyond their bounds."""
 
-import math
-
 import mpmath
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from posenc.bias.kerple import FLOOR, FORMS, KERPLE, kerple
 from tests.bias.alike import (
-    assert_one_row_is_a_row_in_numpy,
+    assert_numpy_takes_one_row,
     assert_one_row_serves_a_batch,
     assert_unsigned_positions_do_not_wrap_around,
 )
@@ -282,8 +280,8 @@ def test_one_row_serves_a_batch(form):
     assert_one_row_serves_a_batch(KERPLE(4, form))
 
 
-def test_one_row_of_a_batch_is_a_row_in_numpy():
-    assert_one_row_is_a_row_in_numpy(kerple, r1=[0.5], r2=[1.5])
+def test_the_numpy_function_takes_one_row():
+    assert_numpy_takes_one_row(kerple, r1=[0.5], r2=[1.5])
 
 
 def test_unsigned_positions_do_not_wrap_around():
@@ -325,85 +323,27 @@ def test_the_bias_is_float32_in_every_dtype_of_the_rates():
         assert KERPLE(2).to(dtype)(torch.arange(3)).dtype == torch.float32
 
 
-def test_printing_a_module_shows_its_arguments():
-    assert repr(KERPLE(8, form="power")) == "KERPLE(heads=8, form='power')"
+# What is refused: what would give a wrong result without an error
 
 
-# What is refused
-
-
-@pytest.mark.parametrize("heads", [0, -1, 1.5, "8", None, True, float("nan")], ids=repr)
+@pytest.mark.parametrize("heads", [0, -1])
 def test_a_number_of_heads_that_is_none_is_refused(heads):
-    with pytest.raises(ValueError, match=rf"kerple: heads must be a positive integer, got {heads!r}; each head has"):
+    with pytest.raises(ValueError, match=f"kerple: heads must be 1 or more, got {heads}"):
         KERPLE(heads)
 
 
-@pytest.mark.parametrize("form", ["linear", None, 2, np.array(["log"]), []], ids=repr)
+@pytest.mark.parametrize("form", ["linear", None, 2], ids=repr)
 def test_an_unknown_form_is_refused(form):
     for call in (lambda: KERPLE(2, form), lambda: kerple([0], [0], [1.0], [1.0], form)):
-        with pytest.raises(ValueError, match="kerple: form must be one of log, power, got"):
+        with pytest.raises(ValueError, match=r"kerple: form must be one of \('log', 'power'\), got"):
             call()
 
 
-BAD_TENSORS = {
-    "list": [0, 1],
-    "none": None,
-    "number": 3,
-    "text": "0",
-    "bool": torch.ones(3, dtype=torch.bool),
-    "complex": torch.zeros(3, dtype=torch.complex64),
-    "scalar": torch.tensor(3),
-    "3 axes": torch.zeros(2, 3, 2),
-}
+def test_two_batches_are_refused_by_torch():
+    with pytest.raises(RuntimeError, match="size"):
+        KERPLE(2)(torch.zeros(2, 3), torch.zeros(3, 3))
 
 
-@pytest.mark.parametrize("kind", BAD_TENSORS)
-def test_positions_that_are_no_rows_of_numbers_are_refused(kind):
-    encoding, good = KERPLE(2), torch.arange(3)
-    said = r"must be a tensor of integers or floats \(t,\) or \(b, t\), got .*; take torch.arange"
-    for call in (encoding, encoding.score_mod):
-        with pytest.raises(ValueError, match="kerple: positions " + said):
-            call(BAD_TENSORS[kind])
-        if kind != "none":
-            with pytest.raises(ValueError, match="kerple: key_positions " + said):
-                call(good, BAD_TENSORS[kind])
-
-
-@pytest.mark.parametrize(
-    ("positions", "got"), [([0, 1], "list of length 2"), (np.arange(2), r"numpy array int64 \(2,\)")], ids=str
-)
-def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
-    for call in (KERPLE(2), KERPLE(2).score_mod):
-        with pytest.raises(ValueError, match=rf"positions must be a tensor .*, got {got}; take .*torch.as_tensor"):
-            call(positions)
-
-
-def test_two_batches_are_refused():
-    said = r"kerple: positions and key_positions must be of one batch, got \(2, 3\) and \(3, 3\)"
-    for call in (KERPLE(2), KERPLE(2).score_mod):
-        with pytest.raises(ValueError, match=said):
-            call(torch.zeros(2, 3), torch.zeros(3, 3))
-
-
-BAD_ARRAYS = ["12", None, np.ones((2, 2)), [1j], [True], [[0], [1, 2]], {}, torch.ones(2, requires_grad=True), [np.inf]]
-
-
-@pytest.mark.parametrize("name", ["positions", "key_positions", "r1", "r2"])
-@pytest.mark.parametrize("bad", BAD_ARRAYS, ids=repr)
-def test_arrays_that_are_no_row_of_numbers_are_refused(name, bad):
-    good = {"positions": [0, 1], "key_positions": [0, 1], "r1": [1.0, 1.0], "r2": [1.0, 1.0]}
-    with pytest.raises(
-        ValueError,
-        match=f"kerple: {name} must be one row of finite numbers, got .*; a batch goes row by row, a tensor detached",
-    ):
-        kerple(**good | {name: bad})
-
-
-def test_rates_of_different_heads_are_refused():
-    said = r"kerple: r2 must be \(h,\) like r1 \(2,\), got \(3,\); each head has one of each"
-    with pytest.raises(ValueError, match=said):
+def test_rates_of_different_heads_are_refused_by_numpy():
+    with pytest.raises(ValueError, match="broadcast"):
         kerple([0], [0], [1.0] * 2, [1.0] * 3)
-
-
-def test_a_number_alone_is_a_row_of_one():
-    np.testing.assert_allclose(kerple(3, 1, 1.0, 1.0), [[[-math.log(3)]]])

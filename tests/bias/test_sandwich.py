@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from posenc.add.sinusoidal import kernel
 from posenc.bias.sandwich import Sandwich, sandwich
 from tests.bias.alike import (
-    assert_one_row_is_a_row_in_numpy,
+    assert_numpy_takes_one_row,
     assert_one_row_serves_a_batch,
     assert_unsigned_positions_do_not_wrap_around,
 )
@@ -175,15 +175,14 @@ def test_one_token_and_none():
     assert encoding(torch.arange(0), torch.arange(3)).shape == (4, 0, 3)
     assert encoding(torch.zeros(2, 3), torch.zeros(2, 0)).shape == (2, 4, 3, 0)
     assert sandwich([], [1, 2], 4).shape == (4, 0, 2)
-    assert sandwich(3, 5, 4).shape == (4, 1, 1)
 
 
 def test_one_row_serves_a_batch():
     assert_one_row_serves_a_batch(Sandwich(4))
 
 
-def test_one_row_of_a_batch_is_a_row_in_numpy():
-    assert_one_row_is_a_row_in_numpy(sandwich, heads=2)
+def test_the_numpy_function_takes_one_row():
+    assert_numpy_takes_one_row(sandwich, heads=2)
 
 
 def test_gradients_of_positions_are_those_of_the_formula():
@@ -244,19 +243,13 @@ def test_the_score_mod_keeps_no_strided_tensor_as_cpu_kernels_read_none():
     assert all(tensor.is_contiguous() for tensor in tensors)
 
 
-def test_printing_a_module_shows_its_arguments():
-    assert repr(Sandwich(8)) == "Sandwich(heads=8, dim=128, base=10000)"
+# What is refused: what would give a wrong result without an error
 
-
-# What is refused
 
 BAD_SETTINGS = {
-    "heads": ([0, -1, 1.5, "8", None, True, float("nan")], "a positive integer, got .*; each head has its own slope"),
-    "dim": ([0, -2, 7, 8.0, "8", None, True], "an even integer of at least 2, got .*; the paper takes 128"),
-    "base": (
-        [0, -1.0, float("inf"), float("nan"), "1", None, True, 1j],
-        "positive and finite, got .*; the paper takes",
-    ),
+    "heads": ([0, -1], "1 or more"),
+    "dim": ([0, -2, 7], "even, 2 or more"),
+    "base": ([0, -1.0, float("inf"), float("nan")], "positive and finite"),
 }
 
 
@@ -264,58 +257,10 @@ BAD_SETTINGS = {
 def test_wrong_settings_are_refused(name, bad):
     setting = {"heads": 4, name: bad}
     for call in (lambda: Sandwich(**setting), lambda: sandwich([0], [0], **setting)):
-        with pytest.raises(ValueError, match=f"sandwich: {name} must be {BAD_SETTINGS[name][1]}"):
+        with pytest.raises(ValueError, match=f"sandwich: {name} must be {BAD_SETTINGS[name][1]}, got {bad}"):
             call()
 
 
-BAD_TENSORS = {
-    "list": [0, 1],
-    "none": None,
-    "number": 3,
-    "text": "0",
-    "bool": torch.ones(3, dtype=torch.bool),
-    "complex": torch.zeros(3, dtype=torch.complex64),
-    "scalar": torch.tensor(3),
-    "3 axes": torch.zeros(2, 3, 2),
-}
-
-
-@pytest.mark.parametrize("kind", BAD_TENSORS)
-def test_positions_that_are_no_rows_of_numbers_are_refused(kind):
-    encoding, good = Sandwich(2), torch.arange(3)
-    said = r"must be a tensor of integers or floats \(t,\) or \(b, t\), got .*; take torch.arange"
-    for call in (encoding, encoding.score_mod):
-        with pytest.raises(ValueError, match="sandwich: positions " + said):
-            call(BAD_TENSORS[kind])
-        if kind != "none":
-            with pytest.raises(ValueError, match="sandwich: key_positions " + said):
-                call(good, BAD_TENSORS[kind])
-
-
-@pytest.mark.parametrize(
-    ("positions", "got"), [([0, 1], "list of length 2"), (np.arange(2), r"numpy array int64 \(2,\)")], ids=str
-)
-def test_what_is_no_tensor_learns_how_to_become_one(positions, got):
-    for call in (Sandwich(2), Sandwich(2).score_mod):
-        with pytest.raises(ValueError, match=rf"positions must be a tensor .*, got {got}; take .*torch.as_tensor"):
-            call(positions)
-
-
-def test_two_batches_are_refused():
-    said = r"sandwich: positions and key_positions must be of one batch, got \(2, 3\) and \(3, 3\)"
-    for call in (Sandwich(2), Sandwich(2).score_mod):
-        with pytest.raises(ValueError, match=said):
-            call(torch.zeros(2, 3), torch.zeros(3, 3))
-
-
-BAD_ARRAYS = ["12", None, np.ones((2, 2)), [1j], [True], [[0], [1, 2]], {}, torch.ones(2, requires_grad=True), [np.inf]]
-
-
-@pytest.mark.parametrize("name", ["positions", "key_positions"])
-@pytest.mark.parametrize("bad", BAD_ARRAYS, ids=repr)
-def test_arrays_that_are_no_row_of_numbers_are_refused(name, bad):
-    with pytest.raises(
-        ValueError,
-        match=f"sandwich: {name} must be one row of finite numbers, got .*; a batch goes row by row, a tensor detached",
-    ):
-        sandwich(**{"positions": [0, 1], "key_positions": [0, 1], "heads": 2, name: bad})
+def test_two_batches_are_refused_by_torch():
+    with pytest.raises(RuntimeError, match="size"):
+        Sandwich(2)(torch.zeros(2, 3), torch.zeros(3, 3))
