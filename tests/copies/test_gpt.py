@@ -31,9 +31,9 @@ LEARNED = {"pope": {"phase"}, "t5": {"weight"}, "shaw": {"key_table"}, "learned"
 each = pytest.mark.parametrize("name", ENCODINGS)
 
 
-def places(name, copied):
-    """Return positions in a text, or those of the patches of an image, row by row."""
-    return torch.as_tensor(copied("axial_coordinates")((3, 4))) if name == "axial" else torch.arange(LENGTH)
+def places(name):
+    """Return positions in a text, or the row and the column of each patch of an image."""
+    return torch.cartesian_prod(torch.arange(3), torch.arange(4)) if name == "axial" else torch.arange(LENGTH)
 
 
 def model(name, copied):
@@ -43,7 +43,7 @@ def model(name, copied):
 
 @each
 def test_it_trains(name, copied):
-    gpt, positions = model(name, copied), places(name, copied)
+    gpt, positions = model(name, copied), places(name)
     tokens = torch.randint(11, (4, LENGTH + 1), generator=torch.Generator().manual_seed(1))
     optimizer = torch.optim.AdamW(gpt.parameters(), lr=3e-3)
     losses = []
@@ -60,7 +60,7 @@ def test_it_trains(name, copied):
 
 @each
 def test_decoding_from_a_cache_equals_all_at_once(name, copied):
-    gpt, positions = model(name, copied), places(name, copied)
+    gpt, positions = model(name, copied), places(name)
     with torch.no_grad():
         for parameter in gpt.parameters():  # what starts at zero would say nothing of positions
             parameter.add_(0.05 * torch.randn_like(parameter) - 0.02)

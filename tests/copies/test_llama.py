@@ -98,11 +98,11 @@ def test_axial_in_pixtral(copied, monkeypatch):
     model = randomized(pixtral.PixtralVisionModel(config(**SMALL, patch_size=4, attn_implementation="eager")))
     image = torch.randn(1, 3, 12, 20, generator=torch.Generator().manual_seed(0))
     expected = model(image).last_hidden_state
-    axial, grid = copied("Axial")(D, "pixtral"), torch.as_tensor(copied("axial_coordinates")((3, 5), "pixtral"))
+    y, x = (10_000.0 ** (-torch.arange(start, D, 4, dtype=torch.float64) / D) for start in (0, 2))
+    axial = copied("Axial")(D, theta=torch.block_diag(y, x))
     turn_by(axial, monkeypatch, pixtral)
-    for of_places in (lambda places: places, lambda _: grid):
-        model.patch_positional_embedding = Table(axial, of_places)
-        assert_same(model(image).last_hidden_state, expected)
+    model.patch_positional_embedding = Table(axial)
+    assert_same(model(image).last_hidden_state, expected)
 
 
 # What changes the width of q and k, or needs them for its scores: a layer of one's own with the weights of Llama's

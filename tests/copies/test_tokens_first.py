@@ -57,10 +57,10 @@ OTHERS = {
 NAMES_NO_REMEDY_YET = {"PoPE", "MRoPE", "Shaw"}
 
 
-def places(name, copied):
+def places(name):
     row = torch.arange(LENGTH)
-    of_image = {"Axial": copied("axial_coordinates")((2, 3)), "MRoPE": torch.stack([row, row // 3, row % 3], dim=1)}
-    return torch.as_tensor(of_image.get(name, row))
+    of_image = {"Axial": torch.stack([row // 3, row % 3], dim=1), "MRoPE": torch.stack([row, row // 3, row % 3], dim=1)}
+    return of_image.get(name, row)
 
 
 @pytest.mark.parametrize("name", ["RoPE", "PoPE", "MRoPE", "Shaw"])
@@ -78,12 +78,12 @@ def test_tokens_before_heads_are_refused_by_the_number_of_positions(name, copied
     made = copied("RoPE")(D) if name == "RoPE" else OTHERS[name](copied)
     q, k, _ = content()
     with pytest.raises(ValueError, match=rf"{name.lower()}: .*\b({LENGTH}|{HEADS})\b"):
-        made(q, k, *[places(name, copied)] * 2)
+        made(q, k, *[places(name)] * 2)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_with_the_remedy_attention_is_what_numpy_says(name, copied):
-    made, (q, k, v), at = OTHERS[name](copied).requires_grad_(False), content(), places(name, copied)
+    made, (q, k, v), at = OTHERS[name](copied).requires_grad_(False), content(), places(name)
     for parameter in made.parameters():  # as if trained
         parameter.uniform_(-1, 0)
     heads_first = [x.transpose(1, 2) for x in (q, k)]
