@@ -27,6 +27,7 @@ SLOW = {
     "notebooks and second runs": "pages/test_book.py",
     "a row of the labs": "bench/test_labs.py",
     "planted faults": "pages/test_plants.py",
+    "mutants": "test_mutants.py",
     "first draft": "contributors/test_recipes.py",
     "pace": "browser/test_explorer.py",
 }

@@ -109,6 +109,11 @@ def test_two_channels_of_four_turn_with_the_frequencies_of_a_width_of_two():
     assert_close(rope([[1, 0, 5, 7]], [3], rotary_dim=2), [[math.cos(3), math.sin(3), 5, 7]])
 
 
+def test_a_base_of_one_turns_all_pairs_alike_and_a_smaller_one_the_later_ones_faster():
+    assert RoPE(4, base=1).theta == (1, 1)
+    assert RoPE(4, base=0.25).theta == (1, 2)
+
+
 def test_given_frequencies_replace_those_of_the_base():
     expected = [[math.cos(1.5), 1.0, math.sin(1.5), 0.0]]
     assert_close(rope([[1, 1, 0, 0]], [3], base=7.0, theta=[0.5, 0.0]), expected)
@@ -510,6 +515,11 @@ def test_wrong_settings_are_refused_by_class_and_function(name, value):
     if name != "dim":
         with pytest.raises(ValueError, match=rf"rope: .*{name}.* must be .*, got "):
             rope(np.ones((3, 16)), range(3), **{name: value})
+
+
+def test_an_odd_head_is_refused_though_an_even_part_of_it_turns():
+    with pytest.raises(ValueError, match="rope: dim and rotary_dim must be even, 2 <= r <= d, got 7 and 4"):
+        RoPE(7, rotary_dim=4)
 
 
 def test_one_frequency_for_all_is_taken_for_a_base():
