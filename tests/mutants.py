@@ -209,9 +209,9 @@ def mutants(file: str, text: str) -> list[Mutant]:
     """Return every mutant of a file, those that are equivalent to it among them."""
     made = []
     for begin, end, becomes, kind in Changes(text).found:
-        was, first, last = text[begin:end], text.rfind("\n", 0, begin) + 1, text.index("\n", end)
+        was, before, after = text[begin:end], text[:begin].rpartition("\n")[2], text[end:].partition("\n")[0]
         if was != becomes and "\n" not in was:
-            change = f"{text[first:begin]}{{{was.strip()} -> {becomes}}}{text[end:last]}".strip()
+            change = f"{before}{{{was.strip()} -> {becomes}}}{after}".strip()
             line = text.count("\n", 0, begin) + 1
             made.append(Mutant(file, line, kind, change, text[:begin] + becomes + text[end:]))
     return made
@@ -314,15 +314,22 @@ class Court:
         caught: dict[Mutant, str] = {}
         for dear in (False, True):
             left = [mutant for mutant in drawn if mutant not in caught]
-            for task, answer in self.run([Task(file, dear) for file in {mutant.file: 0 for mutant in left}]):
-                self.known[task.file, dear] = answer.passed
-                for failed in answer.failed:
-                    print(f"fails without a mutant, and is left out: {failed}", flush=True)
+            self._learn(sorted({mutant.file for mutant in left}), dear)
             for task, answer in self.run([Task(mutant.file, dear, mutant) for mutant in left]):
                 if answer.failed and task.mutant:
                     caught[task.mutant] = answer.failed[0]
                     self.catches[answer.failed[0]] += 1
         return caught
+
+    def _learn(self, files: list[str], dear: bool) -> None:
+        """Learn which tests pass without a mutant, and how long they take."""
+        for task, answer in self.run([Task(file, dear) for file in files]):
+            self.known[task.file, dear] = answer.passed
+            if failed := answer.failed:
+                print(f"{task.file}: {len(failed)} tests fail without a mutant; left out are such as {failed[0]}")
+        silent = [file for file in files if not dear and not self.known[file, dear]]
+        if silent:
+            raise SystemExit(f"mutants: no test passes of {', '.join(silent)}")
 
     def run(self, tasks: list[Task]) -> Iterator[tuple[Task, Answer]]:
         """Yield each task with its answer, in the order in which they end."""

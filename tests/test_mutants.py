@@ -22,7 +22,7 @@ def toy(x: "int | None", order="up", scale=1.0, places: int = -2):
     """
     width: int = x.shape[-1]
     if x.ndim < 2 or not scale:
-        raise ValueError(f"toy: x must be {2 + 1}, got {x.ndim - 1}")
+        raise ValueError(f"toy: x must be {2 + 1}, got " + str(x.ndim - 1))
     y = np.asarray(x, np.float64)[..., :width]  # é - 1
     z = (y + 0.5) * (  # a * b
         y  # c - d
@@ -71,6 +71,7 @@ def drawn(texts):
 def test_code_is_changed_and_words_and_types_are_not():
     made = mutants.mutants("add/toy", TOY)
     assert [mutant.change for mutant in made] == CHANGES.split("\n")[1:-1]
+    assert [mutant.change for mutant in mutants.mutants("add/toy", TOY.rstrip())] == CHANGES.split("\n")[1:-1]
     for mutant in made:
         before, after = TOY.split("\n"), mutant.text.split("\n")
         assert [n for n, line in enumerate(before, 1) if line != after[n - 1]] == [mutant.line]
@@ -129,24 +130,35 @@ def test_compiles_slowly():
 """
 
 
-def test_the_tests_of_a_file_run_on_its_mutants(tmp_path):
+def run_on_a_toy(folder, own_tests):
     files = {"posenc/__init__.py": PACKAGE, "posenc/add/toy.py": TOY_TO_RUN, "posenc/add/_no.py": "A = 1 + 1\n"}
-    files |= {"tests/test_contract.py": CONTRACT, "tests/test_files.py": "", "tests/add/test_toy.py": OWN}
+    files |= {"tests/test_contract.py": CONTRACT, "tests/test_files.py": "", "tests/add/test_toy.py": own_tests}
     for name, text in (files | {"pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow', 'full']\n"}).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    run = "import pathlib, sys; from tests import mutants; mutants.WARM, mutants.LIMIT = ('hypothesis', 'pytest'), 2;"
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    run = "import pathlib, sys; from tests import mutants; mutants.WARM, mutants.LIMIT = ('hypothesis', 'pytest'), 1;"
     run += "sys.exit(mutants.main(['--all'], pathlib.Path(sys.argv[1])))"
-    command = [sys.executable, "-c", run, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", run, str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_tests_of_a_file_run_on_its_mutants(tmp_path):
+    done = run_on_a_toy(tmp_path, OWN)
     assert done.returncode == 1, done.stdout + done.stderr
     said = done.stdout.split("\n")
-    assert said[0] == "fails without a mutant, and is left out: tests/add/test_toy.py::test_fails_anyway"
+    left_out = "left out are such as tests/add/test_toy.py::test_fails_anyway"
+    assert said[0] == f"add/toy: 1 tests fail without a mutant; {left_out}"
     assert said[3:5] == ["| add/toy | 12 | 11 |", "| **all** | 12 | 11 (91.7%) |"]
     assert said[6] == "- survives: posenc/add/toy.py:4: operator: `y = x {* -> /} 1`"
     endless = [line.split("`")[1] for line in said if line.startswith("- its tests do not end")]
     assert sorted(endless) == ["x = x - {1 -> 0}", "x = x {- -> +} 1"]
     assert (tmp_path / "posenc/add/toy.py").read_text() == TOY_TO_RUN
+
+
+def test_tests_that_cannot_be_imported_catch_nothing(tmp_path):
+    done = run_on_a_toy(tmp_path, "import no_such_module\n" + OWN)
+    assert "tests/add/test_toy.py cannot be imported" in done.stdout
+    assert done.stderr == "mutants: no test passes of add/toy\n"
 
 
 @pytest.mark.slow
