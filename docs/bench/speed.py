@@ -190,11 +190,10 @@ def alibi_of_x_transformers(heads: int, length: int, device: str) -> Iterator[tu
 
 
 def t5_of_posenc(weight: Tensor, length: int) -> Iterator[tuple[str, Callable]]:
-    """The package's, of any positions, and of those that count from 0."""
+    """The package's, of any positions."""
     module = T5(weight.shape[1]).to(weight.device)
     module.weight.data = weight
     yield "posenc", partial(module, torch.arange(length, device=weight.device))
-    yield "posenc, toeplitz", partial(module.toeplitz, length, length)
 
 
 def t5_of_transformers(weight: Tensor, length: int) -> Iterator[tuple[str, Callable]]:
