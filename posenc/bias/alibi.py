@@ -2,7 +2,8 @@
 
 Paper: Press et al., 2021, "Train Short, Test Long: Attention with Linear Biases Enables Input
        Length Extrapolation", https://arxiv.org/abs/2108.12409, sec. 3.
-Used:  BLOOM, MPT, Falcon-RW, Baichuan-13B, BTLM; symmetric in JinaBERT and data2vec 2.0's encoder
+Used:  BLOOM, MPT, Falcon-RW, Baichuan-13B, BTLM; symmetric in JinaBERT and the encoder of data2vec
+       2.0
 Cost:  nothing to learn; one product for each pair and head, or two more channels of q and k
 
 Key:   b batch, h heads, t queries, s keys, c channels, m position of a query, n of a key

@@ -2,7 +2,8 @@
 
 Paper: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
        Transformer", https://arxiv.org/abs/1910.10683, sec. 2.1.
-Used:  T5, mT5, FLAN-T5, UL2, LongT5, MPNet; one table for all layers of a stack, none across stacks
+Used:  T5, mT5, FLAN-T5, UL2, LongT5, MPNet; one table serves all layers of a stack, none the
+       cross-attention
 Cost:  buckets x h numbers to learn; a call finds the bucket of each pair and looks up its numbers
 
 Key:   b batch, h heads, t queries, s keys, r buckets, a of one side, e exact, w max distance,

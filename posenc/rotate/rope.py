@@ -116,7 +116,7 @@ class RoPE(nn.Module):
         b, t, rows = x.shape[0], x.shape[self.tokens], tuple(table.shape[:-1])
         if rows not in ((t,), (1, t), (b, t)):
             raise ValueError(f"rope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-        table = table.unsqueeze(-3 if self.tokens == -2 else -2)
+        table = table.unsqueeze({-2: -3, -3: -2}[self.tokens])  # to broadcast over heads
         return table.chunk(2, dim=-1) if self.layout == "half" else table
 
     def _turned(self, x, turns):

@@ -315,6 +315,13 @@ def test_tokens_may_come_before_heads(layout, settings, positions):
     assert all(torch.equal(x.transpose(1, 2), want) for x, want in zip(made, expected, strict=True))
 
 
+@pytest.mark.parametrize("tokens", [2, -1, 3])
+def test_another_axis_for_the_tokens_gives_no_result(tokens):  # with as many heads as tokens, elsewhere silently
+    q, k = content(4, 4, heads=4, groups=4)
+    with pytest.raises((KeyError, ValueError)):
+        RoPE(16, tokens=tokens)(q, k, torch.arange(4))
+
+
 @each_layout
 def test_one_row_of_positions_serves_each_sequence(layout):
     q, k = content(5, 5)

@@ -1,0 +1,67 @@
+"""Swin: index and resize tables of a window's biases, as checkpoints of Swin and BEiT keep them.
+
+Paper: Liu et al., 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows",
+       https://arxiv.org/abs/2103.14030, eq. 4.
+
+Key:   h heads, t tokens, a axes, r rows of a table, H rows of a window, W columns
+
+A table (r, h) has a row for each offset of two tokens in a window, (2H-1)(2W-1), as the weight of
+`posenc/bias/window.py`. BEiT's class token has no place: three more rows end its table, for this
+token with patches, for patches with it, and for it with itself.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def relative_index(window, class_token: bool = False) -> np.ndarray:
+    """Return the row of the table for each pair of a window's tokens, (t, t).
+
+    The tokens run row by row; a `class_token` stands before them.
+
+    Examples:
+        >>> relative_index((1, 3))  # three tokens in a row have five offsets
+        array([[2, 1, 0],
+               [3, 2, 1],
+               [4, 3, 2]])
+    """
+    tokens = int(np.prod(window))
+    index = np.zeros((tokens, tokens), int)  # (t, t)
+    for size, place in zip(window, np.indices(window), strict=True):
+        place = place.ravel()  # (t,)
+        offset = place[:, None] - place  # (t, t)
+        index = index * (2 * size - 1) + offset + size - 1  # (t, t)
+    if class_token:
+        rows = index.max() + 1
+        index = np.pad(index, (1, 0))
+        index[0] = rows
+        index[:, 0] = rows + 1
+        index[0, 0] = rows + 2
+    return index
+
+
+def resize_window(weight: Tensor, window, new_window, mode: str = "cubic") -> Tensor:
+    """Return the table `weight` (r, h) of a `window` (H, W) for a `new_window`.
+
+    `mode` is "cubic", as in Swin, or "linear", as in transformers' BEiT; PyTorch calls them bicubic
+    and bilinear. The three rows of a class token stay.
+
+    Examples:
+        >>> resize_window(torch.zeros(13 * 13, 3), (7, 7), (12, 12)).shape  # 3 heads
+        torch.Size([529, 3])
+    """
+    old = [2 * size - 1 for size in window]
+    new = [2 * size - 1 for size in new_window]
+    rows = old[0] * old[1]
+    if len(weight) not in (rows, rows + 3) or not weight.is_floating_point():
+        raise ValueError(
+            f"swin: weight must be floats of {rows} or {rows + 3} rows, "
+            f"got {weight.dtype} {tuple(weight.shape)}"
+        )
+    table = weight.to(torch.promote_types(weight.dtype, torch.float32)).T  # (h, r)
+    image = table[None, :, :rows].unflatten(2, old)
+    image = F.interpolate(image, new, mode=f"bi{mode}", align_corners=False)
+    resized = torch.cat([image[0].flatten(1), table[:, rows:]], dim=1).T
+    return resized.to(weight.dtype)
