@@ -214,6 +214,14 @@ def test_coefficients_start_as_an_identity_with_the_noise_of_the_authors():
     assert not torch.equal(encoding.cos_coef, encoding.sin_coef)
 
 
+def test_the_noise_is_xavier_s_drawn_for_cosines_then_for_sines():
+    torch.manual_seed(0)
+    encoding = FoPE(64, heads=8, length=512, gain=0.5)
+    torch.manual_seed(0)
+    for coef in encoding.parameters():
+        torch.testing.assert_close(coef, torch.eye(16) + torch.nn.init.xavier_normal_(torch.empty(8, 16, 16), 0.5))
+
+
 def test_without_noise_they_start_as_the_identity():
     for coef in FoPE(64, heads=8, length=512, gain=0).parameters():
         assert torch.equal(coef, torch.eye(16).expand(8, 16, 16))

@@ -98,6 +98,19 @@ def test_the_ramp_of_yarn_for_llama_2():
     np.testing.assert_allclose(sharp[[20, 21]], [1, 1 - 0.06 / 24.09 * 15 / 16], rtol=1e-3)
 
 
+def test_the_ramp_of_yarn_starts_at_pair_0_where_no_pair_turns_so_often():
+    # within 64 positions the first pair turns 10 times, and pair 2.02 once
+    kept = yarn(16, 8.0, 64)[0] / rope_frequencies(16)[0]
+    np.testing.assert_allclose(kept, 1 - np.array([0, 1, 2, 3, 3, 3, 3, 3]) / 3 * 7 / 8, rtol=1e-14)
+
+
+def test_the_ramp_of_yarn_is_a_step_where_its_ends_are_one():
+    # within 64 positions pair 1.41 turns twice: pair 1 is kept, pair 2 is not
+    for truncate in (True, False):
+        kept = by_parts(16, 8.0, 64, beta_fast=2, beta_slow=2, truncate=truncate)[0] / rope_frequencies(16)[0]
+        np.testing.assert_allclose(kept, [1.0] * 2 + [1 / 8] * 6, rtol=1e-14)
+
+
 @pytest.mark.parametrize(("factor", "expected"), [(16, 1.2773), (64, 1.4159), (128, 1.4852), (32, 1.3466), (1, 1.0)])
 def test_the_attention_factor_of_yarn(factor, expected):
     assert yarn(64, factor, 4096)[1] == pytest.approx(expected, abs=5e-5)
