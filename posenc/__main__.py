@@ -49,7 +49,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("name", help="a file or anything public in one: rope, RoPE, yarn")
     command.add_argument("--source", action="store_true", help="the whole file instead")
     command.set_defaults(run=_show)
-<<<<<<< HEAD
     command = commands.add_parser(
         "copy", help="write files into your project; each runs alone (from_config as two)"
     )
@@ -62,11 +61,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "-o", "--output", type=Path, default=Path(), help="the folder; by default this one"
     )
-=======
-    command = commands.add_parser("copy", help="write files into your project, with what they need, if anything")
-    command.add_argument("names", nargs="+", metavar="name", help="files or anything public in them: rope, RoPE, yarn")
-    command.add_argument("-o", "--output", type=Path, default=Path(), help="the folder; by default this one")
->>>>>>> plain-freq
     command.add_argument("--force", action="store_true", help="overwrite")
     command.set_defaults(run=_copy)
     command = commands.add_parser(

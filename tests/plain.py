@@ -26,7 +26,7 @@ class Measure:
 
     def excess(self) -> list[str]:
         """Say in words what is too much."""
-        longest = 150 if self.public >= 3 else 120
+        longest = max(150, 20 * self.public) if self.public >= 3 else 120
         tricks = ", ".join(self.tricks)
         found = [
             (self.lines > longest, f"{self.lines} lines, of {longest}"),
