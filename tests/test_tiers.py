@@ -15,7 +15,7 @@ FULL = {
     "finder": "browser/test_museum.py",
     "cards": "browser/test_cards.py",
     "browser": "browser/test_look.py",
-    "FlexAttention": "test_attention.py",
+    "FlexAttention": "fast/test_flex.py",
     "second build": "pages/test_book.py",
     "wheel": "test_distribution.py",
     "Zensical": "successor/test_zensical.py",
