@@ -28,13 +28,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-<<<<<<< HEAD
-Places = Tensor | None
-Table = Tensor | tuple[Tensor, Tensor] | None
-REMEDY = "a row of coordinates a token: posenc.positions.grid_positions(height, width)"
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-=======
->>>>>>> plain-rot
 
 def liere(x, positions, generators) -> np.ndarray:
     """Return `x` (..., h, t, d), or (t, d), in float64, turned to `positions` (t, a).

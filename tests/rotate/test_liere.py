@@ -343,28 +343,9 @@ def test_rows_of_a_batch_stand_each_where_they_say():
             torch.testing.assert_close(got[row : row + 1], want)
 
 
-<<<<<<< HEAD
-def test_patches_without_coordinates_are_refused():
-    # else patch i would stand at (i, i), on the diagonal of an image of 49 rows
-    (q, k), line, places = (x.float() for x in content(49, 49)), torch.arange(49), grid_positions(7, 7)
-    said = r"liere: {} must be .*\({}, 2\).*, got .*; .*posenc.positions.grid_positions\(height, width\)"
-    encoding = LieRE(8)
-    for told in ((), (line, line), (line, places), (None, places)):
-        with pytest.raises(ValueError, match=said.format("positions", "t")):
-            encoding(q, k, *told)
-    for last, told in ((49, (places, line)), (1, (places[-1:],))):
-        with pytest.raises(ValueError, match=said.format("key_positions", "t")):
-            encoding(q[:, :, -last:], k, *told)
-    with pytest.raises(ValueError, match=said.format("positions", "t")):
-        encoding.table(line)
-    with pytest.raises(ValueError, match=said.format("positions", "49")):
-        liere(q[0], line, encoding.generators.detach())
-    torch.testing.assert_close(encoding(q, k, places, places), encoding(q, k, table=encoding.table(places)))
-=======
 def test_turning_to_minus_the_position_turns_back():
     encoding, (q, _) = of(random_generators(2, 1, 8)), content()
     torch.testing.assert_close(encoding.turn(encoding.turn(q, GRID), -GRID), q)
->>>>>>> plain-rot
 
 
 @pytest.mark.parametrize("wrong", [None, torch.arange(6), torch.zeros(6, 3), torch.zeros(2, 6)], ids=str)
