@@ -29,7 +29,6 @@ OF_AN_ENCODING = (
     "test_files",
     "test_contract",
     "test_properties",
-    "test_fuzz",
     "test_names",
     "test_command_line",
     "contributors/test_readme",

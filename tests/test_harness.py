@@ -13,14 +13,14 @@ from unittest.mock import patch
 
 import pytest
 
-from tests import doors, test_contract, test_files, test_fuzz
+from tests import doors, test_contract, test_files
 from tests.doors import Encoding
 
 TOYS = Path(__file__).parent / "toys"
 KEYS = ("add/row", "rotate/turn", "bias/slope", "score/nearby")
 CONTRACT = {
     name: test
-    for module in (test_contract, test_files, test_fuzz)
+    for module in (test_contract, test_files)
     for name, test in vars(module).items()
     if name.startswith("test_") and "encoding" in inspect.signature(test).parameters
 }

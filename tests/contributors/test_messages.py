@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from galley.cells import read
-from tests import check, doors, test_contract, test_files, test_fuzz, test_properties
+from tests import check, doors, test_contract, test_files, test_properties
 from tests.doors import Encoding
 from tests.pages import test_book
 from tests.test_harness import CONTRACT, run
 
-MODULES = [test_contract, test_files, test_fuzz, test_properties]
+MODULES = [test_contract, test_files, test_properties]
 DRAFTS = Path(__file__).parent / "drafts"
 PAGE = "docs/chapters/4-biases/draft.md"
 BARE = re.compile(
