@@ -2,7 +2,7 @@
 
 Paper: Heo et al., 2024, "Rotary Position Embedding for Vision Transformer",
        https://arxiv.org/abs/2403.13298, sec. 3.
-Used:  EVA-02, DINOv3, Pixtral, SAM 2, RoPE-ViT, the vision towers of Qwen2-VL to Qwen3-VL, Gemma 4
+Used:  EVA-02, DINOv3, Pixtral, SAM 2, RoPE-ViT, vision towers of Qwen2-VL to Qwen3-VL and Gemma 4
 Cost:  nothing to learn, or d numbers a head (mixed); one table, one pass over queries and keys
 
 Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, n axes, c sets of theta

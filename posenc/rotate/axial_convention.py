@@ -3,11 +3,14 @@
 Paper: Heo et al., 2024, "Rotary Position Embedding for Vision Transformer",
        https://arxiv.org/abs/2403.13298, sec. 3.
 
+Used:  each as its name says; "eva-pixel" is timm's in_pixels, "per-axis" the plain form
+Cost:  nothing to learn but for "rope-vit-mixed"
+
 Key:   t tokens, d head dim, n axes, m pairs of an axis
 
-    Axial(dim, **axial_convention(dim, name)) at axial_coordinates((height, width), name)
+    theta = base^(-k/m), k = 0 .. m-1, for the m = d/2n pairs of an axis, and 0 in the others
+    Axial(dim, **axial_convention(dim, name)), at axial_coordinates((height, width), name)
 
-Each axis has m = d/2n pairs, of theta base^(-k/m), k = 0 .. m-1, and theta 0 in the other pairs.
 Coordinates are whole numbers in the order of the size, (y, x); the first pairs are y's, or x's.
 Exceptions stand below. V-JEPA 2 mixes two layouts: that is no rotation.
 """

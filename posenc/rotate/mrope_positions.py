@@ -2,14 +2,17 @@
 
 Paper: Wang et al., 2024, "Qwen2-VL: Enhancing Vision-Language Model's Perception of the World at
        Any Resolution", https://arxiv.org/abs/2409.12191, sec. 2.1.
+Used:  Qwen2-VL to Qwen3.5; before `MRoPE`
+Cost:  counting, once for a prompt
 
-Key:   t tokens
+Key:   t tokens, i the number that text would take
 
-Text counts on by one, on all three axes. An image or a video starts where text would, and adds
-frame, row and column; what follows starts one past the largest number so far, as in Qwen's own
-code. So the j-th new token of decoding stands at following + j on all axes, and following - t is
-what that code calls the delta. transformers 5.23 goes on past the longer side of a video: text
-after it takes numbers of frames again.
+    of text  p = (i, i, i),    of an image or a video  p = (i + frame, i + row, i + column)
+
+What follows starts one past the largest number so far, as in Qwen's own code. So the j-th new token
+of decoding stands at following + j on all axes, and following - t is what that code calls the
+delta. transformers 5.23 goes on past the longer side of a video: text after it takes numbers of
+frames again.
 """
 
 from itertools import repeat
