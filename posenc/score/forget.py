@@ -33,7 +33,7 @@ def forget(q, k, positions, key_positions, weight=None, bias=None, gates=None, m
     n = np.reshape(key_positions, k.shape[1])
     if gates is None:
         each = np.repeat(k, len(q) // len(k), axis=0)  # (h, s, d)
-        gates = np.einsum("hsd,hd->hs", each, weight) + np.asarray(bias)[:, None]
+        gates = np.einsum("hsd,hd->hs", each, np.asarray(weight)) + np.asarray(bias)[:, None]
     fade = -np.logaddexp(0, np.negative(gates))  # (h, s)
     fade = fade[:, None]
     if mask is not None:
@@ -108,17 +108,17 @@ class Forget(nn.Module):
         if mask is not None:
             fade = torch.where(mask.to(n.device), fade, 0)  # (..., s)
         b, h, t, _ = q.shape
-        s = k.shape[2]
-        fade = fade.expand(b, h, -1, s)
+        fade = fade.expand(b, h, -1, k.shape[2])  # of one row, or one a query
+        _, _, rows, s = fade.shape
         ordered, order = n.sort()
         order = order.reshape(b, 1, 1, s).expand(fade.shape)
         sums = fade.gather(3, order).cumsum(3)
         sums = nn.functional.pad(sums, (1, 0))  # of no token, of the first, of the first two
         upto = torch.searchsorted(ordered, n, right=True).reshape(b, 1, 1, s)
         of_keys = sums.gather(3, upto.expand(fade.shape))
-        upto = torch.searchsorted(ordered, m, right=True).reshape(b, 1, t, 1)
-        of_queries = sums.expand(b, h, t, s + 1).gather(3, upto.expand(b, h, t, 1))
-        return of_queries, of_keys
+        upto = torch.searchsorted(ordered, m, right=True).reshape(b, 1, rows, t // rows)
+        of_queries = sums.gather(3, upto.expand(b, h, rows, t // rows))
+        return of_queries.reshape(b, h, t, 1), of_keys
 
 
 def _in_float32(x):
