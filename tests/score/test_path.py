@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.score.path import PaTH, path
+from tests.score.alike import assert_numpy_wants_one_position_a_token
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/doors.py)
@@ -37,8 +38,10 @@ def oracle(q, k, positions, key_positions, weight=None, gate=None, bias=None, w=
 
 
 def exercise(module):
-    q, k = torch.ones(2, 2, 3, 2), torch.ones(2, 1, 5, 2)
-    module.PaTH(2)(q, k, mask=torch.ones(2, 2, 3, 5, dtype=torch.bool))
+    mask = np.ones((2, 3, 5), dtype=bool)
+    module.PaTH(2)(torch.ones(2, 2, 3, 2), torch.ones(2, 1, 5, 2), mask=torch.tensor(mask))
+    k, beta = np.ones((1, 5, 2)), np.ones((1, 5))
+    module.path(np.ones((2, 3, 2)), k, range(3), range(5), w=k, beta=beta, mask=mask)
 
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=25)
@@ -60,13 +63,13 @@ def build(dim=3, seed=0):
     return module
 
 
-bare = PaTH(3, readout=False)
+bare = PaTH(3)
 
 
 def logits(q, k, w, beta, **named):
     """Return the logits (t, s) of one head, times sqrt(d): q . k sent through the reflections between."""
     q, k, w, beta = (torch.as_tensor(x, dtype=torch.float64)[None, None] for x in (q, k, w, beta))
-    scores = PaTH(q.shape[-1], readout=False)(q, k, w=w, beta=beta, **named)
+    scores = PaTH(q.shape[-1])(q, k, w=w, beta=beta, **named)
     return (scores * q.shape[-1] ** 0.5 + q @ k.mT)[0, 0]
 
 
@@ -154,7 +157,7 @@ def test_it_is_a_product_of_reflections_in_any_order_and_with_ties(seed, places,
 def test_two_mirrors_by_turns_are_a_rotation_by_position_as_in_rope(seed, angle):
     q, k, _, _ = content(seed, b=1, h=1, g=1, t=10, s=10, d=2)
     mirrors = torch.tensor([[1.0, 0], [math.cos(angle), math.sin(angle)]], dtype=torch.float64).repeat(5, 1)
-    scores = PaTH(2, readout=False)(q, k, w=mirrors[None, None], beta=torch.full((1, 1, 10), 2.0))[0, 0]
+    scores = PaTH(2)(q, k, w=mirrors[None, None], beta=torch.full((1, 1, 10), 2.0))[0, 0]
     for m in range(0, 10, 2):
         for n in range(0, m + 1, 2):
             cosine, sine = math.cos((n - m) * angle), math.sin((n - m) * angle)  # two mirrors turn by twice their angle
@@ -295,7 +298,8 @@ def test_a_mask_of_any_broadcastable_shape_is_that_of_the_numpy_function(shape):
     scores = bare(q, k, torch.tensor(where), torch.tensor(where), w, beta, torch.tensor(mask))
     for row in range(2):
         here = np.broadcast_to(mask, (2, 4, 6, 6))[row]
-        expected = path(q[row], k[row], where, where, w=w[row], beta=beta[row], mask=here)
+        here_q, here_k, here_w, here_beta = (x[row].numpy() for x in (q, k, w, beta))
+        expected = path(here_q, here_k, where, where, w=here_w, beta=here_beta, mask=here)
         np.testing.assert_allclose(scores[row], expected, atol=1e-12)
 
 
@@ -347,24 +351,37 @@ def test_w_and_beta_given_are_those_that_would_be_read():
     torch.testing.assert_close(build(seed=1)(q, k, w=w, beta=beta), module(q, k))
 
 
-def test_without_read_out_nothing_is_learned():
-    assert not list(bare.parameters())
+def test_what_is_read_can_be_looked_at_and_handed_on():
+    (q, k, *_), module = content(), build()
+    w, beta = module.directions(k), module.strengths(k)
+    torch.testing.assert_close((w, beta), (k @ module.weight.T, 2 * (k @ module.gate + module.bias).sigmoid()))
+    torch.testing.assert_close(build(seed=1)(q, k, w=w, beta=beta), module(q, k))
+
+
+def test_without_parameters_both_must_be_given():
+    (q, k, w, beta), module = content(), PaTH(3)
+    del module.weight, module.gate, module.bias
+    assert not module.state_dict()
+    torch.testing.assert_close(module(q, k, w=w, beta=beta), bare(q, k, w=w, beta=beta))
+    for given_ones in ({}, {"w": w}, {"beta": beta}):
+        with pytest.raises(AttributeError, match=r"weight|gate"):
+            module(q, k, **given_ones)
 
 
 @pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (3, 0), (1, 1)])
 @pytest.mark.parametrize("placed", [False, True])
 def test_few_tokens_or_none(t, s, placed):
     q, k, *_ = content(t=t, s=s)
-    where = {"positions": torch.arange(t), "key_positions": torch.arange(s)} if placed else {}
+    where = {"positions": torch.arange(t), "key_positions": torch.arange(s)} if placed or t > s else {}
     scores = build()(q, k, **where)
     assert scores.shape == (2, 4, t, s)
     assert not scores.any()
 
 
-def test_more_queries_than_keys_stand_before_them_by_default():
-    q, k, *_ = content(t=8, s=6)
-    assert not build()(q, k)[:, :, :2].any()
-    torch.testing.assert_close(build()(q, k)[:, :, 2:], build()(q[:, :, 2:], k))
+def test_queries_before_all_keys_score_nothing():
+    (q, k, *_), where = content(t=8, s=6), torch.arange(-2, 6)
+    assert not build()(q, k, where)[:, :, :2].any()
+    torch.testing.assert_close(build()(q, k, where)[:, :, 2:], build()(q[:, :, 2:], k))
 
 
 def test_a_thousand_reflections_lose_nothing():
@@ -374,7 +391,7 @@ def test_a_thousand_reflections_lose_nothing():
     for at in range(1000):
         arrived[:at] -= beta[0, 0, at] * (arrived[:at] @ unit[at])[:, None] * unit[at]
     expected = (arrived - k[0, 0]) @ q[0, 0, 0] / math.sqrt(8)
-    module = PaTH(8, readout=False)
+    module = PaTH(8)
     torch.testing.assert_close(module(q, k, w=w, beta=beta)[0, 0, 0], expected, rtol=1e-11, atol=1e-11)
 
 
@@ -390,10 +407,6 @@ def test_gradients_reach_what_is_given():
     assert torch.autograd.gradcheck(lambda q, k, w, beta: bare(q, k, w=w, beta=beta), given_ones, fast_mode=True)
 
 
-def test_printing_a_module_shows_its_arguments():
-    assert repr(PaTH(8)) == "PaTH(dim=8, readout=True)"
-
-
 # Peers
 
 
@@ -406,79 +419,41 @@ def test_vectors(vector):
     assert_agrees(vector, weights / weights.sum(-1, keepdims=True) @ v, vector["expected"]["out"])
 
 
-# Wrong arguments
+# What is refused: what would give a wrong result without an error
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, "8", None, True, math.nan, [8]], ids=repr)
-def test_a_width_that_is_not_a_positive_integer_is_refused(wrong):
-    with pytest.raises(ValueError, match="path: dim must be a positive integer, got"):
-        PaTH(wrong)
+def test_content_of_integers_and_queries_without_a_place_are_refused():
+    (q, k, *_), module = content(), build()
+    with pytest.raises(ValueError, match=r"path: q must be floats \(b, h, t, d\), got torch\.int64"):
+        module(q.long(), k)
+    with pytest.raises(ValueError, match="path: positions must be given for 6 queries, 3 keys, got None"):
+        module(q, k[:, :, :3])
 
 
-@pytest.mark.parametrize("wrong", [1, "yes", None], ids=repr)
-def test_a_readout_that_is_not_a_switch_is_refused(wrong):
-    with pytest.raises(ValueError, match="path: readout must be True or False, got"):
-        PaTH(8, readout=wrong)
-
-
-def in_short(value):
-    return f"{value.dtype}{tuple(value.shape)}" if hasattr(value, "dtype") else repr(value)
-
-
-WRONG = {
-    "q": [None, "q", [[1.0]], np.ones((2, 4, 6, 3)), torch.ones(2, 4, 6, 3).long(), torch.ones(4, 6, 3)],
-    "k": [None, 7, torch.ones(2, 3, 6, 3), torch.ones(2, 0, 6, 3), torch.ones(1, 2, 6, 3), torch.ones(2, 2, 6, 4)],
-    "positions": [3, [0] * 6, np.arange(6), torch.ones(6).bool(), torch.ones(6) * 1j, torch.ones(5), torch.ones(6, 1)],
-    "key_positions": ["all", torch.ones(7), torch.ones(3, 6), torch.tensor(3), torch.ones(2, 6, 1)],
-    "w": [0.5, torch.ones(6, 3), torch.ones(2, 1, 6, 3), torch.ones(2, 3, 6, 3), torch.ones(2, 2, 6, 4), np.ones(3)],
-    "beta": [2, torch.ones(6), torch.ones(2, 3, 6), torch.ones(2, 2, 6).bool(), torch.ones(2, 6, 2)],
-    "mask": [
-        True,
-        torch.ones(6),
-        torch.ones(5).bool(),
-        torch.ones(3, 1, 1, 6).bool(),
-        torch.ones(1, 2, 4, 6, 6).bool(),
-    ],
-}
-
-
-@pytest.mark.parametrize(("name", "wrong"), [(name, wrong) for name in WRONG for wrong in WRONG[name]], ids=in_short)
-def test_what_does_not_fit_is_refused_by_name(name, wrong):
-    arguments = {"q": torch.ones(2, 4, 6, 3), "k": torch.ones(2, 2, 6, 3), name: wrong}
-    with pytest.raises(ValueError, match=f"path: {name} must be .*got"):
-        PaTH(3)(**arguments)
-
-
-@pytest.mark.parametrize("given_ones", [{}, {"w": torch.ones(2, 2, 6, 3)}, {"beta": torch.ones(2, 2, 6)}], ids=list)
-def test_both_must_be_given_where_none_is_read(given_ones):
-    with pytest.raises(ValueError, match=r"path: w and beta must be given where readout=False, got .* and "):
-        bare(torch.ones(2, 4, 6, 3), torch.ones(2, 2, 6, 3), **given_ones)
-
-
-WRONG_ARRAYS = {
-    "q": [None, "q", np.ones((6, 3)), 1j],
-    "k": [np.ones((3, 6, 3)), np.ones((2, 6, 2)), np.ones((0, 6, 3)), np.ones((1, 2, 6, 3)), None],
-    "positions": [3, np.arange(5), np.ones((1, 6)), "all"],
-    "key_positions": [None, np.arange(7)],
-    "weight": [None, 3, np.ones(3), "table", np.ones((4, 3))],
-    "gate": [None, 3, np.ones(4)],
-    "bias": [None, 3, np.ones(3)],
-    "w": [3, np.ones((2, 6)), "mirror", np.ones((3, 6, 3))],
-    "beta": [3, np.ones((2, 5))],
-    "mask": [np.ones(5, bool), np.ones((2, 1, 6), bool), np.ones(6)],
-}
+@pytest.mark.parametrize("where", [torch.arange(4096), torch.tensor([3]), torch.zeros(2, 1)], ids=str)
+def test_another_number_of_positions_is_refused_by_torch_in_numbers(where):
+    (q, k, *_), module = content(), build()
+    for places in ({"positions": where}, {"key_positions": where, "positions": torch.arange(6)}):
+        with pytest.raises(RuntimeError, match=rf"sizes .* don't multiply up to .*\({where.shape[-1]}\)"):
+            module(q, k, **places)
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong"), [(name, wrong) for name in WRONG_ARRAYS for wrong in WRONG_ARRAYS[name]], ids=in_short
+    "mask", [torch.ones(6), torch.ones(6).long(), torch.ones(3, 6).bool(), torch.ones(5).bool()], ids=str
 )
-def test_what_does_not_fit_the_numpy_function_is_refused_by_name(name, wrong):
-    arguments = {"q": np.ones((4, 6, 3)), "k": np.ones((2, 6, 3)), "positions": range(6), "key_positions": range(6)}
-    learned = {"weight": np.ones((3, 3)), "gate": np.ones(3), "bias": np.ones(1)}
-    with pytest.raises(ValueError, match=f"path: {name} must be .*got"):
-        path(**arguments | learned | {name: wrong})
+def test_a_mask_of_another_kind_or_size_is_refused_by_torch(mask):
+    with pytest.raises(RuntimeError, match=r"boolean|match"):
+        build()(*content()[:2], mask=mask)
 
 
-def test_the_numpy_function_takes_lists():
-    scores = path([[[1], [1]]], [[[1], [1]]], [0, 1], [0, 1], w=[[[1], [1]]], beta=[[0, 2]])
-    np.testing.assert_allclose(scores, [[[0, 0], [-2, 0]]])
+@pytest.mark.parametrize("name", ["w", "beta"])
+def test_what_is_given_for_another_number_of_heads_or_tokens_is_refused_by_torch(name):
+    (q, k, *_), (*_, w, beta) = content(), content(g=3)
+    with pytest.raises(RuntimeError, match=r"match|expand"):
+        build()(q, k, **{name: {"w": w, "beta": beta}[name]})
+    with pytest.raises(RuntimeError, match=r"match|expand"):
+        build()(q, k, **{name: {"w": w, "beta": beta}[name][:, :2, 1:]})
+
+
+def test_the_numpy_function_takes_one_position_a_token():
+    assert_numpy_wants_one_position_a_token(path, *np.ones((1, 4, 4)), np.ones(4), np.ones(1))
