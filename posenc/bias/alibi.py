@@ -36,6 +36,7 @@ def alibi_slopes(heads: int, alibi_bias_max: float = 8.0) -> np.ndarray:
     """
     lower = 2 ** int(math.log2(heads))  # the closest power of two
     of_double = 2.0 ** (-alibi_bias_max * np.arange(1, 2 * lower + 1) / (2 * lower))
+    # every second one is a slope of `lower` heads; heads beyond these take the others
     return np.concatenate([of_double[1::2], of_double[::2]])[:heads]  # (h,)
 
 
