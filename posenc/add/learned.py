@@ -109,7 +109,7 @@ def resize(weight: Tensor, length: int, mode="linear") -> Tensor:
         <All keys matched successfully>
     """
     shrinks = length < len(weight)
-    mix = _mix(weight, len(weight), length, mode, align_corners=not shrinks, antialias=shrinks)
+    mix = _mix(weight, len(weight), length, mode, antialias=shrinks, align_corners=not shrinks)
     made = mix @ weight.to(mix)  # (o, d)
     return made.to(weight.dtype)
 
@@ -138,7 +138,7 @@ def resize_grid(
     return torch.cat([weight[..., :prefix, :], patches], dim=-2)  # (..., p+s, d)
 
 
-def _mix(weight, n, new, mode, align_corners=False, antialias=False):
+def _mix(weight, n, new, mode, antialias, align_corners=False):
     """Return the matrix (o, n) that makes new rows of old ones: the identity, interpolated."""
     half = torch.finfo(weight.dtype).bits < 32
     dtype = torch.float32 if half else weight.dtype

@@ -58,6 +58,13 @@ def test_one_row_of_positions_or_of_a_table_serves_a_batch():
         encode(x[0], places[None])
 
 
+def test_a_table_replaces_positions():
+    encode, x = Learned(3, 9), torch.rand(4, 2, 3)
+    assert torch.equal(
+        encode(x, torch.tensor([7, 0]), encode.table(torch.tensor([1, 2]))), encode(x, torch.tensor([1, 2]))
+    )
+
+
 def test_an_offset_skips_rows():
     encode = Learned(3, 5, offset=2)
     assert encode.weight.shape == (7, 3)
@@ -257,6 +264,7 @@ def test_a_width_of_0_and_an_offset_below_0_are_refused(dim, offset):
     if offset:
         with pytest.raises(ValueError, match="learned: positions and offset must be"):
             learned([0], np.zeros((4, 4)), offset)
+    assert Learned(1, 1).weight.shape == (1, 1)
 
 
 def test_positions_between_two_rows_are_refused():
