@@ -1,9 +1,9 @@
 """Positional encodings, one self-contained file each: read it, test it, copy it.
 
-At the top stand the torch class of each encoding and its NumPy twin, such as RoPE and rope, and a few functions:
-attention, attention_weights, alibi_slopes, t5_bucket, from_config, doctor and encodings. The rest is imported from its
-file, as in `from posenc.rotate.frequencies import yarn`; so are the twins whose names other code uses too: fire,
-forget, grid, learned, music, path and window.
+At the top stand the torch class of each encoding and its NumPy twin, such as RoPE and rope, and a
+few functions: attention, attention_weights, alibi_slopes, t5_bucket, from_config, doctor and
+encodings. The rest is imported from its file, as in `from posenc.rotate.frequencies import yarn`;
+so are the twins whose names other code uses too: fire, forget, grid, learned, music, path, window.
 """
 
 import sys
@@ -37,7 +37,8 @@ class Encoding(NamedTuple):
 def encodings() -> dict[str, Encoding]:
     """Return every encoding by its key, such as "add/sinusoidal".
 
-    A file is an encoding if it has a torch class of its own name; the others, such as rotate/frequencies, serve one.
+    A file is an encoding if it has a torch class of its own name; the others, such as
+    rotate/frequencies, serve one.
 
     Examples:
         >>> encodings()["rotate/rope"].cls
@@ -52,7 +53,7 @@ def encodings() -> dict[str, Encoding]:
 
 
 def _import(name: str) -> Any:
-    """Return what posenc has under a name, imported now: `import posenc` imports neither torch nor numpy."""
+    """Return what posenc has under a name, imported now: `import posenc` imports no torch."""
     from posenc._names import MODULES, PLACES
     from posenc._names import __all__ as top
 
@@ -76,7 +77,7 @@ if not TYPE_CHECKING:  # a type checker that saw it would take every name for on
 
 
 class _Package(ModuleType):
-    """Lets `posenc.attention` be the function, where importing the file of that name would make it the module."""
+    """Lets `posenc.attention` be the function, where importing its file would make it the module."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(

@@ -23,7 +23,7 @@ HEADER = """\
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; return 0 if it did what it was asked to, else 1 with a line on stderr that says why."""
+    """Run one command; return 0 if it did what it was asked, else 1 with a reason on stderr."""
     asked = _parser().parse_args(arguments)
     try:
         done = asked.run(asked)
@@ -143,10 +143,10 @@ def _copy(asked: argparse.Namespace) -> int:
 
 
 def _with_needs(name: str) -> list[str]:
-    """Return the module of a name and what it imports beside it: nothing, but in from_config the formulas."""
+    """Return the module of a name and what it imports beside it, as from_config the formulas."""
     module = find(name)
     if _is_folder(module):
-        reason = "it is a folder of files, and need not be part of your code: install posenc where you check it"
+        reason = "it is a folder of files: install posenc where you check your code"
         raise ValueError(f"copy: name must be of a file to copy, got {name}; {reason}")
     needs = re.findall(r"^ +from \. import (\w+)", _file(module).read_text(encoding="utf-8"), re.M)
     return [module, *(f"{module.rpartition('.')[0]}.{need}" for need in needs)]
@@ -167,7 +167,7 @@ def _doctor(asked: argparse.Namespace) -> int:
 
 
 def find(name: str) -> str:
-    """Return the module of the file called `name`, or of the one in which something public called `name` is defined."""
+    """Return the module of the file called `name`, or of the one that defines a public `name`."""
     by_file = {module.rpartition(".")[2]: module for module in PLACES.values()}
     found = by_file.get(name) or PLACES.get(name)
     if not found:

@@ -36,7 +36,9 @@ def attention_by_flex(
     """
     if q.device.type == "cpu" and torch.is_grad_enabled():
         remedy = "call it under torch.no_grad(), or take posenc.fast.blocks"
-        raise ValueError(f"flex: device must be a GPU to record gradients, got {q.device}; {remedy}")
+        raise ValueError(
+            f"flex: device must be a GPU to record gradients, got {q.device}; {remedy}"
+        )
     m, n = places(q, k, positions, key_positions)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     seen = _seen(q, k, encoding, m, n, causal, documents)
