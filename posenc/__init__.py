@@ -77,7 +77,7 @@ if not TYPE_CHECKING:  # a type checker that saw it would take every name for on
 
 
 class _Package(ModuleType):
-    """Lets `posenc.attention` be the function, where importing its file would make it the module."""
+    """Lets `posenc.attention` be the function, where importing its file made it the module."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(

@@ -14,7 +14,7 @@ dtype holds exactly, and the large products come first, next to those that cance
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc.attention import places
 from posenc.bias import alibi
@@ -26,7 +26,7 @@ PARTS = {
 }
 
 
-class ALiBi(alibi.ALiBi):
+class ALiBi(nn.Module):
     """Give queries and keys the channels of ALiBi: called like a rotation, for causal attention.
 
     Examples:
@@ -37,12 +37,16 @@ class ALiBi(alibi.ALiBi):
         True
     """
 
+    def __init__(self, heads: int, slopes=None, alibi_bias_max: float = 8.0):
+        super().__init__()
+        self.bias = alibi.ALiBi(heads, slopes, alibi_bias_max=alibi_bias_max)
+
     def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, scale=None):
         """Return `q` (b, h, t, w) and `k` (b, g, s, w), to be multiplied by `scale`, 1/sqrt(d).
 
         Positions are as in `attention`. float16 lacks the range, and becomes float32.
         """
-        channels = self.channels(*places(q, k, positions, key_positions))
+        channels = self.bias.channels(*places(q, k, positions, key_positions))
         return with_channels(q, k, *channels, q.shape[-1] ** -0.5 if scale is None else scale)
 
 

@@ -43,7 +43,7 @@ def attention_by_flex(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     seen = _seen(q, k, encoding, m, n, causal, documents)
     modify = None
-    if hasattr(encoding, "score_mod"):
+    if encoding is not None and hasattr(encoding, "score_mod"):
         takes_content = "q" in inspect.signature(encoding.score_mod).parameters
         modify = encoding.score_mod(q, k, m, n) if takes_content else encoding.score_mod(m, n)
     elif encoding is not None:
