@@ -1,5 +1,6 @@
 """Fourier: the four kinds by hand and against Perceiver, SAM and timm, its kernel, and what it refuses."""
 
+import inspect
 import math
 import re
 
@@ -196,6 +197,7 @@ def test_one_row_of_positions_or_of_a_table_serves_a_batch(axes):
     places = torch.rand(5, axes) if axes > 1 else torch.rand(5)
     assert torch.equal(encode(x, places[None]), encode(x, places))
     assert torch.equal(encode(x, table=encode.table(places[None])), encode(x, places))
+    assert torch.equal(encode(x, places + 1, encode.table(places)), encode(x, places))  # the table replaces them
 
 
 def test_no_tokens():
@@ -220,6 +222,11 @@ def test_a_width_that_does_not_split_among_the_axes_is_refused(dim, axes, kind, 
     for call in (lambda: Fourier(dim, axes, kind), lambda: fourier(np.zeros((5, axes)), dim, axes, kind)):
         with pytest.raises(ValueError, match=said):
             call()
+
+
+def test_cycles_have_the_defaults_of_the_class():
+    of_class, of_cycles = inspect.signature(Fourier).parameters, inspect.signature(fourier_cycles).parameters
+    assert [p.default for p in of_class.values()] == [p.default for p in of_cycles.values()]
 
 
 def test_an_unknown_kind_is_refused():

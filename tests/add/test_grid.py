@@ -238,6 +238,7 @@ def test_one_row_of_positions_serves_a_batch():
     expected = Grid(16)(x, places.expand(3, 5, 2))
     assert torch.equal(Grid(16)(x, places), expected)
     assert torch.equal(Grid(16)(x, table=Grid(16).table(places)), expected)
+    assert torch.equal(Grid(16)(x, places + 1, Grid(16).table(places)), expected)  # the table replaces them
 
 
 def test_rows_and_columns_differ():

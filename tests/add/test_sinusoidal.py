@@ -364,6 +364,7 @@ def test_one_row_of_positions_or_of_a_table_serves_a_batch():
     encode, x, places = Sinusoidal(8), torch.randn(3, 5, 8), torch.tensor([7, 0, 2, 70, 2])
     assert torch.equal(encode(x, places[None]), encode(x, places))
     assert torch.equal(encode(x, table=encode.table(places[None])), encode(x, places))
+    assert torch.equal(encode(x, places + 1, encode.table(places)), encode(x, places))  # the table replaces them
 
 
 @pytest.mark.parametrize("name", MISFITS)
