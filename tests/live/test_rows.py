@@ -6,7 +6,7 @@ import torch
 
 from posenc.add.sinusoidal import sinusoidal
 from posenc.attention import attention_weights
-from posenc.positions import packed_documents, packed_positions, padded_positions
+from posenc.positions import document_mask, packed_documents, packed_positions, padded_positions
 from posenc.rotate.rope import RoPE
 from tests.live.javascript import Script
 
@@ -30,7 +30,7 @@ def test_rows(seed, kind, encoding):
     assert ROWS("counted(owners(length, cuts, kind))", **given) == restart.tolist()
     for places in (restart, torch.arange(length)):
         for masked in (False, True):
-            options = {"documents": whose} if kind == "packed" else {"mask": real}
+            options = {"mask": document_mask(whose) if kind == "packed" else real}
             expected = weights(q, k, places, encoding, **options if masked else {})
             given = {"q": q.tolist(), "k": k.tolist(), "places": places.tolist(), "owner": owner.tolist()}
             given |= {"masked": masked, "encoding": encoding}
