@@ -2,11 +2,15 @@
 
 Paper: Liu et al., 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows",
        https://arxiv.org/abs/2103.14030, eq. 4.
+Used:  to read checkpoints of Swin and BEiT, or to give them another window
+Cost:  one new table for each layer, once
 
 Key:   h heads, t tokens, a axes, r rows of a table, H rows of a window, W columns
 
-A table (r, h) has a row for each offset of two tokens in a window, (2H-1)(2W-1), as the weight of
-`posenc/bias/window.py`. BEiT's class token has no place: three more rows end its table, for this
+    row(m, n) = (dy + H - 1)(2W - 1) + dx + W - 1,  (dy, dx) = place of token m - place of n
+
+so a table (r, h) has a row for each offset of two tokens in a window, (2H-1)(2W-1), as the weight
+of `posenc/bias/window.py`. BEiT's class token has no place: three more rows end its table, for this
 token with patches, for patches with it, and for it with itself.
 """
 
