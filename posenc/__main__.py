@@ -32,9 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    except (
-        BrokenPipeError
-    ):  # `show rope | head` has read enough; what is left would be flushed at the exit, so nowhere
+    except BrokenPipeError:  # `show rope | head` has read enough
+        # what is left would be flushed at the exit: it goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -42,54 +41,47 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m posenc", description=posenc.__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
-    commands.add_parser("list", help="every encoding: door, name, class, paper, year").set_defaults(
-        run=_list
-    )
+    command = commands.add_parser("list", help="every encoding: door, name, class, paper, year")
+    command.set_defaults(run=_list)
+
     command = commands.add_parser("show", help="what a file says of itself and what it offers")
     command.add_argument("name", help="a file or anything public in one: rope, RoPE, yarn")
     command.add_argument("--source", action="store_true", help="the whole file instead")
     command.set_defaults(run=_show)
-    command = commands.add_parser(
-        "copy", help="write files into your project; each runs alone (from_config as two)"
-    )
-    command.add_argument(
-        "names",
-        nargs="+",
-        metavar="name",
-        help="files or anything public in them: rope, RoPE, yarn",
-    )
-    command.add_argument(
-        "-o", "--output", type=Path, default=Path(), help="the folder; by default this one"
-    )
+
+    words = "write files into your project; each runs alone (from_config as two)"
+    command = commands.add_parser("copy", help=words)
+    words = "files or anything public in them: rope, RoPE, yarn"
+    command.add_argument("names", nargs="+", metavar="name", help=words)
+    words = "the folder; by default this one"
+    command.add_argument("-o", "--output", type=Path, default=Path(), help=words)
     command.add_argument("--force", action="store_true", help="overwrite")
     command.set_defaults(run=_copy)
-    command = commands.add_parser(
-        "doctor", help="check a rotation, a bias, a table or an attention of your own"
-    )
-    command.add_argument(
-        "function", metavar="module:function", help="such as mypackage.model:apply_rotary"
-    )
-    command.add_argument(
-        "--kind", help="rotation, table, bias or attention; by default told from a first call"
-    )
-    command.add_argument(
-        "--dim", type=int, help="the width of a head, or of embeddings; by default what fits"
-    )
-    command.add_argument("--heads", type=int, help="how many; by default what fits")
-    command.add_argument(
-        "--order", help="of the axes: bhtd or bthd for heads, btd or tbd for embeddings"
-    )
-    command.set_defaults(run=_doctor)
+    _add_doctor(commands)
     return parser
+
+
+def _add_doctor(commands: argparse._SubParsersAction) -> None:
+    words = "check a rotation, a bias, a table or an attention of your own"
+    command = commands.add_parser("doctor", help=words)
+    words = "such as mypackage.model:apply_rotary"
+    command.add_argument("function", metavar="module:function", help=words)
+    words = "rotation, table, bias or attention; by default told from a first call"
+    command.add_argument("--kind", help=words)
+    words = "the width of a head, or of embeddings; by default what fits"
+    command.add_argument("--dim", type=int, help=words)
+    command.add_argument("--heads", type=int, help="how many; by default what fits")
+    words = "of the axes: bhtd or bthd for heads, btd or tbd for embeddings"
+    command.add_argument("--order", help=words)
+    command.set_defaults(run=_doctor)
 
 
 def _list(_: argparse.Namespace) -> int:
     rows = [(e.door, e.name, e.cls, str(e.year), e.paper) for e in posenc.encodings().values()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
     return 0
 
 
@@ -103,9 +95,8 @@ def _show(asked: argparse.Namespace) -> int:
     print(f"{_file(module)}\n\n{ast.get_docstring(tree)}\n")
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-            print(
-                _signature(node), f"    {(ast.get_docstring(node) or '').splitlines()[0]}", sep="\n"
-            )
+            first, *_ = (ast.get_docstring(node) or "").splitlines()
+            print(f"{_signature(node)}\n    {first}")
     copied = f"Copy it: python -m posenc copy {module.rpartition('.')[2]} -o yourproject/"
     print(f"\n{'Use it: from posenc import doctor' if _is_folder(module) else copied}")
     return 0
@@ -114,16 +105,13 @@ def _show(asked: argparse.Namespace) -> int:
 def _signature(node: ast.FunctionDef | ast.ClassDef) -> str:
     if isinstance(node, ast.FunctionDef):
         return f"{node.name}({ast.unparse(node.args)})"
-    starts = [
-        method
-        for method in node.body
-        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
-    ]
-    settings = ast.unparse(starts[0].args).removeprefix("self").removeprefix(", ") if starts else ""
-    fields = [
-        ast.unparse(field) for field in node.body if isinstance(field, ast.AnnAssign)
-    ]  # of a NamedTuple
-    return f"class {node.name}({settings or ', '.join(fields)})"
+    methods = {method.name: method for method in node.body if isinstance(method, ast.FunctionDef)}
+    if "__init__" in methods:
+        settings = ast.unparse(methods["__init__"].args).removeprefix("self").removeprefix(", ")
+    else:  # a NamedTuple has fields
+        fields = [ast.unparse(field) for field in node.body if isinstance(field, ast.AnnAssign)]
+        settings = ", ".join(fields)
+    return f"class {node.name}({settings})"
 
 
 def _copy(asked: argparse.Namespace) -> int:

@@ -149,7 +149,9 @@ def is_in_line(positions: Tensor | None, x: Tensor, encoding=None) -> bool:
     """
     if positions is None or positions.ndim == 1:
         return True
-    return positions.shape[-1] == x.shape[2] and getattr(encoding, "axes", 1) == 1
+    b, _, t, _ = x.shape
+    one_each = tuple(positions.shape) in ((1, t), (b, t))
+    return one_each and getattr(encoding, "axes", 1) == 1
 
 
 def _encoded(q, k, encoding, positions, key_positions, mask, extra):

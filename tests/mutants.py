@@ -46,8 +46,6 @@ EQUIVALENT = {
         _ANY_NEGATIVE,
     ("rotate/rope", 'first, second = channel.reshape(2, -1) if layout == "half" else channel.reshape({-1 -> -2}, 2).T'):
         _ANY_NEGATIVE,
-    ("rotate/rope", "if r {< -> <=} self.dim:"):
-        "where the whole width turns, what is put behind it is empty",
     ("rotate/rope", "if dim % 2 or r not in range(2, dim + {1 -> 2}, 2):"):
         "after an even dim the next even number is dim + 2, which is in neither range",
 }  # fmt: skip

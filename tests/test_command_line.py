@@ -119,7 +119,7 @@ def test_copy_of_positions_is_one_file_as_it_stands(capsys, tmp_path):
 def test_copy_of_the_doctor_says_why_not(capsys, tmp_path):
     complaint = refused(capsys, "copy", "rope", "doctor", "-o", str(tmp_path))
     assert complaint.startswith("copy: name must be of a file to copy, got doctor; it is a folder")
-    assert "install posenc where you check it" in complaint
+    assert "install posenc where you check your code" in complaint
     assert not list(tmp_path.iterdir())
 
 

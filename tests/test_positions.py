@@ -28,6 +28,7 @@ from tests.peers import peer
 def exercise(module):
     module.padded_positions(torch.tensor([[0, 1, 1], [1, 1, 0]]))
     module.packed_positions(torch.tensor([0, 2, 5]))
+    module.document_mask(torch.tensor([0, 0, 1]))
     module.random_positions(3, 9, batch=2)
     module.shifted_positions(3, 9, batch=2)
     module.augmented_positions(torch.arange(6).view(2, 3), center=True)

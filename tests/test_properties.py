@@ -20,7 +20,15 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from posenc.attention import attention
-from posenc.positions import packed_documents, packed_positions, padded_positions, shard, shard_positions, unshard
+from posenc.positions import (
+    document_mask,
+    packed_documents,
+    packed_positions,
+    padded_positions,
+    shard,
+    shard_positions,
+    unshard,
+)
 from tests import doors
 from tests.doors import POSITIONS, Encoding, G, H
 
@@ -359,9 +367,8 @@ def test_packed_documents_are_as_alone(encoding, lengths, causal):
     documents, positions = packed_documents(boundaries), places(encoding, 5)[packed_positions(boundaries)]
     parts = zip(*(x.split(lengths, dim=2) for x in (q, k, v)), strict=True)
     alone = [attend(encoding, *part, causal=causal, **at(places(encoding, part[0].shape[2]))) for part in parts]
-    for apart in ({"documents": documents}, {"mask": documents[:, None] == documents}):
-        packed = attend(encoding, q, k, v, causal=causal, **at(positions), **apart)
-        within(gap(packed, torch.cat(alone, dim=2)), tolerance(encoding))
+    packed = attend(encoding, q, k, v, causal=causal, mask=document_mask(documents), **at(positions))
+    within(gap(packed, torch.cat(alone, dim=2)), tolerance(encoding))
 
 
 # Context parallelism

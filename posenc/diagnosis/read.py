@@ -90,6 +90,13 @@ class Case(NamedTuple):
     of_keys: Reading
     fit: Fit
 
+    @property
+    def keys_undo_lengths(self) -> bool:
+        """Whether lengths change, and products of queries and keys of one position do not, as in xPos."""
+        least, most = self.reading.gains.aminmax()
+        product = torch.einsum("pij,pik->pjk", self.reading.matrices, self.of_keys.matrices)
+        return bool(most > 1.001 * least and (product - torch.eye(self.dim)).abs().max() < 1e-3)
+
 
 def read(rotate: Rotation, of_keys: bool = False) -> Reading:
     """Return what `rotate` does to unit vectors; the layout is "wide" where its result has another width."""

@@ -50,7 +50,7 @@ def attention_by_flex(
         q, k = encoding(q, k, m, n)
     dynamic = False if q.device.type == "cpu" else None  # there, code for sizes that vary may fail
     flex = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic)
-    return flex(q, k, v, modify, seen, scale, k.shape[1] != q.shape[1])  # (b, h, t, d)
+    return flex(q, k, v, modify, seen, scale, k.shape[1] != q.shape[1])
 
 
 def _seen(q, k, encoding, m, n, causal, documents):

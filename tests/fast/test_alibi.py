@@ -11,6 +11,10 @@ from posenc.fast.alibi import ALiBi
 from tests.fast.largest import largest
 
 
+def exercise(module):
+    module.ALiBi(heads=2)(*torch.zeros(2, 1, 2, 3, 4))
+
+
 def exact(q, k, v, positions):
     """Return causal attention with the NumPy function's bias, in float64."""
     bias = torch.from_numpy(alibi(positions, positions, q.shape[1], causal=True))

@@ -11,6 +11,11 @@ each_layout = pytest.mark.parametrize("layout", ["half", "interleaved"])
 each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
 
 
+def exercise(module):
+    module.BLOCK = 8
+    module.RoPE(4)(*torch.ones(2, 1, 1, 5, 4))
+
+
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     monkeypatch.setattr(file, "BLOCK", 512)

@@ -20,6 +20,10 @@ PLACES = {
 }
 
 
+def exercise(module):
+    module.T5(heads=2)(torch.arange(3), torch.arange(4))
+
+
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("name", PLACES)
 def test_it_gives_what_the_plain_file_gives(name, bidirectional):

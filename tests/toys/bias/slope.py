@@ -1,4 +1,4 @@
-"""Slope: add to each logit a multiple of the distance between query and key, half as steep from head to head.
+"""Slope: add to each logit a multiple of the distance, half as steep from head to head.
 
 Paper: Nobody, 2000, "A toy for the tests", https://example.org, eq. 1.
 Used:  nobody; `make new-encoding` starts from it
@@ -9,19 +9,16 @@ Key:   b batch, h heads, t queries, s keys
     B[i, m, n] = -|m - n| / 2^i    for head i
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 
-def slope(positions: np.ndarray, key_positions: np.ndarray, heads: int) -> np.ndarray:
+def slope(positions, key_positions, heads: int) -> np.ndarray:
     """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,)."""
-    _check_heads(heads)
-    m, n = _numbers("positions", positions), _numbers("key_positions", key_positions)
-    distance = np.abs(m[:, None] - n)  # (t, s)
-    return -distance * 0.5 ** np.arange(heads)[:, None, None]  # (h, t, s)
+    m = np.asarray(positions, np.float64).reshape(len(positions), 1)  # (t, 1)
+    n = np.asarray(key_positions, np.float64).reshape(1, len(key_positions))  # (1, s)
+    return -np.abs(m - n) * np.array(_steepness(heads))[:, None, None]  # (h, t, s)
 
 
 class Slope(nn.Module):
@@ -30,59 +27,40 @@ class Slope(nn.Module):
     Args:
         heads: Number of query heads h.
 
-    Raises:
-        ValueError: If an argument is out of range; the message says what to pass instead.
-
     Examples:
-        >>> import torch
         >>> Slope(heads=2)(torch.arange(3))[:, 2]  # of the last query
         tensor([[-2.0000, -1.0000, -0.0000],
                 [-1.0000, -0.5000, -0.0000]])
     """
 
-    def __init__(self, heads: int) -> None:
+    def __init__(self, heads: int):
         super().__init__()
-        _check_heads(heads)
-        self.heads = heads
+        self.steepness = _steepness(heads)
 
-    def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
-        """Return the bias (h, t, s) in float32, or (b, h, t, s) where positions have a batch."""
-        key_positions = positions if key_positions is None else key_positions
-        _check_positions(positions, key_positions)
-        steepness = 0.5 ** torch.arange(self.heads, dtype=torch.float64, device=positions.device)  # (h,)
-        distance = (positions.double()[..., :, None] - key_positions.double()[..., None, :]).abs()  # (..., t, s)
-        return (-distance[..., None, :, :] * steepness[:, None, None]).float()  # (..., h, t, s)
+    def forward(self, positions: Tensor, key_positions=None) -> Tensor:
+        """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-    def score_mod(self, positions: Tensor, key_positions: Tensor | None = None) -> Callable[..., Tensor]:
+        Keys stand where queries do by default. A batch (b, t) or (b, s) gives (b, h, t, s).
+        """
+        keys = positions if key_positions is None else key_positions
+        offset = keys.double()[..., None, :] - positions.double()[..., :, None]  # (..., t, s)
+        steepness = torch.tensor(self.steepness, dtype=torch.float64, device=positions.device)
+        bias = -offset.abs()[..., None, :, :] * steepness[:, None, None]  # (..., h, t, s)
+        return bias.float()
+
+    def score_mod(self, positions: Tensor, key_positions=None):
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
         keys = positions if key_positions is None else key_positions
-        _check_positions(positions, keys)
+        m, n = torch.atleast_2d(positions.double(), keys.double())  # one row serves each b
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            m, n = (p[b % len(p), i] if p.ndim == 2 else p[i] for p, i in ((positions, t), (keys, s)))
-            return score - ((m.double() - n.double()).abs() * 0.5**h).to(score.dtype)
+        def _modify(score, b, h, t, s):
+            distance = (n[b * (len(n) > 1), s] - m[b * (len(m) > 1), t]).abs()
+            return score - (distance * 0.5**h).to(score.dtype)
 
         return _modify
 
 
-def _check_heads(heads: int) -> None:
-    if not isinstance(heads, int) or isinstance(heads, bool) or heads < 1:
-        raise ValueError(f"slope: heads must be a positive integer, got {heads!r}")
-
-
-def _numbers(name: str, given: np.ndarray) -> np.ndarray:
-    found = np.asarray(given)
-    if found.ndim != 1 or found.dtype.kind not in "iuf":
-        raise ValueError(f"slope: {name} must be numbers (t,), got {given!r}")
-    return found.astype(np.float64)
-
-
-def _check_positions(positions: Tensor, key_positions: Tensor) -> None:
-    for name, given in (("positions", positions), ("key_positions", key_positions)):
-        if not isinstance(given, Tensor) or given.dtype == torch.bool or given.is_complex() or given.ndim not in (1, 2):
-            got = tuple(given.shape) if isinstance(given, Tensor) else given
-            raise ValueError(f"slope: {name} must be a tensor of numbers (t,) or (b, t), got {got!r}")
-    b, c = (len(p) if p.ndim == 2 else 1 for p in (positions, key_positions))
-    if b != c and b != 1 and c != 1:
-        got = f"{tuple(positions.shape)} and {tuple(key_positions.shape)}"
-        raise ValueError(f"slope: positions and key_positions must be of one batch, got {got}")
+def _steepness(heads):
+    if heads < 1:
+        raise ValueError(f"slope: heads must be 1 or more, got {heads}")
+    return [0.5**i for i in range(heads)]

@@ -7,7 +7,7 @@ from posenc.rotate.turn import Turn, turn
 
 # What the contract tests need to know: see tests/doors.py.
 
-OPTIONS = [{}, {"sense": "right"}]
+OPTIONS = [{}, {"base": 100.0}]
 
 
 def test_a_quarter_of_a_turn():

@@ -8,6 +8,7 @@ from posenc.score.nearby import Nearby, nearby
 # What the contract tests need to know: see tests/doors.py.
 
 LEARNED = {"weight"}
+REFUSED = {"fractional"}
 
 
 def exercise(module):
