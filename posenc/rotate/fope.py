@@ -5,8 +5,7 @@ Paper: Hua et al., 2024, "Fourier Position Embedding: Enhancing Attention's Peri
 Used:  the authors' OLMo models of up to 1.2B parameters, Intern-S1-Pro
 Cost:  2 c f^2 coefficients, learned or left as they start; one table (s, 2f), two small products
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c sets of coefficients,
-       f frequencies kept, and pairs that turn
+Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c sets, f frequencies
 
     theta_j = base^(-2j/d),  j = 0 .. f-1: those of at least 2 pi / length
     C_i(p)  = sum_j cos_coef[j, i] cos(p theta_j),  S_i(p) = sum_j sin_coef[j, i] sin(p theta_j)
@@ -93,7 +92,8 @@ class FoPE(nn.Module):
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is key_positions is table is None and (t > s or s == 1):
-            raise ValueError(f"fope: positions must be given for {t} queries, {s} keys, got None")
+            got = "None; or transpose(1, 2) if tokens come before heads"
+            raise ValueError(f"fope: positions must be given for {t} queries, {s} keys, got {got}")
         if key_positions is None:
             key_positions = torch.arange(s, device=k.device)
             if positions is not None and t == s:

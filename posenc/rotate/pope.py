@@ -92,7 +92,8 @@ class PoPE(nn.Module):
             got = f"{tuple(q.shape)}; or transpose(1, 2) if tokens come before heads"
             raise ValueError(f"pope: heads of q must be {self.heads}, in axis 1, got {got}")
         if positions is key_positions is table is None and (t > s or s == 1):
-            raise ValueError(f"pope: positions must be given for {t} queries, {s} keys, got None")
+            got = "None; or transpose(1, 2) if tokens come before heads"
+            raise ValueError(f"pope: positions must be given for {t} queries, {s} keys, got {got}")
         if key_positions is None:
             key_positions = torch.arange(s, device=k.device)
             if positions is not None and t == s:

@@ -13,8 +13,7 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
 where R(angle) turns channels 2i and 2i + 1. A score is RoPE's, the part of pair i times
 zeta_i^((m - n) / scale_base): it grows for keys ahead, so attend causally. The center drops out, so
 keys can be cached; libraries center each call on half its length, and their keys fit no later call.
-Float32 and bfloat16 hold what is within 32 scale_base of the center, float16 within 4;
-further out keys become infinite.
+Float32 and bfloat16 reach 32 scale_base from the center, float16 4; beyond, keys become infinite.
 """
 
 import numpy as np
@@ -73,7 +72,8 @@ class XPos(nn.Module):
         t = q.shape[2]
         s = k.shape[2]
         if positions is key_positions is table is None and (t > s or s == 1):
-            raise ValueError(f"xpos: positions must be given for {t} queries, {s} keys, got None")
+            got = "None; or transpose(1, 2) if tokens come before heads"
+            raise ValueError(f"xpos: positions must be given for {t} queries, {s} keys, got {got}")
         if key_positions is None and t == s:
             key_positions = positions
         if key_positions is None:

@@ -12,11 +12,10 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rows of t
     s(q, k, m, n) = q_m . e[count(m, n)],  e = weight, interpolated between its two nearest rows
 
 so where every gate is 1 it is a table of relative positions read at m - n + 1: the key counts too.
-The fraction of a count passes gradients to the gates. A key ahead of the query scores 0: causal
-attention is meant. Tokens that `mask` hides are not counted. This changes counts where hidden
-tokens lie between tokens that are seen or share a position with them: in packed documents whose
-positions restart, or with padding at position 0. There is no score_mod: FlexAttention shows one
-pair at a time, and a count sums over all keys between.
+A key ahead of the query scores 0: causal attention is meant. Tokens that `mask` hides do not count.
+This matters where they lie between tokens that are seen or share a position with them: in packed
+documents whose positions restart, or with padding at position 0. FlexAttention shows one pair at a
+time, and a count sums over all keys between: there is no score_mod.
 
 Here q . e is not divided by sqrt(d), as in the paper's listing and x-transformers. The authors'
 training code divides it unless told otherwise (scale=True): divide such a table once.
@@ -108,7 +107,8 @@ def _places(q, s, positions, key_positions):
     if not q.is_floating_point():
         raise ValueError(f"cope: q must be floats (b, h, t, d), got {q.dtype}")
     if positions is key_positions is None and t > s:
-        raise ValueError(f"cope: positions must be given for {t} queries, {s} keys, got None")
+        got = "None; or transpose(1, 2) if tokens come before heads"
+        raise ValueError(f"cope: positions must be given for {t} queries, {s} keys, got {got}")
     if key_positions is None:
         key_positions = torch.arange(s, device=q.device)
         if positions is not None and t == s:

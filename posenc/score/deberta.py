@@ -10,10 +10,9 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rows 2B
     row(m, n)     = clip(bucket(m - n) + B, 0, 2B - 1)        for a query at m and a key at n
     s(q, k, m, n) = (q . k + q . key_table[row] + k . query_table[row]) / sqrt(3d) - q . k / sqrt(d)
 
-so q k / sqrt(d) plus the score is what softmax gets. 3 counts the matches: a table of zeros counts
-too. The offset is query minus key: row 0 is a key far ahead. bucket(o) is o up to B/2, then grows
-with log o until max_distance - 1. Both tables are read at one row, as in the authors' code and in
-transformers; eq. 4 reads query_table with m and n exchanged, as if it were learned backwards.
+Each table counts in the 3, also one of zeros. The offset is query minus key: row 0 is a key far
+ahead. bucket(o) is o up to B/2, then grows with log o to max_distance - 1. Both tables are read at
+one row, as in the authors' code; eq. 4 reads query_table with m and n exchanged.
 """
 
 import numpy as np
@@ -135,7 +134,8 @@ def _row(offset, buckets, max_distance):
 def _places(q, s, positions, key_positions):
     b, _, t, _ = q.shape
     if positions is key_positions is None and t > s:
-        raise ValueError(f"deberta: positions must be given for {t} queries, {s} keys, got None")
+        got = "None; or transpose(1, 2) if tokens come before heads"
+        raise ValueError(f"deberta: positions must be given for {t} queries, {s} keys, got {got}")
     if key_positions is None:
         key_positions = torch.arange(s, device=q.device)
         if positions is not None and t == s:

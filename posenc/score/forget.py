@@ -13,9 +13,8 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
 
 so with one gate for all tokens it is causal ALiBi of slope -ln sigmoid(f), and a token that shuts
 its gate hides all before it. A key ahead of the query scores 0: causal attention is meant. F grows
-with the text, so it is of float64. Tokens that `mask` hides forget nothing. This changes scores
-where hidden tokens lie between tokens that are seen, as in packed documents whose positions
-restart; padding at either end changes none.
+with the text, so it is of float64. Tokens that `mask` hides forget nothing: this matters between
+tokens that are seen, as in packed documents whose positions restart, not at either end.
 
 The paper reads the gates from the tokens x, not from the keys: pass x W + b as `gates`. Its code
 starts the bias at 0, x-transformers at 5.
@@ -134,7 +133,8 @@ def _places(q, k, positions, key_positions):
         got = f"{q.dtype} of width {d} and {k.shape[3]}"
         raise ValueError(f"forget: q and k must be floats of one width, got {got}")
     if positions is key_positions is None and t > s:
-        raise ValueError(f"forget: positions must be given for {t} queries, {s} keys, got None")
+        got = "None; or transpose(1, 2) if tokens come before heads"
+        raise ValueError(f"forget: positions must be given for {t} queries, {s} keys, got {got}")
     if key_positions is None:
         key_positions = torch.arange(s, device=q.device)
         if positions is not None and t == s:

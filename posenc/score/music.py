@@ -133,7 +133,8 @@ def _places(x, s, positions, key_positions):
     """Return where the queries of `x` (b, h, t, d) and s keys stand."""
     b, _, t, _ = x.shape
     if positions is key_positions is None and t > s:
-        raise ValueError(f"music: positions must be given for {t} queries, {s} keys, got None")
+        got = "None; or transpose(1, 2) if tokens come before heads"
+        raise ValueError(f"music: positions must be given for {t} queries, {s} keys, got {got}")
     if key_positions is None:
         key_positions = torch.arange(s, device=x.device)
         if positions is not None and t == s:

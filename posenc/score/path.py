@@ -137,7 +137,8 @@ def _places(q, s, positions, key_positions):
     if not q.is_floating_point():
         raise ValueError(f"path: q must be floats (b, h, t, d), got {q.dtype}")
     if positions is key_positions is None and t > s:
-        raise ValueError(f"path: positions must be given for {t} queries, {s} keys, got None")
+        got = "None; or transpose(1, 2) if tokens come before heads"
+        raise ValueError(f"path: positions must be given for {t} queries, {s} keys, got {got}")
     if key_positions is None:
         key_positions = torch.arange(s, device=q.device)
         if positions is not None and t == s:

@@ -11,11 +11,10 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c clip, r r
     s(q, k, m, n) = q_m . key_table[row(m, n)] / sqrt(d)
     z_m           = sum_n weight(m, n) (v_n + value_table[row(m, n)])
 
-so moving all tokens by one offset changes nothing, and keys at least c away on one side share one
-vector. The offset is key minus query: row 0 is the far past. One table serves all heads, as in
-tensor2tensor and the paper's big model (c = 8); its base model (c = 16) has one a head.
-wav2vec2-BERT has no value table, clips the past at 64 and the future at 8, and lets queries stand
-at 0, not last, where keys outnumber them.
+so keys at least c away on one side share a vector. The offset is key minus query: row 0 is the far
+past. One table serves all heads, as in tensor2tensor and the paper's big model (c = 8); its base
+model (c = 16) has one a head. wav2vec2-BERT has no value table, clips the past at 64 and the future
+at 8, and lets queries stand at 0, not last, where keys outnumber them.
 """
 
 import numpy as np
@@ -134,7 +133,8 @@ def _places(x, s, positions, key_positions):
     """Return where the queries of `x` (b, h, t, d) and s keys stand."""
     b, _, t, _ = x.shape
     if positions is key_positions is None and t > s:
-        raise ValueError(f"shaw: positions must be given for {t} queries, {s} keys, got None")
+        got = "None; or transpose(1, 2) if tokens come before heads"
+        raise ValueError(f"shaw: positions must be given for {t} queries, {s} keys, got {got}")
     if key_positions is None:
         key_positions = torch.arange(s, device=x.device)
         if positions is not None and t == s:

@@ -54,7 +54,6 @@ OTHERS = {
     "Axial": lambda copied: copied("Axial")(D),
     "Shaw": lambda copied: copied("Shaw")(D),
 }
-NAMES_NO_REMEDY_YET = {"PoPE", "MRoPE", "Shaw"}
 
 
 def places(name):
@@ -65,8 +64,6 @@ def places(name):
 
 @pytest.mark.parametrize("name", ["RoPE", "PoPE", "MRoPE", "Shaw"])
 def test_tokens_before_heads_are_refused_with_the_remedy(name, copied):
-    if name in NAMES_NO_REMEDY_YET:
-        pytest.skip("its error does not name one yet")
     made = copied("RoPE")(D) if name == "RoPE" else OTHERS[name](copied)
     q, k, _ = content()
     with pytest.raises(ValueError, match=r"transpose\(1, 2\)|tokens=-3"):
