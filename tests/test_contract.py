@@ -23,7 +23,7 @@ from tests.doors import POSITIONS, B, Encoding, H
 
 LENGTHS = (1, 7, 64, 512, 1000)
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-COORDINATES = r"\b(grid_positions|window_positions|axial_coordinates)\("
+COORDINATES = r"\b(grid_positions|axial_coordinates)\("
 MESSAGE = re.compile(r"(?P<argument>[\w ]+) must be .+, got .+", re.S)
 LOUD = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError, ZeroDivisionError)
 

@@ -7,7 +7,7 @@ Cost:  length x dim numbers to learn, for all heads; (b, h, t, s) gates a call, 
 
 Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rows of the table
 
-    gate(m, l)    = sigmoid(q_m . k_l / sqrt(d))
+    gate(m, l)    = sigmoid(q_m . k_l / sqrt(d))        for a query at m and a key at l
     count(m, n)   = sum of gate(m, l) over the tokens l with n <= position of l <= m, at most r - 1
     s(q, k, m, n) = q_m . e[count(m, n)],  e = weight, interpolated between its two nearest rows
 

@@ -8,7 +8,7 @@ Cost:  d^2 + d + 1 numbers to learn; a call solves s equations a head, in float6
 Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
 
     H_l           = I - beta_l w_l w_l^T,  |w_l| = 1,  0 <= beta_l <= 2
-    s(q, k, m, n) = (q_m^T H_z .. H_a k_n - q_m . k_n) / sqrt(d)
+    s(q, k, m, n) = (q_m^T H_z .. H_a k_n - q_m . k_n) / sqrt(d)   for a query at m, a key at n
 
 where a .. z are the tokens with n < position <= m, in order. A token with beta 0 changes nothing,
 one with beta 2 mirrors. Two mirrors make a rotation: if tokens take two of them by turns, every
