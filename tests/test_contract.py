@@ -210,8 +210,9 @@ def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
                 with refusal(encoding, name, got="positions (t,)") as caught:
                     call(**tensors | text)
                 assert re.search(COORDINATES, str(caught[0])), f"{caught[0]!r} does not say what makes coordinates"
-        with refusal(encoding, name, got="positions (t,)"):
-            encoding.expected(arguments | {name: np.arange(6)}, module)
+        if encoding.told("AXES", 0) > 1:  # for one axis a line of numbers can mean nothing else
+            with refusal(encoding, name, got="positions (t,)"):
+                encoding.expected(arguments | {name: np.arange(6)}, module)
 
 
 @each

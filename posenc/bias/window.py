@@ -42,8 +42,8 @@ def window(
         weight = 16 / (1 + np.exp(-hidden @ np.asarray(out_weight).T))  # (r, h)
     if len(weight) != len(x):
         raise ValueError(f"window: weight must be of {len(x)} rows, got {len(weight)}; resize it")
-    m = np.asarray(positions, np.float64)[:, None, :]  # (t, 1, a)
-    n = np.asarray(key_positions, np.float64)[None, :, :]  # (1, s, a)
+    m = np.asarray(positions, np.float64).reshape(len(positions), 1, axes)
+    n = np.asarray(key_positions, np.float64).reshape(1, len(key_positions), axes)
     row = _row(np.moveaxis(m - n, -1, 0), window)  # (t, s)
     if (row % 1).any():
         raise ValueError(f"window: positions must be whole, got {positions} and {key_positions}")
