@@ -58,7 +58,7 @@ def _slower(old: float, new: float, dim: int) -> np.ndarray:
     return rope_frequencies(dim, old)[0] / rope_frequencies(dim, new)[0]
 
 
-def _kinds(base: float = 500_000.0, original: int = 8192) -> list[int]:
+def _kinds(base: float = 500_000.0, original: float = 8192) -> list[int]:
     """Return how many pairs Llama 3.1 keeps, blends and divides by the factor."""
     settings: dict[str, Any] = LLAMA | {"base": base, "original_length": original}
     slower = rope_frequencies(128, base)[0] / llama3(128, **settings)[0]
