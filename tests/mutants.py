@@ -46,6 +46,10 @@ EQUIVALENT = {
         _ANY_NEGATIVE,
     ("rotate/rope", 'first, second = channel.reshape(2, -1) if layout == "half" else channel.reshape({-1 -> -2}, 2).T'):
         _ANY_NEGATIVE,
+    ("bias/t5", "by_offset = self(torch.zeros_like(offset[{:1 -> 1:}]), offset)[:, 0]  # (h, 2z+1)"):
+        "the rows after the first are not read",
+    ("bias/swin", "for size, place in zip(window, np.indices(window), strict={True -> False}):"):
+        "there are as many indices as axes",
     ("rotate/rope", "if dim % 2 or r not in range(2, dim + {1 -> 2}, 2):"):
         "after an even dim the next even number is dim + 2, which is in neither range",
 }  # fmt: skip

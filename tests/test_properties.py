@@ -236,6 +236,16 @@ def test_logits_depend_on_offsets_only(encoding, data):
     within(gap(there, here), tolerance(encoding))
 
 
+@each_through("bias", "score", but=OFFSETS)
+def test_places_beyond_32_bits_are_told_apart(encoding):
+    """Keep whole positions in 64 bits, and subtract them there or in float64."""
+    if "far" in encoding.told("REFUSED", ()):
+        pytest.skip("it refuses far positions")
+    here = encoding.arguments(POSITIONS["unsorted"])
+    there = moved(encoding, here, 2**40)
+    within(gap(logits(encoding, there), logits(encoding, here)), 1e-3)  # waves lose some digits there
+
+
 @each_of(OFFSETS)
 def test_what_depends_on_more_than_offsets(encoding):
     """It depends on offsets alone after all: take it out of OFFSETS of tests/test_properties.py."""

@@ -95,11 +95,12 @@ def test_heads_are_resized_apart():
         )
 
 
-def test_a_resized_table_has_the_dtype_of_the_old_and_its_gradients():
-    weight = torch.randn(25, 2).bfloat16().requires_grad_()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_resized_table_has_the_dtype_of_the_old_and_its_gradients(dtype):
+    weight = torch.randn(25, 2).to(dtype).requires_grad_()
     resized = resize_window(weight, (3, 3), (4, 4))
-    assert resized.dtype == torch.bfloat16
-    assert torch.equal(resized, resize_window(weight.float(), (3, 3), (4, 4)).bfloat16())
+    assert resized.dtype == dtype
+    assert torch.equal(resized, resize_window(weight.float(), (3, 3), (4, 4)).to(dtype))
     resized.sum().backward()
     assert weight.grad.isfinite().all()
 

@@ -407,3 +407,7 @@ def test_the_numpy_function_takes_one_position_a_token_and_lists():
     assert_numpy_wants_one_position_a_token(cope, np.ones((5, 4)))
     scores = cope([[[1.0]]], [[[0.0]]], [0], [0], [[0.0], [2.0]])
     np.testing.assert_allclose(scores, [[[1.0]]])
+
+
+def test_the_table_has_64_rows_by_default():
+    assert CoPE(8).weight.shape == (64, 8)

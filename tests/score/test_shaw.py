@@ -176,9 +176,10 @@ def test_the_weight_of_a_whole_bucket_goes_to_one_vector():
     torch.testing.assert_close(module.values(weights)[0, 0, 0], module.value_table[0])
 
 
-def test_values_round_half_precision_weights_once():
-    module, weights = build(on_values=True).float(), content(t=6, d=6)[0].softmax(-1).bfloat16()
-    assert torch.equal(module.values(weights), module.values(weights.float()).bfloat16())
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_values_round_half_precision_weights_once(dtype):
+    module, weights = build(on_values=True).float(), content(t=6, d=6)[0].softmax(-1).to(dtype)
+    assert torch.equal(module.values(weights), module.values(weights.float()).to(dtype))
 
 
 def test_values_compile_in_one_graph_and_pass_gradients():
