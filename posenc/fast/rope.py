@@ -1,4 +1,4 @@
-"""RoPE in eager mode on a CPU, a block of tokens at a time, with the turn back for its gradient.
+"""RoPE on a CPU: in eager mode a block of tokens at a time, compiled by a swap that has vectors.
 
 Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
        https://arxiv.org/abs/2104.09864, eq. 15.
@@ -6,7 +6,8 @@ Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Emb
 Key:   b batch, h heads, t tokens, d head dim, r rotary dim
 
 What a block makes on its way stays in the cache of a core, and nothing of it is kept for gradients:
-that of a rotation is the rotation back, by -sin for sin.
+that of a rotation is the rotation back, by -sin for sin. Compiled, all is one pass anyway; there a
+roll of halves is a loop over numbers, and a flip of the two one over vectors.
 """
 
 import torch
@@ -18,7 +19,7 @@ BLOCK = 2**17  # elements that turn at a time
 
 
 class RoPE(rope.RoPE):
-    """Turn as `posenc.rotate.rope.RoPE` does, to the last bit; compiled it is that class.
+    """Turn as `posenc.rotate.rope.RoPE` does, to the last bit.
 
     Examples:
         >>> q, k = torch.randn(1, 8, 100, 64), torch.randn(1, 2, 100, 64)
@@ -27,9 +28,12 @@ class RoPE(rope.RoPE):
     """
 
     def _turned(self, x, turns):
+        if torch.compiler.is_compiling():
+            whole = self.layout == "half" and 2 * len(self.theta) == self.dim
+            fits = x.is_floating_point() and tuple(x.shape[3:]) == (self.dim,)
+            return _flipped(x, *turns) if whole and fits else super()._turned(x, turns)
         one_pass = self.layout == "interleaved" and x.dtype == torch.float32
-        small = x.numel() <= BLOCK or one_pass
-        if small or torch.compiler.is_compiling() or _of(turns)[0].requires_grad:
+        if x.numel() <= BLOCK or one_pass or _of(turns)[0].requires_grad:
             return super()._turned(x, turns)
         return _Turned.apply(x, self, *_of(turns))
 
@@ -54,6 +58,12 @@ class _Turned(torch.autograd.Function):
     def backward(ctx, *grad_outputs: Tensor):
         back = [ctx.turns[0], -ctx.turns[1]] if len(ctx.turns) == 2 else [ctx.turns[0].conj()]
         return _Turned.apply(grad_outputs[0], ctx.module, *back), None, *[None for _ in back]
+
+
+def _flipped(x, cos, sin):
+    y = x.to(torch.promote_types(x.dtype, torch.float32))
+    swapped = y.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
+    return torch.addcmul(y * cos, swapped, sin).to(x.dtype)
 
 
 def _of(turns):

@@ -76,7 +76,18 @@ def test_strides_do_not_matter(layout):
     assert torch.equal(RoPE(64, layout=layout).turn(q), plain.RoPE(64, layout=layout).turn(q))
 
 
-def test_compiled_it_is_the_plain_class():
+@each_dtype
+@pytest.mark.parametrize("settings", [{}, {"rotary_dim": 16}, {"layout": "interleaved"}, {"tokens": -3}], ids=str)
+def test_compiled_it_gives_what_the_plain_class_gives(settings, dtype):
     torch._dynamo.reset()
-    compiled = torch.compile(RoPE(64).turn, fullgraph=True, backend="eager")
-    assert torch.equal(compiled(content()), plain.RoPE(64).turn(content()))
+    compiled, x = torch.compile(RoPE(64, **settings).turn, fullgraph=True, backend="eager"), content(dtype=dtype)
+    assert torch.equal(compiled(x), plain.RoPE(64, **settings).turn(x))
+
+
+@pytest.mark.parametrize(
+    "wrong", [torch.zeros(2, 4, 37, 32), torch.zeros(2, 4, 37, 64).long()], ids=["narrow", "whole"]
+)
+def test_compiled_it_refuses_what_the_plain_class_refuses(wrong):
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="rope: q or k must be floats"):
+        torch.compile(RoPE(64).turn, backend="eager")(wrong)
