@@ -104,7 +104,8 @@ class Rounded(RoPE):
     def table(self, positions, dtype=torch.float32):
         theta = torch.tensor(self.theta, dtype=torch.float16)
         angle = (positions.half()[:, None] * theta).double()
-        return torch.cat([angle.cos(), angle.sin()], dim=-1).to(dtype)
+        cos, sin = angle.cos(), angle.sin()
+        return torch.cat([cos, cos, -sin, sin], dim=-1).to(dtype)
 
 
 def test_the_ruler_rounds_as_torch_does(site, visit):

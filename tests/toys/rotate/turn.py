@@ -35,8 +35,8 @@ class Turn(nn.Module):
 
     Examples:
         >>> q, k = Turn(dim=4)(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 4))
-        >>> k[0, 0, 1]
-        tensor([-0.3012,  0.9899,  1.3818,  1.0099])
+        >>> [round(x, 2) for x in k[0, 0, 1].tolist()]
+        [-0.3, 0.99, 1.38, 1.01]
     """
 
     def __init__(self, dim: int, base=10_000.0):
