@@ -54,7 +54,9 @@ class Slope(nn.Module):
         m, n = torch.atleast_2d(positions.double(), keys.double())  # one row serves each b
 
         def _modify(score, b, h, t, s):
-            distance = (n[b * (len(n) > 1), s] - m[b * (len(m) > 1), t]).abs()
+            query = m[b * (len(m) > 1), t]
+            key = n[b * (len(n) > 1), s]
+            distance = (query - key).abs()
             return score - (distance * 0.5**h).to(score.dtype)
 
         return _modify
