@@ -38,8 +38,28 @@ const typed = (session) => {
 // If the reader clicks while a page still scrolls, the theme notes the old page's place for the new address, and goes
 // there.
 let wanted = ""
-addEventListener("click", ({ target }) => (wanted = target.closest?.("a")?.hash ?? ""), true)
+addEventListener(
+  "click",
+  ({ target }) => {
+    wanted = target.closest?.("a")?.hash ?? ""
+    if (wanted && wanted === location.hash) open() // no hash changes
+  },
+  true,
+)
 addEventListener("popstate", () => (wanted = ""))
+
+// Who follows a link into a section of a chapter's depth finds it open.
+const open = () => {
+  const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))
+  const closed = []
+  for (let fold = place && place.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+    if (!fold.open) closed.push(fold)
+  }
+  closed.forEach((fold) => (fold.open = true))
+  if (closed.length) place.scrollIntoView()
+}
+addEventListener("hashchange", open)
+
 const arrive = () => {
   if (wanted && history.state !== null) location.replace(wanted)
   wanted = ""
@@ -56,4 +76,5 @@ document$.subscribe(() => {
   document.querySelectorAll(".language-pycon").forEach(typed)
   name()
   arrive()
+  open()
 })

@@ -17,7 +17,7 @@ from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
 from markdown.treeprocessors import Treeprocessor
 
-from galley import katex
+from galley import backstage, katex, stage
 from galley.book import Book, Result
 from galley.counts import MARKER, counts, foot
 from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, is_caption, parse
@@ -55,8 +55,8 @@ class Pages(Preprocessor):
         self._numbers(page, edited)
         self._markers(page, edited)
         for block in page.blocks:
-            self._fold(block, edited)
             self._figures(block, result, edited)
+            self._fold(block, edited)
         if "mkdocstrings_ids" not in self.md.treeprocessors:  # else the text is a docstring on a page
             edited.append(f"\n{foot(counts(page), self._proof())}\n")
         return [line for part in edited if part is not None for line in part.split("\n")]
@@ -93,13 +93,20 @@ class Pages(Preprocessor):
         return posixpath.relpath(proof, posixpath.dirname(place) or ".") if proof and place != proof else ""
 
     def _fold(self, block: Block, edited: list[str | None]) -> None:
-        if title := block.options.get("fold"):
-            first, last = block.span[0], block.span[1] - 1
-            opening = (
-                f'<details class="fold" markdown="1" data-search-exclude=""><summary>{html.escape(title)}</summary>'
-            )
-            edited[first] = f"\n{opening}\n\n{edited[first]}"
-            edited[last] = f"{edited[last]}\n\n</details>\n"
+        """Fold what stands backstage; below what it has drawn, or printed as Markdown."""
+        title = backstage.label(block)
+        if not title:
+            return
+        code = "\n".join(edited[n] or "" for n in range(*block.span))
+        opening = f'<details class="fold" markdown="1" data-search-exclude=""><summary>{html.escape(title)}</summary>'
+        folded = f"\n{opening}\n\n{code}\n\n</details>\n"
+        for n in range(*block.span):
+            edited[n] = None
+        ends = [block.span[0], *(figure.line - 1 for figure in block.figures)]
+        if block.output_is_markdown and block.output_span:
+            ends.append(block.output_span[1])
+        shown = edited[max(ends)] or ""
+        edited[max(ends)] = f"{shown}\n{folded}"
 
     def _figures(self, block: Block, result: Result | None, edited: list[str | None]) -> None:
         outcome = (result.by_block.get(block.line) if result else None) or {}
@@ -165,22 +172,33 @@ def _breakable(tex: str, formula: str) -> str:
 
 
 class Words(Treeprocessor):
-    """Name short code, so that the style keeps it on a line; mark a glossary's term where a section first uses it."""
+    """Name short code, so that the style keeps it on a line; mark a glossary's term where a section's text first uses it."""
 
     def run(self, root: Element) -> None:
         """Set classes, and unwrap every later mark of a term: more dots under words are noise."""
         seen: set[str] = set()
+        titled = [
+            word for level in ("h1", "h2", "h3", "h4") for title in root.iter(level) for word in title.iter("abbr")
+        ]
         for element in root.iter():
             if element.tag == "h2":
                 seen.clear()
             elif element.tag == "code" and len(element.text or "") <= SHORT:
                 element.set("class", "short")
             elif element.tag == "abbr":
-                if element.text in seen:
+                if element.text in seen or element in titled:
                     element.tag, element.attrib = "span", {}
                 else:
                     element.set("tabindex", "0")  # the tooltip comes to the keyboard too
-                seen.add(element.text or "")
+                    seen.add(element.text or "")
+
+
+class Form(Treeprocessor):
+    """Set the form of a chapter, once the table of contents has named its headings."""
+
+    def run(self, root: Element) -> None:
+        """Mark and fold, as `stage` says."""
+        stage.form(root)
 
 
 class GalleyExtension(Extension):
@@ -191,6 +209,7 @@ class GalleyExtension(Extension):
         md.block_level_elements.append("posenc-figure")
         md.preprocessors.register(Pages(md), "galley", 29)
         md.treeprocessors.register(Words(md), "galley-words", 6)
+        md.treeprocessors.register(Form(md), "galley-form", 1)
         md.postprocessors.register(Formulas(md), "galley-formulas", 5)
 
 

@@ -387,7 +387,7 @@ def _wrong_option(name: str, value: str) -> str:
             return f"rtol must be at most {number.LOOSEST}, got {value}: round what is printed, or print a bound"
     if name == "live" and not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", value):
         return f"live must be the name of a script, such as clock-film, got {value!r}"
-    if name in ("raises", "source", "fold", "large", "data") and not value:
+    if name in ("raises", "source", "large", "data") and not value:
         return f"{name} needs a value: {name}=…"
     if name in ("skip", "standalone") and value:
         return f"{name} takes no value, got {value!r}"

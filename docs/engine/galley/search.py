@@ -10,6 +10,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.pages import Page
 
+from galley import stage
 from galley.memory import Memory, common, plain
 from galley.store import digest
 
@@ -38,7 +39,7 @@ def remember(config: MkDocsConfig, memory: Memory) -> None:
         known = memory.get(key)
         if known is None:
             before, whole = len(index.entries), page.content
-            page.content = without_excluded(whole or "")
+            page.content = without_excluded(stage.without_folds(whole or ""))
             type(index).add_entry_from_context(index, page)
             page.content = whole
             memory.put(key, index.entries[before:])
