@@ -172,7 +172,7 @@ def _breakable(tex: str, formula: str) -> str:
 
 
 class Words(Treeprocessor):
-    """Name short code, so that the style keeps it on a line; mark a glossary's term where a section's text first uses it."""
+    """Name short code, so that the style keeps it on a line; mark a term where a section's text first uses it."""
 
     def run(self, root: Element) -> None:
         """Set classes, and unwrap every later mark of a term: more dots under words are noise."""
