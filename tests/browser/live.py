@@ -12,8 +12,14 @@ def settled(page: Any) -> None:
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
+def unfold(page: Any) -> None:
+    """Open the sections of a chapter's depth."""
+    page.evaluate("document.querySelectorAll('details.depth').forEach((section) => section.open = true)")
+
+
 def awake(page: Any, name: str) -> Any:
     """Bring a live figure near the screen; return it once it is awake."""
+    unfold(page)
     figure = page.locator(f'posenc-figure[name="{name}"]')
     figure.scroll_into_view_if_needed()
     page.wait_for_selector(f'posenc-figure[name="{name}"][live]')
@@ -39,6 +45,7 @@ def wake(page: Any, name: str) -> tuple[Any, Any, Callable[[], str]]:
 
 def wake_all(page: Any) -> list[Any]:
     """Bring each live figure of a page near the screen until it has taken over, and return them."""
+    unfold(page)
     figures = page.query_selector_all("posenc-figure")
     for figure in figures:
         figure.evaluate(

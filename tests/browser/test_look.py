@@ -134,6 +134,20 @@ def test_a_link_leads_to_its_place_though_the_page_still_scrolls(site, visit, sl
     assert 0 < page.evaluate("document.querySelector('#find-an-entry').getBoundingClientRect().y") < 300
 
 
+def test_a_link_into_the_depth_opens_its_section(site, visit):
+    page = visit(f"{site}chapters/3-rope/derivation/").page
+    section = page.locator("details.depth:has(#why-not-rotate-the-values)")
+    assert section.get_attribute("open") is None
+    page.evaluate("location.hash = '#why-not-rotate-the-values'")
+    page.wait_for_function("document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
+    page.evaluate("document.querySelector('details.depth[open]').open = false")
+    page.locator(".md-nav--secondary a[href='#why-not-rotate-the-values']").click()  # the address stays as it is
+    page.wait_for_function("document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
+    inside = visit(f"{site}chapters/3-rope/derivation/#exercise-313-medium").page
+    inside.wait_for_function("document.querySelector('details.depth:has(#exercise-313-medium)').open")
+    inside.wait_for_function("document.querySelector('#exercise-313-medium').getBoundingClientRect().top < innerHeight")
+
+
 def test_a_number_says_where_it_comes_from(site, visit):
     seen = visit(site)
     number = seen.page.locator(".checked", has_text="47,117")

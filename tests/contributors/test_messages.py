@@ -13,7 +13,7 @@ import pytest
 from galley.cells import read
 from tests import check, doors, test_contract, test_files, test_properties
 from tests.doors import Encoding
-from tests.pages import test_book
+from tests.pages import test_book, test_form
 from tests.test_harness import CONTRACT, run
 
 MODULES = [test_contract, test_files, test_properties]
@@ -24,7 +24,7 @@ BARE = re.compile(
 )
 OF_A_PAGE = {
     name: test
-    for name, test in vars(test_book).items()
+    for name, test in [*vars(test_form).items(), *vars(test_book).items()]
     if name.startswith("test_") and list(inspect.signature(test).parameters) == ["name"]
 }
 
@@ -57,13 +57,19 @@ def test_the_draft_of_an_encoding_is_told_in_words():
 
 
 def test_the_draft_of_a_page_is_told_in_words(monkeypatch):
-    monkeypatch.setitem(test_book.PAGES, PAGE, read(PAGE, (DRAFTS / "page.md").read_text(encoding="utf-8")))
+    draft = read(PAGE, (DRAFTS / "page.md").read_text(encoding="utf-8"))
+    for pages in (test_book.PAGES, test_form.CHAPTERS):
+        monkeypatch.setitem(pages, PAGE, draft)
     chapters = [name for name in OF_A_PAGE if "page_of_exercises" not in name and "notebook" not in name]
     causes = gathered({name: OF_A_PAGE[name] for name in chapters}, [], lambda test: test(PAGE))
     assert told_badly(causes) == []
     assert [cause.promise for cause in causes] == [
-        "a chapter has its parts in order",
-        "a chapter is of readable length",
+        "a chapter asks then answers at once",
+        "the main line has two pictures and one that moves",
+        "a chapter asks for one bet",
+        "the depth comes last in sections of its own",
+        "the depth has exercises with hints and answers",
+        "a chapter ends with something to copy",
         "a page says what it is",
         "a chapter stands in the navigation",
     ]

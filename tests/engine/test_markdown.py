@@ -10,6 +10,7 @@ from galley.book import Book
 
 EXTENSIONS = ["abbr", "md_in_html", "tables", "pymdownx.superfences", "pymdownx.arithmatex", "galley.markdown"]
 SETTINGS = {"pymdownx.arithmatex": {"generic": True}}
+TABLE = "<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->\n"
 DRAW = "```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1, 2], label='a')\n```\n"
 
 
@@ -93,19 +94,37 @@ def test_a_given_number_is_plain(render):
     assert "<p>With 12 tokens.</p>" in render("With 12<!-- given --> tokens.\n\n```python\nx = 1\n```\n")
 
 
-def test_code_is_folded_on_request(render):
-    page = render('<!-- block: fold="How it is drawn" -->\n' + DRAW + "\n![A line](figures/line.svg)\n")
+def test_code_is_folded_on_request_below_its_figure(render):
+    page = render(
+        '<!-- block: fold="How it is drawn" -->\n' + DRAW + "\n![A line](figures/line.svg)\n*It rises.*\n\nAfter.\n"
+    )
     assert re.search(
         r'<details class="fold"[^>]*>\s*<summary>How it is drawn</summary>\s*<div class="highlight">', page
     )
-    assert page.index("</details>") < page.index("<figure")
+    assert page.index("<figcaption") < page.index('<details class="fold"') < page.index("After.")
+
+
+def test_code_is_folded_below_its_table(render):
+    page = render(f'<!-- block: fold -->\n```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n{TABLE}\nAfter.\n')
+    assert page.index("</table>") < page.index("<summary>Code of this table") < page.index("After.")
+
+
+def test_code_is_folded_above_what_it_prints(render):
+    page = render('<!-- block: fold="How" -->\n```python\nprint(1)\n```\n\n```output\n1\n```\n')
+    assert page.index("</details>") < page.rindex("1")
+
+
+def test_a_block_of_assertions_is_folded_as_what_it_checked(render):
+    assert "<summary>Checked: 1 assertion</summary>" in render("```python\nassert 1\n```\n")
+
+
+def test_a_term_in_a_heading_is_not_marked(render):
+    page = render("# About RoPE\n\nRoPE turns. RoPE is RoPE.\n\n```python\nx = 1\n```\n\n*[RoPE]: It turns.\n")
+    assert page.count("<abbr") == 1 < page.index("<abbr") > page.index("</h1>")
 
 
 def test_a_computed_table_becomes_a_table(render):
-    page = render(
-        '```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n'
-        "<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->\n"
-    )
+    page = render(f'```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n{TABLE}')
     assert "<td>2.5</td>" in page
     assert "output -->" not in page
 

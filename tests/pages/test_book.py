@@ -1,6 +1,5 @@
-"""What every page of the book keeps to, beyond being right: anatomy, snippets, notebooks, repeatable builds."""
+"""What every page of the book keeps to, beyond being right: snippets, notebooks, repeatable builds."""
 
-import itertools
 import re
 import subprocess
 import sys
@@ -15,25 +14,13 @@ from galley.book import Book
 from galley.cells import read
 from tests.changed import changed
 from tests.conftest import build_site
+from tests.pages.form import FREE_FORM
 
 ROOT = Path(__file__).parents[2]
 BOOK = Book(ROOT)
 PAGES = {name: read(name, text) for name, text in BOOK.pages().items()}
 RUNNING = [name for name, page in PAGES.items() if any(block.runs for block in page.blocks)]
-ANATOMY = [
-    "Question",
-    "Intuition",
-    "Formula",
-    "Code",
-    "Figure",
-    "Check",
-    "What it changes in a trained model",
-    "Pitfalls",
-]
-ANATOMY += ["Exercises", "Copy this"]
 COLUMN = 88  # characters of code on a desktop
-FREE_FORM = {"docs/chapters/1-sinusoidal/practice.md"}  # exercises and summaries of a whole part
-CHAPTERS = [n for n in PAGES if n.startswith("docs/chapters/") and not n.endswith("index.md") and n not in FREE_FORM]
 SNIPPETS = [
     pytest.param(name, block.code, id=f"{Path(name).stem}:{block.line}")
     for name, page in PAGES.items()
@@ -68,47 +55,9 @@ def notebooks(pytestconfig, results):
     return run
 
 
-def part(name: str, title: str) -> str:
-    """Return what stands under `## title`; where nothing does, the test of the parts fails, and no other."""
-    page = PAGES[name]
-    starts = [(line, found) for line, level, found, _ in page.headings if level == 2]
-    for (line, found), (end, _) in itertools.pairwise([*starts, (len(page.lines) + 1, "")]):
-        if found == title:
-            return "\n".join(page.lines[line : end - 1])
-    return pytest.skip(f"{name} has no part ## {title}")
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_has_its_parts_in_order(name):
-    """Give it these parts, each a heading ##, in this order; `make new-page` writes them all."""
-    found = [title for _, level, title, _ in PAGES[name].headings if level == 2]
-    missing, strange = (
-        ", ".join(t for t in one if t not in other) for one, other in ((ANATOMY, found), (found, ANATOMY))
-    )
-    said = (
-        f"missing: {missing}" * bool(missing) + "; " * bool(missing and strange) + f"strange: {strange}" * bool(strange)
-    )
-    assert found == ANATOMY, f"{name}: {said or f'the order is {found}'}"
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_opens_with_a_prediction(name):
-    """Ask the reader under ## Question, in bold: **Predict before you scroll.**, with the answers folded below."""
-    assert "Predict before you scroll" in part(name, "Question"), f"{name}: ## Question asks for no prediction"
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_has_exercises_with_hints_and_answers(name):
-    """Write four or more under ## Exercises, each with <summary>Hint</summary> and <summary>Answer</summary>."""
-    exercises = part(name, "Exercises")
-    found = [len(re.findall(p, exercises, re.M)) for p in (r"^### Exercise", "<summary>Hint", "<summary>Answer")]
-    said = "{} headings ### Exercise, {} hints, {} answers".format(*found)
-    assert 4 <= found[0] <= min(found), f"{name}: {said}"
-
-
 @pytest.mark.parametrize("name", sorted(FREE_FORM))
 def test_a_page_of_exercises_predicts_asks_and_answers_by_running(name):
-    """Each of its twelve exercises or more has a hint, and an answer that runs."""
+    """Each of its twelve exercises or more has a hint, and an answer that runs; it ends with something to copy."""
     text = PAGES[name].text
     assert "Predict before you scroll" in text, f"{name} asks for no prediction"
     parts = re.split(r"^### Exercise ", text, flags=re.M)[1:]
@@ -119,25 +68,8 @@ def test_a_page_of_exercises_predicts_asks_and_answers_by_running(name):
         assert "```python" in exercise.partition("<summary>Answer")[2], (
             f"{name}: exercise {title} has no answer that runs"
         )
-
-
-@pytest.mark.parametrize("name", [*CHAPTERS, *sorted(FREE_FORM)])
-def test_a_chapter_ends_with_something_to_copy(name):
-    """Put under ## Copy this a block that runs without posenc, marked <!-- block: standalone -->."""
-    assert part(name, "Copy this")
     start = next(line for line, _, title, _ in PAGES[name].headings if title == "Copy this")
-    alone = [block for block in PAGES[name].blocks if "standalone" in block.options and block.line > start]
-    assert alone, f"{name}: no block under ## Copy this is standalone"
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_is_of_readable_length(name):
-    """Say it in 800 to 2,800 words before the exercises; more is two chapters."""
-    body = PAGES[name].text.partition("## Exercises")[0]
-    printed = r"```.*?```|<!-- output -->.*?<!-- /output -->"
-    unread = rf"{printed}|<!--.*?-->|^---.*?^---|^!\[.*?\]\(\S+\)$"  # and bindings, and words that stand for pictures
-    words = len(re.findall(r"[A-Za-z]{2,}", re.sub(unread, "", body, flags=re.S | re.M)))
-    assert 800 < words < 2800, f"{name}: {words} words before ## Exercises"
+    assert any("standalone" in block.options for block in PAGES[name].blocks if block.line > start)
 
 
 def test_signed_values_have_one_color_map_and_magnitudes_another():

@@ -1,0 +1,123 @@
+"""The form of a chapter: an answer, a main line that one reads in ten minutes, and a depth whose sections open."""
+
+import re
+
+import pytest
+
+from galley import backstage
+from galley.links import anchors
+from tests.browser.pages import path_of
+from tests.pages.form import asserting, chapters, depth, main_line
+
+CHAPTERS = chapters()
+CHIPS = "Use it", "See it", "Prove it", "Measure it", "Copy it"
+EMPTY = {"Question", "Intuition", "Formula", "Code", "Figure", "Check", "Pitfalls", "Exercises"}
+EMPTY |= {"What it changes in a trained model", "Results", "Discussion", "Summary", "Conclusion", "Introduction"}
+MOST = {"answer": 60, "words": 900, "code": 60}
+SCREEN, SCREENS = {"width": 1440, "height": 900}, 6
+HEIGHT = """() => document.querySelector("#depth").getBoundingClientRect().top
+  - document.querySelector("h1").getBoundingClientRect().top"""
+
+each = pytest.mark.parametrize("name", CHAPTERS)
+
+
+def titles(page, level):
+    return [(line, title) for line, found, title, _ in page.headings if found == level]
+
+
+@each
+def test_a_chapter_asks_then_answers_at_once(name):
+    """Under the title come > **a question?**, **In short.** with the answer in 60 words at most, and the chips."""
+    page = CHAPTERS[name]
+    parts = [part for part in "\n".join(page.lines[page.meta_lines :]).split("\n\n") if part.strip()]
+    assert parts[0].lstrip().startswith("# ")
+    assert re.match(r">\s+\*\*.*\?\*\*$", parts[1], re.S), f"{name}: no > **question?** under the title: {parts[1]}"
+    assert parts[2].startswith("**In short.** "), f"{name}: no **In short.** under the question"
+    assert 0 < main_line(page).answer <= MOST["answer"], f"{name}: the answer has {main_line(page).answer} words"
+    labels, targets = zip(*re.findall(r"\[([^\]]+)\]\(#([^)]+)\)", parts[3]), strict=True)
+    assert labels == CHIPS, f"{name}: the chips are {labels}"
+    assert not {*targets} - anchors(page), f"{name}: chips lead to {sorted({*targets} - anchors(page))}"
+
+
+@each
+@pytest.mark.parametrize("what", ["words", "code"])
+def test_the_main_line_is_short(name, what):
+    """Say it in 900 words and 60 lines of open code above ## Depth: what is more goes below, or is folded."""
+    found = getattr(main_line(CHAPTERS[name]), what)
+    assert found <= MOST[what], f"{name}: {found} of {what} above ## Depth, of {MOST[what]}"
+
+
+@each
+def test_the_main_line_has_two_pictures_and_one_that_moves(name):
+    """Show two figures above ## Depth or more, one of them live."""
+    found = main_line(CHAPTERS[name])
+    assert found.figures >= 2, f"{name}: {found.figures} figures above ## Depth"
+    assert found.live >= 1, f"{name}: no figure above ## Depth is live"
+
+
+@each
+def test_a_chapter_asks_for_one_bet(name):
+    """Ask for one bet above the figure that decides it, in a paragraph that begins with **Bet first.**"""
+    found = CHAPTERS[name].text.count("**Bet first.**"), main_line(CHAPTERS[name]).bets
+    assert found == (1, 1), f"{name}: {found[0]} bets, {found[1]} of them above ## Depth"
+
+
+@each
+def test_headings_say_what_was_found(name):
+    """A heading is a finding, such as Distance is all that is left; it stands in contents and in search."""
+    said = {title for _, _, title, _ in CHAPTERS[name].headings} & EMPTY
+    assert not said, f"{name}: headings that say nothing: {', '.join(sorted(said))}"
+
+
+@each
+def test_the_depth_comes_last_in_sections_of_its_own(name):
+    """After ## Depth come headings ###, each of which opens by itself, and no other ##."""
+    page = CHAPTERS[name]
+    start = depth(page)
+    assert start <= len(page.lines), f"{name} has no heading ## Depth"
+    assert not [title for line, title in titles(page, 2) if line > start]
+    below = [line for line, title in titles(page, 3) if line > start]
+    assert len(below) >= 4, f"{name}: {len(below)} sections ### below ## Depth"
+    between = "\n".join(page.lines[start : below[0] - 1]).strip()
+    assert not between, f"{name}: this stands open between ## Depth and its first section: {between[:80]}"
+
+
+@each
+def test_the_depth_has_exercises_with_hints_and_answers(name):
+    """Ask four or more, each #### Exercise with <summary>Hint</summary> and <summary>Answer</summary>."""
+    below = "\n".join(CHAPTERS[name].lines[depth(CHAPTERS[name]) :])
+    found = [len(re.findall(p, below, re.M)) for p in (r"^#### Exercise", "<summary>Hint", "<summary>Answer")]
+    said = "{} headings #### Exercise, {} hints, {} answers".format(*found)
+    assert 4 <= found[0] <= min(found), f"{name}: {said}"
+
+
+@each
+def test_a_chapter_ends_with_something_to_copy(name):
+    """Put under ### Copy this, the last section, a block that runs without posenc: <!-- block: standalone -->."""
+    page = CHAPTERS[name]
+    line, title = titles(page, 3)[-1]
+    assert title == "Copy this", f"{name}: its last section is {title}"
+    alone = [block for block in page.blocks if "standalone" in block.options and block.line > line]
+    assert alone, f"{name}: no block under ### Copy this is standalone"
+
+
+@each
+def test_open_code_can_be_read(name):
+    """Open code takes no name from a fold: import or bind it again, or fold what takes it."""
+    hidden = [f"{name}:{line}: {word}" for line, word in backstage.unseen(CHAPTERS[name])]
+    assert not hidden, "open code takes names that only a fold binds:\n" + "\n".join(hidden)
+
+
+@each
+def test_checks_stand_backstage(name):
+    """A block that asserts in half of its lines and shows nothing is folded: <!-- block: fold -->."""
+    bare = [f"{name}:{block.line}" for block in asserting(CHAPTERS[name])]
+    assert not bare, f"these blocks show nothing and mostly assert: {', '.join(bare)}"
+
+
+@pytest.mark.full
+@each
+def test_the_main_line_takes_six_screens(name, site, visit):
+    """Main lines are at most six screens high on a desk; a figure takes half of one."""
+    high = visit(site + path_of(name), **SCREEN).page.evaluate(HEIGHT) / SCREEN["height"]
+    assert 0 < high <= SCREENS, f"{name}: {high:.1f} screens above ## Depth"
