@@ -1,4 +1,4 @@
-"""The live figures of chapters 3.1 and 3.2 show the package's numbers."""
+"""The live figures of chapters 3.1 and 3.2, and the ruler of 6.3, show the package's numbers."""
 
 import re
 
@@ -14,6 +14,7 @@ from tests.browser.live import said_plainly, settled, wake
 pytestmark = pytest.mark.full
 
 DERIVATION, WHAT = "chapters/3-rope/derivation/", "chapters/3-rope/what-rope-does/"
+PRECISION = "chapters/6-guide/precision/#the-same-layer-in-bfloat16"  # opens the section
 
 
 def _figure(site, visit, path, name):
@@ -109,7 +110,7 @@ class Rounded(RoPE):
 
 
 def test_the_ruler_rounds_as_torch_does(site, visit):
-    figure, data = _figure(site, visit, DERIVATION, "rounding-ruler")
+    figure, data = _figure(site, visit, PRECISION, "rounding-ruler")
     figure.locator("input[value=float16]").press("Space")
     figure.locator("canvas").first.press("ArrowRight")
     start, length, back = 4096 + (600 - 512) + 1, data["length"], data["back"]  # 600 in boxes of four, one step on
