@@ -1,5 +1,6 @@
 """The live figures of chapters 3.3 to 3.5, worked as a reader does, against the package."""
 
+import json
 import re
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from posenc.rotate import frequencies
 from posenc.rotate.axial import axial
 from posenc.rotate.frequencies import rope_frequencies
+from posenc.rotate.from_config import from_config
 from posenc.rotate.layouts import layout_order
 from posenc.rotate.rope import rope
 from tests.browser.live import awake, said_plainly
@@ -49,7 +51,17 @@ def prices(theta, plain, trained, length):
     return over, np.log2(plain / theta)[turns >= 1].mean()
 
 
-@pytest.mark.parametrize("recipe", ["NTK", "YaRN", "Llama 3", "linear", "dynamic NTK"])
+def copied_lines(figure, dim, length):
+    """Run the Python that a reader copies from the planner, and read its JSON, which makes the same; return the two."""
+    scope = {}
+    exec(figure.locator("pre").first.inner_text(), scope)
+    theta, factor = from_config(json.loads(figure.locator("pre").last.inner_text()), dim, length)
+    np.testing.assert_allclose(theta, scope["theta"], rtol=1e-12)
+    assert factor == pytest.approx(scope["attention_factor"], rel=1e-12)
+    return scope["theta"], scope["attention_factor"]
+
+
+@pytest.mark.parametrize("recipe", ["NTK", "YaRN", "by parts", "Llama 3", "linear", "dynamic NTK"])
 def test_planner(visit, site, recipe):
     figure, seen = live(visit, site, "stretching", "stretch-planner")
     figure.get_by_role("combobox", name="recipe").select_option(label=recipe)
@@ -59,6 +71,7 @@ def test_planner(visit, site, recipe):
     theta, factor = {
         "NTK": lambda: frequencies.ntk(128, 16),
         "YaRN": lambda: frequencies.yarn(128, 16, 4096),
+        "by parts": lambda: frequencies.by_parts(128, 16, 4096),
         "Llama 3": lambda: frequencies.llama3(128, 16, original_length=4096, base=1e4),
         "linear": lambda: frequencies.linear(128, 16),
         "dynamic NTK": lambda: frequencies.dynamic_ntk(128, 16, 65_536, 4096),
@@ -69,10 +82,9 @@ def test_planner(visit, site, recipe):
     assert number(r"Logits × ([\d.]+\d)", text) == pytest.approx(factor**2, abs=0.00051)
     if over > 1.01:
         assert number(r"up to ([\d,]+) tokens", text) == pytest.approx(65_536 / over, abs=1.1)
-    scope = {}
-    exec(figure.locator("pre").inner_text(), scope)  # the lines that a reader copies
-    np.testing.assert_array_equal(scope["theta"], theta)
-    assert scope["attention_factor"] == factor
+    copied = copied_lines(figure, 128, 65_536)
+    np.testing.assert_array_equal(copied[0], theta)
+    assert copied[1] == factor
     assert not seen.errors
 
 
@@ -90,10 +102,9 @@ def test_planner_reads_the_configurations(visit, site):
         over, squeeze = prices(theta, rope_frequencies(2 * len(theta), base)[0], trained, length)
         assert number(r"overreach ([\d.]+\d)", text) == pytest.approx(over, abs=0.0051), model
         assert number(r"Squeeze ([\d.]+\d)", text) == pytest.approx(squeeze, abs=0.0051), model
-        scope = {}
-        exec(figure.locator("pre").inner_text(), scope)
-        np.testing.assert_array_equal(scope["theta"], theta)
-        assert scope["attention_factor"] == factor
+        copied = copied_lines(figure, 2 * len(theta), length)
+        np.testing.assert_array_equal(copied[0], theta)
+        assert copied[1] == factor
     assert not seen.errors
 
 
@@ -103,9 +114,12 @@ def test_planner_copies_its_lines(visit, site):
     figure.get_by_role("button", name="Copy", exact=True).click()
     figure.get_by_role("button", name="Copied", exact=True).wait_for()
     copied = seen.page.evaluate("navigator.clipboard.readText()")
-    assert copied == figure.locator("pre").inner_text()
+    assert copied == figure.locator("pre").first.inner_text()
+    figure.get_by_role("button", name="Copy for config.json").click()
+    assert seen.page.evaluate("navigator.clipboard.readText()") == figure.locator("pre").last.inner_text()
     slide(figure, "factor", "2")
-    assert figure.get_by_role("button", name="Copy", exact=True).count() == 1
+    for name in ("Copy", "Copy for config.json"):
+        assert figure.get_by_role("button", name=name, exact=True).count() == 1
 
 
 def test_peak_of_the_answers_wanders(visit, site):

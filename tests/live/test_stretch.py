@@ -1,13 +1,31 @@
 """Reach, squeeze and arcs of stretched frequencies, as chapter 3.4 defines them."""
 
+import json
+import re
+
 import numpy as np
 import pytest
+import quickjs
 
 from posenc.rotate import frequencies
-from tests.live.javascript import Script
+from posenc.rotate.from_config import from_config
+from tests.live.javascript import SCRIPTS, Script
 
 STRETCH = Script("math/stretch.js")
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
+BLEND, MSCALE = ["beta_fast", "beta_slow", "truncate"], ["mscale", "mscale_all_dim"]
+LISTS = {"short_factor": [1.0, 1.05, 1.1, 2.0], "long_factor": [1.25, 3.0, 20.0, 64.81]}
+DEEPSEEK = {"truncate": False, "mscale": 1.0, "mscale_all_dim": 0.8}
+TAKES = {  # recipe: what it is told
+    "rope_frequencies": ["base"],
+    "linear": ["factor", "base"],
+    "ntk": ["factor", "base"],
+    "dynamic_ntk": ["factor", "length", "original_length", "base"],
+    "by_parts": ["factor", "original_length", "base", *BLEND],
+    "yarn": ["factor", "original_length", "base", *BLEND, *MSCALE],
+    "llama3": ["factor", "low_freq_factor", "high_freq_factor", "original_length", "base"],
+    "longrope": ["short_factor", "long_factor", "length", "original_length", "factor", "base"],
+}
 
 
 def stretched(seed):
@@ -44,3 +62,34 @@ def test_where_every_hand_went_round_nothing_is_new():
     found = STRETCH("reach([0.5], [1], 100)")
     assert found == {"pair": -1, "length": np.inf}
     assert STRETCH("squeeze([1], [1], 1)") == 0
+
+
+def planned(recipe, **options):
+    """A plan as the page gives it to the planner."""
+    plan = {"name": "a model", "dim": 8, "base": 500_000, "factor": 3.5, "original_length": 8192, "length": 28_700}
+    defaults = {"beta_fast": 32, "beta_slow": 1, "truncate": True, "low_freq_factor": 1, "high_freq_factor": 4}
+    options = {name: value for name, value in options.items() if name in TAKES[recipe]}
+    return defaults | plan | {"recipe": recipe, "options": options, "g": []} | options
+
+
+@pytest.mark.parametrize("options", [{}, DEEPSEEK], ids=["plain", "with options"])
+@pytest.mark.parametrize("recipe", TAKES)
+def test_planner_writes_the_same_frequencies_in_both_languages(recipe, options):
+    planner = (SCRIPTS / "figures/stretch-planner.js").read_text(encoding="utf-8")
+    script, plan = quickjs.Context(), planned(recipe, **options, **LISTS)
+    for name in ("python", "config", "written"):
+        script.eval(re.search(rf"^const {name} = .*?^}}$", planner, re.M | re.S)[0])
+    told = f"{json.dumps(plan)}, {json.dumps(TAKES[recipe])}"
+    scope = dict(LISTS)
+    exec(script.eval(f"python({told})"), scope)
+    text = script.eval(f"config({told})")
+    config = json.loads(text)
+    longest = plan["original_length" if recipe == "dynamic_ntk" else "length"]
+    assert config["max_position_embeddings"] == longest
+    theta, attention_factor = from_config(config, plan["dim"], length=plan["length"])
+    np.testing.assert_allclose(theta, scope["theta"], rtol=1e-12)
+    assert attention_factor == pytest.approx(scope["attention_factor"], rel=1e-12)
+    assert "attention_factor" not in text or '"attention_factor": 1.0' in text  # transformers wants a float here
+    assert text.count("\n") < 16
+    if "original_length" in TAKES[recipe] and recipe != "dynamic_ntk":
+        assert config["rope_parameters"]["original_max_position_embeddings"] == plan["original_length"]
