@@ -39,3 +39,21 @@ def test_heads_become_terms_and_the_formula_stays_code():
 def test_a_docstring_without_heads_and_a_module_without_docstring_stay():
     assert shown('"""Only a sentence."""\n') == "<p>Only a sentence.</p>"
     Heads().on_module(mod=griffe.Module("empty"))
+
+
+def test_modules_follow_their_papers_and_helpers_come_last():
+    files = {
+        "__init__.py": "",
+        "kind/__init__.py": "",
+        "kind/tools.py": '"""Serve.\n\nPaper: Zero, 2001, https://arxiv.org/abs/0101.1\n"""\n',
+        "kind/newest.py": _encoding("One et al., 2024, https://arxiv.org/abs/2409.1"),
+        "kind/newer.py": _encoding("Two et al., 2024, https://arxiv.org/abs/2406.1"),
+        "kind/oldest.py": _encoding("Three et al., 2017,\n       https://arxiv.org/abs/1706.1"),
+        "kind/unknown.py": "",
+    }
+    with griffe.temporary_visited_package("idea", files, extensions=griffe.Extensions(Heads())) as package:
+        assert [*package["kind"].modules] == ["oldest", "newer", "newest", "unknown", "tools"]
+
+
+def _encoding(paper):
+    return f'"""Idea.\n\nPaper: {paper}\nUsed:  Llama\n"""\n\nclass Idea:\n    pass\n'

@@ -10,6 +10,7 @@ from galley.book import Book
 from galley.cells import read
 from tests.live import colormaps
 from tests.live.javascript import IMPORT, SCRIPTS
+from tests.pages.form import depth
 
 ROOT = Path(__file__).parents[2]
 PAGES = {name: read(name, text) for name, text in Book(ROOT).pages().items()}
@@ -28,7 +29,7 @@ REQUIRED = {
     "capability-matrix",
     "explorer",
 }
-CHAPTER_LIMIT, KIT_LIMIT, EXPLORER_LIMIT = 10_000, 13_000, 40_000  # bytes, compressed
+CHAPTER_LIMIT, PAGE_LIMIT, KIT_LIMIT, EXPLORER_LIMIT = 10_000, 12_000, 13_000, 40_000  # bytes, compressed
 
 
 LATER = re.compile(r"""await import\("(?P<path>[^"]+)"\)""")  # loaded once the figure stands, most by a click
@@ -78,10 +79,13 @@ def test_every_script_is_used():
 
 @pytest.mark.parametrize("name", [name for name, figures in LIVE.items() if figures])
 def test_what_a_page_loads_for_its_figures_is_small(name):
-    """The kit comes once for the whole site, then from the browser's cache; the explorer has a limit of its own."""
-    own = [figure(live) for live in LIVE[name] if live != "explorer"]
-    size = compressed(set().union(*map(loaded, own)) - KIT)
-    assert size <= CHAPTER_LIMIT, f"{name}: its figures load {size:,} bytes, of {CHAPTER_LIMIT:,}"
+    """The kit comes once for the whole site, the explorer has a limit of its own, and a closed fold loads nothing."""
+    page = PAGES[name]
+    first = [b.options["live"] for b in page.blocks if "live" in b.options and b.line < depth(page)]
+    for figures, limit in ((first, CHAPTER_LIMIT), (LIVE[name], PAGE_LIMIT)):
+        own = [figure(live) for live in figures if live != "explorer"]
+        size = compressed(set().union(*map(loaded, own)) - KIT)
+        assert size <= limit, f"{name}: its figures load {size:,} bytes, of {limit:,}"
 
 
 def test_the_kit_and_the_explorer_are_small():

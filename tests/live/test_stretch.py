@@ -77,8 +77,8 @@ def planned(recipe, **options):
 def test_planner_writes_the_same_frequencies_in_both_languages(recipe, options):
     planner = (SCRIPTS / "figures/stretch-planner.js").read_text(encoding="utf-8")
     script, plan = quickjs.Context(), planned(recipe, **options, **LISTS)
-    for name in ("python", "config", "written"):
-        script.eval(re.search(rf"^const {name} = .*?^}}$", planner, re.M | re.S)[0])
+    for found in re.finditer(r"^const (python|config|written) = .*?^}$", planner, re.M | re.S):
+        script.eval(found[0])
     told = f"{json.dumps(plan)}, {json.dumps(TAKES[recipe])}"
     scope = dict(LISTS)
     exec(script.eval(f"python({told})"), scope)

@@ -6,7 +6,6 @@ import pytest
 
 from galley import backstage
 from galley.links import anchors
-from tests.browser.pages import path_of
 from tests.pages.form import asserting, chapters, depth, main_line
 
 CHAPTERS = chapters()
@@ -14,9 +13,6 @@ CHIPS = "Use it", "See it", "Prove it", "Measure it", "Copy it"
 EMPTY = {"Question", "Intuition", "Formula", "Code", "Figure", "Check", "Pitfalls", "Exercises"}
 EMPTY |= {"What it changes in a trained model", "Results", "Discussion", "Summary", "Conclusion", "Introduction"}
 MOST = {"answer": 60, "words": 900, "code": 60}
-SCREEN, SCREENS = {"width": 1440, "height": 900}, 6
-HEIGHT = """() => document.querySelector("#depth").getBoundingClientRect().top
-  - document.querySelector("h1").getBoundingClientRect().top"""
 
 each = pytest.mark.parametrize("name", CHAPTERS)
 
@@ -113,11 +109,3 @@ def test_checks_stand_backstage(name):
     """A block that asserts in half of its lines and shows nothing is folded: <!-- block: fold -->."""
     bare = [f"{name}:{block.line}" for block in asserting(CHAPTERS[name])]
     assert not bare, f"these blocks show nothing and mostly assert: {', '.join(bare)}"
-
-
-@pytest.mark.full
-@each
-def test_the_main_line_takes_six_screens(name, site, visit):
-    """Main lines are at most six screens high on a desk; a figure takes half of one."""
-    high = visit(site + path_of(name), **SCREEN).page.evaluate(HEIGHT) / SCREEN["height"]
-    assert 0 < high <= SCREENS, f"{name}: {high:.1f} screens above ## Depth"

@@ -116,7 +116,8 @@ export default function stretchPlanner(stage) {
     arrows: { x: pair },
   })
   stage.say(() => said(view, titles[recipe.value]))
-  snippet(stage, () => python(view.plan, takes[recipe.value]))
+  snippet(stage, "Copy", 4.6, () => python(view.plan, takes[recipe.value]))
+  snippet(stage, "Copy for config.json", 14, () => config(view.plan, takes[recipe.value]))
 }
 
 /** @param {Stage} stage */
@@ -151,11 +152,11 @@ const said = ({ over, free, squeezed, logits, went }, title) => {
   return `Recipe ${title}: overreach ${price(over)}. ${fresh} Squeeze ${price(squeezed)}: ${slow}. Logits × ${logits.toFixed(3)}.`
 }
 
-/** Lines of code, and a button that copies them. @param {Stage} stage @param {() => string} lines */
-const snippet = (stage, lines) => {
-  const style = "min-height: 4.6em; margin: 0.5rem 0 0.3rem; white-space: pre-wrap; overflow-wrap: anywhere"
+/** Lines of code, and a button that copies them. @param {Stage} stage @param {string} label @param {number} high @param {() => string} lines */
+const snippet = (stage, label, high, lines) => {
+  const style = `min-height: ${high}em; margin: 0.5rem 0 0.3rem; white-space: pre-wrap; overflow-wrap: anywhere`
   const code = stage.add(make("pre", { style }))
-  const copy = stage.button("Copy", () =>
+  const copy = stage.button(label, () =>
     navigator.clipboard.writeText(code.textContent ?? "").then(
       () => (copy.textContent = "Copied"),
       () => (getSelection()?.selectAllChildren(code), (copy.textContent = "Selected")),
@@ -163,7 +164,7 @@ const snippet = (stage, lines) => {
   )
   stage.each(() => {
     const now = lines()
-    if (now !== code.textContent) [code.textContent, copy.textContent] = [now, "Copy"]
+    if (now !== code.textContent) [code.textContent, copy.textContent] = [now, label]
   })
 }
 
@@ -177,6 +178,25 @@ const python = (plan, takes) => {
     .map((name) => `${name}=${written(known[name])}`)
   if (plan.recipe === "longrope") given.unshift("short_factor", "long_factor")
   return `from posenc.rotate.frequencies import ${plan.recipe}\ntheta, attention_factor = ${plan.recipe}(${[plan.dim, ...given].join(", ")})`
+}
+
+/** The entries of a config.json that make them; "dynamic" is told one length, the trained. @param {Plan} plan @param {string[]} takes */
+const config = (plan, takes) => {
+  const { recipe, dim, base, factor, length, original_length } = plan
+  const [plain, dynamic] = [/^ntk|^rope/.test(recipe), recipe === "dynamic_ntk"]
+  const max_position_embeddings = dynamic ? original_length : length
+  const rope_type = dynamic ? "dynamic" : plain ? "default" : recipe
+  const rope_theta = recipe === "ntk" ? base * factor ** (dim / (dim - 2)) : base
+  const told = dynamic
+    ? ["factor"]
+    : plain
+      ? []
+      : takes.filter((name) => name in plan.options || /factor$|^orig/.test(name))
+  const names = ["max_position_embeddings", "rope_parameters", "rope_type", "rope_theta", ...told]
+  return JSON.stringify({ max_position_embeddings, rope_parameters: { ...plan, rope_type, rope_theta } }, names, 2)
+    .replace(/\s+(?=[\d\]])/g, " ")
+    .replace("original_length", "original_max_position_embeddings")
+    .replace('"by_parts"', '"yarn",\n    "attention_factor": 1.0')
 }
 
 /** @param {number | boolean} value */
