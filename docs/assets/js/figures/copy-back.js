@@ -29,7 +29,7 @@ export default function copyBack(stage) {
   let to
   stage.canvas({
     label: reading,
-    ratio: (width) => (width > 500 ? 294 : 264),
+    ratio: () => 264,
     draw: (ctx, width, height, look) => {
       const box = { left: 46, top: 28, width: width - 58, height: height - 76 }
       to = axes(ctx, look, box, {

@@ -7,7 +7,7 @@ import { axes, dot, hand, line, write } from "../kit/plot.js"
 
 const LAYOUT = "interleaved"
 const ARC = 0.5 // of a dial's radius
-const ROW = 140 // pixels of a curve
+const ROW = 110 // pixels of a curve
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function polarTuner(stage) {
@@ -73,7 +73,7 @@ export default function polarTuner(stage) {
     })
     return [asPair, ...alone].map((dial, i) => ({ ...dial, turn: distance.value * theta[Math.max(0, i - 1)] }))
   }
-  const radiusIn = (/** @type {number} */ width) => Math.min(width / 6 - 8, 92)
+  const radiusIn = (/** @type {number} */ width) => Math.min(width / 6 - 8, 72)
   const centerIn = (/** @type {number} */ width, i = 0) => [((i + 0.5) * width) / 3, radiusIn(width) + 48]
   const scale = Math.hypot(limit, limit)
   /** @type {typeof q | undefined} */

@@ -6,7 +6,7 @@ import { axes, dot, hand, line, write } from "../kit/plot.js"
 /** @typedef {{ theta: number[], q: number[][], k: number[][], phase?: number[] }} Head */
 
 const [LEFT, RIGHT] = [30, 14] // pixels beside a chart
-const [CURVE, BARS] = [104, 52] // how high a curve is, and the bars under it with their words
+const [CURVE, BARS] = [90, 52] // how high a curve is, and the bars under it with their words
 const NARROW = 520 // pixels below which PoPE's hands stand in two rows
 const UP = Math.PI / 2
 

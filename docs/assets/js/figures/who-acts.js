@@ -9,7 +9,7 @@ import { write } from "../kit/plot.js"
 /** @typedef {import("../kit/paper.js").Look} Look */
 
 const WIDE = 560 // pixels from which the four maps stand in one row
-const CARD = 96 // height of a row of cards
+const CARD = 90 // height of a row of cards
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function whoActs(stage) {
@@ -29,7 +29,7 @@ export default function whoActs(stage) {
       grow()
       ;[query.value, key.value] = [last(), 0]
       const verdict = given.startsWith("stripes") ? "Yes: stripes." : "No: stripes."
-      return `${verdict} If all tokens act alike, only their number matters, and we are back at distances. The old encodings are the new ones with the content taken out.`
+      return `${verdict} If all tokens act alike, only their number matters, and we are back at distances.`
     },
   )
   const query = stage.slider("query m", { min: 0, max: last(), value: last(), show: name })
@@ -37,10 +37,6 @@ export default function whoActs(stage) {
   const flip = stage.button("", () => (tokens[key.value].acts = !tokens[key.value].acts))
   const others = stage.slider("the others act by", { min: 0, max: 1, step: 0.05, value: 0, show: percent })
   const rain = stage.slider(`“${more.join(" ")}”, times`, { min: 0, max: most, value: 0 })
-  stage.button("Only full stops act", () => {
-    others.value = 0
-    for (const token of tokens) token.acts = token.word === "."
-  })
 
   /** Say `more` as often as the slider wants; the words that are looked at stay the same. */
   const grow = () => {
@@ -98,7 +94,7 @@ export default function whoActs(stage) {
       x += wide + 3
       return { x: x - wide - 3, y, width: wide }
     })
-    const top = y + CARD + 34
+    const top = y + CARD + 28
     const across = width > WIDE ? 4 : 2
     const side = Math.floor((width - 14 - (across - 1) * 18) / across)
     const boxes = [0, 1, 2, 3].map((i) => ({
@@ -107,7 +103,7 @@ export default function whoActs(stage) {
       width: side,
       height: side,
     }))
-    return { cards, boxes, height: boxes[3].top + side + 38 }
+    return { cards, boxes, height: boxes[3].top + side + 32 }
   }
   /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width */
   const drawWords = (ctx, look, width) => {
