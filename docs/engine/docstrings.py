@@ -1,6 +1,7 @@
 """Show the heads of a module's docstring (Paper:, Used:, Cost:, Key:) on the reference pages as a list of terms.
 
-As they stand, the parser of docstrings takes a head of two lines for a box, and Markdown runs the others together.
+As they stand, the parser of docstrings takes a head of two lines for a box, and Markdown runs the others together. And
+order a package's modules as their papers came: first those with a class, which are encodings, then their helpers.
 """
 
 import re
@@ -10,15 +11,29 @@ from griffe import Extension, Module
 
 HEAD = r"^(?:Paper|Used|Cost|Key): +\S.*\n(?: +\S.*\n)*"
 HEADS = re.compile(rf"(?:{HEAD}\n*)+", re.M)
+YEAR = re.compile(r"^Paper\b\D*(\d{4}).*?(https?://\S+|$)", re.M)
 
 
 class Heads(Extension):
     """The extension that `mkdocs.yml` names to mkdocstrings."""
 
+    def on_package(self, *, pkg: Module, **kwargs: Any) -> None:
+        """Order the modules of each package within `pkg`."""
+        for package in pkg.modules.values():
+            ordered = sorted(package.modules, key=lambda name: _age(package.modules[name]))
+            for name in ordered:
+                package.members[name] = package.members.pop(name)
+
     def on_module(self, *, mod: Module, **kwargs: Any) -> None:
         """Rewrite the heads of a module's docstring."""
         if mod.docstring:
             mod.docstring.value = HEADS.sub(_terms, mod.docstring.value + "\n").rstrip()
+
+
+def _age(module: Module) -> tuple:
+    """Return what sorts modules: whether one only helps, its year, and its link, as arXiv counts months."""
+    paper = YEAR.search(module.docstring.value) if module.docstring else None
+    return not module.classes, paper.groups() if paper else ("", ""), module.name
 
 
 def _terms(heads: re.Match) -> str:

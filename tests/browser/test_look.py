@@ -141,7 +141,7 @@ def test_a_link_into_the_depth_opens_its_section(site, visit):
     page.evaluate("location.hash = '#why-not-rotate-the-values'")
     page.wait_for_function("document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
     page.evaluate("document.querySelector('details.depth[open]').open = false")
-    page.locator(".md-nav--secondary a[href='#why-not-rotate-the-values']").click()  # the address stays as it is
+    page.locator(".md-nav--secondary a[href$='#why-not-rotate-the-values']").click()  # the address stays as it is
     page.wait_for_function("document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
     inside = visit(f"{site}chapters/3-rope/derivation/#exercise-313-medium").page
     inside.wait_for_function("document.querySelector('details.depth:has(#exercise-313-medium)').open")

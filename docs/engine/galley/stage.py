@@ -9,7 +9,8 @@ from xml.etree.ElementTree import Comment, Element, SubElement
 
 CHIPS = ["Use it", "See it", "Prove it", "Measure it", "Copy it"]
 ANSWER, DEPTH = "In short.", "Depth"
-WRAPPING = re.compile(r'<details class="depth">\s*<summary>|</summary><!--depth-->|</details><!--depth-->')
+LINK = r'(?:\s*<a [^<>]*class="headerlink"[^<>]*>[^<>]*</a>)?'
+WRAPPING = re.compile(rf'<details class="depth">\s*<summary>|</summary><!--depth-->{LINK}|</details><!--depth-->')
 
 
 def form(root: Element) -> None:
@@ -49,6 +50,9 @@ def _fold(root: Element, start: int) -> None:
             fold = Element("details", {"class": "depth"})
             SubElement(fold, "summary").append(element)
             fold.append(Comment("depth"))
+            for link in element.findall("a[@class='headerlink']"):  # what opens a fold can hold nothing to click on
+                element.remove(link)
+                fold.append(link)
             arranged += [fold, Comment("depth")]
         else:
             (arranged if fold is None else fold).append(element)
