@@ -5,7 +5,7 @@ import { axes, dot, line, stroke, write } from "../kit/plot.js"
 
 /** @typedef {import("../math/cache.js").Way} Way */
 
-const [TITLE, BARS, CELL, GAP] = [20, 40, 18, 12] // pixels of a shelf, from its top
+const [TITLE, BARS, CELL, GAP] = [20, 29, 18, 8] // pixels of a shelf, from its top
 const SHELF = TITLE + BARS + CELL + GAP
 const COLORS = { "true places": 0, "places in the cache": 2, "the clock stops": 4 } // those of the page
 const DIGITS = 22 // pixels that a place of three digits takes
@@ -61,7 +61,7 @@ export default function cacheClock(stage) {
   stage.canvas({
     label: () =>
       `Three caches of ${look(ways[0]).tokens.length} keys after ${newest() + 1} tokens, with the place and the weight of each key, and below how much the token asked for gets as the text goes on`,
-    ratio: () => ways.length * SHELF + 184,
+    ratio: () => ways.length * SHELF + 140,
     draw: (ctx, width, height, style) => {
       ways.forEach((way, i) => shelf(ctx, style, width, i * SHELF, way))
       const top = ways.length * SHELF + 28

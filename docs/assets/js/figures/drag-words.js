@@ -65,12 +65,14 @@ export default function dragWords(stage) {
   const layout = (width) => {
     const wide = width > 600
     const cell = Math.min(46, (width - 46) / count)
-    const map = { left: 46, top: 50, width: cell * count, height: cell * count }
+    const step = wide ? 38 : cell // from row to row
+    const map = { left: 46, top: 50, width: cell * count, height: step * count }
     const left = wide ? map.left + map.width + 74 : 74
-    const bar = wide ? cell : 22
+    const bar = wide ? step : 22
     return {
       map,
       cell,
+      step,
       bar,
       strip: { left, top: wide ? map.top : map.top + map.height + 54, width: width - left - 40 },
     }
@@ -82,7 +84,7 @@ export default function dragWords(stage) {
       return strip.top + count * bar + 40
     },
     draw: (ctx, width, _height, look) => {
-      const { map, cell, bar, strip } = layout(width)
+      const { map, cell, step, bar, strip } = layout(width)
       const { weights, outputs, mean } = now()
       for (const token of ordered) {
         const aim = order.indexOf(token)
@@ -98,13 +100,14 @@ export default function dragWords(stage) {
           weight: far < TINY ? 400 : 700,
         })
       const at = (/** @type {number} */ token) => place[token] * cell
+      const down = (/** @type {number} */ token) => map.top + place[token] * step
       const others = ordered.filter((token) => token !== picked())
       for (const m of [...others, picked()]) {
         for (const n of [...others, picked()]) {
           ctx.fillStyle = color("viridis", weights[m][n], least, most)
-          ctx.fillRect(map.left + at(n) + 0.5, map.top + at(m) + 0.5, cell - 1, cell - 1)
+          ctx.fillRect(map.left + at(n) + 0.5, down(m) + 0.5, cell - 1, step - 1)
           if (m !== picked()) continue
-          write(ctx, look, weights[m][n].toFixed(2), map.left + at(n) + cell / 2, map.top + at(m) + cell / 2, {
+          write(ctx, look, weights[m][n].toFixed(2), map.left + at(n) + cell / 2, down(m) + step / 2, {
             size: 12,
             weight: 600,
             align: "center",
@@ -112,7 +115,7 @@ export default function dragWords(stage) {
           })
         }
         const letters = { color: look.letters[tints[m]], weight: m === picked() ? 700 : 400, size: 13 }
-        write(ctx, look, words[m], map.left - 8, map.top + at(m) + cell / 2, { ...letters, align: "right" })
+        write(ctx, look, words[m], map.left - 8, down(m) + step / 2, { ...letters, align: "right" })
         const row = { left: strip.left, top: strip.top + place[m] * bar + 3, width: strip.width, height: bar - 6 }
         heat(ctx, row, outputs[m], outputs[m].length, { low: -loud, high: loud })
         change(row, distance(outputs[m], was().outputs[m]))
@@ -134,8 +137,8 @@ export default function dragWords(stage) {
       write(ctx, look, "attention weights", map.left, map.top + map.height + 14, soft)
     },
     point: ({ x, y, down, start }) => {
-      const { map, cell } = layout(paper.element.clientWidth)
-      const [column, row] = [(x - map.left) / cell - 0.5, (y - map.top) / cell - 0.5]
+      const { map, cell, step } = layout(paper.element.clientWidth)
+      const [column, row] = [(x - map.left) / cell - 0.5, (y - map.top) / step - 0.5]
       const nearest = (/** @type {number} */ spot) => order[Math.min(count - 1, Math.max(0, Math.round(spot)))]
       if (start && row < count && column < count) {
         word.value = String(nearest(column < -0.5 ? row : column))

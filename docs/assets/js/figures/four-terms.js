@@ -5,7 +5,7 @@ import { write } from "../kit/plot.js"
 import { conversations } from "../math/conversations.js"
 
 const TERMS = ["what–what", "what–where", "where–what", "where–where"]
-const [LEFT, TOP, WIDE] = [84, 30, 560] // pixels; on less than WIDE, methods are rows
+const [LEFT, TOP, WIDE, TALL] = [84, 30, 560, 88] // pixels; on less than WIDE, methods are rows
 const SILENT = 1e-6
 
 /** @param {import("../kit/stage.js").Stage} stage */
@@ -42,13 +42,15 @@ export default function fourTerms(stage) {
 
   stage.canvas({
     label: () => `A map for each of ${names.join(", ")} and each of ${TERMS.join(", ")}. ${told()}`,
-    ratio: (width) => (width > WIDE ? TOP + ((width - LEFT) / 6) * 4 : TOP + ((width - LEFT) / 4) * 6),
+    ratio: (width) => (width > WIDE ? TOP + Math.min((width - LEFT) / 6, TALL) * 4 : TOP + ((width - LEFT) / 4) * 6),
     draw: (ctx, width, _height, look) => {
       const cell = (width - LEFT) / (width > WIDE ? 6 : 4)
+      const high = width > WIDE ? Math.min(cell, TALL) : cell
       const side = cell - 8
+      const tall = high - 8
       const place = (/** @type {number} */ i, /** @type {number} */ j) => {
         const [column, row] = width > WIDE ? [i, j] : [j, i]
-        return { left: LEFT + column * cell, top: TOP + row * cell, width: side, height: side }
+        return { left: LEFT + column * cell, top: TOP + row * high, width: side, height: tall }
       }
       /** A title above its column or before its row, in up to two lines. @param {string} text @param {number} i @param {number} j */
       const title = (text, i, j) => {
@@ -58,7 +60,7 @@ export default function fourTerms(stage) {
           const style = { size: 12, weight: 600 }
           if (top < 0) write(ctx, look, one, left + side / 2, 6 + 13 * line, { ...style, align: "center" })
           else
-            write(ctx, look, one, LEFT - 8, top + side / 2 + 14 * (line - (lines.length - 1) / 2), {
+            write(ctx, look, one, LEFT - 8, top + tall / 2 + 14 * (line - (lines.length - 1) / 2), {
               ...style,
               align: "right",
             })
@@ -71,10 +73,10 @@ export default function fourTerms(stage) {
           const box = place(i, j)
           const size = Math.max(...now[i][j].map(Math.abs))
           if (size > SILENT) heat(ctx, box, now[i][j], words.length, { low: -size, high: size })
-          else write(ctx, look, "–", box.left + side / 2, box.top + side / 2, { color: look.soft, align: "center" })
+          else write(ctx, look, "–", box.left + side / 2, box.top + tall / 2, { color: look.soft, align: "center" })
           ctx.strokeStyle = changed(i, j) ? look.spark : look.rule
           ctx.lineWidth = changed(i, j) ? 4 : 1
-          ctx.strokeRect(box.left, box.top, side, side)
+          ctx.strokeRect(box.left, box.top, side, tall)
         })
       })
     },

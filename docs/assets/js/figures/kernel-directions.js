@@ -76,11 +76,11 @@ export default function kernelDirections(stage) {
   }
   stage.canvas({
     label: reading,
-    ratio: (width) => (width > 560 ? 0.34 * width + 176 : 0.5 * width + 326),
+    ratio: (width) => (width > 560 ? 0.29 * width + 156 : 0.5 * width + 326),
     draw: (ctx, width, height, look) => {
       const wide = width > 560
-      const side = (wide ? 0.32 : 0.48) * width
-      Object.assign(map, { left: wide ? 0.31 * width : width - side - 2, top: 24, width: side, height: side })
+      const side = (wide ? 0.27 : 0.48) * width
+      Object.assign(map, { left: wide ? 0.28 * width : width - side - 2, top: 24, width: side, height: side })
       const title = { size: 12.5, weight: 700 }
       write(ctx, look, "needles", 2, 10, title)
       write(ctx, look, "K/K(0) over the plane", map.left, 10, title)
@@ -109,7 +109,7 @@ export default function kernelDirections(stage) {
       const ways = Array.from({ length: PLACES + 1 }, (_, n) => (360 * n) / PLACES)
       line(ctx, around, ways, [...values, values[0]], look.series[2], 2)
 
-      const strip = { left: 44, top: height - 128, width: width - 60, height: 86 }
+      const strip = { left: 44, top: wide ? height - 114 : height - 128, width: width - 60, height: wide ? 72 : 86 }
       const to = axes(ctx, look, strip, {
         x: [0, 180],
         y: [FLOOR, 0],

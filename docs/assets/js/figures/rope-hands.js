@@ -62,7 +62,7 @@ export default function ropeHands(stage) {
       `Three dials of ${theta.length} hands and their added heights at distance ${now()}: ${panels()
         .map(({ title, tries }) => `${title.toLowerCase()} ${one(tries.at(-1)?.score(now()) ?? 0)}`)
         .join(", ")}`,
-    ratio: (width) => (width < NARROW ? 3 * 168 + 12 : 340),
+    ratio: (width) => (width < NARROW ? 3 * 168 + 12 : 304),
     draw: (ctx, width, height, look) =>
       panels().forEach(({ title, note, tries }, i) => {
         const { x, y, radius, box } = place(width, i)
@@ -128,8 +128,8 @@ const place = (width, i) => {
     return { x: radius + 6, y: i * 168 + 44 + radius, radius, box }
   }
   const column = width / 3
-  const box = { left: i * column + 34, top: 202, width: column - 50, height: 100 }
-  return { x: box.left + box.width / 2, y: 112, radius: Math.min(68, column * 0.38), box }
+  const box = { left: i * column + 34, top: 178, width: column - 50, height: 88 }
+  return { x: box.left + box.width / 2, y: 100, radius: Math.min(60, column * 0.38), box }
 }
 
 /** Up is no wedge; the fastest hand lies on top. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} x @param {number} y @param {number} radius @param {ArrayLike<number>} tips @param {string[]} colors */

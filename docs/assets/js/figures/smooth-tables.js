@@ -24,7 +24,7 @@ export default function smoothTables(stage) {
   let kept = { key: "", seen: learned }
 
   stage.predict(
-    `Each of ${rows} rows is pure noise. Now blend each with its neighbors. What do the three strongest components become?`,
+    `Blend each of ${rows} rows of noise with its neighbors. What do the three strongest components become?`,
     ["smooth, other curves for other noise", "straight lines", "waves, whatever the noise"],
     (given) => {
       kind.value = "noise"
@@ -53,7 +53,7 @@ export default function smoothTables(stage) {
 
   stage.canvas({
     label: () => `Products of all pairs of rows, and the three strongest components. ${told()}`,
-    ratio: (width) => (width < 520 ? 200 + 290 : Math.min(330, width * 0.42)),
+    ratio: (width) => (width < 520 ? 200 + 290 : Math.min(270, width * 0.42)),
     draw: (ctx, width, height, style) => {
       const narrow = width < 520
       const side = narrow ? 150 : height - 66

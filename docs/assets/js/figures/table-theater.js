@@ -8,7 +8,7 @@ import { edge, run, tail, updates, visits } from "../math/visits.js"
 
 const TIERS = 16
 const PIT = 0.3 // the radius of the stage, that of the last tier being 1
-const CHART = 170 // pixels
+const [HOUSE, CHART] = [284, 150] // pixels, at most
 /** @type {[string, string][]} */
 const KINDS = [
   ["uniform", "of any length"],
@@ -70,9 +70,9 @@ export default function tableTheater(stage) {
   const at = (/** @type {number} */ p) => [house.x - spots[p][0] * house.radius, house.y - spots[p][1] * house.radius]
   stage.canvas({
     label: () => `A theater of ${short(rows)} seats, larger and brighter where more guests sat. ${told()}`,
-    ratio: (width) => width / 2 + 36,
+    ratio: (width) => Math.min(width / 2 + 36, HOUSE),
     draw: (ctx, width, height, look) => {
-      house = { x: width / 2, y: height - 36, radius: width / 2 - 9 } // leaves room for the ring
+      house = { x: width / 2, y: height - 36, radius: Math.min(width / 2, height - 36) - 9 } // leaves room for the ring
       const size = ((house.radius * (1 - PIT)) / TIERS) * 0.47
       places.forEach((p) => {
         const [x, y] = at(p)

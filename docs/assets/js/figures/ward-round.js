@@ -33,7 +33,7 @@ const BUGS = {
     name: "each written token at 0",
     ask: "writes from",
     ...{ low: 16, high: 556, start: 480 },
-    told: (size) => `from ${size} on, each written token stands at 0`,
+    told: (size) => `from ${size} on, each written token is told place 0`,
     next: "Only writing hurts: pass the number of tokens seen (C2).",
   },
   pads: {
