@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.live import settled
+from tests.browser.live import settled, unfold
 from tests.browser.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_formulas_and_texts_are_set_in_the_fonts_of_the_site(site, visit):
 
 def test_copying_python_copies_the_code_and_nothing_else(site, visit):
     seen = visit(site)
-    assert _copied(seen.page, ".doors .language-python").startswith("import torch\n\ndef add_position(")
+    assert _copied(seen.page, ".doors .language-python").startswith("import torch\n\ndef rope(")
     assert _copied(seen.page, ".doors .language-python") == _doors_code()
 
 
@@ -52,6 +52,7 @@ def test_copying_a_session_leaves_prompts_and_results_behind(site, visit):
     if with_session is None:
         pytest.skip("no page has a pycon session")
     seen = visit(site + with_session)
+    unfold(seen.page)
     shown = seen.page.locator(".language-pycon code").first.inner_text()
     code = [line[4:] for line in shown.splitlines() if line.startswith((">>> ", "... "))]
     assert 0 < len(code) < len(shown.splitlines())
@@ -96,7 +97,7 @@ def test_annotations_explain_a_line_and_are_not_copied(site, visit):
     page = visit(site + "chapters/1-sinusoidal/in-a-transformer/").page
     mark = page.locator(".md-annotation__index").first
     mark.click()
-    page.get_by_text("The keys and values of earlier tokens").locator("visible=true").wait_for()
+    page.get_by_text("The keys and values of earlier words").locator("visible=true").wait_for()
     assert "(1)" not in _copied(page, ".highlight:has(.md-annotation)")
 
 
@@ -141,7 +142,7 @@ def test_a_link_into_the_depth_opens_its_section(site, visit):
     page.evaluate("location.hash = '#why-not-rotate-the-values'")
     page.wait_for_function("document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
     page.evaluate("document.querySelector('details.depth[open]').open = false")
-    page.locator(".md-nav--secondary a[href$='#why-not-rotate-the-values']").click()  # the address stays as it is
+    page.locator(".md-nav--secondary a[href$='#why-not-rotate-the-values']").last.click()  # the address stays as it is
     page.wait_for_function("document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
     inside = visit(f"{site}chapters/3-rope/derivation/#exercise-313-medium").page
     inside.wait_for_function("document.querySelector('details.depth:has(#exercise-313-medium)').open")

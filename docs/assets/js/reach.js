@@ -28,7 +28,7 @@ const name = () => {
 
 // Copying a session copies what was typed, without prompts and results.
 const typed = (session) => {
-  const lines = session.querySelector("code").innerText.split("\n")
+  const lines = session.querySelector("code").textContent.split("\n")
   session.dataset.copy = lines
     .filter((line) => /^(>>>|\.\.\.)( |$)/.test(line))
     .map((line) => line.slice(4))
