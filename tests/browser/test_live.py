@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.browser import axe
-from tests.browser.live import settled, wake_all
+from tests.browser.live import settled, unfold, wake_all
 from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, path_of
 from tests.changed import changed
 
@@ -123,6 +123,7 @@ def test_figures(site, visit, judged, path):
     """One visit: the still stands, wakes, can be read, moves at every control, bears every button and the pointer."""
     visited = visit(site + path)
     page = visited.page
+    unfold(page)
     stills = "(figure) => figure.hasAttribute('live') || figure.querySelector(':scope > .drawn-svg').checkVisibility()"
     assert all(figure.evaluate(stills) for figure in page.query_selector_all("posenc-figure")), "a still is hidden"
     figures = wake_all(page)
