@@ -126,6 +126,8 @@ def _product(q, k, v, scale, **mask):
 def places(q: Tensor, k: Tensor, positions=None, key_positions=None) -> tuple[Tensor, Tensor]:
     """Return where queries (t,) or (b, t) and keys (s,) or (b, s) stand, by default or as told.
 
+    More queries than keys have no default, as in cross-attention.
+
     Examples:
         >>> places(torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 3, 8))  # a query and a cache
         (tensor([2]), tensor([0, 1, 2]))
@@ -136,6 +138,10 @@ def places(q: Tensor, k: Tensor, positions=None, key_positions=None) -> tuple[Te
         if positions is not None and t == s:
             key_positions = positions
     if positions is None:
+        if t > s:
+            raise ValueError(
+                f"attention: positions must be given for {t} queries, {s} keys, got None"
+            )
         positions = key_positions[..., s - t :]
     return positions, key_positions
 
@@ -168,7 +174,7 @@ def _encoded(q, k, encoding, positions, key_positions, mask, extra):
     if takes[0] != "q":
         made = encoding(m, n, **extra)
     else:
-        made = encoding(q, k, positions, n, **extra)
+        made = encoding(q, k, positions, n, **extra)  # not m: if none are told, a table serves both
     if isinstance(made, tuple):
         return *made, None
     return q, k, made.reshape(-1, *made.shape[-3:])

@@ -13,6 +13,8 @@ from posenc.add.sinusoidal import Sinusoidal
 from posenc.attention import attention, attention_weights
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
+from posenc.fast.blocks import attention_in_blocks
+from posenc.fast.flex import attention_by_flex
 from posenc.positions import document_mask
 from posenc.rotate.axial import Axial
 from posenc.rotate.pope import PoPE
@@ -689,6 +691,22 @@ def test_what_an_encoding_does_not_take_is_refused(qkv):
         attention(*qkv, t5(), gate=1)
     with pytest.raises(ValueError, match=r"attention: encoding must be given for \['causal_'\], got None"):
         attention(*qkv, causal_=True)
+
+
+@pytest.mark.parametrize("made", [t5, lambda: ALiBi(H), lambda: CoPE(D, 8)], ids=["T5", "ALiBi", "CoPE"])
+@pytest.mark.parametrize("s", [T - 1, T - 2])
+@torch.no_grad()
+def test_more_queries_than_keys_must_say_where_they_are(qkv, s, made):
+    """At one key less, the one row of a bias that is left would serve every query."""
+    q, k, v = qkv
+    k, v = k[:, :, :s], v[:, :, :s]
+    said = f"attention: positions must be given for {T} queries, {s} keys, got None"
+    for attend in (attention, attention_in_blocks, attention_by_flex):
+        with pytest.raises(ValueError, match=said):
+            attend(q, k, v, made())
+    with pytest.raises(ValueError, match=said):
+        attention_weights(q, k, made())
+    assert attention(q, k, v, made(), positions=torch.arange(T)).shape == (B, H, T, WIDE)
 
 
 @pytest.mark.parametrize("heads", [2, 3, 12])

@@ -16,11 +16,11 @@ Key:   b batch, h heads, t queries, s keys, r buckets, a of one side, e exact, w
     one way:     distance = m - n, a = r; keys ahead, with a negative one, have bucket 0
 
 so near offsets have a bucket each, far ones share buckets that widen in proportion, and all from w
-on share the last. Each bucket starts at a whole distance, found in whole numbers: a logarithm can
-round to the wrong side of an edge. T5's own, in float32, does in few settings (48 buckets one way
-up to 81), and in none that the tests try of powers of two. A fractional offset counts as the whole
-one toward 0. The offset is key - query. The bias is not divided by sqrt(d), here as in T5, which
-does not divide q . k either: for its checkpoints give `attention` scale=1.
+on share the last. Where a bucket starts is found in whole numbers, since a logarithm can round to
+the wrong side. That of T5, in float32, does so in few settings (48 buckets one way up to 81), and
+in none of powers of two that the tests try. A fractional offset counts as the whole one toward 0.
+The offset is key - query. The bias is not divided by sqrt(d), here as in T5, which does not divide
+q . k either: for its checkpoints give `attention` scale=1.
 """
 
 import numpy as np
@@ -127,7 +127,7 @@ def _starts(buckets, max_distance, bidirectional):
     if max_distance <= exact:
         raise ValueError(f"t5: max_distance must be more than {exact}, got {max_distance}")
     starts, shared = list(range(1, exact + 1)), one_side - exact
-    for k in range(1, shared):
+    for k in range(1, shared):  # at the first whole distance >= e (w/e)^(k / shared)
         start = int(exact * (max_distance / exact) ** (k / shared))  # or one less, by rounding
         while start**shared < max_distance**k * exact ** (shared - k):
             start += 1

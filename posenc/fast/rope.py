@@ -1,4 +1,4 @@
-"""RoPE on a CPU: in eager mode a block of tokens at a time, compiled by a swap that has vectors.
+"""RoPE on a CPU: in eager mode a block of tokens at a time, compiled by a swap that vectorizes.
 
 Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
        https://arxiv.org/abs/2104.09864, eq. 15.
@@ -32,8 +32,9 @@ class RoPE(rope.RoPE):
             whole = self.layout == "half" and 2 * len(self.theta) == self.dim
             fits = x.is_floating_point() and tuple(x.shape[3:]) == (self.dim,)
             return _flipped(x, *turns) if whole and fits else super()._turned(x, turns)
-        one_pass = self.layout == "interleaved" and x.dtype == torch.float32
-        if x.numel() <= BLOCK or one_pass or _of(turns)[0].requires_grad:
+        small = x.numel() <= BLOCK or x.device.type != "cpu"
+        one_pass = self.layout == "interleaved" and x.dtype == torch.float32  # by complex numbers
+        if small or one_pass or _of(turns)[0].requires_grad:  # blocks give a table no gradient
             return super()._turned(x, turns)
         return _Turned.apply(x, self, *_of(turns))
 

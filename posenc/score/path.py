@@ -12,9 +12,9 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
 
 where a .. z are the tokens with n < position <= m, in order. A token with beta 0 changes nothing,
 one with beta 2 mirrors. Two mirrors make a rotation: if tokens take two of them by turns, every
-second token turns keys as RoPE does. A key ahead of the query scores 0: causal attention is meant.
-Tokens that `mask` hides do not act. This changes scores where hidden tokens lie between tokens that
-are seen, as in packed documents whose positions restart; padding at either end changes none.
+second token turns keys as RoPE does. A key ahead of the query scores 0: attention is meant to be
+causal, with its own scale. Tokens that `mask` hides do not act, which counts where they lie between
+tokens that are seen, as in packed documents whose positions restart; not in padding.
 
 There is no loop: what each token takes from the query on its way back, X, solves the triangular
 system X (I + tril(beta W W^T, -1)) = Q W^T, and the score is -X beta W K^T / sqrt(d). There is no

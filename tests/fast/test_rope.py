@@ -56,6 +56,14 @@ def test_it_has_second_gradients(layout):
     assert torch.autograd.gradgradcheck(lambda q: encoding.turn(q) ** 2, q, fast_mode=True)
 
 
+def test_blocks_are_for_a_cpu(monkeypatch):
+    monkeypatch.setattr(file, "_Turned", None)
+    q = content().to("meta")
+    assert RoPE(64).turn(q).shape == q.shape
+    with pytest.raises(AttributeError):
+        RoPE(64).turn(content())
+
+
 def test_gradients_reach_positions():
     q, positions = content(5, dtype=torch.float64), torch.rand(5, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda p: RoPE(64).turn(q, p), positions, fast_mode=True)

@@ -10,14 +10,14 @@ from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike
 
 
-def heat(axes: Axes, values: ArrayLike, top: float | None = None, **options: Any) -> AxesImage:
-    """Draw `values` (rows, columns) as an image: from -top to top in red and blue, else from 0 as magnitudes.
+def heat(axes: Axes, matrix: ArrayLike, top: float | None = None, **options: Any) -> AxesImage:
+    """Draw `matrix` (rows, columns) as an image: from -top to top in red and blue, else from 0 as magnitudes.
 
     Returns:
         The image, for a color bar.
     """
     scale: dict[str, Any] = {"vmin": 0} if top is None else {"cmap": "RdBu_r", "vmin": -top, "vmax": top}
-    return axes.imshow(np.asarray(values, float), **scale | options)
+    return axes.imshow(np.asarray(matrix, float), **scale | options)
 
 
 def bare(*panels: Axes) -> None:
@@ -27,8 +27,8 @@ def bare(*panels: Axes) -> None:
         axes.spines[:].set_visible(False)
 
 
-def ticks(axis: Axis, values: Iterable[float]) -> None:
-    """Put ticks at `values`, each written as it is said: 10,000 and 0.01, not powers.
+def ticks(axis: Axis, numbers: Iterable[float]) -> None:
+    """Put ticks at `numbers`, each written as it is said: 10,000 and 0.01, not powers.
 
     Examples:
         >>> import matplotlib.pyplot as plt
@@ -37,6 +37,6 @@ def ticks(axis: Axis, values: Iterable[float]) -> None:
         >>> [label.get_text() for label in axes.get_xticklabels()]
         ['0.01', '1', '10,000']
     """
-    values = list(values)
-    axis.set_ticks(values, [f"{value:,}" for value in values])
+    numbers = list(numbers)
+    axis.set_ticks(numbers, [f"{number:,}" for number in numbers])
     axis.set_ticks([], minor=True)
