@@ -10,6 +10,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 FULL = {
     "every page": "browser/test_pages.py",
+    "screens": "browser/test_main_lines.py",
     "live figures": "browser/test_live*.py",
     "explorer": "browser/test_explorer.py",
     "finder": "browser/test_museum.py",

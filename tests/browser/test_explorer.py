@@ -14,7 +14,7 @@ from posenc.bias.alibi import alibi
 from posenc.bias.kerple import kerple
 from posenc.rotate.frequencies import yarn
 from posenc.rotate.rope import rope
-from tests.browser.live import awake, settled
+from tests.browser.live import awake, settled, unfold
 
 pytestmark = pytest.mark.full
 
@@ -299,6 +299,7 @@ def test_a_view_in_a_chapter_stays_a_picture_if_the_explorer_cannot_be_had(site,
     page = seen.page
     page.route("**/explorer/", lambda route: route.fulfill(status=200, body="<p>Maintenance</p>"))
     page.goto(f"{site}chapters/4-biases/families/")
+    unfold(page)
     page.locator(FIGURE).scroll_into_view_if_needed()
     page.wait_for_timeout(600)
     assert page.locator(FIGURE).get_attribute("live") is None
