@@ -80,7 +80,7 @@ def test_signed_values_have_one_color_map_and_magnitudes_another():
 
 @pytest.mark.parametrize("name", RUNNING)
 def test_code_that_is_not_folded_fits_its_column(name):
-    """Break the line, or fold the block: <!-- block: fold="How it is drawn" -->."""
+    """Break the line, or fold the block: <!-- block: fold -->."""
     shown = [block for block in PAGES[name].blocks if not block.options.keys() & {"fold", "source"}]
     lines = [(block.line + n, line) for block in shown for n, line in enumerate(block.code.split("\n"))]
     long = [f"{name}:{n}: {len(line)} characters, of {COLUMN}: {line}" for n, line in lines if len(line) > COLUMN]
