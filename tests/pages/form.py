@@ -14,7 +14,6 @@ from galley.cells import read
 from galley.page import Block, Page
 
 ROOT = Path(__file__).parents[2]
-FREE_FORM = {"docs/chapters/1-sinusoidal/practice.md"}  # exercises and summaries of a whole part
 DETAILS = re.compile(r"<details\b.*?</details>", re.S)
 CODE = r"^(`{3,}).*?^\1\s*$|<!-- output -->.*?<!-- /output -->|<!--.*?-->"  # and what it prints
 OTHER = r"\$\$.*?\$\$|^\|.*?$|^!\[.*?\]\(\S+\)$"  # formulas, tables, the words of a figure for those who do not see it
@@ -41,9 +40,9 @@ class MainLine:
 
 
 def chapters() -> dict[str, Page]:
-    """Return all chapters by name, but for those of free form."""
+    """Return all chapters by name."""
     pages = Book(ROOT).pages()
-    names = [n for n in pages if n.startswith("docs/chapters/") and not n.endswith("index.md") and n not in FREE_FORM]
+    names = [n for n in pages if n.startswith("docs/chapters/") and not n.endswith("index.md")]
     return {name: read(name, pages[name]) for name in names}
 
 

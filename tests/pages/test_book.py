@@ -14,7 +14,6 @@ from galley.book import Book
 from galley.cells import read
 from tests.changed import changed
 from tests.conftest import build_site
-from tests.pages.form import FREE_FORM
 
 ROOT = Path(__file__).parents[2]
 BOOK = Book(ROOT)
@@ -53,23 +52,6 @@ def notebooks(pytestconfig, results):
         return {name: ran[name] for name in made}
 
     return run
-
-
-@pytest.mark.parametrize("name", sorted(FREE_FORM))
-def test_a_page_of_exercises_predicts_asks_and_answers_by_running(name):
-    """Each of its twelve exercises or more has a hint, and an answer that runs; it ends with something to copy."""
-    text = PAGES[name].text
-    assert "Predict before you scroll" in text, f"{name} asks for no prediction"
-    parts = re.split(r"^### Exercise ", text, flags=re.M)[1:]
-    assert len(parts) >= 12, f"{name} has {len(parts)} exercises"
-    for exercise in parts:
-        title = exercise.partition("\n")[0]
-        assert "<summary>Hint" in exercise, f"{name}: exercise {title} has no hint"
-        assert "```python" in exercise.partition("<summary>Answer")[2], (
-            f"{name}: exercise {title} has no answer that runs"
-        )
-    start = next(line for line, _, title, _ in PAGES[name].headings if title == "Copy this")
-    assert any("standalone" in block.options for block in PAGES[name].blocks if block.line > start)
 
 
 def test_signed_values_have_one_color_map_and_magnitudes_another():

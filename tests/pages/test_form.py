@@ -80,11 +80,15 @@ def test_the_depth_comes_last_in_sections_of_its_own(name):
 
 @each
 def test_the_depth_has_exercises_with_hints_and_answers(name):
-    """Ask four or more, each #### Exercise with <summary>Hint</summary> and <summary>Answer</summary>."""
+    """Ask four or more, each #### Exercise with <summary>Hint</summary> and an <summary>Answer</summary> that runs."""
     below = "\n".join(CHAPTERS[name].lines[depth(CHAPTERS[name]) :])
-    found = [len(re.findall(p, below, re.M)) for p in (r"^#### Exercise", "<summary>Hint", "<summary>Answer")]
-    said = "{} headings #### Exercise, {} hints, {} answers".format(*found)
-    assert 4 <= found[0] <= min(found), f"{name}: {said}"
+    parts = re.split(r"^(?=#{2,4} )", below, flags=re.M)
+    asked = [part for part in parts if part.startswith("#### Exercise ")]
+    assert len(asked) >= 4, f"{name}: {len(asked)} headings #### Exercise"
+    for part in asked:
+        title = part.partition("\n")[0]
+        assert "<summary>Hint" in part, f"{name}: {title} has no hint"
+        assert "```python" in part.partition("<summary>Answer")[2], f"{name}: {title} has no answer that runs"
 
 
 @each
