@@ -6,7 +6,7 @@ Used:  linear Gemma 3; yarn Qwen, DeepSeek, gpt-oss; longrope Phi; llama3 Llama 
        proportional Gemma 4
 Cost:  nothing to learn; d/2 numbers, computed once
 
-Key:   d rotated width, t positions, s the new context over the old, L the old context
+Key:   d rotated width, s the new context over the old, L the old context
 
     theta_i = g_i base^(-2i/d),  i = 0 .. d/2-1
     g_i     = 1/s linear,  s^(-2i/(d-2)) ntk,  1/x_i longrope,  1 - r_i + r_i/s by_parts yarn llama3
@@ -181,19 +181,6 @@ def proportional(dim: int, fraction, factor=1.0, base=10_000.0):
     theta, _ = rope_frequencies(dim, base)
     turning = np.arange(dim // 2) < int(fraction * dim // 2)  # (d/2,)
     return np.where(turning, theta / factor, 0.0), 1.0
-
-
-def attention_temperature(positions, original_length=8192, strength=0.1):
-    """Return 1 + strength ln(1 + floor((p + 1) / L)), for queries that Llama 4 does not rotate.
-
-    Positions before 0 count as 0. Ministral 3 has p for p + 1: pass it `positions` - 1.
-
-    Examples:
-        >>> attention_temperature([0, 8191, 100_000]).round(3).tolist()
-        [1.0, 1.069, 1.256]
-    """
-    contexts = (np.asarray(positions, np.float64) + 1) // original_length  # (..., t)
-    return 1 + strength * np.log1p(contexts.clip(min=0))  # (..., t)
 
 
 def softmax_scale(dim: int, factor, mscale_all_dim=1.0) -> float:

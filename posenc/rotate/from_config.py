@@ -15,11 +15,10 @@ The formulas are those of frequencies.py. Also read: rotary_dim (MiniMax-M2, GPT
 Unlike in transformers, yarn's truncate counts in a part of a config as well.
 """
 
-from collections.abc import Mapping
-
 try:
-    from . import frequencies
+    from . import config_keys, frequencies
 except ImportError:  # copied to where no package is
+    import config_keys
     import frequencies
 
 LONGEST, TRAINED = "max_position_embeddings", "original_max_position_embeddings"
@@ -69,6 +68,9 @@ def from_config(config, dim: int, length=None, max_length=None):
     kind = said.get("rope_type", None if "factor" in said else "default")
     if kind not in KINDS:
         raise ValueError(f"from_config: rope_type must be one of {', '.join(KINDS)}, got {kind!r}")
+    stated = config_keys.widths(said, kind) or {dim}
+    if dim not in stated:
+        raise ValueError(f"from_config: dim must be {stated}, as config has it, got {dim}")
     formula, needed, optional = KINDS[kind]
     if kind == "dynamic" and said.get("alpha"):  # Hunyuan's is the same at every length
         formula, needed = frequencies.ntk, ("alpha",)
@@ -85,14 +87,14 @@ def from_config(config, dim: int, length=None, max_length=None):
 
 def _said(config, length, max_length):
     config = config.to_dict() if hasattr(config, "to_dict") else config  # an object of transformers
+    if found := config_keys.problem(config):
+        wanted, got, remedy = found
+        raise ValueError(f"from_config: config must be {wanted}, got {got}; {remedy}")
     rope = config.get("rope_scaling") or config.get("rope_parameters") or config
-    words = {*ALIASES, *ALIASES.values()}
-    parts = [name for name, part in rope.items() if isinstance(part, Mapping) and words & {*part}]
-    parts += [name for name in ("layer_rope_theta", "partial_rotary_factors") if config.get(name)]
-    if parts:
-        raise ValueError(f"from_config: config must be of one kind of layer, got {parts}; pick one")
     said = _renamed(config) | _renamed(rope) | {"length": length}
     longest = max_length or said.get(LONGEST)
+    for layer in (config.get("per_layer_config") or {}).values():  # Gemma 4's, in version 5
+        said["global_head_dim"] = layer.get("head_dim", said.get("global_head_dim"))
     trained = config.get(TRAINED) or said.get(TRAINED) or longest  # outside first, as transformers
     return said | _renamed({LONGEST: longest, TRAINED: trained})
 
@@ -108,9 +110,6 @@ def _width(said, dim, kind):
     if kind == "proportional":
         said.setdefault("partial_rotary_factor", 1.0)
         return dim, base
-    turning = said.get("qk_rope_head_dim", dim)
-    if share is None and dim != turning:
-        raise ValueError(f"from_config: dim must be qk_rope_head_dim, {turning}, got {dim}")
     width = said.get("rotary_dim", dim) if share is None else int(dim * share)
     if width > dim:
         raise ValueError(f"from_config: dim must be at least {width}, which turn, got {dim}")

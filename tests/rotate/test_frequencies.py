@@ -6,12 +6,10 @@ import math
 import mpmath
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.rotate.frequencies import (
-    attention_temperature,
     by_parts,
     dynamic_ntk,
     linear,
@@ -51,7 +49,6 @@ def exercise(module):
     module.llama3(8)
     module.llama3(8, high_freq_factor=1.0)
     module.proportional(8, 0.5)
-    module.attention_temperature(np.arange(3))
 
 
 def assert_exact(made, expected, factor=1.0):
@@ -133,11 +130,6 @@ def test_proportional_pairs_stay_those_of_the_whole_head():
     np.testing.assert_allclose(rope_frequencies(4)[0], [1, 0.01], rtol=1e-15)
 
 
-@pytest.mark.parametrize(("p", "expected"), [(0, 1), (8190, 1), (8191, 1.0693147), (16383, 1.1098612), (-5, 1)])
-def test_the_temperature_of_llama_4_steps_at_the_end_of_each_context(p, expected):
-    assert attention_temperature(p) == pytest.approx(expected, abs=1e-7)
-
-
 def test_the_softmax_scale_of_deepseek_v3():
     assert softmax_scale(192, 40.0) == pytest.approx((0.1 * math.log(40) + 1) ** 2 / math.sqrt(192), rel=1e-15)
 
@@ -215,23 +207,13 @@ def test_proportional_equals_mpmath(fraction):
     assert_exact(proportional(64, fraction, 2.0, 1e6), expected)
 
 
-def test_temperature_and_scale_equal_mpmath():
-    positions = np.array([0, 1, 8191, 8192, 10**6, 10**9])
+def test_the_softmax_scale_equals_mpmath():
     with mpmath.workdps(60):
-        expected = [1 + mpmath.log(1 + (int(p) + 1) // 8192) / 10 for p in positions]
         scale = (mpmath.mpf("0.0707") * mpmath.log(40) + 1) ** 2 / mpmath.sqrt(192)
-    np.testing.assert_allclose(attention_temperature(positions), [float(e) for e in expected], rtol=1e-15)
     assert softmax_scale(192, 40.0, 0.707) == pytest.approx(float(scale), rel=1e-14)
 
 
 # Numbers of other libraries
-
-
-@vectors("llama4_temperature")
-def test_the_temperature_is_that_of_transformers(vector):
-    given = vector["params"]
-    made = attention_temperature(given["positions"], given["floor_scale"], given["attn_scale"])
-    assert_agrees(vector, made, vector["expected"]["scale"])
 
 
 @vectors("deepseek_softmax_scale")
@@ -242,13 +224,6 @@ def test_the_softmax_scale_is_that_of_transformers(vector):
 
 
 # Peers
-
-
-def test_the_temperature_equals_that_of_transformers_ministral_3_one_position_on():
-    ministral = peer("transformers.models.ministral3.modeling_ministral3")
-    positions = torch.tensor([[0, 1, 4095, 4096, 8191, 8192, 100_000]])
-    theirs = ministral.get_llama_4_attn_scale(positions, 0.1, 4096).flatten().numpy()
-    np.testing.assert_allclose(attention_temperature(positions[0] - 1, 4096), theirs, rtol=1e-6)
 
 
 @pytest.mark.parametrize("mscale_all_dim", [0.707, 1.0])
@@ -264,10 +239,6 @@ def test_an_mscale_all_dim_of_0_changes_no_logit_as_in_transformers(factor):
     deepseek = peer("transformers.models.deepseek_v3.modeling_deepseek_v3")
     rope = {"rope_type": "yarn", "factor": factor, "mscale_all_dim": 0.0}
     assert softmax_scale(192, factor, 0.0) == pytest.approx(deepseek.yarn_apply_mscale(rope, 192**-0.5), rel=1e-15)
-
-
-def test_a_temperature_of_strength_0_is_1():
-    np.testing.assert_array_equal(attention_temperature([0, 10**6], strength=0), [1, 1])
 
 
 def test_ntk_equals_the_rescaled_theta_of_rotary_embedding_torch():
@@ -381,13 +352,6 @@ def test_one_of_the_two_mscales_alone_is_ignored():
 def test_a_factor_below_1_leaves_the_logits_alone():
     assert yarn(64, 0.5, 4096)[1] == longrope(8, np.ones(4), np.ones(4), 1, 64, 0.5)[1] == 1
     assert softmax_scale(64, 0.5) == 1 / 8
-
-
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)], ids=str)
-def test_the_temperature_keeps_the_shape_of_the_positions(shape):
-    for dtype in (np.int32, np.float32, np.float64):
-        made = attention_temperature(np.full(shape, 9000, dtype))
-        assert (made.shape, made.dtype) == (shape, np.float64)
 
 
 # What is refused: what would give a wrong result without an error
