@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.rotate.frequencies import proportional, rope_frequencies
-from posenc.rotate.layouts import convert_checkpoint, convert_layout, layout_order
+from posenc.rotate.layouts import GGUF_NAMES, convert_checkpoint, convert_fused, convert_layout, layout_order
 from posenc.rotate.rope import rope
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
@@ -401,6 +401,139 @@ def test_a_model_with_its_weights_converted_attends_as_before():
     assert (hugging(x) - meta(x)).abs().max() > 1e-3
     hugging.load_state_dict(convert_checkpoint(meta.state_dict(), D, "half"))
     torch.testing.assert_close(hugging(x), meta(x))
+
+
+# Rows at the end of a head
+
+
+def test_the_rows_from_start_on_move():
+    assert layout_order(8, "half", start=4).tolist() == [0, 1, 2, 3, 4, 6, 5, 7]
+    assert layout_order(8, "half", 4, start=2).tolist() == [0, 1, 2, 4, 3, 5, 6, 7]
+    assert layout_order(10, "interleaved", 6, start=4).tolist() == [0, 1, 2, 3, 4, 7, 5, 8, 6, 9]
+
+
+@to_each
+def test_the_last_channels_of_a_head_give_the_same_logits(to):
+    made, positions, r = weights(), np.array([0, 3, 1, 70, 2, 9]), 4
+
+    def turned(x, layout):
+        return np.concatenate([x[..., :-r], rotated(x[..., -r:], positions, layout)], axis=-1)
+
+    q, k = (heads(made["x"], made[name]) for name in ("wq", "wk"))
+    other = [heads(made["x"], convert_layout(made[name], D, to, r, start=D - r)) for name in ("wq", "wk")]
+    expected = logits(turned(q, OTHER[to]), turned(k, OTHER[to]))
+    np.testing.assert_allclose(logits(*(turned(x, to) for x in other)), expected, atol=1e-12)
+    state = {"q_b_proj.weight": made["wq"], "v_proj.weight": made["wk"]}
+    named = convert_checkpoint(state, D, to, r, names=("q_b_proj",), start=D - r)
+    np.testing.assert_array_equal(named["q_b_proj.weight"], convert_layout(made["wq"], D, to, r, start=D - r))
+
+
+def test_weights_for_deepseek_converted_turn_by_halves_as_transformers_turns_neighbors():
+    module = peer("transformers.models.deepseek_v3.modeling_deepseek_v3")
+    made, r = weights(), 4
+    q, k = (torch.from_numpy(heads(made["x"], made[name])[None][..., -r:]) for name in ("wq", "wk"))
+    angle = torch.arange(6)[:, None] * torch.from_numpy(rope_frequencies(r)[0])
+    cos, sin = (x.repeat(1, 2)[None] for x in (angle.cos(), angle.sin()))
+    x, y = module.apply_rotary_pos_emb_interleave(q, k, cos, sin)
+    expected = logits(x[0].numpy(), y[0].numpy())
+    halves = [heads(made["x"], convert_layout(made[name], D, "half", start=D - r))[..., -r:] for name in ("wq", "wk")]
+    ours = [rotated(each, np.arange(6), "half") for each in halves]
+    np.testing.assert_allclose(logits(*ours), expected, atol=1e-5)  # theirs computes in float32
+
+
+# Fused weights
+
+
+@to_each
+@pytest.mark.parametrize("options", [{}, {"rotary_dim": 4}, {"rotary_dim": 4, "start": 4}], ids=str)
+def test_blocks_of_queries_keys_and_values_are_split_as_phi_3_splits_them(to, options):
+    made = weights()
+    fused = np.concatenate([made["wq"], made["wk"], made["wk"] + 1])
+    converted = convert_fused(fused, D, 4, 2, to, **options)
+    q, k, v = converted[: 4 * D], converted[4 * D : 6 * D], converted[6 * D :]
+    np.testing.assert_array_equal(q, convert_layout(made["wq"], D, to, **options))
+    np.testing.assert_array_equal(k, convert_layout(made["wk"], D, to, **options))
+    np.testing.assert_array_equal(v, made["wk"] + 1)
+
+
+@to_each
+def test_heads_that_lie_one_after_the_other_are_split_as_gpt_neox_splits_them(to):
+    fused = torch.randn(3 * 4 * D, M, dtype=torch.float64)
+
+    def split(weight):  # a head's q, k and v side by side
+        return weight.view(4, 3 * D, M).chunk(3, dim=1)
+
+    q, k, v = split(convert_fused(fused, D, 4, 4, to, grouped=True, rotary_dim=4))
+    for got, was in zip((q, k), split(fused), strict=False):
+        assert torch.equal(got.reshape(4 * D, M), convert_layout(was.reshape(4 * D, M), D, to, 4))
+    assert torch.equal(v, split(fused)[2])
+
+
+def test_groups_hold_the_queries_of_a_key_head_then_its_key_and_value():
+    fused = np.arange(8 * D).reshape(2, 4, D)  # of each of 2 key heads: 2 of q, k, v
+    made = convert_fused(fused.ravel(), D, 4, 2, "half", grouped=True).reshape(2, 4, D)
+    np.testing.assert_array_equal(made[:, :3], fused[:, :3][..., layout_order(D, "half")])
+    np.testing.assert_array_equal(made[:, 3], fused[:, 3])
+
+
+@pytest.mark.parametrize(("theirs", "grouped"), [("phi3", False), ("gpt_neox", True)])
+def test_fused_weights_of_transformers_attend_as_before(theirs, grouped):
+    module = peer(f"transformers.models.{theirs}.modeling_{theirs}")
+    config = getattr(
+        peer(f"transformers.models.{theirs}.configuration_{theirs}"),
+        {"phi3": "Phi3Config"}.get(theirs, "GPTNeoXConfig"),
+    )
+    told = {"hidden_size": 32, "num_attention_heads": 4, "attn_implementation": "eager"}
+    settings = config(**told | ({} if grouped else {"num_key_value_heads": 2, "pad_token_id": 0}))
+    torch.manual_seed(0)
+    attention = getattr(module, {"phi3": "Phi3Attention"}.get(theirs, "GPTNeoXAttention"))(settings, layer_idx=0)
+    projection = attention.query_key_value if grouped else attention.qkv_proj
+    attention.double().requires_grad_(False).eval()
+    x, r = torch.randn(1, 6, 32, dtype=torch.float64), 8 if not grouped else int(8 * 0.25)
+    angle = torch.arange(6)[:, None] * torch.from_numpy(rope_frequencies(r)[0])
+    cos, sin = (each.repeat(1, 2)[None] for each in (angle.cos(), angle.sin()))
+    expected = attention(x, attention_mask=None, position_embeddings=(cos, sin))[0]
+
+    def neighbors(q, k, cos, sin, *_, **__):
+        turned = [rotated(each.numpy(), np.arange(6), "interleaved", r) for each in (q, k)]
+        return tuple(map(torch.from_numpy, turned))
+
+    given = {"to": "interleaved", "grouped": grouped, "rotary_dim": r}
+    for parameter in projection.parameters():
+        parameter.copy_(convert_fused(parameter, 8, 4, 4 if grouped else 2, **given))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "apply_rotary_pos_emb", neighbors)
+        made = attention(x, attention_mask=None, position_embeddings=(cos, sin))[0]
+    torch.testing.assert_close(made, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [7 * D, 9 * D, 8 * D + 1])
+def test_fused_rows_of_another_number_are_refused(rows):
+    with pytest.raises(ValueError, match=f"layouts: weight must be of {8 * D} rows, got {rows}"):
+        convert_fused(np.ones((rows, 2)), D, 4, 2, "half")
+
+
+# llama.cpp
+
+
+def test_weights_of_llama_in_gguf_are_interleaved_as_transformers_reads_them():
+    reader = peer("transformers.modeling_gguf_pytorch_utils").LlamaTensorProcessor
+    made = weights()
+    state = {"blk.0.attn_q.weight": made["wq"], "blk.0.attn_k.weight": made["wk"], "blk.0.attn_v.weight": made["wk"]}
+    converted = convert_checkpoint(state, D, "half", names=GGUF_NAMES)
+    processor = reader({"num_attention_heads": 4, "num_key_value_heads": 2})
+    for name, weight in state.items():
+        np.testing.assert_array_equal(converted[name], processor.process(weight, name).weights)
+    assert converted["blk.0.attn_v.weight"] is made["wk"]
+
+
+@to_each
+def test_a_layer_that_does_not_turn_may_be_permuted_if_both_are(to):
+    made = weights()
+    q, k = (heads(made["x"], made[name]) for name in ("wq", "wk"))
+    other = [heads(made["x"], convert_layout(made[name], D, to)) for name in ("wq", "wk")]
+    np.testing.assert_allclose(logits(*other), logits(q, k), atol=1e-12)
+    assert not np.allclose(logits(other[0], k), logits(q, k))
 
 
 # What is refused

@@ -26,8 +26,14 @@ OPTIONS = [
     {"rotary_dim": 8, "sections": (2, 1, 1), "interleaved": True, "attention_factor": 1.25},
     {"rotary_dim": 6, "dim": 10, "sections": (1, 1, 1)},
     {"theta": (1.0, 0.5, 0.25, 0.125, 0.1, 0.01, 0.001, 0.0), "sections": (0, 5, 3), "attention_factor": 0.75},
+    {"sections": (2, 1, 3, 2)},
+    {"axes": (1, 2, 1, 2, 1, 2, 0, 0)},
+    {"axes": (0, 1, 0, 1), "rotary_dim": 8},
 ]
-AXES = 3
+
+
+def AXES(options):
+    return 1 + max(options["axes"]) if "axes" in options else len(options.get("sections", (2, 3, 3)))
 
 
 def oracle(
@@ -39,14 +45,16 @@ def oracle(
     rotary_dim=None,
     theta=None,
     attention_factor=1.0,
+    axes=None,
 ):
     """Work out the definition with 60 digits, one element at a time."""
     pairs = (rotary_dim or x.shape[-1]) // 2
-    time, row, column = sections or ((4, 2, 2) if interleaved else (2, 3, 3))
-    if interleaved:
+    sections = sections or ((4, 2, 2) if interleaved else (2, 3, 3))
+    if axes is None and interleaved:
+        _, row, column = sections
         axes = [1 if i % 3 == 1 and i < 3 * row else 2 if i % 3 == 2 and i < 3 * column else 0 for i in range(pairs)]
-    else:
-        axes = [0] * time + [1] * row + [2] * column
+    elif axes is None:
+        axes = [axis for axis, count in enumerate(sections) for _ in range(count)]
     turned = x.astype(float)
     with mpmath.workdps(60):
         for head, token, i in itertools.product(range(x.shape[0]), range(x.shape[1]), range(pairs)):
@@ -434,7 +442,7 @@ WRONG = {
     "dim": [0, -2, 7],
     "rotary_dim": [0, -2, 7, 18],
     "sections": [(2, 3, 4), (2, 3, 2), (8, 8, 8)],
-    "theta": [1.0, [1.0] * 7, [[1.0] * 8]],
+    "axes": [(0,) * 7, (0, 1, 2) * 3],
     "base": [0, -1.0, math.nan, math.inf],
 }
 
@@ -449,7 +457,13 @@ def test_wrong_settings_are_refused_by_class_and_function(name, value):
             mrope(np.ones((1, 16)), [[0, 0, 0]], **{name: value})
 
 
-@pytest.mark.parametrize("sections", [(8,), (4, 4), (2, 2, 2, 2), (-1, 5, 4), (2.5, 2.5, 3)], ids=repr)
-def test_sections_that_are_no_three_counts_give_no_result(sections):
+@pytest.mark.parametrize("sections", [(-1, 5, 4), (2.5, 2.5, 3)], ids=repr)
+def test_sections_that_are_no_counts_give_no_result(sections):
     with pytest.raises((TypeError, ValueError)):
         MRoPE(16, sections)
+
+
+@pytest.mark.parametrize("theta", [1.0, [1.0] * 7, [1.0] * 9], ids=repr)
+def test_frequencies_of_another_count_are_refused(theta):
+    with pytest.raises(ValueError, match="cannot reshape"):  # NumPy's own words
+        MRoPE(16, theta=theta)

@@ -1,0 +1,104 @@
+"""Conditional: add to each patch what a small filter makes of the patches around it.
+
+Paper: Chu et al., 2021, "Conditional Positional Encodings for Vision Transformers",
+       https://arxiv.org/abs/2102.10882, sec. 4.
+Used:  CPVT, Twins; SegFormer and PVT v2 have the filter in each MLP, without the sum
+Cost:  d (k^2 + 1) numbers to learn; k^2 d products a patch, after the first block or in each stage
+
+Key:   b batch, t tokens, s the same tokens, d model dim, k side of the filter, c taps k^2
+
+    y(r, c) = x(r, c) + bias + sum_ij weight[i, j] x(r + i - k//2, c + j - k//2)
+
+channel by channel, where x is 0 outside the image, and a sum where patches share a place. So a
+patch in the middle learns who is beside it, and one at the border that nothing is: these zeros tell
+places, further in from layer to layer. It holds no position, and fits images of any size.
+
+A patch alone has no neighbors: encoding patches one by one is not encoding them together, and a
+class token, which has no place, must be left out. Positions are rows and columns (t, 2), as those
+of `posenc.positions.grid_positions`; for a whole image in order `on_grid` is torch's convolution.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+def conditional(x, positions, weight, bias, kernel=3) -> np.ndarray:
+    """Return what is added to `x` (t, d) in float64, for filters `weight` (d, k, k)."""
+    x = np.asarray(x, np.float64)
+    t, d = x.shape
+    p = np.reshape(positions, (t, 2)).astype(np.float64)
+    offset = p - p[:, None]  # (t, s, 2)
+    steps = np.arange(kernel) - kernel // 2
+    y = np.zeros((t, d))
+    for i, down in enumerate(steps):
+        for j, right in enumerate(steps):
+            there = (offset == (down, right)).all(axis=-1)  # (t, s)
+            y += there @ x * np.asarray(weight)[:, i, j]
+    return y + bias  # (t, d)
+
+
+class Conditional(nn.Module):
+    """Add what a filter over the patches around makes, one filter a channel.
+
+    `weight` (dim, kernel, kernel) starts normal with standard deviation 1/kernel and `bias` (dim,)
+    at zero.
+
+    Args:
+        dim: Width d of the model.
+        kernel: Side k of the filter, which must be odd.
+
+    Examples:
+        >>> encoding = Conditional(dim=1)
+        >>> encoding.weight.data[:] = 1.0
+        >>> image = torch.ones(1, 9, 1)  # 3 x 3 equal patches
+        >>> encoding.on_grid(image, 3, 3).flatten().tolist()  # each, with how many are around it
+        [5.0, 7.0, 5.0, 7.0, 10.0, 7.0, 5.0, 7.0, 5.0]
+    """
+
+    axes = 2
+
+    def __init__(self, dim: int, kernel: int = 3):
+        super().__init__()
+        if kernel % 2 == 0:
+            raise ValueError(f"conditional: kernel must be odd, got {kernel}; it has a middle")
+        self.dim, self.kernel = dim, kernel
+        self.weight = nn.Parameter(torch.randn(dim, kernel, kernel) / kernel)
+        self.bias = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x: Tensor, positions=None) -> Tensor:
+        """Return `x` (b, t, d) with what its neighbors add, at positions (t, 2) or (b, t, 2)."""
+        self._check(x)
+        b, t, _ = x.shape
+        got = None if positions is None else tuple(positions.shape)
+        if got not in ((t, 2), (1, t, 2), (b, t, 2)):
+            raise ValueError(
+                f"conditional: positions must be rows and columns ({t}, 2), got {got}; "
+                "of patches, grid_positions(height, width)"
+            )
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        where = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
+        p = positions.to(where, torch.float64)
+        offset = p.unsqueeze(-3) - p.unsqueeze(-2)  # (..., t, s, 2)
+        steps = torch.arange(self.kernel, device=where) - self.kernel // 2
+        taps = torch.cartesian_prod(steps, steps).unsqueeze(1)  # (c, 1, 2)
+        there = (offset.unsqueeze(-4) == taps.unsqueeze(-2)).all(-1)  # (..., c, t, s)
+        near = there.to(wide) @ wide.unsqueeze(-3)  # (b, c, t, d)
+        weight = self.weight.to(wide).flatten(1)  # (d, c)
+        y = (near * weight.T.unsqueeze(1)).sum(1) + self.bias.to(wide)
+        return (wide + y).to(x.dtype)  # (b, t, d)
+
+    def on_grid(self, x: Tensor, height: int, width: int) -> Tensor:
+        """Return the same of `x` (b, t, d), an image read row by row."""
+        self._check(x)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        image = wide.mT.unflatten(-1, (height, width))
+        weight = self.weight.to(wide).unsqueeze(1)
+        half = self.kernel // 2
+        y = nn.functional.conv2d(image, weight, self.bias.to(wide), padding=half, groups=self.dim)
+        return (wide + y.flatten(2).mT).to(x.dtype)  # (b, t, d)
+
+    def _check(self, x):
+        if x.shape[-1] != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"conditional: dim of float x must be {self.dim}, got {got}")

@@ -1,0 +1,109 @@
+"""Convolution: add to each token what a wide, learned filter makes of those around it.
+
+Paper: Baevski et al., 2020, "wav2vec 2.0: A Framework for Self-Supervised Learning of Speech
+       Representations", https://arxiv.org/abs/2006.11477, sec. 2.
+Used:  wav2vec 2.0, HuBERT, WavLM, UniSpeech, SEW, SpeechT5 as written; data2vec stacks five
+Cost:  (d, d/g, c) numbers to learn; d c d/g products a token, before the first layer only
+
+Key:   b batch, t tokens, s the same tokens, d model dim, c taps of the filter, g groups, i inputs
+
+    y(p) = x(p) + gelu(bias + sum_j weight[..., j] x(p + j - c//2)),    j = 0 .. c-1
+
+where x is 0 at a place without a token, and a sum where tokens share one. So it tells no place but
+who is near on which side, and counts the steps to a border, where the sum has fewer terms. It holds
+no position: shifting all tokens changes nothing, and no length is new to it.
+
+A token alone has no neighbors, and half of them come later: it is for encoders. Decoding token by
+token is not prefill, and what lies in padding or in another document of a row must be 0, or be
+convolved apart. The weight norm of wav2vec 2.0 is folded: its `conv.weight` is this weight.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+_erf = np.vectorize(math.erf, otypes=[float])
+
+
+def convolution(x, positions, weight, bias, kernel=128, groups=16) -> np.ndarray:
+    """Return what is added to `x` (t, d) in float64, for a filter `weight` (d, d/g, c)."""
+    x = np.asarray(x, np.float64)
+    t, d = x.shape
+    p = np.reshape(positions, t).astype(np.float64)
+    taps = np.arange(kernel) - kernel // 2  # (c,)
+    there = p == (p[:, None] + taps)[..., None]  # (t, c, s)
+    near = (there @ x).reshape(t, kernel, groups, -1)  # (t, c, g, i)
+    filters = np.asarray(weight, np.float64).reshape(groups, -1, d // groups, kernel)
+    y = np.einsum("tcgi,goic->tgo", near, filters).reshape(t, d)
+    y = y + bias
+    return y * (1 + _erf(y / 2**0.5)) / 2  # (t, d)
+
+
+class Convolution(nn.Module):
+    """Add what a filter over the neighbors makes, after GELU.
+
+    `weight` (dim, dim/groups, kernel) starts normal with standard deviation 2/sqrt(kernel dim), as
+    in wav2vec 2.0, and `bias` (dim,) at zero.
+
+    Args:
+        dim: Width d of the model.
+        kernel: Places c that the filter reaches over, c//2 of them before the token.
+        groups: Groups g of channels that are filtered apart.
+
+    Examples:
+        >>> encoding = Convolution(dim=1, kernel=3, groups=1)
+        >>> encoding.weight.data[0, 0] = torch.tensor([100.0, 0.0, 0.0])  # of the token before
+        >>> encoding(torch.tensor([1.0, 2.0, 3.0])[None, :, None])[0, :, 0].tolist()
+        [1.0, 102.0, 203.0]
+    """
+
+    def __init__(self, dim: int, kernel: int = 128, groups: int = 16):
+        super().__init__()
+        if dim % groups:
+            raise ValueError(f"convolution: dim must be a multiple of {groups} groups, got {dim}")
+        self.dim, self.kernel, self.groups = dim, kernel, groups
+        deviation = 2 / (kernel * dim) ** 0.5
+        self.weight = nn.Parameter(deviation * torch.randn(dim, dim // groups, kernel))
+        self.bias = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x: Tensor, positions=None) -> Tensor:
+        """Return `x` (b, t, d) with what its neighbors add.
+
+        Neighbors are those at neighboring positions, numbers (t,) or (b, t), in any order; by
+        default tokens stand at 0 .. t-1, as in speech, and torch's own convolution is taken.
+        """
+        if x.shape[-1] != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"convolution: dim of float x must be {self.dim}, got {got}")
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        weight, bias = self.weight.to(wide), self.bias.to(wide)
+        if positions is None:
+            y = self._in_line(wide, weight, bias)
+        else:
+            y = self._by_place(wide, weight, positions) + bias
+        return (wide + nn.functional.gelu(y)).to(x.dtype)  # (b, t, d)
+
+    def _in_line(self, x, weight, bias):
+        c = self.kernel
+        padded = nn.functional.pad(x.mT, (c // 2, (c - 1) // 2))
+        y = nn.functional.conv1d(padded, weight, bias, groups=self.groups)
+        return y.mT  # (b, t, d)
+
+    def _by_place(self, x, weight, positions):
+        b, t, _ = x.shape
+        if tuple(positions.shape) not in ((t,), (1, t), (b, t)):
+            got = tuple(positions.shape)
+            raise ValueError(f"convolution: positions must be ({t},) or ({b}, {t}), got {got}")
+        where = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
+        p = positions.to(where, torch.float64)
+        taps = torch.arange(self.kernel, device=where) - self.kernel // 2  # (c,)
+        wanted = p[..., None] + taps  # (..., t, c)
+        wanted = wanted.flatten(-2).unsqueeze(-1)  # (..., t*c, 1)
+        there = wanted == p.unsqueeze(-2)  # (..., t*c, s)
+        near = there.to(x) @ x  # (b, t*c, d)
+        near = near.view(b, t, self.kernel, self.groups, -1)  # (b, t, c, g, i)
+        filters = weight.unflatten(0, (self.groups, -1))
+        y = torch.einsum("btcgi,goic->btgo", near, filters)
+        return y.flatten(2)  # (b, t, d)

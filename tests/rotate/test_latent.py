@@ -1,0 +1,286 @@
+"""Latent: the slice that turns, absorbed against unabsorbed, and the layers of DeepSeek V3, V3.2, V4 and GLM-5."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+
+from posenc.attention import attention, attention_weights
+from posenc.rotate.frequencies import softmax_scale, yarn
+from posenc.rotate.latent import Latent, absorbed_scores, latent
+from posenc.rotate.rope import RoPE
+from tests.peers import peer
+
+# What the contract tests need to know (see tests/doors.py)
+
+OPTIONS = [
+    {"rotary_dim": 8},
+    {"rotary_dim": 4, "start": 0, "layout": "half", "base": 160_000.0},
+    {"rotary_dim": 6, "start": 5, "theta": (1.0, 0.1, 0.03)},
+    {"rotary_dim": 16},
+]
+
+
+def oracle(x, positions, rotary_dim, start=None, base=10_000.0, layout="interleaved", theta=None):
+    """Work out the definition with 60 digits, one product at a time."""
+    start, y = x.shape[-1] - rotary_dim if start is None else start, x.copy()
+    with mpmath.workdps(60):
+        for i in range(rotary_dim // 2):
+            speed = mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / rotary_dim) if theta is None else mpmath.mpf(theta[i])
+            a, b = (i, i + rotary_dim // 2) if layout == "half" else (2 * i, 2 * i + 1)
+            for row, p in enumerate(positions.tolist()):
+                cos, sin = float(mpmath.cos(p * speed)), float(mpmath.sin(p * speed))
+                one, other = x[..., row, start + a], x[..., row, start + b]
+                y[..., row, start + a] = one * cos - other * sin
+                y[..., row, start + b] = other * cos + one * sin
+    return y
+
+
+def exercise(module):
+    module.Latent(6, 4).turn(torch.ones(2, 1, 3, 6), torch.arange(3))
+    module.absorbed_scores(
+        *(torch.ones(size) for size in ((2, 3, 4, 5), (2, 3, 4, 7), (2, 6, 8), (2, 6, 7), (3, 5, 8)))
+    )
+
+
+def draw(*sizes, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(size, generator=generator, dtype=dtype) for size in sizes]
+
+
+# Values worked by hand, and what it does
+
+
+def test_one_pair_by_hand():
+    turned = latent(np.array([[9.0, 1.0, 2.0, 8.0]]), [3], 2, start=1)
+    expected = [9, math.cos(3) - 2 * math.sin(3), 2 * math.cos(3) + math.sin(3), 8]
+    np.testing.assert_allclose(turned, [expected], rtol=1e-15)
+
+
+@pytest.mark.parametrize("start", [None, 0, 3, 8])
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_it_is_rope_on_the_slice_and_nothing_on_the_rest(start, layout):
+    q, k = draw((2, 4, 5, 16), (2, 1, 5, 16))
+    places = torch.tensor([3, 0, 70, 7, 1])
+    made = Latent(16, 8, start, layout=layout)(q, k, places)
+    first = 8 if start is None else start
+    inside = slice(first, first + 8)
+    expected = RoPE(8, layout=layout)(q[..., inside].clone(), k[..., inside].clone(), places)
+    for got, want, before in zip(made, expected, (q, k), strict=True):
+        torch.testing.assert_close(got[..., inside], want)
+        assert torch.equal(got[..., :first], before[..., :first])
+        assert torch.equal(got[..., first + 8 :], before[..., first + 8 :])
+
+
+def parts(t=7, h=4, c=6, r=4, width=5, s=7):
+    """Return queries, latents, a shared key and the matrix that makes keys from latents, and positions."""
+    content, rotary, latents, key, up = draw((2, h, t, c), (2, h, t, r), (2, s, width), (2, s, r), (h, c, width))
+    return content, rotary, latents, key, up, torch.arange(s - t, s), torch.arange(s)
+
+
+@pytest.mark.parametrize("t", [1, 3, 7])
+def test_absorbed_equals_unabsorbed(t):
+    content, rotary, latents, key, up, m, n = parts(t=t)
+    mla = Latent(10, 4)
+    made_keys = torch.einsum("hcl,bsl->bhsc", up, latents)
+    whole_keys = torch.cat([made_keys, key[:, None].expand(-1, 4, -1, -1)], dim=-1)
+    q, k = mla(torch.cat([content, rotary], dim=-1), whole_keys, m, n)
+    turn = Latent(4, 4).turn
+    made = absorbed_scores(content, turn(rotary, m), latents, turn(key[:, None], n)[:, 0], up)
+    torch.testing.assert_close(made, q @ k.mT, rtol=1e-12, atol=1e-12)
+
+
+def test_what_a_rotation_of_the_whole_head_would_cost():
+    # turned content keys depend on their place, so that no one matrix for all places makes them of latents
+    _, _, latents, _, up, _, n = parts()
+    keys = torch.einsum("hcl,bsl->bhsc", up, latents)
+    turned = RoPE(6).turn(keys, n)
+    flat = latents.flatten(0, 1)
+    fitted = torch.linalg.lstsq(flat, keys[:, 0].flatten(0, 1)).solution
+    torch.testing.assert_close(flat @ fitted, keys[:, 0].flatten(0, 1))
+    fitted = torch.linalg.lstsq(flat, turned[:, 0].flatten(0, 1)).solution
+    assert (flat @ fitted - turned[:, 0].flatten(0, 1)).abs().max() > 0.1
+
+
+def test_turned_back_values_leave_offsets_alone():
+    # keys are values, as in DeepSeek V4: without turning back the output depends on where the text stands
+    (q, kv), turn = draw((1, 3, 6, 10), (1, 1, 6, 10)), Latent(10, 4).turn
+    outs, back = [], []
+    for start in (0, 1000):
+        p = torch.arange(start, start + 6)
+        keys = turn(kv, p)
+        outs.append(attention(turn(q, p), keys, keys, causal=True))
+        back.append(turn(outs[-1], -p))
+    torch.testing.assert_close(back[0], back[1], rtol=1e-9, atol=1e-9)
+    assert (outs[0] - outs[1]).abs().max() > 0.1
+    weights = attention_weights(turn(q, torch.arange(6)), turn(kv, torch.arange(6)), causal=True)
+    offsets = [turn(kv.expand(1, 6, 6, 10), torch.arange(6) - m)[:, 0] for m in range(6)]
+    by_hand = torch.stack([weights[:, :, m] @ offsets[m] for m in range(6)], dim=2)
+    torch.testing.assert_close(back[0], by_hand, rtol=1e-12, atol=1e-12)
+
+
+# Peers
+
+
+def states_of(layer, module, hidden, **call):
+    """Return what an attention of transformers hands to its kernel, and what it does with values of all queries."""
+    caught = {}
+
+    def kernel(_layer, q, k, v, *_, scaling=None, **__):
+        caught.update(q=q.detach(), k=k.detach(), v=v.detach(), scaling=scaling)
+        return v.expand_as(q).transpose(1, 2) if v.shape[1] == 1 else v.transpose(1, 2), None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.ALL_ATTENTION_FUNCTIONS, "get_interface", lambda *_: kernel)
+        layer(hidden, **call)
+    return caught
+
+
+def filled(layer, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.3, generator=generator)
+    return layer.eval()
+
+
+MLA = {
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "q_lora_rank": 24,
+    "kv_lora_rank": 12,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 6,
+    "v_head_dim": 10,
+    "num_hidden_layers": 1,
+    "vocab_size": 16,
+}
+SCALED = {
+    "rope_type": "yarn",
+    "rope_theta": 10_000.0,
+    "factor": 40.0,
+    "original_max_position_embeddings": 4096,
+    "beta_fast": 32,
+    "beta_slow": 1,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+}
+
+
+@pytest.mark.parametrize("interleave", [True, False])
+def test_scores_equal_those_of_deepseek_v3_absorbed_or_not(interleave):
+    module = peer("transformers.models.deepseek_v3.modeling_deepseek_v3")
+    config = peer("transformers").DeepseekV3Config(**MLA, rope_interleave=interleave, rope_parameters=SCALED)
+    layer, (hidden,) = filled(module.DeepseekV3Attention(config, 0)), draw((2, 9, 32), dtype=torch.float32)
+    p = torch.arange(500, 509)
+    table = module.DeepseekV3RotaryEmbedding(config)(hidden, p[None])
+    theirs = states_of(layer, module, hidden, position_embeddings=table, attention_mask=None)
+    expected = theirs["q"] @ theirs["k"].mT
+
+    theta, attention_factor = yarn(6, 40.0, 4096, mscale=1.0, mscale_all_dim=1.0)
+    assert attention_factor == 1
+    assert softmax_scale(14, 40.0) == pytest.approx(theirs["scaling"], rel=1e-12)
+    layout = "interleaved" if interleave else "half"
+    q = layer.q_b_proj(layer.q_a_layernorm(layer.q_a_proj(hidden))).unflatten(-1, (4, 14)).transpose(1, 2)
+    latents, key = layer.kv_a_proj_with_mqa(hidden).split([12, 6], dim=-1)
+    latents, up = layer.kv_a_layernorm(latents), layer.kv_b_proj.weight.unflatten(0, (4, 18))[:, :8]
+    keys = torch.cat([torch.einsum("hcl,bsl->bhsc", up, latents), key[:, None].expand(-1, 4, -1, -1)], dim=-1)
+    ours, turned = Latent(14, 6, layout=layout, theta=theta)(q, keys, p)
+    torch.testing.assert_close(ours @ turned.mT, expected, rtol=1e-4, atol=1e-4)
+
+    mla = Latent(6, 6, layout=layout, theta=theta)
+    made = absorbed_scores(q[..., :8], mla.turn(q[..., 8:], p), latents, mla.turn(key[:, None], p)[:, 0], up)
+    torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("folder", "cls", "layout"),
+    [("deepseek_v32", "DeepseekV32", "half"), ("glm_moe_dsa", "GlmMoeDsa", "interleaved")],
+)
+def test_the_indexer_has_its_slice_first_and_a_layout_of_its_own(folder, cls, layout):
+    module = peer(f"transformers.models.{folder}.modeling_{folder}")
+    indexing = {"index_n_heads": 3, "index_head_dim": 10, "index_topk": 4}
+    config = getattr(peer("transformers"), f"{cls}Config")(**MLA, **indexing)
+    indexer = filled(getattr(module, f"{cls}Indexer")(config, 0))
+    hidden, residual = draw((1, 9, 32), (1, 9, 24), dtype=torch.float32)
+    p = torch.arange(9)
+    table = getattr(module, f"{cls}RotaryEmbedding")(config)(hidden, p[None])
+    mask = torch.full((9, 9), float("-inf")).triu(1)[None]
+    theirs = indexer(hidden, residual, table, mask, p[None])
+
+    base = config.rope_parameters["rope_theta"]
+    q = indexer.wq_b(residual).unflatten(-1, (3, 10)).transpose(1, 2)
+    k = indexer.k_norm(indexer.wk(hidden))[:, None]
+
+    def chosen(layout, start=0):
+        turned, keys = Latent(10, 6, start, base, layout)(q, k, p)
+        weights = indexer.weights_proj(hidden).transpose(1, 2)[..., None]
+        scores = (weights * torch.relu(turned @ keys.mT)).sum(1) + mask
+        return scores.topk(4, dim=-1).indices[:, 3:].sort().values  # from the fourth query on four can be chosen
+
+    expected = theirs[:, 3:].long().sort().values
+    assert torch.equal(chosen(layout), expected)
+    other = {"half": "interleaved", "interleaved": "half"}[layout]
+    assert not torch.equal(chosen(other), expected)
+    assert not torch.equal(chosen(layout, start=4), expected)
+
+
+def v4_config():
+    return peer("transformers").DeepseekV4Config(
+        hidden_size=32,
+        num_attention_heads=4,
+        head_dim=16,
+        q_lora_rank=24,
+        partial_rotary_factor=0.375,
+        o_groups=2,
+        o_lora_rank=8,
+        num_hidden_layers=3,
+        vocab_size=16,
+        sliding_window=64,
+        compress_rates={"compressed_sparse_attention": 2, "heavily_compressed_attention": 4},
+        layer_types=["sliding_attention", "heavily_compressed_attention", "heavily_compressed_attention"],
+        mlp_layer_types=["moe", "moe", "moe"],
+    )
+
+
+def test_deepseek_v4_turns_the_trailing_slice_of_keys_that_are_values_and_turns_outputs_back():
+    module, config = peer("transformers.models.deepseek_v4.modeling_deepseek_v4"), v4_config()
+    (x,), p = draw((2, 4, 9, 16), dtype=torch.float32), torch.arange(100, 109)
+    cos, sin = module.DeepseekV4RotaryEmbedding(config)(x, p[None], layer_type="main")
+    main = Latent(16, 6)
+    torch.testing.assert_close(main.turn(x, p), module.apply_rotary_pos_emb(x, cos, sin), rtol=1e-4, atol=1e-4)
+    back = module.apply_rotary_pos_emb(x, cos, -sin)
+    torch.testing.assert_close(main.turn(x, -p), back, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(main.turn(main.turn(x, p), -p), x, rtol=1e-5, atol=1e-5)
+
+
+def test_compressed_keys_of_deepseek_v4_stand_at_the_first_token_of_their_window_with_a_base_of_their_own():
+    module, config = peer("transformers.models.deepseek_v4.modeling_deepseek_v4"), v4_config()
+    assert config.rope_parameters["compress"]["rope_theta"] == 160_000
+    compressor = filled(module.DeepseekV4HCACompressor(config))
+    (hidden,), p = draw((1, 19, 32), dtype=torch.float32), torch.arange(19)
+    theirs, _ = compressor(hidden, None, p[None], None, 1)
+    assert theirs.shape == (1, 1, 4, 16)
+
+    gates = compressor.gate_proj(hidden)[:, :16].unflatten(1, (4, 4)) + compressor.position_bias
+    windows = compressor.kv_proj(hidden)[:, :16].unflatten(1, (4, 4)) * gates.softmax(dim=2)
+    keys = compressor.kv_norm(windows.sum(dim=2))[:, None]
+    ours = Latent(16, 6, base=160_000.0).turn(keys, 4 * torch.arange(4))
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+# What is refused: what would give a wrong result without an error
+
+
+@pytest.mark.parametrize(("rotary_dim", "start"), [(3, None), (0, None), (12, None), (4, 7), (4, -1)])
+def test_a_slice_that_does_not_fit_is_refused(rotary_dim, start):
+    for call in (lambda: Latent(10, rotary_dim, start), lambda: latent(np.ones((1, 10)), [0], rotary_dim, start)):
+        with pytest.raises(ValueError, match=r"latent: (rotary_dim of dim must be even, 2 to 10|start must be 0 to 6)"):
+            call()
+
+
+def test_theta_of_another_width_is_refused():
+    with pytest.raises(ValueError, match="reshape"):
+        Latent(10, 4, theta=(1.0, 0.1, 0.01))

@@ -1,0 +1,192 @@
+"""LeRoPE: RoPE at the start, values by hand, the module of Mistral Large 4 and a library that learns frequencies."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+
+from posenc.attention import attention
+from posenc.rotate.from_config import from_config
+from posenc.rotate.lerope import LeRoPE, lerope
+from posenc.rotate.rope import RoPE
+from tests.peers import peer
+
+# What the contract tests need to know (see tests/doors.py)
+
+THETA = [2.0, 0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 0.0]
+OPTIONS = [{}, {"layout": "interleaved", "theta": THETA, "attention_factor": 1.2}]
+LEARNED = {"alpha"}
+
+
+def oracle(x, positions, alpha, base=1e4, layout="half", theta=None, attention_factor=1.0):
+    """Work out the definition with 40 digits, one pair at a time."""
+    turned, d = x.astype(float).copy(), x.shape[-1]
+    with mpmath.workdps(40):
+        for i in range(d // 2):
+            a, b = (i, i + d // 2) if layout == "half" else (2 * i, 2 * i + 1)
+            start = mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / d) if theta is None else mpmath.mpf(theta[i])
+            for row, p in enumerate(positions.tolist()):
+                wave = mpmath.expj(p * start * mpmath.exp(mpmath.mpf(float(alpha[i]))))
+                cos, sin = float(wave.real), float(wave.imag)
+                turned[..., row, a] = attention_factor * (x[..., row, a] * cos - x[..., row, b] * sin)
+                turned[..., row, b] = attention_factor * (x[..., row, b] * cos + x[..., row, a] * sin)
+    return turned
+
+
+def content(t=6, s=6, dim=8, heads=4, groups=2, batch=2):
+    draw = torch.Generator().manual_seed(0)
+    q = torch.randn(batch, heads, t, dim, dtype=torch.float64, generator=draw)
+    return q, torch.randn(batch, groups, s, dim, dtype=torch.float64, generator=draw)
+
+
+def scores(q, k):
+    return q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT
+
+
+def with_alpha(alpha, *arguments, **settings):
+    encoding = LeRoPE(*arguments, **settings)
+    with torch.no_grad():
+        encoding.alpha.copy_(torch.as_tensor(alpha))
+    return encoding
+
+
+def close(made, expected, atol=1e-12):
+    torch.testing.assert_close(made, expected, rtol=0, atol=atol)
+
+
+# Values worked by hand
+
+
+def test_alpha_ln_2_turns_twice_as_fast():
+    """Width 2, frequency 1: at position 3 the vector (1, 0) turns by 3 radians, and with ln 2 by 6."""
+    for alpha, angle in ((0.0, 3.0), (math.log(2), 6.0), (-math.log(3), 1.0)):
+        made = lerope([[1.0, 0.0]], [3], [alpha])
+        np.testing.assert_allclose(made, [[math.cos(angle), math.sin(angle)]], rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_it_starts_as_rope(layout):
+    q, k = content()
+    close(LeRoPE(8, layout=layout)(q, k), RoPE(8, layout=layout)(q, k))
+
+
+def test_alpha_multiplies_the_frequencies():
+    (q, k), alpha = content(), torch.tensor([0.5, -1.0, 0.0, 2.0])
+    theta = 100.0 ** -(torch.arange(4, dtype=torch.float64) / 4) * alpha.double().exp()
+    made = with_alpha(alpha, 8, base=100.0)(q, k, torch.arange(70, 76))
+    close(made, RoPE(8, theta=theta)(q, k, torch.arange(70, 76)))
+
+
+def test_one_alpha_of_minus_ln_stretches_as_linear_interpolation_does():
+    q, k = content()
+    made = with_alpha(torch.full((4,), -math.log(4)), 8).double()(q, k, 4 * torch.arange(6))
+    close(made, RoPE(8)(q, k), atol=1e-5)  # alpha is of float32
+
+
+# Peers
+
+
+def test_the_module_of_mistral_large_4():
+    """Its cosines and sines, on YaRN's frequencies, and the scores of its interleaved pairs."""
+    configuration = peer("transformers.models.mistral_large4.configuration_mistral_large4")
+    modeling = peer("transformers.models.mistral_large4.modeling_mistral_large4")
+    config = configuration.MistralLarge4TextConfig()
+    theirs, width = modeling.MistralLarge4TextRotaryEmbedding(config), config.head_dim
+    alpha = torch.linspace(-0.3, 0.4, width // 2)
+    theirs.alpha.copy_(alpha)
+    cos, sin = theirs(torch.zeros(1), torch.arange(40)[None])
+    theta, _ = from_config(config, width)
+    ours = with_alpha(alpha, width, layout="interleaved", theta=theta)
+    our_cos, our_sin = ours.table(torch.arange(40)).chunk(2, dim=-1)
+    close(our_cos, cos[0, :, : width // 2], atol=1e-5)
+    close(our_sin, sin[0, :, : width // 2], atol=1e-5)
+    q, k = (x.float() for x in content(t=40, s=40, dim=width))
+    turned = modeling.apply_rotary_pos_emb_interleave(q, k, cos, sin)
+    close(scores(*ours(q, k)), scores(*turned), atol=1e-3)
+
+
+def test_a_library_that_learns_frequencies_as_they_are():
+    """rotary-embedding-torch with learned_freq moves the frequency itself: the same angles, another step."""
+    library = peer("rotary_embedding_torch")
+    theirs = library.RotaryEmbedding(dim=8, learned_freq=True)
+    alpha = torch.tensor([0.5, -1.0, 0.25, 2.0])
+    with torch.no_grad():
+        theirs.freqs.mul_(alpha.exp())
+    q, _ = (x.float() for x in content())
+    close(with_alpha(alpha, 8, layout="interleaved")(q, q)[0], theirs.rotate_queries_or_keys(q), atol=1e-5)
+
+
+# What is learned
+
+
+def test_the_gradient_of_alpha_is_that_of_the_frequency_times_it():
+    (q, k), encoding = content(), with_alpha([0.1, -0.2, 0.3, 0.0], 8).double()
+    made = scores(*encoding(q, k)).square().sum()
+    (gradient,) = torch.autograd.grad(made, encoding.alpha)
+    theta = torch.tensor(encoding.theta) * encoding.alpha.detach().exp()
+    step, places = 1e-6, torch.arange(6)
+    for i in range(4):
+        sides = []
+        for sign in (1, -1):
+            moved = theta.clone()
+            moved[i] += sign * step
+            sides.append(scores(*RoPE(8, theta=moved)(q, k, places)).square().sum())
+        by_theta = (sides[0] - sides[1]) / (2 * step)
+        assert math.isclose(gradient[i], by_theta * theta[i], rel_tol=1e-5, abs_tol=1e-6)
+
+
+def test_training_finds_the_frequency_of_its_data():
+    """Weights of a head that RoPE of another frequency made: alpha comes to the logarithm of their ratio."""
+    torch.manual_seed(0)
+    x = torch.ones(1, 1, 24, 2)
+    wanted = scores(*RoPE(2, theta=[0.6])(x, x))
+    encoding = with_alpha([-0.3], 2)  # 0.74 for 1
+    optimizer = torch.optim.Adam(encoding.parameters(), lr=0.01)
+    for _ in range(200):
+        optimizer.zero_grad()
+        (scores(*encoding(x, x)) - wanted).square().mean().backward()
+        optimizer.step()
+    assert math.isclose(encoding.alpha.item(), math.log(0.6), abs_tol=1e-3)
+
+
+def test_a_table_serves_layers_and_gives_alpha_its_gradient():
+    (q, k), encoding = content(), LeRoPE(8)
+    v, table = torch.randn(2, 2, 6, 8, dtype=torch.float64), encoding.table(torch.arange(6), torch.float64)
+    for _ in range(2):
+        q = attention(q, k, v, encoding, table=table)
+    (gradient,) = torch.autograd.grad(q.square().sum(), encoding.alpha)
+    assert gradient.count_nonzero() == 4
+
+
+def test_alpha_starts_in_float32_whatever_the_default():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert LeRoPE(8).alpha.dtype == torch.float32
+    finally:
+        torch.set_default_dtype(before)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("theta", [[1.0], [1.0] * 8, 10_000.0])
+def test_frequencies_of_another_number_are_refused(theta):
+    with pytest.raises(ValueError, match="reshape"):
+        LeRoPE(8, theta=theta)
+
+
+@pytest.mark.parametrize("wrong", [lambda x: x[..., :4], lambda x: x.long()])
+def test_content_of_another_form_is_refused(wrong):
+    q, k = content()
+    with pytest.raises(ValueError, match=r"lerope: q or k must be floats \(b, h, t, 8\), got torch\.\w+ \(2, 4"):
+        LeRoPE(8)(wrong(q), k)
+
+
+@pytest.mark.parametrize("shape", [(5,), (1,), (3, 6)], ids=str)
+def test_positions_of_another_form_are_refused(shape):
+    q, k = content()
+    with pytest.raises(ValueError, match=r"lerope: positions or table must be \(6,\) or \(2, 6\), got \("):
+        LeRoPE(8)(q, k, torch.zeros(shape))
