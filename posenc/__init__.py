@@ -1,9 +1,10 @@
 """Positional encodings, one self-contained file each: read it, test it, copy it.
 
 At the top stand the torch class of each encoding and its NumPy twin, such as RoPE and rope, and a
-few functions: attention, attention_weights, alibi_slopes, t5_bucket, from_config, doctor and
+few functions: attention, attention_weights, alibi_slopes, t5_bucket, from_config, plan, doctor and
 encodings. The rest is imported from its file, as in `from posenc.rotate.frequencies import yarn`;
-so are the twins whose names other code uses too: fire, forget, grid, learned, music, path, window.
+so are the twins whose names other code uses too: conditional, convolution, fire, forget, grid,
+learned, music, path, profiles, window.
 """
 
 import sys

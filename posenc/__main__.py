@@ -1,7 +1,8 @@
-"""The command line: `python -m posenc list | show NAME | copy NAME … | doctor MODULE:FUNCTION`."""
+"""The command line: `python -m posenc COMMAND`: list, show, copy, read, vectors or doctor."""
 
 import argparse
 import ast
+import json
 import os
 import re
 import sys
@@ -49,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--source", action="store_true", help="the whole file instead")
     command.set_defaults(run=_show)
 
-    words = "write files into your project; each runs alone (from_config as two)"
+    words = "write files into your project; each runs alone (from_config as three)"
     command = commands.add_parser("copy", help=words)
     words = "files or anything public in them: rope, RoPE, yarn"
     command.add_argument("names", nargs="+", metavar="name", help=words)
@@ -57,8 +58,28 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("-o", "--output", type=Path, default=Path(), help=words)
     command.add_argument("--force", action="store_true", help="overwrite")
     command.set_defaults(run=_copy)
+    _add_reading(commands)
     _add_doctor(commands)
     return parser
+
+
+def _add_reading(commands: argparse._SubParsersAction) -> None:
+    command = commands.add_parser("read", help="how position enters each layer of a model")
+    words = "a config.json of transformers, or of another format that posenc reads"
+    command.add_argument("config", type=Path, help=words)
+    words = "tokens of the text, for dynamic and longrope scaling; by default a short one"
+    command.add_argument("--length", type=int, help=words)
+    command.add_argument("--json", action="store_true", help="all numbers, as JSON")
+    words = "say the rotation for another program instead: v5, v4, vllm or llama.cpp"
+    command.add_argument("--export", metavar="PROGRAM", help=words)
+    command.set_defaults(run=_read)
+    words = "rotated queries and keys of a model, to test a port against"
+    command = commands.add_parser("vectors", help=words)
+    command.add_argument("config", type=Path, help="what `read` takes")
+    words = "a file of JSON to write; by default it is printed"
+    command.add_argument("-o", "--output", type=Path, help=words)
+    command.add_argument("--length", type=int, help="tokens of the text, as in `read`")
+    command.set_defaults(run=_vectors)
 
 
 def _add_doctor(commands: argparse._SubParsersAction) -> None:
@@ -73,6 +94,9 @@ def _add_doctor(commands: argparse._SubParsersAction) -> None:
     command.add_argument("--heads", type=int, help="how many; by default what fits")
     words = "of the axes: bhtd or bthd for heads, btd or tbd for embeddings"
     command.add_argument("--order", help=words)
+    words = "of the model that a rotation is for: say what is otherwise than there"
+    command.add_argument("--config", type=Path, help=words)
+    command.add_argument("--layer", type=int, help="of the config; by default any that rotates")
     command.set_defaults(run=_doctor)
 
 
@@ -98,7 +122,8 @@ def _show(asked: argparse.Namespace) -> int:
             first, *_ = (ast.get_docstring(node) or "").splitlines()
             print(f"{_signature(node)}\n    {first}")
     copied = f"Copy it: python -m posenc copy {module.rpartition('.')[2]} -o yourproject/"
-    print(f"\n{'Use it: from posenc import doctor' if _is_folder(module) else copied}")
+    inside = next(name for name, place in PLACES.items() if place == module)
+    print(f"\n{f'Use it: from posenc import {inside}' if _is_folder(module) else copied}")
     return 0
 
 
@@ -136,8 +161,29 @@ def _with_needs(name: str) -> list[str]:
     if _is_folder(module):
         reason = "it is a folder of files: install posenc where you check your code"
         raise ValueError(f"copy: name must be of a file to copy, got {name}; {reason}")
-    needs = re.findall(r"^ +from \. import (\w+)", _file(module).read_text(encoding="utf-8"), re.M)
+    said = re.findall(r"^ +from \. import (.+)", _file(module).read_text(encoding="utf-8"), re.M)
+    needs = ", ".join(said).split(", ") if said else []
     return [module, *(f"{module.rpartition('.')[0]}.{need}" for need in needs)]
+
+
+def _read(asked: argparse.Namespace) -> int:
+    if asked.export:
+        print(import_module("posenc.reading.export").export(asked.config, asked.export))
+        return 0
+    found = posenc.plan(asked.config, asked.length)
+    print(json.dumps(found.to_dict()) if asked.json else found)
+    return 0
+
+
+def _vectors(asked: argparse.Namespace) -> int:
+    made = import_module("posenc.reading.vectors").vectors(asked.config, asked.length)
+    text, kinds = json.dumps(made), len(made["layers"])
+    if asked.output is None:
+        print(text)
+        return 0
+    asked.output.write_text(text, encoding="utf-8")
+    print(f"{asked.output}: {kinds} kind{'s' if kinds > 1 else ''} of layer")
+    return 0
 
 
 def _doctor(asked: argparse.Namespace) -> int:
@@ -149,7 +195,8 @@ def _doctor(asked: argparse.Namespace) -> int:
         raise ValueError(
             f"doctor: function must be module:function, got {asked.function}; {error}"
         ) from error
-    report = posenc.doctor(function, asked.kind, asked.dim, asked.heads, asked.order)
+    sizes = asked.kind, asked.dim, asked.heads, asked.order
+    report = posenc.doctor(function, *sizes, config=asked.config, layer=asked.layer)
     print(report)
     return 0 if report.healthy else 1
 

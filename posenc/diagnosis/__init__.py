@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from posenc.diagnosis import planned
 from posenc.diagnosis.parameters import UNDERSTOOD, name_of
 from posenc.diagnosis.recognize import KINDS, recognize
 from posenc.diagnosis.report import Finding, Report
@@ -27,6 +28,8 @@ def doctor(
     dim: int | None = None,
     heads: int | None = None,
     order: str | None = None,
+    config: Any = None,
+    layer: int | None = None,
 ) -> Report:
     """Examine `function` and report, check by check, what is wrong with it, why that matters and what to do.
 
@@ -38,6 +41,9 @@ def doctor(
         dim: Width of a head (of an embedding, for a table); by default what fits, 64 first.
         heads: How many heads; by default what fits, 4 first. Slopes are judged for this number where it is given.
         order: Of the axes: "bhtd" (the default) or "bthd" for heads, "btd" (the default) or "tbd" for embeddings.
+        config: Of the model that a rotation is for, as `posenc.plan` takes it: the rotation is compared with its
+            layers, and a known fault is named, such as "YaRN dropped".
+        layer: Which layer of `config` is meant; by default any that rotates.
 
     Returns:
         The report: print it, read `healthy` and `findings`, or `assert doctor(function).healthy` in a test.
@@ -53,12 +59,20 @@ def doctor(
         with 4 heads the slopes start at 1 where ALiBi's start at 0.25
     """
     _check(function, kind, dim, heads, order)
+    if config is not None and kind not in (None, "rotation"):
+        raise ValueError(f"doctor: kind must be 'rotation' with a config, got {kind!r}; or leave config out")
+    if config is None and layer is not None:
+        raise ValueError(f"doctor: layer must be None without a config, got {layer!r}; pass config as well")
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
-        found, code = recognize(function, kind, dim, heads, order)
+        told = []
+        if config is None:
+            found, code = recognize(function, kind, dim, heads, order)
+        else:
+            found, (code, told) = "rotation", planned.examine(function, dim, heads, order, config, layer)
         code.heads_asked = heads is not None
-        findings = KINDS[found].examine(code)
+        findings = [*told, *KINDS[found].examine(code)]
     if code.form != "t":
         findings.append(Finding("positions", "ok", f"given as {FORMS[code.form]}"))
     if code.order and not order:

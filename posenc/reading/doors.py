@@ -1,0 +1,112 @@
+"""Models that do not rotate: biases on logits, tables added to embeddings, and none at all."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from posenc.add.learned import Learned
+from posenc.add.sinusoidal import Sinusoidal
+from posenc.bias.alibi import ALiBi
+from posenc.bias.t5 import T5
+from posenc.reading.kinds import Config
+from posenc.reading.layer import Layer, Plan
+from posenc.reading.layers import layer_kinds, window
+from posenc.reading.scale import softmax_scale
+
+
+def of(config: Config) -> Plan:
+    """Return the plan of a model without rotation.
+
+    Raises:
+        ValueError: If its code encodes position in a way that posenc does not read.
+    """
+    encoding = config.kind["encoding"]
+    if encoding not in READERS:
+        raise ValueError(
+            f"plan: model_type must be one whose positions posenc reads, got {config.model_type}; "
+            f"{config.kind.get('why', 'its code is none of text')}"
+        )
+    return READERS[encoding](config)
+
+
+def _layers(config: Config, encoding: Any, why: str) -> tuple[Layer, ...]:
+    words = layer_kinds(config)
+    width = config.get("head_dim")
+    if not width:
+        one = config.kind["encoding"] == "none" and config.get("num_attention_heads") is None
+        heads = 1 if one else config.number("num_attention_heads")  # a state has no heads
+        width = config.number("hidden_size") // heads
+    return tuple(
+        Layer(
+            index,
+            word,
+            encoding,
+            width,
+            slice(0, width),
+            window=window(config, word),
+            softmax_scale=softmax_scale(config, None, width),
+            why=why,
+        )
+        for index, word in enumerate(words)
+    )
+
+
+def _alibi(config: Config) -> Plan:
+    encoding = ALiBi(config.number("num_attention_heads"))
+    return Plan(
+        config.model_type, _layers(config, encoding, "a slope a head"), trained=_trained(config)
+    )
+
+
+def _t5(config: Config) -> Plan:
+    """Return encoder and decoder, whose layers share one table of biases each."""
+    buckets = config.get("relative_attention_num_buckets")
+    distance = config.get("relative_attention_max_distance")
+    heads = config.number("num_attention_heads")
+    parts = {}
+    for name, both in (("encoder", True), ("decoder", False)):
+        encoding = T5(heads, buckets, distance, bidirectional=both)
+        layers = _layers(config, encoding, "one table of biases for all layers")
+        if config.kind.get("each"):
+            own = [T5(heads, buckets, distance, bidirectional=both) for _ in layers]
+            why = "a table of biases of its own"
+            layers = tuple(
+                replace(layer, encoding=table, why=why)
+                for layer, table in zip(layers, own, strict=True)
+            )
+        parts[name] = Plan(f"{config.model_type} {name}", layers)
+    return Plan(config.model_type, parts=parts)
+
+
+def _learned(config: Config) -> Plan:
+    rows, offset = config.number("max_position_embeddings"), config.kind.get("offset", 0)
+    rows -= offset if config.kind.get("within") else 0
+    width = config.get("embedding_size") or config.get("input_embedding_size")
+    width = width or config.number("hidden_size")
+    added = Learned(width, rows, offset=offset)
+    layers = _layers(config, None, "learned rows are added to the embeddings")
+    return Plan(config.model_type, layers, added=added, trained=rows)
+
+
+def _sinusoidal(config: Config) -> Plan:
+    added = Sinusoidal(config.number("hidden_size"), order=config.kind.get("order", "split"))
+    layers = _layers(config, None, "sines and cosines are added to the embeddings")
+    return Plan(config.model_type, layers, added=added, trained=_trained(config))
+
+
+def _none(config: Config) -> Plan:
+    layers = _layers(config, None, config.kind.get("why", "no position but by the causal mask"))
+    return Plan(config.model_type, layers, trained=_trained(config))
+
+
+def _trained(config: Config) -> int | None:
+    return config.get("max_position_embeddings")
+
+
+READERS: dict[str, Callable[[Config], Plan]] = {
+    "alibi": _alibi,
+    "t5": _t5,
+    "learned": _learned,
+    "sinusoidal": _sinusoidal,
+    "none": _none,
+}

@@ -1,0 +1,3 @@
+"""Model types whose plan differs from their code, each with the reason."""
+
+EXCEPTED = {}

@@ -1,0 +1,154 @@
+"""The rotary modules of transformers, called one by one: what they turn, by how much, and in which layout."""
+
+import importlib
+import inspect
+import re
+import warnings
+from functools import cache
+
+import numpy as np
+import torch
+
+from tests.peers import peer
+
+ROTARY = {  # where code says another configuration than it gets
+    "PaddleOCRTextConfig": "PaddleOCRRotaryEmbedding",
+    "Qwen3OmniMoeTalkerTextConfig": "Qwen3OmniMoeTalkerRotaryEmbedding",
+    "T5Gemma2DecoderConfig": "T5Gemma2RotaryEmbedding",
+}
+POSITIONS = (0, 1, 7, 1000)
+PARTS = "Text|Encoder|Decoder|Module|DepthDecoder|LocalEncoder|LocalDecoder|GlobalTransformer|Patcher"
+PARTS += "|Talker|TalkerText|TalkerCodePredictor|ThinkerText"
+LABELS = re.compile("Rotary|RoPE|Rope")
+
+
+@cache
+def mapping():
+    """Return the model types of the installed transformers, with their configuration classes."""
+    peer("transformers")
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
+
+    found = {}
+    for name in CONFIG_MAPPING_NAMES:
+        try:
+            found[name] = CONFIG_MAPPING[name]
+        except (ImportError, AttributeError, KeyError, ValueError):
+            found[name] = None
+    return found
+
+
+def default(name):
+    """Return the default configuration of a model type, or None where transformers itself cannot make it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return mapping()[name]()
+        except Exception:  # whatever transformers raises, there is nothing to read
+            return None
+
+
+@cache
+def modeling(config_class):
+    """Return the module with the code of a model, or None where it cannot be imported."""
+    name = config_class.__module__.replace(".configuration_", ".modeling_")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return importlib.import_module(name)
+        except Exception:
+            return None
+
+
+def rotary_class(config_class):
+    """Return the class that makes cos and sin for this configuration, told by the annotation of its `config`."""
+    module = modeling(config_class)
+    classes = [value for name, value in vars(module).items() if _is_rotary(name, value, module)] if module else []
+    for name in _names(config_class):
+        for cls in classes:
+            if cls.__name__ == ROTARY.get(name) or name in _annotation(cls).split(" | "):
+                return cls
+    return None
+
+
+def _names(config_class):
+    """Return the names that code may give a configuration: its own, its parents', and those without the part."""
+    names = [cls.__name__ for cls in config_class.__mro__ if cls.__name__.endswith("Config")]
+    names = [name for name in names if name != "PreTrainedConfig"]
+    return names + [re.sub(f"({PARTS})Config$", "Config", name) for name in names]
+
+
+def _is_rotary(name, value, module):
+    return inspect.isclass(value) and bool(LABELS.search(name)) and value.__module__ == module.__name__
+
+
+def _annotation(cls):
+    try:
+        annotation = inspect.signature(cls.__init__).parameters["config"].annotation
+    except (KeyError, ValueError):
+        return ""
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+
+
+def takes(cls, config_class):
+    """Return whether a class is built of this configuration, by its annotation."""
+    names = [each.__name__ for each in config_class.__mro__ if each.__name__.endswith("Config")]
+    return names[0] in _annotation(cls).split(" | ")
+
+
+def functions(config_class):
+    """Return the functions that turn queries and keys in a model's code: those that its attention calls, if it does."""
+    module = modeling(config_class)
+    named = {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and re.search("apply.*(rotary|rope)", name) and "vision" not in name
+    }
+    called = {name: named[name] for name in _called(config_class, module) if name in named}
+    return sorted((called or named).items(), key=lambda item: ("interleave" not in item[0], item[0]))
+
+
+def _called(config_class, module):
+    """Return the names that the attention of this configuration uses; attention for itself comes before that across."""
+    wanted = {*_names(config_class)}
+    for name, value in vars(module).items():
+        of_this = inspect.isclass(value) and wanted & {*_annotation(value).split(" | ")}
+        if of_this and re.search("Attention$|MLA$", name) and "Cross" not in name:
+            used = value.forward.__code__.co_names
+            if any(("apply" in each and "rotary" in each) or "rope" in each for each in used):
+                return used
+    return ()
+
+
+def turned(function, tables, width):
+    """Return each unit vector turned to each position: (t, width, width), whose rows are the vectors."""
+    count = len(POSITIONS)
+    q = torch.eye(width).reshape(1, width, 1, width).expand(1, width, count, width).contiguous()
+    names = [*inspect.signature(function).parameters]
+    if "freqs_cis" in names:
+        if names[0] == "xq" and "llama4" in function.__module__:
+            out = function(q.transpose(1, 2), q.transpose(1, 2), tables[0])[0].transpose(1, 2)
+        else:
+            out = function(q, q, tables[0])[0]
+    elif names[0] == "x":
+        out = function(q, *tables)
+    else:
+        out = function(q, q, *tables)[0]
+    return out[0].transpose(0, 1).double().numpy()
+
+
+def tables(module, layer_kind=None, dim=64, axes=None, spread=False):
+    """Return what a rotary module makes for POSITIONS: (cos, sin), or one complex table."""
+    places = torch.tensor([POSITIONS])
+    if axes:
+        places = places[None].expand(axes, -1, -1)
+    if spread:  # each axis has numbers of its own
+        places = places // torch.arange(1, axes + 1)[:, None, None]
+    x = torch.zeros(1, len(POSITIONS), dim)
+    kinds = {"layer_type": layer_kind} if "layer_type" in inspect.signature(module.forward).parameters else {}
+    made = module(x, places, **kinds)
+    return made if isinstance(made, tuple) else (made,)
+
+
+def scores(vectors):
+    """Return all dot products between turned unit vectors: what attention sees of a rotation."""
+    return np.einsum("mic,njc->mnij", vectors, vectors)

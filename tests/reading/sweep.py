@@ -1,0 +1,156 @@
+"""Every model type of the installed transformers: what `plan` says of its default configuration, beside its own code.
+
+equal     the rotation of each kind of layer is that of the model's rotary module and apply function
+alone     the plan has numbers, but no module of the model can be called by itself
+none      neither the plan nor the code has a position
+part      parts of a model were read, each by its own row
+refused   the plan says in words why not
+excepted  listed in exceptions.py, with the reason
+"""
+
+import copy
+import inspect
+import json
+import logging
+import sys
+from pathlib import Path
+
+import torch
+
+from posenc.reading import plan
+from tests.reading import modules
+from tests.reading.exceptions import EXCEPTED
+
+PATH = Path(__file__).with_name("verdicts.json")
+VERDICTS = ("equal", "alone", "none", "part", "refused", "excepted")
+CLOSE = 1e-4
+
+
+HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
+QUARTER = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}}
+FULL = {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}
+REPAIRED = {  # the default configuration of these cannot be run: its sections are not those of its pairs, and so on
+    "glm4v_text": HALF,
+    "glm4v_moe_text": HALF | {"head_dim": 128},
+    "glm_image_text": HALF,
+    "qwen4_exp_text": QUARTER,
+    "qwen3_omni_moe_text": {"head_dim": 128},
+    "qwen3_omni_moe_talker_text": {"head_dim": 128},
+    "cohere_compass_text": {"rope_parameters": FULL, "hidden_size": 4096, "num_attention_heads": 32},
+}
+
+
+def configuration(name):
+    """Return the default configuration of a model type, or one near to it that can be run."""
+    if name not in REPAIRED:
+        return modules.default(name)
+    return modules.mapping()[name](**copy.deepcopy(REPAIRED[name]))
+
+
+def verdict(name):
+    """Return the verdict on a model type, and a few words."""
+    config = configuration(name)
+    if config is None:
+        return "refused", "transformers cannot make its default configuration"
+    try:
+        found = plan(config.to_dict())
+    except ValueError as error:
+        return "refused", str(error).partition("; ")[2] or str(error)
+    if found.parts and not found.layers:
+        return "part", ", ".join(found.parts)
+    if all(layer.encoding is None for layer in found.layers) and found.added is None:
+        return "none", found.layers[0].why
+    if all(layer.theta is None for layer in found.layers):
+        return "alone", type(found.added or found.layers[0].encoding).__name__
+    return compared(config, found)
+
+
+def compared(config, found):
+    """Return equal where each kind of layer turns as the model's own module and function do."""
+    worst = 0.0
+    groups = {(layer.kind, layer.theta.tobytes()): layer for layer in found.layers if layer.theta is not None}
+    for layer in groups.values():
+        error = difference(config, layer)
+        if error is None:
+            return "alone", "no module to call"
+        worst = max(worst, error)
+    return ("equal", "") if worst < CLOSE else ("unequal", f"{worst:.1e}")
+
+
+def difference(config, layer):
+    """Return how far the scores of a layer are from the model's; None where its code cannot be called."""
+    cls = modules.rotary_class(type(config))
+    if cls is None:
+        return None
+    try:
+        config = at(config, layer)
+        module = cls(config)
+        tables = model_tables(module, config, layer)
+    except Exception:
+        return None
+    errors = [one_function(function, tables, layer) for _, function in modules.functions(type(config))]
+    return min((error for error in errors if error is not None), default=None)
+
+
+def at(config, layer):
+    """Return the configuration as its modules see it in one layer, whose base may be its own."""
+    if getattr(config, "layer_rope_theta", None):
+        config = type(config).from_dict(config.to_dict())
+        config.rope_parameters["rope_theta"] = config.layer_rope_theta[layer.index]
+    return config
+
+
+def model_tables(module, config, layer):
+    """Return what the rotary module makes for this kind of layer."""
+    kind = None
+    if "layer_type" in inspect.signature(module.forward).parameters:
+        labels = [name for name, _ in module.named_buffers()]
+        kind = layer.kind
+        if not any(label.startswith(kind) for label in labels):
+            kind = "main" if layer.kind == "sliding_attention" else "compress"
+    axes = getattr(layer.encoding, "axes", None)
+    with torch.no_grad():
+        return modules.tables(module, kind, axes=axes, spread=axes)
+
+
+def one_function(function, tables, layer):
+    """Return how far scores are apart when this function of the model turns; None where it cannot."""
+    width = layer.slice.stop - layer.slice.start
+    for columns in dict.fromkeys((width, 2 * len(layer.theta))):
+        try:
+            with torch.no_grad():
+                theirs = modules.turned(function, tables, columns)
+        except (RuntimeError, TypeError, ValueError, IndexError):
+            continue
+        mine = turned(layer, width)[:, :columns, :columns]
+        return float(abs(modules.scores(mine) - modules.scores(theirs)).max() / max(1, layer.factor**2))
+    return None
+
+
+def turned(layer, width):
+    """Return each unit vector turned by the object of the plan, (t, width, width)."""
+    count = len(modules.POSITIONS)
+    x = torch.eye(width, dtype=torch.float64).reshape(1, width, 1, width).expand(1, width, count, width)
+    places = torch.tensor(modules.POSITIONS)
+    axes = getattr(layer.encoding, "axes", None)
+    places = places[:, None] // torch.arange(1, axes + 1) if axes else places
+    return layer.encoding.turn(x.contiguous(), places)[0].transpose(0, 1).numpy()
+
+
+def sweep(names=None):
+    """Return the verdict on each model type."""
+    logging.disable(logging.CRITICAL)
+    try:
+        found = {name: verdict(name) for name in names or modules.mapping()}
+    finally:
+        logging.disable(logging.NOTSET)
+    return {name: ("excepted", EXCEPTED[name]) if name in EXCEPTED else each for name, each in found.items()}
+
+
+if __name__ == "__main__":
+    made = sweep(sys.argv[1:])
+    if sys.argv[1:]:
+        print(made)
+        made = json.loads(PATH.read_text(encoding="utf-8")) | made
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in sorted(made.items()))
+    PATH.write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")

@@ -1,0 +1,93 @@
+"""What the plan says of every model type of transformers, beside its own code; sweep.py has the verdicts."""
+
+import json
+import sys
+from collections import Counter
+
+import pytest
+
+from posenc.reading import kinds
+from tests.peers import peer
+from tests.reading import hand, modules, sweep
+from tests.reading.exceptions import EXCEPTED
+
+TESTED = "5.23.0"
+STORED = json.loads(sweep.PATH.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def installed():
+    found = peer("transformers").__version__
+    if found != TESTED:
+        pytest.skip(f"kinds.json is of transformers {TESTED}, {found} is installed: python -m tests.reading.write")
+
+
+@pytest.mark.full
+def test_every_model_type_has_the_verdict_that_is_stored(installed):
+    """A new kind is in no list: `python -m tests.reading.write`, then `python -m tests.reading.sweep`, and look."""
+    found = sweep.sweep()
+    assert {*found} == {*STORED}, {*found} ^ {*STORED}
+    changed = {name: (STORED[name][0], *each) for name, each in found.items() if each[0] != STORED[name][0]}
+    assert not changed
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt_oss", "deepseek_v3", "gemma3_text", "cohere2", "qwen3_5_text"])
+def test_some_are_equal(installed, name):
+    assert sweep.verdict(name) == ("equal", "")
+
+
+def test_a_wrong_fact_is_noticed(installed, monkeypatch):
+    facts = kinds.facts()
+    facts["llama"]["layout"] = "interleaved"
+    monkeypatch.setattr(sys.modules["posenc.reading.plan"], "facts", lambda: facts)
+    assert sweep.verdict("llama")[0] == "unequal"
+
+
+def test_no_verdict_is_unequal_and_each_exception_has_a_reason():
+    counts = Counter(verdict for verdict, _ in STORED.values())
+    assert {*counts} <= {*sweep.VERDICTS}
+    assert {name for name, (verdict, _) in STORED.items() if verdict == "excepted"} == {*EXCEPTED}
+    assert all(len(reason.split()) > 3 for reason in EXCEPTED.values())
+    assert all(words for verdict, words in STORED.values() if verdict in ("refused", "none", "alone"))
+
+
+def test_kinds_are_those_of_transformers(installed):
+    assert {*kinds.facts()} == {*modules.mapping()}
+
+
+def test_what_was_read_by_hand_stands_in_kinds():
+    """After a change of hand.py: `python -m tests.reading.write`, with the names of those that changed."""
+    stored = kinds.facts()
+    for name, more in hand.facts(stored).items():
+        wanted = json.loads(json.dumps({key: value for key, value in more.items() if value is not None}))
+        found = {key: stored[name].get(key) for key in wanted}
+        assert found == wanted, name
+
+
+RULES = [
+    ("gemma3_text", {"sliding_window_pattern": 4}),
+    ("gemma2", {}),
+    ("qwen2", {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 5}),
+    ("qwen2", {"sliding_window": 4096}),
+    ("cohere2", {"sliding_window_pattern": 3}),
+    ("modernbert", {"global_attn_every_n_layers": 4}),
+    ("llama4_text", {"no_rope_layer_interval": 3}),
+    ("jamba", {"attn_layer_period": 4, "attn_layer_offset": 1}),
+    ("qwen3_next", {"full_attention_interval": 3}),
+    ("lfm2", {"full_attn_idxs": [2, 5]}),
+    ("exaone4", {"sliding_window": 4096, "sliding_window_pattern": 4}),
+    ("muse_spark_text", {}),
+    ("mimo_v2_flash", {}),
+    ("flint", {}),
+    ("gpt_oss", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), RULES)
+@pytest.mark.parametrize("count", [6, 13, 30])
+def test_layers_are_of_the_kinds_that_the_configuration_class_says(installed, name, options, count):
+    from posenc.reading.layers import RENAMED, layer_kinds
+
+    made = modules.mapping()[name](num_hidden_layers=count, **options)
+    config = kinds.Config(options | {"num_hidden_layers": count}, name, kinds.facts()[name])
+    assert layer_kinds(config) == [RENAMED.get(word, word) for word in made.layer_types]
