@@ -22,14 +22,17 @@ def never(theta, length: float) -> str:
     return f"Here {late} of {len(theta)} pairs never complete a turn {100 * late / len(theta):.0f}%."
 
 
-@pytest.mark.parametrize("name", ["GPT-NeoX-20B", "Gemma 3 4B, local", "DeepSeek-V3", "SmolLM3 3B"])
+@pytest.mark.parametrize(
+    "name",
+    ["GPT-NeoX-20B", "Gemma 3 4B, local", "DeepSeek-V3", "SmolLM3 3B", "Kimi K2.5", "Ministral 3 8B", "Muse Spark"],
+)
 def test_zoo_strip_of_a_model(figure, name):
     strip, _, said = figure(PAGE, "zoo-strip")
     strip.get_by_role("combobox").select_option(name)
     model = next(model for model in MODELS if model["name"] == name)
     config = {key: value for key, value in model["config"].items() if key != "rope_scaling"}
     theta = from_config(config, config.get("qk_rope_head_dim", model["head"]))[0]
-    assert never(theta, min(model["trained"], model.get("window", np.inf))) in said()
+    assert never(theta, min(model.get("trained", np.inf), model.get("window", np.inf))) in said()
     assert f"The slowest needs {2 * np.pi / theta[-1]:.0f} tokens for a turn." in said()
 
 

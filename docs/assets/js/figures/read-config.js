@@ -1,0 +1,248 @@
+// Paste a config.json: a row of layers, a table of those that are alike, their clocks, and what to beware of.
+
+import { make } from "../kit/controls.js"
+import { dial } from "../kit/dial.js"
+import { axes, line, short, write } from "../kit/plot.js"
+import { groups, listed, marks, towers } from "../reading/groups.js"
+import { plan } from "../reading/plan.js"
+
+/** @typedef {import("../kit/stage.js").Stage} Stage */
+/** @typedef {import("../kit/paper.js").Look} Look */
+/** @typedef {import("../reading/groups.js").Group} Group */
+/** @typedef {import("../reading/plan.js").Plan} Plan */
+/** @typedef {{ samples: Record<string, Record<string, any>>, start: string }} Data */
+
+const CHART = 280 // pixels of height
+const ROW = 84 // of dials
+const MOST = 3 // rows of dials
+const DIALS = 8
+const OTHERS = "A file of another format (Meta, GGUF, Megatron) is read by python -m posenc read."
+const REST = 300 // milliseconds after the last key
+const HEADS = ["Layers", "Position", "Base", "Turns", "Pairs", "Window", "Slowest wave", "Goes round", "Never round"]
+const whole = (/** @type {number} */ v) => Math.round(v).toLocaleString("en")
+
+/** @type {Record<string, Record<string, string>>} cells that a narrow screen leaves out */
+const EMPTY = { "–": { class: "reader-empty" } }
+
+/** @param {Stage} stage */
+export default async function readConfig(stage) {
+  const { samples, start } = /** @type {Data} */ (stage.data)
+  const answer = await fetch(new URL("../reading/kinds.json", import.meta.url))
+  const { kinds } = await answer.json()
+
+  const box = field(stage, samples, start, () => read())
+  const told = stage.add(make("p", { class: "reader-told", role: "status" }))
+  const shown = stage.add(make("div", { class: "reader-shown" }))
+  /** @type {{ tower: string, groups: Group[], trained: number }[]} */
+  let found = []
+  const sum = () => found.flatMap((tower) => tower.groups)
+  const turning = () => sum().filter(({ theta }) => theta.length)
+  const rows = () => turning().slice(0, MOST)
+  const trained = () => Math.max(0, ...found.map((tower) => tower.trained))
+
+  const read = () => {
+    found = []
+    try {
+      const said = plan(parsed(box.value), kinds)
+      found = towers(said).map(({ name, plan: one }) => ({
+        tower: name,
+        groups: groups(one),
+        trained: one.trained ?? 0,
+      }))
+      told.textContent = summary(said, found)
+      told.classList.remove("reader-refused")
+      shown.replaceChildren(...found.flatMap(drawn), warned(said))
+    } catch (error) {
+      const words = error instanceof Error ? error.message : String(error)
+      told.textContent = words.includes("got None") ? `${words}. ${OTHERS}` : words
+      told.classList.add("reader-refused")
+      shown.replaceChildren()
+    }
+    place.max = Math.max(64, trained())
+    place.value = Math.min(place.value, place.max)
+    stage.changed()
+  }
+
+  const place = stage.slider("position", { min: 1, max: 131_072, value: 1_000, log: true, show: whole })
+  stage.canvas({
+    label: () => `The clocks of ${turning().length} kinds of layers at position ${whole(place.value)}`,
+    ratio: () => (turning().length ? CHART + ROW * rows().length : 0),
+    draw: (ctx, width, _height, look) => {
+      if (!turning().length) return
+      waves(ctx, look, width, CHART, turning(), trained())
+      rows().forEach((group, n) => clocks(ctx, look, width, CHART + ROW * n, group, Math.round(place.value), trained()))
+    },
+  })
+  stage.say(() => spoken(turning()[0], Math.round(place.value), trained()))
+  read()
+}
+
+/** The text and the published configurations above it. @param {Stage} stage @param {Data["samples"]} samples @param {string} start @param {() => void} changed */
+const field = (stage, samples, start, changed) => {
+  const written = (/** @type {string} */ name) =>
+    JSON.stringify(samples[name], null, 2).replace(/\[[^[\]{}]*\]/g, (list) => list.replace(/\s+/g, " "))
+  const text = /** @type {HTMLTextAreaElement} */ (
+    make("textarea", { class: "reader-text", rows: "12", spellcheck: "false", "aria-label": "config.json" })
+  )
+  text.value = written(start)
+  const sample = stage.select("published", Object.keys(samples), start)
+  sample.input.addEventListener(
+    "change",
+    () => {
+      text.value = written(sample.value)
+      changed()
+    },
+    { signal: stage.signal },
+  )
+  stage.button("Clear", () => {
+    text.value = ""
+    changed()
+    text.focus()
+  })
+  stage.add(text)
+  let wait = 0
+  text.addEventListener(
+    "input",
+    () => {
+      clearTimeout(wait)
+      wait = setTimeout(changed, REST)
+    },
+    { signal: stage.signal },
+  )
+  stage.signal.addEventListener("abort", () => clearTimeout(wait), { once: true })
+  return text
+}
+
+/** @param {string} text @returns {Record<string, any>} */
+const parsed = (text) => {
+  if (!text.trim()) throw new Error("Paste a config.json above. Nothing of it leaves this page.")
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new Error(`This is no JSON yet: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+/** @param {Plan} said @param {{ groups: Group[] }[]} found */
+const summary = (said, found) => {
+  const all = found.flatMap((tower) => tower.groups)
+  const count = (/** @type {(group: Group) => boolean} */ test) =>
+    all.filter(test).reduce((sum, { layers }) => sum + layers.length, 0)
+  const [layers, turn] = [count(() => true), count(({ theta }) => theta.length > 0)]
+  const words = turn === layers ? "all of them turn queries and keys" : `${turn} turn queries and keys`
+  return `${said.model_type}: ${layers} layers, ${turn ? words : "none turns queries and keys"}.`
+}
+
+/** The row of layers and the table of one tower. @param {{ tower: string, groups: Group[], trained: number }} tower */
+const drawn = ({ tower, groups: kinds, trained }) => {
+  const order = kinds
+    .flatMap((group, n) => group.layers.map((index) => ({ index, n })))
+    .sort((a, b) => a.index - b.index)
+  const row = make(
+    "div",
+    { class: "reader-layers", role: "img", "aria-label": kinds.map((group) => marks(group, trained)[0]).join("; ") },
+    order.map(({ index, n }) => make("i", { class: `reader-kind-${n % 6}`, title: `layer ${index}` })),
+  )
+  const rows = kinds.map((group, n) =>
+    make("tr", {}, [
+      make("th", { scope: "row" }, [make("i", { class: `reader-kind-${n % 6}` }), marks(group, trained)[0]]),
+      ...marks(group, trained)
+        .slice(1)
+        .map((words, column) => make("td", { "data-head": HEADS[column + 1], ...EMPTY[words] }, [words])),
+    ]),
+  )
+  const table = make("table", {}, [
+    make("thead", {}, [
+      make(
+        "tr",
+        {},
+        HEADS.map((head) => make("th", { scope: "col" }, [head])),
+      ),
+    ]),
+    make("tbody", {}, rows),
+  ])
+  const title = tower ? [make("p", { class: "reader-tower" }, [tower])] : []
+  return [...title, row, make("div", { class: "reader-table" }, [table])]
+}
+
+/** @param {Plan} said */
+const warned = (said) => {
+  const all = towers(said).flatMap(({ plan: one }) => one.warnings)
+  const words = [...new Set([...said.warnings, ...all])]
+  return make(
+    "ul",
+    { class: "reader-warnings", "aria-label": "Warnings" },
+    words.map((text) => make("li", {}, [text])),
+  )
+}
+
+/** How long each pair takes to go round. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} height @param {Group[]} kinds @param {number} trained */
+const waves = (ctx, look, width, height, kinds, trained) => {
+  const most = Math.max(...kinds.map(({ theta }) => theta.length))
+  const turns = kinds.map(({ theta }) => theta.map((t) => (t ? (2 * Math.PI) / Math.abs(t) : NaN)))
+  const top = Math.max(trained, ...turns.flat().filter(Number.isFinite)) * 1.6
+  const box = { left: 68, top: 22, width: width - 78, height: height - 76 }
+  const decades = Array.from({ length: 14 }, (_, n) => 10 ** n).filter((v) => v > 6 && v < top)
+  const up = (/** @type {number} */ v) => Math.log10(v)
+  const to = axes(ctx, look, box, {
+    x: [0, Math.max(1, most - 1)],
+    y: [up(5), up(top)],
+    yticks: decades.map(up),
+    yformat: (v) => short(10 ** v),
+    xlabel: "pair",
+    title: "tokens for one turn",
+  })
+  if (trained) {
+    ctx.fillStyle = look.ground
+    ctx.fillRect(box.left + 1, box.top, box.width, Math.max(0, to.y(up(trained)) - box.top))
+    ctx.setLineDash([4, 4])
+    line(ctx, to, [0, most], [up(trained), up(trained)], look.soft, 1.2)
+    ctx.setLineDash([])
+    const right = box.left + box.width - 4
+    const more = box.width > 400 ? ": slower pairs never go round" : ""
+    const words = `longest text ${whole(trained)}${more}`
+    write(ctx, look, words, right, to.y(up(trained)) - 8, { align: "right", size: 11.5, color: look.soft, halo: true })
+  }
+  turns.forEach((wave, n) =>
+    line(
+      ctx,
+      to,
+      Array.from(wave, (_, i) => i),
+      wave.map(up),
+      look.series[kinds[n].color % 6],
+      2.4,
+    ),
+  )
+}
+
+/** The hands of a few pairs at one position; the arc is what the longest text lets them see. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} top @param {Group} group @param {number} position @param {number} trained */
+const clocks = (ctx, look, width, top, { layers, theta, color }, position, trained) => {
+  const count = Math.min(DIALS, theta.length)
+  const step = (width - 20) / count
+  const radius = Math.min(26, step * 0.42)
+  const mark = { color: look.letters[color % 6], size: 11.5, weight: 600 }
+  write(ctx, look, `layers ${listed(layers)}`, 10, top + 2, mark)
+  for (let n = 0; n < count; n++) {
+    const pair = count > 1 ? Math.round((n * (theta.length - 1)) / (count - 1)) : 0
+    const [x, y] = [10 + step * (n + 0.5), top + 40]
+    const seen = Math.min(2 * Math.PI, Math.abs(theta[pair]) * trained)
+    ctx.beginPath()
+    ctx.moveTo(x, y)
+    ctx.arc(x, y, radius, 0, theta[pair] < 0 ? seen : -seen, theta[pair] > 0)
+    ctx.fillStyle = look.ground
+    ctx.fill()
+    dial(ctx, look, x, y, radius, theta[pair] * position, look.series[color % 6], 0.92)
+    write(ctx, look, `pair ${pair}`, x, y + radius + 10, { align: "center", size: 11, color: look.soft })
+  }
+}
+
+/** @param {Group | undefined} group @param {number} position @param {number} trained */
+const spoken = (group, position, trained) => {
+  if (!group) return "No layer turns queries and keys."
+  const slow = Math.min(...group.theta.filter(Boolean).map(Math.abs))
+  const turn = (slow * position) / (2 * Math.PI)
+  const longest = trained
+    ? ` A text of ${whole(trained)} tokens takes it ${short((slow * trained) / (2 * Math.PI))} turns.`
+    : ""
+  return `At position ${whole(position)} the slowest hand of layer ${group.layers[0]} has made ${short(turn)} turns.${longest}`
+}
