@@ -51,7 +51,7 @@ successor: .venv/ready  ## build the same pages with Zensical
 
 peers: .venv/ready  ## install the libraries that the package is compared with; their tests are skipped without them
 	$(PIP) --no-compile -e ".[peers]" -c constraints.txt
-	$(PIP) --no-deps timm -c constraints.txt
+	$(PIP) --no-deps timm diffusers -c constraints.txt
 
 bench: peers  ## time the encodings beside other libraries; the page reference/speed.md shows the result
 	$(BIN)/python docs/bench/speed.py --json docs/assets/data/speed.json

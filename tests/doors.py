@@ -8,6 +8,7 @@ Whatever else the contract has to know, an encoding tells it in its own test fil
     REFUSED = {"far", "fractional"}      the POSITIONS that it refuses with a ValueError
     AXES = 2                             a position is a row of so many coordinates: (t, n) or (b, t, n)
     TEXT = False                         it refuses text, positions (t,) or none given: a row of coordinates it is
+    NEIGHBORS = True                     what it adds to a token depends on those beside it, so that none can come alone
     def oracle(...)                      the twin again, with the arguments of the twin, in mpmath
     def exercise(module)                 calls what the contract does not, so that every shape comment is reached
 

@@ -52,6 +52,8 @@ EQUIVALENT = {
         "there are as many indices as axes",
     ("rotate/rope", "if dim % 2 or r not in range(2, dim + {1 -> 2}, 2):"):
         "after an even dim the next even number is dim + 2, which is in neither range",
+    ("rotate/latent", "def table(self, positions: Tensor, dtype=torch.{float32 -> float16}) -> Tensor:"):
+        "it is promoted to float32",
 }  # fmt: skip
 
 

@@ -15,8 +15,9 @@ import posenc
 
 PACKAGE = Path(__file__).parents[1] / "posenc"
 PATH = PACKAGE / "_names.py"
-AT_THE_TOP = {"alibi_slopes", "attention", "attention_weights", "doctor", "from_config", "t5_bucket"}
-WORDS = {"fire", "forget", "grid", "learned", "music", "path", "window"}  # twins that stay in their files
+AT_THE_TOP = {"alibi_slopes", "attention", "attention_weights", "doctor", "from_config", "plan", "t5_bucket"}
+WORDS = {"conditional", "convolution", "fire", "forget", "grid", "learned", "music", "path", "profiles", "window"}
+"""Twins that stay in their files."""
 PAPER = re.compile(
     r'^Paper:\s+(?P<authors>.+?),\s+(?P<year>\d{4}),\s+"(?P<title>.+?)",\s+(?P<url>https://\S+?)[,.;]?\s', re.M | re.S
 )
@@ -51,14 +52,15 @@ def files() -> list[Path]:
 
 
 def public() -> Iterator[tuple[str, str]]:
-    """Yield each public function and class with its module; of what lies in folders that are no doors, the doctor."""
+    """Yield each public function and class with its module; of folders that are no doors, what is on top."""
     for path in files():
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 yield node.name, module_name(path)
     for face in PACKAGE.glob("[!_]*/__init__.py"):
-        if '"doctor"' in face.read_text(encoding="utf-8"):
-            yield "doctor", module_name(face)
+        for name in ("doctor", "plan"):
+            if f'"{name}"' in face.read_text(encoding="utf-8"):
+                yield name, module_name(face)
 
 
 def module_name(path: Path) -> str:

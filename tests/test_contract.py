@@ -154,7 +154,8 @@ def test_keys_stand_at_0_to_s_and_queries_at_the_last_t_of_them_by_default(encod
     else:
         omitted = {name: value for name, value in given.items() if "positions" not in name}
     module = encoding.build()
-    assert_equal(encoding.results(module, omitted), encoding.results(module, given))
+    same = assert_near if encoding.told("NEIGHBORS", False) else assert_equal  # in order, torch has a kernel for them
+    same(encoding.results(module, omitted), encoding.results(module, given))
     if "k" in encoding.call:
         given |= {name: value + 70 for name, value in given.items() if "positions" in name}
         omitted = {name: value for name, value in given.items() if name != "positions"}
@@ -218,6 +219,8 @@ def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
 @each
 def test_one_query_after_a_cache_of_keys_equals_the_last_query_of_all(encoding: Encoding):
     """Place a query by its position, never by its row: alone, after a cache of keys, it is what it was among all."""
+    if encoding.told("NEIGHBORS", False):
+        pytest.skip("a token alone has no neighbors")
     module, keys = encoding.build(), np.arange(7)
     whole = encoding.tensors(encoding.arguments(keys, keys))
     last = {name: v[..., -1:, :] if name in ("x", "q") else v for name, v in whole.items()}
@@ -448,8 +451,13 @@ def test_autocast_changes_nothing_but_products_of_content(encoding: Encoding, dt
     with torch.autocast("cpu", dtype=dtype):
         results = encoding.results(module, tensors)
     for got, want in zip(results, encoding.results(module, tensors), strict=True):
-        products = 4 * torch.finfo(dtype).eps * want.abs().max().item() if encoding.door == "score" else 0.0
+        products = 4 * torch.finfo(dtype).eps * want.abs().max().item() if multiplies(encoding) else 0.0
         assert_equal(got.float(), want, atol=products)
+
+
+def multiplies(encoding: Encoding) -> bool:
+    """Tell whether the content is multiplied by matrices, which autocast rounds."""
+    return encoding.door == "score" or encoding.told("NEIGHBORS", False)
 
 
 # Nothing is stored

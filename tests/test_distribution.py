@@ -30,6 +30,7 @@ print(len(posenc.encodings()))
 
 def sources(package: Path) -> set[str]:
     found = {path for path in package.rglob("*.py*") if path.suffix != ".pyc"} | {package / "py.typed"}
+    found |= {*package.rglob("*.json")}
     return {path.relative_to(package.parent).as_posix() for path in found}
 
 

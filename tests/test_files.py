@@ -24,8 +24,11 @@ IN_A_DOOR = [path for path in FILES if path.stem[0] != "_" and path.parent.name 
 
 TO_COPY = [path for path in IN_A_DOOR if path.parent.name != "fast"]
 
-BESIDE = {"from_config": {".", "frequencies"}}
+BESIDE = {"from_config": {".", "config_keys", "frequencies"}}
 """What a file may import from beside it: what a config says are arguments of the formulas, which are copied with it."""
+
+PLANNING = {"doors", "kinds", "layers", "rotation", "turns", "warn"}
+"""Files of posenc/reading that speak for the function plan, which they serve."""
 
 ONE_NAME_EACH = {
     "dim": "d d_model dmodel embed_dim embedding_dim head_dim hidden_dim hidden_size model_dim",
@@ -80,6 +83,8 @@ def test_the_package_does_not_assert(path):
 def test_every_error_is_a_value_error_that_names_file_argument_condition_and_value(path):
     """Write raise ValueError(f"NAME: dim must be even, got {dim}; features turn in pairs"), NAME being the file's."""
     speaker = {"diagnosis": "doctor", "workbook": "check"}.get(path.parent.name, path.stem)
+    if path.parent.name == "reading" and path.stem in PLANNING:
+        speaker = "plan"
     form = re.compile(rf"{speaker}: [\w {{}}]+ must be .+, got (None|.*{{}})", re.S)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Raise):

@@ -59,7 +59,7 @@ def test_a_star_brings_classes_their_twins_and_a_few_functions():
     }
     few = {name for name in brought if name.islower()} - {encoding.name for encoding in posenc.encodings().values()}
     assert few == {"encodings", *names.AT_THE_TOP}
-    common = "add bias check fire forget grid kernel learned linear music path resize score shard window"
+    common = "add bias check fire forget grid kernel learned linear music path profiles resize score shard window"
     assert not {*common.split()} & {*brought}
 
 

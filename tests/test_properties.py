@@ -42,24 +42,43 @@ NORMS = {
     "rotate/fope*": "a pair is multiplied by a sum of waves, not by one",
     "rotate/mrope*rotary_dim=*attention_factor=*": "as of rope",
     "rotate/pope*": "a length is that of the softplus of the content",
+    "rotate/query_scale*": "it turns nothing and lengthens queries: that is all it does",
     "rotate/rope*rotary_dim=*attention_factor=*": "the factor is for the channels that turn, not for the rest",
     "rotate/xpos*": "queries and keys are scaled by their distance from the center",
 }
 OFFSETS = {
-    "add/*": "the product of two sums holds what one token says at the place of the other",
+    "add/[!c]*": "the product of two sums holds what one token says at the place of the other",
     "bias/fire*": "its yardstick is the place of the query, once that is far",
     "rotate/fope*": "the product of two different waves is no function of the offset",
     "rotate/liere-heads=*": "generators do not commute",
+    "rotate/query_scale*": "a query says how many tokens it sees, a number that no offset knows",
 }
 PAIRS = {
     "score/cope*": "tokens between are counted",
     "score/forget*": "tokens between make forget",
     "score/path*": "tokens between reflect the key",
+    "rotate/selective*": "tokens between turn the key",
+}
+NEIGHBORS = {
+    "add/convolution*": "half of its filter reaches ahead, and it reaches into padding and other documents",
+    "add/conditional*": "a patch without those around it is another patch",
+}
+CACHED = NEIGHBORS | {
+    "rotate/selective*": "a token alone does not tell the phases before it; told their sum, its own test does so",
+}
+PACKED = NEIGHBORS | {
+    "rotate/selective*": "positions that restart mix documents; without positions its own test packs them",
 }
 PADDED_UNTOLD = {
-    "add/*": OFFSETS["add/*"],
+    "add/[!c]*": OFFSETS["add/[!c]*"],
+    "add/convolution*": "padding lies beside the first tokens",
     "bias/fire-threshold=4.0*": "its yardstick is the place of the query, and a place past 4 is far",
     "rotate/fope*": OFFSETS["rotate/fope*"],
+    "rotate/query_scale*": OFFSETS["rotate/query_scale*"],
+}
+KEYS = {
+    "rotate/query_scale*": "it says how far into the text a query stands, and nothing of the keys",
+    "rotate/repo*": "what a token holds says where it stands, and no position",
 }
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=10)
@@ -184,7 +203,11 @@ def beyond(apart: float, least: float) -> None:
     assert apart > least, f"only {apart:.1e} apart"
 
 
-@pytest.mark.parametrize("table", [NORMS, OFFSETS, PAIRS, PADDED_UNTOLD], ids=["norms", "offsets", "pairs", "padded"])
+TABLES = {"norms": NORMS, "offsets": OFFSETS, "pairs": PAIRS, "padded": PADDED_UNTOLD}
+TABLES |= {"keys": KEYS, "cached": CACHED, "packed": PACKED, "neighbors": NEIGHBORS}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_no_exception_is_for_nothing(table):
     """Take out of the table what names no encoding."""
     for pattern in table:
@@ -253,12 +276,23 @@ def test_what_depends_on_more_than_offsets(encoding):
     beyond(gap(logits(encoding, moved(encoding, arguments, 901)), logits(encoding, arguments)), 1e-2)
 
 
-@each_through("rotate", "bias", "score")
-def test_logits_depend_on_offsets(encoding):
-    """Moving the keys must change logits: else the encoding says nothing about places."""
+def effect_of_moving_keys(encoding: Encoding) -> float:
+    """Return how much the logits change where the keys move and the queries stay."""
     arguments = encoding.arguments(POSITIONS["unsorted"])
     elsewhere = moved(encoding, arguments, 3, "key_positions")
-    beyond(gap(logits(encoding, elsewhere), logits(encoding, arguments)), 1e-3)
+    return gap(logits(encoding, elsewhere), logits(encoding, arguments))
+
+
+@each_through("rotate", "bias", "score", but=KEYS)
+def test_logits_depend_on_offsets(encoding):
+    """Moving the keys must change logits: else the encoding says nothing about places."""
+    beyond(effect_of_moving_keys(encoding), 1e-3)
+
+
+@each_of(KEYS)
+def test_what_does_not_see_where_keys_stand(encoding):
+    """It sees where keys stand after all: take it out of KEYS of tests/test_properties.py."""
+    within(effect_of_moving_keys(encoding), 0)
 
 
 def effect_of_another_token(encoding: Encoding) -> float:
@@ -285,7 +319,7 @@ def test_what_depends_on_tokens_between(encoding):
 # Decoding
 
 
-@each
+@each_through(but=NEIGHBORS)
 @pytest.mark.parametrize("sizes", [[1] * 10, [4, 3, 1, 2]], ids=["token by token", "in chunks"])
 @pytest.mark.parametrize("told", [False, True], ids=["by default", "given"])
 def test_decoding_equals_prefill(encoding, sizes, told):
@@ -301,18 +335,39 @@ def test_decoding_equals_prefill(encoding, sizes, told):
         within(gap(step, whole[:, :, new]), tolerance(encoding))
 
 
-@each_through("add", "rotate")
-def test_keys_may_be_cached_as_they_were_encoded(encoding):
-    """An encoded key depends on its own place alone, so that it can lie in a cache."""
+def effect_of_a_cache(encoding: Encoding) -> float:
+    """Return how far decoding with keys that were encoded one by one is from the whole text."""
     (q, k, v), p = tokens(encoding, 10), places(encoding, 10)
     whole = attend(encoding, q, k, v, causal=True, **at(p))
-    encode, cache = entering(encoding, built(str(encoding))), []
+    encode, cache, apart = entering(encoding, built(str(encoding))), [], []
     for t in range(10):
         new_q, new_k = encode(q[:, :, t : t + 1], k[:, :, t : t + 1], p[t : t + 1], p[t : t + 1])
         cache.append(new_k)
         new_q = new_q * (new_q.shape[-1] / encoding.width) ** 0.5  # the scale is that of the width before
         step = attention(new_q, torch.cat(cache, dim=2), v[:, :, : t + 1])
-        within(gap(step, whole[:, :, t : t + 1]), tolerance(encoding))
+        apart.append(gap(step, whole[:, :, t : t + 1]))
+    return max(apart)
+
+
+@each_through("add", "rotate", but=CACHED)
+def test_keys_may_be_cached_as_they_were_encoded(encoding):
+    """An encoded key depends on its own place alone, so that it can lie in a cache."""
+    within(effect_of_a_cache(encoding), tolerance(encoding))
+
+
+@each_of(NEIGHBORS)
+def test_what_a_token_alone_lacks(encoding):
+    """A token alone is encoded as among others after all: take it out of NEIGHBORS of tests/test_properties.py."""
+    x, p = tokens(encoding, 10)[0].flatten(0, 1), places(encoding, 10)
+    module = built(str(encoding))
+    beyond(gap(module(x[:, 5:6], p[5:6]), module(x, p)[:, 5:6]), 1e-3)
+    assert encoding.told("NEIGHBORS", False), f"say NEIGHBORS = True in the tests of {encoding.key}"
+
+
+@each_of(CACHED)
+def test_what_a_cache_of_encoded_keys_changes(encoding):
+    """Its keys may be cached after all: take it out of CACHED of tests/test_properties.py."""
+    beyond(effect_of_a_cache(encoding), 1e-3)
 
 
 # Padding and packing
@@ -333,7 +388,7 @@ def effect_of_padding(encoding: Encoding, lengths: tuple[int, ...], told: bool) 
     return max(apart)
 
 
-@each
+@each_through(but=NEIGHBORS)
 @given(lengths=st.tuples(*[st.integers(1, 9)] * 2))
 @exactly
 def test_left_padding_changes_nothing_with_padded_positions(encoding, lengths):
@@ -341,7 +396,7 @@ def test_left_padding_changes_nothing_with_padded_positions(encoding, lengths):
     within(effect_of_padding(encoding, lengths, told=True), tolerance(encoding))
 
 
-@each
+@each_through(but=NEIGHBORS)
 def test_decoding_a_padded_batch_equals_prefill_alone(encoding):
     """Take a batch of positions for queries and another for keys, (b, t) and (b, s), and use both."""
     (q, k, v), real = tokens(encoding, 7), torch.arange(7) >= torch.tensor([[0], [3]])
@@ -367,24 +422,35 @@ def test_what_left_padding_changes_without_padded_positions(encoding):
     beyond(effect_of_padding(encoding, (9, 4), told=False), 1e-3)
 
 
-@each
-@given(lengths=st.lists(st.integers(1, 5), min_size=3, max_size=4), causal=st.booleans())
-@exactly
-def test_packed_documents_are_as_alone(encoding, lengths, causal):
-    """Documents in one row, each with positions from 0, are what each is alone: use positions, never rows."""
+def effect_of_packing(encoding: Encoding, lengths: list[int], causal: bool) -> float:
+    """Return how far documents in one row, each with positions from 0, are from each alone."""
     q, k, v = tokens(encoding, sum(lengths), batch=1)
     boundaries = torch.tensor([0, *np.cumsum(lengths)])
     documents, positions = packed_documents(boundaries), places(encoding, 5)[packed_positions(boundaries)]
     parts = zip(*(x.split(lengths, dim=2) for x in (q, k, v)), strict=True)
     alone = [attend(encoding, *part, causal=causal, **at(places(encoding, part[0].shape[2]))) for part in parts]
     packed = attend(encoding, q, k, v, causal=causal, mask=document_mask(documents), **at(positions))
-    within(gap(packed, torch.cat(alone, dim=2)), tolerance(encoding))
+    return gap(packed, torch.cat(alone, dim=2))
+
+
+@each_through(but=PACKED)
+@given(lengths=st.lists(st.integers(1, 5), min_size=3, max_size=4), causal=st.booleans())
+@exactly
+def test_packed_documents_are_as_alone(encoding, lengths, causal):
+    """Documents in one row, each with positions from 0, are what each is alone: use positions, never rows."""
+    within(effect_of_packing(encoding, lengths, causal), tolerance(encoding))
+
+
+@each_of(PACKED)
+def test_what_packing_changes(encoding):
+    """Packing changes nothing after all: take it out of PACKED of tests/test_properties.py."""
+    beyond(effect_of_packing(encoding, [3, 5, 4], causal=True), 1e-3)
 
 
 # Context parallelism
 
 
-@each
+@each_through(but=NEIGHBORS)
 @each_order
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_shards_equal_the_whole(encoding, order, ranks):

@@ -1,6 +1,7 @@
 """What README shows: the lines to copy run, the commands are there, and every encoding has its row."""
 
 import re
+from pathlib import Path
 
 import posenc
 from posenc.__main__ import main
@@ -17,7 +18,8 @@ def test_the_lines_to_copy_run():
 def test_the_commands_do_what_they_say(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^python -m posenc (.*?)\s+#", TEXT, re.M)
-    assert [command.split()[0] for command in commands] == ["list", "show", "copy", "doctor"]
+    assert [command.split()[0] for command in commands] == ["list", "show", "copy", "read", "vectors", "doctor"]
+    Path("config.json").write_text('{"model_type": "llama", "rope_theta": 5e5}', encoding="utf-8")
     for command in commands[:-1]:
         assert main(command.split()) == 0, command
     assert len(list((tmp_path / "mymodel").iterdir())) == 2

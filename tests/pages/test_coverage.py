@@ -61,17 +61,10 @@ def _ids(folder, page):
     return set(re.findall(r'\bid="([^"]+)"', place.read_text(encoding="utf-8")))
 
 
-def test_forty_questions_are_answered_and_lead_to_where_they_are_settled(built_site):
+def test_questions_lead_to_where_they_are_settled(built_site):
     text = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
-    parts = re.split(r"^### (\d+)\. ", text, flags=re.M)[1:]
-    assert [int(number) for number in parts[::2]] == list(range(1, 41))
-    for number, answer in zip(parts[::2], parts[1::2], strict=True):
-        question, _, answer = answer.partition("\n")
-        assert question.endswith("?"), number
-        links = re.findall(r"\]\(([^)#]+)#([^)]+)\)", answer)
-        assert links or "```python" in answer, f"question {number} leads nowhere"
-        for page, anchor in links:
-            assert anchor in _ids(built_site, page), f"question {number}: {page}#{anchor}"
+    for page, anchor in re.findall(r"\]\(([^)#]+\.(?:md|ipynb))#([^)]+)\)", text):
+        assert anchor in _ids(built_site, page), f"{page}#{anchor}"
 
 
 def test_a_row_without_an_anchor_names_a_page_of_the_book():

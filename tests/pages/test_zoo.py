@@ -3,21 +3,27 @@
 import inspect
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from posenc.rotate.frequencies import rope_frequencies
 from posenc.rotate.from_config import from_config
+from posenc.rotate.query_scale import position_scale
+from tests.pages import zoo_from_transformers as classes
 from tests.peers import peer
 
 ROOT = Path(__file__).parents[2]
 DATA = json.loads((ROOT / "docs/assets/data/models.json").read_text(encoding="utf-8"))
 MODELS = {model["name"]: model for model in DATA["models"]}
-ROTARY = [name for name, model in MODELS.items() if model["encoding"] == "rope"]
+ROTARY = [name for name, model in MODELS.items() if model["encoding"] == "rope" and "config" in model]
 WITH_CLASS = [name for name, model in MODELS.items() if "transformers" in model]
 SOURCED = {"encoding", "head", "config", "longer", "layout", "rotated", "window", "size", "trained", "claimed"}
+SOURCED |= {"turning", "nope", "recurrent", "mla", "second", "query_scale"}
+OF_CLASS = {kind.name: kind for kind in classes.KINDS}
 KINDS = {"config", "code", "default", "paper", "documentation", "log"}
 
 
@@ -47,14 +53,15 @@ def frequencies(model, length=None, scaled=True):
 
 
 def test_there_are_enough_and_no_name_occurs_twice():
-    assert len(MODELS) == len(DATA["models"]) >= 35
-    assert len(ROTARY) >= 25
+    assert len(MODELS) == len(DATA["models"]) >= 85
+    assert len(ROTARY) >= 50
+    assert OF_CLASS.keys() == {name for name, model in MODELS.items() if "model_type" in model}
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_field_is_explained(name):
     assert MODELS[name].keys() - {"name", "year", "encoding", "note"} <= DATA["about"].keys()
-    assert MODELS[name]["encoding"] in {"rope", "sinusoidal", "learned", "alibi", "t5"}
+    assert MODELS[name]["encoding"] in {"rope", "sinusoidal", "learned", "alibi", "t5", "profiles", "none"}
     assert MODELS[name].get("layout", "halves") in {"halves", "neighbors"}
 
 
@@ -83,8 +90,37 @@ def test_a_configuration_parses_into_the_right_number_of_pairs(name):
     theta, factor = frequencies(model)
     moving = theta[theta > 0]
     assert factor > 0
-    assert len(moving) == turning(model) // 2
+    assert len(moving) == turning(model) // 2 == model.get("turning", turning(model)) // 2
     assert (np.diff(theta) <= 0).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_counts_of_layers_add_up(name):
+    """Those that rotate, those without positions, those with the second base and those that do not attend are all."""
+    model = MODELS[name]
+    said = [model[key] for key in ("rotated", "nope", "recurrent") if key in model]
+    said += [model["second"]["layers"]] if "layers" in model.get("second", {}) else []
+    counts = [tuple(map(int, one.split(" of "))) for one in said]
+    assert len({n for _, n in counts}) <= 1
+    if "rotated" in model and "local" not in name:
+        assert sum(k for k, _ in counts) == counts[0][1]
+    if model["encoding"] == "none" and counts:
+        assert sum(k for k, _ in counts) == counts[0][1]
+
+
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if "mla" in model])
+def test_a_latent_head_is_a_slice_that_turns_and_one_for_content(name):
+    model = MODELS[name]
+    assert model["head"] == model["mla"]["rope"] + model["mla"]["content"]
+    if model["encoding"] == "rope":
+        assert model.get("turning", model["mla"]["rope"]) == model["mla"]["rope"]
+
+
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if "query_scale" in model])
+def test_a_query_scale_is_one_that_the_package_has(name):
+    here = position_scale(np.array([0, 10**6]), **MODELS[name]["query_scale"])
+    assert here.flat[0] == 1
+    assert here.flat[-1] > 1 or MODELS[name]["query_scale"]["kind"] == "head"  # whose numbers are learned
 
 
 @pytest.mark.parametrize("name", ROTARY)
@@ -140,11 +176,13 @@ def test_defaults_are_those_of_transformers(name):
     width = next(config[key] for key in ("hidden_size", "d_model", "n_embd") if key in config)
     keys = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
     heads = next(config[key] for key in keys if key in config)
-    given = config.get("qk_head_dim") or config.get("d_kv") or config.get("head_dim")
+    given = config.get("d_kv") or config.get("head_dim")
+    if "qk_nope_head_dim" in config:
+        given = config["qk_nope_head_dim"] + config["qk_rope_head_dim"]
     assert said["head"] == (given or width // heads)
     if "base" in said:
         rope = config.get("rope_parameters") or {}
-        rope = rope.get("full_attention", rope)
+        rope = next((rope[name] for name in classes.MAIN if name in rope), rope)
         assert said["base"] == rope.get("rope_theta", 10_000)
         assert said["scaling"] == rope.get("rope_type", "default")
         assert said["longest"] == config.get("max_position_embeddings", config.get("n_positions"))
@@ -152,7 +190,9 @@ def test_defaults_are_those_of_transformers(name):
     assert f'checkpoint="{said["names"]}"' in source
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_CLASS if MODELS[name]["encoding"] != "rope"])
+@pytest.mark.parametrize(
+    "name", [name for name in WITH_CLASS if name not in OF_CLASS and MODELS[name]["encoding"] != "rope"]
+)
 def test_sizes_that_come_from_a_default_are_its(name):
     model = MODELS[name]
     if not any(source["kind"] == "default" and "size" in source["says"] for source in model["sources"]):
@@ -164,3 +204,77 @@ def test_sizes_that_come_from_a_default_are_its(name):
     if size is None:  # of a picture: its patches, and the class
         size = (config["image_size"] // config["patch_size"]) ** 2 + 1
     assert model["size"] == size
+
+
+@pytest.mark.parametrize("name", OF_CLASS)
+def test_an_entry_from_a_class_is_what_the_class_says(name):
+    """All of it, written again: python -m tests.pages.zoo_from_transformers --write puts the entries into the file."""
+    peer("transformers")
+    assert MODELS[name] == json.loads(json.dumps(classes.entry(OF_CLASS[name])))
+
+
+@pytest.mark.parametrize("name", [n for n, k in OF_CLASS.items() if MODELS[n]["encoding"] == "rope"])
+def test_the_layout_is_what_the_code_pairs(name):
+    """Turn channel 0 of a key by a quarter: the channel of a query that now meets it is its partner."""
+    folder = OF_CLASS[name].folder
+    module = peer(f"transformers.models.{folder}.modeling_{folder}")
+    attention = next(
+        inspect.getsource(found)
+        for title, found in vars(module).items()
+        if re.search(r"(Attention|MLA)$", title) and not re.search("Vision|Linear|Audio", title)
+        if inspect.isclass(found) and "apply_rotary" in inspect.getsource(found)
+    )
+    used = set(re.findall(r"apply_rotary\w*", attention)) & vars(module).keys()
+    rotate = vars(module)[max(used, key=len)]  # where both stand, the longer name is the default
+    width, one = 8, torch.eye(8).view(1, 8, 1, 8)  # a channel in each head
+    angles = [torch.full((1, 1, width // 2 if folder == "deepseek_v4" else width), value) for value in (0.0, 1.0)]
+
+    def turned(cos, sin):
+        return rotate(one, cos, sin) if folder == "deepseek_v4" else rotate(one, one, cos, sin)[0]
+
+    still, quarter = turned(angles[1], angles[0]), turned(angles[0], angles[1])
+    met = (still.view(8, 8) @ quarter.view(8, 8)[0]).abs()
+    assert met.nonzero().flatten().tolist() == [1 if MODELS[name]["layout"] == "neighbors" else 4]
+
+
+SMALL = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+SMALL |= {"vocab_size": 64, "num_hidden_layers": 8, "pad_token_id": 0, "max_position_embeddings": 64}
+EXPERTS = {"num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 16, "num_shared_experts": 1}
+
+
+@pytest.mark.parametrize(
+    ("folder", "prefix", "more", "still"),
+    [
+        ("smollm3", "SmolLM3", {"no_rope_layers": [1, 1, 1, 0] * 2}, [3, 7]),  # 1 means: it rotates
+        ("exaone4", "Exaone4", {"sliding_window": 4}, [3, 7]),
+        ("cohere2", "Cohere2", {}, [3, 7]),
+        ("kolibri1", "Kolibri1", EXPERTS, [4]),
+        ("muse_glimmer", "MuseGlimmerText", {}, [3, 7]),
+        ("flint", "Flint", EXPERTS, None),
+    ],
+)
+def test_layers_without_positions_do_not_rotate(folder, prefix, more, still):
+    """Run eight layers, and see which of them call the rotation."""
+    module = peer(f"transformers.models.{folder}.modeling_{folder}")
+    settings = peer(f"transformers.models.{folder}.configuration_{folder}")
+    config = getattr(settings, f"{prefix}Config")(**SMALL | more)
+    config._attn_implementation = "eager"
+    model = getattr(module, f"{prefix}Model")(config).eval()
+    turned, at = set(), []
+    rotate = module.apply_rotary_pos_emb
+    for i, layer in enumerate(model.layers):
+        layer.register_forward_pre_hook(lambda *_, i=i: at.append(i))
+
+    def watched(*args, **kwargs):
+        turned.add(at[-1])
+        return rotate(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(module, "apply_rotary_pos_emb", watched)
+        for layer in model.modules():
+            for key, value in list(vars(layer).items()):
+                if value is rotate:
+                    patch.setattr(layer, key, watched)
+        model(torch.tensor([[1, 2, 3]]))
+    expected = [i for i, kind in enumerate(config.layer_types) if kind == "full_attention"]
+    assert sorted(set(range(8)) - turned) == (expected if still is None else still)

@@ -80,7 +80,8 @@ def _first(names: str) -> str:
 
 
 def _people(entry: Entry) -> list[str]:
-    return [" ".join(person.last_names) for person in (entry.persons or {}).get("author", [])]
+    people = (entry.persons or {}).get("author", [])
+    return [" ".join(person.last_names).strip("{}") for person in people]  # braces keep the name of a group together
 
 
 def _by_author(item: tuple[str, Entry]) -> tuple[str, str]:

@@ -1,0 +1,84 @@
+"""The pages on names one may meet and on inputs that are no text: in order, sourced, and run."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from galley import bibliography
+from galley.cells import read
+from galley.links import anchors
+from galley.page import parse
+
+ROOT = Path(__file__).parents[2]
+NAMES = (ROOT / "docs/reference/names.md").read_text(encoding="utf-8")
+DOMAINS = (ROOT / "docs/domains.md").read_text(encoding="utf-8")
+WORKS = bibliography.read(ROOT / "docs/references.bib").entries
+NO_PAPER = {"APE", "LeRoPE"}  # a word for a whole door; known from code alone
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of the first table, without its head."""
+    table = re.search(r"(?:^\|.*\n)+", text, re.M)
+    assert table
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[0].splitlines()[2:]]
+
+
+def lacking(text: str) -> list[str]:
+    """Return what the table of names lacks."""
+    table = rows(text)
+    names = [row[0] for row in table]
+    wanting = [] if names == sorted(names, key=str.casefold) else ["the names are not in order"]
+    wanting += ["a name stands there twice"] * (len({*names}) < len(names))
+    for name, *cells in table:
+        does, here, by = (cell.rstrip(" |") for cell in cells)
+        key = re.search(r"bibliography\.md#(\w+)\)", by)
+        files = re.findall(r"`(posenc/[\w/]+\.py)`", here)
+        lacks = {
+            "a sentence that says what it does": not does.endswith("."),
+            "what it is in the terms of the book": not here,
+            "a source": name not in NO_PAPER and not (key and key[1] in WORKS),
+            "a file that exists": not all((ROOT / file).is_file() for file in files),
+        }
+        wanting += [f"{name} lacks {what}" for what, is_so in lacks.items() if is_so]
+    return wanting
+
+
+def test_each_name_is_explained_placed_and_sourced():
+    assert lacking(NAMES) == []
+    assert len(rows(NAMES)) >= 25
+
+
+PLANTED = {
+    "out of order": (r"^\| 3D-RPE ", "| RPE-3D "),
+    "no source": (r"bibliography\.md#oka2025", "bibliography.md#oka2024"),
+    "no such file": (r"posenc/rotate/xpos\.py", "posenc/rotate/x_pos.py"),
+    "nothing said": (r"^(\| PoSE \|).*?\|", r"\1 skips |"),
+}
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_fault_is_found(fault):
+    pattern, becomes = PLANTED[fault]
+    text, count = re.subn(pattern, becomes, NAMES, count=1, flags=re.M)
+    assert count == 1
+    assert lacking(text)
+
+
+def test_the_table_of_inputs_leads_to_sections_that_run():
+    page = parse(DOMAINS)
+    starts = [(line, anchor) for line, level, _, anchor in page.headings if level == 2]
+    ends = [line for line, _ in starts[1:]] + [len(page.lines) + 1]
+    for (start, anchor), end in zip(starts, ends, strict=True):
+        blocks = [block for block in page.blocks if block.runs and start < block.line < end]
+        assert any("posenc" in block.code or "assert" in block.code for block in blocks), anchor
+    places = {place for row in rows(DOMAINS) for place in re.findall(r"\]\(#([\w-]+)\)", row[0])}
+    assert places == {anchor for _, anchor in starts}
+
+
+def test_both_pages_lead_to_places_that_exist():
+    for name, text in (("reference/names.md", NAMES), ("domains.md", DOMAINS)):
+        folder = (ROOT / "docs" / name).parent
+        for page, anchor in re.findall(r"\]\(([^)#:]+\.md)#([^)]+)\)", text):
+            path = folder / page
+            assert anchor in anchors(read(path.name, path.read_text(encoding="utf-8"))), f"{name}: {page}#{anchor}"
