@@ -1,7 +1,7 @@
 """Change the files of the doors in small ways and see which changes their tests catch: python -m tests.mutants.
 
 A mutant is a file with one change: of an operator, a number, an axis, a comparison, a word of logic, a default, a dtype
-or a slice. Two hundred are drawn by a fixed seed, as many from each file, and from a file as many of each kind as can
+or a slice. Three hundred are drawn by a fixed seed, as many from each file, and from a file as many of each kind as can
 be. Each meets the tests that concern its file, the quick ones first: its own, the contract, tests/test_files.py. What
 these let pass meets those that compile, too. A test that fails without a mutant catches none.
 
@@ -31,7 +31,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DOORS = ("add", "rotate", "bias", "score")
-COUNT, WANTED = 200, 0.97
+COUNT, WANTED = 300, 0.97
 WORKERS = 2
 LIMIT = 120  # seconds on a processor, for the tests of one mutant: what does not end is caught
 MEMORY = 24 << 30  # bytes of addresses, for a number that asks for more than there is

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import sys
 import warnings
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
@@ -36,5 +37,6 @@ def _skip_the_init_of(*packages: str) -> None:
         root = Path(importlib.util.find_spec(packages[0]).origin).parent.parent
         for package in packages:
             stand_in = ModuleType(package)
+            stand_in.__spec__ = ModuleSpec(package, None, is_package=True)  # others ask whether it is there
             stand_in.__path__ = [str(root / package.replace(".", "/"))]
             sys.modules[package] = stand_in

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests import mutants
-from tests.mutants import EQUIVALENT, ROOT, draw, read
+from tests.mutants import COUNT, EQUIVALENT, ROOT, draw, read
 
 TOY = '''"""A head with 3 - 2 things."""
 
@@ -65,7 +65,7 @@ def texts():
 
 @pytest.fixture(scope="module")
 def drawn(texts):
-    return draw(texts, 200)
+    return draw(texts, COUNT)
 
 
 def test_code_is_changed_and_words_and_types_are_not():
@@ -78,18 +78,18 @@ def test_code_is_changed_and_words_and_types_are_not():
 
 
 def test_as_many_are_drawn_from_each_file_and_of_each_kind(texts, drawn):
-    assert len({mutant.text for mutant in drawn}) == len(drawn) == 200
+    assert len({mutant.text for mutant in drawn}) == len(drawn) == COUNT
     by_file = Counter(mutant.file for mutant in drawn)
     assert by_file.keys() == texts.keys()
     assert max(by_file.values()) - min(by_file.values()) <= 1
     by_kind = Counter(mutant.kind for mutant in drawn)
-    assert min(by_kind.values()) > 200 / len(by_kind) / 2
-    assert drawn != draw(texts, 200, seed=1)
+    assert min(by_kind.values()) > COUNT / len(by_kind) / 2
+    assert drawn != draw(texts, COUNT, seed=1)
 
 
 def test_a_file_that_changes_leaves_the_draw_of_the_others(texts, drawn):
     file, *others = texts
-    again = draw(texts | {file: texts[file] + "\nMORE = 1 + 1\n"}, 200)
+    again = draw(texts | {file: texts[file] + "\nMORE = 1 + 1\n"}, COUNT)
     assert [mutant for mutant in again if mutant.file in others] == [
         mutant for mutant in drawn if mutant.file in others
     ]

@@ -13,6 +13,7 @@ FULL = {
     "screens": "browser/test_main_lines.py",
     "live figures": "browser/test_live*.py",
     "explorer": "browser/test_explorer.py",
+    "every model type": "reading/test_sweep.py",
     "finder": "browser/test_museum.py",
     "cards": "browser/test_cards.py",
     "browser": "browser/test_look.py",
