@@ -1,17 +1,21 @@
-"""Models that do not rotate: biases on logits, tables added to embeddings, and none at all."""
+"""Models that do not rotate by one place: grids, biases, scores, tables added, and none at all."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from posenc.add.learned import Learned
-from posenc.add.sinusoidal import Sinusoidal
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
 from posenc.reading.kinds import Config
 from posenc.reading.layer import Layer, Plan
-from posenc.reading.layers import layer_kinds, window
+from posenc.reading.layers import layer_kinds, turning, window
+from posenc.reading.rotation import base_of, rope_dict
 from posenc.reading.scale import softmax_scale
+from posenc.reading.turns import grid
+from posenc.rotate.axial import Axial
+from posenc.rotate.query_scale import QueryScale
+from posenc.score.profiles import Profiles
 
 
 def of(config: Config) -> Plan:
@@ -35,7 +39,7 @@ def _layers(config: Config, encoding: Any, why: str) -> tuple[Layer, ...]:
     if not width:
         one = config.kind["encoding"] == "none" and config.get("num_attention_heads") is None
         heads = 1 if one else config.number("num_attention_heads")  # a state has no heads
-        width = config.number("hidden_size") // heads
+        width = config.number(config.kind.get("width", "hidden_size")) // heads
     return tuple(
         Layer(
             index,
@@ -81,17 +85,66 @@ def _t5(config: Config) -> Plan:
 def _learned(config: Config) -> Plan:
     rows, offset = config.number("max_position_embeddings"), config.kind.get("offset", 0)
     rows -= offset if config.kind.get("within") else 0
-    width = config.get("embedding_size") or config.get("input_embedding_size")
+    width = config.get(config.kind.get("width", "embedding_size"))
+    width = width or config.get("input_embedding_size")
     width = width or config.number("hidden_size")
     added = Learned(width, rows, offset=offset)
     layers = _layers(config, None, "learned rows are added to the embeddings")
     return Plan(config.model_type, layers, added=added, trained=rows)
 
 
-def _sinusoidal(config: Config) -> Plan:
-    added = Sinusoidal(config.number("hidden_size"), order=config.kind.get("order", "split"))
-    layers = _layers(config, None, "sines and cosines are added to the embeddings")
-    return Plan(config.model_type, layers, added=added, trained=_trained(config))
+def _axial(config: Config) -> Plan:
+    """Return a tower for pictures, whose patches stand at rows and columns."""
+    layers = _layers(config, None, "no attention here")
+    turned = [
+        layer if still else _on_grid(config, layer)
+        for layer, still in zip(layers, turning(config, layer_kinds(config)), strict=True)
+    ]
+    return Plan(config.model_type, tuple(turned))
+
+
+def _on_grid(config: Config, layer: Layer) -> Layer:
+    base, where = base_of(config, rope_dict(config, layer.index, layer.kind) or {}, layer.kind)
+    theta = grid(config.kind["grid"], layer.head_dim, base)
+    return replace(
+        layer,
+        encoding=Axial(layer.head_dim, layout=config.kind["layout"], theta=theta),
+        layout=config.kind["layout"],
+        theta=theta.sum(axis=0),
+        base=base,
+        why=f"rotation by rows and columns, its base from {where}",
+    )
+
+
+def _profiles(config: Config) -> Plan:
+    """Return the layers of Inkling: those with a window have curves as long as it."""
+    layers = _layers(config, None, "")
+    return Plan(
+        config.model_type,
+        tuple(_mixed(config, layer) for layer in layers),
+        trained=_trained(config),
+    )
+
+
+def _mixed(config: Config, layer: Layer) -> Layer:
+    """Return a layer of Inkling; one with a window has heads of its own and no scale of queries."""
+    swa = "swa_" if layer.window else ""
+    heads, width = config.number(f"{swa}num_attention_heads"), config.number(f"{swa}head_dim")
+    rank, extent = config.number("d_rel"), layer.window or config.number("rel_extent")
+    encoding = Profiles(width, heads, rank, extent)
+    del encoding.weight  # states are read from the hidden state
+    floor = None if swa else config.get("log_scaling_n_floor")
+    return replace(
+        layer,
+        encoding=encoding,
+        head_dim=width,
+        slice=slice(0, width),
+        softmax_scale=softmax_scale(config, None, width),
+        query_scale=QueryScale("inkling", floor, config.get("log_scaling_alpha"))
+        if floor
+        else None,
+        why=f"each query mixes {rank} curves over {extent:,} tokens",
+    )
 
 
 def _none(config: Config) -> Plan:
@@ -104,9 +157,10 @@ def _trained(config: Config) -> int | None:
 
 
 READERS: dict[str, Callable[[Config], Plan]] = {
+    "axial": _axial,
     "alibi": _alibi,
     "t5": _t5,
     "learned": _learned,
-    "sinusoidal": _sinusoidal,
+    "profiles": _profiles,
     "none": _none,
 }

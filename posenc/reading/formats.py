@@ -141,6 +141,11 @@ def _is_megatron(config: Mapping[str, Any]) -> bool:
     return "num_layers" in config and bool(own & config.keys())
 
 
+def _is_mistral(config: Mapping[str, Any]) -> bool:
+    own = {"dim", "n_layers", "n_heads", "hidden_dim"}
+    return own <= config.keys() and "model_type" not in config  # DistilBERT has these names too
+
+
 FORMATS = {  # in this order: those whose keys are of no other first
     "GGUF": (lambda config: any(name.endswith(".block_count") for name in config), gguf),
     "gpt-oss": (
@@ -151,5 +156,5 @@ FORMATS = {  # in this order: those whose keys are of no other first
     "litgpt": (_is_litgpt, training.litgpt),
     "Megatron": (_is_megatron, training.megatron),
     "Meta": (_is_meta, native.meta),
-    "Mistral": (_has("dim", "n_layers", "n_heads", "hidden_dim"), native.mistral),
+    "Mistral": (_is_mistral, native.mistral),
 }

@@ -72,7 +72,7 @@ def _by_window(config: Config, index: int) -> str:
 
 def listed(config: Config, rule: dict[str, Any]) -> list[bool]:
     """Return for each layer whether a list of the configuration marks it, or has its number."""
-    marks = config.get(rule["by_list"])
+    marks = config.get(rule["by_list"], rule.get("usual"))
     count = config.number("num_hidden_layers")
     if not marks:
         each = config.get(rule.get("key", ""), rule.get("default", 0))

@@ -79,3 +79,20 @@ def axis(order: str, sections: tuple[int, ...], pairs: int) -> np.ndarray:
         rows, columns, time = sections
         return np.concatenate([np.arange(rows + columns) % 2 + 1, np.zeros(time, int)])
     return np.repeat(np.arange(len(sections)), sections)
+
+
+def grid(order: str, width: int, base: float) -> np.ndarray:
+    """Return the frequencies (2, width/2) of rows and columns in the order of a picture's model.
+
+    Examples:
+        >>> grid("columns first", 8, 100.0).tolist()
+        [[0.0, 0.0, 1.0, 0.1], [1.0, 0.1, 0.0, 0.0]]
+    """
+    pairs = width // 4
+    own, axes = np.tile(np.arange(pairs), 2), np.repeat([0, 1], pairs)
+    if order == "columns first":
+        axes = 1 - axes
+    if order == "by turns":  # Kimi: column and row of one frequency stand side by side
+        own, axes = np.repeat(np.arange(pairs), 2), np.tile([1, 0], pairs)
+    steps = own + axes / 2 if order == "pixtral" else own
+    return base ** (-steps / pairs) * (axes == np.arange(2)[:, None])

@@ -203,8 +203,8 @@ def _query_scale(layer: Layer, positions: Tensor) -> Tensor | None:
 def _turns(layer: Layer, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Return cos and sin (t, r/2) of each pair, times the factor: what a channel of 1 becomes."""
     pairs = len(layer.to_dict()["theta"])
-    first = torch.arange(pairs) * (2 if layer.layout == "interleaved" else 1)
-    second = first + (1 if layer.layout == "interleaved" else pairs)
+    blocks = {"half": 1, "interleaved": pairs, "blocks": 2}[str(layer.layout)]
+    first, second = torch.arange(2 * pairs).view(blocks, 2, -1).transpose(0, 1).reshape(2, -1)
     one = torch.zeros(
         1, 1, len(positions), layer.slice.stop - layer.slice.start, dtype=torch.float64
     )

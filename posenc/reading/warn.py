@@ -8,7 +8,7 @@ import numpy as np
 from posenc.reading.kinds import Config
 from posenc.reading.layer import Layer
 from posenc.reading.rotation import CODE
-from posenc.rotate.config_keys import problem
+from posenc.rotate.config_keys import misspelled, problem
 from posenc.rotate.from_config import LONGEST, TRAINED
 
 
@@ -26,8 +26,10 @@ def refuse_misspelled(config: Config) -> None:
     """Refuse what would be left out without an error.
 
     Raises:
-        ValueError: If a word of a rope dict is nearly one that is read.
+        ValueError: If a word at the top or in a rope dict is nearly one that is read.
     """
+    if found := misspelled(config.said, {}):
+        raise ValueError(f"plan: config must be {found[0]}, got {found[1]}; {found[2]}")
     for name, rope in _dicts(config):
         for word, remedy in _unknown(rope):
             if remedy.startswith("did you mean"):

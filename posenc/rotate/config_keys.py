@@ -75,7 +75,7 @@ def problem(config):
     """
     inside = config.get("rope_scaling") or config.get("rope_parameters") or {}
     said = {**config, **inside}
-    if found := _foreign(said) or _misspelled(config, inside) or _still(config):
+    if found := _foreign(said) or misspelled(config, inside) or _still(config):
         return found
     if several := [*parts(inside or config), *(name for name in LISTS if config.get(name))]:
         return "of one kind of layer", str(several), "pick one"
@@ -112,22 +112,23 @@ def widths(config, kind="default"):
     return {width // axes for width in stated or divided}
 
 
-def _foreign(said):
-    for name, value in said.items():
-        last = name.rpartition(".")[2]
-        if last in FOREIGN and value not in (None, NOTHING.get(last, False)):
-            whose = f"{name}, {FOREIGN[last]} word"
-            return "in the words of transformers", whose, "posenc.plan reads other formats"
-    return None
-
-
-def _misspelled(config, inside):
+def misspelled(config, inside):
+    """Return the same of a name that is nearly a known one, or not known inside rope_parameters."""
     for name in sorted({*config, *inside} - WORDS - AROUND):
         plain = name.lower().replace("_", "").replace("-", "")
         if near := get_close_matches(plain, KNOWN, n=1, cutoff=0.93):
             return "spelled in known words", name, f"did you mean {KNOWN[near[0]]}?"
         if not isinstance(inside.get(name), Mapping | None):
             return "spelled in known words", name, "what it would do is not known"
+    return None
+
+
+def _foreign(said):
+    for name, value in said.items():
+        last = name.rpartition(".")[2]
+        if last in FOREIGN and value not in (None, NOTHING.get(last, False)):
+            whose = f"{name}, {FOREIGN[last]} word"
+            return "in the words of transformers", whose, "posenc.plan reads other formats"
     return None
 
 

@@ -69,8 +69,8 @@ BY_WINDOW = [
 ]
 """`i >= max_window_layers` see the window, if `use_sliding_window`."""
 
-LLAMAS = ["internlm3", "iquestcoder"]
-"""They run the code of Llama: `AutoModelForCausalLM.from_config` makes a LlamaForCausalLM."""
+BLOCKS = {"by_list": "fullatt_block_indexes", "from": 0, "usual": [7, 15, 23, 31]}
+BLOCKS |= {"word": "full_attention", "other": "window_attention"}
 
 LEARNED = [
     "albert",
@@ -78,6 +78,7 @@ LEARNED = [
     "bert-generation",
     "big_bird",
     "convbert",
+    "distilbert",
     "electra",
     "ernie",
     "gpt2",
@@ -86,7 +87,6 @@ LEARNED = [
     "openai-gpt",
     "imagegpt",
     "megatron-bert",
-    "mobilebert",
     "roc_bert",
     "splinter",
     "squeezebert",
@@ -146,6 +146,7 @@ BASES = {  # the two bases of older files: key, default of the code, and whether
 }
 
 BY_LIST = {"by_list": "no_rope_layers", "key": "no_rope_layer_interval", "default": 4}
+LOCAL = {"by_list": "local_layer_ids", "from": 0, "default": 6, "word": "hybrid_sliding", "other": "hybrid"}
 NO_ALIBI = {"key": "alibi", "value": False, "to": {"encoding": "other", "why": "without ALiBi it adds learned rows"}}
 FULL = {"words": ["full_attention"]}
 HYBRID = {"words": ["full_attention"], "if": "sliding_window"}
@@ -239,14 +240,21 @@ RULES = {
         "mrope": "alternating",
         "sections": [22, 22, 20],
     },
-    "hunyuan_vl_text": {"encoding": "rope", "layout": "half"},
+    "hunyuan_vl_text": {"encoding": "rope", "layout": "half", "mrope": "chunked"},
     "paddleocr_vl_text": {"encoding": "rope", "layout": "half", "mrope": "chunked", "sections": [16, 24, 24]},
     "cohere_compass_text": {"encoding": "rope", "layout": "half", "mrope": "interleaved", "sections": [24, 20, 20]},
     "qwen3_omni_moe_text": {"mrope": "interleaved", "sections": [24, 20, 20]},
     "qwen3_omni_moe_talker_text": {"mrope": "interleaved", "sections": [24, 20, 20]},
     "qwen4_exp_text": {"mrope": "interleaved", "sections": [11, 11, 10]},
+    "mobilebert": {"encoding": "learned", "width": "hidden_size"},
     "bloom": {"encoding": "alibi"},
     "mpt": {"encoding": "alibi", "inside": {"alibi": "attn_config"}, "switch": NO_ALIBI},
+    "inkling_text": {"encoding": "profiles", "layers": LOCAL},
+    "inkling2_text": {"encoding": "profiles", "layers": LOCAL},
+    "exaone4_5_vision": {"layers": BLOCKS},
+    "qwen2_5_vl_vision": {"layers": BLOCKS},
+    "qwen2_5_omni_vision_encoder": {"layers": BLOCKS},
+    "sam3_vit_model": {"layers": BLOCKS | {"by_list": "global_attn_indexes"}},
     "t5": {"encoding": "t5"},
     "mt5": {"encoding": "t5"},
     "umt5": {"encoding": "t5", "each": True},
@@ -268,8 +276,6 @@ def facts(found):
         more[name]["window"] = "all"
     for name in BY_WINDOW:
         more[name]["layers"] = {"by_window": True}
-    for name in LLAMAS:
-        more[name] |= {"encoding": "rope", "layout": "half"}
     for name in LEARNED:
         more[name]["encoding"] = "learned"
     for name in ROBERTAS:

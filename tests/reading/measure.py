@@ -1,13 +1,14 @@
 """Measure of a model type what its configurations do not say: names, defaults, rules of layers, layout."""
 
 import inspect
+import itertools
 import warnings
 from dataclasses import MISSING
 
 import numpy as np
 import torch
 
-from posenc.reading.turns import axis
+from posenc.reading.turns import axis, grid
 from posenc.rotate.axial import axial
 from posenc.rotate.rope import rope
 from tests.reading import modules, words
@@ -21,6 +22,8 @@ KEYS = [
     "attn_temperature_tuning",
     "compress_rope_theta",
     "d_kv",
+    "d_rel",
+    "embed_dim",
     "embedding_size",
     "floor_scale",
     "full_attention_interval",
@@ -30,6 +33,8 @@ KEYS = [
     "hidden_size",
     "layer_group_size",
     "local_attention",
+    "log_scaling_alpha",
+    "log_scaling_n_floor",
     "max_position_embeddings",
     "max_window_layers",
     "no_rope_layer_interval",
@@ -41,6 +46,7 @@ KEYS = [
     "qk_nope_head_dim",
     "qk_rope_head_dim",
     "query_pre_attn_scalar",
+    "rel_extent",
     "relative_attention_max_distance",
     "relative_attention_num_buckets",
     "rope_interleave",
@@ -48,11 +54,15 @@ KEYS = [
     "rotary_dim",
     "sliding_window",
     "sliding_window_pattern",
+    "swa_head_dim",
+    "swa_num_attention_heads",
     "use_mem_rope",
     "use_sliding_window",
     "alibi",
 ]
 PERIODS = ("sliding_window_pattern", "full_attention_interval", "global_attn_every_n_layers", "layer_group_size")
+GRIDS = ("rows first", "columns first", "by turns", "pixtral")
+PLACES = modules.PLACES.numpy()
 PLAIN = {"rope_theta", "rope_type", "partial_rotary_factor"}
 
 
@@ -75,6 +85,7 @@ def facts(name):
     found = {"names": names, "defaults": defaults(cls, names)}
     found |= rotation(cls, config)
     if "layout" not in found:
+        found |= grids(cls, config)
         found |= parts(cls, config)
     if getattr(config, "rope_parameters", None):
         found |= rope_defaults(cls, config)
@@ -118,6 +129,25 @@ def rotation(cls, config):
         if layout:
             return {"encoding": "rope", **layout, **(quietly(_sections, function, layout, *made) or {})}
     return {"rotary": modules.rotary_class(cls).__name__}
+
+
+def grids(cls, config):
+    """Return encoding, layout and order of a tower for pictures, where its scores are those of Axial."""
+    if (getattr(config, "rope_parameters", None) or {}).get("rope_type") != "axial":
+        return {}
+    hidden = getattr(config, "embed_dim", None) or getattr(config, "hidden_size", None)
+    if not hidden or not modules.rotary_class(cls):
+        return {}
+    width = getattr(config, "head_dim", None) or hidden // config.num_attention_heads
+    wider = {"width": "embed_dim"} if hasattr(config, "embed_dim") else {}
+    base = config.rope_parameters["rope_theta"]
+    for turned in modules.on_grid(cls, config, width):
+        for order, layout in itertools.product(GRIDS, ("half", "interleaved", "blocks")):
+            theta = grid(order, width, base)
+            mine = [axial(np.eye(width), np.repeat([at], width, 0), theta=theta, layout=layout) for at in PLACES]
+            if abs(modules.scores(np.stack(mine)) - modules.scores(turned)).max() < 2e-4:
+                return {"encoding": "axial", "layout": layout, "grid": order, **wider}
+    return {}
 
 
 def _rotary(cls, config):

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import itertools
 import re
 import warnings
 from functools import cache
@@ -16,7 +17,12 @@ ROTARY = {  # where code says another configuration than it gets
     "Qwen3OmniMoeTalkerTextConfig": "Qwen3OmniMoeTalkerRotaryEmbedding",
     "T5Gemma2DecoderConfig": "T5Gemma2RotaryEmbedding",
 }
+OTHERS = dict.fromkeys(("InternLM3Config", "IQuestCoderConfig"), "transformers.models.llama.modeling_llama")
+"""They run the code of Llama: `AutoModelForCausalLM.from_config` makes a LlamaForCausalLM."""
 POSITIONS = (0, 1, 7, 1000)
+PLACES = torch.tensor([(place, place // 2) for place in POSITIONS])  # rows and columns
+SWAPPED = ("Sam3ViTConfig", "MuseSparkVisionConfig", "MuseGlimmerVisionConfig", "Gemma4VisionConfig")
+"""Their code hands columns over before rows."""
 PARTS = "Text|Encoder|Decoder|Module|DepthDecoder|LocalEncoder|LocalDecoder|GlobalTransformer|Patcher"
 PARTS += "|Talker|TalkerText|TalkerCodePredictor|ThinkerText"
 LABELS = re.compile("Rotary|RoPE|Rope")
@@ -50,7 +56,7 @@ def default(name):
 @cache
 def modeling(config_class):
     """Return the module with the code of a model, or None where it cannot be imported."""
-    name = config_class.__module__.replace(".configuration_", ".modeling_")
+    name = OTHERS.get(config_class.__name__, config_class.__module__.replace(".configuration_", ".modeling_"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -74,6 +80,7 @@ def _names(config_class):
     """Return the names that code may give a configuration: its own, its parents', and those without the part."""
     names = [cls.__name__ for cls in config_class.__mro__ if cls.__name__.endswith("Config")]
     names = [name for name in names if name != "PreTrainedConfig"]
+    names += ["LlamaConfig"] if config_class.__name__ in OTHERS else []
     return names + [re.sub(f"({PARTS})Config$", "Config", name) for name in names]
 
 
@@ -147,6 +154,40 @@ def tables(module, layer_kind=None, dim=64, axes=None, spread=False):
     kinds = {"layer_type": layer_kind} if "layer_type" in inspect.signature(module.forward).parameters else {}
     made = module(x, places, **kinds)
     return made if isinstance(made, tuple) else (made,)
+
+
+def on_grid(config_class, config, width):
+    """Yield what a tower for pictures makes of unit vectors at rows and columns, (t, width, width), as shapes allow."""
+    module = rotary_class(config_class)(config)
+    x = torch.zeros(1, len(POSITIONS), 64)
+    given = PLACES.flip(-1) if config_class.__name__ in SWAPPED else PLACES
+    for places, function in itertools.product((given, given[None]), on_grid_functions(config_class)):
+        for axis in (0, 1, 2):  # heads before tokens, behind them, or no batch
+            q = torch.eye(width).expand(len(POSITIONS), width, width)
+            q = q if axis == 2 else q.movedim(0, axis)[None]
+            try:
+                out = _call_on_grid(function, q.contiguous(), module(x, places), places)
+            except (RuntimeError, TypeError, ValueError, IndexError):
+                continue
+            out = out if axis == 2 else out[0].movedim(axis, 0)
+            if out.shape == (len(POSITIONS), width, width):
+                yield out.double().numpy()
+
+
+def _call_on_grid(function, q, tables, places):
+    if "position_ids" in inspect.signature(function).parameters and "q" not in inspect.signature(function).parameters:
+        return function(q, *tables, places)
+    return function(q, q, *tables)[0]
+
+
+def on_grid_functions(config_class):
+    """Return the functions that turn queries and keys of pictures, those named so first."""
+    named = [
+        (name, value)
+        for name, value in vars(modeling(config_class)).items()
+        if inspect.isfunction(value) and re.search("apply.*(rotary|rope)", name)
+    ]
+    return [value for name, value in sorted(named, key=lambda item: not re.search("vision|2d", item[0]))]
 
 
 def scores(vectors):

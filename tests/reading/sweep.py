@@ -1,7 +1,6 @@
 """Every model type of the installed transformers: what `plan` says of its default configuration, beside its own code.
 
-equal     the rotation of each kind of layer is that of the model's rotary module and apply function
-alone     the plan has numbers, but no module of the model can be called by itself
+equal     each kind of layer does what the model's own code does: its rotary module and function, table or bias
 none      neither the plan nor the code has a position
 part      parts of a model were read, each by its own row
 refused   the plan says in words why not
@@ -17,19 +16,21 @@ from pathlib import Path
 
 import torch
 
-from posenc.reading import plan
-from tests.reading import modules
+from posenc.reading import kinds, plan
+from tests.reading import beside, modules
 from tests.reading.exceptions import EXCEPTED
 
 PATH = Path(__file__).with_name("verdicts.json")
-VERDICTS = ("equal", "alone", "none", "part", "refused", "excepted")
+VERDICTS = ("equal", "none", "part", "refused", "excepted")
 CLOSE = 1e-4
+BESIDE = {"learned": beside.learned, "alibi": beside.alibi, "t5": beside.t5, "profiles": beside.profiles}
 
 
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
 QUARTER = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}}
 FULL = {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}
 REPAIRED = {  # the default configuration of these cannot be run: its sections are not those of its pairs, and so on
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
     "glm4v_text": HALF,
     "glm4v_moe_text": HALF | {"head_dim": 128},
     "glm_image_text": HALF,
@@ -56,32 +57,36 @@ def verdict(name):
         found = plan(config.to_dict())
     except ValueError as error:
         return "refused", str(error).partition("; ")[2] or str(error)
-    if found.parts and not found.layers:
+    encoding = kinds.facts()[found.model_type]["encoding"]
+    if encoding == "parts":
         return "part", ", ".join(found.parts)
-    if all(layer.encoding is None for layer in found.layers) and found.added is None:
+    if encoding == "none" or (
+        found.layers and all(layer.encoding is None for layer in found.layers) and not found.added
+    ):
         return "none", found.layers[0].why
-    if all(layer.theta is None for layer in found.layers):
-        return "alone", type(found.added or found.layers[0].encoding).__name__
-    return compared(config, found)
+    error = compared(config, found)
+    if error is None:
+        return "unequal", "no code of the model can be called"
+    return ("equal", "") if error < CLOSE else ("unequal", f"{error:.1e}")
 
 
 def compared(config, found):
-    """Return equal where each kind of layer turns as the model's own module and function do."""
-    worst = 0.0
+    """Return how far the plan is from the model's code, None where that cannot be called."""
+    encoding = kinds.facts()[found.model_type]["encoding"]
+    if encoding in BESIDE:
+        return BESIDE[encoding](config, found)
     groups = {(layer.kind, layer.theta.tobytes()): layer for layer in found.layers if layer.theta is not None}
-    for layer in groups.values():
-        error = difference(config, layer)
-        if error is None:
-            return "alone", "no module to call"
-        worst = max(worst, error)
-    return ("equal", "") if worst < CLOSE else ("unequal", f"{worst:.1e}")
+    errors = [difference(config, layer) for layer in groups.values()]
+    return None if None in errors else max(errors)
 
 
 def difference(config, layer):
     """Return how far the scores of a layer are from the model's; None where its code cannot be called."""
     cls = modules.rotary_class(type(config))
     if cls is None:
-        return None
+        return beside.rotated_by_hand(config, layer)
+    if kinds.facts()[config.model_type]["encoding"] == "axial":
+        return on_grid(config, layer)
     try:
         config = at(config, layer)
         module = cls(config)
@@ -90,6 +95,16 @@ def difference(config, layer):
         return None
     errors = [one_function(function, tables, layer) for _, function in modules.functions(type(config))]
     return min((error for error in errors if error is not None), default=None)
+
+
+def on_grid(config, layer):
+    """Return how far scores are from those of a tower for pictures, by the function and shape that come nearest."""
+    width = layer.head_dim
+    places = modules.PLACES[:, None].expand(-1, width, -1)
+    eye = torch.eye(width, dtype=torch.float64)[None, None]
+    mine = torch.stack([layer.encoding.turn(eye, place)[0, 0] for place in places]).numpy()
+    found = modules.on_grid(type(config), config, width)
+    return min((float(abs(modules.scores(mine) - modules.scores(each)).max()) for each in found), default=None)
 
 
 def at(config, layer):

@@ -270,3 +270,40 @@ def test_it_warns_of(change, words):
 
 def test_it_is_at_the_top():
     assert posenc.plan is plan
+
+
+def test_inkling_mixes_curves_as_long_as_its_window_and_longer_ones_where_it_has_none():
+    found = plan({"model_type": "inkling2_text", "num_hidden_layers": 6})
+    assert [type(layer.encoding).__name__ for layer in found.layers] == ["Profiles"] * 6
+    assert [layer.window for layer in found.layers] == [1024] * 5 + [None]
+    assert found.layers[5].encoding.bank.shape == (16, 1024)
+    assert [layer.query_scale and layer.query_scale.kind for layer in found.layers] == [None] * 5 + ["inkling"]
+    assert {layer.softmax_scale for layer in found.layers} == {128**-0.5}
+    older = plan({"model_type": "inkling_text", "local_layer_ids": [0], "num_hidden_layers": 2, "swa_head_dim": 64})
+    assert [(layer.window, layer.head_dim) for layer in older.layers] == [(512, 64), (None, 128)]
+    assert older.layers[0].softmax_scale == 1 / 64
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "first"),
+    [("qwen2_vl_vision", "rows first", 0), ("sam3_vit_model", "columns first", 1), ("kimi_k25_vision", "by turns", 1)],
+)
+def test_towers_for_pictures_turn_by_rows_and_columns(name, order, first):
+    layer = plan({"model_type": name, "rope_theta": 100.0}).layers[0]
+    theta = np.asarray(layer.encoding.theta).reshape(2, -1)
+    assert (theta[first, 0], theta[1 - first, 0]) == (1.0, 0.0), order
+    np.testing.assert_array_equal(theta.sum(axis=0), layer.theta)
+    assert np.count_nonzero(theta[0]) == np.count_nonzero(theta[1]) == layer.head_dim // 4
+
+
+def test_qwen_2_5_sees_windows_but_in_four_layers_of_its_tower():
+    words = [layer.kind for layer in plan({"model_type": "qwen2_5_vl_vision"}).layers]
+    assert [index for index, word in enumerate(words) if word == "full_attention"] == [7, 15, 23, 31]
+
+
+@pytest.mark.parametrize("key", ["rope_thet", "rope_scalling", "RopeTheta"])
+def test_a_misspelled_key_at_the_top_is_refused(key):
+    with pytest.raises(
+        ValueError, match=rf"plan: config must be spelled in known words, got {key}; did you mean rope_"
+    ):
+        plan({"model_type": "llama", key: 1e6})

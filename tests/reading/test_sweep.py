@@ -80,6 +80,8 @@ RULES = [
     ("mimo_v2_flash", {}),
     ("flint", {}),
     ("gpt_oss", {}),
+    ("inkling_text", {}),
+    ("inkling_text", {"local_layer_ids": [1, 2]}),
 ]
 
 

@@ -39,6 +39,7 @@ def _sources(config_class):
     if module is None:
         return
     texts = _classes(module.__file__)
+    texts = {name: text for name, text in texts.items() if not name.endswith("PreTrainedModel")}  # they speak of all
     wanted = [name for name in texts if modules.takes(getattr(module, name, None), config_class)]
     seen = set()
     while wanted:
