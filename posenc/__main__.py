@@ -69,6 +69,8 @@ def _add_reading(commands: argparse._SubParsersAction) -> None:
     command.add_argument("config", type=Path, help=words)
     words = "tokens of the text, for dynamic and longrope scaling; by default a short one"
     command.add_argument("--length", type=int, help=words)
+    words = "what vllm serve --hf-overrides would change in it"
+    command.add_argument("--hf-overrides", metavar="JSON", help=words)
     command.add_argument("--json", action="store_true", help="all numbers, as JSON")
     words = "say the rotation for another program instead: v5, v4, vllm or llama.cpp"
     command.add_argument("--export", metavar="PROGRAM", help=words)
@@ -167,10 +169,11 @@ def _with_needs(name: str) -> list[str]:
 
 
 def _read(asked: argparse.Namespace) -> int:
+    config = import_module("posenc.reading.plan").loaded(asked.config, asked.hf_overrides)
     if asked.export:
-        print(import_module("posenc.reading.export").export(asked.config, asked.export))
+        print(import_module("posenc.reading.export").export(config, asked.export))
         return 0
-    found = posenc.plan(asked.config, asked.length)
+    found = posenc.plan(config, asked.length)
     print(json.dumps(found.to_dict()) if asked.json else found)
     return 0
 

@@ -12,7 +12,7 @@ from typing import Any
 from posenc.reading.formats import to_transformers
 from posenc.reading.kinds import Config, facts, known
 from posenc.reading.layers import layer_kinds, turning
-from posenc.reading.plan import _said
+from posenc.reading.plan import loaded
 from posenc.reading.rotation import base_of, rope_dict, share_of
 from posenc.reading.turns import head
 from posenc.rotate.config_keys import WORDS
@@ -114,7 +114,7 @@ EXPORTS: dict[str, Callable[[Any], Any]] = {
 def _text(config: Any) -> tuple[list[str], Config]:
     """Return the part of a configuration that is text, and the names that lead there."""
     kinds, path = facts(), []
-    read = known(to_transformers(_said(config)), None, kinds)
+    read = known(to_transformers(loaded(config)), None, kinds)
     while "parts" in read.kind:
         named = read.kind["parts"]
         inner = [name for name in named if isinstance(read.said.get(name), Mapping)]

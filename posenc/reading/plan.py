@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from posenc.reading import doors, warn
-from posenc.reading.formats import recognized
+from posenc.reading.formats import merged, recognized
 from posenc.reading.kinds import Config, facts, known
 from posenc.reading.layer import Layer, Plan
 from posenc.reading.layers import layer_kinds, turning, window
@@ -18,13 +18,16 @@ from posenc.reading.scale import query_scale, softmax_scale
 from posenc.reading.turns import head, rotation
 
 
-def plan(config: Any, length: int | None = None) -> Plan:
+def plan(
+    config: Any, length: int | None = None, overrides: Mapping[str, Any] | str | None = None
+) -> Plan:
     """Return how position enters each layer of the model that `config` describes.
 
     Args:
         config: A config.json as path or dict, or an object of transformers; or of another format
             that posenc.reading.formats knows, such as Meta's params.json.
         length: Tokens of the text, for dynamic and longrope scaling; by default a short one.
+        overrides: What `vllm serve --hf-overrides` changes in it, as dict or JSON.
 
     Returns:
         The plan: print it, read `layers`, `parts` and `warnings`.
@@ -38,7 +41,7 @@ def plan(config: Any, length: int | None = None) -> Plan:
         >>> layer.layout, layer.head_dim, layer.base
         ('half', 128, 500000.0)
     """
-    found = recognized(_said(config))
+    found = recognized(loaded(config, overrides))
     kinds = facts()
     model_type = found.config.get("model_type")
     if found.layout and model_type in kinds:  # the weights beside the file pair channels otherwise
@@ -48,7 +51,8 @@ def plan(config: Any, length: int | None = None) -> Plan:
     return replace(made, warnings=(*found.warnings, *made.warnings))
 
 
-def _said(config: Any) -> dict[str, Any]:
+def loaded(config: Any, overrides: Mapping[str, Any] | str | None = None) -> dict[str, Any]:
+    """Return what `config`, as `plan` takes it, says with its overrides."""
     if hasattr(config, "to_dict"):
         config = config.to_dict()
     if isinstance(config, str | Path):
@@ -65,7 +69,7 @@ def _said(config: Any) -> dict[str, Any]:
             f"plan: config must be a dict, a path or an object with to_dict, got {config!r}; "
             "json.load reads a file"
         )
-    return dict(config)
+    return merged(config, overrides or {})
 
 
 def _plan(

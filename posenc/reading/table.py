@@ -14,6 +14,8 @@ HEAD = (
     "layout",
     "window",
     "factor",
+    "scale",
+    "queries",
     "slowest",
     "turns",
     "still",
@@ -23,8 +25,10 @@ HEAD = (
 def table(plan: Any, name: str = "") -> str:
     """Return a plan as text: layers that are alike share a row.
 
-    `slowest` is the longest wave in positions, `turns` how often that pair turns within the trained
-    length, `still` the share of pairs that never turn once within it.
+    `factor` multiplies queries and keys that turn, `scale` is the softmax's times the root of the
+    head's width, and `queries` names what else lengthens queries. `slowest` is the longest wave in
+    positions, `turns` how often that pair turns within the trained length, `still` the share of
+    pairs that never turn once within it. Columns that say nothing are left out.
     """
     title = f"{name}: {plan.model_type}" if name else plan.model_type
     lines = [title + (f", trained on {plan.trained:,} positions" if plan.trained else "")]
@@ -40,8 +44,9 @@ def table(plan: Any, name: str = "") -> str:
 
 
 def _columns(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    padded = (zip(row, widths, strict=True) for row in rows)
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    padded = (zip(row, widths, strict=True) for row in zip(*columns, strict=True))
     return ["  " + "  ".join(cell.ljust(width) for cell, width in row).rstrip() for row in padded]
 
 
@@ -76,12 +81,32 @@ def _shown(layer: Any, trained: int | None) -> tuple[str, ...]:
     name = "none" if layer.encoding is None else type(layer.encoding).__name__
     name += f" {list(layer.sections)}" if layer.sections else ""
     window = f"{layer.window:,}" if layer.window else "all"
+    scales = _scales(layer)
     if layer.theta is None:
-        return layer.kind, name, "", "", "", window, "", "", "", ""
+        return layer.kind, name, "", "", "", window, "", *scales, "", "", ""
     where = f"{2 * np.count_nonzero(layer.theta)} of {layer.head_dim}"
     where += f", from {layer.slice.start}" if layer.slice.start else ""
     base, factor = f"{layer.base:,.0f}", f"{layer.factor:.4g}"
-    return layer.kind, name, base, where, layer.layout, window, factor, *_waves(layer, trained)
+    return (
+        layer.kind,
+        name,
+        base,
+        where,
+        layer.layout,
+        window,
+        factor,
+        *scales,
+        *_waves(layer, trained),
+    )
+
+
+def _scales(layer: Any) -> tuple[str, str]:
+    """Return what the softmax is multiplied by beside 1/sqrt(d), and what queries are, if any."""
+    softmax, queries = layer.softmax_scale * layer.head_dim**0.5, layer.query_scale
+    scale = "" if abs(softmax - 1) < 1e-9 else f"{softmax:.4g}"
+    if queries is None or queries.kind == "head":
+        return scale, "" if queries is None else "head, learned"
+    return scale, f"{queries.kind}, {queries.original_length:,}"
 
 
 def _waves(layer: Any, trained: int | None) -> tuple[str, str, str]:
