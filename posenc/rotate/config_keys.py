@@ -9,8 +9,6 @@ Key:   d head dim
 
     a config is read if it states a base, or is of a model whose code has one (BASES); if no name
     is misspelled (WORDS) or another program's (FOREIGN); if its layers do rotate (ROTATING)
-
-A dict that names no model, such as rope_parameters alone, need not state its base.
 """
 
 from collections.abc import Mapping
@@ -68,8 +66,6 @@ def problem(config):
     """Return what a config must be, what it is, and the remedy, in words; None if it can be read.
 
     Examples:
-        >>> problem({"rope_thet": 1e6})[1:]
-        ('rope_thet', 'did you mean rope_theta?')
         >>> problem({"model_type": "gpt2", "n_positions": 1024})[1]
         'a gpt2 without'
     """
@@ -113,7 +109,12 @@ def widths(config, kind="default"):
 
 
 def misspelled(config, inside):
-    """Return the same of a name that is nearly a known one, or not known inside rope_parameters."""
+    """Return the same of a name that is nearly known, or unknown inside rope_parameters.
+
+    Examples:
+        >>> misspelled({"rope_thet": 1e6}, {})[1:]
+        ('rope_thet', 'did you mean rope_theta?')
+    """
     for name in sorted({*config, *inside} - WORDS - AROUND):
         plain = name.lower().replace("_", "").replace("-", "")
         if near := get_close_matches(plain, KNOWN, n=1, cutoff=0.93):
@@ -142,7 +143,7 @@ def _still(config):
 
 def _baseless(config, said):
     stated = {name for name in BASE if said.get(name) is not None}
-    if stated or config.get("model_type") in BASES or not MODEL & {*config}:
+    if stated or config.get("model_type") in BASES or not MODEL & {*config}:  # a part alone
         return None
     without = f"a {config.get('model_type', 'model')} without"
     remedy = "where nothing rotates there is none; else add the base of its code as rope_theta"
