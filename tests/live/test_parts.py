@@ -30,6 +30,7 @@ REQUIRED = {
     "explorer",
 }
 CHAPTER_LIMIT, PAGE_LIMIT, KIT_LIMIT, EXPLORER_LIMIT = 10_000, 12_000, 13_000, 40_000  # bytes, compressed
+OWN_LIMIT = {"docs/reference/read-a-config.md": 27_000}  # its figure has every rule by which posenc.plan reads
 
 
 LATER = re.compile(r"""await import\("(?P<path>[^"]+)"\)""")  # loaded once the figure stands, most by a click
@@ -85,6 +86,7 @@ def test_what_a_page_loads_for_its_figures_is_small(name):
     for figures, limit in ((first, CHAPTER_LIMIT), (LIVE[name], PAGE_LIMIT)):
         own = [figure(live) for live in figures if live != "explorer"]
         size = compressed(set().union(*map(loaded, own)) - KIT)
+        limit = OWN_LIMIT.get(name, limit)
         assert size <= limit, f"{name}: its figures load {size:,} bytes, of {limit:,}"
 
 

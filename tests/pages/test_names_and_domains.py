@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = (ROOT / "docs/reference/names.md").read_text(encoding="utf-8")
 DOMAINS = (ROOT / "docs/domains.md").read_text(encoding="utf-8")
 WORKS = bibliography.read(ROOT / "docs/references.bib").entries
+IN_FILE = re.compile(r"`(\w+)` in `(posenc/[\w/]+\.py)`")
 NO_PAPER = {"APE", "LeRoPE"}  # a word for a whole door; known from code alone
 
 
@@ -22,6 +23,12 @@ def rows(text: str) -> list[list[str]]:
     table = re.search(r"(?:^\|.*\n)+", text, re.M)
     assert table
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[0].splitlines()[2:]]
+
+
+def defined(named: tuple[str, str]) -> bool:
+    """Return whether a file of the package defines a function."""
+    function, file = named
+    return f"def {function}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def lacking(text: str) -> list[str]:
@@ -39,6 +46,7 @@ def lacking(text: str) -> list[str]:
             "what it is in the terms of the book": not here,
             "a source": name not in NO_PAPER and not (key and key[1] in WORKS),
             "a file that exists": not all((ROOT / file).is_file() for file in files),
+            "a function that is in its file": not all(map(defined, IN_FILE.findall(here))),
         }
         wanting += [f"{name} lacks {what}" for what, is_so in lacks.items() if is_so]
     return wanting
@@ -53,6 +61,7 @@ PLANTED = {
     "out of order": (r"^\| 3D-RPE ", "| RPE-3D "),
     "no source": (r"bibliography\.md#oka2025", "bibliography.md#oka2024"),
     "no such file": (r"posenc/rotate/xpos\.py", "posenc/rotate/x_pos.py"),
+    "another file": (r"`self_extend_positions` in `posenc/longer", "`self_extend_positions` in `posenc/positions"),
     "nothing said": (r"^(\| PoSE \|).*?\|", r"\1 skips |"),
 }
 
