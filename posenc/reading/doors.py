@@ -104,7 +104,10 @@ def _axial(config: Config) -> Plan:
 
 
 def _on_grid(config: Config, layer: Layer) -> Layer:
-    base, where = base_of(config, rope_dict(config, layer.index, layer.kind) or {}, layer.kind)
+    rope = rope_dict(config, layer.index, layer.kind)
+    if rope is None:
+        return replace(layer, why="rope_theta is 0: it does not rotate")
+    base, where = base_of(config, rope, layer.kind)
     theta = grid(config.kind["grid"], layer.head_dim, base)
     return replace(
         layer,

@@ -113,7 +113,7 @@ def _attention_factor(words: Mapping[str, Any], rope: Mapping[str, Any]) -> dict
     if not words.keys() & {"attn_factor", "apply_yarn_scaling"}:
         return {}
     grows = words.get("apply_yarn_scaling", True)
-    grown = 0.1 * math.log(max(rope["factor"], 1.0)) + 1 if grows else 1.0
+    grown = 0.1 * math.log(max(rope.get("factor") or 1.0, 1.0)) + 1 if grows else 1.0
     return {"attention_factor": grown * words.get("attn_factor", 1.0)}
 
 

@@ -39,7 +39,9 @@ def _word(config: Config, rule: dict[str, Any], index: int, count: int) -> str:
     if "by_window" in rule:
         return _by_window(config, index)
     if "map" in rule:
-        return rule["to"].get(str((config.get(rule["map"]) or {index: ""})[index]), rule["other"])
+        stated = config.get(rule["map"])
+        word = one_each(config, rule["map"], stated)[index] if stated else ""
+        return rule["to"].get(str(word), rule["other"])
     if "cycle" in rule:
         first = rule["first"]
         return first[index] if index < len(first) else rule["cycle"][index % len(rule["cycle"])]
@@ -77,13 +79,17 @@ def listed(config: Config, rule: dict[str, Any]) -> list[bool]:
     if not marks:
         each = config.get(rule.get("key", ""), rule.get("default", 0))
         return [not each or bool((index + 1) % each) for index in range(count)]
-    if "from" not in rule and len(marks) < count:
-        raise ValueError(
-            f"plan: {rule['by_list']} must be {count} marks, one a layer, got {len(marks)}"
-        )
     if "from" in rule:
         return [index + rule["from"] in marks for index in range(count)]
-    return [bool(mark) for mark in marks]
+    return [bool(mark) for mark in one_each(config, rule["by_list"], marks)]
+
+
+def one_each(config: Config, name: str, stated: Any) -> Any:
+    """Return a list that has something for each layer, or refuse it."""
+    count = config.number("num_hidden_layers")
+    if len(stated) < count:
+        raise ValueError(f"plan: {name} must be {count} marks, one a layer, got {len(stated)}")
+    return stated
 
 
 def window(config: Config, word: str) -> int | None:

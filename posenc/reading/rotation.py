@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from posenc.reading.kinds import Config
+from posenc.reading.layers import one_each
 from posenc.rotate.from_config import ALIASES, KINDS, LONGEST, TRAINED, from_config
 
 CODE = "the code"
@@ -30,6 +31,7 @@ SHARES = (
     "rope_percent",
 )
 READ = {name for _, needed, optional in KINDS.values() for name in (*needed, *optional)}
+READ -= {"length"}  # of the text, not of the config
 READ |= {
     "rope_type",
     "rope_theta",
@@ -62,7 +64,7 @@ def rope_dict(config: Config, index: int, word: str) -> dict[str, Any] | None:
     for own, name in LISTS.items():
         stated = config.said.get(own)
         if isinstance(stated, list) and stated:
-            said[name] = stated[index]
+            said[name] = one_each(config, own, stated)[index]
     return None if said.get("rope_theta") == 0 else said
 
 
@@ -120,5 +122,9 @@ def frequencies(
     longest = config.get(LONGEST)
     trained = config.get(TRAINED) or said.get(TRAINED) or longest
     said |= {name: value for name, value in ((LONGEST, longest), (TRAINED, trained)) if value}
-    theta, factor = from_config({"rope_parameters": said, LONGEST: longest}, width, length)
+    try:
+        theta, factor = from_config({"rope_parameters": said, LONGEST: longest}, width, length)
+    except KeyError as error:
+        missing = error.args[0]
+        raise ValueError(f"plan: {missing} must be stated for {kind}, got None; add it") from error
     return theta, float(factor), base, where

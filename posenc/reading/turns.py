@@ -29,11 +29,9 @@ def head(config: Config, index: int, word: str) -> tuple[int, slice]:
 
 def _of_layer(config: Config, index: int, word: str) -> dict[str, int]:
     """Return what one layer has for itself, such as Gemma 4's wider heads of full attention."""
-    stated = config.said.get("per_layer_config") or {}
-    for key, found in stated.items():
-        if int(key) == index:
-            return found
-    rule = {} if stated else config.kind.get("own", {}).get(word, {})
+    if stated := config.said.get("per_layer_config"):
+        return {int(key): found for key, found in stated.items()}.get(index, {})  # "05" or 5
+    rule = config.kind.get("own", {}).get(word, {})
     return {name: config.get(key) or default for name, (key, default) in rule.items()}
 
 
@@ -73,6 +71,8 @@ def axis(order: str, sections: tuple[int, ...], pairs: int) -> np.ndarray:
         found[1 : 3 * sections[1] : 3] = 1
         found[2 : 3 * sections[2] : 3] = 2
         return found
+    if order == "alternating" and len(sections) != 3:
+        raise ValueError(f"plan: mrope_section must be three numbers, got {list(sections)}")
     if sum(sections) != pairs:
         raise ValueError(f"plan: mrope_section must be {pairs} pairs in all, got {list(sections)}")
     if order == "alternating":  # Ernie and Ling: rows and columns by turns, time last
@@ -88,6 +88,8 @@ def grid(order: str, width: int, base: float) -> np.ndarray:
         >>> grid("columns first", 8, 100.0).tolist()
         [[0.0, 0.0, 1.0, 0.1], [1.0, 0.1, 0.0, 0.0]]
     """
+    if not 0 < base < float("inf"):
+        raise ValueError(f"plan: rope_theta must be positive and finite, got {base:g}")
     pairs = width // 4
     own, axes = np.tile(np.arange(pairs), 2), np.repeat([0, 1], pairs)
     if order == "columns first":

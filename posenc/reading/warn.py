@@ -77,7 +77,8 @@ def _bases(config: Config, turning: list[Layer]) -> Iterator[str]:
     inside, outside = rope.get("rope_theta"), config.said.get("rope_theta")
     numbers = isinstance(inside, int | float) and isinstance(outside, int | float)
     if numbers and inside != outside:
-        yield f"rope_theta is {outside:,} at the top, {inside:,} in rope_parameters, which counts"
+        inside, outside = f"{inside:,.10g}", f"{outside:,.10g}"
+        yield f"rope_theta is {outside} at the top, {inside} in rope_parameters, which counts"
     if config.said.get("rope_scaling") and rope and rope != config.said["rope_scaling"]:
         yield "rope_scaling and rope_parameters differ; rope_scaling counts"
 

@@ -52,8 +52,10 @@ def test_a_published_configuration_is_drawn_layer_by_layer(reader, name):
     assert "refused" not in (figure.locator(".reader-told").get_attribute("class") or "")
     assert figure.locator(".reader-layers i").count() == len(layers)
     assert ("No layer" in said(figure)) == (not turning)
-    for base in {layer.base for layer in turning}:
-        assert f"{base:,.0f}" in figure.locator(".reader-table").first.inner_text()
+    tables = " ".join(figure.locator(".reader-table").all_inner_texts())
+    assert all(f"{layer.base:,.0f}" in tables for layer in turning)
+    scaled = [layer for layer in layers if layer.query_scale is not None]
+    assert ("queries ×" in tables) == bool(scaled)
     assert not seen.errors
 
 
@@ -65,8 +67,11 @@ def test_what_is_typed_is_read_or_refused_in_words(reader):
     assert "another format" in put(figure, '{"dim": 4096, "n_layers": 32, "use_scaled_rope": true}')
     assert put(figure, json.dumps(SAMPLES["GPT-NeoX 20B"])).startswith("gpt_neox: 44 layers")
     wrong = SAMPLES["Llama 3.1 8B"] | {"rope_scaling": {"rope_type": "linear", "factr": 2.0, "factor": 2.0}}
-    assert put(figure, json.dumps(wrong)).startswith("llama: 32 layers")
-    assert "did you mean factor?" in figure.locator(".reader-warnings").inner_text()
+    assert "did you mean factor?" in put(figure, json.dumps(wrong))
+    strange = SAMPLES["Llama 3.1 8B"] | {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "whatever": 1}}
+    assert put(figure, json.dumps(strange)).startswith("llama: 32 layers")
+    assert "whatever is not read" in figure.locator(".reader-warnings").inner_text()
+    assert "did you mean rope_theta?" in put(figure, json.dumps(SAMPLES["Llama 3.1 8B"] | {"rope_thet": 1e6}))
     assert not seen.errors
 
 

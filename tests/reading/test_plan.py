@@ -252,7 +252,7 @@ def test_it_refuses_in_words(config, words, capsys):
         ({"rope_theta": None}, "rope_theta is not in the config: 10,000 is what the code takes"),
         (
             {"rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}, "rope_scaling": None},
-            "10,000.0 in rope_par",
+            "10,000 in rope_par",
         ),
         ({"rope_scaling": {"type": "yarn", "factor": 8.0}}, "yarn without original_max_position_embeddings"),
         (
@@ -307,3 +307,23 @@ def test_a_misspelled_key_at_the_top_is_refused(key):
         ValueError, match=rf"plan: config must be spelled in known words, got {key}; did you mean rope_"
     ):
         plan({"model_type": "llama", key: 1e6})
+
+
+@pytest.mark.parametrize(
+    ("rope", "missing"),
+    [
+        ({"rope_type": "linear"}, "factor"),
+        ({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}, "low_freq_factor"),
+        ({"rope_type": "longrope", "factor": 4.0}, "short_factor"),
+    ],
+)
+def test_a_word_that_is_missing_is_named(rope, missing):
+    with pytest.raises(ValueError, match=f"plan: {missing} must be stated for {rope['rope_type']}, got None; add it"):
+        plan(published.LLAMA_3_1_8B | {"rope_scaling": rope})
+
+
+def test_a_list_that_is_too_short_and_a_base_that_is_none_are_refused():
+    with pytest.raises(ValueError, match="layer_rope_theta must be 28 marks, one a layer, got 2"):
+        plan({"model_type": "granite_swa", "num_hidden_layers": 28, "layer_rope_theta": [1e4, 0]})
+    with pytest.raises(ValueError, match="rope_theta must be positive and finite, got -1"):
+        plan({"model_type": "pixtral", "rope_theta": -1})

@@ -9,13 +9,15 @@ import { plan } from "../reading/plan.js"
 /** @typedef {import("../kit/stage.js").Stage} Stage */
 /** @typedef {import("../kit/paper.js").Look} Look */
 /** @typedef {import("../reading/groups.js").Group} Group */
-/** @typedef {import("../reading/plan.js").Plan} Plan */
-/** @typedef {{ samples: Record<string, Record<string, any>>, start: string }} Data */
+/** @typedef {import("../reading/layer.js").Plan} Plan */
+/** @typedef {Record<string, Record<string, any>>} Named */
+/** @typedef {{ samples: Named, start: string, kinds: Named }} Data kinds are what the code of each model type knows */
 
 const CHART = 280 // pixels of height
 const ROW = 84 // of dials
 const MOST = 3 // rows of dials
 const DIALS = 8
+const OTHER = /^formats: config|^plan: model_type .* got None/
 const OTHERS = "A file of another format (Meta, GGUF, Megatron) is read by python -m posenc read."
 const REST = 300 // milliseconds after the last key
 const HEADS = ["Layers", "Position", "Base", "Turns", "Pairs", "Window", "Slowest wave", "Goes round", "Never round"]
@@ -25,18 +27,15 @@ const whole = (/** @type {number} */ v) => Math.round(v).toLocaleString("en")
 const EMPTY = { "–": { class: "reader-empty" } }
 
 /** @param {Stage} stage */
-export default async function readConfig(stage) {
-  const { samples, start } = /** @type {Data} */ (stage.data)
-  const answer = await fetch(new URL("../reading/kinds.json", import.meta.url))
-  const { kinds } = await answer.json()
-
+export default function readConfig(stage) {
+  const { samples, start, kinds } = /** @type {Data} */ (stage.data)
   const box = field(stage, samples, start, () => read())
   const told = stage.add(make("p", { class: "reader-told", role: "status" }))
   const shown = stage.add(make("div", { class: "reader-shown" }))
   /** @type {{ tower: string, groups: Group[], trained: number }[]} */
   let found = []
   const sum = () => found.flatMap((tower) => tower.groups)
-  const turning = () => sum().filter(({ theta }) => theta.length)
+  const turning = () => sum().filter((group) => group.theta.length && !onGrid(group))
   const rows = () => turning().slice(0, MOST)
   const trained = () => Math.max(0, ...found.map((tower) => tower.trained))
 
@@ -54,7 +53,7 @@ export default async function readConfig(stage) {
       shown.replaceChildren(...found.flatMap(drawn), warned(said))
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error)
-      told.textContent = words.includes("got None") ? `${words}. ${OTHERS}` : words
+      told.textContent = OTHER.test(words) ? `${words}. ${OTHERS}` : words
       told.classList.add("reader-refused")
       shown.replaceChildren()
     }
@@ -76,6 +75,9 @@ export default async function readConfig(stage) {
   stage.say(() => spoken(turning()[0], Math.round(place.value), trained()))
   read()
 }
+
+/** Whether it turns by the rows and columns of a picture, and not by the slider's position. @param {Group} group */
+const onGrid = ({ layer }) => layer.encoding === "Axial" && !layer.sections
 
 /** The text and the published configurations above it. @param {Stage} stage @param {Data["samples"]} samples @param {string} start @param {() => void} changed */
 const field = (stage, samples, start, changed) => {
@@ -198,10 +200,9 @@ const waves = (ctx, look, width, height, kinds, trained) => {
     ctx.setLineDash([4, 4])
     line(ctx, to, [0, most], [up(trained), up(trained)], look.soft, 1.2)
     ctx.setLineDash([])
-    const right = box.left + box.width - 4
     const more = box.width > 400 ? ": slower pairs never go round" : ""
     const words = `longest text ${whole(trained)}${more}`
-    write(ctx, look, words, right, to.y(up(trained)) - 8, { align: "right", size: 11.5, color: look.soft, halo: true })
+    write(ctx, look, words, box.left + 6, to.y(up(trained)) - 8, { size: 11.5, color: look.soft, halo: true })
   }
   turns.forEach((wave, n) =>
     line(
@@ -238,7 +239,7 @@ const clocks = (ctx, look, width, top, { layers, theta, color }, position, train
 
 /** @param {Group | undefined} group @param {number} position @param {number} trained */
 const spoken = (group, position, trained) => {
-  if (!group) return "No layer turns queries and keys."
+  if (!group) return "No layer turns queries and keys by their place in a text."
   const slow = Math.min(...group.theta.filter(Boolean).map(Math.abs))
   const turn = (slow * position) / (2 * Math.PI)
   const longest = trained

@@ -1,7 +1,7 @@
 // Layers that are alike, and the words of a table for them. posenc.reading.table in another language.
 
-/** @typedef {import("./plan.js").Plan} Plan */
-/** @typedef {import("./plan.js").Layer} Layer */
+/** @typedef {import("./layer.js").Plan} Plan */
+/** @typedef {import("./layer.js").Layer} Layer */
 /** @typedef {{ layers: number[], layer: Layer, theta: number[], color: number }} Group */
 
 /** The parts of a plan that have layers, each with its name; none for a model of one part. @param {Plan} plan @param {string} [name] @returns {{ name: string, plan: Plan }[]} */
@@ -42,18 +42,30 @@ export const listed = (numbers) => {
   return words.length > 4 ? `${words[0]}, ${words[1]} … ${words[words.length - 1]}` : words.join(", ")
 }
 
+/** What multiplies those that turn, all logits beside 1/√d, and queries by their place. @param {Layer} layer */
+const scales = ({ factor, softmax_scale, head_dim, query_scale }) => {
+  const softmax = softmax_scale * Math.sqrt(head_dim)
+  const found = []
+  if (factor !== 1) found.push(`× ${Number(factor.toPrecision(4))}`)
+  if (Math.abs(softmax - 1) > 1e-9) found.push(`softmax × ${Number(softmax.toPrecision(4))}`)
+  if (query_scale?.kind === "head") found.push("queries × head, learned")
+  else if (query_scale) found.push(`queries × ${query_scale.kind} from ${many(query_scale.original_length)}`)
+  return found.map((words) => `, ${words}`).join("")
+}
+
 /** The cells of a group's row. @param {Group} group @param {number} trained @returns {string[]} */
 export const marks = ({ layers, layer, theta }, trained) => {
   const which = `${layers.length} (${listed(layers)})`
   const window = layer.window ? many(layer.window) : "all"
-  if (!theta.length) return [which, layer.encoding ?? `none: ${layer.why}`, "–", "–", "–", window, "–", "–", "–"]
+  const scaled = scales(layer)
+  if (!theta.length)
+    return [which, `${layer.encoding ?? `none: ${layer.why}`}${scaled}`, "–", "–", "–", window, "–", "–", "–"]
   const [start, stop] = layer.slice
   const slow = Math.min(...theta.filter(Boolean).map(Math.abs))
   const never = theta.filter((t) => Math.abs(t) * trained < 2 * Math.PI).length
   const turning =
     2 * theta.length === layer.head_dim ? `all ${layer.head_dim}` : `${2 * theta.length} of ${layer.head_dim}`
   const from = start ? `, from ${start}` : ""
-  const scaled = layer.factor === 1 ? "" : `, × ${Number(layer.factor.toPrecision(4))}`
   return [
     which,
     `${layer.encoding}${scaled}`,

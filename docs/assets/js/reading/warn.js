@@ -1,26 +1,38 @@
 // Traps and contradictions of a configuration. posenc.reading.warn in another language.
 
-import { BASES, problem } from "./keys.js"
-import { isDict, truth } from "./kinds.js"
+import { misspelled, problem } from "./keys.js"
+import { isDict, truth, whole } from "./kinds.js"
+import { CODE, LONGEST, TRAINED } from "./rotation.js"
 
 /** @typedef {import("./kinds.js").Config} Config */
-/** @typedef {import("./plan.js").Layer} Layer */
+/** @typedef {import("./layer.js").Layer} Layer */
 /** @typedef {Layer & { theta: number[] }} Turning */
 /** @typedef {Record<string, any>} Words */
 
-const [LONGEST, TRAINED] = ["max_position_embeddings", "original_max_position_embeddings"]
-const whole = (/** @type {number} */ v) => String(Math.round(v)).replace(/\B(?=(\d{3})+$)/g, ",")
 const few = (/** @type {number} */ v) => String(Number(v.toPrecision(6)))
 
 /** @param {Config} config @param {Layer[]} layers @returns {string[]} */
 export const warnings = (config, layers) => {
   const turning = /** @type {Turning[]} */ (layers.filter(({ theta }) => theta))
   const found = [...still(config, layers, turning), ...bases(config, turning), ...widths(config, turning)]
-  for (const [name, rope] of dicts(config)) found.push(...words(name, rope), ...lengths(config, name, rope))
+  for (const [name, rope] of dicts(config)) {
+    found.push(...unknown(rope).map(({ word, remedy }) => `${name}: ${word} is not read; ${remedy}`))
+    found.push(...lengths(config, name, rope))
+  }
   return [...new Set([...found, ...slow(config, turning)])]
 }
 
-/** What the configuration says of rotations, under its name. @param {Config} config @returns {[string, Words][]} */
+/** Refuse what would be left out without an error. @param {Config} config */
+export const refuseMisspelled = (config) => {
+  const top = misspelled(config.said, {})
+  if (top) throw new Error(`plan: config must be spelled in known words, got ${top.word}; ${top.remedy}`)
+  for (const [name, rope] of dicts(config)) {
+    const wrong = unknown(rope).find(({ remedy }) => remedy.startsWith("did you mean"))
+    if (wrong) throw new Error(`plan: ${name} must be of words that are read, got ${wrong.word}; ${wrong.remedy}`)
+  }
+}
+
+/** What the configuration says of rotations, part by part, under its name. @param {Config} config @returns {[string, Words][]} */
 const dicts = ({ said }) =>
   ["rope_scaling", "rope_parameters"]
     .filter((name) => truth(said[name]))
@@ -41,19 +53,23 @@ const still = ({ kind }, layers, turning) => {
 /** @param {Config} config @param {Turning[]} turning */
 const bases = ({ said }, turning) => {
   const found = []
-  if (turning.some(({ why }) => why.includes("the default of the code"))) {
-    const all = [...new Set(turning.map(({ base }) => base ?? 0))].filter(Boolean).sort((a, b) => a - b)
-    found.push(`rope_theta is not in the config: ${all.map(whole).join(", ")} is the default of the code`)
-  }
-  const [inside, outside] = [said.rope_parameters?.rope_theta, said.rope_theta]
-  if (inside && outside && inside !== outside)
-    found.push(`rope_theta is ${whole(outside)} at the top and ${whole(inside)} in rope_parameters, which counts`)
+  const defaults = turning.filter(({ why }) => why.endsWith(`from ${CODE}`)).map(({ base }) => base ?? 0)
+  const all = [...new Set(defaults)].sort((a, b) => a - b).map(whole)
+  if (all.length) found.push(`rope_theta is not in the config: ${all.join(" and ")} is what the code takes`)
   const { rope_scaling: scaled, rope_parameters: rope } = said
-  if (truth(scaled) && truth(rope) && JSON.stringify(scaled) !== JSON.stringify(rope))
+  const [inside, outside] = [rope?.rope_theta, said.rope_theta]
+  if (typeof inside === "number" && typeof outside === "number" && inside !== outside)
+    found.push(`rope_theta is ${whole(outside)} at the top, ${whole(inside)} in rope_parameters, which counts`)
+  if (truth(scaled) && truth(rope) && !same(scaled, rope))
     found.push("rope_scaling and rope_parameters differ; rope_scaling counts")
-  if (truth(scaled) && !BASES.some((name) => name in scaled || name in said))
-    found.push("rope_scaling has no rope_theta beside it, as if a newer file had been moved to an older form")
   return found
+}
+
+/** Whether two values of JSON are equal, in whatever order their keys stand. @param {any} a @param {any} b @returns {boolean} */
+const same = (a, b) => {
+  if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return a === b
+  const names = Object.keys(a)
+  return names.length === Object.keys(b).length && names.every((name) => name in b && same(a[name], b[name]))
 }
 
 /** @param {Config} config @param {Turning[]} turning */
@@ -74,12 +90,12 @@ const widths = (config, turning) => {
   return found
 }
 
-/** @param {string} name @param {Words} rope */
-const words = (name, rope) => {
+/** The words of a rope dict that are not read, each with what may help. @param {Words} rope */
+const unknown = (rope) => {
   const rest = { ...rope }
   const found = []
   for (let wrong = problem(rest); wrong; wrong = problem(rest)) {
-    found.push(`${name}: ${wrong.word} is not read; ${wrong.remedy}`)
+    found.push(wrong)
     if (!(wrong.word in rest)) break
     delete rest[wrong.word]
   }
@@ -89,7 +105,7 @@ const words = (name, rope) => {
 /** @param {Config} config @param {string} name @param {Words} rope */
 const lengths = (config, name, rope) => {
   const found = []
-  const kind = rope.rope_type ?? rope.type
+  const kind = "rope_type" in rope ? rope.rope_type : rope.type
   const longest = config.get(LONGEST)
   const trained = config.said[TRAINED] || rope[TRAINED]
   if (["yarn", "llama3", "longrope"].includes(kind) && !trained && longest)
