@@ -71,7 +71,7 @@ class Conditional(nn.Module):
         self._check(x)
         b, t, _ = x.shape
         got = None if positions is None else tuple(positions.shape)
-        if got not in ((t, 2), (1, t, 2), (b, t, 2)):
+        if positions is None or got not in ((t, 2), (1, t, 2), (b, t, 2)):
             raise ValueError(
                 f"conditional: positions must be rows and columns ({t}, 2), got {got}; "
                 "of patches, grid_positions(height, width)"

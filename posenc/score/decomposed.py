@@ -123,6 +123,7 @@ class Decomposed(nn.Module):
     def _whole(self, q, k, positions, key_positions):
         t, s = q.shape[2], k.shape[2]
         key_positions = positions if key_positions is None and t == s else key_positions
+        whole = []
         for p, length in ((positions, t), (key_positions, s)):
             got = None if p is None else f"{p.dtype} {tuple(p.shape)}"
             if p is None or p.is_floating_point() or p.shape[-2:] != (length, 2):
@@ -130,7 +131,8 @@ class Decomposed(nn.Module):
                     f"decomposed: positions must be whole rows and columns ({length}, 2), "
                     f"got {got}; take grid_positions{self.size}"
                 )
-        return positions.long(), key_positions.long()
+            whole.append(p.long())
+        return whole
 
 
 def _row(offset, rows):
