@@ -27,8 +27,8 @@ def table(plan: Any, name: str = "") -> str:
 
     `factor` multiplies queries and keys that turn, `scale` is the softmax's times the root of the
     head's width, and `queries` names what else lengthens queries. `slowest` is the longest wave in
-    positions, `turns` how often that pair turns within the trained length, `still` the share of
-    pairs that never turn once within it. Columns that say nothing are left out.
+    positions, `turns` how often that pair turns within the window or the trained length, `still`
+    the share of pairs that never turn once within it. Columns that say nothing are left out.
     """
     title = f"{name}: {plan.model_type}" if name else plan.model_type
     lines = [title + (f", trained on {plan.trained:,} positions" if plan.trained else "")]
@@ -110,9 +110,10 @@ def _scales(layer: Any) -> tuple[str, str]:
 
 
 def _waves(layer: Any, trained: int | None) -> tuple[str, str, str]:
-    """Return the slowest wave, its turns within the trained length, and the share below one."""
+    """Return the slowest wave, its turns within what the layer sees, and the share below one."""
     waves = 2 * np.pi / np.abs(layer.theta[layer.theta != 0])
-    if not trained:
+    seen = min(filter(None, (trained, layer.window)), default=None)
+    if not seen:
         return f"{waves.max():,.0f}", "", ""
-    still = 1 - (waves <= trained).sum() / len(layer.theta)
-    return f"{waves.max():,.0f}", f"{trained / waves.max():.2f}", f"{still:.0%}"
+    still = 1 - (waves <= seen).sum() / len(layer.theta)
+    return f"{waves.max():,.0f}", f"{seen / waves.max():.2f}", f"{still:.0%}"

@@ -216,8 +216,9 @@ const waves = (ctx, look, width, height, kinds, trained) => {
   )
 }
 
-/** The hands of a few pairs at one position; the arc is what the longest text lets them see. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} top @param {Group} group @param {number} position @param {number} trained */
-const clocks = (ctx, look, width, top, { layers, theta, color }, position, trained) => {
+/** The hands of a few pairs at one position; the arc is what window or longest text lets them see. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} top @param {Group} group @param {number} position @param {number} trained */
+const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position, trained) => {
+  const longest = Math.min(...[trained, layer.window].filter(Number))
   const count = Math.min(DIALS, theta.length)
   const step = (width - 20) / count
   const radius = Math.min(26, step * 0.42)
@@ -226,7 +227,7 @@ const clocks = (ctx, look, width, top, { layers, theta, color }, position, train
   for (let n = 0; n < count; n++) {
     const pair = count > 1 ? Math.round((n * (theta.length - 1)) / (count - 1)) : 0
     const [x, y] = [10 + step * (n + 0.5), top + 40]
-    const seen = Math.min(2 * Math.PI, Math.abs(theta[pair]) * trained)
+    const seen = Number.isFinite(longest) ? Math.min(2 * Math.PI, Math.abs(theta[pair]) * longest) : 0
     ctx.beginPath()
     ctx.moveTo(x, y)
     ctx.arc(x, y, radius, 0, theta[pair] < 0 ? seen : -seen, theta[pair] > 0)

@@ -62,7 +62,8 @@ export const marks = ({ layers, layer, theta }, trained) => {
     return [which, `${layer.encoding ?? `none: ${layer.why}`}${scaled}`, "–", "–", "–", window, "–", "–", "–"]
   const [start, stop] = layer.slice
   const slow = Math.min(...theta.filter(Boolean).map(Math.abs))
-  const never = theta.filter((t) => Math.abs(t) * trained < 2 * Math.PI).length
+  const seen = Math.min(...[trained, layer.window].filter(Number))
+  const never = theta.filter((t) => Math.abs(t) * seen < 2 * Math.PI).length
   const turning =
     2 * theta.length === layer.head_dim ? `all ${layer.head_dim}` : `${2 * theta.length} of ${layer.head_dim}`
   const from = start ? `, from ${start}` : ""
@@ -74,7 +75,7 @@ export const marks = ({ layers, layer, theta }, trained) => {
     layer.layout ?? "–",
     window,
     many((2 * Math.PI) / slow),
-    trained ? `${many((slow * trained) / (2 * Math.PI))} ×` : "–",
-    trained ? `${Math.round((100 * never) / theta.length)} %` : "–",
+    Number.isFinite(seen) ? `${many((slow * seen) / (2 * Math.PI))} ×` : "–",
+    Number.isFinite(seen) ? `${Math.round((100 * never) / theta.length)} %` : "–",
   ]
 }
