@@ -72,7 +72,7 @@ def _bases(config: Config, turning: list[Layer]) -> Iterator[str]:
     }
     if defaults:
         bases = " and ".join(f"{base:,.0f}" for base in sorted(defaults))
-        yield f"rope_theta is not in the config: {bases} is what the code takes"
+        yield f"rope_theta is not in the config: the code takes {bases}"
     rope = config.said.get("rope_parameters") or {}
     inside, outside = rope.get("rope_theta"), config.said.get("rope_theta")
     numbers = isinstance(inside, int | float) and isinstance(outside, int | float)

@@ -22,7 +22,7 @@ def test_turn_to_shear(figure):
     found, data, said = figure("chapters/5-pope/four-doors-one-group/", "turn-to-shear")
     theta = data["theta"]
     assert said() == f"A turn as in RoPE: once round in {2 * math.pi / theta:.1f} tokens with scores up to 1.00."
-    found.get_by_role("button", name="longer and higher").click()
+    found.get_by_role("button", name="higher", exact=True).click()
     period, top = 2 * math.pi / theta / math.sqrt(data["shares"][2]), max(scores(theta, data["shares"][2], -90, 200))
     assert said() == f"A flattened turn: once round in {period:.1f} tokens with scores up to {top:.2f}."
     put(found, angle_of_the_key=30, c=0.16)

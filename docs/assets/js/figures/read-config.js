@@ -3,7 +3,7 @@
 import { make } from "../kit/controls.js"
 import { dial } from "../kit/dial.js"
 import { axes, line, short, write } from "../kit/plot.js"
-import { groups, listed, marks, towers } from "../reading/groups.js"
+import { groups, listed, marks, reach, towers } from "../reading/groups.js"
 import { plan } from "../reading/plan.js"
 
 /** @typedef {import("../kit/stage.js").Stage} Stage */
@@ -218,7 +218,7 @@ const waves = (ctx, look, width, height, kinds, trained) => {
 
 /** The hands of a few pairs at one position; the arc is what window or longest text lets them see. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} top @param {Group} group @param {number} position @param {number} trained */
 const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position, trained) => {
-  const longest = Math.min(...[trained, layer.window].filter(Number))
+  const longest = reach(layer, trained)
   const count = Math.min(DIALS, theta.length)
   const step = (width - 20) / count
   const radius = Math.min(26, step * 0.42)

@@ -12,11 +12,11 @@ export default function turnToShear(stage) {
   const { theta, reach, shares } = stage.data
   const times = short(1 / Math.sqrt(shares[2]))
   stage.predict(
-    "Let c fall from 1 to 0. What becomes of the wave?",
-    ["lower and lower", "longer and longer", "longer and higher"],
+    "Let c fall from 1 to 0, and the wave gets longer. Does it get lower, stay as high, or get higher?",
+    ["lower", "as high", "higher"],
     (given) => {
       share.value = shares[2]
-      return `${given === "longer and higher" ? "Yes" : "No"}: longer, and higher. At c = ${shares[2]} it takes ${times} times as many tokens, and climbs ${times} times as high.`
+      return `${given === "higher" ? "Yes" : "No"}: it gets higher. At c = ${shares[2]} it takes ${times} times as many tokens, and climbs ${times} times as high.`
     },
   )
   const share = stage.slider("c", { min: -0.04, max: 1, step: 0.01, value: shares[0], show: short })

@@ -53,6 +53,9 @@ const scales = ({ factor, softmax_scale, head_dim, query_scale }) => {
   return found.map((words) => `, ${words}`).join("")
 }
 
+/** How many tokens a layer sees, infinitely many where nothing tells. @param {Layer} layer @param {number} trained */
+export const reach = ({ window }, trained) => Math.min(window ?? Infinity, trained || Infinity)
+
 /** The cells of a group's row. @param {Group} group @param {number} trained @returns {string[]} */
 export const marks = ({ layers, layer, theta }, trained) => {
   const which = `${layers.length} (${listed(layers)})`
@@ -62,7 +65,7 @@ export const marks = ({ layers, layer, theta }, trained) => {
     return [which, `${layer.encoding ?? `none: ${layer.why}`}${scaled}`, "–", "–", "–", window, "–", "–", "–"]
   const [start, stop] = layer.slice
   const slow = Math.min(...theta.filter(Boolean).map(Math.abs))
-  const seen = Math.min(...[trained, layer.window].filter(Number))
+  const seen = reach(layer, trained)
   const never = theta.filter((t) => Math.abs(t) * seen < 2 * Math.PI).length
   const turning =
     2 * theta.length === layer.head_dim ? `all ${layer.head_dim}` : `${2 * theta.length} of ${layer.head_dim}`

@@ -55,7 +55,7 @@ const bases = ({ said }, turning) => {
   const found = []
   const defaults = turning.filter(({ why }) => why.endsWith(`from ${CODE}`)).map(({ base }) => base ?? 0)
   const all = [...new Set(defaults)].sort((a, b) => a - b).map(whole)
-  if (all.length) found.push(`rope_theta is not in the config: ${all.join(" and ")} is what the code takes`)
+  if (all.length) found.push(`rope_theta is not in the config: the code takes ${all.join(" and ")}`)
   const { rope_scaling: scaled, rope_parameters: rope } = said
   const [inside, outside] = [rope?.rope_theta, said.rope_theta]
   if (typeof inside === "number" && typeof outside === "number" && inside !== outside)
