@@ -72,7 +72,7 @@ export const marks = ({ layers, layer, theta }, trained) => {
   const from = start ? `, from ${start}` : ""
   return [
     which,
-    `${layer.encoding}${scaled}`,
+    `${layer.encoding}${layer.sections ? ` [${layer.sections.join(", ")}]` : ""}${scaled}`,
     layer.base === null ? "–" : many(layer.base),
     `${turning}${stop - start === layer.head_dim ? "" : from}`,
     layer.layout ?? "–",
