@@ -117,7 +117,7 @@ def misspelled(config, inside):
     """
     for name in sorted({*config, *inside} - WORDS - AROUND):
         plain = name.lower().replace("_", "").replace("-", "")
-        if near := get_close_matches(plain, KNOWN, n=1, cutoff=0.8 if name in inside else 0.93):
+        if near := get_close_matches(plain, KNOWN, n=1, cutoff=(0.93, 0.8)[name in inside]):
             return "spelled in known words", name, f"did you mean {KNOWN[near[0]]}?"
         if not isinstance(inside.get(name), Mapping | None):
             return "spelled in known words", name, "what it would do is not known"

@@ -36,11 +36,24 @@ def test_some_are_equal(installed, name):
     assert sweep.verdict(name) == ("equal", "")
 
 
-def test_a_wrong_fact_is_noticed(installed, monkeypatch):
+WRONG = {
+    "llama": {"layout": "interleaved"},
+    "qwen2_vl_vision": {"grid": "columns first"},
+    "sam3_vit_model": {"grid": "rows first"},
+    "bert": {"offset": 2},
+    "inkling_text": {"scale": "head"},
+    "gptj": {"layout": "half"},
+    "internlm3": {"share": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_fact_is_noticed(installed, monkeypatch, name):
+    assert sweep.verdict(name) == ("equal", "")
     facts = kinds.facts()
-    facts["llama"]["layout"] = "interleaved"
+    facts[name] |= WRONG[name]
     monkeypatch.setattr(sys.modules["posenc.reading.plan"], "facts", lambda: facts)
-    assert sweep.verdict("llama")[0] == "unequal"
+    assert sweep.verdict(name)[0] in ("unequal", "refused")
 
 
 def test_no_verdict_is_unequal_and_each_exception_has_a_reason():
