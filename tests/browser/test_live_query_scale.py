@@ -28,6 +28,6 @@ def test_query_scale(figure):
     c = position_scale(data["asked"] - 1, "inkling", data["trained"], 0.22)
     assert f"and {share(4.5 * c, data['asked']):.2f} with inkling which multiplies the query by {c:.2f}." in said()
     kind.select_option("logn")
-    assert not crowd.get_by_role("slider", name="strength").is_visible()
+    crowd.get_by_role("slider", name="strength").wait_for(state="hidden")  # at the next frame
     crowd.get_by_role("button", name=f"{plain:.2f}").click()
     assert said() == f"Among {data['asked']} tokens the word has {plain:.2f} of the weight."
