@@ -98,7 +98,9 @@ def _axial(config: Config) -> Plan:
     layers = _layers(config, None, "no attention here")
     turned = [
         layer if still else _on_grid(config, layer)
-        for layer, still in zip(layers, turning(config, layer_kinds(config)), strict=True)
+        for layer, still in zip(
+            layers, turning(config, [each.kind for each in layers]), strict=True
+        )
     ]
     return Plan(config.model_type, tuple(turned))
 

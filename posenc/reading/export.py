@@ -13,11 +13,11 @@ from posenc.reading.formats import to_transformers
 from posenc.reading.kinds import Config, facts, known
 from posenc.reading.layers import layer_kinds, turning
 from posenc.reading.plan import loaded
-from posenc.reading.rotation import base_of, rope_dict, share_of
+from posenc.reading.rotation import base_of, rope_dict, rope_kind, share_of
 from posenc.reading.turns import head
 from posenc.rotate.config_keys import WORDS
+from posenc.rotate.from_config import LONGEST, TRAINED
 
-LONGEST, TRAINED = "max_position_embeddings", "original_max_position_embeddings"
 LLAMA_CPP = ("default", "linear", "yarn")
 FLAGS = {"beta_fast": ("--yarn-beta-fast", 32.0), "beta_slow": ("--yarn-beta-slow", 1.0)}
 
@@ -160,8 +160,7 @@ def _by_kind(read: Config) -> dict[str, dict[str, Any]]:
 
 def _words(read: Config, rope: Mapping[str, Any], word: str, width: int) -> dict[str, Any]:
     """Return all that makes the frequencies of a layer, so that nothing is left to a default."""
-    kind = rope.get("rope_type", "default")
-    kind = {"axial": "default", **read.kind.get("types", {})}.get(kind, kind)
+    kind = rope_kind(read, rope)
     base, _ = base_of(read, rope, word)
     said = {"rope_type": kind, "rope_theta": base}
     said |= {name: rope[name] for name in rope if name in WORDS and name not in said}

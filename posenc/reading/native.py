@@ -7,10 +7,11 @@ otherwise than those that transformers has, and what its code assumes and the fi
 from collections.abc import Mapping
 from typing import Any
 
+from posenc.rotate.from_config import TRAINED
+
 Read = tuple[dict[str, Any], str | None, tuple[str, ...]]
 HEADS = {"dim": "hidden_size", "n_layers": "num_hidden_layers", "n_heads": "num_attention_heads"}
 LLAMA_3 = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-TRAINED = "original_max_position_embeddings"
 
 
 def meta(config: Mapping[str, Any]) -> Read:

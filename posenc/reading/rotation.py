@@ -7,16 +7,10 @@ import numpy as np
 
 from posenc.reading.kinds import Config
 from posenc.reading.layers import one_each
+from posenc.rotate.config_keys import BASE
 from posenc.rotate.from_config import ALIASES, KINDS, LONGEST, TRAINED, from_config
 
 CODE = "the code"
-BASES = (
-    "rope_theta",
-    "rotary_emb_base",
-    "rotary_embedding_base",
-    "rotary_base",
-    "global_rope_theta",
-)
 LISTS = {  # a number for each layer
     "rope_theta": "rope_theta",
     "layer_rope_theta": "rope_theta",
@@ -68,12 +62,18 @@ def rope_dict(config: Config, index: int, word: str) -> dict[str, Any] | None:
     return None if said.get("rope_theta") == 0 else said
 
 
+def rope_kind(config: Config, rope: Mapping[str, Any]) -> str:
+    """Return the kind of a rotation, by the name that from_config has for it."""
+    kind = rope.get("rope_type", "default")
+    return {"axial": "default", **config.kind.get("types", {})}.get(kind, kind)
+
+
 def base_of(config: Config, rope: Mapping[str, Any], word: str) -> tuple[float, str]:
     """Return the base of a rotation and where it stands."""
     legacy = config.kind.get("bases", {}).get(config.kind.get("labels", {}).get(word, word))
-    names = (legacy["key"],) if legacy else BASES
+    names = (legacy["key"],) if legacy else BASE
     for where, said in (("rope_parameters", rope), ("the config", config.said)):
-        for name in {"rope_theta", *BASES} if said is rope else names:
+        for name in BASE if said is rope else names:
             if isinstance(said.get(name), int | float):
                 return float(said[name]), where
     found = (
@@ -110,8 +110,7 @@ def frequencies(
     config: Config, rope: Mapping[str, Any], word: str, width: int, length: int | None
 ) -> tuple[np.ndarray, float, float, str]:
     """Return (theta, factor, base, where the base stands) of `width` channels."""
-    kind = rope.get("rope_type", "default")
-    kind = {"axial": "default", **config.kind.get("types", {})}.get(kind, kind)
+    kind = rope_kind(config, rope)
     base, where = base_of(config, rope, word)
     said = {name: value for name, value in rope.items() if name in READ} | {"rope_theta": base}
     said = config.kind.get("with", {}).get(kind, {}) | said | {"rope_type": kind}
