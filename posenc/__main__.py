@@ -11,7 +11,6 @@ from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from operator import attrgetter
 from pathlib import Path
 
 import posenc
@@ -89,7 +88,7 @@ def _add_doctor(commands: argparse._SubParsersAction) -> None:
     command = commands.add_parser("doctor", help=words)
     words = "such as mypackage.model:apply_rotary"
     command.add_argument("function", metavar="module:function", help=words)
-    words = "rotation, table, bias or attention; by default told from a first call"
+    words = "rotation, table, bias, attention or model; by default told from a first call"
     command.add_argument("--kind", help=words)
     words = "the width of a head, or of embeddings; by default what fits"
     command.add_argument("--dim", type=int, help=words)
@@ -99,6 +98,9 @@ def _add_doctor(commands: argparse._SubParsersAction) -> None:
     words = "of the model that a rotation is for: say what is otherwise than there"
     command.add_argument("--config", type=Path, help=words)
     command.add_argument("--layer", type=int, help="of the config; by default any that rotates")
+    command.add_argument(
+        "--json", action="store_true", help="the report as data, each finding with an id that stays"
+    )
     command.set_defaults(run=_doctor)
 
 
@@ -190,18 +192,16 @@ def _vectors(asked: argparse.Namespace) -> int:
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    module, _, name = asked.function.partition(":")
+    """Return 0 for healthy code, 1 where something is wrong, 2 for what could not be examined."""
     sys.path.insert(0, "")
-    try:
-        function = attrgetter(name)(import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"doctor: function must be module:function, got {asked.function}; {error}"
-        ) from error
     sizes = asked.kind, asked.dim, asked.heads, asked.order
-    report = posenc.doctor(function, *sizes, config=asked.config, layer=asked.layer)
-    print(report)
-    return 0 if report.healthy else 1
+    try:
+        report = posenc.doctor(asked.function, *sizes, config=asked.config, layer=asked.layer)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(json.dumps(report.to_dict(), indent=1) if asked.json else report)
+    return 2 if report.missing else int(not report.healthy)
 
 
 def find(name: str) -> str:

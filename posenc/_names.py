@@ -55,7 +55,8 @@ __all__ = ['ALiBi', 'Axial', 'CoPE', 'Conditional', 'Convolution', 'DeBERTa', 'D
  'query_scale', 'repo', 'rope', 'sandwich', 'selective', 'shaw', 'sinusoidal', 't5', 't5_bucket', 'transformer_xl',
  'xpos']
 
-MODULES = ['add', 'attention', 'bias', 'diagnosis', 'fast', 'longer', 'positions', 'reading', 'rotate', 'score']
+MODULES = ['add', 'attention', 'bias', 'diagnosis', 'fast', 'longer', 'positions', 'pytest_fixture', 'reading', 'rotate',
+ 'score']
 
 PLACES = {'conditional': 'posenc.add.conditional',
  'Conditional': 'posenc.add.conditional',

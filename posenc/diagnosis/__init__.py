@@ -1,4 +1,4 @@
-"""The doctor: examine a rotation, a position table, a bias or an attention of your own, and say what is wrong in words.
+"""The doctor: examine a rotation, a position table, a bias, an attention or a model, and say what is wrong in words.
 
     print(posenc.doctor(apply_rotary))        or    python -m posenc doctor mypackage.model:apply_rotary
 
@@ -11,19 +11,33 @@ from typing import Any
 
 import torch
 
-from posenc.diagnosis import planned
-from posenc.diagnosis.parameters import UNDERSTOOD, name_of
-from posenc.diagnosis.recognize import KINDS, recognize
-from posenc.diagnosis.report import Finding, Report
+from posenc.diagnosis import models
+from posenc.diagnosis.calling import layers
+from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.named import is_layer_of_transformers
+from posenc.diagnosis.calling.named import thing as named_thing
+from posenc.diagnosis.calling.order import SHOWN
+from posenc.diagnosis.calling.parameters import UNDERSTOOD, name_of
+from posenc.diagnosis.calling.recognize import KINDS, recognize
+from posenc.diagnosis.report import Finding, Report, named, note, ok
+from posenc.diagnosis.rotations import planned
 
 __all__ = ["Finding", "Report", "doctor"]
 
-FORMS = {"1t": "one row for all texts, (1, t)", "bt": "a row for each text, (b, t)"}
-ORDERS = ("bhtd", "bthd", "btd", "tbd")
+FORMS = {
+    "1t": "one row for all texts, (1, t)",
+    "bt": "a row for each text, (b, t)",
+    "3bt": "a row for each axis and text, (3, b, t)",
+    "t2": "a pair for each token, (t, 2)",
+    "bt2": "a pair for each token, (b, t, 2)",
+    "t3": "three for each token, (t, 3)",
+    "bt3": "three for each token, (b, t, 3)",
+}
+ORDERS = tuple(SHOWN)
 
 
 def doctor(
-    function: Callable[..., Any],
+    function: Callable[..., Any] | str,
     kind: str | None = None,
     dim: int | None = None,
     heads: int | None = None,
@@ -34,13 +48,16 @@ def doctor(
     """Examine `function` and report, check by check, what is wrong with it, why that matters and what to do.
 
     Args:
-        function: A function, a torch module, a bound method, or a class, which is built. Its parameters are known by
-            their names: x or q, k, v; positions, key_positions, offset or length; dim, heads; causal, mask, cache.
-            Whether positions are (t,), (1, t) or (b, t) is found out.
-        kind: "rotation", "table", "bias" or "attention"; by default told from the parameters and a first call.
+        function: A function, a torch module, a bound method, a class, which is built, or the name of one, such as
+            "mymodel.attention:rotate" or "transformers:LlamaAttention". Its parameters are known by their names: x or
+            q, k, v; positions, key_positions, offset or length; cos and sin, or freqs_cis; dim, heads; causal, mask,
+            cache. Whether positions are (t,), (1, t) or (b, t) is found out. A module that takes token ids is
+            examined as a whole model.
+        kind: "rotation", "table", "bias", "attention" or "model"; by default told from the parameters and a first call.
         dim: Width of a head (of an embedding, for a table); by default what fits, 64 first.
         heads: How many heads; by default what fits, 4 first. Slopes are judged for this number where it is given.
-        order: Of the axes: "bhtd" (the default) or "bthd" for heads, "btd" (the default) or "tbd" for embeddings.
+        order: Of the axes: "bhtd" (the default), "bthd", "tbhd", "thd" or "htd" for heads, "btd" or "tbd" for
+            embeddings.
         config: Of the model that a rotation is for, as `posenc.plan` takes it: the rotation is compared with its
             layers, and a known fault is named, such as "YaRN dropped".
         layer: Which layer of `config` is meant; by default any that rotates.
@@ -58,6 +75,8 @@ def doctor(
         >>> print(doctor(slopes).told("slopes").words.split(":")[0])
         with 4 heads the slopes start at 1 where ALiBi's start at 0.25
     """
+    function = named_thing(function) if isinstance(function, str) else function
+    function = layers.Layer(function) if is_layer_of_transformers(function) else function
     _check(function, kind, dim, heads, order)
     if config is not None and kind not in (None, "rotation"):
         raise ValueError(f"doctor: kind must be 'rotation' with a config, got {kind!r}; or leave config out")
@@ -67,25 +86,40 @@ def doctor(
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         told = []
+        if config is None and kind in (None, "model") and (model := models.as_model(function)):
+            found_out, about = models.examine(model)
+            return Report(name_of(function), "model", tuple(found_out), about)
         if config is None:
             found, code = recognize(function, kind, dim, heads, order)
         else:
             found, (code, told) = "rotation", planned.examine(function, dim, heads, order, config, layer)
         code.heads_asked = heads is not None
-        findings = [*told, *KINDS[found].examine(code)]
-    if code.form != "t":
-        findings.append(Finding("positions", "ok", f"given as {FORMS[code.form]}"))
-    if code.order and not order:
-        words = "taken as (b, t, h, d), heads third; order='bhtd' if that is wrong"
-        findings.insert(0, Finding("axes", "note", words))
-    return Report(name_of(function), found, tuple(findings))
+        found_out, about = KINDS[found].examine(code)
+    findings = [*told, *found_out, *_assumed(code, order)]
+    return Report(name_of(function), found, tuple(findings), {"sizes": _sizes(code, found)} | about)
+
+
+def _sizes(code: Code, kind: str) -> str:
+    heads = f"{code.heads} head{'s' * (code.heads != 1)}"
+    return {"table": f"{code.dim} channels", "bias": heads}.get(kind, f"{heads} of {code.dim} channels")
+
+
+def _assumed(code: Code, order: str | None) -> list[Finding]:
+    """Return what was taken for granted on the way: the order of axes, the form of positions."""
+    found = []
+    if code.way.order and not order:
+        words = f"taken as {SHOWN[code.way.order]}; order='bhtd' if that is wrong"
+        found.append(named(note(words), "axes"))
+    if code.way.form != "t":
+        found.append(named(ok(f"given as {FORMS[code.way.form]}"), "positions"))
+    return found
 
 
 def _check(function: Any, kind: Any, dim: Any, heads: Any, order: Any) -> None:
     if not callable(function):
         raise ValueError(f"doctor: function must be something to call, got {function!r}; {UNDERSTOOD}")
-    if kind not in (None, *KINDS):
-        raise ValueError(f"doctor: kind must be one of {', '.join(KINDS)}, got {kind!r}; None finds it out")
+    if kind not in (None, *KINDS, "model"):
+        raise ValueError(f"doctor: kind must be one of {', '.join(KINDS)}, model, got {kind!r}; None finds it out")
     for name, given in (("dim", dim), ("heads", heads)):
         if given is not None and (type(given) is not int or given < 1):
             raise ValueError(f"doctor: {name} must be a positive integer, got {given!r}; None finds it out")

@@ -5,16 +5,26 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from posenc.diagnosis.call import attempt
+from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.causes import page_of
 
 SECONDS = 30
 WIDTH = 88
 SHOWN = 240  # characters: what pytest shows of an object in a failed assertion
 VERDICTS = ("wrong", "note", "ok", "not checked")
+ESSENTIAL = {  # the checks without which nothing can be called healthy
+    "rotation": ("norm", "shift"),
+    "table": ("rows",),
+    "bias": ("offsets", "slopes"),
+    "attention": ("future", "heads"),
+    "model": ("future", "batch"),
+}
 
 
 class Finding(NamedTuple):
     """One check: its name, the verdict ("ok", "wrong", "note", "not checked"), why in words, what was measured.
+
+    `id` stays the same from release to release: the cause of what is wrong, else the name of the check.
 
     Examples:
         >>> Finding("norm", "ok", "lengths stay the same").words
@@ -25,6 +35,12 @@ class Finding(NamedTuple):
     verdict: str
     words: str
     number: float | None = None
+    id: str = ""
+
+    @property
+    def page(self) -> str:
+        """The address of what explains a cause; "" for what is not wrong."""
+        return page_of(self.id) if self.verdict == "wrong" else ""
 
 
 class Report(NamedTuple):
@@ -32,18 +48,26 @@ class Report(NamedTuple):
 
     Examples:
         >>> print(Report("rotate", "rotation", (Finding("norm", "wrong", "lengths change"),)))
-        rotate, examined as a rotation: 1 thing is wrong
+        rotate, examined as a rotation: 1 thing is wrong; of 1 check 0 passed
         WRONG        norm: lengths change
     """
 
     name: str
     kind: str
     findings: tuple[Finding, ...]
+    examined: dict[str, Any] = {}  # noqa: RUF012  # what was found out on the way: dim, heads, axes, layout ...
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is wrong; notes and what could not be checked do not count."""
-        return not self._wrong()
+        """Whether nothing is wrong and enough could be examined to say so."""
+        return not self._with("wrong") and not self.missing
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The checks that the kind stands on and that could not be made, where none of them could."""
+        wanted = ESSENTIAL.get(self.kind, ())
+        made = {finding.check for finding in self.findings if finding.verdict != "not checked"}
+        return () if made & {*wanted} or self._with("wrong") else wanted
 
     def told(self, check: str) -> Finding:
         """Return the gravest finding of one check.
@@ -57,27 +81,59 @@ class Report(NamedTuple):
         known = ", ".join(dict.fromkeys(finding.check for finding in self.findings))
         raise ValueError(f"doctor: check must be one of {known}, got {check!r}")
 
-    def _wrong(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.verdict == "wrong"]
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data, for JSON: each finding with its id and the page that explains it."""
+        found = [finding._asdict() | {"page": finding.page} for finding in self._sorted()]
+        whole = {"name": self.name, "kind": self.kind, "healthy": self.healthy, "examined": dict(self.examined)}
+        return whole | {"checks": self._counts(), "findings": found}
+
+    def _with(self, verdict: str) -> list[Finding]:
+        return [finding for finding in self.findings if finding.verdict == verdict]
 
     def _sorted(self) -> list[Finding]:
         return sorted(self.findings, key=lambda finding: VERDICTS.index(finding.verdict))
 
+    def _counts(self) -> dict[str, int]:
+        return {verdict: len(self._with(verdict)) for verdict in VERDICTS}
+
+    def _state(self) -> str:
+        wrong = len(self._with("wrong"))
+        if wrong:
+            return f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong"
+        if self.missing:
+            return f"too little could be examined to call it healthy ({' and '.join(self.missing)} are not checked)"
+        return "nothing wrong found"
+
     def _head(self) -> str:
-        wrong = len(self._wrong())
-        state = f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong" if wrong else "nothing wrong found"
+        counts = self._counts()
+        made = len(self.findings) - counts["not checked"]
         article = "an" if self.kind[0] == "a" else "a"
-        return f"{self.name}, examined as {article} {self.kind}: {state}"
+        about = ", ".join(str(value) for value in self.examined.values() if value not in (None, ""))
+        rest = [f"{counts['note']} noted" if counts["note"] else "", self._unmade(counts["not checked"])]
+        tally = f"of {made} check{'s' * (made != 1)} {counts['ok']} passed"
+        tally = ", ".join([tally, *(part for part in rest if part)])
+        return (
+            f"{self.name}, examined as {article} {self.kind}{f' ({about})' if about else ''}: {self._state()}; {tally}"
+        )
+
+    @staticmethod
+    def _unmade(count: int) -> str:
+        return f"{count} could not be made" if count else ""
 
     def __str__(self) -> str:
-        lines = [self._head()]
-        for check, verdict, words, _ in self._sorted():
-            mark = f"{verdict.upper() if verdict == 'wrong' else verdict:<13}"
-            lines.append(textwrap.fill(f"{mark}{check}: {words}", WIDTH, subsequent_indent=" " * len(mark)))
+        lines = [textwrap.fill(self._head(), WIDTH)]
+        for finding in self._sorted():
+            mark = f"{finding.verdict.upper() if finding.verdict == 'wrong' else finding.verdict:<13}"
+            words = f"{mark}{finding.check}: {finding.words}"
+            lines.append(textwrap.fill(words, WIDTH, subsequent_indent=" " * len(mark)))
+            if finding.page:
+                lines.append(f"{'':13}{finding.id}: {finding.page}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:  # a line for pytest, which shows it where `assert doctor(function).healthy` fails
-        head, wrong = self._head(), self._wrong()
+        wrong = self._with("wrong")
+        article = "an" if self.kind[0] == "a" else "a"
+        head = f"{self.name}, examined as {article} {self.kind}: {self._state()}"
         room = max(20, (SHOWN - len(f"<{head}>")) // max(1, len(wrong)) - len(" | "))
         said = [textwrap.shorten(f"{finding.check}: {finding.words}", room, placeholder=" ...") for finding in wrong]
         return f"<{' | '.join([head, *said])}>"
@@ -93,9 +149,9 @@ def note(words: str, number: float | None = None) -> Finding:
     return Finding("", "note", words, number)
 
 
-def wrong(words: str, number: float | None = None) -> Finding:
-    """Return what a check found to be wrong."""
-    return Finding("", "wrong", words, number)
+def wrong(cause: str, words: str, number: float | None = None) -> Finding:
+    """Return what a check found to be wrong, by a cause of posenc.diagnosis.causes."""
+    return Finding("", "wrong", words, number, cause)
 
 
 def unchecked(words: str) -> Finding:
@@ -112,8 +168,14 @@ def findings(checks: Iterable[Callable[[Any], Any]], case: Any) -> list[Finding]
         else:
             result, failed = attempt(check, case)
         if failed:
-            result = unchecked(f"the check itself met {failed}")
+            result = unchecked(f"your code raises {failed}")
         name = check.__name__.replace("_", " ")
         several = result if isinstance(result, list) else [result]
-        found += [finding._replace(check=finding.check or name) for finding in several if finding]
+        found += [named(finding, name) for finding in several if finding]
     return found
+
+
+def named(finding: Finding, check: str) -> Finding:
+    """Return the finding with the name of its check, and with its id."""
+    check = finding.check or check
+    return finding._replace(check=check, id=finding.id or check.replace(" ", "-"))

@@ -246,8 +246,15 @@ def test_half_the_exponent_shows_as_the_square_root_of_the_base():
         return cases.turned(x, positions[:, None] * cases.thetas(x.shape[-1], 100.0))
 
     finding = doctor(rotate).told("frequencies")
-    assert finding.verdict == "note"
+    assert (finding.verdict, finding.id) == ("wrong", "exponent-halved")
     assert "square root" in finding.words
+
+
+def test_a_base_that_is_named_is_no_square_root():
+    def rotate(x, positions, base=100.0):
+        return cases.turned(x, positions[:, None] * cases.thetas(x.shape[-1], base))
+
+    assert doctor(rotate).told("frequencies").verdict == "ok"
 
 
 def test_axes_in_another_order():
@@ -415,20 +422,27 @@ def test_their_own_error_comes_first():
         doctor(several)
 
 
-def test_a_module_that_makes_angles_is_told_to_turn_with_them():
+@pytest.mark.parametrize("made", ["angles", "cos and sin", "complex", "stacked", "in one row"])
+def test_code_that_makes_angles_is_examined_by_turning_with_them(made):
     class Rotary(nn.Module):
+        def __init__(self, base=10_000.0):
+            super().__init__()
+            self.base = base
+
         def forward(self, t):
-            return t[..., None] * cases.thetas(2 * t.shape[-1])
+            angle = t[..., None] * cases.thetas(64, self.base)
+            return {
+                "angles": angle,
+                "cos and sin": (torch.cat((angle, angle), -1).cos(), torch.cat((angle, angle), -1).sin()),
+                "complex": torch.polar(torch.ones_like(angle), angle),
+                "stacked": torch.stack((angle.cos(), angle.sin()), -1),
+                "in one row": torch.cat((angle.sin(), angle.cos()), -1),
+            }[made]
 
-    class RotaryThatTurns(Rotary):
-        def rotate_both(self, x):
-            return cases.rotation(x, torch.arange(x.shape[2]))
-
-    assert doctor(RotaryThatTurns().rotate_both).healthy
-    with pytest.raises(ValueError, match=r"give its method that does, module\.rotate_both\. Understood"):
-        doctor(RotaryThatTurns())
-    with pytest.raises(ValueError, match=r"def rotate\(x, positions\): return apply_rotary_pos_emb\(x, \*module\("):
-        doctor(Rotary())
+    report = doctor(Rotary())
+    assert (report.kind, report.healthy) == ("rotation", True), str(report)
+    assert "base 10,000" in report.told("frequencies").words
+    assert doctor(Rotary(100.0)).told("frequencies").verdict == "ok"  # 100 is what it says
 
 
 def test_the_measured_number_of_bug_1_is_that_of_the_formula():
@@ -537,7 +551,8 @@ def test_a_report_says_in_a_line_what_is_wrong():
     assert repr(report).startswith("<f, examined as a table: 2 things are wrong | norm: lengths change lengths")
     assert repr(report).endswith(" ... | limit: clipped>")
     assert len(repr(report)) < 240
-    assert repr(Report("f", "table", (Finding("a", "ok", "fine"),))) == "<f, examined as a table: nothing wrong found>"
+    fine = Report("f", "table", (Finding("rows", "ok", "fine"),))
+    assert repr(fine) == "<f, examined as a table: nothing wrong found>"
     assert all(
         f" | {n}: leng" in repr(Report("f" * 300, "bias", (*[long._replace(check=str(n))] * 9,))) for n in (1, 9)
     )
@@ -572,14 +587,15 @@ def test_rotary_embedding_torch_fails_once_it_has_seen_bfloat16():
     assert report.told("module cast").verdict == "wrong"
 
 
-def test_the_modules_of_peers_that_make_angles_are_refused_with_what_to_wrap():
-    angles = peer("rotary_embedding_torch").RotaryEmbedding(dim=64)
-    with pytest.raises(ValueError, match=r"module\.rotate_queries_or_keys"):
-        doctor(angles)
-    with pytest.raises(ValueError, match=r"apply_rotary_pos_emb\(x, \*module\(positions\)\)"):
-        doctor(peer("x_transformers.x_transformers").RotaryEmbedding(64))
-    with pytest.raises(ValueError, match=r"apply_rotary_pos_emb\(q, k, \*module\(q, position_ids\)\)"):
-        doctor(llama().rotary)
+def test_the_modules_of_peers_that_make_angles_are_examined():
+    for made in (
+        peer("rotary_embedding_torch").RotaryEmbedding(dim=64),
+        peer("x_transformers.x_transformers").RotaryEmbedding(64),
+        llama().rotary,
+    ):
+        report = doctor(made)
+        assert "base 10,000" in report.told("frequencies").words, str(report)
+        assert report.told("module cast").id == "buffers-rounded"
 
 
 def test_the_sinusoidal_of_x_transformers_rounds_its_positions_in_bfloat16():
@@ -632,11 +648,12 @@ def run(capsys, monkeypatch, *arguments: str) -> tuple[int, str, str]:
 def test_faulty_code_exits_with_1_and_healthy_code_with_0(capsys, monkeypatch):
     code, out, err = run(capsys, monkeypatch, "tests.diagnosis.cases:inverted_table")
     assert (code, err) == (1, "")
-    assert out.splitlines()[0] == "inverted_table, examined as a table: 2 things are wrong"
-    assert out.splitlines()[1].startswith("WRONG")
+    said = " ".join(out.split("WRONG")[0].split())
+    assert said.startswith("inverted_table, examined as a table (64 channels, interleaved): 2 things are wrong; of ")
+    assert "exponent-inverted: https://" in out
     code, out, err = run(capsys, monkeypatch, "tests.diagnosis.cases:table")
     assert (code, err) == (0, "")
-    assert out.startswith("table, examined as a table: nothing wrong found")
+    assert out.startswith("table, examined as a table (64 channels, interleaved, base 10,000): nothing wrong found;")
 
 
 def test_settings_of_the_command_line(capsys, monkeypatch):
@@ -661,7 +678,7 @@ def test_settings_of_the_command_line(capsys, monkeypatch):
 )
 def test_a_bad_name_gives_one_line(capsys, monkeypatch, name, said):
     code, out, err = run(capsys, monkeypatch, name)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert said in err
 

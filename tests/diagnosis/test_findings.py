@@ -149,7 +149,8 @@ class AddsFromOffset(nn.Module):
 
 
 ROTATIONS = [
-    ("memory", "not checked", "out of bounds", Tabled),
+    ("memory", "ok", "calls before it", Tabled),
+    ("limit", "note", "ends at position 511", Tabled),
     ("linear", "note", "heads differ", lambda x, positions: rotation(x, positions) * (1 + arange(4)[:, None, None])),
     ("norm", "wrong", "mixed, not turned", mirrored),
     ("norm", "wrong", "the length of channels 4, 36 changes", stretched),
@@ -159,7 +160,7 @@ ROTATIONS = [
     ("frequencies", "note", "one pair alone, 1 rad", paired_once),
     ("frequencies", "wrong", "up to 1 rad a token and do not slow down", turning(thetas(64).flip(0))),
     ("frequencies", "wrong", "up to 2 rad a token and do not slow down", turning(2 * thetas(64))),
-    ("frequencies", "note", "the index counts from 1", turning(STEP * thetas(64))),
+    ("frequencies", "wrong", "the index counts from 1", turning(STEP * thetas(64))),
     ("frequencies", "ok", "positions divided by 3 (linear", turning(thetas(64) / 3)),
     ("frequencies", "note", "base 5 fits: check the exponent", turning(thetas(64, 5.0))),
     ("frequencies", "wrong", "nothing turns at any position", turning(0 * thetas(64))),
@@ -175,7 +176,7 @@ TABLES = [
     ("axis", "wrong", "different rows for the same positions", Adds(rows_by_text)),
     ("rows", "note", "repeat every 7 positions", lambda length, dim: table(7, dim)[arange(length) % 7]),
     ("rows", "wrong", "positions 3 and 9 have the same row", with_equal_rows),
-    ("order", "note", "is that of position 1", lambda length, dim: table(length + 1, dim)[1:]),
+    ("order", "wrong", "is that of position 1", lambda length, dim: table(length + 1, dim)[1:]),
     ("content", "wrong", "written to in place", Adds(lambda x, rows: x.add_(rows))),
     ("content", "note", "a norm, a projection?", Adds(normed)),
     ("content", "note", "multiplied by 3", Adds(lambda x, rows: 3 * x + rows)),

@@ -9,8 +9,8 @@ import torch
 
 from posenc import doctor
 from posenc.__main__ import main
-from posenc.diagnosis import planned
-from posenc.diagnosis.faults import faults, turn_of
+from posenc.diagnosis.rotations import planned
+from posenc.diagnosis.rotations.faults import faults, turn_of
 from posenc.reading.export import words
 from posenc.reading.plan import plan
 from posenc.rotate.frequencies import llama3, rope_frequencies, yarn
@@ -257,7 +257,7 @@ def test_the_command_compares_with_a_config(tmp_path, capsys, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["doctor", "mine_for_config:turn", "--config", str(config)]) == 1
     assert "WRONG        config: YaRN dropped: yarn is in the config" in capsys.readouterr().out
-    assert main(["doctor", "mine_for_config:turn", "--config", str(config), "--layer", "7"]) == 1
+    assert main(["doctor", "mine_for_config:turn", "--config", str(config), "--layer", "7"]) == 2
     assert "layer must be one that rotates, [0, 1], got 7" in capsys.readouterr().err
 
 

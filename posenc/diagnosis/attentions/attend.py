@@ -1,0 +1,163 @@
+"""Call an attention of any signature on queries, keys and values (b, h, t, d) at known places."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from posenc.diagnosis.attentions.projections import Layer, Projections, found
+from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.compare import far, random
+
+T = 12
+OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
+
+
+class Attention:
+    """An attention as a function of q, k, v (b, h, t, d), or of x (b, t, d) alone.
+
+    `opened` is how q, k and v are brought into code that takes x and projects it itself.
+    """
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.alone = not code.takes("v")
+        self.of_keys = False
+        self.opened = _opened(code) if self.alone else None
+        self.dim, self.heads, self.kv_heads = code.dim, code.heads, code.heads
+        if self.opened:
+            self.alone = False
+            self.dim, self.heads, self.kv_heads = self.opened.dim, self.opened.heads, self.opened.kv_heads
+        elif not self.alone and code.way.order in ("btd", "tbd"):
+            _made_plain(code)
+
+    @property
+    def placed(self) -> bool:
+        """Whether positions of both queries and keys can be told."""
+        both = self.alone or self.opened or self.of_keys or self.code.takes("key_positions")
+        return self.code.takes("positions") and bool(both)
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
+        """Return the result (b, h, t, d) for arguments by role."""
+        return _first(self.whole(q, k, v, **given))
+
+    def whole(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Any:
+        """Return all that comes back, the result (b, h, t, d) first."""
+        if self.opened:
+            if q.shape[2] != k.shape[2]:
+                raise ValueError(f"doctor: queries must be as many as keys, got {q.shape[2]} and {k.shape[2]}")
+            return self._joined(self.opened.set(q, k, v), q.shape[1], self.opened.shown, given)
+        if self.alone:
+            return self._joined(q.transpose(1, 2).flatten(2), q.shape[1], q.shape[3], given)
+        return self.code.on(q=q, k=k, v=v, heads=q.shape[1], **given)
+
+    def _joined(self, x: Tensor, heads: int, dim: int, given: dict[str, Any]) -> Any:
+        """Call with embeddings (b, t, D) and split the heads of the result."""
+        swap = self.code.way.order == "tbd"
+        given = {"texts": len(x), "positions": torch.arange(x.shape[1])} | given if self.code.way.table else given
+        made = self.code(x=x.transpose(0, 1) if swap else x, **given)
+        out, rest = _first(made), made[1:] if isinstance(made, tuple) else ()
+        if not isinstance(out, Tensor) or out.ndim != 3:
+            return out
+        out = out.transpose(0, 1) if swap else out
+        out = out[..., : heads * dim].unflatten(-1, (heads, -1)).transpose(1, 2)
+        missing = self.opened.dim - dim if self.opened else 0
+        return torch.nn.functional.pad(out, (0, missing)), *rest
+
+    def at(self, q: Tensor, k: Tensor, v: Tensor, start: int = 0, **given: Any) -> Tensor:
+        """Return the result for keys from place `start` on and queries at the last, where places can be told."""
+        keys = start + torch.arange(k.shape[2])
+        queries = keys[k.shape[2] - q.shape[2] :]
+        positions = keys if self.of_keys else queries
+        return self(q, k, v, positions=positions, key_positions=keys, offset=int(queries[0]), **given)
+
+    def learn_whose_positions(self, q: Tensor, k: Tensor, v: Tensor) -> None:
+        """Find out whether positions are those of the queries or of all keys, where the code takes one for both."""
+        if self.alone or self.opened or not self.code.takes("positions") or self.code.takes("key_positions"):
+            return
+        whole = self.at(q, k, v)[:, :, -3:]
+        for self.of_keys in (False, True):
+            made, failed = attempt(self.at, q[:, :, -3:], k, v)
+            if not failed and far(made, whole) < 1e-4:
+                return
+        self.of_keys = False
+
+
+def _first(made: Any) -> Any:
+    return made[0] if isinstance(made, tuple) else made
+
+
+def _opened(code: Code) -> Projections | None:
+    """Return the projections of a module if values that are set come out under equal weights."""
+    module = code.module
+    for heads in _heads(code):
+        for one in () if module is None else found(module, heads):
+            t = 3
+            if one.width < 2 * t:
+                return None
+            q, k = torch.zeros(2, one.heads, t, one.dim), torch.zeros(2, one.kv_heads, t, one.dim)
+            v = random(2, one.kv_heads, t, one.dim, seed=3)
+            x, swap = one.set(q, k, v), code.way.order == "tbd"
+            made, failed = attempt(code, x=x.transpose(0, 1) if swap else x, positions=torch.arange(t), texts=2)
+            out = None if failed else _first(made)
+            out = out.transpose(0, 1) if swap and isinstance(out, Tensor) and out.ndim == 3 else out
+            if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[-1] < one.heads * one.shown:
+                continue
+            heads_out = out[..., : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2)
+            expected = v.repeat_interleave(one.heads // one.kv_heads, 1)[..., : one.shown]
+            if min(far(heads_out[:, :, 0], expected[:, :, 0]), far(heads_out[:, :, 0], expected.mean(2))) < 1e-2:
+                return one
+    return None
+
+
+def _heads(code: Code) -> list[int]:
+    """Return how many heads the module may have, as it says itself."""
+    module = code.module
+    places = (module, getattr(module, "config", None))
+    said = [getattr(place, name, None) for place in places for name in OWN_HEADS.split()]
+    return list(dict.fromkeys([*(one for one in said if type(one) is int and one > 0), code.heads]))
+
+
+def _made_plain(code: Code) -> None:
+    """Let the projections of a module that takes q, k and v (b, t, h * d) hand them through."""
+    module = code.module
+    if module is None:
+        return
+    joined = getattr(module, "in_proj_weight", None)
+    if isinstance(joined, nn.Parameter) and joined.shape[0] == 3 * joined.shape[1]:
+        joined.data = torch.eye(joined.shape[1], dtype=joined.dtype).repeat(3, 1)
+    for _, part in module.named_modules():
+        weight = getattr(part, "weight", None)
+        if isinstance(weight, Tensor) and weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
+            Layer(part, False).set(torch.eye(len(weight)))
+
+
+class Case(NamedTuple):
+    """What the checks share: the code and its sizes, the attention that it is, whether that is causal."""
+
+    code: Code
+    dim: int
+    heads: int
+    attend: Attention
+    causal: bool = False
+
+    @property
+    def shown(self) -> int:
+        """How many channels of a head come out."""
+        return self.attend.opened.shown if self.attend.opened else self.dim
+
+    def inputs(self, seed: int = 0, t: int = T, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
+        """Return random q, k, v."""
+        if self.attend.alone:
+            x = random(2, self.heads, t, max(1, self.dim // self.heads), seed=seed, dtype=dtype)
+            return x, x, x
+        counts = (self.heads, self.attend.kv_heads, self.attend.kv_heads)
+        q, k, v = (random(2, h, t, self.dim, seed=3 * seed + i, dtype=dtype) for i, h in enumerate(counts))
+        v[..., self.shown :] = 0  # what does not come out
+        return q, k, v
+
+
+def case_of(code: Code) -> Case:
+    """Return the case of an attention that is called afresh."""
+    attend = Attention(code.fresh())
+    return Case(code, attend.dim, attend.heads, attend)

@@ -1,0 +1,143 @@
+"""Examine how an attention decodes with a cache: its own, fn(q, k, v, cache) -> (out, cache), or one that it holds."""
+
+import itertools
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.attentions.attend import Attention, Case
+from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.report import Finding, findings, ok, unchecked, wrong
+
+T, LONG = 12, 48
+
+
+def examine(case: Case) -> list[Finding]:
+    """Return the findings on the cache: decoding against prefill, keys that change, drift after eviction."""
+    found = findings((cache,), case)
+    return found if found[0].verdict == "not checked" or case.attend.opened else found + findings((eviction,), case)
+
+
+def _contents(case: Case, t: int) -> tuple[Tensor, Tensor, Tensor]:
+    counts = (case.heads, case.attend.kv_heads, case.attend.kv_heads)
+    q, k, v = (random(1, h, t, case.dim, seed=20 + i) for i, h in enumerate(counts))
+    return q, k, v
+
+
+def cache(case: Case) -> Finding:
+    """Compare token by token, after a first few, with all at once."""
+    q, k, v = _contents(case, T)
+    made, failed = attempt(_steps, case, q, k, v, 5)
+    if failed:
+        return unchecked(f"needs a result (out, cache); {failed}")
+    stepped, caches = made
+    whole, _ = _steps(case, q, k, v, T)
+    off = far(stepped[:, :, 5:], whole[:, :, 5:])
+    if off < 1e-4:
+        return ok("token by token with the cache gives what all at once gives", off)
+    cause = (
+        "the position of a new token is counted from the call, or cached keys are rotated again. "
+        "Give new tokens the number of tokens before them"
+    )
+    name = "offset-ignored"
+    if _changes(caches, case):
+        name = "turned-twice"
+        cause = (
+            "keys in the cache change from step to step: they are rotated again. Cache keys rotated once and rotate "
+            "only new ones, or cache them as they come and rotate all in each call"
+        )
+    return wrong(name, f"token by token differs by {off:.2g} from all at once: {cause}", off)
+
+
+def _changes(caches: list[Any], case: Case) -> bool:
+    """Tell whether keys that are in the cache already change in a later step."""
+    axis = 1 if case.code.way.order == "bthd" else 2
+    pairs = [(old[0], new[0]) for old, new in itertools.pairwise(caches) if old and new]
+    return any(far(new.narrow(axis, 0, old.shape[axis]), old) > 1e-5 for old, new in pairs if new.ndim > axis)
+
+
+def eviction(case: Case) -> Finding:
+    """Feed the same token again and again: once old keys are dropped, weights by distance must stay as they are."""
+    if case.dim < 4:
+        return unchecked("needs heads of at least 4 channels")
+    heads = case.heads
+    content = random(1, heads, 1, case.dim, seed=30).expand(-1, -1, LONG, -1).contiguous()
+    v = torch.eye(LONG).expand(1, heads, -1, -1).contiguous()
+    weights, caches = _steps(case, content, content, v)
+    axis = 1 if case.code.way.order == "bthd" else 2
+    kept = max((cache[0].shape[axis] for cache in caches if cache), default=LONG)
+    if kept >= LONG - 4:
+        return unchecked(f"drops nothing within {LONG} tokens")
+    window = min(kept, int((weights[0, 0, -1] > 1e-9).sum()))
+    by_distance = [weights[0, :, i, i - window + 1 : i + 1] for i in range(kept, LONG)]
+    off = max(float((row - by_distance[0]).abs().max()) for row in by_distance)
+    if off < 1e-4:
+        return ok(f"after old keys are dropped ({window} are kept) distances stay right", off)
+    return wrong(
+        "kept-for-seen",
+        f"once old keys are dropped ({window} are kept) the weights by distance drift, by {off:.2g}: the position of "
+        "a new token is the number of keys kept, not of tokens seen. Count tokens apart",
+        off,
+    )
+
+
+def _steps(case: Case, q: Tensor, k: Tensor, v: Tensor, first: int = 1) -> tuple[Tensor, list[Any]]:
+    """Return what comes out when the first tokens come at once and then one at a time, and the caches."""
+    outs, caches, cache = [], [], None
+    attend = Attention(case.code.fresh())
+    for start, end in [(0, first), *((i, i + 1) for i in range(first, q.shape[2]))]:
+        parts = [part[:, :, start:end] for part in (q, k, v)]
+        places = torch.arange(start, end)
+        out, *rest = attend.whole(*parts, cache=cache, positions=places, offset=start)
+        if not rest:
+            raise ValueError(f"doctor: cache must be in the result, (out, cache), got {type(out).__name__} alone")
+        cache = next((part for part in reversed(rest) if part is not None and not isinstance(part, Tensor)), rest[-1])
+        outs.append(out)
+        kept = isinstance(cache, tuple) and all(isinstance(part, Tensor | int) for part in cache)
+        caches.append([part.clone() if isinstance(part, Tensor) else part for part in cache] if kept else [])
+    return torch.cat(outs, 2), caches
+
+
+def held(case: Case) -> list[Finding]:
+    """Look whether a module keeps keys from call to call, and compare token by token with all at once."""
+    code = case.code
+    if code.module is None or code.takes("cache") or not (code.takes("offset") or code.takes("positions")):
+        return []
+    return findings((own_cache,), case)
+
+
+def own_cache(case: Case) -> Finding | None:
+    """Compare token by token with all at once, where a call remembers the ones before it."""
+    q, k, v = _contents(case, T)
+    if case.attend.alone:
+        q = k = v = random(1, case.heads, T, case.dim // case.heads, seed=20)
+    made, failed = attempt(_by_token, case, q, k, v)
+    if failed:
+        return None
+    alone, _ = attempt(_at, Attention(case.code.fresh()), q, k, v, T - 1, T)
+    if alone is None or far(made[:, :, -1:], alone) < 1e-6:
+        return None
+    whole, failed = attempt(_at, Attention(case.code.fresh()), q, k, v, 0, T)
+    if failed:
+        return unchecked(f"all tokens at once raise {failed}")
+    off = far(made, whole)
+    if off < 1e-4:
+        return ok("it holds a cache: token by token gives what all at once gives", off)
+    return wrong(
+        "cache-wrong",
+        f"it holds a cache, and token by token differs by {off:.2g} from all at once: new keys are turned as the "
+        "first ones, or written to other places than they are read from",
+        off,
+    )
+
+
+def _at(attend: Attention, q: Tensor, k: Tensor, v: Tensor, start: int, end: int) -> Tensor:
+    parts = [part[:, :, start:end] for part in (q, k, v)]
+    return attend(*parts, positions=torch.arange(start, end), key_positions=torch.arange(start, end), offset=start)
+
+
+def _by_token(case: Case, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    attend = Attention(case.code.fresh())
+    return torch.cat([_at(attend, q, k, v, i, i + 1) for i in range(T)], 2)

@@ -1,0 +1,65 @@
+"""Examine who depends on whom: a head on its own queries, keys and values only, a text on its own tokens only."""
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.attentions.attend import Case, T
+from posenc.diagnosis.compare import far
+from posenc.diagnosis.report import Finding, ok, unchecked, wrong
+
+MIXED = (
+    "heads follow the keys or values of other heads: axes are mixed up. Split heads off with "
+    "unflatten(-1, (heads, d)).transpose(1, 2), and join them with transpose(1, 2).flatten(2)"
+)
+
+
+def heads(case: Case) -> Finding:
+    """Change the keys and values of one head, and see which heads follow."""
+    if case.attend.alone:
+        return unchecked("takes embeddings, and its projections were not found")
+    if case.heads < 2 or case.attend.kv_heads < 2:
+        return unchecked(f"needs several heads of keys, not {case.attend.kv_heads}")
+    follow, share = _followers(case), case.heads // case.attend.kv_heads
+    keys = torch.arange(case.attend.kv_heads)
+    due = torch.arange(case.heads)[:, None] // share == keys
+    if torch.equal(follow, due):
+        shared = f", {share} heads of queries to one of keys" if share > 1 else ""
+        return ok(f"each head sees its own keys and values{shared}")
+    if share > 1 and torch.equal(follow, torch.arange(case.heads)[:, None] % case.attend.kv_heads == keys):
+        words = "query heads share key heads in another order than neighbors: use repeat_interleave, not repeat"
+        return wrong("groups-tiled", words)
+    if mixed := int((follow & ~due).any(1).sum()):
+        return wrong("heads-mixed", f"{mixed} of {case.heads} {MIXED}", mixed)
+    lost = int((~follow & due).any(1).sum())
+    return wrong("heads-mixed", f"{lost} heads do not follow their own keys and values", lost)
+
+
+def _followers(case: Case) -> Tensor:
+    """Return which heads of queries (h) follow a change of each head of keys and values (hk)."""
+    q, k, v = case.inputs(11)
+    before = case.attend.at(q, k, v)
+    columns = []
+    for head in range(case.attend.kv_heads):
+        more = torch.zeros(case.attend.kv_heads, 1, 1).index_fill(0, torch.tensor([head]), 1.0)
+        after = case.attend.at(q, k + more * k.roll(1, 2), v + more)
+        columns.append((after - before).abs().nan_to_num(0).amax((0, 2, 3)) > 1e-5)
+    return torch.stack(columns, 1)
+
+
+def batch(case: Case) -> Finding:
+    """Change one text of a batch, and see whether the other follows."""
+    parts = case.inputs(12)
+    other = [part.clone() for part in parts]
+    for part in other:
+        part[1] = part[1].roll(1, 1) + 1
+    q, k, v = other
+    before, after = case.attend.at(*parts), case.attend.at(q, k, v)
+    off = far(after[0], before[0])
+    if off < 1e-4:
+        return ok("a text does not depend on the others of its batch", off)
+    return wrong(
+        "batch-mixed",
+        f"a text changes by {off:.2g} with another text of its batch: the axes of batch and tokens ({T}) are mixed up "
+        "(if the order is (t, b, d), say order='tbd')",
+        off,
+    )

@@ -1,0 +1,121 @@
+"""Read the rotation inside an attention off its weights, and examine it as one that is handed in alone.
+
+A query at place p is a unit vector a, the key at place 0 a unit vector b, and all other keys are 0, so that their
+logits are known. What the weights then say of the key at 0 is a . R_p^T R_0 b, the rotation of queries. With keys b at
+all places, the last query shows that of keys. A bias is there without content too, and is taken away.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.attentions.attend import Attention, Case, T
+from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.compare import far
+from posenc.diagnosis.report import Finding, findings
+from posenc.diagnosis.rotations import speeds
+from posenc.diagnosis.rotations.frequencies import fit
+from posenc.diagnosis.rotations.layout import difference, direction, layout
+from posenc.diagnosis.rotations.lengths import norm
+from posenc.diagnosis.rotations.read import Case as Turned
+from posenc.diagnosis.rotations.read import Reading, Rotation, angles_of, pairs_of
+
+SIZE = 2.0  # of unit vectors: products that weights show well
+WIDEST = 64
+NEARLY = 1e-5
+
+
+def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
+    """Return what is said of the rotation inside and what it is, if there is one that differs from place to place."""
+    if case.shown < T or case.dim > WIDEST:
+        return [], {}
+    sides, failed = attempt(_matrices, case, torch.float64)
+    if failed:
+        sides, failed = attempt(_matrices, case, torch.float32)
+    if failed or sides is None or all(_still(side) for side in sides):
+        return [], {}
+    queries, keys = (_reading(side) for side in sides)
+    rotate = Rotation(case.code)
+    found = Turned(case.code, case.dim, case.heads, rotate, queries, keys, fit(queries.theta))
+    told = [one for one in findings(_checks(found), found) if one.verdict != "not checked"]
+    return [one._replace(check=f"rotation inside, {one.check}") for one in told], _about(found)
+
+
+def _about(found: Turned) -> dict[str, Any]:
+    if not found.reading.pairs:
+        return {}
+    base = f", base {found.fit.base:,.6g}" if found.fit.name == "regular" else ""
+    turning = f"{2 * len(found.reading.pairs)} of {found.dim} channels turn inside"
+    return {"layout": f"{turning}, {found.reading.layout} layout{base}"}
+
+
+def _still(matrices: Tensor) -> bool:
+    return far(matrices, matrices[:1].expand_as(matrices)) < 1e-3
+
+
+def _checks(found: Turned) -> tuple[Any, ...]:
+    if "none" in (found.reading.layout, found.of_keys.layout) and difference(found):
+        return (layout,)
+    if found.reading.pairs and not found.code.way.table:
+        return norm, layout, direction, speeds.frequencies
+    return (norm, layout, direction) if found.reading.pairs else (norm, layout)
+
+
+def _reading(matrices: Tensor) -> Reading:
+    """Return the reading of matrices at places 0, 1, 2 ..., of which the first is taken for the identity."""
+    gains, places = matrices.norm(dim=1), torch.arange(len(matrices))
+    matrices = torch.where(matrices.abs() < NEARLY, 0.0, matrices)
+    pairs, name = pairs_of(matrices)
+    if not pairs:
+        return Reading(matrices, [], name, places, gains=gains)
+    near, last = (angles_of(matrices[place], pairs) for place in (1, -1))
+    steps = len(matrices) - 1
+    turns = torch.round((steps * near - last) / (2 * math.pi))
+    theta = (last + 2 * math.pi * turns) / steps
+    return Reading(matrices, pairs, name, places, theta, gains, torch.zeros_like(theta))
+
+
+def _matrices(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
+    """Return the rotations of queries at places 0 .. T - 1 and of keys at 0 .. T - 2, without the softmax scale."""
+    attend = Attention(case.code.cast(dtype))
+    of_queries, of_keys = _products(case, attend, dtype, False), _products(case, attend, dtype, True)
+    gain = float(of_queries.norm(dim=1).median())
+    if not of_queries.isfinite().all() or not of_keys.isfinite().all() or gain < 1e-4:
+        return None
+    identity = torch.eye(case.dim, dtype=torch.float64)[None]
+    queries = torch.cat((identity, of_queries.mT / gain))
+    return queries, queries[-1] @ of_keys / gain
+
+
+def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool) -> Tensor:
+    """Return a . R^T R b for all unit vectors a, b: (places, d, d)."""
+    d, h = case.dim, case.heads
+    batch = max(1, attend.opened.width // T) if attend.opened else d
+    made = torch.zeros(T - 1, d, d, dtype=torch.float64)
+    empty = _logits(case, attend, torch.zeros(1, h, d, dtype=dtype), torch.zeros(1, d, dtype=dtype), of_keys)
+    unit = torch.eye(d, dtype=dtype) * SIZE
+    for first in range(0, d, h):
+        heads = [min(first + i, d - 1) for i in range(h)]
+        for start in range(0, d, batch):
+            keys = unit[start : start + batch]
+            logits = _logits(case, attend, unit[heads].expand(len(keys), -1, -1), keys, of_keys) - empty
+            made[:, heads, start : start + len(keys)] = logits.permute(2, 1, 0) / SIZE**2
+    return made
+
+
+def _logits(case: Case, attend: Attention, a: Tensor, b: Tensor, of_keys: bool) -> Tensor:
+    """Return logits (n, h, T - 1) for queries a (n, h, d) and keys b (n, d), against a key that is 0.
+
+    They are those of the key at 0 for the queries from 1 on, or of all keys but the last for the last query.
+    """
+    n, h, d = a.shape
+    q = a[:, :, None].expand(n, h, T, d).contiguous()
+    k = torch.zeros(n, attend.kv_heads, T, d, dtype=b.dtype)
+    k[:, :, : T - 1 if of_keys else 1] = b[:, None, None]
+    v = torch.eye(T, d, dtype=b.dtype).expand(n, attend.kv_heads, -1, -1).contiguous()
+    w = attend.at(q, k, v)[..., :T].double().log()
+    if of_keys:
+        return w[:, :, -1, :-1] - w[:, :, -1, -1:]
+    return (w[:, :, :, 0] - w.diagonal(dim1=2, dim2=3))[:, :, 1:]

@@ -1,0 +1,149 @@
+"""Examine whether the mask of an attention hides padding on the left, and whether positions count that padding.
+
+A hidden key is one whose content does not matter. So first two kinds of padding are compared under one mask: where the
+real tokens differ, it does not hide. Only where they agree can what padding still changes be laid to positions.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.attentions.attend import Case, T
+from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.report import Finding, ok, unchecked, wrong
+
+PAD = 3
+SAME = 1e-4
+SHAPES = {
+    "(b, 1, 1, s)": lambda seen: seen[:, None, None],
+    "(b, 1, t, s)": lambda seen: seen[:, None, None].expand(-1, 1, seen.shape[1], -1),
+    "(b, s)": lambda seen: seen,
+}
+MEANINGS = {
+    "booleans": lambda seen: seen,
+    "1 and 0": lambda seen: seen.long(),
+    "numbers to add": lambda seen: torch.where(seen, 0.0, -1e9),
+}
+
+
+class Form(NamedTuple):
+    """How a mask is told: its shape and what its entries mean."""
+
+    shape: str
+    meaning: str
+
+    def __call__(self, seen: Tensor) -> Tensor:
+        """Return the mask for keys (b, s) that are seen or not."""
+        return MEANINGS[self.meaning](SHAPES[self.shape](seen))
+
+
+FORMS = tuple(Form(shape, meaning) for meaning in MEANINGS for shape in SHAPES)
+
+
+class Padded:
+    """An attention on the same real tokens after padding of either content, 0 or 1."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.real = case, case.inputs(7)
+        self.seen = (torch.arange(T + PAD) >= PAD).expand(2, -1)
+        self.places = (self.seen.long().cumsum(-1) - 1).clamp(min=0)
+
+    def __call__(self, mask: Tensor, content: int = 0) -> Tensor:
+        """Return what the real tokens get."""
+        shapes = [(*part.shape[:2], PAD, part.shape[3]) for part in self.real]
+        pads = [random(*shape, seed=80 + 10 * content + i) for i, shape in enumerate(shapes)]
+        q, k, v = (torch.cat([pad, part], 2) for pad, part in zip(pads, self.real, strict=True))
+        made = self.case.attend(q, k, v, positions=self.places, key_positions=self.places, mask=mask)
+        return made[:, :, PAD:]
+
+    def leak(self, mask: Tensor) -> float:
+        """Return how much the content of the padding matters to the real tokens."""
+        one, other = self(mask), self(mask, 1)
+        return far(one, other) if one.isfinite().all() else float("inf")
+
+    def effect(self, form: Form) -> float:
+        """Return how much hiding the padding changes the real tokens."""
+        return far(self(form(self.seen)), self(form(torch.ones_like(self.seen))))
+
+    def moved(self, form: Form) -> float:
+        """Return how far the real tokens are from what they get without padding, under a mask that hides nothing."""
+        alone = self.case.attend.at(*self.real, mask=form(torch.ones(2, T, dtype=torch.bool)))
+        return far(self(form(self.seen)), alone)
+
+    def read_as_booleans(self, form: Form) -> bool:
+        """Tell whether the size of numbers to add does not matter."""
+        mask = form(self.seen)
+        return form.meaning == "numbers to add" and far(self(mask / 1e9), self(mask)) < SAME
+
+
+def padding(case: Case) -> Finding:
+    """Check that padding on the left, hidden by the mask, leaves the real tokens alone."""
+    if not case.code.takes("mask"):
+        return unchecked("needs a parameter for a mask")
+    padded = Padded(case)
+    tried = {form: attempt(padded.leak, form(padded.seen)) for form in FORMS}
+    leaks = {form: leak for form, (leak, failed) in tried.items() if not failed}
+    if not leaks:
+        failed = next(iter(tried.values()))[1]
+        return unchecked(f"no mask of booleans or numbers is taken: {failed}")
+    hiding = [form for form, leak in leaks.items() if leak < SAME]
+    sure = [form for form in hiding if not padded.read_as_booleans(form)]
+    if sure or (hiding and not _inverted(padded, leaks)):
+        return _counted(padded, sure or hiding, leaks)
+    return _unhidden(padded, leaks)
+
+
+def _inverted(padded: Padded, leaks: dict[Form, float]) -> bool:
+    """Tell whether the mask hides the padding when it says that all else is hidden."""
+    plain = [form for form in leaks if form.meaning != "numbers to add"]
+    tried = [attempt(padded.leak, form(~padded.seen)) for form in plain]
+    return any(not failed and leak < SAME for leak, failed in tried)
+
+
+def _counted(padded: Padded, hiding: list[Form], leaks: dict[Form, float]) -> Finding:
+    """Say whether padding that is hidden still moves the real tokens."""
+    tried = [attempt(padded.moved, form) for form in hiding]
+    worked = [off for off, failed in tried if not failed]
+    if not worked:
+        return unchecked(f"a mask that hides nothing raises {tried[0][1]}")
+    off = min(worked)
+    if off >= SAME:
+        return wrong(
+            "padding-counted",
+            f"padding on the left, though hidden by the mask, changes the real tokens by {off:.2g}: positions count "
+            "the padding. Count real tokens, mask.cumsum(-1) - 1",
+            off,
+        )
+    added = {form.meaning for form in hiding} == {"numbers to add"} and len(leaks) > len(hiding)
+    but = "; its mask is added, so booleans run too and hide nothing: give 0 and -inf" if added else ""
+    return ok(f"hidden padding on the left leaves the real tokens alone{but}", off)
+
+
+def _unhidden(padded: Padded, leaks: dict[Form, float]) -> Finding:
+    """Say why the content of masked keys matters."""
+    leak = max(leaks.values())
+    if all((attempt(padded.effect, form)[0] or 0.0) < SAME for form in leaks):
+        return wrong(
+            "mask-ignored",
+            f"the mask is ignored: with and without it the same, and masked keys change the real tokens by {leak:.2g}. "
+            "Fill the scores of masked keys with -inf before the softmax",
+            leak,
+        )
+    if _inverted(padded, leaks) and "pad" in padded.case.code.roles["mask"].lower():
+        return ok("hidden padding leaves the real tokens alone; True hides, as in nn.MultiheadAttention")
+    if _inverted(padded, leaks):
+        return wrong(
+            "mask-inverted",
+            "the mask is inverted: keys where it is True are hidden and those where it is False are seen, while True "
+            "means seen to scaled_dot_product_attention and 1 to transformers. Fill where ~mask; if True is meant to "
+            "hide, as in nn.MultiheadAttention, say so in its name and give ~mask here",
+            leak,
+        )
+    return wrong(
+        "mask-ignored",
+        f"the mask changes the result and hides nothing: masked keys change the real tokens by {leak:.2g}. "
+        "Is it added as 1 and 0, or put on another axis than that of keys?",
+        leak,
+    )

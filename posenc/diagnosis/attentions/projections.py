@@ -1,0 +1,151 @@
+"""Open an attention that takes embeddings: set its projections so that queries, keys and values are what is asked for.
+
+Embeddings are one-hot, a channel for each token. Column n of the weight of the queries is then the query of token n,
+and likewise for keys and values; the last projection hands the heads through. So every check for fn(q, k, v) applies.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+INNER = ("linear", "proj", "dense", "fn")  # what a projection may be called inside its own module
+NAMES = {
+    "q": """q_proj wq to_q query q q_lin w_q linear_q w_query q_linear proj_q fc_q queries query_proj wq_proj q_net
+        linear_query q_projection query_projection qlinear""",
+    "k": """k_proj wk to_k key k k_lin w_k linear_k w_key k_linear proj_k fc_k keys key_proj k_net linear_keys
+        linear_key k_projection key_projection""",
+    "v": """v_proj wv to_v value v v_lin w_v linear_v w_value v_linear proj_v fc_v values value_proj v_net linear_values
+        linear_value v_projection value_projection""",
+    "kv": "to_kv kv kv_proj wkv w_kv",
+    "qkv": """qkv c_attn query_key_value wqkv to_qkv att_proj qkv_proj in_proj w_qkv attn qkv_net qkv_linear w_pack
+        qkv_mlp linear_qkv""",
+    "out": """o_proj out_proj wo to_out dense c_proj proj out o attn_out out_lin w_o fc_out linear_out output_proj o_net
+        output w_out proj_out out_linear fc_o resid_proj o_linear combine_heads linear_proj output_linear
+        final_linear out_projection output_projection to_outs dense_out""",
+}
+
+
+class Layer(NamedTuple):
+    """A linear layer whose weight can be set, of either orientation."""
+
+    module: Any
+    flipped: bool  # weight (in, out), as Conv1D of transformers
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Width of what comes in and of what goes out."""
+        out, into = self.module.weight.shape[::-1] if self.flipped else self.module.weight.shape
+        return into, out
+
+    def set(self, rows: Tensor) -> None:
+        """Let one-hot input n give row n, (n, out)."""
+        weight = torch.zeros_like(self.module.weight)
+        (weight if self.flipped else weight.T)[: len(rows)] = rows.to(weight.dtype)
+        self.module.weight.data = weight
+        if getattr(self.module, "bias", None) is not None:
+            self.module.bias.data.zero_()
+
+
+class Projections(NamedTuple):
+    """The layers of an attention, its heads, and how a fused layer lays queries, keys and values out."""
+
+    layers: dict[str, Layer]
+    heads: int
+    kv_heads: int
+    dim: int
+    packed: str = "chunks"
+
+    @property
+    def shown(self) -> int:
+        """How many channels of each head come out, where the result is narrower than all heads together."""
+        return min(self.dim, self.layers["out"].sizes[1] // self.heads) if "out" in self.layers else self.dim
+
+    @property
+    def width(self) -> int:
+        """The width of embeddings."""
+        return self.layers["q" if "q" in self.layers else "qkv"].sizes[0]
+
+    def set(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Set the weights for q (b, h, t, d), k, v (b, hk, t, d); return the embeddings (b, t, D) that give them."""
+        b, _, t, _ = q.shape
+        rows = [part.transpose(1, 2).reshape(b * t, -1) for part in (q, k, v)]
+        if "qkv" in self.layers:
+            self.layers["qkv"].set(self._together(*(part.transpose(1, 2).flatten(0, 1) for part in (q, k, v))))
+        else:
+            self.layers["q"].set(rows[0])
+            if "kv" in self.layers:
+                self.layers["kv"].set(torch.cat(rows[1:], -1))
+            else:
+                self.layers["k"].set(rows[1])
+                self.layers["v"].set(rows[2])
+        if "out" in self.layers:
+            through = torch.zeros(self.heads, self.dim, self.heads, self.shown)
+            for head in range(self.heads):
+                through[head, : self.shown, head] = torch.eye(self.shown)
+            _, out = self.layers["out"].sizes
+            self.layers["out"].set(
+                torch.nn.functional.pad(through.flatten(2).flatten(0, 1), (0, out - self.heads * self.shown))
+            )
+        dtype = next(iter(self.layers.values())).module.weight.dtype
+        return torch.eye(b * t, self.width, dtype=dtype).view(b, t, -1)
+
+    def _together(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Return the output of the fused layer, (n, out), for (n, h, d) each."""
+        if self.packed == "chunks":
+            return torch.cat([part.flatten(1) for part in (q, k, v)], -1)
+        if self.packed == "by head":
+            return torch.stack((q, k, v), 2).flatten(1)
+        groups = q.unflatten(1, (self.kv_heads, -1))
+        return torch.cat((groups, k[:, :, None], v[:, :, None]), 2).flatten(1)
+
+
+def found(module: nn.Module, heads: int) -> Iterator[Projections]:
+    """Yield what the layers of a module may be, likeliest first, and replace its norms by nothing."""
+    layers = {role: layer for role in NAMES if (layer := _layer(module, role))}
+    if not {"q", "k", "v"} <= layers.keys() and not {"q", "kv"} <= layers.keys() and "qkv" not in layers:
+        return
+    _without_norms(module)
+    if "q" in layers:
+        layers.pop("qkv", None)
+        width = layers["q"].sizes[1]
+        if width % heads == 0:
+            of_keys = layers["k"].sizes[1] if "k" in layers else layers["kv"].sizes[1] // 2
+            yield from _grouped(layers, heads, width // heads, of_keys)
+        return
+    _, width = layers["qkv"].sizes
+    inside = layers["out"].sizes[0] if "out" in layers else width // 3
+    if inside % heads == 0 and (width - inside) % (2 * (inside // heads)) == 0:
+        dim, kv_heads = inside // heads, (width - inside) // (2 * (inside // heads))
+        for packed in ("chunks", "by head") if kv_heads == heads else ("chunks", "by group"):
+            yield Projections(layers, heads, kv_heads, dim, packed)
+
+
+def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> Iterator[Projections]:
+    if of_keys % dim == 0 and heads % (of_keys // dim) == 0:
+        yield Projections(layers, heads, of_keys // dim, dim)
+
+
+def _layer(module: nn.Module, role: str) -> Layer | None:
+    names = NAMES[role].split()
+    for name, part in module.named_modules():
+        last = [piece for piece in name.lower().split(".") if not piece.isdigit() and piece not in INNER]
+        weight = getattr(part, "weight", None)
+        if (last or name.lower().split("."))[-1:][0] in names and isinstance(weight, Tensor) and weight.ndim == 2:
+            return Layer(part, hasattr(part, "nf"))
+    return None
+
+
+def _without_norms(module: nn.Module) -> None:
+    for name, part in [*module.named_modules()]:
+        if name and type(part).__name__.lower().endswith("norm"):
+            owner, _, last = name.rpartition(".")
+            setattr(module.get_submodule(owner) if owner else module, last, _Nothing())
+
+
+class _Nothing(nn.Module):
+    """A norm that leaves all as it is, whatever else it is given."""
+
+    def forward(self, x: Any, *_: Any, **__: Any) -> Any:
+        return x

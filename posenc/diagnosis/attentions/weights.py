@@ -1,0 +1,171 @@
+"""Examine what an attention does between products and values: scale, decay, weights, heads that share keys, dtype."""
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.attentions.attend import Attention, Case, T
+from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.compare import far
+from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
+
+NARROW = f"needs heads of at least {T} channels"  # to name each key by a channel of its value
+
+
+def _weights(case: Case, q: Tensor, k: Tensor) -> Tensor:
+    """Return the weights (b, h, t, s), read off by values that name their key."""
+    s = k.shape[2]
+    v = torch.eye(s, case.dim).expand(*k.shape[:2], -1, -1).contiguous()
+    return case.attend.at(q, k, v)[..., :s].double()
+
+
+def values(case: Case) -> Finding:
+    """Check that equal values come out as they are: weights sum to 1 and values do not turn."""
+    q, k, v = case.inputs(3)
+    v = v[:, :, :1].expand_as(v).contiguous()
+    share = case.heads // case.attend.kv_heads
+    off = far(case.attend.at(q, k, v), v.repeat_interleave(share, 1))
+    if off < 1e-4:
+        return ok("values come through as they are", off)
+    made = case.attend.at(q, k, v)
+    given, v = v, v.repeat_interleave(share, 1)
+    along = torch.nn.functional.cosine_similarity(made, v, dim=-1)
+    if (along > 1 - 1e-3).all():
+        sums = made.norm(dim=-1) / v.norm(dim=-1)
+        return wrong(
+            "weights-wrong",
+            f"equal values come out different (by {off:.2g}): the weights of a query sum to {float(sums.min()):.3g} up "
+            f"to {float(sums.max()):.3g}, not to 1. Take the softmax over the keys, the last axis",
+            off,
+        )
+    made = case.attend.at(torch.zeros_like(q), torch.zeros_like(k), given)
+    cause = "something is added to values"
+    if (made.norm(dim=-1) < v.norm(dim=-1) * 0.999).any():
+        cause = "their lengths shrink: values are rotated or moved along with the keys. Rotate q and k only"
+    return wrong("values-moved", f"equal values come out different (by {off:.2g}); {cause}", off)
+
+
+def offsets(case: Case) -> Finding:
+    """Fill all tokens with one content: the weights of two rows may then differ by distance only."""
+    if case.shown < T:
+        return unchecked(NARROW)
+    q, k, _ = (part[:, :, :1].expand_as(part).contiguous() for part in case.inputs(10))
+    steps = _weights(case, q, k)[0].clamp(min=1e-30).log().diff(dim=-1)
+    off = _uneven(steps, 1, 1)
+    if off < 1e-3:
+        return ok("among equal tokens weights depend on distance only", off)
+    for whose, of_q, of_k in (("keys", 2, 1), ("queries", 1, 2)):
+        if _uneven(steps, of_q, of_k) < 1e-3:
+            return wrong(
+                "turned-twice",
+                f"{whose} stand at twice their position: they are rotated twice (before they come in, or on the way "
+                "into or out of the cache). Rotate each once",
+                off,
+            )
+    return note(
+        "among equal tokens weights depend on where the query stands, not on distance only: "
+        "a table inside? Wrong for a rotation or a bias by distance",
+        off,
+    )
+
+
+def _uneven(steps: Tensor, of_q: int, of_k: int) -> float:
+    """Return how much the steps of weights (h, t, s - 1) change when query and key move on by so many places."""
+    here, there = steps[:, : T - of_q, : T - 1 - of_k], steps[:, of_q:, of_k:]
+    behind = torch.arange(1, T - of_k) <= torch.arange(T - of_q)[:, None]
+    behind &= torch.arange(1 + of_k, T) <= torch.arange(of_q, T)[:, None]
+    return float((here - there).abs()[:, behind].max())
+
+
+def decay(case: Case) -> Finding:
+    """Look at the weights of the last query where queries are 0, so that position alone decides."""
+    if case.shown < T:
+        return unchecked(NARROW)
+    q, k, _ = case.inputs(4)
+    w = _weights(case, torch.zeros_like(q), k)[0, :, -1]
+    if (w.amax(-1) - w.amin(-1)).max() < 1e-5:
+        return ok("without content all keys weigh the same: no bias by distance")
+    steps = w.clamp(min=1e-12).log().diff(dim=-1)
+    if (steps >= -1e-6).all():
+        return ok("without content near keys weigh more than far ones", float(steps.max()))
+    if (steps <= 1e-6).all():
+        words = "without content far keys weigh more than near ones: the sign of the bias is reversed"
+        return wrong("penalty-reversed", words, float(steps.min()))
+    return note("without content weights neither rise nor fall with distance: a learned bias?")
+
+
+def scale(case: Case) -> Finding:
+    """Measure by what a product of query and key is multiplied before the softmax."""
+    if case.shown < T:
+        return unchecked(NARROW)
+    q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
+    ratios = []
+    for size in (0.0, 2.0):
+        q[..., -1, :], k[..., -1, :] = 1.0, size * case.dim**-0.5
+        w = _weights(case, q, k)[0, :, -1]
+        ratios.append((w[:, -1] / w[:, -2]).log())
+    factor = float((ratios[1] - ratios[0]).mean() / 2)  # 1 if products are divided by sqrt(d)
+    if abs(factor - 1) < 0.01:
+        return ok("products are divided by sqrt(d)", factor)
+    if (said := _told_scale(case)) and abs(factor / (said * case.dim**0.5) - 1) < 0.01:
+        return ok(f"products are multiplied by {said:.5g}, as its configuration says", factor)
+    if abs(factor / case.dim**0.5 - 1) < 0.01:
+        words = "products are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)"
+        return wrong("scale-missing", words, factor)
+    if abs(factor * case.dim**0.5 - 1) < 0.01:
+        return wrong("scale-wrong", "products are divided by d: the scale 1/sqrt(d) is applied twice", factor)
+    if case.heads > 1 and abs(factor * case.heads**0.5 - 1) < 0.01:
+        words = f"products are divided by the root of {case.heads * case.dim}, the width of all heads, not of one"
+        return wrong("scale-wrong", words, factor)
+    words = f"products are multiplied by {factor:.4f} / sqrt(d): an attention factor (YaRN's: once?), or another width"
+    return note(words, factor)
+
+
+def _told_scale(case: Case) -> float | None:
+    """Return the softmax scale that a configuration names, as those of Gemma and Granite do."""
+    config = getattr(case.code.module, "config", None)
+    named = getattr(config, "query_pre_attn_scalar", None)
+    return named**-0.5 if named else getattr(config, "attention_multiplier", None)
+
+
+def grouped_heads(case: Case) -> Finding | None:
+    """Try half as many heads of keys."""
+    if case.attend.opened:
+        return None
+    if case.heads % 2:
+        return unchecked("needs an even number of heads")
+    q, k, v = case.inputs(8)
+    k, v = k[:, ::2], v[:, ::2]
+    made, failed = attempt(case.attend.at, q, k, v)
+    if failed:
+        return note(f"fewer heads of keys than of queries raise {failed}")
+    off = far(made, case.attend.at(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)))
+    if off < 1e-4:
+        return ok("neighboring query heads share a key head", off)
+    return wrong(
+        "groups-tiled",
+        f"query heads share key heads in another order than neighbors (off by {off:.2g}): "
+        "use repeat_interleave, not repeat",
+        off,
+    )
+
+
+def half_precision(case: Case) -> Finding:
+    """Compare bfloat16 with float32, far out where positions can be told."""
+    start = 4000 if case.attend.placed else 0
+    q, k, v = case.inputs(9, dtype=torch.bfloat16)
+    coarse = Attention(case.code.cast(torch.bfloat16))
+    made, failed = attempt(coarse.at, q, k, v, start)
+    if failed:
+        return unchecked(f"bfloat16 raises {failed}")
+    off = far(made, case.attend.at(q.float(), k.float(), v.float(), start))
+    if off < 0.05:
+        return ok(f"bfloat16 within {off:.1g} of float32 at positions from {start:,}", off)
+    return wrong(
+        "precision-lost",
+        f"in bfloat16 off by {off:.2g} at positions from {start:,}: positions, angles or the bias are computed in "
+        "the input's dtype. Compute them in float32",
+        off,
+    )
+
+
+CHECKS = (values, offsets, decay, scale, grouped_heads, half_precision)

@@ -1,0 +1,179 @@
+"""Examine a bias on the logits, or the slopes of one: its sign, what it depends on, ALiBi's slopes, decoding, dtype."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.biases import buckets, usage, window
+from posenc.diagnosis.biases.slopes import compared_with_alibi
+from posenc.diagnosis.biases.square import Bias, Case, filled, unevenness
+from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.parameters import name_of
+from posenc.diagnosis.compare import far
+from posenc.diagnosis.report import Finding, findings, note, ok, wrong
+
+
+def accepts(code: Code) -> bool:
+    """Tell whether the code can be called as a bias or as slopes."""
+    bias, places = Bias(code), torch.arange(6)
+    if bias.told_by == "heads":
+        made = code() if code.takes("heads") else None
+        return isinstance(made, Tensor) and made.numel() == code.heads
+    if bias.told_by in ("nothing", "grid"):
+        made = bias.whole()
+        return made.ndim == 3 and made.shape[1] == made.shape[2] > 1
+    made = bias(places, places)
+    return isinstance(made, Tensor) and made.ndim == 3 and made.shape[-2:] == (6, 6)
+
+
+def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
+    """Return the findings on a bias, or on slopes if the code takes heads only, and what was examined."""
+    bias = Bias(code)
+    if bias.told_by == "heads":
+        found = compared_with_alibi(
+            lambda n: code.fresh(heads=n)().flatten().double(), code.heads, True, code.heads_asked, named_alibi(code)
+        )
+        return found, {"what": "slopes alone"}
+    fixed = bias.told_by in ("nothing", "grid")
+    square = bias.whole() if fixed else bias.near()
+    case = Case(code, bias, square)
+    if not square.nan_to_num(0, 0, 0).any() and code.learned:
+        case = _filled(code, fixed)
+    about = {"sizes": f"{len(square)} heads", "size": f"{square.shape[1]} by {square.shape[2]} places"}
+    if columns := window.columns(case.square):
+        return findings(window.CHECKS, case), about | {"grid": f"a window of rows of {columns}"}
+    if fixed:
+        return findings((offsets,), case), about
+    checks = (offsets, sign, ahead, own_place, slopes, *buckets.CHECKS, *usage.CHECKS)
+    return findings(checks, case), about
+
+
+def _filled(code: Code, fixed: bool) -> Case:
+    """Return the case with parameters that are random in place of 0."""
+    other = filled(code)
+    bias = Bias(other)
+    return Case(other, bias, bias.whole() if fixed else bias.near(), True)
+
+
+def offsets(case: Case) -> Finding:
+    """Check that the bias depends on the offset of a key only, up to a constant of each query."""
+    if not case.square.nan_to_num(0, 0, 0).any():
+        return note("every number is 0: not trained yet, or no bias at all", 0.0)
+    uneven = unevenness(case.square)
+    if uneven < 1e-4:
+        return ok("depends on the offset of query and key only", uneven)
+    if case.level.isfinite().all() and case.level.abs().max() < 1e-6:
+        words = "every key of a query gets the same number, which softmax does not see: the bias does nothing"
+        return wrong("absolute", words, 0.0)
+    if unevenness(case.level) < 1e-4:
+        return note(
+            "depends on the offset and on a constant of each query, which softmax does not see "
+            "(slope * key, as in BLOOM and MPT)",
+            uneven,
+        )
+    h, t, s = case.square.shape
+    if h > 1 and unevenness(case.square.reshape(t, s, h).permute(2, 0, 1)) < 1e-4:
+        words = "heads and places are mixed: numbers (t, s, h) were reshaped to (h, t, s). Permute the axes"
+        return wrong("heads-mixed", words, uneven)
+    return wrong(
+        "absolute",
+        f"pairs at one offset differ by {uneven:.2g} of the largest: it depends on absolute places. "
+        "Make it from key - query",
+        uneven,
+    )
+
+
+def sign(case: Case) -> Finding:
+    """Check that keys lose weight with distance."""
+    steps = case.behind.diff(dim=-1)
+    largest = float(steps.max())
+    if (steps.nan_to_num() <= 1e-9).all() and steps.nan_to_num().any():
+        return ok("the further back a key, the larger its penalty", largest)
+    if not ((steps >= -1e-9).all() and steps.any()):
+        return note("neither grows nor falls with distance throughout: learned, or not a decay")
+    if not _linear(steps) and (_sign_is_learned(case.bias) or _repeats(steps)):
+        return note("far keys win so far, by parameters that training can turn: learned")
+    return wrong(
+        "sign-reversed",
+        f"the further back a key, the larger its bonus (+{largest:.3g} a step): the sign is reversed and far keys "
+        "win. Add slope * (key - query), which is negative behind, or subtract slope * distance",
+        largest,
+    )
+
+
+def _linear(steps: Tensor) -> bool:
+    return bool(steps.isfinite().all()) and far(steps, steps[:, :1].expand_as(steps)) <= 1e-3
+
+
+def _repeats(steps: Tensor) -> bool:
+    """Tell whether neighbors share numbers, as the indices of buckets do."""
+    return bool((steps == 0).any())
+
+
+def _sign_is_learned(bias: Bias) -> bool:
+    """Tell whether negating one of the parameters makes near keys win in some head."""
+    for name in bias.code.learned:
+        other = Bias(bias.code.fresh())
+        other.code.learned[name].neg_()
+        if (other.near()[:, -1].flip(-1).diff(dim=-1) < 0).any():
+            return True
+    return False
+
+
+def ahead(case: Case) -> Finding:
+    """Say what keys ahead of the query get."""
+    hidden = _hidden(case.square)
+    first = case.square[:, 0, 1:]
+    if hidden[:, 0, 1:].all():
+        return ok("causal: keys ahead get -inf")
+    if hidden[:, 0, 2:].all() and not hidden[:, 0, 1].any():
+        return wrong("mask-off-by-one", "one key ahead of each query is seen, the next ones are not: tril(diagonal=0)")
+    if far(case.level, case.level.mT) < 1e-6:
+        return ok("symmetric: keys ahead are treated like keys behind; hide them if the model is causal")
+    level = case.level
+    behind, others = level.tril(-1), level.triu(1)
+    if not behind.abs().max() and others.abs().max():
+        return wrong("transposed", "keys behind all get one number and keys ahead differ: query and key are exchanged")
+    if (first.diff(dim=-1) > 0).any() and (case.behind.diff(dim=-1) <= 0).all():
+        return note("keys ahead get a bonus that grows: right only under a causal mask")
+    return note("keys ahead and behind are treated differently; right only if that is meant, or hidden")
+
+
+def _hidden(square: Tensor) -> Tensor:
+    return torch.isneginf(square) | (square < -1e4)
+
+
+def own_place(case: Case) -> Finding | None:
+    """Check that a mask in the bias leaves each query its own key, and all before it."""
+    hidden = _hidden(case.square)
+    if not hidden.any():
+        return None
+    t = case.square.shape[1]
+    if hidden.diagonal(dim1=1, dim2=2).any():
+        return wrong("mask-off-by-one", "a query does not see its own key: the mask hides one key too many")
+    behind = hidden & torch.ones(t, t, dtype=torch.bool).tril(-1)
+    if behind[:, :, :].any() and not hidden.triu(1).any():
+        return wrong("transposed", "the mask hides keys behind and shows those ahead: query and key are exchanged")
+    return None
+
+
+def slopes(case: Case) -> Finding | list[Finding]:
+    """Read the slopes of a bias that falls linearly and compare them with ALiBi's."""
+    steps = case.behind.diff(dim=-1)
+    if not _linear(steps) or (steps[:, 0] == 0).any():
+        return note("not linear in distance, so there are no slopes to compare with ALiBi's")
+    code = case.code
+
+    def measured(heads: int) -> Tensor:
+        made = Bias(code.fresh(heads=heads))(torch.arange(4), torch.arange(4)).double()
+        return (made[:, 3, 3] - made[:, 3, 2]).abs()
+
+    any_number = code.takes("heads") or isinstance(code.source, type)
+    return compared_with_alibi(measured, code.heads, any_number, code.heads_asked, named_alibi(code))
+
+
+def named_alibi(code: Code) -> bool:
+    """Tell whether the name of the code says that it is ALiBi's."""
+    owner = getattr(code.function, "__self__", code.function)
+    return "alibi" in f"{name_of(code.source)} {name_of(code.function)} {type(owner).__name__}".lower()

@@ -1,0 +1,113 @@
+"""Examine how a bias bears use: decoding, long texts, half precision, positions far out."""
+
+import torch
+
+from posenc.diagnosis.biases.square import SIZE, Bias, Case, unevenness
+from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.compare import far
+from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
+
+LONG, NEAR = 1024, 32
+
+
+def decoding(case: Case) -> Finding:
+    """Compare one query after its keys with the last row of all."""
+    code = case.code
+    if case.bias.told_by == "relative" or not any(
+        code.takes(role) for role in ("score", "key_positions", "key_length")
+    ):
+        return unchecked(
+            "needs positions or lengths of queries and keys apart; until then take the last rows while decoding"
+        )
+    places = torch.arange(SIZE)
+    made, failed = attempt(case.bias, places[-1:], places)
+    if failed:
+        return note(f"one query after {SIZE} keys raises {failed}; take the last rows while decoding")
+    alone = made.double()[:, 0]
+    first, last = case.square[:, 0], case.square[:, -1]
+    if far(alone - alone[:, -1:], last - last[:, -1:]) < 1e-4 or far(alone, last) < 1e-4:
+        return ok("one query after its keys gets the last row", 0.0)
+    aligned = far(alone, first) < 1e-4
+    why = "the first row: the query is aligned with the first key" if aligned else "another row than the last"
+    return wrong(
+        "decode-aligned-first",
+        f"one query after {SIZE} keys gets {why}. Place queries at the last of the keys: "
+        "query position = keys - queries + i",
+        far(alone, last),
+    )
+
+
+def longer(case: Case) -> Finding:
+    """Ask for many keys: the first ones keep their numbers, and offsets still tell all."""
+    made, failed = attempt(case.bias.near, 0, LONG // 2)
+    if failed:
+        return note(f"{LONG // 2} keys raise {failed}")
+    level = made - made.diagonal(dim1=1, dim2=2)[..., None]
+    first = level[:, :SIZE, :SIZE]
+    off = far(first, case.level)
+    if off > 1e-3:
+        words = f"among {LONG // 2} keys the first {SIZE} get other numbers than alone (by {off:.2g})"
+        return wrong("length-dependent", words, off)
+    if unevenness(case.level) < 1e-4 <= unevenness(level):
+        return wrong("absolute", f"from {SIZE} to {LONG // 2} keys it depends on places, not on offsets only")
+    return _to_the_end(case, level)
+
+
+def _to_the_end(case: Case, level: torch.Tensor) -> Finding:
+    steps, near = level[:, -1].flip(-1).diff(dim=-1), case.behind.diff(dim=-1)
+    linear = near.isfinite().all() and far(near, near[:, :1].expand_as(near)) <= 1e-3 and near.any()
+    if linear and (steps[:, -1] == 0).all():
+        place = int((steps[0] == 0).long().argmax())
+        return wrong("clipped", f"from distance {place} on all keys get one number: distances are clipped", place)
+    return ok(f"the same among {LONG // 2} keys")
+
+
+def rounding(case: Case) -> Finding:
+    """Look for neighbors that share a number in bfloat16."""
+    code, places = case.code, torch.arange(LONG)
+    if code.takes("dtype") or code.takes("score"):
+        made, failed = attempt(case.bias, places, places, torch.bfloat16)
+    else:
+        made, failed = attempt(lambda: Bias(code.cast(torch.bfloat16))(places, places))
+    if failed:
+        return unchecked(f"in bfloat16, among {LONG} keys: {failed}")
+    if code.module is None and made.dtype not in (torch.bfloat16, torch.float16):
+        return unchecked("needs a parameter dtype, or a module to cast")
+    steps, right = (one.double()[:, -1].diff(dim=-1) for one in (made, case.bias(places, places)))
+    alike = int(((steps == 0) & (right != 0)).all(0).sum())
+    near, exact = steps[:, -NEAR:], right[:, -NEAR:]
+    off = float((near - exact).nan_to_num(0, 0, 0).abs().max() / exact.nan_to_num(0, 0, 0).abs().max().clamp(min=1e-9))
+    if off > 0.5:
+        return wrong(
+            "bias-rounded",
+            f"in bfloat16 the step between near keys is off by {off:.2g} of itself after {LONG} tokens, and {alike} of "
+            f"{LONG - 1} neighbors share a number at every head: large numbers "
+            "are rounded before they are subtracted. Subtract positions first, as integers or in float32",
+            off,
+        )
+    return ok(f"in bfloat16 the steps between near keys stay within {off:.2g}", off)
+
+
+def far_positions(case: Case) -> Finding:
+    """Compare the bias far out with the one near 0."""
+    if case.bias.told_by != "positions":
+        return unchecked("needs a parameter for positions")
+    near, off = case.square - case.square[..., :1], 0.0
+    largest = near.nan_to_num(0, 0, 0).abs().max().clamp(min=1e-9)
+    for start in (10_000, 1_000_000, 2**25):
+        made, failed = attempt(case.bias.near, start)
+        if failed:
+            return note(f"position {start:,} raises {failed}")
+        moved = made - made[..., :1]
+        off = float((moved - near).nan_to_num(0, 0, 0).abs().max() / largest)
+        merged = (moved.diff(dim=-1) == 0) & (near.diff(dim=-1).nan_to_num(0, 0, 0) != 0)
+        if merged.any() and start < 2**24:
+            cause = "neighbors share a number: positions are rounded before they are subtracted, or clipped"
+            return wrong("bias-rounded", f"from position {start:,} on {cause}", off)
+        if off > 1e-2:
+            words = f"the numbers are others, by {off:.2g}: they depend on where the query is"
+            return note(f"from position {start:,} on {words}", off)
+    return ok("the same at 2^25 as at 0", off)
+
+
+CHECKS = (decoding, longer, rounding, far_positions)

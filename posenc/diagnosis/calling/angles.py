@@ -1,0 +1,103 @@
+"""Make the angles that code wants to be given: cos and sin, complex numbers or plain angles, in each usual form.
+
+Functions such as apply_rotary_pos_emb(q, k, cos, sin) turn by tables that are made elsewhere. The doctor makes these
+itself, base 10,000, and tries the forms that libraries use until one fits.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+BASE = 10_000.0
+ROLES = ("cos", "sin", "angles", "tables")
+SPREAD = {  # how a pair's angle fills the width of the table
+    "half": lambda x: torch.cat((x, x), -1),
+    "interleaved": lambda x: x.repeat_interleave(2, -1),
+    "once": lambda x: x,
+}
+AXES = {  # how tables (b, t, w) are shaped; b is 1 where rows do not differ
+    "(t, w)": lambda x: x[0],
+    "(b, t, w)": lambda x: x,
+    "(b, 1, t, w)": lambda x: x[:, None],
+    "(b, t, 1, w)": lambda x: x[:, :, None],
+    "(t, 1, w)": lambda x: x[0, :, None],
+    "(t, b, 1, w)": lambda x: x.transpose(0, 1)[:, :, None],
+}
+PACKED = {  # how one argument holds cos and sin
+    "complex": lambda angle: torch.polar(torch.ones_like(angle), angle),
+    "angles": lambda angle: angle,
+    "cos and sin stacked last": lambda angle: torch.stack((angle.cos(), angle.sin()), -1),
+    "sin, then cos": lambda angle: torch.cat((angle.sin(), angle.cos()), -1),
+    "cos, then sin": lambda angle: torch.cat((angle.cos(), angle.sin()), -1),
+}
+
+
+class Form(NamedTuple):
+    """How a table is told: what holds it, how each angle is spread over its pair, its axes."""
+
+    packed: str
+    spread: str
+    axes: str
+
+    def __str__(self) -> str:
+        held = "cos and sin" if self.packed == "pair" else self.packed
+        spread = {"half": ", repeated as halves", "interleaved": ", repeated as neighbors", "once": ""}[self.spread]
+        return f"{held} {self.axes}{spread}"
+
+    @property
+    def rows_are_lost(self) -> bool:
+        """Whether the table has no axis for the rows of a batch."""
+        return "b" not in self.axes
+
+    def __call__(self, positions: Tensor, width: int) -> Any:
+        """Return the table for positions (t,) or (b, t), one value or a pair of them."""
+        theta = BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+        rows = positions if positions.ndim == 2 else positions[None]
+        angle = rows.double()[..., None] * theta
+
+        def shaped(x: Tensor) -> Tensor:
+            return AXES[self.axes](x)
+
+        if self.packed == "pair":
+            spread = SPREAD[self.spread]
+            return shaped(spread(angle.cos())).float(), shaped(spread(angle.sin())).float()
+        if self.packed == "cos and sin stacked last":
+            return shaped(PACKED[self.packed](angle).flatten(-2)).unflatten(-1, (-1, 2)).float()
+        made = shaped(PACKED[self.packed](SPREAD[self.spread](angle)))
+        return made.to(torch.complex64) if made.is_complex() else made.float()
+
+
+FITTING = {  # the axes of a table that go with an order of axes of the content
+    "bhtd": ("(t, w)", "(b, t, w)", "(b, 1, t, w)"),
+    "bthd": ("(t, w)", "(b, t, w)", "(b, t, 1, w)", "(t, 1, w)"),
+    "tbhd": ("(t, b, 1, w)", "(t, 1, w)", "(t, w)"),
+    "btd": ("(t, w)", "(b, t, w)", "(b, 1, t, w)", "(b, t, 1, w)"),
+    "tbd": ("(t, w)", "(t, b, 1, w)"),
+    "thd": ("(t, w)", "(t, 1, w)"),
+    "htd": ("(t, w)",),
+}
+
+
+def forms(roles: dict[str, str], order: str) -> Iterator[Form]:
+    """Yield the forms that the parameters allow, likeliest first; nothing where no table is asked for."""
+    shapes, pair = FITTING[order], "cos" in roles or "tables" in roles
+    pairs = [Form("pair", spread, axes) for spread in SPREAD for axes in shapes]
+    yield from pairs if pair else ()
+    if "angles" in roles or "tables" in roles:
+        yield from (Form("complex", "once", axes) for axes in shapes)
+        yield from (Form("cos and sin stacked last", "once", axes) for axes in shapes)
+        yield from (Form("angles", spread, axes) for spread in SPREAD for axes in shapes)
+        for packed in ("sin, then cos", "cos, then sin"):
+            yield from (Form(packed, spread, axes) for spread in ("once", "interleaved", "half") for axes in shapes)
+        yield from () if pair else pairs
+
+
+def arguments(form: Form, roles: dict[str, str], positions: Tensor, width: int) -> dict[str, Any]:
+    """Return the tables by role; where positions are asked for besides, whole tables that these index."""
+    places = torch.arange(int(positions.max()) + 1) if "positions" in roles else positions
+    made = form(places, width)
+    if "cos" in roles:
+        return dict(zip(("cos", "sin"), made, strict=True))
+    return {role: made for role in ("angles", "tables") if role in roles}

@@ -1,0 +1,213 @@
+"""How the doctor calls code that it has never seen: parameters are known by their names, each way to spell one.
+
+    x, q k v                     content: (b, h, t, d) for a rotation or an attention, (b, t, d) for a table
+    positions, key_positions     of queries and keys, tensors of integers: (t,), else (1, t) or (b, t), or one an axis
+    offset                       the position of the first token, a number
+    length, key_length           how many queries and keys
+    cos and sin, angles, tables  what a rotation turns by, made by the doctor
+    dim, heads, causal, mask, dtype, cache
+
+A result that is no tensor (an array, a list) becomes one.
+"""
+
+import copy
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.diagnosis.calling import angles
+from posenc.diagnosis.calling.order import back, by_text, there
+from posenc.diagnosis.calling.parameters import FIXED, built, roles
+
+AXES = {"3bt": 3, "t2": 2, "bt2": 2, "t3": 3, "bt3": 3}  # forms of positions with a number for each axis
+
+
+class Way(NamedTuple):
+    """How code is called: the order of its axes (None: the usual), the form of its positions and of its tables."""
+
+    order: str | None = None
+    form: str = "t"
+    table: angles.Form | None = None
+    width: int = 0  # of the table, where it is not that of the content
+    exact: int = 0  # how many tokens it takes, where it takes no other number
+
+
+class Code:
+    """Somebody's code with its parameters by role; `sizes` (dim, heads) fill in what it asks for."""
+
+    def __init__(self, function: Any, sizes: dict[str, int], way: Way = Way()) -> None:  # noqa: B008
+        self.source, self.sizes, self.way = function, sizes, way
+        self.function = built(function, sizes) if inspect.isclass(function) else _copied(function)
+        self.numpy = self.heads_asked = False
+        self.axis: int | None = None
+        self.extra: dict[str, Any] = {}  # arguments by role that are given in every call
+        if self.module is not None:
+            self.module.eval()
+        self.roles, self.parameters = roles(self.function)
+
+    @property
+    def dim(self) -> int:
+        """The width of a head, or of embeddings."""
+        return self.sizes["dim"]
+
+    @property
+    def heads(self) -> int:
+        """How many heads."""
+        return self.sizes["heads"]
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The torch module, if it is one or a method of one."""
+        owner = getattr(self.function, "__self__", self.function)
+        if isinstance(owner, nn.Module):
+            return owner
+        return getattr(self.function, "captured", None)
+
+    @property
+    def learned(self) -> dict[str, nn.Parameter]:
+        """What a module learns, by name."""
+        named = () if self.module is None else self.module.named_parameters()
+        return {name: parameter for name, parameter in named if parameter.requires_grad}
+
+    def takes(self, *wanted: str) -> bool:
+        """Tell whether there is a parameter for each role; tables carry positions."""
+        return all(role in self.roles or (role == "positions" and self.way.table is not None) for role in wanted)
+
+    def needs(self, role: str) -> bool:
+        """Tell whether there is a parameter for the role, without a default."""
+        return role in self.roles and self.parameters[self.roles[role]].default is inspect.Parameter.empty
+
+    def fresh(self, **sizes: int) -> "Code":
+        """Return a copy that shares no memory, as far as that can be; with other sizes, a class is built anew."""
+        source = self.source if sizes and inspect.isclass(self.source) else self.function
+        other = Code(source, self.sizes | sizes, self.way)
+        other.axis, other.extra = self.axis, dict(self.extra)
+        return other
+
+    def cast(self, dtype: torch.dtype) -> "Code":
+        """Return a copy of a module with parameters and buffers in another dtype."""
+        other = self.fresh()
+        if other.module is not None:
+            other.module.to(dtype)
+        return other
+
+    def on(self, usual: str = "bhtd", heads: int = 0, **given: Any) -> Any:
+        """Call with contents (b, h, t, d) in the order of axes that the code takes; the result is (b, h, t, d)."""
+        order, heads = self.way.order or usual, heads or self.heads
+        contents = {role: given.pop(role) for role in ("x", "q", "k", "v") if role in given}
+        if order in ("thd", "htd"):
+            return by_text(lambda rows, **rest: self._on(order, heads, rows, rest), contents, **given)
+        return self._on(order, heads, contents, given)
+
+    def _on(self, order: str, heads: int, contents: dict[str, Tensor], given: dict[str, Any]) -> Any:
+        first = next(iter(contents.values()))
+        given = {"positions": torch.arange(first.shape[2]), "texts": len(first)} | given if self.way.table else given
+        made = self(**{role: there(x, order) for role, x in contents.items()}, **given)
+        if isinstance(made, tuple):
+            return tuple(back(part, order, heads) for part in made)
+        return back(made, order, heads)
+
+    def __call__(self, **given: Any) -> Any:
+        """Call with arguments by role; those without a parameter are left out, the sizes asked for are added."""
+        fixed = {role: value for role, value in FIXED.items() if self.needs(role)}
+        fixed |= {role: None for role in ("mask", "cache") if self.needs(role)}
+        given = fixed | self.extra | self.sizes | self._formed(given)
+        arguments, named = [], {}
+        for role, name in self.roles.items():
+            if role not in given:
+                continue
+            if self.parameters[name].kind is inspect.Parameter.POSITIONAL_ONLY:
+                arguments.append(given[role])
+            else:
+                named[name] = given[role]
+        result = self.function(*arguments, **named)
+        self.numpy = isinstance(result, np.ndarray)
+        return as_tensors(result)
+
+    def _formed(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments with positions (t,) in the form that the code takes, and tables made of them."""
+        content = given.get("x", given.get("q"))
+        batch = 1 if self.way.order in ("tbd", "tbhd") else 0
+        rows = given.pop("texts", content.shape[batch] if content is not None else 1)
+        places = {role: given[role] for role in ("positions", "key_positions") if role in given}
+        if self.way.table is not None and "positions" in places:
+            at = places["positions"]
+            made = angles.arguments(self.way.table, self.roles, at, self.way.width or self.dim)
+            given = given | made
+        return given | {role: _formed(p, self.way.form, rows, self.axis) for role, p in places.items()}
+
+
+def _formed(positions: Tensor, form: str, rows: int, axis: int | None) -> Tensor:
+    """Return positions (t,) in another form; along one of several axes only, or along all of them alike."""
+    if form == "t" or (positions.ndim == 2 and form in ("1t", "bt")):
+        return positions
+    if form in ("1t", "bt"):
+        return positions.repeat(rows if form == "bt" else 1, 1)
+    moves = [axis is None or axis == one for one in range(AXES[form])]
+    each = torch.stack([positions * move for move in moves])  # an axis more in front
+    if form == "3bt":
+        return each if each.ndim == 3 else each[:, None].repeat(1, rows, 1)
+    each = each.movedim(0, -1)
+    return each.repeat(rows, 1, 1) if form[0] == "b" and each.ndim == 2 else each
+
+
+def _copied(function: Any) -> Any:
+    if isinstance(function, types.FunctionType):
+        return _with_its_modules(function)
+    try:
+        return copy.deepcopy(function)
+    except Exception:  # an object that does not copy is examined itself
+        return function
+
+
+def _with_its_modules(function: types.FunctionType) -> types.FunctionType:
+    """Return a copy of a function with copies of the torch modules that it uses, which are `captured`."""
+    names, cells = function.__code__.co_names, function.__closure__ or ()
+    used = {name: value for name in names if isinstance(value := function.__globals__.get(name), nn.Module)}
+    inside = [cell.cell_contents for cell in cells if _holds_a_module(cell)]
+    if not used and not inside:
+        return function
+    copies = dict(
+        zip([*map(id, used.values()), *map(id, inside)], copy.deepcopy([*used.values(), *inside]), strict=True)
+    )
+    swapped = {name: copies[id(value)] for name, value in used.items()}
+    closure = tuple(types.CellType(copies[id(cell.cell_contents)]) if _holds_a_module(cell) else cell for cell in cells)
+    made = types.FunctionType(
+        function.__code__, function.__globals__ | swapped, function.__name__, function.__defaults__, closure or None
+    )
+    made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
+    made.__dict__["captured"] = nn.ModuleList(dict.fromkeys(copies.values())).eval()
+    return made
+
+
+def _holds_a_module(cell: types.CellType) -> bool:
+    try:
+        return isinstance(cell.cell_contents, nn.Module)
+    except ValueError:  # not filled yet
+        return False
+
+
+def as_tensors(result: Any) -> Any:
+    """Return tensors for arrays and lists of numbers; the parts of a tuple or list of tensors stay apart."""
+    if isinstance(result, Tensor) or result is None:
+        return result
+    if isinstance(result, tuple | list) and any(not isinstance(part, int | float) for part in result):
+        return tuple(as_tensors(part) for part in result)
+    try:
+        return torch.as_tensor(result)
+    except Exception:  # an object of their own
+        return result
+
+
+def attempt(call: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[Any, str]:
+    """Return the result and "", or None and the error in one line: their code may raise anything."""
+    try:
+        return call(*arguments, **named), ""
+    except Exception as error:
+        line = (str(error).strip().splitlines() or [""])[0]
+        return None, f"{type(error).__name__}: {line if line.startswith('doctor: ') else line[:120]}"

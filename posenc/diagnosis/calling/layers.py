@@ -1,0 +1,120 @@
+"""Build an attention layer of transformers from its class alone: a small configuration, its rotation, a mask."""
+
+import inspect
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+SMALL: dict[str, Any] = {
+    "hidden_size": 64,
+    "n_embd": 64,
+    "d_model": 64,
+    "num_attention_heads": 4,
+    "n_head": 4,
+    "n_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "num_hidden_layers": 2,
+    "n_layer": 2,
+    "n_layers": 2,
+    "intermediate_size": 96,
+    "max_position_embeddings": 8_192,
+    "vocab_size": 99,
+    "rotary_dim": 8,
+    "attention_dropout": 0.0,
+    "pad_token_id": 0,
+    "q_lora_rank": 32,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 16,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 16,
+    "sliding_window": 4_096,
+}
+
+
+class Layer(nn.Module):
+    """An attention layer as a function of embeddings, with the rotation and the mask that its model would give."""
+
+    def __init__(self, given: Any) -> None:
+        super().__init__()
+        cls = given if isinstance(given, type) else type(given)
+        self.config = _config(cls) if isinstance(given, type) else given.config
+        index = {"layer_idx": 0} if "layer_idx" in inspect.signature(cls).parameters else {}
+        self.layer = given(self.config, **index) if isinstance(given, type) else given
+        self.config._attn_implementation = "eager"
+        self.rotary = _rotary(cls, self.config)
+        parameters = inspect.signature(self.layer.forward).parameters
+        self.takes = {*parameters}
+        self.needs = [n for n, p in parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        self.num_heads = self.config.num_attention_heads
+        self.__qualname__ = cls.__qualname__
+
+    def forward(
+        self, x: Tensor, positions: Tensor | None = None, mask: Tensor | None = None, cache: Any = None
+    ) -> tuple[Tensor, Any]:
+        """Return the layer's result for embeddings (b, t, d), and the cache."""
+        cache = _cache(self.config) if cache is None else cache
+        behind = cache.get_seq_length()
+        places = behind + torch.arange(x.shape[1]) if positions is None else positions
+        places = places if places.ndim == 2 else places[None]
+        given: dict[str, Any] = dict.fromkeys(self.needs[1:]) | {
+            "position_ids": places,
+            "attention_mask": _mask(x, behind, mask),
+            "past_key_values": cache,
+            "layer_past": cache,
+            "cache_position": places[0],
+            "use_cache": True,
+            "residual": torch.zeros_like(x),
+        }
+        if self.rotary is not None:
+            kind = (
+                {"layer_type": self._kind()}
+                if "layer_type" in inspect.signature(self.rotary.forward).parameters
+                else {}
+            )
+            given["position_embeddings"] = self.rotary(x, places, **kind)
+        made = self.layer(x, **{name: value for name, value in given.items() if name in self.takes})
+        return made[0] if isinstance(made, tuple) else made, cache
+
+    def _kind(self) -> str:
+        """Return which of several kinds of layers this is."""
+        return getattr(self.layer, "layer_type", None) or self.config.layer_types[0]
+
+
+def _mask(x: Tensor, behind: int, seen: Tensor | None) -> Tensor:
+    """Return what is added to the scores: -inf on keys ahead and on those that are not seen (b, s)."""
+    t, s = x.shape[1], behind + x.shape[1]
+    shown = torch.ones(t, s, dtype=torch.bool).tril(behind)[None, None]
+    if seen is not None:
+        shown = shown & seen.reshape(len(x), 1, 1, s).bool()
+    return torch.where(shown, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
+
+
+def _config(cls: type) -> Any:
+    """Return a small configuration of the model that the class belongs to."""
+    module = sys.modules[cls.__module__]
+    said = inspect.signature(cls).parameters.get("config")
+    kinds = [said.annotation if said is not None else None]
+    kinds += [value for name, value in vars(module).items() if name.endswith("Config")]
+    named = [one for one in kinds if isinstance(one, type) and one.__name__.endswith("Config")]
+    kind = next(one for one in named if one.__name__.lower() != "pretrainedconfig")
+    usual = kind().to_dict()
+    latent = {"num_key_value_heads": SMALL["num_attention_heads"]} if usual.get("kv_lora_rank") else {}
+    config = kind(**{name: value for name, value in (SMALL | latent).items() if name in usual})
+    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    config._attn_implementation = "eager"
+    return config
+
+
+def _rotary(cls: type, config: Any) -> nn.Module | None:
+    """Return the module that makes cos and sin for the layer, if its file has one."""
+    names = vars(sys.modules[cls.__module__])
+    kinds = [value for name, value in names.items() if name.endswith("RotaryEmbedding") and "Vision" not in name]
+    takes = inspect.signature(cls.forward).parameters
+    return kinds[0](config) if kinds and "position_embeddings" in takes else None
+
+
+def _cache(config: Any) -> Any:
+    return sys.modules["transformers"].DynamicCache(config=config)

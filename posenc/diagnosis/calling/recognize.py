@@ -1,0 +1,200 @@
+"""Find out what unknown code is and how to call it: its kind, sizes, order of axes, form of positions and tables."""
+
+import inspect
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from posenc.diagnosis import attentions, biases, rotations, tables
+from posenc.diagnosis.calling import angles, makers
+from posenc.diagnosis.calling.call import Code, Way, attempt
+from posenc.diagnosis.calling.parameters import ROWS, UNDERSTOOD, name_of
+
+KINDS: dict[str, Any] = {"rotation": rotations, "table": tables, "bias": biases, "attention": attentions}
+SECONDS = 2  # for the ways of one size, and to begin with one more
+WIDTHS = (64, 32, 128, 16, 8, 256, 512, 768)
+HEADS = (4, 8, 2, 1, 12, 16)
+OWN_WIDTHS = "dim d_model head_dim embed_dim hidden_size n_embd embedding_dim channels d_k dim_head head_size"
+OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads"
+PLAIN = ("t", "1t", "bt")
+USUAL, OTHERS = (None, "bthd"), ("tbhd", "btd", "tbd", "thd", "htd")
+WRAP = "; if it is one of these, wrap it in a function that is called as below"
+
+
+def recognize(
+    function: Any, kind: str | None, dim: int | None, heads: int | None, order: str | None
+) -> tuple[str, Code]:
+    """Return the kind, and the code with the sizes, the order of axes and the form of positions that work.
+
+    Raises:
+        ValueError: If no call works; the message says what the calls raised, then which signatures are understood.
+    """
+    owner = getattr(function, "__self__", function)
+    failures: dict[str, str] = {}  # the first of each kind; "" where not even a call could be tried
+    for orders in ((order,),) if order else (USUAL, OTHERS):
+        begun = time.monotonic()
+        for place, sizes in enumerate(_sizes(owner, dim, heads)):
+            if time.monotonic() - begun > SECONDS:
+                break
+            code, failed = attempt(Code, function, sizes)
+            if failed.startswith("ValueError: doctor: "):  # the parameters are not known, whatever the sizes
+                rule, _, got = failed.partition(" must be ")[2].partition(", got ")
+                raise ValueError(f"doctor: function must be {rule}, got {got}")
+            if failed:
+                failures.setdefault("", failed)
+                continue
+            if found := _fitting(code, _ways(code, kind, orders, place < 2), failures):
+                return found
+    if kind in (None, "rotation") and (made := _made(function, owner, dim, heads, order)):
+        return made
+    why = f"{name_of(function)}, {_why(failures)}{WRAP}. Understood are {UNDERSTOOD}"
+    raise ValueError(f"doctor: function must be a rotation, a table, a bias or an attention, got {why}")
+
+
+def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) -> tuple[str, Code] | None:
+    """Return the first kind and way that fit; among ways with tables, the first under which the code is sound."""
+    second, begun = None, time.monotonic()  # code of others may be slow
+    for kind, way in ways:
+        if second and (second[0], second[1].way.order) != (kind, way.order):
+            break
+        if time.monotonic() - begun > SECONDS:
+            break
+        code.way = way
+        tried, failed = attempt(lambda: code.fresh())
+        fits, failed = (False, failed) if failed else attempt(KINDS[kind].accepts, tried)
+        if not fits:
+            failures.setdefault(kind, failed)
+            continue
+        found = kind, Code(code.source, tried.sizes, tried.way)
+        if kind not in ("rotation", "attention") or attempt(KINDS[kind].sound, tried)[0]:
+            return found
+        second = second or found
+    return second
+
+
+def _made(function: Any, owner: Any, dim: int | None, heads: int | None, order: str | None) -> tuple[str, Code] | None:
+    """Return the rotation by what the code makes, where that is cos and sin, complex numbers or angles."""
+    for sizes in _sizes(owner, dim, heads):
+        code, failed = attempt(Code, function, sizes)
+        turning = None if failed else makers.turning(code)
+        if turning is None:
+            continue
+        sizes = sizes | {"dim": turning.dim}
+        ways = [("rotation", Way(order if order in ("bhtd", "bthd") else None))]
+        if found := _fitting(Code(turning, sizes), ways, {}):
+            return found
+    return None
+
+
+def _sizes(owner: Any, dim: int | None, heads: int | None) -> list[dict[str, int]]:
+    """Return the sizes to try, first those asked for, then those that the code says of itself."""
+    dims = (dim,) if dim else (*_attributes(owner, OWN_WIDTHS), *WIDTHS)
+    counts = (heads,) if heads else (*_attributes(owner, OWN_HEADS), *HEADS)
+    pairs = [(one, counts[0]) for one in dims] + [(dims[0], one) for one in counts]
+    return [{"dim": dim, "heads": heads} for dim, heads in dict.fromkeys(pairs)]
+
+
+def _attributes(owner: Any, names: str) -> list[int]:
+    places = (owner, getattr(owner, "config", None))
+    values = [getattr(place, name, None) for name in names.split() for place in places if not inspect.isclass(owner)]
+    return list(dict.fromkeys(value for value in values if type(value) is int and value > 0))
+
+
+def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...], with_tables: bool) -> list[tuple[str, Way]]:
+    """Return what to try in turn, likeliest first.
+
+    Names that transformers uses mean (b, t) or (1, t), whatever the axes; all others mean (t,), whatever the axes.
+    """
+    asked = {*code.roles} & {*angles.ROLES}
+    ways = [
+        (one, Way(order, form, table, width))
+        for order in orders
+        for one in _candidates(code, kind)
+        for form in _forms(code, one)
+        for table in _tables(code, one, order, with_tables)
+        for width in _table_widths(code, one, table)
+        if order in (None, "btd", "tbd") or one != "table"
+    ]
+    ways = [(one, way) for one, way in ways if bool(way.table) == bool(asked) or not _needed(code)]
+    if code.roles.get("positions", "").lower() in ROWS:
+        return sorted(ways, key=lambda way: way[0] == "table" or way[1].form == "t")
+    return sorted(ways, key=lambda way: PLAIN.index(way[1].form) if way[1].form in PLAIN else len(PLAIN))
+
+
+def _needed(code: Code) -> bool:
+    return any(code.needs(role) for role in angles.ROLES)
+
+
+def _tables(code: Code, kind: str, order: str | None, with_tables: bool) -> Iterator[angles.Form | None]:
+    asked = kind in ("rotation", "attention") and any(role in code.roles for role in angles.ROLES)
+    if asked and with_tables:
+        yield from angles.forms(code.roles, order or ("bhtd" if code.takes("v") or kind == "rotation" else "btd"))
+    if not _needed(code):
+        yield None
+
+
+def _table_widths(code: Code, kind: str, table: angles.Form | None) -> tuple[int, ...]:
+    """Return how wide tables may be: of a head, or a part of it, for an attention that takes embeddings."""
+    if table is None or kind != "attention" or code.takes("v"):
+        return (0,)
+    module = code.module
+    said = [getattr(module, name, 0) for name in ("head_dim", "rotary_ndims", "rotary_dim", "dim_head")]
+    head = next((one for one in said if type(one) is int and one), code.dim // code.heads)
+    return tuple(width for width in (head, head // 2, head // 4) if width > 1 and width % 2 == 0)
+
+
+def _forms(code: Code, kind: str) -> tuple[str, ...]:
+    if "positions" not in code.roles or code.takes("score"):
+        return ("t",)
+    if not (code.takes("x") or code.takes("q")):
+        return ("t", "1t")
+    rows = code.roles["positions"].lower() in ROWS and kind != "table"
+    more = ("3bt", "t2", "bt2", "t3", "bt3") if kind == "rotation" and not _needed(code) else ()
+    return (*(("bt", "1t", "t") if rows else ("t", "1t", "bt")), *more)
+
+
+def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
+    """Return the kinds that the parameters allow, likeliest first."""
+    if kind:
+        return (kind,)
+    if code.takes("v"):
+        return ("attention",)
+    if code.takes("q", "k"):
+        return ("rotation",)
+    hinted = _hinted(code)
+    if code.takes("x"):
+        others = ("rotation", "attention") if hinted == ("rotation",) else ("rotation", "attention", "table")
+        return (*hinted, *(one for one in others if one not in hinted))
+    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative")):
+        return ("bias", "table") if code.takes("dim") else ("bias",)
+    plain = ("table", "bias") if code.takes("dim") or code.takes("mask") else ("bias", "table")
+    return (*hinted, *(one for one in plain if one not in hinted))
+
+
+def _hinted(code: Code) -> tuple[str, ...]:
+    """Return the kind that the name of the code tells."""
+    names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
+    name = " ".join(names)
+    hints = {"bias": r"bias|alibi|slope|bucket", "rotation": r"rotar|rope\b|RoPE", "attention": "attention|attn"}
+    return tuple(kind for kind, hint in hints.items() if re.search(hint, name, re.I))[:1]
+
+
+def _why(failures: dict[str, str]) -> str:
+    """Return what the first call of each kind raised, their own errors first."""
+    kinds: dict[str, list[str]] = {}
+    for kind, failed in failures.items():
+        kinds.setdefault(failed, []).append(kind)
+    unfit = kinds.pop("", [])
+    if not kinds:
+        return "which returns what fits none of them"
+    if len(kinds) == 1 and not unfit:
+        return f"which raises {next(iter(kinds))}"
+    said = [f"raises {failed}{_called_as(names)}" for failed, names in kinds.items()]
+    said += [f"returns what does not fit{_called_as(unfit)}"] if unfit else []
+    return f"which {' and '.join(said)}"
+
+
+def _called_as(names: list[str]) -> str:
+    known = [f"{'an' if name[0] == 'a' else 'a'} {name}" for name in names if name]
+    return f" when called as {' or '.join(known)}" if known else ""

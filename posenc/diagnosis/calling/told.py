@@ -1,0 +1,60 @@
+"""What code says of itself: the base that it names, how many channels turn, and the same code with another base."""
+
+import inspect
+from typing import Any
+
+from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.parameters import BASES, built
+
+WIDTHS = ("rotary_dim", "rot_dim", "rotary_ndims", "rope_dim", "d_rope", "rotary_n_dims")
+
+
+def told_base(code: Code) -> float | None:
+    """Return the base that the code names: an attribute, or the default of a parameter."""
+    return told(code, BASES)
+
+
+def told(code: Code, names: tuple[str, ...]) -> float | None:
+    """Return the first number above 1 that an attribute of one of these names has, or a parameter by default."""
+    for name in names:
+        inside = getattr(code.function, "module", None)
+        for owner in (code.function, getattr(code.function, "__self__", None), inside):
+            value = getattr(owner, name, None)
+            if isinstance(value, int | float) and value > 1:
+                return float(value)
+        parameter = code.parameters.get(name) or parameters_of(code.source).get(name)
+        if parameter is not None and isinstance(parameter.default, int | float) and parameter.default > 1:
+            return float(parameter.default)
+    return None
+
+
+def told_padding(code: Code) -> bool:
+    """Tell whether the code knows of a word for padding, whose row comes first."""
+    owner = getattr(code.function, "__self__", code.function)
+    return any("pad" in name for name in (*vars(owner), *code.parameters)) if hasattr(owner, "__dict__") else False
+
+
+def parameters_of(source: object) -> dict[str, inspect.Parameter]:
+    """Return the parameters that a class is built with; none for what is no class."""
+    found, _ = attempt(inspect.signature, source) if inspect.isclass(source) else (None, "")
+    return dict(found.parameters) if found else {}
+
+
+def with_base(code: Code, base: float) -> Code | None:
+    """Return the same code with another base, built anew or called with it; None where no base can be told."""
+    if "base" in code.roles and _is_number(code.parameters[code.roles["base"]]):
+        other = code.fresh()
+        other.extra["base"] = base
+        return other
+    names = parameters_of(code.source)
+    name = next((name for name in BASES if name in names and _is_number(names[name])), None)
+    if name is None:
+        return None
+    source: Any = code.source
+    made, failed = attempt(built, source, code.sizes, **{name: base})
+    return None if failed else Code(made, code.sizes, code.way)
+
+
+def _is_number(parameter: inspect.Parameter) -> bool:
+    default = parameter.default
+    return default is inspect.Parameter.empty or (isinstance(default, int | float) and not isinstance(default, bool))

@@ -1,0 +1,151 @@
+"""Examine a rotation: what it turns, how fast, whether logits see offsets only, and how it bears use."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.order import SHOWN
+from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
+from posenc.diagnosis.rotations import axes, precision, speeds, usage
+from posenc.diagnosis.rotations.frequencies import fit
+from posenc.diagnosis.rotations.layout import difference, direction, layout, origin
+from posenc.diagnosis.rotations.lengths import linear, norm
+from posenc.diagnosis.rotations.limit import limit
+from posenc.diagnosis.rotations.read import Case, Rotation, read
+from posenc.diagnosis.rotations.sides import contents
+
+TWICE = "give the attention, with its cache: one call cannot show that keys were rotated before they came in"
+REST = "the answers of a call depend on the calls before it; repair that first, then ask again"
+USAGE = (
+    usage.decoding,
+    usage.longer_calls,
+    limit,
+    usage.batched_positions,
+    usage.input_kept,
+    usage.gradients,
+    usage.fractions,
+)
+EXACT = (16, 12, 24, 36, 49, 64, 100, 144, 196, 256, 400, 576, 1024, 17, 65, 197, 257)
+GIVEN = "cos and sin were made by the doctor, so what makes yours is not seen: hand in that too"
+
+
+def accepts(code: Code) -> bool:
+    """Tell whether the code can be called as a rotation: zeros come back as zeros, one token for each."""
+    if code.way.order in ("btd", "tbd"):
+        code.sizes = code.sizes | {"heads": 1}
+    usual = 7 if code.heads == 6 else 6  # positions that broadcast against heads by mistake shall not fit
+    if code.needs("rows") or code.needs("grid"):
+        code.way = code.way._replace(exact=24)
+        return _accepts(code, 24)
+    fits, failed = attempt(_accepts, code, usual)
+    if not failed or code.takes("positions") or code.takes("offset"):
+        return fits if not failed else _accepts(code, usual)
+    for t in (t for t in EXACT if t != code.dim):  # code for the patches of one picture takes no other number
+        code.way = code.way._replace(exact=t)
+        if attempt(_accepts, code, t)[0]:
+            return True
+    code.way = code.way._replace(exact=0)
+    return _accepts(code, usual)
+
+
+def _accepts(code: Code, t: int) -> bool:
+    rotate, zeros = Rotation(code), torch.zeros(2, code.heads, t, code.dim)
+    y = rotate(zeros)
+    if not isinstance(y, Tensor) or y.ndim != 4 or y.shape[:3] != zeros.shape[:3] or y.shape[-1] % code.dim:
+        return False
+    if rotate.told_by == "positions" and rotate(zeros, torch.arange(t)).shape != y.shape:
+        return False
+    one_token = zeros.index_fill(2, torch.tensor([0]), 1.0)
+    if not code.takes("q", "k") and (y.any() or rotate(one_token)[:, :, 1:].any()):
+        return False
+    same = rotate(zeros + 1)
+    over_heads, over_tokens = (torch.equal(same.narrow(axis, 0, 1).expand_as(same), same) for axis in (1, 2))
+    return over_heads or not over_tokens or code.way.order is not None
+
+
+def sound(code: Code) -> bool:
+    """Tell whether lengths stay and something turns: among several forms of tables, the one that fits."""
+    x = random(1, code.heads, code.way.exact or 6, code.dim, seed=1)
+    x = x[:, :, :1].repeat(1, 1, x.shape[2], 1)
+    y = Rotation(code)(x)
+    if far(y[:, :, 1], y[:, :, 2]) < 1e-6:
+        return False
+    return y.shape == x.shape and far(y.norm(dim=-1), x.norm(dim=-1)) < 1e-3 and far(y[:, :, 1:], x[:, :, 1:]) > 1e-3
+
+
+def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
+    """Return the findings on a rotation of heads of `dim` channels, and what was examined."""
+    rotate = Rotation(code.fresh())
+    reach = rotate.reach()
+    about: dict[str, Any] = {"axes": SHOWN[code.way.order or "bhtd"]}
+    first = findings((contents, usage.memory), usage.Use(code, rotate, reach))
+    if first and first[0].id in ("one-for-both", "swapped", "offset-ignored"):
+        return [*first, Finding("everything else", "not checked", REST, None, "everything-else")], about
+    reading = read(rotate, reach=reach)
+    of_keys = read(rotate, True, reach) if code.takes("q", "k") else reading
+    speeds_of = reading.theta[reading.theta != 0] if reading.columns else reading.theta
+    case = Case(code, code.dim, code.heads, rotate, reading, of_keys, fit(speeds_of), reach)
+    checks = (*_of_matrices(case), shift, speeds.base, speeds.width, *precision.CHECKS, *USAGE)
+    twice = named(unchecked(TWICE), "rotating twice")
+    return [*first, *findings(checks, case), twice, *_given(case)], about | _about(case)
+
+
+def _about(case: Case) -> dict[str, Any]:
+    reading, known = case.reading, getattr(case.code.source, "layout_known", True)
+    if not reading.pairs:
+        return {"layout": "no pairs of channels to read"}
+    name = f"{reading.layout} layout" if known and reading.layout != "other" else "layout of its own"
+    said = {"layout": name, "width": f"{2 * len(reading.pairs)} of {case.dim} channels turn"}
+    if reading.columns:
+        said["grid"] = f"on a grid of rows of {reading.columns}"
+    if case.given_angles:
+        return said | {"angles": f"angles of the doctor, {case.code.way.table}"}
+    base = f"base {case.fit.base:,.6g}" if case.fit.name in ("regular", "linear", "by parts") else "no base that fits"
+    scaled = {"linear": f"positions divided by {case.fit.factor:.4g}", "by parts": "scaled by parts"}
+    return said | {"base": base, "scaling": scaled.get(case.fit.name, "")}
+
+
+def _given(case: Case) -> list[Finding]:
+    return [named(unchecked(GIVEN), "frequencies")] if case.given_angles else []
+
+
+def _of_matrices(case: Case) -> tuple[Callable[[Case], Finding | list[Finding] | None], ...]:
+    """Return the checks of what was read that have something to say."""
+    reading, of_frequencies = case.reading, () if case.given_angles else (speeds.frequencies,)
+    if reading.layout == "wide":
+        return (norm,)
+    if "none" in (reading.layout, case.of_keys.layout) and difference(case):
+        return (layout, *of_frequencies) if reading.pairs else (layout,)
+    if (reading.matrices - torch.eye(case.dim)).abs().max() < 1e-7:
+        return (speeds.frequencies,)
+    if reading.pairs:
+        return linear, norm, layout, direction, origin, *of_frequencies, axes.grid, axes.each_axis
+    return linear, norm, layout
+
+
+def shift(case: Case) -> Finding:
+    """Check that logits see the offset of a query and a key, not where the two stand."""
+    if case.reading.columns:
+        return axes.shift(case)
+    furthest = min(100 if case.rotate.told_by == "length" else 1000, case.reach - 8)
+    q, k = random(1, case.heads, 8, case.dim, seed=2), random(1, case.heads, 8, case.dim, seed=3)
+    places, off = torch.arange(8), 0.0
+    for step in (1, min(17, furthest), furthest):
+        if step < 1:
+            return unchecked(f"only {case.reach} positions, too few to move 8 tokens")
+        before, after = (case.rotate(q, p) @ case.rotate(k, p, of_keys=True).mT for p in (places, places + step))
+        off = max(off, far(after, before))
+    if off < 2e-3:
+        return ok("logits see offsets only: moving queries and keys together changes nothing", off)
+    if case.reading.pairs and (case.reading.layout == "none" or not case.reading.theta.any()):
+        return note("nothing turns, so there is nothing to move")
+    return wrong(
+        "absolute",
+        f"moving queries and keys together changes the logits by {off:.2g} of the largest: they do not see offsets "
+        "only. Something absolute is in it, or pairs do not rotate",
+        off,
+    )

@@ -1,0 +1,103 @@
+"""Examine what a rotation turns: which channels pair, in what sense, from where on, and queries as keys."""
+
+import math
+
+import torch
+
+from posenc.diagnosis.report import Finding, note, ok, wrong
+from posenc.diagnosis.rotations.read import Case
+
+LAYOUTS = {
+    "half": "half layout, pairs (i, i + r/2), as in Llama of transformers and GPT-NeoX",
+    "interleaved": "interleaved layout, pairs (2i, 2i + 1), as in GPT-J and Meta's Llama",
+}
+TURNS = {
+    "half": "in halves, pairs (i, i + r/2)",
+    "interleaved": "in neighbors, pairs (2i, 2i + 1)",
+    "none": "not at all",
+}
+
+
+def layout(case: Case) -> Finding:
+    """Name the pairs of channels, unless queries and keys differ in them."""
+    pairs, name = case.reading.pairs, case.reading.layout
+    if differs := difference(case):
+        return differs
+    width = 2 * len(pairs)
+    part = "all channels turn" if width == case.dim else f"{width} of {case.dim} channels turn"
+    if name in LAYOUTS:
+        warning = "Weights for the other layout run without an error and are wrong"
+        return ok(f"{LAYOUTS[name]}; {part}. {warning}", width)
+    if name == "other":
+        some = ", ".join(map(str, pairs[:3]))
+        return note(f"pairs {some} ... are neither half nor interleaved (several axes?); {part}", width)
+    return note("channels mix in more than pairs: no layout, no frequencies to read")
+
+
+def difference(case: Case) -> Finding | None:
+    """Compare the pairs, frequencies and start of queries with those of keys."""
+    of_q, of_k = case.reading, case.of_keys
+    if of_q.layout != of_k.layout:
+        return _one_way_each(of_q.layout, of_k.layout)
+    widths = [2 * len(reading.pairs) for reading in (of_q, of_k)]
+    if widths[0] != widths[1]:
+        words = f"{widths[0]} channels of queries turn and {widths[1]} of keys: give both one rotary width"
+        return wrong("sides-differ", words, widths[1])
+    if not of_q.pairs:
+        return None
+    theta, theta_k = of_q.theta.abs(), of_k.theta.abs()
+    if (theta - theta_k).abs().max() > 1e-3 * theta.max():
+        return wrong(
+            "sides-differ",
+            f"queries and keys turn at different speeds, the fastest pair by {float(theta.max()):.3g} "
+            f"and by {float(theta_k.max()):.3g} rad a token: give both one base and one scaling",
+            float(theta_k.max()),
+        )
+    if (of_q.start - of_k.start).abs().max() > 1e-3:
+        return wrong(
+            "sides-differ",
+            "queries and keys at one position are turned by different angles, so a token does not stand at itself: "
+            "one of the two counts from another start. Count both alike",
+        )
+    return None
+
+
+def _one_way_each(of_q: str, of_k: str) -> Finding:
+    one, other = (TURNS.get(name, "otherwise") for name in (of_q, of_k))
+    words = f"queries turn {one}, keys {other}, so logits do not see offsets. Turn both in one way"
+    return wrong("one-side" if "none" in (of_q, of_k) else "sides-differ", words)
+
+
+def direction(case: Case) -> Finding | None:
+    """Check the sense of rotation, of queries against keys first."""
+    of_q, of_k = case.reading.theta.sign(), case.of_keys.theta.sign()
+    if of_q.any() and torch.equal(of_q, -of_k):
+        return wrong(
+            "opposite",
+            "queries turn one way and keys the other, so logits see the sum of positions. "
+            "Use the same sign of the sine for both",
+            -1.0,
+        )
+    if (of_q < 0).all():
+        return note(
+            "turns backwards, (x1, x2) -> (x1 cos + x2 sin, x2 cos - x1 sin): logits are those of the usual sense "
+            "mirrored, so weights trained with the other sense do not fit",
+            -1.0,
+        )
+    return None
+
+
+def origin(case: Case) -> Finding | None:
+    """Say where position 0 stands."""
+    start, theta = case.reading.start, case.reading.theta
+    if not start.any():
+        return None
+    slowest = int(theta.abs().argmin())
+    by = float(start[slowest] / theta[slowest]) if theta[slowest] else 0.0
+    away = torch.remainder(start - round(by) * theta + math.pi, 2 * math.pi) - math.pi
+    place = f"as position {round(by):,} should be" if away.abs().max() < 1e-3 else "too"
+    return note(
+        f"position 0 is turned {place}: harmless while queries and keys agree, wrong once one of them is counted "
+        "from 0 elsewhere (a cache, another framework). Count from 0",
+        by,
+    )

@@ -1,0 +1,99 @@
+"""Examine the matrices of a rotation: is it linear, do lengths stay, and if they do not, what changes them."""
+
+import math
+
+import torch
+
+from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.report import Finding, note, ok, wrong
+from posenc.diagnosis.rotations.read import Case, Reading
+
+REPEATED = {  # the layout of the pairs: that of their angles, and how to repeat these instead
+    "half": ("interleaved", "torch.cat((angles, angles), -1)"),
+    "interleaved": ("half", "angles.repeat_interleave(2, -1)"),
+}
+
+
+def linear(case: Case) -> Finding | None:
+    """Check that the result is a linear map of the input, the same in each head."""
+    places = case.reading.places
+    x = random(2, case.heads, len(places), case.dim, seed=1)
+    expected = torch.einsum("pij,bhpj->bhpi", case.reading.matrices, x.double())
+    y = case.rotate(x, places)
+    off = far(y, expected)
+    if off <= 1e-3:
+        return None
+    if far(y[:, :1], expected[:, :1]) <= 1e-3 and far(y[:1], expected[:1]) > 1e-3:
+        return note(f"heads differ (by {off:.2g}): the first one was read", off)
+    return note(f"heads differ, or the map is not linear (by {off:.2g}): one head was read", off)
+
+
+def norm(case: Case) -> Finding:
+    """Check that lengths stay: a gain of 1, or one factor for all, or gains that queries and keys cancel."""
+    reading = case.reading
+    if reading.layout == "wide":
+        return note("the result has another width than the input (as in PoPE): pairs are not read")
+    least, most = map(float, reading.gains.aminmax())
+    unlike = _unlike(reading) > 1e-3
+    if most < 1.001 * least and not unlike and _skewed(reading) < 1e-3:
+        return ok("lengths stay the same", least) if abs(least - 1) < 1e-3 else _factor(case)
+    if unlike and reading.layout in REPEATED:
+        other, right = REPEATED[reading.layout]
+        return wrong(
+            "layout-mixed",
+            f"lengths change ({least:.3g} to {most:.3g} times): channels pair as in the {reading.layout} layout "
+            f"while the table of angles is repeated for the {other} one, so the two of a pair turn by different "
+            f"angles. Repeat it as {right}",
+            most,
+        )
+    if case.keys_undo_lengths:
+        return note("queries grow as keys shrink (as in xPos): only their product keeps its size")
+    return _stretched(case)
+
+
+def _factor(case: Case) -> Finding:
+    gain = float(case.reading.gains.mean())
+    words = f"every channel is multiplied by {gain:.4f}, so logits by {gain * gain:.4f}"
+    if case.fit.name == "by parts":
+        right = 0.1 * math.log(case.fit.factor) + 1
+        if abs(gain - right) < 2e-3:
+            return ok(f"{words}: YaRN's factor for a scaling by {case.fit.factor:.3g}", gain)
+        if abs(gain - right * right) < 4e-3:
+            twice = f"YaRN's factor {right:.4f} is applied twice, in the table and once more. Keep one of the two"
+            return wrong("factor-twice", f"{words}: {twice}", gain)
+    return note(f"{words}: an attention factor. Apply it once, here or in the softmax scale", gain)
+
+
+def _stretched(case: Case) -> Finding:
+    gains, most = case.reading.gains, float(case.reading.gains.max())
+    cause = "cosine and sine of a pair do not belong to one angle, or their signs do not make a rotation"
+    odd = ((gains - 1).abs().amax(0) > 1e-3).nonzero().flatten().tolist()
+    if not odd:
+        return wrong("not-a-rotation", f"pairs of channels are mixed, not turned: {cause}", most)
+    start = (case.reading.matrices[0] - torch.eye(case.dim)).abs().max()
+    where, name = f"so {cause}", "not-a-rotation"
+    if start > 1e-3 and abs(most - 2**0.5) < 0.01:
+        name = "padded-with-one"
+        where = (
+            "at position 0 too, where nothing should turn: a table padded with sin = 1 where the frequency is 0 "
+            "gives a length of 1.414; pad sines with 0 and cosines with 1"
+        )
+    in_a_row = len(odd) > 3 and odd[-1] - odd[0] == len(odd) - 1
+    some = f"{odd[0]} to {odd[-1]}" if in_a_row else ", ".join(map(str, odd[:8]))
+    return wrong(name, f"the length of channels {some} changes, up to {most:.4g} times, {where}", most)
+
+
+def _skewed(reading: Reading) -> float:
+    """Return how far columns are from being orthogonal, relative to their length."""
+    square = torch.einsum("pij,pik->pjk", reading.matrices, reading.matrices)
+    skew = square - torch.diag_embed(square.diagonal(dim1=1, dim2=2))
+    return float(skew.abs().max() / reading.gains.max() ** 2)
+
+
+def _unlike(reading: Reading) -> float:
+    """Return how far the two of a pair are from turning alike."""
+    if not reading.pairs:
+        return 0.0
+    first, second = reading.sides
+    diagonal = reading.matrices.diagonal(dim1=1, dim2=2)
+    return float((diagonal[:, first] - diagonal[:, second]).abs().max())

@@ -1,0 +1,200 @@
+"""Compare a rotation with the layers of a configuration, and if unlike, with them under each known fault."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.recognize import recognize
+from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.report import Finding, named, note, ok, wrong
+from posenc.diagnosis.rotations.faults import Fault, Turn, faults, turn_of
+from posenc.diagnosis.rotations.read import Rotation
+from posenc.reading.export import words
+from posenc.reading.layer import Layer, Plan
+from posenc.reading.plan import plan
+from posenc.rotate.from_config import LONGEST
+
+PLACES = (0, 1, 2, 5, 17, 100, 777, 2000)
+FEWER = (0, 1, 2, 5, 17, 33, 64, 89)  # for code that is made for short texts
+NEAR = 3e-3  # of the largest number: what angles in float32 may differ by at these positions
+
+
+class Side(NamedTuple):
+    """Queries or keys as the code turned them: content and result (1, h, t, d), and where they stand."""
+
+    name: str
+    x: Tensor
+    y: Tensor
+    positions: Tensor
+
+
+def examine(
+    function: Any, dim: int | None, heads: int | None, order: str | None, config: Any, layer: int | None
+) -> tuple[Code, list[Finding]]:
+    """Return the code as it is called for the heads of `config`, and what it does otherwise than its layers.
+
+    Raises:
+        ValueError: If the function cannot be called as a rotation of such heads, or no layer of the config rotates.
+    """
+    read = _one_part(plan(config))
+    layers = _distinct(read, layer)
+    others = [] if layer is None else _distinct(read, None)
+    said = _words(config, read)
+    widths = [dim] if dim else sorted({w for one in layers for w in (one.head_dim, one.slice.stop - one.slice.start)})
+    tried, failed = [], ""
+    for width in reversed(widths):
+        recognized, why = attempt(recognize, function, "rotation", width, heads, order)
+        if not recognized:
+            failed = failed or why
+            continue
+        code = recognized[1]
+        sides = _sides(code)
+        found = _compared(sides, [one for one in layers if width in _widths(one)] or layers, said, width)
+        if found.verdict == "wrong":
+            found = _as_another(sides, others, width) or found
+        tried.append((code, found))
+        if found.verdict == "ok":
+            break
+    if not tried:
+        raise ValueError(f"doctor: function must be a rotation of heads of {widths} channels, got {failed}")
+    code, found = min(tried, key=lambda one: ("ok", "wrong").index(one[1].verdict))
+    return code, [named(found, "config"), *_beside(read, layers)]
+
+
+def _words(config: Any, read: Plan) -> dict[str, Any]:
+    """Return what the config says of each kind of layer, in words of transformers; nothing if these do not do."""
+    found, _ = attempt(words, config)
+    longest = {} if read.trained is None else {LONGEST: read.trained}
+    return {kind: {**longest, **said} for kind, said in (found or {}).items()}
+
+
+def _one_part(read: Plan) -> Plan:
+    while read.parts:
+        texts = [name for name in read.parts if "text" in name or len(read.parts) == 1]
+        if not texts:
+            raise ValueError(f"doctor: config must be of a part of text, got {', '.join(read.parts)}; pass one part")
+        read = read.parts[texts[0]]
+    return read
+
+
+def _distinct(read: Plan, layer: int | None) -> list[Layer]:
+    """Return one layer of each kind that rotates, or the one that is asked for."""
+    kinds: dict[Any, Layer] = {}
+    for one in read.layers:
+        if one.theta is not None and layer in (None, one.index):
+            kinds.setdefault((one.factor, one.slice.start, one.slice.stop, one.theta.tobytes()), one)
+    if not kinds:
+        turning = [one.index for one in read.layers if one.theta is not None]
+        raise ValueError(f"doctor: layer must be one that rotates, {turning or 'none here'}, got {layer}")
+    return list(kinds.values())
+
+
+def _widths(layer: Layer) -> tuple[int, int]:
+    return layer.head_dim, layer.slice.stop - layer.slice.start
+
+
+def _sides(code: Code) -> list[Side]:
+    """Return what the code makes of queries and of keys, where it tells them apart."""
+    rotate, both = Rotation(code), code.takes("q", "k")
+    x = random(1, code.heads, len(PLACES), code.dim, seed=4)
+    sides = []
+    for of_keys in (False, True)[: 1 + both]:
+        positions = torch.tensor(PLACES)
+        y, failed = attempt(rotate, x, positions, of_keys)
+        if failed:
+            positions = torch.tensor(FEWER)
+            y = rotate(x, positions, of_keys)
+        sides.append(Side(("queries", "keys")[of_keys] if both else "", x, y.detach().double(), positions))
+    return sides
+
+
+def _compared(sides: list[Side], layers: list[Layer], said: dict[str, Any], dim: int) -> Finding:
+    for layer in layers:
+        which = f" of {layer.kind}" if len(layers) > 1 else ""
+        off = max(far(side.y, turn_of(layer, dim)(side.x, side.positions)) for side in sides)
+        if off < NEAR:
+            alone = (
+                f", given the {dim} channels that turn of a head of {layer.head_dim}" if dim < layer.head_dim else ""
+            )
+            return ok(f"turns as the layers{which} that the config describes{alone}", off)
+    named = [_named(side, layers, said, dim) for side in sides]
+    if not any(fault.name for fault, _ in named):
+        for layer in layers:
+            if (off := _logits_off(sides, turn_of(layer, dim))) < NEAR:
+                words = "logits are those of the layers that the config describes, by another order of channels"
+                return ok(f"{words}: send queries and keys through it alike", off)
+    if len({fault.name for fault, _ in named}) == 1:
+        named, sides = named[:1], [sides[0]._replace(name="")]
+    told = [f"{f'{side.name}: ' if side.name else ''}{_told(*one)}" for side, one in zip(sides, named, strict=True)]
+    return wrong("against-config", "; ".join(told), max(off for _, off in named))
+
+
+def _as_another(sides: list[Side], others: list[Layer], dim: int) -> Finding | None:
+    """Return that the code is right for other layers of the config, if it is."""
+    for other in others:
+        off = max(far(side.y, turn_of(other, dim)(side.x, side.positions)) for side in sides)
+        if dim in _widths(other) and off < NEAR:
+            base = f", base {other.base:,.0f}" if other.base else ""
+            return wrong(
+                "against-config",
+                f"another layer: turns as layer {other.index} ({other.kind}{base}), not as the one meant",
+                off,
+            )
+    return None
+
+
+def _logits_off(sides: list[Side], right: Turn) -> float:
+    """Return how far the logits of the first side with the last are from what they should be."""
+    q, k = sides[0], sides[-1]
+    expected = right(q.x, q.positions) @ right(k.x, k.positions).mT
+    return far(q.y @ k.y.mT, expected) if q.y.shape == k.y.shape == q.x.shape else float("inf")
+
+
+def _named(side: Side, layers: list[Layer], said: dict[str, Any], dim: int) -> tuple[Fault, float]:
+    """Return the fault that explains one side, with how far the side is from the plan; one without name if none."""
+    least = float("inf")
+    for layer in layers:
+        right = turn_of(layer, dim)
+        expected = right(side.x, side.positions)
+        off = far(side.y, expected)
+        if off < NEAR:
+            return Fault("right", "as the config describes", {}), off
+        least = min(least, off)
+        for fault in faults(layer, said.get(layer.kind, {}) or _only(said), dim):
+            turned = right._replace(**fault.changed)
+            if turned.start + 2 * len(turned.theta) > dim:
+                continue
+            made = turned(side.x, side.positions)
+            if far(side.y, made) < NEAR < far(made, expected) / 3:
+                return fault, off
+    return Fault("", "", {}), least
+
+
+def _only(said: dict[str, Any]) -> dict[str, Any]:
+    return next(iter(said.values()), {}) if len(said) == 1 else {}
+
+
+def _told(fault: Fault, off: float) -> str:
+    if fault.name:
+        return f"{fault.name}: {fault.words}"
+    return (
+        f"turns otherwise than the config says, by {off:.2g} of the largest number, and as under no fault that is "
+        "known: compare layout, frequencies and norm below with `python -m posenc read` of the config"
+    )
+
+
+def _beside(read: Plan, layers: list[Layer]) -> list[Finding]:
+    """Return what belongs to the positions of the model and is not seen in a rotation."""
+    found, layer = [], layers[0]
+    still = [one.index for one in read.layers if one.theta is None]
+    if still:
+        shown = ", ".join(map(str, still[:6])) + (" ..." if len(still) > 6 else "")
+        found.append(f"layers {shown} do not rotate: {read.layers[still[0]].why}")
+    usual = layer.head_dim**-0.5
+    if abs(layer.softmax_scale / usual - 1) > 1e-6:
+        found.append(f"logits are scaled by {layer.softmax_scale:.5g}, not by 1/sqrt(d) = {usual:.5g}")
+    if any(one.query_scale is not None for one in read.layers):
+        found.append("queries are scaled by their position besides")
+    return [named(note(f"not seen here: {'; '.join(found)}"), "beside the rotation")] if found else []

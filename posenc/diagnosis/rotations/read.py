@@ -1,0 +1,217 @@
+"""Read a rotation off its answers to unit vectors: which channels pair, how fast each pair turns, with what gain.
+
+    M_p[:, j] = what the rotation makes of channel j at position p
+
+For a rotation M_0 is the identity, each M_p mixes pairs of channels only, and the angle of a pair grows as p * theta.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.calling.call import AXES, Code, attempt
+from posenc.diagnosis.compare import random
+from posenc.diagnosis.rotations.frequencies import Fit
+
+PLACES = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
+REACHES = (16_384, 8_192, 4_096, 2_048, 1_024, 512, 256, 128, 64, 32, 16, 8)
+NOTHING = torch.zeros(0)
+
+
+class Rotation:
+    """A rotation as a function of content (b, h, t, d) and positions, however it takes the latter."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.told_by = next((role for role in ("positions", "offset") if code.takes(role)), "length")
+        if code.way.exact:
+            self.told_by = "length"
+
+    def __call__(self, x: Tensor, positions: Tensor | None = None, of_keys: bool = False) -> Tensor:
+        """Return `x` turned to `positions` (t,) or (b, t), by default 0 .. t-1, as queries or as keys."""
+        if positions is None and (self.code.needs(self.told_by) or self.code.way.table or self.code.way.exact):
+            positions = torch.arange(x.shape[2])
+        if positions is None:
+            return self._call(x, of_keys)
+        if self.told_by == "positions":
+            return self._call(x, of_keys, positions=positions, key_positions=positions)
+        if self.told_by == "offset":
+            return self._from_offsets(x, positions, of_keys)
+        longer = x.new_zeros(*x.shape[:2], self.code.way.exact or int(positions.max()) + 1, x.shape[-1])
+        longer[:, :, positions] = x
+        return self._call(longer, of_keys)[:, :, positions]
+
+    def _from_offsets(self, x: Tensor, positions: Tensor, of_keys: bool) -> Tensor:
+        start, t = int(positions[0]), len(positions)
+        if torch.equal(positions, torch.arange(start, start + t)):
+            return self._call(x, of_keys, offset=start)
+        each = [self._call(x[:, :, i : i + 1], of_keys, offset=int(p)) for i, p in enumerate(positions)]
+        return torch.cat(each, dim=2)
+
+    def _call(self, x: Tensor, of_keys: bool, **given: Any) -> Tensor:
+        if self.code.way.exact and (self.code.takes("rows", "columns") or self.code.takes("grid")):
+            given |= {"rows": 4, "columns": x.shape[2] // 4, "grid": (4, x.shape[2] // 4)}
+        if not self.code.takes("q", "k"):
+            return self.code.on(x=x, **given)
+        q, k = self.pair(random(*x.shape, seed=77).to(x.dtype), x, **given) if of_keys else self.pair(x, None, **given)
+        return k if of_keys else q
+
+    def pair(self, q: Tensor, k: Tensor | None = None, **given: Any) -> tuple[Tensor, Tensor]:
+        """Return queries and keys as they come out; keys are noise by default, so that no mix-up stays unseen."""
+        k = random(*q.shape, seed=78).to(q.dtype) if k is None else k
+        made = self.code.on(q=q, k=k, **given)
+        return made[0], made[1]
+
+    def reach(self) -> int:
+        """Return how many positions there are, as far as the checks go."""
+        if self.code.way.exact:
+            return self.code.way.exact
+        x = torch.zeros(1, self.code.heads, 2, self.code.dim)
+        found = (n for n in REACHES if not attempt(self, x, torch.tensor([n - 2, n - 1]))[1])
+        return next(found, REACHES[-1])
+
+
+class Reading(NamedTuple):
+    """What was read: matrices (p, d, d) at `places`, pairs and layout, signed theta, gains, angles at position 0.
+
+    On a grid theta is for a step along a row, `down` for one to the next row, and `columns` how long a row is.
+    """
+
+    matrices: Tensor
+    pairs: list[tuple[int, int]]
+    layout: str
+    places: Tensor = NOTHING
+    theta: Tensor = NOTHING
+    gains: Tensor = NOTHING
+    start: Tensor = NOTHING
+    columns: int = 0
+    down: Tensor = NOTHING
+
+    @property
+    def sides(self) -> tuple[list[int], list[int]]:
+        """The first and the second channels of the pairs."""
+        return [first for first, _ in self.pairs], [second for _, second in self.pairs]
+
+    def predicted(self, x: Tensor, positions: Tensor, theta: Tensor) -> Tensor:
+        """Return `x` (..., t, d) turned in float64 by `theta` (r/2,), with the start read at 0 and the gain at 1."""
+        angle = positions.double()[:, None] * theta + self.start
+        first, second = self.sides
+        x, cos, sin = x.double(), angle.cos(), angle.sin()
+        y = x.clone()
+        y[..., first] = x[..., first] * cos - x[..., second] * sin
+        y[..., second] = x[..., second] * cos + x[..., first] * sin
+        return y * self.gains[1]
+
+
+class Case(NamedTuple):
+    """What the checks share: the code and its sizes, its reading as queries and as keys, what fits the frequencies."""
+
+    code: Code
+    dim: int
+    heads: int
+    rotate: Rotation
+    reading: Reading
+    of_keys: Reading
+    fit: Fit
+    reach: int = REACHES[0]
+
+    @property
+    def keys_undo_lengths(self) -> bool:
+        """Whether lengths change, and products of queries and keys of one position do not, as in xPos."""
+        least, most = self.reading.gains.aminmax()
+        product = torch.einsum("pij,pik->pjk", self.reading.matrices, self.of_keys.matrices)
+        return bool(most > 1.001 * least and (product - torch.eye(self.dim)).abs().max() < 1e-3)
+
+    @property
+    def of_axes(self) -> bool:
+        """Whether there are several axes: a grid, or positions of several numbers."""
+        return bool(self.reading.columns) or self.code.way.form in AXES
+
+    @property
+    def given_angles(self) -> bool:
+        """Whether the doctor made the angles."""
+        return self.code.way.table is not None
+
+
+def read(rotate: Rotation, of_keys: bool = False, reach: int = REACHES[0]) -> Reading:
+    """Return what `rotate` does to unit vectors; the layout is "wide" where its result has another width."""
+    places = torch.tensor([place for place in PLACES if place < reach])
+    y = _of_units(rotate, places, of_keys)
+    if y.shape[0] != y.shape[-1]:
+        return Reading(NOTHING, [], "wide")
+    matrices = y[:, 0].detach().double().permute(1, 2, 0)
+    gains = matrices.norm(dim=1)
+    pairs, layout = pairs_of(matrices)
+    if not pairs:
+        return Reading(matrices, [], layout, places, gains=gains)
+    start = _start(matrices[0], pairs)
+    step = matrices[0].T @ matrices[1] if start.any() else matrices[1]
+    found = Reading(matrices, pairs, layout, places, angles_of(step, pairs), gains, start)
+    return found if _grows(found) else _on_grid(rotate, of_keys, reach, found)
+
+
+def _of_units(rotate: Rotation, places: Tensor, of_keys: bool, dtype: torch.dtype = torch.float64) -> Tensor:
+    dim = rotate.code.dim
+    unit = torch.eye(dim, dtype=dtype).view(dim, 1, 1, dim).repeat(1, rotate.code.heads, len(places), 1)
+    y, failed = attempt(rotate, unit, places, of_keys)
+    return rotate(unit.float(), places, of_keys) if failed else y
+
+
+def _grows(reading: Reading) -> bool:
+    """Tell whether the angle of each pair is its speed times the position."""
+    angle = torch.stack([angles_of(matrix, reading.pairs) for matrix in reading.matrices])
+    off = angle - reading.start - reading.places[:, None] * reading.theta
+    return bool((torch.remainder(off + math.pi, 2 * math.pi) - math.pi).abs().max() < 1e-2)
+
+
+def _on_grid(rotate: Rotation, of_keys: bool, reach: int, found: Reading) -> Reading:
+    """Return the reading with the length of a row, if angles grow along rows and from row to row."""
+    places = torch.arange(min(reach, 256))
+    y = _of_units(rotate, places, of_keys, torch.float32)[:, 0].detach().double().permute(1, 2, 0)
+    pairs, layout = pairs_of(y)
+    if not pairs:
+        return found
+    angle = torch.stack([angles_of(matrix, pairs) for matrix in y])
+    start = angle[0]
+    for columns in range(2, len(places) // 2 + 1):
+        if reach % columns and rotate.code.way.exact:
+            continue
+        along, down = angle[1] - start, angle[columns] - start
+        expected = start + (places % columns)[:, None] * along + (places // columns)[:, None] * down
+        if (torch.remainder(angle - expected + math.pi, 2 * math.pi) - math.pi).abs().max() < 1e-2:
+            few = [int(place) for place in found.places]
+            return Reading(y[few], pairs, layout, found.places, along, y.norm(dim=1)[few], start, columns, down)
+    return found
+
+
+def pairs_of(matrices: Tensor) -> tuple[list[tuple[int, int]], str]:
+    """Return the pairs of channels that mix with each other and with no other, and the name of their layout."""
+    crossed = (matrices - torch.diag_embed(matrices.diagonal(dim1=1, dim2=2))).abs().amax(0)
+    largest, partner = crossed.max(0)
+    turned = (largest > 1e-6).nonzero().flatten().tolist()
+    pairs = sorted({(min(j, int(partner[j])), max(j, int(partner[j]))) for j in turned})
+    channels = sorted(channel for pair in pairs for channel in pair)
+    crossed[partner, torch.arange(len(partner))] = 0
+    if channels != turned or (crossed > 1e-5).any():
+        return [], "mixed"
+    steps = {second - first for first, second in pairs}
+    if steps == {1}:
+        return pairs, "interleaved"
+    return pairs, "half" if len(steps) == 1 else "other" if steps else "none"
+
+
+def _start(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
+    """Return the angles at position 0, or zeros where its matrix (d, d) does not turn."""
+    start = angles_of(matrix, pairs)
+    square = matrix.T @ matrix
+    orthogonal = (square - square.diagonal().diag()).abs().max() < 1e-3
+    return start if orthogonal and start.abs().max() > 1e-6 else torch.zeros_like(start)
+
+
+def angles_of(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
+    """Return the angle by which each pair turns in a matrix (d, d)."""
+    first, second = (list(side) for side in zip(*pairs, strict=True))
+    across = matrix[second, first] - matrix[first, second]
+    return torch.atan2(across, matrix[first, first] + matrix[second, second])

@@ -1,0 +1,148 @@
+"""Examine how fast pairs turn: the rule behind the frequencies, and whether the base that is asked for arrives."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.told import WIDTHS, told, told_base, with_base
+from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
+from posenc.diagnosis.rotations.frequencies import fit
+from posenc.diagnosis.rotations.read import Case, Rotation, read
+
+STILL = (
+    "nothing turns at any position: all angles are 0. Integer division in the exponent, or positions that never arrive"
+)
+RISING = (
+    "pairs turn by up to {fastest:.3g} rad a token and do not slow down from 1 as base^(-2i/r): "
+    "look at the sign and the brackets of the exponent"
+)
+ROOT = (
+    "base {base:.4g} fits, the square root of {square:,.0f}: the exponent is i/r in place of 2i/r. Count pairs as "
+    "0, 2, 4 ... over r, or 0, 1, 2 ... over r/2 (if {base:.4g} is meant, name it: base={base:.4g})"
+)
+WORDS = {  # by what fits: the cause, or how a right one is told, and the words
+    "inverted": (
+        "exponent-inverted",
+        "pair i turns by {base:g}^(+2i/r), up to {top:,.0f} rad a token in place of at most 1: "
+        "the exponent is inverted. Multiply positions by base^(-2i/r), do not divide",
+    ),
+    "rising": ("exponent-rising", RISING),
+    "fast": ("exponent-rising", RISING),
+    "flat": (
+        "exponent-flat",
+        "all pairs turn by {fastest:.3g} rad a token: the exponent is 0 for each. An integer division in it?",
+    ),
+    "late": (
+        "exponent-shifted",
+        "base {base:g}, but the first pair turns by {fastest:.4g}, not 1: "
+        "the exponents start at 2/r, so the index counts from 1",
+    ),
+    "root": ("exponent-halved", ROOT),
+    "square": (
+        "exponent-doubled",
+        "base {base:,.4g} fits, the square of {root:,.0f}: the exponent is 4i/r in place of 2i/r. "
+        "Does the index already count channels, 0, 2, 4 ...?",
+    ),
+    "linear": (ok, "base {base:g}, positions divided by {factor:.4g} (linear scaling)"),
+    "by parts": (
+        ok,
+        "base {base:g}, slow pairs slowed {factor:.4g} times and fast ones not (YaRN or Llama 3){missing}",
+    ),
+    "single": (note, "one pair alone, {fastest:.3g} rad a token: no base to read"),
+    "strange": (note, "base {base:.4g} fits: check the exponent"),
+    "regular": (ok, "base {base:,.6g}, from {fastest:.3g} to {slowest:.3g} rad a token"),
+    "irregular": (note, "{n} frequencies from {fastest:.3g} down to {slowest:.3g} rad a token; no base fits"),
+}
+
+
+def frequencies(case: Case) -> Finding | None:
+    """Name the frequencies."""
+    name, base, factor, _ = case.fit
+    w = case.reading.theta.abs()
+    if case.of_axes and case.fit.name != "inverted":
+        return _of_axes(w[w > 0])
+    if not len(w):
+        return wrong("still", STILL, 0.0)
+    if name == "none" or w.max() < 1e-9:  # pairs mix and do not turn, which `norm` says
+        return None
+    said = {"base": base, "factor": factor, "n": len(w), "fastest": float(w.max()), "slowest": float(w.min())}
+    said |= {"square": base**2, "root": math.sqrt(base), "top": base ** ((len(w) - 1) / len(w)), "missing": ""}
+    number = said["top"] if name == "inverted" else said["fastest"]
+    name = _named(case, name, base)
+    if name == "by parts":
+        plain = abs(float(case.reading.gains[1].mean()) - 1) < 1e-3
+        said["missing"] = f"; if this is YaRN, its factor {0.1 * math.log(factor) + 1:.4f} is missing" if plain else ""
+    verdict, words = WORDS.get(name, WORDS["irregular"])
+    words = words.format(**said)
+    return (
+        wrong(verdict, words, number) if isinstance(verdict, str) else verdict(words, base if verdict is ok else number)
+    )
+
+
+def _of_axes(w: Tensor) -> Finding:
+    if not len(w):
+        return wrong("still", STILL, 0.0)
+    words = f"{len(w)} pairs turn along a row, from {float(w.max()):.3g} to {float(w.min()):.3g} rad a token"
+    if len(w) > 2 and float(w.min()) > 0.999 * float(w.max()):
+        return wrong("exponent-flat", f"{words}: all alike. An integer division in the exponent?", float(w.max()))
+    return note(words, float(w.max()))
+
+
+def _named(case: Case, name: str, base: float) -> str:
+    """Return the name of what fits; a base whose root or square is usual is suspect where nobody asked for it."""
+    if name == "irregular" and _mostly_one(case.reading.theta.abs()):
+        return "flat"
+    if name != "regular":
+        return name
+    said = told_base(case.code)
+    if base < 1.5:
+        return "flat"
+    if said is not None and abs(said / base - 1) < 1e-3:
+        return name
+    flat = not case.of_axes
+    if any(abs(base / root**0.5 - 1) < 1e-3 for root in (said or 10_000, 10_000, 500_000)):
+        return "root" if flat or said else "strange"
+    if (said and abs(base / said**2 - 1) < 1e-3) or abs(base / 1e8 - 1) < 1e-3:
+        return "square"
+    return name if 10 <= base <= 1e12 else "strange"
+
+
+def _mostly_one(w: Tensor) -> bool:
+    """Tell whether more than half of the speeds are one and the same, the first."""
+    return len(w) > 3 and int(((w / w[0] - 1).abs() < 1e-6).sum()) > len(w) // 2
+
+
+def base(case: Case) -> Finding | None:
+    """Ask for another base, and see whether the frequencies follow."""
+    if not case.reading.pairs or case.given_angles:
+        return None
+    now = case.fit.base if case.fit.name == "regular" else 10_000.0
+    asked = 500_000.0 if abs(now / 500_000 - 1) > 0.1 else 10_000.0
+    code = with_base(case.code, asked)
+    if code is None:
+        return None
+    made, failed = attempt(read, Rotation(code), reach=case.reach)
+    if failed:
+        return unchecked(f"base {asked:,.0f} raises {failed}")
+    if made.theta.shape == case.reading.theta.shape and torch.allclose(made.theta, case.reading.theta, atol=1e-7):
+        return wrong(
+            "base-ignored", f"asked for base {asked:,.0f}, it turns as before: the base does not arrive", asked
+        )
+    other = fit(made.theta)
+    if other.name == "regular" and not case.of_axes and abs(other.base / asked - 1) > 1e-2:
+        return wrong("base-ignored", f"asked for base {asked:,.0f}, it turns by base {other.base:,.6g}", other.base)
+    return ok(f"asked for base {asked:,.0f}, it turns otherwise", asked)
+
+
+def width(case: Case) -> Finding | None:
+    """Compare how many channels turn with how many the code says."""
+    said, turning = told(case.code, WIDTHS), 2 * len(case.reading.pairs)
+    if said is None or not case.reading.pairs or said > case.dim or turning == said:
+        return None
+    still = int((case.reading.theta.abs() < 1e-9).sum()) + int((case.reading.down.abs() < 1e-9).sum())
+    if turning < said and still:
+        return None
+    words = f"{turning} of {case.dim} channels turn, and the code says {said:,.0f}: the others should pass as they are"
+    return wrong("width-wrong", words, turning)

@@ -1,0 +1,171 @@
+"""Examine how a rotation bears use: calls in a row, decoding, long texts, batches, gradients."""
+
+from typing import NamedTuple
+
+import torch
+
+from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
+from posenc.diagnosis.rotations.read import Case, Rotation
+
+LENGTHS = (1_024, 8_192, 16_384)
+FORGETS = (
+    "positions from 0 and from 100, asked for in a row, get the same: a cache ignores them, or they never arrive. "
+    "Keep the offset in the key of the cache, or compute the table anew"
+)
+
+
+class Use(NamedTuple):
+    """The code before anything is read: it and its rotation, and how many positions there are."""
+
+    code: Code
+    rotate: Rotation
+    reach: int
+
+
+def memory(use: Use) -> Finding:
+    """Check that a call does not depend on the calls before it."""
+    code, reach = use.code, min(use.reach, 600)
+    rotate, other, alone, after_bfloat16 = (Rotation(code.fresh()) for _ in range(4))
+    x = random(1, code.heads, 4, code.dim, seed=4)
+    long = random(1, code.heads, reach - reach // 60, code.dim, seed=5)
+    places = torch.arange(long.shape[2])
+    attempt(after_bfloat16, random(1, code.heads, reach, code.dim, dtype=torch.bfloat16), torch.arange(reach))
+    after, before = after_bfloat16(long, places), attempt(alone, long, places)[0]
+    if rotate.told_by != "length" and reach > 8:
+        start = min(100, reach - 4)
+        near, out = torch.arange(4), torch.arange(start, start + 4)
+        first, second = rotate(x, near), rotate(x, out)
+        if torch.equal(first, second):
+            turns = not torch.equal(other(x, out), x) or not torch.equal(first[:, :, 3:], x[:, :, 3:])
+            if turns:
+                return wrong("offset-ignored", FORGETS, 0.0)
+    off = far(after, before)
+    if off > 1e-4:
+        return wrong(
+            "cache-stale",
+            f"after one call in bfloat16, calls in float32 differ by {off:.2g}: a cached table keeps the dtype of "
+            "its first call. Keep it in float32 and round in each call",
+            off,
+        )
+    return ok("a call does not depend on the calls before it", off)
+
+
+def decoding(case: Case) -> Finding:
+    """Compare each token alone at its position with all at once."""
+    if case.rotate.told_by == "length":
+        return note(
+            "takes neither positions nor an offset, so a single new token is always turned as the first one: "
+            "with a cache of keys, pass its position"
+        )
+    t = min(12, case.reach)
+    x = random(2, case.heads, t, case.dim, seed=9)
+    whole = case.rotate(x, torch.arange(t))
+    each = [case.rotate(x[:, :, i : i + 1], torch.tensor([i])) for i in range(t)]
+    off = far(torch.cat(each, dim=2), whole)
+    if off < 1e-4:
+        return ok("token by token gives what all at once gives", off)
+    return wrong(
+        "offset-ignored",
+        f"a token alone at its position differs by {off:.2g} from the same token among others: "
+        "positions are counted from the call, not taken as they are",
+        off,
+    )
+
+
+def longer_calls(case: Case) -> Finding:
+    """Compare the first tokens of a short call with those of a long one."""
+    off, last = 0.0, 64
+    for length in (length for length in LENGTHS if not case.code.way.exact):
+        x = random(1, case.heads, 64, case.dim, seed=10).repeat(1, 1, length // 64, 1)
+        long, failed = attempt(Rotation(case.code.fresh()), x)
+        if failed:
+            return note(f"{length:,} tokens raise {failed}")
+        off, last = far(Rotation(case.code.fresh())(x[:, :, :64]), long[:, :, :64]), length
+        if off > 1e-3 and float(case.reading.gains.max()) > 1.001 * float(case.reading.gains.min()):
+            return note(
+                f"the first tokens grow otherwise in a call of {length:,}: scales (as in xPos) know the length", off
+            )
+        if off > 1e-3:
+            return wrong(
+                "length-dependent",
+                f"the first tokens turn differently (by {off:.2g}) in a call of {length:,}: frequencies or scales "
+                "depend on the length (dynamic NTK, LongRoPE). Rotated keys in a cache then belong to other "
+                "frequencies: cache keys unrotated, or fix the frequencies for a text",
+                off,
+            )
+    if last == 64:
+        return unchecked(f"takes {case.reach} tokens and no other number")
+    return ok(f"the first tokens turn alike in calls up to {last:,}", off)
+
+
+def batched_positions(case: Case) -> Finding:
+    """Give each row of a batch its own positions, as left padding and packing need."""
+    if case.rotate.told_by != "positions" or (case.code.way.table and case.code.way.table.rows_are_lost):
+        return unchecked("needs a parameter for positions, as left padding and packed rows do")
+    x, places = random(2, case.heads, 6, case.dim, seed=12), torch.tensor([[0, 1, 2, 3, 4, 5], [0, 0, 0, 1, 2, 3]])
+    y, failed = attempt(case.rotate, x, places)
+    if failed:
+        return note(f"(b, t) raises {failed}; left padding needs a row of positions for each text")
+    off = far(y, torch.cat([case.rotate(x[i : i + 1], places[i]) for i in range(2)]))
+    if case.code.takes("q", "k"):
+        each = [case.rotate(x[i : i + 1], places[i], of_keys=True) for i in range(2)]
+        off = max(off, far(case.rotate(x, places, of_keys=True), torch.cat(each)))
+    if off < 1e-4:
+        return ok("each row of (b, t) is turned to its own positions", off)
+    return wrong(
+        "rows-mixed",
+        f"positions (b, t) do not arrive row by row (off by {off:.2g}): with left padding, texts get the positions "
+        "of another. Insert the axis of heads: angles[:, None]",
+        off,
+    )
+
+
+def input_kept(case: Case) -> Finding:
+    """Check that the input is not written to."""
+    t = case.code.way.exact or min(6, case.reach)
+    x = random(1, case.heads, t, case.dim, seed=13)
+    kept = x.clone()
+    case.rotate(x, None if case.code.way.exact else torch.arange(t))
+    if torch.equal(x, kept):
+        return ok("the input is not changed")
+    words = "the call changes its input in place: calling it twice turns twice. Write to a new tensor"
+    return wrong("in-place", words, far(x, kept))
+
+
+def gradients(case: Case) -> Finding:
+    """Check that gradients arrive at the input and at what is learned."""
+    rotate, places = Rotation(case.code.fresh()), torch.arange(min(6, case.reach))
+    attempt(rotate, random(1, case.heads, len(places), case.dim, seed=14), places)
+    if rotate.code.numpy:
+        return unchecked("NumPy has no gradients")
+    for of_keys in (False, True)[: 1 + case.code.takes("q", "k")]:
+        x = random(1, case.heads, len(places), case.dim, seed=14).requires_grad_()
+        with torch.enable_grad():
+            y, failed = attempt(rotate, x, places, of_keys)
+            if not failed:
+                _, failed = attempt(lambda y=y: (y * random(*y.shape, seed=16)).sum().backward())
+        of = " at the keys" if of_keys else ""
+        if failed:
+            return wrong("no-gradient", f"no gradient{of}: {failed}")
+        if x.grad is None or not x.grad.isfinite().all() or not x.grad.any():
+            return wrong("no-gradient", f"no gradient, or one that is not finite, arrives{of or ' at the input'}")
+    dead = [name for name, p in rotate.code.learned.items() if p.grad is None or not p.grad.any()]
+    if dead:
+        where = ", ".join(dead)
+        return note(f"no gradient arrives at {where}: it stays as it is (a clamp that starts outside its range?)")
+    return ok("gradients arrive")
+
+
+def fractions(case: Case) -> Finding:
+    """Check whether positions between integers mean anything."""
+    if case.rotate.told_by != "positions" or case.given_angles:
+        return unchecked("needs a parameter for positions")
+    x = random(1, case.heads, 1, case.dim, seed=15).repeat(1, 1, 2, 1)
+    y, failed = attempt(case.rotate, x, torch.tensor([1.0, 1.5]))
+    if failed:
+        return note("takes integers only: interpolated positions raise an error")
+    if torch.equal(y[:, :, 0], y[:, :, 1]):
+        return note("1.5 is turned as 1: interpolated positions are truncated", 0.0)
+    return ok("positions between integers are turned as such")

@@ -1,0 +1,173 @@
+"""Examine a position table, or a module that adds one to embeddings (b, t, d)."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.told import with_base
+from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
+from posenc.diagnosis.tables import grid, usage
+from posenc.diagnosis.tables.rounding import half_input, held, rounding
+from posenc.diagnosis.tables.rows import Table
+from posenc.diagnosis.tables.sinusoids import sinusoids
+
+LENGTHS = (300, 128, 64, 16, 5)
+
+
+class Case(NamedTuple):
+    """What the checks share: the code and its width, the table that it is, the first rows (t, d) of it in float64."""
+
+    code: Code
+    dim: int
+    table: Table
+    first: Tensor
+
+
+def accepts(code: Code) -> bool:
+    """Tell whether the code can be called as a table: rows of `dim` channels, or embeddings with something added."""
+    fits, failed = attempt(_accepts, code)
+    if not failed and fits:
+        return True
+    return grid.accepts(code) or (_accepts(code) if failed else False)
+
+
+def _accepts(code: Code) -> bool:
+    table = Table(code)
+    if table.adds:
+        y = table.add(torch.zeros(3, 5, code.dim), positions=torch.arange(5))
+        x = random(3, 5, code.dim, seed=1)
+        if not y.any() and far(table.add(x.clone(), positions=torch.arange(5)), x) > 1e-6:
+            return False  # what is 0 for nothing and changes the rest is no table
+        other = torch.cat((x[:, :1] + 1, x[:, 1:]), 1)
+        if not table.of_ids and y.shape[:2] == (3, 5):
+            one, same, two = (table.add(part.clone(), positions=torch.arange(5))[:, 1:] for part in (x, x, other))
+            if far(one, two) > 1e-5 > far(one, same):
+                return False  # a token that changes the others is no table's
+        return isinstance(y, Tensor) and y.is_floating_point() and y.shape[:2] in ((3, 5), (5, 3)) and y.ndim == 3
+    y = table(0, 5)
+    return isinstance(y, Tensor) and tuple(y.shape) == (5, code.dim) and y.is_floating_point()
+
+
+def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
+    """Return the findings on a table of width `dim`, and what was examined."""
+    if not attempt(_accepts, code)[0]:
+        return grid.examine(code)
+    table = Table(code)
+    about = {"axes": "(t, b, d)" if code.way.order == "tbd" else "(b, t, d)"} if table.adds else {}
+    found = findings((repeatable,), table)
+    if table.adds and found[0].verdict == "ok":
+        found += findings((axis,), table)
+    if found[-1].verdict == "wrong":
+        rest = named(unchecked("repair that first, then ask again"), "everything else")
+        return [*found, rest], about
+    length = next(length for length in LENGTHS if not attempt(table, 0, length)[1])
+    case = Case(code, code.dim, table, table(0, length).detach().double())
+    if table.adds and (width := case.first.shape[-1]) > code.dim:
+        words = f"the result is {width} wide for embeddings of {code.dim}: the table is appended, not added"
+        return [*found, named(note(words), "sum")], about
+    found += findings((rows,), case)
+    if found[-1].verdict == "ok":
+        found += findings((held,), case) + (_of_waves(case, about) if case.first.shape[1] > 1 else [])
+    checks = (content, *usage.CHECKS, base, half_input, rounding, usage.limit, usage.odd_width)
+    return found + findings(checks, case), about
+
+
+def _of_waves(case: Case, about: dict[str, Any]) -> list[Finding]:
+    found, read = sinusoids(case.first, case.code)
+    about |= read
+    return [named(finding, finding.check) for finding in found]
+
+
+def repeatable(table: Table) -> Finding:
+    """Check that two calls agree, so that dropout rests."""
+    off = far(table(0, 5), table(0, 5))
+    if off:
+        return wrong("dropout-on", "two calls of the same differ: dropout stays on in eval mode?", off)
+    return ok("two calls of the same agree", 0.0)
+
+
+def axis(table: Table) -> Finding:
+    """Check that what is added varies along the tokens and not along the batch."""
+    y = table.add(torch.zeros(3, 5, table.dim), positions=torch.arange(5))
+    if y.shape[:2] == (5, 3):
+        return wrong("batch-axis", "for embeddings (b, t, d) rows come back as (t, b, d): the axes are exchanged")
+    along_batch, along_tokens = float((y - y[:1]).abs().max()), float((y - y[:, :1]).abs().max())
+    if along_batch <= 1e-6:
+        return ok("the table runs along the tokens, the same for each text", along_tokens)
+    if along_tokens >= 1e-6:
+        return wrong("rows-mixed", "texts of a batch get different rows for the same positions", along_batch)
+    return wrong(
+        "batch-axis",
+        "each text of a batch gets one row, the same for all of its tokens: the table is added along the batch. "
+        "It takes (t, b, d) and was given (b, t, d): transpose, or add table[: x.shape[1]] "
+        "(if (t, b, d) is what you mean, say order='tbd')",
+        along_batch,
+    )
+
+
+def rows(case: Case) -> Finding:
+    """Check that no two rows are alike."""
+    table = case.first
+    same = float((table - table[:1]).abs().max())
+    if same < 1e-6:
+        words = "all rows are alike: every angle is 0. An integer division in the exponent or of the position?"
+        return wrong("rows-alike", words, same)
+    gap = torch.cdist(table, table) + 1e9 * torch.eye(len(table), dtype=torch.float64)
+    nearest = float(gap.min())
+    if nearest >= 1e-6:
+        return ok(f"all rows differ, the nearest two by {nearest:.2g}", nearest)
+    first, second = sorted(divmod(int(gap.argmin()), len(table)))
+    period = second - first
+    if period > 1 and torch.allclose(table[period:], table[:-period], atol=1e-6):
+        return note(f"rows repeat every {period} positions: right only where positions are fractions of that", period)
+    return wrong("rows-alike", f"positions {first} and {second} have the same row", nearest)
+
+
+def base(case: Case) -> Finding | None:
+    """Ask for another base, and see whether the rows follow."""
+    code = with_base(case.code, 500.0)
+    if code is None:
+        return None
+    made, failed = attempt(Table(code), 0, len(case.first))
+    if failed:
+        return unchecked(f"base 500 raises {failed}")
+    if far(made.double(), case.first) < 1e-6:
+        return wrong("base-ignored", "asked for base 500, it gives the same rows: the base does not arrive", 500.0)
+    return ok("asked for base 500, it gives other rows")
+
+
+def content(case: Case) -> Finding | None:
+    """Check what happens to the embeddings: kept, scaled, or overwritten."""
+    if not case.table.adds or case.table.alone:
+        return None
+    x = random(2, 5, case.dim, seed=1)
+    kept = x.clone()
+    y = case.table.add(x, positions=torch.arange(5))
+    if not torch.equal(x, kept):
+        return wrong(
+            "in-place",
+            "the embeddings are written to in place (x += ...): whoever holds them sees positions added twice. "
+            "Return x + table",
+            far(x, kept),
+        )
+    through = y - case.table.add(torch.zeros_like(x), positions=torch.arange(5))
+    gain = float((through * kept).sum() / (kept * kept).sum())
+    if far(through, gain * kept) > 1e-3:
+        return note("embeddings do not come through unchanged (a norm, a projection?)", gain)
+    return _of_gain(case, gain)
+
+
+def _of_gain(case: Case, gain: float) -> Finding:
+    if abs(gain - 1) < 1e-3:
+        return ok("embeddings come through as they are", gain)
+    if abs(gain) < 1e-3:
+        return note("embeddings do not come through: the result is the table alone, to be added by the caller", gain)
+    for power, cause in ((1.0, "the width"), (-0.5, "1 over the root of the width"), (-1.0, "1 over the width")):
+        if abs(gain / case.dim**power - 1) < 1e-3 and case.dim > 1:
+            words = f"embeddings are multiplied by {gain:.4g}, {cause}: the paper multiplies by its square root, once"
+            return wrong("scale-twice", words, gain)
+    root = " (the square root of the width, as in the paper)" if abs(gain / case.dim**0.5 - 1) < 1e-3 else ""
+    return note(f"embeddings are multiplied by {gain:.4g}{root}: do so in one place only", gain)

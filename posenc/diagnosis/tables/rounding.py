@@ -1,0 +1,58 @@
+"""Examine what a table loses to coarse numbers: rows that are held in half precision, a module that was cast."""
+
+from typing import Any
+
+import torch
+
+from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.report import Finding, ok, unchecked, wrong
+from posenc.diagnosis.tables.rows import Table
+
+
+def held(case: Any) -> Finding | None:
+    """Look whether every number of the rows is one of bfloat16 or float16."""
+    rows = case.first
+    for name, dtype in (("bfloat16", torch.bfloat16), ("float16", torch.float16)):
+        if torch.equal(rows.to(dtype).double(), rows) and (rows != rows.round()).any():
+            return wrong(
+                "angles-rounded",
+                f"every number of the table is one of {name}: it is held in half precision, off by up to "
+                f"{float(2.0 ** (-9 if name == 'bfloat16' else -12)):.2g}. Compute it in float32 and round in the call",
+            )
+    return None
+
+
+def half_input(case: Any) -> Finding | None:
+    """Hand in embeddings in bfloat16: the code may compute positions in their dtype."""
+    if not case.table.adds or case.table.of_ids:
+        return None
+    made, failed = attempt(Table(case.code.fresh()), 0, len(case.first), torch.bfloat16)
+    if failed:
+        return unchecked(f"embeddings in bfloat16 raise {failed}")
+    off = float((made.double() - case.first).abs().max() / case.first.abs().max())
+    if off <= 0.03:
+        return ok(f"with embeddings in bfloat16 within {off:.1g} of float32", off)
+    twins = (made[1:] == made[:-1]).all(-1).nonzero().flatten().tolist()
+    same = f"; positions {twins[0]} and {twins[0] + 1} get the same row" if twins else ""
+    words = f"with embeddings in bfloat16 rows are off by {off:.2g}{same}: angles are computed in their dtype"
+    return wrong("positions-rounded" if twins else "angles-rounded", f"{words}. Use float32, and round once", off)
+
+
+def rounding(case: Any) -> Finding:
+    """Look at the rows of a module in bfloat16."""
+    if case.code.module is None:
+        return unchecked("no torch module, so there is nothing to cast")
+    coarse = Table(case.code.cast(torch.bfloat16))(0, len(case.first), torch.bfloat16).double()
+    alone, failed = attempt(Table(case.code.cast(torch.bfloat16)), 0, len(case.first))
+    of_buffers = not failed and float((alone.double() - case.first).abs().max() / case.first.abs().max()) > 0.03
+    off = float((coarse - case.first).abs().max() / case.first.abs().max())
+    if off <= 0.03:
+        return ok(f"in bfloat16 within {off:.1g} of float32: rounded once", off)
+    twins = (coarse[1:] == coarse[:-1]).all(-1).nonzero().flatten().tolist()
+    same = f"; positions {twins[0]} and {twins[0] + 1} get the same row" if twins else ""
+    return wrong(
+        "buffers-rounded" if of_buffers or not twins else "positions-rounded",
+        f"in bfloat16 rows are off by {off:.2g}{same}: positions or frequencies are rounded before the sine. "
+        "Compute the table in float32 and round it once",
+        off,
+    )

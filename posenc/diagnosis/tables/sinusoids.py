@@ -1,0 +1,239 @@
+"""Read sines and cosines off a table: their order, whether each pair shares one speed, and how speeds fall.
+
+Row 0 of a sinusoidal table is 0 in every sine and 1 in every cosine, which gives away the order.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.told import told_base, told_padding
+from posenc.diagnosis.report import Finding, note, ok, wrong
+from posenc.diagnosis.rotations.frequencies import fit
+
+RISING = (
+    "speeds do not fall from 1 rad a token, the fastest seen is {top:.3g}: "
+    "look at the sign and the brackets of the exponent"
+)
+WORDS = {  # by what fits: the cause, or how a right one is told, and the words
+    "inverted": (
+        "exponent-inverted",
+        "the fastest pair turns by {top:,.0f} rad a token in place of 1: positions are divided by base^(-2i/d), "
+        "so the exponent is inverted. Multiply by it",
+    ),
+    "rising": ("exponent-rising", RISING),
+    "fast": ("exponent-rising", RISING),
+    "still": ("exponent-flat", "{still} of {n} pairs stand still: an integer division makes their speeds 0"),
+    "flat": (
+        "exponent-flat",
+        "all pairs turn by {top:.3g} rad a token: the exponent is 0 for each. An integer division in it?",
+    ),
+    "steep": (
+        "exponent-precedence",
+        "speeds fall to {step:.3g} from one pair to the next, a base of {base:.1e}, and {still} of {n} pairs stand "
+        "still: an operator binds otherwise than meant, as in -log(10000)/d//2, which is (-log(10000)/d)//2. "
+        "Put brackets around d//2",
+    ),
+    "root": (
+        "exponent-halved",
+        "base {base:.4g} fits, a square root: the exponent is i/d in place of 2i/d. Count channels, 0, 2, 4 ...",
+    ),
+    "square": (
+        "exponent-doubled",
+        "base {base:,.4g} fits, a square: the exponent is 4i/d in place of 2i/d. Does the index count channels?",
+    ),
+    "late": (
+        "exponent-shifted",
+        "base {base:,.6g}, but the first pair turns by {top:.4g}, not 1: the index counts from 1",
+    ),
+    "tensor2tensor": (ok, "from 1 rad a token down to 1/{base:,.6g}, spread over d/2 - 1 steps (tensor2tensor)"),
+    "regular": (ok, "from 1 rad a token down to {low:.3g}: base {base:,.6g}"),
+    "linear": (note, "base {base:,.6g}, and positions are multiplied by {times:.3g}"),
+    "irregular": (note, "no base fits; from {top:.3g} down to {low:.3g} rad a token"),
+}
+SPREAD = (
+    "interleaved (sin cos sin cos, as in the paper)",
+    "split (all sines, then all cosines)",
+    "interleaved, cosines first",
+    "split, cosines first",
+)
+
+
+def sinusoids(table: Tensor, code: Code | None = None) -> tuple[list[Finding], dict[str, Any]]:
+    """Return what can be said of the first rows (t, d), if they are sines and cosines, and what was read."""
+    told = told_base(code) if code else None
+    for order, (sines, cosines) in orders(table.shape[-1]).items():
+        sine, cosine = table[:, sines], table[:, cosines]
+        size = float(cosine[0].abs().max())
+        if sine[0].abs().max() < 1e-6 and size > 1e-6 and (cosine[0] / size - 1).abs().max() < 1e-6:
+            named = [_named("order", ok(order))]
+            if abs(size * table.shape[-1] - 1) < 1e-3:
+                words = f"every number is divided by the width, {table.shape[-1]}: its root divides twice"
+                named.append(_named("size", wrong("scale-twice", words, size)))
+            elif abs(size - 1) > 1e-3:
+                named.append(_named("size", note(f"every number is multiplied by {size:.4g}", size)))
+            return _read(named, order, sine / size, cosine / size, told)
+        if first := _first(sine, cosine):
+            words = f"{order}; the first row is that of position {first}, not 0"
+            padded = code is not None and told_padding(code)
+            shifted = wrong("positions-shifted", words, first) if first == 1 and not padded else note(words, first)
+            return _read([_named("order", shifted)], order, sine, cosine, told)
+    return [_unordered(table)], {}
+
+
+def _named(check: str, finding: Finding) -> Finding:
+    return finding._replace(check=check)
+
+
+def _read(
+    named: list[Finding], order: str, sine: Tensor, cosine: Tensor, told: float | None
+) -> tuple[list[Finding], dict[str, Any]]:
+    found = [*named, *_waves(sine, cosine, told)]
+    speeds = next((finding for finding in found if finding.check == "speeds"), None)
+    base = "" if speeds is None or speeds.verdict != "ok" else f"base {speeds.number:,.6g}"
+    return found, {"layout": order.partition(" (")[0], "base": base}
+
+
+def orders(dim: int) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return the channels of sines and of cosines in each usual order."""
+    every, half = torch.arange(dim), dim // 2
+    sides = (
+        (every[0::2][:half], every[1::2]),
+        (every[:half], every[half : 2 * half]),
+        (every[1::2], every[0::2][:half]),
+        (every[half : 2 * half], every[:half]),
+    )
+    return dict(zip(SPREAD, sides, strict=True))
+
+
+def _unordered(table: Tensor) -> Finding:
+    """Say what rows are that do not begin with 0 in sines and 1 in cosines."""
+    first, bounded = table[0], bool((table.abs() <= 1 + 1e-6).all())
+    waves = _are_waves(table)
+    for number, there, missing in ((0.0, "sines", "cosines"), (1.0, "cosines", "sines")):
+        if bounded and waves and (first - number).abs().max() < 1e-6:
+            words = f"row 0 is {number:g} in every channel: all of them are {there} and the {missing} are missing"
+            return _named("order", wrong("order-broken", words, number))
+    zero, one = int((first.abs() < 1e-6).sum()), int(((first - 1).abs() < 1e-6).sum())
+    if waves and zero + one == len(first) and zero and one:
+        words = f"{zero} sines and {one} cosines, in another order than beside each other or in two halves"
+        return _named("order", wrong("order-broken", words, zero))
+    if bounded and not waves and zero == len(first) // 2 and len(first) > 4:
+        words = (
+            f"row 0 begins with {zero} zeros as sines do, and there are no ones: sines and cosines are in other rows"
+        )
+        return _named("order", wrong("order-broken", words, zero))
+    words = "row 0 is not 0 in sines and 1 in cosines: a learned table, or another encoding; speeds are not read"
+    return _named("waves", note(words))
+
+
+def _are_waves(table: Tensor) -> bool:
+    """Tell whether each channel is a wave: the sum of two neighbors is a fixed multiple of the number between."""
+    middle, around = table[1:-1], table[2:] + table[:-2]
+    times = (around * middle).sum(0) / (middle * middle).sum(0).clamp(min=1e-12)
+    return bool((around - times * middle).abs().max() < 1e-3 and (times.abs() < 2 + 1e-6).all())
+
+
+def _first(sine: Tensor, cosine: Tensor) -> int:
+    """Return which position row 0 stands for, if all pairs agree on one from 1 to 8; else 0."""
+    if (sine**2 + cosine**2 - 1).abs().max() > 1e-3 or len(sine) < 2:
+        return 0
+    start = torch.atan2(sine[0], cosine[0])
+    step = torch.atan2(sine[1], cosine[1]) - start
+    return next((k for k in range(1, 9) if _wrapped(k * step - start).abs().max() < 1e-2), 0)
+
+
+def _wrapped(angle: Tensor) -> Tensor:
+    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
+
+
+def _waves(sine: Tensor, cosine: Tensor, told: float | None) -> list[Finding]:
+    """Return the findings on norms, products of rows and speeds."""
+    norm, half = sine**2 + cosine**2, sine.shape[1]
+    if (norm - 1).abs().max() > 1e-3:
+        return [_torn(sine, cosine)]
+    whole = ok(f"every row has the squared length d/2 = {half}", float(norm.sum(-1).mean()))
+    step = torch.atan2(sine[1], cosine[1]) - torch.atan2(sine[0], cosine[0])
+    return [_named("norm", whole), _products(sine @ sine.T + cosine @ cosine.T), _speeds(_wrapped(step), told)]
+
+
+def _torn(sine: Tensor, cosine: Tensor) -> Finding:
+    """Say why sine and cosine of a pair do not lie on a circle."""
+    total = (sine**2 + cosine**2).sum(-1)
+    for number, part, name in ((0.0, sine, "sines"), (1.0, cosine, "cosines")):
+        still = int(((part - number).abs() < 1e-6).all(0).sum())
+        if still > part.shape[1] // 2:
+            words = (
+                f"{still} of {part.shape[1]} {name} are {number:g} in every row: they are never written, or overwritten"
+            )
+            return _named("norm", wrong("order-broken", words, still))
+    ratio = float(torch.acos(cosine[1, 0].clamp(-1, 1)) / torch.asin(sine[1, 0].clamp(-1, 1)))
+    words = (
+        f"squared lengths of rows run from {float(total.min()):.4g} to {float(total.max()):.4g} in place of "
+        f"d/2 = {sine.shape[1]}"
+    )
+    if not math.isfinite(ratio) or abs(abs(ratio) - 1) < 1e-3:
+        return _named("norm", wrong("crossed", f"{words}: sine and cosine of a pair do not belong to one angle", ratio))
+    words += (
+        f": the cosine of the first pair moves {ratio:.3g} times as fast as its sine. "
+        "Sine and cosine of a pair share one exponent, 2i/d for both, not 2(i+1)/d for the cosine"
+    )
+    return _named("norm", wrong("crossed", words, ratio))
+
+
+def _products(products: Tensor) -> Finding:
+    along = [products.diagonal(step) for step in (1, 3, 10, 40) if step < len(products) - 1]
+    uneven = max(float(numbers.max() - numbers.min()) for numbers in along)
+    if uneven < 1e-2:
+        return _named("products", ok("the product of two rows depends on their distance only", uneven))
+    words = (
+        f"the product of two rows at one distance varies by {uneven:.2g}: "
+        "angles do not grow as position times a speed (rounded positions?)"
+    )
+    return _named("products", wrong("not-linear-in-position", words, uneven))
+
+
+def _speeds(theta: Tensor, told: float | None) -> Finding:
+    name, base, factor, _ = fit(theta)
+    n, still = len(theta), int((theta.abs() < 1e-6).sum())
+    step = float(theta[1] / theta[0]) if n > 1 and theta[0] else 0.0
+    top, low = float(theta.abs().max()), float(theta.abs().min())
+    if name == "inverted":
+        top = base ** ((n - 1) / n)
+    elif 2 * still > n and theta[1] == 0:
+        name = "still"
+    elif name in ("regular", "late", "linear") and (base > 1e9 or abs(step * math.e**2 - 1) < 1e-4):
+        name = "steep"
+    elif n > 2 and low and _ends_at(theta, told or 1e4):
+        name, base = "tensor2tensor", 1 / low
+    elif name == "irregular" and n > 3 and int(((theta / theta[0] - 1).abs() < 1e-6).sum()) > n // 2:
+        name = "flat"
+    elif name == "regular":
+        name = _suspect(base, told)
+    verdict, words = WORDS.get(name, WORDS["irregular"])
+    words = words.format(base=base, n=n, still=still, top=top, low=low, step=step, times=1 / factor)
+    known = {"still": still, "steep": base, "regular": base, "linear": base, "tensor2tensor": base}
+    number = known.get(name, top)
+    return _named("speeds", wrong(verdict, words, number) if isinstance(verdict, str) else verdict(words, number))
+
+
+def _ends_at(theta: Tensor, base: float) -> bool:
+    n = len(theta)
+    ideal = base ** (-torch.arange(n, dtype=torch.float64) / max(n - 1, 1))
+    return bool((theta / ideal - 1).abs().max() < 1e-2)
+
+
+def _suspect(base: float, told: float | None) -> str:
+    if base < 1.5:
+        return "flat"
+    if told is not None and abs(told / base - 1) < 1e-3:
+        return "regular"
+    for usual in (told or 1e4, 1e4):
+        if abs(base / usual**0.5 - 1) < 1e-3:
+            return "root"
+        if abs(base / usual**2 - 1) < 1e-3:
+            return "square"
+    return "regular"
