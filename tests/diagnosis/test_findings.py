@@ -176,7 +176,7 @@ TABLES = [
     ("axis", "wrong", "different rows for the same positions", Adds(rows_by_text)),
     ("rows", "note", "repeat every 7 positions", lambda length, dim: table(7, dim)[arange(length) % 7]),
     ("rows", "wrong", "positions 3 and 9 have the same row", with_equal_rows),
-    ("order", "wrong", "is that of position 1", lambda length, dim: table(length + 1, dim)[1:]),
+    ("order", "note", "is that of position 1", lambda length, dim: table(length + 1, dim)[1:]),
     ("content", "wrong", "written to in place", Adds(lambda x, rows: x.add_(rows))),
     ("content", "note", "a norm, a projection?", Adds(normed)),
     ("content", "note", "multiplied by 3", Adds(lambda x, rows: 3 * x + rows)),

@@ -121,6 +121,9 @@ def future(case: Case) -> Finding:
         return wrong("future-seen", words, by)
     if case.causal:
         return _itself(case)
+    if any(getattr(case.code.function, name, None) is True for name in ("is_causal", "causal")):
+        words = "every query sees every key, and the module says that it is causal: training leaks the answer"
+        return wrong("future-seen", words)
     return note("every query sees every key: right for an encoder only")
 
 
@@ -160,12 +163,24 @@ def order(case: Case) -> Finding:
     off = far(after[:, :, -1:], before[:, :, -1:])
     if off > 1e-4:
         return ok("sees the order of the keys", off)
+    turns = getattr(case.code.function, "turns", case.code.needs("positions") or case.code.way.table is not None)
+    if turns and case.code.takes("positions") and _unmoved(case):
+        words = "positions are taken and change nothing, and shuffled keys give the same: they do not arrive"
+        return wrong("positions-ignored", words, off)
     hint = "; the causal mask alone tells order to a deep stack" if case.causal else ""
     return note(
         "blind to order: shuffled keys give the same, so position has to come from outside "
         f"(an added table, or q and k already rotated){hint}",
         off,
     )
+
+
+def _unmoved(case: Case) -> bool:
+    """Tell whether positions in another order give the same."""
+    q, k, v = case.inputs(2)
+    keys = torch.tensor([*reversed(range(T - 1)), T - 1])
+    made, failed = attempt(case.attend, q, k, v, positions=keys, key_positions=keys)
+    return not failed and far(made, case.attend.at(q, k, v)) < 1e-4
 
 
 def shift(case: Case) -> Finding:

@@ -10,6 +10,7 @@ from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.compare import far, random
 
 T = 12
+OPENS = 3  # tokens that show whether projections are the ones they are taken for
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
 
 
@@ -23,7 +24,7 @@ class Attention:
         self.code = code
         self.alone = not code.takes("v")
         self.of_keys = False
-        self.opened = _opened(code) if self.alone else None
+        self.opened, self.strange = _opened(code) if self.alone else (None, "")
         self.dim, self.heads, self.kv_heads = code.dim, code.heads, code.heads
         if self.opened:
             self.alone = False
@@ -87,27 +88,42 @@ def _first(made: Any) -> Any:
     return made[0] if isinstance(made, tuple) else made
 
 
-def _opened(code: Code) -> Projections | None:
-    """Return the projections of a module if values that are set come out under equal weights."""
-    module = code.module
+def _opened(code: Code) -> tuple[Projections | None, str]:
+    """Return the projections of a module if values that are set come out under equal weights, else how they do."""
+    module, strange = code.module, ""
     for heads in _heads(code):
         for one in () if module is None else found(module, heads):
-            t = 3
-            if one.width < 2 * t:
-                return None
-            q, k = torch.zeros(2, one.heads, t, one.dim), torch.zeros(2, one.kv_heads, t, one.dim)
-            v = random(2, one.kv_heads, t, one.dim, seed=3)
-            x, swap = one.set(q, k, v), code.way.order == "tbd"
-            made, failed = attempt(code, x=x.transpose(0, 1) if swap else x, positions=torch.arange(t), texts=2)
-            out = None if failed else _first(made)
-            out = out.transpose(0, 1) if swap and isinstance(out, Tensor) and out.ndim == 3 else out
-            if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[-1] < one.heads * one.shown:
-                continue
-            heads_out = out[..., : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2)
-            expected = v.repeat_interleave(one.heads // one.kv_heads, 1)[..., : one.shown]
-            if min(far(heads_out[:, :, 0], expected[:, :, 0]), far(heads_out[:, :, 0], expected.mean(2))) < 1e-2:
-                return one
-    return None
+            if one.width < 2 * OPENS:
+                return None, ""
+            comes = _comes_out(code, one)
+            if comes == "right":
+                return one, ""
+            strange = strange or comes
+    return None, strange
+
+
+def _comes_out(code: Code, one: Projections) -> str:
+    """Tell whether values come out as they should under equal weights: "right", "tiled", "mixed", or "" otherwise."""
+    q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
+    v = random(2, one.kv_heads, OPENS, one.dim, seed=3)
+    x, swap = one.set(q, k, v), code.way.order == "tbd"
+    made, failed = attempt(code, x=x.transpose(0, 1) if swap else x, positions=torch.arange(OPENS), texts=2)
+    out = None if failed else _first(made)
+    if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[-1] < one.heads * one.shown:
+        return ""
+    out = out.transpose(0, 1) if swap else out
+    out = out[..., : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2)
+    share = one.heads // one.kv_heads
+    for name, each in (("right", v.repeat_interleave(share, 1)), ("tiled", v.repeat(1, share, 1, 1))):
+        each = each[..., : one.shown]
+        behind = each.cumsum(2) / torch.arange(1, OPENS + 1)[:, None]
+        if min(far(out, behind), far(out, each.mean(2, keepdim=True).expand_as(each))) < 1e-2:
+            return name
+        for whole in (behind, each.mean(2, keepdim=True).expand_as(each)):
+            if name == "right" and far(out.flatten().sort().values, whole.flatten().sort().values) < 1e-2:
+                return "mixed"
+    first = v.repeat_interleave(share, 1)[..., : one.shown]
+    return "right" if far(out[:, :, 0], first[:, :, 0]) < 1e-2 else ""
 
 
 def _heads(code: Code) -> list[int]:

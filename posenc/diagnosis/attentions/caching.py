@@ -17,10 +17,15 @@ T, LONG = 12, 48
 def examine(case: Case) -> list[Finding]:
     """Return the findings on the cache: decoding against prefill, keys that change, drift after eviction."""
     found = findings((cache,), case)
-    return found if found[0].verdict == "not checked" or case.attend.opened else found + findings((eviction,), case)
+    return (
+        found if found[0].verdict == "not checked" or not case.code.takes("v") else found + findings((eviction,), case)
+    )
 
 
 def _contents(case: Case, t: int) -> tuple[Tensor, Tensor, Tensor]:
+    if case.attend.alone:
+        x = random(1, case.heads, t, max(1, case.dim // case.heads), seed=20)
+        return x, x, x
     counts = (case.heads, case.attend.kv_heads, case.attend.kv_heads)
     q, k, v = (random(1, h, t, case.dim, seed=20 + i) for i, h in enumerate(counts))
     return q, k, v
@@ -111,8 +116,6 @@ def held(case: Case) -> list[Finding]:
 def own_cache(case: Case) -> Finding | None:
     """Compare token by token with all at once, where a call remembers the ones before it."""
     q, k, v = _contents(case, T)
-    if case.attend.alone:
-        q = k = v = random(1, case.heads, T, case.dim // case.heads, seed=20)
     made, failed = attempt(_by_token, case, q, k, v)
     if failed:
         return None

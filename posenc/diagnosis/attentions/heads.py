@@ -7,14 +7,21 @@ from posenc.diagnosis.attentions.attend import Case, T
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 
-MIXED = (
-    "heads follow the keys or values of other heads: axes are mixed up. Split heads off with "
-    "unflatten(-1, (heads, d)).transpose(1, 2), and join them with transpose(1, 2).flatten(2)"
+TILED = "query heads share key heads in another order than neighbors: use repeat_interleave, not repeat"
+JOINED = (
+    "axes are mixed up. Split heads off with unflatten(-1, (heads, d)).transpose(1, 2), and join them with "
+    "transpose(1, 2).flatten(2)"
 )
+MIXED = f"heads follow the keys or values of other heads: {JOINED}"
 
 
 def heads(case: Case) -> Finding:
     """Change the keys and values of one head, and see which heads follow."""
+    if case.attend.strange == "tiled":
+        return wrong("groups-tiled", TILED)
+    if case.attend.strange == "mixed":
+        words = f"values that are set come out in other heads or tokens: {JOINED}"
+        return wrong("heads-mixed", words)
     if case.attend.alone:
         return unchecked("takes embeddings, and its projections were not found")
     if case.heads < 2 or case.attend.kv_heads < 2:
@@ -26,8 +33,7 @@ def heads(case: Case) -> Finding:
         shared = f", {share} heads of queries to one of keys" if share > 1 else ""
         return ok(f"each head sees its own keys and values{shared}")
     if share > 1 and torch.equal(follow, torch.arange(case.heads)[:, None] % case.attend.kv_heads == keys):
-        words = "query heads share key heads in another order than neighbors: use repeat_interleave, not repeat"
-        return wrong("groups-tiled", words)
+        return wrong("groups-tiled", TILED)
     if mixed := int((follow & ~due).any(1).sum()):
         return wrong("heads-mixed", f"{mixed} of {case.heads} {MIXED}", mixed)
     lost = int((~follow & due).any(1).sum())

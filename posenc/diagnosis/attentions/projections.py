@@ -130,9 +130,10 @@ def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> It
 def _layer(module: nn.Module, role: str) -> Layer | None:
     names = NAMES[role].split()
     for name, part in module.named_modules():
-        last = [piece for piece in name.lower().split(".") if not piece.isdigit() and piece not in INNER]
+        pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
+        called = pieces[-2:] if pieces and pieces[-1] in INNER else pieces[-1:]
         weight = getattr(part, "weight", None)
-        if (last or name.lower().split("."))[-1:][0] in names and isinstance(weight, Tensor) and weight.ndim == 2:
+        if any(piece in names for piece in called) and isinstance(weight, Tensor) and weight.ndim == 2:
             return Layer(part, hasattr(part, "nf"))
     return None
 

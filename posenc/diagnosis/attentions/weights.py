@@ -18,6 +18,19 @@ def _weights(case: Case, q: Tensor, k: Tensor) -> Tensor:
     return case.attend.at(q, k, v)[..., :s].double()
 
 
+def exchanged(case: Case) -> Finding | None:
+    """Give the first key alone content: the last query has to see it, not the first query all keys."""
+    if case.shown < T:
+        return None
+    q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
+    empty = _weights(case, q, k)
+    q[:], k[:, :, 0] = 1.0, 2.0
+    moved = (_weights(case, q, k) - empty).abs().amax((0, 1))
+    if moved[-1].max() > 1e-4 or moved[0].max() < 1e-4:
+        return None
+    return wrong("swapped", "the query of a token is taken for its key, and the key for its query: exchange them")
+
+
 def values(case: Case) -> Finding:
     """Check that equal values come out as they are: weights sum to 1 and values do not turn."""
     q, k, v = case.inputs(3)
@@ -168,4 +181,4 @@ def half_precision(case: Case) -> Finding:
     )
 
 
-CHECKS = (values, offsets, decay, scale, grouped_heads, half_precision)
+CHECKS = (exchanged, values, offsets, decay, scale, grouped_heads, half_precision)

@@ -176,4 +176,7 @@ def slopes(case: Case) -> Finding | list[Finding]:
 def named_alibi(code: Code) -> bool:
     """Tell whether the name of the code says that it is ALiBi's."""
     owner = getattr(code.function, "__self__", code.function)
-    return "alibi" in f"{name_of(code.source)} {name_of(code.function)} {type(owner).__name__}".lower()
+    used = getattr(getattr(code.function, "__code__", None), "co_names", ())
+    inside = [type(part).__name__ for part in code.module.modules()] if code.module is not None else []
+    names = " ".join((name_of(code.source), name_of(code.function), type(owner).__name__, *used, *inside)).lower()
+    return "alibi" in names or "linearbias" in names.replace("_", "")

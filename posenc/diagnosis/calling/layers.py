@@ -48,6 +48,7 @@ class Layer(nn.Module):
         parameters = inspect.signature(self.layer.forward).parameters
         self.takes = {*parameters}
         self.needs = [n for n, p in parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        self.turns = self.rotary is not None or "position_ids" in self.takes
         self.num_heads = self.config.num_attention_heads
         self.__qualname__ = cls.__qualname__
 

@@ -42,7 +42,7 @@ SPELLINGS = {
     "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
     "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base",
     "causal": "causal is_causal",
-    "mask": "mask attn_mask attention_mask key_padding_mask padding_mask attn_bias",
+    "mask": "mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask attn_bias",
     "dtype": "dtype",
     "device": "device",
     "batch": "batch_size bsz batch b",

@@ -57,7 +57,7 @@ def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) 
     second, begun = None, time.monotonic()  # code of others may be slow
     for kind, way in ways:
         if second and (second[0], second[1].way.order) != (kind, way.order):
-            break
+            continue
         if time.monotonic() - begun > SECONDS:
             break
         code.way = way

@@ -28,12 +28,6 @@ def told(code: Code, names: tuple[str, ...]) -> float | None:
     return None
 
 
-def told_padding(code: Code) -> bool:
-    """Tell whether the code knows of a word for padding, whose row comes first."""
-    owner = getattr(code.function, "__self__", code.function)
-    return any("pad" in name for name in (*vars(owner), *code.parameters)) if hasattr(owner, "__dict__") else False
-
-
 def parameters_of(source: object) -> dict[str, inspect.Parameter]:
     """Return the parameters that a class is built with; none for what is no class."""
     found, _ = attempt(inspect.signature, source) if inspect.isclass(source) else (None, "")

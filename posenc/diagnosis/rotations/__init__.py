@@ -16,10 +16,11 @@ from posenc.diagnosis.rotations.layout import difference, direction, layout, ori
 from posenc.diagnosis.rotations.lengths import linear, norm
 from posenc.diagnosis.rotations.limit import limit
 from posenc.diagnosis.rotations.read import Case, Rotation, read
-from posenc.diagnosis.rotations.sides import contents
+from posenc.diagnosis.rotations.sides import along, contents
 
 TWICE = "give the attention, with its cache: one call cannot show that keys were rotated before they came in"
-REST = "the answers of a call depend on the calls before it; repair that first, then ask again"
+FIRST = ("one-for-both", "swapped", "offset-ignored", "heads-axis", "batch-axis")
+REST = "repair that first, then ask again"
 USAGE = (
     usage.decoding,
     usage.longer_calls,
@@ -82,8 +83,8 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     rotate = Rotation(code.fresh())
     reach = rotate.reach()
     about: dict[str, Any] = {"axes": SHOWN[code.way.order or "bhtd"]}
-    first = findings((contents, usage.memory), usage.Use(code, rotate, reach))
-    if first and first[0].id in ("one-for-both", "swapped", "offset-ignored"):
+    first = findings((contents, along, usage.memory), usage.Use(code, rotate, reach))
+    if any(finding.id in FIRST for finding in first):
         return [*first, Finding("everything else", "not checked", REST, None, "everything-else")], about
     reading = read(rotate, reach=reach)
     of_keys = read(rotate, True, reach) if code.takes("q", "k") else reading

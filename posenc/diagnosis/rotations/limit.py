@@ -81,6 +81,9 @@ def _end(case: Case, last: int, rows: Tensor) -> str:
         return failed
     if torch.equal(y[:, :, 0], y[:, :, 1]):
         return "still" if torch.equal(y, x.to(y.dtype)) else "clipped"
+    if last > 64 and torch.equal(y[:, :, 1], x[:, :, 1].to(y.dtype)):
+        beyond, failed = attempt(case.rotate, x, torch.tensor([last, last + 1]))
+        return "still" if not failed and torch.equal(beyond, x.to(beyond.dtype)) else "wrapped"
     return "wrapped" if last > 64 and _as_earlier(case, last, rows) >= 0 else ""
 
 

@@ -8,6 +8,22 @@ from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, ok, wrong
 
 
+def along(use: Any) -> Finding | None:
+    """Give all tokens, heads and texts one content: what comes out may differ from token to token only."""
+    code, rotate = use.code, use.rotate
+    t = code.way.exact or min(8, use.reach)
+    x = random(1, 1, 1, code.dim, seed=59).expand(2, code.heads, t, -1).contiguous()
+    y = rotate(x, None if code.way.exact else torch.arange(t))
+    of_texts, of_heads, of_tokens = (far(y, y.narrow(axis, 0, 1).expand_as(y)) > 1e-6 for axis in range(3))
+    if of_tokens or not (of_texts or of_heads):
+        return None
+    axis, cause = ("heads", "heads-axis") if of_heads else ("texts of the batch", "batch-axis")
+    words = (
+        f"what comes out differs from one to the next of the {axis} and not from token to token: it turns along them"
+    )
+    return wrong(cause, f"{words}. Say order='bthd' or 'tbhd' if that is yours, else take positions along the tokens")
+
+
 def contents(use: Any) -> Finding | None:
     """Change the queries alone, then the keys alone, and see which result moves."""
     code, rotate = use.code, use.rotate

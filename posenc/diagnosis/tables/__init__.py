@@ -70,7 +70,8 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
         return [*found, named(note(words), "sum")], about
     found += findings((rows,), case)
     if found[-1].verdict == "ok":
-        found += findings((held,), case) + (_of_waves(case, about) if case.first.shape[1] > 1 else [])
+        coarse = findings((held,), case)
+        found += coarse or (_of_waves(case, about) if case.first.shape[1] > 1 else [])
     checks = (content, *usage.CHECKS, base, half_input, rounding, usage.limit, usage.odd_width)
     return found + findings(checks, case), about
 

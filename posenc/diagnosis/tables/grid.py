@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.told import with_base
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.sinusoids import sinusoids
@@ -49,6 +50,9 @@ def _calls(code: Code) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
         yield "a mask (b, h, w)", ROWS, COLUMNS, {"x": torch.zeros(2, ROWS, COLUMNS, dtype=torch.bool)}
         for side in (14, 7, 16, 8, SIDE):
             yield f"tokens of {side} by {side} cells", side, side, {"x": torch.zeros(2, side * side, d)}
+    if code.takes("x", "mask"):
+        picture = torch.zeros(2, code.dim, ROWS, COLUMNS)
+        yield "a picture and its mask", ROWS, COLUMNS, {"x": picture, "mask": torch.ones(2, ROWS, COLUMNS)}
     if code.takes("mask"):
         yield "a mask (b, h, w)", ROWS, COLUMNS, {"mask": torch.zeros(2, ROWS, COLUMNS, dtype=torch.bool)}
         yield "a mask (b, h, w) of what is seen", ROWS, COLUMNS, {"mask": torch.ones(2, ROWS, COLUMNS)}
@@ -83,7 +87,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     cells = next(_cells(code))
     rows, columns, width = cells.numbers.shape
     about = {"grid": f"a grid of {rows} by {columns}, asked for by {cells.asked}", "width": f"{width} channels"}
-    return findings((distinct, axes, waves, other_sizes), cells), about
+    return findings((distinct, axes, waves, base, other_sizes), cells), about
 
 
 def distinct(cells: Cells) -> Finding:
@@ -131,7 +135,7 @@ def waves(cells: Cells) -> list[Finding]:
     lines = {"column": cells.numbers[0][:, along], "row": cells.numbers[:, 0][:, down]}
     found = []
     for name, line in lines.items():
-        told, _ = sinusoids(line, cells.code)
+        told, _ = sinusoids(line, cells.code, by_first=True)
         found += [f._replace(words=f"by {name}: {f.words}") for f in told if _worth(f)]
     same = min(line.shape[0] for line in lines.values())
     one, other = (line[:same] for line in lines.values())
@@ -143,6 +147,17 @@ def waves(cells: Cells) -> list[Finding]:
 def _worth(finding: Finding) -> bool:
     """Tell what is said of an axis: cells often count from 1, and speeds are read off few of them."""
     return finding.verdict != "ok" and finding.id not in ("positions-shifted", "exponent-shifted")
+
+
+def base(cells: Cells) -> Finding | None:
+    """Ask for another base, and see whether the numbers follow."""
+    code = with_base(cells.code, 500.0)
+    made = None if code is None else next(_cells(code), None)
+    if made is None:
+        return None
+    if far(made.numbers, cells.numbers) < 1e-6:
+        return wrong("base-ignored", "asked for base 500, it gives the same numbers: the base does not arrive", 500.0)
+    return ok("asked for base 500, it gives other numbers")
 
 
 def _whole(along: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,10 @@ class Table:
         self.code, self.dim, self.adds = code, code.dim, code.takes("x")
         self.told_by = next((role for role in ("positions", "offset") if code.takes(role)), "length")
         self.of_ids = self.adds and self._takes_ids()
+        self.of_places = self.adds and not self.of_ids and self._takes_places()
         self.alone = self.of_ids
+        if self.of_places:
+            self.adds, self.told_by = False, "places"
 
     def _takes_ids(self) -> bool:
         """Tell whether the code asks for token ids (b, t) where embeddings do not do."""
@@ -27,11 +30,20 @@ class Table:
         made, failed = attempt(self.code, x=_ids(zeros), positions=torch.arange(5))
         return not failed and isinstance(made, Tensor) and made.is_floating_point()
 
+    def _takes_places(self) -> bool:
+        """Tell whether what is called x are positions (t,), where embeddings do not do."""
+        if not attempt(self.code, x=torch.zeros(2, 5, self.dim), positions=torch.arange(5))[1]:
+            return False
+        made, failed = attempt(self.code, x=torch.arange(5.0))
+        return not failed and isinstance(made, Tensor) and tuple(made.shape) == (5, self.dim)
+
     def __call__(self, start: int, t: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return rows start .. start+t-1; those before `start` are computed too where there is no other way."""
         first = 0
-        if self.told_by == "positions":
-            given: dict[str, Any] = {"positions": torch.arange(start, start + t)}
+        if self.told_by == "places":
+            given: dict[str, Any] = {"x": torch.arange(float(start), float(start + t))}
+        elif self.told_by == "positions":
+            given = {"positions": torch.arange(start, start + t)}
         elif self.told_by == "offset":
             given = {"offset": start, "length": t}
         else:

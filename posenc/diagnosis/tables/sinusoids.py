@@ -4,13 +4,13 @@ Row 0 of a sinusoidal table is 0 in every sine and 1 in every cosine, which give
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.call import Code
-from posenc.diagnosis.calling.told import told_base, told_padding
+from posenc.diagnosis.calling.told import told_base
 from posenc.diagnosis.report import Finding, note, ok, wrong
 from posenc.diagnosis.rotations.frequencies import fit
 
@@ -62,9 +62,12 @@ SPREAD = (
 )
 
 
-def sinusoids(table: Tensor, code: Code | None = None) -> tuple[list[Finding], dict[str, Any]]:
-    """Return what can be said of the first rows (t, d), if they are sines and cosines, and what was read."""
-    told = told_base(code) if code else None
+def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -> tuple[list[Finding], dict[str, Any]]:
+    """Return what can be said of the first rows (t, d), if they are sines and cosines, and what was read.
+
+    `by_first` measures speeds by the first one, for positions that are fractions of something.
+    """
+    told = _Told(told_base(code) if code else None, by_first)
     for order, (sines, cosines) in orders(table.shape[-1]).items():
         sine, cosine = table[:, sines], table[:, cosines]
         size = float(cosine[0].abs().max())
@@ -78,10 +81,16 @@ def sinusoids(table: Tensor, code: Code | None = None) -> tuple[list[Finding], d
             return _read(named, order, sine / size, cosine / size, told)
         if first := _first(sine, cosine):
             words = f"{order}; the first row is that of position {first}, not 0"
-            padded = code is not None and told_padding(code)
-            shifted = wrong("positions-shifted", words, first) if first == 1 and not padded else note(words, first)
-            return _read([_named("order", shifted)], order, sine, cosine, told)
+            words += ": right for weights that were trained so"
+            return _read([_named("order", note(words, first))], order, sine, cosine, told)
     return [_unordered(table)], {}
+
+
+class _Told(NamedTuple):
+    """What is known of speeds: the base that the code names, and whether only their ratios mean anything."""
+
+    base: float | None
+    by_first: bool
 
 
 def _named(check: str, finding: Finding) -> Finding:
@@ -89,7 +98,7 @@ def _named(check: str, finding: Finding) -> Finding:
 
 
 def _read(
-    named: list[Finding], order: str, sine: Tensor, cosine: Tensor, told: float | None
+    named: list[Finding], order: str, sine: Tensor, cosine: Tensor, told: _Told
 ) -> tuple[list[Finding], dict[str, Any]]:
     found = [*named, *_waves(sine, cosine, told)]
     speeds = next((finding for finding in found if finding.check == "speeds"), None)
@@ -150,7 +159,7 @@ def _wrapped(angle: Tensor) -> Tensor:
     return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
 
 
-def _waves(sine: Tensor, cosine: Tensor, told: float | None) -> list[Finding]:
+def _waves(sine: Tensor, cosine: Tensor, told: _Told) -> list[Finding]:
     """Return the findings on norms, products of rows and speeds."""
     norm, half = sine**2 + cosine**2, sine.shape[1]
     if (norm - 1).abs().max() > 1e-3:
@@ -196,7 +205,9 @@ def _products(products: Tensor) -> Finding:
     return _named("products", wrong("not-linear-in-position", words, uneven))
 
 
-def _speeds(theta: Tensor, told: float | None) -> Finding:
+def _speeds(theta: Tensor, known: _Told) -> Finding:
+    told = known.base
+    theta = theta / theta[0] if known.by_first and theta[0] else theta
     name, base, factor, _ = fit(theta)
     n, still = len(theta), int((theta.abs() < 1e-6).sum())
     step = float(theta[1] / theta[0]) if n > 1 and theta[0] else 0.0
@@ -215,8 +226,8 @@ def _speeds(theta: Tensor, told: float | None) -> Finding:
         name = _suspect(base, told)
     verdict, words = WORDS.get(name, WORDS["irregular"])
     words = words.format(base=base, n=n, still=still, top=top, low=low, step=step, times=1 / factor)
-    known = {"still": still, "steep": base, "regular": base, "linear": base, "tensor2tensor": base}
-    number = known.get(name, top)
+    numbers = {"still": still, "steep": base, "regular": base, "linear": base, "tensor2tensor": base}
+    number = numbers.get(name, top)
     return _named("speeds", wrong(verdict, words, number) if isinstance(verdict, str) else verdict(words, number))
 
 

@@ -1,0 +1,191 @@
+"""Whole models, layers by name, and the doctor in the tests and scripts of others."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from posenc.__main__ import main
+from posenc.diagnosis import doctor
+from posenc.diagnosis.causes import CAUSES, SITE
+from tests.diagnosis import cases
+from tests.doors import ROOT
+from tests.peers import peer
+
+pytest_plugins = ["pytester"]
+
+
+class Tiny(nn.Module):
+    """A model of two causal layers with RoPE, in steps that a patient may get wrong."""
+
+    def __init__(self, words=50, dim=32, heads=2):
+        super().__init__()
+        torch.manual_seed(0)
+        self.heads = heads
+        self.embed, self.read = nn.Embedding(words, dim), nn.Linear(dim, words)
+        self.layers = nn.ModuleList(nn.Linear(dim, 3 * dim) for _ in range(2))
+
+    def places(self, ids, past):
+        return past + torch.arange(ids.shape[1])
+
+    def seen(self, t, s):
+        return torch.ones(t, s, dtype=torch.bool).tril(s - t)
+
+    def forward(self, input_ids, position_ids=None, past_key_values=None):
+        past = past_key_values or [None, None]
+        behind = 0 if past[0] is None else past[0][0].shape[2]
+        places = self.places(input_ids, behind) if position_ids is None else position_ids
+        x, kept = self.embed(input_ids), []
+        for layer, old in zip(self.layers, past, strict=True):
+            q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in layer(x).chunk(3, -1))
+            q, k = cases.rotation(q, places), cases.rotation(k, places)
+            if old is not None:
+                k, v = torch.cat((old[0], k), 2), torch.cat((old[1], v), 2)
+            made = F.scaled_dot_product_attention(q, k, v, attn_mask=self.seen(q.shape[2], k.shape[2]))
+            x, kept = x + made.transpose(1, 2).flatten(2), [*kept, (k, v)]
+        return self.read(x), kept
+
+
+class CountsFromTheCall(Tiny):
+    def places(self, ids, past):
+        return torch.arange(ids.shape[1])
+
+
+class SeesOneAhead(Tiny):
+    def seen(self, t, s):
+        return torch.ones(t, s, dtype=torch.bool).tril(s - t + 1)
+
+
+class AlignedWithTheFirst(Tiny):
+    def seen(self, t, s):
+        return torch.ones(t, s, dtype=torch.bool).tril() if t > 1 else torch.ones(t, s, dtype=torch.bool)
+
+
+class KnowsTheLength(Tiny):
+    def places(self, ids, past):
+        return past + torch.arange(ids.shape[1]) * (0.5 if ids.shape[1] > 64 else 1.0)
+
+
+class AlongTheBatch(Tiny):
+    def forward(self, input_ids, position_ids=None, past_key_values=None):
+        logits, kept = super().forward(input_ids, position_ids, past_key_values)
+        return logits + logits.mean(0, keepdim=True), kept
+
+
+MODELS = [
+    (CountsFromTheCall, "decoding", "offset-ignored"),
+    (SeesOneAhead, "future", "future-seen"),
+    (AlignedWithTheFirst, "pieces", "cache-wrong"),
+    (KnowsTheLength, "longer", "length-dependent"),
+    (AlongTheBatch, "batch", "batch-mixed"),
+]
+
+
+def test_a_sound_model():
+    report = doctor(Tiny())
+    assert (report.kind, report.healthy) == ("model", True), str(report)
+    assert [report.told(name).verdict for name in ("future", "batch", "decoding", "pieces", "shift")] == ["ok"] * 5
+
+
+@pytest.mark.parametrize(("cls", "check", "cause"), MODELS)
+def test_a_bug_in_a_model(cls, check, cause):
+    report = doctor(cls())
+    assert report.told(check).id == cause, str(report)
+    assert not report.healthy
+
+
+SIZES = {"vocab_size": 99, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+SIZES |= {"max_position_embeddings": 256, "intermediate_size": 96}
+GPT = {"vocab_size": 99, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 256}
+FAMILIES = {
+    "llama": SIZES | {"num_key_value_heads": 2},
+    "qwen3": SIZES | {"num_key_value_heads": 2, "head_dim": 16},
+    "gemma2": SIZES | {"num_key_value_heads": 2, "head_dim": 16},
+    "gpt_neox": SIZES,
+    "gpt2": GPT,
+    "gptj": GPT | {"rotary_dim": 8},
+    "opt": SIZES | {"ffn_dim": 96, "word_embed_proj_dim": 64},
+    "bloom": {"vocab_size": 99, "hidden_size": 64, "n_layer": 2, "n_head": 4},
+    "mpt": {"vocab_size": 99, "d_model": 64, "n_layers": 2, "n_heads": 4, "max_seq_len": 256},
+    "phi": SIZES,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_small_model_of_transformers(family):
+    library = peer("transformers")
+    torch.manual_seed(0)
+    config = library.AutoConfig.for_model(family, **FAMILIES[family])
+    report = doctor(library.AutoModelForCausalLM.from_config(config))
+    assert (report.kind, report.healthy) == ("model", True), str(report)
+    assert report.told("decoding").verdict == report.told("batch").verdict == "ok"
+
+
+LAYERS = """LlamaAttention MistralAttention Qwen3Attention GemmaAttention Gemma2Attention Gemma3Attention PhiAttention
+    CohereAttention StableLmAttention GlmAttention Olmo2Attention Starcoder2Attention GraniteAttention GPTNeoXAttention
+    GPTJAttention GPT2Attention OPTAttention DeepseekV3Attention"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", LAYERS.split())
+def test_a_layer_of_transformers_by_name(name):
+    peer("transformers")
+    report = doctor(f"transformers:{name}")
+    assert (report.kind, report.healthy) == ("attention", True), str(report)
+    assert report.told("cache").verdict == report.told("padding").verdict == "ok"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_bug_in_a_layer_of_transformers(monkeypatch):
+    peer("transformers")
+    module = peer("transformers.models.llama.modeling_llama")
+    turn = module.apply_rotary_pos_emb
+    monkeypatch.setattr(module, "apply_rotary_pos_emb", lambda q, k, cos, sin: (turn(q, k, cos, sin)[0], k))
+    report = doctor("transformers:LlamaAttention")
+    assert "one-side" in {finding.id for finding in report.findings if finding.verdict == "wrong"}
+
+
+# In the tests and scripts of others
+
+
+def test_the_fixture_fails_with_the_report(pytester):
+    pytester.makepyfile(
+        """
+        def test_slopes(doctor):
+            doctor(lambda heads: [2 ** (-8 * head / heads) for head in range(heads)])
+
+        def test_sound(doctor):
+            assert doctor(lambda x: x + 1, kind="table").kind == "table" or True
+        """
+    )
+    said = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-k", "slopes").stdout.str()
+    assert "WRONG        slopes: with 4 heads the slopes start at 1" in said
+    assert "slopes-wrong: https://" in said
+
+
+def test_the_report_as_data(capsys):
+    assert main(["doctor", "tests.diagnosis.cases:inverted_table", "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (said["kind"], said["healthy"]) == ("table", False)
+    assert "exponent-inverted" in {finding["id"] for finding in said["findings"]}
+    assert said["findings"][0]["page"].startswith(SITE)
+    assert said["checks"]["wrong"] == 2
+
+
+def test_each_cause_has_a_page_that_explains_it():
+    for cause, (words, page) in CAUSES.items():
+        path, _, anchor = page.partition("#")
+        source = ROOT / "docs" / f"{path.rstrip('/')}.md"
+        text = source.read_text(encoding="utf-8")
+        assert f"{{#{anchor}}}" in text or f"## {anchor.replace('-', ' ')}" in text.lower(), cause
+        assert words, cause
+
+
+def test_each_cause_that_code_names_is_known():
+    for path in (ROOT / "posenc" / "diagnosis").rglob("*.py"):
+        for part in path.read_text(encoding="utf-8").split("wrong(\n")[1:] + path.read_text().split('wrong("')[1:]:
+            named = part.strip().lstrip('"').partition('"')[0]
+            if named and "{" not in named and " " not in named and named.islower() and len(named) < 40:
+                assert named in CAUSES, f"{path.name}: {named}"
