@@ -378,12 +378,12 @@ def ignored_mask_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None 
     return _of_offsets(q, k, v, None)
 
 
-def inverted_mask_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    return _of_offsets(q, k, v, None if mask is None else ~mask)
+def inverted_mask_attention(q: Tensor, k: Tensor, v: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    return _of_offsets(q, k, v, None if attention_mask is None else ~attention_mask)
 
 
-def cast_inverted_mask_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    return _of_offsets(q, k, v, None if mask is None else ~mask.bool())
+def cast_inverted_mask_attention(q: Tensor, k: Tensor, v: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    return _of_offsets(q, k, v, None if attention_mask is None else ~attention_mask.bool())
 
 
 def added_mask_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -22,15 +22,17 @@ class Attention:
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        self.alone = not code.takes("v")
+        self.joined = code.way.order in ("btd", "tbd") and code.takes("v") and code.module is not None
+        self.alone = not code.takes("v") or self.joined
         self.of_keys = False
         self.opened, self.strange = _opened(code) if self.alone else (None, "")
         self.dim, self.heads, self.kv_heads = code.dim, code.heads, code.heads
         if self.opened:
             self.alone = False
             self.dim, self.heads, self.kv_heads = self.opened.dim, self.opened.heads, self.opened.kv_heads
-        elif not self.alone and code.way.order in ("btd", "tbd"):
-            _made_plain(code)
+        elif self.joined:
+            self.alone = not _made_plain(code)
+            self.dim = code.dim if self.alone else max(1, code.dim // code.heads)
 
     @property
     def placed(self) -> bool:
@@ -56,7 +58,8 @@ class Attention:
         """Call with embeddings (b, t, D) and split the heads of the result."""
         swap = self.code.way.order == "tbd"
         given = {"texts": len(x), "positions": torch.arange(x.shape[1])} | given if self.code.way.table else given
-        made = self.code(x=x.transpose(0, 1) if swap else x, **given)
+        x = x.transpose(0, 1) if swap else x
+        made = self.code(**(dict.fromkeys("qkv", x) if self.joined else {"x": x}), **given)
         out, rest = _first(made), made[1:] if isinstance(made, tuple) else ()
         if not isinstance(out, Tensor) or out.ndim != 3:
             return out
@@ -91,6 +94,9 @@ def _first(made: Any) -> Any:
 def _opened(code: Code) -> tuple[Projections | None, str]:
     """Return the projections of a module if values that are set come out under equal weights, else how they do."""
     module, strange = code.module, ""
+    if module is not None and any(nn.parameter.is_lazy(p) for p in module.parameters()):
+        x = torch.zeros(1, OPENS, code.dim)  # what is lazy takes its width from the first call
+        attempt(code, **(dict.fromkeys("qkv", x) if code.takes("v") else {"x": x}), positions=torch.arange(OPENS))
     for heads in _heads(code):
         for one in () if module is None else found(module, heads):
             if one.width < 2 * OPENS:
@@ -107,7 +113,9 @@ def _comes_out(code: Code, one: Projections) -> str:
     q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
     v = random(2, one.kv_heads, OPENS, one.dim, seed=3)
     x, swap = one.set(q, k, v), code.way.order == "tbd"
-    made, failed = attempt(code, x=x.transpose(0, 1) if swap else x, positions=torch.arange(OPENS), texts=2)
+    x = x.transpose(0, 1) if swap else x
+    contents = dict.fromkeys("qkv", x) if code.takes("v") else {"x": x}
+    made, failed = attempt(code, **contents, positions=torch.arange(OPENS), texts=2)
     out = None if failed else _first(made)
     if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[-1] < one.heads * one.shown:
         return ""
@@ -117,13 +125,13 @@ def _comes_out(code: Code, one: Projections) -> str:
     for name, each in (("right", v.repeat_interleave(share, 1)), ("tiled", v.repeat(1, share, 1, 1))):
         each = each[..., : one.shown]
         behind = each.cumsum(2) / torch.arange(1, OPENS + 1)[:, None]
-        if min(far(out, behind), far(out, each.mean(2, keepdim=True).expand_as(each))) < 1e-2:
+        if min(far(out, behind), far(out, each.mean(2, keepdim=True).expand_as(each))) < 2e-2:
             return name
         for whole in (behind, each.mean(2, keepdim=True).expand_as(each)):
-            if name == "right" and far(out.flatten().sort().values, whole.flatten().sort().values) < 1e-2:
+            if name == "right" and far(out.flatten().sort().values, whole.flatten().sort().values) < 2e-2:
                 return "mixed"
     first = v.repeat_interleave(share, 1)[..., : one.shown]
-    return "right" if far(out[:, :, 0], first[:, :, 0]) < 1e-2 else ""
+    return "right" if far(out[:, :, 0], first[:, :, 0]) < 2e-2 else ""
 
 
 def _heads(code: Code) -> list[int]:
@@ -134,18 +142,20 @@ def _heads(code: Code) -> list[int]:
     return list(dict.fromkeys([*(one for one in said if type(one) is int and one > 0), code.heads]))
 
 
-def _made_plain(code: Code) -> None:
-    """Let the projections of a module that takes q, k and v (b, t, h * d) hand them through."""
-    module = code.module
+def _made_plain(code: Code) -> bool:
+    """Let the projections of a module that takes q, k and v (b, t, h * d) hand them through; tell whether they do."""
+    module, made = code.module, False
     if module is None:
-        return
+        return False
     joined = getattr(module, "in_proj_weight", None)
     if isinstance(joined, nn.Parameter) and joined.shape[0] == 3 * joined.shape[1]:
-        joined.data = torch.eye(joined.shape[1], dtype=joined.dtype).repeat(3, 1)
+        joined.data, made = torch.eye(joined.shape[1], dtype=joined.dtype).repeat(3, 1), True
     for _, part in module.named_modules():
         weight = getattr(part, "weight", None)
         if isinstance(weight, Tensor) and weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
             Layer(part, False).set(torch.eye(len(weight)))
+            made = True
+    return made
 
 
 class Case(NamedTuple):

@@ -12,7 +12,7 @@ from torch import Tensor
 from posenc.diagnosis.attentions.attend import Case, T
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.compare import far, random
-from posenc.diagnosis.report import Finding, ok, unchecked, wrong
+from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
 PAD = 3
 SAME = 1e-4
@@ -131,19 +131,27 @@ def _unhidden(padded: Padded, leaks: dict[Form, float]) -> Finding:
             "Fill the scores of masked keys with -inf before the softmax",
             leak,
         )
-    if _inverted(padded, leaks) and "pad" in padded.case.code.roles["mask"].lower():
-        return ok("hidden padding leaves the real tokens alone; True hides, as in nn.MultiheadAttention")
     if _inverted(padded, leaks):
-        return wrong(
-            "mask-inverted",
-            "the mask is inverted: keys where it is True are hidden and those where it is False are seen, while True "
-            "means seen to scaled_dot_product_attention and 1 to transformers. Fill where ~mask; if True is meant to "
-            "hide, as in nn.MultiheadAttention, say so in its name and give ~mask here",
-            leak,
-        )
+        return _hides_what_is_true(padded, leak)
     return wrong(
         "mask-ignored",
         f"the mask changes the result and hides nothing: masked keys change the real tokens by {leak:.2g}. "
         "Is it added as 1 and 0, or put on another axis than that of keys?",
+        leak,
+    )
+
+
+def _hides_what_is_true(padded: Padded, leak: float) -> Finding:
+    """Say that True hides: against the meaning of the name attention_mask, or a convention under another name."""
+    name = padded.case.code.roles["mask"].lower()
+    if padded.case.code.way.mask == "hidden" or "pad" in name:
+        return ok("hidden padding leaves the real tokens alone; True hides, as in nn.MultiheadAttention")
+    words = "keys where the mask is True are hidden and those where it is False are seen"
+    if name != "attention_mask":
+        return note(f"{words}, as in nn.MultiheadAttention; to scaled_dot_product_attention True means seen", leak)
+    return wrong(
+        "mask-inverted",
+        f"the mask is inverted: {words}, while 1 means seen in an attention_mask of transformers. Fill where ~mask; "
+        "if True is meant to hide, say so in its name",
         leak,
     )

@@ -167,6 +167,8 @@ def half_precision(case: Case) -> Finding:
     start = 4000 if case.attend.placed else 0
     q, k, v = case.inputs(9, dtype=torch.bfloat16)
     coarse = Attention(case.code.cast(torch.bfloat16))
+    if bool(coarse.opened) != bool(case.attend.opened):
+        return unchecked("its projections are not found once it is cast")
     made, failed = attempt(coarse.at, q, k, v, start)
     if failed:
         return unchecked(f"bfloat16 raises {failed}")

@@ -8,10 +8,12 @@ from torch import Tensor
 from posenc.diagnosis.biases import buckets, usage, window
 from posenc.diagnosis.biases.slopes import compared_with_alibi
 from posenc.diagnosis.biases.square import Bias, Case, filled, unevenness
-from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.calling.parameters import name_of
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, note, ok, wrong
+
+FIXED = ("nothing", "grid", "x")  # what may be of one size only
 
 
 def accepts(code: Code) -> bool:
@@ -20,7 +22,10 @@ def accepts(code: Code) -> bool:
     if bias.told_by == "heads":
         made = code() if code.takes("heads") else None
         return isinstance(made, Tensor) and made.numel() == code.heads
-    if bias.told_by in ("nothing", "grid"):
+    if bias.told_by == "x" and not attempt(bias, places, places)[1]:
+        made = bias(places, places)
+        return isinstance(made, Tensor) and made.ndim == 3 and made.shape[-2:] == (6, 6)
+    if bias.told_by in FIXED:
         made = bias.whole()
         return made.ndim == 3 and made.shape[1] == made.shape[2] > 1
     made = bias(places, places)
@@ -35,7 +40,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
             lambda n: code.fresh(heads=n)().flatten().double(), code.heads, True, code.heads_asked, named_alibi(code)
         )
         return found, {"what": "slopes alone"}
-    fixed = bias.told_by in ("nothing", "grid")
+    fixed = bias.told_by in FIXED and bool(attempt(bias, torch.arange(6), torch.arange(6))[1])
     square = bias.whole() if fixed else bias.near()
     case = Case(code, bias, square)
     if not square.nan_to_num(0, 0, 0).any() and code.learned:

@@ -86,7 +86,7 @@ def forms(roles: dict[str, str], order: str) -> Iterator[Form]:
     pairs = [Form("pair", spread, axes) for spread in SPREAD for axes in shapes]
     yield from pairs if pair else ()
     if "angles" in roles or "tables" in roles:
-        yield from (Form("complex", "once", axes) for axes in shapes)
+        yield from (Form("complex", spread, axes) for spread in ("once", "half", "interleaved") for axes in shapes)
         yield from (Form("cos and sin stacked last", "once", axes) for axes in shapes)
         yield from (Form("angles", spread, axes) for spread in SPREAD for axes in shapes)
         for packed in ("sin, then cos", "cos, then sin"):
@@ -94,9 +94,11 @@ def forms(roles: dict[str, str], order: str) -> Iterator[Form]:
         yield from () if pair else pairs
 
 
-def arguments(form: Form, roles: dict[str, str], positions: Tensor, width: int) -> dict[str, Any]:
-    """Return the tables by role; where positions are asked for besides, whole tables that these index."""
-    places = torch.arange(int(positions.max()) + 1) if "positions" in roles else positions
+def arguments(
+    form: Form, roles: dict[str, str], positions: Tensor, width: int, indexed: bool = False
+) -> dict[str, Any]:
+    """Return the tables by role; where positions are asked for besides (`indexed`), whole tables that these index."""
+    places = torch.arange(int(positions.max()) + 1) if indexed else positions
     made = form(places, width)
     if "cos" in roles:
         return dict(zip(("cos", "sin"), made, strict=True))

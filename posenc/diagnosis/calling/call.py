@@ -27,6 +27,15 @@ from posenc.diagnosis.calling.parameters import FIXED, built, roles
 AXES = {"3bt": 3, "t2": 2, "bt2": 2, "t3": 3, "bt3": 3}  # forms of positions with a number for each axis
 
 
+MASKS: dict[str, Callable[[Tensor], Tensor]] = {  # of what is seen (t, s)
+    "hidden": lambda seen: ~seen,
+    "seen": lambda seen: seen,
+    "added": lambda seen: torch.where(seen, 0.0, -1e9),
+    "seen by all": lambda seen: seen[None, None],
+    "seen, heads last": lambda seen: seen[:, :, None],
+}
+
+
 class Way(NamedTuple):
     """How code is called: the order of its axes (None: the usual), the form of its positions and of its tables."""
 
@@ -34,6 +43,7 @@ class Way(NamedTuple):
     form: str = "t"
     table: angles.Form | None = None
     width: int = 0  # of the table, where it is not that of the content
+    mask: str = ""  # how a mask is told that cannot be left out, "" for None
     exact: int = 0  # how many tokens it takes, where it takes no other number
 
 
@@ -115,7 +125,11 @@ class Code:
     def __call__(self, **given: Any) -> Any:
         """Call with arguments by role; those without a parameter are left out, the sizes asked for are added."""
         fixed = {role: value for role, value in FIXED.items() if self.needs(role)}
-        fixed |= {role: None for role in ("mask", "cache") if self.needs(role)}
+        fixed |= {role: None for role in ("mask", "cache", "lengths") if self.needs(role)}
+        if self.way.mask and self.needs("mask"):
+            content: Tensor = given["x" if "x" in given else "q"]
+            t = content.shape[0 if self.way.order in ("tbd", "tbhd") else 1 if content.ndim == 3 else 2]
+            fixed["mask"] = MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())
         given = fixed | self.extra | self.sizes | self._formed(given)
         arguments, named = [], {}
         for role, name in self.roles.items():
@@ -137,8 +151,11 @@ class Code:
         places = {role: given[role] for role in ("positions", "key_positions") if role in given}
         if self.way.table is not None and "positions" in places:
             at = places["positions"]
-            made = angles.arguments(self.way.table, self.roles, at, self.way.width or self.dim)
+            indexed = self.needs("positions")
+            made = angles.arguments(self.way.table, self.roles, at, self.way.width or self.dim, indexed)
             given = given | made
+            if not indexed:
+                return {role: value for role, value in given.items() if role not in places}
         return given | {role: _formed(p, self.way.form, rows, self.axis) for role, p in places.items()}
 
 

@@ -15,12 +15,14 @@ LONGEST = 4096
 SPELLINGS = {
     "x": """x xs input inputs inp input_ids ids token_ids input_tensor patches pixel_values imgs img images hidden
         hidden_states hidden_state tensor u emb embedding embeddings embedded src t x_btd x_bthd token_embeddings
-        token_embedding embeds inputs_embeds emb_x sequence seq input_embeds features""",
+        token_embedding scores attn attention_scores attn_scores dots sim embeds inputs_embeds emb_x sequence seq
+        input_embeds features""",
     "q": "q query queries xq q_embed query_states query_layer q_heads query_bthd",
     "k": "k key keys xk k_embed key_states key_layer k_heads",
     "v": "v value values xv value_states value_layer",
     "positions": """positions position pos position_ids pos_ids position_id token_positions input_pos q_positions
-        query_positions positions_q q_pos cache_position pos_id coords coordinates position_index offsets indices""",
+        query_positions positions_q q_pos cache_position pos_id coords coordinates position_index timesteps
+        timestep offsets indices""",
     "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos",
     "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
         past_key_values_length past_kv_length past_seen_tokens past_kv_len step pos_offset position_offset
@@ -36,13 +38,16 @@ SPELLINGS = {
         hidden_channels out_channels features_dim dim_head feature_dim num_pos_feats pos_dim""",
     "heads": """heads h n_head n_heads nhead nheads num_heads num_attention_heads n_attention_heads num_alibi_heads
         attn_heads total_num_heads""",
-    "grid": "grid_size grid grid_shape feat_shape image_size input_size window_size",
+    "shape": "shape",
+    "grid": "size grid_size grid grid_shape feat_shape image_size input_size window_size",
     "depth": "depth frames num_frames n_frames temporal_size",
     "rows": "height h_patches n_rows grid_h grid_height rows num_rows",
     "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
     "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base",
     "causal": "causal is_causal",
-    "mask": "mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask attn_bias",
+    "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
+        attn_bias""",
+    "lengths": "valid_lens seq_lens key_lengths lengths",
     "dtype": "dtype",
     "device": "device",
     "batch": "batch_size bsz batch b",
@@ -57,7 +62,14 @@ SPELLINGS = {
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
 ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
 BASES = ("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base")
-FIXED: dict[str, Any] = {"device": torch.device("cpu"), "dtype": torch.float32, "batch": 1, "base": 10_000.0}
+FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate")
+FIXED: dict[str, Any] = {
+    "flag": False,
+    "device": torch.device("cpu"),
+    "dtype": torch.float32,
+    "batch": 1,
+    "base": 10_000.0,
+}
 UNDERSTOOD = (
     "fn(x), fn(x, positions), fn(x, offset), fn(q, k), fn(q, k, positions, key_positions), fn(q, k, cos, sin), "
     "fn(x, freqs_cis) for a rotation; "
@@ -99,12 +111,13 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
 def _role(name: str, place: int, known: set[str | None], known_names: set[str]) -> str | None:
     """Return the role of a parameter; t is content where it stands first and no size stands beside it."""
     if name == "t":
-        return "x" if place == 0 and not known & {"dim", "heads", "key_length"} else "length"
+        alone = not known & {"x", "q", "dim", "heads", "key_length"}
+        return "x" if alone and (place == 0 or known & {"positions", "angles", "cos", "tables"}) else "length"
     if name == "width" and "rows" not in known:
         return "dim"
     if name in ("h", "w") and (known & {"columns", "rows"} or {"h", "w"} <= known_names):
         return {"h": "rows", "w": "columns"}[name]
-    return ROLE.get(name.lower().strip("_"))
+    return "flag" if name in FLAGS else ROLE.get(name.lower().strip("_"))
 
 
 def wrapper(parameters: dict[str, inspect.Parameter], function: Any) -> str:

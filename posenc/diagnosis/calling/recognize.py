@@ -8,7 +8,7 @@ from typing import Any
 
 from posenc.diagnosis import attentions, biases, rotations, tables
 from posenc.diagnosis.calling import angles, makers
-from posenc.diagnosis.calling.call import Code, Way, attempt
+from posenc.diagnosis.calling.call import MASKS, Code, Way, attempt
 from posenc.diagnosis.calling.parameters import ROWS, UNDERSTOOD, name_of
 
 KINDS: dict[str, Any] = {"rotation": rotations, "table": tables, "bias": biases, "attention": attentions}
@@ -108,12 +108,13 @@ def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...], with_tab
     """
     asked = {*code.roles} & {*angles.ROLES}
     ways = [
-        (one, Way(order, form, table, width))
+        (one, Way(order, form, table, width, mask))
         for order in orders
         for one in _candidates(code, kind)
         for form in _forms(code, one)
         for table in _tables(code, one, order, with_tables)
         for width in _table_widths(code, one, table)
+        for mask in (("", *MASKS) if code.needs("mask") and one == "attention" else ("",))
         if order in (None, "btd", "tbd") or one != "table"
     ]
     ways = [(one, way) for one, way in ways if bool(way.table) == bool(asked) or not _needed(code)]

@@ -43,6 +43,9 @@ def _calls(code: Code) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
     if code.takes("grid"):
         yield "a pair", ROWS, COLUMNS, {"grid": (ROWS, COLUMNS)}
         yield "a side", SIDE, SIDE, {"grid": SIDE}
+    if code.takes("shape"):
+        shape = torch.Size((2, code.dim, ROWS, COLUMNS))
+        yield "a shape (b, d, h, w)", ROWS, COLUMNS, {"shape": shape}
     if code.takes("x"):
         d = code.dim
         yield "a picture (b, d, h, w)", ROWS, COLUMNS, {"x": torch.zeros(2, d, ROWS, COLUMNS)}
