@@ -1,4 +1,8 @@
-"""A fixture for tests of your own: def test_rope(doctor): doctor(rotate) fails with the report."""
+"""A fixture for tests of your own, which fails with the doctor's report where code is not healthy.
+
+pytest_plugins = ["posenc.pytest_fixture"]                    in conftest.py
+def test_rotate(doctor): doctor(rotate)                       in a test
+"""
 
 from collections.abc import Callable
 from typing import Any

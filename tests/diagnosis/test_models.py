@@ -150,17 +150,23 @@ def test_a_bug_in_a_layer_of_transformers(monkeypatch):
 # In the tests and scripts of others
 
 
+@pytest.mark.filterwarnings("ignore:Module already imported")
 def test_the_fixture_fails_with_the_report(pytester):
+    pytester.makeconftest('pytest_plugins = ["posenc.pytest_fixture"]')
     pytester.makepyfile(
         """
+        from posenc import RoPE
+
         def test_slopes(doctor):
             doctor(lambda heads: [2 ** (-8 * head / heads) for head in range(heads)])
 
         def test_sound(doctor):
-            assert doctor(lambda x: x + 1, kind="table").kind == "table" or True
+            assert doctor(RoPE(64)).kind == "rotation"
         """
     )
-    said = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-k", "slopes").stdout.str()
+    ran = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    ran.assert_outcomes(passed=1, failed=1)
+    said = ran.stdout.str()
     assert "WRONG        slopes: with 4 heads the slopes start at 1" in said
     assert "slopes-wrong: https://" in said
 
