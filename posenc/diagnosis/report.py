@@ -107,18 +107,14 @@ class Report(NamedTuple):
     def _head(self) -> str:
         counts = self._counts()
         made = len(self.findings) - counts["not checked"]
-        article = "an" if self.kind[0] == "a" else "a"
         about = ", ".join(str(value) for value in self.examined.values() if value not in (None, ""))
-        rest = [f"{counts['note']} noted" if counts["note"] else "", self._unmade(counts["not checked"])]
         tally = f"of {made} check{'s' * (made != 1)} {counts['ok']} passed"
-        tally = ", ".join([tally, *(part for part in rest if part)])
-        return (
-            f"{self.name}, examined as {article} {self.kind}{f' ({about})' if about else ''}: {self._state()}; {tally}"
-        )
+        for verdict, words in (("note", "noted"), ("not checked", "could not be made")):
+            tally += f", {counts[verdict]} {words}" if counts[verdict] else ""
+        return f"{self._subject()}{f' ({about})' if about else ''}: {self._state()}; {tally}"
 
-    @staticmethod
-    def _unmade(count: int) -> str:
-        return f"{count} could not be made" if count else ""
+    def _subject(self) -> str:
+        return f"{self.name}, examined as {'an' if self.kind[0] == 'a' else 'a'} {self.kind}"
 
     def __str__(self) -> str:
         lines = [textwrap.fill(self._head(), WIDTH)]
@@ -132,8 +128,7 @@ class Report(NamedTuple):
 
     def __repr__(self) -> str:  # a line for pytest, which shows it where `assert doctor(function).healthy` fails
         wrong = self._with("wrong")
-        article = "an" if self.kind[0] == "a" else "a"
-        head = f"{self.name}, examined as {article} {self.kind}: {self._state()}"
+        head = f"{self._subject()}: {self._state()}"
         room = max(20, (SHOWN - len(f"<{head}>")) // max(1, len(wrong)) - len(" | "))
         said = [textwrap.shorten(f"{finding.check}: {finding.words}", room, placeholder=" ...") for finding in wrong]
         return f"<{' | '.join([head, *said])}>"

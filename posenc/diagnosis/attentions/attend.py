@@ -59,7 +59,7 @@ class Attention:
         swap = self.code.way.order == "tbd"
         given = {"texts": len(x), "positions": torch.arange(x.shape[1])} | given if self.code.way.table else given
         x = x.transpose(0, 1) if swap else x
-        made = self.code(**(dict.fromkeys("qkv", x) if self.joined else {"x": x}), **given)
+        made = self.code(**_embedded(self.code, x), **given)
         out, rest = _first(made), made[1:] if isinstance(made, tuple) else ()
         if not isinstance(out, Tensor) or out.ndim != 3:
             return out
@@ -91,12 +91,17 @@ def _first(made: Any) -> Any:
     return made[0] if isinstance(made, tuple) else made
 
 
+def _embedded(code: Code, x: Tensor) -> dict[str, Tensor]:
+    """Return embeddings by role: once, or for each of queries, keys and values."""
+    return dict.fromkeys("qkv", x) if code.takes("v") else {"x": x}
+
+
 def _opened(code: Code) -> tuple[Projections | None, str]:
     """Return the projections of a module if values that are set come out under equal weights, else how they do."""
     module, strange = code.module, ""
     if module is not None and any(nn.parameter.is_lazy(p) for p in module.parameters()):
         x = torch.zeros(1, OPENS, code.dim)  # what is lazy takes its width from the first call
-        attempt(code, **(dict.fromkeys("qkv", x) if code.takes("v") else {"x": x}), positions=torch.arange(OPENS))
+        attempt(code, **_embedded(code, x), positions=torch.arange(OPENS))
     for heads in _heads(code):
         for one in () if module is None else found(module, heads):
             if one.width < 2 * OPENS:
@@ -114,8 +119,7 @@ def _comes_out(code: Code, one: Projections) -> str:
     v = random(2, one.kv_heads, OPENS, one.dim, seed=3)
     x, swap = one.set(q, k, v), code.way.order == "tbd"
     x = x.transpose(0, 1) if swap else x
-    contents = dict.fromkeys("qkv", x) if code.takes("v") else {"x": x}
-    made, failed = attempt(code, **contents, positions=torch.arange(OPENS), texts=2)
+    made, failed = attempt(code, **_embedded(code, x), positions=torch.arange(OPENS), texts=2)
     out = None if failed else _first(made)
     if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[-1] < one.heads * one.shown:
         return ""

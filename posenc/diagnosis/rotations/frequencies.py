@@ -51,6 +51,11 @@ def fit(theta: Tensor) -> Fit:
     return _by_parts(w, steps)
 
 
+def mostly_one(w: Tensor) -> bool:
+    """Tell whether more than half of the speeds (n,) are one and the same, the first."""
+    return len(w) > 3 and int(((w / w[0] - 1).abs() < 1e-6).sum()) > len(w) // 2
+
+
 def _inverted(theta: Tensor, steps: Tensor) -> Fit | None:
     for base in BASES:
         angle = base**steps

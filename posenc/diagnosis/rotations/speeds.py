@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.calling.told import WIDTHS, told, told_base, with_base
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
-from posenc.diagnosis.rotations.frequencies import fit
+from posenc.diagnosis.rotations.frequencies import fit, mostly_one
 from posenc.diagnosis.rotations.read import Case, Rotation, read
 
 STILL = (
@@ -92,7 +92,7 @@ def _of_axes(w: Tensor) -> Finding:
 
 def _named(case: Case, name: str, base: float) -> str:
     """Return the name of what fits; a base whose root or square is usual is suspect where nobody asked for it."""
-    if name == "irregular" and _mostly_one(case.reading.theta.abs()):
+    if name == "irregular" and mostly_one(case.reading.theta.abs()):
         return "flat"
     if name != "regular":
         return name
@@ -107,11 +107,6 @@ def _named(case: Case, name: str, base: float) -> str:
     if (said and abs(base / said**2 - 1) < 1e-3) or abs(base / 1e8 - 1) < 1e-3:
         return "square"
     return name if 10 <= base <= 1e12 else "strange"
-
-
-def _mostly_one(w: Tensor) -> bool:
-    """Tell whether more than half of the speeds are one and the same, the first."""
-    return len(w) > 3 and int(((w / w[0] - 1).abs() < 1e-6).sum()) > len(w) // 2
 
 
 def base(case: Case) -> Finding | None:

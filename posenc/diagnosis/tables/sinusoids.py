@@ -12,7 +12,7 @@ from torch import Tensor
 from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.told import told_base
 from posenc.diagnosis.report import Finding, note, ok, wrong
-from posenc.diagnosis.rotations.frequencies import fit
+from posenc.diagnosis.rotations.frequencies import fit, mostly_one
 
 RISING = (
     "speeds do not fall from 1 rad a token, the fastest seen is {top:.3g}: "
@@ -220,7 +220,7 @@ def _speeds(theta: Tensor, known: _Told) -> Finding:
         name = "steep"
     elif n > 2 and low and _ends_at(theta, told or 1e4):
         name, base = "tensor2tensor", 1 / low
-    elif name == "irregular" and n > 3 and int(((theta / theta[0] - 1).abs() < 1e-6).sum()) > n // 2:
+    elif name == "irregular" and mostly_one(theta):
         name = "flat"
     elif name == "regular":
         name = _suspect(base, told)
