@@ -47,7 +47,6 @@ CAUSES = {
     "one-for-both": ("keys are made of queries, or queries of keys", "museum/rotations/#values-are-turned-too"),
     "swapped": ("keys come out first", "museum/rotations/#values-are-turned-too"),
     "factor-twice": ("YaRN's factor is applied twice", "museum/bugs-formulas/#yarn-factor-twice"),
-    "heads-differ": ("heads turn differently", "museum/rotations/#partly-learned"),
     "heads-axis": ("the code turns along the heads", "museum/bugs-formulas/#stamped-along-the-batch"),
     "batch-axis": ("the code runs along the batch", "museum/bugs-formulas/#stamped-along-the-batch"),
     "absolute": ("it depends on places, not on offsets", "museum/bugs-formulas/#old-table-stays"),
@@ -59,7 +58,6 @@ CAUSES = {
     "order-broken": ("sines and cosines do not stand beside each other", "museum/sinusoids/#sines-before-cosines"),
     "dropout-on": ("dropout does not rest", "museum/order/#heat-map-in-train-mode"),
     "scale-twice": ("the width scales where its root belongs", "museum/tables/#root-d-one-scale"),
-    "embeddings-lost": ("embeddings do not come through", "museum/tables/#root-d-one-scale"),
     "not-linear-in-position": ("angles do not grow with the position", "museum/rotations/#steps-of-sixteen"),
     # Biases
     "sign-reversed": ("far keys win", "museum/biases/#query-minus-key"),
@@ -90,9 +88,7 @@ CAUSES = {
     "precision-lost": ("half precision is rounded too early", "museum/rotations/#steps-of-sixteen"),
     "cache-wrong": ("decoding with the cache is not what prefill is", "museum/bugs-caches/#every-call-from-zero"),
     "kept-for-seen": ("tokens kept are taken for tokens seen", "museum/bugs-caches/#kept-for-seen"),
-    "documents-mixed": ("documents in one row see each other", "museum/bugs-caches/#fragments-start-at-zero"),
     "batch-mixed": ("a text depends on its neighbors in the batch", "museum/bugs-caches/#one-count-for-the-batch"),
-    "raises": ("the code raises an error", "reference/doctor/#what-it-understands"),
 }
 
 

@@ -195,3 +195,9 @@ def test_each_cause_that_code_names_is_known():
             named = part.strip().lstrip('"').partition('"')[0]
             if named and "{" not in named and " " not in named and named.islower() and len(named) < 40:
                 assert named in CAUSES, f"{path.name}: {named}"
+
+
+def test_each_cause_is_one_that_a_check_reports():
+    files = [path for path in (ROOT / "posenc" / "diagnosis").rglob("*.py") if path.stem != "causes"]
+    code = "".join(path.read_text(encoding="utf-8") for path in files)
+    assert not [cause for cause in CAUSES if f'"{cause}"' not in code]
