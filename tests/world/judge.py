@@ -2,12 +2,14 @@
 
     python -m tests.world.judge [--half known|unknown] [--only PACKAGE] [--jobs 2]
 
-Each package runs in a process of its own. Half of the implementations were looked at while the doctor was written, the
-other half was not: a name's checksum tells which.
+Each package runs in a process of its own. What the doctor said goes to `.world/said.json`; a run over all of them
+writes the verdicts that the doctor's page shows. While the doctor was written, one half of the implementations was
+looked at; the other half was not, until it was judged for the first time. A name's checksum tells which.
 """
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -15,13 +17,17 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.world import Bug, Implementation, attentions, biases, rotations, tables
-from tests.world.load import made, prepare
+import torch
 
-VERDICTS = Path(__file__).with_name("verdicts.json")
+from tests.world import Bug, Implementation, Package, attentions, biases, rotations, tables, verdict
+from tests.world.load import FOLDER, made, prepare
+
+ROOT = Path(__file__).parents[2]
+VERDICTS = ROOT / "docs/assets/data/doctor.json"
 SHELVES = (rotations, tables, biases, attentions)
 SHELF = {one.name: shelf for shelf in SHELVES for one in shelf.IMPLEMENTATIONS}
 IMPLEMENTATIONS = [one for shelf in SHELVES for one in shelf.IMPLEMENTATIONS]
@@ -58,20 +64,15 @@ def told(implementation: Implementation) -> dict[str, Any]:
     bugs = {bug.name: _tried(implementation, bug, glued) for bug in implementation.bugs}
     other = {}
     if not glued and implementation.glue:  # what the first try cannot see
-        other = {name: _tried(implementation, bug, True) for name, bug in _missed(implementation, sound, bugs)}
-    return {"first": first, "sound": sound, "bugs": bugs, "glued": other}
+        other = {bug.name: _tried(implementation, bug, True) for bug in _missed(implementation, sound, bugs)}
+    alike = _tried(implementation, None, True) if other else {}
+    return {"first": first, "sound": sound, "bugs": bugs, "glued": other, "glued sound": alike}
 
 
-def _missed(implementation: Implementation, sound: dict[str, Any], bugs: dict[str, Any]) -> Iterator[tuple[str, Bug]]:
+def _missed(implementation: Implementation, sound: dict[str, Any], bugs: dict[str, Any]) -> Iterator[Bug]:
     for bug in implementation.bugs:
-        if "kind" not in bugs[bug.name] or not new(bugs[bug.name], sound):
-            yield bug.name, bug
-
-
-def new(said: dict[str, Any], sound: dict[str, Any], verdict: str = "wrong") -> list[list[str]]:
-    """Return what is said beyond what is said of the code without the bug."""
-    before = {(check, cause) for found, check, cause, _ in sound.get("findings", []) if found == verdict}
-    return [f for f in said.get("findings", []) if f[0] == verdict and (f[1], f[2]) not in before]
+        if "kind" not in bugs[bug.name] or not verdict.new(bugs[bug.name], sound):
+            yield bug
 
 
 def _tried(implementation: Implementation, bug: Bug | None, glued: bool) -> dict[str, Any]:
@@ -85,8 +86,6 @@ def _tried(implementation: Implementation, bug: Bug | None, glued: bool) -> dict
 
 def _of_package(name: str, which: str) -> dict[str, Any]:
     """Return what is told of a package, in this process."""
-    import torch
-
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -112,12 +111,12 @@ def _in_a_process(name: str, which: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Judge all, or a part, and write verdicts.json."""
+    """Judge all, or a part, and write what was said; of all, the verdicts too."""
     parser = argparse.ArgumentParser()
     for name in ("--half", "--only", "--inside"):
         parser.add_argument(name, default="")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--output", type=Path, default=VERDICTS)
+    parser.add_argument("--output", type=Path, default=FOLDER / "said.json")
     asked = parser.parse_args()
     if asked.inside:
         print(json.dumps(_of_package(asked.inside, asked.half)))
@@ -134,6 +133,29 @@ def main() -> None:
         parts = list(pool.map(lambda name: _in_a_process(name, asked.half), names))
     found = {name: said for part in parts for name, said in part.items()}
     asked.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    if not asked.only and not asked.half:
+        write(found)
+
+
+def write(said: dict[str, Any]) -> None:
+    """Write the verdicts, with the origin and the licence of each package, and what they were reached with."""
+    data = json.loads(VERDICTS.read_text(encoding="utf-8")) if VERDICTS.exists() else {}
+    judged = [(one, said[one.name]) for one in IMPLEMENTATIONS if one.name in said]
+    data["date"] = datetime.now(UTC).date().isoformat()
+    data["torch"] = torch.__version__.partition("+")[0]
+    data["seconds"] = statistics.median(what["sound"]["seconds"] for _, what in judged)
+    data["packages"] = [
+        {"name": one.name, "version": one.version, "licence": one.licence, "url": one.url} for one in _packages()
+    ]
+    data["implementations"] = [verdict.verdict(one, what) for one, what in judged]
+    VERDICTS.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def _packages() -> list[Package]:
+    """Return each package that is examined, once."""
+    examined = {one.package for one in IMPLEMENTATIONS}
+    packages = {package.name: package for shelf in SHELVES for package in shelf.PACKAGES}
+    return [packages[name] for name in sorted(packages, key=str.lower) if name in examined]
 
 
 if __name__ == "__main__":

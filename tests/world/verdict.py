@@ -1,10 +1,8 @@
 """What the doctor's words on the world's code come to: right, false alarm, missed, vague, not examinable."""
 
-from collections import Counter
 from typing import Any
 
 from tests.world import Bug, Implementation
-from tests.world.judge import new
 
 ROUNDED = {"buffers-rounded", "positions-rounded", "angles-rounded", "precision-lost"}
 SAME = {  # a cause of the records, and the doctor's names for it or for what it brings about in the same line of code
@@ -52,42 +50,40 @@ def _wrong(findings: list[list[str]]) -> set[str]:
     return {cause for verdict, _, cause, _ in findings if verdict == "wrong"}
 
 
-def of_sound(implementation: Implementation, said: dict[str, Any]) -> str:
+def new(said: dict[str, Any], sound: dict[str, Any], verdict: str = "wrong") -> list[list[str]]:
+    """Return what is said beyond what is said of the code without the bug."""
+    before = {(check, cause) for found, check, cause, _ in sound.get("findings", []) if found == verdict}
+    return [f for f in said.get("findings", []) if f[0] == verdict and (f[1], f[2]) not in before]
+
+
+def of_sound(one: Implementation, said: dict[str, Any]) -> str:
     """Return the verdict on an implementation as it stands: right, false alarm, missed, not examinable or crash."""
     sound = said["sound"]
     if "crashed" in said["first"] or "crashed" in sound:
         return "crash"
-    if "kind" not in sound:
-        return "not examinable"
-    found, due = _wrong(sound["findings"]), [names(cause) for cause in implementation.defects]
+    found, due = _wrong(sound.get("findings", [])), [names(cause) for cause in one.defects]
     if any(not any(cause in known for known in due) for cause in found):
         return "false alarm"
+    if sound.get("kind") != one.kind:
+        return "not examinable"
     return "missed" if due and not found else "right"
 
 
 def of_bug(bug: Bug, said: dict[str, Any]) -> str:
-    """Return the verdict on a bug: cause, wrong (another cause), vague, missed or not examinable."""
+    """Return the verdict on a bug: cause, wrong (another cause), vague, missed, not examinable or out of sight."""
     here, sound, glued = said["bugs"][bug.name], said["sound"], said["glued"].get(bug.name, {})
-    found = _wrong(new(here, sound)) or _wrong(glued.get("findings", []))
+    found = _wrong(new(here, sound)) or _wrong(new(glued, said.get("glued sound", {})))
     if found:
         return "cause" if found & names(bug.cause) else "wrong"
+    if bug.unseen:
+        return "out of sight"
     if "kind" not in here and "kind" not in glued:
         return "not examinable"
     return "vague" if new(here, sound, "note") else "missed"
 
 
-def table(implementations: list[Implementation], told: dict[str, Any]) -> dict[str, Counter[str]]:
-    """Return how often each verdict was given, by kind of code: of implementations, of bugs, of first tries."""
-    found: dict[str, Counter[str]] = {}
-    for one in implementations:
-        if one.name not in told:
-            continue
-        said = told[one.name]
-        sound, bugs, tries = (
-            found.setdefault(f"{one.kind}, {what}", Counter()) for what in ("as they stand", "bugs", "first tries")
-        )
-        sound[of_sound(one, said)] += 1
-        tries["examined" if "kind" in said["first"] else "refused"] += 1
-        for bug in one.bugs:
-            bugs[of_bug(bug, said)] += 1
-    return found
+def verdict(one: Implementation, said: dict[str, Any]) -> dict[str, Any]:
+    """Return what comes of an implementation: the first try, the code as it stands, each of its bugs."""
+    bugs = {bug.name: of_bug(bug, said) for bug in one.bugs}
+    origin = {"name": one.name, "package": one.package, "kind": one.kind}
+    return origin | {"first": said["first"].get("kind") == one.kind, "sound": of_sound(one, said), "bugs": bugs}
