@@ -123,6 +123,78 @@ def test_a_small_model_of_transformers(family):
     assert report.told("decoding").verdict == report.told("batch").verdict == "ok"
 
 
+def counts_from_the_call(forward):
+    """Count positions from 0 in each call, whatever is cached."""
+
+    def wrong(self, x, position_ids=None, *others, **named):
+        here = torch.arange(x.shape[1])[None].expand(x.shape[0], -1)
+        return forward(self, x, here, *others, **named)
+
+    return wrong
+
+
+def turns_queries_only(turn):
+    return lambda q, k, *others, **named: (turn(q, k, *others, **named)[0], k)
+
+
+def puts_new_keys_first(update):
+    def wrong(self, keys, values, *others, **named):
+        t = keys.shape[2]
+        return tuple(kept.roll(t, 2) for kept in update(self, keys, values, *others, **named))
+
+    return wrong
+
+
+def counts_tokens_of_the_call(forward):
+    def wrong(self, mask, past=0, position_ids=None, *others):
+        return forward(self, mask, past, torch.arange(position_ids.shape[1])[None].expand_as(position_ids), *others)
+
+    return wrong
+
+
+def masks_nothing(create):
+    return lambda *_, **named: torch.zeros(1, 1, 1, 1)
+
+
+def forgets_the_minus(_):
+    return lambda x: torch.stack((x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+
+
+def adds_the_mean_of_the_batch(forward):
+    def wrong(self, *others, **named):
+        made, *more = forward(self, *others, **named)
+        return made + made.mean(0, keepdim=True), *more
+
+    return wrong
+
+
+FAMILY_BUGS = [
+    ("llama", "modeling_llama.LlamaRotaryEmbedding.forward", counts_from_the_call, "decoding", "cache-wrong"),
+    ("qwen3", "modeling_qwen3.apply_rotary_pos_emb", turns_queries_only, "shift", "absolute"),
+    ("gpt_neox", "modeling_gpt_neox.apply_rotary_pos_emb", turns_queries_only, "shift", "absolute"),
+    ("phi", "modeling_phi.apply_rotary_pos_emb", turns_queries_only, "shift", "absolute"),
+    ("gptj", "modeling_gptj.rotate_every_two", forgets_the_minus, "shift", "absolute"),
+    ("gemma2", "cache_utils.DynamicLayer.update", puts_new_keys_first, "pieces", "cache-wrong"),
+    ("opt", "modeling_opt.OPTLearnedPositionalEmbedding.forward", counts_tokens_of_the_call, "decoding", "cache-wrong"),
+    ("bloom", "modeling_bloom.create_causal_mask", masks_nothing, "future", "future-seen"),
+    ("mpt", "modeling_mpt.MptAttention.forward", adds_the_mean_of_the_batch, "batch", "batch-mixed"),
+]
+
+
+@pytest.mark.parametrize(("family", "place", "bug", "check", "cause"), FAMILY_BUGS, ids=[one[0] for one in FAMILY_BUGS])
+def test_a_bug_in_a_small_model_of_transformers(family, place, bug, check, cause, monkeypatch):
+    library = peer("transformers")
+    first, *inner, name = place.split(".")
+    owner = peer(f"transformers.{first}" if first == "cache_utils" else f"transformers.models.{family}.{first}")
+    for part in inner:
+        owner = getattr(owner, part)
+    monkeypatch.setattr(owner, name, bug(getattr(owner, name)))
+    torch.manual_seed(0)
+    config = library.AutoConfig.for_model(family, **FAMILIES[family])
+    report = doctor(library.AutoModelForCausalLM.from_config(config))
+    assert (report.told(check).verdict, report.told(check).id) == ("wrong", cause), str(report)
+
+
 LAYERS = """LlamaAttention MistralAttention Qwen3Attention GemmaAttention Gemma2Attention Gemma3Attention PhiAttention
     CohereAttention StableLmAttention GlmAttention Olmo2Attention Starcoder2Attention GraniteAttention GPTNeoXAttention
     GPTJAttention GPT2Attention OPTAttention DeepseekV3Attention"""

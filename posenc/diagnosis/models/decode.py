@@ -53,7 +53,12 @@ def pieces(text: Text) -> Finding:
     )
 
 
-def _begun(text: Text, first: int) -> Any:
+def begun(text: Text, first: int) -> Any:
+    """Return the cache of the first tokens, and what is to be given with it.
+
+    Raises:
+        ValueError: If no cache comes back.
+    """
     given = {"use_cache": True} if text.model.takes("use_cache") else {}
     _, cache = text.model.whole(text.ids[:, :first], **given)
     if cache is None:
@@ -62,7 +67,7 @@ def _begun(text: Text, first: int) -> Any:
 
 
 def _stepped(text: Text, placed: bool) -> torch.Tensor:
-    cache, given = _begun(text, FIRST)
+    cache, given = begun(text, FIRST)
     outs = []
     for i in range(FIRST, text.ids.shape[1]):
         places = {"positions": torch.full((len(text.ids), 1), i)} if placed else {}
@@ -72,7 +77,7 @@ def _stepped(text: Text, placed: bool) -> torch.Tensor:
 
 
 def _in_pieces(text: Text, first: int) -> torch.Tensor:
-    cache, given = _begun(text, first)
+    cache, given = begun(text, first)
     return text.model.whole(text.ids[:, first:], cache=cache, **given)[0]
 
 
