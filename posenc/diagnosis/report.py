@@ -2,12 +2,17 @@
 
 import textwrap
 import time
+import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc.diagnosis.calling.call import attempt
+import torch
+
+from posenc.diagnosis.calling.call import line_of
 from posenc.diagnosis.causes import page_of
 
+OWN, TORCH = Path(__file__).parent, Path(torch.__file__).parent
 SECONDS = 30
 WIDTH = 88
 SHOWN = 240  # characters: what pytest shows of an object in a failed assertion
@@ -158,16 +163,27 @@ def findings(checks: Iterable[Callable[[Any], Any]], case: Any) -> list[Finding]
     """Run the checks on a case; each returns a finding, several, or None. One that raises counts as not checked."""
     found, last = [], time.thread_time() + SECONDS
     for check in checks:
-        if time.thread_time() > last:
-            result, failed = unchecked(f"the checks before took more than {SECONDS} s"), ""
-        else:
-            result, failed = attempt(check, case)
-        if failed:
-            result = unchecked(f"your code raises {failed}")
+        late = time.thread_time() > last
+        result = unchecked(f"the checks before took more than {SECONDS} s") if late else _made(check, case)
         name = check.__name__.replace("_", " ")
         several = result if isinstance(result, list) else [result]
         found += [named(finding, name) for finding in several if finding]
     return found
+
+
+def _made(check: Callable[[Any], Any], case: Any) -> Any:
+    """Return what a check finds, or that it could not be made and whose error that is."""
+    try:
+        return check(case)
+    except Exception as error:
+        whose = "your code raises" if _is_theirs(error) else "the check itself raises"
+        return unchecked(f"{whose} {line_of(error)}")
+
+
+def _is_theirs(error: Exception) -> bool:
+    """Tell whether code was running that is neither the doctor's nor PyTorch's."""
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(not Path(file).is_relative_to(OWN) and not Path(file).is_relative_to(TORCH) for file in files)
 
 
 def named(finding: Finding, check: str) -> Finding:

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from posenc.diagnosis import doctor
+from posenc.diagnosis import doctor, models
+from posenc.diagnosis.report import findings
 from tests.diagnosis import cases
 from tests.diagnosis.cases import rotation, slopes, table, thetas, turned
 
@@ -377,3 +378,21 @@ def test_what_cannot_be_examined_is_not_called_healthy():
     report = doctor(Closed())
     assert report.told("weights").verdict == "not checked"
     assert "projections were not found" in report.told("weights").words
+
+
+# Errors
+
+
+def test_whose_error_it_is():
+    """A patient that raises is told so; an error of a check is not put on the patient."""
+
+    def far(case):
+        return case.call(10**9)
+
+    class Case:
+        @staticmethod
+        def call(position):
+            raise IndexError("no such row")
+
+    assert findings([far], Case)[0].words == "your code raises IndexError: no such row"
+    assert findings([models.repeatable], None)[0].words.startswith("the check itself raises AttributeError: ")

@@ -226,5 +226,10 @@ def attempt(call: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[An
     try:
         return call(*arguments, **named), ""
     except Exception as error:
-        line = (str(error).strip().splitlines() or [""])[0]
-        return None, f"{type(error).__name__}: {line if line.startswith('doctor: ') else line[:120]}"
+        return None, line_of(error)
+
+
+def line_of(error: Exception) -> str:
+    """Return the kind of an error and its first line."""
+    line = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {line if line.startswith('doctor: ') else line[:120]}"
