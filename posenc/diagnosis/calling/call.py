@@ -126,10 +126,13 @@ class Code:
         """Call with arguments by role; those without a parameter are left out, the sizes asked for are added."""
         fixed = {role: value for role, value in FIXED.items() if self.needs(role)}
         fixed |= {role: None for role in ("mask", "cache", "lengths") if self.needs(role)}
-        if self.way.mask and self.needs("mask"):
-            content: Tensor = given["x" if "x" in given else "q"]
-            t = content.shape[0 if self.way.order in ("tbd", "tbhd") else 1 if content.ndim == 3 else 2]
-            fixed["mask"] = MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())
+        content = given.get("x", given.get("q"))
+        if content is not None and content.ndim > 2:
+            order = self.way.order or ("btd" if content.ndim == 3 else "bhtd")
+            t = content.shape[order.index("t")]
+            fixed |= {"length": t} if self.needs("length") else {}
+            if self.way.mask and self.needs("mask"):
+                fixed["mask"] = MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())
         given = fixed | self.extra | self.sizes | self._formed(given)
         arguments, named = [], {}
         for role, name in self.roles.items():
@@ -156,12 +159,14 @@ class Code:
             given = given | made
             if not indexed:
                 return {role: value for role, value in given.items() if role not in places}
-        return given | {role: _formed(p, self.way.form, rows, self.axis) for role, p in places.items()}
+        if self.way.form == "b" and "offset" in given:
+            given = given | {"offset": torch.full((rows,), given["offset"])}
+        return given | {role: formed(p, self.way.form, rows, self.axis) for role, p in places.items()}
 
 
-def _formed(positions: Tensor, form: str, rows: int, axis: int | None) -> Tensor:
+def formed(positions: Tensor, form: str, rows: int, axis: int | None) -> Tensor:
     """Return positions (t,) in another form; along one of several axes only, or along all of them alike."""
-    if form == "t" or (positions.ndim == 2 and form in ("1t", "bt")):
+    if form in ("t", "b") or (positions.ndim == 2 and form in ("1t", "bt")):
         return positions
     if form in ("1t", "bt"):
         return positions.repeat(rows if form == "bt" else 1, 1)
