@@ -161,5 +161,5 @@ def shift(case: Case) -> Finding:
 
 def _logits(case: Case, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
     q, k = case.rotate(q, positions), case.rotate(k, positions, of_keys=True)
-    one_sided = not case.code.takes("q", "k")
-    return case.shown(q) @ case.shown(k).mT if one_sided else q @ k.mT
+    one_sided = case.fades and not case.code.takes("q", "k")
+    return case.turned(q) @ case.turned(k).mT if one_sided else q @ k.mT

@@ -22,7 +22,7 @@ def half_precision(case: Case) -> Finding:
         coarse, failed = attempt(Rotation(case.code.fresh()), x, places)
         if failed:
             return unchecked(f"{dtype} input raises {failed}")
-        off = _by_token(coarse, case.rotate(x.float(), places))
+        off = _by_token(coarse, Rotation(case.code.fresh())(x.float(), places))
         worst = max(worst, float(off.max()))
         if worst > 0.03:
             return _coarse(case, dtype, off)
@@ -60,7 +60,7 @@ def module_cast(case: Case) -> Finding:
     if case.code.module is None:
         return unchecked("no torch module, so there is nothing to cast")
     x, places = _long(case, torch.float32)
-    right = case.rotate(x, places)
+    right = Rotation(case.code.fresh())(x, places)
     coarse, failed = attempt(Rotation(case.code.cast(torch.bfloat16)), x, places)
     if failed:
         coarse, failed = attempt(Rotation(case.code.cast(torch.bfloat16)), x.bfloat16(), places)
@@ -105,7 +105,7 @@ def far_positions(case: Case) -> Finding:
         if time.thread_time() - begun > SECONDS:
             break
         x, places = random(1, case.heads, 4, case.dim, seed=8), place + torch.arange(4)
-        y, failed = attempt(case.rotate, x, places)
+        y, failed = attempt(Rotation(case.code.fresh()), x, places)
         if failed:
             return note(f"position {place:,} raises {failed}")
         errors.append(float(_by_token(y, case.reading.predicted(x, places, exact)).max()))

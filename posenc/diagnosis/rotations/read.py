@@ -133,11 +133,9 @@ class Case(NamedTuple):
         one_way = ((steps > -1e-5).all(0) | (steps < 1e-5).all(0)).all()
         return bool(one_way and not skewed and not unlike and grown.abs().max() > 1e-3)
 
-    def shown(self, y: Tensor) -> Tensor:
-        """Return turned content with pairs of length 1 where they fade, so that only their angles are compared."""
-        if not self.fades:
-            return y
-        y, (first, second) = y.double(), self.reading.sides
+    def turned(self, y: Tensor) -> Tensor:
+        """Return what came out with pairs of length 1, so that only their angles are compared."""
+        y, (first, second) = y.double().clone(), self.reading.sides
         length = (y[..., first] ** 2 + y[..., second] ** 2).sqrt()
         y[..., first], y[..., second] = y[..., first] / length, y[..., second] / length
         return y
