@@ -181,10 +181,14 @@ def formed(positions: Tensor, form: str, rows: int, axis: int | None) -> Tensor:
 def _copied(function: Any) -> Any:
     if isinstance(function, types.FunctionType):
         return _with_its_modules(function)
-    try:
-        return copy.deepcopy(function)
-    except Exception:  # an object that does not copy is examined itself
-        return function
+    made, failed = attempt(copy.deepcopy, function)
+    if failed:
+        owner = getattr(function, "__self__", function)
+        parts = owner.modules() if isinstance(owner, nn.Module) else ()
+        held = [value for part in parts for name, value in vars(part).items() if name[0] != "_"]
+        shared = {id(value): value for value in held if attempt(copy.deepcopy, value)[1]}
+        made, failed = attempt(copy.deepcopy, function, shared)
+    return function if failed else made  # an object that does not copy is examined itself
 
 
 def _with_its_modules(function: types.FunctionType) -> types.FunctionType:
