@@ -25,6 +25,7 @@ from posenc.diagnosis.rotations import planned
 __all__ = ["Finding", "Report", "doctor"]
 
 FORMS = {
+    "b": "an offset for each text, (b,)",
     "1t": "one row for all texts, (1, t)",
     "bt": "a row for each text, (b, t)",
     "3bt": "a row for each axis and text, (3, b, t)",

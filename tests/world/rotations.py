@@ -879,8 +879,9 @@ def wrapped(q, k, offset=0):
         make="RotaryEmbedding(64).rotate_queries_with_cached_keys",
         kind="rotation",
         settings={"dim": 64},
-        defects=("positions-rounded", "cache-stale", "buffers-rounded"),
-        why="as rotate_queries_or_keys",
+        defects=("one-side", "positions-rounded", "cache-stale", "buffers-rounded"),
+        why="as rotate_queries_or_keys; offset moves the queries and leaves the keys: one query at its own key has, "
+        "with an offset of 100, the score of a distance of 100",
         bugs=(
             Bug(
                 "queries start at zero",
@@ -898,9 +899,9 @@ def wrapped(q, k, offset=0):
         make="RotaryEmbedding(64, use_xpos=True).rotate_queries_with_cached_keys",
         kind="rotation",
         settings={"dim": 64},
-        defects=("sides-differ", "positions-rounded", "buffers-rounded"),
+        defects=("one-side", "sides-differ", "positions-rounded", "buffers-rounded"),
         why="the scale of queries is centred on their own number, that of keys on theirs: "
-        "the last row of 100 scores differs by 7 % from the same row decoded alone",
+        "the last row of 100 scores differs by 7 % from the same row decoded alone; offset moves the queries only",
     ),
     Implementation(
         name="rotary-embedding-torch get_axial_freqs",
@@ -1217,8 +1218,7 @@ def wrapped(q, k):
     angles, scale = embedding(q.shape[-2], q.device)
     return apply_rotary_pos_emb(angles, q, scale), apply_rotary_pos_emb(angles, k, scale**-1)
 """,
-        defects=("buffers-rounded",),
-        why="positions and frequencies take the dtype of the buffer: after .bfloat16() 256 and 257 are alike",
+        why="the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "scale repeated for neighbours",
@@ -1249,8 +1249,7 @@ embedding = RotaryEmbedding(32)
 def wrapped(x):
     return apply_rotary_pos_emb(embedding(x.shape[-2], device=x.device), x)
 """,
-        defects=("buffers-rounded",),
-        why="positions and frequencies take the dtype of the buffer: after .bfloat16() 256 and 257 are alike",
+        why="the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "neighbours taken for halves",
@@ -1941,10 +1940,7 @@ def wrapped(x, offset=0):
     cos, sin = rope.get_cos_sin(x.shape[-2], x.device, offset, x.dtype)
     return apply_rope(x, cos, sin)
 """,
-        defects=("buffers-rounded",),
-        why="beyond the 512 rows made at first the table grows from a buffer: "
-        "after .bfloat16() the result is off by more than 3 % there; a long call in bfloat16 leaves its table "
-        "to later ones in float32, which costs 0.1 % and is not counted",
+        why="the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "written into the input",
@@ -2384,9 +2380,8 @@ pope = PoPE(64, heads=4)
 def wrapped(q, k):
     return apply_pope_to_qk(pope(k.shape[-2]), q, k)
 """,
-        defects=("buffers-rounded",),
         why="each channel gives a length, the place gives its angle: the result is twice as wide; "
-        "positions and frequencies take the dtype of the buffer",
+        "the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "head of the table",
@@ -2425,8 +2420,7 @@ def wrapped(q, k, positions):
     cos, sin = rope(q, positions)
     return apply_rotary_pos_emb(q, k, cos, sin)
 """,
-        defects=("buffers-rounded",),
-        why="frequencies are a buffer: after .bfloat16() on the module they are cast back, but rounded",
+        why="the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "the places of the first row for all",
@@ -2502,8 +2496,7 @@ def wrapped(q, k, positions):
     cos, sin = rope(q, positions)
     return apply_rotary_pos_emb(q, k, cos, sin)
 """,
-        defects=("buffers-rounded",),
-        why="as Llama's",
+        why="the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "factor not applied",
@@ -2535,8 +2528,7 @@ def wrapped(q, k, positions):
     cos, sin = rope(q, positions)
     return apply_rotary_pos_emb(q, k, cos, sin)
 """,
-        defects=("buffers-rounded",),
-        why="as Llama's",
+        why="the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "table repeated as halves",
@@ -2576,8 +2568,7 @@ def wrapped(q, k, positions):
     cos, sin = rope(q, positions)
     return apply_rotary_pos_emb(q, k, cos, sin)
 """,
-        defects=("buffers-rounded",),
-        why="as Llama's",
+        why="the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "sines left as halves",
@@ -2609,8 +2600,8 @@ def wrapped(q, k, positions):
     cos, sin = rope(q, positions)
     return apply_rotary_pos_emb_interleave(q, k, cos, sin)
 """,
-        defects=("buffers-rounded",),
-        why="as Llama's; pairs are neighbours in the input and half a width apart in the result, on both sides",
+        why="pairs are neighbours in the input and half a width apart in the result, on both sides; "
+        "the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "keys split into halves",
@@ -2645,8 +2636,8 @@ def wrapped(q, k, positions):
     cos, sin = rope(q, positions)
     return apply_rotary_pos_emb(q, k, cos, sin)
 """,
-        defects=("buffers-rounded",),
-        why="as Llama's; positions are (3, batch, tokens): time, height, width",
+        why="positions are (3, batch, tokens): time, height, width; "
+        "the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug("two axes of three", "m[i % 3]", "m[i % 2]", "axis-lost", "the third coordinate has no effect"),
             Bug(
@@ -2683,8 +2674,8 @@ def wrapped(q, k, positions):
     cos, sin = rope(q, positions)
     return apply_rotary_pos_emb_vision(q, k, cos, sin)
 """,
-        defects=("buffers-rounded",),
-        why="as Llama's; positions are rows and columns of patches (tokens, 2)",
+        why="positions are rows and columns of patches (tokens, 2); "
+        "the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "rows twice",
@@ -2716,8 +2707,8 @@ def wrapped(q, k, positions):
     cos, sin = rope(q, positions)
     return apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=0)
 """,
-        defects=("buffers-rounded",),
-        why="as Llama's; positions are rows and columns of patches (tokens, 2)",
+        why="positions are rows and columns of patches (tokens, 2); "
+        "the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug("rows twice", "(m[:, i % 2] for", "(m[:, 0] for", "axis-lost", "columns have no effect"),
             Bug(
@@ -2745,8 +2736,7 @@ rope = Llama4TextRotaryEmbedding(
 def wrapped(q, k, positions):
     return apply_rotary_emb(q, k, rope(q, positions))
 """,
-        defects=("buffers-rounded",),
-        why="as Llama's",
+        why="the module that makes cos and sin would be rounded by .bfloat16(): not seen in a function of them",
         bugs=(
             Bug(
                 "keys of all rows at the places of the first",

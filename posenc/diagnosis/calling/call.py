@@ -126,10 +126,13 @@ class Code:
         """Call with arguments by role; those without a parameter are left out, the sizes asked for are added."""
         fixed = {role: value for role, value in FIXED.items() if self.needs(role)}
         fixed |= {role: None for role in ("mask", "cache", "lengths") if self.needs(role)}
-        if self.way.mask and self.needs("mask"):
-            content: Tensor = given["x" if "x" in given else "q"]
-            t = content.shape[0 if self.way.order in ("tbd", "tbhd") else 1 if content.ndim == 3 else 2]
-            fixed["mask"] = MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())
+        content = given.get("x", given.get("q"))
+        if content is not None and content.ndim > 2:
+            order = self.way.order or ("btd" if content.ndim == 3 else "bhtd")
+            t = content.shape[order.index("t")]
+            fixed |= {"length": t} if self.needs("length") else {}
+            if self.way.mask and self.needs("mask"):
+                fixed["mask"] = MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())
         given = fixed | self.extra | self.sizes | self._formed(given)
         arguments, named = [], {}
         for role, name in self.roles.items():
@@ -156,12 +159,14 @@ class Code:
             given = given | made
             if not indexed:
                 return {role: value for role, value in given.items() if role not in places}
-        return given | {role: _formed(p, self.way.form, rows, self.axis) for role, p in places.items()}
+        if self.way.form == "b" and "offset" in given:
+            given = given | {"offset": torch.full((rows,), given["offset"])}
+        return given | {role: formed(p, self.way.form, rows, self.axis) for role, p in places.items()}
 
 
-def _formed(positions: Tensor, form: str, rows: int, axis: int | None) -> Tensor:
+def formed(positions: Tensor, form: str, rows: int, axis: int | None) -> Tensor:
     """Return positions (t,) in another form; along one of several axes only, or along all of them alike."""
-    if form == "t" or (positions.ndim == 2 and form in ("1t", "bt")):
+    if form in ("t", "b") or (positions.ndim == 2 and form in ("1t", "bt")):
         return positions
     if form in ("1t", "bt"):
         return positions.repeat(rows if form == "bt" else 1, 1)
@@ -176,10 +181,14 @@ def _formed(positions: Tensor, form: str, rows: int, axis: int | None) -> Tensor
 def _copied(function: Any) -> Any:
     if isinstance(function, types.FunctionType):
         return _with_its_modules(function)
-    try:
-        return copy.deepcopy(function)
-    except Exception:  # an object that does not copy is examined itself
-        return function
+    made, failed = attempt(copy.deepcopy, function)
+    if failed:
+        owner = getattr(function, "__self__", function)
+        parts = owner.modules() if isinstance(owner, nn.Module) else ()
+        held = [value for part in parts for name, value in vars(part).items() if name[0] != "_"]
+        shared = {id(value): value for value in held if attempt(copy.deepcopy, value)[1]}
+        made, failed = attempt(copy.deepcopy, function, shared)
+    return function if failed else made  # an object that does not copy is examined itself
 
 
 def _with_its_modules(function: types.FunctionType) -> types.FunctionType:

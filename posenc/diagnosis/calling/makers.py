@@ -5,16 +5,18 @@
 The doctor reads the angles off the result and turns with them; layouts are those of the table, where it shows them.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.call import AXES, Code, as_tensors, attempt, formed
 
 T = 7  # tokens of the first call: a size that nothing else has
 FORMS = ("t", "1t", "bt")
+PLACED = ("t", "seq", "ids")  # names of positions where nothing else is content
 ROWS, COLUMNS = 4, 6  # of a picture
 NEEDS = ("q", "k", "v", "mask", "cos", "angles", "tables", "score", "heads", "key_length")
 PARTS: dict[str, Callable[[Any], tuple[Tensor, Tensor]]] = {  # how a result holds cos and sin
@@ -57,7 +59,7 @@ class Turning(nn.Module):
         if self.module is not None and isinstance(self.code.function, nn.Module):
             self.code.function = self.module  # the one that is cast with this module
         made = _called(self.code, self.form, x, positions)
-        cos, sin = (_flat(part, self.axis) for part in PARTS[self.part](made))
+        cos, sin = (_flat(part, self.axis, self.form) for part in PARTS[self.part](made))
         return (
             (cos, sin)
             if _told_places(self.code) and self.form != "picture"
@@ -70,25 +72,31 @@ def turning(code: Code) -> Turning | None:
     if any(code.needs(role) for role in NEEDS):
         return None
     x, places = torch.zeros(1, code.heads, T, code.dim), torch.arange(T)
-    for form in (*(FORMS if code.takes("positions") else ("t",)), "picture"):
-        made, failed = attempt(_called, code, form, x, places)
+    for form in (*_forms(code), "picture"):
+        made, failed = attempt(_called, code, form, x, formed(places, form, 1, None) if form in AXES else places)
         for part in () if failed else PARTS:
             for axis in (-2, -3, -4):
-                found, _ = attempt(_pair, made, part, axis)
+                found, _ = attempt(_pair, made, part, axis, form)
                 if found:
                     return _laid(Turning(code, form, part, axis), found[0])
     return None
 
 
-def _pair(made: Any, part: str, axis: int) -> tuple[Tensor, Tensor] | None:
+def _forms(code: Code) -> tuple[str, ...]:
+    if code.takes("positions"):
+        return FORMS
+    return ("t", "t2", "t3") if code.roles.get("x") in PLACED else ("t",)
+
+
+def _pair(made: Any, part: str, axis: int, form: str) -> tuple[Tensor, Tensor] | None:
     """Return cos and sin (t, w) if the result holds them so, else None."""
     if isinstance(made, Tensor) == (part in ("two", "angles first")):
         return None
-    cos, sin = (_flat(one, axis) for one in PARTS[part](made))
+    cos, sin = (_flat(one, axis, form) for one in PARTS[part](made))
     if cos.shape != sin.shape or cos.ndim != 2 or not len(cos) >= T or cos.shape[-1] < 2 or cos.is_complex():
         return None
     if part in ("angles", "angles first"):
-        angle = _flat(made[0] if part == "angles first" else made, axis).double()
+        angle = _flat(made[0] if part == "angles first" else made, axis, form).double()
         grows = (angle[2] - 2 * angle[1]).abs().max() < 1e-3 and angle[1].abs().max() > 1e-6
         return (cos, sin) if grows and angle[0].abs().max() < 1e-6 else None
     size = cos.double() ** 2 + sin.double() ** 2
@@ -108,26 +116,41 @@ def _laid(turning: Turning, cos: Tensor) -> Turning:
 
 
 def _told_places(code: Code) -> bool:
-    return code.takes("positions") or code.roles.get("x") == "t"
+    return code.takes("positions") or code.roles.get("x") in PLACED
+
+
+def several(function: Any) -> bool:
+    """Tell whether a function takes any number of arguments, the lengths of the axes, and needs nothing else."""
+    said, failed = attempt(inspect.signature, function)
+    parameters = () if failed else said.parameters.values()
+    needed = [p for p in parameters if p.default is p.empty]
+    return len(needed) == 1 and needed[0].kind is needed[0].VAR_POSITIONAL
 
 
 def _called(code: Code, form: str, x: Tensor, positions: Tensor) -> Any:
     """Return what the code makes for content (b, h, t, d) at positions (t,) or (b, t)."""
     last = int(positions.max()) + 1
     if form == "picture":
-        return code(x=x.new_zeros(1, x.shape[-1], ROWS, COLUMNS), rows=ROWS, columns=COLUMNS, grid=(ROWS, COLUMNS))
+        if several(code.function):
+            return as_tensors(code.function(ROWS, COLUMNS))
+        picture, size = x.new_zeros(1, x.shape[-1], ROWS, COLUMNS), (ROWS, COLUMNS)
+        return code(x=picture, rows=ROWS, columns=COLUMNS, grid=size, shape=size)
+    if form in AXES and positions.shape != (len(positions), AXES[form]):
+        raise ValueError(f"makers: positions must have {AXES[form]} numbers each, got {tuple(positions.shape)}")
     given: dict[str, Any] = {"x": x.new_zeros(len(x), last, x.shape[-1])}
     if code.needs("length") or not _told_places(code):
         given["length"] = last
-    if code.roles.get("x") == "t":
+    if code.roles.get("x") in PLACED:
         given["x"] = positions
     elif _told_places(code):
         given["x"] = x[:, 0]
-    one_row = positions.ndim == 2 or form == "t"
+    one_row = positions.ndim == 2 or form not in ("1t", "bt")
     return code(positions=positions if one_row else positions.repeat(len(x) if form == "bt" else 1, 1), **given)
 
 
-def _flat(table: Tensor, axis: int) -> Tensor:
+def _flat(table: Tensor, axis: int, form: str) -> Tensor:
     """Return a table with tokens at an axis as (t, w), or as (b, 1, t, w) where rows differ."""
+    if form == "picture" and axis == -2:
+        return table.flatten(0, -2)
     moved = table.movedim(axis, -2)
     return moved.reshape(*moved.shape[-2:]) if moved.shape[:-2].numel() == 1 else moved.flatten(0, -3)[:, None]

@@ -22,8 +22,8 @@ SPELLINGS = {
     "v": "v value values xv value_states value_layer",
     "positions": """positions position pos position_ids pos_ids position_id token_positions input_pos q_positions
         query_positions positions_q q_pos cache_position pos_id coords coordinates position_index timesteps
-        timestep offsets indices""",
-    "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos",
+        timestep offsets indices seq_id query_id""",
+    "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos kv_id key_id",
     "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
         past_key_values_length past_kv_length past_seen_tokens past_kv_len step pos_offset position_offset
         start_idx index_offset seq_offset cache_len""",
@@ -53,10 +53,13 @@ SPELLINGS = {
     "batch": "batch_size bsz batch b",
     "cache": "cache past kv_cache past_kv past_key_value past_key_values layer_past past_state cache_params",
     "score": "score",
-    "cos": "cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines",
-    "sin": "sin sine freqs_sin rope_sin sin_cached sin_emb rotary_sin sines",
+    "cos": """cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines
+        freqs_cis_real freqs_real""",
+    "sin": """sin sine freqs_sin rope_sin sin_cached sin_emb rotary_sin sines freqs_cis_imag
+        freqs_imag""",
     "angles": """freqs_cis freq_cis freqs_complex angles freqs rotary_emb rotary_pos_emb pos_emb rope rope_cache
-        sinusoidal_pos rotary_embedding theta_positions sincos frequencies rotary_embed pos_enc freqs_cis_q""",
+        sinusoidal_pos rotary_embedding theta_positions sincos frequencies rotary_embed pos_enc freqs_cis_q freqs_ci
+        sinu_pos sinusoids""",
     "tables": "position_embeddings rotary_embeddings rope_emb image_rotary_emb cos_sin position_embedding rotary_table",
 }
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
@@ -101,6 +104,8 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
         elif parameter.default is parameter.empty:
             why = f"{name}, which is not known: {wrapper(parameters, function)}. Understood are {UNDERSTOOD}"
             raise ValueError(f"doctor: function must be one whose parameters have known names, got {why}")
+    if found.get("x") == "t" and found.get("positions") == next(iter(parameters)):
+        found["angles"] = found.pop("positions")  # f(pos, t): what stands before the content is what it turns by
     if "q" in found and not found.keys() & {"k", "v", "x"}:
         found["x"] = found.pop("q")
     if "k" in found and not found.keys() & {"q", "v", "x"}:

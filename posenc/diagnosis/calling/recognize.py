@@ -8,7 +8,7 @@ from typing import Any
 
 from posenc.diagnosis import attentions, biases, rotations, tables
 from posenc.diagnosis.calling import angles, makers
-from posenc.diagnosis.calling.call import MASKS, Code, Way, attempt
+from posenc.diagnosis.calling.call import AXES, MASKS, Code, Way, attempt
 from posenc.diagnosis.calling.parameters import ROWS, UNDERSTOOD, name_of
 
 KINDS: dict[str, Any] = {"rotation": rotations, "table": tables, "bias": biases, "attention": attentions}
@@ -17,7 +17,7 @@ WIDTHS = (64, 32, 128, 16, 8, 256, 512, 768)
 HEADS = (4, 8, 2, 1, 12, 16)
 OWN_WIDTHS = "dim d_model head_dim embed_dim hidden_size n_embd embedding_dim channels d_k dim_head head_size"
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads"
-PLAIN = ("t", "1t", "bt")
+PLAIN = ("t", "1t", "bt", "b")
 USUAL, OTHERS = (None, "bthd"), ("tbhd", "btd", "tbd", "thd", "htd")
 WRAP = "; if it is one of these, wrap it in a function that is called as below"
 
@@ -46,7 +46,7 @@ def recognize(
                 continue
             if found := _fitting(code, _ways(code, kind, orders, place < 2), failures):
                 return found
-    if kind in (None, "rotation") and (made := _made(function, owner, dim, heads, order)):
+    if kind in (None, "rotation") and (made := _made(function, owner, dim, heads)):
         return made
     why = f"{name_of(function)}, {_why(failures)}{WRAP}. Understood are {UNDERSTOOD}"
     raise ValueError(f"doctor: function must be a rotation, a table, a bias or an attention, got {why}")
@@ -54,15 +54,16 @@ def recognize(
 
 def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) -> tuple[str, Code] | None:
     """Return the first kind and way that fit; among ways with tables, the first under which the code is sound."""
-    second, begun = None, time.thread_time()  # code of others may be slow
+    second, begun = None, 0.0
     for kind, way in ways:
         if second and (second[0], second[1].way.order) != (kind, way.order):
             continue
-        if time.thread_time() - begun > SECONDS:
+        if begun and time.thread_time() - begun > SECONDS:  # code of others may be slow
             break
         code.way = way
         tried, failed = attempt(lambda: code.fresh())
         fits, failed = (False, failed) if failed else attempt(KINDS[kind].accepts, tried)
+        begun = begun or time.thread_time()  # a first call may compile
         if not fits:
             failures.setdefault(kind, failed)
             continue
@@ -73,7 +74,7 @@ def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) 
     return second
 
 
-def _made(function: Any, owner: Any, dim: int | None, heads: int | None, order: str | None) -> tuple[str, Code] | None:
+def _made(function: Any, owner: Any, dim: int | None, heads: int | None) -> tuple[str, Code] | None:
     """Return the rotation by what the code makes, where that is cos and sin, complex numbers or angles."""
     for sizes in _sizes(owner, dim, heads):
         code, failed = attempt(Code, function, sizes)
@@ -81,7 +82,8 @@ def _made(function: Any, owner: Any, dim: int | None, heads: int | None, order: 
         if turning is None:
             continue
         sizes = sizes | {"dim": turning.dim}
-        ways = [("rotation", Way(order if order in ("bhtd", "bthd") else None))]
+        forms = (*AXES,) if turning.form in AXES else ("t",)
+        ways = [("rotation", Way(form=form)) for form in forms]  # the doctor turns, in its own order of axes
         if found := _fitting(Code(turning, sizes), ways, {}):
             return found
     return None
@@ -147,7 +149,7 @@ def _table_widths(code: Code, kind: str, table: angles.Form | None) -> tuple[int
 
 def _forms(code: Code, kind: str) -> tuple[str, ...]:
     if "positions" not in code.roles or code.takes("score"):
-        return ("t",)
+        return ("t", "b") if kind == "rotation" and code.needs("offset") else ("t",)
     if not (code.takes("x") or code.takes("q")):
         return ("t", "1t")
     rows = code.roles["positions"].lower() in ROWS and kind != "table"
@@ -159,11 +161,11 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
     """Return the kinds that the parameters allow, likeliest first."""
     if kind:
         return (kind,)
-    if code.takes("v"):
+    hinted = _hinted(code)
+    if code.takes("v") and (code.needs("v") or hinted != ("rotation",)):
         return ("attention",)
     if code.takes("q", "k"):
         return ("rotation",)
-    hinted = _hinted(code)
     if code.takes("x"):
         others = ("rotation", "attention") if hinted == ("rotation",) else ("rotation", "attention", "table")
         return (*hinted, *(one for one in others if one not in hinted))

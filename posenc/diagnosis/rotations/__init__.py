@@ -13,13 +13,15 @@ from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecke
 from posenc.diagnosis.rotations import axes, precision, speeds, usage
 from posenc.diagnosis.rotations.frequencies import fit
 from posenc.diagnosis.rotations.layout import difference, direction, layout, origin
-from posenc.diagnosis.rotations.lengths import linear, norm
+from posenc.diagnosis.rotations.lengths import linear, norm, passing
 from posenc.diagnosis.rotations.limit import limit
 from posenc.diagnosis.rotations.read import Case, Rotation, read
 from posenc.diagnosis.rotations.sides import along, contents
 
 TWICE = "give the attention, with its cache: one call cannot show that keys were rotated before they came in"
 FIRST = ("one-for-both", "swapped", "offset-ignored", "heads-axis", "batch-axis")
+MOVES = ("not-a-rotation", "layout-mixed", "width-wrong", "one-side", "sides-differ", "opposite", "absolute")
+FOLLOWS = "after what is wrong above, logits cannot see offsets only"
 REST = "repair that first, then ask again"
 USAGE = (
     usage.decoding,
@@ -90,9 +92,12 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     of_keys = read(rotate, True, reach) if code.takes("q", "k") else reading
     speeds_of = reading.theta[reading.theta != 0] if reading.columns else reading.theta
     case = Case(code, code.dim, code.heads, rotate, reading, of_keys, fit(speeds_of), reach)
-    checks = (*_of_matrices(case), shift, speeds.base, speeds.width, *precision.CHECKS, *USAGE)
+    of_matrices = findings(_of_matrices(case), case)
+    moves = any(finding.id in MOVES for finding in of_matrices)
+    shifted = [named(unchecked(FOLLOWS), "shift")] if moves else findings((shift,), case)
+    rest = findings((speeds.base, speeds.width, *precision.CHECKS, *USAGE), case)
     twice = named(unchecked(TWICE), "rotating twice")
-    return [*first, *findings(checks, case), twice, *_given(case)], about | _about(case)
+    return [*first, *of_matrices, *shifted, *rest, twice, *_given(case)], about | _about(case)
 
 
 def _about(case: Case) -> dict[str, Any]:
@@ -119,6 +124,8 @@ def _of_matrices(case: Case) -> tuple[Callable[[Case], Finding | list[Finding] |
     reading, of_frequencies = case.reading, () if case.given_angles else (speeds.frequencies,)
     if reading.layout == "wide":
         return (norm,)
+    if passing(case):
+        return (passing, *of_frequencies) if reading.pairs else (passing,)
     if "none" in (reading.layout, case.of_keys.layout) and difference(case):
         return (layout, *of_frequencies) if reading.pairs else (layout,)
     if (reading.matrices - torch.eye(case.dim)).abs().max() < 1e-7:
@@ -138,7 +145,7 @@ def shift(case: Case) -> Finding:
     for step in (1, min(17, furthest), furthest):
         if step < 1:
             return unchecked(f"only {case.reach} positions, too few to move 8 tokens")
-        before, after = (case.rotate(q, p) @ case.rotate(k, p, of_keys=True).mT for p in (places, places + step))
+        before, after = (_logits(case, q, k, p) for p in (places, places + step))
         off = max(off, far(after, before))
     if off < 2e-3:
         return ok("logits see offsets only: moving queries and keys together changes nothing", off)
@@ -150,3 +157,9 @@ def shift(case: Case) -> Finding:
         "only. Something absolute is in it, or pairs do not rotate",
         off,
     )
+
+
+def _logits(case: Case, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    q, k = case.rotate(q, positions), case.rotate(k, positions, of_keys=True)
+    one_sided = case.fades and not case.code.takes("q", "k")
+    return case.turned(q) @ case.turned(k).mT if one_sided else q @ k.mT

@@ -43,11 +43,11 @@ def each_axis(case: Case) -> Finding | None:
 def shift(case: Case) -> Finding:
     """Move queries and keys together along a row, and from row to row."""
     columns, off = case.reading.columns, 0.0
-    places = torch.tensor([0, 1, columns, columns + 1])
+    places = case.reading.corner + torch.tensor([0, 1, columns, columns + 1])
     q, k = random(1, case.heads, 4, case.dim, seed=2), random(1, case.heads, 4, case.dim, seed=3)
     before = case.rotate(q, places) @ case.rotate(k, places, of_keys=True).mT
     for step in (1, columns) if columns > 2 else (columns,):
-        if int(places.max()) + step < case.reach:
+        if int(places.max()) + step < case.reach - (case.reach % columns != 0 and not case.reading.corner):
             moved = places + step
             after = case.rotate(q, moved) @ case.rotate(k, moved, of_keys=True).mT
             off = max(off, far(after, before))

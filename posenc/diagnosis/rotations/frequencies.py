@@ -13,7 +13,8 @@ class Fit(NamedTuple):
     """The rule that frequencies follow: its name, the base, the factor of a scaling, exact values if these are known.
 
     regular     base^(-2i/r)
-    late        the same from i = 1 on
+    late        the same from i = 1 on, all divided by the factor
+    early       the same from i = -1 on
     linear      the same, all divided by the factor
     by parts    the same, slow ones divided by the factor and fast ones not (YaRN, Llama 3)
     inverted    base^(+2i/r)
@@ -41,7 +42,9 @@ def fit(theta: Tensor) -> Fit:
     if w[1] > 1.001 * w[0]:
         return Fit("rising")
     if w.max() > 1.001:
-        return Fit("fast")
+        base = float((w[0] / w[1]) ** n)
+        early = (w * base ** (steps - 1 / n) - 1).abs().max() < 2e-3
+        return Fit("early", _nearest(base)) if early and abs(_nearest(base) / base - 1) < 1e-3 else Fit("fast")
     live = int((w > 1e-7).sum())
     if live > 1:
         base = float((w[0] / w[live - 1]) ** (n / (live - 1)))
@@ -78,9 +81,10 @@ def _regular(theta: Tensor, steps: Tensor, base: float) -> Fit:
     ratio, factor = float(w[0] / w[1]), float(1 / w[0])
     if factor < 1.001:
         return Fit("regular", base, 1.0, exact)
-    if abs(factor / ratio - 1) < 1e-3:
-        return Fit("late", base)
-    return Fit("linear", base, factor, None if exact is None else exact / round(factor, 3))
+    whole, rest = round(factor), round(factor / ratio)
+    if rest and abs(factor / ratio / rest - 1) < 5e-5 and abs(factor / whole - 1) > 5e-5:
+        return Fit("late", base, rest)
+    return Fit("linear", base, factor, exact / whole if exact is not None and abs(factor / whole - 1) < 1e-5 else None)
 
 
 def _by_parts(w: Tensor, steps: Tensor) -> Fit:

@@ -14,6 +14,19 @@ REPEATED = {  # the layout of the pairs: that of their angles, and how to repeat
 }
 
 
+def passing(case: Case) -> Finding | None:
+    """Check that no channel of the input is lost on the way."""
+    for reading, name in ((case.reading, ""), (case.of_keys, " of the keys")):
+        lost = (reading.gains.amax(0) < 1e-9).nonzero().flatten().tolist() if len(reading.gains) else []
+        if lost and len(lost) < case.dim:
+            words = (
+                f"channels {lost[0]} to {lost[-1]}{name} do not come out: what does not turn has to pass as it is, "
+                "x[..., r:] behind the r channels that turn"
+            )
+            return wrong("width-wrong", words, len(lost))
+    return None
+
+
 def linear(case: Case) -> Finding | None:
     """Check that the result is a linear map of the input, the same in each head."""
     places = case.reading.places
@@ -48,7 +61,14 @@ def norm(case: Case) -> Finding:
         )
     if case.keys_undo_lengths:
         return note("queries grow as keys shrink (as in xPos): only their product keeps its size")
-    return _stretched(case)
+    return _faded(case) if case.fades else _stretched(case)
+
+
+def _faded(case: Case) -> Finding:
+    if not case.code.takes("q", "k"):
+        return note("pairs grow or fade with their position (as in xPos): keys have to do the inverse, give q and k")
+    words = "queries and keys both grow or fade with their position (as in xPos), so logits see the sum of the two"
+    return wrong("absolute", f"{words}. Scale keys by the inverse of what scales queries")
 
 
 def _factor(case: Case) -> Finding:

@@ -1,5 +1,7 @@
 """Examine how far the positions of a rotation go: where they end, and whether they end in words or without."""
 
+import time
+
 import torch
 from torch import Tensor
 
@@ -8,6 +10,7 @@ from posenc.diagnosis.compare import random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.rotations.read import Case
 
+SECONDS = 0.5  # to go further: what makes its table anew in each call takes ever longer
 FAR = {"positions": 2**20, "offset": 2**20, "length": 2**16}
 ENDS = {  # what becomes of tokens beyond the end: the cause and the words
     "clipped": (
@@ -34,6 +37,9 @@ def limit(case: Case) -> Finding:
         return unchecked(f"takes {case.reach} tokens and no other number")
     if case.given_angles or case.reading.columns:
         return unchecked("the angles are those of the doctor" if case.given_angles else "positions are those of a grid")
+    gains = case.reading.gains
+    if len(gains) and (gains.amax(0) > 1.001 * gains.amin(0)).any():
+        return unchecked("lengths change with the position, so far tokens vanish or overflow")
     if twin := _first_twin(case):
         return wrong(
             "positions-rounded",
@@ -46,11 +52,11 @@ def limit(case: Case) -> Finding:
 
 def _searched(case: Case, rows: Tensor) -> Finding:
     """Double the position until it fails, and halve the gap."""
-    top = FAR[case.rotate.told_by]
-    good, bad = 1, 2
-    while bad <= top and not _end(case, bad, rows):
-        good, bad = bad, 2 * bad
-    if bad > top:
+    top, begun = FAR[case.rotate.told_by], time.thread_time()
+    good, bad, slow = 1, 2, False
+    while bad <= top and not slow and not _end(case, bad, rows):
+        good, bad, slow = bad, 2 * bad, time.thread_time() - begun > SECONDS and bad >= 8_192
+    if bad > top or slow:
         return ok(f"none up to position {good:,}", good)
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -84,15 +90,20 @@ def _end(case: Case, last: int, rows: Tensor) -> str:
     if last > 64 and torch.equal(y[:, :, 1], x[:, :, 1].to(y.dtype)):
         beyond, failed = attempt(case.rotate, x, torch.tensor([last, last + 1]))
         return "still" if not failed and torch.equal(beyond, x.to(beyond.dtype)) else "wrapped"
-    return "wrapped" if last > 64 and _as_earlier(case, last, rows) >= 0 else ""
+    return "wrapped" if last > 64 and _same(y[:, :, 1], rows[:last]) >= 0 else ""
 
 
 def _as_earlier(case: Case, last: int, rows: Tensor) -> int:
     """Return the position among the first ones that a far one is turned like, or -1."""
-    y, failed = attempt(case.rotate, _content(case, 1), torch.tensor([last]))
-    if failed or not len(rows):
+    y, failed = attempt(case.rotate, _content(case, 2), torch.tensor([last - 1, last]))
+    return -1 if failed else _same(y[:, :, 1], rows[:last])
+
+
+def _same(y: Tensor, rows: Tensor) -> int:
+    """Return which of the rows a token (1, h, d) is, or -1."""
+    if not len(rows):
         return -1
-    same = (rows[:last] == y.flatten()).all(-1)
+    same = (rows == y.flatten()).all(-1)
     return int(same.long().argmax()) if same.any() else -1
 
 

@@ -76,7 +76,8 @@ class Rotation:
 class Reading(NamedTuple):
     """What was read: matrices (p, d, d) at `places`, pairs and layout, signed theta, gains, angles at position 0.
 
-    On a grid theta is for a step along a row, `down` for one to the next row, and `columns` how long a row is.
+    On a grid theta is for a step along a row, `down` for one to the next row, and `columns` how long a row is; its
+    first token is `corner`, 1 where a token of the class stands before it.
     """
 
     matrices: Tensor
@@ -88,6 +89,7 @@ class Reading(NamedTuple):
     start: Tensor = NOTHING
     columns: int = 0
     down: Tensor = NOTHING
+    corner: int = 0
 
     @property
     def sides(self) -> tuple[list[int], list[int]]:
@@ -116,6 +118,27 @@ class Case(NamedTuple):
     of_keys: Reading
     fit: Fit
     reach: int = REACHES[0]
+
+    @property
+    def fades(self) -> bool:
+        """Whether each pair turns and grows, or fades, from position to position, as in xPos."""
+        matrices, gains = self.reading.matrices, self.reading.gains
+        if not self.reading.pairs or float(gains.min()) < 1e-30:
+            return False
+        grown, (first, second) = (gains / gains[0]).log(), self.reading.sides
+        unit = matrices / gains[:, None]
+        skewed = torch.einsum("pij,pij->pj", unit[..., first], unit[..., second]).abs().max() > 1e-3
+        unlike = (grown[:, first] - grown[:, second]).abs().max() > 1e-3
+        steps = grown.diff(dim=0)
+        one_way = ((steps > -1e-5).all(0) | (steps < 1e-5).all(0)).all()
+        return bool(one_way and not skewed and not unlike and grown.abs().max() > 1e-3)
+
+    def turned(self, y: Tensor) -> Tensor:
+        """Return what came out with pairs of length 1, so that only their angles are compared."""
+        y, (first, second) = y.double().clone(), self.reading.sides
+        length = (y[..., first] ** 2 + y[..., second] ** 2).sqrt()
+        y[..., first], y[..., second] = y[..., first] / length, y[..., second] / length
+        return y
 
     @property
     def keys_undo_lengths(self) -> bool:
@@ -173,21 +196,29 @@ def _on_grid(rotate: Rotation, of_keys: bool, reach: int, found: Reading) -> Rea
     pairs, layout = pairs_of(y)
     if not pairs:
         return found
-    angle = torch.stack([angles_of(matrix, pairs) for matrix in y])
-    start = angle[0]
-    for columns in range(2, len(places) // 2 + 1):
-        if reach % columns and rotate.code.way.exact:
-            continue
-        along, down = angle[1] - start, angle[columns] - start
-        expected = start + (places % columns)[:, None] * along + (places // columns)[:, None] * down
-        if (torch.remainder(angle - expected + math.pi, 2 * math.pi) - math.pi).abs().max() < 1e-2:
-            few = [int(place) for place in found.places]
-            return Reading(y[few], pairs, layout, found.places, along, y.norm(dim=1)[few], start, columns, down)
+    angle, exact = torch.stack([angles_of(matrix, pairs) for matrix in y]), rotate.code.way.exact
+    few = [int(place) for place in found.places]
+    for corner, end in ((0, len(places)), *(((0, -1), (1, len(places))) if exact else ())):
+        for columns in range(2, len(angle[corner:end]) // 2 + 1):
+            if not (exact and len(angle[corner:end]) % columns) and (steps := _steps(angle[corner:end], columns)):
+                start, along, down = steps
+                of_grid = (along, y.norm(dim=1)[few], start, columns, down, corner)
+                return Reading(y[few], pairs, layout, found.places, *of_grid)
     return found
+
+
+def _steps(angle: Tensor, columns: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return the angles (n,) at the corner, of a step along a row and of one to the next, if (t, n) are of such."""
+    places, start = torch.arange(len(angle)), angle[0]
+    along, down = angle[1] - start, angle[columns] - start
+    expected = start + (places % columns)[:, None] * along + (places // columns)[:, None] * down
+    fits = (torch.remainder(angle - expected + math.pi, 2 * math.pi) - math.pi).abs().max() < 1e-2
+    return (start, along, down) if fits else None
 
 
 def pairs_of(matrices: Tensor) -> tuple[list[tuple[int, int]], str]:
     """Return the pairs of channels that mix with each other and with no other, and the name of their layout."""
+    matrices = matrices / matrices.norm(dim=1, keepdim=True).clamp(min=1e-30)
     crossed = (matrices - torch.diag_embed(matrices.diagonal(dim1=1, dim2=2))).abs().amax(0)
     largest, partner = crossed.max(0)
     turned = (largest > 1e-6).nonzero().flatten().tolist()

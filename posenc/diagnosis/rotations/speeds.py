@@ -39,6 +39,11 @@ WORDS = {  # by what fits: the cause, or how a right one is told, and the words
         "base {base:g}, but the first pair turns by {fastest:.4g}, not 1: "
         "the exponents start at 2/r, so the index counts from 1",
     ),
+    "early": (
+        "exponent-shifted",
+        "base {base:g}, but the first pair turns by {fastest:.4g}, not 1: the exponents start at -2/r. "
+        "A formula with i - 1 counts i from 1",
+    ),
     "root": ("exponent-halved", ROOT),
     "square": (
         "exponent-doubled",

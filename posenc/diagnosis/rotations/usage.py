@@ -66,6 +66,8 @@ def decoding(case: Case) -> Finding:
     off = far(torch.cat(each, dim=2), whole)
     if off < 1e-4:
         return ok("token by token gives what all at once gives", off)
+    if case.reading.pairs and far(case.turned(torch.cat(each, dim=2)), case.turned(whole)) < 1e-3:
+        return note("a token alone grows otherwise than among others: scales (as in xPos) know the length", off)
     return wrong(
         "offset-ignored",
         f"a token alone at its position differs by {off:.2g} from the same token among others: "
@@ -82,8 +84,9 @@ def longer_calls(case: Case) -> Finding:
         long, failed = attempt(Rotation(case.code.fresh()), x)
         if failed:
             return note(f"{length:,} tokens raise {failed}")
-        off, last = far(Rotation(case.code.fresh())(x[:, :, :64]), long[:, :, :64]), length
-        if off > 1e-3 and float(case.reading.gains.max()) > 1.001 * float(case.reading.gains.min()):
+        short, last = Rotation(case.code.fresh())(x[:, :, :64]), length
+        off = far(short, long[:, :, :64])
+        if off > 1e-3 and case.reading.pairs and far(case.turned(short), case.turned(long[:, :, :64])) < 1e-3:
             return note(
                 f"the first tokens grow otherwise in a call of {length:,}: scales (as in xPos) know the length", off
             )

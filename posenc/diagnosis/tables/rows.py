@@ -50,6 +50,8 @@ class Table:
             given, first = {} if self.adds else {"length": start + t}, start
         zeros = torch.zeros(1, first + t, self.dim, dtype=dtype)
         made = self.add(zeros, **given) if self.adds else self.code(**given)
+        if isinstance(made, tuple) and len({part.shape for part in made}) == 1 < len(made):
+            raise ValueError("rows: the code must make one table, got several of one shape: cosines and sines?")
         made = made[0] if isinstance(made, tuple) else made
         return made.reshape(-1, made.shape[-1])[first : first + t]
 
