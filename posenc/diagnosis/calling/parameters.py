@@ -21,7 +21,7 @@ SPELLINGS = {
     "k": "k key keys xk k_embed key_states key_layer k_heads",
     "v": "v value values xv value_states value_layer",
     "positions": """positions position pos position_ids pos_ids position_id token_positions input_pos q_positions
-        query_positions positions_q q_pos cache_position pos_id coords coordinates position_index timesteps
+        query_positions positions_q q_pos cache_position pos_id coords coords_input coordinates position_index timesteps
         timestep offsets indices""",
     "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos",
     "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
@@ -29,7 +29,7 @@ SPELLINGS = {
         start_idx index_offset seq_offset cache_len""",
     "length": """length seq_len seqlen seq_length sequence_length max_length max_len max_seq_len n_positions n_position
         num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches
-        max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings""",
+        max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings n_pos""",
     "relative": "relative_position relative_positions rel_pos rel_positions distance distances relative_distance",
     "key_length": """key_length k_len klen kv_len kv_length key_len s j n_keys src_len key_value_length
         sequence_length_with_past""",
@@ -50,8 +50,10 @@ SPELLINGS = {
     "lengths": "valid_lens seq_lens key_lengths lengths",
     "dtype": "dtype",
     "device": "device",
+    "like": "like",
     "batch": "batch_size bsz batch b",
     "cache": "cache past kv_cache past_kv past_key_value past_key_values layer_past past_state cache_params",
+    "state": "incremental_state",
     "score": "score",
     "cos": "cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines",
     "sin": "sin sine freqs_sin rope_sin sin_cached sin_emb rotary_sin sines",
@@ -68,6 +70,7 @@ FIXED: dict[str, Any] = {
     "device": torch.device("cpu"),
     "dtype": torch.float32,
     "batch": 1,
+    "like": torch.zeros(1),
     "base": 10_000.0,
 }
 UNDERSTOOD = (
@@ -94,6 +97,8 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     known = {ROLE.get(name.lower().strip("_")) for name in parameters if name != "t"}
     for place, (name, parameter) in enumerate(parameters.items()):
         role = _role(name, place, known, {*parameters})
+        if role == "dim" and type(parameter.default) is int and parameter.default < 4:
+            role = None  # an axis
         if role == "length" and "length" in found:
             role = "key_length"
         if role is not None and role not in found:
