@@ -43,7 +43,7 @@ SPELLINGS = {
     "depth": "depth frames num_frames n_frames temporal_size",
     "rows": "height h_patches n_rows grid_h grid_height rows num_rows",
     "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
-    "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base",
+    "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base max_timescale",
     "causal": "causal is_causal",
     "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
         attn_bias""",
@@ -63,7 +63,10 @@ SPELLINGS = {
 }
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
 ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
-BASES = ("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base")
+BASES = (
+    *("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base"),
+    "max_timescale",
+)
 FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate")
 FIXED: dict[str, Any] = {
     "flag": False,

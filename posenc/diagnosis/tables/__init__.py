@@ -9,7 +9,7 @@ from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.calling.told import with_base
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
-from posenc.diagnosis.tables import grid, usage
+from posenc.diagnosis.tables import grid, texts, usage
 from posenc.diagnosis.tables.rounding import half_input, held, rounding
 from posenc.diagnosis.tables.rows import Table
 from posenc.diagnosis.tables.sinusoids import sinusoids
@@ -78,7 +78,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     if found[-1].verdict == "ok":
         coarse = findings((held,), case)
         found += coarse or (_of_waves(case, about) if case.first.shape[1] > 1 else [])
-    checks = (content, *usage.CHECKS, base, half_input, rounding, usage.limit, usage.odd_width)
+    checks = (content, *texts.CHECKS, *usage.CHECKS, base, half_input, rounding, usage.limit, usage.odd_width)
     return found + findings(checks, case), about
 
 

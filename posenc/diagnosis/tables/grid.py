@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.call import Code
-from posenc.diagnosis.calling.told import with_base
+from posenc.diagnosis.calling.told import bases_of_axes, with_base
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.cells import MARGIN, Cells, again, made_by
@@ -89,16 +89,28 @@ def waves(cells: Cells) -> list[Finding]:
     cells = cells._replace(numbers=cells.numbers[..., : int(live.nonzero().max()) + 1])
     if (cells.moved.sum(0) > 1).any() or not cells.moved.any(1).all():
         return [unchecked("needs channels for each axis")._replace(check="waves")]
+    bases = bases_of_axes(cells.code)
     lines = [cells.line(axis)[:, part] for axis, part in enumerate(_whole(cells.moved))]
     found = []
     for name, line in zip(cells.names, lines, strict=True):
         told, _ = sinusoids(line, cells.code, by_first=True)
         found += [f._replace(words=f"by {name}: {f.words}") for f in told if _worth(f)]
+        found += _deaf(name, bases, next((f.number for f in told if f.check == "speeds" and f.verdict == "ok"), None))
     same = min(line.shape[0] for line in lines)
     if any(far(line[:same], lines[0][:same]) > 1e-3 for line in lines):
         words = f"{'s and '.join(cells.names)}s have waves of their own, or another order"
         found.append(note(words)._replace(check="both axes"))
     return found
+
+
+def _deaf(axis: str, bases: dict[str, float], base: float | None) -> list[Finding]:
+    """Say whether the base that the code names for an axis is another than its speeds show."""
+    sides = ("height", "h", "y") if axis == "row" else ("width", "w", "x")
+    name = next((name for name in bases if name.rpartition("_")[2] in sides), None)
+    if name is None or base is None or abs(base / bases[name] - 1) < 1e-2:
+        return []
+    words = f"by {axis}: {name} is {bases[name]:g}, and speeds fall as for a base of {base:.4g}: it does not arrive"
+    return [wrong("base-ignored", words, base)._replace(check="bases")]
 
 
 def _worth(finding: Finding) -> bool:

@@ -1,12 +1,16 @@
 """Examine how the table of a grid bears use: what it does to a picture, padding that a mask tells."""
 
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 from posenc.diagnosis.tables.cells import Cells, calls, masks
 
+LONG = 300  # rows, of which bfloat16 cannot tell the last ones apart
 PADDED = ((2, 3), (3, 2))  # how many rows and columns two masks leave
 
 
@@ -55,4 +59,40 @@ def padding(cells: Cells) -> Finding | None:
     return ok("padding that the mask tells is not counted")
 
 
-CHECKS = (handed_in, padding)
+def half_precision(cells: Cells) -> list[Finding]:
+    """Cast the module to bfloat16, and hand in a picture in bfloat16 before one in float32."""
+    code, sides = cells.code, tuple(side + LONG * (axis == 0) for axis, side in enumerate(cells.sides))
+    given = next((given for asked, given in calls(code, sides) if asked == cells.asked), None)
+    if given is None or code.module is None or given.get("x", cells.numbers).dtype == torch.bool:
+        return []
+    coarse = {role: one.bfloat16() if role == "x" else one for role, one in given.items()}
+    due, failed = attempt(code.fresh(), **given)
+    if failed:
+        return [unchecked(f"{sides[0]} rows raise {failed}")]
+    return [*_cast(cells, given, coarse, due), *(_stale(cells, given, coarse, due) if "x" in given else [])]
+
+
+def _cast(cells: Cells, given: dict[str, Any], coarse: dict[str, Any], due: Tensor) -> list[Finding]:
+    made, failed = attempt(lambda: [cells.code.cast(torch.bfloat16)(**one) for one in (coarse, given)])
+    if failed:
+        return [unchecked(f"in bfloat16 it raises {failed}")]
+    whole, of_buffers = (far(one.float(), due) for one in made)
+    if whole <= 0.03:
+        return [ok(f"in bfloat16 within {whole:.1g} of float32: rounded once", whole)]
+    words = f"in bfloat16 numbers are off by {whole:.2g}: positions or speeds are rounded before the sine"
+    cause = "buffers-rounded" if of_buffers > 0.03 else "positions-rounded"
+    return [wrong(cause, f"{words}. Compute the table in float32 and round it once", whole)]
+
+
+def _stale(cells: Cells, given: dict[str, Any], coarse: dict[str, Any], due: Tensor) -> list[Finding]:
+    used = cells.code.fresh()
+    attempt(used, **coarse)
+    made, failed = attempt(used, **given)
+    off = 0.0 if failed else far(made, due)
+    if off < 1e-3:
+        return [ok("a call does not depend on one in bfloat16 before it", off)]
+    words = f"after one call in bfloat16, numbers differ by {off:.2g}: a cached table stays"
+    return [wrong("cache-stale", words, off)]
+
+
+CHECKS = (handed_in, padding, half_precision)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from posenc.diagnosis.report import Finding, named, note, wrong
 
+FEW = 32  # rows that show waves
 SPREAD = (
     "interleaved (sin cos sin cos, as in the paper)",
     "split (all sines, then all cosines)",
@@ -44,6 +45,7 @@ def _many(part: Tensor) -> bool:
 
 def unordered(table: Tensor) -> Finding:
     """Say what rows are that do not begin with 0 in sines and 1 in cosines."""
+    table = table[:FEW]
     first, bounded = table[0], bool((table.abs() <= 1 + 1e-6).all())
     times = speeds(table)
     waves = times is not None
@@ -83,7 +85,8 @@ def _unpaired(table: Tensor, cosines: Tensor) -> Finding | None:
     for one, other in sides.values():
         if len(one) == len(other) and ((table[:, one] ** 2 + table[:, other] ** 2) - 1).abs().max() < 1e-3:
             return None
-    if bool((angle[1:6] < 0.999 * angle[:5]).all()) and len(angle) > 6:
+    falls = len(angle) > 6 and bool((angle[1:6] < 0.999 * angle[:5]).all())
+    if falls and angle[len(angle) // 2] < 0.9 * angle[0]:
         words = "every channel has a speed of its own, and they fall from one to the next: sine and cosine of a pair"
         return wrong("crossed", f"{words} share one exponent, 2i/d for both. Floor the channel's number, 2 * (i // 2)")
     for order, (one, other) in sides.items():

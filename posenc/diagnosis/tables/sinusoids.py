@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.call import Code
-from posenc.diagnosis.calling.told import told_base
+from posenc.diagnosis.calling.told import bases_of_axes, told_base
 from posenc.diagnosis.report import Finding, note, ok, wrong
 from posenc.diagnosis.rotations.frequencies import fit, mostly_one
 from posenc.diagnosis.tables.orders import alike, orders, unordered
@@ -62,7 +62,8 @@ def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -
 
     `by_first` measures speeds by the first one, for positions that are fractions of something.
     """
-    told = _Told(told_base(code) if code else None, by_first, _learns(code, table.shape[-1] // 2))
+    bases = tuple(bases_of_axes(code).values()) if code else ()
+    told = _Told(told_base(code) if code else None, bases, by_first, _learns(code, table.shape[-1] // 2))
     if found := alike(table):
         return [found], {}
     for order, (sines, cosines) in orders(table.shape[-1]).items():
@@ -87,6 +88,7 @@ class _Told(NamedTuple):
     """What is known of speeds: the base that the code names, whether only ratios mean anything, whether it learns."""
 
     base: float | None
+    of_axes: tuple[float, ...]
     by_first: bool
     learned: bool
 
@@ -186,7 +188,7 @@ def _speeds(theta: Tensor, known: _Told) -> Finding:
     elif name == "irregular" and mostly_one(theta):
         name = "flat"
     elif name == "regular":
-        name = _suspect(base, told)
+        name = "regular" if any(abs(one / base - 1) < 1e-3 for one in known.of_axes) else _suspect(base, told)
     elif name in ("rising", "fast") and known.learned:
         name = "irregular"
     verdict, words = WORDS.get(name, WORDS["irregular"])
