@@ -157,3 +157,15 @@ def test_a_base_for_each_axis(deaf):
             return torch.cat((waves(down, 32, base), waves(along, 32, self.temperature_width)), -1)
 
     assert causes(doctor(Grid())) == ({"base-ignored"} if deaf else set())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_positions_counted_in_half_precision(dtype):
+    report = doctor(lambda length, dim: waves(torch.arange(length).to(dtype).float(), dim))
+    assert causes(report) == (set() if dtype == torch.float32 else {"positions-rounded"}), str(report)
+
+
+def test_a_grid_in_one_line_that_loses_an_axis():
+    rows = torch.randn(8, 64, generator=torch.Generator().manual_seed(0))
+    report = doctor(lambda positions: rows[positions // 8])
+    assert causes(report) == {"axis-lost"}, str(report)

@@ -129,11 +129,25 @@ def rows(case: Case) -> Finding:
     nearest = float(gap.min())
     if nearest >= 1e-6:
         return ok(f"all rows differ, the nearest two by {nearest:.2g}", nearest)
-    first, second = sorted(divmod(int(gap.argmin()), len(table)))
-    period = second - first
-    if period > 1 and torch.allclose(table[period:], table[:-period], atol=1e-6):
+    return _of_twins(case, *sorted(divmod(int(gap.argmin()), len(table))))
+
+
+def _of_twins(case: Case, first: int, second: int) -> Finding:
+    """Say why two positions share a row."""
+    table, period = case.first, second - first
+    repeats = period > 1 and torch.allclose(table[period:], table[:-period], atol=1e-6)
+    if repeats and not case.code.learned:
         return note(f"rows repeat every {period} positions: right only where positions are fractions of that", period)
-    return wrong("rows-alike", f"positions {first} and {second} have the same row", nearest)
+    new = [0, *((table[1:] - table[:-1]).abs().amax(1) > 1e-6).nonzero().flatten().add(1).tolist()]
+    block = new[1] if len(new) > 1 else 1
+    if repeats or (block > 1 and new == [*range(0, len(table), block)]):
+        words = f"rows repeat every {period} positions" if repeats else f"rows change every {block} positions only"
+        return wrong("axis-lost", f"{words}: of a grid one axis is lost, or positions are divided by its side", block)
+    words = f"positions {first} and {second} have the same row"
+    if first >= 256 and period == 1:
+        words = f"{words}, and those before differ: positions are counted in bfloat16. Count them in float32"
+        return wrong("positions-rounded", words, first)
+    return wrong("rows-alike", words, 0.0)
 
 
 def base(case: Case) -> Finding | None:

@@ -74,12 +74,24 @@ def limit(case: Any) -> Finding:
         if len(pair) < 2:
             return note(f"{where}: fewer rows come back than there are tokens", good)
         if torch.equal(pair[0], pair[1]):
-            return wrong("clipped", f"{where}: rows repeat, without a word", good)
+            return _repeating(case, 2 * good - 2, where)
         wraps = good > 1 and (case.first[: good // 2 + 1] == pair[0].double()).all(-1).any()
         if wraps:
             return wrong("wrapped", f"{where}: rows start again without a word", good)
         good *= 2
     return ok(f"none up to length {good:,}", good)
+
+
+def _repeating(case: Any, place: int, where: str) -> Finding:
+    """Tell rows that stay the same from positions that are rounded to the same."""
+    near = case.first[place : place + 2]
+    if len(near) == 2 and torch.equal(near[0], near[1]):
+        return unchecked("rows near the start are alike already")
+    further, failed = attempt(case.table, place, 16)
+    if failed or torch.equal(further[0], further[-1]):
+        return wrong("clipped", f"{where}: rows repeat, without a word", place)
+    words = f"positions {place:,} and {place + 1:,} get the same row, and later ones another: positions are rounded"
+    return wrong("positions-rounded", f"{words}. Count them in float32", place)
 
 
 def odd_width(case: Any) -> Finding:
