@@ -87,7 +87,8 @@ def doctor(
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         told = []
-        if config is None and kind in (None, "model") and (model := models.as_model(function)):
+        model = models.as_model(function) if config is None and kind in (None, "model") else None
+        if model is not None and (kind == "model" or not models.only_embeds(model)):
             found_out, about = models.examine(model)
             return Report(name_of(function), "model", tuple(found_out), about)
         if config is None:

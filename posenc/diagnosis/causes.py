@@ -59,6 +59,7 @@ CAUSES = {
     "dropout-on": ("dropout does not rest", "museum/order/#heat-map-in-train-mode"),
     "scale-twice": ("the width scales where its root belongs", "museum/tables/#root-d-one-scale"),
     "not-linear-in-position": ("angles do not grow with the position", "museum/rotations/#steps-of-sixteen"),
+    "embeddings-lost": ("the words, or the picture, do not come through", "museum/order/#residual-before-the-sum"),
     # Biases
     "sign-reversed": ("far keys win", "museum/biases/#query-minus-key"),
     "slopes-wrong": ("the slopes are not ALiBi's", "museum/bugs-formulas/#heads-counted-from-zero"),

@@ -21,7 +21,7 @@ SPELLINGS = {
     "k": "k key keys xk k_embed key_states key_layer k_heads",
     "v": "v value values xv value_states value_layer",
     "positions": """positions position pos position_ids pos_ids position_id token_positions input_pos q_positions
-        query_positions positions_q q_pos cache_position pos_id coords coordinates position_index timesteps
+        query_positions positions_q q_pos cache_position pos_id coords coords_input coordinates position_index timesteps
         timestep offsets indices seq_id query_id""",
     "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos kv_id key_id",
     "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
@@ -29,7 +29,7 @@ SPELLINGS = {
         start_idx index_offset seq_offset cache_len""",
     "length": """length seq_len seqlen seq_length sequence_length max_length max_len max_seq_len n_positions n_position
         num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches
-        max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings""",
+        max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings n_pos""",
     "relative": "relative_position relative_positions rel_pos rel_positions distance distances relative_distance",
     "key_length": """key_length k_len klen kv_len kv_length key_len s j n_keys src_len key_value_length
         sequence_length_with_past""",
@@ -43,15 +43,17 @@ SPELLINGS = {
     "depth": "depth frames num_frames n_frames temporal_size",
     "rows": "height h_patches n_rows grid_h grid_height rows num_rows",
     "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
-    "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base",
+    "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base max_timescale",
     "causal": "causal is_causal",
     "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
         attn_bias""",
     "lengths": "valid_lens seq_lens key_lengths lengths",
     "dtype": "dtype",
     "device": "device",
+    "like": "like",
     "batch": "batch_size bsz batch b",
     "cache": "cache past kv_cache past_kv past_key_value past_key_values layer_past past_state cache_params",
+    "state": "incremental_state",
     "score": "score",
     "cos": """cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines
         freqs_cis_real freqs_real""",
@@ -64,13 +66,17 @@ SPELLINGS = {
 }
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
 ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
-BASES = ("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base")
+BASES = (
+    *("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base"),
+    "max_timescale",
+)
 FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate")
 FIXED: dict[str, Any] = {
     "flag": False,
     "device": torch.device("cpu"),
     "dtype": torch.float32,
     "batch": 1,
+    "like": torch.zeros(1),
     "base": 10_000.0,
 }
 UNDERSTOOD = (
@@ -97,6 +103,8 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     known = {ROLE.get(name.lower().strip("_")) for name in parameters if name != "t"}
     for place, (name, parameter) in enumerate(parameters.items()):
         role = _role(name, place, known, {*parameters})
+        if role == "dim" and type(parameter.default) is int and parameter.default < 4:
+            role = None  # an axis
         if role == "length" and "length" in found:
             role = "key_length"
         if role is not None and role not in found:

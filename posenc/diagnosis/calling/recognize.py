@@ -179,7 +179,12 @@ def _hinted(code: Code) -> tuple[str, ...]:
     """Return the kind that the name of the code tells."""
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
     name = " ".join(names)
-    hints = {"bias": r"bias|alibi|slope|bucket", "rotation": r"rotar|rope\b|RoPE", "attention": "attention|attn"}
+    hints = {
+        "bias": r"bias|alibi|slope|bucket",
+        "rotation": r"rotar|rope\b|RoPE",
+        "attention": "attention|attn",
+        "table": r"sinusoid|sincos|position\w*(embed|encod)|embed\w*position|pos_?(emb|enc)",
+    }
     return tuple(kind for kind, hint in hints.items() if re.search(hint, name, re.I))[:1]
 
 

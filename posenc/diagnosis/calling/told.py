@@ -14,6 +14,16 @@ def told_base(code: Code) -> float | None:
     return told(code, BASES)
 
 
+def bases_of_axes(code: Code) -> dict[str, float]:
+    """Return bases that a module names for one axis each, such as temperature_height, by name."""
+    named = vars(code.module).items() if code.module is not None else ()
+    return {
+        name: float(value)
+        for name, value in named
+        if name.rpartition("_")[0] in BASES and isinstance(value, int | float) and value > 1
+    }
+
+
 def told(code: Code, names: tuple[str, ...]) -> float | None:
     """Return the first number above 1 that an attribute of one of these names has, or a parameter by default."""
     for name in names:

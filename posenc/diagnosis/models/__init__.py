@@ -25,6 +25,15 @@ def as_model(function: Any) -> nn.Module | None:
     return function if any(isinstance(part, nn.Embedding) for part in function.modules()) else None
 
 
+def only_embeds(module: nn.Module) -> bool:
+    """Tell whether tokens do not meet in it and no logits come out: it embeds them, and no more."""
+    text, failed = attempt(lambda: Text(Model(module)))
+    if failed or text.logits.shape[-1] == text.model.vocabulary:
+        return False
+    moved, failed = attempt(lambda: [text.moved(place) for place in (0, text.ids.shape[1] - 1)])
+    return not failed and max(float(moved[0][1:].max()), float(moved[1][:-1].max())) < SAME
+
+
 def examine(module: nn.Module) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on a model, and what was examined.
 

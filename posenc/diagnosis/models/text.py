@@ -46,7 +46,8 @@ class Model:
         tables = {name: part for name, part in self.module.named_modules() if isinstance(part, nn.Embedding)}
         words = getattr(self.config, "vocab_size", None)
         sizes = [part.num_embeddings for part in tables.values()]
-        self.vocabulary = words if isinstance(words, int) else max(sizes)
+        of_words = [n for name, n in zip(tables, sizes, strict=True) if not _of_positions(name)]
+        self.vocabulary = words if isinstance(words, int) else max(of_words or sizes)
         self.rows = next((n for name, n in zip(tables, sizes, strict=True) if _of_positions(name)), 0)
         said = [getattr(place, name, None) for place in (self.config, module) for name in LIMITS.split()]
         self.limit = next((one for one in said if type(one) is int and one > 0), self.rows)

@@ -9,7 +9,7 @@ from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.calling.told import with_base
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
-from posenc.diagnosis.tables import grid, usage
+from posenc.diagnosis.tables import grid, texts, usage
 from posenc.diagnosis.tables.rounding import half_input, held, rounding
 from posenc.diagnosis.tables.rows import Table
 from posenc.diagnosis.tables.sinusoids import sinusoids
@@ -36,19 +36,25 @@ def accepts(code: Code) -> bool:
 
 def _accepts(code: Code) -> bool:
     table = Table(code)
-    if table.adds:
-        y = table.add(torch.zeros(3, 5, code.dim), positions=torch.arange(5))
-        x = random(3, 5, code.dim, seed=1)
-        if not y.any() and far(table.add(x.clone(), positions=torch.arange(5)), x) > 1e-6:
-            return False  # what is 0 for nothing and changes the rest is no table
-        other = torch.cat((x[:, :1] + 1, x[:, 1:]), 1)
-        if not table.of_ids and y.shape[:2] == (3, 5):
-            one, same, two = (table.add(part.clone(), positions=torch.arange(5))[:, 1:] for part in (x, x, other))
-            if far(one, two) > 1e-5 > far(one, same):
-                return False  # a token that changes the others is no table's
-        return isinstance(y, Tensor) and y.is_floating_point() and y.shape[:2] in ((3, 5), (5, 3)) and y.ndim == 3
-    y = table(0, 5)
-    return isinstance(y, Tensor) and tuple(y.shape) == (5, code.dim) and y.is_floating_point()
+    if not table.adds:
+        y = table(0, 5)
+        return isinstance(y, Tensor) and tuple(y.shape) == (5, code.dim) and y.is_floating_point()
+    y = table.add(torch.zeros(3, 5, code.dim), positions=torch.arange(5))
+    if y.shape[1] == 1:
+        return bool((y - y[:1]).any())  # a row for each text; what is alike for all is no table
+    return table.of_ids or not _more_than_a_table(table, y)
+
+
+def _more_than_a_table(table: Table, y: Tensor) -> bool:
+    """Tell whether the code does more to embeddings than to add to them: 0 stays 0, or a token changes the others."""
+    x = random(3, 5, table.dim, seed=1)
+    if not y.any() and far(table.add(x.clone(), positions=torch.arange(5)), x) > 1e-6:
+        return True
+    other = torch.cat((x[:, :1] + 1, x[:, 1:]), 1)
+    if y.shape[:2] != (3, 5):
+        return False
+    one, same, two = (table.add(part.clone(), positions=torch.arange(5))[:, 1:] for part in (x, x, other))
+    return far(one, two) > 1e-5 > far(one, same)
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
@@ -72,7 +78,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     if found[-1].verdict == "ok":
         coarse = findings((held,), case)
         found += coarse or (_of_waves(case, about) if case.first.shape[1] > 1 else [])
-    checks = (content, *usage.CHECKS, base, half_input, rounding, usage.limit, usage.odd_width)
+    checks = (content, *texts.CHECKS, *usage.CHECKS, base, half_input, rounding, usage.limit, usage.odd_width)
     return found + findings(checks, case), about
 
 
@@ -95,6 +101,9 @@ def axis(table: Table) -> Finding:
     y = table.add(torch.zeros(3, 5, table.dim), positions=torch.arange(5))
     if y.shape[:2] == (5, 3):
         return wrong("batch-axis", "for embeddings (b, t, d) rows come back as (t, b, d): the axes are exchanged")
+    if y.shape[1] == 1:
+        words = "for embeddings (b, t, d) a row for each text comes back, not one for each token: cut by the batch"
+        return wrong("batch-axis", f"{words}. Take table[: x.shape[1]] (for (t, b, d) say order='tbd')")
     along_batch, along_tokens = float((y - y[:1]).abs().max()), float((y - y[:, :1]).abs().max())
     if along_batch <= 1e-6:
         return ok("the table runs along the tokens, the same for each text", along_tokens)
@@ -120,11 +129,25 @@ def rows(case: Case) -> Finding:
     nearest = float(gap.min())
     if nearest >= 1e-6:
         return ok(f"all rows differ, the nearest two by {nearest:.2g}", nearest)
-    first, second = sorted(divmod(int(gap.argmin()), len(table)))
-    period = second - first
-    if period > 1 and torch.allclose(table[period:], table[:-period], atol=1e-6):
+    return _of_twins(case, *sorted(divmod(int(gap.argmin()), len(table))))
+
+
+def _of_twins(case: Case, first: int, second: int) -> Finding:
+    """Say why two positions share a row."""
+    table, period = case.first, second - first
+    repeats = period > 1 and torch.allclose(table[period:], table[:-period], atol=1e-6)
+    if repeats and not case.code.learned:
         return note(f"rows repeat every {period} positions: right only where positions are fractions of that", period)
-    return wrong("rows-alike", f"positions {first} and {second} have the same row", nearest)
+    new = [0, *((table[1:] - table[:-1]).abs().amax(1) > 1e-6).nonzero().flatten().add(1).tolist()]
+    block = new[1] if len(new) > 1 else 1
+    if repeats or (block > 1 and new == [*range(0, len(table), block)]):
+        words = f"rows repeat every {period} positions" if repeats else f"rows change every {block} positions only"
+        return wrong("axis-lost", f"{words}: of a grid one axis is lost, or positions are divided by its side", block)
+    words = f"positions {first} and {second} have the same row"
+    if first >= 256 and period == 1:
+        words = f"{words}, and those before differ: positions are counted in bfloat16. Count them in float32"
+        return wrong("positions-rounded", words, first)
+    return wrong("rows-alike", words, 0.0)
 
 
 def base(case: Case) -> Finding | None:
@@ -132,7 +155,7 @@ def base(case: Case) -> Finding | None:
     code = with_base(case.code, 500.0)
     if code is None:
         return None
-    made, failed = attempt(Table(code), 0, len(case.first))
+    made, failed = attempt(case.table.of(code), 0, len(case.first))
     if failed:
         return unchecked(f"base 500 raises {failed}")
     if far(made.double(), case.first) < 1e-6:
@@ -142,7 +165,7 @@ def base(case: Case) -> Finding | None:
 
 def content(case: Case) -> Finding | None:
     """Check what happens to the embeddings: kept, scaled, or overwritten."""
-    if not case.table.adds or case.table.alone:
+    if not case.table.adds or case.table.of_ids:
         return None
     x = random(2, 5, case.dim, seed=1)
     kept = x.clone()
@@ -154,6 +177,8 @@ def content(case: Case) -> Finding | None:
             "Return x + table",
             far(x, kept),
         )
+    if case.table.alone:
+        return note("embeddings do not come through: the result is the table alone, to be added by the caller", 0.0)
     through = y - case.table.add(torch.zeros_like(x), positions=torch.arange(5))
     gain = float((through * kept).sum() / (kept * kept).sum())
     if far(through, gain * kept) > 1e-3:

@@ -1,150 +1,116 @@
-"""Examine a table of a picture: a row for each cell of a grid of ROWS by COLUMNS, or of SIDE by SIDE."""
+"""Examine a table of a picture or of a volume: a row of numbers for each cell of a grid, whose sides differ."""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from itertools import permutations
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import Code, attempt
-from posenc.diagnosis.calling.told import with_base
+from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.told import bases_of_axes, with_base
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, note, ok, unchecked, wrong
+from posenc.diagnosis.tables.cells import MARGIN, Cells, again, made_by
+from posenc.diagnosis.tables.grid_use import CHECKS
 from posenc.diagnosis.tables.sinusoids import sinusoids
-
-ROWS, COLUMNS, SIDE = 4, 6, 5
-MARGIN = 1e-5
-
-
-class Cells(NamedTuple):
-    """The table (rows, columns, d) in float64, with the way it was asked for."""
-
-    code: Code
-    numbers: Tensor
-    asked: str
-
-    @property
-    def channels(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Which channels change with the column only, with the row only, with both."""
-        along = (self.numbers - self.numbers[:, :1]).abs().amax((0, 1)) > MARGIN
-        down = (self.numbers - self.numbers[:1]).abs().amax((0, 1)) > MARGIN
-        return along & ~down, down & ~along, along & down
 
 
 def accepts(code: Code) -> bool:
     """Tell whether some call gives a row for each cell of a grid."""
-    return next(_cells(code), None) is not None
-
-
-def _calls(code: Code) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
-    """Yield what a grid can be asked for by: words, rows, columns, arguments."""
-    if code.takes("rows", "columns"):
-        yield "rows and columns", ROWS, COLUMNS, {"rows": ROWS, "columns": COLUMNS}
-    if code.takes("grid"):
-        yield "a pair", ROWS, COLUMNS, {"grid": (ROWS, COLUMNS)}
-        yield "a side", SIDE, SIDE, {"grid": SIDE}
-    if code.takes("shape"):
-        shape = torch.Size((2, code.dim, ROWS, COLUMNS))
-        yield "a shape (b, d, h, w)", ROWS, COLUMNS, {"shape": shape}
-    if code.takes("x"):
-        d = code.dim
-        yield "a picture (b, d, h, w)", ROWS, COLUMNS, {"x": torch.zeros(2, d, ROWS, COLUMNS)}
-        yield "a picture (b, h, w, d)", ROWS, COLUMNS, {"x": torch.zeros(2, ROWS, COLUMNS, d)}
-        yield "a mask (b, h, w)", ROWS, COLUMNS, {"x": torch.zeros(2, ROWS, COLUMNS, dtype=torch.bool)}
-        for side in (14, 7, 16, 8, SIDE):
-            yield f"tokens of {side} by {side} cells", side, side, {"x": torch.zeros(2, side * side, d)}
-    if code.takes("x", "mask"):
-        picture = torch.zeros(2, code.dim, ROWS, COLUMNS)
-        yield "a picture and its mask", ROWS, COLUMNS, {"x": picture, "mask": torch.ones(2, ROWS, COLUMNS)}
-    if code.takes("mask"):
-        yield "a mask (b, h, w)", ROWS, COLUMNS, {"mask": torch.zeros(2, ROWS, COLUMNS, dtype=torch.bool)}
-        yield "a mask (b, h, w) of what is seen", ROWS, COLUMNS, {"mask": torch.ones(2, ROWS, COLUMNS)}
-
-
-def _cells(code: Code) -> Iterator[Cells]:
-    for asked, rows, columns, given in _calls(code):
-        made, failed = attempt(code, **given)
-        made = made[0] if isinstance(made, tuple) and made else made
-        if failed or not isinstance(made, Tensor) or not made.is_floating_point():
-            continue
-        numbers = _laid(made, rows, columns)
-        if numbers is not None and bool(numbers.isfinite().all()) and (numbers - numbers[0, 0]).any():
-            yield Cells(code, numbers.detach().double(), asked)
-
-
-def _laid(made: Tensor, rows: int, columns: int) -> Tensor | None:
-    """Return the result as (rows, columns, d); the tokens before the cells, such as a class token, are left out."""
-    one = made[0] if made.ndim > 2 and made.shape[0] in (1, 2) else made
-    cells = rows * columns
-    if one.ndim == 3 and one.shape[:2] == (rows, columns):
-        return one
-    if one.ndim == 3 and one.shape[1:] == (rows, columns):
-        return one.permute(1, 2, 0)
-    if one.ndim == 2 and len(one) in (cells, cells + 1) and one.shape[1] != cells:
-        return one[-cells:].reshape(rows, columns, -1)
-    return None
+    return next(made_by(code), None) is not None
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
-    """Return the findings on the first grid that is made, and what was examined."""
-    cells = next(_cells(code))
-    rows, columns, width = cells.numbers.shape
-    about = {"grid": f"a grid of {rows} by {columns}, asked for by {cells.asked}", "width": f"{width} channels"}
-    return findings((distinct, axes, waves, base, other_sizes), cells), about
+    """Return the findings on the grid whose channels follow one axis each, and what was examined."""
+    cells = max(made_by(code), key=_plain)
+    sides = " by ".join(map(str, cells.sides))
+    about = {"grid": f"a grid of {sides}, asked for by {cells.asked}", "width": f"{cells.moved.shape[1]} channels"}
+    return findings((distinct, axes, waves, base, other_sizes, *CHECKS), cells), about
+
+
+def _plain(cells: Cells) -> tuple[bool, float]:
+    """Tell how far this looks like a grid: whether no axis is lost, how many channels follow one axis alone."""
+    return bool(cells.moved.any(1).all()), int((cells.moved.sum(0) == 1).sum()) / cells.moved.shape[1]
 
 
 def distinct(cells: Cells) -> Finding:
     """Check that no two cells share a row of numbers."""
-    _, columns, width = cells.numbers.shape
-    flat = cells.numbers.reshape(-1, width)
+    flat = cells.numbers.flatten(0, -2)
     gap = torch.cdist(flat, flat) + 1e9 * torch.eye(len(flat), dtype=torch.float64)
     nearest = float(gap.min())
-    if nearest >= MARGIN:
+    lost = [name for name, moved in zip(cells.names, cells.moved, strict=True) if not moved.any()]
+    if nearest >= MARGIN and not lost:
         return ok(f"all {len(flat)} cells differ, the nearest two by {nearest:.2g}", nearest)._replace(check="rows")
-    first, second = (divmod(place, columns) for place in sorted(divmod(int(gap.argmin()), len(flat))))
-    words = f"cells {first} and {second} (row, column) have the same numbers"
-    along, down, both = (int(part.sum()) for part in cells.channels)
-    if not both and not (along and down):
-        lost = "rows" if not down else "columns"
-        words = f"{words}: no channel depends on the {lost[:-1]}, so one axis of the grid is lost"
+    first, second = (_cell(place, cells) for place in sorted(divmod(int(gap.argmin()), len(flat))))
+    words = f"cells {first} and {second} ({', '.join(cells.names)}) have the same numbers"
+    if lost and len(lost) < len(cells.names):
+        words = f"{words}: no channel depends on the {lost[0]}, so one axis of the grid is lost"
         return wrong("axis-lost", words, nearest)._replace(check="rows")
     return wrong("rows-alike", words, nearest)._replace(check="rows")
 
 
+def _cell(place: int, cells: Cells) -> tuple[int, ...]:
+    return tuple(int(index) for index in torch.unravel_index(torch.tensor(place), cells.sides))
+
+
 def axes(cells: Cells) -> Finding:
-    """Say which channels follow the column and which the row."""
-    along, down, both = (int(part.sum()) for part in cells.channels)
-    rows, columns, width = cells.numbers.shape
-    if not both:
-        first = "columns" if bool(cells.channels[0][: max(1, width // 8)].any()) else "rows"
-        return ok(f"{along} channels follow the column and {down} the row, those of {first} first", along)
-    turned = cells._replace(numbers=cells.numbers.reshape(columns, rows, width).transpose(0, 1))
-    if rows != columns and not int(turned.channels[2].sum()):
-        return wrong(
-            "axes-swapped",
-            f"cells run down the columns: in a grid of {rows} rows and {columns} columns, cell n stands in row n % "
-            f"{rows}. Flatten row by row, or exchange height and width",
-            both,
-        )
-    return note(f"{both} of {width} channels depend on row and column together: learned, or waves across", both)
+    """Say which channels follow which axis."""
+    mixed = int((cells.moved.sum(0) > 1).sum())
+    sides = " by ".join(map(str, cells.sides))
+    if cells.order:
+        words = f"for a grid of {sides} one of {' by '.join(str(cells.sides[i]) for i in cells.order)} comes back"
+        return wrong("axes-swapped", f"{words}: axes are exchanged on the way")
+    if not mixed:
+        each = [f"{int(moved.sum())} the {name}" for name, moved in zip(cells.names, cells.moved, strict=True)]
+        return ok(f"of the channels follow {', '.join(each)}")
+    for order in [*permutations(range(len(cells.sides)))][1:]:
+        turned = cells._replace(numbers=_relaid(cells.numbers, order))
+        if not int((turned.moved.sum(0) > 1).sum()):
+            return wrong(
+                "axes-swapped",
+                f"in a grid of {sides} the cells run in another order than the last axis first: "
+                "right only where sides are equal. Flatten in the order of the axes, or exchange them",
+                mixed,
+            )
+    words = f"{mixed} of {cells.moved.shape[1]} channels depend on several axes together: learned, or waves across"
+    return note(words, mixed)
+
+
+def _relaid(numbers: Tensor, order: tuple[int, ...]) -> Tensor:
+    """Return the cells as if they had been laid in another order of axes."""
+    sides = [numbers.shape[axis] for axis in order]
+    back = [order.index(axis) for axis in range(len(order))]
+    return numbers.reshape(*sides, -1).permute(*back, -1)
 
 
 def waves(cells: Cells) -> list[Finding]:
     """Read sines and cosines along each axis."""
-    along, down, both = cells.channels
-    if both.any() or not along.any() or not down.any():
+    live = cells.numbers.flatten(0, -2).any(0)  # a width that no number of axes divides is filled up with zeros
+    cells = cells._replace(numbers=cells.numbers[..., : int(live.nonzero().max()) + 1])
+    if (cells.moved.sum(0) > 1).any() or not cells.moved.any(1).all():
         return [unchecked("needs channels for each axis")._replace(check="waves")]
-    along, down = _whole(along, down)
-    lines = {"column": cells.numbers[0][:, along], "row": cells.numbers[:, 0][:, down]}
+    bases = bases_of_axes(cells.code)
+    lines = [cells.line(axis)[:, part] for axis, part in enumerate(_whole(cells.moved))]
     found = []
-    for name, line in lines.items():
+    for name, line in zip(cells.names, lines, strict=True):
         told, _ = sinusoids(line, cells.code, by_first=True)
         found += [f._replace(words=f"by {name}: {f.words}") for f in told if _worth(f)]
-    same = min(line.shape[0] for line in lines.values())
-    one, other = (line[:same] for line in lines.values())
-    if far(one, other) > 1e-3:
-        found.append(note("rows and columns have waves of their own, or another order")._replace(check="both axes"))
+        found += _deaf(name, bases, next((f.number for f in told if f.check == "speeds" and f.verdict == "ok"), None))
+    same = min(line.shape[0] for line in lines)
+    if any(far(line[:same], lines[0][:same]) > 1e-3 for line in lines):
+        words = f"{'s and '.join(cells.names)}s have waves of their own, or another order"
+        found.append(note(words)._replace(check="both axes"))
     return found
+
+
+def _deaf(axis: str, bases: dict[str, float], base: float | None) -> list[Finding]:
+    """Say whether the base that the code names for an axis is another than its speeds show."""
+    sides = ("height", "h", "y") if axis == "row" else ("width", "w", "x")
+    name = next((name for name in bases if name.rpartition("_")[2] in sides), None)
+    if name is None or base is None or abs(base / bases[name] - 1) < 1e-2:
+        return []
+    words = f"by {axis}: {name} is {bases[name]:g}, and speeds fall as for a base of {base:.4g}: it does not arrive"
+    return [wrong("base-ignored", words, base)._replace(check="bases")]
 
 
 def _worth(finding: Finding) -> bool:
@@ -152,44 +118,49 @@ def _worth(finding: Finding) -> bool:
     return finding.verdict != "ok" and finding.id not in ("positions-shifted", "exponent-shifted")
 
 
+def _whole(moved: Tensor) -> list[Tensor]:
+    """Return the channels of each axis with those that move too slowly to be seen: parts, or every other few."""
+    n, d = moved.shape
+    for block in (d // n, d // (2 * n), 2, 1):
+        if not block or d % (n * block):
+            continue
+        group = torch.arange(d) // block % n
+        for order in permutations(range(n)):
+            parts = [group == place for place in order]
+            if not any((moved[axis] & ~part).any() for axis, part in enumerate(parts)):
+                return parts
+    return [*moved]
+
+
 def base(cells: Cells) -> Finding | None:
     """Ask for another base, and see whether the numbers follow."""
     code = with_base(cells.code, 500.0)
-    made = None if code is None else next(_cells(code), None)
+    made = None if code is None else again(cells._replace(code=code), cells.sides)
     if made is None:
         return None
-    if far(made.numbers, cells.numbers) < 1e-6:
+    if far(made, cells.numbers) < 1e-6:
         return wrong("base-ignored", "asked for base 500, it gives the same numbers: the base does not arrive", 500.0)
     return ok("asked for base 500, it gives other numbers")
 
 
-def _whole(along: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the channels of each axis with those that move too slowly to be seen: halves, or every other few."""
-    d = len(along)
-    for block in (d // 2, d // 4, 2, 1):
-        if not block or d % (2 * block):
-            continue
-        first = (torch.arange(d) // block) % 2 == 0
-        for one, other in ((first, ~first), (~first, first)):
-            if not (along & ~one).any() and not (down & ~other).any():
-                return one, other
-    return along, down
-
-
 def other_sizes(cells: Cells) -> Finding:
-    """Ask for a larger grid: a cell keeps its numbers."""
-    code = cells.code
-    if code.takes("rows", "columns"):
-        given: dict[str, Any] = {"rows": ROWS + 3, "columns": COLUMNS + 3}
-    elif code.takes("grid"):
-        given = {"grid": (ROWS + 3, COLUMNS + 3)}
-    else:
-        return unchecked("needs parameters for the size of the grid")
-    made, failed = attempt(code, **given)
-    larger = None if failed or not isinstance(made, Tensor) else _laid(made, ROWS + 3, COLUMNS + 3)
-    if larger is None:
-        return unchecked(f"another size raises {failed}" if failed else "another size gives another form")
-    rows, columns = cells.numbers.shape[:2]
-    if far(larger.double()[:rows, :columns], cells.numbers) < 1e-3:
+    """Ask for grids that are longer along one axis: cells keep their numbers, or each axis is scaled by its side."""
+    grown = [again(cells, _longer(cells, axis)) for axis in range(len(cells.sides))]
+    if any(one is None for one in grown):
+        return unchecked("another size raises, or gives another form")
+    inside = tuple(slice(side) for side in cells.sides)
+    changes = [(one[inside] - cells.numbers).abs().flatten(0, -2).amax(0) > 1e-3 for one in grown if one is not None]
+    if not any(change.any() for change in changes):
         return ok("a cell keeps its numbers in a larger grid")
+    pure = cells.moved.sum(0) == 1
+    for axis, change in enumerate(changes):
+        own = cells.moved[axis] & pure if pure.any() else cells.moved[axis]
+        others = [changes[other] & own for other in range(len(changes)) if other != axis]
+        if not change.any() and any(other.any() for other in others):
+            words = f"numbers change along the {cells.names[axis]} with the length of another axis, not with its own"
+            return wrong("axes-swapped", f"{words}: positions are divided by the wrong side")
     return note("a cell has other numbers in a larger grid: positions are fractions of the size")
+
+
+def _longer(cells: Cells, axis: int) -> tuple[int, ...]:
+    return tuple(side + 9 * (place == axis) for place, side in enumerate(cells.sides))

@@ -6,7 +6,6 @@ import torch
 
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
-from posenc.diagnosis.tables.rows import Table
 
 
 def held(case: Any) -> Finding | None:
@@ -26,7 +25,7 @@ def half_input(case: Any) -> Finding | None:
     """Hand in embeddings in bfloat16: the code may compute positions in their dtype."""
     if not case.table.adds or case.table.of_ids:
         return None
-    made, failed = attempt(Table(case.code.fresh()), 0, len(case.first), torch.bfloat16)
+    made, failed = attempt(case.table.of(case.code.fresh()), 0, len(case.first), torch.bfloat16)
     if failed:
         return unchecked(f"embeddings in bfloat16 raise {failed}")
     off = float((made.double() - case.first).abs().max() / case.first.abs().max())
@@ -42,8 +41,8 @@ def rounding(case: Any) -> Finding:
     """Look at the rows of a module in bfloat16."""
     if case.code.module is None:
         return unchecked("no torch module, so there is nothing to cast")
-    coarse = Table(case.code.cast(torch.bfloat16))(0, len(case.first), torch.bfloat16).double()
-    alone, failed = attempt(Table(case.code.cast(torch.bfloat16)), 0, len(case.first))
+    coarse = case.table.of(case.code.cast(torch.bfloat16))(0, len(case.first), torch.bfloat16).double()
+    alone, failed = attempt(case.table.of(case.code.cast(torch.bfloat16)), 0, len(case.first))
     of_buffers = not failed and float((alone.double() - case.first).abs().max() / case.first.abs().max()) > 0.03
     off = float((coarse - case.first).abs().max() / case.first.abs().max())
     if off <= 0.03:

@@ -1,5 +1,7 @@
-"""Call a table of any signature for its rows, whatever it takes: positions, a length, embeddings, or token ids."""
+"""Call a table of any signature for its rows, whatever it takes: positions, a length, embeddings, token ids, a mask."""
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,47 +10,80 @@ from torch import Tensor
 from posenc.diagnosis.calling.call import Code, attempt
 
 WORD = 5  # a token id that is no padding
+CODEBOOKS = 4
+GIVEN: dict[str, Callable[[Tensor], Tensor]] = {  # what is handed in for embeddings (b, t, d)
+    "embeddings": lambda x: x,
+    "ids": lambda x: torch.full(x.shape[:2], WORD),
+    "channels first": lambda x: x.transpose(1, 2),
+    "codebooks": lambda x: torch.full((len(x), CODEBOOKS, x.shape[1]), WORD),
+    "mask": lambda x: torch.ones(x.shape[:2], dtype=torch.long),
+}
+PLACES: dict[str, Callable[[Tensor], Tensor]] = {"(t,)": lambda at: at, "(b, t, 1)": lambda at: at[None, :, None]}
+B, T = 3, 5
 
 
 class Table:
     """The table as a function of positions, whatever the code takes: rows (t, d)."""
 
     def __init__(self, code: Code) -> None:
-        self.code, self.dim, self.adds = code, code.dim, code.takes("x")
-        self.told_by = next((role for role in ("positions", "offset") if code.takes(role)), "length")
-        self.of_ids = self.adds and self._takes_ids()
-        self.of_places = self.adds and not self.of_ids and self._takes_places()
+        self.code, self.dim, self.swap = code, code.dim, code.way.order == "tbd"
+        self.told = [role for role in ("positions", "offset") if code.takes(role)]
+        self.state = {"state": {}} if self.told and code.takes("state") else {}
+        self.told_by = self.told[0] if self.told and not self.state else "length"
+        self.role = "x" if code.takes("x") else "mask"
+        self.form = next((form for form in GIVEN if self._takes(form)), "")
+        self.adds = self.form != ""
+        self.of_ids = self.form in ("ids", "codebooks", "mask")
         self.alone = self.of_ids
-        if self.of_places:
-            self.adds, self.told_by = False, "places"
+        self.places = ("", "") if self.adds else self._places()
+        if self.places[1]:
+            self.told_by = "places"
 
-    def _takes_ids(self) -> bool:
-        """Tell whether the code asks for token ids (b, t) where embeddings do not do."""
-        zeros = torch.zeros(2, 5, self.dim)
-        if not attempt(self.code, x=zeros, positions=torch.arange(5))[1]:
+    def of(self, code: Code) -> "Table":
+        """Return the table of other code, called in the same way."""
+        other = copy.copy(self)
+        other.code = code
+        return other
+
+    def _takes(self, form: str) -> bool:
+        """Tell whether rows come back where this is handed in."""
+        if (form == "mask") != (self.role == "mask") or not self.code.takes(self.role):
             return False
-        made, failed = attempt(self.code, x=_ids(zeros), positions=torch.arange(5))
-        return not failed and isinstance(made, Tensor) and made.is_floating_point()
-
-    def _takes_places(self) -> bool:
-        """Tell whether what is called x are positions (t,), where embeddings do not do."""
-        if not attempt(self.code, x=torch.zeros(2, 5, self.dim), positions=torch.arange(5))[1]:
+        places = {"positions": torch.arange(T)}
+        made, failed = attempt(self._made, torch.zeros(B, T, self.dim), form, places)
+        if failed or not isinstance(made, Tensor) or not made.is_floating_point() or made.shape[-1] > 4 * self.dim:
             return False
-        made, failed = attempt(self.code, x=torch.arange(5.0))
-        return not failed and isinstance(made, Tensor) and tuple(made.shape) == (5, self.dim)
+        if form == "channels first" and made.shape[-1] != self.dim:
+            return False
+        return tuple(made.shape[:2]) in ((B, T), (T, B), (1, T), (B, 1)) and made.ndim == 3
 
-    def __call__(self, start: int, t: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    def _places(self) -> tuple[str, str]:
+        """Return which argument takes positions as numbers, and their form, where the usual call gives no rows."""
+        if self.told and attempt(self, 0, T)[0] is not None:
+            return "", ""
+        for role, at in (("positions", torch.arange(T)), ("x", torch.arange(float(T)))):
+            for form, given in PLACES.items() if self.code.takes(role) else ():
+                made, failed = attempt(self.code, **{role: given(at)})
+                if not failed and isinstance(made, Tensor) and made.numel() == T * self.dim:
+                    return role, form
+        return "", ""
+
+    def __call__(self, start: int, t: int, dtype: torch.dtype = torch.float32, told_by: str = "") -> Tensor:
         """Return rows start .. start+t-1; those before `start` are computed too where there is no other way."""
-        first = 0
-        if self.told_by == "places":
-            given: dict[str, Any] = {"x": torch.arange(float(start), float(start + t))}
-        elif self.told_by == "positions":
+        told_by, first = told_by or self.told_by, 0
+        if told_by == "places":
+            role, form = self.places
+            at = torch.arange(start, start + t)
+            given: dict[str, Any] = {role: PLACES[form](at.float() if role == "x" else at)}
+        elif told_by == "positions":
             given = {"positions": torch.arange(start, start + t)}
-        elif self.told_by == "offset":
+        elif told_by == "offset":
             given = {"offset": start, "length": t}
         else:
             given, first = {} if self.adds else {"length": start + t}, start
-        zeros = torch.zeros(1, first + t, self.dim, dtype=dtype)
+        given |= self.state if told_by in self.told else {}
+        behind = start if self.form == "mask" and told_by == "offset" else 0  # a mask tells of the past too
+        zeros = torch.zeros(1, behind + first + t, self.dim, dtype=dtype)
         made = self.add(zeros, **given) if self.adds else self.code(**given)
         if isinstance(made, tuple) and len({part.shape for part in made}) == 1 < len(made):
             raise ValueError("rows: the code must make one table, got several of one shape: cosines and sines?")
@@ -57,20 +92,22 @@ class Table:
 
     def add(self, x: Tensor, **given: Any) -> Tensor:
         """Return the code's result for embeddings (b, t, d)."""
-        swap = self.code.way.order == "tbd"
-        x = x.transpose(0, 1) if swap else x
-        result = self.code(x=_ids(x) if self.of_ids else x, **given)
-        result = result[0] if isinstance(result, tuple) else result
+        result = self._made(x, self.form, given)
+        if not isinstance(result, Tensor) or result.ndim < 3 or not len(result) == 1 < len(x):
+            return result
+        self.alone = True
+        return result.expand(len(x), -1, -1) if self.of_ids else x + result
+
+    def _made(self, x: Tensor, form: str, given: dict[str, Any]) -> Any:
+        """Return what the code gives for embeddings (b, t, d), as (b, t, d), (1, t, d) or (b, 1, d)."""
+        handed = GIVEN[form](x.transpose(0, 1) if self.swap else x)
+        result = self.code(**{self.role: handed}, **given)
+        result = result[0] if isinstance(result, tuple) and result else result
         if not isinstance(result, Tensor):
             return result
-        if self.of_ids and result.ndim == 2:
-            result = result[None].expand(len(x), -1, -1)
-        if result.ndim < 3 or len(result) == 1 < len(x):  # the table alone
-            self.alone = True
-            x = x.transpose(0, 1) if swap else x
-            return x + (result if not swap or result.ndim < 3 else result.transpose(0, 1))
-        return result.transpose(0, 1) if swap else result
-
-
-def _ids(x: Tensor) -> Tensor:
-    return torch.full(x.shape[:2], WORD)
+        if result.ndim == 2:
+            b, t = x.shape[:2]
+            result = result[:, None] if len(result) == b != t else result[None]
+        elif self.swap:
+            result = result.transpose(0, 1)
+        return result.transpose(1, 2) if form == "channels first" else result

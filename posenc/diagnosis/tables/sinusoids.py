@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.call import Code
-from posenc.diagnosis.calling.told import told_base
+from posenc.diagnosis.calling.told import bases_of_axes, told_base
 from posenc.diagnosis.report import Finding, note, ok, wrong
 from posenc.diagnosis.rotations.frequencies import fit, mostly_one
+from posenc.diagnosis.tables.orders import alike, orders, unordered
 
 RISING = (
     "speeds do not fall from 1 rad a token, the fastest seen is {top:.3g}: "
@@ -54,12 +55,6 @@ WORDS = {  # by what fits: the cause, or how a right one is told, and the words
     "linear": (note, "base {base:,.6g}, and positions are multiplied by {times:.3g}"),
     "irregular": (note, "no base fits; from {top:.3g} down to {low:.3g} rad a token"),
 }
-SPREAD = (
-    "interleaved (sin cos sin cos, as in the paper)",
-    "split (all sines, then all cosines)",
-    "interleaved, cosines first",
-    "split, cosines first",
-)
 
 
 def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -> tuple[list[Finding], dict[str, Any]]:
@@ -67,7 +62,10 @@ def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -
 
     `by_first` measures speeds by the first one, for positions that are fractions of something.
     """
-    told = _Told(told_base(code) if code else None, by_first)
+    bases = tuple(bases_of_axes(code).values()) if code else ()
+    told = _Told(told_base(code) if code else None, bases, by_first, _learns(code, table.shape[-1] // 2))
+    if found := alike(table):
+        return [found], {}
     for order, (sines, cosines) in orders(table.shape[-1]).items():
         sine, cosine = table[:, sines], table[:, cosines]
         size = float(cosine[0].abs().max())
@@ -83,14 +81,21 @@ def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -
             words = f"{order}; the first row is that of position {first}, not 0"
             words += ": right for weights that were trained so"
             return _read([_named("order", note(words, first))], order, sine, cosine, told)
-    return [_unordered(table)], {}
+    return [unordered(table)], {}
 
 
 class _Told(NamedTuple):
-    """What is known of speeds: the base that the code names, and whether only their ratios mean anything."""
+    """What is known of speeds: the base that the code names, whether only ratios mean anything, whether it learns."""
 
     base: float | None
+    of_axes: tuple[float, ...]
     by_first: bool
+    learned: bool
+
+
+def _learns(code: Code | None, speeds: int) -> bool:
+    """Tell whether the code learns as many numbers as there are speeds."""
+    return code is not None and any(parameter.numel() >= speeds > 1 for parameter in code.learned.values())
 
 
 def _named(check: str, finding: Finding) -> Finding:
@@ -104,46 +109,6 @@ def _read(
     speeds = next((finding for finding in found if finding.check == "speeds"), None)
     base = "" if speeds is None or speeds.verdict != "ok" else f"base {speeds.number:,.6g}"
     return found, {"layout": order.partition(" (")[0], "base": base}
-
-
-def orders(dim: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return the channels of sines and of cosines in each usual order."""
-    every, half = torch.arange(dim), dim // 2
-    sides = (
-        (every[0::2][:half], every[1::2]),
-        (every[:half], every[half : 2 * half]),
-        (every[1::2], every[0::2][:half]),
-        (every[half : 2 * half], every[:half]),
-    )
-    return dict(zip(SPREAD, sides, strict=True))
-
-
-def _unordered(table: Tensor) -> Finding:
-    """Say what rows are that do not begin with 0 in sines and 1 in cosines."""
-    first, bounded = table[0], bool((table.abs() <= 1 + 1e-6).all())
-    waves = _are_waves(table)
-    for number, there, missing in ((0.0, "sines", "cosines"), (1.0, "cosines", "sines")):
-        if bounded and waves and (first - number).abs().max() < 1e-6:
-            words = f"row 0 is {number:g} in every channel: all of them are {there} and the {missing} are missing"
-            return _named("order", wrong("order-broken", words, number))
-    zero, one = int((first.abs() < 1e-6).sum()), int(((first - 1).abs() < 1e-6).sum())
-    if waves and zero + one == len(first) and zero and one:
-        words = f"{zero} sines and {one} cosines, in another order than beside each other or in two halves"
-        return _named("order", wrong("order-broken", words, zero))
-    if bounded and not waves and zero == len(first) // 2 and len(first) > 4:
-        words = (
-            f"row 0 begins with {zero} zeros as sines do, and there are no ones: sines and cosines are in other rows"
-        )
-        return _named("order", wrong("order-broken", words, zero))
-    words = "row 0 is not 0 in sines and 1 in cosines: a learned table, or another encoding; speeds are not read"
-    return _named("waves", note(words))
-
-
-def _are_waves(table: Tensor) -> bool:
-    """Tell whether each channel is a wave: the sum of two neighbors is a fixed multiple of the number between."""
-    middle, around = table[1:-1], table[2:] + table[:-2]
-    times = (around * middle).sum(0) / (middle * middle).sum(0).clamp(min=1e-12)
-    return bool((around - times * middle).abs().max() < 1e-3 and (times.abs() < 2 + 1e-6).all())
 
 
 def _first(sine: Tensor, cosine: Tensor) -> int:
@@ -223,7 +188,9 @@ def _speeds(theta: Tensor, known: _Told) -> Finding:
     elif name == "irregular" and mostly_one(theta):
         name = "flat"
     elif name == "regular":
-        name = _suspect(base, told)
+        name = "regular" if any(abs(one / base - 1) < 1e-3 for one in known.of_axes) else _suspect(base, told)
+    elif name in ("rising", "fast") and known.learned:
+        name = "irregular"
     verdict, words = WORDS.get(name, WORDS["irregular"])
     words = words.format(base=base, n=n, still=still, top=top, low=low, step=step, times=1 / factor)
     numbers = {"still": still, "steep": base, "regular": base, "linear": base, "tensor2tensor": base}

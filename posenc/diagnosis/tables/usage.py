@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.compare import far
@@ -17,10 +18,23 @@ def decoding(case: Any) -> Finding:
     if table.told_by == "length":
         alone = "each new token of a cache gets row 0" if table.adds else "rows are those of 0 .. t-1"
         return note(f"takes neither positions nor an offset: {alone}; pass the position")
-    off = max(far(table(place, 1)[0].double(), case.first[place]) for place in (0, 1, last))
-    if off < 1e-4:
-        return ok("a token alone gets the row of its position", off)
-    words = f"a token alone at its position gets another row than among others (off by {off:.2g})"
+    off = 0.0
+    for told_by in [table.told_by] if table.told_by == "places" else table.told:
+        whole = case.first if table.state else table(0, last + 1, told_by=told_by).double()
+        alone = [table(place, 1, told_by=told_by)[0].double() for place in (0, 2, last)]
+        off = max(far(row, whole[place]) for row, place in zip(alone, (0, 2, last), strict=True))
+        if off > 1e-4:
+            return _elsewhere(alone[1:], whole, (2, last), told_by, off)
+    return ok("a token alone gets the row of its position", off)
+
+
+def _elsewhere(alone: list[Tensor], whole: Tensor, places: tuple[int, ...], told_by: str, off: float) -> Finding:
+    """Say whose rows tokens get that do not get their own."""
+    for lag in (-1, 1, -2):
+        if all(far(row, whole[(place + lag) % len(whole)]) < 1e-4 for row, place in zip(alone, places, strict=True)):
+            words = f"a token alone gets the row of the position {lag:+d} from its own: one is added or left out there"
+            return wrong("positions-shifted", words, lag)
+    words = f"a token alone at its {told_by} gets another row than among others (off by {off:.2g})"
     return wrong("offset-ignored", words, off)
 
 
@@ -38,7 +52,7 @@ def memory(case: Any) -> Finding | None:
     """Check that a call does not depend on a longer one before it, nor on one in bfloat16."""
     if not case.table.adds:
         return None
-    other = Table(case.code.fresh())
+    other = case.table.of(case.code.fresh())
     attempt(other, 0, len(case.first), torch.bfloat16)
     after, failed = attempt(other, 0, 5)
     if failed:
@@ -60,12 +74,24 @@ def limit(case: Any) -> Finding:
         if len(pair) < 2:
             return note(f"{where}: fewer rows come back than there are tokens", good)
         if torch.equal(pair[0], pair[1]):
-            return wrong("clipped", f"{where}: rows repeat, without a word", good)
+            return _repeating(case, 2 * good - 2, where)
         wraps = good > 1 and (case.first[: good // 2 + 1] == pair[0].double()).all(-1).any()
         if wraps:
             return wrong("wrapped", f"{where}: rows start again without a word", good)
         good *= 2
     return ok(f"none up to length {good:,}", good)
+
+
+def _repeating(case: Any, place: int, where: str) -> Finding:
+    """Tell rows that stay the same from positions that are rounded to the same."""
+    near = case.first[place : place + 2]
+    if len(near) == 2 and torch.equal(near[0], near[1]):
+        return unchecked("rows near the start are alike already")
+    further, failed = attempt(case.table, place, 16)
+    if failed or torch.equal(further[0], further[-1]):
+        return wrong("clipped", f"{where}: rows repeat, without a word", place)
+    words = f"positions {place:,} and {place + 1:,} get the same row, and later ones another: positions are rounded"
+    return wrong("positions-rounded", f"{words}. Count them in float32", place)
 
 
 def odd_width(case: Any) -> Finding:

@@ -1,0 +1,138 @@
+"""Ask code for the table of a grid, a picture or a volume, in each usual way, and lay it out as (..., d)."""
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc.diagnosis.calling.call import Code, attempt
+
+PICTURE, VOLUME, SIDE = (4, 6), (3, 4, 6), 5
+TOKENS = (14, 7, 16, 8)  # usual sides of a picture whose cells are tokens
+MARGIN = 1e-5
+NAMES = {2: ("row", "column"), 3: ("first axis", "second axis", "third axis")}
+Sides = tuple[int, ...]
+
+
+class Cells(NamedTuple):
+    """The table (rows, columns, d), or with an axis more, in float64, with the way it was asked for."""
+
+    code: Code
+    numbers: Tensor
+    asked: str
+    order: Sides = ()
+    """The order in which axes come back, where it is not that of the call."""
+
+    @property
+    def sides(self) -> Sides:
+        """How many cells along each axis."""
+        return tuple(self.numbers.shape[:-1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the axes are called."""
+        return NAMES[len(self.sides)]
+
+    @property
+    def moved(self) -> Tensor:
+        """Which channels change along each axis, (axes, d)."""
+        first = [self.numbers.narrow(axis, 0, 1) for axis in range(len(self.sides))]
+        return torch.stack([(self.numbers - one).abs().flatten(0, -2).amax(0) > MARGIN for one in first])
+
+    def line(self, axis: int) -> Tensor:
+        """Return the cells along one axis, at the start of the others, (t, d)."""
+        return self.numbers.movedim(axis, -2).flatten(0, -3)[0]
+
+
+def calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what a grid of these sides can be asked for by: words, arguments."""
+    d, flat = code.dim, len(sides) == 2
+    if code.takes("depth", "rows", "columns") and not flat:
+        yield "depth, rows and columns", dict(zip(_named_sides(code), sides, strict=True))
+    elif code.takes("rows", "columns") and flat:
+        yield "rows and columns", {"rows": sides[0], "columns": sides[1]}
+    if code.takes("positions"):
+        points = torch.cartesian_prod(*(torch.arange(float(side)) for side in sides)).flip(-1)
+        yield "points (b, n, axes), the last axis first", {"positions": points[None], "grid": sides}
+    elif code.takes("grid"):
+        yield "sides", {"grid": sides}
+        if len({*sides}) == 1:
+            yield "a side", {"grid": sides[0]}
+    if code.takes("shape"):
+        yield "a shape (b, d, h, w)", {"shape": torch.Size((2, d, *sides))}
+    if code.takes("x"):
+        yield "a picture (b, d, h, w)", {"x": torch.zeros(2, d, *sides)}
+        yield "a picture (b, h, w, d)", {"x": torch.zeros(2, *sides, d)}
+        yield "a mask (b, h, w)", {"x": torch.zeros(2, *sides, dtype=torch.bool)}
+        if flat and sides[0] == sides[1]:
+            yield f"tokens of {sides[0]} by {sides[1]} cells", {"x": torch.zeros(2, sides[0] ** 2, d)}
+    if code.takes("mask"):
+        yield from masks(code, torch.ones(2, *sides, dtype=torch.bool))
+
+
+def masks(code: Code, seen: Tensor) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what a mask can be handed in with, and what it can say."""
+    others: dict[str, dict[str, Any]] = {"a mask (b, h, w)": {}}
+    shape = torch.Size((2, code.dim, *seen.shape[1:]))
+    if code.takes("x"):
+        others = {"a picture and its mask": {"x": torch.zeros(shape)}}
+    if code.takes("shape"):
+        others = {"a shape and a mask (b, h, w)": {"shape": shape}}
+    for words, given in others.items():
+        yield f"{words} of what is padded", given | {"mask": ~seen}
+        yield f"{words} of what is seen", given | {"mask": seen.float()}
+
+
+def _named_sides(code: Code) -> tuple[str, ...]:
+    """Return the roles of three sides in the order of the parameters: depth comes first or last."""
+    names = [*code.parameters]
+    first = names.index(code.roles["depth"]) < names.index(code.roles["rows"])
+    return ("depth", "rows", "columns") if first else ("rows", "columns", "depth")
+
+
+def made_by(code: Code) -> Iterator[Cells]:
+    """Yield the table for each call that gives one."""
+    squares = [(SIDE, SIDE), *((side, side) for side in TOKENS)]
+    for sides in (PICTURE, VOLUME, *squares):
+        for asked, given in calls(code, sides):
+            if sides in squares and not asked.startswith("tokens" if sides[0] in TOKENS else ("tokens", "a side")):
+                continue
+            laid = _called(code, sides, given)
+            if laid is not None and (laid[0] - laid[0][(0,) * len(sides)]).any():
+                exchanged = laid[1] if code.takes("x") or code.takes("mask") else ()
+                yield Cells(code, laid[0], asked, exchanged)
+
+
+def again(cells: Cells, sides: Sides) -> Tensor | None:
+    """Return the table of other sides, asked for in the same way; None where none comes."""
+    given = next((given for asked, given in calls(cells.code, sides) if asked == cells.asked), None)
+    laid = None if given is None else _called(cells.code, sides, given)
+    return None if laid is None else laid[0]
+
+
+def _called(code: Code, sides: Sides, given: dict[str, Any]) -> tuple[Tensor, Sides] | None:
+    made, failed = attempt(code, **given)
+    made = made[0] if isinstance(made, tuple) and made else made
+    if failed or not isinstance(made, Tensor) or not made.is_floating_point():
+        return None
+    numbers, order = _laid(made, sides)
+    return None if numbers is None or not bool(numbers.isfinite().all()) else (numbers.detach().double(), order)
+
+
+def _laid(made: Tensor, sides: Sides) -> tuple[Tensor | None, Sides]:
+    """Return the result as (..., d), and the order of its axes; a class token before the cells is left out."""
+    one = made[0] if made.ndim > 2 and made.shape[0] in (1, 2) else made
+    cells, n = int(torch.tensor(sides).prod()), len(sides)
+    one = one[:, 0] if one.ndim == 3 and tuple(one.shape[:2]) == (cells, 1) else one
+    if one.ndim == 2 and len(one) in (cells, cells + 1) and one.shape[1] != cells:
+        return one[-cells:].reshape(*sides, -1), ()
+    for order in permutations(range(n)) if one.ndim == n + 1 else ():
+        back = [order.index(axis) for axis in range(n)]
+        exchanged = () if order == tuple(range(n)) else order
+        turned = tuple(sides[axis] for axis in order)
+        for laid in (one, one.movedim(0, -1)):
+            if tuple(laid.shape[:n]) == turned:
+                return laid.permute(*back, n), exchanged
+    return None, ()
