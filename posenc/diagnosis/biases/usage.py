@@ -2,7 +2,8 @@
 
 import torch
 
-from posenc.diagnosis.biases.square import SIZE, Bias, Case, unevenness
+from posenc.diagnosis.biases.asking import SIZE, Bias
+from posenc.diagnosis.biases.square import Case, unevenness
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
@@ -12,29 +13,66 @@ LONG, NEAR = 1024, 32
 
 def decoding(case: Case) -> Finding:
     """Compare one query after its keys with the last row of all."""
-    code = case.code
-    if case.bias.told_by == "relative" or not any(
-        code.takes(role) for role in ("score", "key_positions", "key_length")
-    ):
+    bias = Bias(case.code.fresh())
+    if not _tells_keys_apart(case):
         return unchecked(
             "needs positions or lengths of queries and keys apart; until then take the last rows while decoding"
         )
-    places = torch.arange(SIZE)
-    made, failed = attempt(case.bias, places[-1:], places)
+    made, failed = attempt(_alone, bias)
     if failed:
         return note(f"one query after {SIZE} keys raises {failed}; take the last rows while decoding")
-    alone = made.double()[:, 0]
-    first, last = case.square[:, 0], case.square[:, -1]
-    if far(alone - alone[:, -1:], last - last[:, -1:]) < 1e-4 or far(alone, last) < 1e-4:
+    if not made.any() and case.square[:, -1].any():
+        return note(f"one query after {SIZE} keys gets no bias at all; take the last rows while decoding")
+    if _is_row(made, case.square[:, -1]):
         return ok("one query after its keys gets the last row", 0.0)
-    aligned = far(alone, first) < 1e-4
+    aligned = _is_row(made, case.square[:, 0])
     why = "the first row: the query is aligned with the first key" if aligned else "another row than the last"
     return wrong(
         "decode-aligned-first",
         f"one query after {SIZE} keys gets {why}. Place queries at the last of the keys: "
         "query position = keys - queries + i",
-        far(alone, last),
+        far(made, case.square[:, -1]),
     )
+
+
+def _tells_keys_apart(case: Case) -> bool:
+    code = case.code
+    if case.bias.told_by == "x":
+        return case.bias.form == "scores"
+    roles = ("score", "key_positions", "key_length", "k")
+    return case.bias.told_by != "relative" and any(code.takes(role) for role in roles)
+
+
+def _alone(bias: Bias) -> torch.Tensor:
+    """Return the bias (h, s) of one query after its keys."""
+    places = torch.arange(SIZE)
+    made = bias(places[-1:], places)
+    if made.shape[1] != 1:
+        raise ValueError(f"{made.shape[1]} rows come back")
+    return made.double()[:, 0]
+
+
+def _is_row(made: torch.Tensor, row: torch.Tensor) -> bool:
+    """Tell whether two rows are the same, up to a constant that softmax does not see."""
+    return far(made - made[:, -1:], row - row[:, -1:]) < 1e-4 or far(made, row) < 1e-4
+
+
+def kept(case: Case) -> Finding | None:
+    """Ask again after other calls: what was kept from these must not show."""
+    if case.bias.told_by in ("relative", "positions") or case.code.module is None:
+        return None
+    bias, places = Bias(case.code.fresh()), torch.arange(SIZE)
+    alone, failed = attempt(_alone, bias) if _tells_keys_apart(case) else (None, "")
+    again, raised = attempt(bias.near)
+    after, raises = attempt(_alone, bias) if _tells_keys_apart(case) else (None, "")
+    if raised or (raises and not failed):
+        return wrong("cache-stale", f"asked again after another call it raises {raised or raises}")
+    if failed or alone is None:
+        return None
+    if far(again, case.square) > 1e-4 or far(after, alone) > 1e-4:
+        words = f"one query and {len(places)} by {len(places)}, asked in turn, get other numbers than asked alone"
+        return wrong("cache-stale", f"{words}: what one call made is kept and cut wrongly for the next")
+    return None
 
 
 def longer(case: Case) -> Finding:
@@ -110,4 +148,4 @@ def far_positions(case: Case) -> Finding:
     return ok("the same at 2^25 as at 0", off)
 
 
-CHECKS = (decoding, longer, rounding, far_positions)
+CHECKS = (decoding, kept, longer, rounding, far_positions)

@@ -33,9 +33,9 @@ def recognize(
     owner = getattr(function, "__self__", function)
     failures: dict[str, str] = {}  # the first of each kind; "" where not even a call could be tried
     for orders in ((order,),) if order else (USUAL, OTHERS):
-        begun = time.monotonic()
+        begun = time.thread_time()
         for place, sizes in enumerate(_sizes(owner, dim, heads)):
-            if time.monotonic() - begun > SECONDS:
+            if time.thread_time() - begun > SECONDS:
                 break
             code, failed = attempt(Code, function, sizes)
             if failed.startswith("ValueError: doctor: "):  # the parameters are not known, whatever the sizes
@@ -54,11 +54,11 @@ def recognize(
 
 def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) -> tuple[str, Code] | None:
     """Return the first kind and way that fit; among ways with tables, the first under which the code is sound."""
-    second, begun = None, time.monotonic()  # code of others may be slow
+    second, begun = None, time.thread_time()  # code of others may be slow
     for kind, way in ways:
         if second and (second[0], second[1].way.order) != (kind, way.order):
             continue
-        if time.monotonic() - begun > SECONDS:
+        if time.thread_time() - begun > SECONDS:
             break
         code.way = way
         tried, failed = attempt(lambda: code.fresh())
@@ -116,6 +116,7 @@ def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...], with_tab
         for width in _table_widths(code, one, table)
         for mask in (("", *MASKS) if code.needs("mask") and one == "attention" else ("",))
         if order in (None, "btd", "tbd") or one != "table"
+        if order == orders[0] or one != "bias"
     ]
     ways = [(one, way) for one, way in ways if bool(way.table) == bool(asked) or not _needed(code)]
     if code.roles.get("positions", "").lower() in ROWS:
@@ -162,12 +163,12 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
     if code.takes("v"):
         return ("attention",)
     if code.takes("q", "k"):
-        return ("rotation",)
+        return ("rotation", "bias")
     hinted = _hinted(code)
     if code.takes("x"):
         others = ("rotation", "attention") if hinted == ("rotation",) else ("rotation", "attention", "table")
         return (*hinted, *(one for one in others if one not in hinted))
-    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative")):
+    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "row_table")):
         return ("bias", "table") if code.takes("dim") else ("bias",)
     plain = ("table", "bias") if code.takes("dim") or code.takes("mask") else ("bias", "table")
     return (*hinted, *(one for one in plain if one not in hinted))
@@ -177,7 +178,8 @@ def _hinted(code: Code) -> tuple[str, ...]:
     """Return the kind that the name of the code tells."""
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
     name = " ".join(names)
-    hints = {"bias": r"bias|alibi|slope|bucket", "rotation": r"rotar|rope\b|RoPE", "attention": "attention|attn"}
+    biases = r"bias|alibi|slope|bucket|rel(ative)?_?pos"
+    hints = {"bias": biases, "rotation": r"rotar|rope\b|RoPE", "attention": "attention|attn"}
     return tuple(kind for kind, hint in hints.items() if re.search(hint, name, re.I))[:1]
 
 
