@@ -57,17 +57,18 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
         return found, {"what": "slopes alone"}
     fixed = bias.told_by in FIXED and bool(attempt(bias, torch.arange(6), torch.arange(6))[1])
     square = bias.whole() if fixed else bias.near()
-    case = Case(code, bias, square)
+    case = Case(code, bias, square, fixed)
     if not square.nan_to_num(0, 0, 0).any() and code.learned:
         case = _filled(code, fixed)
     about = {"sizes": f"{len(square)} heads", "size": f"{square.shape[1]} by {square.shape[2]} places"}
     if window.is_mask(case):
         return findings((window.parts,), case), about | {"what": "a mask"}
     if columns := window.columns(case.square):
-        return findings(window.CHECKS, case), about | {"grid": f"a window of rows of {columns}"}
+        return findings((*window.CHECKS, usage.factor), case), about | {"grid": f"a window of rows of {columns}"}
     if fixed:
-        return findings((offsets,), case), about
-    checks = (offsets, sign, ahead, own_place, slopes, *buckets.CHECKS, *usage.CHECKS)
+        return findings((offsets, window.shape), case), about
+    of_numbers = () if case.bias.ids else (sign, slopes)
+    checks = (offsets, *of_numbers, ahead, own_place, *buckets.CHECKS, *usage.CHECKS)
     return findings(checks, case), about
 
 
@@ -75,7 +76,7 @@ def _filled(code: Code, fixed: bool) -> Case:
     """Return the case with parameters that are random in place of 0."""
     other = filled(code)
     bias = Bias(other.fresh())
-    return Case(other, bias, bias.whole() if fixed else bias.near(), True)
+    return Case(other, bias, bias.whole() if fixed else bias.near(), fixed)
 
 
 def offsets(case: Case) -> Finding:

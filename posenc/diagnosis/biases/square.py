@@ -15,7 +15,13 @@ class Case(NamedTuple):
     code: Code
     bias: Bias
     square: Tensor
-    filled: bool = False
+    whole: bool = False
+    """Whether there is one size only."""
+
+    def again(self, code: Code) -> Tensor:
+        """Return the numbers of other code, asked as these were."""
+        bias = Bias(code)
+        return bias.near() if not self.whole else bias.whole()
 
     @property
     def heads(self) -> int:

@@ -3,12 +3,14 @@
 import torch
 
 from posenc.diagnosis.biases.asking import SIZE, Bias
+from posenc.diagnosis.biases.buckets import limit
 from posenc.diagnosis.biases.square import Case, unevenness
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
 LONG, NEAR = 1024, 32
+FACTORS = ("scale", "bias_gain", "gain", "scaling_factor")
 
 
 def decoding(case: Case) -> Finding:
@@ -94,8 +96,8 @@ def longer(case: Case) -> Finding:
 def _to_the_end(case: Case, level: torch.Tensor) -> Finding:
     steps, near = level[:, -1].flip(-1).diff(dim=-1), case.behind.diff(dim=-1)
     linear = near.isfinite().all() and far(near, near[:, :1].expand_as(near)) <= 1e-3 and near.any()
-    if linear and (steps[:, -1] == 0).all():
-        place = int((steps[0] == 0).long().argmax())
+    place = int((steps[0] == 0).long().argmax())
+    if linear and (steps[:, -1] == 0).all() and place != limit(case):
         return wrong("clipped", f"from distance {place} on all keys get one number: distances are clipped", place)
     return ok(f"the same among {LONG // 2} keys")
 
@@ -148,4 +150,22 @@ def far_positions(case: Case) -> Finding:
     return ok("the same at 2^25 as at 0", off)
 
 
-CHECKS = (decoding, kept, longer, rounding, far_positions)
+def factor(case: Case) -> Finding | None:
+    """Double the factor that a module keeps for the bias, and see whether the bias follows."""
+    if "__self__" in dir(case.code.function) or case.code.module is None:
+        return None
+    for part in range(len([*case.code.module.modules()])):
+        for name in FACTORS:
+            other = case.code.fresh()
+            owner = [*other.module.modules()][part] if other.module is not None else None
+            value = getattr(owner, name, None)
+            if not isinstance(value, int | float) or isinstance(value, bool) or value in (0, 1):
+                continue
+            setattr(owner, name, 2 * value)
+            made, failed = attempt(case.again, other)
+            if not failed and far(made, case.square) < 1e-6:
+                return wrong("scaled-wrong", f"the module's {name} is {value:.4g}, and the bias does not follow it", value)
+    return None
+
+
+CHECKS = (decoding, kept, longer, rounding, far_positions, factor)
