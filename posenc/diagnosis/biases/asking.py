@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.call import Code, attempt
-from posenc.diagnosis.compare import random
+from posenc.diagnosis.compare import far, random
 
 SIZE = 24
 ROLES = ("relative", "positions", "length", "mask", "window", "q", "x", "heads")
+PARTS = {"q": (("q", "k"),), "window": (("row_table",), ("grid",), ("rows", "columns"))}  # what belongs to a role
 CELLS = (24, 16, 49, 64, 25, 36, 100, 144, 196, 17, 50, 65, 197)
 WINDOWS = ((4, 6), (4, 4))
 X_FORMS = (("scores", 6), ("heads", 5), ("embeddings", 5), ("scores", 5))  # and how many keys for 5 queries
@@ -23,12 +24,9 @@ class Bias:
         self.ids = False  # whether the last call gave integers: offsets, or ids of buckets
         self.form = ""  # of x or of a mask, once it is known
         self.window = (0, 0)  # the rows and columns that were asked for, if any
-        self.told_by = next((role for role in ROLES if self._takes(role)), "nothing")
-
-    def _takes(self, role: str) -> bool:
-        if role == "window":
-            return any(self.code.takes(*roles) for roles in (("grid",), ("rows", "columns"), ("row_table",)))
-        return self.code.takes("q", "k") if role == "q" else self.code.takes(role)
+        taken = [role for role in ROLES if any(code.takes(*parts) for parts in PARTS.get(role, ((role,),)))]
+        needed = [role for role in taken if role != "heads" and code.needs(PARTS.get(role, ((role,),))[0][0])]
+        self.told_by = next(iter(needed + taken), "nothing")
 
     def __call__(self, queries: Tensor, keys: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Return the bias of `queries` (t,) to `keys` (s,), which run from 0 where lengths only can be told."""
@@ -75,15 +73,27 @@ class Bias:
         return next((form for form, s in X_FORMS if self._fits(form, 5, s)), "scores")
 
     def _fits(self, form: str, t: int, s: int) -> bool:
-        x = self._shaped(form, t, s)
-        made, failed = attempt(lambda: self.laid(self.code(**{self.told_by: x}), t, s))
-        return not failed and is_square(made, t, s)
+        """Tell whether a form gives numbers for these tokens; asked of a copy, since code may keep what it made."""
+        x, code = self._shaped(form, t, s), self.code.fresh()
+        made, failed = attempt(lambda: self.laid(code(**{self.told_by: x}), t, s))
+        return not failed and is_square(made, t, s) and (form != "scores" or bool(made.any()))
 
     def _of_scores(self, queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
         heads = torch.arange(self.code.heads).view(-1, 1, 1)
         zeros = torch.zeros(len(heads), len(queries), len(keys), dtype=dtype)
         places = {"positions": queries.view(-1, 1), "key_positions": keys.view(1, -1)}
         return self.code(score=zeros, b=torch.tensor(0), h=heads, **places)
+
+    @property
+    def steps(self) -> bool:
+        """Whether a flag `cache` asks for one query after all keys."""
+        code = self.code
+        flag = code.takes("cache") and isinstance(code.parameters[code.roles["cache"]].default, bool)
+        return flag and self.told_by == "length" and not code.takes("key_length")
+
+    def step(self, s: int) -> Tensor:
+        """Return the bias (h, 1, s) of one query after all keys."""
+        return self.laid(self.code(length=s, cache=True), 1, s)
 
     def near(self, start: int = 0, size: int = SIZE) -> Tensor:
         """Return the bias among `size` tokens from place `start` on, in float64."""
@@ -112,10 +122,17 @@ class Bias:
         for form in ("scores", "heads"):
             for n in CELLS:
                 made, failed = attempt(self.code, x=self._shaped(form, n, n))
-                if not failed and made.shape[-1] == made.shape[-2] == n:
-                    self.form = form
+                fits = not failed and made.shape[-1] == made.shape[-2] == n
+                if fits and (form == "heads" or self.adds(made.squeeze(0), n)):
                     return made
         return self.code(x=self._shaped("scores", SIZE, SIZE))
+
+    def adds(self, none: Tensor, n: int) -> bool:
+        """Tell whether other scores (n, n) than 0, which gave `none`, come back with the same added, or not at all."""
+        x = random(1, self.code.heads, n, n, seed=1)
+        some, failed = attempt(self.code.fresh(), x=x.clone())
+        some = None if failed else some.reshape(-1, n, n)
+        return some is not None and (torch.equal(none, some) or far(some - none, x[0].expand_as(none)) < 1e-5)
 
     def _of_windows(self) -> Tensor:
         """Return the bias of the first window that the code takes: its own, or one that is not square."""

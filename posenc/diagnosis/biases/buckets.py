@@ -12,7 +12,7 @@ from posenc.diagnosis.calling.parameters import FIXED
 from posenc.diagnosis.calling.told import said, told
 from posenc.diagnosis.report import Finding, note, ok, wrong
 
-LONG, LONGEST = 400, 1024
+LONG, LONGEST = 400, 1536
 LIMITS = ("max_distance", "relative_attention_max_distance", "rel_pos_max_distance", "max_rel_pos")
 
 
@@ -42,7 +42,7 @@ def limit(case: Case) -> float | None:
 
 def lines(case: Case) -> Lines:
     """Return the bias by distance, from one that is long enough to see the last bucket begin."""
-    size = min(LONGEST, max(LONG, int(1.2 * (limit(case) or 0))))
+    size = min(LONGEST, max(LONG, int(1.5 * (limit(case) or 0))))
     square = case.bias(*(torch.arange(size),) * 2).double()
     own = square.diagonal(dim1=1, dim2=2)[..., None]
     square = square - own if not case.bias.ids and own.isfinite().all() else square
@@ -63,7 +63,8 @@ def widen(case: Case) -> Finding | list[Finding] | None:
         counts += [f"{len(stretches)} numbers {name}"] if len(stretches) > 2 else []
     if not counts:
         return None
-    found = _twice(both) or _unread(case, both) or _symmetric(case, both) or _ends(case, both) or _stops(case, both)
+    faults = (_twice, _unread, _ends, _stops, _symmetric)
+    found = next((finding for fault in faults if (finding := fault(case, both))), None)
     return found or ok(f"buckets widen with the distance: {', '.join(counts)} within {both.behind.shape[1]}")
 
 
@@ -79,7 +80,7 @@ def _narrowed(name: str, stretches: list[int]) -> Finding | None:
     return wrong("buckets-wrong", words, place)
 
 
-def _twice(both: Lines) -> Finding | None:
+def _twice(_: Case, both: Lines) -> Finding | None:
     """Return that distances share a number and those between them have others, or far keys on both sides do."""
     for name, line in zip(("behind", "ahead"), both, strict=True):
         number = torch.unique(line, dim=1, return_inverse=True)[1]
@@ -123,11 +124,13 @@ def _rows(case: Case) -> int:
     """Return how many rows the learned table has that offsets look up, or how many ids were asked for."""
     if case.bias.ids:
         return FIXED["buckets"] if case.code.needs("buckets") else 0
-    for name, table in case.code.learned.items():
-        if table.ndim == 2 and case.heads in table.shape:
-            other, axis = case.code.fresh(), 0 if table.shape[1] == case.heads else 1
-            other.learned[name].movedim(axis, 0)[::2] += 1.0
-            moved = (Bias(other).near() - case.square).abs().amax(0) > 1e-6
+    other = case.code.fresh()
+    for table in other.learned.values():
+        for axis in (0, 1) if table.ndim == 2 and table.shape[0] == case.heads else (0,) * (table.ndim == 2):
+            every_other = table.movedim(axis, 0)[::2]
+            every_other += 1.0
+            moved = ((Bias(other).near() - case.square).abs().amax(0) > 1e-6)[1:, 0]  # a distance of 0 may be a factor
+            every_other -= 1.0
             if moved.any() and not moved.all():
                 return table.shape[axis]
     return 0
@@ -139,17 +142,21 @@ def _ends(case: Case, both: Lines) -> Finding | None:
     begins = sum(runs(both.behind)[:-1])
     if due is None or due > both.behind.shape[1] or due / 2 <= begins <= due:
         return None
-    words = f"the last bucket begins at distance {begins}, and the code says {due:,.0f}: the logarithm has another scale"
+    words = f"the last bucket begins at distance {begins}, not at {due:,.0f} as the code says: another logarithm"
     return wrong("buckets-wrong", words, begins)
 
 
 def _symmetric(case: Case, both: Lines) -> Finding | None:
-    if not both.symmetric:
+    alike = len(runs(both.ahead)) == 1 or len(runs(both.behind)) == 1
+    if not both.symmetric and not alike:
         return None
-    if said(case.code, ("is_decoder", "causal")) is False or said(case.code, ("bidirectional",)):
-        words = "keys ahead share the numbers of keys behind, and the code says that both directions are told apart"
-        return wrong("one-direction-lost", words)
-    return note("keys ahead share the numbers of keys behind: right where the direction is hidden anyhow")
+    of_buckets = max(runs(both.behind) + runs(both.ahead)) > 1
+    told_apart = said(case.code, ("is_decoder", "causal")) is False or said(case.code, ("bidirectional",))
+    if told_apart and of_buckets:
+        words = "all keys on one side share a number" if alike else "keys ahead share the numbers of keys behind"
+        return wrong("one-direction-lost", f"{words}, and the code says that both directions are told apart")
+    words = "keys ahead share the numbers of keys behind: right where the direction is hidden anyhow"
+    return None if alike else note(words)
 
 
 def _stops(case: Case, both: Lines) -> Finding | None:

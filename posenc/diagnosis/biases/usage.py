@@ -23,11 +23,12 @@ def decoding(case: Case) -> Finding:
     made, failed = attempt(_alone, bias)
     if failed:
         return note(f"one query after {SIZE} keys raises {failed}; take the last rows while decoding")
-    if not made.any() and case.square[:, -1].any():
+    if not made.any() and case.square[:, -1].any() and not case.bias.ids:
         return note(f"one query after {SIZE} keys gets no bias at all; take the last rows while decoding")
-    if _is_row(made, case.square[:, -1]):
+    same = _is_row if not case.bias.ids else torch.equal
+    if same(made, case.square[:, -1]):
         return ok("one query after its keys gets the last row", 0.0)
-    aligned = _is_row(made, case.square[:, 0])
+    aligned = same(made, case.square[:, 0])
     why = "the first row: the query is aligned with the first key" if aligned else "another row than the last"
     return wrong(
         "decode-aligned-first",
@@ -42,13 +43,13 @@ def _tells_keys_apart(case: Case) -> bool:
     if case.bias.told_by == "x":
         return case.bias.form == "scores"
     roles = ("score", "key_positions", "key_length", "k")
-    return case.bias.told_by != "relative" and any(code.takes(role) for role in roles)
+    return case.bias.steps or (case.bias.told_by != "relative" and any(code.takes(role) for role in roles))
 
 
 def _alone(bias: Bias) -> torch.Tensor:
-    """Return the bias (h, s) of one query after its keys."""
+    """Return the bias (h, s) of one query after its keys; a flag `cache` may be the way to ask for that."""
     places = torch.arange(SIZE)
-    made = bias(places[-1:], places)
+    made = bias.step(SIZE) if bias.steps else bias(places[-1:], places)
     if made.shape[1] != 1:
         raise ValueError(f"{made.shape[1]} rows come back")
     return made.double()[:, 0]
@@ -63,7 +64,7 @@ def kept(case: Case) -> Finding | None:
     """Ask again after other calls: what was kept from these must not show."""
     if case.bias.told_by in ("relative", "positions") or case.code.module is None:
         return None
-    bias, places = Bias(case.code.fresh()), torch.arange(SIZE)
+    bias = Bias(case.code.fresh())
     alone, failed = attempt(_alone, bias) if _tells_keys_apart(case) else (None, "")
     again, raised = attempt(bias.near)
     after, raises = attempt(_alone, bias) if _tells_keys_apart(case) else (None, "")
@@ -71,10 +72,12 @@ def kept(case: Case) -> Finding | None:
         return wrong("cache-stale", f"asked again after another call it raises {raised or raises}")
     if failed or alone is None:
         return None
-    if far(again, case.square) > 1e-4 or far(after, alone) > 1e-4:
-        words = f"one query and {len(places)} by {len(places)}, asked in turn, get other numbers than asked alone"
-        return wrong("cache-stale", f"{words}: what one call made is kept and cut wrongly for the next")
-    return None
+    if far(again, case.square) <= 1e-4 and far(after, alone) <= 1e-4:
+        return None
+    words = f"one query and {SIZE} by {SIZE}, asked in turn, get other numbers than asked alone"
+    if _is_row(after, case.square[:, 0]) and not _is_row(alone, case.square[:, 0]):
+        return wrong("decode-aligned-first", f"{words}: what is kept is cut at its first rows, not at its last")
+    return wrong("cache-stale", f"{words}: what one call made is kept and cut wrongly for the next")
 
 
 def longer(case: Case) -> Finding:
@@ -164,7 +167,8 @@ def factor(case: Case) -> Finding | None:
             setattr(owner, name, 2 * value)
             made, failed = attempt(case.again, other)
             if not failed and far(made, case.square) < 1e-6:
-                return wrong("scaled-wrong", f"the module's {name} is {value:.4g}, and the bias does not follow it", value)
+                words = f"the module's {name} is {value:.4g}, and the bias does not follow it"
+                return wrong("scaled-wrong", words, value)
     return None
 
 

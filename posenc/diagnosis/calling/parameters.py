@@ -68,9 +68,11 @@ SPELLINGS = {
 }
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
 ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
+SCORES = ("logits", "attn_logits", "attention_logits", "qk_dots", "qk_dot", "attention_scores", "attn_scores", "dots")
 BASES = ("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base")
 SIZES = ("rows", "columns", "length", "dim", "heads", "depth")  # what no bool can be
-FLAGS = "interleave interleaved inverse training is_neox_style conjugate is_decoder bidirectional".split()
+DIRECTIONS = ("is_decoder", "bidirectional")
+FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate", *DIRECTIONS)
 FIXED: dict[str, Any] = {
     "flag": False,
     "device": torch.device("cpu"),

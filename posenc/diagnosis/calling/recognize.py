@@ -9,7 +9,7 @@ from typing import Any
 from posenc.diagnosis import attentions, biases, rotations, tables
 from posenc.diagnosis.calling import angles, makers
 from posenc.diagnosis.calling.call import MASKS, Code, Way, attempt
-from posenc.diagnosis.calling.parameters import ROWS, UNDERSTOOD, name_of
+from posenc.diagnosis.calling.parameters import ROWS, SCORES, UNDERSTOOD, name_of
 
 KINDS: dict[str, Any] = {"rotation": rotations, "table": tables, "bias": biases, "attention": attentions}
 SECONDS = 2  # for the ways of one size, and to begin with one more
@@ -177,7 +177,7 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
 def _hinted(code: Code) -> tuple[str, ...]:
     """Return the kind that the name of the code tells."""
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
-    name = " ".join(names)
+    name = " ".join((*names, *(("bias",) if code.roles.get("x") in SCORES else ())))
     biases = r"bias|alibi|slope|bucket|rel(ative)?_?pos"
     hints = {"bias": biases, "rotation": r"rotar|rope\b|RoPE", "attention": "attention|attn"}
     return tuple(kind for kind, hint in hints.items() if re.search(hint, name, re.I))[:1]
