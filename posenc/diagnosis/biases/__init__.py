@@ -5,13 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.biases import buckets, usage, window
-from posenc.diagnosis.biases.asking import Bias, is_square
+from posenc.diagnosis.biases import boxes, buckets, usage, window
+from posenc.diagnosis.biases.asking import Bias, is_square, names_of
 from posenc.diagnosis.biases.slopes import compared_with_alibi
 from posenc.diagnosis.biases.square import Case, filled, unevenness
 from posenc.diagnosis.biases.window import hides
 from posenc.diagnosis.calling.call import Code, attempt
-from posenc.diagnosis.calling.parameters import name_of
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, note, ok, wrong
 
@@ -20,6 +19,8 @@ FIXED = ("nothing", "window", "x")  # what may be of one size only
 
 def accepts(code: Code) -> bool:
     """Tell whether the code can be called as a bias or as slopes."""
+    if code.takes("boxes") and boxes.page(code):
+        return True
     bias = Bias(code)
     if bias.told_by == "heads":
         made = code()
@@ -45,6 +46,8 @@ def _of_places(code: Code, bias: Bias) -> bool:
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on a bias, or on slopes if the code takes heads only, and what was examined."""
+    if code.takes("boxes") and (page := boxes.page(code)):
+        return findings(boxes.CHECKS, page), {"size": f"boxes on a page {page.width:g} wide"}
     bias = Bias(code.fresh())
     if bias.told_by == "heads":
         found = compared_with_alibi(
@@ -199,8 +202,5 @@ def slopes(case: Case) -> Finding | list[Finding]:
 
 def named_alibi(code: Code) -> bool:
     """Tell whether the name of the code says that it is ALiBi's."""
-    owner = getattr(code.function, "__self__", code.function)
-    used = getattr(getattr(code.function, "__code__", None), "co_names", ())
-    inside = [type(part).__name__ for part in code.module.modules()] if code.module is not None else []
-    names = " ".join((name_of(code.source), name_of(code.function), type(owner).__name__, *used, *inside)).lower()
+    names = names_of(code)
     return "alibi" in names or "linearbias" in names.replace("_", "")

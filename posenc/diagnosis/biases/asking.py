@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.parameters import name_of
 from posenc.diagnosis.compare import far, random
 
 SIZE = 24
@@ -150,6 +151,14 @@ class Bias:
         given |= {"row_table": random(2 * rows - 1, dim, seed=1), "column_table": random(2 * columns - 1, dim, seed=2)}
         given |= {"q": content, "x": torch.zeros(1, n, n) if self.code.takes("q") else content}
         return self._squared(self.code(**given))
+
+
+def names_of(code: Code) -> str:
+    """Return the names that the code goes by: its own, its owner's, of what it calls and of the modules inside."""
+    owner = getattr(code.function, "__self__", code.function)
+    used = getattr(getattr(code.function, "__code__", None), "co_names", ())
+    inside = [type(part).__name__ for part in code.module.modules()] if code.module is not None else []
+    return " ".join((name_of(code.source), name_of(code.function), type(owner).__name__, *used, *inside)).lower()
 
 
 def own_windows(code: Code) -> list[tuple[int, int]]:

@@ -46,6 +46,7 @@ SPELLINGS = {
     "depth": "depth frames num_frames n_frames temporal_size",
     "rows": "height h_patches n_rows grid_h grid_height rows num_rows",
     "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
+    "boxes": "bbox bboxes boxes box",
     "row_table": "rel_pos_h rel_pos_height rel_h",
     "column_table": "rel_pos_w rel_pos_width rel_w",
     "q_grid": "q_size q_shape q_hw",

@@ -168,7 +168,7 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
     if code.takes("x"):
         others = ("rotation", "attention") if hinted == ("rotation",) else ("rotation", "attention", "table")
         return (*hinted, *(one for one in others if one not in hinted))
-    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "row_table")):
+    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "row_table", "boxes")):
         return ("bias", "table") if code.takes("dim") else ("bias",)
     plain = ("table", "bias") if code.takes("dim") or code.takes("mask") else ("bias", "table")
     return (*hinted, *(one for one in plain if one not in hinted))
