@@ -362,7 +362,7 @@ IMPLEMENTATIONS = (
         name="transformers BeitRelativePositionBias",
         package="transformers",
         module="transformers.models.beit.modeling_beit",
-        make="BeitRelativePositionBias(BeitConfig(hidden_size=64, num_attention_heads=4, image_size=64))",
+        make="BeitRelativePositionBias(BeitConfig(hidden_size=64, num_attention_heads=4, image_size=(48, 80)))",
         kind="bias",
         glue="layer = BeitRelativePositionBias(BeitConfig(hidden_size=64, num_attention_heads=4, image_size=(48, 80), "
         "patch_size=16))\n"
@@ -496,7 +496,9 @@ IMPLEMENTATIONS = (
         kind="bias",
         glue="def wrapped(q, k, bucket_size=32, max_position=128):\n"
         "    return build_relative_position(q, k, bucket_size, max_position)\n",
-        why="It gives offsets (query minus key), in log buckets where asked; the layer makes a bias of them.",
+        defects=("decode-aligned-first",),
+        why="It gives offsets (query minus key), in log buckets where asked; the layer makes a bias of them. For one "
+        "query and 8 keys it gives 0, -1, ... -7, row 0 of that for 8 queries, and there is no offset to give.",
         bugs=(
             Bug(
                 "sign lost", "log_pos * sign", "log_pos", "one-direction-lost", "far keys on both sides share a bucket"
@@ -507,6 +509,7 @@ IMPLEMENTATIONS = (
                 "k_ids[None, :] - q_ids[:, None]",
                 "sign-reversed",
                 "the promise is query minus key",
+                unseen="Key minus query is as common (T5, Shaw): only the layer that looks the ids up can tell.",
             ),
             Bug(
                 "no middle",
@@ -685,6 +688,7 @@ IMPLEMENTATIONS = (
                 "indices = indices.abs() + (j - 1)",
                 "one-direction-lost",
                 "keys after the query have the bias of those before",
+                unseen="A network of the distance alone is sound: local-attention's is one.",
             ),
             Bug(
                 "queries from 0",
@@ -717,6 +721,7 @@ IMPLEMENTATIONS = (
                 "alibi_bias = alibi_bias - 0 * torch.arange(",
                 "absolute",
                 "places of keys in place of offsets",
+                unseen="slope * (key - last) is the form of BLOOM and MPT: softmax does not see a constant of a query.",
             ),
             Bug(
                 "slopes to 2^-16",
@@ -754,8 +759,8 @@ IMPLEMENTATIONS = (
                 "no distance",
                 "torch.abs(memory_position - context_position)",
                 "torch.abs(memory_position - 0 * context_position)",
-                "absolute",
-                "places of keys in place of offsets",
+                "sign-reversed",
+                "-slope * place of the key, which to softmax is +slope * distance: far keys win",
             ),
             Bug(
                 "slopes by the heads alone",
@@ -931,6 +936,7 @@ IMPLEMENTATIONS = (
                 "relative_coords_table = torch.log2(",
                 "one-direction-lost",
                 "offsets to both sides have one bias",
+                unseen="A bias that is the same on both sides is sound: only the docs say that these are told apart.",
             ),
             Bug(
                 "axes crossed",
@@ -1040,6 +1046,7 @@ IMPLEMENTATIONS = (
                 "rel_pos = rel_pos.abs() + (j - 1)",
                 "one-direction-lost",
                 "keys after the query have the bias of those before",
+                unseen="A network of the distance alone is sound: local-attention's is one.",
             ),
         ),
     ),
@@ -1049,7 +1056,7 @@ IMPLEMENTATIONS = (
         module="swin_transformer_pytorch.swin_transformer",
         make="create_mask",
         kind="bias",
-        glue="def wrapped(window=4, displacement=2, rows=True, columns=False):\n"
+        glue="def wrapped(window=4, displacement=2, rows=True, columns=True):\n"
         "    return create_mask(window, displacement, rows, columns)\n",
         bugs=(
             Bug(
@@ -1259,9 +1266,9 @@ IMPLEMENTATIONS = (
         name="attention-smithy ALiBiPositionEmbedding",
         package="attention-smithy",
         module="attention_smithy.numeric_embeddings.ALiBiEmbedding",
-        make="ALiBiPositionEmbedding(4)",
+        make="ALiBiPositionEmbedding",
         kind="bias",
-        settings={"heads": 4, "order": "bhtd"},
+        settings={"heads": 8, "order": "bhtd"},
         defects=("slopes-wrong",),
         why="The slopes are 1/2, 1/4, 1/8, ... for any number of heads (so the docstring says); the paper's for 4 "
         "heads are 1/4, 1/16, 1/64, 1/256. Only 8 heads are right. With fewer queries than keys the bias is zero, "
@@ -1273,6 +1280,7 @@ IMPLEMENTATIONS = (
                 "-distance_matrix",
                 "one-direction-lost",
                 "later keys are favored",
+                unseen="slope * (key - query) is the usual form under a causal mask.",
             ),
             Bug(
                 "a reward",

@@ -5,60 +5,77 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.biases import buckets, usage, window
+from posenc.diagnosis.biases import boxes, buckets, usage, window
+from posenc.diagnosis.biases.asking import Bias, is_square, names_of
 from posenc.diagnosis.biases.slopes import compared_with_alibi
-from posenc.diagnosis.biases.square import Bias, Case, filled, unevenness
+from posenc.diagnosis.biases.square import Case, filled, unevenness
+from posenc.diagnosis.biases.window import hides
 from posenc.diagnosis.calling.call import Code, attempt
-from posenc.diagnosis.calling.parameters import name_of
-from posenc.diagnosis.compare import far
+from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, note, ok, wrong
 
-FIXED = ("nothing", "grid", "x")  # what may be of one size only
+FIXED = ("nothing", "window", "x")  # what may be of one size only
 
 
 def accepts(code: Code) -> bool:
     """Tell whether the code can be called as a bias or as slopes."""
-    bias, places = Bias(code), torch.arange(6)
+    if code.takes("boxes") and boxes.page(code):
+        return True
+    bias = Bias(code)
     if bias.told_by == "heads":
-        made = code() if code.takes("heads") else None
+        made = code()
         return isinstance(made, Tensor) and made.numel() == code.heads
-    if bias.told_by == "x" and not attempt(bias, places, places)[1]:
-        made = bias(places, places)
-        return isinstance(made, Tensor) and made.ndim == 3 and made.shape[-2:] == (6, 6)
+    t = 5 if bias.told_by == "q" else 6
+    made, failed = attempt(bias, torch.arange(t), torch.arange(6))
+    if not failed and is_square(made, t, 6):
+        return _of_places(code, bias)
     if bias.told_by in FIXED:
         made = bias.whole()
         return made.ndim == 3 and made.shape[1] == made.shape[2] > 1
-    made = bias(places, places)
-    return isinstance(made, Tensor) and made.ndim == 3 and made.shape[-2:] == (6, 6)
+    return bool(bias(torch.arange(t), torch.arange(6)) is None)  # raises what is wrong
+
+
+def _of_places(code: Code, bias: Bias) -> bool:
+    """Tell whether numbers for scores or contents are those of places: scores may have them added, not changed."""
+    if bias.told_by == "q":
+        shape = (1, code.heads, 6, code.dim)
+        one, other = (code(q=random(*shape, seed=seed), k=random(*shape, seed=seed)) for seed in (1, 2))
+        return torch.equal(one, other)
+    return bias.told_by != "x" or bias.form != "scores" or bias.adds(bias(*(torch.arange(6),) * 2), 6)
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on a bias, or on slopes if the code takes heads only, and what was examined."""
-    bias = Bias(code)
+    if code.takes("boxes") and (page := boxes.page(code)):
+        return findings(boxes.CHECKS, page), {"size": f"boxes on a page {page.width:g} wide"}
+    bias = Bias(code.fresh())
     if bias.told_by == "heads":
         found = compared_with_alibi(
             lambda n: code.fresh(heads=n)().flatten().double(), code.heads, True, code.heads_asked, named_alibi(code)
         )
         return found, {"what": "slopes alone"}
-    fixed = bias.told_by in FIXED and bool(attempt(bias, torch.arange(6), torch.arange(6))[1])
+    fixed = bias.told_by in FIXED and bool(attempt(Bias(code.fresh()), *(torch.arange(6),) * 2)[1])
     square = bias.whole() if fixed else bias.near()
-    case = Case(code, bias, square)
+    case = Case(code, bias, square, fixed)
     if not square.nan_to_num(0, 0, 0).any() and code.learned:
         case = _filled(code, fixed)
     about = {"sizes": f"{len(square)} heads", "size": f"{square.shape[1]} by {square.shape[2]} places"}
+    if window.is_mask(case):
+        return findings((window.parts,), case), about | {"what": "a mask"}
     if columns := window.columns(case.square):
-        return findings(window.CHECKS, case), about | {"grid": f"a window of rows of {columns}"}
+        return findings((*window.CHECKS, usage.factor), case), about | {"grid": f"a window of rows of {columns}"}
     if fixed:
-        return findings((offsets,), case), about
-    checks = (offsets, sign, ahead, own_place, slopes, *buckets.CHECKS, *usage.CHECKS)
+        return findings((offsets, window.shape), case), about
+    of_numbers = () if case.bias.ids else (sign, slopes)
+    checks = (offsets, *of_numbers, ahead, own_place, *buckets.CHECKS, *usage.CHECKS)
     return findings(checks, case), about
 
 
 def _filled(code: Code, fixed: bool) -> Case:
     """Return the case with parameters that are random in place of 0."""
     other = filled(code)
-    bias = Bias(other)
-    return Case(other, bias, bias.whole() if fixed else bias.near(), True)
+    bias = Bias(other.fresh())
+    return Case(other, bias, bias.whole() if fixed else bias.near(), fixed)
 
 
 def offsets(case: Case) -> Finding:
@@ -77,8 +94,7 @@ def offsets(case: Case) -> Finding:
             "(slope * key, as in BLOOM and MPT)",
             uneven,
         )
-    h, t, s = case.square.shape
-    if h > 1 and unevenness(case.square.reshape(t, s, h).permute(2, 0, 1)) < 1e-4:
+    if _sound_unmixed(case.square):
         words = "heads and places are mixed: numbers (t, s, h) were reshaped to (h, t, s). Permute the axes"
         return wrong("heads-mixed", words, uneven)
     return wrong(
@@ -87,6 +103,15 @@ def offsets(case: Case) -> Finding:
         "Make it from key - query",
         uneven,
     )
+
+
+def _sound_unmixed(square: Tensor) -> bool:
+    """Tell whether the numbers depend on offsets once they are read with the heads last."""
+    square = square[:, :1] if torch.equal(square, square[:, :1].expand_as(square)) else square
+    h, t, s = square.shape
+    other = square.reshape(t, s, h).permute(2, 0, 1).expand(h, s, s)
+    other = other - other.diagonal(dim1=1, dim2=2)[..., None] if t == 1 else other
+    return h > 1 and bool(other.any()) and (unevenness(other) < 1e-4 or bool(window.columns(other)))
 
 
 def sign(case: Case) -> Finding:
@@ -128,7 +153,7 @@ def _sign_is_learned(bias: Bias) -> bool:
 
 def ahead(case: Case) -> Finding:
     """Say what keys ahead of the query get."""
-    hidden = _hidden(case.square)
+    hidden = hides(case.square)
     first = case.square[:, 0, 1:]
     if hidden[:, 0, 1:].all():
         return ok("causal: keys ahead get -inf")
@@ -145,13 +170,9 @@ def ahead(case: Case) -> Finding:
     return note("keys ahead and behind are treated differently; right only if that is meant, or hidden")
 
 
-def _hidden(square: Tensor) -> Tensor:
-    return torch.isneginf(square) | (square < -1e4)
-
-
 def own_place(case: Case) -> Finding | None:
     """Check that a mask in the bias leaves each query its own key, and all before it."""
-    hidden = _hidden(case.square)
+    hidden = hides(case.square)
     if not hidden.any():
         return None
     t = case.square.shape[1]
@@ -171,17 +192,15 @@ def slopes(case: Case) -> Finding | list[Finding]:
     code = case.code
 
     def measured(heads: int) -> Tensor:
-        made = Bias(code.fresh(heads=heads))(torch.arange(4), torch.arange(4)).double()
-        return (made[:, 3, 3] - made[:, 3, 2]).abs()
+        made = Bias(code.fresh(heads=heads)).near(size=heads + 3)  # another number, so that axes are told apart
+        return (made[:, -1, -1] - made[:, -1, -2]).abs()
 
-    any_number = code.takes("heads") or isinstance(code.source, type)
+    of_scores = case.bias.form == "scores" and code.module is None
+    any_number = of_scores or code.takes("heads") or isinstance(code.source, type)
     return compared_with_alibi(measured, code.heads, any_number, code.heads_asked, named_alibi(code))
 
 
 def named_alibi(code: Code) -> bool:
     """Tell whether the name of the code says that it is ALiBi's."""
-    owner = getattr(code.function, "__self__", code.function)
-    used = getattr(getattr(code.function, "__code__", None), "co_names", ())
-    inside = [type(part).__name__ for part in code.module.modules()] if code.module is not None else []
-    names = " ".join((name_of(code.source), name_of(code.function), type(owner).__name__, *used, *inside)).lower()
+    names = names_of(code)
     return "alibi" in names or "linearbias" in names.replace("_", "")

@@ -11,6 +11,7 @@ from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, named, note, ok, wrong
 
 COUNTS = (4, 8, 12)
+OTHERS = "other heads"
 
 
 def compared_with_alibi(
@@ -21,15 +22,17 @@ def compared_with_alibi(
     Where `heads` was asked for, what is found for another number is a note; code that calls itself ALiBi
     (`named_so`) has to have ALiBi's.
     """
-    if not asked or not any_number:
-        found = [_compared(measured, COUNTS if any_number else (heads,))]
-    else:
-        found = [_compared(measured, (heads,))]
-        others = _compared(measured, tuple(count for count in COUNTS if count != heads))
-        if found[0].verdict == "ok" and others.verdict != "ok":
-            found.append(others._replace(verdict="note"))
+    first = (heads,) if asked or not any_number else COUNTS[:2]
+    rest = tuple(count for count in COUNTS if count not in first)
+    found = [_compared(measured, first)]
+    if any_number and found[0].verdict == "ok":
+        others = _compared(measured, rest)
+        if others.verdict != "ok":
+            found.append(others._replace(check=OTHERS, verdict="note" if asked else others.verdict))
+        elif not asked:
+            found = [_compared(measured, COUNTS)]
     if named_so:
-        found = [wrong("slopes-wrong", f.words, f.number) if _off(f) else f for f in found]
+        found = [wrong("slopes-wrong", f.words, f.number)._replace(check=f.check) if _off(f) else f for f in found]
     return [named(finding, "slopes") for finding in found]
 
 

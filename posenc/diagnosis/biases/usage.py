@@ -2,39 +2,82 @@
 
 import torch
 
-from posenc.diagnosis.biases.square import SIZE, Bias, Case, unevenness
+from posenc.diagnosis.biases.asking import SIZE, Bias
+from posenc.diagnosis.biases.buckets import limit
+from posenc.diagnosis.biases.square import Case, unevenness
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
 LONG, NEAR = 1024, 32
+FACTORS = ("scale", "bias_gain", "gain", "scaling_factor")
 
 
 def decoding(case: Case) -> Finding:
     """Compare one query after its keys with the last row of all."""
-    code = case.code
-    if case.bias.told_by == "relative" or not any(
-        code.takes(role) for role in ("score", "key_positions", "key_length")
-    ):
+    bias = Bias(case.code.fresh())
+    if not _tells_keys_apart(case):
         return unchecked(
             "needs positions or lengths of queries and keys apart; until then take the last rows while decoding"
         )
-    places = torch.arange(SIZE)
-    made, failed = attempt(case.bias, places[-1:], places)
+    made, failed = attempt(_alone, bias)
     if failed:
         return note(f"one query after {SIZE} keys raises {failed}; take the last rows while decoding")
-    alone = made.double()[:, 0]
-    first, last = case.square[:, 0], case.square[:, -1]
-    if far(alone - alone[:, -1:], last - last[:, -1:]) < 1e-4 or far(alone, last) < 1e-4:
+    if not made.any() and case.square[:, -1].any() and not case.bias.ids:
+        return note(f"one query after {SIZE} keys gets no bias at all; take the last rows while decoding")
+    same = _is_row if not case.bias.ids else torch.equal
+    if same(made, case.square[:, -1]):
         return ok("one query after its keys gets the last row", 0.0)
-    aligned = far(alone, first) < 1e-4
+    aligned = same(made, case.square[:, 0])
     why = "the first row: the query is aligned with the first key" if aligned else "another row than the last"
     return wrong(
         "decode-aligned-first",
         f"one query after {SIZE} keys gets {why}. Place queries at the last of the keys: "
         "query position = keys - queries + i",
-        far(alone, last),
+        far(made, case.square[:, -1]),
     )
+
+
+def _tells_keys_apart(case: Case) -> bool:
+    code = case.code
+    if case.bias.told_by == "x":
+        return case.bias.form == "scores"
+    roles = ("score", "key_positions", "key_length", "k")
+    return case.bias.steps or (case.bias.told_by != "relative" and any(code.takes(role) for role in roles))
+
+
+def _alone(bias: Bias) -> torch.Tensor:
+    """Return the bias (h, s) of one query after its keys; a flag `cache` may be the way to ask for that."""
+    places = torch.arange(SIZE)
+    made = bias.step(SIZE) if bias.steps else bias(places[-1:], places)
+    if made.shape[1] != 1:
+        raise ValueError(f"{made.shape[1]} rows come back")
+    return made.double()[:, 0]
+
+
+def _is_row(made: torch.Tensor, row: torch.Tensor) -> bool:
+    """Tell whether two rows are the same, up to a constant that softmax does not see."""
+    return far(made - made[:, -1:], row - row[:, -1:]) < 1e-4 or far(made, row) < 1e-4
+
+
+def kept(case: Case) -> Finding | None:
+    """Ask again after other calls: what was kept from these must not show."""
+    if case.bias.told_by in ("relative", "positions") or case.code.module is None:
+        return None
+    bias = Bias(case.code.fresh())
+    alone, failed = attempt(_alone, bias) if _tells_keys_apart(case) else (None, "")
+    again, raised = attempt(bias.near)
+    after, raises = attempt(_alone, bias) if _tells_keys_apart(case) else (None, "")
+    if raised or (raises and not failed):
+        return wrong("cache-stale", f"asked again after another call it raises {raised or raises}")
+    if failed or alone is None:
+        return None
+    if far(again, case.square) <= 1e-4 and far(after, alone) <= 1e-4:
+        return None
+    words = f"one query and {SIZE} by {SIZE}, asked in turn, get other numbers than asked alone"
+    if _is_row(after, case.square[:, 0]) and not _is_row(alone, case.square[:, 0]):
+        return wrong("decode-aligned-first", f"{words}: what is kept is cut at its first rows, not at its last")
+    return wrong("cache-stale", f"{words}: what one call made is kept and cut wrongly for the next")
 
 
 def longer(case: Case) -> Finding:
@@ -56,8 +99,8 @@ def longer(case: Case) -> Finding:
 def _to_the_end(case: Case, level: torch.Tensor) -> Finding:
     steps, near = level[:, -1].flip(-1).diff(dim=-1), case.behind.diff(dim=-1)
     linear = near.isfinite().all() and far(near, near[:, :1].expand_as(near)) <= 1e-3 and near.any()
-    if linear and (steps[:, -1] == 0).all():
-        place = int((steps[0] == 0).long().argmax())
+    place = int((steps[0] == 0).long().argmax())
+    if linear and (steps[:, -1] == 0).all() and place != limit(case):
         return wrong("clipped", f"from distance {place} on all keys get one number: distances are clipped", place)
     return ok(f"the same among {LONG // 2} keys")
 
@@ -110,4 +153,23 @@ def far_positions(case: Case) -> Finding:
     return ok("the same at 2^25 as at 0", off)
 
 
-CHECKS = (decoding, longer, rounding, far_positions)
+def factor(case: Case) -> Finding | None:
+    """Double the factor that a module keeps for the bias, and see whether the bias follows."""
+    if "__self__" in dir(case.code.function) or case.code.module is None:
+        return None
+    for part in range(len([*case.code.module.modules()])):
+        for name in FACTORS:
+            other = case.code.fresh()
+            owner = [*other.module.modules()][part] if other.module is not None else None
+            value = getattr(owner, name, None)
+            if not isinstance(value, int | float) or isinstance(value, bool) or value in (0, 1):
+                continue
+            setattr(owner, name, 2 * value)
+            made, failed = attempt(case.again, other)
+            if not failed and far(made, case.square) < 1e-6:
+                words = f"the module's {name} is {value:.4g}, and the bias does not follow it"
+                return wrong("scaled-wrong", words, value)
+    return None
+
+
+CHECKS = (decoding, kept, longer, rounding, far_positions, factor)

@@ -16,7 +16,7 @@ SPELLINGS = {
     "x": """x xs input inputs inp input_ids ids token_ids input_tensor patches pixel_values imgs img images hidden
         hidden_states hidden_state tensor u emb embedding embeddings embedded src t x_btd x_bthd token_embeddings
         token_embedding scores attn attention_scores attn_scores dots sim embeds inputs_embeds emb_x sequence seq
-        input_embeds features""",
+        input_embeds features logits attn_logits attention_logits attn_weights qk_dots qk_dot""",
     "q": "q query queries xq q_embed query_states query_layer q_heads query_bthd",
     "k": "k key keys xk k_embed key_states key_layer k_heads",
     "v": "v value values xv value_states value_layer",
@@ -29,20 +29,28 @@ SPELLINGS = {
         start_idx index_offset seq_offset cache_len""",
     "length": """length seq_len seqlen seq_length sequence_length max_length max_len max_seq_len n_positions n_position
         num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches
-        max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings n_pos""",
+        max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings n_pos query_seq_length
+        query_seq_len q_seq_len q_seqlen""",
     "relative": "relative_position relative_positions rel_pos rel_positions distance distances relative_distance",
     "key_length": """key_length k_len klen kv_len kv_length key_len s j n_keys src_len key_value_length
-        sequence_length_with_past""",
+        sequence_length_with_past key_seq_length key_seq_len k_seq_len k_seqlen""",
     "dim": """dim d d_model dmodel model_dim embed_dim embedding_dim emb_dim emb_size d_emb d_hid hidden_size hidden_dim
         head_dim d_head channels n_embd d_k d_hidden attention_head_size rotary_dim n_elem num_channels
         hidden_channels out_channels features_dim dim_head feature_dim num_pos_feats pos_dim""",
     "heads": """heads h n_head n_heads nhead nheads num_heads num_attention_heads n_attention_heads num_alibi_heads
-        attn_heads total_num_heads""",
+        attn_heads total_num_heads number_of_heads""",
+    "buckets": "num_buckets n_buckets bucket_size relative_positions_buckets relative_attention_num_buckets",
+    "limit": "max_distance max_relative_positions max_relative_position relative_attention_max_distance",
     "shape": "shape",
     "grid": "size grid_size grid grid_shape feat_shape image_size input_size window_size",
     "depth": "depth frames num_frames n_frames temporal_size",
     "rows": "height h_patches n_rows grid_h grid_height rows num_rows",
     "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
+    "boxes": "bbox bboxes boxes box",
+    "row_table": "rel_pos_h rel_pos_height rel_h",
+    "column_table": "rel_pos_w rel_pos_width rel_w",
+    "q_grid": "q_size q_shape q_hw",
+    "k_grid": "k_size k_shape k_hw",
     "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base max_timescale",
     "causal": "causal is_causal",
     "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
@@ -66,11 +74,14 @@ SPELLINGS = {
 }
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
 ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
+SCORES = ("logits", "attn_logits", "attention_logits", "qk_dots", "qk_dot", "attention_scores", "attn_scores", "dots")
 BASES = (
     *("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base"),
     "max_timescale",
 )
-FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate")
+SIZES = ("rows", "columns", "length", "dim", "heads", "depth")  # what no bool can be
+DIRECTIONS = ("is_decoder", "bidirectional")
+FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate", *DIRECTIONS)
 FIXED: dict[str, Any] = {
     "flag": False,
     "device": torch.device("cpu"),
@@ -78,6 +89,8 @@ FIXED: dict[str, Any] = {
     "batch": 1,
     "like": torch.zeros(1),
     "base": 10_000.0,
+    "buckets": 32,
+    "limit": 128,
 }
 UNDERSTOOD = (
     "fn(x), fn(x, positions), fn(x, offset), fn(q, k), fn(q, k, positions, key_positions), fn(q, k, cos, sin), "
@@ -107,6 +120,8 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
             role = None  # an axis
         if role == "length" and "length" in found:
             role = "key_length"
+        if role in SIZES and isinstance(parameter.default, bool):
+            role = "flag"
         if role is not None and role not in found:
             found[role] = name
         elif parameter.default is parameter.empty:

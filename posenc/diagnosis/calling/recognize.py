@@ -9,7 +9,7 @@ from typing import Any
 from posenc.diagnosis import attentions, biases, rotations, tables
 from posenc.diagnosis.calling import angles, makers
 from posenc.diagnosis.calling.call import AXES, MASKS, Code, Way, attempt
-from posenc.diagnosis.calling.parameters import ROWS, UNDERSTOOD, name_of
+from posenc.diagnosis.calling.parameters import ROWS, SCORES, UNDERSTOOD, name_of
 
 KINDS: dict[str, Any] = {"rotation": rotations, "table": tables, "bias": biases, "attention": attentions}
 SECONDS = 2  # for the ways of one size, and to begin with one more
@@ -118,6 +118,7 @@ def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...], with_tab
         for width in _table_widths(code, one, table)
         for mask in (("", *MASKS) if code.needs("mask") and one == "attention" else ("",))
         if order in (None, "btd", "tbd") or one != "table"
+        if order == orders[0] or one != "bias"
     ]
     ways = [(one, way) for one, way in ways if bool(way.table) == bool(asked) or not _needed(code)]
     if code.roles.get("positions", "").lower() in ROWS:
@@ -165,11 +166,11 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
     if code.takes("v") and (code.needs("v") or hinted != ("rotation",)):
         return ("attention",)
     if code.takes("q", "k"):
-        return ("rotation",)
+        return ("rotation", "bias")
     if code.takes("x"):
         others = ("rotation", "attention") if hinted == ("rotation",) else ("rotation", "attention", "table")
         return (*hinted, *(one for one in others if one not in hinted))
-    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative")):
+    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "row_table", "boxes")):
         return ("bias", "table") if code.takes("dim") else ("bias",)
     plain = ("table", "bias") if code.takes("dim") or code.takes("mask") else ("bias", "table")
     return (*hinted, *(one for one in plain if one not in hinted))
@@ -178,9 +179,9 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
 def _hinted(code: Code) -> tuple[str, ...]:
     """Return the kind that the name of the code tells."""
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
-    name = " ".join(names)
+    name = " ".join((*names, *(("bias",) if code.roles.get("x") in SCORES else ())))
     hints = {
-        "bias": r"bias|alibi|slope|bucket",
+        "bias": r"bias|alibi|slope|bucket|rel(ative)?_?pos",
         "rotation": r"rotar|rope\b|RoPE",
         "attention": "attention|attn",
         "table": r"sinusoid|sincos|position\w*(embed|encod)|embed\w*position|pos_?(emb|enc)",

@@ -4,7 +4,7 @@ import inspect
 from typing import Any
 
 from posenc.diagnosis.calling.call import Code, attempt
-from posenc.diagnosis.calling.parameters import BASES, built
+from posenc.diagnosis.calling.parameters import BASES, FIXED, built
 
 WIDTHS = ("rotary_dim", "rot_dim", "rotary_ndims", "rope_dim", "d_rope", "rotary_n_dims")
 
@@ -35,6 +35,20 @@ def told(code: Code, names: tuple[str, ...]) -> float | None:
         parameter = code.parameters.get(name) or parameters_of(code.source).get(name)
         if parameter is not None and isinstance(parameter.default, int | float) and parameter.default > 1:
             return float(parameter.default)
+    return None
+
+
+def said(code: Code, names: tuple[str, ...]) -> bool | None:
+    """Return the first bool that the code says under one of these names: an attribute, or what a call gives."""
+    owner = getattr(code.function, "__self__", code.function)
+    parts = [] if code.module is None else code.module.modules()
+    for name in names:
+        for one in (owner, *parts):
+            if isinstance(value := getattr(one, name, None), bool):
+                return value
+        if name in code.parameters:
+            default = code.parameters[name].default
+            return bool(default) if default is not inspect.Parameter.empty else FIXED["flag"]
     return None
 
 
