@@ -33,9 +33,9 @@ def recognize(
     owner = getattr(function, "__self__", function)
     failures: dict[str, str] = {}  # the first of each kind; "" where not even a call could be tried
     for orders in ((order,),) if order else (USUAL, OTHERS):
-        begun = time.monotonic()
+        begun = time.thread_time()
         for place, sizes in enumerate(_sizes(owner, dim, heads)):
-            if time.monotonic() - begun > SECONDS:
+            if time.thread_time() - begun > SECONDS:
                 break
             code, failed = attempt(Code, function, sizes)
             if failed.startswith("ValueError: doctor: "):  # the parameters are not known, whatever the sizes
@@ -54,11 +54,11 @@ def recognize(
 
 def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) -> tuple[str, Code] | None:
     """Return the first kind and way that fit; among ways with tables, the first under which the code is sound."""
-    second, begun = None, time.monotonic()  # code of others may be slow
+    second, begun = None, time.thread_time()  # code of others may be slow
     for kind, way in ways:
         if second and (second[0], second[1].way.order) != (kind, way.order):
             continue
-        if time.monotonic() - begun > SECONDS:
+        if time.thread_time() - begun > SECONDS:
             break
         code.way = way
         tried, failed = attempt(lambda: code.fresh())
