@@ -10,22 +10,23 @@ from posenc.diagnosis.attentions.attend import Case, T
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.report import Finding, note, wrong
 
-AT = T // 2
+AT = torch.tensor([T // 2, T - 2])  # the tokens that change
 NEAR = 1e-3
-FEW = 4  # columns that a row must see: their median is what the softmax moves them all by
+TINY = 1e-5
+FEW = 5  # columns that a row must see: their median is what the softmax moves them all by
 POSITIONAL = re.compile(r"rel|pos|alibi|dist|slope|content_bias|[rk]_bias|r_w|r_r")
 HELD = "is in the module and changes nothing: what it tells of positions is not added to the logits"
 
 
 def contents(case: Case) -> Finding | None:
-    """Change one query: only its row of logits may change; change one key: only its column."""
+    """Change two queries: only their rows of logits may change; change two keys: only their columns."""
     if case.shown < T:
         return None
     of_q, of_k = _moved(case, True), _moved(case, False)
     if of_q is None or of_k is None:
         return None
-    others = torch.arange(T) != AT
-    keys_of_queries, queries_of_keys = of_q[others, AT].any(), of_k[AT, others].any()
+    others = torch.tensor([place for place in range(T) if place not in AT])
+    keys_of_queries, queries_of_keys = of_q[others][:, AT].any(), of_k[AT][:, others].any()
     elsewhere = of_q[others][:, others].any()
     if keys_of_queries and queries_of_keys:
         return wrong("swapped", "the query of a token is taken for its key, and the key for its query: exchange them")
@@ -47,15 +48,15 @@ def _mixed(case: Case) -> Finding:
 
 
 def _moved(case: Case, query: bool) -> Tensor | None:
-    """Return which logits (t, s) change with the query, or the key, of one token."""
-    q, k, _ = case.inputs(14)
+    """Return which logits (t, s) change with the queries, or the keys, of two tokens."""
+    q, k, _ = (part / 2 for part in case.inputs(14))  # so that no weight is tiny
     other = q if query else k
-    other = other.clone().index_copy(2, torch.tensor([AT]), other[:, :, AT - 1 : AT] + 1)
+    other = other.index_copy(2, AT, other[:, :, AT - 1] + 1)
     before = case.attend.weights(q, k)
     after = case.attend.weights(*((other, k) if query else (q, other)))
     if (before.sum(-1) - 1).abs().max() > NEAR:
         return None  # what is no softmax over keys cannot be read
-    seen = (before > 1e-9) & (after > 1e-9)
+    seen = (before > TINY) & (after > TINY)
     change = torch.where(seen, after.clamp(min=1e-30).log() - before.clamp(min=1e-30).log(), torch.nan)
     change = (change - change.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0)
     return ((change > 5 * NEAR) & (seen.sum(-1, keepdim=True) >= FEW)).flatten(0, 1).any(0)
@@ -87,10 +88,11 @@ def unused(case: Case) -> Finding | None:
     q, k, v = case.inputs(15)
     for parameter in table.values():
         parameter.grad = None
-    made, failed = attempt(case.attend.at, q, k, v)
-    if failed or not made.requires_grad:
-        return None
-    (made * made.detach().roll(1, 2).cos()).sum().backward()
+    with torch.enable_grad():
+        made, failed = attempt(case.attend.at, q, k, v)
+        if failed or not made.requires_grad:
+            return None
+        (made * made.detach().roll(1, 2).cos()).sum().backward()
     dead = [name for name, one in table.items() if one.grad is None or not one.grad.any()]
     if dead:
         return wrong("bias-lost", f"{' and '.join(dead)} {HELD}")
@@ -114,16 +116,19 @@ def lengths(case: Case) -> Finding | None:
     """Compare the weights of the first tokens among each other with and without tokens that follow."""
     if case.shown < T:
         return None
-    q, k, _ = case.inputs(16)
+    q, k, _ = (part / 2 for part in case.inputs(16))
     few = T - 5
     short, failed = attempt(case.attend.weights, q[:, :, :few], k[:, :, :few])
-    if failed:
+    if failed or (short.sum(-1) - 1).abs().max() > NEAR:
         return None
     whole = case.attend.weights(q, k)[:, :, :few, :few]
-    seen = (whole > 1e-9) & (short > 1e-9)
+    seen = (whole > TINY) & (short > TINY)
     ratios = torch.where(seen, whole.clamp(min=1e-30).log() - short.clamp(min=1e-30).log(), torch.nan)
     off = float((ratios - ratios.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0).max())
     if off < 5 * NEAR:
         return None
     words = f"the weights of tokens among each other change by {off:.2g} (in their logarithm) when tokens follow"
-    return wrong("length-dependent", f"{words}: positions are counted, or scaled, by the length of the call", off)
+    words = f"{words}: positions are counted, or scaled, by the length of the call"
+    if case.causal:
+        return wrong("length-dependent", f"{words}, so each step of decoding moves the tokens before it", off)
+    return note(f"{words}: right for texts of one length only", off)

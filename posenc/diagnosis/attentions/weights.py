@@ -43,11 +43,17 @@ def values(case: Case) -> Finding:
 
 
 def _added_by_place(case: Case) -> bool:
-    """Tell whether what comes out beside values is the same for all queries that look at one key."""
+    """Tell whether what comes out beside values hangs on the place of the key that queries look at, and not on theirs."""
+    first, second = (_added(case, place) for place in (0, 1))
+    same = far(first[:, :, 2:], first[:, :, 2:3].expand_as(first[:, :, 2:])) < 1e-3
+    return same and far(first[:, :, 2:], second[:, :, 2:]) > 1e-3
+
+
+def _added(case: Case, place: int) -> Tensor:
+    """Return what comes out beside values where all queries look at one key."""
     q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
-    q[:], k[:, :, 0] = 1.0, 40.0
-    added = case.attend.at(q, k, torch.zeros_like(k))[:, :, 1:]
-    return far(added, added[:, :, :1].expand_as(added)) < 1e-3
+    q[:], k[:, :, place] = 1.0, 40.0
+    return case.attend.at(q, k, torch.zeros_like(k))
 
 
 def offsets(case: Case) -> Finding:
