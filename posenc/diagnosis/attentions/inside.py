@@ -2,7 +2,7 @@
 
 A query at place p is a unit vector a, the key at place 0 a unit vector b, and all other keys are 0, so that their
 logits are known. What the weights then say of the key at 0 is a . R_p^T R_0 b, the rotation of queries. With keys b at
-all places, the last query shows that of keys. A bias is there without content too, and is taken away.
+all places, the last query shows that of keys. A bias is there without a or without b too, and is taken away.
 """
 
 import math
@@ -39,8 +39,21 @@ def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     queries, keys = (_reading(side) for side in sides)
     rotate = Rotation(case.code)
     found = Turned(case.code, case.dim, case.heads, rotate, queries, keys, fit(queries.theta))
-    told = [one for one in findings(_checks(found), found) if one.verdict != "not checked"]
+    told = [one for one in _told(found) if one.verdict != "not checked"]
     return [one._replace(check=f"rotation inside, {one.check}") for one in told], _about(found)
+
+
+def _told(found: Turned) -> list[Finding]:
+    """Return what is said of both sides; where one is no rotation at all, that alone."""
+    sides = (found, found._replace(reading=found.of_keys, of_keys=found.reading))
+    first = [one for side in sides for one in findings((norm,), side) if one.verdict == "wrong"]
+    if first and not _rests(found):
+        return first[:1]
+    return findings(_checks(found), found)
+
+
+def _rests(found: Turned) -> bool:
+    return "none" in (found.reading.layout, found.of_keys.layout)
 
 
 def _about(found: Turned) -> dict[str, Any]:
@@ -78,7 +91,7 @@ def _reading(matrices: Tensor) -> Reading:
 
 
 def _matrices(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
-    """Return the rotations of queries at places 0 .. T - 1 and of keys at 0 .. T - 2, without the softmax scale."""
+    """Return the rotations of queries and of keys at places 0 .. T - 2, without the softmax scale."""
     attend = Attention(case.code.cast(dtype))
     of_queries, of_keys = _products(case, attend, dtype, False), _products(case, attend, dtype, True)
     gain = float(of_queries.norm(dim=1).median())
@@ -86,7 +99,7 @@ def _matrices(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
         return None
     identity = torch.eye(case.dim, dtype=torch.float64)[None]
     queries = torch.cat((identity, of_queries.mT / gain))
-    return queries, queries[-1] @ of_keys / gain
+    return queries[:-1], torch.linalg.pinv(queries[-1].mT) @ of_keys / gain
 
 
 def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool) -> Tensor:
@@ -94,14 +107,17 @@ def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool) 
     d, h = case.dim, case.heads
     batch = max(1, attend.opened.width // T) if attend.opened else d
     made = torch.zeros(T - 1, d, d, dtype=torch.float64)
-    empty = _logits(case, attend, torch.zeros(1, h, d, dtype=dtype), torch.zeros(1, d, dtype=dtype), of_keys)
+    nothing, none = torch.zeros(1, h, d, dtype=dtype), torch.zeros(1, d, dtype=dtype)
     unit = torch.eye(d, dtype=dtype) * SIZE
+    parts = {start: unit[start : start + batch] for start in range(0, d, batch)}
+    of_b = {start: _logits(case, attend, nothing.expand(len(b), -1, -1), b, of_keys) for start, b in parts.items()}
+    empty = _logits(case, attend, nothing, none, of_keys)
     for first in range(0, d, h):
         heads = [min(first + i, d - 1) for i in range(h)]
-        for start in range(0, d, batch):
-            keys = unit[start : start + batch]
-            logits = _logits(case, attend, unit[heads].expand(len(keys), -1, -1), keys, of_keys) - empty
-            made[:, heads, start : start + len(keys)] = logits.permute(2, 1, 0) / SIZE**2
+        of_a = _logits(case, attend, unit[heads][None], none, of_keys) - empty
+        for start, b in parts.items():
+            logits = _logits(case, attend, unit[heads].expand(len(b), -1, -1), b, of_keys) - of_a - of_b[start]
+            made[:, heads, start : start + len(b)] = logits.permute(2, 1, 0) / SIZE**2
     return made
 
 
@@ -114,8 +130,7 @@ def _logits(case: Case, attend: Attention, a: Tensor, b: Tensor, of_keys: bool) 
     q = a[:, :, None].expand(n, h, T, d).contiguous()
     k = torch.zeros(n, attend.kv_heads, T, d, dtype=b.dtype)
     k[:, :, : T - 1 if of_keys else 1] = b[:, None, None]
-    v = torch.eye(T, d, dtype=b.dtype).expand(n, attend.kv_heads, -1, -1).contiguous()
-    w = attend.at(q, k, v)[..., :T].double().log()
+    w = attend.weights(q, k).log()
     if of_keys:
         return w[:, :, -1, :-1] - w[:, :, -1, -1:]
     return (w[:, :, :, 0] - w.diagonal(dim1=2, dim2=3))[:, :, 1:]

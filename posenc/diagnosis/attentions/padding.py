@@ -20,6 +20,7 @@ SHAPES = {
     "(b, 1, 1, s)": lambda seen: seen[:, None, None],
     "(b, 1, t, s)": lambda seen: seen[:, None, None].expand(-1, 1, seen.shape[1], -1),
     "(b, s)": lambda seen: seen,
+    "(b, 1, s)": lambda seen: seen[:, None],
 }
 MEANINGS = {
     "booleans": lambda seen: seen,
