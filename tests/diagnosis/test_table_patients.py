@@ -141,7 +141,9 @@ def test_learned_speeds(twice):
             angle = torch.arange(x.shape[1])[:, None] * self.speeds
             return x + torch.cat((angle.cos(), angle.cos() if twice else angle.sin()), -1)
 
-    assert causes(doctor(Fourier())) - {"positions-rounded", "buffers-rounded"} == ({"order-broken"} if twice else set())
+    assert causes(doctor(Fourier())) - {"positions-rounded", "buffers-rounded"} == (
+        {"order-broken"} if twice else set()
+    )
 
 
 @pytest.mark.parametrize("deaf", [False, True])

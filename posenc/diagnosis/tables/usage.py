@@ -15,7 +15,7 @@ from posenc.diagnosis.tables.rows import Table
 def decoding(case: Any) -> Finding:
     """Check that a token alone gets the row of its position."""
     table, last = case.table, len(case.first) - 1
-    if table.told_by == "length":
+    if table.told_by == "length" and not table.told:
         alone = "each new token of a cache gets row 0" if table.adds else "rows are those of 0 .. t-1"
         return note(f"takes neither positions nor an offset: {alone}; pass the position")
     off = 0.0
