@@ -31,12 +31,12 @@ class Case(NamedTuple):
 def accepts(code: Code) -> bool:
     """Tell whether the code can be called as a table: rows of `dim` channels, or embeddings with something added."""
     fits, failed = attempt(_accepts, code)
-    if not failed and fits:
-        return True
-    return grid.accepts(code) or (_accepts(code) if failed else False)
+    if not failed and fits is not False:
+        return bool(fits)
+    return grid.accepts(code) or (bool(_accepts(code)) if failed else False)
 
 
-def _accepts(code: Code) -> bool:
+def _accepts(code: Code) -> bool | None:
     table = Table(code)
     if not table.adds:
         if code.needs("x") and not table.places[1]:
@@ -44,6 +44,9 @@ def _accepts(code: Code) -> bool:
         y = table(0, 5)
         return isinstance(y, Tensor) and tuple(y.shape) == (5, code.dim) and y.is_floating_point()
     y = table.add(torch.zeros(3, 5, code.dim), positions=torch.arange(5))
+    first = (y[:, 0] if y.shape[1] == 1 else y[0])[:3].double()
+    if len(first) > 2 and not first[0].any() and far(first[2], 2 * first[1]) < 1e-4:
+        return None  # plain angles, for a rotation
     if y.shape[1] == 1:
         return bool((y - y[:1]).any())  # a row for each text; what is alike for all is no table
     return table.of_ids or not _more_than_a_table(table, y)

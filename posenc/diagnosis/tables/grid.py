@@ -43,7 +43,8 @@ def _straight(cells: Cells) -> tuple[Cells, tuple[int, ...]]:
 
 def _plain(cells: Cells) -> tuple[float, bool]:
     """Tell how far this looks like a grid: how many channels follow one axis alone, whether none is lost."""
-    return int((cells.moved.sum(0) == 1).sum()) / cells.moved.shape[1], bool(cells.moved.any(1).all())
+    axes = cells.moved.sum(0)
+    return int((axes == 1).sum()) / max(1, int((axes > 0).sum())), bool(cells.moved.any(1).all())
 
 
 def distinct(cells: Cells) -> Finding:

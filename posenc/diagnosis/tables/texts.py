@@ -38,7 +38,7 @@ def padding(case: Any) -> Finding | None:
 
 
 def _rows(code: Code, role: str, given: Tensor) -> Tensor:
-    made = code(**{role: given})
+    made: Any = code(**{role: given})
     return made[0] if isinstance(made, tuple) else made
 
 
@@ -68,6 +68,7 @@ def batch(case: Any) -> Finding | None:
     if case.table.adds or case.table.told_by != "positions" or case.code.needs("x"):
         return None
     places = torch.stack((torch.arange(T), torch.arange(2, T + 2)))
+    made: Any
     made, failed = attempt(case.code, positions=places)
     made = made[0] if isinstance(made, tuple) and made else made
     if failed or not isinstance(made, Tensor) or made.ndim != 3:
