@@ -649,7 +649,7 @@ def test_faulty_code_exits_with_1_and_healthy_code_with_0(capsys, monkeypatch):
     code, out, err = run(capsys, monkeypatch, "tests.diagnosis.cases:inverted_table")
     assert (code, err) == (1, "")
     said = " ".join(out.split("WRONG")[0].split())
-    assert said.startswith("inverted_table, examined as a table (64 channels, interleaved): 2 things are wrong; of ")
+    assert said.startswith("inverted_table, examined as a table (64 channels, interleaved): 1 thing is wrong; of ")
     assert "exponent-inverted: https://" in out
     code, out, err = run(capsys, monkeypatch, "tests.diagnosis.cases:table")
     assert (code, err) == (0, "")

@@ -1,5 +1,6 @@
 """Examine a position table, or a module that adds one to embeddings (b, t, d)."""
 
+import time
 from typing import Any, NamedTuple
 
 import torch
@@ -11,10 +12,11 @@ from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
 from posenc.diagnosis.tables import grid, texts, usage
 from posenc.diagnosis.tables.rounding import half_input, held, rounding
-from posenc.diagnosis.tables.rows import Table
+from posenc.diagnosis.tables.rows import CODEBOOKS, Table
 from posenc.diagnosis.tables.sinusoids import sinusoids
 
 LENGTHS = (300, 128, 64, 16, 5)
+QUICK = 0.1  # seconds
 
 
 class Case(NamedTuple):
@@ -29,17 +31,23 @@ class Case(NamedTuple):
 def accepts(code: Code) -> bool:
     """Tell whether the code can be called as a table: rows of `dim` channels, or embeddings with something added."""
     fits, failed = attempt(_accepts, code)
-    if not failed and fits:
-        return True
-    return grid.accepts(code) or (_accepts(code) if failed else False)
+    if not failed and fits is not False:
+        return bool(fits)
+    return grid.accepts(code) or (bool(_accepts(code)) if failed else False)
 
 
-def _accepts(code: Code) -> bool:
+def _accepts(code: Code) -> bool | None:
     table = Table(code)
     if not table.adds:
+        if code.needs("x") and not table.places[1]:
+            code(x=torch.zeros(3, 5, code.dim), positions=torch.arange(5))  # may raise an error of its own
+            return False
         y = table(0, 5)
         return isinstance(y, Tensor) and tuple(y.shape) == (5, code.dim) and y.is_floating_point()
     y = table.add(torch.zeros(3, 5, code.dim), positions=torch.arange(5))
+    first = (y[:, 0] if y.shape[1] == 1 else y[0])[:3].double()
+    if len(first) > 2 and not first[0].any() and far(first[2], 2 * first[1]) < 1e-4:
+        return None  # plain angles, for a rotation
     if y.shape[1] == 1:
         return bool((y - y[:1]).any())  # a row for each text; what is alike for all is no table
     return table.of_ids or not _more_than_a_table(table, y)
@@ -69,7 +77,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     if found[-1].verdict == "wrong":
         rest = named(unchecked("repair that first, then ask again"), "everything else")
         return [*found, rest], about
-    length = next(length for length in LENGTHS if not attempt(table, 0, length)[1])
+    length = next(length for length in LENGTHS if _bears(table, length))
     case = Case(code, code.dim, table, table(0, length).detach().double())
     if table.adds and (width := case.first.shape[-1]) > code.dim:
         words = f"the result is {width} wide for embeddings of {code.dim}: the table is appended, not added"
@@ -80,6 +88,13 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
         found += coarse or (_of_waves(case, about) if case.first.shape[1] > 1 else [])
     checks = (content, *texts.CHECKS, *usage.CHECKS, base, half_input, rounding, usage.limit, usage.odd_width)
     return found + findings(checks, case), about
+
+
+def _bears(table: Table, length: int) -> bool:
+    """Tell whether the table has so many rows, and gives them in no time."""
+    begun = time.thread_time()
+    _, failed = attempt(table, 0, length)
+    return not failed and (time.thread_time() - begun < QUICK or length < 20)
 
 
 def _of_waves(case: Case, about: dict[str, Any]) -> list[Finding]:
@@ -97,13 +112,23 @@ def repeatable(table: Table) -> Finding:
 
 
 def axis(table: Table) -> Finding:
-    """Check that what is added varies along the tokens and not along the batch."""
-    y = table.add(torch.zeros(3, 5, table.dim), positions=torch.arange(5))
+    """Check that what is added varies along the tokens and not along the batch, with positions and without."""
+    found = _axis(table, {"positions": torch.arange(5)})
+    if found.verdict != "ok" or table.code.needs("positions") or "positions" not in table.told:
+        return found
+    other, failed = attempt(_axis, table, {})
+    return found if failed or other.verdict == "ok" else other
+
+
+def _axis(table: Table, given: dict[str, Tensor]) -> Finding:
+    y = table.add(torch.zeros(3, 5, table.dim), **given)
     if y.shape[:2] == (5, 3):
         return wrong("batch-axis", "for embeddings (b, t, d) rows come back as (t, b, d): the axes are exchanged")
     if y.shape[1] == 1:
         words = "for embeddings (b, t, d) a row for each text comes back, not one for each token: cut by the batch"
         return wrong("batch-axis", f"{words}. Take table[: x.shape[1]] (for (t, b, d) say order='tbd')")
+    if y.shape[1] != 5:
+        return wrong("batch-axis", f"for {CODEBOOKS} codebooks of 5 tokens {y.shape[1]} rows come back, not 5")
     along_batch, along_tokens = float((y - y[:1]).abs().max()), float((y - y[:, :1]).abs().max())
     if along_batch <= 1e-6:
         return ok("the table runs along the tokens, the same for each text", along_tokens)

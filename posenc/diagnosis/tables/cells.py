@@ -49,6 +49,8 @@ class Cells(NamedTuple):
 def calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a grid of these sides can be asked for by: words, arguments."""
     d, flat = code.dim, len(sides) == 2
+    if code.takes("mask"):
+        yield from masks(code, torch.ones(2, *sides, dtype=torch.bool))
     if code.takes("depth", "rows", "columns") and not flat:
         yield "depth, rows and columns", dict(zip(_named_sides(code), sides, strict=True))
     elif code.takes("rows", "columns") and flat:
@@ -68,8 +70,6 @@ def calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "a mask (b, h, w)", {"x": torch.zeros(2, *sides, dtype=torch.bool)}
         if flat and sides[0] == sides[1]:
             yield f"tokens of {sides[0]} by {sides[1]} cells", {"x": torch.zeros(2, sides[0] ** 2, d)}
-    if code.takes("mask"):
-        yield from masks(code, torch.ones(2, *sides, dtype=torch.bool))
 
 
 def masks(code: Code, seen: Tensor) -> Iterator[tuple[str, dict[str, Any]]]:

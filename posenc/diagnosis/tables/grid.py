@@ -12,6 +12,7 @@ from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.cells import MARGIN, Cells, again, made_by
 from posenc.diagnosis.tables.grid_use import CHECKS
+from posenc.diagnosis.tables.orders import alike
 from posenc.diagnosis.tables.sinusoids import sinusoids
 
 
@@ -25,12 +26,25 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     cells = max(made_by(code), key=_plain)
     sides = " by ".join(map(str, cells.sides))
     about = {"grid": f"a grid of {sides}, asked for by {cells.asked}", "width": f"{cells.moved.shape[1]} channels"}
+    straight, order = _straight(cells)
+    if order:
+        return [*findings((distinct,), straight), *findings((axes,), cells), *findings((waves,), straight)], about
     return findings((distinct, axes, waves, base, other_sizes, *CHECKS), cells), about
 
 
-def _plain(cells: Cells) -> tuple[bool, float]:
-    """Tell how far this looks like a grid: whether no axis is lost, how many channels follow one axis alone."""
-    return bool(cells.moved.any(1).all()), int((cells.moved.sum(0) == 1).sum()) / cells.moved.shape[1]
+def _straight(cells: Cells) -> tuple[Cells, tuple[int, ...]]:
+    """Return the cells as they lie where channels follow one axis each, and the order of axes if it is another."""
+    for order in permutations(range(len(cells.sides))) if not cells.order else ():
+        turned = cells._replace(numbers=_relaid(cells.numbers, order))
+        if not (turned.moved.sum(0) > 1).any():
+            return turned, order if order != tuple(range(len(order))) else ()
+    return cells, ()
+
+
+def _plain(cells: Cells) -> tuple[float, bool]:
+    """Tell how far this looks like a grid: how many channels follow one axis alone, whether none is lost."""
+    axes = cells.moved.sum(0)
+    return int((axes == 1).sum()) / max(1, int((axes > 0).sum())), bool(cells.moved.any(1).all())
 
 
 def distinct(cells: Cells) -> Finding:
@@ -63,15 +77,13 @@ def axes(cells: Cells) -> Finding:
     if not mixed:
         each = [f"{int(moved.sum())} the {name}" for name, moved in zip(cells.names, cells.moved, strict=True)]
         return ok(f"of the channels follow {', '.join(each)}")
-    for order in [*permutations(range(len(cells.sides)))][1:]:
-        turned = cells._replace(numbers=_relaid(cells.numbers, order))
-        if not int((turned.moved.sum(0) > 1).sum()):
-            return wrong(
-                "axes-swapped",
-                f"in a grid of {sides} the cells run in another order than the last axis first: "
-                "right only where sides are equal. Flatten in the order of the axes, or exchange them",
-                mixed,
-            )
+    if _straight(cells)[1]:
+        return wrong(
+            "axes-swapped",
+            f"in a grid of {sides} the cells run in another order than the last axis first: "
+            "right only where sides are equal. Flatten in the order of the axes, or exchange them",
+            mixed,
+        )
     words = f"{mixed} of {cells.moved.shape[1]} channels depend on several axes together: learned, or waves across"
     return note(words, mixed)
 
@@ -88,7 +100,8 @@ def waves(cells: Cells) -> list[Finding]:
     live = cells.numbers.flatten(0, -2).any(0)  # a width that no number of axes divides is filled up with zeros
     cells = cells._replace(numbers=cells.numbers[..., : int(live.nonzero().max()) + 1])
     if (cells.moved.sum(0) > 1).any() or not cells.moved.any(1).all():
-        return [unchecked("needs channels for each axis")._replace(check="waves")]
+        twins = alike(cells.numbers.flatten(0, -2)) if cells.moved.any(1).all() else None
+        return [twins or unchecked("needs channels for each axis")._replace(check="waves")]
     bases = bases_of_axes(cells.code)
     lines = [cells.line(axis)[:, part] for axis, part in enumerate(_whole(cells.moved))]
     found = []

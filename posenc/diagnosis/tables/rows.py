@@ -55,7 +55,8 @@ class Table:
             return False
         if form == "channels first" and made.shape[-1] != self.dim:
             return False
-        return tuple(made.shape[:2]) in ((B, T), (T, B), (1, T), (B, 1)) and made.ndim == 3
+        others = ((1, CODEBOOKS),) if form == "codebooks" else ()
+        return tuple(made.shape[:2]) in ((B, T), (T, B), (1, T), (B, 1), *others) and made.ndim == 3
 
     def _places(self) -> tuple[str, str]:
         """Return which argument takes positions as numbers, and their form, where the usual call gives no rows."""

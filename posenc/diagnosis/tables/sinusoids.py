@@ -64,8 +64,6 @@ def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -
     """
     bases = tuple(bases_of_axes(code).values()) if code else ()
     told = _Told(told_base(code) if code else None, bases, by_first, _learns(code, table.shape[-1] // 2))
-    if found := alike(table):
-        return [found], {}
     for order, (sines, cosines) in orders(table.shape[-1]).items():
         sine, cosine = table[:, sines], table[:, cosines]
         size = float(cosine[0].abs().max())
@@ -81,7 +79,7 @@ def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -
             words = f"{order}; the first row is that of position {first}, not 0"
             words += ": right for weights that were trained so"
             return _read([_named("order", note(words, first))], order, sine, cosine, told)
-    return [unordered(table)], {}
+    return [alike(table) or unordered(table)], {}
 
 
 class _Told(NamedTuple):
@@ -131,7 +129,10 @@ def _waves(sine: Tensor, cosine: Tensor, told: _Told) -> list[Finding]:
         return [_torn(sine, cosine)]
     whole = ok(f"every row has the squared length d/2 = {half}", float(norm.sum(-1).mean()))
     step = torch.atan2(sine[1], cosine[1]) - torch.atan2(sine[0], cosine[0])
-    return [_named("norm", whole), _products(sine @ sine.T + cosine @ cosine.T), _speeds(_wrapped(step), told)]
+    speeds = _speeds(_wrapped(step), told)
+    if speeds.id in ("exponent-inverted", "exponent-rising"):  # angles are too large for their own rounding
+        return [_named("norm", whole), speeds]
+    return [_named("norm", whole), _products(sine @ sine.T + cosine @ cosine.T), speeds]
 
 
 def _torn(sine: Tensor, cosine: Tensor) -> Finding:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.compare import far
-from posenc.diagnosis.report import Finding, ok, unchecked, wrong
+from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.rows import WORD
 
 T, PADS = 5, 2
@@ -32,11 +32,13 @@ def padding(case: Any) -> Finding | None:
     if off < 1e-4:
         return ok("padding on the left is not counted", off)
     words = "padding on the left moves the tokens after it to other rows"
+    if table.form == "ids" and far(made[0][:, 0], made[0][:, 1]) < 1e-6:
+        return note(f"{words}, though it has a row of its own: right with padding on the right only", off)
     return wrong("padding-counted", f"{words}: positions count the padding. Count with cumsum over what is seen", off)
 
 
 def _rows(code: Code, role: str, given: Tensor) -> Tensor:
-    made = code(**{role: given})
+    made: Any = code(**{role: given})
     return made[0] if isinstance(made, tuple) else made
 
 
@@ -66,6 +68,7 @@ def batch(case: Any) -> Finding | None:
     if case.table.adds or case.table.told_by != "positions" or case.code.needs("x"):
         return None
     places = torch.stack((torch.arange(T), torch.arange(2, T + 2)))
+    made: Any
     made, failed = attempt(case.code, positions=places)
     made = made[0] if isinstance(made, tuple) and made else made
     if failed or not isinstance(made, Tensor) or made.ndim != 3:
