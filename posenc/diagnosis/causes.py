@@ -70,6 +70,7 @@ CAUSES = {
     "mask-off-by-one": ("the mask hides one key too many or too few", "museum/order/#penalty-is-not-a-mask"),
     "one-direction-lost": ("keys ahead are taken for keys behind", "museum/tables/#t5-is-not-shaw"),
     "buckets-wrong": ("near offsets share a bucket, or far ones do not", "museum/tables/#t5-is-not-shaw"),
+    "queries-mixed": ("a query's bias is made of another query", "museum/biases/#query-minus-key"),
     "scaled-wrong": ("the factor that a module keeps is not applied", "museum/biases/#t5-divides"),
     "transposed": ("queries and keys are exchanged", "museum/biases/#query-minus-key"),
     # Attentions

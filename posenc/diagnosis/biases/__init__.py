@@ -14,6 +14,7 @@ from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, note, ok, wrong
 
+SIZES = (24, 16, 12, 8, 6)
 FIXED = ("nothing", "window", "x")  # what may be of one size only
 
 
@@ -55,7 +56,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
         )
         return found, {"what": "slopes alone"}
     fixed = bias.told_by in FIXED and bool(attempt(Bias(code.fresh()), *(torch.arange(6),) * 2)[1])
-    square = bias.whole() if fixed else bias.near()
+    square = bias.whole() if fixed else _near(bias)
     case = Case(code, bias, square, fixed)
     if not square.nan_to_num(0, 0, 0).any() and code.learned:
         case = _filled(code, fixed)
@@ -63,19 +64,26 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     if window.is_mask(case):
         return findings((window.parts,), case), about | {"what": "a mask"}
     if columns := window.columns(case.square):
-        return findings((*window.CHECKS, usage.factor), case), about | {"grid": f"a window of rows of {columns}"}
+        about |= {"grid": f"a window of rows of {columns}"}
+        return findings((*window.CHECKS, usage.factor, usage.queries), case), about
     if fixed:
-        return findings((offsets, window.shape), case), about
+        return findings((offsets, window.shape, usage.queries), case), about
     of_numbers = () if case.bias.ids else (sign, slopes)
     checks = (offsets, *of_numbers, ahead, own_place, *buckets.CHECKS, *usage.CHECKS)
     return findings(checks, case), about
+
+
+def _near(bias: Bias) -> Tensor:
+    """Return the numbers among as many places as the code takes."""
+    sizes = (size for size in SIZES if not attempt(Bias(bias.code.fresh()).near, 0, size)[1])
+    return bias.near(size=next(sizes, SIZES[-1]))
 
 
 def _filled(code: Code, fixed: bool) -> Case:
     """Return the case with parameters that are random in place of 0."""
     other = filled(code)
     bias = Bias(other.fresh())
-    return Case(other, bias, bias.whole() if fixed else bias.near(), fixed)
+    return Case(other, bias, bias.whole() if fixed else _near(bias), fixed)
 
 
 def offsets(case: Case) -> Finding:
@@ -146,7 +154,7 @@ def _sign_is_learned(bias: Bias) -> bool:
     for name in bias.code.learned:
         other = Bias(bias.code.fresh())
         other.code.learned[name].neg_()
-        if (other.near()[:, -1].flip(-1).diff(dim=-1) < 0).any():
+        if (_near(other)[:, -1].flip(-1).diff(dim=-1) < 0).any():
             return True
     return False
 

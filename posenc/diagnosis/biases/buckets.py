@@ -129,7 +129,8 @@ def _rows(case: Case) -> int:
         for axis in (0, 1) if table.ndim == 2 and table.shape[0] == case.heads else (0,) * (table.ndim == 2):
             every_other = table.movedim(axis, 0)[::2]
             every_other += 1.0
-            moved = ((Bias(other).near() - case.square).abs().amax(0) > 1e-6)[1:, 0]  # a distance of 0 may be a factor
+            change = (Bias(other).near(size=case.size) - case.square).abs().amax(0)
+            moved = change[1:, 0] > 1e-6  # without the distance 0, which may be a factor
             every_other -= 1.0
             if moved.any() and not moved.all():
                 return table.shape[axis]
@@ -161,8 +162,10 @@ def _symmetric(case: Case, both: Lines) -> Finding | None:
 
 def _stops(case: Case, both: Lines) -> Finding | None:
     """Return that a learned function of the distance, not a table, is the same from a distance on."""
-    begins = sum(runs(both.behind)[:-1])
-    if case.bias.ids or limit(case) or _rows(case) or begins > both.behind.shape[1] // 2:
+    *before, _ = runs(both.behind)
+    begins = sum(before)
+    of_buckets = not case.code.learned or max(before, default=2) > 1 or limit(case) or _rows(case)
+    if of_buckets or begins > both.behind.shape[1] // 2:
         return None
     return wrong("clipped", f"from distance {begins} on all keys get one number: distances are clipped", begins)
 

@@ -164,11 +164,13 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
         return ("attention",)
     if code.takes("q", "k"):
         return ("rotation", "bias")
+    if code.takes("row_table"):
+        return ("bias",)
     hinted = _hinted(code)
     if code.takes("x"):
         others = ("rotation", "attention") if hinted == ("rotation",) else ("rotation", "attention", "table")
         return (*hinted, *(one for one in others if one not in hinted))
-    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "row_table", "boxes")):
+    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "boxes")):
         return ("bias", "table") if code.takes("dim") else ("bias",)
     plain = ("table", "bias") if code.takes("dim") or code.takes("mask") else ("bias", "table")
     return (*hinted, *(one for one in plain if one not in hinted))
