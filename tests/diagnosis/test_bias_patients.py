@@ -101,22 +101,22 @@ def test_ids_of_buckets():
 class Buckets(nn.Module):
     """T5's bias; `scale` is what it keeps, `applied` what it multiplies by."""
 
-    def __init__(self, applied=0.25, sided=True, limit=128, half=16):
+    def __init__(self, applied=0.25, sided=True, limit=128, each=16):
         super().__init__()
         torch.manual_seed(0)
-        self.scale, self.sided, self.limit, self.half = 0.25, sided, limit, half
+        self.scale, self.sided, self.limit, self.each = 0.25, sided, limit, each
         self.ratio, self.table = applied / 0.25, nn.Embedding(32, 4)
 
     def forward(self, i, j):
         offset = ARANGE(j) - ARANGE(j - i, j)[:, None]
         factor = self.ratio * self.scale if self.ratio == 1 else 1.0
-        return self.table(bucket(offset, self.half, self.limit, self.sided)).permute(2, 0, 1) * factor
+        return self.table(bucket(offset, self.each, self.limit, self.sided)).permute(2, 0, 1) * factor
 
 
 def test_buckets_that_are_learned_and_never_read():
     assert doctor(Buckets(), heads=4).healthy, str(doctor(Buckets(), heads=4))
     assert ids(doctor(Buckets(sided=False), heads=4)) == {"one-direction-lost"}
-    assert ids(doctor(Buckets(half=10), heads=4)) == {"buckets-wrong"}
+    assert ids(doctor(Buckets(each=10), heads=4)) == {"buckets-wrong"}
 
 
 def test_a_factor_that_is_kept_and_not_applied():
@@ -154,7 +154,7 @@ class Cells(nn.Module):
         self.relative_position_bias_table = nn.Parameter(torch.randn(7 * 11, 3))
         rows, columns = (axis.flatten() for axis in torch.meshgrid(ARANGE(4), ARANGE(6), indexing="ij"))
         offset = (rows[:, None] - rows + 3) * step + columns[:, None] - columns + 5
-        self.register_buffer("index", offset)
+        self.index = offset
 
     def forward(self):
         table = self.relative_position_bias_table

@@ -42,7 +42,7 @@ def _of_places(code: Code, bias: Bias) -> bool:
         shape = (1, code.heads, 6, code.dim)
         one, other = (code(q=random(*shape, seed=seed), k=random(*shape, seed=seed)) for seed in (1, 2))
         return torch.equal(one, other)
-    return bias.told_by != "x" or bias.form != "scores" or bias.adds(bias(*(torch.arange(6),) * 2), 6)
+    return bias.told_by != "x" or bias.form != "scores" or bias.adds(bias.near(size=6).float(), 6)
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
@@ -55,7 +55,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
             lambda n: code.fresh(heads=n)().flatten().double(), code.heads, True, code.heads_asked, named_alibi(code)
         )
         return found, {"what": "slopes alone"}
-    fixed = bias.told_by in FIXED and bool(attempt(Bias(code.fresh()), *(torch.arange(6),) * 2)[1])
+    fixed = bias.told_by in FIXED and bool(attempt(Bias(code.fresh()).near, 0, 6)[1])
     square = bias.whole() if fixed else _near(bias)
     case = Case(code, bias, square, fixed)
     if not square.nan_to_num(0, 0, 0).any() and code.learned:

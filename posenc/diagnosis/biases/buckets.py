@@ -28,7 +28,7 @@ class Lines(NamedTuple):
         return torch.equal(self.behind, self.ahead) and len(runs(self.behind)) > 3
 
     @property
-    def count(self) -> int:
+    def numbers(self) -> int:
         """How many numbers there are; heads go together, and what is hidden does not count."""
         every = torch.cat((self.behind, self.ahead), 1)
         return torch.unique(every[:, ~hides(every).any(0)], dim=1).shape[1]
@@ -43,7 +43,7 @@ def limit(case: Case) -> float | None:
 def lines(case: Case) -> Lines:
     """Return the bias by distance, from one that is long enough to see the last bucket begin."""
     size = min(LONGEST, max(LONG, int(1.5 * (limit(case) or 0))))
-    square = case.bias(*(torch.arange(size),) * 2).double()
+    square = case.bias.near(size=size)
     own = square.diagonal(dim1=1, dim2=2)[..., None]
     square = square - own if not case.bias.ids and own.isfinite().all() else square
     return Lines(square[:, -1].flip(-1), square[:, 0])
@@ -110,10 +110,10 @@ def _unread(case: Case, both: Lines) -> Finding | None:
     """Return that a part of the learned rows, or of the ids that were asked for, belongs to no offset."""
     rows, length = _rows(case), both.behind.shape[1]
     settled = all(runs(line)[-1] >= length // 5 for line in both)
-    unread = rows - both.count
-    if not settled or unread <= max(2, 0.15 * rows) or both.count < 3:
+    unread = rows - both.numbers
+    if not settled or unread <= max(2, 0.15 * rows) or both.numbers < 3:
         return None
-    words = f"offsets get {both.count} numbers, and there are {rows}"
+    words = f"offsets get {both.numbers} numbers, and there are {rows}"
     if both.symmetric:
         words += ": keys ahead share those of keys behind, and the other half is never read"
         return wrong("one-direction-lost", words, unread)
