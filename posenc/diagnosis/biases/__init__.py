@@ -205,7 +205,8 @@ def slopes(case: Case) -> Finding | list[Finding]:
 
     of_scores = case.bias.form == "scores" and code.module is None
     any_number = of_scores or code.takes("heads") or isinstance(code.source, type)
-    return compared_with_alibi(measured, code.heads, any_number, code.heads_asked, named_alibi(code))
+    named_so = named_alibi(code) and case.bias.form not in ("heads", "embeddings")  # contents may choose the slopes
+    return compared_with_alibi(measured, code.heads, any_number, code.heads_asked, named_so)
 
 
 def named_alibi(code: Code) -> bool:

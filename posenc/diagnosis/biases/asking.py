@@ -11,7 +11,10 @@ from posenc.diagnosis.compare import far, random
 
 SIZE = 24
 ROLES = ("relative", "positions", "length", "mask", "window", "q", "x", "heads")
-PARTS = {"q": (("q", "k"),), "window": (("row_table",), ("grid",), ("rows", "columns"))}  # what belongs to a role
+PARTS = {  # what a role is made of
+    "q": (("q", "k"),),
+    "window": (("row_table",), ("grid",), ("q_grid",), ("rows", "columns")),
+}
 CELLS = (24, 16, 49, 64, 25, 36, 100, 144, 196, 17, 50, 65, 197)
 WINDOWS = ((4, 6), (4, 4))
 X_FORMS = (("scores", 6), ("heads", 5), ("embeddings", 5), ("scores", 5))  # and how many keys for 5 queries
@@ -110,9 +113,9 @@ class Bias:
 
     def _squared(self, made: Any) -> Tensor:
         made = made[0] if isinstance(made, tuple) else made
-        made = made.squeeze(0) if made.ndim in (4, 6) or (made.ndim == 3 and made.dtype != torch.bool) else made
-        if made.ndim == 4 and made.shape[:2] == made.shape[2:]:
-            made = made.flatten(2).flatten(0, 1)
+        made = made.squeeze(0) if made.ndim > 3 else made
+        if made.ndim in (4, 5) and made.shape[-4:-2] == made.shape[-2:]:
+            made = made.flatten(-2).flatten(-3, -2)
         if made.ndim == 3 and made.shape[0] == made.shape[1] != made.shape[2]:
             made = made.permute(2, 0, 1)
         self.ids = not made.is_floating_point() and made.dtype != torch.bool
@@ -148,7 +151,8 @@ class Bias:
         """Return the bias (h, n, n) of a window; what is made of contents meets the same content at each cell."""
         n, dim, self.window = rows * columns, self.code.dim, (rows, columns)
         content = random(dim).expand(1, n, dim)
-        given = {"grid": self.window, "rows": rows, "columns": columns, "q_grid": self.window, "k_grid": self.window}
+        given: dict[str, Any] = {"grid": self.window, "rows": rows, "columns": columns, "q_grid": self.window}
+        given |= {"k_grid": self.window} if self.code.needs("k_grid") else {}
         given |= {"row_table": random(2 * rows - 1, dim, seed=1), "column_table": random(2 * columns - 1, dim, seed=2)}
         given |= {"q": content, "x": torch.zeros(1, n, n) if self.code.takes("q") else content}
         return self._squared(self.code(**given))

@@ -22,8 +22,8 @@ SPELLINGS = {
     "v": "v value values xv value_states value_layer",
     "positions": """positions position pos position_ids pos_ids position_id token_positions input_pos q_positions
         query_positions positions_q q_pos cache_position pos_id coords coordinates position_index timesteps
-        timestep offsets indices""",
-    "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos",
+        timestep offsets indices pos_i""",
+    "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos pos_j",
     "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
         past_key_values_length past_kv_length past_seen_tokens past_kv_len step pos_offset position_offset
         start_idx index_offset seq_offset cache_len""",
@@ -42,10 +42,10 @@ SPELLINGS = {
     "buckets": "num_buckets n_buckets bucket_size relative_positions_buckets relative_attention_num_buckets",
     "limit": "max_distance max_relative_positions max_relative_position relative_attention_max_distance",
     "shape": "shape",
-    "grid": "size grid_size grid grid_shape feat_shape image_size input_size window_size",
+    "grid": "size grid_size grid grid_shape feat_shape image_size input_size window_size win_size",
     "depth": "depth frames num_frames n_frames temporal_size",
-    "rows": "height h_patches n_rows grid_h grid_height rows num_rows",
-    "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
+    "rows": "height win_h h_patches n_rows grid_h grid_height rows num_rows",
+    "columns": "width win_w width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
     "boxes": "bbox bboxes boxes box",
     "row_table": "rel_pos_h rel_pos_height rel_h",
     "column_table": "rel_pos_w rel_pos_width rel_w",

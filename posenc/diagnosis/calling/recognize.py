@@ -164,7 +164,7 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
         return ("attention",)
     if code.takes("q", "k"):
         return ("rotation", "bias")
-    if code.takes("row_table"):
+    if code.takes("row_table") or code.roles.get("x") in SCORES:
         return ("bias",)
     hinted = _hinted(code)
     if code.takes("x"):
@@ -179,7 +179,7 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
 def _hinted(code: Code) -> tuple[str, ...]:
     """Return the kind that the name of the code tells."""
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
-    name = " ".join((*names, *(("bias",) if code.roles.get("x") in SCORES else ())))
+    name = " ".join(names)
     biases = r"bias|alibi|slope|bucket|rel(ative)?_?pos"
     hints = {"bias": biases, "rotation": r"rotar|rope\b|RoPE", "attention": "attention|attn"}
     return tuple(kind for kind, hint in hints.items() if re.search(hint, name, re.I))[:1]
