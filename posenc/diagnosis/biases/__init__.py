@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.biases import boxes, buckets, usage, window
-from posenc.diagnosis.biases.asking import Bias, is_square, names_of
+from posenc.diagnosis.biases.asking import Bias, is_square, names_of, numbers
 from posenc.diagnosis.biases.slopes import compared_with_alibi
 from posenc.diagnosis.biases.square import Case, filled, unevenness
 from posenc.diagnosis.biases.window import hides
@@ -40,7 +40,8 @@ def _of_places(code: Code, bias: Bias) -> bool:
     """Tell whether numbers for scores or contents are those of places: scores may have them added, not changed."""
     if bias.told_by == "q":
         shape = (1, code.heads, 6, code.dim)
-        one, other = (code(q=random(*shape, seed=seed), k=random(*shape, seed=seed)) for seed in (1, 2))
+        made = [code(q=random(*shape, seed=seed), k=random(*shape, seed=seed)) for seed in (1, 2)]
+        one, other = map(numbers, made)
         return torch.equal(one, other)
     return bias.told_by != "x" or bias.form != "scores" or bias.adds(bias.near(size=6).float(), 6)
 

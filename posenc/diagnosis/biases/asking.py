@@ -41,7 +41,7 @@ class Bias:
 
     def laid(self, made: Any, t: int, s: int) -> Tensor:
         """Return a result as numbers (h, t, s)."""
-        made = made[0] if isinstance(made, tuple) else made
+        made = numbers(made)
         self.ids = isinstance(made, Tensor) and not made.is_floating_point() and made.dtype != torch.bool
         return laid(made, self.code.heads, t, s)
 
@@ -112,7 +112,7 @@ class Bias:
         return self._squared(made)
 
     def _squared(self, made: Any) -> Tensor:
-        made = made[0] if isinstance(made, tuple) else made
+        made = numbers(made)
         made = made.squeeze(0) if made.ndim > 3 else made
         if made.ndim in (4, 5) and made.shape[-4:-2] == made.shape[-2:]:
             made = made.flatten(-2).flatten(-3, -2)
@@ -171,6 +171,14 @@ def own_windows(code: Code) -> list[tuple[int, int]]:
     parts = code.module.modules() if code.module is not None else ()
     said = [tuple(size) for part in parts if isinstance(size := getattr(part, "window_size", None), tuple | list)]
     return [size for size in said if len(size) == 2 and size[0] != size[1]]
+
+
+def numbers(made: Any) -> Any:
+    """Return the bias among the parts of a result: the first of two axes, or the one tensor that an object holds."""
+    if isinstance(made, tuple):
+        return next((part for part in made if isinstance(part, Tensor) and part.ndim > 1), made[0])
+    held = [] if isinstance(made, Tensor) else [x for x in getattr(made, "__dict__", {}).values() if torch.is_tensor(x)]
+    return held[0] if len(held) == 1 else made
 
 
 def is_square(made: Any, t: int, s: int) -> bool:

@@ -30,7 +30,7 @@ SPELLINGS = {
     "length": """length seq_len seqlen seq_length sequence_length max_length max_len max_seq_len n_positions n_position
         num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches
         max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings query_seq_length
-        query_seq_len q_seq_len q_seqlen""",
+        query_seq_len q_seq_len q_seqlen max_positions""",
     "relative": "relative_position relative_positions rel_pos rel_positions distance distances relative_distance",
     "key_length": """key_length k_len klen kv_len kv_length key_len s j n_keys src_len key_value_length
         sequence_length_with_past key_seq_length key_seq_len k_seq_len k_seqlen""",
@@ -38,7 +38,7 @@ SPELLINGS = {
         head_dim d_head channels n_embd d_k d_hidden attention_head_size rotary_dim n_elem num_channels
         hidden_channels out_channels features_dim dim_head feature_dim num_pos_feats pos_dim""",
     "heads": """heads h n_head n_heads nhead nheads num_heads num_attention_heads n_attention_heads num_alibi_heads
-        attn_heads total_num_heads number_of_heads""",
+        attn_heads total_num_heads number_of_heads attention_heads""",
     "buckets": "num_buckets n_buckets bucket_size relative_positions_buckets relative_attention_num_buckets",
     "limit": "max_distance max_relative_positions max_relative_position relative_attention_max_distance",
     "shape": "shape",
