@@ -67,7 +67,7 @@ class Bias:
         if form == "scores":
             return torch.zeros(1, heads, t, s)
         if form in ("heads", "embeddings"):
-            return random(dim).expand(1, heads, t, dim) if form == "heads" else random(dim).expand(1, t, dim)
+            return random(dim).repeat(*((1, heads, t, 1) if form == "heads" else (1, t, 1)))
         return torch.ones(1, s) if form == "padding" else torch.ones(t, s).tril(s - t)
 
     def _found(self) -> str:
@@ -150,7 +150,7 @@ class Bias:
     def of_window(self, rows: int, columns: int) -> Tensor:
         """Return the bias (h, n, n) of a window; what is made of contents meets the same content at each cell."""
         n, dim, self.window = rows * columns, self.code.dim, (rows, columns)
-        content = random(dim).expand(1, n, dim)
+        content = random(dim).repeat(1, n, 1)
         given: dict[str, Any] = {"grid": self.window, "rows": rows, "columns": columns, "q_grid": self.window}
         given |= {"k_grid": self.window} if self.code.needs("k_grid") else {}
         given |= {"row_table": random(2 * rows - 1, dim, seed=1), "column_table": random(2 * columns - 1, dim, seed=2)}

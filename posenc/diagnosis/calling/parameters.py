@@ -88,7 +88,7 @@ UNDERSTOOD = (
     "fn(x, freqs_cis) for a rotation; "
     "module(x), fn(positions, dim), fn(length, dim), fn(dim, height, width) for a table; "
     "fn(heads), fn(heads, length), fn(heads, t, s), fn(positions, key_positions), "
-    "fn(score, b, h, q_idx, kv_idx) for a bias; "
+    "fn(score, b, h, q_idx, kv_idx), fn(attention_scores), fn(window_size), fn(bbox) for a bias; "
     "fn(q, k, v) or module(x), with or without positions, key_positions, causal, mask, cache, for an attention; "
     "model(input_ids) for a whole model"
 )
