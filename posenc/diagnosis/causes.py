@@ -71,6 +71,7 @@ CAUSES = {
     "mask-off-by-one": ("the mask hides one key too many or too few", "museum/order/#penalty-is-not-a-mask"),
     "one-direction-lost": ("keys ahead are taken for keys behind", "museum/tables/#t5-is-not-shaw"),
     "buckets-wrong": ("near offsets share a bucket, or far ones do not", "museum/tables/#t5-is-not-shaw"),
+    "queries-mixed": ("a query's bias is made of another query", "museum/biases/#query-minus-key"),
     "scaled-wrong": ("the factor that a module keeps is not applied", "museum/biases/#t5-divides"),
     "transposed": ("queries and keys are exchanged", "museum/biases/#query-minus-key"),
     # Attentions
@@ -85,7 +86,6 @@ CAUSES = {
     "mask-inverted": ("the mask hides what should be seen", "museum/bugs-caches/#left-pads-are-counted"),
     "padding-counted": ("positions count the padding", "museum/bugs-caches/#left-pads-are-counted"),
     "heads-mixed": ("heads are mixed with each other or with tokens", "museum/bugs-formulas/#stamped-along-the-batch"),
-    "queries-mixed": ("a query gets the bias of another", "museum/bugs-formulas/#stamped-along-the-batch"),
     "bias-lost": ("the bias is made and not added", "museum/bugs-formulas/#old-table-stays"),
     "groups-tiled": ("query heads share the wrong key heads", "museum/bugs-formulas/#twelve-heads-by-formula"),
     "penalty-reversed": ("far keys win", "museum/biases/#query-minus-key"),

@@ -20,7 +20,7 @@ VERDICTS = ("wrong", "note", "ok", "not checked")
 ESSENTIAL = {  # the checks without which nothing can be called healthy
     "rotation": ("norm", "shift"),
     "table": ("rows",),
-    "bias": ("offsets", "slopes"),
+    "bias": ("offsets", "slopes", "parts"),
     "attention": ("future", "heads"),
     "model": ("future", "batch"),
 }

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.biases import boxes, buckets, usage, window
-from posenc.diagnosis.biases.asking import Bias, is_square, names_of
+from posenc.diagnosis.biases.asking import Bias, is_square, names_of, numbers
 from posenc.diagnosis.biases.slopes import compared_with_alibi
 from posenc.diagnosis.biases.square import Case, filled, unevenness
 from posenc.diagnosis.biases.window import hides
@@ -14,6 +14,7 @@ from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, note, ok, wrong
 
+SIZES = (24, 16, 12, 8, 6)
 FIXED = ("nothing", "window", "x")  # what may be of one size only
 
 
@@ -32,16 +33,18 @@ def accepts(code: Code) -> bool:
     if bias.told_by in FIXED:
         made = bias.whole()
         return made.ndim == 3 and made.shape[1] == made.shape[2] > 1
-    return bool(bias(torch.arange(t), torch.arange(6)) is None)  # raises what is wrong
+    bias(torch.arange(t), torch.arange(6))  # raises why it cannot be called
+    return False
 
 
 def _of_places(code: Code, bias: Bias) -> bool:
     """Tell whether numbers for scores or contents are those of places: scores may have them added, not changed."""
     if bias.told_by == "q":
         shape = (1, code.heads, 6, code.dim)
-        one, other = (code(q=random(*shape, seed=seed), k=random(*shape, seed=seed)) for seed in (1, 2))
+        made = [code(q=random(*shape, seed=seed), k=random(*shape, seed=seed)) for seed in (1, 2)]
+        one, other = map(numbers, made)
         return torch.equal(one, other)
-    return bias.told_by != "x" or bias.form != "scores" or bias.adds(bias(*(torch.arange(6),) * 2), 6)
+    return bias.told_by != "x" or bias.form != "scores" or bias.adds(bias.near(size=6).float(), 6)
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
@@ -54,8 +57,8 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
             lambda n: code.fresh(heads=n)().flatten().double(), code.heads, True, code.heads_asked, named_alibi(code)
         )
         return found, {"what": "slopes alone"}
-    fixed = bias.told_by in FIXED and bool(attempt(Bias(code.fresh()), *(torch.arange(6),) * 2)[1])
-    square = bias.whole() if fixed else bias.near()
+    fixed = bias.told_by in FIXED and bool(attempt(Bias(code.fresh()).near, 0, 6)[1])
+    square = bias.whole() if fixed else _near(bias)
     case = Case(code, bias, square, fixed)
     if not square.nan_to_num(0, 0, 0).any() and code.learned:
         case = _filled(code, fixed)
@@ -63,19 +66,26 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     if window.is_mask(case):
         return findings((window.parts,), case), about | {"what": "a mask"}
     if columns := window.columns(case.square):
-        return findings((*window.CHECKS, usage.factor), case), about | {"grid": f"a window of rows of {columns}"}
+        about |= {"grid": f"a window of rows of {columns}"}
+        return findings((*window.CHECKS, usage.factor, usage.queries), case), about
     if fixed:
-        return findings((offsets, window.shape), case), about
+        return findings((offsets, window.shape, usage.queries), case), about
     of_numbers = () if case.bias.ids else (sign, slopes)
     checks = (offsets, *of_numbers, ahead, own_place, *buckets.CHECKS, *usage.CHECKS)
     return findings(checks, case), about
+
+
+def _near(bias: Bias) -> Tensor:
+    """Return the numbers among as many places as the code takes."""
+    sizes = (size for size in SIZES if not attempt(Bias(bias.code.fresh()).near, 0, size)[1])
+    return bias.near(size=next(sizes, SIZES[-1]))
 
 
 def _filled(code: Code, fixed: bool) -> Case:
     """Return the case with parameters that are random in place of 0."""
     other = filled(code)
     bias = Bias(other.fresh())
-    return Case(other, bias, bias.whole() if fixed else bias.near(), fixed)
+    return Case(other, bias, bias.whole() if fixed else _near(bias), fixed)
 
 
 def offsets(case: Case) -> Finding:
@@ -146,7 +156,7 @@ def _sign_is_learned(bias: Bias) -> bool:
     for name in bias.code.learned:
         other = Bias(bias.code.fresh())
         other.code.learned[name].neg_()
-        if (other.near()[:, -1].flip(-1).diff(dim=-1) < 0).any():
+        if (_near(other)[:, -1].flip(-1).diff(dim=-1) < 0).any():
             return True
     return False
 
@@ -197,7 +207,8 @@ def slopes(case: Case) -> Finding | list[Finding]:
 
     of_scores = case.bias.form == "scores" and code.module is None
     any_number = of_scores or code.takes("heads") or isinstance(code.source, type)
-    return compared_with_alibi(measured, code.heads, any_number, code.heads_asked, named_alibi(code))
+    named_so = named_alibi(code) and case.bias.form not in ("heads", "embeddings")  # contents may choose the slopes
+    return compared_with_alibi(measured, code.heads, any_number, code.heads_asked, named_so)
 
 
 def named_alibi(code: Code) -> bool:

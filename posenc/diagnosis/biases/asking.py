@@ -11,7 +11,10 @@ from posenc.diagnosis.compare import far, random
 
 SIZE = 24
 ROLES = ("relative", "positions", "length", "mask", "window", "q", "x", "heads")
-PARTS = {"q": (("q", "k"),), "window": (("row_table",), ("grid",), ("rows", "columns"))}  # what belongs to a role
+PARTS = {  # what a role is made of
+    "q": (("q", "k"),),
+    "window": (("row_table",), ("grid",), ("q_grid",), ("rows", "columns")),
+}
 CELLS = (24, 16, 49, 64, 25, 36, 100, 144, 196, 17, 50, 65, 197)
 WINDOWS = ((4, 6), (4, 4))
 X_FORMS = (("scores", 6), ("heads", 5), ("embeddings", 5), ("scores", 5))  # and how many keys for 5 queries
@@ -38,7 +41,7 @@ class Bias:
 
     def laid(self, made: Any, t: int, s: int) -> Tensor:
         """Return a result as numbers (h, t, s)."""
-        made = made[0] if isinstance(made, tuple) else made
+        made = numbers(made)
         self.ids = isinstance(made, Tensor) and not made.is_floating_point() and made.dtype != torch.bool
         return laid(made, self.code.heads, t, s)
 
@@ -64,7 +67,7 @@ class Bias:
         if form == "scores":
             return torch.zeros(1, heads, t, s)
         if form in ("heads", "embeddings"):
-            return random(dim).expand(1, heads, t, dim) if form == "heads" else random(dim).expand(1, t, dim)
+            return random(dim).repeat(*((1, heads, t, 1) if form == "heads" else (1, t, 1)))
         return torch.ones(1, s) if form == "padding" else torch.ones(t, s).tril(s - t)
 
     def _found(self) -> str:
@@ -109,10 +112,10 @@ class Bias:
         return self._squared(made)
 
     def _squared(self, made: Any) -> Tensor:
-        made = made[0] if isinstance(made, tuple) else made
-        made = made.squeeze(0) if made.ndim in (4, 6) or (made.ndim == 3 and made.dtype != torch.bool) else made
-        if made.ndim == 4 and made.shape[:2] == made.shape[2:]:
-            made = made.flatten(2).flatten(0, 1)
+        made = numbers(made)
+        made = made.squeeze(0) if made.ndim > 3 else made
+        if made.ndim in (4, 5) and made.shape[-4:-2] == made.shape[-2:]:
+            made = made.flatten(-2).flatten(-3, -2)
         if made.ndim == 3 and made.shape[0] == made.shape[1] != made.shape[2]:
             made = made.permute(2, 0, 1)
         self.ids = not made.is_floating_point() and made.dtype != torch.bool
@@ -125,6 +128,7 @@ class Bias:
                 made, failed = attempt(self.code, x=self._shaped(form, n, n))
                 fits = not failed and made.shape[-1] == made.shape[-2] == n
                 if fits and (form == "heads" or self.adds(made.squeeze(0), n)):
+                    self.form = form
                     return made
         return self.code(x=self._shaped("scores", SIZE, SIZE))
 
@@ -146,8 +150,9 @@ class Bias:
     def of_window(self, rows: int, columns: int) -> Tensor:
         """Return the bias (h, n, n) of a window; what is made of contents meets the same content at each cell."""
         n, dim, self.window = rows * columns, self.code.dim, (rows, columns)
-        content = random(dim).expand(1, n, dim)
-        given = {"grid": self.window, "rows": rows, "columns": columns, "q_grid": self.window, "k_grid": self.window}
+        content = random(dim).repeat(1, n, 1)
+        given: dict[str, Any] = {"grid": self.window, "rows": rows, "columns": columns, "q_grid": self.window}
+        given |= {"k_grid": self.window} if self.code.needs("k_grid") else {}
         given |= {"row_table": random(2 * rows - 1, dim, seed=1), "column_table": random(2 * columns - 1, dim, seed=2)}
         given |= {"q": content, "x": torch.zeros(1, n, n) if self.code.takes("q") else content}
         return self._squared(self.code(**given))
@@ -166,6 +171,14 @@ def own_windows(code: Code) -> list[tuple[int, int]]:
     parts = code.module.modules() if code.module is not None else ()
     said = [tuple(size) for part in parts if isinstance(size := getattr(part, "window_size", None), tuple | list)]
     return [size for size in said if len(size) == 2 and size[0] != size[1]]
+
+
+def numbers(made: Any) -> Any:
+    """Return the bias among the parts of a result: the first of two axes, or the one tensor that an object holds."""
+    if isinstance(made, tuple):
+        return next((part for part in made if isinstance(part, Tensor) and part.ndim > 1), made[0])
+    held = [] if isinstance(made, Tensor) else [x for x in getattr(made, "__dict__", {}).values() if torch.is_tensor(x)]
+    return held[0] if len(held) == 1 else made
 
 
 def is_square(made: Any, t: int, s: int) -> bool:

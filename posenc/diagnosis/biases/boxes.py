@@ -11,8 +11,10 @@ from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, wrong
 
-PAGES = (1000, 1.0)  # how wide a page is: boxes are integers, or fractions
-STEP = 0.04  # of the page
+PAGES = (1024, 1.0)  # how wide a page is: boxes are integers, or fractions
+CELL = 1 / 64  # of the page: exact in both, so that offsets are too
+STEP = 3 * CELL
+HERE, THERE = (20 * CELL, 20 * CELL), (32 * CELL, 26 * CELL)
 PLACES = {"here": (0, 0), "right": (1, 0), "below": (0, 1), "up right": (1, -1), "further right": (3, 0)}
 ONE_AXIS = {"horizontal": r"horizontal", "vertical": r"vertical"}
 
@@ -29,14 +31,14 @@ class Page(NamedTuple):
         return far(self.numbers[one], self.numbers[other]) > 1e-6
 
 
-def boxes(width: float, at: tuple[float, float] = (0.3, 0.3)) -> Tensor:
+def boxes(width: float, at: tuple[float, float] = HERE) -> Tensor:
     """Return boxes (1, t, 4) of words at PLACES from a point of the page."""
     corners = torch.tensor([[at[0] + STEP * x, at[1] + STEP * y] for x, y in PLACES.values()]) * width
-    made = torch.cat((corners, corners + torch.tensor([0.03, 0.02]) * width), 1)[None]
+    made = torch.cat((corners, corners + torch.tensor([2 * CELL, CELL]) * width), 1)[None]
     return made.round().long() if isinstance(width, int) else made
 
 
-def square(code: Code, width: float, at: tuple[float, float] = (0.3, 0.3)) -> Tensor:
+def square(code: Code, width: float, at: tuple[float, float] = HERE) -> Tensor:
     """Return the bias (h, t, t) among words at PLACES."""
     return Bias(code).laid(code(boxes=boxes(width, at)), len(PLACES), len(PLACES)).double()
 
@@ -52,7 +54,7 @@ def page(code: Code) -> Page | None:
 
 def offsets(case: Page) -> Finding:
     """Check that the numbers stay where all words move together."""
-    here, there = (square(case.code.fresh(), case.width, at) for at in ((0.3, 0.3), (0.5, 0.4)))
+    here, there = (square(case.code.fresh(), case.width, at) for at in (HERE, THERE))
     if far(there, here) > 1e-4:
         return wrong("absolute", "where all boxes move together the numbers change: it depends on absolute places")
     return ok("depends on the offsets of boxes only")

@@ -28,7 +28,7 @@ class Lines(NamedTuple):
         return torch.equal(self.behind, self.ahead) and len(runs(self.behind)) > 3
 
     @property
-    def count(self) -> int:
+    def numbers(self) -> int:
         """How many numbers there are; heads go together, and what is hidden does not count."""
         every = torch.cat((self.behind, self.ahead), 1)
         return torch.unique(every[:, ~hides(every).any(0)], dim=1).shape[1]
@@ -43,7 +43,7 @@ def limit(case: Case) -> float | None:
 def lines(case: Case) -> Lines:
     """Return the bias by distance, from one that is long enough to see the last bucket begin."""
     size = min(LONGEST, max(LONG, int(1.5 * (limit(case) or 0))))
-    square = case.bias(*(torch.arange(size),) * 2).double()
+    square = case.bias.near(size=size)
     own = square.diagonal(dim1=1, dim2=2)[..., None]
     square = square - own if not case.bias.ids and own.isfinite().all() else square
     return Lines(square[:, -1].flip(-1), square[:, 0])
@@ -110,10 +110,10 @@ def _unread(case: Case, both: Lines) -> Finding | None:
     """Return that a part of the learned rows, or of the ids that were asked for, belongs to no offset."""
     rows, length = _rows(case), both.behind.shape[1]
     settled = all(runs(line)[-1] >= length // 5 for line in both)
-    unread = rows - both.count
-    if not settled or unread <= max(2, 0.15 * rows) or both.count < 3:
+    unread = rows - both.numbers
+    if not settled or unread <= max(2, 0.15 * rows) or both.numbers < 3:
         return None
-    words = f"offsets get {both.count} numbers, and there are {rows}"
+    words = f"offsets get {both.numbers} numbers, and there are {rows}"
     if both.symmetric:
         words += ": keys ahead share those of keys behind, and the other half is never read"
         return wrong("one-direction-lost", words, unread)
@@ -129,7 +129,8 @@ def _rows(case: Case) -> int:
         for axis in (0, 1) if table.ndim == 2 and table.shape[0] == case.heads else (0,) * (table.ndim == 2):
             every_other = table.movedim(axis, 0)[::2]
             every_other += 1.0
-            moved = ((Bias(other).near() - case.square).abs().amax(0) > 1e-6)[1:, 0]  # a distance of 0 may be a factor
+            change = (Bias(other).near(size=case.size) - case.square).abs().amax(0)
+            moved = change[1:, 0] > 1e-6  # without the distance 0, which may be a factor
             every_other -= 1.0
             if moved.any() and not moved.all():
                 return table.shape[axis]
@@ -161,8 +162,10 @@ def _symmetric(case: Case, both: Lines) -> Finding | None:
 
 def _stops(case: Case, both: Lines) -> Finding | None:
     """Return that a learned function of the distance, not a table, is the same from a distance on."""
-    begins = sum(runs(both.behind)[:-1])
-    if case.bias.ids or limit(case) or _rows(case) or begins > both.behind.shape[1] // 2:
+    *before, _ = runs(both.behind)
+    begins = sum(before)
+    of_buckets = not case.code.learned or max(before, default=2) > 1 or limit(case) or _rows(case)
+    if of_buckets or begins > both.behind.shape[1] // 2:
         return None
     return wrong("clipped", f"from distance {begins} on all keys get one number: distances are clipped", begins)
 

@@ -21,7 +21,12 @@ class Case(NamedTuple):
     def again(self, code: Code) -> Tensor:
         """Return the numbers of other code, asked as these were."""
         bias = Bias(code)
-        return bias.near() if not self.whole else bias.whole()
+        return bias.near(size=self.size) if not self.whole else bias.whole()
+
+    @property
+    def size(self) -> int:
+        """For how many places there are numbers."""
+        return self.square.shape[-1]
 
     @property
     def heads(self) -> int:

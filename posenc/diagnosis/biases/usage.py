@@ -2,11 +2,11 @@
 
 import torch
 
-from posenc.diagnosis.biases.asking import SIZE, Bias
+from posenc.diagnosis.biases.asking import Bias
 from posenc.diagnosis.biases.buckets import limit
 from posenc.diagnosis.biases.square import Case, unevenness
 from posenc.diagnosis.calling.call import attempt
-from posenc.diagnosis.compare import far
+from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
 LONG, NEAR = 1024, 32
@@ -20,11 +20,11 @@ def decoding(case: Case) -> Finding:
         return unchecked(
             "needs positions or lengths of queries and keys apart; until then take the last rows while decoding"
         )
-    made, failed = attempt(_alone, bias)
+    made, failed = attempt(_alone, bias, case.size)
     if failed:
-        return note(f"one query after {SIZE} keys raises {failed}; take the last rows while decoding")
+        return note(f"one query after {case.size} keys raises {failed}; take the last rows while decoding")
     if not made.any() and case.square[:, -1].any() and not case.bias.ids:
-        return note(f"one query after {SIZE} keys gets no bias at all; take the last rows while decoding")
+        return note(f"one query after {case.size} keys gets no bias at all; take the last rows while decoding")
     same = _is_row if not case.bias.ids else torch.equal
     if same(made, case.square[:, -1]):
         return ok("one query after its keys gets the last row", 0.0)
@@ -32,7 +32,7 @@ def decoding(case: Case) -> Finding:
     why = "the first row: the query is aligned with the first key" if aligned else "another row than the last"
     return wrong(
         "decode-aligned-first",
-        f"one query after {SIZE} keys gets {why}. Place queries at the last of the keys: "
+        f"one query after {case.size} keys gets {why}. Place queries at the last of the keys: "
         "query position = keys - queries + i",
         far(made, case.square[:, -1]),
     )
@@ -46,10 +46,10 @@ def _tells_keys_apart(case: Case) -> bool:
     return case.bias.steps or (case.bias.told_by != "relative" and any(code.takes(role) for role in roles))
 
 
-def _alone(bias: Bias) -> torch.Tensor:
+def _alone(bias: Bias, size: int) -> torch.Tensor:
     """Return the bias (h, s) of one query after its keys; a flag `cache` may be the way to ask for that."""
-    places = torch.arange(SIZE)
-    made = bias.step(SIZE) if bias.steps else bias(places[-1:], places)
+    places = torch.arange(size)
+    made = bias.step(size) if bias.steps else bias(places[-1:], places)
     if made.shape[1] != 1:
         raise ValueError(f"{made.shape[1]} rows come back")
     return made.double()[:, 0]
@@ -65,16 +65,16 @@ def kept(case: Case) -> Finding | None:
     if case.bias.told_by in ("relative", "positions") or case.code.module is None:
         return None
     bias = Bias(case.code.fresh())
-    alone, failed = attempt(_alone, bias) if _tells_keys_apart(case) else (None, "")
-    again, raised = attempt(bias.near)
-    after, raises = attempt(_alone, bias) if _tells_keys_apart(case) else (None, "")
+    alone, failed = attempt(_alone, bias, case.size) if _tells_keys_apart(case) else (None, "")
+    again, raised = attempt(bias.near, 0, case.size)
+    after, raises = attempt(_alone, bias, case.size) if _tells_keys_apart(case) else (None, "")
     if raised or (raises and not failed):
         return wrong("cache-stale", f"asked again after another call it raises {raised or raises}")
-    if failed or alone is None:
+    if alone is None or after is None:
         return None
     if far(again, case.square) <= 1e-4 and far(after, alone) <= 1e-4:
         return None
-    words = f"one query and {SIZE} by {SIZE}, asked in turn, get other numbers than asked alone"
+    words = f"one query and {case.size} by {case.size}, asked in turn, get other numbers than asked alone"
     if _is_row(after, case.square[:, 0]) and not _is_row(alone, case.square[:, 0]):
         return wrong("decode-aligned-first", f"{words}: what is kept is cut at its first rows, not at its last")
     return wrong("cache-stale", f"{words}: what one call made is kept and cut wrongly for the next")
@@ -86,13 +86,13 @@ def longer(case: Case) -> Finding:
     if failed:
         return note(f"{LONG // 2} keys raise {failed}")
     level = made - made.diagonal(dim1=1, dim2=2)[..., None]
-    first = level[:, :SIZE, :SIZE]
+    first = level[:, : case.size, : case.size]
     off = far(first, case.level)
     if off > 1e-3:
-        words = f"among {LONG // 2} keys the first {SIZE} get other numbers than alone (by {off:.2g})"
+        words = f"among {LONG // 2} keys the first {case.size} get other numbers than alone (by {off:.2g})"
         return wrong("length-dependent", words, off)
     if unevenness(case.level) < 1e-4 <= unevenness(level):
-        return wrong("absolute", f"from {SIZE} to {LONG // 2} keys it depends on places, not on offsets only")
+        return wrong("absolute", f"from {case.size} to {LONG // 2} keys it depends on places, not on offsets only")
     return _to_the_end(case, level)
 
 
@@ -138,7 +138,7 @@ def far_positions(case: Case) -> Finding:
     near, off = case.square - case.square[..., :1], 0.0
     largest = near.nan_to_num(0, 0, 0).abs().max().clamp(min=1e-9)
     for start in (10_000, 1_000_000, 2**25):
-        made, failed = attempt(case.bias.near, start)
+        made, failed = attempt(case.bias.near, start, case.size)
         if failed:
             return note(f"position {start:,} raises {failed}")
         moved = made - made[..., :1]
@@ -151,6 +151,22 @@ def far_positions(case: Case) -> Finding:
             words = f"the numbers are others, by {off:.2g}: they depend on where the query is"
             return note(f"from position {start:,} on {words}", off)
     return ok("the same at 2^25 as at 0", off)
+
+
+def queries(case: Case) -> Finding | None:
+    """Change the content of one query, and see whose numbers follow: a bias made of contents reads its own query."""
+    if case.bias.form != "heads":
+        return None
+    n, place = case.square.shape[1], case.square.shape[1] // 2
+    x = random(1, case.code.heads, n, case.code.dim, seed=3)
+    other = x.clone()
+    other[:, :, place] += 1.0
+    one, two = (case.bias.laid(case.code.fresh()(x=content), n, n) for content in (x, other))
+    rows = ((one - two).abs().amax((0, 2)) > 1e-6).nonzero().flatten().tolist()
+    if rows in ([], [place]):
+        return ok("each query's numbers are made of its own content")
+    others = ", ".join(str(row) for row in rows if row != place)
+    return wrong("queries-mixed", f"the content of query {place} changes the numbers of query {others}")
 
 
 def factor(case: Case) -> Finding | None:
@@ -172,4 +188,4 @@ def factor(case: Case) -> Finding | None:
     return None
 
 
-CHECKS = (decoding, kept, longer, rounding, far_positions, factor)
+CHECKS = (decoding, kept, longer, rounding, far_positions, factor, queries)

@@ -22,15 +22,15 @@ SPELLINGS = {
     "v": "v value values xv value_states value_layer",
     "positions": """positions position pos position_ids pos_ids position_id token_positions input_pos q_positions
         query_positions positions_q q_pos cache_position pos_id coords coords_input coordinates position_index timesteps
-        timestep offsets indices seq_id query_id""",
-    "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos kv_id key_id",
+        timestep offsets indices seq_id query_id pos_i""",
+    "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos kv_id key_id pos_j",
     "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
         past_key_values_length past_kv_length past_seen_tokens past_kv_len step pos_offset position_offset
         start_idx index_offset seq_offset cache_len""",
     "length": """length seq_len seqlen seq_length sequence_length max_length max_len max_seq_len n_positions n_position
         num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches
         max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings n_pos query_seq_length
-        query_seq_len q_seq_len q_seqlen""",
+        query_seq_len q_seq_len q_seqlen max_positions""",
     "relative": "relative_position relative_positions rel_pos rel_positions distance distances relative_distance",
     "key_length": """key_length k_len klen kv_len kv_length key_len s j n_keys src_len key_value_length
         sequence_length_with_past key_seq_length key_seq_len k_seq_len k_seqlen""",
@@ -38,14 +38,14 @@ SPELLINGS = {
         head_dim d_head channels n_embd d_k d_hidden attention_head_size rotary_dim n_elem num_channels
         hidden_channels out_channels features_dim dim_head feature_dim num_pos_feats pos_dim""",
     "heads": """heads h n_head n_heads nhead nheads num_heads num_attention_heads n_attention_heads num_alibi_heads
-        attn_heads total_num_heads number_of_heads""",
+        attn_heads total_num_heads number_of_heads attention_heads""",
     "buckets": "num_buckets n_buckets bucket_size relative_positions_buckets relative_attention_num_buckets",
     "limit": "max_distance max_relative_positions max_relative_position relative_attention_max_distance",
     "shape": "shape",
-    "grid": "size grid_size grid grid_shape feat_shape image_size input_size window_size",
+    "grid": "size grid_size grid grid_shape feat_shape image_size input_size window_size win_size",
     "depth": "depth frames num_frames n_frames temporal_size",
-    "rows": "height h_patches n_rows grid_h grid_height rows num_rows",
-    "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
+    "rows": "height win_h h_patches n_rows grid_h grid_height rows num_rows",
+    "columns": "width win_w width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
     "boxes": "bbox bboxes boxes box",
     "row_table": "rel_pos_h rel_pos_height rel_h",
     "column_table": "rel_pos_w rel_pos_width rel_w",
@@ -97,7 +97,7 @@ UNDERSTOOD = (
     "fn(x, freqs_cis) for a rotation; "
     "module(x), fn(positions, dim), fn(length, dim), fn(dim, height, width) for a table; "
     "fn(heads), fn(heads, length), fn(heads, t, s), fn(positions, key_positions), "
-    "fn(score, b, h, q_idx, kv_idx) for a bias; "
+    "fn(score, b, h, q_idx, kv_idx), fn(attention_scores), fn(window_size), fn(bbox) for a bias; "
     "fn(q, k, v) or module(x), with or without positions, key_positions, causal, mask, cache, for an attention; "
     "model(input_ids) for a whole model"
 )

@@ -167,10 +167,12 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
         return ("attention",)
     if code.takes("q", "k"):
         return ("rotation", "bias")
+    if code.takes("row_table") or code.roles.get("x") in SCORES:
+        return ("bias",)
     if code.takes("x"):
         others = ("rotation", "attention") if hinted == ("rotation",) else ("rotation", "attention", "table")
         return (*hinted, *(one for one in others if one not in hinted))
-    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "row_table", "boxes")):
+    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "boxes")):
         return ("bias", "table") if code.takes("dim") else ("bias",)
     plain = ("table", "bias") if code.takes("dim") or code.takes("mask") else ("bias", "table")
     return (*hinted, *(one for one in plain if one not in hinted))
@@ -181,7 +183,7 @@ def _hinted(code: Code) -> tuple[str, ...]:
     if any(re.search("attention|attn", type(part).__name__, re.I) for part in getattr(code.function, "captured", ())):
         return ("attention",)
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
-    name = " ".join((*names, *(("bias",) if code.roles.get("x") in SCORES else ())))
+    name = " ".join(names)
     hints = {
         "bias": r"bias|alibi|slope|bucket|rel(ative)?_?pos",
         "rotation": r"rotar|rope\b|RoPE",
