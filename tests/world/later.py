@@ -96,6 +96,124 @@ PACKAGES = (
         ),
     ),
     Package("rope-conformer", "0.1.0", "MIT", "https://github.com/crlandsc/rope-conformer", bare=("rope_conformer",)),
+    Package(
+        "fairseq2",
+        "0.8.1",
+        "MIT",
+        "https://github.com/facebookresearch/fairseq2",
+        bare=("fairseq2", "fairseq2.models", "fairseq2.models.transformer"),
+    ),
+    Package(
+        "anemoi-models",
+        "0.19.0",
+        "Apache-2.0",
+        "https://github.com/ecmwf/anemoi-models",
+        bare=("anemoi", "anemoi.models", "anemoi.models.layers"),
+        stubs=(
+            "torch_geometric",
+            "torch_geometric.typing",
+            "anemoi.models.distributed",
+            "anemoi.models.distributed.graph",
+            "anemoi.models.distributed.shapes",
+            "anemoi.utils",
+            "anemoi.utils.config",
+        ),
+    ),
+    Package(
+        "torch-rechub",
+        "0.9.0",
+        "MIT",
+        "https://github.com/datawhalechina/torch-rechub",
+        bare=("torch_rechub", "torch_rechub.utils"),
+    ),
+    Package(
+        "basicsr",
+        "1.4.2",
+        "Apache-2.0",
+        "https://github.com/xinntao/BasicSR",
+        bare=("basicsr", "basicsr.archs"),
+        stubs=("basicsr.ops.dcn", "basicsr.utils", "basicsr.utils.registry", "torchvision"),
+    ),
+    Package("halonet-pytorch", "0.0.5", "MIT", "https://github.com/lucidrains/halonet-pytorch"),
+    Package("dalle-pytorch", "1.6.6", "MIT", "https://github.com/lucidrains/dalle-pytorch", bare=("dalle_pytorch",)),
+    Package(
+        "block-recurrent-transformer-pytorch",
+        "0.4.4",
+        "MIT",
+        "https://github.com/lucidrains/block-recurrent-transformer-pytorch",
+        stubs=("beartype", "beartype.door", "beartype.typing", "memorizing_transformers_pytorch"),
+    ),
+    Package(
+        "DI-engine",
+        "0.5.3",
+        "Apache-2.0",
+        "https://github.com/opendilab/DI-engine",
+        bare=("ding", "ding.torch_utils", "ding.torch_utils.network", "ding.model", "ding.model.template"),
+        stubs=("ding.utils",),
+    ),
+    Package(
+        "tsai",
+        "1.0.1",
+        "Apache-2.0",
+        "https://github.com/timeseriesAI/tsai",
+        bare=("tsai", "tsai.models"),
+        stubs=("tsai.models.layers",),
+    ),
+    Package(
+        "gluonts",
+        "0.17.0",
+        "Apache-2.0",
+        "https://github.com/awslabs/gluonts",
+        bare=("gluonts", "gluonts.torch", "gluonts.torch.model", "gluonts.torch.model.patch_tst"),
+        stubs=(
+            "gluonts.core.component",
+            "gluonts.model",
+            "gluonts.torch.distributions",
+            "gluonts.torch.scaler",
+            "gluonts.torch.util",
+            "gluonts.torch.model.simple_feedforward",
+        ),
+    ),
+    Package(
+        "parlai",
+        "1.7.2",
+        "MIT",
+        "https://github.com/facebookresearch/ParlAI",
+        bare=("parlai", "parlai.agents", "parlai.agents.transformer", "parlai.agents.transformer.modules"),
+        stubs=("parlai.core", "parlai.core.opt"),
+    ),
+    Package("addict", "2.4.0", "MIT", "https://github.com/mewwts/addict"),
+    Package("termcolor", "3.3.0", "MIT", "https://github.com/termcolor/termcolor"),
+    Package("yapf", "0.43.0", "Apache-2.0", "https://github.com/google/yapf"),
+    Package("mmengine", "0.10.7", "Apache-2.0", "https://github.com/open-mmlab/mmengine", stubs=("cv2",)),
+    Package(
+        "mmpretrain",
+        "1.2.0",
+        "Apache-2.0",
+        "https://github.com/open-mmlab/mmpretrain",
+        needs=("addict", "termcolor", "yapf", "mmengine"),
+        bare=("mmpretrain", "mmpretrain.models"),
+        stubs=(
+            "mmcv",
+            "mmcv.cnn",
+            "mmcv.cnn.bricks",
+            "mmcv.cnn.bricks.drop",
+            "mmcv.cnn.bricks.transformer",
+            "mmcv.ops",
+            "mmcv.transforms",
+            "mmpretrain.registry",
+            "mmpretrain.structures",
+            "mmpretrain.utils",
+            "mmpretrain.utils.dependency",
+        ),
+    ),
+    Package(
+        "neuraloperator",
+        "2.0.0",
+        "MIT",
+        "https://github.com/neuraloperator/neuraloperator",
+        bare=("neuralop", "neuralop.layers"),
+    ),
 )
 
 IMPLEMENTATIONS = (
@@ -1136,7 +1254,8 @@ def wrapped(x, offset=0):
             Bug(
                 "values turned",
                 "key = apply_rotary_pos_emb(key, freqs, k_xpos_scale)\n\n        if self.attn_backend",
-                "key = apply_rotary_pos_emb(key, freqs, k_xpos_scale)\n                value = apply_rotary_pos_emb(value, freqs, 1.0)\n\n        if self.attn_backend",
+                "key = apply_rotary_pos_emb(key, freqs, k_xpos_scale)\n"
+                "                value = apply_rotary_pos_emb(value, freqs, 1.0)\n\n        if self.attn_backend",
                 "values-moved",
                 "values depend on their places",
             ),
@@ -1175,6 +1294,544 @@ def wrapped(x, offset=0):
                 "q = self.rotary_embed.rotate_queries_or_keys(self.rotary_embed.rotate_queries_or_keys(q))",
                 "queries-turned-twice",
                 "queries turn by twice their angles",
+            ),
+        ),
+    ),
+    Implementation(
+        name="fairseq2 RotaryEncoder",
+        package="fairseq2",
+        module="fairseq2.nn.position_encoder",
+        make="RotaryEncoder(64, 4096)",
+        kind="rotation",
+        settings={"dim": 64, "order": "bthd"},
+        glue="""
+rotary = RotaryEncoder(64, 4096).eval()
+
+
+def wrapped(x, offset=0):
+    bag = IncrementalStateBag(4096)
+    bag.increment_step_nr(offset)
+    return rotary(x, BatchLayout(tuple(x.shape[:2]), None), state_bag=bag)
+""",
+        bugs=(
+            Bug(
+                "head of the table in decoding",
+                "complex_freqs = complex_freqs[start_step : start_step + batch_width]",
+                "complex_freqs = complex_freqs[1 : 1 + batch_width]",
+                "offset-ignored",
+                "each call counts from 0",
+            ),
+            Bug(
+                "integer division in the exponent",
+                "(self.theta ** (indices / self.encoding_dim))",
+                "(self.theta ** (indices // self.encoding_dim))",
+                "exponent-flat",
+                "every pair turns by one radian a step",
+            ),
+            Bug(
+                "steps in half precision",
+                "steps = torch.arange(self.max_seq_len, device=device, dtype=torch.float32)",
+                "steps = torch.arange(self.max_seq_len, device=device, dtype=torch.bfloat16).float()",
+                "positions-rounded",
+                "positions 256 and 257 are alike, whatever the input's type",
+            ),
+        ),
+    ),
+    Implementation(
+        name="fairseq2 SinusoidalPositionEncoder",
+        package="fairseq2",
+        module="fairseq2.nn.position_encoder",
+        make="SinusoidalPositionEncoder(64, 4096)",
+        kind="table",
+        settings={"dim": 64},
+        glue="""
+table = SinusoidalPositionEncoder(64, 4095).eval()
+
+
+def wrapped(x, offset=0):
+    bag = IncrementalStateBag(4096)
+    bag.increment_step_nr(offset)
+    return table(x, BatchLayout(tuple(x.shape[:2]), None), state_bag=bag)
+""",
+        bugs=(
+            Bug(
+                "row of the padding first",
+                "freqs = self.freqs[start_step : start_step + batch_width]",
+                "freqs = self.freqs[start_step - 1 : start_step - 1 + batch_width]",
+                "positions-shifted",
+                "the first token gets the zeros of the padding",
+            ),
+            Bug(
+                "sines twice",
+                "r_half.cos_()",
+                "r_half.sin_()",
+                "cosine-lost",
+                "both halves hold the sine",
+            ),
+            Bug(
+                "minus lost",
+                "indices * -math.log(10000.0) / (num_sin - correction)",
+                "indices * math.log(10000.0) / (num_sin - correction)",
+                "exponent-inverted",
+                "speeds grow from pair to pair",
+            ),
+        ),
+    ),
+    Implementation(
+        name="fairseq2 ALiBiAttentionBias",
+        package="fairseq2",
+        module="fairseq2.models.transformer.attention_bias",
+        make="ALiBiAttentionBias(4).create_bias_tensor",
+        kind="bias",
+        glue="def wrapped(heads, query_length, key_length, dtype=torch.float32):\n"
+        "    cpu = torch.device('cpu')\n"
+        "    return ALiBiAttentionBias(heads).create_bias_tensor(query_length, key_length, cpu, dtype)\n",
+        defects=("bias-rounded", "slopes-wrong"),
+        why="A slope times the place of the key is cast to dtype: in bfloat16 places 2000 to 2004 share a number. "
+        "12 heads take the formula of powers of two, 2^(-8 i / 12), where the authors' code interleaves. "
+        "Later keys are hidden inside.",
+        bugs=(
+            Bug(
+                "minus the place",
+                "bias = steps * slopes[:, None, None]",
+                "bias = -steps * slopes[:, None, None]",
+                "sign-reversed",
+                "near keys are punished most",
+            ),
+            Bug(
+                "slopes from 1",
+                "exponents = torch.arange(1, 1 + num_heads, device=device)",
+                "exponents = torch.arange(num_heads, device=device)",
+                "slopes-wrong",
+                "the first slope is 1",
+            ),
+            Bug(
+                "aligned with the first keys",
+                "d = k_len - q_len",
+                "d = 0 * k_len",
+                "decode-aligned-first",
+                "two queries beside eight keys see the first keys only",
+            ),
+            Bug(
+                "one key too many",
+                "bias.tril_(diagonal=d)",
+                "bias.tril_(diagonal=d + 1)",
+                "mask-off-by-one",
+                "a query sees the next key",
+            ),
+        ),
+    ),
+    Implementation(
+        name="anemoi-models get_alibi_slopes",
+        package="anemoi-models",
+        module="anemoi.models.layers.attention",
+        make="get_alibi_slopes",
+        kind="bias",
+        glue="def wrapped(heads, length):\n"
+        "    places = torch.arange(length)\n"
+        "    return -get_alibi_slopes(heads)[:, None, None] * (places[:, None] - places).abs()\n",
+        bugs=(
+            Bug(
+                "all of the rest",
+                "torch.arange(1, 1 + 2 * (num_heads - n), 2)",
+                "torch.arange(1, 1 + num_heads - n)",
+                "slopes-wrong",
+                "with 12 heads the last four are the first of 16 in place of every second",
+            ),
+            Bug(
+                "power above",
+                "n = 2 ** math.floor(math.log2(num_heads))",
+                "n = 2 ** math.ceil(math.log2(num_heads))",
+                "slopes-wrong",
+                "with 12 heads there are 16 slopes",
+            ),
+            Bug(
+                "from 0",
+                "torch.pow(slope_0, torch.arange(1, 1 + n))",
+                "torch.pow(slope_0, torch.arange(n))",
+                "slopes-wrong",
+                "the first slope is 1",
+            ),
+        ),
+    ),
+    Implementation(
+        name="torch-rechub RelativeBucketedTimeAndPositionBias",
+        package="torch-rechub",
+        module="torch_rechub.utils.hstu_utils",
+        make="RelativeBucketedTimeAndPositionBias(4, 256)",
+        kind="bias",
+        settings={"heads": 4},
+        glue="layer = RelativeBucketedTimeAndPositionBias(4, 256)\n"
+        "def wrapped(length):\n"
+        "    return layer(seq_len=length)\n",
+        bugs=(
+            Bug(
+                "sum of the places",
+                "positions.unsqueeze(0) - positions.unsqueeze(1) + (self.max_seq_len - 1)",
+                "positions.unsqueeze(0) + positions.unsqueeze(1)",
+                "absolute",
+                "the bias depends on the sum of both places",
+            ),
+            Bug(
+                "distance for offset",
+                "positions.unsqueeze(0) - positions.unsqueeze(1) + (self.max_seq_len - 1)",
+                "(positions.unsqueeze(0) - positions.unsqueeze(1)).abs() + (self.max_seq_len - 1)",
+                "one-direction-lost",
+                "keys ahead have the bias of keys behind",
+            ),
+            Bug(
+                "heads in the middle",
+                "pos_bias = self.pos_w[rel_pos_idx].permute(2, 0, 1)",
+                "pos_bias = self.pos_w[rel_pos_idx].reshape(self.n_heads, L, L)",
+                "heads-mixed",
+                "a view in place of a permutation mixes heads and places",
+            ),
+        ),
+    ),
+    Implementation(
+        name="BasicSR WindowAttention",
+        package="basicsr",
+        module="basicsr.archs.swinir_arch",
+        make="WindowAttention(64, (3, 5), 4)",
+        kind="attention",
+        settings={"dim": 64, "heads": 4},
+        glue="layer = WindowAttention(64, (3, 5), 4).eval()\n"
+        "nn.init.normal_(layer.relative_position_bias_table)\n"
+        "def wrapped(x):\n"
+        "    return layer(x)\n",
+        why="Windows of 3 x 5 tokens, no other number will do.",
+        bugs=(
+            Bug(
+                "height for width",
+                "relative_coords[:, :, 0] *= 2 * self.window_size[1] - 1",
+                "relative_coords[:, :, 0] *= 2 * self.window_size[0] - 1",
+                "axes-swapped",
+                "offsets collide where the window is not square",
+            ),
+            Bug("no scale", "q = q * self.scale", "q = 1.0 * q", "scale-missing", "logits are not divided"),
+            Bug(
+                "no transpose at the end",
+                "x = (attn @ v).transpose(1, 2).reshape(b_, n, c)",
+                "x = (attn @ v).reshape(b_, n, c)",
+                "heads-mixed",
+                "heads are taken for tokens in the output",
+            ),
+        ),
+    ),
+    Implementation(
+        name="halonet-pytorch RelPosEmb",
+        package="halonet-pytorch",
+        module="halonet_pytorch.halonet_pytorch",
+        make="RelPosEmb(4, 4, 16)",
+        kind="bias",
+        why="Made of the content of the queries, 4 x 4 of them, for as many keys.",
+        bugs=(
+            Bug(
+                "wrong corner",
+                "final_x[:, :l, -r:]",
+                "final_x[:, :l, :r]",
+                "queries-mixed",
+                "keys before the query get the bias of the query above",
+            ),
+            Bug(
+                "keys of the other axis",
+                "'b x i y j -> b (y x) (j i)'",
+                "'b x i y j -> b (y x) (i j)'",
+                "axes-swapped",
+                "the rows of the queries are compared with the columns of the keys",
+            ),
+            Bug(
+                "widths alone",
+                "return rel_logits_w + rel_logits_h",
+                "return rel_logits_w + rel_logits_w",
+                "axis-lost",
+                "rows have no effect",
+            ),
+        ),
+    ),
+    Implementation(
+        name="dalle-pytorch Attention",
+        package="dalle-pytorch",
+        module="dalle_pytorch.attention",
+        make="Attention(64, 64, heads=4, dim_head=16)",
+        kind="attention",
+        settings={"dim": 64, "heads": 4},
+        glue="layer = Attention(64, 64, heads=4, dim_head=16).eval()\n"
+        "def wrapped(x, mask=None):\n"
+        "    return layer(x, mask)\n",
+        why="Positions come from outside: with rotary_pos_emb values are turned as well as keys.",
+        bugs=(
+            Bug(
+                "mask the other way",
+                "dots.masked_fill_(~mask, mask_value)\n            del mask\n\n        if self.causal and offset == 0:",
+                "dots.masked_fill_(mask, mask_value)\n            del mask\n\n        if self.causal and offset == 0:",
+                "mask-inverted",
+                "padding is seen, words are not",
+            ),
+            Bug(
+                "not causal",
+                "if self.causal and offset == 0:",
+                "if self.causal and offset > 0:",
+                "future-seen",
+                "a token sees those ahead",
+            ),
+            Bug(
+                "new keys first",
+                "k = torch.cat([k_top, k], dim=-2)",
+                "k = torch.cat([k, k_top], dim=-2)",
+                "cache-order",
+                "keys of the cache stand beside other values",
+            ),
+        ),
+    ),
+    Implementation(
+        name="block-recurrent-transformer-pytorch RotaryEmbedding",
+        package="block-recurrent-transformer-pytorch",
+        module="block_recurrent_transformer_pytorch.block_recurrent_transformer_pytorch",
+        make="apply_rotary_pos_emb",
+        kind="rotation",
+        glue="""
+def wrapped(q, k):
+    freqs, scale = RotaryEmbedding(q.shape[-1], k.shape[-2])()
+    return apply_rotary_pos_emb(q, freqs, scale), apply_rotary_pos_emb(k, freqs, scale**-1)
+""",
+        why="xPos; queries fewer than the keys are the last of them",
+        bugs=(
+            Bug(
+                "scale repeated for neighbours",
+                "scale = torch.cat((scale, scale), dim = -1)",
+                "scale = scale.repeat_interleave(2, dim = -1)",
+                "layout-mixed",
+                "the parts of a pair fade differently",
+            ),
+            Bug(
+                "table repeated for neighbours",
+                "freqs = torch.cat((freqs, freqs), dim = -1)",
+                "freqs = freqs.repeat_interleave(2, dim = -1)",
+                "layout-mixed",
+                "angles for neighbours, pairs half a width apart",
+            ),
+            Bug(
+                "head of the table",
+                "pos = pos[-seq_len:]",
+                "pos = pos[:seq_len]",
+                "offset-ignored",
+                "the last query beside the keys is turned as the first",
+            ),
+        ),
+    ),
+    Implementation(
+        name="DI-engine PositionalEmbedding",
+        package="DI-engine",
+        module="ding.torch_utils.network.gtrxl",
+        make="PositionalEmbedding(64)",
+        kind="table",
+        settings={"dim": 64},
+        defects=("buffers-rounded",),
+        why="takes positions as floats; after .bfloat16() frequencies are rounded with their buffer: near position 257 "
+        "entries are off by 0.1",
+        bugs=(
+            Bug(
+                "sines twice",
+                "torch.cat([sinusoid_inp.sin(), sinusoid_inp.cos()], dim=-1)",
+                "torch.cat([sinusoid_inp.sin(), sinusoid_inp.sin()], dim=-1)",
+                "cosine-lost",
+                "both halves hold the sine",
+            ),
+            Bug(
+                "half the exponent",
+                "(torch.arange(0.0, embedding_dim, 2.0) / embedding_dim)",
+                "(torch.arange(0.0, embedding_dim // 2) / embedding_dim)",
+                "exponent-halved",
+                "i / d in place of 2 i / d",
+            ),
+            Bug(
+                "counts by itself",
+                "sinusoid_inp = torch.outer(pos_seq, self.inv_freq)",
+                "sinusoid_inp = torch.outer(torch.arange(len(pos_seq)).to(pos_seq), self.inv_freq)",
+                "positions-ignored",
+                "the positions that are given do not arrive",
+            ),
+        ),
+    ),
+    Implementation(
+        name="DI-engine MaskedCausalAttention",
+        package="DI-engine",
+        module="ding.model.template.decision_transformer",
+        make="MaskedCausalAttention(64, 512, 4, 0.0)",
+        kind="attention",
+        settings={"dim": 64, "heads": 4},
+        bugs=(
+            Bug(
+                "diagonal above",
+                "mask = torch.tril(ones).view",
+                "mask = torch.tril(ones, 1).view",
+                "future-seen",
+                "a token sees the next one",
+            ),
+            Bug(
+                "width of all heads",
+                "/ math.sqrt(D)\n",
+                "/ math.sqrt(C)\n",
+                "scale-of-model",
+                "the root of h_dim in place of a head's width",
+            ),
+            Bug(
+                "softmax over queries",
+                "normalized_weights = F.softmax(weights, dim=-1)",
+                "normalized_weights = F.softmax(weights, dim=-2)",
+                "softmax-axis",
+                "weights of a query do not sum to 1",
+            ),
+            Bug(
+                "no transpose at the end",
+                "attention.transpose(1, 2).contiguous().view(B, T, N * D)",
+                "attention.contiguous().view(B, T, N * D)",
+                "heads-mixed",
+                "heads are taken for tokens in the output",
+            ),
+        ),
+    ),
+    Implementation(
+        name="tsai Attention",
+        package="tsai",
+        module="tsai.models.ConvTranPlus",
+        make="Attention(64, 4)",
+        kind="attention",
+        settings={"dim": 64, "heads": 4},
+        defects=("scale-wrong",),
+        why="Products of a head of width 16 are divided by the root of d_model, 8 in place of 4. The output is "
+        "normalized.",
+    ),
+    Implementation(
+        name="GluonTS SinusoidalPositionalEmbedding",
+        package="gluonts",
+        module="gluonts.torch.model.patch_tst.module",
+        make="SinusoidalPositionalEmbedding(512, 64)",
+        kind="table",
+        settings={"dim": 64},
+        glue="table = SinusoidalPositionalEmbedding(512, 64)\n"
+        "def wrapped(length, offset=0):\n"
+        "    return table(torch.Size((1, length)), offset)\n",
+        bugs=(
+            Bug(
+                "exponent of the channel",
+                "2 * (j // 2) / dim",
+                "j / dim",
+                "crossed",
+                "the cosine of a pair is slower than its sine",
+            ),
+            Bug(
+                "sines twice",
+                "np.cos(position_enc[:, 1::2])",
+                "np.sin(position_enc[:, 1::2])",
+                "cosine-lost",
+                "both halves hold the sine",
+            ),
+            Bug(
+                "cache not counted",
+                "            past_key_values_length,\n            past_key_values_length + seq_len,",
+                "            0,\n            seq_len,",
+                "offset-ignored",
+                "each call counts from 0",
+            ),
+        ),
+    ),
+    Implementation(
+        name="ParlAI create_position_codes",
+        package="parlai",
+        module="parlai.agents.transformer.modules.functions",
+        make="create_position_codes",
+        kind="table",
+        glue="def wrapped(length, dim):\n"
+        "    out = torch.zeros(length, dim)\n"
+        "    create_position_codes(length, dim, out)\n"
+        "    return out\n",
+        why="writes into what it is given",
+        bugs=(
+            Bug(
+                "half the exponent",
+                "np.power(10000, 2 * j / dim)",
+                "np.power(10000, j / dim)",
+                "exponent-halved",
+                "i / d in place of 2 i / d",
+            ),
+            Bug(
+                "integer division in the exponent",
+                "np.power(10000, 2 * j / dim)",
+                "np.power(10000, 2 * j // dim)",
+                "exponent-flat",
+                "all pairs turn alike",
+            ),
+            Bug(
+                "cosines over the sines",
+                "out[:, 1::2] = torch.FloatTensor(np.cos(position_enc))",
+                "out[:, 1::2] = torch.FloatTensor(np.sin(position_enc))",
+                "cosine-lost",
+                "both channels of a pair hold the sine",
+            ),
+        ),
+    ),
+    Implementation(
+        name="MMPretrain RotaryEmbeddingFast",
+        package="mmpretrain",
+        module="mmpretrain.models.utils.position_encoding",
+        make="RotaryEmbeddingFast(64, 4)",
+        kind="rotation",
+        settings={"dim": 64},
+        glue="""
+rotary = RotaryEmbeddingFast(64, 4)
+
+
+def wrapped(x):
+    return rotary(x, 4)
+""",
+        defects=("layout-mixed",),
+        why="4 x 4 places; the table of an axis is repeated as halves while the pairs are neighbours, so that lengths "
+        "are not kept",
+        bugs=(
+            Bug(
+                "rows twice",
+                "position = torch.cat((height, width), dim=-1)",
+                "position = torch.cat((height, height), dim=-1)",
+                "axis-lost",
+                "columns have no effect",
+            ),
+        ),
+    ),
+    Implementation(
+        name="neuraloperator RotaryEmbedding2D",
+        package="neuraloperator",
+        module="neuralop.layers.embeddings",
+        make="RotaryEmbedding2D.apply_2d_rotary_pos_emb",
+        kind="rotation",
+        settings={"order": "btd"},
+        glue="""
+def wrapped(x, positions):
+    rotary = RotaryEmbedding2D(x.shape[-1] // 2, min_freq=1.0)
+    return rotary.apply_2d_rotary_pos_emb(x, rotary(positions[..., 0]), rotary(positions[..., 1]))
+""",
+        bugs=(
+            Bug(
+                "angles of x twice",
+                "apply_rotary_pos_emb(t_y, freqs_y)),",
+                "apply_rotary_pos_emb(t_y, freqs_x)),",
+                "axis-lost",
+                "the second coordinate has no effect",
+            ),
+            Bug(
+                "minus lost",
+                "torch.cat((-x2, x1), dim=-1)",
+                "torch.cat((x2, x1), dim=-1)",
+                "not-a-rotation",
+                "lengths are not kept",
+            ),
+            Bug(
+                "table repeated for neighbours",
+                "return torch.cat((freqs, freqs), dim=-1)  # [b, n, d]",
+                "return freqs.repeat_interleave(2, dim=-1)",
+                "layout-mixed",
+                "angles for neighbours, pairs half a width apart",
             ),
         ),
     ),
