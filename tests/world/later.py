@@ -214,6 +214,14 @@ PACKAGES = (
         "https://github.com/neuraloperator/neuraloperator",
         bare=("neuralop", "neuralop.layers"),
     ),
+    Package(
+        "memorizing-transformers-pytorch",
+        "0.4.1",
+        "MIT",
+        "https://github.com/lucidrains/memorizing-transformers-pytorch",
+        bare=("memorizing_transformers_pytorch",),
+        stubs=("einops_exts", "faiss", "memorizing_transformers_pytorch.knn_memory"),
+    ),
 )
 
 IMPLEMENTATIONS = (
@@ -237,8 +245,8 @@ IMPLEMENTATIONS = (
             ),
             Bug(
                 "table repeated as halves",
-                "dim=-1).repeat_interleave(2, dim=-1)",
-                "dim=-1).repeat(1, 1, 2)",
+                "torch.cat((freqs_h, freqs_w), dim=-1).repeat_interleave(2, dim=-1)",
+                "torch.cat((freqs_h, freqs_w, freqs_h, freqs_w), dim=-1)",
                 "layout-mixed",
                 "pairs are neighbours, angles are given for halves",
             ),
@@ -554,11 +562,11 @@ def wrapped(q, k, offset=0):
         kind="table",
         bugs=(
             Bug(
-                "columns for rows",
-                "torch.sin(pos_h * div_term).transpose(0, 1).unsqueeze(2).repeat(1, 1, width)",
-                "torch.sin(pos_w * div_term).transpose(0, 1).unsqueeze(1).repeat(1, height, 1)",
-                "crossed",
-                "the sines of the rows count columns",
+                "sines of the rows twice",
+                "torch.cos(pos_h * div_term)",
+                "torch.sin(pos_h * div_term)",
+                "cosine-lost",
+                "both channels of a pair for the rows hold the sine",
             ),
             Bug(
                 "minus lost",
@@ -993,7 +1001,7 @@ def wrapped(x, offset=0):
         "def wrapped(x, cache=None, offset=0):\n"
         "    cos, sin = precompute_rotary_emb(offset + x.shape[1], 16, x.device)\n"
         "    return layer(x, (cos[:, offset:], sin[:, offset:]), cache)\n",
-        why="Queries and keys are normalized after they turn.",
+        why="Queries and keys are normalized after they turn. The table is always bfloat16, which costs 0.1 % in float32.",
         bugs=(
             Bug(
                 "whole prefix hidden",
@@ -1559,7 +1567,9 @@ def wrapped(x, offset=0):
         glue="layer = Attention(64, 64, heads=4, dim_head=16).eval()\n"
         "def wrapped(x, mask=None):\n"
         "    return layer(x, mask)\n",
-        why="Positions come from outside: with rotary_pos_emb values are turned as well as keys.",
+        defects=("future-seen",),
+        why="With a cache nothing is hidden, as one query is awaited: the first of 3 tokens after a cache of 5 sees "
+        "the other two. Positions come from outside: with rotary_pos_emb values are turned as well as keys.",
         bugs=(
             Bug(
                 "mask the other way",
@@ -1702,6 +1712,22 @@ def wrapped(q, k):
         defects=("scale-wrong",),
         why="Products of a head of width 16 are divided by the root of d_model, 8 in place of 4. The output is "
         "normalized.",
+        bugs=(
+            Bug(
+                "softmax over queries",
+                "attn = torch.matmul(q, k) * self.scale\n        attn = nn.functional.softmax(attn, dim=-1)",
+                "attn = torch.matmul(q, k) * self.scale\n        attn = nn.functional.softmax(attn, dim=-2)",
+                "softmax-axis",
+                "weights of a query do not sum to 1",
+            ),
+            Bug(
+                "keys of queries",
+                "attn = torch.matmul(q, k) * self.scale\n        attn = nn",
+                "attn = torch.matmul(q, q.transpose(-1, -2)) * self.scale\n        attn = nn",
+                "one-for-both",
+                "queries are compared with each other, keys with nothing",
+            ),
+        ),
     ),
     Implementation(
         name="GluonTS SinusoidalPositionalEmbedding",
@@ -1832,6 +1858,43 @@ def wrapped(x, positions):
                 "return freqs.repeat_interleave(2, dim=-1)",
                 "layout-mixed",
                 "angles for neighbours, pairs half a width apart",
+            ),
+        ),
+    ),
+    Implementation(
+        name="memorizing-transformers-pytorch T5RelativePositionBias",
+        package="memorizing-transformers-pytorch",
+        module="memorizing_transformers_pytorch.memorizing_transformers_pytorch",
+        make="T5RelativePositionBias(scale=4.0, heads=4)",
+        kind="bias",
+        settings={"heads": 4},
+        glue="layer = T5RelativePositionBias(scale=4.0, heads=4)\n"
+        "def wrapped(query_length, key_length):\n"
+        "    return layer(query_length, key_length, device=torch.device('cpu'))\n",
+        defects=("decode-aligned-first",),
+        why="Both sides count from 0: the bias of 1 query beside 8 keys is row 0, not row 7, of the bias of 8 queries, "
+        "though the model asks for more keys than queries where it has memories.",
+        bugs=(
+            Bug(
+                "no minus",
+                "n = -relative_position",
+                "n = relative_position",
+                "one-direction-lost",
+                "later keys have buckets, and all earlier ones, which are seen, share bucket 0",
+            ),
+            Bug(
+                "not divided by the range",
+                "torch.log(n.float() / max_exact) / math.log(max_distance / max_exact) * (num_buckets - max_exact)",
+                "torch.log(n.float() / max_exact) * (num_buckets - max_exact)",
+                "buckets-wrong",
+                "the last bucket begins at 41 in place of 113",
+            ),
+            Bug(
+                "queries and keys exchanged",
+                "'i j h -> () h i j'",
+                "'i j h -> () h j i'",
+                "transposed",
+                "the bias of a query is that of a key",
             ),
         ),
     ),
