@@ -2,6 +2,11 @@
 
 from tests.world import Bug, Implementation, Package
 
+NEW = {
+    "gradient-wrong": "a gradient arrives, but it is not that of what was computed",
+    "queries-mixed": "the bias of a query is made of the content of another query",
+}
+
 PACKAGES = (
     Package(
         "k-diffusion",
@@ -1001,7 +1006,7 @@ def wrapped(x, offset=0):
         "def wrapped(x, cache=None, offset=0):\n"
         "    cos, sin = precompute_rotary_emb(offset + x.shape[1], 16, x.device)\n"
         "    return layer(x, (cos[:, offset:], sin[:, offset:]), cache)\n",
-        why="Queries and keys are normalized after they turn. The table is always bfloat16, which costs 0.1 % in float32.",
+        why="Queries and keys are normalized after they turn. The table is always bfloat16, which costs 0.1 %.",
         bugs=(
             Bug(
                 "whole prefix hidden",
