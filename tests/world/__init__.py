@@ -30,6 +30,8 @@ class Bug(NamedTuple):
     new: str
     cause: str
     what: str
+    unseen: str = ""
+    """Why no examination of the code alone can object, where that is so."""
 
 
 class Implementation(NamedTuple):

@@ -1,5 +1,6 @@
 """Call an attention of any signature on queries, keys and values (b, h, t, d) at known places."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -7,10 +8,11 @@ from torch import Tensor, nn
 
 from posenc.diagnosis.attentions.projections import Layer, Projections, found
 from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.order import EMBEDDED, FOR_EMBEDDINGS
 from posenc.diagnosis.compare import far, random
 
-T = 12
-OPENS = 3  # tokens that show whether projections are the ones they are taken for
+T = 16
+OPENS = 4  # tokens that show whether projections are the ones they are taken for
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
 
 
@@ -30,6 +32,9 @@ class Attention:
         if self.opened:
             self.alone = False
             self.dim, self.heads, self.kv_heads = self.opened.dim, self.opened.heads, self.opened.kv_heads
+        elif self.joined and code.module is not None and not [*code.module.parameters()]:
+            self.alone = self.joined = False
+            self.heads = self.kv_heads = 1
         elif self.joined:
             self.alone = not _made_plain(code)
             self.dim = code.dim if self.alone else max(1, code.dim // code.heads)
@@ -56,15 +61,14 @@ class Attention:
 
     def _joined(self, x: Tensor, heads: int, dim: int, given: dict[str, Any]) -> Any:
         """Call with embeddings (b, t, D) and split the heads of the result."""
-        swap = self.code.way.order == "tbd"
+        laid, back = _laid(self.code)
         given = {"texts": len(x), "positions": torch.arange(x.shape[1])} | given if self.code.way.table else given
-        x = x.transpose(0, 1) if swap else x
-        made = self.code(**_embedded(self.code, x), **given)
+        like = laid(x)
+        made = self.code(**_embedded(self.code, like), **given)
         out, rest = _first(made), made[1:] if isinstance(made, tuple) else ()
-        if not isinstance(out, Tensor) or out.ndim != 3:
+        if not isinstance(out, Tensor) or out.ndim != like.ndim:
             return out
-        out = out.transpose(0, 1) if swap else out
-        out = out[..., : heads * dim].unflatten(-1, (heads, -1)).transpose(1, 2)
+        out = back(out)[..., : heads * dim].unflatten(-1, (heads, -1)).transpose(1, 2)
         missing = self.opened.dim - dim if self.opened else 0
         return torch.nn.functional.pad(out, (0, missing)), *rest
 
@@ -91,9 +95,14 @@ def _first(made: Any) -> Any:
     return made[0] if isinstance(made, tuple) else made
 
 
+def _laid(code: Code) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """Return how embeddings (b, t, D) are laid as the code takes them, and back."""
+    return EMBEDDED.get(code.way.order or "btd", EMBEDDED["btd"])
+
+
 def _embedded(code: Code, x: Tensor) -> dict[str, Tensor]:
-    """Return embeddings by role: once, or for each of queries, keys and values."""
-    return dict.fromkeys("qkv", x) if code.takes("v") else {"x": x}
+    """Return embeddings by role: once, or for each of queries, keys and values, or for queries and all else."""
+    return dict.fromkeys("qkv", x) if code.takes("v") else {"x": x, "other": x}
 
 
 def _opened(code: Code) -> tuple[Projections | None, str]:
@@ -104,7 +113,7 @@ def _opened(code: Code) -> tuple[Projections | None, str]:
         attempt(code, **_embedded(code, x), positions=torch.arange(OPENS))
     for heads in _heads(code):
         for one in () if module is None else found(module, heads):
-            if one.width < 2 * OPENS:
+            if one.width < 2 * T:
                 return None, ""
             comes = _comes_out(code, one)
             if comes == "right":
@@ -117,14 +126,14 @@ def _comes_out(code: Code, one: Projections) -> str:
     """Tell whether values come out as they should under equal weights: "right", "tiled", "mixed", or "" otherwise."""
     q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
     v = random(2, one.kv_heads, OPENS, one.dim, seed=3)
-    x, swap = one.set(q, k, v), code.way.order == "tbd"
-    x = x.transpose(0, 1) if swap else x
-    made, failed = attempt(code, **_embedded(code, x), positions=torch.arange(OPENS), texts=2)
+    laid, back = _laid(code)
+    x = one.set(q, k, v)
+    like = laid(x.repeat(1, T // OPENS, 1) if code.way.order in FOR_EMBEDDINGS else x)
+    made, failed = attempt(code, **_embedded(code, like), positions=torch.arange(OPENS), texts=2)
     out = None if failed else _first(made)
-    if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[-1] < one.heads * one.shown:
+    if not isinstance(out, Tensor) or out.ndim != like.ndim or back(out).shape[-1] < one.heads * one.shown:
         return ""
-    out = out.transpose(0, 1) if swap else out
-    out = out[..., : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2)
+    out = back(out)[:, :OPENS, : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2)
     share = one.heads // one.kv_heads
     for name, each in (("right", v.repeat_interleave(share, 1)), ("tiled", v.repeat(1, share, 1, 1))):
         each = each[..., : one.shown]
@@ -132,7 +141,7 @@ def _comes_out(code: Code, one: Projections) -> str:
         if min(far(out, behind), far(out, each.mean(2, keepdim=True).expand_as(each))) < 2e-2:
             return name
         for whole in (behind, each.mean(2, keepdim=True).expand_as(each)):
-            if name == "right" and far(out.flatten().sort().values, whole.flatten().sort().values) < 2e-2:
+            if name == "right" and far(out.flatten().sort().values, whole.flatten().sort().values) < 1e-3:
                 return "mixed"
     first = v.repeat_interleave(share, 1)[..., : one.shown]
     return "right" if far(out[:, :, 0], first[:, :, 0]) < 2e-2 else ""
@@ -156,8 +165,10 @@ def _made_plain(code: Code) -> bool:
         joined.data, made = torch.eye(joined.shape[1], dtype=joined.dtype).repeat(3, 1), True
     for _, part in module.named_modules():
         weight = getattr(part, "weight", None)
+        if isinstance(part, nn.Linear) and part.in_features != part.out_features:
+            return False
         if isinstance(weight, Tensor) and weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
-            Layer(part, False).set(torch.eye(len(weight)))
+            Layer([part], False).set(torch.eye(len(weight)))
             made = True
     return made
 

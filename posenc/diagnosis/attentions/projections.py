@@ -20,32 +20,38 @@ NAMES = {
         linear_value v_projection value_projection""",
     "kv": "to_kv kv kv_proj wkv w_kv",
     "qkv": """qkv c_attn query_key_value wqkv to_qkv att_proj qkv_proj in_proj w_qkv attn qkv_net qkv_linear w_pack
-        qkv_mlp linear_qkv""",
+        qkv_mlp linear_qkv in_projs""",
     "out": """o_proj out_proj wo to_out dense c_proj proj out o attn_out out_lin w_o fc_out linear_out output_proj o_net
         output w_out proj_out out_linear fc_o resid_proj o_linear combine_heads linear_proj output_linear
-        final_linear out_projection output_projection to_outs dense_out""",
+        final_linear out_projection output_projection to_outs dense_out out_projs""",
 }
 
 
 class Layer(NamedTuple):
-    """A linear layer whose weight can be set, of either orientation."""
+    """A linear layer whose weight can be set, of either orientation, or several side by side, such as one a head."""
 
-    module: Any
+    modules: list[Any]
     flipped: bool  # weight (in, out), as Conv1D of transformers
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Width of what comes in and of what goes out."""
-        out, into = self.module.weight.shape[::-1] if self.flipped else self.module.weight.shape
-        return into, out
+        shapes = [_matrix(module.weight).shape[:: -1 if self.flipped else 1] for module in self.modules]
+        return shapes[0][1], sum(shape[0] for shape in shapes)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the weights are."""
+        return self.modules[0].weight.dtype
 
     def set(self, rows: Tensor) -> None:
         """Let one-hot input n give row n, (n, out)."""
-        weight = torch.zeros_like(self.module.weight)
-        (weight if self.flipped else weight.T)[: len(rows)] = rows.to(weight.dtype)
-        self.module.weight.data = weight
-        if getattr(self.module, "bias", None) is not None:
-            self.module.bias.data.zero_()
+        for module, part in zip(self.modules, rows.chunk(len(self.modules), -1), strict=True):
+            weight = torch.zeros_like(_matrix(module.weight))
+            (weight if self.flipped else weight.T)[: len(part)] = part.to(weight.dtype)
+            module.weight.data = weight.view_as(module.weight)
+            if getattr(module, "bias", None) is not None:
+                module.bias.data.zero_()
 
 
 class Projections(NamedTuple):
@@ -88,7 +94,7 @@ class Projections(NamedTuple):
             self.layers["out"].set(
                 torch.nn.functional.pad(through.flatten(2).flatten(0, 1), (0, out - self.heads * self.shown))
             )
-        dtype = next(iter(self.layers.values())).module.weight.dtype
+        dtype = next(iter(self.layers.values())).dtype
         return torch.eye(b * t, self.width, dtype=dtype).view(b, t, -1)
 
     def _together(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -97,6 +103,8 @@ class Projections(NamedTuple):
             return torch.cat([part.flatten(1) for part in (q, k, v)], -1)
         if self.packed == "by head":
             return torch.stack((q, k, v), 2).flatten(1)
+        if self.packed == "by channel":
+            return torch.stack((q, k, v), 1).permute(0, 3, 1, 2).flatten(1)
         groups = q.unflatten(1, (self.kv_heads, -1))
         return torch.cat((groups, k[:, :, None], v[:, :, None]), 2).flatten(1)
 
@@ -104,7 +112,7 @@ class Projections(NamedTuple):
 def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     """Yield what the layers of a module may be, likeliest first, and replace its norms by nothing."""
     layers = {role: layer for role in NAMES if (layer := _layer(module, role))}
-    if not {"q", "k", "v"} <= layers.keys() and not {"q", "kv"} <= layers.keys() and "qkv" not in layers:
+    if not _projects(layers):
         return
     _without_norms(module)
     if "q" in layers:
@@ -118,8 +126,17 @@ def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     inside = layers["out"].sizes[0] if "out" in layers else width // 3
     if inside % heads == 0 and (width - inside) % (2 * (inside // heads)) == 0:
         dim, kv_heads = inside // heads, (width - inside) // (2 * (inside // heads))
-        for packed in ("chunks", "by head") if kv_heads == heads else ("chunks", "by group"):
+        for packed in ("chunks", "by head", "by channel") if kv_heads == heads else ("chunks", "by group"):
             yield Projections(layers, heads, kv_heads, dim, packed)
+
+
+def projects(module: nn.Module | None) -> bool:
+    """Tell whether a module has layers that make queries, keys and values, by their names."""
+    return module is not None and _projects({role: layer for role in NAMES if (layer := _layer(module, role))})
+
+
+def _projects(layers: dict[str, Layer]) -> bool:
+    return {"q", "k", "v"} <= layers.keys() or {"q", "kv"} <= layers.keys() or "qkv" in layers
 
 
 def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> Iterator[Projections]:
@@ -128,14 +145,21 @@ def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> It
 
 
 def _layer(module: nn.Module, role: str) -> Layer | None:
-    names = NAMES[role].split()
+    """Return the layer of a role; layers whose names differ in a number only lie side by side."""
+    names, like, alike = NAMES[role].split(), "", []
     for name, part in module.named_modules():
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
         called = pieces[-2:] if pieces and pieces[-1] in INNER else pieces[-1:]
         weight = getattr(part, "weight", None)
-        if any(piece in names for piece in called) and isinstance(weight, Tensor) and weight.ndim == 2:
-            return Layer(part, hasattr(part, "nf"))
-    return None
+        if any(piece in names for piece in called) and isinstance(weight, Tensor) and _matrix(weight).ndim == 2:
+            like = like or ".".join(pieces)
+            alike += [part] if ".".join(pieces) == like and type(part) is type((alike or [part])[0]) else []
+    return Layer(alike, hasattr(alike[0], "nf")) if alike else None
+
+
+def _matrix(weight: Tensor) -> Tensor:
+    """Return a weight as a matrix, that of a convolution of single tokens too."""
+    return weight.flatten(1) if weight.ndim > 2 and weight[0, 0].numel() == 1 else weight
 
 
 def _without_norms(module: nn.Module) -> None:

@@ -110,18 +110,15 @@ def scale(case: Case) -> Finding:
     """Measure by what a product of query and key is multiplied before the softmax."""
     if case.shown < T:
         return unchecked(NARROW)
-    q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
-    ratios = []
-    for size in (0.0, 2.0):
-        q[..., -1, :], k[..., -1, :] = 1.0, size * case.dim**-0.5
-        w = _weights(case, q, k)[0, :, -1]
-        ratios.append((w[:, -1] / w[:, -2]).log())
-    factor = float((ratios[1] - ratios[0]).mean() / 2)  # 1 if products are divided by sqrt(d)
+    with_query, without = (_last_logit(case, size, 2.0) - _last_logit(case, size, 0.0) for size in (1.0, 0.0))
+    factor = float((with_query - without).mean() / 2)  # 1 if products are divided by sqrt(d)
     if abs(factor - 1) < 0.01:
         return ok("products are divided by sqrt(d)", factor)
     if (said := _told_scale(case)) and abs(factor / (said * case.dim**0.5) - 1) < 0.01:
         return ok(f"products are multiplied by {said:.5g}, as its configuration says", factor)
     if abs(factor / case.dim**0.5 - 1) < 0.01:
+        if _in_buckets(case):
+            return note("products are not divided by sqrt(d), as in T5: right for weights that start small", factor)
         words = "products are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)"
         return wrong("scale-missing", words, factor)
     if abs(factor * case.dim**0.5 - 1) < 0.01:
@@ -133,11 +130,25 @@ def scale(case: Case) -> Finding:
     return note(words, factor)
 
 
+def _last_logit(case: Case, of_query: float, of_key: float) -> Tensor:
+    """Return the logit (h) of the last query and its own key against the key before, of which only that is filled."""
+    q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
+    q[..., -1, :], k[..., -1, :] = of_query, of_key * case.dim**-0.5
+    w = _weights(case, q, k)[0, :, -1]
+    return (w[:, -1] / w[:, -2]).log()
+
+
 def _told_scale(case: Case) -> float | None:
     """Return the softmax scale that a configuration names, as those of Gemma and Granite do."""
     config = getattr(case.code.module, "config", None)
     named = getattr(config, "query_pre_attn_scalar", None)
     return named**-0.5 if named else getattr(config, "attention_multiplier", None)
+
+
+def _in_buckets(case: Case) -> bool:
+    """Tell whether the module has a bias by buckets of distances, which came with products that are not divided."""
+    parts = () if case.code.module is None else case.code.module.modules()
+    return any("bucket" in name for part in parts for name in vars(part))
 
 
 def grouped_heads(case: Case) -> Finding | None:
