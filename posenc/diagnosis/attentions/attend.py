@@ -11,7 +11,7 @@ from posenc.diagnosis.compare import far, random
 
 T = 12
 OPENS = 3  # tokens that show whether projections are the ones they are taken for
-NEAR = 1e-2
+NEAR = 2e-2
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
 
 
@@ -181,7 +181,7 @@ def _made_plain(code: Code) -> bool:
     for _, part in module.named_modules():
         weight = getattr(part, "weight", None)
         if isinstance(weight, Tensor) and weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
-            Layer(part, False).set(torch.eye(len(weight)))
+            Layer(part).set(torch.eye(len(weight)))
             made = True
     return made
 

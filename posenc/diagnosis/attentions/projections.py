@@ -28,24 +28,31 @@ NAMES = {
 
 
 class Layer(NamedTuple):
-    """A linear layer whose weight can be set, of either orientation."""
+    """A linear layer whose weight can be set, of either orientation, or a weight that its owner applies itself."""
 
     module: Any
-    flipped: bool  # weight (in, out), as Conv1D of transformers
+    flipped: bool = False  # weight (in, out), as Conv1D of transformers
+    name: str = "weight"
+
+    @property
+    def weight(self) -> nn.Parameter:
+        """The weight itself."""
+        return getattr(self.module, self.name)
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Width of what comes in and of what goes out."""
-        out, into = self.module.weight.shape[::-1] if self.flipped else self.module.weight.shape
+        out, into = self.weight.shape[::-1] if self.flipped else self.weight.shape
         return into, out
 
     def set(self, rows: Tensor) -> None:
         """Let one-hot input n give row n, (n, out)."""
-        weight = torch.zeros_like(self.module.weight)
+        weight = torch.zeros_like(self.weight)
         (weight if self.flipped else weight.T)[: len(rows)] = rows.to(weight.dtype)
-        self.module.weight.data = weight
-        if getattr(self.module, "bias", None) is not None:
-            self.module.bias.data.zero_()
+        self.weight.data = weight
+        bias = getattr(self.module, self.name.replace("weight", "bias"), None)
+        if bias is not None:
+            bias.data.zero_()
 
 
 class Projections(NamedTuple):
@@ -88,7 +95,7 @@ class Projections(NamedTuple):
             self.layers["out"].set(
                 torch.nn.functional.pad(through.flatten(2).flatten(0, 1), (0, out - self.heads * self.shown))
             )
-        dtype = next(iter(self.layers.values())).module.weight.dtype
+        dtype = next(iter(self.layers.values())).weight.dtype
         return torch.eye(b * t, self.width, dtype=dtype).view(b, t, -1)
 
     def _together(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -135,7 +142,15 @@ def _layer(module: nn.Module, role: str) -> Layer | None:
         weight = getattr(part, "weight", None)
         if any(piece in names for piece in called) and isinstance(weight, Tensor) and weight.ndim == 2:
             return Layer(part, hasattr(part, "nf"))
-    return None
+    return next(_bare(module, names), None)
+
+
+def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
+    """Yield weights that are no layer of their own, such as in_proj_weight."""
+    for part in module.modules():
+        for name, weight in part.named_parameters(recurse=False):
+            if weight.ndim == 2 and name.endswith("_weight") and name.removesuffix("_weight") in names:
+                yield Layer(part, name=name)
 
 
 def _without_norms(module: nn.Module) -> None:
