@@ -1,10 +1,12 @@
 """Call an attention of any signature on queries, keys and values (b, h, t, d) at known places."""
 
+import itertools
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from posenc.diagnosis.attentions import latent
 from posenc.diagnosis.attentions.projections import Layer, Projections, found
 from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.compare import far, random
@@ -33,7 +35,7 @@ class Attention:
             self.alone = False
             self.dim, self.heads, self.kv_heads = self.opened.dim, self.opened.heads, self.opened.kv_heads
         elif self.joined:
-            self.alone = not _made_plain(code)
+            self.alone = not (_made_plain(code) and _comes_plain(code))
             self.dim = code.dim if self.alone else max(1, code.dim // code.heads)
 
     @property
@@ -105,14 +107,14 @@ def _embedded(code: Code, x: Tensor) -> dict[str, Tensor]:
     return dict.fromkeys("qkv", x) if code.takes("v") else {"x": x}
 
 
-def _opened(code: Code) -> tuple[Projections | None, str]:
+def _opened(code: Code) -> tuple[Projections | latent.Latent | None, str]:
     """Return the projections of a module if values that are set come out of their own heads, else how they do."""
     module, strange = code.module, ""
     if module is not None and any(nn.parameter.is_lazy(p) for p in module.parameters()):
         x = torch.zeros(1, OPENS, code.dim)  # what is lazy takes its width from the first call
         attempt(code, **_embedded(code, x), positions=torch.arange(OPENS))
     for place, heads in enumerate(_heads(code)):
-        for one in () if module is None else found(module, heads):
+        for one in () if module is None else itertools.chain(found(module, heads), latent.found(module, heads)):
             if one.width < 2 * OPENS:
                 return None, ""
             comes = _comes_out(code, one)
@@ -124,7 +126,7 @@ def _opened(code: Code) -> tuple[Projections | None, str]:
     return None, strange
 
 
-def _comes_out(code: Code, one: Projections) -> str:
+def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
     """Tell how values come out: "right", "added" (with more than values), "tiled", "mixed", or "" otherwise."""
     v = random(2, one.kv_heads, OPENS, one.dim, seed=3)
     v[..., one.shown :] = 0
@@ -144,7 +146,7 @@ def _comes_out(code: Code, one: Projections) -> str:
     return "mixed" if any(same) else ""
 
 
-def _shown(code: Code, one: Projections, v: Tensor) -> Tensor | None:
+def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | None:
     """Return what comes out (b, h, t, d) for values, where all queries and keys are 0."""
     q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
     x, swap = one.set(q, k, v), code.way.order == "tbd"
@@ -184,6 +186,14 @@ def _made_plain(code: Code) -> bool:
             Layer(part).set(torch.eye(len(weight)))
             made = True
     return made
+
+
+def _comes_plain(code: Code) -> bool:
+    """Tell whether values that are handed in come out of their own heads, and do not with other values alone."""
+    q, v = torch.zeros(2, code.heads, OPENS, max(1, code.dim // code.heads)), None
+    v = random(*q.shape, seed=3)
+    out, failed = attempt(lambda: _first(code.on(q=q, k=q, v=v)))
+    return not failed and isinstance(out, Tensor) and out.shape == v.shape and _of_its_own(out, v)
 
 
 class Case(NamedTuple):

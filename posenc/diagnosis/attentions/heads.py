@@ -27,7 +27,8 @@ def heads(case: Case) -> Finding:
         return unchecked(f"needs several heads of keys, not {case.attend.kv_heads}")
     share = case.heads // case.attend.kv_heads
     due = torch.arange(case.heads)[:, None] // share == torch.arange(case.attend.kv_heads)
-    wrongs = [found for of_values in (False, True) if (found := _follow(case, due, of_values))]
+    sides = (True,) if case.attend.opened and case.attend.opened.shared else (False, True)
+    wrongs = [found for of_values in sides if (found := _follow(case, due, of_values))]
     shared = f", {share} heads of queries to one of keys" if share > 1 else ""
     return wrongs[0] if wrongs else ok(f"each head sees its own keys and values{shared}")
 

@@ -31,9 +31,10 @@ def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     """Return what is said of the rotation inside and what it is, if there is one that differs from place to place."""
     if case.shown < T or case.dim > WIDEST:
         return [], {}
-    sides, failed = attempt(_matrices, case, torch.float64)
-    if failed:
-        sides, failed = attempt(_matrices, case, torch.float32)
+    sides, failed = None, "not tried"
+    for dtype, batch in ((torch.float64, WIDEST), (torch.float32, WIDEST), (torch.float32, 1)):
+        if failed:  # by its dtype, or since it holds room for few texts
+            sides, failed = attempt(_matrices, case, dtype, batch)
     if failed or sides is None or all(_still(side) for side in sides):
         return [], {}
     queries, keys = (_reading(side) for side in sides)
@@ -90,10 +91,10 @@ def _reading(matrices: Tensor) -> Reading:
     return Reading(matrices, pairs, name, places, theta, gains, torch.zeros_like(theta))
 
 
-def _matrices(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
+def _matrices(case: Case, dtype: torch.dtype, batch: int) -> tuple[Tensor, Tensor] | None:
     """Return the rotations of queries and of keys at places 0 .. T - 2, without the softmax scale."""
     attend = Attention(case.code.cast(dtype))
-    of_queries, of_keys = _products(case, attend, dtype, False), _products(case, attend, dtype, True)
+    of_queries, of_keys = (_products(case, attend, dtype, side, batch) for side in (False, True))
     gain = float(of_queries.norm(dim=1).median())
     if not of_queries.isfinite().all() or not of_keys.isfinite().all() or gain < 1e-4:
         return None
@@ -102,10 +103,10 @@ def _matrices(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
     return queries[:-1], torch.linalg.pinv(queries[-1].mT) @ of_keys / gain
 
 
-def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool) -> Tensor:
+def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool, batch: int) -> Tensor:
     """Return a . R^T R b for all unit vectors a, b: (places, d, d)."""
     d, h = case.dim, case.heads
-    batch = max(1, attend.opened.width // T) if attend.opened else d
+    batch = min(batch, max(1, attend.opened.width // T) if attend.opened else d)
     made = torch.zeros(T - 1, d, d, dtype=torch.float64)
     nothing, none = torch.zeros(1, h, d, dtype=dtype), torch.zeros(1, d, dtype=dtype)
     unit = torch.eye(d, dtype=dtype) * SIZE

@@ -20,10 +20,10 @@ NAMES = {
         linear_value v_projection value_projection""",
     "kv": "to_kv kv kv_proj wkv w_kv",
     "qkv": """qkv c_attn query_key_value wqkv to_qkv att_proj qkv_proj in_proj w_qkv attn qkv_net qkv_linear w_pack
-        qkv_mlp linear_qkv""",
+        qkv_mlp linear_qkv in_projs""",
     "out": """o_proj out_proj wo to_out dense c_proj proj out o attn_out out_lin w_o fc_out linear_out output_proj o_net
         output w_out proj_out out_linear fc_o resid_proj o_linear combine_heads linear_proj output_linear
-        final_linear out_projection output_projection to_outs dense_out""",
+        final_linear out_projection output_projection to_outs dense_out out_projs""",
 }
 
 
@@ -65,6 +65,16 @@ class Projections(NamedTuple):
     packed: str = "chunks"
 
     @property
+    def shared(self) -> bool:
+        """Whether heads share a part of their keys."""
+        return False
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The widths of which a head is made."""
+        return ()
+
+    @property
     def shown(self) -> int:
         """How many channels of each head come out, where the result is narrower than all heads together."""
         return min(self.dim, self.layers["out"].sizes[1] // self.heads) if "out" in self.layers else self.dim
@@ -88,13 +98,7 @@ class Projections(NamedTuple):
                 self.layers["k"].set(rows[1])
                 self.layers["v"].set(rows[2])
         if "out" in self.layers:
-            through = torch.zeros(self.heads, self.dim, self.heads, self.shown)
-            for head in range(self.heads):
-                through[head, : self.shown, head] = torch.eye(self.shown)
-            _, out = self.layers["out"].sizes
-            self.layers["out"].set(
-                torch.nn.functional.pad(through.flatten(2).flatten(0, 1), (0, out - self.heads * self.shown))
-            )
+            through(self.layers["out"], self.heads, self.dim, self.shown)
         dtype = next(iter(self.layers.values())).weight.dtype
         return torch.eye(b * t, self.width, dtype=dtype).view(b, t, -1)
 
@@ -108,12 +112,20 @@ class Projections(NamedTuple):
         return torch.cat((groups, k[:, :, None], v[:, :, None]), 2).flatten(1)
 
 
+def through(out: Layer, heads: int, dim: int, shown: int) -> None:
+    """Let the last layer hand the first channels of each head through."""
+    rows = torch.zeros(heads, dim, heads, shown)
+    for head in range(heads):
+        rows[head, :shown, head] = torch.eye(shown)
+    out.set(torch.nn.functional.pad(rows.flatten(2).flatten(0, 1), (0, out.sizes[1] - heads * shown)))
+
+
 def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     """Yield what the layers of a module may be, likeliest first, and replace its norms by nothing."""
-    layers = {role: layer for role in NAMES if (layer := _layer(module, role))}
+    layers = {role: layer for role in NAMES if (layer := layer_named(module, NAMES[role].split()))}
     if not {"q", "k", "v"} <= layers.keys() and not {"q", "kv"} <= layers.keys() and "qkv" not in layers:
         return
-    _without_norms(module)
+    without_norms(module)
     if "q" in layers:
         layers.pop("qkv", None)
         width = layers["q"].sizes[1]
@@ -134,8 +146,8 @@ def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> It
         yield Projections(layers, heads, of_keys // dim, dim)
 
 
-def _layer(module: nn.Module, role: str) -> Layer | None:
-    names = NAMES[role].split()
+def layer_named(module: nn.Module, names: list[str]) -> Layer | None:
+    """Return the first linear layer, or bare weight, that has one of the names."""
     for name, part in module.named_modules():
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
         called = pieces[-2:] if pieces and pieces[-1] in INNER else pieces[-1:]
@@ -153,7 +165,8 @@ def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
                 yield Layer(part, name=name)
 
 
-def _without_norms(module: nn.Module) -> None:
+def without_norms(module: nn.Module) -> None:
+    """Replace norms by nothing."""
     for name, part in [*module.named_modules()]:
         if name and type(part).__name__.lower().endswith("norm"):
             owner, _, last = name.rpartition(".")
