@@ -83,6 +83,8 @@ CAUSES = {
     "mask-inverted": ("the mask hides what should be seen", "museum/bugs-caches/#left-pads-are-counted"),
     "padding-counted": ("positions count the padding", "museum/bugs-caches/#left-pads-are-counted"),
     "heads-mixed": ("heads are mixed with each other or with tokens", "museum/bugs-formulas/#stamped-along-the-batch"),
+    "queries-mixed": ("a query gets the bias of another", "museum/bugs-formulas/#stamped-along-the-batch"),
+    "bias-lost": ("the bias is made and not added", "museum/bugs-formulas/#old-table-stays"),
     "groups-tiled": ("query heads share the wrong key heads", "museum/bugs-formulas/#twelve-heads-by-formula"),
     "penalty-reversed": ("far keys win", "museum/biases/#query-minus-key"),
     "precision-lost": ("half precision is rounded too early", "museum/rotations/#steps-of-sixteen"),

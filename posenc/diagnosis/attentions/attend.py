@@ -1,11 +1,13 @@
 """Call an attention of any signature on queries, keys and values (b, h, t, d) at known places."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from posenc.diagnosis.attentions import latent
 from posenc.diagnosis.attentions.projections import Layer, Projections, found
 from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.calling.order import EMBEDDED, FOR_EMBEDDINGS
@@ -13,6 +15,7 @@ from posenc.diagnosis.compare import far, random
 
 T = 16
 OPENS = 4  # tokens that show whether projections are the ones they are taken for
+NEAR = 2e-2
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
 
 
@@ -23,11 +26,12 @@ class Attention:
     """
 
     def __init__(self, code: Code) -> None:
-        self.code = code
         self.joined = code.way.order in ("btd", "tbd") and code.takes("v") and code.module is not None
         self.alone = not code.takes("v") or self.joined
         self.of_keys = False
-        self.opened, self.strange = _opened(code) if self.alone else (None, "")
+        probe = code.fresh() if self.alone else code  # so that what is not opened keeps its weights
+        self.opened, self.strange = _opened(probe) if self.alone else (None, "")
+        self.code, self.adds = probe if self.opened else code, self.strange == "added"
         self.dim, self.heads, self.kv_heads = code.dim, code.heads, code.heads
         if self.opened:
             self.alone = False
@@ -36,7 +40,7 @@ class Attention:
             self.alone = self.joined = False
             self.heads = self.kv_heads = 1
         elif self.joined:
-            self.alone = not _made_plain(code)
+            self.alone = not (_made_plain(code) and _comes_plain(code))
             self.dim = code.dim if self.alone else max(1, code.dim // code.heads)
 
     @property
@@ -79,6 +83,13 @@ class Attention:
         positions = keys if self.of_keys else queries
         return self(q, k, v, positions=positions, key_positions=keys, offset=int(queries[0]), **given)
 
+    def weights(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the weights (b, h, t, s), read off by values that name their key."""
+        s = k.shape[2]
+        v = torch.eye(s, self.dim, dtype=k.dtype).expand(*k.shape[:2], -1, -1).contiguous()
+        made = self.at(q, k, v)
+        return (made - self.at(q, k, torch.zeros_like(v)) if self.adds else made)[..., :s].double()
+
     def learn_whose_positions(self, q: Tensor, k: Tensor, v: Tensor) -> None:
         """Find out whether positions are those of the queries or of all keys, where the code takes one for both."""
         if self.alone or self.opened or not self.code.takes("positions") or self.code.takes("key_positions"):
@@ -105,46 +116,60 @@ def _embedded(code: Code, x: Tensor) -> dict[str, Tensor]:
     return dict.fromkeys("qkv", x) if code.takes("v") else {"x": x, "other": x}
 
 
-def _opened(code: Code) -> tuple[Projections | None, str]:
-    """Return the projections of a module if values that are set come out under equal weights, else how they do."""
+def _opened(code: Code) -> tuple[Projections | latent.Latent | None, str]:
+    """Return the projections of a module if values that are set come out of their own heads, else how they do."""
     module, strange = code.module, ""
     if module is not None and any(nn.parameter.is_lazy(p) for p in module.parameters()):
         x = torch.zeros(1, OPENS, code.dim)  # what is lazy takes its width from the first call
         attempt(code, **_embedded(code, x), positions=torch.arange(OPENS))
-    for heads in _heads(code):
-        for one in () if module is None else found(module, heads):
+    for place, heads in enumerate(_heads(code)):
+        for one in () if module is None else itertools.chain(found(module, heads), latent.found(module, heads)):
             if one.width < 2 * T:
                 return None, ""
             comes = _comes_out(code, one)
-            if comes == "right":
-                return one, ""
+            if comes in ("right", "added"):
+                return one, comes
+            if comes == "tiled" and place == 0:  # half as many heads, twice as wide, would seem right
+                return None, comes
             strange = strange or comes
     return None, strange
 
 
-def _comes_out(code: Code, one: Projections) -> str:
-    """Tell whether values come out as they should under equal weights: "right", "tiled", "mixed", or "" otherwise."""
-    q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
+def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
+    """Tell how values come out: "right", "added" (with more than values), "tiled", "mixed", or "" otherwise."""
     v = random(2, one.kv_heads, OPENS, one.dim, seed=3)
-    laid, back = _laid(code)
-    x = one.set(q, k, v)
-    like = laid(x.repeat(1, T // OPENS, 1) if code.way.order in FOR_EMBEDDINGS else x)
-    made, failed = attempt(code, **_embedded(code, like), positions=torch.arange(OPENS), texts=2)
-    out = None if failed else _first(made)
-    if not isinstance(out, Tensor) or out.ndim != like.ndim or back(out).shape[-1] < one.heads * one.shown:
+    v[..., one.shown :] = 0
+    (made, failed), (empty, _) = (attempt(_shown, code, one, part) for part in (v, torch.zeros_like(v)))
+    if failed or made is None or not (made - empty).isfinite().all():
         return ""
-    out = back(out)[:, :OPENS, : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2)
     share = one.heads // one.kv_heads
-    for name, each in (("right", v.repeat_interleave(share, 1)), ("tiled", v.repeat(1, share, 1, 1))):
-        each = each[..., : one.shown]
-        behind = each.cumsum(2) / torch.arange(1, OPENS + 1)[:, None]
-        if min(far(out, behind), far(out, each.mean(2, keepdim=True).expand_as(each))) < 2e-2:
-            return name
-        for whole in (behind, each.mean(2, keepdim=True).expand_as(each)):
-            if name == "right" and far(out.flatten().sort().values, whole.flatten().sort().values) < 1e-3:
-                return "mixed"
-    first = v.repeat_interleave(share, 1)[..., : one.shown]
-    return "right" if far(out[:, :, 0], first[:, :, 0]) < 2e-2 else ""
+    out, v = made - empty, v[..., : one.shown]
+    if _of_its_own(out, v.repeat_interleave(share, 1)):
+        return "right" if far(empty, torch.zeros_like(empty)) < 1e-4 else "added"
+    if _of_its_own(out, v.repeat(1, share, 1, 1)):
+        return "tiled"
+    each = v.repeat_interleave(share, 1)
+    behind = each.cumsum(2) / torch.arange(1, OPENS + 1)[:, None]
+    wholes = (behind, each.mean(2, keepdim=True).expand_as(each))
+    same = [far(out.flatten().sort().values, whole.flatten().sort().values) < NEAR / 10 for whole in wholes]
+    return "mixed" if any(same) else ""
+
+
+def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | None:
+    """Return what comes out (b, h, t, d) for values, where all queries and keys are 0."""
+    q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
+    x, (laid, back) = one.set(q, k, v), _laid(code)
+    like = laid(x.repeat(1, T // OPENS, 1) if code.way.order in FOR_EMBEDDINGS else x)
+    out = _first(code(**_embedded(code, like), positions=torch.arange(OPENS), texts=2))
+    if not isinstance(out, Tensor) or out.ndim != like.ndim or back(out).shape[-1] < one.heads * one.shown:
+        return None
+    return back(out)[:, :OPENS, : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()
+
+
+def _of_its_own(out: Tensor, v: Tensor) -> bool:
+    """Tell whether each head of what comes out is a sum of its own values, by whatever weights."""
+    weights = torch.linalg.lstsq(v.mT.double(), out.mT.double()).solution
+    return far(v.mT.double() @ weights, out.mT.double()) < NEAR * float(out.abs().max()) and float(out.abs().max()) > 0
 
 
 def _heads(code: Code) -> list[int]:
@@ -168,9 +193,17 @@ def _made_plain(code: Code) -> bool:
         if isinstance(part, nn.Linear) and part.in_features != part.out_features:
             return False
         if isinstance(weight, Tensor) and weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
-            Layer([part], False).set(torch.eye(len(weight)))
+            Layer([part]).set(torch.eye(len(weight)))
             made = True
     return made
+
+
+def _comes_plain(code: Code) -> bool:
+    """Tell whether values that are handed in come out of their own heads, and do not with other values alone."""
+    q, v = torch.zeros(2, code.heads, OPENS, max(1, code.dim // code.heads)), None
+    v = random(*q.shape, seed=3)
+    out, failed = attempt(lambda: _first(code.on(q=q, k=q, v=v)))
+    return not failed and isinstance(out, Tensor) and out.shape == v.shape and _of_its_own(out, v)
 
 
 class Case(NamedTuple):

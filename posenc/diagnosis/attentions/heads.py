@@ -12,7 +12,6 @@ JOINED = (
     "axes are mixed up. Split heads off with unflatten(-1, (heads, d)).transpose(1, 2), and join them with "
     "transpose(1, 2).flatten(2)"
 )
-MIXED = f"heads follow the keys or values of other heads: {JOINED}"
 
 
 def heads(case: Case) -> Finding:
@@ -26,28 +25,37 @@ def heads(case: Case) -> Finding:
         return unchecked("takes embeddings, and its projections were not found")
     if case.heads < 2 or case.attend.kv_heads < 2:
         return unchecked(f"needs several heads of keys, not {case.attend.kv_heads}")
-    follow, share = _followers(case), case.heads // case.attend.kv_heads
-    keys = torch.arange(case.attend.kv_heads)
-    due = torch.arange(case.heads)[:, None] // share == keys
+    share = case.heads // case.attend.kv_heads
+    due = torch.arange(case.heads)[:, None] // share == torch.arange(case.attend.kv_heads)
+    sides = (True,) if case.attend.opened and case.attend.opened.shared else (False, True)
+    wrongs = [found for of_values in sides if (found := _follow(case, due, of_values))]
+    shared = f", {share} heads of queries to one of keys" if share > 1 else ""
+    return wrongs[0] if wrongs else ok(f"each head sees its own keys and values{shared}")
+
+
+def _follow(case: Case, due: Tensor, of_values: bool) -> Finding | None:
+    """Say which heads follow the keys, or the values, of others than they should."""
+    follow, what = _followers(case, of_values), "values" if of_values else "keys"
     if torch.equal(follow, due):
-        shared = f", {share} heads of queries to one of keys" if share > 1 else ""
-        return ok(f"each head sees its own keys and values{shared}")
-    if share > 1 and torch.equal(follow, torch.arange(case.heads)[:, None] % case.attend.kv_heads == keys):
-        return wrong("groups-tiled", TILED)
+        return None
+    keys = torch.arange(case.attend.kv_heads)
+    if case.heads > len(keys) and torch.equal(follow, torch.arange(case.heads)[:, None] % len(keys) == keys):
+        return wrong("groups-tiled", f"{TILED} (in the {what})")
     if mixed := int((follow & ~due).any(1).sum()):
-        return wrong("heads-mixed", f"{mixed} of {case.heads} {MIXED}", mixed)
+        return wrong("heads-mixed", f"{mixed} of {case.heads} heads follow the {what} of other heads: {JOINED}", mixed)
     lost = int((~follow & due).any(1).sum())
-    return wrong("heads-mixed", f"{lost} heads do not follow their own keys and values", lost)
+    return wrong("heads-mixed", f"{lost} heads do not follow their own {what}", lost)
 
 
-def _followers(case: Case) -> Tensor:
-    """Return which heads of queries (h) follow a change of each head of keys and values (hk)."""
+def _followers(case: Case, of_values: bool) -> Tensor:
+    """Return which heads of queries (h) follow a change of each head of keys or of values (hk)."""
     q, k, v = case.inputs(11)
     before = case.attend.at(q, k, v)
     columns = []
     for head in range(case.attend.kv_heads):
         more = torch.zeros(case.attend.kv_heads, 1, 1).index_fill(0, torch.tensor([head]), 1.0)
-        after = case.attend.at(q, k + more * k.roll(1, 2), v + more)
+        other = (k, v + more) if of_values else (k + more * k.roll(1, 2), v)
+        after = case.attend.at(q, *other)
         columns.append((after - before).abs().nan_to_num(0).amax((0, 2, 3)) > 1e-5)
     return torch.stack(columns, 1)
 

@@ -2,7 +2,7 @@
 
 A query at place p is a unit vector a, the key at place 0 a unit vector b, and all other keys are 0, so that their
 logits are known. What the weights then say of the key at 0 is a . R_p^T R_0 b, the rotation of queries. With keys b at
-all places, the last query shows that of keys. A bias is there without content too, and is taken away.
+all places, the last query shows that of keys. A bias is there without a or without b too, and is taken away.
 """
 
 import math
@@ -32,9 +32,10 @@ def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     """Return what is said of the rotation inside and what it is, if there is one that differs from place to place."""
     if case.shown < T or case.dim > WIDEST:
         return [], {}
-    sides, failed = attempt(_matrices, case, torch.float64)
-    if failed:
-        sides, failed = attempt(_matrices, case, torch.float32)
+    sides, failed = None, "not tried"
+    for dtype, batch in ((torch.float64, WIDEST), (torch.float32, WIDEST), (torch.float32, 1)):
+        if failed:  # by its dtype, or since it holds room for few texts
+            sides, failed = attempt(_matrices, case, dtype, batch)
     if failed or sides is None or all(_still(side) for side in sides):
         return [], {}
     queries, keys = (_reading(side) for side in sides)
@@ -42,8 +43,21 @@ def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
         return [_of_uneven(*sides)], {}
     rotate = Rotation(case.code)
     found = Turned(case.code, case.dim, case.heads, rotate, queries, keys, fit(queries.theta))
-    told = [one for one in findings(_checks(found), found) if one.verdict != "not checked"]
+    told = [one for one in _told(found) if one.verdict != "not checked"]
     return [one._replace(check=f"rotation inside, {one.check}") for one in told], _about(found)
+
+
+def _told(found: Turned) -> list[Finding]:
+    """Return what is said of both sides; where one is no rotation at all, that alone."""
+    sides = (found, found._replace(reading=found.of_keys, of_keys=found.reading))
+    first = [one for side in sides for one in findings((norm,), side) if one.verdict == "wrong"]
+    if first and not _rests(found):
+        return first[:1]
+    return findings(_checks(found), found)
+
+
+def _rests(found: Turned) -> bool:
+    return "none" in (found.reading.layout, found.of_keys.layout)
 
 
 def _about(found: Turned) -> dict[str, Any]:
@@ -68,7 +82,7 @@ def _uneven(matrices: Tensor, reading: Reading) -> bool:
 
 
 def _of_uneven(queries: Tensor, keys: Tensor) -> Finding:
-    off = far(queries[:-1], keys)
+    off = far(queries, keys)
     name = "rotation inside, layout"
     if off < UNEVEN:
         words = "angles do not grow evenly from token to token (a grid?), alike in queries and keys: no speeds to read"
@@ -99,31 +113,34 @@ def _reading(matrices: Tensor) -> Reading:
     return Reading(matrices, pairs, name, places, theta, gains, torch.zeros_like(theta))
 
 
-def _matrices(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
-    """Return the rotations of queries at places 0 .. T - 1 and of keys at 0 .. T - 2, without the softmax scale."""
+def _matrices(case: Case, dtype: torch.dtype, batch: int) -> tuple[Tensor, Tensor] | None:
+    """Return the rotations of queries and of keys at places 0 .. T - 2, without the softmax scale."""
     attend = Attention(case.code.cast(dtype))
-    of_queries, of_keys = _products(case, attend, dtype, False), _products(case, attend, dtype, True)
+    of_queries, of_keys = (_products(case, attend, dtype, side, batch) for side in (False, True))
     gain = float(of_queries.norm(dim=1).median())
     if not of_queries.isfinite().all() or not of_keys.isfinite().all() or gain < 1e-4:
         return None
     identity = torch.eye(case.dim, dtype=torch.float64)[None]
     queries = torch.cat((identity, of_queries.mT / gain))
-    return queries, queries[-1] @ of_keys / gain
+    return queries[:-1], torch.linalg.pinv(queries[-1].mT) @ of_keys / gain
 
 
-def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool) -> Tensor:
+def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool, batch: int) -> Tensor:
     """Return a . R^T R b for all unit vectors a, b: (places, d, d)."""
     d, h = case.dim, case.heads
-    batch = max(1, attend.opened.width // T) if attend.opened else d
+    batch = min(batch, max(1, attend.opened.width // T) if attend.opened else d)
     made = torch.zeros(T - 1, d, d, dtype=torch.float64)
-    empty = _logits(case, attend, torch.zeros(1, h, d, dtype=dtype), torch.zeros(1, d, dtype=dtype), of_keys)
+    nothing, none = torch.zeros(1, h, d, dtype=dtype), torch.zeros(1, d, dtype=dtype)
     unit = torch.eye(d, dtype=dtype) * SIZE
+    parts = {start: unit[start : start + batch] for start in range(0, d, batch)}
+    of_b = {start: _logits(case, attend, nothing.expand(len(b), -1, -1), b, of_keys) for start, b in parts.items()}
+    empty = _logits(case, attend, nothing, none, of_keys)
     for first in range(0, d, h):
         heads = [min(first + i, d - 1) for i in range(h)]
-        for start in range(0, d, batch):
-            keys = unit[start : start + batch]
-            logits = _logits(case, attend, unit[heads].expand(len(keys), -1, -1), keys, of_keys) - empty
-            made[:, heads, start : start + len(keys)] = logits.permute(2, 1, 0) / SIZE**2
+        of_a = _logits(case, attend, unit[heads][None], none, of_keys) - empty
+        for start, b in parts.items():
+            logits = _logits(case, attend, unit[heads].expand(len(b), -1, -1), b, of_keys) - of_a - of_b[start]
+            made[:, heads, start : start + len(b)] = logits.permute(2, 1, 0) / SIZE**2
     return made
 
 
@@ -136,8 +153,7 @@ def _logits(case: Case, attend: Attention, a: Tensor, b: Tensor, of_keys: bool) 
     q = a[:, :, None].expand(n, h, T, d).contiguous()
     k = torch.zeros(n, attend.kv_heads, T, d, dtype=b.dtype)
     k[:, :, : T - 1 if of_keys else 1] = b[:, None, None]
-    v = torch.eye(T, d, dtype=b.dtype).expand(n, attend.kv_heads, -1, -1).contiguous()
-    w = attend.at(q, k, v)[..., :T].double().log()
+    w = attend.weights(q, k).log()
     if of_keys:
         return w[:, :, -1, :-1] - w[:, :, -1, -1:]
     return (w[:, :, :, 0] - w.diagonal(dim1=2, dim2=3))[:, :, 1:]

@@ -28,30 +28,40 @@ NAMES = {
 
 
 class Layer(NamedTuple):
-    """A linear layer whose weight can be set, of either orientation, or several side by side, such as one a head."""
+    """A linear layer whose weight can be set, of either orientation, or a weight that its owner applies itself.
+
+    It may be several side by side, such as one a head.
+    """
 
     modules: list[Any]
-    flipped: bool  # weight (in, out), as Conv1D of transformers
+    flipped: bool = False  # weight (in, out), as Conv1D of transformers
+    name: str = "weight"
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """Width of what comes in and of what goes out."""
-        shapes = [_matrix(module.weight).shape[:: -1 if self.flipped else 1] for module in self.modules]
-        return shapes[0][1], sum(shape[0] for shape in shapes)
+    def weights(self) -> list[nn.Parameter]:
+        """The weights themselves."""
+        return [getattr(module, self.name) for module in self.modules]
 
     @property
     def dtype(self) -> torch.dtype:
         """What the weights are."""
-        return self.modules[0].weight.dtype
+        return self.weights[0].dtype
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Width of what comes in and of what goes out."""
+        shapes = [_matrix(weight).shape[:: -1 if self.flipped else 1] for weight in self.weights]
+        return shapes[0][1], sum(shape[0] for shape in shapes)
 
     def set(self, rows: Tensor) -> None:
         """Let one-hot input n give row n, (n, out)."""
-        for module, part in zip(self.modules, rows.chunk(len(self.modules), -1), strict=True):
-            weight = torch.zeros_like(_matrix(module.weight))
+        for module, old, part in zip(self.modules, self.weights, rows.chunk(len(self.modules), -1), strict=True):
+            weight = torch.zeros_like(_matrix(old))
             (weight if self.flipped else weight.T)[: len(part)] = part.to(weight.dtype)
-            module.weight.data = weight.view_as(module.weight)
-            if getattr(module, "bias", None) is not None:
-                module.bias.data.zero_()
+            old.data = weight.view_as(old)
+            bias = getattr(module, self.name.replace("weight", "bias"), None)
+            if bias is not None:
+                bias.data.zero_()
 
 
 class Projections(NamedTuple):
@@ -62,6 +72,16 @@ class Projections(NamedTuple):
     kv_heads: int
     dim: int
     packed: str = "chunks"
+
+    @property
+    def shared(self) -> bool:
+        """Whether heads share a part of their keys."""
+        return False
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The widths of which a head is made."""
+        return ()
 
     @property
     def shown(self) -> int:
@@ -87,13 +107,7 @@ class Projections(NamedTuple):
                 self.layers["k"].set(rows[1])
                 self.layers["v"].set(rows[2])
         if "out" in self.layers:
-            through = torch.zeros(self.heads, self.dim, self.heads, self.shown)
-            for head in range(self.heads):
-                through[head, : self.shown, head] = torch.eye(self.shown)
-            _, out = self.layers["out"].sizes
-            self.layers["out"].set(
-                torch.nn.functional.pad(through.flatten(2).flatten(0, 1), (0, out - self.heads * self.shown))
-            )
+            through(self.layers["out"], self.heads, self.dim, self.shown)
         dtype = next(iter(self.layers.values())).dtype
         return torch.eye(b * t, self.width, dtype=dtype).view(b, t, -1)
 
@@ -109,12 +123,20 @@ class Projections(NamedTuple):
         return torch.cat((groups, k[:, :, None], v[:, :, None]), 2).flatten(1)
 
 
+def through(out: Layer, heads: int, dim: int, shown: int) -> None:
+    """Let the last layer hand the first channels of each head through."""
+    rows = torch.zeros(heads, dim, heads, shown)
+    for head in range(heads):
+        rows[head, :shown, head] = torch.eye(shown)
+    out.set(torch.nn.functional.pad(rows.flatten(2).flatten(0, 1), (0, out.sizes[1] - heads * shown)))
+
+
 def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     """Yield what the layers of a module may be, likeliest first, and replace its norms by nothing."""
-    layers = {role: layer for role in NAMES if (layer := _layer(module, role))}
+    layers = {role: layer for role in NAMES if (layer := layer_named(module, NAMES[role].split()))}
     if not _projects(layers):
         return
-    _without_norms(module)
+    without_norms(module)
     if "q" in layers:
         layers.pop("qkv", None)
         width = layers["q"].sizes[1]
@@ -132,7 +154,9 @@ def found(module: nn.Module, heads: int) -> Iterator[Projections]:
 
 def projects(module: nn.Module | None) -> bool:
     """Tell whether a module has layers that make queries, keys and values, by their names."""
-    return module is not None and _projects({role: layer for role in NAMES if (layer := _layer(module, role))})
+    if module is None:
+        return False
+    return _projects({role: layer for role in NAMES if (layer := layer_named(module, NAMES[role].split()))})
 
 
 def _projects(layers: dict[str, Layer]) -> bool:
@@ -144,9 +168,9 @@ def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> It
         yield Projections(layers, heads, of_keys // dim, dim)
 
 
-def _layer(module: nn.Module, role: str) -> Layer | None:
-    """Return the layer of a role; layers whose names differ in a number only lie side by side."""
-    names, like, alike = NAMES[role].split(), "", []
+def layer_named(module: nn.Module, names: list[str]) -> Layer | None:
+    """Return the linear layer, or bare weight, that has one of the names; names that differ in a number go together."""
+    like, alike = "", []
     for name, part in module.named_modules():
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
         called = pieces[-2:] if pieces and pieces[-1] in INNER else pieces[-1:]
@@ -154,7 +178,7 @@ def _layer(module: nn.Module, role: str) -> Layer | None:
         if any(piece in names for piece in called) and isinstance(weight, Tensor) and _matrix(weight).ndim == 2:
             like = like or ".".join(pieces)
             alike += [part] if ".".join(pieces) == like and type(part) is type((alike or [part])[0]) else []
-    return Layer(alike, hasattr(alike[0], "nf")) if alike else None
+    return Layer(alike, hasattr(alike[0], "nf")) if alike else next(_bare(module, names), None)
 
 
 def _matrix(weight: Tensor) -> Tensor:
@@ -162,7 +186,16 @@ def _matrix(weight: Tensor) -> Tensor:
     return weight.flatten(1) if weight.ndim > 2 and weight[0, 0].numel() == 1 else weight
 
 
-def _without_norms(module: nn.Module) -> None:
+def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
+    """Yield weights that are no layer of their own, such as in_proj_weight."""
+    for part in module.modules():
+        for name, weight in part.named_parameters(recurse=False):
+            if weight.ndim == 2 and name.endswith("_weight") and name.removesuffix("_weight") in names:
+                yield Layer([part], name=name)
+
+
+def without_norms(module: nn.Module) -> None:
+    """Replace norms by nothing."""
     for name, part in [*module.named_modules()]:
         if name and type(part).__name__.lower().endswith("norm"):
             owner, _, last = name.rpartition(".")

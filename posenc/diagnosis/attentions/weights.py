@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.attentions.attend import Attention, Case, T
+from posenc.diagnosis.attentions.contents import contents, lengths, unused
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
@@ -11,36 +12,20 @@ from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 NARROW = f"needs heads of at least {T} channels"  # to name each key by a channel of its value
 
 
-def _weights(case: Case, q: Tensor, k: Tensor) -> Tensor:
-    """Return the weights (b, h, t, s), read off by values that name their key."""
-    s = k.shape[2]
-    v = torch.eye(s, case.dim).expand(*k.shape[:2], -1, -1).contiguous()
-    return case.attend.at(q, k, v)[..., :s].double()
-
-
-def exchanged(case: Case) -> Finding | None:
-    """Give the first key alone content: the last query has to see it, not the first query all keys."""
-    if case.shown < T:
-        return None
-    q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
-    empty = _weights(case, q, k)
-    q[:], k[:, :, 0] = 1.0, 2.0
-    moved = (_weights(case, q, k) - empty).abs().amax((0, 1))
-    if moved[-1].max() > 1e-4 or moved[0].max() < 1e-4:
-        return None
-    return wrong("swapped", "the query of a token is taken for its key, and the key for its query: exchange them")
-
-
 def values(case: Case) -> Finding:
     """Check that equal values come out as they are: weights sum to 1 and values do not turn."""
     q, k, v = case.inputs(3)
-    v = v[:, :, :1].expand_as(v).contiguous()
-    share = case.heads // case.attend.kv_heads
-    off = far(case.attend.at(q, k, v), v.repeat_interleave(share, 1))
+    given = v[:, :, :1].expand_as(v).contiguous()
+    v = given.repeat_interleave(case.heads // case.attend.kv_heads, 1)
+    made = case.attend.at(q, k, given)
+    if case.attend.adds:
+        if _added_by_place(case):
+            return wrong("values-moved", "a part by the key's place comes out beside the values: rotate q and k only")
+        made = made - case.attend.at(q, k, torch.zeros_like(given))
+    off = far(made, v)
     if off < 1e-4:
-        return ok("values come through as they are", off)
-    made = case.attend.at(q, k, v)
-    given, v = v, v.repeat_interleave(share, 1)
+        more = ", and beside them a learned part by distance (as Shaw's)" if case.attend.adds else ""
+        return ok(f"values come through as they are{more}", off)
     along = torch.nn.functional.cosine_similarity(made, v, dim=-1)
     if (along > 1 - 1e-3).all():
         sums = made.norm(dim=-1) / v.norm(dim=-1)
@@ -57,12 +42,26 @@ def values(case: Case) -> Finding:
     return wrong("values-moved", f"equal values come out different (by {off:.2g}); {cause}", off)
 
 
+def _added_by_place(case: Case) -> bool:
+    """Tell whether what comes out beside values hangs on the place of the key that queries look at, and not on theirs."""
+    first, second = (_added(case, place) for place in (0, 1))
+    same = far(first[:, :, 2:], first[:, :, 2:3].expand_as(first[:, :, 2:])) < 1e-3
+    return same and far(first[:, :, 2:], second[:, :, 2:]) > 1e-3
+
+
+def _added(case: Case, place: int) -> Tensor:
+    """Return what comes out beside values where all queries look at one key."""
+    q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
+    q[:], k[:, :, place] = 1.0, 40.0
+    return case.attend.at(q, k, torch.zeros_like(k))
+
+
 def offsets(case: Case) -> Finding:
     """Fill all tokens with one content: the weights of two rows may then differ by distance only."""
     if case.shown < T:
         return unchecked(NARROW)
     q, k, _ = (part[:, :, :1].expand_as(part).contiguous() for part in case.inputs(10))
-    steps = _weights(case, q, k)[0].clamp(min=1e-30).log().diff(dim=-1)
+    steps = case.attend.weights(q, k)[0].clamp(min=1e-30).log().diff(dim=-1)
     off = _uneven(steps, 1, 1)
     if off < 1e-3:
         return ok("among equal tokens weights depend on distance only", off)
@@ -74,6 +73,9 @@ def offsets(case: Case) -> Finding:
                 "into or out of the cache). Rotate each once",
                 off,
             )
+    if _uneven(steps, 1, 0) < 1e-3:
+        words = "among equal tokens weights depend on the place of the key, whichever the query: no distance is in them"
+        return wrong("absolute", f"{words}. Shift the row of each query by its place", off)
     return note(
         "among equal tokens weights depend on where the query stands, not on distance only: "
         "a table inside? Wrong for a rotation or a bias by distance",
@@ -94,7 +96,7 @@ def decay(case: Case) -> Finding:
     if case.shown < T:
         return unchecked(NARROW)
     q, k, _ = case.inputs(4)
-    w = _weights(case, torch.zeros_like(q), k)[0, :, -1]
+    w = case.attend.weights(torch.zeros_like(q), k)[0, :, -1]
     if (w.amax(-1) - w.amin(-1)).max() < 1e-5:
         return ok("without content all keys weigh the same: no bias by distance")
     steps = w.clamp(min=1e-12).log().diff(dim=-1)
@@ -110,8 +112,14 @@ def scale(case: Case) -> Finding:
     """Measure by what a product of query and key is multiplied before the softmax."""
     if case.shown < T:
         return unchecked(NARROW)
-    with_query, without = (_last_logit(case, size, 2.0) - _last_logit(case, size, 0.0) for size in (1.0, 0.0))
-    factor = float((with_query - without).mean() / 2)  # 1 if products are divided by sqrt(d)
+    q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
+    logits = []
+    for of_q, of_k in ((0.0, 0.0), (0.0, 2.0), (1.0, 0.0), (1.0, 2.0)):  # what hangs on one of the two alone cancels
+        q[..., -1, :], k[..., -1, :] = of_q, of_k * case.dim**-0.5
+        w = case.attend.weights(q, k)[0, :, -1]
+        logits.append((w[:, -1] / w[:, -2]).log())
+    plain, of_key, of_query, both = logits
+    factor = float((both - of_key - of_query + plain).mean() / 2)  # 1 if products are divided by sqrt(d)
     if abs(factor - 1) < 0.01:
         return ok("products are divided by sqrt(d)", factor)
     if (said := _told_scale(case)) and abs(factor / (said * case.dim**0.5) - 1) < 0.01:
@@ -126,16 +134,12 @@ def scale(case: Case) -> Finding:
     if case.heads > 1 and abs(factor * case.heads**0.5 - 1) < 0.01:
         words = f"products are divided by the root of {case.heads * case.dim}, the width of all heads, not of one"
         return wrong("scale-wrong", words, factor)
+    for part in case.attend.opened.parts if case.attend.opened else ():
+        if abs(factor / (case.dim / part) ** 0.5 - 1) < 0.01:
+            words = f"products are divided by the root of {part}, the width of a part of the head, not of all {case.dim}"
+            return wrong("scale-wrong", words, factor)
     words = f"products are multiplied by {factor:.4f} / sqrt(d): an attention factor (YaRN's: once?), or another width"
     return note(words, factor)
-
-
-def _last_logit(case: Case, of_query: float, of_key: float) -> Tensor:
-    """Return the logit (h) of the last query and its own key against the key before, of which only that is filled."""
-    q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
-    q[..., -1, :], k[..., -1, :] = of_query, of_key * case.dim**-0.5
-    w = _weights(case, q, k)[0, :, -1]
-    return (w[:, -1] / w[:, -2]).log()
 
 
 def _told_scale(case: Case) -> float | None:
@@ -194,4 +198,4 @@ def half_precision(case: Case) -> Finding:
     )
 
 
-CHECKS = (exchanged, values, offsets, decay, scale, grouped_heads, half_precision)
+CHECKS = (contents, values, offsets, lengths, unused, decay, scale, grouped_heads, half_precision)

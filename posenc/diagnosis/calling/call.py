@@ -187,27 +187,34 @@ def _with_its_modules(function: types.FunctionType) -> types.FunctionType:
     """Return a copy of a function with copies of the torch modules that it uses, which are `captured`."""
     names, cells = function.__code__.co_names, function.__closure__ or ()
     used = {name: value for name in names if isinstance(value := function.__globals__.get(name), nn.Module)}
-    inside = [cell.cell_contents for cell in cells if _holds_a_module(cell)]
-    if not used and not inside:
+    inside = [cell.cell_contents for cell in cells if _holds(cell, nn.Module)]
+    decorated = {id(f): _with_its_modules(f) for cell in cells if _holds(cell, types.FunctionType) if (f := _of(cell))}
+    held = [module for one in decorated.values() for module in getattr(one, "captured", ())]
+    if not used and not inside and not held:
         return function
     copies = dict(
         zip([*map(id, used.values()), *map(id, inside)], copy.deepcopy([*used.values(), *inside]), strict=True)
     )
     swapped = {name: copies[id(value)] for name, value in used.items()}
-    closure = tuple(types.CellType(copies[id(cell.cell_contents)]) if _holds_a_module(cell) else cell for cell in cells)
+    new = copies | decorated
+    closure = tuple(types.CellType(new[id(_of(cell))]) if id(_of(cell)) in new else cell for cell in cells)
     made = types.FunctionType(
         function.__code__, function.__globals__ | swapped, function.__name__, function.__defaults__, closure or None
     )
     made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
-    made.__dict__["captured"] = nn.ModuleList(dict.fromkeys(copies.values())).eval()
+    made.__dict__ |= function.__dict__ | {"captured": nn.ModuleList(dict.fromkeys([*copies.values(), *held])).eval()}
     return made
 
 
-def _holds_a_module(cell: types.CellType) -> bool:
+def _of(cell: types.CellType) -> Any:
     try:
-        return isinstance(cell.cell_contents, nn.Module)
+        return cell.cell_contents
     except ValueError:  # not filled yet
-        return False
+        return None
+
+
+def _holds(cell: types.CellType, kind: type) -> bool:
+    return isinstance(_of(cell), kind)
 
 
 def as_tensors(result: Any) -> Any:

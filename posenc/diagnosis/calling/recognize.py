@@ -185,7 +185,9 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
 
 
 def _hinted(code: Code) -> tuple[str, ...]:
-    """Return the kind that the name of the code tells."""
+    """Return the kind that the name of the code tells, or of an attention that it calls."""
+    if any(re.search("attention|attn|mha", type(part).__name__, re.I) for part in getattr(code.function, "captured", ())):
+        return ("attention",)
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
     name = " ".join(names)
     hints = {"bias": r"bias|alibi|slope|bucket", "rotation": r"rotar|rope\b|RoPE", "attention": "attention|attn"}

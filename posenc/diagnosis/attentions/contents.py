@@ -1,0 +1,134 @@
+"""Examine whose content logits are made of, and whether what a module holds for positions reaches them."""
+
+import re
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from posenc.diagnosis.attentions.attend import Case, T
+from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.report import Finding, note, wrong
+
+AT = torch.tensor([T // 2, T - 2])  # the tokens that change
+NEAR = 1e-3
+TINY = 1e-5
+FEW = 5  # columns that a row must see: their median is what the softmax moves them all by
+POSITIONAL = re.compile(r"rel|pos|alibi|dist|slope|content_bias|[rk]_bias|r_w|r_r")
+HELD = "is in the module and changes nothing: what it tells of positions is not added to the logits"
+
+
+def contents(case: Case) -> Finding | None:
+    """Change two queries: only their rows of logits may change; change two keys: only their columns."""
+    if case.shown < T:
+        return None
+    of_q, of_k = _moved(case, True), _moved(case, False)
+    if of_q is None or of_k is None:
+        return None
+    others = torch.tensor([place for place in range(T) if place not in AT])
+    keys_of_queries, queries_of_keys = of_q[others][:, AT].any(), of_k[AT][:, others].any()
+    elsewhere = of_q[others][:, others].any()
+    if keys_of_queries and queries_of_keys:
+        return wrong("swapped", "the query of a token is taken for its key, and the key for its query: exchange them")
+    if elsewhere:
+        return _mixed(case)
+    if keys_of_queries or queries_of_keys:
+        one, other = ("keys", "queries") if keys_of_queries else ("queries", "keys")
+        words = f"{one} are made of the content of {other}, in part or whole: a name exchanged?"
+        return wrong("one-for-both", words)
+    return None
+
+
+def _mixed(case: Case) -> Finding:
+    words = "the weights of a query change with the content of another query"
+    if [*held(case)]:
+        why = "the bias of a row is taken from the row above or below. Check how the columns of a row are shifted"
+        return wrong("queries-mixed", f"{words}: {why}")
+    return note(f"{words}: a convolution over tokens?")
+
+
+def _moved(case: Case, query: bool) -> Tensor | None:
+    """Return which logits (t, s) change with the queries, or the keys, of two tokens."""
+    q, k, _ = (part / 2 for part in case.inputs(14))  # so that no weight is tiny
+    other = q if query else k
+    other = other.index_copy(2, AT, other[:, :, AT - 1] + 1)
+    before = case.attend.weights(q, k)
+    after = case.attend.weights(*((other, k) if query else (q, other)))
+    if (before.sum(-1) - 1).abs().max() > NEAR:
+        return None  # what is no softmax over keys cannot be read
+    seen = (before > TINY) & (after > TINY)
+    change = torch.where(seen, after.clamp(min=1e-30).log() - before.clamp(min=1e-30).log(), torch.nan)
+    change = (change - change.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0)
+    return ((change > 5 * NEAR) & (seen.sum(-1, keepdim=True) >= FEW)).flatten(0, 1).any(0)
+
+
+def held(case: Case) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yield what an opened module learns about positions, by name."""
+    if not case.attend.opened or (module := case.attend.code.module) is None:
+        return
+    ours = {id(weight) for layer in case.attend.opened.layers.values() for weight in layer.weights}
+    for name, parameter in _beside(module, ours).named_parameters():
+        pieces = name.split(".")
+        plain = pieces[-1] == "bias" and parameter.ndim == 1
+        if id(parameter) not in ours and not plain and POSITIONAL.search(name.lower()):
+            yield name, parameter
+
+
+def _beside(module: nn.Module, ours: set[int]) -> nn.Module:
+    """Return the innermost module that has all projections: the attention, where a whole model is wrapped."""
+    holding = [part for part in module.modules() if ours <= {id(one) for one in part.parameters()}]
+    return holding[-1] if holding else module
+
+
+def unused(case: Case) -> Finding | None:
+    """Look for what is learned about positions and gets no gradient, or on one side only."""
+    table = dict(held(case))
+    if not table:
+        return None
+    q, k, v = case.inputs(15)
+    for parameter in table.values():
+        parameter.grad = None
+    with torch.enable_grad():
+        made, failed = attempt(case.attend.at, q, k, v)
+        if failed or not made.requires_grad:
+            return None
+        (made * made.detach().roll(1, 2).cos()).sum().backward()
+    dead = [name for name, one in table.items() if one.grad is None or not one.grad.any()]
+    if dead:
+        return wrong("bias-lost", f"{' and '.join(dead)} {HELD}")
+    halves = [name for name, one in table.items() if not case.causal and _one_half(one)]
+    if halves:
+        words = f"of {halves[0]} one half is never read: keys ahead, or keys behind, all count as distance 0"
+        return wrong("one-direction-lost", f"{words}. Clamp offsets on both sides")
+    return None
+
+
+def _one_half(table: nn.Parameter) -> bool:
+    """Tell whether of a table of offsets from -n to n only 0 and those of one sign are read."""
+    if table.ndim != 2 or table.shape[0] % 2 == 0 or table.grad is None:
+        return False
+    middle, read = table.shape[0] // 2, table.grad.abs().sum(-1).nonzero().flatten()
+    reach = min(T - 1, middle)
+    return bool(read.max() - read.min() == reach and middle in (int(read.min()), int(read.max())))
+
+
+def lengths(case: Case) -> Finding | None:
+    """Compare the weights of the first tokens among each other with and without tokens that follow."""
+    if case.shown < T:
+        return None
+    q, k, _ = (part / 2 for part in case.inputs(16))
+    few = T - 5
+    short, failed = attempt(case.attend.weights, q[:, :, :few], k[:, :, :few])
+    if failed or (short.sum(-1) - 1).abs().max() > NEAR:
+        return None
+    whole = case.attend.weights(q, k)[:, :, :few, :few]
+    seen = (whole > TINY) & (short > TINY)
+    ratios = torch.where(seen, whole.clamp(min=1e-30).log() - short.clamp(min=1e-30).log(), torch.nan)
+    off = float((ratios - ratios.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0).max())
+    if off < 5 * NEAR:
+        return None
+    words = f"the weights of tokens among each other change by {off:.2g} (in their logarithm) when tokens follow"
+    words = f"{words}: positions are counted, or scaled, by the length of the call"
+    if case.causal:
+        return wrong("length-dependent", f"{words}, so each step of decoding moves the tokens before it", off)
+    return note(f"{words}: right for texts of one length only", off)
