@@ -126,9 +126,9 @@ def _opened(code: Code) -> tuple[Projections | latent.Latent | None, str]:
             comes = _comes_out(code, one)
             if comes in ("right", "added"):
                 return one, comes
-            if comes == "tiled" and place == 0:  # half as many heads, twice as wide, would seem right
-                return None, comes
             strange = strange or comes
+        if strange and place == 0:  # half as many heads, twice as wide, could seem right
+            break
     return None, strange
 
 
@@ -146,7 +146,9 @@ def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
     if _of_its_own(out, v.repeat(1, share, 1, 1)):
         return "tiled"
     each = v.repeat_interleave(share, 1)
-    return "mixed" if _of_its_own(_crossed(out), each) or _of_its_own(out, _crossed(each)) else ""
+    if _of_its_own(_crossed(out), each) or _of_its_own(out, _crossed(each)):
+        return "mixed"
+    return "right" if far(out[:, :, 0], each[:, :, 0]) < NEAR else ""  # the first sees itself alone, the others moved
 
 
 def _crossed(x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc.diagnosis.attentions.projections import NAMES, Layer, layer_named, through, without_norms
+from posenc.diagnosis.attentions.projections import NAMES, Layer, Several, layer_named, through, without_norms
 
 DOWN_AND_UP = {
     "q_a": "q_a_proj wq_a q_down_proj q_down",
@@ -23,7 +23,7 @@ DOWN_AND_UP = {
 class Latent(NamedTuple):
     """The layers of a latent attention: heads have a part that turns, `turned` wide, whose keys all heads share."""
 
-    layers: dict[str, Layer]
+    layers: dict[str, Layer | Several]
     heads: int
     dim: int
     turned: int

@@ -55,10 +55,32 @@ class Layer(NamedTuple):
             bias.data.zero_()
 
 
+class Several(NamedTuple):
+    """A layer for each head, as one."""
+
+    layers: list[Layer]
+
+    @property
+    def weight(self) -> nn.Parameter:
+        """The weight of the first."""
+        return self.layers[0].weight
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Width of what comes in and of what goes out of all."""
+        return self.layers[0].sizes[0], sum(layer.sizes[1] for layer in self.layers)
+
+    def set(self, rows: Tensor) -> None:
+        """Let one-hot input n give row n, (n, out)."""
+        widths = [layer.sizes[1] for layer in self.layers]
+        for layer, part in zip(self.layers, rows.split(widths, -1), strict=True):
+            layer.set(part)
+
+
 class Projections(NamedTuple):
     """The layers of an attention, its heads, and how a fused layer lays queries, keys and values out."""
 
-    layers: dict[str, Layer]
+    layers: dict[str, Layer | Several]
     heads: int
     kv_heads: int
     dim: int
@@ -112,7 +134,7 @@ class Projections(NamedTuple):
         return torch.cat((groups, k[:, :, None], v[:, :, None]), 2).flatten(1)
 
 
-def through(out: Layer, heads: int, dim: int, shown: int) -> None:
+def through(out: Layer | Several, heads: int, dim: int, shown: int) -> None:
     """Let the last layer hand the first channels of each head through."""
     rows = torch.zeros(heads, dim, heads, shown)
     for head in range(heads):
@@ -141,20 +163,22 @@ def found(module: nn.Module, heads: int) -> Iterator[Projections]:
             yield Projections(layers, heads, kv_heads, dim, packed)
 
 
-def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> Iterator[Projections]:
+def _grouped(layers: dict[str, Layer | Several], heads: int, dim: int, of_keys: int) -> Iterator[Projections]:
     if of_keys % dim == 0 and heads % (of_keys // dim) == 0:
         yield Projections(layers, heads, of_keys // dim, dim)
 
 
-def layer_named(module: nn.Module, names: list[str]) -> Layer | None:
+def layer_named(module: nn.Module, names: list[str]) -> Layer | Several | None:
     """Return the first linear layer, or bare weight, that has one of the names."""
+    layers: dict[str, list[Layer]] = {}
     for name, part in module.named_modules():
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
         called = pieces[-2:] if pieces and pieces[-1] in INNER else pieces[-1:]
         weight = getattr(part, "weight", None)
         if any(piece in names for piece in called) and isinstance(weight, Tensor) and weight.ndim == 2:
-            return Layer(part, hasattr(part, "nf"))
-    return next(_bare(module, names), None)
+            layers.setdefault(".".join(pieces), []).append(Layer(part, hasattr(part, "nf")))
+    found = next(iter(layers.values()), [])
+    return Several(found) if len(found) > 1 else next(iter(found), None) or next(_bare(module, names), None)
 
 
 def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
