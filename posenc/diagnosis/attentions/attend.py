@@ -146,7 +146,7 @@ def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
     if _of_its_own(out, v.repeat(1, share, 1, 1)):
         return "tiled"
     each = v.repeat_interleave(share, 1)
-    if _of_its_own(_crossed(out), each) or _of_its_own(out, _crossed(each)):
+    if _of_its_own(_crossed(out), each) or _of_its_own(out, _crossed(v).repeat_interleave(share, 1)):
         return "mixed"
     return "right" if far(out[:, :, 0], each[:, :, 0]) < NEAR else ""  # the first sees itself alone, the others moved
 
