@@ -48,7 +48,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on an attention with heads of `dim` channels, and what was examined."""
     case = case_of(code)
     about = _about(case)
-    first = findings((heads.heads, heads.batch), case)
+    first = findings((heads.rests,), case) or findings((heads.heads, heads.batch), case)
     if any(finding.verdict == "wrong" for finding in first):
         rest = named(unchecked("repair that first, then ask again"), "everything else")
         return [*first, rest], about
@@ -64,8 +64,9 @@ def _about(case: Case) -> dict[str, Any]:
     about = {"axes": SHOWN[code.way.order or ("bhtd" if code.takes("v") else "btd")]}
     if attend.alone:
         about["sizes"] = f"embeddings of {case.dim} channels"
+    elif attend.opened or case.heads != code.heads or case.dim != code.dim:
+        about["sizes"] = f"{case.heads} head{'s' * (case.heads != 1)} of {case.dim} channels"
     if attend.opened:
-        about["sizes"] = f"{case.heads} heads of {case.dim} channels"
         about["opened"] = f"q, k and v brought in by the projections of {attend.kv_heads} heads of keys"
     if code.way.table:
         about["angles"] = f"angles of the doctor, {code.way.table}"

@@ -87,7 +87,9 @@ def _first_step(case: Case) -> tuple[str, str] | None:
     if far(one, factor * other) > 1e-2 or abs(factor - 1) < 1e-2:
         return None
     missing = abs(factor / case.dim**0.5 - 1) < 1e-2
-    words = f"in steps of decoding products are multiplied by {factor:.4g} times as much as all at once. Scale both alike"
+    words = (
+        f"in steps of decoding products are multiplied by {factor:.4g} times as much as all at once. Scale both alike"
+    )
     return "scale-missing" if missing else "scale-wrong", words
 
 
@@ -134,6 +136,8 @@ def _steps(case: Case, q: Tensor, k: Tensor, v: Tensor, first: int = 1) -> tuple
         if not rest:
             raise ValueError(f"doctor: cache must be in the result, (out, cache), got {type(out).__name__} alone")
         cache = next((part for part in reversed(rest) if part is not None and not isinstance(part, Tensor)), rest[-1])
+        if cache is None or (isinstance(cache, Tensor) and cache.shape[-2:] == (end - start, end)):
+            raise ValueError("doctor: cache must be in the result, (out, cache), got none or weights beside it")
         outs.append(out)
         kept = isinstance(cache, tuple) and all(isinstance(part, Tensor | int) for part in cache)
         caches.append([part.clone() if isinstance(part, Tensor) else part for part in cache] if kept else [])

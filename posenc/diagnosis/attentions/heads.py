@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.attentions.attend import Case, T
+from posenc.diagnosis.attentions.attend import Attention, Case, T
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 
@@ -58,6 +58,20 @@ def _followers(case: Case, of_values: bool) -> Tensor:
         after = case.attend.at(q, *other)
         columns.append((after - before).abs().nan_to_num(0).amax((0, 2, 3)) > 1e-5)
     return torch.stack(columns, 1)
+
+
+def rests(case: Case) -> Finding | None:
+    """Call two copies on the same: what chance changes is no property of the code."""
+    once, again = (_drawn(case, seed) for seed in (0, 1))
+    if (off := far(once, again)) < 1e-6:
+        return None
+    return wrong("dropout-on", f"two calls of the same differ by {off:.2g}: dropout stays on in eval mode?", off)
+
+
+def _drawn(case: Case, seed: int) -> Tensor:
+    attend = Attention(case.code.fresh())
+    torch.manual_seed(seed)
+    return attend.at(*case.inputs(13))
 
 
 def batch(case: Case) -> Finding:

@@ -14,7 +14,7 @@ from torch import Tensor
 from posenc.diagnosis.attentions.attend import Attention, Case, T
 from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.compare import far
-from posenc.diagnosis.report import Finding, findings
+from posenc.diagnosis.report import Finding, findings, named, note, wrong
 from posenc.diagnosis.rotations import speeds
 from posenc.diagnosis.rotations.frequencies import fit
 from posenc.diagnosis.rotations.layout import difference, direction, layout
@@ -25,6 +25,7 @@ from posenc.diagnosis.rotations.read import Reading, Rotation, angles_of, pairs_
 SIZE = 2.0  # of unit vectors: products that weights show well
 WIDEST = 64
 NEARLY = 1e-5
+UNEVEN = 1e-2
 
 
 def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
@@ -38,6 +39,8 @@ def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     if failed or sides is None or all(_still(side) for side in sides):
         return [], {}
     queries, keys = (_reading(side) for side in sides)
+    if _uneven(sides[0], queries) or _uneven(sides[1], keys):
+        return [_of_uneven(*sides)], {}
     rotate = Rotation(case.code)
     found = Turned(case.code, case.dim, case.heads, rotate, queries, keys, fit(queries.theta))
     told = [one for one in _told(found) if one.verdict != "not checked"]
@@ -67,6 +70,25 @@ def _about(found: Turned) -> dict[str, Any]:
 
 def _still(matrices: Tensor) -> bool:
     return far(matrices, matrices[:1].expand_as(matrices)) < 1e-3
+
+
+def _uneven(matrices: Tensor, reading: Reading) -> bool:
+    """Tell whether angles do not grow by as much from each place to the next, as along the rows of a grid."""
+    if not reading.pairs:
+        return False
+    angles = torch.stack([angles_of(matrix, reading.pairs) for matrix in matrices])
+    off = angles - torch.arange(len(matrices))[:, None] * reading.theta
+    return bool((torch.remainder(off + math.pi, 2 * math.pi) - math.pi).abs().max() > UNEVEN)
+
+
+def _of_uneven(queries: Tensor, keys: Tensor) -> Finding:
+    off = far(queries, keys)
+    name = "rotation inside, layout"
+    if off < UNEVEN:
+        words = "angles do not grow evenly from token to token (a grid?), alike in queries and keys: no speeds to read"
+        return named(note(words, off), name)
+    words = f"queries and keys at one place are turned by different angles (off by {off:.2g}): count both alike"
+    return named(wrong("sides-differ", words, off), name)
 
 
 def _checks(found: Turned) -> tuple[Any, ...]:

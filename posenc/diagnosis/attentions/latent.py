@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc.diagnosis.attentions.projections import NAMES, Layer, Several, layer_named, through, without_norms
+from posenc.diagnosis.attentions.projections import NAMES, Layer, layer_named, through, without_norms
 
 DOWN_AND_UP = {
     "q_a": "q_a_proj wq_a q_down_proj q_down",
@@ -23,7 +23,7 @@ DOWN_AND_UP = {
 class Latent(NamedTuple):
     """The layers of a latent attention: heads have a part that turns, `turned` wide, whose keys all heads share."""
 
-    layers: dict[str, Layer | Several]
+    layers: dict[str, Layer]
     heads: int
     dim: int
     turned: int
@@ -61,7 +61,7 @@ class Latent(NamedTuple):
         self.layers["kv_b"].set(torch.cat((k[..., :plain], v[..., : self.shown]), -1).flatten(1))
         through(self.layers["out"], self.heads, self.shown, self.shown)
         first = self.layers["kv_a"]
-        return torch.eye(n, first.sizes[0], dtype=first.weight.dtype).view(b, t, -1)
+        return torch.eye(n, first.sizes[0], dtype=first.dtype).view(b, t, -1)
 
 
 def found(module: nn.Module, heads: int) -> Iterator[Latent]:

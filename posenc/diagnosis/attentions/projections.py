@@ -28,59 +28,46 @@ NAMES = {
 
 
 class Layer(NamedTuple):
-    """A linear layer whose weight can be set, of either orientation, or a weight that its owner applies itself."""
+    """A linear layer whose weight can be set, of either orientation, or a weight that its owner applies itself.
 
-    module: Any
+    It may be several side by side, such as one a head.
+    """
+
+    modules: list[Any]
     flipped: bool = False  # weight (in, out), as Conv1D of transformers
     name: str = "weight"
 
     @property
-    def weight(self) -> nn.Parameter:
-        """The weight itself."""
-        return getattr(self.module, self.name)
+    def weights(self) -> list[nn.Parameter]:
+        """The weights themselves."""
+        return [getattr(module, self.name) for module in self.modules]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the weights are."""
+        return self.weights[0].dtype
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Width of what comes in and of what goes out."""
-        out, into = self.weight.shape[::-1] if self.flipped else self.weight.shape
-        return into, out
+        shapes = [_matrix(weight).shape[:: -1 if self.flipped else 1] for weight in self.weights]
+        return shapes[0][1], sum(shape[0] for shape in shapes)
 
     def set(self, rows: Tensor) -> None:
         """Let one-hot input n give row n, (n, out)."""
-        weight = torch.zeros_like(self.weight)
-        (weight if self.flipped else weight.T)[: len(rows)] = rows.to(weight.dtype)
-        self.weight.data = weight
-        bias = getattr(self.module, self.name.replace("weight", "bias"), None)
-        if bias is not None:
-            bias.data.zero_()
-
-
-class Several(NamedTuple):
-    """A layer for each head, as one."""
-
-    layers: list[Layer]
-
-    @property
-    def weight(self) -> nn.Parameter:
-        """The weight of the first."""
-        return self.layers[0].weight
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Width of what comes in and of what goes out of all."""
-        return self.layers[0].sizes[0], sum(layer.sizes[1] for layer in self.layers)
-
-    def set(self, rows: Tensor) -> None:
-        """Let one-hot input n give row n, (n, out)."""
-        widths = [layer.sizes[1] for layer in self.layers]
-        for layer, part in zip(self.layers, rows.split(widths, -1), strict=True):
-            layer.set(part)
+        for module, old, part in zip(self.modules, self.weights, rows.chunk(len(self.modules), -1), strict=True):
+            weight = torch.zeros_like(_matrix(old))
+            (weight if self.flipped else weight.T)[: len(part)] = part.to(weight.dtype)
+            old.data = weight.view_as(old)
+            bias = getattr(module, self.name.replace("weight", "bias"), None)
+            if bias is not None:
+                bias.data.zero_()
 
 
 class Projections(NamedTuple):
     """The layers of an attention, its heads, and how a fused layer lays queries, keys and values out."""
 
-    layers: dict[str, Layer | Several]
+    layers: dict[str, Layer]
     heads: int
     kv_heads: int
     dim: int
@@ -121,7 +108,7 @@ class Projections(NamedTuple):
                 self.layers["v"].set(rows[2])
         if "out" in self.layers:
             through(self.layers["out"], self.heads, self.dim, self.shown)
-        dtype = next(iter(self.layers.values())).weight.dtype
+        dtype = next(iter(self.layers.values())).dtype
         return torch.eye(b * t, self.width, dtype=dtype).view(b, t, -1)
 
     def _together(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -130,11 +117,13 @@ class Projections(NamedTuple):
             return torch.cat([part.flatten(1) for part in (q, k, v)], -1)
         if self.packed == "by head":
             return torch.stack((q, k, v), 2).flatten(1)
+        if self.packed == "by channel":
+            return torch.stack((q, k, v), 1).permute(0, 3, 1, 2).flatten(1)
         groups = q.unflatten(1, (self.kv_heads, -1))
         return torch.cat((groups, k[:, :, None], v[:, :, None]), 2).flatten(1)
 
 
-def through(out: Layer | Several, heads: int, dim: int, shown: int) -> None:
+def through(out: Layer, heads: int, dim: int, shown: int) -> None:
     """Let the last layer hand the first channels of each head through."""
     rows = torch.zeros(heads, dim, heads, shown)
     for head in range(heads):
@@ -145,7 +134,7 @@ def through(out: Layer | Several, heads: int, dim: int, shown: int) -> None:
 def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     """Yield what the layers of a module may be, likeliest first, and replace its norms by nothing."""
     layers = {role: layer for role in NAMES if (layer := layer_named(module, NAMES[role].split()))}
-    if not {"q", "k", "v"} <= layers.keys() and not {"q", "kv"} <= layers.keys() and "qkv" not in layers:
+    if not _projects(layers):
         return
     without_norms(module)
     if "q" in layers:
@@ -159,26 +148,42 @@ def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     inside = layers["out"].sizes[0] if "out" in layers else width // 3
     if inside % heads == 0 and (width - inside) % (2 * (inside // heads)) == 0:
         dim, kv_heads = inside // heads, (width - inside) // (2 * (inside // heads))
-        for packed in ("chunks", "by head") if kv_heads == heads else ("chunks", "by group"):
+        for packed in ("chunks", "by head", "by channel") if kv_heads == heads else ("chunks", "by group"):
             yield Projections(layers, heads, kv_heads, dim, packed)
 
 
-def _grouped(layers: dict[str, Layer | Several], heads: int, dim: int, of_keys: int) -> Iterator[Projections]:
+def projects(module: nn.Module | None) -> bool:
+    """Tell whether a module has layers that make queries, keys and values, by their names."""
+    if module is None:
+        return False
+    return _projects({role: layer for role in NAMES if (layer := layer_named(module, NAMES[role].split()))})
+
+
+def _projects(layers: dict[str, Layer]) -> bool:
+    return {"q", "k", "v"} <= layers.keys() or {"q", "kv"} <= layers.keys() or "qkv" in layers
+
+
+def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> Iterator[Projections]:
     if of_keys % dim == 0 and heads % (of_keys // dim) == 0:
         yield Projections(layers, heads, of_keys // dim, dim)
 
 
-def layer_named(module: nn.Module, names: list[str]) -> Layer | Several | None:
-    """Return the first linear layer, or bare weight, that has one of the names."""
-    layers: dict[str, list[Layer]] = {}
+def layer_named(module: nn.Module, names: list[str]) -> Layer | None:
+    """Return the linear layer, or bare weight, that has one of the names; names that differ in a number go together."""
+    like, alike = "", []
     for name, part in module.named_modules():
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
         called = pieces[-2:] if pieces and pieces[-1] in INNER else pieces[-1:]
         weight = getattr(part, "weight", None)
-        if any(piece in names for piece in called) and isinstance(weight, Tensor) and weight.ndim == 2:
-            layers.setdefault(".".join(pieces), []).append(Layer(part, hasattr(part, "nf")))
-    found = next(iter(layers.values()), [])
-    return Several(found) if len(found) > 1 else next(iter(found), None) or next(_bare(module, names), None)
+        if any(piece in names for piece in called) and isinstance(weight, Tensor) and _matrix(weight).ndim == 2:
+            like = like or ".".join(pieces)
+            alike += [part] if ".".join(pieces) == like and type(part) is type((alike or [part])[0]) else []
+    return Layer(alike, hasattr(alike[0], "nf")) if alike else next(_bare(module, names), None)
+
+
+def _matrix(weight: Tensor) -> Tensor:
+    """Return a weight as a matrix, that of a convolution of single tokens too."""
+    return weight.flatten(1) if weight.ndim > 2 and weight[0, 0].numel() == 1 else weight
 
 
 def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
@@ -186,7 +191,7 @@ def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
     for part in module.modules():
         for name, weight in part.named_parameters(recurse=False):
             if weight.ndim == 2 and name.endswith("_weight") and name.removesuffix("_weight") in names:
-                yield Layer(part, name=name)
+                yield Layer([part], name=name)
 
 
 def without_norms(module: nn.Module) -> None:

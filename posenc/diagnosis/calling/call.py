@@ -1,6 +1,6 @@
 """How the doctor calls code that it has never seen: parameters are known by their names, each way to spell one.
 
-    x, q k v                     content: (b, h, t, d) for a rotation or an attention, (b, t, d) for a table
+    x, q k v (x, y)              content: (b, h, t, d) for a rotation or an attention, (b, t, d) for a table
     positions, key_positions     of queries and keys, tensors of integers: (t,), else (1, t) or (b, t), or one an axis
     offset                       the position of the first token, a number
     length, key_length           how many queries and keys
@@ -117,6 +117,7 @@ class Code:
     def _on(self, order: str, heads: int, contents: dict[str, Tensor], given: dict[str, Any]) -> Any:
         first = next(iter(contents.values()))
         given = {"positions": torch.arange(first.shape[2]), "texts": len(first)} | given if self.way.table else given
+        given |= {"kv_heads": contents["k"].shape[1]} if "k" in contents else {}
         made = self(**{role: there(x, order) for role, x in contents.items()}, **given)
         if isinstance(made, tuple):
             return tuple(back(part, order, heads) for part in made)
@@ -126,7 +127,7 @@ class Code:
         """Call with arguments by role; those without a parameter are left out, the sizes asked for are added."""
         fixed = {role: value for role, value in FIXED.items() if self.needs(role)}
         fixed |= {role: None for role in ("mask", "cache", "lengths") if self.needs(role)}
-        if self.way.mask and self.needs("mask"):
+        if self.way.mask:
             content: Tensor = given["x" if "x" in given else "q"]
             t = content.shape[0 if self.way.order in ("tbd", "tbhd") else 1 if content.ndim == 3 else 2]
             fixed["mask"] = MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())

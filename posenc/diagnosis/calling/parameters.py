@@ -38,13 +38,14 @@ SPELLINGS = {
         hidden_channels out_channels features_dim dim_head feature_dim num_pos_feats pos_dim""",
     "heads": """heads h n_head n_heads nhead nheads num_heads num_attention_heads n_attention_heads num_alibi_heads
         attn_heads total_num_heads""",
+    "kv_heads": "kv_heads num_kv_heads n_kv_heads kv_n_heads num_key_value_heads n_kv_head",
     "shape": "shape",
     "grid": "size grid_size grid grid_shape feat_shape image_size input_size window_size",
     "depth": "depth frames num_frames n_frames temporal_size",
     "rows": "height h_patches n_rows grid_h grid_height rows num_rows",
     "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
     "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base",
-    "causal": "causal is_causal",
+    "causal": "causal is_causal use_causal_mask",
     "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
         attn_bias""",
     "lengths": "valid_lens seq_lens key_lengths lengths",
@@ -56,7 +57,8 @@ SPELLINGS = {
     "cos": "cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines",
     "sin": "sin sine freqs_sin rope_sin sin_cached sin_emb rotary_sin sines",
     "angles": """freqs_cis freq_cis freqs_complex angles freqs rotary_emb rotary_pos_emb pos_emb rope rope_cache
-        sinusoidal_pos rotary_embedding theta_positions sincos frequencies rotary_embed pos_enc freqs_cis_q""",
+        sinusoidal_pos rotary_embedding theta_positions sincos frequencies rotary_embed pos_enc freqs_cis_q
+        pos_embs rel_pos_emb""",
     "tables": "position_embeddings rotary_embeddings rope_emb image_rotary_emb cos_sin position_embedding rotary_table",
 }
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
@@ -69,6 +71,7 @@ FIXED: dict[str, Any] = {
     "dtype": torch.float32,
     "batch": 1,
     "base": 10_000.0,
+    "causal": True,
 }
 UNDERSTOOD = (
     "fn(x), fn(x, positions), fn(x, offset), fn(q, k), fn(q, k, positions, key_positions), fn(q, k, cos, sin), "
@@ -94,6 +97,8 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     known = {ROLE.get(name.lower().strip("_")) for name in parameters if name != "t"}
     for place, (name, parameter) in enumerate(parameters.items()):
         role = _role(name, place, known, {*parameters})
+        if name == "y" and "x" in found and parameter.default is None:
+            role = "other"
         if role == "length" and "length" in found:
             role = "key_length"
         if role is not None and role not in found:
