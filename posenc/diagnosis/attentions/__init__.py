@@ -14,6 +14,7 @@ from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
 
 FAR = 5_003
+WINDOWS = ("sliding_window", "sliding_window_size", "context")
 OFF_BY = "the diagonal of the mask is off. Hide all keys with a place above the query's, tril(diagonal=s - t)"
 NO_CACHE = (
     "needs a parameter cache and a result (out, cache); keys that were rotated before they came in cannot be seen"
@@ -122,10 +123,42 @@ def future(case: Case) -> Finding:
         return wrong("future-seen", words, by)
     if case.causal:
         return _itself(case)
-    if any(getattr(case.code.function, name, None) is True for name in ("is_causal", "causal")):
+    if odd := _ahead_only(case):
+        return odd
+    if _says_causal(case):
         words = "every query sees every key, and the module says that it is causal: training leaks the answer"
         return wrong("future-seen", words)
     return note("every query sees every key: right for an encoder only")
+
+
+def _says_causal(case: Case) -> bool:
+    """Tell whether the code, or the one attention that it calls, names itself causal."""
+    captured = [*getattr(case.code.function, "captured", ())]
+    owners = (case.code.function, *(captured if len(captured) == 1 else ()))
+    return any(getattr(owner, name, None) is True for owner in owners for name in ("is_causal", "causal"))
+
+
+def _ahead_only(case: Case) -> Finding | None:
+    """Look whether keys ahead are seen where those behind are not, or not all of them."""
+    if case.attend.alone:
+        return None
+    seen = _seen(case)
+    behind, ahead = (torch.ones(T, T).tril(-1).bool(), torch.ones(T, T).triu(1).bool())
+    if not seen[1 : T - 1][behind[1 : T - 1]].any() and seen[ahead].all():
+        words = "each query sees the keys ahead and none behind: the mask is inverted"
+        return wrong("mask-inverted", f"{words}. Fill where it says hidden, not where it says seen")
+    if seen[ahead].all() and not seen[-1, : T // 4].any() and seen.diagonal().all():
+        words = f"a query sees {int(seen[-1].sum()) - 1} keys behind and all ahead: the window is open to the future"
+        return wrong("future-seen", f"{words}. Hide the keys ahead as well")
+    return None
+
+
+def _told_window(case: Case) -> int | None:
+    """Return how many keys a window has, as the code or its configuration says."""
+    owners = [case.code.function, *(() if case.code.module is None else case.code.module.modules())]
+    owners += [owner.config for owner in owners if hasattr(owner, "config")]
+    said = [getattr(owner, name, None) for owner in owners for name in WINDOWS]
+    return next((one for one in said if type(one) is int and one > 1), None)
 
 
 def _itself(case: Case) -> Finding:
@@ -135,6 +168,9 @@ def _itself(case: Case) -> Finding:
     if not seen.any():
         return note("no query sees any key's content change: nothing to see order by")
     window = int(seen[-1].sum())
+    if window < T and seen[-1, -window:].all() and window - 1 == _told_window(case):
+        words = f"a query sees {window} keys, itself among them, where the window is said to have {window - 1}"
+        return wrong("mask-off-by-one", words, window)
     near = f", a window of {window} keys" if window < T and seen[-1, -window:].all() else ""
     return ok(f"causal: no query sees keys ahead{near}")
 
@@ -191,6 +227,9 @@ def shift(case: Case) -> Finding:
     q, k, v = case.inputs(5)
     before = case.attend.at(q, k, v)
     off = far(case.attend.at(q, k, v, 100), before)
+    if off >= 1e-3 and case.attend.opened and not case.code.way.table and _told_apart(case):
+        words = f"moving all tokens together changes the result by {off:.2g}, and at one position they are told apart"
+        return wrong("sides-differ", f"{words}: given positions reach queries only, or keys only", off)
     if off >= 1e-3:
         return wrong(
             "absolute",
@@ -207,6 +246,17 @@ def shift(case: Case) -> Finding:
             further,
         )
     return ok("moving all tokens together changes nothing", off)
+
+
+def _told_apart(case: Case) -> bool:
+    """Tell whether the order of keys matters where all tokens are given one position."""
+    q, k, v = case.inputs(5)
+    places, mixed = torch.full((T,), 7), torch.tensor([*reversed(range(T - 1)), T - 1])
+    before, after = (
+        case.attend(q, keys, values, positions=places, key_positions=places)
+        for keys, values in ((k, v), (k[:, :, mixed], v[:, :, mixed]))
+    )
+    return far(after[:, :, -1], before[:, :, -1]) > 1e-3
 
 
 def decoding(case: Case) -> Finding:

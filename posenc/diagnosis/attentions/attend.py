@@ -63,6 +63,12 @@ class Attention:
             return self._joined(q.transpose(1, 2).flatten(2), q.shape[1], q.shape[3], given)
         return self.code.on(q=q, k=k, v=v, heads=q.shape[1], **given)
 
+    def part(self, q: Tensor, k: Tensor, v: Tensor, start: int, end: int, **given: Any) -> Any:
+        """Return all that comes back for some of the tokens, whose projections are those of all: a cache may rely on it."""
+        if not self.opened:
+            return self.whole(*(part[:, :, start:end] for part in (q, k, v)), **given)
+        return self._joined(self.opened.set(q, k, v)[:, start:end], q.shape[1], self.opened.shown, given)
+
     def _joined(self, x: Tensor, heads: int, dim: int, given: dict[str, Any]) -> Any:
         """Call with embeddings (b, t, D) and split the heads of the result."""
         laid, back = _laid(self.code)
@@ -129,9 +135,9 @@ def _opened(code: Code) -> tuple[Projections | latent.Latent | None, str]:
             comes = _comes_out(code, one)
             if comes in ("right", "added"):
                 return one, comes
-            if comes == "tiled" and place == 0:  # half as many heads, twice as wide, would seem right
-                return None, comes
             strange = strange or comes
+        if strange and place == 0:  # half as many heads, twice as wide, could seem right
+            break
     return None, strange
 
 
@@ -149,10 +155,15 @@ def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
     if _of_its_own(out, v.repeat(1, share, 1, 1)):
         return "tiled"
     each = v.repeat_interleave(share, 1)
-    behind = each.cumsum(2) / torch.arange(1, OPENS + 1)[:, None]
-    wholes = (behind, each.mean(2, keepdim=True).expand_as(each))
-    same = [far(out.flatten().sort().values, whole.flatten().sort().values) < NEAR / 10 for whole in wholes]
-    return "mixed" if any(same) else ""
+    if _of_its_own(_crossed(out), each) or _of_its_own(out, _crossed(v).repeat_interleave(share, 1)):
+        return "mixed"
+    return "right" if far(out[:, :, 0], each[:, :, 0]) < NEAR else ""  # the first sees itself alone, the others moved
+
+
+def _crossed(x: Tensor) -> Tensor:
+    """Return (b, h, t, d) as if its numbers had been laid out as (b, t, h, d), or the other way round."""
+    b, h, t, d = x.shape
+    return x.transpose(1, 2).reshape(b, h, t, d)
 
 
 def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | None:

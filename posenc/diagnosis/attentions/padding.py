@@ -18,7 +18,7 @@ PAD = 8
 SAME = 1e-4
 SHAPES = {
     "(b, 1, 1, s)": lambda seen: seen[:, None, None],
-    "(b, 1, t, s)": lambda seen: seen[:, None, None].expand(-1, 1, seen.shape[1], -1),
+    "(b, 1, t, s)": lambda seen: seen[:, None, None].repeat(1, 1, seen.shape[1], 1),
     "(b, s)": lambda seen: seen,
     "(b, 1, s)": lambda seen: seen[:, None],
 }

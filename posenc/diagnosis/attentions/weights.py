@@ -136,7 +136,9 @@ def scale(case: Case) -> Finding:
         return wrong("scale-wrong", words, factor)
     for part in case.attend.opened.parts if case.attend.opened else ():
         if abs(factor / (case.dim / part) ** 0.5 - 1) < 0.01:
-            words = f"products are divided by the root of {part}, the width of a part of the head, not of all {case.dim}"
+            words = (
+                f"products are divided by the root of {part}, the width of a part of the head, not of all {case.dim}"
+            )
             return wrong("scale-wrong", words, factor)
     words = f"products are multiplied by {factor:.4f} / sqrt(d): an attention factor (YaRN's: once?), or another width"
     return note(words, factor)
