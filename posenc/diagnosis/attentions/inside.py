@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posenc.diagnosis.attentions.attend import Attention, Case, T
 from posenc.diagnosis.calling.call import attempt
-from posenc.diagnosis.compare import far
+from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, named, note, wrong
 from posenc.diagnosis.rotations import speeds
 from posenc.diagnosis.rotations.frequencies import fit
@@ -117,8 +117,11 @@ def _matrices(case: Case, dtype: torch.dtype, batch: int) -> tuple[Tensor, Tenso
     """Return the rotations of queries and of keys at places 0 .. T - 2, without the softmax scale."""
     attend = Attention(case.code.cast(dtype))
     of_queries, of_keys = (_products(case, attend, dtype, side, batch) for side in (False, True))
-    gain = float(of_queries.norm(dim=1).median())
+    first, second = of_queries[:2].norm(dim=1)
+    gain = float((first**2 / second).nanmedian())  # at place 0, where lengths decay too
     if not of_queries.isfinite().all() or not of_keys.isfinite().all() or gain < 1e-4:
+        return None
+    if not _bilinear(case, attend, of_queries, dtype):
         return None
     identity = torch.eye(case.dim, dtype=torch.float64)[None]
     queries = torch.cat((identity, of_queries.mT / gain))
@@ -142,6 +145,17 @@ def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool, 
             logits = _logits(case, attend, unit[heads].expand(len(b), -1, -1), b, of_keys) - of_a - of_b[start]
             made[:, heads, start : start + len(b)] = logits.permute(2, 1, 0) / SIZE**2
     return made
+
+
+def _bilinear(case: Case, attend: Attention, of_queries: Tensor, dtype: torch.dtype) -> bool:
+    """Tell whether products of other vectors are what those of unit vectors say: norms or softplus are no rotation."""
+    a, b = (random(1, case.dim, seed=17 + side).to(dtype) / case.dim**0.5 for side in (0, 1))
+    each, nothing = a[:, None].expand(-1, case.heads, -1), torch.zeros(1, case.dim, dtype=dtype)
+    none = nothing[:, None].expand_as(each)
+    pairs = ((each, b), (each, nothing), (none, b), (none, nothing))
+    both, of_a, of_b, empty = (_logits(case, attend, *pair, False)[0, 0] for pair in pairs)
+    due = torch.einsum("i,pij,j->p", a[0].double(), of_queries, b[0].double())
+    return far(both - of_a - of_b + empty, due) < 1e-2 * float(of_queries.abs().max())
 
 
 def _logits(case: Case, attend: Attention, a: Tensor, b: Tensor, of_keys: bool) -> Tensor:
