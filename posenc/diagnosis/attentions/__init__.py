@@ -1,5 +1,6 @@
 """Examine an attention: order, future, decoding, what is done to values, scale, padding, grouped heads, dtype."""
 
+import re
 from typing import Any
 
 import torch
@@ -8,12 +9,17 @@ from torch import Tensor
 from posenc.diagnosis.attentions import caching, heads, inside, weights
 from posenc.diagnosis.attentions.attend import Case, T, case_of
 from posenc.diagnosis.attentions.padding import padding
+from posenc.diagnosis.calling import angles
 from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.calling.order import SHOWN
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
 
 FAR = 5_003
+PROMISES = (
+    ("bias-lost", re.compile(r"alibi|linear_?bias", re.I), "ALiBi"),
+    ("positions-ignored", re.compile(r"rope(?!r)|rotary", re.I), "a rotation"),
+)
 WINDOWS = ("sliding_window", "sliding_window_size", "context")
 OFF_BY = "the diagonal of the mask is off. Hide all keys with a place above the query's, tril(diagonal=s - t)"
 NO_CACHE = (
@@ -204,12 +210,26 @@ def order(case: Case) -> Finding:
     if turns and case.code.takes("positions") and _unmoved(case):
         words = "positions are taken and change nothing, and shuffled keys give the same: they do not arrive"
         return wrong("positions-ignored", words, off)
+    for cause, named_so, what in PROMISES:
+        if named_so.search(_names(case)):
+            words = f"shuffled keys give the same, while the code speaks of {what}: nothing of it reaches the weights"
+            return wrong(cause, words, off)
     hint = "; the causal mask alone tells order to a deep stack" if case.causal else ""
     return note(
         "blind to order: shuffled keys give the same, so position has to come from outside "
         f"(an added table, or q and k already rotated){hint}",
         off,
     )
+
+
+def _names(case: Case) -> str:
+    """Return the names that the code gives to what it makes itself: its classes, parts, buffers and variables."""
+    code, inner = case.code, getattr(case.code.function, "__code__", None)
+    given = {*code.roles.values()} if code.takes("positions") or {*angles.ROLES} & {*code.roles} else set()
+    names = [*(inner.co_names + inner.co_varnames if inner else ())]
+    for part in () if code.module is None else code.module.modules():
+        names += [type(part).__name__, *part._modules, *part._buffers, *part._parameters]
+    return " ".join(names) if not given else ""
 
 
 def _unmoved(case: Case) -> bool:
