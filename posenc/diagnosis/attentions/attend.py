@@ -64,7 +64,7 @@ class Attention:
         return self.code.on(q=q, k=k, v=v, heads=q.shape[1], **given)
 
     def part(self, q: Tensor, k: Tensor, v: Tensor, start: int, end: int, **given: Any) -> Any:
-        """Return all that comes back for some of the tokens, whose projections are those of all: a cache may rely on it."""
+        """Return all that comes back for some of the tokens, with projections for all: a cache may rely on them."""
         if not self.opened:
             return self.whole(*(part[:, :, start:end] for part in (q, k, v)), **given)
         return self._joined(self.opened.set(q, k, v)[:, start:end], q.shape[1], self.opened.shown, given)

@@ -94,7 +94,7 @@ def _first_step(case: Case) -> tuple[str, str] | None:
 
 
 def _changes(caches: list[Any], case: Case, from_end: bool) -> bool:
-    """Tell whether keys that are in the cache already change in a later step, if new ones come before them or behind."""
+    """Tell whether keys that are in the cache change in a later step, counted from its start or from its end."""
     axis = 1 if case.code.way.order == "bthd" else 2
     pairs = [(old[0], new[0]) for old, new in itertools.pairwise(caches) if old and new]
     pairs = [(old, new, new.shape[axis] - old.shape[axis] if from_end else 0) for old, new in pairs if new.ndim > axis]

@@ -39,21 +39,20 @@ def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     if failed or sides is None or all(_still(side) for side in sides):
         return [], {}
     queries, keys = (_reading(side) for side in sides)
+    found = Turned(case.code, case.dim, case.heads, Rotation(case.code), queries, keys, fit(queries.theta))
+    if broken := _broken(found):
+        return [broken], {}
     if _uneven(sides[0], queries) or _uneven(sides[1], keys):
         return [_of_uneven(*sides)], {}
-    rotate = Rotation(case.code)
-    found = Turned(case.code, case.dim, case.heads, rotate, queries, keys, fit(queries.theta))
-    told = [one for one in _told(found) if one.verdict != "not checked"]
+    told = [one for one in findings(_checks(found), found) if one.verdict != "not checked"]
     return [one._replace(check=f"rotation inside, {one.check}") for one in told], _about(found)
 
 
-def _told(found: Turned) -> list[Finding]:
-    """Return what is said of both sides; where one is no rotation at all, that alone."""
+def _broken(found: Turned) -> Finding | None:
+    """Say why one of the sides is no rotation at all, so that its speeds mean nothing."""
     sides = (found, found._replace(reading=found.of_keys, of_keys=found.reading))
-    first = [one for side in sides for one in findings((norm,), side) if one.verdict == "wrong"]
-    if first and not _rests(found):
-        return first[:1]
-    return findings(_checks(found), found)
+    said = [one for side in sides for one in findings((norm,), side) if one.verdict == "wrong"]
+    return named(said[0]._replace(check=""), "rotation inside, norm") if said and not _rests(found) else None
 
 
 def _rests(found: Turned) -> bool:

@@ -1,4 +1,4 @@
-"""Open a latent attention (MLA): queries, and keys with values, go through a narrow layer, and a part of keys is shared.
+"""Open a latent attention (MLA): queries, and keys with values, go through a narrow layer; keys have a shared part.
 
 The narrow layers hand the one-hot embeddings through, so the wide ones behind them are set as plain projections are.
 """

@@ -43,7 +43,7 @@ def values(case: Case) -> Finding:
 
 
 def _added_by_place(case: Case) -> bool:
-    """Tell whether what comes out beside values hangs on the place of the key that queries look at, and not on theirs."""
+    """Tell whether what comes out beside values hangs on the place of the key looked at, and not on the query's."""
     first, second = (_added(case, place) for place in (0, 1))
     same = far(first[:, :, 2:], first[:, :, 2:3].expand_as(first[:, :, 2:])) < 1e-3
     return same and far(first[:, :, 2:], second[:, :, 2:]) > 1e-3

@@ -186,7 +186,8 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
 
 def _hinted(code: Code) -> tuple[str, ...]:
     """Return the kind that the name of the code tells, or of an attention that it calls."""
-    if any(re.search("attention|attn|mha", type(part).__name__, re.I) for part in getattr(code.function, "captured", ())):
+    used = " ".join(type(part).__name__ for part in getattr(code.function, "captured", ()))
+    if re.search("attention|attn|mha", used, re.I):
         return ("attention",)
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
     name = " ".join(names)
