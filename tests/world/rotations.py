@@ -1794,6 +1794,8 @@ def wrapped(q, k):
         make="RoPEMHA(embed_dim=64, num_heads=4)",
         kind="attention",
         settings={"heads": 4},
+        defects=("scale-of-model",),
+        why="The scale is 1 / sqrt(embed_dim): 0.125 for 4 heads of 16, whose own would be 0.25.",
         bugs=(
             Bug(
                 "values turned too",

@@ -32,6 +32,7 @@ SAME = {  # a cause of the records, and the doctor's names for it or for what it
     "one-direction-lost": {"transposed"},
     "penalty-reversed": {"sign-reversed"},
     "sign-reversed": {"transposed", "penalty-reversed"},
+    "window-wrong": {"mask-off-by-one"},
     "mask-off-by-one": {"future-seen", "self-hidden"},
     "future-seen": {"mask-off-by-one"},
     "values-moved": {"weights-wrong"},

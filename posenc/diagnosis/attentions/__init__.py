@@ -1,5 +1,6 @@
 """Examine an attention: order, future, decoding, what is done to values, scale, padding, grouped heads, dtype."""
 
+import re
 from typing import Any
 
 import torch
@@ -7,14 +8,19 @@ from torch import Tensor
 
 from posenc.diagnosis.attentions import caching, heads, inside, weights
 from posenc.diagnosis.attentions.attend import Case, T, case_of
+from posenc.diagnosis.attentions.future import future, sees_ahead
 from posenc.diagnosis.attentions.padding import padding
+from posenc.diagnosis.calling import angles
 from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.calling.order import SHOWN
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
 
 FAR = 5_003
-OFF_BY = "the diagonal of the mask is off. Hide all keys with a place above the query's, tril(diagonal=s - t)"
+PROMISES = (
+    ("bias-lost", re.compile(r"alibi|linear_?bias", re.I), "ALiBi"),
+    ("positions-ignored", re.compile(r"rope(?!r)|rotary", re.I), "a rotation"),
+)
 NO_CACHE = (
     "needs a parameter cache and a result (out, cache); keys that were rotated before they came in cannot be seen"
 )
@@ -47,11 +53,11 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on an attention with heads of `dim` channels, and what was examined."""
     case = case_of(code)
     about = _about(case)
-    first = findings((heads.heads, heads.batch), case)
+    first = findings((heads.rests,), case) or findings((heads.heads, heads.batch), case)
     if any(finding.verdict == "wrong" for finding in first):
         rest = named(unchecked("repair that first, then ask again"), "everything else")
         return [*first, rest], about
-    case = case._replace(causal=not _sees_ahead(case))
+    case = case._replace(causal=not sees_ahead(case))
     case.attend.learn_whose_positions(*case.inputs(6))
     found, inside_of = _of_weights(case)
     cached = caching.examine(case) if code.takes("cache") else [named(unchecked(NO_CACHE), "cache")]
@@ -63,8 +69,9 @@ def _about(case: Case) -> dict[str, Any]:
     about = {"axes": SHOWN[code.way.order or ("bhtd" if code.takes("v") else "btd")]}
     if attend.alone:
         about["sizes"] = f"embeddings of {case.dim} channels"
+    elif attend.opened or case.heads != code.heads or case.dim != code.dim:
+        about["sizes"] = f"{case.heads} head{'s' * (case.heads != 1)} of {case.dim} channels"
     if attend.opened:
-        about["sizes"] = f"{case.heads} heads of {case.dim} channels"
         about["opened"] = f"q, k and v brought in by the projections of {attend.kv_heads} heads of keys"
     if code.way.table:
         about["angles"] = f"angles of the doctor, {code.way.table}"
@@ -85,72 +92,6 @@ def _closed() -> Finding:
     return named(unchecked(CLOSED), "weights")
 
 
-def _before_and_after(case: Case, places: Tensor, **given: Any) -> tuple[Tensor, Tensor]:
-    """Return the result, and the one for other keys and values at some places."""
-    q, k, v = case.inputs(1)
-    more = torch.zeros(T, 1).index_fill(0, places, 1.0)
-    other = (q + more if case.attend.alone else q, k + more, v + more)
-    return case.attend.at(q, k, v, **given), case.attend.at(*other, **given)
-
-
-def _sees_ahead(case: Case, **given: Any) -> bool:
-    before, after = _before_and_after(case, torch.arange(T // 2, T), **given)
-    return far(after[:, :, : T // 2], before[:, :, : T // 2]) > 1e-4
-
-
-def _seen(case: Case, **given: Any) -> Tensor:
-    """Return which keys (s) each query (t) sees."""
-    pairs = [_before_and_after(case, torch.tensor([place]), **given) for place in range(T)]
-    return torch.stack([(after - before).abs().nan_to_num(1).amax((0, 1, 3)) > 1e-5 for before, after in pairs], 1)
-
-
-def _keys_ahead(case: Case, **given: Any) -> int:
-    """Return how many keys ahead of it each query sees, if all see as many and see further back than that; else 0."""
-    seen = _seen(case, **given)
-    ahead = (seen * torch.arange(1, T + 1)).amax(1) - 1 - torch.arange(T)
-    by, back = int(ahead[0]), T - 1 - int(seen[-1].long().argmax())
-    return by if 0 < by < min(back, T // 2) and bool((ahead[: T - by] == by).all()) else 0
-
-
-def future(case: Case) -> Finding:
-    """Say whether a query sees keys ahead of it, and whether `causal` is heeded."""
-    if case.code.takes("causal"):
-        return _heeds_causal(case)
-    if by := _keys_ahead(case):
-        words = f"each query sees all keys behind it and {by} ahead, so training leaks the answer: {OFF_BY}"
-        return wrong("future-seen", words, by)
-    if case.causal:
-        return _itself(case)
-    if any(getattr(case.code.function, name, None) is True for name in ("is_causal", "causal")):
-        words = "every query sees every key, and the module says that it is causal: training leaks the answer"
-        return wrong("future-seen", words)
-    return note("every query sees every key: right for an encoder only")
-
-
-def _itself(case: Case) -> Finding:
-    seen = _seen(case)
-    if not case.attend.alone and not seen.diagonal()[1:].any() and seen.any():
-        return wrong("self-hidden", "causal, and a query does not see its own key: the mask hides one key too many")
-    if not seen.any():
-        return note("no query sees any key's content change: nothing to see order by")
-    window = int(seen[-1].sum())
-    near = f", a window of {window} keys" if window < T and seen[-1, -window:].all() else ""
-    return ok(f"causal: no query sees keys ahead{near}")
-
-
-def _heeds_causal(case: Case) -> Finding:
-    if _sees_ahead(case, causal=True):
-        by = _keys_ahead(case, causal=True)
-        how = f", {by} of them: {OFF_BY}" if by else ""
-        words = f"with causal=True a query still sees keys ahead of it{how}: training leaks the answer"
-        return wrong("future-seen", words, by)
-    if not _seen(case, causal=True).diagonal()[1:].any():
-        return wrong("self-hidden", "with causal=True a query does not see its own key: one key too many is hidden")
-    if _sees_ahead(case, causal=False):
-        return ok("causal=True hides the keys ahead")
-    return note("causal=True hides the keys ahead, and so does causal=False")
-
-
 def order(case: Case) -> Finding:
     """Say whether the order of the keys matters to the last query."""
     q, k, v = case.inputs(2)
@@ -167,12 +108,26 @@ def order(case: Case) -> Finding:
     if turns and case.code.takes("positions") and _unmoved(case):
         words = "positions are taken and change nothing, and shuffled keys give the same: they do not arrive"
         return wrong("positions-ignored", words, off)
+    for cause, named_so, what in PROMISES:
+        if named_so.search(_names(case)):
+            words = f"shuffled keys give the same, while the code speaks of {what}: nothing of it reaches the weights"
+            return wrong(cause, words, off)
     hint = "; the causal mask alone tells order to a deep stack" if case.causal else ""
     return note(
         "blind to order: shuffled keys give the same, so position has to come from outside "
         f"(an added table, or q and k already rotated){hint}",
         off,
     )
+
+
+def _names(case: Case) -> str:
+    """Return the names that the code gives to what it makes itself: its classes, parts, buffers and variables."""
+    code, inner = case.code, getattr(case.code.function, "__code__", None)
+    given = {*code.roles.values()} if code.takes("positions") or {*angles.ROLES} & {*code.roles} else set()
+    names = [*(inner.co_names + inner.co_varnames if inner else ())]
+    for part in () if code.module is None else code.module.modules():
+        names += [type(part).__name__, *part._modules, *part._buffers, *part._parameters]
+    return " ".join(names) if not given else ""
 
 
 def _unmoved(case: Case) -> bool:
@@ -190,6 +145,9 @@ def shift(case: Case) -> Finding:
     q, k, v = case.inputs(5)
     before = case.attend.at(q, k, v)
     off = far(case.attend.at(q, k, v, 100), before)
+    if off >= 1e-3 and case.attend.opened and not case.code.way.table and _told_apart(case):
+        words = f"moving all tokens together changes the result by {off:.2g}, and at one position they are told apart"
+        return wrong("sides-differ", f"{words}: given positions reach queries only, or keys only", off)
     if off >= 1e-3:
         return wrong(
             "absolute",
@@ -206,6 +164,17 @@ def shift(case: Case) -> Finding:
             further,
         )
     return ok("moving all tokens together changes nothing", off)
+
+
+def _told_apart(case: Case) -> bool:
+    """Tell whether the order of keys matters where all tokens are given one position."""
+    q, k, v = case.inputs(5)
+    places, mixed = torch.full((T,), 7), torch.tensor([*reversed(range(T - 1)), T - 1])
+    before, after = (
+        case.attend(q, keys, values, positions=places, key_positions=places)
+        for keys, values in ((k, v), (k[:, :, mixed], v[:, :, mixed]))
+    )
+    return far(after[:, :, -1], before[:, :, -1]) > 1e-3
 
 
 def decoding(case: Case) -> Finding:

@@ -1,17 +1,21 @@
 """Call an attention of any signature on queries, keys and values (b, h, t, d) at known places."""
 
+import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from posenc.diagnosis.attentions import latent
 from posenc.diagnosis.attentions.projections import Layer, Projections, found
 from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.order import EMBEDDED, FOR_EMBEDDINGS
 from posenc.diagnosis.compare import far, random
 
-T = 12
-OPENS = 3  # tokens that show whether projections are the ones they are taken for
-NEAR = 1e-2
+T = 16
+OPENS = 4  # tokens that show whether projections are the ones they are taken for
+NEAR = 2e-2
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
 
 
@@ -32,8 +36,11 @@ class Attention:
         if self.opened:
             self.alone = False
             self.dim, self.heads, self.kv_heads = self.opened.dim, self.opened.heads, self.opened.kv_heads
+        elif self.joined and code.module is not None and not [*code.module.parameters()]:
+            self.alone = self.joined = False
+            self.heads = self.kv_heads = 1
         elif self.joined:
-            self.alone = not _made_plain(code)
+            self.alone = not (_made_plain(code) and _comes_plain(code))
             self.dim = code.dim if self.alone else max(1, code.dim // code.heads)
 
     @property
@@ -56,17 +63,22 @@ class Attention:
             return self._joined(q.transpose(1, 2).flatten(2), q.shape[1], q.shape[3], given)
         return self.code.on(q=q, k=k, v=v, heads=q.shape[1], **given)
 
+    def part(self, q: Tensor, k: Tensor, v: Tensor, start: int, end: int, **given: Any) -> Any:
+        """Return all that comes back for some of the tokens, with projections for all: a cache may rely on them."""
+        if not self.opened:
+            return self.whole(*(part[:, :, start:end] for part in (q, k, v)), **given)
+        return self._joined(self.opened.set(q, k, v)[:, start:end], q.shape[1], self.opened.shown, given)
+
     def _joined(self, x: Tensor, heads: int, dim: int, given: dict[str, Any]) -> Any:
         """Call with embeddings (b, t, D) and split the heads of the result."""
-        swap = self.code.way.order == "tbd"
+        laid, back = _laid(self.code)
         given = {"texts": len(x), "positions": torch.arange(x.shape[1])} | given if self.code.way.table else given
-        x = x.transpose(0, 1) if swap else x
-        made = self.code(**_embedded(self.code, x), **given)
+        like = laid(x)
+        made = self.code(**_embedded(self.code, like), **given)
         out, rest = _first(made), made[1:] if isinstance(made, tuple) else ()
-        if not isinstance(out, Tensor) or out.ndim != 3:
+        if not isinstance(out, Tensor) or out.ndim != like.ndim:
             return out
-        out = out.transpose(0, 1) if swap else out
-        out = out[..., : heads * dim].unflatten(-1, (heads, -1)).transpose(1, 2)
+        out = back(out)[..., : heads * dim].unflatten(-1, (heads, -1)).transpose(1, 2)
         missing = self.opened.dim - dim if self.opened else 0
         return torch.nn.functional.pad(out, (0, missing)), *rest
 
@@ -100,31 +112,36 @@ def _first(made: Any) -> Any:
     return made[0] if isinstance(made, tuple) else made
 
 
+def _laid(code: Code) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """Return how embeddings (b, t, D) are laid as the code takes them, and back."""
+    return EMBEDDED.get(code.way.order or "btd", EMBEDDED["btd"])
+
+
 def _embedded(code: Code, x: Tensor) -> dict[str, Tensor]:
-    """Return embeddings by role: once, or for each of queries, keys and values."""
-    return dict.fromkeys("qkv", x) if code.takes("v") else {"x": x}
+    """Return embeddings by role: once, or for each of queries, keys and values, or for queries and all else."""
+    return dict.fromkeys("qkv", x) if code.takes("v") else {"x": x, "other": x}
 
 
-def _opened(code: Code) -> tuple[Projections | None, str]:
+def _opened(code: Code) -> tuple[Projections | latent.Latent | None, str]:
     """Return the projections of a module if values that are set come out of their own heads, else how they do."""
     module, strange = code.module, ""
     if module is not None and any(nn.parameter.is_lazy(p) for p in module.parameters()):
         x = torch.zeros(1, OPENS, code.dim)  # what is lazy takes its width from the first call
         attempt(code, **_embedded(code, x), positions=torch.arange(OPENS))
     for place, heads in enumerate(_heads(code)):
-        for one in () if module is None else found(module, heads):
-            if one.width < 2 * OPENS:
+        for one in () if module is None else itertools.chain(found(module, heads), latent.found(module, heads)):
+            if one.width < 2 * T:
                 return None, ""
             comes = _comes_out(code, one)
             if comes in ("right", "added"):
                 return one, comes
-            if comes == "tiled" and place == 0:  # half as many heads, twice as wide, would seem right
-                return None, comes
             strange = strange or comes
+        if strange and place == 0:  # half as many heads, twice as wide, could seem right
+            break
     return None, strange
 
 
-def _comes_out(code: Code, one: Projections) -> str:
+def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
     """Tell how values come out: "right", "added" (with more than values), "tiled", "mixed", or "" otherwise."""
     v = random(2, one.kv_heads, OPENS, one.dim, seed=3)
     v[..., one.shown :] = 0
@@ -138,22 +155,26 @@ def _comes_out(code: Code, one: Projections) -> str:
     if _of_its_own(out, v.repeat(1, share, 1, 1)):
         return "tiled"
     each = v.repeat_interleave(share, 1)
-    behind = each.cumsum(2) / torch.arange(1, OPENS + 1)[:, None]
-    wholes = (behind, each.mean(2, keepdim=True).expand_as(each))
-    same = [far(out.flatten().sort().values, whole.flatten().sort().values) < NEAR for whole in wholes]
-    return "mixed" if any(same) else ""
+    if _of_its_own(_crossed(out), each) or _of_its_own(out, _crossed(v).repeat_interleave(share, 1)):
+        return "mixed"
+    return "right" if far(out[:, :, 0], each[:, :, 0]) < NEAR else ""  # the first sees itself alone, the others moved
 
 
-def _shown(code: Code, one: Projections, v: Tensor) -> Tensor | None:
+def _crossed(x: Tensor) -> Tensor:
+    """Return (b, h, t, d) as if its numbers had been laid out as (b, t, h, d), or the other way round."""
+    b, h, t, d = x.shape
+    return x.transpose(1, 2).reshape(b, h, t, d)
+
+
+def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | None:
     """Return what comes out (b, h, t, d) for values, where all queries and keys are 0."""
     q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
-    x, swap = one.set(q, k, v), code.way.order == "tbd"
-    x = x.transpose(0, 1) if swap else x
-    out = _first(code(**_embedded(code, x), positions=torch.arange(OPENS), texts=2))
-    if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[-1] < one.heads * one.shown:
+    x, (laid, back) = one.set(q, k, v), _laid(code)
+    like = laid(x.repeat(1, T // OPENS, 1) if code.way.order in FOR_EMBEDDINGS else x)
+    out = _first(code(**_embedded(code, like), positions=torch.arange(OPENS), texts=2))
+    if not isinstance(out, Tensor) or out.ndim != like.ndim or back(out).shape[-1] < one.heads * one.shown:
         return None
-    out = out.transpose(0, 1) if swap else out
-    return out[..., : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()
+    return back(out)[:, :OPENS, : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()
 
 
 def _of_its_own(out: Tensor, v: Tensor) -> bool:
@@ -180,10 +201,20 @@ def _made_plain(code: Code) -> bool:
         joined.data, made = torch.eye(joined.shape[1], dtype=joined.dtype).repeat(3, 1), True
     for _, part in module.named_modules():
         weight = getattr(part, "weight", None)
+        if isinstance(part, nn.Linear) and part.in_features != part.out_features:
+            return False
         if isinstance(weight, Tensor) and weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
-            Layer(part, False).set(torch.eye(len(weight)))
+            Layer([part]).set(torch.eye(len(weight)))
             made = True
     return made
+
+
+def _comes_plain(code: Code) -> bool:
+    """Tell whether values that are handed in come out of their own heads, and do not with other values alone."""
+    q, v = torch.zeros(2, code.heads, OPENS, max(1, code.dim // code.heads)), None
+    v = random(*q.shape, seed=3)
+    out, failed = attempt(lambda: _first(code.on(q=q, k=q, v=v)))
+    return not failed and isinstance(out, Tensor) and out.shape == v.shape and _of_its_own(out, v)
 
 
 class Case(NamedTuple):

@@ -12,6 +12,7 @@ from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, ok, unchecked, wrong
 
 T, LONG = 12, 48
+TINY = 1e-6
 
 
 def examine(case: Case) -> list[Finding]:
@@ -38,29 +39,66 @@ def cache(case: Case) -> Finding:
     if failed:
         return unchecked(f"needs a result (out, cache); {failed}")
     stepped, caches = made
-    whole, _ = _steps(case, q, k, v, T)
+    whole, at_once = _steps(case, q, k, v, T)
     off = far(stepped[:, :, 5:], whole[:, :, 5:])
     if off < 1e-4:
         return ok("token by token with the cache gives what all at once gives", off)
-    cause = (
-        "the position of a new token is counted from the call, or cached keys are rotated again. "
-        "Give new tokens the number of tokens before them"
-    )
-    name = "offset-ignored"
-    if _changes(caches, case):
-        name = "turned-twice"
-        cause = (
-            "keys in the cache change from step to step: they are rotated again. Cache keys rotated once and rotate "
-            "only new ones, or cache them as they come and rotate all in each call"
-        )
+    name, cause = _why(case, caches, at_once)
     return wrong(name, f"token by token differs by {off:.2g} from all at once: {cause}", off)
 
 
-def _changes(caches: list[Any], case: Case) -> bool:
-    """Tell whether keys that are in the cache already change in a later step."""
+def _why(case: Case, caches: list[Any], at_once: list[Any]) -> tuple[str, str]:
+    """Return the cause, and in words, of steps that differ from all at once."""
+    step, failed = attempt(_first_step, case)
+    if not failed and step:
+        return step
+    if _changes(caches, case, from_end=False):
+        if not _changes(caches, case, from_end=True):
+            return "cache-wrong", "new keys stand before the old ones in the cache. Put them behind"
+        return (
+            "turned-twice",
+            "keys in the cache change from step to step: they are rotated again. Cache keys rotated once and rotate "
+            "only new ones, or cache them as they come and rotate all in each call",
+        )
+    one, other = (each[-1][0].norm(dim=-1) if each[-1] else None for each in (caches, at_once))
+    if one is not None and other is not None and one.shape == other.shape and far(one, other) > 1e-3:
+        words = "new keys come into the cache with another length: they are not rotated, sine and cosine disagree"
+        return "not-a-rotation", words
+    return (
+        "offset-ignored",
+        "the position of a new token is counted from the call, or cached keys are rotated again. "
+        "Give new tokens the number of tokens before them",
+    )
+
+
+def _first_step(case: Case) -> tuple[str, str] | None:
+    """Compare the weights of the first step with those of the same query among all: its keys, its scale."""
+    if case.shown < T or case.attend.adds:
+        return None
+    q, k, _ = (part / 2 for part in _contents(case, T))
+    v = torch.eye(T, case.dim).expand(*k.shape[:2], -1, -1).contiguous()
+    one, other = (_steps(case, q, k, v, first)[0][0, :, -1, :T].double() for first in (T - 1, T))
+    seen, due = ((w > TINY).all(0) for w in (one, other))
+    if not torch.equal(seen, due):
+        words = f"a step of decoding sees {int(seen.sum())} keys, the same query among all sees {int(due.sum())}"
+        return "mask-off-by-one", words
+    one, other = (w[:, due].log() - w[:, due].log().mean(-1, keepdim=True) for w in (one, other))
+    factor = float((one * other).sum() / other.square().sum())
+    if far(one, factor * other) > 1e-2 or abs(factor - 1) < 1e-2:
+        return None
+    missing = abs(factor / case.dim**0.5 - 1) < 1e-2
+    words = (
+        f"in steps of decoding products are multiplied by {factor:.4g} times as much as all at once. Scale both alike"
+    )
+    return "scale-missing" if missing else "scale-wrong", words
+
+
+def _changes(caches: list[Any], case: Case, from_end: bool) -> bool:
+    """Tell whether keys that are in the cache change in a later step, counted from its start or from its end."""
     axis = 1 if case.code.way.order == "bthd" else 2
     pairs = [(old[0], new[0]) for old, new in itertools.pairwise(caches) if old and new]
-    return any(far(new.narrow(axis, 0, old.shape[axis]), old) > 1e-5 for old, new in pairs if new.ndim > axis)
+    pairs = [(old, new, new.shape[axis] - old.shape[axis] if from_end else 0) for old, new in pairs if new.ndim > axis]
+    return any(far(new.narrow(axis, start, old.shape[axis]), old) > 1e-5 for old, new, start in pairs if start >= 0)
 
 
 def eviction(case: Case) -> Finding:
@@ -93,12 +131,13 @@ def _steps(case: Case, q: Tensor, k: Tensor, v: Tensor, first: int = 1) -> tuple
     outs, caches, cache = [], [], None
     attend = Attention(case.code.fresh())
     for start, end in [(0, first), *((i, i + 1) for i in range(first, q.shape[2]))]:
-        parts = [part[:, :, start:end] for part in (q, k, v)]
         places = torch.arange(start, end)
-        out, *rest = attend.whole(*parts, cache=cache, positions=places, offset=start)
+        out, *rest = attend.part(q, k, v, start, end, cache=cache, positions=places, offset=start)
         if not rest:
             raise ValueError(f"doctor: cache must be in the result, (out, cache), got {type(out).__name__} alone")
         cache = next((part for part in reversed(rest) if part is not None and not isinstance(part, Tensor)), rest[-1])
+        if cache is None or (isinstance(cache, Tensor) and cache.shape[-2:] == (end - start, end)):
+            raise ValueError("doctor: cache must be in the result, (out, cache), got none or weights beside it")
         outs.append(out)
         kept = isinstance(cache, tuple) and all(isinstance(part, Tensor | int) for part in cache)
         caches.append([part.clone() if isinstance(part, Tensor) else part for part in cache] if kept else [])
@@ -137,8 +176,9 @@ def own_cache(case: Case) -> Finding | None:
 
 
 def _at(attend: Attention, q: Tensor, k: Tensor, v: Tensor, start: int, end: int) -> Tensor:
-    parts = [part[:, :, start:end] for part in (q, k, v)]
-    return attend(*parts, positions=torch.arange(start, end), key_positions=torch.arange(start, end), offset=start)
+    places = torch.arange(start, end)
+    made = attend.part(q, k, v, start, end, positions=places, key_positions=places, offset=start)
+    return made[0] if isinstance(made, tuple) else made
 
 
 def _by_token(case: Case, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ def held(case: Case) -> Iterator[tuple[str, nn.Parameter]]:
     """Yield what an opened module learns about positions, by name."""
     if not case.attend.opened or (module := case.attend.code.module) is None:
         return
-    ours = {id(layer.module.weight) for layer in case.attend.opened.layers.values()}
+    ours = {id(weight) for layer in case.attend.opened.layers.values() for weight in layer.weights}
     for name, parameter in _beside(module, ours).named_parameters():
         pieces = name.split(".")
         plain = pieces[-1] == "bias" and parameter.ndim == 1

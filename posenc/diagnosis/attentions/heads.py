@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.attentions.attend import Case, T
+from posenc.diagnosis.attentions.attend import Attention, Case, T
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 
@@ -27,7 +27,8 @@ def heads(case: Case) -> Finding:
         return unchecked(f"needs several heads of keys, not {case.attend.kv_heads}")
     share = case.heads // case.attend.kv_heads
     due = torch.arange(case.heads)[:, None] // share == torch.arange(case.attend.kv_heads)
-    wrongs = [found for of_values in (False, True) if (found := _follow(case, due, of_values))]
+    sides = (True,) if case.attend.opened and case.attend.opened.shared else (False, True)
+    wrongs = [found for of_values in sides if (found := _follow(case, due, of_values))]
     shared = f", {share} heads of queries to one of keys" if share > 1 else ""
     return wrongs[0] if wrongs else ok(f"each head sees its own keys and values{shared}")
 
@@ -57,6 +58,20 @@ def _followers(case: Case, of_values: bool) -> Tensor:
         after = case.attend.at(q, *other)
         columns.append((after - before).abs().nan_to_num(0).amax((0, 2, 3)) > 1e-5)
     return torch.stack(columns, 1)
+
+
+def rests(case: Case) -> Finding | None:
+    """Call two copies on the same: what chance changes is no property of the code."""
+    once, again = (_drawn(case, seed) for seed in (0, 1))
+    if (off := far(once, again)) < 1e-6:
+        return None
+    return wrong("dropout-on", f"two calls of the same differ by {off:.2g}: dropout stays on in eval mode?", off)
+
+
+def _drawn(case: Case, seed: int) -> Tensor:
+    attend = Attention(case.code.fresh())
+    torch.manual_seed(seed)
+    return attend.at(*case.inputs(13))
 
 
 def batch(case: Case) -> Finding:

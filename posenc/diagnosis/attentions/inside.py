@@ -13,8 +13,8 @@ from torch import Tensor
 
 from posenc.diagnosis.attentions.attend import Attention, Case, T
 from posenc.diagnosis.calling.call import attempt
-from posenc.diagnosis.compare import far
-from posenc.diagnosis.report import Finding, findings
+from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.report import Finding, findings, named, note, wrong
 from posenc.diagnosis.rotations import speeds
 from posenc.diagnosis.rotations.frequencies import fit
 from posenc.diagnosis.rotations.layout import difference, direction, layout
@@ -25,31 +25,34 @@ from posenc.diagnosis.rotations.read import Reading, Rotation, angles_of, pairs_
 SIZE = 2.0  # of unit vectors: products that weights show well
 WIDEST = 64
 NEARLY = 1e-5
+UNEVEN = 1e-2
 
 
 def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     """Return what is said of the rotation inside and what it is, if there is one that differs from place to place."""
     if case.shown < T or case.dim > WIDEST:
         return [], {}
-    sides, failed = attempt(_matrices, case, torch.float64)
-    if failed:
-        sides, failed = attempt(_matrices, case, torch.float32)
+    sides, failed = None, "not tried"
+    for dtype, batch in ((torch.float64, WIDEST), (torch.float32, WIDEST), (torch.float32, 1)):
+        if failed:  # by its dtype, or since it holds room for few texts
+            sides, failed = attempt(_matrices, case, dtype, batch)
     if failed or sides is None or all(_still(side) for side in sides):
         return [], {}
     queries, keys = (_reading(side) for side in sides)
-    rotate = Rotation(case.code)
-    found = Turned(case.code, case.dim, case.heads, rotate, queries, keys, fit(queries.theta))
-    told = [one for one in _told(found) if one.verdict != "not checked"]
+    found = Turned(case.code, case.dim, case.heads, Rotation(case.code), queries, keys, fit(queries.theta))
+    if broken := _broken(found):
+        return [broken], {}
+    if _uneven(sides[0], queries) or _uneven(sides[1], keys):
+        return [_of_uneven(*sides)], {}
+    told = [one for one in findings(_checks(found), found) if one.verdict != "not checked"]
     return [one._replace(check=f"rotation inside, {one.check}") for one in told], _about(found)
 
 
-def _told(found: Turned) -> list[Finding]:
-    """Return what is said of both sides; where one is no rotation at all, that alone."""
+def _broken(found: Turned) -> Finding | None:
+    """Say why one of the sides is no rotation at all, so that its speeds mean nothing."""
     sides = (found, found._replace(reading=found.of_keys, of_keys=found.reading))
-    first = [one for side in sides for one in findings((norm,), side) if one.verdict == "wrong"]
-    if first and not _rests(found):
-        return first[:1]
-    return findings(_checks(found), found)
+    said = [one for side in sides for one in findings((norm,), side) if one.verdict == "wrong"]
+    return named(said[0]._replace(check=""), "rotation inside, norm") if said and not _rests(found) else None
 
 
 def _rests(found: Turned) -> bool:
@@ -66,6 +69,25 @@ def _about(found: Turned) -> dict[str, Any]:
 
 def _still(matrices: Tensor) -> bool:
     return far(matrices, matrices[:1].expand_as(matrices)) < 1e-3
+
+
+def _uneven(matrices: Tensor, reading: Reading) -> bool:
+    """Tell whether angles do not grow by as much from each place to the next, as along the rows of a grid."""
+    if not reading.pairs:
+        return False
+    angles = torch.stack([angles_of(matrix, reading.pairs) for matrix in matrices])
+    off = angles - torch.arange(len(matrices))[:, None] * reading.theta
+    return bool((torch.remainder(off + math.pi, 2 * math.pi) - math.pi).abs().max() > UNEVEN)
+
+
+def _of_uneven(queries: Tensor, keys: Tensor) -> Finding:
+    off = far(queries, keys)
+    name = "rotation inside, layout"
+    if off < UNEVEN:
+        words = "angles do not grow evenly from token to token (a grid?), alike in queries and keys: no speeds to read"
+        return named(note(words, off), name)
+    words = f"queries and keys at one place are turned by different angles (off by {off:.2g}): count both alike"
+    return named(wrong("sides-differ", words, off), name)
 
 
 def _checks(found: Turned) -> tuple[Any, ...]:
@@ -90,22 +112,25 @@ def _reading(matrices: Tensor) -> Reading:
     return Reading(matrices, pairs, name, places, theta, gains, torch.zeros_like(theta))
 
 
-def _matrices(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
+def _matrices(case: Case, dtype: torch.dtype, batch: int) -> tuple[Tensor, Tensor] | None:
     """Return the rotations of queries and of keys at places 0 .. T - 2, without the softmax scale."""
     attend = Attention(case.code.cast(dtype))
-    of_queries, of_keys = _products(case, attend, dtype, False), _products(case, attend, dtype, True)
-    gain = float(of_queries.norm(dim=1).median())
+    of_queries, of_keys = (_products(case, attend, dtype, side, batch) for side in (False, True))
+    first, second = of_queries[:2].norm(dim=1)
+    gain = float((first**2 / second).nanmedian())  # at place 0, where lengths decay too
     if not of_queries.isfinite().all() or not of_keys.isfinite().all() or gain < 1e-4:
+        return None
+    if not _bilinear(case, attend, of_queries, dtype):
         return None
     identity = torch.eye(case.dim, dtype=torch.float64)[None]
     queries = torch.cat((identity, of_queries.mT / gain))
     return queries[:-1], torch.linalg.pinv(queries[-1].mT) @ of_keys / gain
 
 
-def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool) -> Tensor:
+def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool, batch: int) -> Tensor:
     """Return a . R^T R b for all unit vectors a, b: (places, d, d)."""
     d, h = case.dim, case.heads
-    batch = max(1, attend.opened.width // T) if attend.opened else d
+    batch = min(batch, max(1, attend.opened.width // T) if attend.opened else d)
     made = torch.zeros(T - 1, d, d, dtype=torch.float64)
     nothing, none = torch.zeros(1, h, d, dtype=dtype), torch.zeros(1, d, dtype=dtype)
     unit = torch.eye(d, dtype=dtype) * SIZE
@@ -119,6 +144,17 @@ def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool) 
             logits = _logits(case, attend, unit[heads].expand(len(b), -1, -1), b, of_keys) - of_a - of_b[start]
             made[:, heads, start : start + len(b)] = logits.permute(2, 1, 0) / SIZE**2
     return made
+
+
+def _bilinear(case: Case, attend: Attention, of_queries: Tensor, dtype: torch.dtype) -> bool:
+    """Tell whether products of other vectors are what those of unit vectors say: norms or softplus are no rotation."""
+    a, b = (random(1, case.dim, seed=17 + side).to(dtype) / case.dim**0.5 for side in (0, 1))
+    each, nothing = a[:, None].expand(-1, case.heads, -1), torch.zeros(1, case.dim, dtype=dtype)
+    none = nothing[:, None].expand_as(each)
+    pairs = ((each, b), (each, nothing), (none, b), (none, nothing))
+    both, of_a, of_b, empty = (_logits(case, attend, *pair, False)[0, 0] for pair in pairs)
+    due = torch.einsum("i,pij,j->p", a[0].double(), of_queries, b[0].double())
+    return far(both - of_a - of_b + empty, due) < 1e-2 * float(of_queries.abs().max())
 
 
 def _logits(case: Case, attend: Attention, a: Tensor, b: Tensor, of_keys: bool) -> Tensor:

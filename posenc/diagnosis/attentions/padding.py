@@ -14,11 +14,11 @@ from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
-PAD = 3
+PAD = 8
 SAME = 1e-4
 SHAPES = {
     "(b, 1, 1, s)": lambda seen: seen[:, None, None],
-    "(b, 1, t, s)": lambda seen: seen[:, None, None].expand(-1, 1, seen.shape[1], -1),
+    "(b, 1, t, s)": lambda seen: seen[:, None, None].repeat(1, 1, seen.shape[1], 1),
     "(b, s)": lambda seen: seen,
     "(b, 1, s)": lambda seen: seen[:, None],
 }
@@ -57,6 +57,8 @@ class Padded:
         pads = [random(*shape, seed=80 + 10 * content + i) for i, shape in enumerate(shapes)]
         q, k, v = (torch.cat([pad, part], 2) for pad, part in zip(pads, self.real, strict=True))
         made = self.case.attend(q, k, v, positions=self.places, key_positions=self.places, mask=mask)
+        if made.shape[:3] != q.shape[:3]:
+            raise ValueError(f"doctor: the result must have {q.shape[2]} tokens, got {tuple(made.shape)}")
         return made[:, :, PAD:]
 
     def leak(self, mask: Tensor) -> float:

@@ -20,32 +20,48 @@ NAMES = {
         linear_value v_projection value_projection""",
     "kv": "to_kv kv kv_proj wkv w_kv",
     "qkv": """qkv c_attn query_key_value wqkv to_qkv att_proj qkv_proj in_proj w_qkv attn qkv_net qkv_linear w_pack
-        qkv_mlp linear_qkv""",
+        qkv_mlp linear_qkv in_projs""",
     "out": """o_proj out_proj wo to_out dense c_proj proj out o attn_out out_lin w_o fc_out linear_out output_proj o_net
         output w_out proj_out out_linear fc_o resid_proj o_linear combine_heads linear_proj output_linear
-        final_linear out_projection output_projection to_outs dense_out""",
+        final_linear out_projection output_projection to_outs dense_out out_projs""",
 }
 
 
 class Layer(NamedTuple):
-    """A linear layer whose weight can be set, of either orientation."""
+    """A linear layer whose weight can be set, of either orientation, or a weight that its owner applies itself.
 
-    module: Any
-    flipped: bool  # weight (in, out), as Conv1D of transformers
+    It may be several side by side, such as one a head.
+    """
+
+    modules: list[Any]
+    flipped: bool = False  # weight (in, out), as Conv1D of transformers
+    name: str = "weight"
+
+    @property
+    def weights(self) -> list[nn.Parameter]:
+        """The weights themselves."""
+        return [getattr(module, self.name) for module in self.modules]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the weights are."""
+        return self.weights[0].dtype
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Width of what comes in and of what goes out."""
-        out, into = self.module.weight.shape[::-1] if self.flipped else self.module.weight.shape
-        return into, out
+        shapes = [_matrix(weight).shape[:: -1 if self.flipped else 1] for weight in self.weights]
+        return shapes[0][1], sum(shape[0] for shape in shapes)
 
     def set(self, rows: Tensor) -> None:
         """Let one-hot input n give row n, (n, out)."""
-        weight = torch.zeros_like(self.module.weight)
-        (weight if self.flipped else weight.T)[: len(rows)] = rows.to(weight.dtype)
-        self.module.weight.data = weight
-        if getattr(self.module, "bias", None) is not None:
-            self.module.bias.data.zero_()
+        for module, old, part in zip(self.modules, self.weights, rows.chunk(len(self.modules), -1), strict=True):
+            weight = torch.zeros_like(_matrix(old))
+            (weight if self.flipped else weight.T)[: len(part)] = part.to(weight.dtype)
+            old.data = weight.view_as(old)
+            bias = getattr(module, self.name.replace("weight", "bias"), None)
+            if bias is not None:
+                bias.data.zero_()
 
 
 class Projections(NamedTuple):
@@ -56,6 +72,16 @@ class Projections(NamedTuple):
     kv_heads: int
     dim: int
     packed: str = "chunks"
+
+    @property
+    def shared(self) -> bool:
+        """Whether heads share a part of their keys."""
+        return False
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The widths of which a head is made."""
+        return ()
 
     @property
     def shown(self) -> int:
@@ -81,14 +107,8 @@ class Projections(NamedTuple):
                 self.layers["k"].set(rows[1])
                 self.layers["v"].set(rows[2])
         if "out" in self.layers:
-            through = torch.zeros(self.heads, self.dim, self.heads, self.shown)
-            for head in range(self.heads):
-                through[head, : self.shown, head] = torch.eye(self.shown)
-            _, out = self.layers["out"].sizes
-            self.layers["out"].set(
-                torch.nn.functional.pad(through.flatten(2).flatten(0, 1), (0, out - self.heads * self.shown))
-            )
-        dtype = next(iter(self.layers.values())).module.weight.dtype
+            through(self.layers["out"], self.heads, self.dim, self.shown)
+        dtype = next(iter(self.layers.values())).dtype
         return torch.eye(b * t, self.width, dtype=dtype).view(b, t, -1)
 
     def _together(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -97,16 +117,26 @@ class Projections(NamedTuple):
             return torch.cat([part.flatten(1) for part in (q, k, v)], -1)
         if self.packed == "by head":
             return torch.stack((q, k, v), 2).flatten(1)
+        if self.packed == "by channel":
+            return torch.stack((q, k, v), 1).permute(0, 3, 1, 2).flatten(1)
         groups = q.unflatten(1, (self.kv_heads, -1))
         return torch.cat((groups, k[:, :, None], v[:, :, None]), 2).flatten(1)
 
 
+def through(out: Layer, heads: int, dim: int, shown: int) -> None:
+    """Let the last layer hand the first channels of each head through."""
+    rows = torch.zeros(heads, dim, heads, shown)
+    for head in range(heads):
+        rows[head, :shown, head] = torch.eye(shown)
+    out.set(torch.nn.functional.pad(rows.flatten(2).flatten(0, 1), (0, out.sizes[1] - heads * shown)))
+
+
 def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     """Yield what the layers of a module may be, likeliest first, and replace its norms by nothing."""
-    layers = {role: layer for role in NAMES if (layer := _layer(module, role))}
-    if not {"q", "k", "v"} <= layers.keys() and not {"q", "kv"} <= layers.keys() and "qkv" not in layers:
+    layers = {role: layer for role in NAMES if (layer := layer_named(module, NAMES[role].split()))}
+    if not _projects(layers):
         return
-    _without_norms(module)
+    without_norms(module)
     if "q" in layers:
         layers.pop("qkv", None)
         width = layers["q"].sizes[1]
@@ -118,8 +148,19 @@ def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     inside = layers["out"].sizes[0] if "out" in layers else width // 3
     if inside % heads == 0 and (width - inside) % (2 * (inside // heads)) == 0:
         dim, kv_heads = inside // heads, (width - inside) // (2 * (inside // heads))
-        for packed in ("chunks", "by head") if kv_heads == heads else ("chunks", "by group"):
+        for packed in ("chunks", "by head", "by channel") if kv_heads == heads else ("chunks", "by group"):
             yield Projections(layers, heads, kv_heads, dim, packed)
+
+
+def projects(module: nn.Module | None) -> bool:
+    """Tell whether a module has layers that make queries, keys and values, by their names."""
+    if module is None:
+        return False
+    return _projects({role: layer for role in NAMES if (layer := layer_named(module, NAMES[role].split()))})
+
+
+def _projects(layers: dict[str, Layer]) -> bool:
+    return {"q", "k", "v"} <= layers.keys() or {"q", "kv"} <= layers.keys() or "qkv" in layers
 
 
 def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> Iterator[Projections]:
@@ -127,18 +168,34 @@ def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> It
         yield Projections(layers, heads, of_keys // dim, dim)
 
 
-def _layer(module: nn.Module, role: str) -> Layer | None:
-    names = NAMES[role].split()
+def layer_named(module: nn.Module, names: list[str]) -> Layer | None:
+    """Return the linear layer, or bare weight, that has one of the names; names that differ in a number go together."""
+    like, alike = "", []
     for name, part in module.named_modules():
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
         called = pieces[-2:] if pieces and pieces[-1] in INNER else pieces[-1:]
         weight = getattr(part, "weight", None)
-        if any(piece in names for piece in called) and isinstance(weight, Tensor) and weight.ndim == 2:
-            return Layer(part, hasattr(part, "nf"))
-    return None
+        if any(piece in names for piece in called) and isinstance(weight, Tensor) and _matrix(weight).ndim == 2:
+            like = like or ".".join(pieces)
+            alike += [part] if ".".join(pieces) == like and type(part) is type((alike or [part])[0]) else []
+    return Layer(alike, hasattr(alike[0], "nf")) if alike else next(_bare(module, names), None)
 
 
-def _without_norms(module: nn.Module) -> None:
+def _matrix(weight: Tensor) -> Tensor:
+    """Return a weight as a matrix, that of a convolution of single tokens too."""
+    return weight.flatten(1) if weight.ndim > 2 and weight[0, 0].numel() == 1 else weight
+
+
+def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
+    """Yield weights that are no layer of their own, such as in_proj_weight."""
+    for part in module.modules():
+        for name, weight in part.named_parameters(recurse=False):
+            if weight.ndim == 2 and name.endswith("_weight") and name.removesuffix("_weight") in names:
+                yield Layer([part], name=name)
+
+
+def without_norms(module: nn.Module) -> None:
+    """Replace norms by nothing."""
     for name, part in [*module.named_modules()]:
         if name and type(part).__name__.lower().endswith("norm"):
             owner, _, last = name.rpartition(".")

@@ -43,7 +43,7 @@ def values(case: Case) -> Finding:
 
 
 def _added_by_place(case: Case) -> bool:
-    """Tell whether what comes out beside values hangs on the place of the key that queries look at, and not on theirs."""
+    """Tell whether what comes out beside values hangs on the place of the key looked at, and not on the query's."""
     first, second = (_added(case, place) for place in (0, 1))
     same = far(first[:, :, 2:], first[:, :, 2:3].expand_as(first[:, :, 2:])) < 1e-3
     return same and far(first[:, :, 2:], second[:, :, 2:]) > 1e-3
@@ -125,6 +125,8 @@ def scale(case: Case) -> Finding:
     if (said := _told_scale(case)) and abs(factor / (said * case.dim**0.5) - 1) < 0.01:
         return ok(f"products are multiplied by {said:.5g}, as its configuration says", factor)
     if abs(factor / case.dim**0.5 - 1) < 0.01:
+        if _in_buckets(case):
+            return note("products are not divided by sqrt(d), as in T5: right for weights that start small", factor)
         words = "products are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)"
         return wrong("scale-missing", words, factor)
     if abs(factor * case.dim**0.5 - 1) < 0.01:
@@ -132,6 +134,12 @@ def scale(case: Case) -> Finding:
     if case.heads > 1 and abs(factor * case.heads**0.5 - 1) < 0.01:
         words = f"products are divided by the root of {case.heads * case.dim}, the width of all heads, not of one"
         return wrong("scale-wrong", words, factor)
+    for part in case.attend.opened.parts if case.attend.opened else ():
+        if abs(factor / (case.dim / part) ** 0.5 - 1) < 0.01:
+            words = (
+                f"products are divided by the root of {part}, the width of a part of the head, not of all {case.dim}"
+            )
+            return wrong("scale-wrong", words, factor)
     words = f"products are multiplied by {factor:.4f} / sqrt(d): an attention factor (YaRN's: once?), or another width"
     return note(words, factor)
 
@@ -141,6 +149,12 @@ def _told_scale(case: Case) -> float | None:
     config = getattr(case.code.module, "config", None)
     named = getattr(config, "query_pre_attn_scalar", None)
     return named**-0.5 if named else getattr(config, "attention_multiplier", None)
+
+
+def _in_buckets(case: Case) -> bool:
+    """Tell whether the module has a bias by buckets of distances, which came with products that are not divided."""
+    parts = () if case.code.module is None else case.code.module.modules()
+    return any("bucket" in name for part in parts for name in vars(part))
 
 
 def grouped_heads(case: Case) -> Finding | None:

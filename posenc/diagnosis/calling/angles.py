@@ -17,6 +17,7 @@ SPREAD = {  # how a pair's angle fills the width of the table
     "interleaved": lambda x: x.repeat_interleave(2, -1),
     "once": lambda x: x,
 }
+OFFSETS = "sines and cosines of offsets"  # as Transformer-XL takes them, from the farthest key behind to that ahead
 AXES = {  # how tables (b, t, w) are shaped; b is 1 where rows do not differ
     "(t, w)": lambda x: x[0],
     "(b, t, w)": lambda x: x,
@@ -24,6 +25,7 @@ AXES = {  # how tables (b, t, w) are shaped; b is 1 where rows do not differ
     "(b, t, 1, w)": lambda x: x[:, :, None],
     "(t, 1, w)": lambda x: x[0, :, None],
     "(t, b, 1, w)": lambda x: x.transpose(0, 1)[:, :, None],
+    "(1, 2t - 1, w)": lambda x: x[:1],
 }
 PACKED = {  # how one argument holds cos and sin
     "complex": lambda angle: torch.polar(torch.ones_like(angle), angle),
@@ -54,6 +56,8 @@ class Form(NamedTuple):
     def __call__(self, positions: Tensor, width: int) -> Any:
         """Return the table for positions (t,) or (b, t), one value or a pair of them."""
         theta = BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+        if self.packed == OFFSETS:
+            positions = torch.arange(positions.shape[-1] - 1, -positions.shape[-1], -1)
         rows = positions if positions.ndim == 2 else positions[None]
         angle = rows.double()[..., None] * theta
 
@@ -63,6 +67,8 @@ class Form(NamedTuple):
         if self.packed == "pair":
             spread = SPREAD[self.spread]
             return shaped(spread(angle.cos())).float(), shaped(spread(angle.sin())).float()
+        if self.packed == OFFSETS:
+            return shaped(torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)).float()
         if self.packed == "cos and sin stacked last":
             return shaped(PACKED[self.packed](angle).flatten(-2)).unflatten(-1, (-1, 2)).float()
         made = shaped(PACKED[self.packed](SPREAD[self.spread](angle)))
@@ -82,9 +88,11 @@ FITTING = {  # the axes of a table that go with an order of axes of the content
 
 def forms(roles: dict[str, str], order: str) -> Iterator[Form]:
     """Yield the forms that the parameters allow, likeliest first; nothing where no table is asked for."""
-    shapes, pair = FITTING[order], "cos" in roles or "tables" in roles
+    shapes, pair = FITTING.get(order, ()), "cos" in roles or "tables" in roles
     pairs = [Form("pair", spread, axes) for spread in SPREAD for axes in shapes]
     yield from pairs if pair else ()
+    if "angles" in roles and order in ("btd", "tbd"):
+        yield Form(OFFSETS, "once", "(1, 2t - 1, w)")
     if "angles" in roles or "tables" in roles:
         yield from (Form("complex", spread, axes) for spread in ("once", "half", "interleaved") for axes in shapes)
         yield from (Form("cos and sin stacked last", "once", axes) for axes in shapes)

@@ -1,6 +1,6 @@
 """How the doctor calls code that it has never seen: parameters are known by their names, each way to spell one.
 
-    x, q k v                     content: (b, h, t, d) for a rotation or an attention, (b, t, d) for a table
+    x, q k v (x, y)              content: (b, h, t, d) for a rotation or an attention, (b, t, d) for a table
     positions, key_positions     of queries and keys, tensors of integers: (t,), else (1, t) or (b, t), or one an axis
     offset                       the position of the first token, a number
     length, key_length           how many queries and keys
@@ -117,6 +117,7 @@ class Code:
     def _on(self, order: str, heads: int, contents: dict[str, Tensor], given: dict[str, Any]) -> Any:
         first = next(iter(contents.values()))
         given = {"positions": torch.arange(first.shape[2]), "texts": len(first)} | given if self.way.table else given
+        given |= {"kv_heads": contents["k"].shape[1]} if "k" in contents else {}
         made = self(**{role: there(x, order) for role, x in contents.items()}, **given)
         if isinstance(made, tuple):
             return tuple(back(part, order, heads) for part in made)
@@ -129,10 +130,9 @@ class Code:
         content = given.get("x", given.get("q"))
         if content is not None and content.ndim > 2:
             order = self.way.order or ("btd" if content.ndim == 3 else "bhtd")
-            t = content.shape[order.index("t")]
+            t = content.shape[order.index("t")] if "t" in order else content.shape[1:-1].numel()
             fixed |= {"length": t} if self.needs("length") else {}
-            if self.way.mask and self.needs("mask"):
-                fixed["mask"] = MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())
+            fixed |= {"mask": MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())} if self.way.mask else {}
         given = fixed | self.extra | self.sizes | self._formed(given)
         arguments, named = [], {}
         for role, name in self.roles.items():
@@ -195,27 +195,34 @@ def _with_its_modules(function: types.FunctionType) -> types.FunctionType:
     """Return a copy of a function with copies of the torch modules that it uses, which are `captured`."""
     names, cells = function.__code__.co_names, function.__closure__ or ()
     used = {name: value for name in names if isinstance(value := function.__globals__.get(name), nn.Module)}
-    inside = [cell.cell_contents for cell in cells if _holds_a_module(cell)]
-    if not used and not inside:
+    inside = [cell.cell_contents for cell in cells if _holds(cell, nn.Module)]
+    decorated = {id(f): _with_its_modules(f) for cell in cells if _holds(cell, types.FunctionType) if (f := _of(cell))}
+    held = [module for one in decorated.values() for module in getattr(one, "captured", ())]
+    if not used and not inside and not held:
         return function
     copies = dict(
         zip([*map(id, used.values()), *map(id, inside)], copy.deepcopy([*used.values(), *inside]), strict=True)
     )
     swapped = {name: copies[id(value)] for name, value in used.items()}
-    closure = tuple(types.CellType(copies[id(cell.cell_contents)]) if _holds_a_module(cell) else cell for cell in cells)
+    new = copies | decorated
+    closure = tuple(types.CellType(new[id(_of(cell))]) if id(_of(cell)) in new else cell for cell in cells)
     made = types.FunctionType(
         function.__code__, function.__globals__ | swapped, function.__name__, function.__defaults__, closure or None
     )
     made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
-    made.__dict__["captured"] = nn.ModuleList(dict.fromkeys(copies.values())).eval()
+    made.__dict__ |= function.__dict__ | {"captured": nn.ModuleList(dict.fromkeys([*copies.values(), *held])).eval()}
     return made
 
 
-def _holds_a_module(cell: types.CellType) -> bool:
+def _of(cell: types.CellType) -> Any:
     try:
-        return isinstance(cell.cell_contents, nn.Module)
+        return cell.cell_contents
     except ValueError:  # not filled yet
-        return False
+        return None
+
+
+def _holds(cell: types.CellType, kind: type) -> bool:
+    return isinstance(_of(cell), kind)
 
 
 def as_tensors(result: Any) -> Any:

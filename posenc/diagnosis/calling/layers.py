@@ -1,6 +1,8 @@
 """Build an attention layer of transformers from its class alone: a small configuration, its rotation, a mask."""
 
+import copy
 import inspect
+import re
 import sys
 from typing import Any
 
@@ -34,13 +36,17 @@ SMALL: dict[str, Any] = {
 }
 
 
+HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head")
+CACHES = ("past_key_values", "past_key_value", "layer_past")
+
+
 class Layer(nn.Module):
     """An attention layer as a function of embeddings, with the rotation and the mask that its model would give."""
 
     def __init__(self, given: Any) -> None:
         super().__init__()
         cls = given if isinstance(given, type) else type(given)
-        self.config = _config(cls) if isinstance(given, type) else given.config
+        self.config = given.config if hasattr(given, "config") else _config(cls)
         index = {"layer_idx": 0} if "layer_idx" in inspect.signature(cls).parameters else {}
         self.layer = given(self.config, **index) if isinstance(given, type) else given
         self.config._attn_implementation = "eager"
@@ -49,22 +55,32 @@ class Layer(nn.Module):
         self.takes = {*parameters}
         self.needs = [n for n, p in parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
         self.turns = self.rotary is not None or "position_ids" in self.takes
-        self.num_heads = self.config.num_attention_heads
+        said = [getattr(self.layer, name, 0) for name in HEADS]
+        self.num_heads = next((one for one in said if one), self.config.num_attention_heads)
+        self.alibi = _alibi(cls)
         self.__qualname__ = cls.__qualname__
 
-    def forward(
-        self, x: Tensor, positions: Tensor | None = None, mask: Tensor | None = None, cache: Any = None
-    ) -> tuple[Tensor, Any]:
-        """Return the layer's result for embeddings (b, t, d), and the cache."""
+    def forward(self, x: Tensor, positions: Tensor | None = None, mask: Tensor | None = None, cache: Any = None) -> Any:
+        """Return the layer's result for embeddings (b, t, d), and the cache if it takes one."""
+        spare = copy.deepcopy(cache)  # a call that fails may have written to it
+        try:
+            return self._called(x, positions, mask, cache)
+        except (RuntimeError, TypeError) as error:
+            if not any(word in str(error) for word in ("bool", "bitwise", "'~'")):
+                raise
+        return self._called(x, positions, mask, spare, added=False)
+
+    def _called(self, x: Tensor, positions: Tensor | None, seen: Tensor | None, cache: Any, added: bool = True) -> Any:
+        """Return the layer's result with a mask of numbers to add, or of what is hidden."""
         cache = _cache(self.config) if cache is None else cache
         behind = cache.get_seq_length()
         places = behind + torch.arange(x.shape[1]) if positions is None else positions
         places = places if places.ndim == 2 else places[None]
+        mask = _mask(x, behind, seen)
         given: dict[str, Any] = dict.fromkeys(self.needs[1:]) | {
             "position_ids": places,
-            "attention_mask": _mask(x, behind, mask),
-            "past_key_values": cache,
-            "layer_past": cache,
+            **dict.fromkeys(("attention_mask", "mask"), mask if added else mask < 0),
+            **dict.fromkeys(CACHES, cache),
             "cache_position": places[0],
             "use_cache": True,
             "residual": torch.zeros_like(x),
@@ -76,8 +92,21 @@ class Layer(nn.Module):
                 else {}
             )
             given["position_embeddings"] = self.rotary(x, places, **kind)
+        if self.alibi is not None:
+            given |= dict.fromkeys(("alibi", "position_bias"), self._bias(x, behind + x.shape[1]))
         made = self.layer(x, **{name: value for name, value in given.items() if name in self.takes})
-        return made[0] if isinstance(made, tuple) else made, cache
+        made = made[0] if isinstance(made, tuple) else made
+        return (made, cache) if self.takes & {*CACHES} else made
+
+    def _bias(self, x: Tensor, s: int) -> Tensor:
+        """Return the bias for `s` keys that the layer's file makes."""
+        given = {
+            "attention_mask": torch.ones(len(x), s, dtype=torch.long),
+            "num_heads": self.num_heads,
+            "dtype": x.dtype,
+            "sequence_length": s,
+        }
+        return self.alibi(**{name: given[name] for name in inspect.signature(self.alibi).parameters if name in given})
 
     def _kind(self) -> str:
         """Return which of several kinds of layers this is."""
@@ -90,6 +119,7 @@ def _mask(x: Tensor, behind: int, seen: Tensor | None) -> Tensor:
     shown = torch.ones(t, s, dtype=torch.bool).tril(behind)[None, None]
     if seen is not None:
         shown = shown & seen.reshape(len(x), 1, 1, s).bool()
+    shown = shown.expand(len(x), -1, -1, -1)
     return torch.where(shown, 0.0, torch.finfo(x.dtype).min).to(x.dtype)
 
 
@@ -115,6 +145,12 @@ def _rotary(cls: type, config: Any) -> nn.Module | None:
     kinds = [value for name, value in names.items() if name.endswith("RotaryEmbedding") and "Vision" not in name]
     takes = inspect.signature(cls.forward).parameters
     return kinds[0](config) if kinds and "position_embeddings" in takes else None
+
+
+def _alibi(cls: type) -> Any:
+    """Return the function that makes ALiBi for the layer, if its file has one."""
+    names = vars(sys.modules[cls.__module__])
+    return next((value for name, value in names.items() if re.fullmatch(r"build_.*alibi.*", name)), None)
 
 
 def _cache(config: Any) -> Any:

@@ -46,6 +46,4 @@ def is_layer_of_transformers(function: Any) -> bool:
     ours = cls.__module__.startswith("transformers.models.") and "transformers" in sys.modules
     if not ours or not hasattr(cls, "forward") or "config" not in inspect.signature(cls).parameters:
         return False
-    takes = inspect.signature(cls.forward).parameters
-    built = isinstance(function, type) or hasattr(function, "config")
-    return built and "hidden_states" in takes and "Attention" in cls.__name__
+    return "hidden_states" in inspect.signature(cls.forward).parameters and "Attention" in cls.__name__

@@ -3,6 +3,8 @@
 bhtd, bthd, tbhd     with an axis for each
 btd, tbd             heads side by side in one axis, (b, t, h * d)
 thd, htd             one text at a time
+
+An attention that projects its input may want that in more forms, with tokens on a grid of 4 rows: EMBEDDED.
 """
 
 from collections.abc import Callable
@@ -19,6 +21,10 @@ SHOWN = {
     "tbd": "(t, b, h * d)",
     "thd": "(t, h, d)",
     "htd": "(h, t, d)",
+    "bdt": "(b, h * d, t)",
+    "brcd": "(b, rows, columns, h * d)",
+    "bdrc": "(b, h * d, rows, columns)",
+    "bxyrcd": "(b, 1, 1, rows, columns, h * d)",
 }
 OUT: dict[str, Callable[[Tensor], Tensor]] = {
     "bhtd": lambda x: x,
@@ -38,6 +44,16 @@ BACK: dict[str, Callable[[Tensor, int], Tensor]] = {
     "thd": lambda y, h: y.transpose(0, 1)[None],
     "htd": lambda y, h: y[None],
 }
+ROWS = 4
+EMBEDDED: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {  # from (b, t, D), and back
+    "btd": (lambda x: x, lambda y: y),
+    "tbd": (lambda x: x.transpose(0, 1), lambda y: y.transpose(0, 1)),
+    "bdt": (lambda x: x.mT, lambda y: y.mT),
+    "brcd": (lambda x: x.unflatten(1, (ROWS, -1)), lambda y: y.flatten(1, 2)),
+    "bdrc": (lambda x: x.mT.unflatten(2, (ROWS, -1)), lambda y: y.flatten(2).mT),
+    "bxyrcd": (lambda x: x.unflatten(1, (1, 1, ROWS, -1)), lambda y: y.flatten(1, 4)),
+}
+FOR_EMBEDDINGS = ("bdt", "brcd", "bdrc", "bxyrcd")
 ONE_TEXT = ("thd", "htd")
 
 

@@ -41,6 +41,7 @@ SPELLINGS = {
         attn_heads total_num_heads number_of_heads attention_heads""",
     "buckets": "num_buckets n_buckets bucket_size relative_positions_buckets relative_attention_num_buckets",
     "limit": "max_distance max_relative_positions max_relative_position relative_attention_max_distance",
+    "kv_heads": "kv_heads num_kv_heads n_kv_heads kv_n_heads num_key_value_heads n_kv_head",
     "shape": "shape",
     "grid": "size grid_size grid grid_shape feat_shape image_size input_size window_size win_size",
     "depth": "depth frames num_frames n_frames temporal_size",
@@ -52,7 +53,7 @@ SPELLINGS = {
     "q_grid": "q_size q_shape q_hw",
     "k_grid": "k_size k_shape k_hw",
     "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base max_timescale",
-    "causal": "causal is_causal",
+    "causal": "causal is_causal use_causal_mask",
     "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
         attn_bias""",
     "lengths": "valid_lens seq_lens key_lengths lengths",
@@ -69,7 +70,7 @@ SPELLINGS = {
         freqs_imag""",
     "angles": """freqs_cis freq_cis freqs_complex angles freqs rotary_emb rotary_pos_emb pos_emb rope rope_cache
         sinusoidal_pos rotary_embedding theta_positions sincos frequencies rotary_embed pos_enc freqs_cis_q freqs_ci
-        sinu_pos sinusoids""",
+        sinu_pos sinusoids pos_embs rel_pos_emb""",
     "tables": "position_embeddings rotary_embeddings rope_emb image_rotary_emb cos_sin position_embedding rotary_table",
 }
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
@@ -91,6 +92,7 @@ FIXED: dict[str, Any] = {
     "base": 10_000.0,
     "buckets": 32,
     "limit": 128,
+    "causal": True,
 }
 UNDERSTOOD = (
     "fn(x), fn(x, positions), fn(x, offset), fn(q, k), fn(q, k, positions, key_positions), fn(q, k, cos, sin), "
@@ -118,6 +120,8 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
         role = _role(name, place, known, {*parameters})
         if role == "dim" and type(parameter.default) is int and parameter.default < 4:
             role = None  # an axis
+        if name == "y" and "x" in found and parameter.default is None:
+            role = "other"
         if role == "length" and "length" in found:
             role = "key_length"
         if role in SIZES and isinstance(parameter.default, bool):

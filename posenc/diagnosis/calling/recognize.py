@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from posenc.diagnosis import attentions, biases, rotations, tables
+from posenc.diagnosis.attentions.projections import projects
 from posenc.diagnosis.calling import angles, makers
 from posenc.diagnosis.calling.call import AXES, MASKS, Code, Way, attempt
+from posenc.diagnosis.calling.order import FOR_EMBEDDINGS
 from posenc.diagnosis.calling.parameters import ROWS, SCORES, UNDERSTOOD, name_of
 
 KINDS: dict[str, Any] = {"rotation": rotations, "table": tables, "bias": biases, "attention": attentions}
@@ -18,7 +20,7 @@ HEADS = (4, 8, 2, 1, 12, 16)
 OWN_WIDTHS = "dim d_model head_dim embed_dim hidden_size n_embd embedding_dim channels d_k dim_head head_size"
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads"
 PLAIN = ("t", "1t", "bt", "b")
-USUAL, OTHERS = (None, "bthd"), ("tbhd", "btd", "tbd", "thd", "htd")
+USUAL, OTHERS = (None, "bthd"), ("tbhd", "btd", "tbd", "thd", "htd", *FOR_EMBEDDINGS)
 WRAP = "; if it is one of these, wrap it in a function that is called as below"
 
 
@@ -61,7 +63,7 @@ def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) 
         if begun and time.thread_time() - begun > SECONDS:  # code of others may be slow
             break
         code.way = way
-        tried, failed = attempt(lambda: code.fresh())
+        tried, failed = (code, "") if kind == "attention" else attempt(lambda: code.fresh())
         fits, failed = (False, failed) if failed else attempt(KINDS[kind].accepts, tried)
         begun = begun or time.thread_time()  # a first call may compile
         if not fits:
@@ -109,21 +111,29 @@ def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...], with_tab
     Names that transformers uses mean (b, t) or (1, t), whatever the axes; all others mean (t,), whatever the axes.
     """
     asked = {*code.roles} & {*angles.ROLES}
+    projected = code.takes("v") and projects(code.module)  # so heads lie side by side
     ways = [
         (one, Way(order, form, table, width, mask))
         for order in orders
         for one in _candidates(code, kind)
+        for mask in (("", *MASKS) if one == "attention" and _wants_mask(code, orders) else ("",))
         for form in _forms(code, one)
         for table in _tables(code, one, order, with_tables)
         for width in _table_widths(code, one, table)
-        for mask in (("", *MASKS) if code.needs("mask") and one == "attention" else ("",))
         if order in (None, "btd", "tbd") or one != "table"
         if order == orders[0] or one != "bias"
+        if order not in FOR_EMBEDDINGS or (one == "attention" and not code.takes("v"))
+        if order in ("btd", "tbd") or not projected
     ]
     ways = [(one, way) for one, way in ways if bool(way.table) == bool(asked) or not _needed(code)]
     if code.roles.get("positions", "").lower() in ROWS:
         return sorted(ways, key=lambda way: way[0] == "table" or way[1].form == "t")
     return sorted(ways, key=lambda way: PLAIN.index(way[1].form) if way[1].form in PLAIN else len(PLAIN))
+
+
+def _wants_mask(code: Code, orders: tuple[str | None, ...]) -> bool:
+    """Tell whether to try masks: where one is needed, or where none fits without, after all else."""
+    return code.needs("mask") or (code.takes("mask") and orders != USUAL and not _needed(code))
 
 
 def _needed(code: Code) -> bool:
@@ -170,7 +180,8 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
     if code.takes("row_table") or code.roles.get("x") in SCORES:
         return ("bias",)
     if code.takes("x"):
-        others = ("rotation", "attention") if hinted == ("rotation",) else ("rotation", "attention", "table")
+        no_table = hinted == ("rotation",) or projects(code.module)
+        others = ("rotation", "attention") if no_table else ("rotation", "attention", "table")
         return (*hinted, *(one for one in others if one not in hinted))
     if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "boxes")):
         return ("bias", "table") if code.takes("dim") else ("bias",)
@@ -180,7 +191,8 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
 
 def _hinted(code: Code) -> tuple[str, ...]:
     """Return the kind that the name of the code tells, or of an attention that it calls."""
-    if any(re.search("attention|attn", type(part).__name__, re.I) for part in getattr(code.function, "captured", ())):
+    used = " ".join(type(part).__name__ for part in getattr(code.function, "captured", ()))
+    if re.search("attention|attn|mha", used, re.I):
         return ("attention",)
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
     name = " ".join(names)

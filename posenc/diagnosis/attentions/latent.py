@@ -1,0 +1,76 @@
+"""Open a latent attention (MLA): queries, and keys with values, go through a narrow layer; keys have a shared part.
+
+The narrow layers hand the one-hot embeddings through, so the wide ones behind them are set as plain projections are.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from posenc.diagnosis.attentions.projections import NAMES, Layer, layer_named, through, without_norms
+
+DOWN_AND_UP = {
+    "q_a": "q_a_proj wq_a q_down_proj q_down",
+    "q": f"q_b_proj wq_b q_up_proj q_up {NAMES['q']}",
+    "kv_a": "kv_a_proj_with_mqa kv_a_proj wkv_a kv_down_proj kv_down",
+    "kv_b": "kv_b_proj wkv_b kv_up_proj kv_up",
+    "out": NAMES["out"],
+}
+
+
+class Latent(NamedTuple):
+    """The layers of a latent attention: heads have a part that turns, `turned` wide, whose keys all heads share."""
+
+    layers: dict[str, Layer]
+    heads: int
+    dim: int
+    turned: int
+    shown: int
+
+    @property
+    def kv_heads(self) -> int:
+        """As many heads of keys as of queries."""
+        return self.heads
+
+    @property
+    def shared(self) -> bool:
+        """Heads share a part of their keys."""
+        return True
+
+    @property
+    def width(self) -> int:
+        """How many tokens the narrowest layer can tell apart."""
+        return min(self.layers[role].sizes[0] for role in ("q", "kv_a", "kv_b"))
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The widths of which a head is made."""
+        return self.dim - self.turned, self.turned
+
+    def set(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Set the weights for q, k, v (b, h, t, d), of k the shared part of the first head; return the embeddings."""
+        b, _, t, _ = q.shape
+        q, k, v = (part.transpose(1, 2).flatten(0, 1) for part in (q, k, v))
+        plain, n = self.dim - self.turned, b * t
+        if "q_a" in self.layers:
+            self.layers["q_a"].set(torch.eye(n, self.layers["q"].sizes[0]))
+        self.layers["q"].set(q.flatten(1))
+        self.layers["kv_a"].set(torch.cat((torch.eye(n, self.layers["kv_b"].sizes[0]).to(k), k[:, 0, plain:]), -1))
+        self.layers["kv_b"].set(torch.cat((k[..., :plain], v[..., : self.shown]), -1).flatten(1))
+        through(self.layers["out"], self.heads, self.shown, self.shown)
+        first = self.layers["kv_a"]
+        return torch.eye(n, first.sizes[0], dtype=first.dtype).view(b, t, -1)
+
+
+def found(module: nn.Module, heads: int) -> Iterator[Latent]:
+    """Yield the layers of a latent attention, if the widths agree."""
+    layers = {role: layer for role in DOWN_AND_UP if (layer := layer_named(module, DOWN_AND_UP[role].split()))}
+    if not {"q", "kv_a", "kv_b", "out"} <= layers.keys():
+        return
+    dim, shown = layers["q"].sizes[1] // heads, layers["out"].sizes[0] // heads
+    turned = layers["kv_a"].sizes[1] - layers["kv_b"].sizes[0]
+    if turned > 0 and shown <= dim and layers["kv_b"].sizes[1] == heads * (dim - turned + shown):
+        without_norms(module)
+        yield Latent(layers, heads, dim, turned, shown)

@@ -1,0 +1,127 @@
+"""Patients of the doctor with an attention inside that has to be opened: each with one fault, beside the sound version."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from posenc.diagnosis import doctor
+from tests.diagnosis.test_patients import ids
+
+DIM, HEADS, WIDE = 64, 4, 16
+
+
+class Relative(nn.Module):
+    """Shaw's embeddings of offsets, added to keys."""
+
+    def __init__(self):
+        super().__init__()
+        self.num_heads = HEADS
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(DIM, DIM) for _ in range(4))
+        self.rel_table = nn.Parameter(torch.randn(2 * 64 + 1, WIDE))
+
+    def split(self, x):
+        return x.unflatten(-1, (HEADS, WIDE)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = (self.split(layer(x)) for layer in (self.q_proj, self.k_proj, self.v_proj))
+        logits = (self.content(q, k) + self.bias(q)) / math.sqrt(WIDE)
+        return self.o_proj((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def content(self, q, k):
+        return q @ k.mT
+
+    def offsets(self, t):
+        return torch.arange(t) - torch.arange(t)[:, None]
+
+    def bias(self, q):
+        return torch.einsum("bhtd,tsd->bhts", q, self.rel_table[64 + self.offsets(q.shape[2])])
+
+
+class OfTheQueryAbove(Relative):
+    def bias(self, q):
+        return super().bias(q.roll(1, 2))
+
+
+class Dropped(Relative):
+    def bias(self, q):
+        return 0.0
+
+
+class OfThePast(Relative):
+    def offsets(self, t):
+        return super().offsets(t).clamp(max=0)
+
+
+class ByPlace(Relative):
+    def offsets(self, t):
+        return torch.arange(t).expand(t, t)
+
+
+class KeysOfQueries(Relative):
+    def content(self, q, k):
+        return q @ (k + q).mT
+
+
+SICK = {
+    OfTheQueryAbove: "queries-mixed",
+    Dropped: "bias-lost",
+    OfThePast: "one-direction-lost",
+    ByPlace: "absolute",
+    KeysOfQueries: "one-for-both",
+}
+
+
+def test_relative_embeddings_are_sound():
+    assert doctor(Relative(), dim=DIM, heads=HEADS).healthy
+
+
+@pytest.mark.parametrize("cls", SICK)
+def test_what_is_wrong_with_a_relative_part_is_read_off_the_weights(cls):
+    report = doctor(cls(), dim=DIM, heads=HEADS)
+    assert SICK[cls] in ids(report), str(report)
+
+
+class Latent(nn.Module):
+    """A latent attention, the keys of whose turning part are shared by all heads."""
+
+    def __init__(self, scaled=2 * WIDE):
+        super().__init__()
+        self.num_heads, self.scaled = HEADS, scaled
+        self.q_proj = nn.Linear(DIM, HEADS * 2 * WIDE)
+        self.kv_a_proj_with_mqa, self.kv_b_proj = nn.Linear(DIM, 48 + WIDE), nn.Linear(48, HEADS * 2 * WIDE)
+        self.o_proj = nn.Linear(HEADS * WIDE, DIM)
+
+    def forward(self, x):
+        q = self.q_proj(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        narrow, shared = self.kv_a_proj_with_mqa(x).split((48, WIDE), -1)
+        k, v = self.kv_b_proj(narrow).unflatten(-1, (HEADS, -1)).transpose(1, 2).chunk(2, -1)
+        k = torch.cat((k, shared[:, None].expand_as(k)), -1)
+        logits = q @ k.mT / math.sqrt(self.scaled)
+        return self.o_proj((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_a_latent_attention_is_opened():
+    assert doctor(Latent(), dim=DIM, heads=HEADS).healthy
+    assert ids(doctor(Latent(WIDE), dim=DIM, heads=HEADS)) == {"scale-wrong"}
+
+
+class Sliding(nn.Module):
+    """Causal, with a window of `sliding_window` keys, `seen` in truth."""
+
+    def __init__(self, seen=8, ahead=0):
+        super().__init__()
+        self.sliding_window, self.seen, self.ahead = 8, seen, ahead
+
+    def forward(self, q, k, v):
+        behind = torch.arange(q.shape[2])[:, None] - torch.arange(k.shape[2])
+        hidden = (behind < -self.ahead) | (behind >= self.seen)
+        logits = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, float("-inf"))
+        return logits.softmax(-1) @ v
+
+
+@pytest.mark.parametrize(("seen", "ahead", "cause"), [(9, 0, "mask-off-by-one"), (4, 99, "future-seen")])
+def test_a_window_is_as_wide_as_it_says_and_closed_ahead(seen, ahead, cause):
+    assert not ids(doctor(Sliding())) & {"mask-off-by-one", "future-seen"}
+    assert cause in ids(doctor(Sliding(seen, ahead)))
