@@ -424,8 +424,8 @@ IMPLEMENTATIONS = (
         make="apply_rope",
         kind="rotation",
         glue="""
-def wrapped(x, offset=0):
-    cos, sin = build_rope_cache(offset + x.shape[-2], x.shape[-1], condense_ratio=4)
+def wrapped(x, offset=0, condense_ratio=4):
+    cos, sin = build_rope_cache(offset + x.shape[-2], x.shape[-1], condense_ratio=condense_ratio)
     return apply_rope(x, cos[None, offset:], sin[None, offset:])
 """,
         bugs=(
@@ -478,8 +478,8 @@ def wrapped(x, offset=0):
         kind="rotation",
         settings={"order": "bthd"},
         glue="""
-def wrapped(q, k, offset=0):
-    freqs_cis = precompute_freqs_cis(q.shape[-1], offset + q.shape[1], theta=500000.0)
+def wrapped(q, k, offset=0, theta=500000.0):
+    freqs_cis = precompute_freqs_cis(q.shape[-1], offset + q.shape[1], theta=theta)
     return apply_rotary_emb(q, k, freqs_cis[offset:])
 """,
         bugs=(
@@ -1526,7 +1526,8 @@ def wrapped(x):
         name="Megatron RotaryEmbedding",
         package="megatron-core",
         module="megatron.core.models.common.embeddings.rotary_pos_embedding",
-        make="RotaryEmbedding(64, 1.0, seq_len_interpolation_factor=4.0, use_cpu_initialization=True)",
+        make="RotaryEmbedding(64, 1.0, seq_len_interpolation_factor=4.0, use_cpu_initialization=True)"
+        ".get_freqs_non_repeated",
         kind="rotation",
         settings={"order": "tbhd"},
         glue="""
@@ -1705,8 +1706,8 @@ def wrapped(q, k, positions):
         make="apply_rotary_emb",
         kind="rotation",
         glue="""
-def wrapped(q, k, offset=0):
-    rope, _, _ = rotaryembeddings(q.shape[-1], base=500)
+def wrapped(q, k, offset=0, base=500):
+    rope, _, _ = rotaryembeddings(q.shape[-1], maxseqlen=4096, base=base)
     return apply_rotary_emb(q, k, rope[offset : offset + q.shape[-2]], interleave=True)
 """,
         bugs=(
@@ -1824,7 +1825,7 @@ def wrapped(q, k):
         module="stackformer.modules.position_embedding",
         make="RoPE(head_dim=64, seq_len=4096, theta=500.0)",
         kind="rotation",
-        settings={"dim": 64},
+        settings={"dim": 64, "order": "bhtd"},
         bugs=(
             Bug(
                 "half the exponent",
@@ -1855,6 +1856,7 @@ def wrapped(q, k):
         module="llms_from_scratch.llama3",
         make="apply_rope",
         kind="rotation",
+        settings={"order": "bhtd"},
         glue="""
 SCALING = {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_context_length": 8192}
 
@@ -2197,7 +2199,7 @@ def wrapped(x, height, width):
         name="timm RotaryEmbeddingCat",
         package="timm",
         module="timm.layers.pos_embed_sincos",
-        make="RotaryEmbeddingCat(64, in_pixels=False)",
+        make="RotaryEmbeddingCat(64, in_pixels=False, rotate_half=True).get_embed",
         kind="rotation",
         glue="""
 embedding = RotaryEmbeddingCat(64, in_pixels=False, rotate_half=True)
@@ -2230,8 +2232,8 @@ def wrapped(x, height, width):
         make="apply_rotary_emb",
         kind="rotation",
         glue="""
-def wrapped(x):
-    freqs = get_1d_rotary_pos_embed(x.shape[-1], x.shape[-2], use_real=True, linear_factor=4.0)
+def wrapped(x, linear_factor=4.0):
+    freqs = get_1d_rotary_pos_embed(x.shape[-1], x.shape[-2], use_real=True, linear_factor=linear_factor)
     return apply_rotary_emb(x, freqs)
 """,
         bugs=(

@@ -54,6 +54,12 @@ class Turning(nn.Module):
             crossed = torch.stack((-turning[..., 1::2], turning[..., ::2]), -1).flatten(-2)
         return torch.cat((turning * cos + crossed * sin, rest), -1)
 
+    def of(self, code: Code) -> "Turning":
+        """Return the rotation of the same layout by what other code makes."""
+        other = Turning(code, self.form, self.part, self.axis)
+        other.dim, other.layout, other.layout_known = self.dim, self.layout, self.layout_known
+        return other
+
     def table(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cos and sin (t, w) or (b, 1, t, w)."""
         if self.module is not None and isinstance(self.code.function, nn.Module):

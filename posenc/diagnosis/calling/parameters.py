@@ -44,6 +44,8 @@ SPELLINGS = {
     "rows": "height h_patches n_rows grid_h grid_height rows num_rows",
     "columns": "width width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
     "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base",
+    "factor": """scaling_factor linear_factor interpolation_factor interpolate_factor condense_ratio
+        seq_len_interpolation_factor""",
     "causal": "causal is_causal",
     "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
         attn_bias""",
@@ -65,6 +67,7 @@ SPELLINGS = {
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
 ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
 BASES = ("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base")
+FACTORS = (*SPELLINGS["factor"].split(), "scale_factor")
 FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate")
 FIXED: dict[str, Any] = {
     "flag": False,
@@ -72,6 +75,7 @@ FIXED: dict[str, Any] = {
     "dtype": torch.float32,
     "batch": 1,
     "base": 10_000.0,
+    "factor": 1.0,
 }
 UNDERSTOOD = (
     "fn(x), fn(x, positions), fn(x, offset), fn(q, k), fn(q, k, positions, key_positions), fn(q, k, cos, sin), "

@@ -13,7 +13,7 @@ from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecke
 from posenc.diagnosis.rotations import axes, precision, speeds, usage
 from posenc.diagnosis.rotations.frequencies import fit
 from posenc.diagnosis.rotations.layout import difference, direction, layout, origin
-from posenc.diagnosis.rotations.lengths import linear, norm, passing
+from posenc.diagnosis.rotations.lengths import linear, mirrored, norm, norm_of_keys, passing
 from posenc.diagnosis.rotations.limit import limit
 from posenc.diagnosis.rotations.read import Case, Rotation, read
 from posenc.diagnosis.rotations.sides import along, contents
@@ -95,7 +95,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     of_matrices = findings(_of_matrices(case), case)
     moves = any(finding.id in MOVES for finding in of_matrices)
     shifted = [named(unchecked(FOLLOWS), "shift")] if moves else findings((shift,), case)
-    rest = findings((speeds.base, speeds.width, *precision.CHECKS, *USAGE), case)
+    rest = findings((speeds.base, speeds.factor, speeds.width, *precision.CHECKS, *USAGE), case)
     twice = named(unchecked(TWICE), "rotating twice")
     return [*first, *of_matrices, *shifted, *rest, twice, *_given(case)], about | _about(case)
 
@@ -124,6 +124,8 @@ def _of_matrices(case: Case) -> tuple[Callable[[Case], Finding | list[Finding] |
     reading, of_frequencies = case.reading, () if case.given_angles else (speeds.frequencies,)
     if reading.layout == "wide":
         return (norm,)
+    if mirrored(case):
+        return mirrored, *of_frequencies
     if passing(case):
         return (passing, *of_frequencies) if reading.pairs else (passing,)
     if "none" in (reading.layout, case.of_keys.layout) and difference(case):
@@ -131,8 +133,8 @@ def _of_matrices(case: Case) -> tuple[Callable[[Case], Finding | list[Finding] |
     if (reading.matrices - torch.eye(case.dim)).abs().max() < 1e-7:
         return (speeds.frequencies,)
     if reading.pairs:
-        return linear, norm, layout, direction, origin, *of_frequencies, axes.grid, axes.each_axis
-    return linear, norm, layout
+        return linear, norm, norm_of_keys, layout, direction, origin, *of_frequencies, axes.grid, axes.each_axis
+    return linear, norm, norm_of_keys, layout
 
 
 def shift(case: Case) -> Finding:

@@ -18,6 +18,7 @@ from posenc.diagnosis.rotations.frequencies import Fit
 PLACES = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 REACHES = (16_384, 8_192, 4_096, 2_048, 1_024, 512, 256, 128, 64, 32, 16, 8)
 NOTHING = torch.zeros(0)
+ROWS = 4  # of a picture
 
 
 class Rotation:
@@ -51,18 +52,23 @@ class Rotation:
         return torch.cat(each, dim=2)
 
     def _call(self, x: Tensor, of_keys: bool, **given: Any) -> Tensor:
-        if self.code.way.exact and (self.code.takes("rows", "columns") or self.code.takes("grid")):
-            given |= {"rows": 4, "columns": x.shape[2] // 4, "grid": (4, x.shape[2] // 4)}
         if not self.code.takes("q", "k"):
-            return self.code.on(x=x, **given)
+            return self.code.on(x=x, **self._sizes(x), **given)
         q, k = self.pair(random(*x.shape, seed=77).to(x.dtype), x, **given) if of_keys else self.pair(x, None, **given)
         return k if of_keys else q
 
     def pair(self, q: Tensor, k: Tensor | None = None, **given: Any) -> tuple[Tensor, Tensor]:
         """Return queries and keys as they come out; keys are noise by default, so that no mix-up stays unseen."""
         k = random(*q.shape, seed=78).to(q.dtype) if k is None else k
-        made = self.code.on(q=q, k=k, **given)
+        made = self.code.on(q=q, k=k, **self._sizes(q), **given)
         return made[0], made[1]
+
+    def _sizes(self, x: Tensor) -> dict[str, Any]:
+        """Return the rows and columns of a picture where they are asked for."""
+        if not self.code.way.exact or not (self.code.takes("rows", "columns") or self.code.takes("grid")):
+            return {}
+        columns = x.shape[2] // ROWS
+        return {"rows": ROWS, "columns": columns, "grid": (ROWS, columns)}
 
     def reach(self) -> int:
         """Return how many positions there are, as far as the checks go."""
@@ -161,7 +167,7 @@ class Case(NamedTuple):
 def read(rotate: Rotation, of_keys: bool = False, reach: int = REACHES[0]) -> Reading:
     """Return what `rotate` does to unit vectors; the layout is "wide" where its result has another width."""
     places = torch.tensor([place for place in PLACES if place < reach])
-    y = _of_units(rotate, places, of_keys)
+    y = of_units(rotate, places, of_keys)
     if y.shape[0] != y.shape[-1]:
         return Reading(NOTHING, [], "wide")
     matrices = y[:, 0].detach().double().permute(1, 2, 0)
@@ -175,7 +181,8 @@ def read(rotate: Rotation, of_keys: bool = False, reach: int = REACHES[0]) -> Re
     return found if _grows(found) else _on_grid(rotate, of_keys, reach, found)
 
 
-def _of_units(rotate: Rotation, places: Tensor, of_keys: bool, dtype: torch.dtype = torch.float64) -> Tensor:
+def of_units(rotate: Rotation, places: Tensor, of_keys: bool, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Return what becomes of each channel alone, at each place: (d, h, p, d)."""
     dim = rotate.code.dim
     unit = torch.eye(dim, dtype=dtype).view(dim, 1, 1, dim).repeat(1, rotate.code.heads, len(places), 1)
     y, failed = attempt(rotate, unit, places, of_keys)
@@ -192,7 +199,7 @@ def _grows(reading: Reading) -> bool:
 def _on_grid(rotate: Rotation, of_keys: bool, reach: int, found: Reading) -> Reading:
     """Return the reading with the length of a row, if angles grow along rows and from row to row."""
     places = torch.arange(min(reach, 256))
-    y = _of_units(rotate, places, of_keys, torch.float32)[:, 0].detach().double().permute(1, 2, 0)
+    y = of_units(rotate, places, of_keys, torch.float32)[:, 0].detach().double().permute(1, 2, 0)
     pairs, layout = pairs_of(y)
     if not pairs:
         return found
@@ -200,14 +207,14 @@ def _on_grid(rotate: Rotation, of_keys: bool, reach: int, found: Reading) -> Rea
     few = [int(place) for place in found.places]
     for corner, end in ((0, len(places)), *(((0, -1), (1, len(places))) if exact else ())):
         for columns in range(2, len(angle[corner:end]) // 2 + 1):
-            if not (exact and len(angle[corner:end]) % columns) and (steps := _steps(angle[corner:end], columns)):
+            if not (exact and len(angle[corner:end]) % columns) and (steps := steps_of(angle[corner:end], columns)):
                 start, along, down = steps
                 of_grid = (along, y.norm(dim=1)[few], start, columns, down, corner)
                 return Reading(y[few], pairs, layout, found.places, *of_grid)
     return found
 
 
-def _steps(angle: Tensor, columns: int) -> tuple[Tensor, Tensor, Tensor] | None:
+def steps_of(angle: Tensor, columns: int) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return the angles (n,) at the corner, of a step along a row and of one to the next, if (t, n) are of such."""
     places, start = torch.arange(len(angle)), angle[0]
     along, down = angle[1] - start, angle[columns] - start

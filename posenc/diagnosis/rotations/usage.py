@@ -38,9 +38,17 @@ def memory(use: Use) -> Finding:
         near, out = torch.arange(4), torch.arange(start, start + 4)
         first, second = rotate(x, near), rotate(x, out)
         if torch.equal(first, second):
+            if code.takes("q", "k") and not torch.equal(rotate(x, near, True), rotate(x, out, True)):
+                return wrong("sides-differ", "queries count from 0 in each call, keys do not: hand positions to both")
             turns = not torch.equal(other(x, out), x) or not torch.equal(first[:, :, 3:], x[:, :, 3:])
             if turns:
                 return wrong("offset-ignored", FORGETS, 0.0)
+        late = Rotation(code.fresh())
+        late(x, out)
+        off = far(late(x, near), Rotation(code.fresh())(x, near))
+        if off > 1e-4:
+            words = f"after a call from position {start} on, calls from 0 differ by {off:.2g}: what is cached has "
+            return wrong("cache-stale", words + "forgotten where it starts. Keep the offset in its key", off)
     off = far(after, before)
     if off > 1e-4:
         return wrong(
