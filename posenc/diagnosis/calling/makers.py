@@ -88,6 +88,12 @@ def turning(code: Code) -> Turning | None:
     return None
 
 
+def of_angles(code: Code) -> bool:
+    """Tell whether what looks like a table holds plain angles, which grow with the position."""
+    found, _ = attempt(turning, code)
+    return found is not None and found.part in ("angles", "angles first")
+
+
 def _forms(code: Code) -> tuple[str, ...]:
     if code.takes("positions"):
         return FORMS

@@ -20,11 +20,21 @@ from posenc.diagnosis.rotations.sides import along, contents
 
 TWICE = "give the attention, with its cache: one call cannot show that keys were rotated before they came in"
 FIRST = ("one-for-both", "swapped", "offset-ignored", "heads-axis", "batch-axis")
-MOVES = ("not-a-rotation", "layout-mixed", "width-wrong", "one-side", "sides-differ", "opposite", "absolute")
+MOVES = (
+    "not-a-rotation",
+    "layout-mixed",
+    "width-wrong",
+    "one-side",
+    "sides-differ",
+    "opposite",
+    "absolute",
+    "axes-swapped",
+)
 FOLLOWS = "after what is wrong above, logits cannot see offsets only"
 REST = "repair that first, then ask again"
 USAGE = (
     usage.decoding,
+    usage.fewer_queries,
     usage.longer_calls,
     limit,
     usage.batched_positions,

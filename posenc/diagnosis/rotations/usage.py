@@ -84,6 +84,27 @@ def decoding(case: Case) -> Finding:
     )
 
 
+def fewer_queries(case: Case) -> Finding | None:
+    """Give the last queries alone beside all keys, as with keys in a cache."""
+    code, rotate = case.code, case.rotate
+    if not code.takes("q", "k") or code.needs("positions") or code.way.exact or case.given_angles:
+        return None
+    q, k = (random(1, case.heads, 8, case.dim, seed=seed) for seed in (20, 21))
+    made, failed = attempt(rotate.pair, q[:, :, -2:], k)
+    if failed or made[0].shape[2] != 2:
+        return None
+    last, first = rotate.pair(q, k)[0][:, :, -2:], rotate.pair(q[:, :, -2:], k[:, :, -2:])[0]
+    made, last, first = (case.turned(y) if case.reading.pairs else y for y in (made[0], last, first))
+    if far(made, last) < 1e-3:
+        return ok("fewer queries than keys are turned as the last ones")
+    if far(made, first) > 1e-3:
+        return None
+    words = "of fewer queries than keys the last does not stand at the last key: queries count from 0"
+    if rotate.told_by == "length":
+        return wrong("offset-ignored", f"{words}. With keys in a cache, take the end of the table for queries")
+    return note(f"{words}, unless they are told where they start")
+
+
 def longer_calls(case: Case) -> Finding:
     """Compare the first tokens of a short call with those of a long one."""
     off, last = 0.0, 64
