@@ -132,12 +132,12 @@ def _given(case: Case) -> list[Finding]:
 def _of_matrices(case: Case) -> tuple[Callable[[Case], Finding | list[Finding] | None], ...]:
     """Return the checks of what was read that have something to say."""
     reading, of_frequencies = case.reading, () if case.given_angles else (speeds.frequencies,)
+    if passing(case):
+        return (passing, *of_frequencies) if reading.pairs else (passing,)
     if reading.layout == "wide":
         return (norm,)
     if mirrored(case):
         return mirrored, *of_frequencies
-    if passing(case):
-        return (passing, *of_frequencies) if reading.pairs else (passing,)
     if "none" in (reading.layout, case.of_keys.layout) and difference(case):
         return (layout, *of_frequencies) if reading.pairs else (layout,)
     if (reading.matrices - torch.eye(case.dim)).abs().max() < 1e-7:

@@ -16,6 +16,10 @@ REPEATED = {  # the layout of the pairs: that of their angles, and how to repeat
 
 def passing(case: Case) -> Finding | None:
     """Check that no channel of the input is lost on the way."""
+    if [case.reading.layout, case.of_keys.layout].count("wide") == 1:
+        return wrong(
+            "width-wrong", "queries and keys come out of different widths: what does not turn has to pass once"
+        )
     for reading, name in ((case.reading, ""), (case.of_keys, " of the keys")):
         lost = (reading.gains.amax(0) < 1e-9).nonzero().flatten().tolist() if len(reading.gains) else []
         if lost and len(lost) < case.dim:

@@ -75,8 +75,7 @@ class Rotation:
         if self.code.way.exact:
             return self.code.way.exact
         x = torch.zeros(1, self.code.heads, 2, self.code.dim)
-        found = (n for n in REACHES if not attempt(self, x, torch.tensor([n - 2, n - 1]))[1])
-        return next(found, REACHES[-1])
+        return next((n for n in REACHES if not attempt(self, x, torch.tensor([n - 2, n - 1]))[1]), REACHES[-1])
 
 
 class Reading(NamedTuple):
@@ -140,11 +139,9 @@ class Case(NamedTuple):
         return bool(one_way and not skewed and not unlike and grown.abs().max() > 1e-3)
 
     def turned(self, y: Tensor) -> Tensor:
-        """Return what came out with pairs of length 1, so that only their angles are compared."""
-        y, (first, second) = y.double().clone(), self.reading.sides
-        length = (y[..., first] ** 2 + y[..., second] ** 2).sqrt()
-        y[..., first], y[..., second] = y[..., first] / length, y[..., second] / length
-        return y
+        """Return the pairs of what came out, each of length 1, so that only their angles are compared."""
+        first, second = (y.double()[..., side] for side in self.reading.sides)
+        return torch.cat((first, second), -1) / torch.hypot(first, second).repeat(*[1] * (y.ndim - 1), 2)
 
     @property
     def keys_undo_lengths(self) -> bool:
@@ -235,9 +232,7 @@ def pairs_of(matrices: Tensor) -> tuple[list[tuple[int, int]], str]:
     if channels != turned or (crossed > 1e-5).any():
         return [], "mixed"
     steps = {second - first for first, second in pairs}
-    if steps == {1}:
-        return pairs, "interleaved"
-    return pairs, "half" if len(steps) == 1 else "other" if steps else "none"
+    return pairs, "interleaved" if steps == {1} else "half" if len(steps) == 1 else "other" if steps else "none"
 
 
 def _start(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
