@@ -26,7 +26,7 @@ SPELLINGS = {
     "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos kv_id key_id",
     "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
         past_key_values_length past_kv_length past_seen_tokens past_kv_len step pos_offset position_offset
-        start_idx index_offset seq_offset cache_len""",
+        start_idx index_offset seq_offset seq_pos_offset cache_len""",
     "length": """length seq_len seqlen seq_length sequence_length max_length max_len max_seq_len n_positions n_position
         num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches
         max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings""",

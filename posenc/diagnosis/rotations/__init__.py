@@ -95,7 +95,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     rotate = Rotation(code.fresh())
     reach = rotate.reach()
     about: dict[str, Any] = {"axes": SHOWN[code.way.order or "bhtd"]}
-    first = findings((contents, along, usage.memory), usage.Use(code, rotate, reach))
+    first = findings((contents, along, usage.memory, usage.starts), usage.Use(code, rotate, reach))
     if any(finding.id in FIRST for finding in first):
         return [*first, Finding("everything else", "not checked", REST, None, "everything-else")], about
     reading = read(rotate, reach=reach)

@@ -5,7 +5,8 @@ import torch
 from posenc.diagnosis.calling.call import AXES, attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, ok, wrong
-from posenc.diagnosis.rotations.read import ROWS, Case, angles_of, of_units, pairs_of, read, steps_of
+from posenc.diagnosis.rotations.pairs import angles_of, pairs_of
+from posenc.diagnosis.rotations.read import ROWS, Case, of_units, read, steps_of
 
 NAMES = {2: ("the first axis", "the second axis"), 3: ("the first axis", "the second axis", "the third axis")}
 

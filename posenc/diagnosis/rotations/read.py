@@ -14,6 +14,7 @@ from torch import Tensor
 from posenc.diagnosis.calling.call import AXES, Code, attempt
 from posenc.diagnosis.compare import random
 from posenc.diagnosis.rotations.frequencies import Fit
+from posenc.diagnosis.rotations.pairs import angles_of, pairs_of, start_of
 
 PLACES = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 REACHES = (16_384, 8_192, 4_096, 2_048, 1_024, 512, 256, 128, 64, 32, 16, 8)
@@ -125,6 +126,12 @@ class Case(NamedTuple):
     reach: int = REACHES[0]
 
     @property
+    def uneven(self) -> bool:
+        """Whether lengths change with the position."""
+        gains = self.reading.gains
+        return bool(len(gains)) and bool((gains.amax(0) > 1.001 * gains.amin(0)).any())
+
+    @property
     def fades(self) -> bool:
         """Whether each pair turns and grows, or fades, from position to position, as in xPos."""
         matrices, gains = self.reading.matrices, self.reading.gains
@@ -172,7 +179,7 @@ def read(rotate: Rotation, of_keys: bool = False, reach: int = REACHES[0]) -> Re
     pairs, layout = pairs_of(matrices)
     if not pairs:
         return Reading(matrices, [], layout, places, gains=gains)
-    start = _start(matrices[0], pairs)
+    start = start_of(matrices[0], pairs)
     step = matrices[0].T @ matrices[1] if start.any() else matrices[1]
     found = Reading(matrices, pairs, layout, places, angles_of(step, pairs), gains, start)
     return found if _grows(found) else _on_grid(rotate, of_keys, reach, found)
@@ -218,33 +225,3 @@ def steps_of(angle: Tensor, columns: int) -> tuple[Tensor, Tensor, Tensor] | Non
     expected = start + (places % columns)[:, None] * along + (places // columns)[:, None] * down
     fits = (torch.remainder(angle - expected + math.pi, 2 * math.pi) - math.pi).abs().max() < 1e-2
     return (start, along, down) if fits else None
-
-
-def pairs_of(matrices: Tensor) -> tuple[list[tuple[int, int]], str]:
-    """Return the pairs of channels that mix with each other and with no other, and the name of their layout."""
-    matrices = matrices / matrices.norm(dim=1, keepdim=True).clamp(min=1e-30)
-    crossed = (matrices - torch.diag_embed(matrices.diagonal(dim1=1, dim2=2))).abs().amax(0)
-    largest, partner = crossed.max(0)
-    turned = (largest > 1e-6).nonzero().flatten().tolist()
-    pairs = sorted({(min(j, int(partner[j])), max(j, int(partner[j]))) for j in turned})
-    channels = sorted(channel for pair in pairs for channel in pair)
-    crossed[partner, torch.arange(len(partner))] = 0
-    if channels != turned or (crossed > 1e-5).any():
-        return [], "mixed"
-    steps = {second - first for first, second in pairs}
-    return pairs, "interleaved" if steps == {1} else "half" if len(steps) == 1 else "other" if steps else "none"
-
-
-def _start(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
-    """Return the angles at position 0, or zeros where its matrix (d, d) does not turn."""
-    start = angles_of(matrix, pairs)
-    square = matrix.T @ matrix
-    orthogonal = (square - square.diagonal().diag()).abs().max() < 1e-3
-    return start if orthogonal and start.abs().max() > 1e-6 else torch.zeros_like(start)
-
-
-def angles_of(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
-    """Return the angle by which each pair turns in a matrix (d, d)."""
-    first, second = (list(side) for side in zip(*pairs, strict=True))
-    across = matrix[second, first] - matrix[first, second]
-    return torch.atan2(across, matrix[first, first] + matrix[second, second])
