@@ -15,6 +15,7 @@ CAUSES = {
     "exponent-precedence": ("operators bind otherwise than meant", "museum/bugs-formulas/#divide-then-floor"),
     "width-wrong": ("other channels turn than the code says", "museum/rotations/#neighbors-are-the-pairs"),
     "base-ignored": ("the base that is asked for does not arrive", "museum/bugs-systems/#type-renamed"),
+    "scaling-ignored": ("the factor of a scaling does not arrive", "museum/bugs-systems/#stretch-under-another-name"),
     "crossed": ("the cosine of a pair has a frequency of its own", "museum/bugs-formulas/#cosine-of-its-own"),
     "still": ("nothing turns", "museum/bugs-formulas/#quotient-of-integers"),
     # Positions

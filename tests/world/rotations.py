@@ -334,6 +334,7 @@ IMPLEMENTATIONS = (
                 "seq_idx + 1, self.theta).float()",
                 "positions-shifted",
                 "the first token is turned by one step",
+                unseen="queries and keys both count from one, so logits stay as they are: sound code, which is noted",
             ),
         ),
     ),
@@ -424,8 +425,8 @@ IMPLEMENTATIONS = (
         make="apply_rope",
         kind="rotation",
         glue="""
-def wrapped(x, offset=0):
-    cos, sin = build_rope_cache(offset + x.shape[-2], x.shape[-1], condense_ratio=4)
+def wrapped(x, offset=0, condense_ratio=4):
+    cos, sin = build_rope_cache(offset + x.shape[-2], x.shape[-1], condense_ratio=condense_ratio)
     return apply_rope(x, cos[None, offset:], sin[None, offset:])
 """,
         bugs=(
@@ -478,8 +479,8 @@ def wrapped(x, offset=0):
         kind="rotation",
         settings={"order": "bthd"},
         glue="""
-def wrapped(q, k, offset=0):
-    freqs_cis = precompute_freqs_cis(q.shape[-1], offset + q.shape[1], theta=500000.0)
+def wrapped(q, k, offset=0, theta=500000.0):
+    freqs_cis = precompute_freqs_cis(q.shape[-1], offset + q.shape[1], theta=theta)
     return apply_rotary_emb(q, k, freqs_cis[offset:])
 """,
         bugs=(
@@ -833,9 +834,9 @@ def wrapped(q, k, offset=0):
         make="RotaryEmbedding(64, use_xpos=True).rotate_queries_and_keys",
         kind="rotation",
         settings={"dim": 64},
-        defects=("layout-mixed", "positions-rounded", "buffers-rounded"),
+        defects=("layout-mixed", "cache-stale", "positions-rounded", "buffers-rounded"),
         why="the scale is repeated as halves while the pairs are neighbours: the parts of a pair fade differently "
-        "and scores depend on places",
+        "and scores depend on places; a first call in bfloat16 leaves rounded angles, as without xPos",
     ),
     Implementation(
         name="rotary-embedding-torch rotate_queries_or_keys",
@@ -879,7 +880,7 @@ def wrapped(q, k, offset=0):
         make="RotaryEmbedding(64).rotate_queries_with_cached_keys",
         kind="rotation",
         settings={"dim": 64},
-        defects=("one-side", "positions-rounded", "cache-stale", "buffers-rounded"),
+        defects=("sides-differ", "positions-rounded", "cache-stale", "buffers-rounded"),
         why="as rotate_queries_or_keys; offset moves the queries and leaves the keys: one query at its own key has, "
         "with an offset of 100, the score of a distance of 100",
         bugs=(
@@ -899,7 +900,7 @@ def wrapped(q, k, offset=0):
         make="RotaryEmbedding(64, use_xpos=True).rotate_queries_with_cached_keys",
         kind="rotation",
         settings={"dim": 64},
-        defects=("one-side", "sides-differ", "positions-rounded", "buffers-rounded"),
+        defects=("sides-differ", "positions-rounded", "cache-stale", "buffers-rounded"),
         why="the scale of queries is centred on their own number, that of keys on theirs: "
         "the last row of 100 scores differs by 7 % from the same row decoded alone; offset moves the queries only",
     ),
@@ -1271,6 +1272,7 @@ def wrapped(x):
                 "torch.arange(1, max_seq_len + 1, device",
                 "positions-shifted",
                 "the first token is turned by one step",
+                unseen="queries and keys both count from one, so logits stay as they are: sound code, which is noted",
             ),
         ),
     ),
@@ -1526,7 +1528,8 @@ def wrapped(x):
         name="Megatron RotaryEmbedding",
         package="megatron-core",
         module="megatron.core.models.common.embeddings.rotary_pos_embedding",
-        make="RotaryEmbedding(64, 1.0, seq_len_interpolation_factor=4.0, use_cpu_initialization=True)",
+        make="RotaryEmbedding(64, 1.0, seq_len_interpolation_factor=4.0, use_cpu_initialization=True)"
+        ".get_freqs_non_repeated",
         kind="rotation",
         settings={"order": "tbhd"},
         glue="""
@@ -1705,8 +1708,8 @@ def wrapped(q, k, positions):
         make="apply_rotary_emb",
         kind="rotation",
         glue="""
-def wrapped(q, k, offset=0):
-    rope, _, _ = rotaryembeddings(q.shape[-1], base=500)
+def wrapped(q, k, offset=0, base=500):
+    rope, _, _ = rotaryembeddings(q.shape[-1], maxseqlen=4096, base=base)
     return apply_rotary_emb(q, k, rope[offset : offset + q.shape[-2]], interleave=True)
 """,
         bugs=(
@@ -1826,7 +1829,7 @@ def wrapped(q, k):
         module="stackformer.modules.position_embedding",
         make="RoPE(head_dim=64, seq_len=4096, theta=500.0)",
         kind="rotation",
-        settings={"dim": 64},
+        settings={"dim": 64, "order": "bhtd"},
         bugs=(
             Bug(
                 "half the exponent",
@@ -1857,6 +1860,7 @@ def wrapped(q, k):
         module="llms_from_scratch.llama3",
         make="apply_rope",
         kind="rotation",
+        settings={"order": "bhtd"},
         glue="""
 SCALING = {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_context_length": 8192}
 
@@ -2199,7 +2203,7 @@ def wrapped(x, height, width):
         name="timm RotaryEmbeddingCat",
         package="timm",
         module="timm.layers.pos_embed_sincos",
-        make="RotaryEmbeddingCat(64, in_pixels=False)",
+        make="RotaryEmbeddingCat(64, in_pixels=False, rotate_half=True).get_embed",
         kind="rotation",
         glue="""
 embedding = RotaryEmbeddingCat(64, in_pixels=False, rotate_half=True)
@@ -2232,8 +2236,8 @@ def wrapped(x, height, width):
         make="apply_rotary_emb",
         kind="rotation",
         glue="""
-def wrapped(x):
-    freqs = get_1d_rotary_pos_embed(x.shape[-1], x.shape[-2], use_real=True, linear_factor=4.0)
+def wrapped(x, linear_factor=4.0):
+    freqs = get_1d_rotary_pos_embed(x.shape[-1], x.shape[-2], use_real=True, linear_factor=linear_factor)
     return apply_rotary_emb(x, freqs)
 """,
         bugs=(

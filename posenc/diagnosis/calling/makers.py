@@ -54,6 +54,12 @@ class Turning(nn.Module):
             crossed = torch.stack((-turning[..., 1::2], turning[..., ::2]), -1).flatten(-2)
         return torch.cat((turning * cos + crossed * sin, rest), -1)
 
+    def of(self, code: Code) -> "Turning":
+        """Return the rotation of the same layout by what other code makes."""
+        other = Turning(code, self.form, self.part, self.axis)
+        other.dim, other.layout, other.layout_known = self.dim, self.layout, self.layout_known
+        return other
+
     def table(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cos and sin (t, w) or (b, 1, t, w)."""
         if self.module is not None and isinstance(self.code.function, nn.Module):
@@ -80,6 +86,12 @@ def turning(code: Code) -> Turning | None:
                 if found:
                     return _laid(Turning(code, form, part, axis), found[0])
     return None
+
+
+def of_angles(code: Code) -> bool:
+    """Tell whether what looks like a table holds plain angles, which grow with the position."""
+    found, _ = attempt(turning, code)
+    return found is not None and found.part in ("angles", "angles first")
 
 
 def _forms(code: Code) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ SPELLINGS = {
     "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos kv_id key_id pos_j",
     "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
         past_key_values_length past_kv_length past_seen_tokens past_kv_len step pos_offset position_offset
-        start_idx index_offset seq_offset cache_len""",
+        start_idx index_offset seq_offset seq_pos_offset cache_len""",
     "length": """length seq_len seqlen seq_length sequence_length max_length max_len max_seq_len n_positions n_position
         num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches
         max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings n_pos query_seq_length
@@ -53,6 +53,8 @@ SPELLINGS = {
     "q_grid": "q_size q_shape q_hw",
     "k_grid": "k_size k_shape k_hw",
     "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base max_timescale",
+    "factor": """scaling_factor linear_factor interpolation_factor interpolate_factor condense_ratio
+        seq_len_interpolation_factor""",
     "causal": "causal is_causal use_causal_mask",
     "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
         attn_bias""",
@@ -80,6 +82,7 @@ BASES = (
     *("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base"),
     "max_timescale",
 )
+FACTORS = (*SPELLINGS["factor"].split(), "scale_factor")
 SIZES = ("rows", "columns", "length", "dim", "heads", "depth")  # what no bool can be
 DIRECTIONS = ("is_decoder", "bidirectional")
 FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate", *DIRECTIONS)
@@ -93,6 +96,7 @@ FIXED: dict[str, Any] = {
     "buckets": 32,
     "limit": 128,
     "causal": True,
+    "factor": 1.0,
 }
 UNDERSTOOD = (
     "fn(x), fn(x, positions), fn(x, offset), fn(q, k), fn(q, k, positions, key_positions), fn(q, k, cos, sin), "

@@ -4,9 +4,10 @@ import inspect
 from typing import Any
 
 from posenc.diagnosis.calling.call import Code, attempt
-from posenc.diagnosis.calling.parameters import BASES, FIXED, built
+from posenc.diagnosis.calling.parameters import BASES, FACTORS, FIXED, built
 
 WIDTHS = ("rotary_dim", "rot_dim", "rotary_ndims", "rope_dim", "d_rope", "rotary_n_dims")
+NAMES = {"base": BASES, "factor": FACTORS}
 
 
 def told_base(code: Code) -> float | None:
@@ -58,21 +59,33 @@ def parameters_of(source: object) -> dict[str, inspect.Parameter]:
     return dict(found.parameters) if found else {}
 
 
-def with_base(code: Code, base: float) -> Code | None:
-    """Return the same code with another base, built anew or called with it; None where no base can be told."""
-    if "base" in code.roles and _is_number(code.parameters[code.roles["base"]]):
+def with_other(code: Code, role: str, value: float) -> Code | None:
+    """Return the same code with another base or factor, built anew or called with it; None where none can be told."""
+    if isinstance(inner := getattr(code.function, "code", None), Code):
+        other = with_other(Code(inner.source, code.sizes, inner.way), role, value)
+        return None if other is None else Code(code.function.of(other), code.sizes, code.way)
+    if role in code.roles and _is_number(code.parameters[code.roles[role]]):
         other = code.fresh()
-        other.extra["base"] = base
+        other.extra[role] = value
         return other
-    names = parameters_of(code.source)
-    name = next((name for name in BASES if name in names and _is_number(names[name])), None)
+    owner = getattr(code.source, "__self__", code.source)
+    source: Any = owner if inspect.isclass(owner) else type(owner)
+    names = parameters_of(source)
+    name = next((name for name in NAMES[role] if name in names and _is_number(names[name])), None)
     if name is None:
         return None
-    source: Any = code.source
-    made, failed = attempt(built, source, code.sizes, **{name: base})
-    return None if failed else Code(made, code.sizes, code.way)
+    made, failed = attempt(built, source, code.sizes, **{name: value})
+    if inspect.ismethod(code.source):
+        made = getattr(made, code.source.__name__, None)
+    return None if failed or made is None else Code(made, code.sizes, code.way)
+
+
+def with_base(code: Code, base: float) -> Code | None:
+    """Return the same code with another base; None where no base can be told."""
+    return with_other(code, "base", base)
 
 
 def _is_number(parameter: inspect.Parameter) -> bool:
     default = parameter.default
-    return default is inspect.Parameter.empty or (isinstance(default, int | float) and not isinstance(default, bool))
+    known = default is inspect.Parameter.empty or default is None
+    return known or (isinstance(default, int | float) and not isinstance(default, bool))

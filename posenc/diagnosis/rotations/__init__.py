@@ -13,18 +13,28 @@ from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecke
 from posenc.diagnosis.rotations import axes, precision, speeds, usage
 from posenc.diagnosis.rotations.frequencies import fit
 from posenc.diagnosis.rotations.layout import difference, direction, layout, origin
-from posenc.diagnosis.rotations.lengths import linear, norm, passing
+from posenc.diagnosis.rotations.lengths import linear, mirrored, norm, norm_of_keys, passing
 from posenc.diagnosis.rotations.limit import limit
 from posenc.diagnosis.rotations.read import Case, Rotation, read
 from posenc.diagnosis.rotations.sides import along, contents
 
 TWICE = "give the attention, with its cache: one call cannot show that keys were rotated before they came in"
 FIRST = ("one-for-both", "swapped", "offset-ignored", "heads-axis", "batch-axis")
-MOVES = ("not-a-rotation", "layout-mixed", "width-wrong", "one-side", "sides-differ", "opposite", "absolute")
+MOVES = (
+    "not-a-rotation",
+    "layout-mixed",
+    "width-wrong",
+    "one-side",
+    "sides-differ",
+    "opposite",
+    "absolute",
+    "axes-swapped",
+)
 FOLLOWS = "after what is wrong above, logits cannot see offsets only"
 REST = "repair that first, then ask again"
 USAGE = (
     usage.decoding,
+    usage.fewer_queries,
     usage.longer_calls,
     limit,
     usage.batched_positions,
@@ -85,7 +95,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     rotate = Rotation(code.fresh())
     reach = rotate.reach()
     about: dict[str, Any] = {"axes": SHOWN[code.way.order or "bhtd"]}
-    first = findings((contents, along, usage.memory), usage.Use(code, rotate, reach))
+    first = findings((contents, along, usage.memory, usage.starts), usage.Use(code, rotate, reach))
     if any(finding.id in FIRST for finding in first):
         return [*first, Finding("everything else", "not checked", REST, None, "everything-else")], about
     reading = read(rotate, reach=reach)
@@ -95,7 +105,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     of_matrices = findings(_of_matrices(case), case)
     moves = any(finding.id in MOVES for finding in of_matrices)
     shifted = [named(unchecked(FOLLOWS), "shift")] if moves else findings((shift,), case)
-    rest = findings((speeds.base, speeds.width, *precision.CHECKS, *USAGE), case)
+    rest = findings((speeds.base, speeds.factor, speeds.width, *precision.CHECKS, *USAGE), case)
     twice = named(unchecked(TWICE), "rotating twice")
     return [*first, *of_matrices, *shifted, *rest, twice, *_given(case)], about | _about(case)
 
@@ -122,17 +132,19 @@ def _given(case: Case) -> list[Finding]:
 def _of_matrices(case: Case) -> tuple[Callable[[Case], Finding | list[Finding] | None], ...]:
     """Return the checks of what was read that have something to say."""
     reading, of_frequencies = case.reading, () if case.given_angles else (speeds.frequencies,)
-    if reading.layout == "wide":
-        return (norm,)
     if passing(case):
         return (passing, *of_frequencies) if reading.pairs else (passing,)
+    if reading.layout == "wide":
+        return (norm,)
+    if mirrored(case):
+        return mirrored, *of_frequencies
     if "none" in (reading.layout, case.of_keys.layout) and difference(case):
         return (layout, *of_frequencies) if reading.pairs else (layout,)
     if (reading.matrices - torch.eye(case.dim)).abs().max() < 1e-7:
         return (speeds.frequencies,)
     if reading.pairs:
-        return linear, norm, layout, direction, origin, *of_frequencies, axes.grid, axes.each_axis
-    return linear, norm, layout
+        return linear, norm, norm_of_keys, layout, direction, origin, *of_frequencies, axes.grid, axes.each_axis
+    return linear, norm, norm_of_keys, layout
 
 
 def shift(case: Case) -> Finding:

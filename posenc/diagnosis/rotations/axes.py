@@ -2,10 +2,11 @@
 
 import torch
 
-from posenc.diagnosis.calling.call import AXES
+from posenc.diagnosis.calling.call import AXES, attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, ok, wrong
-from posenc.diagnosis.rotations.read import Case, read
+from posenc.diagnosis.rotations.pairs import angles_of, pairs_of
+from posenc.diagnosis.rotations.read import ROWS, Case, of_units, read, steps_of
 
 NAMES = {2: ("the first axis", "the second axis"), 3: ("the first axis", "the second axis", "the third axis")}
 
@@ -13,6 +14,12 @@ NAMES = {2: ("the first axis", "the second axis"), 3: ("the first axis", "the se
 def grid(case: Case) -> Finding | None:
     """Say which pairs turn along rows of a grid and which from row to row."""
     reading = case.reading
+    told = case.reach // ROWS if case.code.way.exact and case.code.takes("rows", "columns") else 0
+    if told and reading.columns not in (0, told):
+        words = f"asked for rows of {told} tokens, it turns as if they were of {reading.columns}"
+        return wrong("axes-swapped", f"{words}: rows are taken for columns", reading.columns)
+    if told and not reading.columns and (halves := _of_halves(case, told)):
+        return halves
     if not reading.columns:
         return None
     along, down = (int((theta.abs() > 1e-6).sum()) for theta in (reading.theta, reading.down))
@@ -23,15 +30,43 @@ def grid(case: Case) -> Finding | None:
     return ok(f"rows of {reading.columns}: {along} pairs turn along a row, {down} from row to row", along)
 
 
+def _of_halves(case: Case, columns: int) -> Finding | None:
+    """See whether pairs that fit no grid together count along rows of different lengths."""
+    places = torch.arange(case.reach)
+    y = of_units(case.rotate, places, False, torch.float32)[:, 0].detach().double().permute(1, 2, 0)
+    pairs, _ = pairs_of(y)
+    if not pairs:
+        return None
+    angle = torch.stack([angles_of(matrix, pairs) for matrix in y])
+    fits = {n: sum(steps_of(one[:, None], n) is not None for one in angle.T) for n in (columns, ROWS)}
+    if not 0 < fits[columns] < len(pairs):
+        return None
+    words = f"asked for rows of {columns} tokens, {fits[columns]} of {len(pairs)} pairs count along these"
+    words += f" and {fits[ROWS]} along rows of {ROWS}, the number of rows: divide by the number of columns in both"
+    return wrong("axes-swapped", words, fits[columns])
+
+
+def _along_axes(case: Case) -> str:
+    """Return the form of positions with a number for each axis, which code may take besides one for all; or ""."""
+    if case.code.way.form in AXES or case.rotate.told_by != "positions" or case.given_angles:
+        return case.code.way.form if case.code.way.form in AXES else ""
+    code = case.code.fresh()
+    code.way = code.way._replace(form="3bt")
+    x, places = random(2, case.heads, 6, case.dim, seed=19), torch.arange(6)
+    y, failed = attempt(type(case.rotate)(code), x, places)
+    return "" if failed or far(y, case.rotate(x, places)) > 1e-4 else "3bt"
+
+
 def each_axis(case: Case) -> Finding | None:
     """Move along one axis at a time: each has pairs of its own."""
-    axes = AXES.get(case.code.way.form, 0)
+    form = _along_axes(case)
+    axes = AXES.get(form, 0)
     if not axes:
         return None
     shares = []
     for axis in range(axes):
         code = case.code.fresh()
-        code.axis = axis
+        code.axis, code.way = axis, code.way._replace(form=form)
         moved = read(type(case.rotate)(code), reach=case.reach)
         shares.append(len(moved.pairs) if moved.layout != "none" else 0)
     for axis, share in enumerate(shares):

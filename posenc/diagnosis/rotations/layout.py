@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, wrong
 from posenc.diagnosis.rotations.read import Case
 
@@ -38,7 +39,7 @@ def difference(case: Case) -> Finding | None:
     """Compare the pairs, frequencies and start of queries with those of keys."""
     of_q, of_k = case.reading, case.of_keys
     if of_q.layout != of_k.layout:
-        return _one_way_each(of_q.layout, of_k.layout)
+        return _left_behind(case) or _one_way_each(of_q.layout, of_k.layout)
     widths = [2 * len(reading.pairs) for reading in (of_q, of_k)]
     if widths[0] != widths[1]:
         words = f"{widths[0]} channels of queries turn and {widths[1]} of keys: give both one rotary width"
@@ -59,6 +60,17 @@ def difference(case: Case) -> Finding | None:
             "queries and keys at one position are turned by different angles, so a token does not stand at itself: "
             "one of the two counts from another start. Count both alike",
         )
+    return None
+
+
+def _left_behind(case: Case) -> Finding | None:
+    """Tell one side that counts from 0 in each call from one that does not turn."""
+    for of_keys, (name, other) in enumerate((("queries", "keys"), ("keys", "queries"))):
+        reading = case.of_keys if of_keys else case.reading
+        x = random(1, case.heads, 8, case.dim, seed=18)
+        if reading.layout == "none" and far(case.rotate(x, torch.arange(8), bool(of_keys)), x) > 1e-3:
+            words = f"{name} count from 0 in each call while {other} start where the call says: hand it on to both"
+            return wrong("sides-differ", words)
     return None
 
 

@@ -16,6 +16,10 @@ REPEATED = {  # the layout of the pairs: that of their angles, and how to repeat
 
 def passing(case: Case) -> Finding | None:
     """Check that no channel of the input is lost on the way."""
+    if [case.reading.layout, case.of_keys.layout].count("wide") == 1:
+        return wrong(
+            "width-wrong", "queries and keys come out of different widths: what does not turn has to pass once"
+        )
     for reading, name in ((case.reading, ""), (case.of_keys, " of the keys")):
         lost = (reading.gains.amax(0) < 1e-9).nonzero().flatten().tolist() if len(reading.gains) else []
         if lost and len(lost) < case.dim:
@@ -25,6 +29,27 @@ def passing(case: Case) -> Finding | None:
             )
             return wrong("width-wrong", words, len(lost))
     return None
+
+
+def mirrored(case: Case) -> Finding | None:
+    """Check that pairs are turned, of queries and of keys, and not mirrored."""
+    for reading, name in ((case.reading, "queries"), (case.of_keys, "keys")):
+        if not reading.pairs or reading.layout == "none":
+            continue
+        (first, second), m = reading.sides, reading.matrices
+        area = m[:, first, first] * m[:, second, second] - m[:, first, second] * m[:, second, first]
+        if (area / reading.gains[:, first].clamp(min=1e-30) ** 2 < -0.5).all():
+            words = f"pairs of {name} are mirrored, not turned: one of the four signs is wrong"
+            return wrong("not-a-rotation", f"{words}, (x1 cos - x2 sin, x2 cos + x1 sin) is right")
+    return None
+
+
+def norm_of_keys(case: Case) -> Finding | None:
+    """Check that lengths of keys stay, where those of queries do."""
+    if not case.code.takes("q", "k") or norm(case).verdict == "wrong":
+        return None
+    found = norm(case._replace(reading=case.of_keys, of_keys=case.reading))
+    return found._replace(words=f"of keys: {found.words}") if found.verdict == "wrong" else None
 
 
 def linear(case: Case) -> Finding | None:
@@ -92,7 +117,8 @@ def _stretched(case: Case) -> Finding:
         return wrong("not-a-rotation", f"pairs of channels are mixed, not turned: {cause}", most)
     start = (case.reading.matrices[0] - torch.eye(case.dim)).abs().max()
     where, name = f"so {cause}", "not-a-rotation"
-    if start > 1e-3 and abs(most - 2**0.5) < 0.01:
+    rests = (case.reading.matrices[:, :, odd] - case.reading.matrices[:1, :, odd]).abs().max() < 1e-3
+    if start > 1e-3 and rests and abs(most - 2**0.5) < 0.01:
         name = "padded-with-one"
         where = (
             "at position 0 too, where nothing should turn: a table padded with sin = 1 where the frequency is 0 "

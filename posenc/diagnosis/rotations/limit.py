@@ -37,8 +37,7 @@ def limit(case: Case) -> Finding:
         return unchecked(f"takes {case.reach} tokens and no other number")
     if case.given_angles or case.reading.columns:
         return unchecked("the angles are those of the doctor" if case.given_angles else "positions are those of a grid")
-    gains = case.reading.gains
-    if len(gains) and (gains.amax(0) > 1.001 * gains.amin(0)).any():
+    if case.uneven:
         return unchecked("lengths change with the position, so far tokens vanish or overflow")
     if twin := _first_twin(case):
         return wrong(

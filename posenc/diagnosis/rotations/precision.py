@@ -98,7 +98,7 @@ def far_positions(case: Case) -> Finding:
     exact = case.fit.exact
     if exact is None or _unfit(case):
         return unchecked(_unfit(case) or "needs frequencies of a known base")
-    if case.fades:
+    if case.uneven:
         return note("scales of queries and keys (as in xPos) leave float32 far from where they are 1")
     errors, begun = [], time.thread_time()
     for place in (100_000, 1_000_000):

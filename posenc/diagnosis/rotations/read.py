@@ -14,10 +14,12 @@ from torch import Tensor
 from posenc.diagnosis.calling.call import AXES, Code, attempt
 from posenc.diagnosis.compare import random
 from posenc.diagnosis.rotations.frequencies import Fit
+from posenc.diagnosis.rotations.pairs import angles_of, pairs_of, start_of
 
 PLACES = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 REACHES = (16_384, 8_192, 4_096, 2_048, 1_024, 512, 256, 128, 64, 32, 16, 8)
 NOTHING = torch.zeros(0)
+ROWS = 4  # of a picture
 
 
 class Rotation:
@@ -51,26 +53,30 @@ class Rotation:
         return torch.cat(each, dim=2)
 
     def _call(self, x: Tensor, of_keys: bool, **given: Any) -> Tensor:
-        if self.code.way.exact and (self.code.takes("rows", "columns") or self.code.takes("grid")):
-            given |= {"rows": 4, "columns": x.shape[2] // 4, "grid": (4, x.shape[2] // 4)}
         if not self.code.takes("q", "k"):
-            return self.code.on(x=x, **given)
+            return self.code.on(x=x, **self._sizes(x), **given)
         q, k = self.pair(random(*x.shape, seed=77).to(x.dtype), x, **given) if of_keys else self.pair(x, None, **given)
         return k if of_keys else q
 
     def pair(self, q: Tensor, k: Tensor | None = None, **given: Any) -> tuple[Tensor, Tensor]:
         """Return queries and keys as they come out; keys are noise by default, so that no mix-up stays unseen."""
         k = random(*q.shape, seed=78).to(q.dtype) if k is None else k
-        made = self.code.on(q=q, k=k, **given)
+        made = self.code.on(q=q, k=k, **self._sizes(q), **given)
         return made[0], made[1]
+
+    def _sizes(self, x: Tensor) -> dict[str, Any]:
+        """Return the rows and columns of a picture where they are asked for."""
+        if not self.code.way.exact or not (self.code.takes("rows", "columns") or self.code.takes("grid")):
+            return {}
+        columns = x.shape[2] // ROWS
+        return {"rows": ROWS, "columns": columns, "grid": (ROWS, columns)}
 
     def reach(self) -> int:
         """Return how many positions there are, as far as the checks go."""
         if self.code.way.exact:
             return self.code.way.exact
         x = torch.zeros(1, self.code.heads, 2, self.code.dim)
-        found = (n for n in REACHES if not attempt(self, x, torch.tensor([n - 2, n - 1]))[1])
-        return next(found, REACHES[-1])
+        return next((n for n in REACHES if not attempt(self, x, torch.tensor([n - 2, n - 1]))[1]), REACHES[-1])
 
 
 class Reading(NamedTuple):
@@ -120,6 +126,12 @@ class Case(NamedTuple):
     reach: int = REACHES[0]
 
     @property
+    def uneven(self) -> bool:
+        """Whether lengths change with the position."""
+        gains = self.reading.gains
+        return bool(len(gains)) and bool((gains.amax(0) > 1.001 * gains.amin(0)).any())
+
+    @property
     def fades(self) -> bool:
         """Whether each pair turns and grows, or fades, from position to position, as in xPos."""
         matrices, gains = self.reading.matrices, self.reading.gains
@@ -134,11 +146,9 @@ class Case(NamedTuple):
         return bool(one_way and not skewed and not unlike and grown.abs().max() > 1e-3)
 
     def turned(self, y: Tensor) -> Tensor:
-        """Return what came out with pairs of length 1, so that only their angles are compared."""
-        y, (first, second) = y.double().clone(), self.reading.sides
-        length = (y[..., first] ** 2 + y[..., second] ** 2).sqrt()
-        y[..., first], y[..., second] = y[..., first] / length, y[..., second] / length
-        return y
+        """Return the pairs of what came out, each of length 1, so that only their angles are compared."""
+        first, second = (y.double()[..., side] for side in self.reading.sides)
+        return torch.cat((first, second), -1) / torch.hypot(first, second).repeat(*[1] * (y.ndim - 1), 2)
 
     @property
     def keys_undo_lengths(self) -> bool:
@@ -161,7 +171,7 @@ class Case(NamedTuple):
 def read(rotate: Rotation, of_keys: bool = False, reach: int = REACHES[0]) -> Reading:
     """Return what `rotate` does to unit vectors; the layout is "wide" where its result has another width."""
     places = torch.tensor([place for place in PLACES if place < reach])
-    y = _of_units(rotate, places, of_keys)
+    y = of_units(rotate, places, of_keys)
     if y.shape[0] != y.shape[-1]:
         return Reading(NOTHING, [], "wide")
     matrices = y[:, 0].detach().double().permute(1, 2, 0)
@@ -169,13 +179,14 @@ def read(rotate: Rotation, of_keys: bool = False, reach: int = REACHES[0]) -> Re
     pairs, layout = pairs_of(matrices)
     if not pairs:
         return Reading(matrices, [], layout, places, gains=gains)
-    start = _start(matrices[0], pairs)
+    start = start_of(matrices[0], pairs)
     step = matrices[0].T @ matrices[1] if start.any() else matrices[1]
     found = Reading(matrices, pairs, layout, places, angles_of(step, pairs), gains, start)
     return found if _grows(found) else _on_grid(rotate, of_keys, reach, found)
 
 
-def _of_units(rotate: Rotation, places: Tensor, of_keys: bool, dtype: torch.dtype = torch.float64) -> Tensor:
+def of_units(rotate: Rotation, places: Tensor, of_keys: bool, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Return what becomes of each channel alone, at each place: (d, h, p, d)."""
     dim = rotate.code.dim
     unit = torch.eye(dim, dtype=dtype).view(dim, 1, 1, dim).repeat(1, rotate.code.heads, len(places), 1)
     y, failed = attempt(rotate, unit, places, of_keys)
@@ -192,7 +203,7 @@ def _grows(reading: Reading) -> bool:
 def _on_grid(rotate: Rotation, of_keys: bool, reach: int, found: Reading) -> Reading:
     """Return the reading with the length of a row, if angles grow along rows and from row to row."""
     places = torch.arange(min(reach, 256))
-    y = _of_units(rotate, places, of_keys, torch.float32)[:, 0].detach().double().permute(1, 2, 0)
+    y = of_units(rotate, places, of_keys, torch.float32)[:, 0].detach().double().permute(1, 2, 0)
     pairs, layout = pairs_of(y)
     if not pairs:
         return found
@@ -200,49 +211,17 @@ def _on_grid(rotate: Rotation, of_keys: bool, reach: int, found: Reading) -> Rea
     few = [int(place) for place in found.places]
     for corner, end in ((0, len(places)), *(((0, -1), (1, len(places))) if exact else ())):
         for columns in range(2, len(angle[corner:end]) // 2 + 1):
-            if not (exact and len(angle[corner:end]) % columns) and (steps := _steps(angle[corner:end], columns)):
+            if not (exact and len(angle[corner:end]) % columns) and (steps := steps_of(angle[corner:end], columns)):
                 start, along, down = steps
                 of_grid = (along, y.norm(dim=1)[few], start, columns, down, corner)
                 return Reading(y[few], pairs, layout, found.places, *of_grid)
     return found
 
 
-def _steps(angle: Tensor, columns: int) -> tuple[Tensor, Tensor, Tensor] | None:
+def steps_of(angle: Tensor, columns: int) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return the angles (n,) at the corner, of a step along a row and of one to the next, if (t, n) are of such."""
     places, start = torch.arange(len(angle)), angle[0]
     along, down = angle[1] - start, angle[columns] - start
     expected = start + (places % columns)[:, None] * along + (places // columns)[:, None] * down
     fits = (torch.remainder(angle - expected + math.pi, 2 * math.pi) - math.pi).abs().max() < 1e-2
     return (start, along, down) if fits else None
-
-
-def pairs_of(matrices: Tensor) -> tuple[list[tuple[int, int]], str]:
-    """Return the pairs of channels that mix with each other and with no other, and the name of their layout."""
-    matrices = matrices / matrices.norm(dim=1, keepdim=True).clamp(min=1e-30)
-    crossed = (matrices - torch.diag_embed(matrices.diagonal(dim1=1, dim2=2))).abs().amax(0)
-    largest, partner = crossed.max(0)
-    turned = (largest > 1e-6).nonzero().flatten().tolist()
-    pairs = sorted({(min(j, int(partner[j])), max(j, int(partner[j]))) for j in turned})
-    channels = sorted(channel for pair in pairs for channel in pair)
-    crossed[partner, torch.arange(len(partner))] = 0
-    if channels != turned or (crossed > 1e-5).any():
-        return [], "mixed"
-    steps = {second - first for first, second in pairs}
-    if steps == {1}:
-        return pairs, "interleaved"
-    return pairs, "half" if len(steps) == 1 else "other" if steps else "none"
-
-
-def _start(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
-    """Return the angles at position 0, or zeros where its matrix (d, d) does not turn."""
-    start = angles_of(matrix, pairs)
-    square = matrix.T @ matrix
-    orthogonal = (square - square.diagonal().diag()).abs().max() < 1e-3
-    return start if orthogonal and start.abs().max() > 1e-6 else torch.zeros_like(start)
-
-
-def angles_of(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
-    """Return the angle by which each pair turns in a matrix (d, d)."""
-    first, second = (list(side) for side in zip(*pairs, strict=True))
-    across = matrix[second, first] - matrix[first, second]
-    return torch.atan2(across, matrix[first, first] + matrix[second, second])

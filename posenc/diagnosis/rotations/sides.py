@@ -29,9 +29,10 @@ def contents(use: Any) -> Finding | None:
     code, rotate = use.code, use.rotate
     if not code.takes("q", "k"):
         return None
-    t = min(8, use.reach)
+    t = code.way.exact or min(8, use.reach)
     q, k, other = (random(1, code.heads, t, code.dim, seed=60 + i) for i in range(3))
     given = {"positions": torch.arange(t), "key_positions": torch.arange(t)} if code.takes("positions") else {}
+    given |= {"offset": 0} if code.needs("offset") else {}
     before, of_q, of_k = (rotate.pair(*parts, **given) for parts in ((q, k), (other, k), (q, other)))
     moved = [[far(after[side], before[side]) > 1e-6 for after in (of_q, of_k)] for side in (0, 1)]
     if moved == [[True, False], [False, True]]:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.call import attempt
-from posenc.diagnosis.calling.told import WIDTHS, told, told_base, with_base
+from posenc.diagnosis.calling.told import WIDTHS, told, told_base, with_base, with_other
+from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.rotations.frequencies import fit, mostly_one
 from posenc.diagnosis.rotations.read import Case, Rotation, read
@@ -99,11 +100,11 @@ def _named(case: Case, name: str, base: float) -> str:
     """Return the name of what fits; a base whose root or square is usual is suspect where nobody asked for it."""
     if name == "irregular" and mostly_one(case.reading.theta.abs()):
         return "flat"
+    if name in ("regular", "linear") and base < 1.5:
+        return "flat"
     if name != "regular":
         return name
     said = told_base(case.code)
-    if base < 1.5:
-        return "flat"
     if said is not None and abs(said / base - 1) < 1e-3:
         return name
     flat = not case.of_axes
@@ -115,25 +116,38 @@ def _named(case: Case, name: str, base: float) -> str:
 
 
 def base(case: Case) -> Finding | None:
-    """Ask for another base, and see whether the frequencies follow."""
+    """Ask for two bases, and see whether the frequencies follow."""
     if not case.reading.pairs or case.given_angles:
         return None
-    now = case.fit.base if case.fit.name == "regular" else 10_000.0
-    asked = 500_000.0 if abs(now / 500_000 - 1) > 0.1 else 10_000.0
-    code = with_base(case.code, asked)
-    if code is None:
+    asked = 500_000.0
+    codes = [code for value in (10_000.0, asked) if (code := with_base(case.code, value))]
+    if len(codes) < 2:
         return None
-    made, failed = attempt(read, Rotation(code), reach=case.reach)
-    if failed:
-        return unchecked(f"base {asked:,.0f} raises {failed}")
-    if made.theta.shape == case.reading.theta.shape and torch.allclose(made.theta, case.reading.theta, atol=1e-7):
-        return wrong(
-            "base-ignored", f"asked for base {asked:,.0f}, it turns as before: the base does not arrive", asked
-        )
-    other = fit(made.theta)
-    if other.name == "regular" and not case.of_axes and abs(other.base / asked - 1) > 1e-2:
-        return wrong("base-ignored", f"asked for base {asked:,.0f}, it turns by base {other.base:,.6g}", other.base)
+    first, second = (attempt(read, Rotation(code), reach=case.reach) for code in codes)
+    if first[1] or second[1]:
+        return unchecked(f"base {asked:,.0f} raises {first[1] or second[1]}")
+    one, other = first[0].theta, second[0].theta
+    if one.shape == other.shape and torch.allclose(one, other, atol=1e-7):
+        return wrong("base-ignored", f"asked for base {asked:,.0f}, it turns as by 10,000: the base does not arrive")
+    found = fit(other)
+    if found.name == "regular" and not case.of_axes and abs(found.base / asked - 1) > 1e-2:
+        return wrong("base-ignored", f"asked for base {asked:,.0f}, it turns by base {found.base:,.6g}", found.base)
     return ok(f"asked for base {asked:,.0f}, it turns otherwise", asked)
+
+
+def factor(case: Case) -> Finding | None:
+    """Ask for two factors of a scaling, and see whether near or far positions follow."""
+    codes = [code for value in (1.0, 4.0) if (code := with_other(case.code, "factor", value))]
+    if not case.reading.pairs or case.given_angles or len(codes) < 2:
+        return None
+    x, last = random(1, case.heads, 1, case.dim, seed=17), case.reach - 1
+    for place in (1, last):
+        one, other = (attempt(Rotation(code), x, torch.tensor([place])) for code in codes)
+        if one[1] or other[1]:
+            return unchecked(f"a factor of 1 or of 4 raises {one[1] or other[1]}")
+        if far(one[0], other[0]) > 1e-6:
+            return ok("asked for another factor of its scaling, it turns otherwise")
+    return wrong("scaling-ignored", "asked for scaling by 4 and by 1, it turns alike: the factor does not arrive", 4)
 
 
 def width(case: Case) -> Finding | None:

@@ -38,6 +38,8 @@ def memory(use: Use) -> Finding:
         near, out = torch.arange(4), torch.arange(start, start + 4)
         first, second = rotate(x, near), rotate(x, out)
         if torch.equal(first, second):
+            if code.takes("q", "k") and not torch.equal(rotate(x, near, True), rotate(x, out, True)):
+                return wrong("sides-differ", "queries count from 0 in each call, keys do not: hand positions to both")
             turns = not torch.equal(other(x, out), x) or not torch.equal(first[:, :, 3:], x[:, :, 3:])
             if turns:
                 return wrong("offset-ignored", FORGETS, 0.0)
@@ -50,6 +52,20 @@ def memory(use: Use) -> Finding:
             off,
         )
     return ok("a call does not depend on the calls before it", off)
+
+
+def starts(use: Use) -> Finding | None:
+    """Check that a call from 0 is not answered with what another call, from elsewhere, has left behind."""
+    if use.rotate.told_by == "length" or use.reach <= 8:
+        return None
+    start = min(100, use.reach - 4)
+    x, late = random(1, use.code.heads, 4, use.code.dim, seed=4), Rotation(use.code.fresh())
+    late(x, torch.arange(start, start + 4))
+    off = far(late(x, torch.arange(4)), Rotation(use.code.fresh())(x, torch.arange(4)))
+    if off <= 1e-4:
+        return None
+    words = f"after a call from position {start} on, calls from 0 differ by {off:.2g}: what is cached has forgotten"
+    return wrong("cache-stale", f"{words} where it starts. Keep the offset in its key", off)
 
 
 def decoding(case: Case) -> Finding:
@@ -66,7 +82,8 @@ def decoding(case: Case) -> Finding:
     off = far(torch.cat(each, dim=2), whole)
     if off < 1e-4:
         return ok("token by token gives what all at once gives", off)
-    if case.reading.pairs and far(case.turned(torch.cat(each, dim=2)), case.turned(whole)) < 1e-3:
+    alike = case.reading.pairs and far(case.turned(torch.cat(each, dim=2)), case.turned(whole)) < 1e-3
+    if case.uneven or alike:
         return note("a token alone grows otherwise than among others: scales (as in xPos) know the length", off)
     return wrong(
         "offset-ignored",
@@ -74,6 +91,27 @@ def decoding(case: Case) -> Finding:
         "positions are counted from the call, not taken as they are",
         off,
     )
+
+
+def fewer_queries(case: Case) -> Finding | None:
+    """Give the last queries alone beside all keys, as with keys in a cache."""
+    code, rotate = case.code, case.rotate
+    if not code.takes("q", "k") or code.needs("positions") or code.way.exact or case.given_angles:
+        return None
+    q, k = (random(1, case.heads, 8, case.dim, seed=seed) for seed in (20, 21))
+    made, failed = attempt(rotate.pair, q[:, :, -2:], k)
+    if failed or made[0].shape[2] != 2:
+        return None
+    last, first = rotate.pair(q, k)[0][:, :, -2:], rotate.pair(q[:, :, -2:], k[:, :, -2:])[0]
+    made, last, first = (case.turned(y) if case.reading.pairs else y for y in (made[0], last, first))
+    if far(made, last) < 1e-3:
+        return ok("fewer queries than keys are turned as the last ones")
+    if far(made, first) > 1e-3:
+        return None
+    words = "of fewer queries than keys the last does not stand at the last key: queries count from 0"
+    if rotate.told_by == "length":
+        return wrong("offset-ignored", f"{words}. With keys in a cache, take the end of the table for queries")
+    return note(f"{words}, unless they are told where they start")
 
 
 def longer_calls(case: Case) -> Finding:
@@ -86,7 +124,8 @@ def longer_calls(case: Case) -> Finding:
             return note(f"{length:,} tokens raise {failed}")
         short, last = Rotation(case.code.fresh())(x[:, :, :64]), length
         off = far(short, long[:, :, :64])
-        if off > 1e-3 and case.reading.pairs and far(case.turned(short), case.turned(long[:, :, :64])) < 1e-3:
+        alike = case.reading.pairs and far(case.turned(short), case.turned(long[:, :, :64])) < 1e-3
+        if off > 1e-3 and (case.uneven or alike):
             return note(
                 f"the first tokens grow otherwise in a call of {length:,}: scales (as in xPos) know the length", off
             )
