@@ -1,4 +1,4 @@
-"""Patients of the doctor with an attention inside that has to be opened: each with one fault, beside the sound version."""
+"""Patients of the doctor with an attention inside that has to be opened: each with one fault, and the sound version."""
 
 import math
 
