@@ -26,6 +26,7 @@ SIZE = 2.0  # of unit vectors: products that weights show well
 WIDEST = 64
 NEARLY = 1e-5
 UNEVEN = 1e-2
+EXACT, DECAYS = 1e-3, 0.05
 
 
 def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
@@ -45,14 +46,21 @@ def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     if _uneven(sides[0], queries) or _uneven(sides[1], keys):
         return [_of_uneven(*sides)], {}
     told = [one for one in findings(_checks(found), found) if one.verdict != "not checked"]
+    told = [one for one in told if (one.check, one.verdict) != ("norm", "wrong")]  # said above, where it is sure
     return [one._replace(check=f"rotation inside, {one.check}") for one in told], _about(found)
 
 
 def _broken(found: Turned) -> Finding | None:
     """Say why one of the sides is no rotation at all, so that its speeds mean nothing."""
     sides = (found, found._replace(reading=found.of_keys, of_keys=found.reading))
-    said = [one for side in sides for one in findings((norm,), side) if one.verdict == "wrong"]
+    said = [one for side in sides if _sure(side) for one in findings((norm,), side) if one.verdict == "wrong"]
     return named(said[0]._replace(check=""), "rotation inside, norm") if said and not _rests(found) else None
+
+
+def _sure(found: Turned) -> bool:
+    """Tell whether lengths are exactly 1, or far from it: between may be a decay, as in xPos."""
+    off = float((found.reading.gains - 1).abs().max())
+    return off < EXACT or off > DECAYS
 
 
 def _rests(found: Turned) -> bool:
