@@ -1,6 +1,6 @@
 """Hand the world's code to the doctor, as it stands and with each bug, and write down what it says.
 
-    python -m tests.world.judge [--half known|unknown] [--only PACKAGE] [--jobs 2]
+    python -m tests.world.judge [--half known|unknown|later] [--only PACKAGE] [--jobs 2]
 
 Each package runs in a process of its own. What the doctor said goes to `.world/said.json`; a run over all of them
 writes the verdicts that the doctor's page shows. While the doctor was written, one half of the implementations was
@@ -23,19 +23,21 @@ from typing import Any
 
 import torch
 
-from tests.world import Bug, Implementation, Package, attentions, biases, rotations, tables, verdict
+from tests.world import Bug, Implementation, Package, attentions, biases, later, rotations, tables, verdict
 from tests.world.load import FOLDER, made, prepare
 
 ROOT = Path(__file__).parents[2]
 VERDICTS = ROOT / "docs/assets/data/doctor.json"
-SHELVES = (rotations, tables, biases, attentions)
+SHELVES = (rotations, tables, biases, attentions, later)
 SHELF = {one.name: shelf for shelf in SHELVES for one in shelf.IMPLEMENTATIONS}
 IMPLEMENTATIONS = [one for shelf in SHELVES for one in shelf.IMPLEMENTATIONS]
 SECONDS = 900  # for a package
 
 
 def half(implementation: Implementation) -> str:
-    """Tell whether the implementation was known while the doctor was written."""
+    """Tell whether the implementation was known while the doctor was written, or was gathered afterwards."""
+    if SHELF[implementation.name] is later:
+        return "later"
     return ("known", "unknown")[zlib.crc32(implementation.name.encode()) % 2]
 
 
