@@ -127,12 +127,18 @@ def base(case: Case) -> Finding | None:
     if first[1] or second[1]:
         return unchecked(f"base {asked:,.0f} raises {first[1] or second[1]}")
     one, other = first[0].theta, second[0].theta
-    if one.shape == other.shape and torch.allclose(one, other, atol=1e-7):
+    if not any(_alike(theta, case.reading.theta) for theta in (one, other)):
+        return None if _alike(one, other) else ok(f"asked for base {asked:,.0f}, it turns otherwise", asked)
+    if _alike(one, other):
         return wrong("base-ignored", f"asked for base {asked:,.0f}, it turns as by 10,000: the base does not arrive")
     found = fit(other)
     if found.name == "regular" and not case.of_axes and abs(found.base / asked - 1) > 1e-2:
         return wrong("base-ignored", f"asked for base {asked:,.0f}, it turns by base {found.base:,.6g}", found.base)
     return ok(f"asked for base {asked:,.0f}, it turns otherwise", asked)
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, atol=1e-7)
 
 
 def factor(case: Case) -> Finding | None:
@@ -147,6 +153,8 @@ def factor(case: Case) -> Finding | None:
             return unchecked(f"a factor of 1 or of 4 raises {one[1] or other[1]}")
         if far(one[0], other[0]) > 1e-6:
             return ok("asked for another factor of its scaling, it turns otherwise")
+        if far(one[0], case.rotate(x, torch.tensor([place]))) > 1e-6:  # built anew, other settings are not those given
+            return None
     return wrong("scaling-ignored", "asked for scaling by 4 and by 1, it turns alike: the factor does not arrive", 4)
 
 
