@@ -13,13 +13,13 @@ import torch
 
 from posenc.diagnosis import models
 from posenc.diagnosis.calling import layers
-from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.calling.named import is_layer_of_transformers
 from posenc.diagnosis.calling.named import thing as named_thing
 from posenc.diagnosis.calling.order import SHOWN
 from posenc.diagnosis.calling.parameters import UNDERSTOOD, name_of
 from posenc.diagnosis.calling.recognize import KINDS, recognize
-from posenc.diagnosis.report import Finding, Report, named, note, ok
+from posenc.diagnosis.report import Finding, Report, named, note, ok, with_article
 from posenc.diagnosis.rotations import planned
 
 __all__ = ["Finding", "Report", "doctor"]
@@ -96,7 +96,11 @@ def doctor(
         else:
             found, (code, told) = "rotation", planned.examine(function, dim, heads, order, config, layer)
         code.heads_asked = heads is not None
-        found_out, about = KINDS[found].examine(code)
+        made, failed = attempt(KINDS[found].examine, code)
+    if failed:
+        why = f"{name_of(function)}, which raises {failed} examined as {with_article(found)}; kind=... tells another"
+        raise ValueError(f"doctor: function must be something to examine, got {why}")
+    found_out, about = made
     findings = [*told, *found_out, *_assumed(code, order)]
     return Report(name_of(function), found, tuple(findings), {"sizes": _sizes(code, found)} | about)
 

@@ -119,7 +119,7 @@ class Report(NamedTuple):
         return f"{self._subject()}{f' ({about})' if about else ''}: {self._state()}; {tally}"
 
     def _subject(self) -> str:
-        return f"{self.name}, examined as {'an' if self.kind[0] == 'a' else 'a'} {self.kind}"
+        return f"{self.name}, examined as {with_article(self.kind)}"
 
     def __str__(self) -> str:
         lines = [textwrap.fill(self._head(), WIDTH)]
@@ -137,6 +137,11 @@ class Report(NamedTuple):
         room = max(20, (SHOWN - len(f"<{head}>")) // max(1, len(wrong)) - len(" | "))
         said = [textwrap.shorten(f"{finding.check}: {finding.words}", room, placeholder=" ...") for finding in wrong]
         return f"<{' | '.join([head, *said])}>"
+
+
+def with_article(kind: str) -> str:
+    """Return "a rotation", "an attention"."""
+    return f"{'an' if kind[0] == 'a' else 'a'} {kind}"
 
 
 def ok(words: str, number: float | None = None) -> Finding:

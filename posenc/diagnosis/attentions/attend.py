@@ -171,7 +171,7 @@ def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | 
     q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
     x, (laid, back) = one.set(q, k, v), _laid(code)
     like = laid(x.repeat(1, T // OPENS, 1) if code.way.order in FOR_EMBEDDINGS else x)
-    out = _first(code(**_embedded(code, like), positions=torch.arange(OPENS), texts=2))
+    out = _first(code.fresh()(**_embedded(code, like), positions=torch.arange(OPENS), texts=2))  # no cache of 4 tokens
     if not isinstance(out, Tensor) or out.ndim != like.ndim or back(out).shape[-1] < one.heads * one.shown:
         return None
     return back(out)[:, :OPENS, : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()

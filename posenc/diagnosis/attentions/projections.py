@@ -11,20 +11,15 @@ import torch
 from torch import Tensor, nn
 
 INNER = ("linear", "proj", "dense", "fn")  # what a projection may be called inside its own module
-NAMES = {
-    "q": """q_proj wq to_q query q q_lin w_q linear_q w_query q_linear proj_q fc_q queries query_proj wq_proj q_net
-        linear_query q_projection query_projection qlinear""",
-    "k": """k_proj wk to_k key k k_lin w_k linear_k w_key k_linear proj_k fc_k keys key_proj k_net linear_keys
-        linear_key k_projection key_projection""",
-    "v": """v_proj wv to_v value v v_lin w_v linear_v w_value v_linear proj_v fc_v values value_proj v_net linear_values
-        linear_value v_projection value_projection""",
-    "kv": "to_kv kv kv_proj wkv w_kv",
-    "qkv": """qkv c_attn query_key_value wqkv to_qkv att_proj qkv_proj in_proj w_qkv attn qkv_net qkv_linear w_pack
-        qkv_mlp linear_qkv in_projs""",
-    "out": """o_proj out_proj wo to_out dense c_proj proj out o attn_out out_lin w_o fc_out linear_out output_proj o_net
-        output w_out proj_out out_linear fc_o resid_proj o_linear combine_heads linear_proj output_linear
-        final_linear out_projection output_projection to_outs dense_out out_projs""",
+NAMES = {  # without what says no more than that there is a layer
+    "q": "q query queries wq qlinear",
+    "k": "k key keys wk klinear",
+    "v": "v value values wv vlinear",
+    "kv": "kv wkv",
+    "qkv": "qkv c_attn query_key_value wqkv att attn in pack qkv_mlp",
+    "out": "o out wo dense c output attn_out wout resid combine_heads final proj outs dense_out",
 }
+FILLERS = {"proj", "projs", "projection", "to", "lin", "linear", "w", "fc", "net", "layer", "conv"}
 
 
 class Layer(NamedTuple):
@@ -170,15 +165,20 @@ def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> It
 
 def layer_named(module: nn.Module, names: list[str]) -> Layer | None:
     """Return the linear layer, or bare weight, that has one of the names; names that differ in a number go together."""
-    like, alike = "", []
+    like, alike, names = "", [], [_core(name) for name in names]
     for name, part in module.named_modules():
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
         called = pieces[-2:] if pieces and pieces[-1] in INNER else pieces[-1:]
         weight = getattr(part, "weight", None)
-        if any(piece in names for piece in called) and isinstance(weight, Tensor) and _matrix(weight).ndim == 2:
+        if any(_core(piece) in names for piece in called) and isinstance(weight, Tensor) and _matrix(weight).ndim == 2:
             like = like or ".".join(pieces)
             alike += [part] if ".".join(pieces) == like and type(part) is type((alike or [part])[0]) else []
     return Layer(alike, hasattr(alike[0], "nf")) if alike else next(_bare(module, names), None)
+
+
+def _core(name: str) -> str:
+    """Return what a name says of a layer: "q" of to_q, q_proj or linear_q."""
+    return "_".join(word for word in name.split("_") if word not in FILLERS)
 
 
 def _matrix(weight: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
     """Yield weights that are no layer of their own, such as in_proj_weight."""
     for part in module.modules():
         for name, weight in part.named_parameters(recurse=False):
-            if weight.ndim == 2 and name.endswith("_weight") and name.removesuffix("_weight") in names:
+            if weight.ndim == 2 and name.endswith("_weight") and _core(name.removesuffix("_weight")) in names:
                 yield Layer([part], name=name)
 
 

@@ -12,6 +12,7 @@ from posenc.diagnosis.calling import angles, makers
 from posenc.diagnosis.calling.call import AXES, MASKS, Code, Way, attempt
 from posenc.diagnosis.calling.order import FOR_EMBEDDINGS
 from posenc.diagnosis.calling.parameters import ROWS, SCORES, UNDERSTOOD, name_of
+from posenc.diagnosis.report import with_article
 
 KINDS: dict[str, Any] = {"rotation": rotations, "table": tables, "bias": biases, "attention": attentions}
 SECONDS = 2  # for the ways of one size, and to begin with one more
@@ -222,5 +223,5 @@ def _why(failures: dict[str, str]) -> str:
 
 
 def _called_as(names: list[str]) -> str:
-    known = [f"{'an' if name[0] == 'a' else 'a'} {name}" for name in names if name]
+    known = [with_article(name) for name in names if name]
     return f" when called as {' or '.join(known)}" if known else ""

@@ -76,6 +76,8 @@ def _accepts(code: Code, t: int) -> bool:
     if not code.takes("q", "k") and (y.any() or rotate(one_token)[:, :, 1:].any()):
         return False
     same = rotate(zeros + 1)
+    if not same.any():  # such as a projection that starts at zero
+        return False
     over_heads, over_tokens = (torch.equal(same.narrow(axis, 0, 1).expand_as(same), same) for axis in (1, 2))
     return over_heads or not over_tokens or code.way.order is not None
 
