@@ -6,6 +6,7 @@ For a rotation M_0 is the identity, each M_p mixes pairs of channels only, and t
 """
 
 import math
+import time
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from posenc.diagnosis.rotations.pairs import angles_of, pairs_of, start_of
 
 PLACES = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 REACHES = (16_384, 8_192, 4_096, 2_048, 1_024, 512, 256, 128, 64, 32, 16, 8)
+NEAR, QUICK = 1_024, 0.1  # code that takes more than so many seconds for so many positions is not asked for more
 NOTHING = torch.zeros(0)
 ROWS = 4  # of a picture
 
@@ -75,8 +77,10 @@ class Rotation:
         """Return how many positions there are, as far as the checks go."""
         if self.code.way.exact:
             return self.code.way.exact
-        x = torch.zeros(1, self.code.heads, 2, self.code.dim)
-        return next((n for n in REACHES if not attempt(self, x, torch.tensor([n - 2, n - 1]))[1]), REACHES[-1])
+        x, begun = torch.zeros(1, self.code.heads, 2, self.code.dim), time.thread_time()
+        attempt(self, x, torch.tensor([NEAR - 2, NEAR - 1]))
+        tried = REACHES if time.thread_time() - begun < QUICK else REACHES[REACHES.index(NEAR) :]
+        return next((n for n in tried if not attempt(self, x, torch.tensor([n - 2, n - 1]))[1]), REACHES[-1])
 
 
 class Reading(NamedTuple):

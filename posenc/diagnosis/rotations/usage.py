@@ -117,7 +117,7 @@ def fewer_queries(case: Case) -> Finding | None:
 def longer_calls(case: Case) -> Finding:
     """Compare the first tokens of a short call with those of a long one."""
     off, last = 0.0, 64
-    for length in (length for length in LENGTHS if not case.code.way.exact):
+    for length in (length for length in LENGTHS if not case.code.way.exact and length <= max(case.reach, LENGTHS[0])):
         x = random(1, case.heads, 64, case.dim, seed=10).repeat(1, 1, length // 64, 1)
         long, failed = attempt(Rotation(case.code.fresh()), x)
         if failed:
