@@ -1,10 +1,11 @@
 """Examine which keys a query sees: those ahead, its own, those of a window, under a mask that may be inverted."""
 
+import inspect
 import re
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc.diagnosis.attentions.attend import Case, T
 from posenc.diagnosis.compare import far
@@ -70,7 +71,14 @@ def _says_causal(case: Case) -> bool:
     owners = (case.code.function, *(captured if len(captured) == 1 else ()))
     if any(getattr(owner, name, None) is True for owner in owners for name in ("is_causal", "causal")):
         return True
-    return not case.code.takes("mask") and any(NAMED.search(type(owner).__name__) for owner in owners)
+    return any(_named_causal(owner) for owner in owners)
+
+
+def _named_causal(owner: Any) -> bool:
+    """Tell whether a module is causal by name, and not by a mask that comes from outside."""
+    if not isinstance(owner, nn.Module) or not NAMED.search(type(owner).__name__):
+        return False
+    return not any("mask" in name or "bias" in name for name in inspect.signature(owner.forward).parameters)
 
 
 def _ahead_only(case: Case) -> Finding | None:
@@ -79,6 +87,9 @@ def _ahead_only(case: Case) -> Finding | None:
         return None
     seen = _seen(case)
     behind, ahead = (torch.ones(T, T).tril(-1).bool(), torch.ones(T, T).triu(1).bool())
+    if not seen[1:].triu(1).any() and not seen.diagonal()[1:].any() and seen[1:].any():
+        words = "a query does not see its own key, and the first, which has no other, sees all: one key less to hide"
+        return wrong("self-hidden", words)
     if not seen[1 : T - 1][behind[1 : T - 1]].any() and seen[ahead].all():
         words = "each query sees the keys ahead and none behind: the mask is inverted"
         return wrong("mask-inverted", f"{words}. Fill where it says hidden, not where it says seen")
