@@ -1199,6 +1199,7 @@ IMPLEMENTATIONS = (
                 "causal_mask | (bq_t >= (bq_k + max_causal_window_size))",
                 "window-wrong",
                 "the window is one short",
+                unseen="8 keys, itself among them, are what a window_size of 8 means elsewhere; here it has 9",
             ),
             Bug(
                 "padding has place 0",

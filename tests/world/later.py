@@ -863,7 +863,7 @@ def wrapped(q, k):
                 "cache not counted for keys",
                 "key = apply_rotary_pos_emb(key, cos, sin, offset=offset)",
                 "key = apply_rotary_pos_emb(key, cos, sin)",
-                "cache-wrong",
+                "offset-ignored",
                 "new keys count from 0 beside keys in the cache",
             ),
             Bug(
@@ -1178,6 +1178,7 @@ def wrapped(x, offset=0):
                 "scores.masked_fill(mask != 0, -1e4)",
                 "mask-inverted",
                 "padding is seen, words are not",
+                unseen="what is True is hidden in the attn_mask of nn.MultiheadAttention: callers alone contradict",
             ),
         ),
     ),
@@ -1582,6 +1583,7 @@ def wrapped(x, offset=0):
                 "dots.masked_fill_(mask, mask_value)\n            del mask\n\n        if self.causal and offset == 0:",
                 "mask-inverted",
                 "padding is seen, words are not",
+                unseen="a mask that is True at what is hidden is a convention too: callers alone contradict",
             ),
             Bug(
                 "not causal",

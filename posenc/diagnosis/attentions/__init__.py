@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc.diagnosis.attentions import caching, heads, inside, weights
 from posenc.diagnosis.attentions.attend import Case, T, case_of
 from posenc.diagnosis.attentions.future import future, sees_ahead
-from posenc.diagnosis.attentions.padding import padding
+from posenc.diagnosis.attentions.padding import lengths_of_texts, padding
 from posenc.diagnosis.calling import angles
 from posenc.diagnosis.calling.call import Code, attempt
 from posenc.diagnosis.calling.order import SHOWN
@@ -23,6 +23,10 @@ PROMISES = (
 )
 NO_CACHE = (
     "needs a parameter cache and a result (out, cache); keys that were rotated before they came in cannot be seen"
+)
+PLACED = (
+    "padding on the left that is hidden changes the real tokens, while distances stay: the result hangs on places. Are "
+    "queries and keys turned alike?"
 )
 CLOSED = (
     "takes embeddings and its projections were not found, so weights are not seen: scale, values and offsets are not "
@@ -53,7 +57,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on an attention with heads of `dim` channels, and what was examined."""
     case = case_of(code)
     about = _about(case)
-    first = findings((heads.rests,), case) or findings((heads.heads, heads.batch), case)
+    first = findings((heads.finite, heads.rests), case) or findings((heads.heads, heads.batch), case)
     if any(finding.verdict == "wrong" for finding in first):
         rest = named(unchecked("repair that first, then ask again"), "everything else")
         return [*first, rest], about
@@ -81,11 +85,25 @@ def _about(case: Case) -> dict[str, Any]:
 def _of_weights(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     """Return what the result shows, and where weights can be read what they show, with the rotation inside."""
     if case.attend.alone:
-        return [*findings((future, order, shift, padding, weights.half_precision), case), _closed()], {}
+        found = findings((future, order, shift, padding, lengths_of_texts, weights.half_precision), case)
+        return [*_explained(found, case), _closed()], {}
     decodes = () if case.code.takes("cache") or case.attend.opened else (decoding,)
-    found = findings((future, order, shift, *decodes, padding, *weights.CHECKS), case)
+    found = findings((future, order, shift, *decodes, padding, lengths_of_texts, *weights.CHECKS), case)
     turned, about = inside.rotation(case)
-    return [*found, *turned], about
+    return _explained([*found, *turned], case), about
+
+
+def _explained(found: list[Finding], case: Case) -> list[Finding]:
+    """Return the findings, and of padding that moves the tokens after it whether another fault alone may do so."""
+    moved = [one for one in found if one.id == "padding-counted"]
+    if not moved:
+        return found
+    later = unchecked("padding that is hidden moves the tokens after it: repair the rest first, then ask again")
+    if not any(one.verdict == "wrong" and one not in moved for one in found):
+        if case.code.takes("positions") or not any(named_so.search(_names(case)) for _, named_so, _ in PROMISES):
+            return found
+        later = wrong("absolute", PLACED, moved[0].number)
+    return [named(later, "padding") if one in moved else one for one in found]
 
 
 def _closed() -> Finding:

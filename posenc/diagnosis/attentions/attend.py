@@ -150,27 +150,30 @@ def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
         return ""
     share = one.heads // one.kv_heads
     out, v = made - empty, v[..., : one.shown]
-    if _of_its_own(out, v.repeat_interleave(share, 1)):
+    each = v.repeat_interleave(share, 1)
+    if _of_its_own(out, each):
         return "right" if far(empty, torch.zeros_like(empty)) < 1e-4 else "added"
     if _of_its_own(out, v.repeat(1, share, 1, 1)):
         return "tiled"
-    each = v.repeat_interleave(share, 1)
-    if _of_its_own(_crossed(out), each) or _of_its_own(out, _crossed(v).repeat_interleave(share, 1)):
+    crossed = [_crossed(out), *([out.mT.reshape(out.shape)] if code.way.order == "bdt" else [])]
+    if any(_of_its_own(one, each) for one in crossed) or _of_its_own(out, _crossed(v).repeat_interleave(share, 1)):
         return "mixed"
-    return "right" if far(out[:, :, 0], each[:, :, 0]) < NEAR else ""  # the first sees itself alone, the others moved
+    if far(out[:, :, 0], each[:, :, 0]) < NEAR:
+        return "right"  # the first sees itself alone, the others moved
+    alone, failed = attempt(_shown, code, one, v * (torch.arange(OPENS) == 0)[:, None])  # at place 0 nothing moves
+    return "right" if not failed and alone is not None and _of_its_own(alone - empty, each) else ""
 
 
 def _crossed(x: Tensor) -> Tensor:
     """Return (b, h, t, d) as if its numbers had been laid out as (b, t, h, d), or the other way round."""
-    b, h, t, d = x.shape
-    return x.transpose(1, 2).reshape(b, h, t, d)
+    return x.transpose(1, 2).reshape(x.shape)
 
 
 def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | None:
     """Return what comes out (b, h, t, d) for values, where all queries and keys are 0."""
     q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
     x, (laid, back) = one.set(q, k, v), _laid(code)
-    like = laid(x.repeat(1, T // OPENS, 1) if code.way.order in FOR_EMBEDDINGS else x)
+    like = laid(x.repeat(1, T // OPENS, 1) if code.way.order in FOR_EMBEDDINGS[1:] else x)
     out = _first(code.fresh()(**_embedded(code, like), positions=torch.arange(OPENS), texts=2))  # no cache of 4 tokens
     if not isinstance(out, Tensor) or out.ndim != like.ndim or back(out).shape[-1] < one.heads * one.shown:
         return None
@@ -211,9 +214,8 @@ def _made_plain(code: Code) -> bool:
 
 def _comes_plain(code: Code) -> bool:
     """Tell whether values that are handed in come out of their own heads, and do not with other values alone."""
-    q, v = torch.zeros(2, code.heads, OPENS, max(1, code.dim // code.heads)), None
-    v = random(*q.shape, seed=3)
-    out, failed = attempt(lambda: _first(code.on(q=q, k=q, v=v)))
+    v = random(2, code.heads, OPENS, max(1, code.dim // code.heads), seed=3)
+    out, failed = attempt(lambda: _first(code.on(q=torch.zeros_like(v), k=torch.zeros_like(v), v=v)))
     return not failed and isinstance(out, Tensor) and out.shape == v.shape and _of_its_own(out, v)
 
 

@@ -42,9 +42,28 @@ def cache(case: Case) -> Finding:
     whole, at_once = _steps(case, q, k, v, T)
     off = far(stepped[:, :, 5:], whole[:, :, 5:])
     if off < 1e-4:
-        return ok("token by token with the cache gives what all at once gives", off)
+        return _several(case, q, k, v) or ok("token by token with the cache gives what all at once gives", off)
     name, cause = _why(case, caches, at_once)
     return wrong(name, f"token by token differs by {off:.2g} from all at once: {cause}", off)
+
+
+def _several(case: Case, q: Tensor, k: Tensor, v: Tensor) -> Finding | None:
+    """Compare several tokens that come at once beside a cache with all at once."""
+    made, failed = attempt(_steps, case, q, k, v, 5, 4)
+    if failed or not case.causal:
+        return None
+    whole, _ = _steps(case, q, k, v, T)
+    if (off := far(made[0][:, :, 5:9], whole[:, :, 5:9])) < 1e-4:
+        return None
+    last = torch.zeros(T, 1).index_fill(0, torch.tensor([8]), 1.0)
+    other, _ = _steps(case, q + last if case.attend.alone else q, k + last, v + last, 5, 4)
+    words = f"beside a cache several tokens at once differ by {off:.2g} from all at once"
+    if far(other[:, :, 5:8], made[0][:, :, 5:8]) > 1e-5:
+        words = (
+            f"{words}: each sees those ahead of it, as if it were one. Hide those: rows of the mask end at the last key"
+        )
+        return wrong("future-seen", words, off)
+    return wrong("cache-wrong", f"{words}: a query misses keys of the cache, or is placed elsewhere", off)
 
 
 def _why(case: Case, caches: list[Any], at_once: list[Any]) -> tuple[str, str]:
@@ -60,6 +79,8 @@ def _why(case: Case, caches: list[Any], at_once: list[Any]) -> tuple[str, str]:
             "keys in the cache change from step to step: they are rotated again. Cache keys rotated once and rotate "
             "only new ones, or cache them as they come and rotate all in each call",
         )
+    if _changes(caches, case, False, 1) and not _changes(caches, case, True, 1):
+        return "cache-wrong", "new values stand before the old ones in the cache, beside other keys. Put them behind"
     one, other = (each[-1][0].norm(dim=-1) if each[-1] else None for each in (caches, at_once))
     if one is not None and other is not None and one.shape == other.shape and far(one, other) > 1e-3:
         words = "new keys come into the cache with another length: they are not rotated, sine and cosine disagree"
@@ -80,6 +101,9 @@ def _first_step(case: Case) -> tuple[str, str] | None:
     one, other = (_steps(case, q, k, v, first)[0][0, :, -1, :T].double() for first in (T - 1, T))
     seen, due = ((w > TINY).all(0) for w in (one, other))
     if not torch.equal(seen, due):
+        if seen[0] and int(seen.sum()) == 1:
+            words = "a step of decoding sees the first key only: one query is aligned with the first keys. Use the last"
+            return "decode-aligned-first", words
         words = f"a step of decoding sees {int(seen.sum())} keys, the same query among all sees {int(due.sum())}"
         return "mask-off-by-one", words
     one, other = (w[:, due].log() - w[:, due].log().mean(-1, keepdim=True) for w in (one, other))
@@ -93,11 +117,12 @@ def _first_step(case: Case) -> tuple[str, str] | None:
     return "scale-missing" if missing else "scale-wrong", words
 
 
-def _changes(caches: list[Any], case: Case, from_end: bool) -> bool:
-    """Tell whether keys that are in the cache change in a later step, counted from its start or from its end."""
+def _changes(caches: list[Any], case: Case, from_end: bool, part: int = 0) -> bool:
+    """Tell whether keys (or values) in the cache change in a later step, counted from its start or from its end."""
     axis = 1 if case.code.way.order == "bthd" else 2
-    pairs = [(old[0], new[0]) for old, new in itertools.pairwise(caches) if old and new]
-    pairs = [(old, new, new.shape[axis] - old.shape[axis] if from_end else 0) for old, new in pairs if new.ndim > axis]
+    pairs = [(old[part], new[part]) for old, new in itertools.pairwise(caches) if min(len(old), len(new)) > part]
+    pairs = [pair for pair in pairs if all(isinstance(one, Tensor) and one.ndim > axis for one in pair)]
+    pairs = [(old, new, new.shape[axis] - old.shape[axis] if from_end else 0) for old, new in pairs]
     return any(far(new.narrow(axis, start, old.shape[axis]), old) > 1e-5 for old, new, start in pairs if start >= 0)
 
 
@@ -126,11 +151,11 @@ def eviction(case: Case) -> Finding:
     )
 
 
-def _steps(case: Case, q: Tensor, k: Tensor, v: Tensor, first: int = 1) -> tuple[Tensor, list[Any]]:
-    """Return what comes out when the first tokens come at once and then one at a time, and the caches."""
+def _steps(case: Case, q: Tensor, k: Tensor, v: Tensor, first: int = 1, size: int = 1) -> tuple[Tensor, list[Any]]:
+    """Return what comes out when the first tokens come at once and then `size` at a time, and the caches."""
     outs, caches, cache = [], [], None
     attend = Attention(case.code.fresh())
-    for start, end in [(0, first), *((i, i + 1) for i in range(first, q.shape[2]))]:
+    for start, end in [(0, first), *((i, min(i + size, q.shape[2])) for i in range(first, q.shape[2], size))]:
         places = torch.arange(start, end)
         out, *rest = attend.part(q, k, v, start, end, cache=cache, positions=places, offset=start)
         if not rest:

@@ -43,6 +43,9 @@ def _follow(case: Case, due: Tensor, of_values: bool) -> Finding | None:
         return wrong("groups-tiled", f"{TILED} (in the {what})")
     if mixed := int((follow & ~due).any(1).sum()):
         return wrong("heads-mixed", f"{mixed} of {case.heads} heads follow the {what} of other heads: {JOINED}", mixed)
+    if not of_values and not follow.any():
+        words = "no head follows its keys: products are made of queries alone, or keys of queries. A name exchanged?"
+        return wrong("one-for-both", words)
     lost = int((~follow & due).any(1).sum())
     return wrong("heads-mixed", f"{lost} heads do not follow their own {what}", lost)
 
@@ -72,6 +75,14 @@ def _drawn(case: Case, seed: int) -> Tensor:
     attend = Attention(case.code.fresh())
     torch.manual_seed(seed)
     return attend.at(*case.inputs(13))
+
+
+def finite(case: Case) -> Finding | None:
+    """Look for queries that get no number."""
+    lost = ~case.attend.at(*case.inputs(13)).isfinite().all(dim=3).flatten(0, 1).all(0)
+    if not lost[0] or lost[1:].any():
+        return None
+    return wrong("self-hidden", "the first query alone gets NaN: all keys are hidden from it, its own too")
 
 
 def batch(case: Case) -> Finding:

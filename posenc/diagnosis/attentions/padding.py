@@ -98,6 +98,31 @@ def padding(case: Case) -> Finding:
     return _unhidden(padded, leaks)
 
 
+def lengths_of_texts(case: Case) -> Finding | None:
+    """Check that tokens beyond the length that is told of a text leave the others alone."""
+    if not case.code.takes("lengths") or case.code.takes("mask"):
+        return None
+    told = torch.tensor([T - 6, T - 3])
+    changed = [_beyond(case, told, start, end) for start, end in ((T - 6, T - 3), (T - 3, T))]
+    if not any(changed):
+        return ok("tokens beyond the length of a text leave the others alone")
+    if changed[1]:
+        words = "lengths are taken, and tokens beyond them change the others: fill their scores with -inf"
+        return wrong("mask-ignored", words)
+    return wrong("rows-mixed", "a text is masked by another's length, in some heads: repeat_interleave, not repeat")
+
+
+def _beyond(case: Case, told: Tensor, start: int, end: int) -> bool:
+    """Tell whether some tokens of the first text change the result of those within its length."""
+    parts = case.inputs(7)
+    more = torch.zeros(2, 1, T, 1)
+    more[0, :, start:end] = 1.0
+    q, k, v = (part + more for part in parts)
+    before = case.attend(*parts, lengths=told)
+    after = case.attend(q if case.attend.alone else parts[0], k, v, lengths=told)
+    return far(after[0, :, : told[0]], before[0, :, : told[0]]) > SAME
+
+
 def _inverted(padded: Padded, leaks: dict[Form, float]) -> bool:
     """Tell whether the mask hides the padding when it says that all else is hidden."""
     plain = [form for form in leaks if form.meaning != "numbers to add"]

@@ -26,6 +26,8 @@ def values(case: Case) -> Finding:
     if off < 1e-4:
         more = ", and beside them a learned part by distance (as Shaw's)" if case.attend.adds else ""
         return ok(f"values come through as they are{more}", off)
+    if _turned_back(case):
+        return note("values are turned, and the output is turned back: what comes out hangs on distances only", off)
     along = torch.nn.functional.cosine_similarity(made, v, dim=-1)
     if (along > 1 - 1e-3).all():
         sums = made.norm(dim=-1) / v.norm(dim=-1)
@@ -40,6 +42,20 @@ def values(case: Case) -> Finding:
     if (made.norm(dim=-1) < v.norm(dim=-1) * 0.999).any():
         cause = "their lengths shrink: values are rotated or moved along with the keys. Rotate q and k only"
     return wrong("values-moved", f"equal values come out different (by {off:.2g}); {cause}", off)
+
+
+def _turned_back(case: Case) -> bool:
+    """Tell whether a lone value comes out by its distance: at its own place as it is, one step on as any other does."""
+    q, k, given = case.inputs(3)
+    v, out = given[:, :, :1], []
+    for place in (2, 3, T // 2):
+        only = torch.zeros_like(given).index_copy(2, torch.tensor([place]), v)
+        made = case.attend.at(q, k, only)[:, :, place : place + 4]
+        out.append(torch.nn.functional.normalize(made, dim=-1))
+    share = case.heads // case.attend.kv_heads
+    itself = torch.nn.functional.normalize(v.repeat_interleave(share, 1), dim=-1)
+    moves = far(out[0][:, :, 3], out[0][:, :, 0]) > 1e-2
+    return moves and all(far(one, out[0]) < 1e-3 and far(one[:, :, :1], itself) < 1e-3 for one in out)
 
 
 def _added_by_place(case: Case) -> bool:
@@ -184,7 +200,7 @@ def half_precision(case: Case) -> Finding:
     start = 4000 if case.attend.placed else 0
     q, k, v = case.inputs(9, dtype=torch.bfloat16)
     coarse = Attention(case.code.cast(torch.bfloat16))
-    if bool(coarse.opened) != bool(case.attend.opened):
+    if (bool(coarse.opened), coarse.alone) != (bool(case.attend.opened), case.attend.alone):
         return unchecked("its projections are not found once it is cast")
     made, failed = attempt(coarse.at, q, k, v, start)
     if failed:

@@ -25,14 +25,13 @@ from posenc.diagnosis.calling.order import back, by_text, there
 from posenc.diagnosis.calling.parameters import FIXED, built, roles
 
 AXES = {"3bt": 3, "t2": 2, "bt2": 2, "t3": 3, "bt3": 3}  # forms of positions with a number for each axis
-
-
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {  # of what is seen (t, s)
     "hidden": lambda seen: ~seen,
     "seen": lambda seen: seen,
     "added": lambda seen: torch.where(seen, 0.0, -1e9),
     "seen by all": lambda seen: seen[None, None],
     "seen, heads last": lambda seen: seen[:, :, None],
+    "seen keys": lambda seen: seen[-1:],
 }
 
 
@@ -127,6 +126,7 @@ class Code:
         """Call with arguments by role; those without a parameter are left out, the sizes asked for are added."""
         fixed = {role: value for role, value in FIXED.items() if self.needs(role)}
         fixed |= {role: None for role in ("mask", "cache", "lengths") if self.needs(role)}
+        fixed |= {"keeps": True} if "cache" in given else {}
         content = given.get("x", given.get("q"))
         if content is not None and content.ndim > 2:
             order = self.way.order or ("btd" if content.ndim == 3 else "bhtd")

@@ -64,6 +64,7 @@ SPELLINGS = {
     "like": "like",
     "batch": "batch_size bsz batch b",
     "cache": "cache past kv_cache past_kv past_key_value past_key_values layer_past past_state cache_params",
+    "keeps": "use_cache return_cache return_kv_cache",
     "state": "incremental_state",
     "score": "score",
     "cos": """cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines
@@ -83,6 +84,7 @@ BASES = (
     "max_timescale",
 )
 FACTORS = (*SPELLINGS["factor"].split(), "scale_factor")
+OTHERS = ("c", "context")  # what queries look at, where keys are not made of the input alone
 SIZES = ("rows", "columns", "length", "dim", "heads", "depth")  # what no bool can be
 DIRECTIONS = ("is_decoder", "bidirectional")
 FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate", *DIRECTIONS)
@@ -124,7 +126,7 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
         role = _role(name, place, known, {*parameters})
         if role == "dim" and type(parameter.default) is int and parameter.default < 4:
             role = None  # an axis
-        if name == "y" and "x" in found and parameter.default is None:
+        if "x" in found and (name in OTHERS or (name == "y" and parameter.default is None)):
             role = "other"
         if role == "length" and "length" in found:
             role = "key_length"
