@@ -155,12 +155,13 @@ def far_positions(case: Case) -> Finding:
 
 def queries(case: Case) -> Finding | None:
     """Change the content of one query, and see whose numbers follow: a bias made of contents reads its own query."""
-    if case.bias.form != "heads":
+    if case.bias.form not in ("heads", "embeddings"):
         return None
     n, place = case.square.shape[1], case.square.shape[1] // 2
     x = random(1, case.code.heads, n, case.code.dim, seed=3)
+    x = x if case.bias.form == "heads" else x[:, 0]
     other = x.clone()
-    other[:, :, place] += 1.0
+    other[..., place, :] += 1.0
     one, two = (case.bias.laid(case.code.fresh()(x=content), n, n) for content in (x, other))
     rows = ((one - two).abs().amax((0, 2)) > 1e-6).nonzero().flatten().tolist()
     if rows in ([], [place]):

@@ -144,6 +144,8 @@ def _of_matrices(case: Case) -> tuple[Callable[[Case], Finding | list[Finding] |
         return (layout, *of_frequencies) if reading.pairs else (layout,)
     if (reading.matrices - torch.eye(case.dim)).abs().max() < 1e-7:
         return (speeds.frequencies,)
+    if norm(case).id == "layout-mixed":  # angles of two pairs each, so there is no speed to read
+        return linear, norm, norm_of_keys, layout
     if reading.pairs:
         return linear, norm, norm_of_keys, layout, direction, origin, *of_frequencies, axes.grid, axes.each_axis
     return linear, norm, norm_of_keys, layout
