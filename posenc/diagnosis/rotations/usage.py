@@ -96,10 +96,11 @@ def decoding(case: Case) -> Finding:
 def fewer_queries(case: Case) -> Finding | None:
     """Give the last queries alone beside all keys, as with keys in a cache."""
     code, rotate = case.code, case.rotate
-    if not code.takes("q", "k") or code.needs("positions") or code.way.exact or case.given_angles:
+    if not code.takes("q", "k") or code.needs("positions") or code.way.exact:
         return None
     q, k = (random(1, case.heads, 8, case.dim, seed=seed) for seed in (20, 21))
-    made, failed = attempt(rotate.pair, q[:, :, -2:], k)
+    of_keys = {"positions": torch.arange(8)} if case.given_angles else {}
+    made, failed = attempt(lambda: rotate.pair(q[:, :, -2:], k, **of_keys))
     if failed or made[0].shape[2] != 2:
         return None
     last, first = rotate.pair(q, k)[0][:, :, -2:], rotate.pair(q[:, :, -2:], k[:, :, -2:])[0]
@@ -109,7 +110,7 @@ def fewer_queries(case: Case) -> Finding | None:
     if far(made, first) > 1e-3:
         return None
     words = "of fewer queries than keys the last does not stand at the last key: queries count from 0"
-    if rotate.told_by == "length":
+    if rotate.told_by == "length" or case.given_angles:
         return wrong("offset-ignored", f"{words}. With keys in a cache, take the end of the table for queries")
     return note(f"{words}, unless they are told where they start")
 
