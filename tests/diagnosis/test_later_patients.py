@@ -40,11 +40,29 @@ def test_a_table_in_half_precision_is_rounded_and_turns_all_the_same():
 
 def test_a_mixed_layout_is_one_cause():
     def mixed(x, positions):
-        angle = (positions[:, None] * thetas(x.shape[-1], 10_000.0)).repeat(1, 2)
+        angle = (3 * positions[:, None] * thetas(x.shape[-1], 10_000.0)).repeat(1, 2)
         pairs = torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
         return x * angle.cos() + pairs * angle.sin()
 
     assert ids(doctor(mixed)) == {"layout-mixed"}
+
+
+class Forth(torch.autograd.Function):
+    """Turns, and turns gradients forth too, or back."""
+
+    @staticmethod
+    def forward(ctx, x, sense):
+        ctx.sense = sense
+        return rotation(x, ARANGE(x.shape[-2]))
+
+    @staticmethod
+    def backward(ctx, grad):
+        return rotation(grad, ctx.sense * ARANGE(grad.shape[-2])), None
+
+
+@pytest.mark.parametrize(("sense", "found"), [(1, {"gradient-wrong"}), (-1, set())])
+def test_gradients_turn_back(sense, found):
+    assert ids(doctor(lambda x: Forth.apply(x, sense))) == found
 
 
 def head(x, table):

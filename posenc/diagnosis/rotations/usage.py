@@ -194,11 +194,24 @@ def gradients(case: Case) -> Finding:
             return wrong("no-gradient", f"no gradient{of}: {failed}")
         if x.grad is None or not x.grad.isfinite().all() or not x.grad.any():
             return wrong("no-gradient", f"no gradient, or one that is not finite, arrives{of or ' at the input'}")
+        if (off := _off(rotate, x, places, of_keys)) > 1e-3:
+            words = f"the gradient{of or ' at the input'} is off by {off:.2g}: the backward pass has to turn back"
+            return wrong("gradient-wrong", words, off)
     dead = [name for name, p in rotate.code.learned.items() if p.grad is None or not p.grad.any()]
     if dead:
         where = ", ".join(dead)
         return note(f"no gradient arrives at {where}: it stays as it is (a clamp that starts outside its range?)")
     return ok("gradients arrive")
+
+
+def _off(rotate: Rotation, x: torch.Tensor, places: torch.Tensor, of_keys: bool) -> float:
+    """Return how far a gradient is from what a step of the input changes, of code that is linear; else 0."""
+    step, still = random(*x.shape, seed=22), torch.zeros_like(x)
+    y, moved, of_step, of_nothing = (rotate(z.detach().clone(), places, of_keys) for z in (x, x + step, step, still))
+    if x.grad is None or far(moved - y, of_step - of_nothing) > 1e-4:
+        return 0.0
+    due = float(((moved - y) * random(*y.shape, seed=16)).sum())
+    return abs(float((x.grad * step).sum()) - due) / max(abs(due), 1.0)
 
 
 def fractions(case: Case) -> Finding:
