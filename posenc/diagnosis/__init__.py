@@ -5,8 +5,10 @@
 Nothing is compared with a reference implementation: each check is a property that code of its kind must have.
 """
 
+import sys
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -35,6 +37,12 @@ FORMS = {
     "bt3": "three for each token, (b, t, 3)",
 }
 ORDERS = tuple(SHOWN)
+
+
+def _eager() -> AbstractContextManager[Any]:
+    """Return where compiled code runs as it is written: compiling takes long, and may keep digits that this drops."""
+    known = "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance")
+    return torch.compiler.set_stance("force_eager") if known else nullcontext()
 
 
 def doctor(
@@ -83,7 +91,7 @@ def doctor(
         raise ValueError(f"doctor: kind must be 'rotation' with a config, got {kind!r}; or leave config out")
     if config is None and layer is not None:
         raise ValueError(f"doctor: layer must be None without a config, got {layer!r}; pass config as well")
-    with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]), _eager():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         told = []

@@ -52,6 +52,7 @@ CAUSES = {
     "batch-axis": ("the code runs along the batch", "museum/bugs-formulas/#stamped-along-the-batch"),
     "absolute": ("it depends on places, not on offsets", "museum/bugs-formulas/#old-table-stays"),
     "in-place": ("the input is written to", "museum/bugs-systems/#phases-drawn-in-place"),
+    "gradient-wrong": ("a gradient is not that of the result", "museum/bugs-systems/#phase-beyond-the-clamp"),
     "no-gradient": ("no gradient arrives", "museum/bugs-systems/#phase-beyond-the-clamp"),
     "against-config": ("other than the configuration says", "museum/bugs-systems/#stretch-under-another-name"),
     # Tables

@@ -122,12 +122,12 @@ class Bias:
         return added(made[None] if made.ndim == 2 else made).double()
 
     def _of_cells(self) -> Any:
-        """Return the bias of scores, or of heads, whose number of tokens is fixed: that of a window."""
-        for form in ("scores", "heads"):
+        """Return the bias of scores, or of contents, whose number of tokens is fixed: that of a window."""
+        for form in ("scores", "heads", "embeddings"):
             for n in CELLS:
                 made, failed = attempt(self.code, x=self._shaped(form, n, n))
                 fits = not failed and made.shape[-1] == made.shape[-2] == n
-                if fits and (form == "heads" or self.adds(made.squeeze(0), n)):
+                if fits and (form != "scores" or self.adds(made.squeeze(0), n)):
                     self.form = form
                     return made
         return self.code(x=self._shaped("scores", SIZE, SIZE))

@@ -8,6 +8,7 @@ from torch import Tensor
 from posenc.diagnosis.biases.asking import Bias
 from posenc.diagnosis.biases.square import Case
 from posenc.diagnosis.biases.window import hides
+from posenc.diagnosis.calling.call import attempt
 from posenc.diagnosis.calling.parameters import FIXED
 from posenc.diagnosis.calling.told import said, told
 from posenc.diagnosis.report import Finding, note, ok, wrong
@@ -43,7 +44,8 @@ def limit(case: Case) -> float | None:
 def lines(case: Case) -> Lines:
     """Return the bias by distance, from one that is long enough to see the last bucket begin."""
     size = min(LONGEST, max(LONG, int(1.5 * (limit(case) or 0))))
-    square = case.bias.near(size=size)
+    shorter = (n for n in (size, 256, 128, 64) if not attempt(case.bias.near, 0, n)[1])
+    square = case.bias.near(size=next(shorter, case.size))
     own = square.diagonal(dim1=1, dim2=2)[..., None]
     square = square - own if not case.bias.ids and own.isfinite().all() else square
     return Lines(square[:, -1].flip(-1), square[:, 0])
@@ -63,7 +65,7 @@ def widen(case: Case) -> Finding | list[Finding] | None:
         counts += [f"{len(stretches)} numbers {name}"] if len(stretches) > 2 else []
     if not counts:
         return None
-    faults = (_twice, _unread, _ends, _stops, _symmetric)
+    faults = (_twice, _unread, _half, _ends, _stops, _symmetric)
     found = next((finding for fault in faults if (finding := fault(case, both))), None)
     return found or ok(f"buckets widen with the distance: {', '.join(counts)} within {both.behind.shape[1]}")
 
@@ -118,6 +120,16 @@ def _unread(case: Case, both: Lines) -> Finding | None:
         words += ": keys ahead share those of keys behind, and the other half is never read"
         return wrong("one-direction-lost", words, unread)
     return wrong("buckets-wrong", f"{words}: the others are never read, whatever the distance", unread)
+
+
+def _half(case: Case, both: Lines) -> Finding | None:
+    """Return that keys ahead share the numbers of keys behind, of a learned table that has rows for both."""
+    rows = _rows(case) if both.symmetric and not case.bias.ids else 0
+    most = (rows + 1) // 2
+    if rows % 2 == 0 or attempt(case.bias.near, 0, most)[1] or not attempt(case.bias.near, 0, most + 1)[1]:
+        return None
+    words = f"keys ahead share the numbers of keys behind, and {rows} rows are learned for {most} tokens, one an offset"
+    return wrong("one-direction-lost", f"{words}: the other half is never read", most - 1)
 
 
 def _rows(case: Case) -> int:

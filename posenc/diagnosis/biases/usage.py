@@ -27,7 +27,7 @@ def decoding(case: Case) -> Finding:
         return note(f"one query after {case.size} keys gets no bias at all; take the last rows while decoding")
     same = _is_row if not case.bias.ids else torch.equal
     if same(made, case.square[:, -1]):
-        return ok("one query after its keys gets the last row", 0.0)
+        return _of_two(case, bias) or ok("one query after its keys gets the last row", 0.0)
     aligned = same(made, case.square[:, 0])
     why = "the first row: the query is aligned with the first key" if aligned else "another row than the last"
     return wrong(
@@ -36,6 +36,16 @@ def decoding(case: Case) -> Finding:
         "query position = keys - queries + i",
         far(made, case.square[:, -1]),
     )
+
+
+def _of_two(case: Case, bias: Bias) -> Finding | None:
+    """Return that two queries after their keys get other rows than the last two, where one gets the last."""
+    places = torch.arange(case.size)
+    made, failed = (None, "") if bias.steps else attempt(bias, places[-2:], places)
+    if failed or made is None or made.shape[1] != 2 or _is_row(made.double()[:, 0], case.square[:, -2]):
+        return None
+    words = "two queries after their keys get other rows than the last two, though one query gets the last"
+    return wrong("decode-aligned-first", f"{words}: place queries at the last of the keys, however many")
 
 
 def _tells_keys_apart(case: Case) -> bool:
@@ -57,7 +67,7 @@ def _alone(bias: Bias, size: int) -> torch.Tensor:
 
 def _is_row(made: torch.Tensor, row: torch.Tensor) -> bool:
     """Tell whether two rows are the same, up to a constant that softmax does not see."""
-    return far(made - made[:, -1:], row - row[:, -1:]) < 1e-4 or far(made, row) < 1e-4
+    return far(made - made.amax(-1, True), row - row.amax(-1, True)) < 1e-4 or far(made, row) < 1e-4
 
 
 def kept(case: Case) -> Finding | None:
@@ -155,12 +165,13 @@ def far_positions(case: Case) -> Finding:
 
 def queries(case: Case) -> Finding | None:
     """Change the content of one query, and see whose numbers follow: a bias made of contents reads its own query."""
-    if case.bias.form != "heads":
+    if case.bias.form not in ("heads", "embeddings"):
         return None
     n, place = case.square.shape[1], case.square.shape[1] // 2
     x = random(1, case.code.heads, n, case.code.dim, seed=3)
+    x = x if case.bias.form == "heads" else x[:, 0]
     other = x.clone()
-    other[:, :, place] += 1.0
+    other[..., place, :] += 1.0
     one, two = (case.bias.laid(case.code.fresh()(x=content), n, n) for content in (x, other))
     rows = ((one - two).abs().amax((0, 2)) > 1e-6).nonzero().flatten().tolist()
     if rows in ([], [place]):

@@ -77,6 +77,15 @@ SPELLINGS = {
     "tables": "position_embeddings rotary_embeddings rope_emb image_rotary_emb cos_sin position_embedding rotary_table",
 }
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
+PIECES = {  # of a name that is in no list, with _ between them; a name with pieces of two roles tells nothing
+    "positions": "pos position positions",
+    "q": "q query queries",
+    "k": "k key keys",
+    "v": "v value values",
+    "cos": "cos cosine cosines",
+    "sin": "sin sine sines",
+}
+SILENT = {"h", "x", "seq", "in", "input", "tensor", "states", "state", "heads", "vec", "t", "b", "layer", "tok"}
 ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
 SCORES = ("logits", "attn_logits", "attention_logits", "qk_dots", "qk_dot", "attention_scores", "attn_scores", "dots")
 BASES = (
@@ -124,6 +133,8 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     known = {ROLE.get(name.lower().strip("_")) for name in parameters if name != "t"}
     for place, (name, parameter) in enumerate(parameters.items()):
         role = _role(name, place, known, {*parameters})
+        if role is None and parameter.default is parameter.empty:
+            role = _of_pieces(name)
         if role == "dim" and type(parameter.default) is int and parameter.default < 4:
             role = None  # an axis
         if "x" in found and (name in OTHERS or (name == "y" and parameter.default is None)):
@@ -156,6 +167,13 @@ def _role(name: str, place: int, known: set[str | None], known_names: set[str]) 
     if name in ("h", "w") and (known & {"columns", "rows"} or {"h", "w"} <= known_names):
         return {"h": "rows", "w": "columns"}[name]
     return "flag" if name in FLAGS else ROLE.get(name.lower().strip("_"))
+
+
+def _of_pieces(name: str) -> str | None:
+    """Return the role that one piece of a name tells, if no other piece may mean something else."""
+    pieces = set(name.lower().strip("_").split("_")) - SILENT
+    told = [role for role, names in PIECES.items() if pieces and pieces <= {*names.split()}]
+    return told[0] if told else None
 
 
 def wrapper(parameters: dict[str, inspect.Parameter], function: Any) -> str:

@@ -29,7 +29,8 @@ def told(code: Code, names: tuple[str, ...]) -> float | None:
     """Return the first number above 1 that an attribute of one of these names has, or a parameter by default."""
     for name in names:
         inside = getattr(code.function, "module", None)
-        for owner in (code.function, getattr(code.function, "__self__", None), inside):
+        used = getattr(code.function, "captured", ())
+        for owner in (code.function, getattr(code.function, "__self__", None), inside, *used):
             value = getattr(owner, name, None)
             if isinstance(value, int | float) and value > 1:
                 return float(value)

@@ -103,7 +103,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     reading = read(rotate, reach=reach)
     of_keys = read(rotate, True, reach) if code.takes("q", "k") else reading
     speeds_of = reading.theta[reading.theta != 0] if reading.columns else reading.theta
-    case = Case(code, code.dim, code.heads, rotate, reading, of_keys, fit(speeds_of), reach)
+    case = Case(code, code.dim, code.heads, rotate, reading, of_keys, fit(speeds_of, reading.slack), reach)
     of_matrices = findings(_of_matrices(case), case)
     moves = any(finding.id in MOVES for finding in of_matrices)
     shifted = [named(unchecked(FOLLOWS), "shift")] if moves else findings((shift,), case)
@@ -144,6 +144,8 @@ def _of_matrices(case: Case) -> tuple[Callable[[Case], Finding | list[Finding] |
         return (layout, *of_frequencies) if reading.pairs else (layout,)
     if (reading.matrices - torch.eye(case.dim)).abs().max() < 1e-7:
         return (speeds.frequencies,)
+    if norm(case).id == "layout-mixed":  # angles of two pairs each, so there is no speed to read
+        return linear, norm, norm_of_keys, layout
     if reading.pairs:
         return linear, norm, norm_of_keys, layout, direction, origin, *of_frequencies, axes.grid, axes.each_axis
     return linear, norm, norm_of_keys, layout
@@ -161,7 +163,7 @@ def shift(case: Case) -> Finding:
             return unchecked(f"only {case.reach} positions, too few to move 8 tokens")
         before, after = (_logits(case, q, k, p) for p in (places, places + step))
         off = max(off, far(after, before))
-    if off < 2e-3:
+    if off < 2 * case.reading.slack:
         return ok("logits see offsets only: moving queries and keys together changes nothing", off)
     if case.reading.pairs and (case.reading.layout == "none" or not case.reading.theta.any()):
         return note("nothing turns, so there is nothing to move")

@@ -29,8 +29,11 @@ class Fit(NamedTuple):
     exact: Tensor | None = None
 
 
-def fit(theta: Tensor) -> Fit:
-    """Return what fits the frequencies (n,), radians a position as seen modulo a turn, first pair first."""
+def fit(theta: Tensor, slack: float = 1e-3) -> Fit:
+    """Return what fits the frequencies (n,), radians a position as seen modulo a turn, first pair first.
+
+    They were read with an error of `slack` at most.
+    """
     w, n = theta.abs().double(), len(theta)
     steps = torch.arange(n, dtype=torch.float64) / n
     if inverted := _inverted(theta, steps):
@@ -41,7 +44,7 @@ def fit(theta: Tensor) -> Fit:
         return Fit("single")
     if w[1] > 1.001 * w[0]:
         return Fit("rising")
-    if w.max() > 1.001:
+    if w.max() > 1 + slack:
         base = float((w[0] / w[1]) ** n)
         early = (w * base ** (steps - 1 / n) - 1).abs().max() < 2e-3
         return Fit("early", _nearest(base)) if early and abs(_nearest(base) / base - 1) < 1e-3 else Fit("fast")
@@ -49,8 +52,8 @@ def fit(theta: Tensor) -> Fit:
     if live > 1:
         base = float((w[0] / w[live - 1]) ** (n / (live - 1)))
         ideal = w[0] * base ** (-steps)
-        if (w[:live] / ideal[:live] - 1).abs().max() < 2e-3:
-            return _regular(theta, steps, base)
+        if (w[:live] / ideal[:live] - 1).abs().max() < 2 * slack:
+            return _regular(theta, steps, base, slack)
     return _by_parts(w, steps)
 
 
@@ -72,14 +75,14 @@ def _nearest(base: float) -> float:
     return min(BASES, key=lambda known: abs(math.log(known / base)))
 
 
-def _regular(theta: Tensor, steps: Tensor, base: float) -> Fit:
+def _regular(theta: Tensor, steps: Tensor, base: float, slack: float) -> Fit:
     w, sign = theta.abs().double(), float(theta[0].sign())
     known = _nearest(base)
-    near = abs(known / base - 1) < 1e-3
+    near = abs(known / base - 1) < slack
     base = known if near else base
     exact = sign * base ** (-steps) if near else None
     ratio, factor = float(w[0] / w[1]), float(1 / w[0])
-    if factor < 1.001:
+    if factor < 1 + slack:
         return Fit("regular", base, 1.0, exact)
     whole, rest = round(factor), round(factor / ratio)
     if rest and abs(factor / ratio / rest - 1) < 5e-5 and abs(factor / whole - 1) > 5e-5:

@@ -109,7 +109,7 @@ def origin(case: Case) -> Finding | None:
     slowest = int(theta.abs().argmin())
     by = float(start[slowest] / theta[slowest]) if theta[slowest] else 0.0
     away = torch.remainder(start - round(by) * theta + math.pi, 2 * math.pi) - math.pi
-    place = f"as position {round(by):,} should be" if away.abs().max() < 1e-3 else "too"
+    place = f"as position {round(by):,} should be" if away.abs().max() < case.reading.slack else "too"
     return note(
         f"position 0 is turned {place}: harmless while queries and keys agree, wrong once one of them is counted "
         "from 0 elsewhere (a cache, another framework). Count from 0",

@@ -72,9 +72,9 @@ def norm(case: Case) -> Finding:
     if reading.layout == "wide":
         return note("the result has another width than the input (as in PoPE): pairs are not read")
     least, most = map(float, reading.gains.aminmax())
-    unlike = _unlike(reading) > 1e-3
-    if most < 1.001 * least and not unlike and _skewed(reading) < 1e-3:
-        return ok("lengths stay the same", least) if abs(least - 1) < 1e-3 else _factor(case)
+    unlike, slack = _unlike(reading) > 1e-3, reading.slack
+    if most < (1 + slack) * least and not unlike and _skewed(reading) < slack:
+        return ok("lengths stay the same", least) if abs(least - 1) < slack else _factor(case)
     if unlike and reading.layout in REPEATED:
         other, right = REPEATED[reading.layout]
         return wrong(

@@ -96,10 +96,11 @@ def decoding(case: Case) -> Finding:
 def fewer_queries(case: Case) -> Finding | None:
     """Give the last queries alone beside all keys, as with keys in a cache."""
     code, rotate = case.code, case.rotate
-    if not code.takes("q", "k") or code.needs("positions") or code.way.exact or case.given_angles:
+    if not code.takes("q", "k") or code.needs("positions") or code.way.exact:
         return None
     q, k = (random(1, case.heads, 8, case.dim, seed=seed) for seed in (20, 21))
-    made, failed = attempt(rotate.pair, q[:, :, -2:], k)
+    of_keys = {"positions": torch.arange(8)} if case.given_angles else {}
+    made, failed = attempt(lambda: rotate.pair(q[:, :, -2:], k, **of_keys))
     if failed or made[0].shape[2] != 2:
         return None
     last, first = rotate.pair(q, k)[0][:, :, -2:], rotate.pair(q[:, :, -2:], k[:, :, -2:])[0]
@@ -109,7 +110,7 @@ def fewer_queries(case: Case) -> Finding | None:
     if far(made, first) > 1e-3:
         return None
     words = "of fewer queries than keys the last does not stand at the last key: queries count from 0"
-    if rotate.told_by == "length":
+    if rotate.told_by == "length" or case.given_angles:
         return wrong("offset-ignored", f"{words}. With keys in a cache, take the end of the table for queries")
     return note(f"{words}, unless they are told where they start")
 
@@ -193,11 +194,24 @@ def gradients(case: Case) -> Finding:
             return wrong("no-gradient", f"no gradient{of}: {failed}")
         if x.grad is None or not x.grad.isfinite().all() or not x.grad.any():
             return wrong("no-gradient", f"no gradient, or one that is not finite, arrives{of or ' at the input'}")
+        if (off := _off(rotate, x, places, of_keys)) > 1e-3:
+            words = f"the gradient{of or ' at the input'} is off by {off:.2g}: the backward pass has to turn back"
+            return wrong("gradient-wrong", words, off)
     dead = [name for name, p in rotate.code.learned.items() if p.grad is None or not p.grad.any()]
     if dead:
         where = ", ".join(dead)
         return note(f"no gradient arrives at {where}: it stays as it is (a clamp that starts outside its range?)")
     return ok("gradients arrive")
+
+
+def _off(rotate: Rotation, x: torch.Tensor, places: torch.Tensor, of_keys: bool) -> float:
+    """Return how far a gradient is from what a step of the input changes, of code that is linear; else 0."""
+    step, still = random(*x.shape, seed=22), torch.zeros_like(x)
+    y, moved, of_step, of_nothing = (rotate(z.detach().clone(), places, of_keys) for z in (x, x + step, step, still))
+    if x.grad is None or far(moved - y, of_step - of_nothing) > 1e-4:
+        return 0.0
+    due = float(((moved - y) * random(*y.shape, seed=16)).sum())
+    return abs(float((x.grad * step).sum()) - due) / max(abs(due), 1.0)
 
 
 def fractions(case: Case) -> Finding:

@@ -62,6 +62,10 @@ def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -
 
     `by_first` measures speeds by the first one, for positions that are fractions of something.
     """
+    if not table[0].any() and len(table) > 2 and table[1].any():
+        found, read = sinusoids(table[1:], code, by_first)
+        if found[0].check == "order" and found[0].verdict != "wrong":
+            return [_of_zeros(found[0], code), *found], read
     bases = tuple(bases_of_axes(code).values()) if code else ()
     told = _Told(told_base(code) if code else None, bases, by_first, _learns(code, table.shape[-1] // 2))
     for order, (sines, cosines) in orders(table.shape[-1]).items():
@@ -80,6 +84,14 @@ def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -
             words += ": right for weights that were trained so"
             return _read([_named("order", note(words, first))], order, sine, cosine, told)
     return [alike(table) or unordered(table)], {}
+
+
+def _of_zeros(order: Finding, code: Code | None) -> Finding:
+    """Say what a row 0 of zeros, as a padding has, means before rows in an order that was found."""
+    if order.verdict == "ok" and code is not None and not code.takes("positions"):
+        words = "position 0 gets a row of zeros, as of a padding, and position 1 the row of position 0: one is left out"
+        return _named("first row", wrong("positions-shifted", words, -1))
+    return _named("first row", note("row 0 is zeros, as of a padding: count positions from 1"))
 
 
 class _Told(NamedTuple):
