@@ -15,7 +15,8 @@ import torch
 
 from posenc.diagnosis import models
 from posenc.diagnosis.calling import layers
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.named import is_layer_of_transformers
 from posenc.diagnosis.calling.named import thing as named_thing
 from posenc.diagnosis.calling.order import SHOWN

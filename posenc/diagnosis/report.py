@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from posenc.diagnosis.calling.call import line_of
+from posenc.diagnosis.calling.attempt import line_of
 from posenc.diagnosis.causes import page_of
 
 OWN, TORCH = Path(__file__).parent, Path(torch.__file__).parent

@@ -11,7 +11,8 @@ from posenc.diagnosis.attentions.attend import Case, T, case_of
 from posenc.diagnosis.attentions.future import future, sees_ahead
 from posenc.diagnosis.attentions.padding import lengths_of_texts, padding
 from posenc.diagnosis.calling import angles
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.order import SHOWN
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from posenc.diagnosis.attentions import latent
 from posenc.diagnosis.attentions.projections import Layer, Projections, found
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.order import EMBEDDED, FOR_EMBEDDINGS
 from posenc.diagnosis.compare import far, random
 

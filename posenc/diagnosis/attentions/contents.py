@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.diagnosis.attentions.attend import Case, T
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.report import Finding, note, wrong
 
 AT = torch.tensor([T // 2, T - 2])  # the tokens that change

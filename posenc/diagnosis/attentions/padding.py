@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.attentions.attend import Case, T
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from posenc.diagnosis.attentions.attend import Attention, Case, T
 from posenc.diagnosis.attentions.contents import contents, lengths, unused
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 

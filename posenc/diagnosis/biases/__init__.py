@@ -10,7 +10,8 @@ from posenc.diagnosis.biases.asking import Bias, is_square, names_of, numbers
 from posenc.diagnosis.biases.slopes import compared_with_alibi
 from posenc.diagnosis.biases.square import Case, filled, unevenness
 from posenc.diagnosis.biases.window import hides
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, note, ok, wrong
 

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.parameters import name_of
 from posenc.diagnosis.compare import far, random
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.biases.asking import Bias, is_square, names_of
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, wrong
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.diagnosis.biases.asking import Bias
 from posenc.diagnosis.biases.square import Case
 from posenc.diagnosis.biases.window import hides
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.parameters import FIXED
 from posenc.diagnosis.calling.told import said, told
 from posenc.diagnosis.report import Finding, note, ok, wrong

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc.bias.alibi import alibi_slopes
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, named, note, ok, wrong
 

@@ -5,7 +5,7 @@ import torch
 from posenc.diagnosis.biases.asking import Bias
 from posenc.diagnosis.biases.buckets import limit
 from posenc.diagnosis.biases.square import Case, unevenness
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from posenc.diagnosis.biases.asking import WINDOWS, Bias, own_windows
 from posenc.diagnosis.biases.square import Case, unevenness
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.report import Finding, note, ok, wrong
 
 MARGIN = 1e-5

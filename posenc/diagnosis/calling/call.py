@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.diagnosis.calling import angles
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.order import back, by_text, there
 from posenc.diagnosis.calling.parameters import FIXED, built, roles
 
@@ -235,17 +236,3 @@ def as_tensors(result: Any) -> Any:
         return torch.as_tensor(result)
     except Exception:  # an object of their own
         return result
-
-
-def attempt(call: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[Any, str]:
-    """Return the result and "", or None and the error in one line: their code may raise anything."""
-    try:
-        return call(*arguments, **named), ""
-    except Exception as error:
-        return None, line_of(error)
-
-
-def line_of(error: Exception) -> str:
-    """Return the kind of an error and its first line."""
-    line = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {line if line.startswith('doctor: ') else line[:120]}"

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.diagnosis.calling.call import AXES, Code, as_tensors, attempt, formed
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import AXES, Code, as_tensors, formed
 
 T = 7  # tokens of the first call: a size that nothing else has
 FORMS = ("t", "1t", "bt")

@@ -9,7 +9,8 @@ from typing import Any
 from posenc.diagnosis import attentions, biases, rotations, tables
 from posenc.diagnosis.attentions.projections import projects
 from posenc.diagnosis.calling import angles, makers
-from posenc.diagnosis.calling.call import AXES, MASKS, Code, Way, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import AXES, MASKS, Code, Way
 from posenc.diagnosis.calling.order import FOR_EMBEDDINGS
 from posenc.diagnosis.calling.parameters import ROWS, SCORES, UNDERSTOOD, name_of
 from posenc.diagnosis.report import with_article

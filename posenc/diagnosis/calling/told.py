@@ -3,7 +3,8 @@
 import inspect
 from typing import Any
 
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.parameters import BASES, FACTORS, FIXED, built
 
 WIDTHS = ("rotary_dim", "rot_dim", "rotary_ndims", "rope_dim", "d_rope", "rotary_n_dims")

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.models.text import SAME, Text
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong

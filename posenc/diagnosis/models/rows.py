@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.models.text import SAME, Text
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong

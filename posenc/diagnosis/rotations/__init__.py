@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.order import SHOWN
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong

@@ -2,7 +2,8 @@
 
 import torch
 
-from posenc.diagnosis.calling.call import AXES, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import AXES
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, ok, wrong
 from posenc.diagnosis.rotations.pairs import angles_of, pairs_of

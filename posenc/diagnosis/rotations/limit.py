@@ -5,7 +5,7 @@ import time
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.rotations.read import Case

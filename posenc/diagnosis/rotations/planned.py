@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.recognize import recognize
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, named, note, ok, wrong

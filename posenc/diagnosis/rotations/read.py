@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import AXES, Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import AXES, Code
 from posenc.diagnosis.compare import random
 from posenc.diagnosis.rotations.frequencies import Fit
 from posenc.diagnosis.rotations.pairs import angles_of, pairs_of, start_of

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.told import WIDTHS, told, told_base, with_base, with_other
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong

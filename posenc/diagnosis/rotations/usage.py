@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import torch
 
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.rotations.read import Case, Rotation

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 
 PICTURE, VOLUME, SIDE = (4, 6), (3, 4, 6), 5
 TOKENS = (14, 7, 16, 8)  # usual sides of a picture whose cells are tokens

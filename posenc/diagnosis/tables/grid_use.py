@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 from posenc.diagnosis.tables.cells import Cells, calls, masks

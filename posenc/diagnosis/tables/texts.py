@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.diagnosis.calling.call import Code, attempt
+from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.rows import WORD

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.calling.call import attempt
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.rows import Table
