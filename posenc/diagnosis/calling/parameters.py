@@ -135,7 +135,7 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
         role = _role(name, place, known, {*parameters})
         if role is None and parameter.default is parameter.empty:
             role = _of_pieces(name)
-        if role == "dim" and type(parameter.default) is int and parameter.default < 4:
+        if role == "dim" and isinstance(parameter.default, int) and parameter.default < 4:
             role = None  # an axis
         if "x" in found and (name in OTHERS or (name == "y" and parameter.default is None)):
             role = "other"
