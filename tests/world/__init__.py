@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Package(NamedTuple):
-    """A release on PyPI: where it comes from, under which licence, and what its modules need to be imported."""
+    """A release on PyPI: its repository if it names one, its licence, and what its modules need to be imported."""
 
     name: str
     version: str

@@ -74,7 +74,7 @@ def with_other(code: Code, role: str, value: float) -> Code | None:
     source: Any = owner if inspect.isclass(owner) else type(owner)
     names = parameters_of(source)
     name = next((name for name in NAMES[role] if name in names and _is_number(names[name])), None)
-    if name is None:
+    if name is None or code.way.exact:  # a grid of its own sides, which the class may be asked for in any form
         return None
     made, failed = attempt(built, source, code.sizes, **{name: value})
     if inspect.ismethod(code.source):
