@@ -105,13 +105,18 @@ def doctor(
         else:
             found, (code, told) = "rotation", planned.examine(function, dim, heads, order, config, layer)
         code.heads_asked = heads is not None
-        made, failed = attempt(KINDS[found].examine, code)
-    if failed:
-        why = f"{name_of(function)}, which raises {failed} examined as {with_article(found)}; kind=... tells another"
-        raise ValueError(f"doctor: function must be something to examine, got {why}")
-    found_out, about = made
+        found_out, about = _examined(function, found, code)
     findings = [*told, *found_out, *_assumed(code, order)]
     return Report(name_of(function), found, tuple(findings), {"sizes": _sizes(code, found)} | about)
+
+
+def _examined(function: Any, kind: str, code: Code) -> tuple[list[Finding], dict[str, Any]]:
+    """Return the findings of a kind, and what was examined; what cannot be read at all is refused."""
+    made, failed = attempt(KINDS[kind].examine, code)
+    if failed:
+        why = f"{name_of(function)}, which raises {failed} examined as {with_article(kind)}; kind=... tells another"
+        raise ValueError(f"doctor: function must be something to examine, got {why}")
+    return made
 
 
 def _sizes(code: Code, kind: str) -> str:

@@ -21,3 +21,14 @@ def far(one: Any, other: Any) -> float:
         return float("inf")
     one, other = one[finite], other[finite]
     return float((one - other).abs().max() / other.abs().max().clamp(min=1e-30)) if one.numel() else 0.0
+
+
+def crossed(x: Tensor) -> Tensor:
+    """Return (b, h, t, d) as if its numbers had been laid out as (b, t, h, d), or the other way round."""
+    return x.transpose(1, 2).reshape(x.shape)
+
+
+def of_its_own(out: Tensor, v: Tensor) -> bool:
+    """Tell whether each head of what comes out is a sum of its own values, by whatever weights."""
+    weights = torch.linalg.lstsq(v.mT.double(), out.mT.double()).solution
+    return far(v.mT.double() @ weights, out.mT.double()) < 2e-2 * float(out.abs().max()) and float(out.abs().max()) > 0

@@ -12,7 +12,7 @@ from posenc.diagnosis.attentions.projections import Layer, Projections, found
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.order import EMBEDDED, FOR_EMBEDDINGS
-from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.compare import crossed, far, of_its_own, random
 
 T = 16
 OPENS = 4  # tokens that show whether projections are the ones they are taken for
@@ -152,22 +152,17 @@ def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
     share = one.heads // one.kv_heads
     out, v = made - empty, v[..., : one.shown]
     each = v.repeat_interleave(share, 1)
-    if _of_its_own(out, each):
+    if of_its_own(out, each):
         return "right" if far(empty, torch.zeros_like(empty)) < 1e-4 else "added"
-    if _of_its_own(out, v.repeat(1, share, 1, 1)):
+    if of_its_own(out, v.repeat(1, share, 1, 1)):
         return "tiled"
-    crossed = [_crossed(out), *([out.mT.reshape(out.shape)] if code.way.order == "bdt" else [])]
-    if any(_of_its_own(one, each) for one in crossed) or _of_its_own(out, _crossed(v).repeat_interleave(share, 1)):
+    ways = [crossed(out), *([out.mT.reshape(out.shape)] if code.way.order == "bdt" else [])]
+    if any(of_its_own(one, each) for one in ways) or of_its_own(out, crossed(v).repeat_interleave(share, 1)):
         return "mixed"
     if far(out[:, :, 0], each[:, :, 0]) < NEAR:
         return "right"  # the first sees itself alone, the others moved
     alone, failed = attempt(_shown, code, one, v * (torch.arange(OPENS) == 0)[:, None])  # at place 0 nothing moves
-    return "right" if not failed and alone is not None and _of_its_own(alone - empty, each) else ""
-
-
-def _crossed(x: Tensor) -> Tensor:
-    """Return (b, h, t, d) as if its numbers had been laid out as (b, t, h, d), or the other way round."""
-    return x.transpose(1, 2).reshape(x.shape)
+    return "right" if not failed and alone is not None and of_its_own(alone - empty, each) else ""
 
 
 def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | None:
@@ -179,12 +174,6 @@ def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | 
     if not isinstance(out, Tensor) or out.ndim != like.ndim or back(out).shape[-1] < one.heads * one.shown:
         return None
     return back(out)[:, :OPENS, : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()
-
-
-def _of_its_own(out: Tensor, v: Tensor) -> bool:
-    """Tell whether each head of what comes out is a sum of its own values, by whatever weights."""
-    weights = torch.linalg.lstsq(v.mT.double(), out.mT.double()).solution
-    return far(v.mT.double() @ weights, out.mT.double()) < NEAR * float(out.abs().max()) and float(out.abs().max()) > 0
 
 
 def _heads(code: Code) -> list[int]:
@@ -217,7 +206,7 @@ def _comes_plain(code: Code) -> bool:
     """Tell whether values that are handed in come out of their own heads, and do not with other values alone."""
     v = random(2, code.heads, OPENS, max(1, code.dim // code.heads), seed=3)
     out, failed = attempt(lambda: _first(code.on(q=torch.zeros_like(v), k=torch.zeros_like(v), v=v)))
-    return not failed and isinstance(out, Tensor) and out.shape == v.shape and _of_its_own(out, v)
+    return not failed and isinstance(out, Tensor) and out.shape == v.shape and of_its_own(out, v)
 
 
 class Case(NamedTuple):

@@ -162,7 +162,7 @@ def _steps(case: Case, q: Tensor, k: Tensor, v: Tensor, first: int = 1, size: in
             raise ValueError(f"doctor: cache must be in the result, (out, cache), got {type(out).__name__} alone")
         cache = next((part for part in reversed(rest) if part is not None and not isinstance(part, Tensor)), rest[-1])
         if cache is None or (isinstance(cache, Tensor) and cache.shape[-2:] == (end - start, end)):
-            raise ValueError("doctor: cache must be in the result, (out, cache), got none or weights beside it")
+            raise ValueError(f"doctor: cache must be in the result, (out, cache), got weights or {None} beside it")
         outs.append(out)
         kept = isinstance(cache, tuple) and all(isinstance(part, Tensor | int) for part in cache)
         caches.append([part.clone() if isinstance(part, Tensor) else part for part in cache] if kept else [])

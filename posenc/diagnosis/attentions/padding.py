@@ -58,7 +58,7 @@ class Padded:
         q, k, v = (torch.cat([pad, part], 2) for pad, part in zip(pads, self.real, strict=True))
         made = self.case.attend(q, k, v, positions=self.places, key_positions=self.places, mask=mask)
         if made.shape[:3] != q.shape[:3]:
-            raise ValueError(f"doctor: the result must have {q.shape[2]} tokens, got {tuple(made.shape)}")
+            raise ValueError(f"doctor: the result must be of {q.shape[2]} tokens, got {tuple(made.shape)}")
         return made[:, :, PAD:]
 
     def leak(self, mask: Tensor) -> float:

@@ -37,11 +37,15 @@ def values(case: Case) -> Finding:
             f"to {float(sums.max()):.3g}, not to 1. Take the softmax over the keys, the last axis",
             off,
         )
-    made = case.attend.at(torch.zeros_like(q), torch.zeros_like(k), given)
-    cause = "something is added to values"
-    if (made.norm(dim=-1) < v.norm(dim=-1) * 0.999).any():
-        cause = "their lengths shrink: values are rotated or moved along with the keys. Rotate q and k only"
+    cause = _what_moves(case.attend.at(torch.zeros_like(q), torch.zeros_like(k), given), v)
     return wrong("values-moved", f"equal values come out different (by {off:.2g}); {cause}", off)
+
+
+def _what_moves(made: Tensor, v: Tensor) -> str:
+    """Return what becomes of values where all keys weigh the same."""
+    if (made.norm(dim=-1) < v.norm(dim=-1) * 0.999).any():
+        return "their lengths shrink: values are rotated or moved along with the keys. Rotate q and k only"
+    return "something is added to values"
 
 
 def _turned_back(case: Case) -> bool:
@@ -128,6 +132,34 @@ def scale(case: Case) -> Finding:
     """Measure by what a product of query and key is multiplied before the softmax."""
     if case.shown < T:
         return unchecked(NARROW)
+    factor = _factor(case)
+    if _near(factor, 1.0):
+        return ok("products are divided by sqrt(d)", factor)
+    if (said := _told_scale(case)) and _near(factor, said * case.dim**0.5):
+        return ok(f"products are multiplied by {said:.5g}, as its configuration says", factor)
+    if _near(factor, case.dim**0.5):
+        if _in_buckets(case):
+            return note("products are not divided by sqrt(d), as in T5: right for weights that start small", factor)
+        words = "products are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)"
+        return wrong("scale-missing", words, factor)
+    if _near(factor, case.dim**-0.5):
+        return wrong("scale-wrong", "products are divided by d: the scale 1/sqrt(d) is applied twice", factor)
+    widths = {case.heads * case.dim: "the width of all heads, not of one"} if case.heads > 1 else {}
+    for part in case.attend.opened.parts if case.attend.opened else ():
+        widths[part] = f"the width of a part of the head, not of all {case.dim}"
+    for width, what in widths.items():
+        if _near(factor, (case.dim / width) ** 0.5):
+            return wrong("scale-wrong", f"products are divided by the root of {width}, {what}", factor)
+    words = f"products are multiplied by {factor:.4f} / sqrt(d): an attention factor (YaRN's: once?), or another width"
+    return note(words, factor)
+
+
+def _near(factor: float, due: float) -> bool:
+    return abs(factor / due - 1) < 0.01
+
+
+def _factor(case: Case) -> float:
+    """Return by how much products are larger than those divided by sqrt(d)."""
     q, k = (torch.zeros(1, h, T, case.dim) for h in (case.heads, case.attend.kv_heads))
     logits = []
     for of_q, of_k in ((0.0, 0.0), (0.0, 2.0), (1.0, 0.0), (1.0, 2.0)):  # what hangs on one of the two alone cancels
@@ -135,29 +167,7 @@ def scale(case: Case) -> Finding:
         w = case.attend.weights(q, k)[0, :, -1]
         logits.append((w[:, -1] / w[:, -2]).log())
     plain, of_key, of_query, both = logits
-    factor = float((both - of_key - of_query + plain).mean() / 2)  # 1 if products are divided by sqrt(d)
-    if abs(factor - 1) < 0.01:
-        return ok("products are divided by sqrt(d)", factor)
-    if (said := _told_scale(case)) and abs(factor / (said * case.dim**0.5) - 1) < 0.01:
-        return ok(f"products are multiplied by {said:.5g}, as its configuration says", factor)
-    if abs(factor / case.dim**0.5 - 1) < 0.01:
-        if _in_buckets(case):
-            return note("products are not divided by sqrt(d), as in T5: right for weights that start small", factor)
-        words = "products are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)"
-        return wrong("scale-missing", words, factor)
-    if abs(factor * case.dim**0.5 - 1) < 0.01:
-        return wrong("scale-wrong", "products are divided by d: the scale 1/sqrt(d) is applied twice", factor)
-    if case.heads > 1 and abs(factor * case.heads**0.5 - 1) < 0.01:
-        words = f"products are divided by the root of {case.heads * case.dim}, the width of all heads, not of one"
-        return wrong("scale-wrong", words, factor)
-    for part in case.attend.opened.parts if case.attend.opened else ():
-        if abs(factor / (case.dim / part) ** 0.5 - 1) < 0.01:
-            words = (
-                f"products are divided by the root of {part}, the width of a part of the head, not of all {case.dim}"
-            )
-            return wrong("scale-wrong", words, factor)
-    words = f"products are multiplied by {factor:.4f} / sqrt(d): an attention factor (YaRN's: once?), or another width"
-    return note(words, factor)
+    return float((both - of_key - of_query + plain).mean() / 2)
 
 
 def _told_scale(case: Case) -> float | None:

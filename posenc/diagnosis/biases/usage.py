@@ -61,7 +61,7 @@ def _alone(bias: Bias, size: int) -> torch.Tensor:
     places = torch.arange(size)
     made = bias.step(size) if bias.steps else bias(places[-1:], places)
     if made.shape[1] != 1:
-        raise ValueError(f"{made.shape[1]} rows come back")
+        raise ValueError(f"doctor: the bias of one query must be one row, got {made.shape[1]}")
     return made.double()[:, 0]
 
 

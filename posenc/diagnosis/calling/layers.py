@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from posenc.diagnosis.calling.attempt import attempt
+
 SMALL: dict[str, Any] = {
     "hidden_size": 64,
     "n_embd": 64,
@@ -63,12 +65,11 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, positions: Tensor | None = None, mask: Tensor | None = None, cache: Any = None) -> Any:
         """Return the layer's result for embeddings (b, t, d), and the cache if it takes one."""
         spare = copy.deepcopy(cache)  # a call that fails may have written to it
-        try:
-            return self._called(x, positions, mask, cache)
-        except (RuntimeError, TypeError) as error:
-            if not any(word in str(error) for word in ("bool", "bitwise", "'~'")):
-                raise
-        return self._called(x, positions, mask, spare, added=False)
+        made, failed = attempt(self._called, x, positions, mask, cache)
+        if not failed:
+            return made
+        wants_bool = any(word in failed for word in ("bool", "bitwise", "'~'"))
+        return self._called(x, positions, mask, spare, added=not wants_bool)
 
     def _called(self, x: Tensor, positions: Tensor | None, seen: Tensor | None, cache: Any, added: bool = True) -> Any:
         """Return the layer's result with a mask of numbers to add, or of what is hidden."""

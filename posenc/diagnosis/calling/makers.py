@@ -149,7 +149,7 @@ def _called(code: Code, form: str, x: Tensor, positions: Tensor) -> Any:
         picture, size = x.new_zeros(1, x.shape[-1], ROWS, COLUMNS), (ROWS, COLUMNS)
         return code(x=picture, rows=ROWS, columns=COLUMNS, grid=size, shape=size)
     if form in AXES and positions.shape != (len(positions), AXES[form]):
-        raise ValueError(f"makers: positions must have {AXES[form]} numbers each, got {tuple(positions.shape)}")
+        raise ValueError(f"doctor: positions must be {AXES[form]} numbers each, got {tuple(positions.shape)}")
     given: dict[str, Any] = {"x": x.new_zeros(len(x), last, x.shape[-1])}
     if code.needs("length") or not _told_places(code):
         given["length"] = last

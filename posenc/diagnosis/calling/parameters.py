@@ -132,17 +132,11 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     found: dict[str, str] = {}
     known = {ROLE.get(name.lower().strip("_")) for name in parameters if name != "t"}
     for place, (name, parameter) in enumerate(parameters.items()):
-        role = _role(name, place, known, {*parameters})
-        if role is None and parameter.default is parameter.empty:
-            role = _of_pieces(name)
-        if role == "dim" and isinstance(parameter.default, int) and parameter.default < 4:
-            role = None  # an axis
+        role = _by_default(_role(name, place, known, {*parameters}), name, parameter)
         if "x" in found and (name in OTHERS or (name == "y" and parameter.default is None)):
             role = "other"
         if role == "length" and "length" in found:
             role = "key_length"
-        if role in SIZES and isinstance(parameter.default, bool):
-            role = "flag"
         if role is not None and role not in found:
             found[role] = name
         elif parameter.default is parameter.empty:
@@ -155,6 +149,16 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     if "k" in found and not found.keys() & {"q", "v", "x"}:
         found["x"] = found.pop("k")
     return found, parameters
+
+
+def _by_default(role: str | None, name: str, parameter: inspect.Parameter) -> str | None:
+    """Return the role that goes with the default: what has none is guessed at, a small width is an axis."""
+    default = parameter.default
+    if role is None and default is parameter.empty:
+        return _of_pieces(name)
+    if role in SIZES and isinstance(default, bool):
+        return "flag"
+    return None if role == "dim" and isinstance(default, int) and default < 4 else role
 
 
 def _role(name: str, place: int, known: set[str | None], known_names: set[str]) -> str | None:

@@ -193,9 +193,9 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
 
 
 def _hinted(code: Code) -> tuple[str, ...]:
-    """Return the kind that the name of the code tells, or of an attention that it calls."""
+    """Return the kind that the name of the code tells, or of an attention that it is or calls."""
     used = " ".join(type(part).__name__ for part in getattr(code.function, "captured", ()))
-    if re.search("attention|attn|mha", used, re.I):
+    if projects(code.module) or re.search("attention|attn|mha", used, re.I):
         return ("attention",)
     names = {name_of(code.source), name_of(code.function), type(getattr(code.function, "__self__", None)).__name__}
     name = " ".join(names)

@@ -61,14 +61,14 @@ def parameters_of(source: object) -> dict[str, inspect.Parameter]:
     return dict(found.parameters) if found else {}
 
 
-def with_other(code: Code, role: str, value: float) -> Code | None:
+def with_other(code: Code, role: str, number: float) -> Code | None:
     """Return the same code with another base or factor, built anew or called with it; None where none can be told."""
     if isinstance(inner := getattr(code.function, "code", None), Code):
-        other = with_other(Code(inner.source, code.sizes, inner.way), role, value)
+        other = with_other(Code(inner.source, code.sizes, inner.way), role, number)
         return None if other is None else Code(code.function.of(other), code.sizes, code.way)
     if role in code.roles and _is_number(code.parameters[code.roles[role]]):
         other = code.fresh()
-        other.extra[role] = value
+        other.extra[role] = number
         return other
     owner = getattr(code.source, "__self__", code.source)
     source: Any = owner if inspect.isclass(owner) else type(owner)
@@ -76,7 +76,7 @@ def with_other(code: Code, role: str, value: float) -> Code | None:
     name = next((name for name in NAMES[role] if name in names and _is_number(names[name])), None)
     if name is None or code.way.exact:  # a grid of its own sides, which the class may be asked for in any form
         return None
-    made, failed = attempt(built, source, code.sizes, **{name: value})
+    made, failed = attempt(built, source, code.sizes, **{name: number})
     if inspect.ismethod(code.source):
         made = getattr(made, code.source.__name__, None)
     return None if failed or made is None else Code(made, code.sizes, code.way)

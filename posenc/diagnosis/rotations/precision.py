@@ -113,15 +113,9 @@ def far_positions(case: Case) -> Finding:
         return unchecked(_unfit(case) or "needs frequencies of a known base")
     if case.uneven:
         return note("scales of queries and keys (as in xPos) leave float32 far from where they are 1")
-    errors, begun = [], time.thread_time()
-    for place in (100_000, 1_000_000):
-        if time.thread_time() - begun > SECONDS:
-            break
-        x, places = random(1, case.heads, 4, case.dim, seed=8), place + torch.arange(4)
-        y, failed = attempt(Rotation(case.code.fresh()), x, places)
-        if failed:
-            return note(f"position {place:,} raises {failed}")
-        errors.append(float(_by_token(y, case.reading.predicted(x, places, exact)).max()))
+    errors, failed = _errors_far_off(case, exact)
+    if failed:
+        return note(failed)
     further = f" and {errors[1]:.1g} at 10^6" if len(errors) > 1 else ""
     words = f"off by {errors[0]:.1g} at 10^5{further}, against angles in float64"
     if errors[0] > 0.05:
@@ -134,6 +128,20 @@ def far_positions(case: Case) -> Finding:
     if errors[-1] > 1e-4:
         return note(f"{words}: angles in float32. Compute them in float64 if texts are that long", errors[-1])
     return ok(words, errors[-1])
+
+
+def _errors_far_off(case: Case, exact: Tensor) -> tuple[list[float], str]:
+    """Return the errors at 10^5 and 10^6 as far as time allows, or what was raised."""
+    errors, begun = [], time.thread_time()
+    for place in (100_000, 1_000_000):
+        if time.thread_time() - begun > SECONDS:
+            break
+        x, places = random(1, case.heads, 4, case.dim, seed=8), place + torch.arange(4)
+        y, failed = attempt(Rotation(case.code.fresh()), x, places)
+        if failed:
+            return errors, f"position {place:,} raises {failed}"
+        errors.append(float(_by_token(y, case.reading.predicted(x, places, exact)).max()))
+    return errors, ""
 
 
 CHECKS = (rounded_table, half_precision, module_cast, far_positions)

@@ -28,22 +28,13 @@ class Use(NamedTuple):
 def memory(use: Use) -> Finding:
     """Check that a call does not depend on the calls before it."""
     code, reach = use.code, min(use.reach, 600)
-    rotate, other, alone, after_bfloat16 = (Rotation(code.fresh()) for _ in range(4))
-    x = random(1, code.heads, 4, code.dim, seed=4)
+    alone, after_bfloat16 = Rotation(code.fresh()), Rotation(code.fresh())
     long = random(1, code.heads, reach - reach // 60, code.dim, seed=5)
     places = torch.arange(long.shape[2])
     attempt(after_bfloat16, random(1, code.heads, reach, code.dim, dtype=torch.bfloat16), torch.arange(reach))
     after, before = after_bfloat16(long, places), attempt(alone, long, places)[0]
-    if rotate.told_by != "length" and reach > 8:
-        start = min(100, reach - 4)
-        near, out = torch.arange(4), torch.arange(start, start + 4)
-        first, second = rotate(x, near), rotate(x, out)
-        if torch.equal(first, second):
-            if code.takes("q", "k") and not torch.equal(rotate(x, near, True), rotate(x, out, True)):
-                return wrong("sides-differ", "queries count from 0 in each call, keys do not: hand positions to both")
-            turns = not torch.equal(other(x, out), x) or not torch.equal(first[:, :, 3:], x[:, :, 3:])
-            if turns:
-                return wrong("offset-ignored", FORGETS, 0.0)
+    if forgets := _forgets(code, reach):
+        return forgets
     off = far(after, before)
     if off > 1e-4:
         return wrong(
@@ -53,6 +44,22 @@ def memory(use: Use) -> Finding:
             off,
         )
     return ok("a call does not depend on the calls before it", off)
+
+
+def _forgets(code: Code, reach: int) -> Finding | None:
+    """Call from 0 and from elsewhere: are both counted from 0?"""
+    rotate, other = Rotation(code.fresh()), Rotation(code.fresh())
+    if rotate.told_by == "length" or reach <= 8:
+        return None
+    x, start = random(1, code.heads, 4, code.dim, seed=4), min(100, reach - 4)
+    near, out = torch.arange(4), torch.arange(start, start + 4)
+    first, second = rotate(x, near), rotate(x, out)
+    if not torch.equal(first, second):
+        return None
+    if code.takes("q", "k") and not torch.equal(rotate(x, near, True), rotate(x, out, True)):
+        return wrong("sides-differ", "queries count from 0 in each call, keys do not: hand positions to both")
+    turns = not torch.equal(other(x, out), x) or not torch.equal(first[:, :, 3:], x[:, :, 3:])
+    return wrong("offset-ignored", FORGETS, 0.0) if turns else None
 
 
 def starts(use: Use) -> Finding | None:

@@ -88,7 +88,8 @@ class Table:
         zeros = torch.zeros(1, behind + first + t, self.dim, dtype=dtype)
         made = self.add(zeros, **given) if self.adds else self.code(**given)
         if isinstance(made, tuple) and len({part.shape for part in made}) == 1 < len(made):
-            raise ValueError("rows: the code must make one table, got several of one shape: cosines and sines?")
+            why = f"{len(made)} of one shape: cosines and sines?"
+            raise ValueError(f"doctor: the result must be one table, got {why}")
         made = made[0] if isinstance(made, tuple) else made
         return made.reshape(-1, made.shape[-1])[first : first + t]
 
