@@ -1,5 +1,6 @@
 """What the checks measure with: random content, and how far two results are apart."""
 
+import math
 from typing import Any
 
 import torch
@@ -9,6 +10,11 @@ from torch import Tensor
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return normal random numbers, the same in each run."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def wrapped(angle: Tensor) -> Tensor:
+    """Return angles without whole turns, from -pi to pi."""
+    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
 
 
 def far(one: Any, other: Any) -> float:

@@ -18,6 +18,7 @@ from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
 
 FAR = 5_003
+SHUFFLED = torch.tensor([*reversed(range(T - 1)), T - 1])  # the last token stays
 PROMISES = (
     ("bias-lost", re.compile(r"alibi|linear_?bias", re.I), "ALiBi"),
     ("positions-ignored", re.compile(r"rope(?!r)|rotary", re.I), "a rotation"),
@@ -114,12 +115,12 @@ def _closed() -> Finding:
 def order(case: Case) -> Finding:
     """Say whether the order of the keys matters to the last query."""
     q, k, v = case.inputs(2)
-    mixed = torch.tensor([*reversed(range(T - 1)), T - 1])
     if case.attend.alone:
-        before, after = case.attend.at(q, k, v), case.attend.at(q[:, :, mixed], k[:, :, mixed], v[:, :, mixed])
+        other, keys, contents = (part[:, :, SHUFFLED] for part in (q, k, v))
+        before, after = case.attend.at(q, k, v), case.attend.at(other, keys, contents)
     else:
         q = q if case.causal or case.attend.opened else q[:, :, -1:]
-        before, after = case.attend.at(q, k, v), case.attend.at(q, k[:, :, mixed], v[:, :, mixed])
+        before, after = case.attend.at(q, k, v), case.attend.at(q, k[:, :, SHUFFLED], v[:, :, SHUFFLED])
     off = far(after[:, :, -1:], before[:, :, -1:])
     if off > 1e-4:
         return ok("sees the order of the keys", off)
@@ -144,7 +145,7 @@ def _names(case: Case) -> str:
     code, inner = case.code, getattr(case.code.function, "__code__", None)
     given = {*code.roles.values()} if code.takes("positions") or {*angles.ROLES} & {*code.roles} else set()
     names = [*(inner.co_names + inner.co_varnames if inner else ())]
-    for part in () if code.module is None else code.module.modules():
+    for part in code.parts:
         names += [type(part).__name__, *part._modules, *part._buffers, *part._parameters]
     return " ".join(names) if not given else ""
 
@@ -152,8 +153,7 @@ def _names(case: Case) -> str:
 def _unmoved(case: Case) -> bool:
     """Tell whether positions in another order give the same."""
     q, k, v = case.inputs(2)
-    keys = torch.tensor([*reversed(range(T - 1)), T - 1])
-    made, failed = attempt(case.attend, q, k, v, positions=keys, key_positions=keys)
+    made, failed = attempt(case.attend, q, k, v, positions=SHUFFLED, key_positions=SHUFFLED)
     return not failed and far(made, case.attend.at(q, k, v)) < 1e-4
 
 
@@ -188,10 +188,10 @@ def shift(case: Case) -> Finding:
 def _told_apart(case: Case) -> bool:
     """Tell whether the order of keys matters where all tokens are given one position."""
     q, k, v = case.inputs(5)
-    places, mixed = torch.full((T,), 7), torch.tensor([*reversed(range(T - 1)), T - 1])
+    places = torch.full((T,), 7)
     before, after = (
         case.attend(q, keys, values, positions=places, key_positions=places)
-        for keys, values in ((k, v), (k[:, :, mixed], v[:, :, mixed]))
+        for keys, values in ((k, v), (k[:, :, SHUFFLED], v[:, :, SHUFFLED]))
     )
     return far(after[:, :, -1], before[:, :, -1]) > 1e-3
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from posenc.diagnosis.attentions import latent
 from posenc.diagnosis.attentions.projections import Layer, Projections, found
 from posenc.diagnosis.calling.attempt import attempt
-from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.call import Code, first_of
 from posenc.diagnosis.calling.order import EMBEDDED, FOR_EMBEDDINGS
 from posenc.diagnosis.compare import crossed, far, of_its_own, random
 
@@ -52,7 +52,7 @@ class Attention:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
         """Return the result (b, h, t, d) for arguments by role."""
-        return _first(self.whole(q, k, v, **given))
+        return first_of(self.whole(q, k, v, **given))
 
     def whole(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Any:
         """Return all that comes back, the result (b, h, t, d) first."""
@@ -76,7 +76,7 @@ class Attention:
         given = {"texts": len(x), "positions": torch.arange(x.shape[1])} | given if self.code.way.table else given
         like = laid(x)
         made = self.code(**_embedded(self.code, like), **given)
-        out, rest = _first(made), made[1:] if isinstance(made, tuple) else ()
+        out, rest = first_of(made), made[1:] if isinstance(made, tuple) else ()
         if not isinstance(out, Tensor) or out.ndim != like.ndim:
             return out
         out = back(out)[..., : heads * dim].unflatten(-1, (heads, -1)).transpose(1, 2)
@@ -107,10 +107,6 @@ class Attention:
             if not failed and far(made, whole) < 1e-4:
                 return
         self.of_keys = False
-
-
-def _first(made: Any) -> Any:
-    return made[0] if isinstance(made, tuple) else made
 
 
 def _laid(code: Code) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
@@ -170,7 +166,9 @@ def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | 
     q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
     x, (laid, back) = one.set(q, k, v), _laid(code)
     like = laid(x.repeat(1, T // OPENS, 1) if code.way.order in FOR_EMBEDDINGS[1:] else x)
-    out = _first(code.fresh()(**_embedded(code, like), positions=torch.arange(OPENS), texts=2))  # no cache of 4 tokens
+    out = first_of(
+        code.fresh()(**_embedded(code, like), positions=torch.arange(OPENS), texts=2)
+    )  # no cache of 4 tokens
     if not isinstance(out, Tensor) or out.ndim != like.ndim or back(out).shape[-1] < one.heads * one.shown:
         return None
     return back(out)[:, :OPENS, : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()
@@ -205,7 +203,7 @@ def _made_plain(code: Code) -> bool:
 def _comes_plain(code: Code) -> bool:
     """Tell whether values that are handed in come out of their own heads, and do not with other values alone."""
     v = random(2, code.heads, OPENS, max(1, code.dim // code.heads), seed=3)
-    out, failed = attempt(lambda: _first(code.on(q=torch.zeros_like(v), k=torch.zeros_like(v), v=v)))
+    out, failed = attempt(lambda: first_of(code.on(q=torch.zeros_like(v), k=torch.zeros_like(v), v=v)))
     return not failed and isinstance(out, Tensor) and out.shape == v.shape and of_its_own(out, v)
 
 

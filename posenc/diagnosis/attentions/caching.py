@@ -8,6 +8,7 @@ from torch import Tensor
 
 from posenc.diagnosis.attentions.attend import Attention, Case
 from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import first_of
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, ok, unchecked, wrong
 
@@ -119,11 +120,16 @@ def _first_step(case: Case) -> tuple[str, str] | None:
 
 def _changes(caches: list[Any], case: Case, from_end: bool, part: int = 0) -> bool:
     """Tell whether keys (or values) in the cache change in a later step, counted from its start or from its end."""
-    axis = 1 if case.code.way.order == "bthd" else 2
+    axis = _axis(case)
     pairs = [(old[part], new[part]) for old, new in itertools.pairwise(caches) if min(len(old), len(new)) > part]
     pairs = [pair for pair in pairs if all(isinstance(one, Tensor) and one.ndim > axis for one in pair)]
     pairs = [(old, new, new.shape[axis] - old.shape[axis] if from_end else 0) for old, new in pairs]
     return any(far(new.narrow(axis, start, old.shape[axis]), old) > 1e-5 for old, new, start in pairs if start >= 0)
+
+
+def _axis(case: Case) -> int:
+    """Return the axis of tokens in what is cached."""
+    return 1 if case.code.way.order == "bthd" else 2
 
 
 def eviction(case: Case) -> Finding:
@@ -134,7 +140,7 @@ def eviction(case: Case) -> Finding:
     content = random(1, heads, 1, case.dim, seed=30).expand(-1, -1, LONG, -1).contiguous()
     v = torch.eye(LONG).expand(1, heads, -1, -1).contiguous()
     weights, caches = _steps(case, content, content, v)
-    axis = 1 if case.code.way.order == "bthd" else 2
+    axis = _axis(case)
     kept = max((cache[0].shape[axis] for cache in caches if cache), default=LONG)
     if kept >= LONG - 4:
         return unchecked(f"drops nothing within {LONG} tokens")
@@ -162,7 +168,8 @@ def _steps(case: Case, q: Tensor, k: Tensor, v: Tensor, first: int = 1, size: in
             raise ValueError(f"doctor: cache must be in the result, (out, cache), got {type(out).__name__} alone")
         cache = next((part for part in reversed(rest) if part is not None and not isinstance(part, Tensor)), rest[-1])
         if cache is None or (isinstance(cache, Tensor) and cache.shape[-2:] == (end - start, end)):
-            raise ValueError(f"doctor: cache must be in the result, (out, cache), got weights or {None} beside it")
+            what = "nothing" if cache is None else "weights"
+            raise ValueError(f"doctor: cache must be in the result, (out, cache), got {what} beside it")
         outs.append(out)
         kept = isinstance(cache, tuple) and all(isinstance(part, Tensor | int) for part in cache)
         caches.append([part.clone() if isinstance(part, Tensor) else part for part in cache] if kept else [])
@@ -203,7 +210,7 @@ def own_cache(case: Case) -> Finding | None:
 def _at(attend: Attention, q: Tensor, k: Tensor, v: Tensor, start: int, end: int) -> Tensor:
     places = torch.arange(start, end)
     made = attend.part(q, k, v, start, end, positions=places, key_positions=places, offset=start)
-    return made[0] if isinstance(made, tuple) else made
+    return first_of(made)
 
 
 def _by_token(case: Case, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -101,7 +101,7 @@ def _ahead_only(case: Case) -> Finding | None:
 
 def _told_window(case: Case) -> int | None:
     """Return how many keys a window has, as the code or its configuration says."""
-    owners = [case.code.function, *(() if case.code.module is None else case.code.module.modules())]
+    owners = [case.code.function, *case.code.parts]
     owners += [owner.config for owner in owners if hasattr(owner, "config")]
     said = [getattr(owner, name, None) for owner in owners for name in WINDOWS]
     return next((one for one in said if type(one) is int and one > 1), None)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posenc.diagnosis.attentions.attend import Attention, Case, T
 from posenc.diagnosis.calling.attempt import attempt
-from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.compare import far, random, wrapped
 from posenc.diagnosis.report import Finding, findings, named, note, wrong
 from posenc.diagnosis.rotations import speeds
 from posenc.diagnosis.rotations.frequencies import fit
@@ -83,9 +83,8 @@ def _uneven(matrices: Tensor, reading: Reading) -> bool:
     """Tell whether angles do not grow by as much from each place to the next, as along the rows of a grid."""
     if not reading.pairs:
         return False
-    angles = torch.stack([angles_of(matrix, reading.pairs) for matrix in matrices])
-    off = angles - torch.arange(len(matrices))[:, None] * reading.theta
-    return bool((torch.remainder(off + math.pi, 2 * math.pi) - math.pi).abs().max() > UNEVEN)
+    off = angles_of(matrices, reading.pairs) - torch.arange(len(matrices))[:, None] * reading.theta
+    return bool(wrapped(off).abs().max() > UNEVEN)
 
 
 def _of_uneven(queries: Tensor, keys: Tensor) -> Finding:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc.diagnosis.attentions.projections import NAMES, Layer, layer_named, through, without_norms
+from posenc.diagnosis.attentions.projections import NAMES, Layer, layers_named, through, without_norms
 
 DOWN_AND_UP = {
-    "q_a": "q_a_proj wq_a q_down_proj q_down",
-    "q": f"q_b_proj wq_b q_up_proj q_up {NAMES['q']}",
-    "kv_a": "kv_a_proj_with_mqa kv_a_proj wkv_a kv_down_proj kv_down",
-    "kv_b": "kv_b_proj wkv_b kv_up_proj kv_up",
+    "q_a": "q_a wq_a q_down",
+    "q": f"q_b wq_b q_up {NAMES['q']}",
+    "kv_a": "kv_a_proj_with_mqa kv_a wkv_a kv_down",
+    "kv_b": "kv_b wkv_b kv_up",
     "out": NAMES["out"],
 }
 
@@ -66,7 +66,7 @@ class Latent(NamedTuple):
 
 def found(module: nn.Module, heads: int) -> Iterator[Latent]:
     """Yield the layers of a latent attention, if the widths agree."""
-    layers = {role: layer for role in DOWN_AND_UP if (layer := layer_named(module, DOWN_AND_UP[role].split()))}
+    layers = layers_named(module, DOWN_AND_UP)
     if not {"q", "kv_a", "kv_b", "out"} <= layers.keys():
         return
     dim, shown = layers["q"].sizes[1] // heads, layers["out"].sizes[0] // heads

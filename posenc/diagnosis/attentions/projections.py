@@ -128,7 +128,7 @@ def through(out: Layer, heads: int, dim: int, shown: int) -> None:
 
 def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     """Yield what the layers of a module may be, likeliest first, and replace its norms by nothing."""
-    layers = {role: layer for role in NAMES if (layer := layer_named(module, NAMES[role].split()))}
+    layers = layers_named(module, NAMES)
     if not _projects(layers):
         return
     without_norms(module)
@@ -149,9 +149,7 @@ def found(module: nn.Module, heads: int) -> Iterator[Projections]:
 
 def projects(module: nn.Module | None) -> bool:
     """Tell whether a module has layers that make queries, keys and values, by their names."""
-    if module is None:
-        return False
-    return _projects({role: layer for role in NAMES if (layer := layer_named(module, NAMES[role].split()))})
+    return module is not None and _projects(layers_named(module, NAMES))
 
 
 def _projects(layers: dict[str, Layer]) -> bool:
@@ -163,7 +161,12 @@ def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> It
         yield Projections(layers, heads, of_keys // dim, dim)
 
 
-def layer_named(module: nn.Module, names: list[str]) -> Layer | None:
+def layers_named(module: nn.Module, names: dict[str, str]) -> dict[str, Layer]:
+    """Return the layers that have one of the names of a role, by role."""
+    return {role: layer for role, said in names.items() if (layer := _layer_named(module, said.split()))}
+
+
+def _layer_named(module: nn.Module, names: list[str]) -> Layer | None:
     """Return the linear layer, or bare weight, that has one of the names; names that differ in a number go together."""
     like, alike, names = "", [], [_core(name) for name in names]
     for name, part in module.named_modules():

@@ -179,8 +179,7 @@ def _told_scale(case: Case) -> float | None:
 
 def _in_buckets(case: Case) -> bool:
     """Tell whether the module has a bias by buckets of distances, which came with products that are not divided."""
-    parts = () if case.code.module is None else case.code.module.modules()
-    return any("bucket" in name for part in parts for name in vars(part))
+    return any("bucket" in name for part in case.code.parts for name in vars(part))
 
 
 def grouped_heads(case: Case) -> Finding | None:

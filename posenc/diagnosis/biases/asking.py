@@ -163,14 +163,13 @@ def names_of(code: Code) -> str:
     """Return the names that the code goes by: its own, its owner's, of what it calls and of the modules inside."""
     owner = getattr(code.function, "__self__", code.function)
     used = getattr(getattr(code.function, "__code__", None), "co_names", ())
-    inside = [type(part).__name__ for part in code.module.modules()] if code.module is not None else []
+    inside = [type(part).__name__ for part in code.parts]
     return " ".join((name_of(code.source), name_of(code.function), type(owner).__name__, *used, *inside)).lower()
 
 
 def own_windows(code: Code) -> list[tuple[int, int]]:
     """Return the window that a module says it is for, unless that is a square."""
-    parts = code.module.modules() if code.module is not None else ()
-    said = [tuple(size) for part in parts if isinstance(size := getattr(part, "window_size", None), tuple | list)]
+    said = [tuple(size) for part in code.parts if isinstance(size := getattr(part, "window_size", None), tuple | list)]
     return [size for size in said if len(size) == 2 and size[0] != size[1]]
 
 

@@ -182,16 +182,15 @@ def queries(case: Case) -> Finding | None:
 
 def factor(case: Case) -> Finding | None:
     """Double the factor that a module keeps for the bias, and see whether the bias follows."""
-    if "__self__" in dir(case.code.function) or case.code.module is None:
+    if hasattr(case.code.function, "__self__"):
         return None
-    for part in range(len([*case.code.module.modules()])):
+    for place, part in enumerate(case.code.parts):
         for name in FACTORS:
-            other = case.code.fresh()
-            owner = [*other.module.modules()][part] if other.module is not None else None
-            value = getattr(owner, name, None)
+            value = getattr(part, name, None)
             if not isinstance(value, int | float) or isinstance(value, bool) or value in (0, 1):
                 continue
-            setattr(owner, name, 2 * value)
+            other = case.code.fresh()
+            setattr(other.parts[place], name, 2 * value)
             made, failed = attempt(case.again, other)
             if not failed and far(made, case.square) < 1e-6:
                 words = f"the module's {name} is {value:.4g}, and the bias does not follow it"

@@ -79,6 +79,11 @@ class Code:
         return getattr(self.function, "captured", None)
 
     @property
+    def parts(self) -> list[nn.Module]:
+        """The torch module and all that it is made of, if it is one."""
+        return [] if self.module is None else [*self.module.modules()]
+
+    @property
     def learned(self) -> dict[str, nn.Parameter]:
         """What a module learns, by name."""
         named = () if self.module is None else self.module.named_parameters()
@@ -224,6 +229,11 @@ def _of(cell: types.CellType) -> Any:
 
 def _holds(cell: types.CellType, kind: type) -> bool:
     return isinstance(_of(cell), kind)
+
+
+def first_of(made: Any) -> Any:
+    """Return the result itself, where more comes with it."""
+    return made[0] if isinstance(made, tuple) and made else made
 
 
 def as_tensors(result: Any) -> Any:

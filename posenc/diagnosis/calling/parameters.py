@@ -88,10 +88,7 @@ PIECES = {  # of a name that is in no list, with _ between them; a name with pie
 SILENT = {"h", "x", "seq", "in", "input", "tensor", "states", "state", "heads", "vec", "t", "b", "layer", "tok"}
 ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
 SCORES = ("logits", "attn_logits", "attention_logits", "qk_dots", "qk_dot", "attention_scores", "attn_scores", "dots")
-BASES = (
-    *("base", "theta", "rope_theta", "rope_base", "rotary_base", "temperature", "max_period", "theta_base"),
-    "max_timescale",
-)
+BASES = (*SPELLINGS["base"].split(),)
 FACTORS = (*SPELLINGS["factor"].split(), "scale_factor")
 OTHERS = ("c", "context")  # what queries look at, where keys are not made of the input alone
 SIZES = ("rows", "columns", "length", "dim", "heads", "depth")  # what no bool can be

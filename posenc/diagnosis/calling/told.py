@@ -44,9 +44,8 @@ def told(code: Code, names: tuple[str, ...]) -> float | None:
 def said(code: Code, names: tuple[str, ...]) -> bool | None:
     """Return the first bool that the code says under one of these names: an attribute, or what a call gives."""
     owner = getattr(code.function, "__self__", code.function)
-    parts = [] if code.module is None else code.module.modules()
     for name in names:
-        for one in (owner, *parts):
+        for one in (owner, *code.parts):
             if isinstance(value := getattr(one, name, None), bool):
                 return value
         if name in code.parameters:

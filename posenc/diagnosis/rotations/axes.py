@@ -7,7 +7,7 @@ from posenc.diagnosis.calling.call import AXES
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, ok, wrong
 from posenc.diagnosis.rotations.pairs import angles_of, pairs_of
-from posenc.diagnosis.rotations.read import ROWS, Case, of_units, read, steps_of
+from posenc.diagnosis.rotations.read import ROWS, Case, Rotation, matrices_of, read, steps_of
 
 NAMES = {2: ("the first axis", "the second axis"), 3: ("the first axis", "the second axis", "the third axis")}
 
@@ -34,12 +34,12 @@ def grid(case: Case) -> Finding | None:
 def _of_halves(case: Case, columns: int) -> Finding | None:
     """See whether pairs that fit no grid together count along rows of different lengths."""
     places = torch.arange(case.reach)
-    y = of_units(case.rotate, places, False, torch.float32)[:, 0].detach().double().permute(1, 2, 0)
+    y = matrices_of(case.rotate, places, False, torch.float32)
     pairs, _ = pairs_of(y)
     if not pairs:
         return None
-    angle = torch.stack([angles_of(matrix, pairs) for matrix in y])
-    fits = {n: sum(steps_of(one[:, None], n) is not None for one in angle.T) for n in (columns, ROWS)}
+    each = angles_of(y, pairs).T[..., None]
+    fits = {n: sum(steps_of(angle, n) is not None for angle in each) for n in (columns, ROWS)}
     if not 0 < fits[columns] < len(pairs):
         return None
     words = f"asked for rows of {columns} tokens, {fits[columns]} of {len(pairs)} pairs count along these"
@@ -54,7 +54,7 @@ def _along_axes(case: Case) -> str:
     code = case.code.fresh()
     code.way = code.way._replace(form="3bt")
     x, places = random(2, case.heads, 6, case.dim, seed=19), torch.arange(6)
-    y, failed = attempt(type(case.rotate)(code), x, places)
+    y, failed = attempt(Rotation(code), x, places)
     return "" if failed or far(y, case.rotate(x, places)) > 1e-4 else "3bt"
 
 
@@ -68,7 +68,7 @@ def each_axis(case: Case) -> Finding | None:
     for axis in range(axes):
         code = case.code.fresh()
         code.axis, code.way = axis, code.way._replace(form=form)
-        moved = read(type(case.rotate)(code), reach=case.reach)
+        moved = read(Rotation(code), reach=case.reach)
         shares.append(len(moved.pairs) if moved.layout != "none" else 0)
     for axis, share in enumerate(shares):
         if not share:

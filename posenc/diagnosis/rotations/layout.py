@@ -1,10 +1,8 @@
 """Examine what a rotation turns: which channels pair, in what sense, from where on, and queries as keys."""
 
-import math
-
 import torch
 
-from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.compare import far, random, wrapped
 from posenc.diagnosis.report import Finding, note, ok, wrong
 from posenc.diagnosis.rotations.read import Case
 
@@ -108,7 +106,7 @@ def origin(case: Case) -> Finding | None:
         return None
     slowest = int(theta.abs().argmin())
     by = float(start[slowest] / theta[slowest]) if theta[slowest] else 0.0
-    away = torch.remainder(start - round(by) * theta + math.pi, 2 * math.pi) - math.pi
+    away = wrapped(start - round(by) * theta)
     place = f"as position {round(by):,} should be" if away.abs().max() < case.reading.slack else "too"
     return note(
         f"position 0 is turned {place}: harmless while queries and keys agree, wrong once one of them is counted "

@@ -39,14 +39,15 @@ def limit(case: Case) -> Finding:
         return unchecked("the angles are those of the doctor" if case.given_angles else "positions are those of a grid")
     if case.uneven:
         return unchecked("lengths change with the position, so far tokens vanish or overflow")
-    if twin := _first_twin(case):
+    rows = _near(case)
+    if twin := _first_twin(rows):
         return wrong(
             "positions-rounded",
             f"positions {twin - 1:,} and {twin:,} turn alike, and later ones turn on: positions are rounded to a "
             "coarse dtype before they meet the frequencies. Compute positions, frequencies, cos and sin in float32",
             twin,
         )
-    return _searched(case, _near(case))
+    return _searched(case, rows)
 
 
 def _searched(case: Case, rows: Tensor) -> Finding:
@@ -73,7 +74,7 @@ def _content(case: Case, t: int) -> Tensor:
 
 def _near(case: Case) -> Tensor:
     """Return one token at each of the first positions, (t, h * d)."""
-    count = min(4_096, case.reach)
+    count = min(4_097, case.reach)
     y, failed = attempt(case.rotate, _content(case, count), torch.arange(count))
     return torch.zeros(0, 0) if failed else y[0].transpose(0, 1).flatten(1)
 
@@ -106,12 +107,7 @@ def _same(y: Tensor, rows: Tensor) -> int:
     return int(same.long().argmax()) if same.any() else -1
 
 
-def _first_twin(case: Case) -> int:
+def _first_twin(rows: Tensor) -> int:
     """Return the first position to 4,096 that is turned like the one before it while later ones turn on, or 0."""
-    count = min(4_097, case.reach)
-    x = random(1, case.heads, 1, case.dim, seed=11).repeat(1, 1, count, 1)
-    y, failed = attempt(case.rotate, x, torch.arange(count))
-    if failed:
-        return 0
-    same = (y[:, :, 1:] == y[:, :, :-1]).all(-1).all(0).all(0)
+    same = (rows[1:] == rows[:-1]).all(-1)
     return int(same.long().argmax()) + 1 if same.any() and not same[-64:].all() else 0

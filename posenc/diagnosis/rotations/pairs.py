@@ -28,7 +28,7 @@ def start_of(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
 
 
 def angles_of(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
-    """Return the angle by which each pair turns in a matrix (d, d)."""
+    """Return the angle by which each pair turns, (..., n), in matrices (..., d, d)."""
     first, second = (list(side) for side in zip(*pairs, strict=True))
-    across = matrix[second, first] - matrix[first, second]
-    return torch.atan2(across, matrix[first, first] + matrix[second, second])
+    across = matrix[..., second, first] - matrix[..., first, second]
+    return torch.atan2(across, matrix[..., first, first] + matrix[..., second, second])

@@ -5,7 +5,6 @@
 For a rotation M_0 is the identity, each M_p mixes pairs of channels only, and the angle of a pair grows as p * theta.
 """
 
-import math
 import time
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import AXES, Code
-from posenc.diagnosis.compare import random
+from posenc.diagnosis.compare import random, wrapped
 from posenc.diagnosis.rotations.frequencies import Fit
 from posenc.diagnosis.rotations.pairs import angles_of, pairs_of, start_of
 
@@ -189,10 +188,9 @@ class Case(NamedTuple):
 def read(rotate: Rotation, of_keys: bool = False, reach: int = REACHES[0]) -> Reading:
     """Return what `rotate` does to unit vectors; the layout is "wide" where its result has another width."""
     places = torch.tensor([place for place in PLACES if place < reach])
-    y = of_units(rotate, places, of_keys)
-    if y.shape[0] != y.shape[-1]:
+    matrices = matrices_of(rotate, places, of_keys)
+    if matrices.shape[1] != matrices.shape[2]:
         return Reading(NOTHING, [], "wide")
-    matrices = y[:, 0].detach().double().permute(1, 2, 0)
     gains = matrices.norm(dim=1)
     pairs, layout = pairs_of(matrices)
     if not pairs:
@@ -203,29 +201,30 @@ def read(rotate: Rotation, of_keys: bool = False, reach: int = REACHES[0]) -> Re
     return found if _grows(found) else _on_grid(rotate, of_keys, reach, found)
 
 
-def of_units(rotate: Rotation, places: Tensor, of_keys: bool, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Return what becomes of each channel alone, at each place: (d, h, p, d)."""
+def matrices_of(rotate: Rotation, places: Tensor, of_keys: bool, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Return what becomes of each channel of the first head alone, in columns, at each place: (p, d, d)."""
     dim = rotate.code.dim
     unit = torch.eye(dim, dtype=dtype).view(dim, 1, 1, dim).repeat(1, rotate.code.heads, len(places), 1)
     y, failed = attempt(rotate, unit, places, of_keys)
-    return rotate(unit.float(), places, of_keys) if failed else y
+    y = rotate(unit.float(), places, of_keys) if failed else y
+    return y[:, 0].detach().double().permute(1, 2, 0)
 
 
 def _grows(reading: Reading) -> bool:
     """Tell whether the angle of each pair is its speed times the position."""
-    angle = torch.stack([angles_of(matrix, reading.pairs) for matrix in reading.matrices])
+    angle = angles_of(reading.matrices, reading.pairs)
     off = angle - reading.start - reading.places[:, None] * reading.theta
-    return bool((torch.remainder(off + math.pi, 2 * math.pi) - math.pi).abs().max() < 1e-2)
+    return bool(wrapped(off).abs().max() < 1e-2)
 
 
 def _on_grid(rotate: Rotation, of_keys: bool, reach: int, found: Reading) -> Reading:
     """Return the reading with the length of a row, if angles grow along rows and from row to row."""
     places = torch.arange(min(reach, 256))
-    y = of_units(rotate, places, of_keys, torch.float32)[:, 0].detach().double().permute(1, 2, 0)
+    y = matrices_of(rotate, places, of_keys, torch.float32)
     pairs, layout = pairs_of(y)
     if not pairs:
         return found
-    angle, exact = torch.stack([angles_of(matrix, pairs) for matrix in y]), rotate.code.way.exact
+    angle, exact = angles_of(y, pairs), rotate.code.way.exact
     few = [int(place) for place in found.places]
     for corner, end in ((0, len(places)), *(((0, -1), (1, len(places))) if exact else ())):
         for columns in range(2, len(angle[corner:end]) // 2 + 1):
@@ -241,5 +240,5 @@ def steps_of(angle: Tensor, columns: int) -> tuple[Tensor, Tensor, Tensor] | Non
     places, start = torch.arange(len(angle)), angle[0]
     along, down = angle[1] - start, angle[columns] - start
     expected = start + (places % columns)[:, None] * along + (places // columns)[:, None] * down
-    fits = (torch.remainder(angle - expected + math.pi, 2 * math.pi) - math.pi).abs().max() < 1e-2
+    fits = wrapped(angle - expected).abs().max() < 1e-2
     return (start, along, down) if fits else None

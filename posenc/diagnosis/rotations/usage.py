@@ -28,13 +28,13 @@ class Use(NamedTuple):
 def memory(use: Use) -> Finding:
     """Check that a call does not depend on the calls before it."""
     code, reach = use.code, min(use.reach, 600)
+    if forgets := _forgets(code, reach):
+        return forgets
     alone, after_bfloat16 = Rotation(code.fresh()), Rotation(code.fresh())
     long = random(1, code.heads, reach - reach // 60, code.dim, seed=5)
     places = torch.arange(long.shape[2])
     attempt(after_bfloat16, random(1, code.heads, reach, code.dim, dtype=torch.bfloat16), torch.arange(reach))
     after, before = after_bfloat16(long, places), attempt(alone, long, places)[0]
-    if forgets := _forgets(code, reach):
-        return forgets
     off = far(after, before)
     if off > 1e-4:
         return wrong(

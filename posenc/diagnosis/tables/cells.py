@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.attempt import attempt
-from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.call import Code, first_of
 
 PICTURE, VOLUME, SIDE = (4, 6), (3, 4, 6), 5
 TOKENS = (14, 7, 16, 8)  # usual sides of a picture whose cells are tokens
@@ -41,6 +41,10 @@ class Cells(NamedTuple):
         """Which channels change along each axis, (axes, d)."""
         first = [self.numbers.narrow(axis, 0, 1) for axis in range(len(self.sides))]
         return torch.stack([(self.numbers - one).abs().flatten(0, -2).amax(0) > MARGIN for one in first])
+
+    def given(self, sides: Sides) -> dict[str, Any] | None:
+        """Return the arguments that ask for these sides in the same way; None where there are none."""
+        return next((given for asked, given in calls(self.code, sides) if asked == self.asked), None)
 
     def line(self, axis: int) -> Tensor:
         """Return the cells along one axis, at the start of the others, (t, d)."""
@@ -108,14 +112,13 @@ def made_by(code: Code) -> Iterator[Cells]:
 
 def again(cells: Cells, sides: Sides) -> Tensor | None:
     """Return the table of other sides, asked for in the same way; None where none comes."""
-    given = next((given for asked, given in calls(cells.code, sides) if asked == cells.asked), None)
+    given = cells.given(sides)
     laid = None if given is None else _called(cells.code, sides, given)
     return None if laid is None else laid[0]
 
 
 def _called(code: Code, sides: Sides, given: dict[str, Any]) -> tuple[Tensor, Sides] | None:
-    made, failed = attempt(code, **given)
-    made = made[0] if isinstance(made, tuple) and made else made
+    made, failed = attempt(lambda: first_of(code(**given)))
     if failed or not isinstance(made, Tensor) or not made.is_floating_point():
         return None
     numbers, order = _laid(made, sides)

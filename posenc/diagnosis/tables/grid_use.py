@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
-from posenc.diagnosis.tables.cells import Cells, calls, masks
+from posenc.diagnosis.tables.cells import Cells, masks
 
 LONG = 300  # rows, of which bfloat16 cannot tell the last ones apart
 PADDED = ((2, 3), (3, 2))  # how many rows and columns two masks leave
@@ -16,7 +16,7 @@ PADDED = ((2, 3), (3, 2))  # how many rows and columns two masks leave
 
 def handed_in(cells: Cells) -> Finding | None:
     """Check that what is handed in stays as it is, and say whether it comes back in the result."""
-    given = next(given for asked, given in calls(cells.code, cells.sides) if asked == cells.asked)
+    given = cells.given(cells.sides) or {}
     role = next((role for role in ("x", "positions") if role in given), None)
     if role is None:
         return None
@@ -43,7 +43,7 @@ def padding(cells: Cells) -> Finding | None:
             found.append(given)
     if not found:
         return None
-    plain = next(given for asked, given in calls(cells.code, cells.sides) if asked == cells.asked)
+    plain = cells.given(cells.sides) or {}
     used = cells.code.fresh()
     made, failed = attempt(lambda: [used(**given) for given in (plain, *found)])
     alone, other = attempt(lambda: [cells.code.fresh()(**given) for given in (plain, *found)])
@@ -64,7 +64,7 @@ def padding(cells: Cells) -> Finding | None:
 def half_precision(cells: Cells) -> list[Finding]:
     """Cast the module to bfloat16, and hand in a picture in bfloat16 before one in float32."""
     code, sides = cells.code, tuple(side + LONG * (axis == 0) for axis, side in enumerate(cells.sides))
-    given = next((given for asked, given in calls(code, sides) if asked == cells.asked), None)
+    given = cells.given(sides)
     if given is None or code.module is None or given.get("x", cells.numbers).dtype == torch.bool:
         return []
     coarse = {role: one.bfloat16() if role == "x" else one for role, one in given.items()}

@@ -14,6 +14,11 @@ SPREAD = (
 )
 
 
+def short(order: str) -> str:
+    """Return the name of an order without the explanation."""
+    return order.partition(" (")[0]
+
+
 def orders(dim: int) -> dict[str, tuple[Tensor, Tensor]]:
     """Return the channels of sines and of cosines in each usual order."""
     every, half = torch.arange(dim), dim // 2
@@ -35,7 +40,7 @@ def alike(table: Tensor) -> Finding | None:
         if len(one) != len(other) or not bool((moving[one] & moving[other]).any()):
             continue
         if (table[:, one] - table[:, other]).abs().max() < 1e-6 and _many(table[:, one]):
-            words = f"both channels of each pair ({order.partition(' (')[0].partition(',')[0]}) hold the same numbers"
+            words = f"both channels of each pair ({short(order).partition(',')[0]}) hold the same numbers"
             return named(wrong("order-broken", f"{words}: sine and cosine should differ by a quarter turn"), "order")
     return None
 
@@ -94,6 +99,6 @@ def _unpaired(table: Tensor, cosines: Tensor) -> Finding | None:
     for order, (one, other) in sides.items():
         same = len(one) == len(other) > 2 and (angle[one] - angle[other]).abs().max() < 1e-2
         if same and float(angle.max() - angle.min()) > 0.1:
-            words = f"the channels of a pair ({order.partition(' (')[0].partition(',')[0]}) share a speed"
+            words = f"the channels of a pair ({short(order).partition(',')[0]}) share a speed"
             return wrong("order-broken", f"{words} and are no sine and cosine of one angle: rows or halves are mixed")
     return None

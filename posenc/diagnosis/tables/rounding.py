@@ -3,8 +3,10 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 
 
@@ -28,30 +30,34 @@ def half_input(case: Any) -> Finding | None:
     made, failed = attempt(case.table.of(case.code.fresh()), 0, len(case.first), torch.bfloat16)
     if failed:
         return unchecked(f"embeddings in bfloat16 raise {failed}")
-    off = float((made.double() - case.first).abs().max() / case.first.abs().max())
+    off = far(made, case.first)
     if off <= 0.03:
         return ok(f"with embeddings in bfloat16 within {off:.1g} of float32", off)
-    twins = (made[1:] == made[:-1]).all(-1).nonzero().flatten().tolist()
-    same = f"; positions {twins[0]} and {twins[0] + 1} get the same row" if twins else ""
+    same = _same_rows(made)
     words = f"with embeddings in bfloat16 rows are off by {off:.2g}{same}: angles are computed in their dtype"
-    return wrong("positions-rounded" if twins else "angles-rounded", f"{words}. Use float32, and round once", off)
+    return wrong("positions-rounded" if same else "angles-rounded", f"{words}. Use float32, and round once", off)
 
 
 def rounding(case: Any) -> Finding:
     """Look at the rows of a module in bfloat16."""
     if case.code.module is None:
         return unchecked("no torch module, so there is nothing to cast")
-    coarse = case.table.of(case.code.cast(torch.bfloat16))(0, len(case.first), torch.bfloat16).double()
+    coarse = case.table.of(case.code.cast(torch.bfloat16))(0, len(case.first), torch.bfloat16)
     alone, failed = attempt(case.table.of(case.code.cast(torch.bfloat16)), 0, len(case.first))
-    of_buffers = not failed and float((alone.double() - case.first).abs().max() / case.first.abs().max()) > 0.03
-    off = float((coarse - case.first).abs().max() / case.first.abs().max())
+    of_buffers = not failed and far(alone, case.first) > 0.03
+    off = far(coarse, case.first)
     if off <= 0.03:
         return ok(f"in bfloat16 within {off:.1g} of float32: rounded once", off)
-    twins = (coarse[1:] == coarse[:-1]).all(-1).nonzero().flatten().tolist()
-    same = f"; positions {twins[0]} and {twins[0] + 1} get the same row" if twins else ""
+    same = _same_rows(coarse)
     return wrong(
-        "buffers-rounded" if of_buffers or not twins else "positions-rounded",
+        "buffers-rounded" if of_buffers or not same else "positions-rounded",
         f"in bfloat16 rows are off by {off:.2g}{same}: positions or frequencies are rounded before the sine. "
         "Compute the table in float32 and round it once",
         off,
     )
+
+
+def _same_rows(made: Tensor) -> str:
+    """Return in words which neighbors share a row first, "" where none do."""
+    twins = (made[1:] == made[:-1]).all(-1).nonzero().flatten().tolist()
+    return f"; positions {twins[0]} and {twins[0] + 1} get the same row" if twins else ""

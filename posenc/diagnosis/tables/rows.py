@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.attempt import attempt
-from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.call import Code, first_of
 
 WORD = 5  # a token id that is no padding
 CODEBOOKS = 4
@@ -90,7 +90,7 @@ class Table:
         if isinstance(made, tuple) and len({part.shape for part in made}) == 1 < len(made):
             why = f"{len(made)} of one shape: cosines and sines?"
             raise ValueError(f"doctor: the result must be one table, got {why}")
-        made = made[0] if isinstance(made, tuple) else made
+        made = first_of(made)
         return made.reshape(-1, made.shape[-1])[first : first + t]
 
     def add(self, x: Tensor, **given: Any) -> Tensor:
@@ -104,8 +104,7 @@ class Table:
     def _made(self, x: Tensor, form: str, given: dict[str, Any]) -> Any:
         """Return what the code gives for embeddings (b, t, d), as (b, t, d), (1, t, d) or (b, 1, d)."""
         handed = GIVEN[form](x.transpose(0, 1) if self.swap else x)
-        result = self.code(**{self.role: handed}, **given)
-        result = result[0] if isinstance(result, tuple) and result else result
+        result = first_of(self.code(**{self.role: handed}, **given))
         if not isinstance(result, Tensor):
             return result
         if result.ndim == 2:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.told import bases_of_axes, told_base
+from posenc.diagnosis.compare import wrapped
 from posenc.diagnosis.report import Finding, note, ok, wrong
 from posenc.diagnosis.rotations.frequencies import fit, mostly_one
-from posenc.diagnosis.tables.orders import alike, orders, unordered
+from posenc.diagnosis.tables.orders import alike, orders, short, unordered
 
 RISING = (
     "speeds do not fall from 1 rad a token, the fastest seen is {top:.3g}: "
@@ -118,7 +119,7 @@ def _read(
     found = [*named, *_waves(sine, cosine, told)]
     speeds = next((finding for finding in found if finding.check == "speeds"), None)
     base = "" if speeds is None or speeds.verdict != "ok" else f"base {speeds.number:,.6g}"
-    return found, {"layout": order.partition(" (")[0], "base": base}
+    return found, {"layout": short(order), "base": base}
 
 
 def _first(sine: Tensor, cosine: Tensor) -> int:
@@ -127,11 +128,7 @@ def _first(sine: Tensor, cosine: Tensor) -> int:
         return 0
     start = torch.atan2(sine[0], cosine[0])
     step = torch.atan2(sine[1], cosine[1]) - start
-    return next((k for k in range(1, 9) if _wrapped(k * step - start).abs().max() < 1e-2), 0)
-
-
-def _wrapped(angle: Tensor) -> Tensor:
-    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
+    return next((k for k in range(1, 9) if wrapped(k * step - start).abs().max() < 1e-2), 0)
 
 
 def _waves(sine: Tensor, cosine: Tensor, told: _Told) -> list[Finding]:
@@ -141,7 +138,7 @@ def _waves(sine: Tensor, cosine: Tensor, told: _Told) -> list[Finding]:
         return [_torn(sine, cosine)]
     whole = ok(f"every row has the squared length d/2 = {half}", float(norm.sum(-1).mean()))
     step = torch.atan2(sine[1], cosine[1]) - torch.atan2(sine[0], cosine[0])
-    speeds = _speeds(_wrapped(step), told)
+    speeds = _speeds(wrapped(step), told)
     if speeds.id in ("exponent-inverted", "exponent-rising"):  # angles are too large for their own rounding
         return [_named("norm", whole), speeds]
     return [_named("norm", whole), _products(sine @ sine.T + cosine @ cosine.T), speeds]

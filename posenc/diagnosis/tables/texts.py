@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.diagnosis.calling.attempt import attempt
-from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.call import Code, first_of
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.rows import WORD
@@ -39,8 +39,7 @@ def padding(case: Any) -> Finding | None:
 
 
 def _rows(code: Code, role: str, given: Tensor) -> Tensor:
-    made: Any = code(**{role: given})
-    return made[0] if isinstance(made, tuple) else made
+    return first_of(code(**{role: given}))
 
 
 def words(case: Any) -> Finding | None:
@@ -69,9 +68,7 @@ def batch(case: Any) -> Finding | None:
     if case.table.adds or case.table.told_by != "positions" or case.code.needs("x"):
         return None
     places = torch.stack((torch.arange(T), torch.arange(2, T + 2)))
-    made: Any
-    made, failed = attempt(case.code, positions=places)
-    made = made[0] if isinstance(made, tuple) and made else made
+    made, failed = attempt(lambda: first_of(case.code(positions=places)))
     if failed or not isinstance(made, Tensor) or made.ndim != 3:
         return unchecked("a row of positions for each text raises, or gives another form")
     due = case.first[places]
