@@ -3,11 +3,12 @@
 A mutant is a file with one change: of an operator, a number, an axis, a comparison, a word of logic, a default, a dtype
 or a slice. Three hundred are drawn by a fixed seed, as many from each file, and from a file as many of each kind as can
 be. Each meets the tests that concern its file, the quick ones first: its own, the contract, tests/test_files.py. What
-these let pass meets those that compile, too. A test that fails without a mutant catches none.
+these let pass meets those that compile, too. A test that fails without a mutant catches none. The doctor's mutants are
+drawn by lot, from all of its files together, and meet all of its tests.
 
     python -m tests.mutants                     the table, and every mutant that survives
     python -m tests.mutants rotate/rope --all   every mutant of one file
-    python -m tests.mutants diagnosis           mutants of the doctor, each against all of its tests
+    python -m tests.mutants diagnosis --count 60
 
 The tests run in copies of the project, each in a fork of a process that has torch, so that most mutants take a second.
 """
@@ -28,6 +29,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -36,8 +38,8 @@ DOCTOR = "diagnosis"
 COUNT, WANTED = 300, {DOCTOR: 0.9}
 WANTED |= dict.fromkeys(DOORS, 0.97)
 WORKERS = 2
-LIMIT = 120  # seconds on a processor, for the quick tests of a mutant of a door: what does not end is caught
-SLOWER = 5  # times as long as without a mutant, which tests may take that are no quicker
+LIMIT = 120  # seconds on a processor, for the tests of a mutant: what does not end is caught
+SLOWER = 3  # times as long as without a mutant, where that is more
 MEMORY = 24 << 30  # bytes of addresses, for a number that asks for more than there is
 WARM = ("torch._dynamo", "hypothesis.strategies", "mpmath", "pytest", "transformers.models.llama.modeling_llama")
 ENDLESS = "its tests do not end"
@@ -59,6 +61,9 @@ EQUIVALENT = {
     ("rotate/latent", "def table(self, positions: Tensor, dtype=torch.{float32 -> float16}) -> Tensor:"):
         "it is promoted to float32",
 }  # fmt: skip
+
+# What no test of the doctor can tell: a count that fits into fewer bits, and a guard of lists that are of one length.
+NEVER_SEEN = re.compile(r"\{long -> int\d*\}|strict=\{True -> False\}")
 
 
 # What can be changed
@@ -235,12 +240,25 @@ def _runs(text: str) -> bool:
     return True
 
 
+def _told_apart(file: str, text: str) -> list[Mutant]:
+    of_doctor = file.startswith(DOCTOR)
+    made = [mutant for mutant in mutants(file, text) if not (of_doctor and NEVER_SEEN.search(mutant.change))]
+    return [mutant for mutant in made if (file, mutant.change) not in EQUIVALENT]
+
+
+def draw_by_lot(texts: dict[str, str], count: int, seed: int = 0) -> list[Mutant]:
+    """Return `count` mutants of all files, each as likely as the others."""
+    found = [mutant for file, text in texts.items() for mutant in _told_apart(file, text)]
+    random.Random(seed).shuffle(found)
+    return list(islice((mutant for mutant in found if _runs(mutant.text)), count))
+
+
 def draw(texts: dict[str, str], count: int, seed: int = 0) -> list[Mutant]:
     """Return `count` mutants or as many as there are, in equal parts of each file, and in a file of each kind."""
     drawn: list[Mutant] = []
     waiting = {}
     for file, text in texts.items():
-        found = [mutant for mutant in mutants(file, text) if (file, mutant.change) not in EQUIVALENT]
+        found = _told_apart(file, text)
         random.Random(f"{seed} {file}").shuffle(found)
         of_kind: Counter[str] = Counter()
         rounds = {}
@@ -266,6 +284,11 @@ class Task:
     dear: bool
     mutant: Mutant | None = None
 
+    @property
+    def suite(self) -> tuple[str, bool]:
+        """Return what decides which tests there are: a file of a door has its own, the doctor's have them in common."""
+        return DOCTOR if self.file.startswith(DOCTOR) else self.file, self.dear
+
 
 @dataclass
 class Answer:
@@ -283,8 +306,7 @@ class Chosen:
         tests = folder / "tests" / door
         self.path = folder / "posenc" / door / f"{name}.py"
         self.own = {tests / f"test_{name}.py"} if door in DOORS else {*tests.glob("test_*.py")}
-        known = SLOWER * sum(seconds for _, seconds in ranks.values())
-        self.limit = LIMIT if door in DOORS else round(known) if task.mutant else None
+        self.limit = max(LIMIT, round(SLOWER * sum(seconds for _, seconds in ranks.values())))
         self.task, self.ranks, self.answer = task, ranks, Answer()
 
     def _concerns(self, item) -> bool:
@@ -326,7 +348,8 @@ class Court:
         for dear in (False, True):
             left = [mutant for mutant in drawn if mutant not in caught]
             self._learn(sorted({mutant.file for mutant in left}), dear)
-            for task, answer in self.run([Task(mutant.file, dear, mutant) for mutant in left]):
+            tasks = [Task(mutant.file, dear, mutant) for mutant in left]
+            for task, answer in self.run([task for task in tasks if self.known[task.suite]]):
                 if answer.failed and task.mutant:
                     caught[task.mutant] = answer.failed[0]
                     self.catches[answer.failed[0]] += 1
@@ -334,11 +357,12 @@ class Court:
 
     def _learn(self, files: list[str], dear: bool) -> None:
         """Learn which tests pass without a mutant, and how long they take."""
-        for task, answer in self.run([Task(file, dear) for file in files]):
-            self.known[task.file, dear] = answer.passed
+        suites = {task.suite: task for task in (Task(file, dear) for file in files)}
+        for task, answer in self.run([*suites.values()]):
+            self.known[task.suite] = answer.passed
             if failed := answer.failed:
-                print(f"{task.file}: {len(failed)} tests fail without a mutant; left out are such as {failed[0]}")
-        silent = [file for file in files if not dear and not self.known[file, dear]]
+                print(f"{task.suite[0]}: {len(failed)} tests fail without a mutant; left out are such as {failed[0]}")
+        silent = [name for name, dear in suites if not dear and not self.known[name, dear]]
         if silent:
             raise SystemExit(f"mutants: no test passes of {', '.join(silent)}")
 
@@ -358,7 +382,7 @@ class Court:
 
     def _begin(self, task: Task, folder: Path) -> int:
         """Start the tests in a fork; return its id."""
-        known = self.known.get((task.file, task.dear), {})
+        known = self.known.get(task.suite, {})
         chosen = Chosen(folder, task, {test: (-self.catches[test], seconds) for test, seconds in known.items()})
         (folder / "answer.json").unlink(missing_ok=True)
         sys.stdout.flush()
@@ -395,7 +419,7 @@ def _warm() -> None:
 
 def _run_tests(chosen: Chosen, folder: Path) -> None:
     """Run the tests of one task, in a fork that ends with it."""
-    if chosen.limit is not None:
+    if chosen.task.mutant:
         resource.setrlimit(resource.RLIMIT_CPU, (chosen.limit, chosen.limit))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     said = os.open(folder / "said.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -471,7 +495,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args(arguments)
     texts, begin = read(root, asked.files), time.perf_counter()
-    drawn = draw(texts, sys.maxsize if asked.all else asked.count, asked.seed)
+    drawing = draw_by_lot if all(file.startswith(DOCTOR) for file in texts) else draw
+    drawn = drawing(texts, sys.maxsize if asked.all else asked.count, asked.seed)
     with tempfile.TemporaryDirectory() as place:
         caught = Court(root, texts, Path(place)).judge(drawn)
     print(table(drawn, caught))

@@ -6,10 +6,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+DRAWN = 64  # tokens of noise
+
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return normal random numbers, the same in each run."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def noise(like: Tensor, seed: int) -> Tensor:
+    """Return other content of the shape and dtype of `like` (b, h, t, d); drawing takes time, so it repeats itself."""
+    b, h, t, d = like.shape
+    return random(b, h, min(t, DRAWN), d, seed=seed).to(like.dtype).repeat(1, 1, -(-t // DRAWN), 1)[:, :, :t]
 
 
 def wrapped(angle: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import AXES, Code
-from posenc.diagnosis.compare import random, wrapped
+from posenc.diagnosis.compare import noise, wrapped
 from posenc.diagnosis.rotations.frequencies import Fit
 from posenc.diagnosis.rotations.pairs import angles_of, pairs_of, start_of
 
@@ -57,12 +57,12 @@ class Rotation:
     def _call(self, x: Tensor, of_keys: bool, **given: Any) -> Tensor:
         if not self.code.takes("q", "k"):
             return self.code.on(x=x, **self._sizes(x), **given)
-        q, k = self.pair(random(*x.shape, seed=77).to(x.dtype), x, **given) if of_keys else self.pair(x, None, **given)
+        q, k = self.pair(noise(x, 77), x, **given) if of_keys else self.pair(x, None, **given)
         return k if of_keys else q
 
     def pair(self, q: Tensor, k: Tensor | None = None, **given: Any) -> tuple[Tensor, Tensor]:
         """Return queries and keys as they come out; keys are noise by default, so that no mix-up stays unseen."""
-        k = random(*q.shape, seed=78).to(q.dtype) if k is None else k
+        k = noise(q, 78) if k is None else k
         made = self.code.on(q=q, k=k, **self._sizes(q), **given)
         return made[0], made[1]
 

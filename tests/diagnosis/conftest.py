@@ -1,0 +1,39 @@
+"""Each report that a test of the doctor makes must read as tests/diagnosis/reports.json says."""
+
+import json
+import os
+
+import pytest
+
+from posenc import diagnosis
+from posenc.diagnosis.report import Report
+from tests.diagnosis import reports
+
+MADE: dict[str, list[list[str]]] = {}  # by test
+
+
+@pytest.fixture(autouse=True)
+def reports_as_they_were(request, monkeypatch):
+    """Note the reports of a test, and compare them with those that are known."""
+    made: list[list[str]] = []
+
+    def noted(*parts):
+        report = Report(*parts)
+        made.append(reports.lines(report))
+        return report
+
+    monkeypatch.setattr(diagnosis, "Report", noted)
+    yield
+    name = f"{request.path.stem} {request.node.name}"
+    if os.environ.get(reports.WRITES):
+        MADE[name] = made
+        return
+    if made and (differences := reports.differences(made, reports.known().get(name, []))):
+        pytest.fail("\n".join(["reports read otherwise; python -m tests.diagnosis.reports if so meant", *differences]))
+
+
+def pytest_sessionfinish(session):
+    """Write the reports down, where that is asked for and no test failed."""
+    if os.environ.get(reports.WRITES) and not session.testsfailed:
+        text = json.dumps({name: made for name, made in sorted(MADE.items()) if made}, indent=0, ensure_ascii=False)
+        reports.PATH.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,77 @@
+"""All that the doctor says in its tests, as it was looked at: python -m tests.diagnosis.reports writes it anew.
+
+A test of the doctor asserts what its name says. Beside that, each report that it makes must read as `reports.json`
+says: what was examined, the verdict and the number of each check, and the words of what is wrong or noted. So a change
+of the doctor shows in `git diff` with all that it does.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from posenc.diagnosis.report import Report
+
+ROOT = Path(__file__).parents[2]
+PATH = Path(__file__).parent / "reports.json"
+WRITES = "NEW_REPORTS"  # the variable of the environment under which the tests write
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+NEAR, NOTHING = 0.1, 1e-4  # machines round differently: numbers may be so far apart, and below so much are all alike
+
+
+def lines(report: Report) -> list[str]:
+    """Return a report in short, a line for all that passed."""
+    about = ", ".join(str(value) for value in report.examined.values() if value not in (None, ""))
+    passed = [f"{f.check}{_shown(f.number)}" for f in report.findings if f.verdict == "ok"]
+    unmade = [f.check for f in report.findings if f.verdict == "not checked"]
+    told = [f for f in report.findings if f.verdict in ("wrong", "note")]
+    said = [f"{f.verdict} {f.id}: {f.words}{_shown(f.number)}" for f in told]
+    return [f"{report.kind} ({about})", *said, f"ok: {', '.join(passed)}", f"not checked: {', '.join(unmade)}"]
+
+
+def _shown(number: float | None) -> str:
+    return "" if number is None else f" {number:.3g}"
+
+
+def differences(said: list[list[str]], known: list[list[str]]) -> list[str]:
+    """Return the lines of reports that do not read as they did, each beside the one that it was."""
+    pairs = [pair for one, other in zip(said, known, strict=False) for pair in _paired(one, other)]
+    found = [f"  was {before}\n  now {now}" for now, before in pairs if not alike(now, before)]
+    return found + [f"  {len(known)} reports were made, now {len(said)}"] * (len(said) != len(known))
+
+
+def _paired(one: list[str], other: list[str]) -> list[tuple[str, str]]:
+    longest = max(len(one), len(other))
+    padded = [side + [""] * (longest - len(side)) for side in (one, other)]
+    return list(zip(*padded, strict=True))
+
+
+def alike(one: str, other: str) -> bool:
+    """Tell whether two lines have the same words, and numbers that are nearly the same."""
+    if NUMBER.sub("#", one) != NUMBER.sub("#", other):
+        return False
+    return all(_near(a, b) for a, b in zip(NUMBER.findall(one), NUMBER.findall(other), strict=True))
+
+
+def _near(one: str, other: str) -> bool:
+    a, b = (abs(float(text.replace(",", ""))) for text in (one, other))
+    return abs(a - b) <= NEAR * max(a, b) or max(a, b) < NOTHING
+
+
+@cache
+def known() -> dict[str, list[list[str]]]:
+    """Return the reports of each test."""
+    return json.loads(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
+
+
+def main() -> int:
+    """Run the tests of the doctor in one process, which writes their reports."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", "-m", "", "tests/diagnosis"]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | {WRITES: "1"}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
