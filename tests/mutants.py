@@ -353,6 +353,7 @@ class Court:
                 if answer.failed and task.mutant:
                     caught[task.mutant] = answer.failed[0]
                     self.catches[answer.failed[0]] += 1
+                print("caught:" if answer.failed else "passes:", task.mutant, file=sys.stderr, flush=True)
         return caught
 
     def _learn(self, files: list[str], dear: bool) -> None:

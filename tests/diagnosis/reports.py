@@ -19,13 +19,14 @@ ROOT = Path(__file__).parents[2]
 PATH = Path(__file__).parent / "reports.json"
 WRITES = "NEW_REPORTS"  # the variable of the environment under which the tests write
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+BY_TIME = {"limit"}  # checks that go as far as time allows
 NEAR, NOTHING = 0.1, 1e-4  # machines round differently: numbers may be so far apart, and below so much are all alike
 
 
 def lines(report: Report) -> list[str]:
     """Return a report in short, a line for all that passed."""
     about = ", ".join(str(value) for value in report.examined.values() if value not in (None, ""))
-    passed = [f"{f.check}{_shown(f.number)}" for f in report.findings if f.verdict == "ok"]
+    passed = [f.check + _shown(f.number) * (f.check not in BY_TIME) for f in report.findings if f.verdict == "ok"]
     unmade = [f.check for f in report.findings if f.verdict == "not checked"]
     told = [f for f in report.findings if f.verdict in ("wrong", "note")]
     said = [f"{f.verdict} {f.id}: {f.words}{_shown(f.number)}" for f in told]

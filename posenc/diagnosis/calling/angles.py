@@ -102,9 +102,7 @@ def forms(roles: dict[str, str], order: str) -> Iterator[Form]:
         yield from () if pair else pairs
 
 
-def arguments(
-    form: Form, roles: dict[str, str], positions: Tensor, width: int, indexed: bool = False
-) -> dict[str, Any]:
+def arguments(form: Form, roles: dict[str, str], positions: Tensor, width: int, indexed: bool) -> dict[str, Any]:
     """Return the tables by role; where positions are asked for besides (`indexed`), whole tables that these index."""
     places = torch.arange(int(positions.max()) + 1) if indexed else positions
     made = form(places, width)
