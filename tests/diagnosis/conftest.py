@@ -14,24 +14,30 @@ MADE: dict[str, list[list[str]]] = {}  # by test
 
 
 @pytest.fixture(autouse=True)
-def reports_as_they_were(request, monkeypatch):
-    """Note the reports of a test, and compare them with those that are known."""
+def layers_that_begin_alike():
+    """Draw the same numbers for the layers of patients, whatever ran before."""
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Note the reports of a test that passes, and compare them with those that are known."""
     made: list[list[str]] = []
-    torch.manual_seed(0)  # layers of patients begin alike, whatever ran before
 
     def noted(*parts):
         report = Report(*parts)
         made.append(reports.lines(report))
         return report
 
-    monkeypatch.setattr(diagnosis, "Report", noted)
-    yield
-    name = f"{request.path.stem} {request.node.name}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diagnosis, "Report", noted)
+        result = yield
+    name = f"{item.path.stem} {item.name}"
     if os.environ.get(reports.WRITES):
         MADE[name] = made
-        return
-    if made and (differences := reports.differences(made, reports.known().get(name, []))):
+    elif differences := reports.differences(made, reports.known().get(name, [])):
         pytest.fail("\n".join(["reports read otherwise; python -m tests.diagnosis.reports if so meant", *differences]))
+    return result
 
 
 def pytest_sessionfinish(session):

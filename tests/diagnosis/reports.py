@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 
 from posenc.diagnosis.report import Report
@@ -39,15 +40,10 @@ def _shown(number: float | None) -> str:
 
 def differences(said: list[list[str]], known: list[list[str]]) -> list[str]:
     """Return the lines of reports that do not read as they did, each beside the one that it was."""
-    pairs = [pair for one, other in zip(said, known, strict=False) for pair in _paired(one, other)]
+    reports = zip(said, known, strict=False)  # a count that differs is told below
+    pairs = [pair for one, other in reports for pair in zip_longest(one, other, fillvalue="")]
     found = [f"  was {before}\n  now {now}" for now, before in pairs if not alike(now, before)]
     return found + [f"  {len(known)} reports were made, now {len(said)}"] * (len(said) != len(known))
-
-
-def _paired(one: list[str], other: list[str]) -> list[tuple[str, str]]:
-    longest = max(len(one), len(other))
-    padded = [side + [""] * (longest - len(side)) for side in (one, other)]
-    return list(zip(*padded, strict=True))
 
 
 def alike(one: str, other: str) -> bool:
@@ -69,9 +65,11 @@ def known() -> dict[str, list[list[str]]]:
 
 
 def main() -> int:
-    """Run the tests of the doctor in one process, which writes their reports."""
+    """Run the tests of the doctor in one process, which writes their reports; it needs the peers, as they do."""
     command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", "-m", "", "tests/diagnosis"]
-    return subprocess.run(command, cwd=ROOT, env=os.environ | {WRITES: "1"}, check=False).returncode
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | {WRITES: "1", "REQUIRE_PEERS": "1"}, check=False
+    ).returncode
 
 
 if __name__ == "__main__":

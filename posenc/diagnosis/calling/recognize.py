@@ -51,7 +51,8 @@ def recognize(
             if found := _fitting(code, _ways(code, kind, orders, place < 2), failures):
                 plain = kind is None and found[0] == "table" and makers.of_angles(code)
                 return (_made(function, owner, dim, heads) or found) if plain else found
-        if kind in (None, "rotation") and (made := _made(function, owner, dim, heads)):
+        turns = kind in (None, "rotation") and orders is not OTHERS  # tried once: what it makes has no order of axes
+        if turns and (made := _made(function, owner, dim, heads)):
             return made
     why = f"{name_of(function)}, {_why(failures)}{WRAP}. Understood are {UNDERSTOOD}"
     raise ValueError(f"doctor: function must be a rotation, a table, a bias or an attention, got {why}")
