@@ -104,6 +104,29 @@ def test_what_is_called_equivalent_is_still_there(file, change, texts):
     assert (file, change) not in {(mutant.file, mutant.change) for mutant in draw({file: texts[file]}, sys.maxsize)}
 
 
+@pytest.mark.parametrize(
+    ("change", "free"),
+    [
+        ("x = zeros({64 -> 63})", True),
+        ("x = zeros({2 -> 3}, 64)", False),
+        ("x = random({2 -> 3}, 64)", True),
+        ("x = random(2, 64, seed={1 -> 2})", True),
+        ("off = far(y, x) < {1e-4 -> 5e-05}", True),
+        ("off = far(y, x) < {1e-4 -> 1.0001}", False),
+        ("y = x * dim**{-0.5 -> -0.25}", False),
+        ("off = far(y, x) {< -> <=} 1e-4", True),
+        ("off = far(y, x) {< -> <=} MARGIN", True),
+        ("off = 0.5 {<= -> <} far(y, x)", True),
+        ("off = far(y, x) {< -> <=} far(z, x)", False),
+        ("if len(x) {> -> >=} 2:", False),
+        ("y = x.{double -> float}()", True),
+        ("y = torch.{float32 -> float16}", False),
+    ],
+)
+def test_what_the_doctor_may_choose_is_no_mutant_of_it(change, free):
+    assert mutants.free(change) is free
+
+
 # A project of one file, and tests of which one fails without a mutant
 
 PACKAGE = """
