@@ -18,20 +18,20 @@ def decoding(case: Any) -> Finding:
     if table.told_by == "length" and not table.told:
         alone = "each new token of a cache gets row 0" if table.adds else "rows are those of 0 .. t-1"
         return note(f"takes neither positions nor an offset: {alone}; pass the position")
-    off = 0.0
+    off, places = 0.0, (0, 2, last - 1)
     for told_by in [table.told_by] if table.told_by == "places" else table.told:
         whole = case.first if table.state else table(0, last + 1, told_by=told_by).double()
-        alone = [table(place, 1, told_by=told_by)[0].double() for place in (0, 2, last)]
-        off = max(far(row, whole[place]) for row, place in zip(alone, (0, 2, last), strict=True))
+        alone = [table(place, 1, told_by=told_by)[0].double() for place in places]
+        off = max(far(row, whole[place]) for row, place in zip(alone, places, strict=True))
         if off > 1e-4:
-            return _elsewhere(alone[1:], whole, (2, last), told_by, off)
+            return _elsewhere(alone[1:], whole, places[1:], told_by, off)
     return ok("a token alone gets the row of its position", off)
 
 
 def _elsewhere(alone: list[Tensor], whole: Tensor, places: tuple[int, ...], told_by: str, off: float) -> Finding:
     """Say whose rows tokens get that do not get their own."""
     for lag in (-1, 1, -2):
-        if all(far(row, whole[(place + lag) % len(whole)]) < 1e-4 for row, place in zip(alone, places, strict=True)):
+        if all(far(row, whole[place + lag]) < 1e-4 for row, place in zip(alone, places, strict=True)):
             words = f"a token alone gets the row of the position {lag:+d} from its own: one is added or left out there"
             return wrong("positions-shifted", words, lag)
     words = f"a token alone at its {told_by} gets another row than among others (off by {off:.2g})"

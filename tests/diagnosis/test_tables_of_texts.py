@@ -1,0 +1,419 @@
+"""Tables of texts: the order of their waves, what becomes of embeddings, decoding, padding, and how far they go."""
+
+import pytest
+import torch
+from torch import nn
+
+from posenc import doctor
+
+from .test_table_patients import causes, speeds, waves
+
+
+def noise(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+def said(report, id):
+    return next(finding.words for finding in report.findings if finding.id == id)
+
+
+def paper(positions, dim, base=10_000.0):
+    """Return sine and cosine beside each other."""
+    angle = positions[..., None] * speeds(dim, base)
+    return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
+
+
+# What waves are
+
+
+def shuffled(made):
+    return made[:, torch.randperm(made.shape[1], generator=torch.Generator().manual_seed(1))]
+
+
+def half_written(made):
+    made[:, 1::2] = 0
+    return made
+
+
+def no_sines(made):
+    made[:, 0::2] = 0
+    return made
+
+
+def kept_apart(made):
+    """Sines before cosines, and rows of the width cut from them: two positions of sines in one row."""
+    return torch.cat((made[:, 0::2], made[:, 1::2])).view(made.shape)[: len(made) // 2]
+
+
+def every_channel(made):
+    """Even channels sines, odd ones cosines, each with a speed of its own: 10,000^(-i/d)."""
+    dim = made.shape[1]
+    channel = torch.arange(dim)
+    angle = (torch.arange(len(made)) + 3)[:, None] * 10_000.0 ** (-channel / dim)
+    return torch.where(channel % 2 == 0, angle.sin(), angle.cos())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cause", "words"),
+    [
+        (shuffled, "order-broken", "in another order"),
+        (half_written, "order-broken", "the cosines are missing"),
+        (lambda made: made[:, 1::2].repeat(1, 2), "order-broken", "hold the same"),
+        (no_sines, "order-broken", "sines are 0 in every row"),
+        (every_channel, "crossed", "every channel has a speed of its own"),
+        (lambda made: made / made.shape[1], "scale-twice", "divided by the width"),
+    ],
+)
+@pytest.mark.parametrize("dim", [32, 64])
+def test_waves_that_are_spoilt(spoil, cause, words, dim):
+    report = doctor(lambda length, dim: spoil(paper(torch.arange(length), dim)), dim=dim)
+    assert causes(report) == {cause}, str(report)
+    assert words in said(report, cause)
+
+
+def test_two_positions_of_sines_in_a_row():
+    rows = kept_apart(paper(torch.arange(1000), 64))
+    report = doctor(lambda positions: rows[positions])
+    assert causes(report) == {"order-broken"}, str(report)
+    assert "share a speed" in said(report, "order-broken")
+
+
+@pytest.mark.parametrize("start", [1, 8, 9, 100])
+def test_a_table_that_begins_later(start):
+    report = doctor(lambda length, dim: waves(torch.arange(length) + start, dim))
+    assert not causes(report), str(report)
+    words = f"that of position {start}, not 0" if start <= 8 else "row 0 is not 0 in sines"
+    assert any(words in finding.words for finding in report.findings)
+
+
+def test_a_table_of_plain_angles():
+    report = doctor(lambda length, dim: (torch.arange(length)[:, None] * speeds(dim)).repeat(1, 2), kind="table")
+    assert not causes(report), str(report)
+
+
+@pytest.mark.parametrize(("exponent", "words"), [(1, "belong to one angle"), (4, "belong to one angle"), (-2, "")])
+def test_cosines_of_other_speeds(exponent, words):
+    def table(length, dim):
+        of = [10_000.0 ** (-torch.arange(dim // 2) * times / dim) for times in (2, exponent)]
+        sine, cosine = (torch.arange(length)[:, None] * each for each in of)
+        return torch.cat((sine.sin(), cosine.cos()), -1)
+
+    report = doctor(table)
+    assert causes(report) == {"crossed"}, str(report)
+    assert words in said(report, "crossed")
+
+
+@pytest.mark.parametrize(
+    ("exponent", "cause"),
+    [
+        (lambda i, dim: 4 * i / dim, "exponent-doubled"),
+        (lambda i, dim: i / dim, "exponent-halved"),
+        (lambda i, dim: 2 * (i + 1) / dim, "exponent-shifted"),
+        (lambda i, dim: 0 * i, "exponent-flat"),
+        (lambda i, dim: (2 * i / dim) * (i > dim // 4), "exponent-flat"),
+        (lambda i, dim: -2 * i / dim / 4, "exponent-rising"),
+    ],
+)
+@pytest.mark.parametrize("base", [10_000.0, 600.0])
+def test_exponents_of_a_base_that_is_told(exponent, cause, base):
+    def table(length, dim, base=base):
+        angle = torch.arange(length)[:, None] * base ** -exponent(torch.arange(dim // 2), dim)
+        return torch.cat((angle.sin(), angle.cos()), -1)
+
+    assert causes(doctor(table)) - {"base-ignored"} == {cause}, str(doctor(table))
+
+
+def test_angles_that_do_not_grow_with_the_position():
+    report = doctor(lambda length, dim: waves(torch.log2(torch.arange(float(length)) + 1), dim))
+    assert causes(report) == {"not-linear-in-position"}, str(report)
+
+
+@pytest.mark.parametrize("factor", [0.5, 3.0])
+def test_a_table_that_is_multiplied(factor):
+    report = doctor(lambda length, dim: factor * waves(torch.arange(length), dim))
+    assert not causes(report), str(report)
+    assert f"multiplied by {factor:g}" in report.told("size").words
+
+
+# Rows
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_rows_that_are_alike(odd):
+    def twins(positions):
+        rows = noise(300, 64)
+        rows[7] = rows[3]
+        return rows[positions]
+
+    def turns(positions, dim):
+        return waves(positions % 8 if odd else torch.arange(16)[positions % 16], dim)
+
+    assert causes(doctor(twins)) == {"rows-alike"}
+    report = doctor(turns)
+    assert f"rows repeat every {8 if odd else 16} positions" in report.told("rows").words
+
+
+def test_a_base_that_is_refused():
+    def table(length, dim, base=10_000.0):
+        if base < 1000:
+            raise ValueError("the base is too small")
+        return waves(torch.arange(length), dim, base)
+
+    report = doctor(table)
+    assert report.healthy
+    assert report.told("base").verdict == "not checked"
+
+
+# What becomes of embeddings
+
+
+class Adds(nn.Module):
+    """Embeddings (b, t, d) and a table, with one thing otherwise."""
+
+    def __init__(self, otherwise):
+        super().__init__()
+        self.otherwise, self.norm, self.rows = otherwise, nn.LayerNorm(64), nn.Parameter(noise(4, 200, 64))
+
+    def forward(self, x):
+        t, dim = x.shape[1:]
+        if dim != 64:
+            raise ValueError("another width")
+        return self.otherwise(x, waves(torch.arange(t), dim), self)
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "found", "words"),
+    [
+        (lambda x, table, own: x + table, set(), "come through as they are"),
+        (lambda x, table, own: table.expand(x.shape) + 0 * x, set(), "do not come through"),
+        (lambda x, table, own: table, set(), "do not come through"),
+        (lambda x, table, own: own.norm(x + table), set(), "come through unchanged"),
+        (lambda x, table, own: x * 64 + table, {"scale-twice"}, "the width"),
+        (lambda x, table, own: x / 8 + table, {"scale-twice"}, "1 over the root"),
+        (lambda x, table, own: x / 64 + table, {"scale-twice"}, "1 over the width"),
+        (lambda x, table, own: x * 8 + table, set(), "the square root of the width"),
+        (lambda x, table, own: x * 3 + table, set(), "multiplied by 3"),
+        (lambda x, table, own: x.add_(table), {"in-place"}, "written to in place"),
+    ],
+)
+def test_what_becomes_of_embeddings(otherwise, found, words):
+    report = doctor(Adds(otherwise))
+    assert causes(report) == found, str(report)
+    assert words in report.told("content").words
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "cause"),
+    [
+        (lambda x, table, own: (x + table).transpose(0, 1), "batch-axis"),
+        (lambda x, table, own: x + waves(torch.arange(len(x)), 64)[:, None], "batch-axis"),
+        (lambda x, table, own: x + own.rows[: len(x), : x.shape[1]], "rows-mixed"),
+        (lambda x, table, own: x + nn.functional.dropout(table, 0.1), "dropout-on"),
+    ],
+)
+def test_axes_of_embeddings(otherwise, cause):
+    report = doctor(Adds(otherwise))
+    assert causes(report) == {cause}, str(report)
+    assert report.told("everything else").verdict == "not checked"
+
+
+def test_a_norm_is_no_table():
+    with pytest.raises(ValueError, match="must be a rotation, a table"):
+        doctor(nn.LayerNorm(64))
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_tokens_of_several_codebooks(axis):
+    class Codes(nn.Module):
+        """Rows for ids (b, codebooks, t), as in MusicGen."""
+
+        def forward(self, input_ids):
+            if input_ids.ndim != 3 or input_ids.is_floating_point():
+                raise ValueError("ids (b, codebooks, t), please")
+            return waves(torch.arange(input_ids.shape[axis]), 64)
+
+    report = doctor(Codes(), kind="table")
+    assert causes(report) == ({"batch-axis"} if axis == 1 else set()), str(report)
+
+
+# Use
+
+
+@pytest.mark.parametrize("form", ["(b, t, 1)", "(t,)"])
+def test_places_as_numbers(form):
+    def fourier(x):
+        if x.ndim != (3 if form == "(b, t, 1)" else 1) or x.shape[-1] == 64:
+            raise ValueError("positions, please")
+        turn = (x if form == "(b, t, 1)" else x[:, None]) * speeds(64)
+        return torch.cat((turn.cos(), turn.sin()), -1)
+
+    report = doctor(fourier, kind="table")
+    assert report.healthy, str(report)
+    assert report.told("decoding").verdict == "ok"
+
+
+@pytest.mark.parametrize("lag", [-2, -1, 0, 1, 2])
+def test_a_token_alone_that_is_counted_otherwise(lag):
+    def adds(x, offset=0):
+        start = offset if x.shape[1] > 1 else offset + lag
+        return x + waves(torch.arange(start, start + x.shape[1]), 64) if x.shape[-1] == 64 else 1 / 0
+
+    cause = {0: set(), 2: {"offset-ignored"}}.get(lag, {"positions-shifted"})
+    assert causes(doctor(adds)) == cause, str(doctor(adds))
+
+
+def test_angles_that_depend_on_the_length():
+    report = doctor(lambda length, dim: waves(torch.arange(length) / length * 20, dim))
+    assert causes(report) == {"length-dependent"}, str(report)
+
+
+class Caches(nn.Module):
+    """A table that is kept from call to call, and cast for embeddings of another dtype: for good, or for the call."""
+
+    def __init__(self, coarse):
+        super().__init__()
+        self.coarse, self.kept = coarse, torch.zeros(0, 64)
+
+    def forward(self, x):
+        if x.shape[-1] != 64:
+            raise ValueError("another width")
+        if len(self.kept) < x.shape[1]:
+            self.kept = waves(torch.arange(x.shape[1]), 64)
+        cast = self.kept.to(x.dtype)
+        self.kept = cast if self.coarse else self.kept
+        return x + cast[: x.shape[1]]
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_a_table_that_is_kept(coarse):
+    report = doctor(Caches(coarse))
+    assert causes(report) == ({"cache-stale"} if coarse else set()), str(report)
+
+
+@pytest.mark.parametrize(
+    ("ends", "found"),
+    [
+        ("raises", set()),
+        ("cuts", set()),
+        ("clips", {"clipped"}),
+        ("wraps", {"wrapped"}),
+        ("rounds", {"positions-rounded"}),
+    ],
+)
+def test_the_end_of_a_table(ends, found):
+    rows = noise(512, 64)
+
+    def table(positions):
+        if ends == "raises" or int(positions.max()) < 512:
+            return rows[positions]
+        if ends == "cuts":
+            return rows[positions[positions < 512]]
+        if ends == "clips":
+            return rows[positions.clamp(max=511)]
+        if ends == "wraps":
+            return rows[positions % 511]
+        return waves(positions // 4 * 4, 64)
+
+    report = doctor(table)
+    assert causes(report) == found, str(report)
+
+
+class Masked(nn.Module):
+    """Positions of what a mask (b, t) shows, learned, as in OPT."""
+
+    def __init__(self, counts_padding=False, strict=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.rows, self.counts_padding, self.strict = nn.Embedding(300, 64), counts_padding, strict
+
+    def forward(self, attention_mask):
+        if self.strict and not attention_mask.all():
+            raise ValueError("no padding, please")
+        seen = torch.ones_like(attention_mask) if self.counts_padding else attention_mask
+        return self.rows((seen.cumsum(1) * seen).long())
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"), [({}, set()), ({"counts_padding": True}, {"padding-counted"}), ({"strict": True}, set())]
+)
+def test_rows_by_a_mask(settings, found):
+    report = doctor(Masked(**settings), kind="table")
+    assert causes(report) == found, str(report)
+
+
+class Rows(nn.Module):
+    """Token ids, whose padding has row 0 and is counted all the same."""
+
+    padding_idx = 1
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(noise(300, 64))
+
+    def forward(self, input_ids):
+        t = input_ids.shape[1]
+        return self.table[(torch.arange(t) + 1).expand(input_ids.shape) * input_ids.ne(1)]
+
+
+def test_padding_on_the_right_only():
+    report = doctor(Rows(), kind="table")
+    assert report.told("padding").verdict == "note", str(report)
+    assert "right with padding on the right only" in report.told("padding").words
+
+
+@pytest.mark.parametrize(
+    ("of_each", "found"),
+    [
+        (lambda rows, at: rows[at], set()),
+        (lambda rows, at: rows[at[:1]].expand(len(at), -1, -1), {"rows-mixed"}),
+        (lambda rows, at: rows[at].flatten(0, 1), set()),
+    ],
+)
+def test_positions_of_each_text(of_each, found):
+    rows = noise(300, 64)
+    report = doctor(lambda positions: of_each(rows, positions) if positions.ndim == 2 else rows[positions])
+    assert causes(report) == found, str(report)
+
+
+@pytest.mark.parametrize(
+    ("coarse", "found"),
+    [
+        (lambda at, x: at.to(x.dtype)[:, None] * speeds(64), {"positions-rounded"}),
+        (lambda at, x: at.float()[:, None] * speeds(64).to(x.dtype), {"angles-rounded"}),
+        (lambda at, x: at[:, None] * speeds(64), set()),
+    ],
+)
+def test_embeddings_in_half_precision(coarse, found):
+    def adds(x):
+        if x.shape[-1] != 64:
+            raise ValueError("another width")
+        angle = coarse(torch.arange(x.shape[1]), x).float()
+        return x + torch.cat((angle.sin(), angle.cos()), -1).to(x.dtype)
+
+    assert causes(doctor(adds)) == found, str(doctor(adds))
+
+
+def test_embeddings_in_half_precision_that_are_refused():
+    def adds(x):
+        if x.shape[-1] != 64 or x.dtype != torch.float32:
+            raise ValueError("float32 of width 64, please")
+        return x + waves(torch.arange(x.shape[1]), 64)
+
+    report = doctor(adds)
+    assert report.healthy, str(report)
+    assert report.told("half input").verdict == "not checked"
+
+
+@pytest.mark.parametrize("way", ["refuses", "crashes", "fits", "is wider"])
+def test_an_odd_width(way):
+    def table(length, dim):
+        if way == "refuses" and dim % 2:
+            raise ValueError("dim must be even")
+        made = waves(torch.arange(length), dim + dim % 2)
+        if way == "crashes":
+            return made.view(length, dim)
+        return made if way == "is wider" else made[:, :dim]
+
+    report = doctor(table)
+    assert report.healthy
+    assert report.told("odd width").verdict == ("ok" if way in ("refuses", "fits") else "note")
