@@ -1,8 +1,10 @@
-"""The comparison of reports sees another word, another number and another count, and nothing in what machines round."""
+"""Comparing reports sees other words, numbers and counts, and no rounding; and how a report reads."""
 
 import pytest
+import torch
 
-from posenc.diagnosis.report import Finding, Report
+from posenc.diagnosis.report import Finding, Report, findings, ok
+from posenc.diagnosis.tables import rows
 from tests.diagnosis.reports import alike, differences, lines
 
 REPORT = Report(
@@ -51,3 +53,89 @@ def test_numbers_that_are_rounding_are_alike():
 @pytest.mark.parametrize("said", [[], [LINES, LINES], [LINES[:-1]], [[*LINES, "more"]]])
 def test_what_is_missing_or_more_is_told(said):
     assert len(differences(said, [LINES])) == 1
+
+
+# What a report says of itself
+
+LONG = "lengths change by a factor of 2 from one position to the next, so that whatever is far away weighs more"
+SICK = Report(
+    "rotate",
+    "attention",
+    (
+        Finding("future", "ok", "no token sees a later one"),
+        Finding("heads", "note", "heads differ"),
+        Finding("norm", "wrong", LONG, 2.0, "axis-lost"),
+        Finding("limit", "not checked", "needs a class"),
+        Finding("norm", "wrong", "and once more", 2.0, "rows-alike"),
+    ),
+    {"sizes": "4 heads", "layout": "", "base": None, "grid": "a grid of 2 by 2"},
+)
+
+
+def test_a_report_in_print():
+    first, *rest = str(SICK).splitlines()
+    assert first == "rotate, examined as an attention (4 heads, a grid of 2 by 2): 2 things are wrong; of 4"
+    assert rest[0] == "checks 1 passed, 1 noted, 1 could not be made"
+    assert rest[1].startswith("WRONG        norm: lengths change")
+    assert rest[2].startswith(" " * 13 + "that")
+    assert [line[13:].split(":")[0] for line in rest[3:]] == [
+        "axis-lost", "norm", "rows-alike", "heads", "future", "limit"
+    ]  # fmt: skip
+    assert [line[:13].strip() for line in rest[3:]] == ["", "WRONG", "", "note", "ok", "not checked"]
+    assert rest[3].endswith(SICK.told("norm").page)
+
+
+def test_a_report_in_one_line():
+    line = repr(SICK)
+    assert line.startswith("<rotate, examined as an attention: 2 things are wrong | norm: lengths change by")
+    assert line.endswith(" ... | norm: and once more>")
+    assert 150 < len(line) <= 240
+
+
+@pytest.mark.parametrize("verdict", ["ok", "note", "wrong", "not checked"])
+def test_what_is_healthy(verdict):
+    report = Report("f", "table", (Finding("rows", verdict, "as it is", None, "rows-alike"),))
+    assert report.healthy == (verdict in ("ok", "note"))
+    assert report.missing == (("rows",) if verdict == "not checked" else ())
+    data = report.to_dict()
+    assert data["checks"] == dict.fromkeys(("wrong", "note", "ok", "not checked"), 0) | {verdict: 1}
+    assert (data["name"], data["kind"], data["healthy"]) == ("f", "table", report.healthy)
+    assert bool(data["findings"][0]["page"]) == (verdict == "wrong")
+    heads = {
+        "wrong": "f, examined as a table: 1 thing is wrong; of 1 check 0 passed",
+        "note": "f, examined as a table: nothing wrong found; of 1 check 0 passed, 1 noted",
+        "ok": "f, examined as a table: nothing wrong found; of 1 check 1 passed",
+        "not checked": "f, examined as a table: too little could be examined to call it healthy (rows are not checked)"
+        "; of 0 checks 0 passed, 1 could not be made",
+    }
+    found = " ".join(str(report).split(f"\n{verdict.upper() if verdict == 'wrong' else verdict}")[0].split())
+    assert found == heads[verdict]
+
+
+def test_a_kind_of_which_nothing_is_asked_and_a_check_that_is_not_there():
+    assert Report("f", "other", ()).healthy
+    assert Report("f", "rotation", (Finding("norm", "ok", ""), Finding("shift", "not checked", ""))).healthy
+    assert SICK.told("norm").words == LONG
+    with pytest.raises(ValueError, match="check must be one of future, heads, norm, limit, got 'rows'"):
+        SICK.told("rows")
+
+
+def test_whose_error_it_is():
+    def of_the_code(case):
+        return case()
+
+    def several(case):
+        return [ok("one", 1.0), ok("two")._replace(check="other name"), None]
+
+    def nothing(case):
+        return None
+
+    made = findings((of_the_code, several, nothing), lambda: 1 / 0)
+    assert [(one.check, one.verdict, one.id) for one in made] == [
+        ("of the code", "not checked", "of-the-code"),
+        ("several", "ok", "several"),
+        ("other name", "ok", "other-name"),
+    ]
+    assert made[0].words == "your code raises ZeroDivisionError: division by zero"
+    by_torch = findings((rows,), torch.ones(2))  # a check of the doctor's, on what is no case
+    assert by_torch[0].words.startswith("the check itself raises AttributeError: ")

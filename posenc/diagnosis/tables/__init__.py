@@ -181,10 +181,7 @@ def base(case: Case) -> Finding | None:
     code = with_base(case.code, 500.0)
     if code is None:
         return None
-    made, failed = attempt(case.table.of(code), 0, len(case.first))
-    if failed:
-        return unchecked(f"base 500 raises {failed}")
-    if far(made.double(), case.first) < 1e-6:
+    if far(case.table.of(code)(0, len(case.first)), case.first) < 1e-6:
         return wrong("base-ignored", "asked for base 500, it gives the same rows: the base does not arrive", 500.0)
     return ok("asked for base 500, it gives other rows")
 

@@ -57,7 +57,7 @@ def distinct(cells: Cells) -> Finding:
         return ok(f"all {len(flat)} cells differ, the nearest two by {nearest:.2g}", nearest)._replace(check="rows")
     first, second = (_cell(place, cells) for place in sorted(divmod(int(gap.argmin()), len(flat))))
     words = f"cells {first} and {second} ({', '.join(cells.names)}) have the same numbers"
-    if lost and len(lost) < len(cells.names):
+    if lost:
         words = f"{words}: no channel depends on the {lost[0]}, so one axis of the grid is lost"
         return wrong("axis-lost", words, nearest)._replace(check="rows")
     return wrong("rows-alike", words, nearest)._replace(check="rows")

@@ -22,9 +22,7 @@ def handed_in(cells: Cells) -> Finding | None:
         return None
     x = given[role] if role == "positions" or not given[role].is_floating_point() else random(*given[role].shape)
     kept = x.clone()
-    made, failed = attempt(cells.code.fresh(), **given | {role: x})
-    if failed:
-        return unchecked(f"other numbers raise {failed}")
+    made = cells.code.fresh()(**given | {role: x})
     if not torch.equal(x, kept):
         words = "what is handed in is written to (x += ..., x[...] /= ...): whoever holds it sees other numbers"
         return wrong("in-place", f"{words}. Work on a copy", far(x, kept))
@@ -35,20 +33,14 @@ def handed_in(cells: Cells) -> Finding | None:
 def padding(cells: Cells) -> Finding | None:
     """Pad a picture on its right and below, as the mask tells."""
     found = []
-    for rows, columns in PADDED if len(cells.sides) == 2 and "mask" in cells.asked and cells.code.takes("mask") else ():
+    for rows, columns in PADDED if len(cells.sides) == 2 else ():
         seen = torch.zeros(2, *cells.sides, dtype=torch.bool)
         seen[:, :rows, :columns] = True
-        given = next((given for asked, given in masks(cells.code, seen) if asked == cells.asked), None)
-        if given is not None:
-            found.append(given)
+        found += [given for asked, given in masks(cells.code, seen) if asked == cells.asked]
     if not found:
         return None
-    plain = cells.given(cells.sides) or {}
-    used = cells.code.fresh()
-    made, failed = attempt(lambda: [used(**given) for given in (plain, *found)])
-    alone, other = attempt(lambda: [cells.code.fresh()(**given) for given in (plain, *found)])
-    if failed or other:
-        return unchecked(f"a mask of padding raises {failed or other}")
+    every, used = [cells.given(cells.sides) or {}, *found], cells.code.fresh()
+    made, alone = [used(**given) for given in every], [cells.code.fresh()(**given) for given in every]
     if far(alone[1], alone[0]) < 1e-6 and cells.code.learned:
         return ok("learned rows and columns, which no mask changes")
     if far(alone[1], alone[0]) < 1e-6:
@@ -68,9 +60,7 @@ def half_precision(cells: Cells) -> list[Finding]:
     if given is None or code.module is None or given.get("x", cells.numbers).dtype == torch.bool:
         return []
     coarse = {role: one.bfloat16() if role == "x" else one for role, one in given.items()}
-    due, failed = attempt(code.fresh(), **given)
-    if failed:
-        return [unchecked(f"{sides[0]} rows raise {failed}")]
+    due = code.fresh()(**given)
     return [*_cast(cells, given, coarse, due), *(_stale(cells, given, coarse, due) if "x" in given else [])]
 
 

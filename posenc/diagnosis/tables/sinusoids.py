@@ -63,7 +63,7 @@ def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -
 
     `by_first` measures speeds by the first one, for positions that are fractions of something.
     """
-    if not table[0].any() and len(table) > 2 and table[1].any():
+    if not table[0].any():
         found, read = sinusoids(table[1:], code, by_first)
         if found[0].check == "order" and found[0].verdict != "wrong":
             return [_of_zeros(found[0], code), *found], read
@@ -210,7 +210,7 @@ def _speeds(theta: Tensor, known: _Told) -> Finding:
 
 def _ends_at(theta: Tensor, base: float) -> bool:
     n = len(theta)
-    ideal = base ** (-torch.arange(n, dtype=torch.float64) / max(n - 1, 1))
+    ideal = base ** (-torch.arange(n, dtype=torch.float64) / (n - 1))
     return bool((theta / ideal - 1).abs().max() < 1e-2)
 
 

@@ -54,10 +54,7 @@ def memory(case: Any) -> Finding | None:
         return None
     other = case.table.of(case.code.fresh())
     attempt(other, 0, len(case.first), torch.bfloat16)
-    after, failed = attempt(other, 0, 5)
-    if failed:
-        return unchecked(f"after a call in bfloat16: {failed}")
-    off = far(after.double(), case.first[:5])
+    off = far(other(0, 5), case.first[:5])
     if off < 1e-3:
         return ok("a call does not depend on the calls before it", off)
     return wrong("cache-stale", f"after one call in bfloat16, rows differ by {off:.2g}: a cached table stays", off)
