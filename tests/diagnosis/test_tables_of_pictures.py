@@ -70,6 +70,15 @@ def test_a_volume_of_a_width_that_is_filled_up(base):
     assert report.healthy, str(report)
 
 
+@pytest.mark.parametrize("widths", [(24, 20, 20), (32, 16, 16), (20, 24, 20)])
+def test_a_volume_whose_axes_have_widths_of_their_own(widths):
+    def table(grid_size, dim):
+        return torch.cat([waves(*given, 50.0) for given in zip(cells(*grid_size), widths, strict=True)], -1)
+
+    report = doctor(table, dim=64)
+    assert report.healthy, str(report)
+
+
 @pytest.mark.parametrize(
     ("settings", "found"),
     [
@@ -92,6 +101,29 @@ def test_waves_of_a_picture(settings, found):
     assert causes(doctor(table)) == found, str(doctor(table))
 
 
+@pytest.mark.parametrize("divided", [(0, 1), (1, 1), (0, 0), (1, 0)])
+def test_cells_divided_by_the_sides(divided):
+    def table(dim, height, width):
+        sides = (height, width)
+        places = zip(cells(height, width), divided, strict=True)
+        return torch.cat([waves(axis / sides[by] * 6, dim // 2, 50.0) for axis, by in places], -1)
+
+    report = doctor(table)
+    assert causes(report) == (set() if divided == (0, 1) else {"axes-swapped"}), str(report)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_waves_across_a_picture(twice):
+    directions = torch.randn(2, 32, generator=torch.Generator().manual_seed(0))
+
+    def table(dim, height, width):
+        turn = torch.stack(cells(height, width), -1) @ directions
+        return torch.cat((turn.sin(), turn.sin() if twice else turn.cos()), -1)
+
+    report = doctor(table)
+    assert causes(report) == ({"order-broken"} if twice else set()), str(report)
+
+
 @pytest.mark.parametrize("deaf", [False, True])
 def test_another_base_for_a_picture(deaf):
     def table(dim, height, width, base=50.0):
@@ -103,9 +135,9 @@ def test_another_base_for_a_picture(deaf):
 class Seen(nn.Module):
     """Cells counted where they are seen, for a shape (b, d, h, w) or for a picture of it, with a mask or without."""
 
-    def __init__(self, kept=False, strict=False, learned=False):
+    def __init__(self, kept=False, strict=False, learned=False, heeds=True):
         super().__init__()
-        self.kept, self.strict, self.last, self.table = kept, strict, None, None
+        self.kept, self.strict, self.heeds, self.last, self.table = kept, strict, heeds, None, None
         self.rows = nn.Parameter(torch.randn(20, 16, generator=torch.Generator().manual_seed(0))) if learned else None
 
     def of(self, shape, seen):
@@ -113,9 +145,8 @@ class Seen(nn.Module):
             return self.table
         if self.strict and not seen.all():
             raise ValueError("no padding, please")
-        counts = [seen.float().cumsum(axis) for axis in (1, 2)]
+        counts = [(seen if self.heeds else torch.ones_like(seen)).cumsum(axis) for axis in (1, 2)]
         if self.rows is not None:
-            counts = [torch.ones_like(seen).cumsum(axis) for axis in (1, 2)]
             made = torch.cat([self.rows[count] for count in counts], -1)
         else:
             made = torch.cat([waves(count, shape[1] // 2, 50.0) for count in counts], -1)
@@ -143,7 +174,10 @@ class OfPicture(Seen):
         (OfShape, {"kept": True}, {"cache-stale"}),
         (OfPicture, {}, set()),
         (OfPicture, {"strict": True}, set()),
+        (OfPicture, {"heeds": False}, {"padding-counted"}),
         (OfPicture, {"learned": True}, set()),
+        (OfPicture, {"learned": True, "heeds": False}, set()),
+        (OfShape, {"learned": True, "kept": True}, {"cache-stale"}),
     ],
 )
 def test_padding_of_a_picture(asked, settings, found):

@@ -1,4 +1,4 @@
-"""Tables of texts: the order of their waves, what becomes of embeddings, decoding, padding, and how far they go."""
+"""Tables of texts: what becomes of embeddings, decoding, padding, memory, coarse numbers, and how far they go."""
 
 import pytest
 import torch
@@ -11,157 +11,6 @@ from .test_table_patients import causes, speeds, waves
 
 def noise(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
-
-
-def said(report, id):
-    return next(finding.words for finding in report.findings if finding.id == id)
-
-
-def paper(positions, dim, base=10_000.0):
-    """Return sine and cosine beside each other."""
-    angle = positions[..., None] * speeds(dim, base)
-    return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
-
-
-# What waves are
-
-
-def shuffled(made):
-    return made[:, torch.randperm(made.shape[1], generator=torch.Generator().manual_seed(1))]
-
-
-def half_written(made):
-    made[:, 1::2] = 0
-    return made
-
-
-def no_sines(made):
-    made[:, 0::2] = 0
-    return made
-
-
-def kept_apart(made):
-    """Sines before cosines, and rows of the width cut from them: two positions of sines in one row."""
-    return torch.cat((made[:, 0::2], made[:, 1::2])).view(made.shape)[: len(made) // 2]
-
-
-def every_channel(made):
-    """Even channels sines, odd ones cosines, each with a speed of its own: 10,000^(-i/d)."""
-    dim = made.shape[1]
-    channel = torch.arange(dim)
-    angle = (torch.arange(len(made)) + 3)[:, None] * 10_000.0 ** (-channel / dim)
-    return torch.where(channel % 2 == 0, angle.sin(), angle.cos())
-
-
-@pytest.mark.parametrize(
-    ("spoil", "cause", "words"),
-    [
-        (shuffled, "order-broken", "in another order"),
-        (half_written, "order-broken", "the cosines are missing"),
-        (lambda made: made[:, 1::2].repeat(1, 2), "order-broken", "hold the same"),
-        (no_sines, "order-broken", "sines are 0 in every row"),
-        (every_channel, "crossed", "every channel has a speed of its own"),
-        (lambda made: made / made.shape[1], "scale-twice", "divided by the width"),
-    ],
-)
-@pytest.mark.parametrize("dim", [32, 64])
-def test_waves_that_are_spoilt(spoil, cause, words, dim):
-    report = doctor(lambda length, dim: spoil(paper(torch.arange(length), dim)), dim=dim)
-    assert causes(report) == {cause}, str(report)
-    assert words in said(report, cause)
-
-
-def test_two_positions_of_sines_in_a_row():
-    rows = kept_apart(paper(torch.arange(1000), 64))
-    report = doctor(lambda positions: rows[positions])
-    assert causes(report) == {"order-broken"}, str(report)
-    assert "share a speed" in said(report, "order-broken")
-
-
-@pytest.mark.parametrize("start", [1, 8, 9, 100])
-def test_a_table_that_begins_later(start):
-    report = doctor(lambda length, dim: waves(torch.arange(length) + start, dim))
-    assert not causes(report), str(report)
-    words = f"that of position {start}, not 0" if start <= 8 else "row 0 is not 0 in sines"
-    assert any(words in finding.words for finding in report.findings)
-
-
-def test_a_table_of_plain_angles():
-    report = doctor(lambda length, dim: (torch.arange(length)[:, None] * speeds(dim)).repeat(1, 2), kind="table")
-    assert not causes(report), str(report)
-
-
-@pytest.mark.parametrize(("exponent", "words"), [(1, "belong to one angle"), (4, "belong to one angle"), (-2, "")])
-def test_cosines_of_other_speeds(exponent, words):
-    def table(length, dim):
-        of = [10_000.0 ** (-torch.arange(dim // 2) * times / dim) for times in (2, exponent)]
-        sine, cosine = (torch.arange(length)[:, None] * each for each in of)
-        return torch.cat((sine.sin(), cosine.cos()), -1)
-
-    report = doctor(table)
-    assert causes(report) == {"crossed"}, str(report)
-    assert words in said(report, "crossed")
-
-
-@pytest.mark.parametrize(
-    ("exponent", "cause"),
-    [
-        (lambda i, dim: 4 * i / dim, "exponent-doubled"),
-        (lambda i, dim: i / dim, "exponent-halved"),
-        (lambda i, dim: 2 * (i + 1) / dim, "exponent-shifted"),
-        (lambda i, dim: 0 * i, "exponent-flat"),
-        (lambda i, dim: (2 * i / dim) * (i > dim // 4), "exponent-flat"),
-        (lambda i, dim: -2 * i / dim / 4, "exponent-rising"),
-    ],
-)
-@pytest.mark.parametrize("base", [10_000.0, 600.0])
-def test_exponents_of_a_base_that_is_told(exponent, cause, base):
-    def table(length, dim, base=base):
-        angle = torch.arange(length)[:, None] * base ** -exponent(torch.arange(dim // 2), dim)
-        return torch.cat((angle.sin(), angle.cos()), -1)
-
-    assert causes(doctor(table)) - {"base-ignored"} == {cause}, str(doctor(table))
-
-
-def test_angles_that_do_not_grow_with_the_position():
-    report = doctor(lambda length, dim: waves(torch.log2(torch.arange(float(length)) + 1), dim))
-    assert causes(report) == {"not-linear-in-position"}, str(report)
-
-
-@pytest.mark.parametrize("factor", [0.5, 3.0])
-def test_a_table_that_is_multiplied(factor):
-    report = doctor(lambda length, dim: factor * waves(torch.arange(length), dim))
-    assert not causes(report), str(report)
-    assert f"multiplied by {factor:g}" in report.told("size").words
-
-
-# Rows
-
-
-@pytest.mark.parametrize("odd", [False, True])
-def test_rows_that_are_alike(odd):
-    def twins(positions):
-        rows = noise(300, 64)
-        rows[7] = rows[3]
-        return rows[positions]
-
-    def turns(positions, dim):
-        return waves(positions % 8 if odd else torch.arange(16)[positions % 16], dim)
-
-    assert causes(doctor(twins)) == {"rows-alike"}
-    report = doctor(turns)
-    assert f"rows repeat every {8 if odd else 16} positions" in report.told("rows").words
-
-
-def test_a_base_that_is_refused():
-    def table(length, dim, base=10_000.0):
-        if base < 1000:
-            raise ValueError("the base is too small")
-        return waves(torch.arange(length), dim, base)
-
-    report = doctor(table)
-    assert report.healthy
-    assert report.told("base").verdict == "not checked"
 
 
 # What becomes of embeddings
@@ -208,6 +57,7 @@ def test_what_becomes_of_embeddings(otherwise, found, words):
         (lambda x, table, own: (x + table).transpose(0, 1), "batch-axis"),
         (lambda x, table, own: x + waves(torch.arange(len(x)), 64)[:, None], "batch-axis"),
         (lambda x, table, own: x + own.rows[: len(x), : x.shape[1]], "rows-mixed"),
+        (lambda x, table, own: x + own.rows[: len(x), : x.shape[1]] / 100, "rows-mixed"),
         (lambda x, table, own: x + nn.functional.dropout(table, 0.1), "dropout-on"),
     ],
 )
@@ -217,9 +67,19 @@ def test_axes_of_embeddings(otherwise, cause):
     assert report.told("everything else").verdict == "not checked"
 
 
-def test_a_norm_is_no_table():
+def gate(x):
+    return x * (1 + waves(torch.arange(x.shape[1]), 64)) if x.shape[-1] == 64 else 1 / 0
+
+
+def channels_appended(x):
+    """Embeddings (b, d, t)."""
+    return torch.cat((x, waves(torch.arange(x.shape[2]), 64).T.expand(x.shape)), 1) if x.shape[1] == 64 else 1 / 0
+
+
+@pytest.mark.parametrize("function", [nn.LayerNorm(64), gate, channels_appended])
+def test_what_is_no_table(function):
     with pytest.raises(ValueError, match="must be a rotation, a table"):
-        doctor(nn.LayerNorm(64))
+        doctor(function, kind="table")
 
 
 @pytest.mark.parametrize("axis", [1, 2])

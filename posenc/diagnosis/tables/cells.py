@@ -118,8 +118,8 @@ def again(cells: Cells, sides: Sides) -> Tensor | None:
 
 
 def _called(code: Code, sides: Sides, given: dict[str, Any]) -> tuple[Tensor, Sides] | None:
-    made, failed = attempt(lambda: first_of(code(**given)))
-    if failed or not isinstance(made, Tensor) or not made.is_floating_point():
+    made, _ = attempt(lambda: first_of(code(**given)))
+    if not isinstance(made, Tensor) or not made.is_floating_point():
         return None
     numbers, order = _laid(made, sides)
     return None if numbers is None or not bool(numbers.isfinite().all()) else (numbers.detach().double(), order)

@@ -169,7 +169,7 @@ def other_sizes(cells: Cells) -> Finding:
     for axis, change in enumerate(changes):
         own = cells.moved[axis] & pure if pure.any() else cells.moved[axis]
         others = [changes[other] & own for other in range(len(changes)) if other != axis]
-        if not change.any() and any(other.any() for other in others):
+        if not (change & own).any() and any(other.any() for other in others):
             words = f"numbers change along the {cells.names[axis]} with the length of another axis, not with its own"
             return wrong("axes-swapped", f"{words}: positions are divided by the wrong side")
     return note("a cell has other numbers in a larger grid: positions are fractions of the size")

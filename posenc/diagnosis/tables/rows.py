@@ -51,8 +51,8 @@ class Table:
         if (form == "mask") != (self.role == "mask") or not self.code.takes(self.role):
             return False
         places = {"positions": torch.arange(T)}
-        made, failed = attempt(self._made, torch.zeros(B, T, self.dim), form, places)
-        if failed or not isinstance(made, Tensor) or not made.is_floating_point() or made.shape[-1] > 4 * self.dim:
+        made, _ = attempt(self._made, torch.zeros(B, T, self.dim), form, places)
+        if not isinstance(made, Tensor) or not made.is_floating_point() or made.shape[-1] > 4 * self.dim:
             return False
         if form == "channels first" and made.shape[-1] != self.dim:
             return False
@@ -65,8 +65,8 @@ class Table:
             return "", ""
         for role, at in (("positions", torch.arange(T)), ("x", torch.arange(float(T)))):
             for form, given in PLACES.items() if self.code.takes(role) else ():
-                made, failed = attempt(self.code, **{role: given(at)})
-                if not failed and isinstance(made, Tensor) and made.numel() == T * self.dim:
+                made, _ = attempt(self.code, **{role: given(at)})
+                if isinstance(made, Tensor) and made.numel() == T * self.dim:
                     return role, form
         return "", ""
 
