@@ -112,6 +112,11 @@ def test_cells_divided_by_the_sides(divided):
     assert causes(report) == (set() if divided == (0, 1) else {"axes-swapped"}), str(report)
 
 
+def test_a_picture_of_what_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="must be a rotation, a table"):
+        doctor(lambda dim, height, width: picture(height, width, dim) / torch.zeros(dim))
+
+
 @pytest.mark.parametrize("twice", [False, True])
 def test_waves_across_a_picture(twice):
     directions = torch.randn(2, 32, generator=torch.Generator().manual_seed(0))

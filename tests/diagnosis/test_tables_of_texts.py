@@ -76,7 +76,11 @@ def channels_appended(x):
     return torch.cat((x, waves(torch.arange(x.shape[2]), 64).T.expand(x.shape)), 1) if x.shape[1] == 64 else 1 / 0
 
 
-@pytest.mark.parametrize("function", [nn.LayerNorm(64), gate, channels_appended])
+def angles(x):
+    return torch.arange(x.shape[1])[:, None] * speeds(128) if x.shape[-1] == 64 else 1 / 0
+
+
+@pytest.mark.parametrize("function", [nn.LayerNorm(64), gate, channels_appended, angles])
 def test_what_is_no_table(function):
     with pytest.raises(ValueError, match="must be a rotation, a table"):
         doctor(function, kind="table")

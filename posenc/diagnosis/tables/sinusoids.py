@@ -128,7 +128,7 @@ def _first(sine: Tensor, cosine: Tensor) -> int:
         return 0
     start = torch.atan2(sine[0], cosine[0])
     step = torch.atan2(sine[1], cosine[1]) - start
-    return next((k for k in range(1, 9) if wrapped(k * step - start).abs().max() < 1e-2), 0)
+    return next((k for k in range(9) if wrapped(k * step - start).abs().max() < 1e-2), 0)
 
 
 def _waves(sine: Tensor, cosine: Tensor, told: _Told) -> list[Finding]:
