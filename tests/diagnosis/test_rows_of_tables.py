@@ -83,10 +83,10 @@ def test_a_table_that_begins_later(start):
 
 
 @pytest.mark.parametrize("base", [100.0, 10_000.0, 1e6])
-@pytest.mark.parametrize("dim", [4, 8, 10, 12])
+@pytest.mark.parametrize("dim", [2, 4, 8, 10, 12])
 def test_waves_of_few_channels(dim, base):
     report = doctor(lambda length, dim: paper(torch.arange(length), dim, base), dim=dim)
-    assert causes(report) == ({"exponent-halved"} if base == 100 else set()), str(report)
+    assert causes(report) == ({"exponent-halved"} if base == 100 and dim > 2 else set()), str(report)
 
 
 @pytest.mark.parametrize("left_out", [False, True])
