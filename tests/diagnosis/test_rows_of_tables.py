@@ -89,6 +89,14 @@ def test_waves_of_few_channels(dim, base):
     assert causes(report) == ({"exponent-halved"} if base == 100 and dim > 2 else set()), str(report)
 
 
+@pytest.mark.parametrize("base", [100.0, 1e8])
+def test_a_base_that_is_told_is_no_root_and_no_square(base):
+    def table(length, dim, base=base):
+        return waves(torch.arange(length), dim, base)
+
+    assert doctor(table).healthy, str(doctor(table))
+
+
 @pytest.mark.parametrize("left_out", [False, True])
 def test_a_row_of_zeros_before_all_others(left_out):
     def table(length, dim):
