@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-BASES = (10_000.0, 100.0, 1_000.0, 40_000.0, 100_000.0, 150_000.0, 500_000.0, 1_000_000.0, 5_000_000.0, 10_000_000.0)
+BASES = (*(1000.0 * thousands for thousands in (10, 0.1, 1, 40, 100, 150, 500, 1_000, 5_000, 10_000)),)
 
 
 class Fit(NamedTuple):
@@ -48,12 +48,9 @@ def fit(theta: Tensor, slack: float = 1e-3) -> Fit:
         base = float((w[0] / w[1]) ** n)
         early = (w * base ** (steps - 1 / n) - 1).abs().max() < 2e-3
         return Fit("early", _nearest(base)) if early and abs(_nearest(base) / base - 1) < 1e-3 else Fit("fast")
-    live = int((w > 1e-7).sum())
-    if live > 1:
-        base = float((w[0] / w[live - 1]) ** (n / (live - 1)))
-        ideal = w[0] * base ** (-steps)
-        if (w[:live] / ideal[:live] - 1).abs().max() < 2 * slack:
-            return _regular(theta, steps, base, slack)
+    base = float((w[0] / w[-1]) ** (n / (n - 1)))
+    if (w / (w[0] * base ** (-steps)) - 1).abs().max() < 2 * slack:
+        return _regular(theta, steps, base, slack)
     return _by_parts(w, steps)
 
 
@@ -97,6 +94,6 @@ def _by_parts(w: Tensor, steps: Tensor) -> Fit:
     base = _nearest(guess)
     if abs(base / guess - 1) > 0.01 or abs(w[0] - 1) > 1e-3:
         return Fit("irregular")
-    slowed = base ** (-steps) / w.clamp(min=1e-30)
-    rises = bool((slowed.diff() > -1e-3 * slowed[:-1]).all()) and 1.001 < slowed[-1] < 1e4
+    slowed = base ** (-steps) / w
+    rises = bool((slowed.diff() > -1e-3 * slowed[:-1]).all()) and slowed[-1] < 1e4
     return Fit("by parts" if rises else "irregular", base, float(slowed[-1]))
