@@ -111,7 +111,10 @@ NAMED = {
     "not a number": (named(None, 100.0), {"exponent-halved", "base-ignored"}),
     "the square of it": (named(300.0, 90_000.0), {"exponent-doubled", "base-ignored"}),
     "the root of it": (named(640_000.0, 800.0), {"exponent-halved", "base-ignored"}),
-    "of nothing that turns": (lambda x, positions, base=777.0: x * (0 * positions + 1.0)[:, None], {"still", "clipped"}),
+    "of nothing that turns": (
+        lambda x, positions, base=777.0: x * (0 * positions + 1.0)[:, None],
+        {"still", "clipped"},
+    ),
     "none that is near": (named(640_000.0, 900.0), {"base-ignored"}),
 }
 

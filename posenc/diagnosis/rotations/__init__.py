@@ -156,10 +156,10 @@ def shift(case: Case) -> Finding:
         return axes.shift(case)
     furthest = min(100 if case.rotate.told_by == "length" else 1000, case.reach - 8)
     q, k = random(1, case.heads, 8, case.dim, seed=2), random(1, case.heads, 8, case.dim, seed=3)
+    if furthest < 1:
+        return unchecked(f"only {case.reach} positions, too few to move 8 tokens")
     places, off = torch.arange(8), 0.0
     for step in (1, min(17, furthest), furthest):
-        if step < 1:
-            return unchecked(f"only {case.reach} positions, too few to move 8 tokens")
         before, after = (_logits(case, q, k, p) for p in (places, places + step))
         off = max(off, far(after, before))
     if off < 2 * case.reading.slack:
