@@ -130,7 +130,7 @@ def test_queries_and_keys_are_turned_alike(name):
 
 
 class Picture(nn.Module):
-    """Turns half of the pairs along rows and half from row to row, with a token of the class behind, before, or none."""
+    """Turns half of the pairs along rows and half from row to row, with or without a token of the class."""
 
     def __init__(self, rows, columns, place="none", dim=16, flat=False):
         super().__init__()
@@ -319,4 +319,5 @@ USES = {
 def test_uses_of_a_rotation(name):
     function, found = USES[name]
     report = examined(function)
-    assert found <= ids(report) and bool(found) == bool(ids(report)), str(report)
+    assert found <= ids(report), str(report)
+    assert report.healthy or found, str(report)
