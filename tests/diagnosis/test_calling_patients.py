@@ -213,6 +213,7 @@ MAKERS = {
     "angles": lambda length: halves(made(length)),
     "angles and more": lambda length: (made(length), 1.0),
     "angles of t": lambda t: t[:, None] * thetas(DIM),
+    "two, of two axes": lambda ids: waves(torch.cat([ids[:, i, None] * thetas(DIM // 2) for i in range(2)], -1)),
     "angles that are repeated": lambda seq: halves(seq[:, None] * thetas(DIM)),
 }
 

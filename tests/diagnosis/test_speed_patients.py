@@ -1,4 +1,4 @@
-"""Patients of the doctor whose pairs turn at other speeds than 10,000^(-2i/r): by fault, by another rule, or asked so."""
+"""Patients of the doctor whose pairs turn at other speeds than 10,000^(-2i/r): by fault, rule or request."""
 
 import pytest
 import torch

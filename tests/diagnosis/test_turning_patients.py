@@ -195,6 +195,27 @@ def test_each_of_three_axes_turns_pairs_of_its_own(lost, found):
     assert ids(report) == found, str(report)
 
 
+def by_last_axis(axes, rows, lost=None):
+    """Turn by positions (t, axes) or (b, t, axes), and by no others."""
+
+    def turn(x, positions):
+        if positions.ndim != 2 + rows or positions.shape[-1] != axes or positions.shape[-2] != x.shape[2]:
+            raise ValueError("positions")
+        pair = torch.arange(x.shape[-1] // 2) % axes
+        angle = positions[..., pair.where(pair != lost, 0) if lost else pair] * thetas(x.shape[-1])
+        return turned(x, angle[:, None] if rows else angle)
+
+    return turn
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("rows", [False, True])
+def test_positions_of_several_numbers_may_come_last(axes, rows):
+    report = examined(by_last_axis(axes, rows), dim=24)
+    assert not ids(report), str(report)
+    assert ids(examined(by_last_axis(axes, rows, lost=axes - 1), dim=24)) == {"axis-lost"}
+
+
 # How far positions go, and calls after calls
 
 
