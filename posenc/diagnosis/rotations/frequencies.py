@@ -63,7 +63,7 @@ def _inverted(theta: Tensor, steps: Tensor) -> Fit | None:
     for base in BASES:
         angle = base**steps
         wraps = bool((angle[: len(theta) // 2] > 1.5).any())
-        if len(theta) > 2 and wraps and (angle.cos() - theta.cos()).abs().max() < 5e-3:
+        if wraps and (angle.cos() - theta.cos()).abs().max() < 5e-3:
             return Fit("inverted", base)
     return None
 
