@@ -48,9 +48,12 @@ def fit(theta: Tensor, slack: float = 1e-3) -> Fit:
         base = float((w[0] / w[1]) ** n)
         early = (w * base ** (steps - 1 / n) - 1).abs().max() < 2e-3
         return Fit("early", _nearest(base)) if early and abs(_nearest(base) / base - 1) < 1e-3 else Fit("fast")
-    base = float((w[0] / w[-1]) ** (n / (n - 1)))
-    if (w / (w[0] * base ** (-steps)) - 1).abs().max() < 2 * slack:
-        return _regular(theta, steps, base, slack)
+    live = int((w > 1e-7).sum())
+    if live > 1:
+        base = float((w[0] / w[live - 1]) ** (n / (live - 1)))
+        ideal = w[0] * base ** (-steps)
+        if (w[:live] / ideal[:live] - 1).abs().max() < 2 * slack:
+            return _regular(theta, steps, base, slack)
     return _by_parts(w, steps)
 
 
