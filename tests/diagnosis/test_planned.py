@@ -23,6 +23,9 @@ LONG = QWEN | {"rope_scaling": YARN, "max_position_embeddings": 131_072}
 PLAIN = LLAMA | {"rope_theta": 5e5}
 LINEAR = LLAMA | {"rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 4.0}}
 DEEP = V3 | {"num_attention_heads": 2}
+LISTS = {"type": "longrope", "short_factor": [1.0, 1.5] * 32, "long_factor": [2.0, 8.0] * 32}
+LISTED = LLAMA | {"rope_theta": 1e4, "max_position_embeddings": 131_072, "original_max_position_embeddings": 4096}
+LISTED |= {"rope_scaling": LISTS}
 BASE_1E6 = rope_frequencies(128, 1e6)[0]
 FAST_YARN, FACTOR = yarn(128, 4.0, 32_768, 1e6)
 
@@ -131,6 +134,7 @@ def test_what_a_rotation_does_not_show_is_noted():
 # Faults
 
 PART = rope_frequencies(128, 1e4)[0]
+LONGER = (1 + np.log(32) / np.log(4096)) ** 0.5  # the factor of 131,072 tokens after training on 4,096
 
 
 def of_192(function):
@@ -170,6 +174,9 @@ PLANTED = {
         ),
     ),
     "YaRN dropped, latent": (DEEP, RoPE(64, layout="interleaved").turn),
+    "LongRoPE dropped": (LISTED, turning(base=1e4)),
+    "attention factor of LongRoPE dropped": (LISTED, turning(theta=plan(LISTED).layers[0].theta)),
+    "wrong list of factors": (LISTED, turning(theta=PART / np.tile([2.0, 8.0], 32), attention_factor=LONGER)),
     "layout wrong and YaRN dropped": (LONG, turning(base=1e6, layout="interleaved")),
 }
 

@@ -80,7 +80,8 @@ def turning(code: Code) -> Turning | None:
         return None
     x, places = torch.zeros(1, code.heads, T, code.dim), torch.arange(T)
     for form in (*_forms(code), "picture"):
-        made, failed = attempt(_called, code, form, x, formed(places, form, 1, None) if form in AXES else places)
+        at = formed(places, form, 1, None) * torch.arange(1, AXES[form] + 1) if form in AXES else places
+        made, failed = attempt(_called, code, form, x, at)  # axes apart, for alike they look like halves
         for part in () if failed else PARTS:
             for axis in (-2, -3, -4):
                 found, _ = attempt(_pair, made, part, axis, form)
@@ -113,7 +114,7 @@ def _pair(made: Any, part: str, axis: int, form: str) -> tuple[Tensor, Tensor] |
         grows = (angle[2] - 2 * angle[1]).abs().max() < 1e-3 and angle[1].abs().max() > 1e-6
         return (cos, sin) if grows and angle[0].abs().max() < 1e-6 else None
     size = cos.double() ** 2 + sin.double() ** 2
-    even = (size / size[0, 0] - 1).abs().max() < 2e-2
+    even = (size / size.mean() - 1).abs().max() < 2e-2
     return (cos, sin) if even and (cos[0] > 0.3).all() and sin[:T].abs().max() > 0.1 else None
 
 
@@ -137,7 +138,7 @@ def several(function: Any) -> bool:
     said, failed = attempt(inspect.signature, function)
     parameters = () if failed else said.parameters.values()
     needed = [p for p in parameters if p.default is p.empty]
-    return len(needed) == 1 and needed[0].kind is needed[0].VAR_POSITIONAL
+    return [p.kind for p in needed] == [inspect.Parameter.VAR_POSITIONAL]
 
 
 def _called(code: Code, form: str, x: Tensor, positions: Tensor) -> Any:

@@ -88,9 +88,7 @@ def sound(code: Code) -> bool:
     x = random(1, code.heads, code.way.exact or 6, code.dim, seed=1)
     x = x[:, :, :1].repeat(1, 1, x.shape[2], 1)
     y = Rotation(code)(x)
-    if far(y[:, :, 1], y[:, :, 2]) < 1e-6:
-        return False
-    return y.shape == x.shape and far(y.norm(dim=-1), x.norm(dim=-1)) < 1e-3 and far(y[:, :, 1:], x[:, :, 1:]) > 1e-3
+    return y.shape == x.shape and far(y.norm(dim=-1), x.norm(dim=-1)) < 1e-3 and far(y[:, :, 1:], y[:, :, :-1]) > 1e-3
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
@@ -158,15 +156,15 @@ def shift(case: Case) -> Finding:
         return axes.shift(case)
     furthest = min(100 if case.rotate.told_by == "length" else 1000, case.reach - 8)
     q, k = random(1, case.heads, 8, case.dim, seed=2), random(1, case.heads, 8, case.dim, seed=3)
+    if furthest < 1:
+        return unchecked(f"only {case.reach} positions, too few to move 8 tokens")
     places, off = torch.arange(8), 0.0
     for step in (1, min(17, furthest), furthest):
-        if step < 1:
-            return unchecked(f"only {case.reach} positions, too few to move 8 tokens")
         before, after = (_logits(case, q, k, p) for p in (places, places + step))
         off = max(off, far(after, before))
     if off < 2 * case.reading.slack:
         return ok("logits see offsets only: moving queries and keys together changes nothing", off)
-    if case.reading.pairs and (case.reading.layout == "none" or not case.reading.theta.any()):
+    if case.reading.pairs and not case.reading.theta.any():
         return note("nothing turns, so there is nothing to move")
     return wrong(
         "absolute",

@@ -83,8 +83,8 @@ def shift(case: Case) -> Finding:
     q, k = random(1, case.heads, 4, case.dim, seed=2), random(1, case.heads, 4, case.dim, seed=3)
     before = case.rotate(q, places) @ case.rotate(k, places, of_keys=True).mT
     for step in (1, columns) if columns > 2 else (columns,):
-        if int(places.max()) + step < case.reach - (case.reach % columns != 0 and not case.reading.corner):
-            moved = places + step
+        moved = places + step
+        if int(moved.max()) < case.reach:  # of two rows, none can be moved to the next
             after = case.rotate(q, moved) @ case.rotate(k, moved, of_keys=True).mT
             off = max(off, far(after, before))
     if off < 2e-3:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-BASES = (10_000.0, 100.0, 1_000.0, 40_000.0, 100_000.0, 150_000.0, 500_000.0, 1_000_000.0, 5_000_000.0, 10_000_000.0)
+BASES = (*(1000.0 * thousands for thousands in (10, 0.1, 1, 40, 100, 150, 500, 1_000, 5_000, 10_000)),)
 
 
 class Fit(NamedTuple):
@@ -66,7 +66,7 @@ def _inverted(theta: Tensor, steps: Tensor) -> Fit | None:
     for base in BASES:
         angle = base**steps
         wraps = bool((angle[: len(theta) // 2] > 1.5).any())
-        if len(theta) > 2 and wraps and (angle.cos() - theta.cos()).abs().max() < 5e-3:
+        if wraps and (angle.cos() - theta.cos()).abs().max() < 5e-3:
             return Fit("inverted", base)
     return None
 
@@ -97,6 +97,6 @@ def _by_parts(w: Tensor, steps: Tensor) -> Fit:
     base = _nearest(guess)
     if abs(base / guess - 1) > 0.01 or abs(w[0] - 1) > 1e-3:
         return Fit("irregular")
-    slowed = base ** (-steps) / w.clamp(min=1e-30)
-    rises = bool((slowed.diff() > -1e-3 * slowed[:-1]).all()) and 1.001 < slowed[-1] < 1e4
+    slowed = base ** (-steps) / w
+    rises = bool((slowed.diff() > -1e-3 * slowed[:-1]).all()) and slowed[-1] < 1e4
     return Fit("by parts" if rises else "irregular", base, float(slowed[-1]))

@@ -76,7 +76,8 @@ def _near(case: Case) -> Tensor:
     """Return one token at each of the first positions, (t, h * d)."""
     count = min(4_097, case.reach)
     y, failed = attempt(case.rotate, _content(case, count), torch.arange(count))
-    return torch.zeros(0, 0) if failed else y[0].transpose(0, 1).flatten(1)
+    rows = _content(case, 0) if failed else y
+    return rows[0].transpose(0, 1).flatten(1)
 
 
 def _end(case: Case, last: int, rows: Tensor) -> str:
@@ -95,14 +96,12 @@ def _end(case: Case, last: int, rows: Tensor) -> str:
 
 def _as_earlier(case: Case, last: int, rows: Tensor) -> int:
     """Return the position among the first ones that a far one is turned like, or -1."""
-    y, failed = attempt(case.rotate, _content(case, 2), torch.tensor([last - 1, last]))
-    return -1 if failed else _same(y[:, :, 1], rows[:last])
+    y = case.rotate(_content(case, 2), torch.tensor([last - 1, last]))
+    return _same(y[:, :, 1], rows[:last])
 
 
 def _same(y: Tensor, rows: Tensor) -> int:
     """Return which of the rows a token (1, h, d) is, or -1."""
-    if not len(rows):
-        return -1
     same = (rows == y.flatten()).all(-1)
     return int(same.long().argmax()) if same.any() else -1
 

@@ -126,9 +126,9 @@ def _compared(sides: list[Side], layers: list[Layer], said: dict[str, Any], dim:
             if (off := _logits_off(sides, turn_of(layer, dim))) < NEAR:
                 words = "logits are those of the layers that the config describes, by another order of channels"
                 return ok(f"{words}: send queries and keys through it alike", off)
+    told = [f"{side.name}: {_told(*one)}" for side, one in zip(sides, named, strict=True)]
     if len({fault.name for fault, _ in named}) == 1:
-        named, sides = named[:1], [sides[0]._replace(name="")]
-    told = [f"{f'{side.name}: ' if side.name else ''}{_told(*one)}" for side, one in zip(sides, named, strict=True)]
+        told = [_told(*named[0])]
     return wrong("against-config", "; ".join(told), max(off for _, off in named))
 
 

@@ -227,8 +227,9 @@ def _on_grid(rotate: Rotation, of_keys: bool, reach: int, found: Reading) -> Rea
     angle, exact = angles_of(y, pairs), rotate.code.way.exact
     few = [int(place) for place in found.places]
     for corner, end in ((0, len(places)), *(((0, -1), (1, len(places))) if exact else ())):
-        for columns in range(2, len(angle[corner:end]) // 2 + 1):
-            if not (exact and len(angle[corner:end]) % columns) and (steps := steps_of(angle[corner:end], columns)):
+        cells = angle[corner:end]
+        for columns in range(2, len(cells) // 2 + 1):
+            if not (exact and len(cells) % columns) and (steps := steps_of(cells, columns)):
                 start, along, down = steps
                 of_grid = (along, y.norm(dim=1)[few], start, columns, down, corner)
                 return Reading(y[few], pairs, layout, found.places, *of_grid)
