@@ -68,7 +68,7 @@ EQUIVALENT = {
 _REAL = r"(?:-?\d+\.\d+|-?\d+(?:\.\d+)?e-?\d+|[A-Z]{4,})"
 _LESS = r"\{[<>]=? -> [<>]=?\}"
 FREE = re.compile(
-    r"\{-?(?:[5-9]|\d{2,}) -> -?\d+\}|\b(?:random\(|seed=)[^()]*\{-?\d+ -> -?\d+\}"
+    r"\{-?(?:[5-9]|\d[\d_]+) -> -?\d+\}|\b(?:random\(|seed=)[^()]*\{-?\d+ -> -?\d+\}"
     rf"|{_LESS} {_REAL}|{_REAL} {_LESS}|strict=\{{True -> False\}}"
     r"|\{long -> int\d*\}|\{double -> float\}|\{float64 -> float32\}|\{int64 -> int32\}"
 )

@@ -108,6 +108,7 @@ def test_what_is_called_equivalent_is_still_there(file, change, texts):
     ("change", "free"),
     [
         ("x = zeros({64 -> 63})", True),
+        ("x = zeros({1_024 -> 1025})", True),
         ("x = zeros({2 -> 3}, 64)", False),
         ("x = random({2 -> 3}, 64)", True),
         ("x = random(2, 64, seed={1 -> 2})", True),
