@@ -57,7 +57,7 @@ def _followers(case: Case, of_values: bool) -> Tensor:
     columns = []
     for head in range(case.attend.kv_heads):
         more = torch.zeros(case.attend.kv_heads, 1, 1).index_fill(0, torch.tensor([head]), 1.0)
-        other = (k, v + more) if of_values else (k + more * k.roll(1, 2), v)
+        other = (k, v + more * v.roll(1, 2)) if of_values else (k + more * k.roll(1, 2), v)
         after = case.attend.at(q, *other)
         columns.append((after - before).abs().nan_to_num(0).amax((0, 2, 3)) > 1e-5)
     return torch.stack(columns, 1)
