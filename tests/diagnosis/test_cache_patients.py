@@ -205,7 +205,9 @@ def test_few_channels_decode_too():
 class Holding(nn.Module):
     """Llama as it was published: keys are written into the module, from `start_pos` on."""
 
-    def __init__(self, writes_at=lambda start: start, reads_to=lambda start, t: start + t, turns_from=lambda start: start):
+    def __init__(
+        self, writes_at=lambda start: start, reads_to=lambda start, t: start + t, turns_from=lambda start: start
+    ):
         super().__init__()
         self.n_heads = 4
         self.writes_at, self.reads_to, self.turns_from = writes_at, reads_to, turns_from

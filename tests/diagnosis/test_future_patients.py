@@ -1,4 +1,4 @@
-"""Patients of the doctor that see keys, texts or values which they should not: each with one fault, beside the sound."""
+"""Patients of the doctor that see keys, texts or values which they should not, each beside a sound version."""
 
 import math
 
@@ -138,7 +138,8 @@ def others(q, k):
 def told(hidden_when_causal, hidden_else):
     def fn(q, k, v, causal=True):
         seen = (hidden_when_causal if causal else hidden_else)(q, k)
-        return attention(rotation(q, torch.arange(k.shape[2])[-q.shape[2] :]), rotation(k, torch.arange(k.shape[2])), v, seen)
+        t = torch.arange(k.shape[2])
+        return attention(rotation(q, t[-q.shape[2] :]), rotation(k, t), v, seen)
 
     return fn
 

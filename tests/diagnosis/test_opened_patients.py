@@ -338,10 +338,8 @@ class SineForCosine(Turns):
     def products(self, q, k):
         angle = torch.arange(q.shape[2])[:, None] * thetas(WIDE)
         cos, sin = angle.cos().to(q), angle.sin().to(q)
-        q, k = (
-            torch.cat((one * cos - two * sin, two * sin + one * sin), -1) for one, two in (q.chunk(2, -1), k.chunk(2, -1))
-        )
-        return Grouped.products(self, q, k)
+        halves = (part.chunk(2, -1) for part in (q, k))
+        return Grouped.products(self, *(torch.cat((a * cos - b * sin, b * sin + a * sin), -1) for a, b in halves))
 
 
 class KeysByColumns(AllGrouped):
@@ -356,7 +354,7 @@ class KeysByColumns(AllGrouped):
 
 
 class HalfTurns(Turns):
-    """Turns the first half of the channels, the first head too far."""
+    """Turns the first half of the channels."""
 
     def products(self, q, k):
         t = torch.arange(q.shape[2])

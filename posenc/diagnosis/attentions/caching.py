@@ -19,23 +19,17 @@ TINY = 1e-6
 def examine(case: Case) -> list[Finding]:
     """Return the findings on the cache: decoding against prefill, keys that change, drift after eviction."""
     found = findings((cache,), case)
-    return (
-        found if found[0].verdict == "not checked" or not case.code.takes("v") else found + findings((eviction,), case)
-    )
+    return found + findings((eviction,) if found[0].verdict != "not checked" and case.code.takes("v") else (), case)
 
 
-def _contents(case: Case, t: int) -> tuple[Tensor, Tensor, Tensor]:
-    if case.attend.alone:
-        x = random(1, case.heads, t, max(1, case.dim // case.heads), seed=20)
-        return x, x, x
-    counts = (case.heads, case.attend.kv_heads, case.attend.kv_heads)
-    q, k, v = (random(1, h, t, case.dim, seed=20 + i) for i, h in enumerate(counts))
+def _contents(case: Case) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = (part[:1] for part in case.inputs(20, T))
     return q, k, v
 
 
 def cache(case: Case) -> Finding:
     """Compare token by token, after a first few, with all at once."""
-    q, k, v = _contents(case, T)
+    q, k, v = _contents(case)
     made, failed = attempt(_steps, case, q, k, v, 5)
     if failed:
         return unchecked(f"needs a result (out, cache); {failed}")
@@ -97,7 +91,7 @@ def _first_step(case: Case) -> tuple[str, str] | None:
     """Compare the weights of the first step with those of the same query among all: its keys, its scale."""
     if case.shown < T or case.attend.adds:
         return None
-    q, k, _ = (part / 2 for part in _contents(case, T))
+    q, k, _ = (part / 2 for part in _contents(case))
     v = torch.eye(T, case.dim).expand(*k.shape[:2], -1, -1).contiguous()
     one, other = (_steps(case, q, k, v, first)[0][0, :, -1, :T].double() for first in (T - 1, T))
     seen, due = ((w > TINY).all(0) for w in (one, other))
@@ -186,7 +180,7 @@ def held(case: Case) -> list[Finding]:
 
 def own_cache(case: Case) -> Finding | None:
     """Compare token by token with all at once, where a call remembers the ones before it."""
-    q, k, v = _contents(case, T)
+    q, k, v = _contents(case)
     made, failed = attempt(_by_token, case, q, k, v)
     if failed:
         return None
