@@ -113,6 +113,30 @@ def test_heads_that_share_keys(cls, cause):
     assert ids(report) == ({cause} if cause else set()), str(report)
 
 
+def test_heads_are_as_many_as_the_module_says():
+    assert ids(doctor(ValuesTiled(), dim=DIM, heads=2)) == {"groups-tiled"}
+    assert not ids(doctor(Grouped(), dim=DIM, heads=8))
+
+
+class Small(nn.Module):
+    """As narrow as the doctor can open."""
+
+    def __init__(self, scale=8**-0.5):
+        super().__init__()
+        self.num_heads, self.scale = 4, scale
+        self.qkv, self.proj = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 4, 8)).permute(2, 0, 3, 1, 4)
+        return self.proj(joined((q @ k.mT * self.scale).softmax(-1) @ v))
+
+
+def test_a_narrow_module_is_opened():
+    report = doctor(Small(), dim=32, heads=4)
+    assert report.healthy, str(report)
+    assert report.told("values").verdict == "ok"
+
+
 # What comes in by one layer
 
 
@@ -291,6 +315,11 @@ class ValuesByOffset(AllGrouped):
         return w @ v + torch.einsum("bhts,tsd->bhtd", w, self.rel_values[64 + self.offsets(w.shape[2])])
 
 
+class ValuesTurnedToo(ValuesByOffset):
+    def values(self, v):
+        return turned(super().values(v), torch.arange(v.shape[2]))
+
+
 class ValuesByPlace(ValuesByOffset):
     def offsets(self, t):
         return 3 * torch.arange(t).expand(t, t) - 16
@@ -311,6 +340,7 @@ class ValuesByQuery(ValuesByOffset):
         (OverQueries, {"weights-wrong"}),
         (PlusOne, {"weights-wrong"}),
         (ValuesByOffset, set()),
+        (ValuesTurnedToo, {"values-moved"}),
         (ValuesByPlace, {"values-moved"}),
         (ValuesByQuery, set()),
     ],

@@ -193,6 +193,40 @@ class Masked(Turns):
         return super().weights(logits)
 
 
+class OfPairs(Masked):
+    """Takes a mask for each query and key."""
+
+    @staticmethod
+    def keeps(mask):
+        assert mask.shape[1:] == (1, mask.shape[-1], mask.shape[-1])
+        return mask.bool()
+
+
+class OfRows(Masked):
+    """Takes (b, 1, s)."""
+
+    @staticmethod
+    def keeps(mask):
+        assert mask.ndim == 3
+        return mask.bool()[:, None]
+
+
+class OfNumbers(OfPairs):
+    """Takes 0 and -inf for each query and key."""
+
+    @staticmethod
+    def keeps(mask):
+        assert mask.is_floating_point()
+        return OfPairs.keeps(mask == 0)
+
+
+class OfWholeNumbers(Masked):
+    @staticmethod
+    def keeps(mask):
+        assert mask.dtype == torch.long
+        return Masked.keeps(mask)
+
+
 class TrueHides(Masked):
     keeps = staticmethod(lambda mask: ~mask.bool()[:, None, None])
 
@@ -250,6 +284,10 @@ class TurnedByItsName(TurnedFromTheFirst):
     [
         (Masked, None),
         (Encoding, None),
+        (OfPairs, None),
+        (OfRows, None),
+        (OfNumbers, None),
+        (OfWholeNumbers, None),
         (TrueHides, None),
         (TruePads, None),
         (AddedToHide, None),

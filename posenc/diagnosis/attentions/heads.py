@@ -29,8 +29,7 @@ def heads(case: Case) -> Finding:
     due = torch.arange(case.heads)[:, None] // share == torch.arange(case.attend.kv_heads)
     sides = (True,) if case.attend.opened and case.attend.opened.shared else (False, True)
     wrongs = [found for of_values in sides if (found := _follow(case, due, of_values))]
-    shared = f", {share} heads of queries to one of keys" if share > 1 else ""
-    return wrongs[0] if wrongs else ok(f"each head sees its own keys and values{shared}")
+    return wrongs[0] if wrongs else ok("each head sees its own keys and values")
 
 
 def _follow(case: Case, due: Tensor, of_values: bool) -> Finding | None:
