@@ -51,7 +51,7 @@ def _moved(case: Case, query: bool) -> Tensor | None:
     """Return which logits (t, s) change with the queries, or the keys, of two tokens."""
     q, k, _ = (part / 2 for part in case.inputs(14))  # so that no weight is tiny
     other = q if query else k
-    other = other.index_copy(2, AT, other[:, :, AT - 1] + 1)
+    other = other.index_copy(2, AT, -other[:, :, AT])
     before = case.attend.weights(q, k)
     after = case.attend.weights(*((other, k) if query else (q, other)))
     if (before.sum(-1) - 1).abs().max() > NEAR:
