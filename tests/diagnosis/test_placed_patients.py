@@ -54,6 +54,11 @@ def of_the_last(q, k, v, positions):
     return attention(rotation(q, positions), rotation(k, keys), v, below(q, k))
 
 
+def of_the_first(q, k, v, positions):
+    """Takes queries for the first of the keys, so that fewer queries than keys cannot be asked."""
+    return attention(rotation(q, positions[: q.shape[2]]), rotation(k, positions), v, below(q, k))
+
+
 def added(q, k, v, positions, key_positions):
     return of_both(
         q + torch.sin(positions[:, None] * torch.ones(16)),
@@ -71,6 +76,7 @@ def added(q, k, v, positions, key_positions):
         (of_all_keys, set()),
         (of_its_queries, set()),
         (of_the_last, set()),
+        (of_the_first, set()),
         (of_queries_alone, {"absolute"}),
         (of_none, {"positions-ignored"}),
         (clipped, {"clipped"}),

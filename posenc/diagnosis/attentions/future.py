@@ -87,7 +87,7 @@ def _ahead_only(case: Case) -> Finding | None:
         return None
     seen = _seen(case)
     behind, ahead = (torch.ones(T, T).tril(-1).bool(), torch.ones(T, T).triu(1).bool())
-    if not seen[1:].triu(1).any() and not seen.diagonal()[1:].any() and seen[1:].any():
+    if not seen[1:].triu(1).any():
         words = "a query does not see its own key, and the first, which has no other, sees all: one key less to hide"
         return wrong("self-hidden", words)
     if not seen[1 : T - 1][behind[1 : T - 1]].any() and seen[ahead].all():
