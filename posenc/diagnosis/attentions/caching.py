@@ -135,7 +135,7 @@ def eviction(case: Case) -> Finding:
     weights, caches = _steps(case, content, content, v)
     axis = _axis(case)
     kept = max((cache[0].shape[axis] for cache in caches if cache), default=LONG)
-    if kept >= LONG - 4:
+    if kept == LONG:
         return unchecked(f"drops nothing within {LONG} tokens")
     window = min(kept, int((weights[0, 0, -1] > 1e-9).sum()))
     by_distance = [weights[0, :, i, i - window + 1 : i + 1] for i in range(kept, LONG)]
