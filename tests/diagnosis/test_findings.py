@@ -222,7 +222,6 @@ def test_sizes_that_are_too_small_for_a_check():
     narrow, odd = doctor(cases.scaled_attention, dim=8), doctor(cases.scaled_attention, heads=3)
     for check in ("offsets", "decay", "scale"):
         assert narrow.told(check).words == "needs heads of at least 16 channels"
-    assert doctor(cases.cached_attention, dim=2).told("eviction").words == "needs heads of at least 4 channels"
     assert odd.told("grouped heads").words == "needs an even number of heads"
 
 

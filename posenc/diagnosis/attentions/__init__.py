@@ -88,7 +88,7 @@ def _of_weights(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     """Return what the result shows, and where weights can be read what they show, with the rotation inside."""
     if case.attend.alone:
         found = findings((future, order, shift, padding, lengths_of_texts, weights.half_precision), case)
-        return [*_explained(found, case), _closed()], {}
+        return [*_explained(found, case), named(unchecked(CLOSED), "weights")], {}
     decodes = () if case.code.takes("cache") or case.attend.opened else (decoding,)
     found = findings((future, order, shift, *decodes, padding, lengths_of_texts, *weights.CHECKS), case)
     turned, about = inside.rotation(case)
@@ -106,10 +106,6 @@ def _explained(found: list[Finding], case: Case) -> list[Finding]:
             return found
         later = wrong("absolute", PLACED, moved[0].number)
     return [named(later, "padding") if one in moved else one for one in found]
-
-
-def _closed() -> Finding:
-    return named(unchecked(CLOSED), "weights")
 
 
 def order(case: Case) -> Finding:

@@ -27,8 +27,8 @@ class Attention:
     """
 
     def __init__(self, code: Code) -> None:
-        self.joined = code.way.order in ("btd", "tbd") and code.takes("v") and code.module is not None
-        self.alone = not code.takes("v") or self.joined
+        joined = code.module if code.way.order in ("btd", "tbd") and code.takes("v") else None
+        self.alone = not code.takes("v") or joined is not None
         self.of_keys = False
         probe = code.fresh() if self.alone else code  # so that what is not opened keeps its weights
         self.opened, self.strange = _opened(probe) if self.alone else (None, "")
@@ -37,12 +37,12 @@ class Attention:
         if self.opened:
             self.alone = False
             self.dim, self.heads, self.kv_heads = self.opened.dim, self.opened.heads, self.opened.kv_heads
-        elif self.joined and code.module is not None and not [*code.module.parameters()]:
-            self.alone = self.joined = False
+        elif joined is not None and not [*joined.parameters()]:
+            self.alone = False
             self.heads = self.kv_heads = 1
-        elif self.joined:
-            self.alone = not (_made_plain(code) and _comes_plain(code))
-            self.dim = code.dim if self.alone else max(1, code.dim // code.heads)
+        elif joined is not None:
+            self.alone = not (_made_plain(joined) and _comes_plain(code))
+            self.dim = code.dim if self.alone else code.dim // code.heads
 
     @property
     def placed(self) -> bool:
@@ -57,8 +57,6 @@ class Attention:
     def whole(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Any:
         """Return all that comes back, the result (b, h, t, d) first."""
         if self.opened:
-            if q.shape[2] != k.shape[2]:
-                raise ValueError(f"doctor: queries must be as many as keys, got {q.shape[2]} and {k.shape[2]}")
             return self._joined(self.opened.set(q, k, v), q.shape[1], self.opened.shown, given)
         if self.alone:
             return self._joined(q.transpose(1, 2).flatten(2), q.shape[1], q.shape[3], given)
@@ -102,11 +100,14 @@ class Attention:
         if self.alone or self.opened or not self.code.takes("positions") or self.code.takes("key_positions"):
             return
         whole = self.at(q, k, v)[:, :, -3:]
-        for self.of_keys in (False, True):
-            made, failed = attempt(self.at, q[:, :, -3:], k, v)
-            if not failed and far(made, whole) < 1e-4:
-                return
-        self.of_keys = False
+        of_queries = self._alike(whole, q, k, v)
+        self.of_keys = True
+        self.of_keys = not of_queries and self._alike(whole, q, k, v)
+
+    def _alike(self, whole: Tensor, q: Tensor, k: Tensor, v: Tensor) -> bool:
+        """Tell whether the last queries alone get what they get among all."""
+        made, failed = attempt(self.at, q[:, :, -3:], k, v)
+        return not failed and far(made, whole) < 1e-4
 
 
 def _laid(code: Code) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
@@ -182,11 +183,9 @@ def _heads(code: Code) -> list[int]:
     return list(dict.fromkeys([*(one for one in said if type(one) is int and one > 0), code.heads]))
 
 
-def _made_plain(code: Code) -> bool:
+def _made_plain(module: nn.Module) -> bool:
     """Let the projections of a module that takes q, k and v (b, t, h * d) hand them through; tell whether they do."""
-    module, made = code.module, False
-    if module is None:
-        return False
+    made = False
     joined = getattr(module, "in_proj_weight", None)
     if isinstance(joined, nn.Parameter) and joined.shape[0] == 3 * joined.shape[1]:
         joined.data, made = torch.eye(joined.shape[1], dtype=joined.dtype).repeat(3, 1), True
@@ -202,7 +201,7 @@ def _made_plain(code: Code) -> bool:
 
 def _comes_plain(code: Code) -> bool:
     """Tell whether values that are handed in come out of their own heads, and do not with other values alone."""
-    v = random(2, code.heads, OPENS, max(1, code.dim // code.heads), seed=3)
+    v = random(2, code.heads, OPENS, code.dim // code.heads, seed=3)
     out, failed = attempt(lambda: first_of(code.on(q=torch.zeros_like(v), k=torch.zeros_like(v), v=v)))
     return not failed and isinstance(out, Tensor) and out.shape == v.shape and of_its_own(out, v)
 
@@ -224,7 +223,7 @@ class Case(NamedTuple):
     def inputs(self, seed: int = 0, t: int = T, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
         """Return random q, k, v."""
         if self.attend.alone:
-            x = random(2, self.heads, t, max(1, self.dim // self.heads), seed=seed, dtype=dtype)
+            x = random(2, self.heads, t, self.dim // self.heads, seed=seed, dtype=dtype)
             return x, x, x
         counts = (self.heads, self.attend.kv_heads, self.attend.kv_heads)
         q, k, v = (random(2, h, t, self.dim, seed=3 * seed + i, dtype=dtype) for i, h in enumerate(counts))

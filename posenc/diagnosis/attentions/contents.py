@@ -11,7 +11,7 @@ from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.report import Finding, note, wrong
 
 AT = torch.tensor([T // 2, T - 2])  # the tokens that change
-NEAR = 1e-3
+NEAR, MOVED = 1e-3, 5e-3
 TINY = 1e-5
 FEW = 5  # columns that a row must see: their median is what the softmax moves them all by
 POSITIONAL = re.compile(r"rel|pos|alibi|dist|slope|content_bias|[rk]_bias|r_w|r_r")
@@ -51,15 +51,20 @@ def _moved(case: Case, query: bool) -> Tensor | None:
     """Return which logits (t, s) change with the queries, or the keys, of two tokens."""
     q, k, _ = (part / 2 for part in case.inputs(14))  # so that no weight is tiny
     other = q if query else k
-    other = other.index_copy(2, AT, other[:, :, AT - 1] + 1)
+    other = other.index_copy(2, AT, -other[:, :, AT])
     before = case.attend.weights(q, k)
     after = case.attend.weights(*((other, k) if query else (q, other)))
     if (before.sum(-1) - 1).abs().max() > NEAR:
         return None  # what is no softmax over keys cannot be read
+    seen, change = _change(before, after)
+    return ((change > MOVED) & (seen.sum(-1, keepdim=True) >= FEW)).flatten(0, 1).any(0)
+
+
+def _change(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which weights can be seen, and how much their logarithms change beside the others of their row."""
     seen = (before > TINY) & (after > TINY)
-    change = torch.where(seen, after.clamp(min=1e-30).log() - before.clamp(min=1e-30).log(), torch.nan)
-    change = (change - change.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0)
-    return ((change > 5 * NEAR) & (seen.sum(-1, keepdim=True) >= FEW)).flatten(0, 1).any(0)
+    change = torch.where(seen, (after / before).log(), torch.nan)
+    return seen, (change - change.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0)
 
 
 def held(case: Case) -> Iterator[tuple[str, nn.Parameter]]:
@@ -121,11 +126,9 @@ def lengths(case: Case) -> Finding | None:
     short, failed = attempt(case.attend.weights, q[:, :, :few], k[:, :, :few])
     if failed or (short.sum(-1) - 1).abs().max() > NEAR:
         return None
-    whole = case.attend.weights(q, k)[:, :, :few, :few]
-    seen = (whole > TINY) & (short > TINY)
-    ratios = torch.where(seen, whole.clamp(min=1e-30).log() - short.clamp(min=1e-30).log(), torch.nan)
-    off = float((ratios - ratios.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0).max())
-    if off < 5 * NEAR:
+    _, change = _change(short, case.attend.weights(q, k)[:, :, :few, :few])
+    off = float(change.max())
+    if off < MOVED:
         return None
     words = f"the weights of tokens among each other change by {off:.2g} (in their logarithm) when tokens follow"
     words = f"{words}: positions are counted, or scaled, by the length of the call"

@@ -29,8 +29,7 @@ def heads(case: Case) -> Finding:
     due = torch.arange(case.heads)[:, None] // share == torch.arange(case.attend.kv_heads)
     sides = (True,) if case.attend.opened and case.attend.opened.shared else (False, True)
     wrongs = [found for of_values in sides if (found := _follow(case, due, of_values))]
-    shared = f", {share} heads of queries to one of keys" if share > 1 else ""
-    return wrongs[0] if wrongs else ok(f"each head sees its own keys and values{shared}")
+    return wrongs[0] if wrongs else ok("each head sees its own keys and values")
 
 
 def _follow(case: Case, due: Tensor, of_values: bool) -> Finding | None:
@@ -57,7 +56,7 @@ def _followers(case: Case, of_values: bool) -> Tensor:
     columns = []
     for head in range(case.attend.kv_heads):
         more = torch.zeros(case.attend.kv_heads, 1, 1).index_fill(0, torch.tensor([head]), 1.0)
-        other = (k, v + more) if of_values else (k + more * k.roll(1, 2), v)
+        other = (k, v + more * v.roll(1, 2)) if of_values else (k + more * k.roll(1, 2), v)
         after = case.attend.at(q, *other)
         columns.append((after - before).abs().nan_to_num(0).amax((0, 2, 3)) > 1e-5)
     return torch.stack(columns, 1)

@@ -125,9 +125,8 @@ def _matrices(case: Case, dtype: torch.dtype, batch: int) -> tuple[Tensor, Tenso
     of_queries, of_keys = (_products(case, attend, dtype, side, batch) for side in (False, True))
     first, second = of_queries[:2].norm(dim=1)
     gain = float((first**2 / second).nanmedian())  # at place 0, where lengths decay too
-    if not of_queries.isfinite().all() or not of_keys.isfinite().all() or gain < 1e-4:
-        return None
-    if not _bilinear(case, attend, of_queries, dtype):
+    read = gain > 1e-4 and torch.stack((of_queries, of_keys)).isfinite().all()
+    if not read or not _bilinear(case, attend, of_queries, dtype):
         return None
     identity = torch.eye(case.dim, dtype=torch.float64)[None]
     queries = torch.cat((identity, of_queries.mT / gain))
@@ -137,7 +136,7 @@ def _matrices(case: Case, dtype: torch.dtype, batch: int) -> tuple[Tensor, Tenso
 def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool, batch: int) -> Tensor:
     """Return a . R^T R b for all unit vectors a, b: (places, d, d)."""
     d, h = case.dim, case.heads
-    batch = min(batch, max(1, attend.opened.width // T) if attend.opened else d)
+    batch = min(batch, attend.opened.width // T if attend.opened else d)
     made = torch.zeros(T - 1, d, d, dtype=torch.float64)
     nothing, none = torch.zeros(1, h, d, dtype=dtype), torch.zeros(1, d, dtype=dtype)
     unit = torch.eye(d, dtype=dtype) * SIZE

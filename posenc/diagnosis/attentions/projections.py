@@ -153,7 +153,7 @@ def projects(module: nn.Module | None) -> bool:
 
 
 def _projects(layers: dict[str, Layer]) -> bool:
-    return {"q", "k", "v"} <= layers.keys() or {"q", "kv"} <= layers.keys() or "qkv" in layers
+    return "qkv" in layers or ("q" in layers and ("kv" in layers or ("k" in layers and "v" in layers)))
 
 
 def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> Iterator[Projections]:

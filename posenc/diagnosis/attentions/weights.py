@@ -1,5 +1,7 @@
 """Examine what an attention does between products and values: scale, decay, weights, heads that share keys, dtype."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -81,7 +83,7 @@ def offsets(case: Case) -> Finding:
     if case.shown < T:
         return unchecked(NARROW)
     q, k, _ = (part[:, :, :1].expand_as(part).contiguous() for part in case.inputs(10))
-    steps = case.attend.weights(q, k)[0].clamp(min=1e-30).log().diff(dim=-1)
+    steps = case.attend.weights(q, k).clamp(min=1e-30).log().diff(dim=-1)
     off = _uneven(steps, 1, 1)
     if off < 1e-3:
         return ok("among equal tokens weights depend on distance only", off)
@@ -104,11 +106,11 @@ def offsets(case: Case) -> Finding:
 
 
 def _uneven(steps: Tensor, of_q: int, of_k: int) -> float:
-    """Return how much the steps of weights (h, t, s - 1) change when query and key move on by so many places."""
-    here, there = steps[:, : T - of_q, : T - 1 - of_k], steps[:, of_q:, of_k:]
+    """Return how much the steps of weights (b, h, t, s - 1) change when query and key move on by so many places."""
+    here, there = steps[..., : T - of_q, : T - 1 - of_k], steps[..., of_q:, of_k:]
     behind = torch.arange(1, T - of_k) <= torch.arange(T - of_q)[:, None]
     behind &= torch.arange(1 + of_k, T) <= torch.arange(of_q, T)[:, None]
-    return float((here - there).abs()[:, behind].max())
+    return float((here - there).abs()[..., behind].max())
 
 
 def decay(case: Case) -> Finding:
@@ -116,7 +118,8 @@ def decay(case: Case) -> Finding:
     if case.shown < T:
         return unchecked(NARROW)
     q, k, _ = case.inputs(4)
-    w = case.attend.weights(torch.zeros_like(q), k)[0, :, -1]
+    w = case.attend.weights(torch.zeros_like(q), k)[..., -1, :]
+    w = w[..., (w != 0).any(0).any(0)]  # hidden keys, its own among them, say nothing of a bias
     if (w.amax(-1) - w.amin(-1)).max() < 1e-5:
         return ok("without content all keys weigh the same: no bias by distance")
     steps = w.clamp(min=1e-12).log().diff(dim=-1)
@@ -133,6 +136,8 @@ def scale(case: Case) -> Finding:
     if case.shown < T:
         return unchecked(NARROW)
     factor = _factor(case)
+    if not math.isfinite(factor):
+        return unchecked("the last query does not see the last two keys")
     if _near(factor, 1.0):
         return ok("products are divided by sqrt(d)", factor)
     if (said := _told_scale(case)) and _near(factor, said * case.dim**0.5):
@@ -164,8 +169,8 @@ def _factor(case: Case) -> float:
     logits = []
     for of_q, of_k in ((0.0, 0.0), (0.0, 2.0), (1.0, 0.0), (1.0, 2.0)):  # what hangs on one of the two alone cancels
         q[..., -1, :], k[..., -1, :] = of_q, of_k * case.dim**-0.5
-        w = case.attend.weights(q, k)[0, :, -1]
-        logits.append((w[:, -1] / w[:, -2]).log())
+        w = case.attend.weights(q, k)[..., -1, :]
+        logits.append((w[..., -1] / w[..., -2]).log())
     plain, of_key, of_query, both = logits
     return float((both - of_key - of_query + plain).mean() / 2)
 

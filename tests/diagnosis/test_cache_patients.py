@@ -1,0 +1,242 @@
+"""Patients of the doctor that decode with a cache of keys and values: each with one fault, beside the sound version."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from posenc.diagnosis import doctor
+from tests.diagnosis.cases import rotation
+from tests.diagnosis.test_attention_calls import ids
+
+
+class Caching:
+    """Causal and turned, with a cache (keys, values, tokens seen), and parts that a subclass changes."""
+
+    keep = None  # how many keys stay
+
+    def places(self, t, seen):
+        return seen + torch.arange(t)
+
+    def turn_keys(self, k, places):
+        return rotation(k, places)
+
+    def grown(self, old, new):
+        return torch.cat((old, new), 2)
+
+    def grown_values(self, old, new):
+        return self.grown(old, new)
+
+    def below(self, t, s):
+        return torch.ones(t, s).tril(s - t).bool()
+
+    def scale(self, t, d):
+        return d**-0.5
+
+    def __call__(self, q, k, v, cache=None):
+        seen = 0 if cache is None else cache[2]
+        places = self.places(q.shape[2], seen)
+        q, k = rotation(q, places), self.turn_keys(k, places)
+        if cache is not None:
+            k, v = self.grown(cache[0], k), self.grown_values(cache[1], v)
+        logits = q @ k.mT * self.scale(q.shape[2], q.shape[3])
+        w = logits.masked_fill(~self.below(q.shape[2], k.shape[2]), float("-inf")).softmax(-1)
+        kept = slice(-self.keep if self.keep else 0, None)
+        return w @ v, (k[:, :, kept], v[:, :, kept], seen + len(places))
+
+
+class OneAtATime(Caching):
+    def places(self, t, seen):
+        assert t == 1 or not seen, "one token beside a cache"
+        return super().places(t, seen)
+
+
+class SeenByAll(Caching):
+    """Not causal: all at once every query sees every key."""
+
+    def below(self, t, s):
+        return torch.ones(t, s).bool()
+
+
+class AtOnePlace(Caching):
+    """Several new tokens are all turned as the first of them."""
+
+    def places(self, t, seen):
+        return super().places(t, seen) if not seen else torch.full((t,), seen)
+
+
+class LooksAhead(Caching):
+    def below(self, t, s):
+        return super().below(t, s) if t in (1, s) else torch.ones(t, s).bool()
+
+
+class NewKeysFirst(Caching):
+    def grown(self, old, new):
+        return torch.cat((new, old), 2)
+
+    def grown_values(self, old, new):
+        return torch.cat((old, new), 2)
+
+
+class NewValuesFirst(Caching):
+    def grown_values(self, old, new):
+        return torch.cat((new, old), 2)
+
+
+class Lengthened(Caching):
+    """New keys are scaled, as if sine and cosine disagreed."""
+
+    def turn_keys(self, k, places):
+        return rotation(k, places) * (1.0 if len(places) > 1 else 1.5)
+
+
+class NotItselfInSteps(Caching):
+    def below(self, t, s):
+        return super().below(t, s) if t == s else torch.ones(t, s).tril(s - t - 1).bool()
+
+
+class FirstInSteps(Caching):
+    def below(self, t, s):
+        return torch.ones(t, s).tril().bool()
+
+
+class NoScaleInSteps(Caching):
+    def scale(self, t, d):
+        return super().scale(t, d) if t > 1 else 1.0
+
+
+class TwiceInSteps(Caching):
+    def scale(self, t, d):
+        return super().scale(t, d) if t > 1 else 1 / d
+
+
+class OnePlaceLate(Caching):
+    def places(self, t, seen):
+        return seen + torch.arange(t) + (seen > 0)
+
+
+class FromTheCall(Caching):
+    def places(self, t, seen):
+        return torch.arange(t)
+
+
+class TurnedAgain(Caching):
+    """Keys of the cache are turned a step on in each call."""
+
+    def grown(self, old, new):
+        return torch.cat((rotation(old, torch.ones(old.shape[2])), new), 2)
+
+    def grown_values(self, old, new):
+        return torch.cat((old, new), 2)
+
+
+class Dropping(Caching):
+    keep = 20
+
+
+class Drifting(Dropping):
+    def __call__(self, q, k, v, cache=None):
+        return super().__call__(q, k, v, None if cache is None else (*cache[:2], cache[0].shape[2]))
+
+
+SICK = {
+    AtOnePlace: "cache-wrong",
+    LooksAhead: "future-seen",
+    NewKeysFirst: "cache-wrong",
+    NewValuesFirst: "cache-wrong",
+    Lengthened: "not-a-rotation",
+    NotItselfInSteps: "mask-off-by-one",
+    FirstInSteps: "decode-aligned-first",
+    NoScaleInSteps: "scale-missing",
+    TwiceInSteps: "scale-wrong",
+    OnePlaceLate: "offset-ignored",
+    FromTheCall: "offset-ignored",
+    TurnedAgain: "turned-twice",
+    Drifting: "kept-for-seen",
+}
+
+
+@pytest.mark.parametrize("cls", [Caching, OneAtATime, Dropping])
+def test_a_cache_is_sound(cls):
+    report = doctor(cls(), dim=16, heads=2)
+    assert report.healthy, str(report)
+    assert report.told("cache").verdict == "ok"
+    assert report.told("eviction").verdict == ("ok" if cls is Dropping else "not checked")
+
+
+@pytest.mark.parametrize("cls", SICK)
+def test_what_is_wrong_with_a_cache_is_named(cls):
+    report = doctor(cls(), dim=16, heads=2)
+    assert ids(report) == {SICK[cls]}, str(report)
+
+
+def laid_otherwise(made):
+    """Return code that takes and caches (b, t, h, d)."""
+
+    def fn(q, k, v, cache=None):
+        q, k, v = (part.transpose(1, 2) for part in (q, k, v))
+        cache = cache and (cache[0].transpose(1, 2), cache[1].transpose(1, 2), cache[2])
+        out, (k, v, seen) = made(q, k, v, cache)
+        return out.transpose(1, 2), (k.transpose(1, 2), v.transpose(1, 2), seen)
+
+    return fn
+
+
+@pytest.mark.parametrize("cls", [Caching, NewKeysFirst, TurnedAgain, Lengthened, Dropping, Drifting])
+def test_the_same_in_another_order_of_axes(cls):
+    report = doctor(laid_otherwise(cls()), dim=16, heads=2, order="bthd")
+    assert ids(report) == ({SICK[cls]} if cls in SICK else set()), str(report)
+
+
+def test_a_decoder_that_sees_all_is_right_one_at_a_time():
+    report = doctor(SeenByAll(), dim=16, heads=2)
+    assert report.told("cache").verdict == "wrong"
+
+
+def test_few_channels_decode_too():
+    report = doctor(NoScaleInSteps(), dim=8, heads=2)
+    assert report.told("cache").verdict == "wrong"
+
+
+# A cache that a module holds
+
+
+class Holding(nn.Module):
+    """Llama as it was published: keys are written into the module, from `start_pos` on."""
+
+    def __init__(
+        self, writes_at=lambda start: start, reads_to=lambda start, t: start + t, turns_from=lambda start: start
+    ):
+        super().__init__()
+        self.n_heads = 4
+        self.writes_at, self.reads_to, self.turns_from = writes_at, reads_to, turns_from
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(64, 64) for _ in range(4))
+        self.cache_k, self.cache_v = torch.zeros(2, 4, 4, 8192, 16)
+
+    def forward(self, x, start_pos):
+        t = x.shape[1]
+        q, k, v = (layer(x).unflatten(-1, (4, 16)).transpose(1, 2) for layer in (self.wq, self.wk, self.wv))
+        places = self.turns_from(start_pos) + torch.arange(t)
+        q, k = rotation(q, places), rotation(k, places)
+        at, end = self.writes_at(start_pos), self.reads_to(start_pos, t)
+        self.cache_k, self.cache_v = self.cache_k.to(x), self.cache_v.to(x)
+        self.cache_k[: len(x), :, at : at + t], self.cache_v[: len(x), :, at : at + t] = k.detach(), v.detach()
+        keys, values = (cache[: len(x), :, :end] for cache in (self.cache_k, self.cache_v))
+        logits = q @ keys.mT / math.sqrt(16)
+        logits = logits.masked_fill(~torch.ones(t, keys.shape[2]).tril(keys.shape[2] - t).bool(), float("-inf"))
+        return self.wo((logits.softmax(-1) @ values).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({}, None),
+        ({"turns_from": lambda start: 0}, "cache-wrong"),
+        ({"writes_at": lambda start: start + (start > 0)}, "cache-wrong"),
+    ],
+)
+def test_a_cache_that_a_module_holds(given, cause):
+    report = doctor(Holding(**given), dim=64, heads=4)
+    assert ids(report) == ({cause} if cause else set()), str(report)
+    assert report.told("own cache").verdict == ("wrong" if cause else "ok")
