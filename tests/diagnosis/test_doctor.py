@@ -688,3 +688,19 @@ def test_from_a_shell():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "off by one" in " ".join(done.stdout.split())
+
+
+def test_the_attention_and_the_table_of_torch_itself():
+    """Compiled code has no signature, and the input of a learned table picks rows."""
+    attention = doctor(nn.functional.scaled_dot_product_attention)
+    assert attention.kind == "attention"
+    assert attention.healthy
+    table = doctor(nn.Embedding(128, 32))
+    assert table.kind == "table"
+    assert table.healthy
+    assert {found.check: found.verdict for found in table.findings}["rows"] == "ok"
+
+
+def test_compiled_code_whose_words_name_no_call_is_refused():
+    with pytest.raises(ValueError, match=r"got .*as_tensor, whose parameters cannot be read"):
+        doctor(torch.as_tensor)

@@ -290,3 +290,11 @@ def queries_turned_twice(q, k, v):
 def test_what_is_done_to_products_and_values(function, cause):
     report = doctor(function, dim=16, heads=4)
     assert (cause in ids(report)) if cause else report.healthy, str(report)
+
+
+def test_a_hint_at_a_mask_is_no_mask():
+    """In torch's own layer `is_causal` goes with the mask; alone it raises in training, and else hides nothing."""
+    report = doctor(nn.MultiheadAttention(64, 4, batch_first=True), dim=64, heads=4)
+    assert report.healthy
+    (future,) = [found for found in report.findings if found.check == "future"]
+    assert (future.verdict, "hints at a mask" in future.words) == ("note", True)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.diagnosis.attentions.attend import Case, T
+from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, wrong
 
@@ -121,6 +122,8 @@ def _itself(case: Case) -> Finding:
 
 def _heeds_causal(case: Case) -> Finding:
     if sees_ahead(case, causal=True):
+        if _is_hint(case):
+            return note("causal=True alone hides nothing; training refuses it: it hints at a mask. Give that as well")
         by = _keys_ahead(case, causal=True)
         how = f", {by} of them: {OFF_BY}" if by else ""
         words = f"with causal=True a query still sees keys ahead of it{how}: training leaks the answer"
@@ -130,3 +133,14 @@ def _heeds_causal(case: Case) -> Finding:
     if sees_ahead(case, causal=False):
         return ok("causal=True hides the keys ahead")
     return note("causal=True hides the keys ahead, and so does causal=False")
+
+
+def _is_hint(case: Case) -> bool:
+    """Tell whether a module that trains refuses `causal` alone, as torch's does: there it hints at a mask."""
+    module = case.attend.code.module
+    if module is None:
+        return False
+    module.train()
+    _, refused = attempt(case.attend.at, *case.inputs(1), causal=True)
+    module.eval()
+    return bool(refused)

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from posenc.diagnosis.calling.documented import as_documented
+
 LONGEST = 4096
 SPELLINGS = {
     "x": """x xs input inputs inp input_ids ids token_ids input_tensor patches pixel_values imgs img images hidden
@@ -124,6 +126,8 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
         ValueError: If a parameter without a default has no known role.
     """
     parameters = _parameters(function)
+    if isinstance(function, nn.Embedding):
+        return {"positions": "input"}, parameters  # a table that is learned: its input picks rows
     if len(parameters) == 5 and next(iter(parameters)) == "score":
         return dict(zip(("score", "b", "h", "positions", "key_positions"), parameters, strict=True)), parameters
     found: dict[str, str] = {}
@@ -190,6 +194,8 @@ def _parameters(function: Any) -> dict[str, inspect.Parameter]:
     try:
         signature = inspect.signature(function.forward if isinstance(function, nn.Module) else function)
     except (TypeError, ValueError):
+        if told := as_documented(function):
+            return told
         why = f"{name_of(function)}, whose parameters cannot be read. Understood are {UNDERSTOOD}"
         raise ValueError(f"doctor: function must be one with named parameters, got {why}") from None
     return {n: p for n, p in signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
