@@ -1,4 +1,4 @@
-"""Biases that tell what is seen by a bool, and those whose fault shows only where numbers of queries and keys differ."""
+"""Biases that tell what is seen by a bool, and those that need sizes of their own to be read."""
 
 import pytest
 import torch
@@ -29,6 +29,10 @@ def added_past_only(query_length, key_length):
     return torch.where(past_only(query_length, key_length), 0.0, float("-inf"))
 
 
+def near_only(query_length, key_length):
+    return (ARANGE(key_length) - ARANGE(key_length - query_length, key_length)[:, None]).abs() < 4
+
+
 def lengths(make, heads, inverted):
     """Return a mask (1, h, t, s), True where it is seen, or where it is hidden."""
 
@@ -40,7 +44,9 @@ def lengths(make, heads, inverted):
 
 @pytest.mark.parametrize("inverted", [False, True])
 @pytest.mark.parametrize("heads", [1, 3])
-@pytest.mark.parametrize(("make", "cause"), [(causal, ""), (anti_causal, "transposed"), (one_ahead, "mask-off-by-one")])
+@pytest.mark.parametrize(
+    ("make", "cause"), [(causal, ""), (near_only, ""), (anti_causal, "transposed"), (one_ahead, "mask-off-by-one")]
+)
 def test_a_mask_of_bools_is_read_whichever_way_it_tells_what_is_seen(make, cause, heads, inverted):
     report = doctor(lengths(make, heads, inverted), kind="bias")
     assert {finding.id for finding in report.findings if finding.verdict == "wrong"} == ({cause} if cause else set())
@@ -48,6 +54,14 @@ def test_a_mask_of_bools_is_read_whichever_way_it_tells_what_is_seen(make, cause
 
 def test_a_mask_hides_the_own_key():
     assert doctor(added_past_only, kind="bias").told("own place").id == "mask-off-by-one"
+
+
+def test_numbers_of_keys_whose_heads_are_mixed():
+    def bias(length, heads):
+        numbers = ARANGE(length)[:, None] * torch.tensor([2.0 ** (-head - 1) for head in range(heads)])
+        return numbers.reshape(heads, 1, length)
+
+    assert doctor(bias, kind="bias").told("offsets").id == "heads-mixed"
 
 
 def test_a_distance_of_keys_ahead_alone_is_transposed():

@@ -188,7 +188,7 @@ def own_place(case: Case) -> Finding | None:
         return None
     if hidden.diagonal(dim1=1, dim2=2).any():
         return wrong("mask-off-by-one", "a query does not see its own key: the mask hides one key too many")
-    if hidden.tril(-1).any() and not hidden.triu(1).any():
+    if not hidden.triu(1).any():
         return wrong("transposed", "the mask hides keys behind and shows those ahead: query and key are exchanged")
     return None
 
