@@ -186,11 +186,9 @@ def own_place(case: Case) -> Finding | None:
     hidden = hides(case.square)
     if not hidden.any():
         return None
-    t = case.square.shape[1]
     if hidden.diagonal(dim1=1, dim2=2).any():
         return wrong("mask-off-by-one", "a query does not see its own key: the mask hides one key too many")
-    behind = hidden & torch.ones(t, t, dtype=torch.bool).tril(-1)
-    if behind[:, :, :].any() and not hidden.triu(1).any():
+    if not hidden.triu(1).any():
         return wrong("transposed", "the mask hides keys behind and shows those ahead: query and key are exchanged")
     return None
 

@@ -50,7 +50,7 @@ def filled(code: Code) -> Code:
     generator = torch.Generator().manual_seed(1)
     module = other.module
     for parameter in () if module is None else module.parameters():
-        if parameter.numel() and float(parameter.std(unbiased=False) if parameter.numel() > 1 else 0.0) == 0.0:
+        if len(parameter.unique()) == 1:
             nn.init.normal_(parameter, generator=generator)
     return other
 

@@ -69,12 +69,11 @@ def packed(text: Text) -> Finding:
     if not text.model.takes("positions"):
         return unchecked("needs a parameter for position_ids")
     t = text.ids.shape[1]
-    row = torch.cat((text.ids[:1], text.ids[1:]), 1)
+    row, alone = text.ids.reshape(1, -1), text.logits.flatten(0, 1)[None]
     places = torch.arange(t).repeat(2)[None]
     made, failed = attempt(text.model, row, positions=places)
     if failed:
         return note(f"positions that start again raise {failed}")
-    alone = torch.cat((text.logits[:1], text.logits[1:]), 1)
     if far(made, alone) < 10 * SAME:
         return ok("documents packed in one row, with positions that start again, do not see each other")
     if not text.model.takes("mask"):
