@@ -126,7 +126,7 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
         ValueError: If a parameter without a default has no known role.
     """
     parameters = _parameters(function)
-    if isinstance(function, nn.Embedding):
+    if getattr(type(function), "forward", None) is nn.Embedding.forward:
         return {"positions": "input"}, parameters  # a table that is learned: its input picks rows
     if len(parameters) == 5 and next(iter(parameters)) == "score":
         return dict(zip(("score", "b", "h", "positions", "key_positions"), parameters, strict=True)), parameters
