@@ -12,7 +12,8 @@ def as_documented(function: Any) -> dict[str, inspect.Parameter]:
     """Return the parameters that the documentation names, none where it begins otherwise."""
     call = CALL.match(getattr(function, "__doc__", None) or "")
     try:
-        told = ast.parse(f"(lambda {call[1] if call else ''}: 0)", mode="eval").body.args
+        tree = ast.parse(f"(lambda {call[1] if call else ''}: 0)")
+        (told,) = (node for node in ast.walk(tree) if isinstance(node, ast.arguments))
         late = [ast.literal_eval(default) for default in told.defaults]
     except (SyntaxError, ValueError):  # words in brackets
         return {}
