@@ -45,6 +45,5 @@ def crossed(x: Tensor) -> Tensor:
 def of_its_own(out: Tensor, v: Tensor) -> bool:
     """Tell whether each head of what comes out is a sum of its own values, by whatever weights, and none is silent."""
     weights = torch.linalg.lstsq(v.mT.double(), out.mT.double()).solution
-    return far(v.mT.double() @ weights, out.mT.double()) < 2e-2 * float(out.abs().max()) and bool(
-        out.any(-1).any(-1).all()
-    )
+    speak = bool(out.any(-1).any(-1).all())
+    return speak and far(v.mT.double() @ weights, out.mT.double()) < 2e-2 * float(out.abs().max())

@@ -10,6 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from posenc.diagnosis.report import Report
+
+
+def ids(report: Report) -> set[str]:
+    """Return the causes of what is wrong."""
+    return {finding.id for finding in report.findings if finding.verdict == "wrong"}
+
 
 def thetas(dim: int, base: float = 10_000.0) -> Tensor:
     return base ** (-torch.arange(0, dim, 2).float() / dim)

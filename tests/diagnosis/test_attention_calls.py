@@ -6,13 +6,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import thetas, turned
+from tests.diagnosis.cases import ids, thetas, turned
 
 HEADS, WIDTH = 4, 16
-
-
-def ids(report):
-    return {finding.id for finding in report.findings if finding.verdict == "wrong"}
 
 
 def split(x):

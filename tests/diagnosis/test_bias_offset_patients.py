@@ -5,18 +5,8 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import slopes
+from tests.diagnosis.cases import ids, slopes
 from tests.diagnosis.test_bias_patients import ARANGE, Boxes, bucket
-from tests.diagnosis.test_patients import ids
-
-
-def told(report, check):
-    """Return the verdicts and the words of a check."""
-    return [(found.verdict, found.words) for found in report.findings if found.check == check]
-
-
-def words(report, check):
-    return " ".join(said for _, said in told(report, check))
 
 
 class OfOffsets(nn.Module):
@@ -79,13 +69,13 @@ def test_every_key_of_a_query_gets_the_same():
 
 
 def test_a_bias_of_zeros_is_noted():
-    assert told(of_function(lambda offset, made: 0 * made), "offsets")[0][0] == "note"
+    assert of_function(lambda offset, made: 0 * made).told("offsets").verdict == "note"
 
 
 def test_a_constant_of_each_query_is_noted():
     report = of_function(lambda offset, made: made - made[:, :, :1])
     assert report.healthy, str(report)
-    assert "a constant of each query" in words(report, "offsets")
+    assert "a constant of each query" in report.told("offsets").words
 
 
 def at_places(change, positions, key_positions):
@@ -104,8 +94,8 @@ def at_places(change, positions, key_positions):
 )
 def test_a_bias_far_out(change, verdict, said):
     report = doctor(lambda positions, key_positions: at_places(change, positions, key_positions), heads=4)
-    assert told(report, "far positions")[0][0] == verdict, str(report)
-    assert said in words(report, "far positions")
+    assert report.told("far positions").verdict == verdict, str(report)
+    assert said in report.told("far positions").words
 
 
 def test_positions_that_raise_far_out_are_noted():
@@ -119,8 +109,8 @@ def test_positions_that_raise_far_out_are_noted():
         )
 
     report = doctor(bias, heads=4)
-    assert told(report, "far positions") == [("note", told(report, "far positions")[0][1])]
-    assert "position 10,000 raises IndexError" in words(report, "far positions")
+    assert [found.verdict for found in report.findings if found.check == "far positions"] == ["note"]
+    assert "position 10,000 raises IndexError" in report.told("far positions").words
 
 
 class Remembers(nn.Module):
@@ -162,8 +152,8 @@ def decoded(change):
 )
 def test_one_query_after_its_keys(change, said):
     report = decoded(change)
-    assert told(report, "decoding")[0][0] == "note", str(report)
-    assert said in words(report, "decoding")
+    assert report.told("decoding").verdict == "note", str(report)
+    assert said in report.told("decoding").words
 
 
 @pytest.mark.parametrize(
@@ -230,4 +220,4 @@ def test_which_axes_of_a_page_are_seen(how, name, causes):
 def test_both_axes_of_a_page_may_share_one_table():
     report = on_a_page("one table", tables=1)
     assert report.healthy, str(report)
-    assert "share their numbers" in words(report, "axes")
+    assert "share their numbers" in report.told("axes").words

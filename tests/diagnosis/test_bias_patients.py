@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import slopes
-from tests.diagnosis.test_patients import ids
+from tests.diagnosis.cases import ids, slopes
 
 ARANGE = torch.arange
 

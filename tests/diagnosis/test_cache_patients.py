@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import rotation
-from tests.diagnosis.test_attention_calls import ids
+from tests.diagnosis.cases import ids, rotation
 
 
 class Caching:

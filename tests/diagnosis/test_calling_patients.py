@@ -6,8 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import neighbors, rotation, thetas, turned
-from tests.diagnosis.test_patients import ids
+from tests.diagnosis.cases import ids, neighbors, rotation, thetas, turned
 
 HEADS, DIM = 3, 8
 SIZES = {"dim": DIM, "heads": HEADS}

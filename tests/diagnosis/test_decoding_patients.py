@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.test_patients import ids
+from tests.diagnosis.cases import ids
 
 DIM, HEADS, WIDE = 64, 4, 16
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import thetas
-from tests.diagnosis.test_attention_calls import ids
+from tests.diagnosis.cases import ids, thetas
 from tests.diagnosis.test_opened_patients import DIM, HEADS, WIDE, AllGrouped, Grouped, Turns, turned
 
 

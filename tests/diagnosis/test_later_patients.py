@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import rotation, thetas
+from tests.diagnosis.cases import ids, rotation, thetas
 from tests.diagnosis.test_bias_patients import ARANGE, bucket
-from tests.diagnosis.test_patients import ids
 from tests.diagnosis.test_table_patients import waves
 
 # Names by their pieces

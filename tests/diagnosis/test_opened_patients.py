@@ -8,8 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import thetas
-from tests.diagnosis.test_attention_calls import ids
+from tests.diagnosis.cases import ids, thetas
 
 HEADS, KEYS, WIDE = 4, 2, 16
 DIM = HEADS * WIDE

@@ -10,12 +10,7 @@ from torch.nn import functional as F
 from posenc.diagnosis import doctor, models
 from posenc.diagnosis.report import findings
 from tests.diagnosis import cases
-from tests.diagnosis.cases import rotation, slopes, table, thetas, turned
-
-
-def ids(report):
-    return {finding.id for finding in report.findings if finding.verdict == "wrong"}
-
+from tests.diagnosis.cases import ids, rotation, slopes, table, thetas, turned
 
 # Queries and keys mixed up
 

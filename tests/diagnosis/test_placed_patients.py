@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import rotation
-from tests.diagnosis.test_attention_calls import ids
+from tests.diagnosis.cases import ids, rotation
 from tests.diagnosis.test_future_patients import attention, below, everything
 from tests.diagnosis.test_opened_patients import Grouped, Turns, turned
 

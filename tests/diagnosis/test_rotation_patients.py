@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import rotation, thetas, turned
-from tests.diagnosis.test_patients import ids
+from tests.diagnosis.cases import ids, rotation, thetas, turned
 
 
 def angles(length, dim, base=10_000.0):

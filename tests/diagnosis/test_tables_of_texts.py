@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from posenc import doctor
-
-from .test_table_patients import causes, speeds, waves
+from tests.diagnosis.cases import ids as causes
+from tests.diagnosis.test_table_patients import speeds, waves
 
 
 def noise(*shape):

@@ -6,8 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import neighbors, rotation, thetas, turned
-from tests.diagnosis.test_patients import ids
+from tests.diagnosis.cases import ids, neighbors, rotation, thetas, turned
 
 SIZES = {"dim": 16, "heads": 3}
 ORDER = torch.tensor([3, 0, 14, 7, 9, 1, 12, 5, 2, 15, 4, 11, 6, 13, 8, 10])

@@ -78,7 +78,7 @@ def _why(case: Case, caches: list[Any], at_once: list[Any]) -> tuple[str, str]:
     if _changes(caches, case, False, 1) and not _changes(caches, case, True, 1):
         return "cache-wrong", "new values stand before the old ones in the cache, beside other keys. Put them behind"
     lengths = [each[-1][0].norm(dim=-1) for each in (caches, at_once) if each[-1]]
-    if lengths and 1e-3 < far(*lengths) < math.inf:
+    if len(lengths) == 2 and 1e-3 < far(*lengths) < math.inf:
         words = "new keys come into the cache with another length: they are not rotated, sine and cosine disagree"
         return "not-a-rotation", words
     return (

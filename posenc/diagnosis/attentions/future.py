@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.diagnosis.attentions.attend import Case, T
+from posenc.diagnosis.attentions.attend import Attention, Case, T
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, wrong
@@ -137,10 +137,9 @@ def _heeds_causal(case: Case) -> Finding:
 
 def _is_hint(case: Case) -> bool:
     """Tell whether a module that trains refuses `causal` alone, as torch's does: there it hints at a mask."""
-    module = case.attend.code.module
-    if module is None:
+    attend = Attention(case.code.fresh())
+    if attend.code.module is None:
         return False
-    module.train()
-    _, refused = attempt(case.attend.at, *case.inputs(1), causal=True)
-    module.eval()
+    attend.code.module.train()
+    _, refused = attempt(attend.at, *case.inputs(1), causal=True)
     return bool(refused)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-BASES = (*(1000.0 * thousands for thousands in (10, 0.1, 1, 40, 100, 150, 500, 1_000, 5_000, 10_000)),)
+BASES = (10_000.0, 100.0, 1_000.0, 40_000.0, 100_000.0, 150_000.0, 500_000.0, 1_000_000.0, 5_000_000.0, 10_000_000.0)
 
 
 class Fit(NamedTuple):
