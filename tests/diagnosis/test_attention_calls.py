@@ -92,6 +92,18 @@ def test_tokens_on_a_grid():
     assert ids(doctor(Picture(1 / 8), dim=64)) == {"scale-wrong"}
 
 
+class Sized(Picture):
+    """Is told how many patches there are."""
+
+    def forward(self, x, length):
+        assert x[0, 0].numel() == length
+        return super().forward(x)
+
+
+def test_a_picture_that_is_told_its_length():
+    assert doctor(Sized(), dim=64).healthy
+
+
 class Apart(nn.Module):
     """Each head has layers of its own."""
 
@@ -249,3 +261,31 @@ def test_layers_of_transformers_with_a_bias_or_without_a_cache(name):
     report = doctor(f"transformers:{name}")
     assert report.healthy, str(report)
     assert "brought in by the projections" in " ".join(str(report).split())
+
+
+class InPart(Attention):
+    """Turns the first channels of a head, by tables of their width."""
+
+    def __init__(self, width, lost=False):
+        super().__init__()
+        self.turning, self.lost = width, lost
+
+    def forward(self, x, cos, sin):
+        assert cos.shape[-1] == self.turning
+        q, k, v = self.parts(x)
+        q = self.turned(q, cos, sin)
+        k = k if self.lost else self.turned(k, cos, sin)
+        return self.o_proj(joined(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+
+    def turned(self, x, cos, sin):
+        part, rest = x[..., : self.turning], x[..., self.turning :]
+        first, second = part.chunk(2, -1)
+        part = part * cos[:, None] + torch.cat((-second, first), -1) * sin[:, None]
+        return torch.cat((part, rest), -1)
+
+
+@pytest.mark.parametrize("width", [16, 8, 4])
+def test_tables_as_wide_as_the_part_of_a_head_that_turns(width):
+    report = doctor(InPart(width), dim=64, heads=HEADS)
+    assert report.healthy, str(report)
+    assert "one-side" in ids(doctor(InPart(width, lost=True), dim=64, heads=HEADS))

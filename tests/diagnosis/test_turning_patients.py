@@ -194,6 +194,18 @@ def test_each_of_three_axes_turns_pairs_of_its_own(lost, found):
     assert ids(report) == found, str(report)
 
 
+def by_grid(x, positions):
+    """Turn by one number, which positions of three numbers are counted into."""
+    time, row, column = positions if positions.ndim == 3 else (0, 0, positions.expand(len(x), -1))
+    return turned(x, ((16 * time + 4 * row + column)[..., None] * thetas(x.shape[-1]))[:, None])
+
+
+def test_three_numbers_that_are_counted_into_one_are_no_three_axes():
+    report = examined(by_grid, dim=24)
+    assert report.healthy, str(report)
+    assert not any("axes" in finding.words for finding in report.findings)
+
+
 def by_last_axis(axes, rows, lost=None):
     """Turn by positions (t, axes) or (b, t, axes), and by no others."""
 

@@ -18,6 +18,7 @@ from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
 
 FAR = 5_003
+OTHER = 17  # tokens, where there are T heads
 SHUFFLED = torch.tensor([*reversed(range(T - 1)), T - 1])  # the last token stays
 PROMISES = (
     ("bias-lost", re.compile(r"alibi|linear_?bias", re.I), "ALiBi"),
@@ -39,7 +40,7 @@ CLOSED = (
 def accepts(code: Code) -> bool:
     """Tell whether the code can be called as an attention."""
     case = case_of(code)
-    t = T + 1 if case.heads == T else T  # positions that broadcast against heads by mistake shall not fit
+    t = OTHER if case.heads == T else T  # positions that broadcast against heads by mistake shall not fit
     q, k, v = case.inputs(t=t)
     made = case.attend.at(q, k, v)
     if not isinstance(made, Tensor) or made.ndim != 4 or made.shape[:3] != q.shape[:3]:

@@ -168,8 +168,8 @@ def queries(case: Case) -> Finding | None:
     if case.bias.form not in ("heads", "embeddings"):
         return None
     n, place = case.square.shape[1], case.square.shape[1] // 2
-    x = random(1, case.code.heads, n, case.code.dim, seed=3)
-    x = x if case.bias.form == "heads" else x[:, 0]
+    heads = (case.code.heads,) if case.bias.form == "heads" else ()
+    x = random(1, *heads, n, case.code.dim, seed=3)
     other = x.clone()
     other[..., place, :] += 1.0
     one, two = (case.bias.laid(case.code.fresh()(x=content), n, n) for content in (x, other))

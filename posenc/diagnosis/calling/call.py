@@ -12,6 +12,7 @@ A result that is no tensor (an array, a list) becomes one.
 
 import copy
 import inspect
+import math
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -42,7 +43,7 @@ class Way(NamedTuple):
     order: str | None = None
     form: str = "t"
     table: angles.Form | None = None
-    width: int = 0  # of the table, where it is not that of the content
+    width: int | None = None  # of the table, where it is not that of the content
     mask: str = ""  # how a mask is told that cannot be left out, "" for None
     exact: int = 0  # how many tokens it takes, where it takes no other number
 
@@ -136,7 +137,7 @@ class Code:
         content = given.get("x", given.get("q"))
         if content is not None and content.ndim > 2:
             order = self.way.order or ("btd" if content.ndim == 3 else "bhtd")
-            t = content.shape[order.index("t")] if "t" in order else content.shape[1:-1].numel()
+            t = math.prod(content.shape[order.index(axis)] for axis in "trc" if axis in order)
             fixed |= {"length": t} if self.needs("length") else {}
             fixed |= {"mask": MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())} if self.way.mask else {}
         given = fixed | self.extra | self.sizes | self._formed(given)

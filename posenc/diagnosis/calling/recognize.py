@@ -38,7 +38,7 @@ def recognize(
     failures: dict[str, str] = {}  # the first of each kind; "" where not even a call could be tried
     for orders in ((order,),) if order else (USUAL, OTHERS):
         begun = time.thread_time()
-        for place, sizes in enumerate(_sizes(owner, dim, heads)):
+        for sizes in _sizes(owner, dim, heads):
             if time.thread_time() - begun > SECONDS:
                 break
             code, failed = attempt(Code, function, sizes)
@@ -48,7 +48,7 @@ def recognize(
             if failed:
                 failures.setdefault("", failed)
                 continue
-            if found := _fitting(code, _ways(code, kind, orders, place < 2), failures):
+            if found := _fitting(code, _ways(code, kind, orders), failures):
                 plain = kind is None and found[0] == "table" and makers.of_angles(code)
                 return (_made(function, owner, dim, heads) or found) if plain else found
         turns = kind in (None, "rotation") and orders is not OTHERS  # tried once: what it makes has no order of axes
@@ -109,7 +109,7 @@ def _attributes(owner: Any, names: str) -> list[int]:
     return list(dict.fromkeys(value for value in values if type(value) is int and value > 0))
 
 
-def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...], with_tables: bool) -> list[tuple[str, Way]]:
+def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...]) -> list[tuple[str, Way]]:
     """Return what to try in turn, likeliest first.
 
     Names that transformers uses mean (b, t) or (1, t), whatever the axes; all others mean (t,), whatever the axes.
@@ -122,7 +122,7 @@ def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...], with_tab
         for one in _candidates(code, kind)
         for mask in (("", *MASKS) if one == "attention" and _wants_mask(code, orders) else ("",))
         for form in _forms(code, one)
-        for table in _tables(code, one, order, with_tables)
+        for table in _tables(code, one, order)
         for width in _table_widths(code, one, table)
         if order in (None, "btd", "tbd") or one != "table"
         if order == orders[0] or one != "bias"
@@ -144,18 +144,17 @@ def _needed(code: Code) -> bool:
     return any(code.needs(role) for role in angles.ROLES)
 
 
-def _tables(code: Code, kind: str, order: str | None, with_tables: bool) -> Iterator[angles.Form | None]:
-    asked = kind in ("rotation", "attention") and any(role in code.roles for role in angles.ROLES)
-    if asked and with_tables:
+def _tables(code: Code, kind: str, order: str | None) -> Iterator[angles.Form | None]:
+    if kind in ("rotation", "attention") and any(role in code.roles for role in angles.ROLES):
         yield from angles.forms(code.roles, order or ("bhtd" if code.takes("v") or kind == "rotation" else "btd"))
     if not _needed(code):
         yield None
 
 
-def _table_widths(code: Code, kind: str, table: angles.Form | None) -> tuple[int, ...]:
+def _table_widths(code: Code, kind: str, table: angles.Form | None) -> tuple[int | None, ...]:
     """Return how wide tables may be: of a head, or a part of it, for an attention that takes embeddings."""
     if table is None or kind != "attention" or code.takes("v"):
-        return (0,)
+        return (None,)
     module = code.module
     said = [getattr(module, name, 0) for name in ("head_dim", "rotary_ndims", "rotary_dim", "dim_head")]
     head = next((one for one in said if type(one) is int and one), code.dim // code.heads)
