@@ -62,17 +62,17 @@ EQUIVALENT = {
         "it is promoted to float32",
 }  # fmt: skip
 
-# What the doctor is free to choose, so that no test holds it: how much it asks (sizes from five on, what it draws), and
-# by a tolerance, whether a measure equal to it passes, or to half of it, and in how many bits it is measured. That a
+# What the doctor is free to choose, so that no test holds it: how much it asks (numbers from five on, what is drawn);
+# by a tolerance, whether a measure equal to it passes, or to half of it; and in how many bits it is measured. That a
 # measure of one more passes is a mutant. A guard of lists that are of one length can never be seen.
 _REAL = r"(?:-?\d+\.\d+|-?\d+(?:\.\d+)?e-?\d+|[A-Z]{4,})"
 _LESS = r"\{[<>]=? -> [<>]=?\}"
 FREE = re.compile(
     r"\{-?(?:[5-9]|\d[\d_]+) -> -?\d+\}|\b(?:random\(|seed=)[^()]*\{-?\d+ -> -?\d+\}"
-    rf"|{_LESS} {_REAL}|{_REAL} {_LESS}|strict=\{{True -> False\}}"
+    rf"|{_LESS} (?:\d+ \* )?{_REAL}|{_REAL} {_LESS}|strict=\{{True -> False\}}"
     r"|\{long -> int\d*\}|\{double -> float\}|\{float64 -> float32\}|\{int64 -> int32\}"
 )
-TOLERANCE = re.compile(r"\{(-?\d+\.\d*|-?\d+(?:\.\d+)?e-?\d+) -> ([^}]+)\}")
+TOLERANCE = re.compile(r"\{(-?[\d_]+\.\d*|-?\d+(?:\.\d+)?e-?\d+) -> ([^}]+)\}")
 
 
 # What can be changed
@@ -257,9 +257,11 @@ def _told_apart(file: str, text: str) -> list[Mutant]:
 
 def free(change: str) -> bool:
     """Tell whether the doctor may choose so or otherwise, and no test should hold it to one."""
-    tolerance = TOLERANCE.search(change)
-    halved = tolerance is not None and 0 < float(tolerance[1]) == 2 * float(tolerance[2]) <= 0.1
-    return halved or FREE.search(change) is not None
+    if number := TOLERANCE.search(change):
+        was, becomes = float(number[1]), float(number[2])
+        if 0 < was == 2 * becomes <= 0.1 or 5 <= was == becomes - 1:
+            return True
+    return FREE.search(change) is not None
 
 
 def draw_by_lot(texts: dict[str, str], count: int, seed: int = 0) -> list[Mutant]:
