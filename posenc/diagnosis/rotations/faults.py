@@ -31,6 +31,11 @@ class Turn(NamedTuple):
     start: int
     shift: float = 0.0
 
+    @property
+    def end(self) -> int:
+        """The first channel that does not turn after those that do."""
+        return self.start + 2 * len(self.theta)
+
     def __call__(self, x: Tensor, positions: Tensor) -> Tensor:
         """Return `x` (..., t, d) turned, in float64."""
         angle = (positions.double() + self.shift)[:, None] * torch.tensor(self.theta)
@@ -115,7 +120,7 @@ def _of_scaling(right: Turn, layer: Layer, said: Mapping[str, Any]) -> Iterator[
 def _of_lengths(said: Mapping[str, Any], width: int) -> Iterator[Fault]:
     """Return what a reader may take for the trained length, or for that of the text."""
     if said["rope_type"] in ("longrope", "su"):
-        for length in (1, 2**40):
+        for length in (10, 1_000_000_000):
             theta, factor = _frequencies(said, width, length)
             words = "short_factor and long_factor are exchanged, or chosen by another length"
             yield Fault("wrong list of factors", words, _values(theta, factor))
