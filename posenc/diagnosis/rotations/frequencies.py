@@ -33,7 +33,12 @@ class Fit(NamedTuple):
     @property
     def yarn(self) -> float:
         """YaRN's attention factor for a scaling by this one."""
-        return 0.1 * math.log(self.factor) + 1
+        return yarn_factor(self.factor, 1)
+
+
+def yarn_factor(factor: float, strength: float) -> float:
+    """Return YaRN's attention factor for a scaling."""
+    return 0.1 * strength * math.log(factor) + 1
 
 
 def near(one: float, other: float, slack: float = CLOSE) -> bool:

@@ -10,7 +10,7 @@ from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.recognize import recognize
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, named, note, ok, wrong
-from posenc.diagnosis.rotations.faults import Fault, Turn, faults, turn_of
+from posenc.diagnosis.rotations.faults import Fault, Turn, faults, turn_of, width_of
 from posenc.diagnosis.rotations.frequencies import near
 from posenc.diagnosis.rotations.read import Rotation
 from posenc.reading.export import words
@@ -92,7 +92,7 @@ def _distinct(read: Plan, layer: int | None) -> list[Layer]:
 
 
 def _widths(layer: Layer) -> tuple[int, int]:
-    return layer.head_dim, layer.slice.stop - layer.slice.start
+    return layer.head_dim, width_of(layer)
 
 
 def _sides(code: Code) -> list[Side]:
@@ -158,7 +158,7 @@ def _explained(side: Side, layers: list[Layer], said: dict[str, Any]) -> tuple[F
             return Fault("right", "as the config describes", {}), offs[-1]
         for fault in faults(layer, said[layer.kind], dim) if layer.kind in said else ():
             turned = turn_of(layer, dim)._replace(**fault.changed)
-            if turned.end <= dim and far(side.y, turned(side.x, side.positions)) < NEAR:
+            if turned.start + turned.width <= dim and far(side.y, turned(side.x, side.positions)) < NEAR:
                 return fault, offs[-1]
     return Fault("", "", {}), min(offs)
 
