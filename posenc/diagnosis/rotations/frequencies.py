@@ -27,7 +27,7 @@ class Fit(NamedTuple):
 
     name: str
     base: float = math.nan
-    factor: float = 1.0
+    factor: float = math.nan
     exact: Tensor | None = None
 
     @property
