@@ -143,6 +143,13 @@ def test_what_queries_gain_keys_may_lose():
     assert found.words.startswith("logits are those of the layers")
 
 
+def test_a_width_is_that_of_a_head_or_of_what_turns():
+    alone = turning(base=1e4)
+    assert doctor(alone, dim=32, config=PYTHIA).told("config").words.endswith("32 channels that turn of a head of 128")
+    with pytest.raises(ValueError, match=r"doctor: dim must be one of \[32, 128\] with this config, got 64"):
+        doctor(alone, dim=64, config=PYTHIA)
+
+
 def test_layers_that_no_program_has_words_for_are_compared():
     config = LLAMA | {"layer_rope_theta": [1e4, 5e5]}
     assert said(turning(base=5e5), config).words == "turns as the layers of full_attention that the config describes"

@@ -44,16 +44,16 @@ def examine(
     layers = _distinct(read, layer)
     others = [] if layer is None else _distinct(read, None)
     said = _words(config, read)
-    widths = [dim] if dim else sorted({width for one in layers for width in _widths(one)})
+    widths = _to_try(layers, dim)
     tried, failed = [], ""
-    for width in reversed(widths):
+    for width in widths:
         recognized, why = attempt(recognize, function, "rotation", width, heads, order)
         if not recognized:
             failed = failed or why
             continue
         _, code = recognized
         sides = _sides(code)
-        found = _compared(sides, [one for one in layers if width in _widths(one)] or layers, said)
+        found = _compared(sides, [one for one in layers if width in _widths(one)], said)
         if found.verdict == "wrong":
             found = _as_another(sides, [one for one in others if width in _widths(one)]) or found
         tried.append((code, found))
@@ -91,8 +91,17 @@ def _distinct(read: Plan, layer: int | None) -> list[Layer]:
     return list(kinds.values())
 
 
-def _widths(layer: Layer) -> tuple[int, int]:
-    return layer.head_dim, width_of(layer)
+def _widths(layer: Layer) -> tuple[int, ...]:
+    """Return the width of a head, of the part that is given to the rotation, and of what turns."""
+    return layer.head_dim, width_of(layer), turn_of(layer, layer.head_dim).width
+
+
+def _to_try(layers: list[Layer], dim: int | None) -> list[int]:
+    """Return the widths of heads, and of parts given to a rotation, the widest first; or the one that is asked for."""
+    known = {width for one in layers for width in _widths(one)}
+    if dim and dim not in known:
+        raise ValueError(f"doctor: dim must be one of {sorted(known)} with this config, got {dim}")
+    return [dim] if dim else sorted({width for one in layers for width in (one.head_dim, width_of(one))}, reverse=True)
 
 
 def _sides(code: Code) -> list[Side]:
