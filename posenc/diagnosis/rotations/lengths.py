@@ -110,7 +110,7 @@ def _stretched(case: Case) -> Finding:
     odd = ((gains - 1).abs().amax(0) > CLOSE).nonzero().flatten().tolist()
     if not odd:
         return wrong("not-a-rotation", f"pairs of channels are mixed, not turned: {cause}", most)
-    words = f"the length of {len(odd)} channels changes, from channel {odd[0]} on, up to {most:.4g} times"
+    words = f"the length of channels {', '.join(map(str, odd[:8]))} changes, up to {most:.4g} times"
     at_rest = case.reading.matrices.std(0)[:, odd].max() < CLOSE
     if at_rest and near(most, math.sqrt(2), NEARLY):
         padded = (
