@@ -131,6 +131,32 @@ def test_what_a_rotation_does_not_show_is_noted():
     assert "queries are scaled by their position besides" in beside.words
 
 
+def test_any_width_may_be_the_right_one():
+    function = turning(theta=plan(DEEP).layers[0].theta, layout="interleaved")
+    assert said(function, DEEP).words.endswith("describes, given the 64 channels that turn of a head of 192")
+
+
+def test_what_queries_gain_keys_may_lose():
+    right = turning(base=5e5)
+    found = said(lambda q, k, positions: (2 * right(q, positions), right(k, positions) / 2), PLAIN)
+    assert found.verdict == "ok"
+    assert found.words.startswith("logits are those of the layers")
+
+
+def test_a_width_is_that_of_a_head_or_of_what_turns():
+    alone = turning(base=1e4)
+    assert doctor(alone, dim=32, config=PYTHIA).told("config").words.endswith("32 channels that turn of a head of 128")
+    with pytest.raises(ValueError, match=r"doctor: dim must be one of \[32, 128\] with this config, got 64"):
+        doctor(alone, dim=64, config=PYTHIA)
+
+
+def test_layers_that_no_program_has_words_for_are_compared():
+    config = LLAMA | {"layer_rope_theta": [1e4, 5e5]}
+    assert said(turning(base=5e5), config).words == "turns as the layers of full_attention that the config describes"
+    assert said(turning(base=3e3), config).words.startswith("turns otherwise than the config says")
+    assert said(turning(base=1e4), config, layer=1).words.startswith("another layer: turns as layer 0")
+
+
 # Faults
 
 PART = rope_frequencies(128, 1e4)[0]
@@ -246,6 +272,14 @@ def test_a_config_is_for_rotations():
 def test_of_a_model_with_parts_the_text_is_meant():
     config = {"model_type": "gemma3", "text_config": GEMMA}
     assert said(gemma("full_attention"), config).verdict == "ok"
+
+
+def test_of_parts_within_parts_the_text_is_meant_or_one_has_to_be_passed():
+    part = {"text_config": LLAMA | {"model_type": "qwen2_5_omni_text", "rope_theta": 1e6}}
+    config = {"model_type": "qwen2_5_omni", "thinker_config": part}
+    assert said(turning(base=1e6), config).verdict == "ok"
+    with pytest.raises(ValueError, match="doctor: config must be of a part of text, got thinker_config, talker_config"):
+        doctor(turning(base=1e6), config=config | {"talker_config": part["text_config"]})
 
 
 def test_code_for_short_texts_is_asked_short():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import ids, rotation, thetas, turned
+from tests.diagnosis.cases import ids, neighbors, rotation, thetas, turned
 
 SIZES = {"dim": 16, "heads": 2}
 
@@ -60,6 +60,15 @@ RULES = {  # what is wrong, or the words of the note, or how the base is told
     "slow ones rest": (lambda d: powers(d, 5_000.0) * torch.tensor([1.0] * 6 + [0.0] * 2), "12 of 16 channels"),
     "a pair in between rests": (lambda d: powers(d) * torch.tensor([1.0, 1, 0, 1, 1, 1, 1, 1]), "no base fits"),
     "nothing turns": (lambda d: 0 * powers(d), "still"),
+    "second is faster": (lambda d: powers(d, 5.0).flip(0), "exponent-rising"),
+    "all but the first alike": (lambda d: torch.tensor([1.0] + [0.5] * 7), "no base fits"),
+    "a later one is fast": (lambda d: torch.tensor([1.0, 0.5, 1.5, 0.4, 0.3, 0.2, 0.1, 0.05]), "no base fits"),
+    "from -2/r, base 1,000": (lambda d: powers(d, 1e3, first=-2), "exponent-shifted"),
+    "base 1e7, divided by 2.5": (lambda d: powers(d, 1e7) / 2.5, "base 1e+07, positions divided by 2.5"),
+    "slow ones of base 500,000 slowed": (lambda d: slowed(d, 8.0, 5e5), "scaled by parts"),
+    "inverted, base 500,000": (lambda d: powers(d, 1 / 5e5), "exponent-inverted"),
+    "backwards, base 1,000": (lambda d: -powers(d, 1e3), "turns backwards"),
+    "backwards and forwards": (lambda d: powers(d) * (-1) ** torch.arange(d // 2), "base 10,000"),
 }
 
 
@@ -83,6 +92,21 @@ def test_few_pairs_have_a_rule_where_there_are_two(dim):
 def test_most_of_more_than_three_alike_are_flat(speeds, flat):
     report = doctor(by(lambda d: torch.tensor(speeds)), dim=2 * len(speeds), heads=2)
     assert ids(report) == ({"exponent-flat"} if flat else set()), str(report)
+
+
+@pytest.mark.parametrize(
+    ("dim", "speeds", "said"),
+    [
+        (6, lambda d: 1 / powers(d), "exponent-rising"),
+        (8, lambda d: 1 / powers(d), "exponent-inverted"),
+        (8, lambda d: slowed(d, 8.0), "scaled by parts"),
+        (4, lambda d: torch.ones(2), "check the exponent"),
+        (4, lambda d: powers(d) / 4, "positions divided by 4"),
+    ],
+)
+def test_the_rule_of_few_speeds_is_named(dim, speeds, said):
+    report = doctor(by(speeds), kind="rotation", dim=dim, heads=3)
+    assert said in ids(report) or said in " ".join(str(report).split()), str(report)
 
 
 @pytest.mark.parametrize("base", [100, 1e3, 1e4, 4e4, 1e5, 1.5e5, 5e5, 1e6, 5e6, 1e7])
@@ -196,6 +220,20 @@ def test_a_base_that_was_set_otherwise_is_no_fault():
     assert doctor(of_other, **SIZES).healthy
 
 
+class InRowsOfFour(Based):
+    """Counts along rows and from row to row, with speeds that one axis of twice as many pairs would have."""
+
+    def forward(self, x, positions):
+        speeds = self.speeds[: x.shape[-1] // 4]
+        return turned(x, torch.cat((positions[:, None] // 4 * speeds, positions[:, None] % 4 * speeds), -1))
+
+
+def test_a_base_of_two_axes_may_count_as_that_of_one():
+    report = doctor(InRowsOfFour(16), **SIZES)
+    assert not ids(report), str(report)
+    assert report.told("base").verdict == "ok"
+
+
 class Deaf(Based):
     """Hears of no factor."""
 
@@ -256,3 +294,15 @@ class Wide(Based):
 def test_as_many_channels_turn_as_the_code_says(said, turning, rests, found):
     report = doctor(Wide(16, said, turning, rests), **SIZES)
     assert ids(report) == found, str(report)
+
+
+def test_a_width_is_not_asked_of_what_does_not_turn_in_pairs():
+    mixed = Mixed(16, said=8, turning=16)
+    assert "width-wrong" not in ids(doctor(mixed, **SIZES))
+
+
+class Mixed(Wide):
+    """Turns twice, in two layouts."""
+
+    def forward(self, x, positions):
+        return neighbors(super().forward(x, positions), positions)

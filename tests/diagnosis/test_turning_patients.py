@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import ids, neighbors, rotation, thetas, turned
+from tests.diagnosis.cases import ids, neighbors, rotation, thetas, turned, yarn_thetas
 
 SIZES = {"dim": 16, "heads": 3}
 ORDER = torch.tensor([3, 0, 14, 7, 9, 1, 12, 5, 2, 15, 4, 11, 6, 13, 8, 10])
@@ -55,6 +55,11 @@ def scaled(x, positions):
     return x * (1 + positions[:, None] / 1000)
 
 
+def signs(first, last):
+    """Return -1 for some of the channels."""
+    return 1.0 - 2.0 * ((torch.arange(16) >= first) & (torch.arange(16) < last))
+
+
 LENGTHS = {
     "one factor": (lambda x, positions: 1.5 * rotation(x, positions), "multiplied by 1.5"),
     "less than one": (lambda x, positions: 0.5 * rotation(x, positions), "multiplied by 0.5"),
@@ -70,6 +75,16 @@ LENGTHS = {
     "one sign": (by_one_sign, "not-a-rotation"),
     "mixing": (mixing, "channels mix in more than pairs"),
     "scaled by places": (scaled, "not-a-rotation"),
+    "at every other place": (
+        lambda x, positions: rotation(x, positions) * (1 + (2**0.5 - 1) * (positions[:, None] % 2)),
+        "not-a-rotation",
+    ),
+    "by YaRN and by 2": (
+        lambda x, positions: 2 * turned(x, positions[:, None] * yarn_thetas(16)),
+        "multiplied by 2.0000",
+    ),
+    "some pairs mirrored": (lambda x, positions: rotation(x, positions) * signs(8, 10), "layout-mixed"),
+    "all pairs mirrored": (lambda x, positions: rotation(x, positions) * signs(8, 16), "are mirrored, not turned"),
     "one half of each pair": (
         lambda x, positions: rotation(x, positions) * torch.tensor([1.0, 1.2]).repeat_interleave(8),
         "layout-mixed",
@@ -174,6 +189,18 @@ def of_picture(down, along, base=100.0):
 def test_pictures_that_say_their_sides(function, found):
     report = examined(function)
     assert ids(report) == found, str(report)
+
+
+@pytest.mark.parametrize(("dim", "base", "flat"), [(16, 1.0, True), (12, 1.0, True), (8, 1.0, False), (16, 1.5, False)])
+def test_three_or_more_pairs_of_an_axis_that_turn_alike_are_flat(dim, base, flat):
+    report = examined(of_picture(lambda p, h, w: p // w, lambda p, h, w: p % w, base), dim=dim)
+    assert ids(report) == ({"exponent-flat"} if flat else set()), str(report)
+
+
+def test_a_width_is_not_asked_of_a_picture():
+    picture = Picture(4, 4, dim=8)
+    picture.rotary_dim = 6
+    assert not ids(examined(picture, dim=8))
 
 
 def by_axes(axes, lost=None):

@@ -1,5 +1,6 @@
 """Examine a rotation: what it turns, how fast, whether logits see offsets only, and how it bears use."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,9 @@ from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.order import SHOWN
 from posenc.diagnosis.compare import far, random
-from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
+from posenc.diagnosis.report import Finding, findings, named, ok, unchecked, wrong
 from posenc.diagnosis.rotations import axes, precision, speeds, usage
-from posenc.diagnosis.rotations.frequencies import fit
+from posenc.diagnosis.rotations.frequencies import CLOSE, fit
 from posenc.diagnosis.rotations.layout import difference, direction, layout, origin
 from posenc.diagnosis.rotations.lengths import linear, mirrored, norm, norm_of_keys, passing
 from posenc.diagnosis.rotations.limit import limit
@@ -55,9 +56,9 @@ def accepts(code: Code) -> bool:
     if code.needs("rows") or code.needs("grid"):
         code.way = code.way._replace(exact=24)
         return _accepts(code, 24)
-    fits, failed = attempt(_accepts, code, usual)
-    if not failed or code.takes("positions") or code.takes("offset"):
-        return fits if not failed else _accepts(code, usual)
+    told = code.takes("positions") or code.takes("offset")
+    if told or not attempt(_accepts, code, usual)[1]:
+        return _accepts(code, usual)
     for t in (t for t in EXACT if t != code.dim):  # code for the patches of one picture takes no other number
         code.way = code.way._replace(exact=t)
         if attempt(_accepts, code, t)[0]:
@@ -69,26 +70,25 @@ def accepts(code: Code) -> bool:
 def _accepts(code: Code, t: int) -> bool:
     rotate, zeros = Rotation(code), torch.zeros(2, code.heads, t, code.dim)
     y = rotate(zeros)
-    if not isinstance(y, Tensor) or y.ndim != 4 or y.shape[:3] != zeros.shape[:3] or y.shape[-1] % code.dim:
+    if not isinstance(y, Tensor) or y.any(-1).shape != zeros.any(-1).shape or y.shape[-1] % code.dim:
         return False
     if rotate.told_by == "positions" and rotate(zeros, torch.arange(t)).shape != y.shape:
         return False
-    one_token = zeros.index_fill(2, torch.tensor([0]), 1.0)
+    one_token = zeros.index_fill(2, torch.tensor([0]), math.e)
     if not code.takes("q", "k") and (y.any() or rotate(one_token)[:, :, 1:].any()):
         return False
-    same = rotate(zeros + 1)
+    same = rotate(torch.ones_like(zeros))
     if not same.any():  # such as a projection that starts at zero
         return False
-    over_heads, over_tokens = (torch.equal(same.narrow(axis, 0, 1).expand_as(same), same) for axis in (1, 2))
-    return over_heads or not over_tokens or code.way.order is not None
+    over_heads, over_tokens = (same.diff(dim=axis).any() for axis in (1, 2))
+    return bool(over_tokens) or not over_heads or code.way.order is not None
 
 
 def sound(code: Code) -> bool:
     """Tell whether lengths stay and something turns: among several forms of tables, the one that fits."""
-    x = random(1, code.heads, code.way.exact or 6, code.dim, seed=1)
-    x = x[:, :, :1].repeat(1, 1, x.shape[2], 1)
+    x = random(1, code.heads, 1, code.dim, seed=1).repeat_interleave(code.way.exact or 6, dim=2)
     y = Rotation(code)(x)
-    return y.shape == x.shape and far(y.norm(dim=-1), x.norm(dim=-1)) < 1e-3 and far(y[:, :, 1:], y[:, :, :-1]) > 1e-3
+    return far(y.norm(dim=-1), x.norm(dim=-1)) < CLOSE and bool((y.diff(dim=2).abs() > CLOSE).any())
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
@@ -158,14 +158,13 @@ def shift(case: Case) -> Finding:
     q, k = random(1, case.heads, 8, case.dim, seed=2), random(1, case.heads, 8, case.dim, seed=3)
     if furthest < 1:
         return unchecked(f"only {case.reach} positions, too few to move 8 tokens")
-    places, off = torch.arange(8), 0.0
-    for step in (1, min(17, furthest), furthest):
+    places, offs = torch.arange(8), []
+    for step in (min(17, furthest), furthest):
         before, after = (_logits(case, q, k, p) for p in (places, places + step))
-        off = max(off, far(after, before))
-    if off < 2 * case.reading.slack:
+        offs.append(far(after, before))
+    off = max(offs)
+    if off < case.reading.slack:
         return ok("logits see offsets only: moving queries and keys together changes nothing", off)
-    if case.reading.pairs and not case.reading.theta.any():
-        return note("nothing turns, so there is nothing to move")
     return wrong(
         "absolute",
         f"moving queries and keys together changes the logits by {off:.2g} of the largest: they do not see offsets "

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.rotations.frequencies import BASES
+from posenc.diagnosis.rotations.frequencies import BASES, near, yarn_factor
 from posenc.reading.layer import Layer
 from posenc.rotate.from_config import LONGEST, TRAINED, from_config
 
@@ -30,6 +30,11 @@ class Turn(NamedTuple):
     layout: str
     start: int
     shift: float = 0.0
+
+    @property
+    def width(self) -> int:
+        """How many channels turn."""
+        return 2 * len(self.theta)
 
     def __call__(self, x: Tensor, positions: Tensor) -> Tensor:
         """Return `x` (..., t, d) turned, in float64."""
@@ -53,6 +58,11 @@ class Fault(NamedTuple):
     changed: dict[str, Any]
 
 
+def width_of(layer: Layer) -> int:
+    """Return how many channels of a head are given to the rotation of a layer."""
+    return layer.slice.stop - layer.slice.start
+
+
 def turn_of(layer: Layer, dim: int) -> Turn:
     """Return how a layer turns heads of `dim` channels: whole heads, or only the part that turns."""
     theta = np.zeros(0) if layer.theta is None else np.asarray(layer.theta)
@@ -70,7 +80,7 @@ def faults(layer: Layer, said: Mapping[str, Any], dim: int) -> list[Fault]:
     """
     right = turn_of(layer, dim)
     single = [*_of_layout(right, layer, dim), *_of_scaling(right, layer, said), *_of_width(right, layer, said, dim)]
-    single += [*_of_base(right, layer, said), *_of_positions(right)]
+    single += [*_of_base(layer, said), *_of_positions(right)]
     both = []
     for one, other in combinations(single, 2):
         if not one.changed.keys() & other.changed.keys():
@@ -84,20 +94,17 @@ def _of_layout(right: Turn, layer: Layer, dim: int) -> Iterator[Fault]:
     pairs = {"half": "(i, i + r/2)", "interleaved": "(2i, 2i + 1)"}
     words = f"pairs are {pairs[other]} where the weights have {pairs[right.layout]}"
     yield Fault("layout wrong", words, {"layout": other})
-    turning = 2 * len(right.theta)
-    last = dim - turning
-    if turning < dim:
-        elsewhere, channels = (0, "first") if right.start else (last, "last")
-        words = f"the {channels} {turning} channels turn where those from {right.start} should"
+    if right.width < dim:
+        elsewhere, channels = (0, "first") if right.start else (dim - right.width, "last")
+        words = f"the {channels} {right.width} channels turn where those from {right.start} should"
         yield Fault("slice wrong", words, {"start": elsewhere})
 
 
 def _of_scaling(right: Turn, layer: Layer, said: Mapping[str, Any]) -> Iterator[Fault]:
-    kind = said.get("rope_type", "default")
-    name = SCALINGS.get(kind)
-    if name is None:
+    kind, width = said["rope_type"], width_of(layer)
+    if kind not in SCALINGS:
         return
-    width = layer.slice.stop - layer.slice.start
+    name = SCALINGS[kind]
     theta, _ = _frequencies(_unscaled(said), width)
     yield Fault(f"{name} dropped", f"{kind} is in the config, and pairs turn at their own speed", _values(theta, 1.0))
     yield from _of_factor(right, said, name)
@@ -115,7 +122,7 @@ def _of_scaling(right: Turn, layer: Layer, said: Mapping[str, Any]) -> Iterator[
 def _of_lengths(said: Mapping[str, Any], width: int) -> Iterator[Fault]:
     """Return what a reader may take for the trained length, or for that of the text."""
     if said["rope_type"] in ("longrope", "su"):
-        for length in (1, 2**40):
+        for length in (10, 1_000_000_000):
             theta, factor = _frequencies(said, width, length)
             words = "short_factor and long_factor are exchanged, or chosen by another length"
             yield Fault("wrong list of factors", words, _values(theta, factor))
@@ -127,39 +134,36 @@ def _of_lengths(said: Mapping[str, Any], width: int) -> Iterator[Fault]:
 
 def _of_factor(right: Turn, said: Mapping[str, Any], name: str) -> Iterator[Fault]:
     """Return what may happen to the attention factor, which belongs once into cos and sin."""
-    if abs(right.factor - 1) > 1e-3:
+    if not near(right.factor, 1):
         words = f"cos and sin are multiplied by 1 in place of {right.factor:.4f}"
         yield Fault(f"attention factor of {name} dropped", words, {"factor": 1.0})
         words = f"cos and sin are multiplied by {right.factor**2:.4f}, the square of {right.factor:.4f}"
         yield Fault("factor applied twice", words, {"factor": right.factor**2})
         words = f"cos and sin are divided by {right.factor:.4f}"
         yield Fault("factor upside down", words, {"factor": 1 / right.factor})
-    elif said.get("rope_type") == "yarn":
-        grown = 0.1 * np.log(said["factor"])
-        for strength in {1.0, said.get("mscale_all_dim") or 1.0}:
-            factor = float(strength * grown + 1)
-            words = f"cos and sin are multiplied by {factor:.4f}, which the softmax scale has already"
-            yield Fault("factor applied twice", words, {"factor": factor})
+    elif "mscale_all_dim" in said:
+        factor = yarn_factor(said["factor"], said["mscale_all_dim"])
+        words = f"cos and sin are multiplied by {factor:.4f}, which the softmax scale has already"
+        yield Fault("factor applied twice", words, {"factor": factor})
 
 
 def _of_width(right: Turn, layer: Layer, said: Mapping[str, Any], dim: int) -> Iterator[Fault]:
-    width, turning = layer.slice.stop - layer.slice.start, 2 * len(right.theta)
+    width, turning = width_of(layer), len(right.theta)
     rest = _without(said, "partial_rotary_factor")
-    if said.get("rope_type") == "proportional":
+    if said["rope_type"] == "proportional":
         rest = {**rest, "rope_type": "default"}
         theta, _ = _frequencies({**said, "rope_type": "default"}, width)
         words = f"{2 * len(theta)} channels turn with exponents of their own, where all pair and slow ones rest"
         yield Fault("partial in place of proportional", words, {"theta": theta})
     whole, _ = _frequencies(rest, width)
     if rest != said:
-        share = said.get("partial_rotary_factor", 1.0)
-        words = f"{width} channels turn where the config says {share:g} of them"
+        words = f"{width} channels turn where the config says {said['partial_rotary_factor']:g} of them"
         yield Fault("partial ignored", words, {"theta": whole})
-    if turning < width:
-        words = f"exponents are -2i/{width} where {turning} channels turn"
-        yield Fault("exponents of the whole head", words, {"theta": whole[: turning // 2]})
-        resting = np.where(np.arange(width // 2) < turning // 2, whole, 0)
+    if right.width < width:
+        words = f"exponents are -2i/{width} where {right.width} channels turn"
+        yield Fault("exponents of the whole head", words, {"theta": whole[:turning]})
         words = "all channels pair and slow ones rest, where the first ones turn by themselves"
+        resting = whole * (np.arange(len(whole)) < turning)
         yield Fault("proportional in place of partial", words, {"theta": resting})
     if width < dim:
         whole, _ = _frequencies(rest, dim)
@@ -167,14 +171,14 @@ def _of_width(right: Turn, layer: Layer, said: Mapping[str, Any], dim: int) -> I
         yield Fault("slice ignored", words, {"theta": whole, "start": 0})
 
 
-def _of_base(right: Turn, layer: Layer, said: Mapping[str, Any]) -> Iterator[Fault]:
-    width, base = layer.slice.stop - layer.slice.start, said["rope_theta"]
+def _of_base(layer: Layer, said: Mapping[str, Any]) -> Iterator[Fault]:
+    width, base = width_of(layer), said["rope_theta"]
     for other in BASES:
         if other != base:
             theta, _ = _frequencies({**said, "rope_theta": other}, width)
             words = f"pairs turn with base {other:,.0f} where the config has {base:,.0f}"
-            yield Fault("base wrong", words, {"theta": np.sign(right.theta[0]) * theta})
-            if name := SCALINGS.get(said.get("rope_type", "default")):
+            yield Fault("base wrong", words, {"theta": theta})
+            if name := SCALINGS.get(said["rope_type"]):
                 theta, _ = _frequencies({**_unscaled(said), "rope_theta": other}, width)
                 yield Fault(f"base wrong and {name} dropped", words, _values(theta, 1.0))
 

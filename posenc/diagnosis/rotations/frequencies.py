@@ -6,7 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-BASES = (10_000.0, 100.0, 1_000.0, 40_000.0, 100_000.0, 150_000.0, 500_000.0, 1_000_000.0, 5_000_000.0, 10_000_000.0)
+BASES = (10_000, 100, 1_000, 40_000, 100_000, 150_000, 500_000, 1_000_000, 5_000_000, 10_000_000)
+CLOSE = 1e-3
+SLOWEST = 10_000  # times slower than without a scaling
 
 
 class Fit(NamedTuple):
@@ -25,35 +27,46 @@ class Fit(NamedTuple):
 
     name: str
     base: float = math.nan
-    factor: float = 1.0
+    factor: float = math.nan
     exact: Tensor | None = None
 
+    @property
+    def yarn(self) -> float:
+        """YaRN's attention factor for a scaling by this one."""
+        return yarn_factor(self.factor, 1)
 
-def fit(theta: Tensor, slack: float = 1e-3) -> Fit:
+
+def yarn_factor(factor: float, strength: float) -> float:
+    """Return YaRN's attention factor for a scaling."""
+    return 0.1 * strength * math.log(factor) + 1
+
+
+def near(one: float, other: float, slack: float = CLOSE) -> bool:
+    """Tell whether two numbers are the same but for rounding, relative to the larger."""
+    return math.isclose(one, other, rel_tol=slack)
+
+
+def fit(theta: Tensor, slack: float = CLOSE) -> Fit:
     """Return what fits the frequencies (n,), radians a position as seen modulo a turn, first pair first.
 
     They were read with an error of `slack` at most.
     """
     w, n = theta.abs().double(), len(theta)
-    steps = torch.arange(n, dtype=torch.float64) / n
-    if inverted := _inverted(theta, steps):
-        return inverted
-    if not n or w.max() < 1e-9:
+    steps, alive = torch.arange(n, dtype=torch.float64) / n, w[w > 1e-9]
+    if n > 3 and (base := _inverted(theta, steps)):
+        return Fit("inverted", base)
+    if not len(alive):
         return Fit("none")
     if n == 1:
         return Fit("single")
-    if w[1] > 1.001 * w[0]:
+    first, second, *_ = w.tolist()
+    if second > (1 + CLOSE) * first:
         return Fit("rising")
-    if w.max() > 1 + slack:
-        base = float((w[0] / w[1]) ** n)
-        early = (w * base ** (steps - 1 / n) - 1).abs().max() < 2e-3
-        return Fit("early", _nearest(base)) if early and abs(_nearest(base) / base - 1) < 1e-3 else Fit("fast")
-    live = int((w > 1e-7).sum())
-    if live > 1:
-        base = float((w[0] / w[live - 1]) ** (n / (live - 1)))
-        ideal = w[0] * base ** (-steps)
-        if (w[:live] / ideal[:live] - 1).abs().max() < 2 * slack:
-            return _regular(theta, steps, base, slack)
+    if first > 1 + slack:
+        return _fast(w, steps)
+    base = float((-n * alive.log().diff().mean()).exp())
+    if _off(alive, first * base ** -steps[: len(alive)]) < slack:
+        return _regular(theta, steps, base, slack)
     return _by_parts(w, steps)
 
 
@@ -62,41 +75,38 @@ def mostly_one(w: Tensor) -> bool:
     return len(w) > 3 and int(((w / w[0] - 1).abs() < 1e-6).sum()) > len(w) // 2
 
 
-def _inverted(theta: Tensor, steps: Tensor) -> Fit | None:
-    for base in BASES:
-        angle = base**steps
-        wraps = bool((angle[: len(theta) // 2] > 1.5).any())
-        if wraps and (angle.cos() - theta.cos()).abs().max() < 5e-3:
-            return Fit("inverted", base)
-    return None
+def _off(w: Tensor, ideal: Tensor) -> float:
+    return float((w / ideal - 1).abs().max())
 
 
-def _nearest(base: float) -> float:
-    return min(BASES, key=lambda known: abs(math.log(known / base)))
+def _inverted(theta: Tensor, steps: Tensor) -> float | None:
+    return next((base for base in BASES if (torch.cos(base**steps) - theta.cos()).abs().max() < 5e-3), None)
+
+
+def _fast(w: Tensor, steps: Tensor) -> Fit:
+    base = next((base for base in BASES if _off(w, base ** (steps[1] - steps)) < CLOSE), None)
+    return Fit("early", base) if base else Fit("fast")
 
 
 def _regular(theta: Tensor, steps: Tensor, base: float, slack: float) -> Fit:
-    w, sign = theta.abs().double(), float(theta[0].sign())
-    known = _nearest(base)
-    near = abs(known / base - 1) < slack
-    base = known if near else base
-    exact = sign * base ** (-steps) if near else None
-    ratio, factor = float(w[0] / w[1]), float(1 / w[0])
+    known = next((usual for usual in BASES if near(usual, base, slack)), None)
+    base = known or base
+    exact = theta.sign() * base**-steps if known else None
+    first, second = theta[:2].abs().tolist()
+    factor, rest = 1 / first, second / first**2
     if factor < 1 + slack:
-        return Fit("regular", base, 1.0, exact)
-    whole, rest = round(factor), round(factor / ratio)
-    if rest and abs(factor / ratio / rest - 1) < 5e-5 and abs(factor / whole - 1) > 5e-5:
-        return Fit("late", base, rest)
-    return Fit("linear", base, factor, exact / whole if exact is not None and abs(factor / whole - 1) < 1e-5 else None)
+        return Fit("regular", base, exact=exact)
+    if _whole(rest) and not _whole(factor):
+        return Fit("late", base, round(rest))
+    return Fit("linear", base, factor, exact / round(factor) if exact is not None and _whole(factor) else None)
+
+
+def _whole(number: float) -> bool:
+    return near(number, round(number), 5e-5)
 
 
 def _by_parts(w: Tensor, steps: Tensor) -> Fit:
-    if not w[1]:
-        return Fit("irregular")
-    guess = float((w[0] / w[1]) ** len(w))
-    base = _nearest(guess)
-    if abs(base / guess - 1) > 0.01 or abs(w[0] - 1) > 1e-3:
-        return Fit("irregular")
-    slowed = base ** (-steps) / w
-    rises = bool((slowed.diff() > -1e-3 * slowed[:-1]).all()) and slowed[-1] < 1e4
-    return Fit("by parts" if rises else "irregular", base, float(slowed[-1]))
+    base = next((base for base in BASES if near(float(w[1] ** -len(w)), base, 1e-2)), math.nan)
+    slowed = base**-steps / w
+    falls = (-slowed.log().diff()).max()
+    return Fit("by parts", base, float(slowed[-1])) if falls < CLOSE and slowed[-1] < SLOWEST else Fit("irregular")

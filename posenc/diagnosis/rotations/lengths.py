@@ -6,7 +6,10 @@ import torch
 
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, wrong
+from posenc.diagnosis.rotations.frequencies import CLOSE, near
 from posenc.diagnosis.rotations.read import Case, Reading
+
+NEARLY = 3e-3
 
 REPEATED = {  # the layout of the pairs: that of their angles, and how to repeat these instead
     "half": ("interleaved", "torch.cat((angles, angles), -1)"),
@@ -16,13 +19,13 @@ REPEATED = {  # the layout of the pairs: that of their angles, and how to repeat
 
 def passing(case: Case) -> Finding | None:
     """Check that no channel of the input is lost on the way."""
-    if [case.reading.layout, case.of_keys.layout].count("wide") == 1:
-        return wrong(
-            "width-wrong", "queries and keys come out of different widths: what does not turn has to pass once"
-        )
+    wide = [reading.layout == "wide" for reading in (case.reading, case.of_keys)]
+    if any(wide):
+        words = "queries and keys come out of different widths: what does not turn has to pass once"
+        return None if all(wide) else wrong("width-wrong", words)
     for reading, name in ((case.reading, ""), (case.of_keys, " of the keys")):
-        lost = (reading.gains.amax(0) < 1e-9).nonzero().flatten().tolist() if len(reading.gains) else []
-        if lost and len(lost) < case.dim:
+        lost = (reading.gains.amax(0) < 1e-9).nonzero().flatten().tolist()
+        if lost:
             words = (
                 f"channels {lost[0]} to {lost[-1]}{name} do not come out: what does not turn has to pass as it is, "
                 "x[..., r:] behind the r channels that turn"
@@ -34,11 +37,8 @@ def passing(case: Case) -> Finding | None:
 def mirrored(case: Case) -> Finding | None:
     """Check that pairs are turned, of queries and of keys, and not mirrored."""
     for reading, name in ((case.reading, "queries"), (case.of_keys, "keys")):
-        if not reading.pairs or reading.layout == "none":
-            continue
-        (first, second), m = reading.sides, reading.matrices
-        area = m[:, first, first] * m[:, second, second] - m[:, first, second] * m[:, second, first]
-        if (area / reading.gains[:, first].clamp(min=1e-30) ** 2 < -0.5).all():
+        pairs = torch.tensor(reading.pairs)
+        if len(pairs) and torch.linalg.det(reading.matrices[:, pairs[:, :, None], pairs[:, None]]).signbit().all():
             words = f"pairs of {name} are mirrored, not turned: one of the four signs is wrong"
             return wrong("not-a-rotation", f"{words}, (x1 cos - x2 sin, x2 cos + x1 sin) is right")
     return None
@@ -46,24 +46,20 @@ def mirrored(case: Case) -> Finding | None:
 
 def norm_of_keys(case: Case) -> Finding | None:
     """Check that lengths of keys stay, where those of queries do."""
-    if not case.code.takes("q", "k") or norm(case).verdict == "wrong":
-        return None
     found = norm(case._replace(reading=case.of_keys, of_keys=case.reading))
-    return found._replace(words=f"of keys: {found.words}") if found.verdict == "wrong" else None
+    if found.verdict == "wrong" != norm(case).verdict:
+        return found._replace(words=f"of keys: {found.words}")
+    return None
 
 
 def linear(case: Case) -> Finding | None:
     """Check that the result is a linear map of the input, the same in each head."""
     places = case.reading.places
     x = random(2, case.heads, len(places), case.dim, seed=1)
-    expected = torch.einsum("pij,bhpj->bhpi", case.reading.matrices, x.double())
-    y = case.rotate(x, places)
-    off = far(y, expected)
-    if off <= 1e-3:
-        return None
-    if far(y[:, :1], expected[:, :1]) <= 1e-3:
-        return note(f"heads differ (by {off:.2g}): the first one was read", off)
-    return note(f"heads differ, or the map is not linear (by {off:.2g}): one head was read", off)
+    expected = torch.einsum("pij,bhpj->bhpi", case.reading.matrices, x.double())  # before code can write into x
+    off = far(case.rotate(x, places), expected)
+    words = f"heads differ, or the map is not linear (by {off:.2g}): one head was read"
+    return note(words, off) if off > 1e-3 else None
 
 
 def norm(case: Case) -> Finding:
@@ -71,10 +67,9 @@ def norm(case: Case) -> Finding:
     reading = case.reading
     if reading.layout == "wide":
         return note("the result has another width than the input (as in PoPE): pairs are not read")
-    least, most = map(float, reading.gains.aminmax())
-    unlike, slack = _unlike(reading) > 1e-3, reading.slack
-    if most < (1 + slack) * least and not unlike and _skewed(reading) < slack:
-        return ok("lengths stay the same", least) if abs(least - 1) < slack else _factor(case)
+    (least, most), unlike = map(float, reading.gains.aminmax()), _unlike(reading)
+    if near(least, most, reading.slack) and not unlike and _skewed(case) < reading.slack:
+        return ok("lengths stay the same", least) if near(least, 1, reading.slack) else _factor(case)
     if unlike and reading.layout in REPEATED:
         other, right = REPEATED[reading.layout]
         return wrong(
@@ -100,10 +95,10 @@ def _factor(case: Case) -> Finding:
     gain = float(case.reading.gains.mean())
     words = f"every channel is multiplied by {gain:.4f}, so logits by {gain * gain:.4f}"
     if case.fit.name == "by parts":
-        right = 0.1 * math.log(case.fit.factor) + 1
-        if abs(gain - right) < 2e-3:
+        right = case.fit.yarn
+        if near(gain, right, NEARLY):
             return ok(f"{words}: YaRN's factor for a scaling by {case.fit.factor:.3g}", gain)
-        if abs(gain - right * right) < 4e-3:
+        if near(gain, right**2, NEARLY):
             twice = f"YaRN's factor {right:.4f} is applied twice, in the table and once more. Keep one of the two"
             return wrong("factor-twice", f"{words}: {twice}", gain)
     return note(f"{words}: an attention factor. Apply it once, here or in the softmax scale", gain)
@@ -112,34 +107,27 @@ def _factor(case: Case) -> Finding:
 def _stretched(case: Case) -> Finding:
     gains, most = case.reading.gains, float(case.reading.gains.max())
     cause = "cosine and sine of a pair do not belong to one angle, or their signs do not make a rotation"
-    odd = ((gains - 1).abs().amax(0) > 1e-3).nonzero().flatten().tolist()
+    odd = ((gains - 1).abs().amax(0) > CLOSE).nonzero().flatten().tolist()
     if not odd:
         return wrong("not-a-rotation", f"pairs of channels are mixed, not turned: {cause}", most)
-    start = (case.reading.matrices[0] - torch.eye(case.dim)).abs().max()
-    where, name = f"so {cause}", "not-a-rotation"
-    rests = (case.reading.matrices[:, :, odd] - case.reading.matrices[:1, :, odd]).abs().max() < 1e-3
-    if start > 1e-3 and rests and abs(most - 2**0.5) < 0.01:
-        name = "padded-with-one"
-        where = (
+    words = f"the length of channels {', '.join(map(str, odd[:8]))} changes, up to {most:.4g} times"
+    at_rest = case.reading.matrices.std(0)[:, odd].max() < CLOSE
+    if at_rest and near(most, math.sqrt(2), NEARLY):
+        padded = (
             "at position 0 too, where nothing should turn: a table padded with sin = 1 where the frequency is 0 "
             "gives a length of 1.414; pad sines with 0 and cosines with 1"
         )
-    in_a_row = len(odd) > 3 and odd[-1] - odd[0] == len(odd) - 1
-    some = f"{odd[0]} to {odd[-1]}" if in_a_row else ", ".join(map(str, odd[:8]))
-    return wrong(name, f"the length of channels {some} changes, up to {most:.4g} times, {where}", most)
+        return wrong("padded-with-one", f"{words}, {padded}", most)
+    return wrong("not-a-rotation", f"{words}, so {cause}", most)
 
 
-def _skewed(reading: Reading) -> float:
-    """Return how far columns are from being orthogonal, relative to their length."""
-    square = torch.einsum("pij,pik->pjk", reading.matrices, reading.matrices)
-    skew = square - torch.diag_embed(square.diagonal(dim1=1, dim2=2))
-    return float(skew.abs().max() / reading.gains.max() ** 2)
+def _skewed(case: Case) -> float:
+    """Return how far columns are from being orthogonal."""
+    unit = case.reading.matrices / case.reading.gains[:, None]
+    return float((torch.einsum("pij,pik->pjk", unit, unit) - torch.eye(case.dim)).abs().max())
 
 
-def _unlike(reading: Reading) -> float:
-    """Return how far the two of a pair are from turning alike."""
-    if not reading.pairs:
-        return 0.0
-    first, second = reading.sides
-    diagonal = reading.matrices.diagonal(dim1=1, dim2=2)
-    return float((diagonal[:, first] - diagonal[:, second]).abs().max())
+def _unlike(reading: Reading) -> bool:
+    """Tell whether the two of a pair turn otherwise than each other."""
+    (first, second), m = reading.sides, reading.matrices
+    return bool(((m[:, first, first] - m[:, second, second]).abs() > CLOSE).any())

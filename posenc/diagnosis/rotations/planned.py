@@ -10,15 +10,16 @@ from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.recognize import recognize
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, named, note, ok, wrong
-from posenc.diagnosis.rotations.faults import Fault, Turn, faults, turn_of
+from posenc.diagnosis.rotations.faults import Fault, Turn, faults, turn_of, width_of
+from posenc.diagnosis.rotations.frequencies import near
 from posenc.diagnosis.rotations.read import Rotation
 from posenc.reading.export import words
 from posenc.reading.layer import Layer, Plan
 from posenc.reading.plan import plan
 from posenc.rotate.from_config import LONGEST
 
-PLACES = (0, 1, 2, 5, 17, 100, 777, 2000)
-FEWER = (0, 1, 2, 5, 17, 33, 64, 89)  # for code that is made for short texts
+PLACES = (5, 7, 17, 40, 100, 333, 777, 2000)
+FEWER = (5, 7, 17, 21, 33, 50, 64, 89)  # for code that is made for short texts
 NEAR = 3e-3  # of the largest number: what angles in float32 may differ by at these positions
 
 
@@ -43,24 +44,22 @@ def examine(
     layers = _distinct(read, layer)
     others = [] if layer is None else _distinct(read, None)
     said = _words(config, read)
-    widths = [dim] if dim else sorted({w for one in layers for w in (one.head_dim, one.slice.stop - one.slice.start)})
+    widths = _to_try(layers, dim)
     tried, failed = [], ""
-    for width in reversed(widths):
+    for width in widths:
         recognized, why = attempt(recognize, function, "rotation", width, heads, order)
         if not recognized:
             failed = failed or why
             continue
-        code = recognized[1]
+        _, code = recognized
         sides = _sides(code)
-        found = _compared(sides, [one for one in layers if width in _widths(one)] or layers, said, width)
+        found = _compared(sides, [one for one in layers if width in _widths(one)], said)
         if found.verdict == "wrong":
-            found = _as_another(sides, others, width) or found
+            found = _as_another(sides, [one for one in others if width in _widths(one)]) or found
         tried.append((code, found))
-        if found.verdict == "ok":
-            break
     if not tried:
         raise ValueError(f"doctor: function must be a rotation of heads of {widths} channels, got {failed}")
-    code, found = min(tried, key=lambda one: ("ok", "wrong").index(one[1].verdict))
+    code, found = min(tried, key=lambda one: one[1].verdict == "wrong")
     return code, [named(found, "config"), *_beside(read, layers)]
 
 
@@ -73,10 +72,10 @@ def _words(config: Any, read: Plan) -> dict[str, Any]:
 
 def _one_part(read: Plan) -> Plan:
     while read.parts:
-        texts = [name for name in read.parts if "text" in name or len(read.parts) == 1]
-        if not texts:
+        texts = [name for name in read.parts if "text" in name] or [*read.parts]
+        if len(texts) > 1:
             raise ValueError(f"doctor: config must be of a part of text, got {', '.join(read.parts)}; pass one part")
-        read = read.parts[texts[0]]
+        read = read.parts[texts.pop()]
     return read
 
 
@@ -92,89 +91,85 @@ def _distinct(read: Plan, layer: int | None) -> list[Layer]:
     return list(kinds.values())
 
 
-def _widths(layer: Layer) -> tuple[int, int]:
-    return layer.head_dim, layer.slice.stop - layer.slice.start
+def _widths(layer: Layer) -> tuple[int, ...]:
+    """Return the width of a head, of the part that is given to the rotation, and of what turns."""
+    return layer.head_dim, width_of(layer), turn_of(layer, layer.head_dim).width
+
+
+def _to_try(layers: list[Layer], dim: int | None) -> list[int]:
+    """Return the widths of heads, and of parts given to a rotation, the widest first; or the one that is asked for."""
+    known = {width for one in layers for width in _widths(one)}
+    if dim and dim not in known:
+        raise ValueError(f"doctor: dim must be one of {sorted(known)} with this config, got {dim}")
+    return [dim] if dim else sorted({width for one in layers for width in (one.head_dim, width_of(one))}, reverse=True)
 
 
 def _sides(code: Code) -> list[Side]:
     """Return what the code makes of queries and of keys, where it tells them apart."""
-    rotate, both = Rotation(code), code.takes("q", "k")
+    rotate, sides = Rotation(code), []
     x = random(1, code.heads, len(PLACES), code.dim, seed=4)
-    sides = []
-    for of_keys in (False, True)[: 1 + both]:
+    for name in ("queries", "keys") if code.takes("q", "k") else ("",):
         positions = torch.tensor(PLACES)
-        y, failed = attempt(rotate, x, positions, of_keys)
+        y, failed = attempt(rotate, x, positions, name == "keys")
         if failed:
             positions = torch.tensor(FEWER)
-            y = rotate(x, positions, of_keys)
-        sides.append(Side(("queries", "keys")[of_keys] if both else "", x, y.detach().double(), positions))
+            y = rotate(x, positions, name == "keys")
+        sides.append(Side(name, x, y.detach().double(), positions))
     return sides
 
 
-def _compared(sides: list[Side], layers: list[Layer], said: dict[str, Any], dim: int) -> Finding:
+def _off(sides: list[Side], layer: Layer) -> float:
+    """Return how far the sides are from those of a layer, relative to the largest number."""
+    return max(far(side.y, turn_of(layer, side.x.shape[-1])(side.x, side.positions)) for side in sides)
+
+
+def _compared(sides: list[Side], layers: list[Layer], said: dict[str, Any]) -> Finding:
+    dim = sides[0].x.shape[-1]
     for layer in layers:
-        which = f" of {layer.kind}" if len(layers) > 1 else ""
-        off = max(far(side.y, turn_of(layer, dim)(side.x, side.positions)) for side in sides)
-        if off < NEAR:
-            alone = (
-                f", given the {dim} channels that turn of a head of {layer.head_dim}" if dim < layer.head_dim else ""
-            )
-            return ok(f"turns as the layers{which} that the config describes{alone}", off)
-    named = [_named(side, layers, said, dim) for side in sides]
-    if not any(fault.name for fault, _ in named):
+        if (off := _off(sides, layer)) < NEAR:
+            which = f" of {layer.kind}" if len(layers) > 1 else ""
+            part = f", given the {dim} channels that turn of a head of {layer.head_dim}" if dim < layer.head_dim else ""
+            return ok(f"turns as the layers{which} that the config describes{part}", off)
+    explained = [_explained(side, layers, said) for side in sides]
+    if not any(fault.name for fault, _ in explained):
         for layer in layers:
-            if (off := _logits_off(sides, turn_of(layer, dim))) < NEAR:
+            if (off := _logits_off(sides[0], sides[-1], turn_of(layer, dim))) < NEAR:
                 words = "logits are those of the layers that the config describes, by another order of channels"
                 return ok(f"{words}: send queries and keys through it alike", off)
-    told = [f"{side.name}: {_told(*one)}" for side, one in zip(sides, named, strict=True)]
-    if len({fault.name for fault, _ in named}) == 1:
-        told = [_told(*named[0])]
-    return wrong("against-config", "; ".join(told), max(off for _, off in named))
+    told = [f"{side.name}: {_told(*one)}" for side, one in zip(sides, explained, strict=True)]
+    if len({fault.name for fault, _ in explained}) == 1:
+        told = [_told(*explained[0])]
+    return wrong("against-config", "; ".join(told), max(off for _, off in explained))
 
 
-def _as_another(sides: list[Side], others: list[Layer], dim: int) -> Finding | None:
+def _as_another(sides: list[Side], others: list[Layer]) -> Finding | None:
     """Return that the code is right for other layers of the config, if it is."""
     for other in others:
-        off = max(far(side.y, turn_of(other, dim)(side.x, side.positions)) for side in sides)
-        if dim in _widths(other) and off < NEAR:
+        if (off := _off(sides, other)) < NEAR:
             base = f", base {other.base:,.0f}" if other.base else ""
-            return wrong(
-                "against-config",
-                f"another layer: turns as layer {other.index} ({other.kind}{base}), not as the one meant",
-                off,
-            )
+            words = f"another layer: turns as layer {other.index} ({other.kind}{base}), not as the one meant"
+            return wrong("against-config", words, off)
     return None
 
 
-def _logits_off(sides: list[Side], right: Turn) -> float:
-    """Return how far the logits of the first side with the last are from what they should be."""
-    q, k = sides[0], sides[-1]
-    expected = right(q.x, q.positions) @ right(k.x, k.positions).mT
-    return far(q.y @ k.y.mT, expected) if q.y.shape == k.y.shape == q.x.shape else float("inf")
+def _logits_off(q: Side, k: Side, right: Turn) -> float:
+    """Return how far the logits of queries and keys are from what they should be."""
+    logits, _ = attempt(torch.matmul, q.y, k.y.mT)
+    return far(logits, right(q.x, q.positions) @ right(k.x, k.positions).mT)
 
 
-def _named(side: Side, layers: list[Layer], said: dict[str, Any], dim: int) -> tuple[Fault, float]:
+def _explained(side: Side, layers: list[Layer], said: dict[str, Any]) -> tuple[Fault, float]:
     """Return the fault that explains one side, with how far the side is from the plan; one without name if none."""
-    least = float("inf")
+    offs, dim = [], side.x.shape[-1]
     for layer in layers:
-        right = turn_of(layer, dim)
-        expected = right(side.x, side.positions)
-        off = far(side.y, expected)
-        if off < NEAR:
-            return Fault("right", "as the config describes", {}), off
-        least = min(least, off)
-        for fault in faults(layer, said.get(layer.kind, {}) or _only(said), dim):
-            turned = right._replace(**fault.changed)
-            if turned.start + 2 * len(turned.theta) > dim:
-                continue
-            made = turned(side.x, side.positions)
-            if far(side.y, made) < NEAR < far(made, expected) / 3:
-                return fault, off
-    return Fault("", "", {}), least
-
-
-def _only(said: dict[str, Any]) -> dict[str, Any]:
-    return next(iter(said.values()), {}) if len(said) == 1 else {}
+        offs.append(_off([side], layer))
+        if offs[-1] < NEAR:
+            return Fault("right", "as the config describes", {}), offs[-1]
+        for fault in faults(layer, said[layer.kind], dim) if layer.kind in said else ():
+            turned = turn_of(layer, dim)._replace(**fault.changed)
+            if turned.start + turned.width <= dim and far(side.y, turned(side.x, side.positions)) < NEAR:
+                return fault, offs[-1]
+    return Fault("", "", {}), min(offs)
 
 
 def _told(fault: Fault, off: float) -> str:
@@ -188,13 +183,13 @@ def _told(fault: Fault, off: float) -> str:
 
 def _beside(read: Plan, layers: list[Layer]) -> list[Finding]:
     """Return what belongs to the positions of the model and is not seen in a rotation."""
-    found, layer = [], layers[0]
+    found, (layer, *_) = [], layers
     still = [one.index for one in read.layers if one.theta is None]
     if still:
-        shown = ", ".join(map(str, still[:6])) + (" ..." if len(still) > 6 else "")
+        shown = ", ".join(map(str, still))
         found.append(f"layers {shown} do not rotate: {read.layers[still[0]].why}")
     usual = layer.head_dim**-0.5
-    if abs(layer.softmax_scale / usual - 1) > 1e-6:
+    if not near(layer.softmax_scale, usual):
         found.append(f"logits are scaled by {layer.softmax_scale:.5g}, not by 1/sqrt(d) = {usual:.5g}")
     if any(one.query_scale is not None for one in read.layers):
         found.append("queries are scaled by their position besides")

@@ -11,6 +11,7 @@ from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.rotations.read import Case, Rotation
 
 LONG = 4096
+COARSE = 0.03  # of the length of a token: more than a last rounding to a half precision
 SECONDS = 0.1  # for the first of two far positions, where the second needs ten times as much
 
 
@@ -24,7 +25,7 @@ def half_precision(case: Case) -> Finding:
             return unchecked(f"{dtype} input raises {failed}")
         off = _by_token(coarse, Rotation(case.code.fresh())(x.float(), places))
         worst = max(worst, float(off.max()))
-        if worst > 0.03:
+        if worst > COARSE:
             return _coarse(case, dtype, off)
     return ok(f"bfloat16 and float16 input: within {worst:.1g} of float32 up to {min(LONG, case.reach):,}", worst)
 
@@ -49,15 +50,15 @@ def _long(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 def _by_token(one: Tensor, other: Tensor) -> Tensor:
     """Return the largest difference of each token, relative to its length: (t,)."""
-    gap = (one.double() - other.double()).norm(dim=-1) / other.double().norm(dim=-1).clamp(min=1e-9)
-    return gap.amax(dim=(0, 1))
+    lengths = other.double().norm(dim=-1).clamp(min=torch.finfo(torch.float64).eps)
+    return ((one.double() - other.double()).norm(dim=-1) / lengths).flatten(0, 1).amax(0)
 
 
 def _coarse(case: Case, dtype: torch.dtype, off: Tensor) -> Finding:
-    x = random(1, case.heads, 1, case.dim, seed=7, dtype=dtype).expand(-1, -1, 2, -1).contiguous()
+    x = random(1, case.heads, 1, case.dim, seed=7, dtype=dtype).repeat_interleave(2, dim=2)
     place = 256 if dtype == torch.bfloat16 else 2048  # the next integer has no number of its own
     two, failed = attempt(Rotation(case.code.fresh()), x, torch.tensor([place, place + 1]))
-    rounded_places = not failed and torch.equal(two[:, :, 0], two[:, :, 1])
+    rounded_places = not failed and torch.equal(*two.unbind(2))
     rounded = f"; positions {place} and {place + 1} turn alike, so positions are rounded"
     return wrong(
         "positions-rounded" if rounded_places else "angles-rounded",
@@ -80,17 +81,18 @@ def module_cast(case: Case) -> Finding:
     if failed:
         return unchecked(f"after .bfloat16() it raises {failed}")
     off = float(_by_token(coarse, right).max())
-    if off <= 0.03:
+    if off < COARSE:
         return ok(f"after module.bfloat16() still within {off:.1g}", off)
-    return _of_buffers(case, off, len(places))
+    return _of_buffers(case, case.code.module, off)
 
 
-def _of_buffers(case: Case, off: float, length: int) -> Finding:
+def _of_buffers(case: Case, module: torch.nn.Module, off: float) -> Finding:
     """Say what is rounded in a module that was cast: what it learned, its own buffers, or those of one inside."""
-    words = f"after module.bfloat16() the result is off by {off:.2g} of its length below position {length:,}"
+    words = (
+        f"after module.bfloat16() the result is off by {off:.2g} of its length below position {min(LONG, case.reach):,}"
+    )
     owner = getattr(case.code.function, "__self__", case.code.function)
-    buffers = () if case.code.module is None else case.code.module.named_buffers()
-    held = ", ".join(name for name, buffer in buffers if buffer.is_floating_point())
+    held = ", ".join(name for name, buffer in module.named_buffers() if buffer.is_floating_point())
     if not held:
         return note(f"{words}: what is learned is rounded, and angles with it", off)
     if not isinstance(owner, torch.nn.Module):
@@ -99,48 +101,42 @@ def _of_buffers(case: Case, off: float, length: int) -> Finding:
     return wrong("buffers-rounded", f"{words}: the buffers ({held}) are rounded. {remedy}", off)
 
 
-def _unfit(case: Case) -> str:
-    """Return why there are no angles in float64 to compare with, or ""."""
-    if case.rotate.told_by == "length":
-        return "needs a parameter for positions or an offset"
-    return "the angles are those of the doctor" if case.given_angles else ""
-
-
 def far_positions(case: Case) -> Finding:
     """Compare with angles in float64 at 10^5 and 10^6."""
-    exact = case.fit.exact
-    if exact is None or _unfit(case):
-        return unchecked(_unfit(case) or "needs frequencies of a known base")
+    exact, by_length = case.fit.exact, case.rotate.told_by == "length"
+    if exact is None or by_length or case.given_angles:
+        frequencies = "the angles are those of the doctor" if case.given_angles else "needs frequencies of a known base"
+        return unchecked("needs a parameter for positions or an offset" if by_length else frequencies)
     if case.uneven:
         return note("scales of queries and keys (as in xPos) leave float32 far from where they are 1")
     errors, failed = _errors_far_off(case, exact)
     if failed:
         return note(failed)
-    further = f" and {errors[1]:.1g} at 10^6" if len(errors) > 1 else ""
-    words = f"off by {errors[0]:.1g} at 10^5{further}, against angles in float64"
-    if errors[0] > 0.05:
+    told = " and ".join(f"{error:.1g} at 10^{power}" for power, error in errors.items())
+    words, nearer, furthest = f"off by {told}, against angles in float64", errors[5], max(errors.values())
+    if nearer > 0.05:
         return wrong(
             "angles-rounded",
             f"{words}: coarser than angles in float32, which lose some 0.01 and 0.1. "
             "Are positions, frequencies or the table of a lower precision, or positions clipped?",
-            errors[0],
+            nearer,
         )
-    if errors[-1] > 1e-4:
-        return note(f"{words}: angles in float32. Compute them in float64 if texts are that long", errors[-1])
-    return ok(words, errors[-1])
+    if furthest > 1e-4:
+        return note(f"{words}: angles in float32. Compute them in float64 if texts are that long", furthest)
+    return ok(words, furthest)
 
 
-def _errors_far_off(case: Case, exact: Tensor) -> tuple[list[float], str]:
+def _errors_far_off(case: Case, exact: Tensor) -> tuple[dict[int, float], str]:
     """Return the errors at 10^5 and 10^6 as far as time allows, or what was raised."""
-    errors, begun = [], time.thread_time()
-    for place in (100_000, 1_000_000):
+    errors, begun = {}, time.thread_time()
+    for power in (5, 6):
         if time.thread_time() - begun > SECONDS:
             break
-        x, places = random(1, case.heads, 4, case.dim, seed=8), place + torch.arange(4)
+        x, places = random(1, case.heads, 4, case.dim, seed=8), 10**power + torch.arange(4)
         y, failed = attempt(Rotation(case.code.fresh()), x, places)
         if failed:
-            return errors, f"position {place:,} raises {failed}"
-        errors.append(float(_by_token(y, case.reading.predicted(x, places, exact)).max()))
+            return errors, f"position {10**power:,} raises {failed}"
+        errors[power] = float(_by_token(y, case.reading.predicted(x, places, exact)).max())
     return errors, ""
 
 

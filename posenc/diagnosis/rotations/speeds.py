@@ -6,12 +6,16 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.calling.attempt import attempt
-from posenc.diagnosis.calling.told import WIDTHS, told, told_base, with_base, with_other
+from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.calling.told import WIDTHS, told, told_base, with_other
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
-from posenc.diagnosis.rotations.frequencies import fit, mostly_one
+from posenc.diagnosis.rotations.frequencies import fit, mostly_one, near
 from posenc.diagnosis.rotations.read import Case, Rotation, read
 
+USUAL, ASKED = 10_000, 500_000  # bases
+LEAST = 10  # of the bases in use
+SAME = 1e-6
 STILL = (
     "nothing turns at any position: all angles are 0. Integer division in the exponent, or positions that never arrive"
 )
@@ -67,74 +71,71 @@ def frequencies(case: Case) -> Finding | None:
     """Name the frequencies."""
     name, base, factor, _ = case.fit
     w = case.reading.theta.abs()
-    if case.of_axes and case.fit.name != "inverted":
-        return _of_axes(w[w > 0])
+    if case.of_axes:
+        w = w[w > 0]
     if not len(w):
         return wrong("still", STILL, 0.0)
     if name == "none":  # pairs mix and do not turn, which `norm` says
         return None
+    if case.of_axes and name != "inverted":
+        return _of_axes(w)
     said = {"base": base, "factor": factor, "n": len(w), "fastest": float(w.max()), "slowest": float(w.min())}
-    said |= {"square": base**2, "root": math.sqrt(base), "top": base ** ((len(w) - 1) / len(w)), "missing": ""}
+    said |= {"square": base**2, "root": math.sqrt(base), "top": base / base ** (1 / len(w)), "missing": ""}
     number = said["top"] if name == "inverted" else said["fastest"]
-    name = _named(case, name, base)
-    if name == "by parts":
-        plain = abs(float(case.reading.gains.mean()) - 1) < 1e-3
-        said["missing"] = f"; if this is YaRN, its factor {0.1 * math.log(factor) + 1:.4f} is missing" if plain else ""
-    verdict, words = WORDS.get(name, WORDS["irregular"])
+    if name == "by parts" and near(float(case.reading.gains.mean()), 1):
+        said["missing"] = f"; if this is YaRN, its factor {case.fit.yarn:.4f} is missing"
+    verdict, words = WORDS.get(_named(case, w), WORDS["irregular"])
     words = words.format(**said)
-    return (
-        wrong(verdict, words, number) if isinstance(verdict, str) else verdict(words, base if verdict is ok else number)
-    )
+    if isinstance(verdict, str):
+        return wrong(verdict, words, number)
+    return verdict(words, base if verdict is ok else number)
 
 
 def _of_axes(w: Tensor) -> Finding:
-    if not len(w):
-        return wrong("still", STILL, 0.0)
     words = f"{len(w)} pairs turn along a row, from {float(w.max()):.3g} to {float(w.min()):.3g} rad a token"
-    if len(w) > 2 and float(w.min()) > 0.999 * float(w.max()):
+    if len(w) > 2 and near(float(w.min()), float(w.max())):
         return wrong("exponent-flat", f"{words}: all alike. An integer division in the exponent?", float(w.max()))
     return note(words, float(w.max()))
 
 
-def _named(case: Case, name: str, base: float) -> str:
+def _named(case: Case, w: Tensor) -> str:
     """Return the name of what fits; a base whose root or square is usual is suspect where nobody asked for it."""
-    if name == "irregular" and mostly_one(case.reading.theta.abs()):
+    name, base, said = case.fit.name, case.fit.base, told_base(case.code)
+    if mostly_one(w):
         return "flat"
-    if name in ("regular", "linear") and base < 1.5:
-        return "flat"
-    if name != "regular":
+    if name != "regular" or near(said or 0, base):
         return name
-    said = told_base(case.code)
-    if said is not None and abs(said / base - 1) < 1e-3:
-        return name
-    flat = not case.of_axes
-    if any(abs(base / root**0.5 - 1) < 1e-3 for root in (said or 10_000, 10_000, 500_000)):
-        return "root" if flat or said else "strange"
-    if (said and abs(base / said**2 - 1) < 1e-3) or abs(base / 1e8 - 1) < 1e-3:
+    usual = (said or USUAL, USUAL, ASKED)
+    if any(near(base**2, one) for one in usual):
+        return "root"
+    if any(near(base, one**2) for one in usual):
         return "square"
-    return name if base >= 10 else "strange"
+    return name if base >= LEAST else "strange"
+
+
+def _with(case: Case, role: str, *values: int) -> list[Code]:
+    """Return the code built or called with each of these bases or factors; none where these cannot be told."""
+    codes = [with_other(case.code, role, float(value)) for value in values]
+    told = [code for code in codes if code and case.reading.pairs and not case.given_angles]
+    return told if len(told) == len(codes) else []
 
 
 def base(case: Case) -> Finding | None:
     """Ask for two bases, and see whether the frequencies follow."""
-    if not case.reading.pairs or case.given_angles:
+    read_of = [attempt(read, Rotation(code), reach=case.reach) for code in _with(case, "base", USUAL, ASKED)]
+    if not read_of:
         return None
-    asked = 500_000.0
-    codes = [code for value in (10_000.0, asked) if (code := with_base(case.code, value))]
-    if len(codes) < 2:
-        return None
-    first, second = (attempt(read, Rotation(code), reach=case.reach) for code in codes)
-    if first[1] or second[1]:
-        return unchecked(f"base {asked:,.0f} raises {first[1] or second[1]}")
-    one, other = first[0].theta, second[0].theta
-    if not any(_alike(theta, case.reading.theta) for theta in (one, other)):
-        return None if _alike(one, other) else ok(f"asked for base {asked:,.0f}, it turns otherwise", asked)
+    if failed := next(filter(None, (why for _, why in read_of)), ""):
+        return unchecked(f"base {ASKED:,} raises {failed}")
+    one, other = (reading.theta for reading, _ in read_of)
+    known = any(_alike(theta, case.reading.theta) for theta in (one, other))
     if _alike(one, other):
-        return wrong("base-ignored", f"asked for base {asked:,.0f}, it turns as by 10,000: the base does not arrive")
+        words = f"asked for base {ASKED:,}, it turns as by 10,000: the base does not arrive"
+        return wrong("base-ignored", words) if known else None
     found = fit(other)
-    if found.name == "regular" and not case.of_axes and abs(found.base / asked - 1) > 1e-2:
-        return wrong("base-ignored", f"asked for base {asked:,.0f}, it turns by base {found.base:,.6g}", found.base)
-    return ok(f"asked for base {asked:,.0f}, it turns otherwise", asked)
+    if known and found.name == "regular" and not case.of_axes and not near(found.base, ASKED, 1e-2):
+        return wrong("base-ignored", f"asked for base {ASKED:,}, it turns by base {found.base:,.6g}", found.base)
+    return ok(f"asked for base {ASKED:,}, it turns otherwise", ASKED)
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:
@@ -142,28 +143,26 @@ def _alike(one: Tensor, other: Tensor) -> bool:
 
 
 def factor(case: Case) -> Finding | None:
-    """Ask for two factors of a scaling, and see whether near or far positions follow."""
-    codes = [code for value in (1.0, 4.0) if (code := with_other(case.code, "factor", value))]
-    if not case.reading.pairs or case.given_angles or len(codes) < 2:
+    """Ask for two factors of a scaling, and see whether far positions follow."""
+    x, places = random(1, case.heads, 8, case.dim, seed=17), torch.arange(case.reach)[-8:]
+    turned = [attempt(Rotation(code), x, places) for code in _with(case, "factor", 10, 40)]
+    if not turned:
         return None
-    x, last = random(1, case.heads, 1, case.dim, seed=17), case.reach - 1
-    for place in (1, last):
-        one, other = (attempt(Rotation(code), x, torch.tensor([place])) for code in codes)
-        if one[1] or other[1]:
-            return unchecked(f"a factor of 1 or of 4 raises {one[1] or other[1]}")
-        if far(one[0], other[0]) > 1e-6:
-            return ok("asked for another factor of its scaling, it turns otherwise")
-        if far(one[0], case.rotate(x, torch.tensor([place]))) > 1e-6:  # built anew, other settings are not those given
-            return None
-    return wrong("scaling-ignored", "asked for scaling by 4 and by 1, it turns alike: the factor does not arrive", 4)
+    if failed := next(filter(None, (why for _, why in turned)), ""):
+        return unchecked(f"a factor of 10 or of 40 raises {failed}")
+    one, other = (y for y, _ in turned)
+    if far(one, other) > SAME:
+        return ok("asked for another factor of its scaling, it turns otherwise")
+    if far(one, case.rotate(x, places)) > SAME:  # built anew, other settings are not those given
+        return None
+    return wrong("scaling-ignored", "asked for scaling by 10 and by 40, it turns alike: the factor does not arrive")
 
 
 def width(case: Case) -> Finding | None:
     """Compare how many channels turn with how many the code says."""
-    said, turning = told(case.code, WIDTHS), 2 * len(case.reading.pairs)
-    if said is None or not case.reading.pairs or said > case.dim or turning == said:
-        return None
-    if turning < said and case.reading.columns:  # the first row of a picture may be all that some pairs see
-        return None
-    words = f"{turning} of {case.dim} channels turn, and the code says {said:,.0f}: the others should pass as they are"
-    return wrong("width-wrong", words, turning)
+    turning = 2 * len(case.reading.pairs)
+    said = told(case.code, WIDTHS) or turning
+    if turning and not case.reading.columns and turning != said <= case.dim:  # of a grid a row may not show all pairs
+        words = f"{turning} of {case.dim} channels turn, and the code says {said:,.0f}"
+        return wrong("width-wrong", f"{words}: the others should pass as they are", turning)
+    return None
