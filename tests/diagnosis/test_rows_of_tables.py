@@ -52,8 +52,8 @@ def every_channel(made):
 @pytest.mark.parametrize(
     ("spoil", "cause", "words"),
     [
-        (shuffled, "order-broken", "in another order"),
-        (half_written, "order-broken", "the cosines are missing"),
+        (shuffled, "order-broken", "nor in two halves"),
+        (half_written, "order-broken", "sines and 0 cosines"),
         (lambda made: made[:, 1::2].repeat(1, 2), "order-broken", "hold the same"),
         (no_sines, "order-broken", "sines are 0 in every row"),
         (every_channel, "crossed", "every channel has a speed of its own"),

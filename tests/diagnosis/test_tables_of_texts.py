@@ -21,7 +21,7 @@ class Adds(nn.Module):
 
     def __init__(self, otherwise):
         super().__init__()
-        self.otherwise, self.norm, self.rows = otherwise, nn.LayerNorm(64), nn.Parameter(noise(4, 200, 64))
+        self.otherwise, self.norm, self.rows = otherwise, nn.LayerNorm(64), nn.Parameter(noise(8, 200, 64))
 
     def forward(self, x):
         t, dim = x.shape[1:]

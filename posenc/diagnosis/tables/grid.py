@@ -12,7 +12,7 @@ from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.cells import MARGIN, Cells, again, made_by
 from posenc.diagnosis.tables.grid_use import CHECKS
-from posenc.diagnosis.tables.orders import alike
+from posenc.diagnosis.tables.orders import twice
 from posenc.diagnosis.tables.sinusoids import sinusoids
 
 
@@ -100,7 +100,7 @@ def waves(cells: Cells) -> list[Finding]:
     live = cells.numbers.flatten(0, -2).any(0)  # a width that no number of axes divides is filled up with zeros
     cells = cells._replace(numbers=cells.numbers[..., : int(live.nonzero().max()) + 1])
     if (cells.moved.sum(0) > 1).any() or not cells.moved.any(1).all():
-        twins = alike(cells.numbers.flatten(0, -2)) if cells.moved.any(1).all() else None
+        twins = twice(cells.numbers.flatten(0, -2)) if cells.moved.any(1).all() else None
         return [twins or unchecked("needs channels for each axis")._replace(check="waves")]
     bases = bases_of_axes(cells.code)
     lines = [cells.line(axis)[:, part] for axis, part in enumerate(_whole(cells.moved))]

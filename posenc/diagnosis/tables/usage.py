@@ -15,11 +15,11 @@ from posenc.diagnosis.tables.rows import Table
 def decoding(case: Any) -> Finding:
     """Check that a token alone gets the row of its position."""
     table, last = case.table, len(case.first) - 1
-    if table.told_by == "length" and not table.told:
+    if not table.told:
         alone = "each new token of a cache gets row 0" if table.adds else "rows are those of 0 .. t-1"
         return note(f"takes neither positions nor an offset: {alone}; pass the position")
     off, places = 0.0, (0, 2, last - 1)
-    for told_by in [table.told_by] if table.told_by == "places" else table.told:
+    for told_by in table.told:
         whole = case.first if table.state else table(0, last + 1, told_by=told_by).double()
         alone = [table(place, 1, told_by=told_by)[0].double() for place in places]
         off = max(far(row, whole[place]) for row, place in zip(alone, places, strict=True))
