@@ -45,8 +45,8 @@ def unordered(table: Tensor) -> Finding:
     if cosines is not None:
         zero, one = (int(((table[0] - number).abs() < ALIKE).sum()) for number in (0, 1))
         if zero + one == len(cosines):
-            words = f"{zero} sines and {one} cosines: one of the two is missing, or they stand neither beside each other"
-            return named(wrong("order-broken", f"{words} nor in two halves", zero), "order")
+            words = f"{zero} sines and {one} cosines: one of the two is missing, or they stand neither beside"
+            return named(wrong("order-broken", f"{words} each other nor in two halves", zero), "order")
         if found := _unpaired(table, cosines):
             return named(found, "order")
     words = "row 0 is not 0 in sines and 1 in cosines: a learned table, or another encoding; speeds are not read"

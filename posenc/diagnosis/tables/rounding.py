@@ -11,6 +11,7 @@ from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 
 ONCE = 0.03  # how far one rounding to bfloat16 takes numbers, and several roundings do not stay
 
+
 def held(case: Any) -> Finding | None:
     """Look whether every number of the rows is one of bfloat16 or float16."""
     rows = case.first
@@ -46,12 +47,9 @@ def rounding(case: Any) -> Finding:
     if off <= ONCE:
         return ok(f"in bfloat16 within {off:.1g} of float32: rounded once", off)
     alone, _ = attempt(case.table.of(case.code.cast(torch.bfloat16)), 0, len(case.first))
-    return wrong(
-        "buffers-rounded" if far(alone, case.first) > ONCE else "positions-rounded",
-        f"in bfloat16 rows are off by {off:.2g}{_same_rows(coarse)}: positions or frequencies are rounded before the sine. "
-        "Compute the table in float32 and round it once",
-        off,
-    )
+    words = f"in bfloat16 rows are off by {off:.2g}{_same_rows(coarse)}: positions or frequencies are rounded before"
+    cause = "buffers-rounded" if far(alone, case.first) > ONCE else "positions-rounded"
+    return wrong(cause, f"{words} the sine. Compute the table in float32 and round it once", off)
 
 
 def _same_rows(made: Tensor) -> str:

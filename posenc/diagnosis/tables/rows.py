@@ -73,7 +73,7 @@ class Table:
             return None
         for places in PLACES:
             given = places(torch.arange(T))
-            made, _ = attempt(self.code, **given) if self.code.takes(*given) else (None, "")
+            made = attempt(self.code, **given)[0] if self.code.takes(*given) else None
             if isinstance(made, Tensor) and made.numel() == T * self.dim:
                 return places
         return None

@@ -38,8 +38,8 @@ WORDS = {  # by what fits: the cause, or how a right one is told, and the words
     ),
     "steep": (
         "exponent-precedence",
-        "speeds fall as for a base of {base:.1e}, and {still} of {n} pairs stand still: an operator binds otherwise than meant, as in -log(10000)/d//2, which is (-log(10000)/d)//2. "
-        "Put brackets around d//2",
+        "speeds fall as for a base of {base:.1e}, and {still} of {n} pairs stand still: an operator binds otherwise "
+        "than meant, as in -log(10000)/d//2, which is (-log(10000)/d)//2. Put brackets around d//2",
     ),
     "root": (
         "exponent-halved",
