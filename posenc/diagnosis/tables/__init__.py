@@ -45,18 +45,17 @@ def _accepts(code: Code) -> bool | None:
     if code.needs("x") and not table.places:
         code(x=table.zeros(), positions=torch.arange(T))  # may raise an error of its own
         return False
-    y = table(0, T)
+    y = table(T)
     return tuple(y.shape) == (T, code.dim) and y.is_floating_point()
 
 
 def _adds(table: Table) -> bool | None:
     """Tell whether rows are added to embeddings, and nothing else is done to them; None for plain angles."""
     y = table.add(table.zeros(), positions=torch.arange(T))
-    rows = y.squeeze(1) if y.shape[1] == 1 else y[0]
-    if not rows[0].any() and straight(rows):
+    if any(straight(rows) and not rows[0].any() for rows in (y, y.transpose(0, 1))):
         return None
     if y.shape[1] == 1:
-        return not alike(rows)  # a row for each text; what is the same for all is no table
+        return not alike(y)  # a row for each text; what is the same for all is no table
     return table.of_ids or not _mixes_tokens(table)
 
 
@@ -80,7 +79,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
         if found[-1].verdict == "wrong":
             return [*found, named(unchecked("repair that first, then ask again"), "everything else")], about
     length = next(length for length in LENGTHS if _bears(table, length))
-    case = Case(code, code.dim, table, table(0, length).detach().double())
+    case = Case(code, code.dim, table, table(length).detach().double())
     if table.adds and (width := case.first.shape[-1]) > code.dim:
         words = f"the result is {width} wide for embeddings of {code.dim}: the table is appended, not added"
         return [*found, named(note(words), "sum")], about
@@ -94,7 +93,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
 def _bears(table: Table, length: int) -> bool:
     """Tell whether the table has so many rows, and gives them in no time."""
     begun = time.thread_time()
-    _, failed = attempt(table, 0, length)
+    _, failed = attempt(table, length)
     return not failed and (time.thread_time() - begun < QUICK or length < 20)
 
 
@@ -106,7 +105,7 @@ def _of_waves(case: Case, about: dict[str, Any]) -> list[Finding]:
 
 def repeatable(table: Table) -> Finding:
     """Check that two calls agree, so that dropout rests."""
-    off = far(table(0, T), table(0, T))
+    off = far(table(T), table(T))
     if off:
         return wrong("dropout-on", "two calls of the same differ: dropout stays on in eval mode?", off)
     return ok("two calls of the same agree", 0.0)
@@ -146,7 +145,7 @@ def rows(case: Case) -> Finding:
     """Check that no two rows are alike."""
     if alike(case.first):
         words = "all rows are alike: every angle is 0. An integer division in the exponent or of the position?"
-        return wrong("rows-alike", words, 0.0)
+        return wrong("rows-alike", words)
     nearest, first, second = twins(case.first)
     if nearest >= ALIKE:
         return ok(f"all rows differ, the nearest two by {nearest:.2g}", nearest)
@@ -157,7 +156,7 @@ def _of_twins(case: Case, first: int, second: int) -> Finding:
     """Say why two positions share a row."""
     table, period = case.first, second - first
     at = torch.arange(len(table))
-    repeats = period > 1 and far(table[at % period], table) < ALIKE
+    repeats = far(table[at % period], table) < ALIKE
     if repeats and not case.code.learned:
         return note(f"rows repeat every {period} positions: right only where positions are fractions of that", period)
     block = int(((table - table[:1]).abs().amax(1) > ALIKE).int().argmax())  # the first row that is not as row 0
@@ -173,10 +172,10 @@ def _of_twins(case: Case, first: int, second: int) -> Finding:
 
 def base(case: Case) -> Finding | None:
     """Ask for another base, and see whether the rows follow."""
-    code = with_base(case.code, 500.0)
+    code = with_base(case.code, 500)
     if code is None:
         return None
-    if far(case.table.of(code)(0, len(case.first)), case.first) < ALIKE:
+    if far(case.table.of(code)(len(case.first)), case.first) < ALIKE:
         return wrong("base-ignored", "asked for base 500, it gives the same rows: the base does not arrive", 500.0)
     return ok("asked for base 500, it gives other rows")
 

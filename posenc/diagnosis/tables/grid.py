@@ -138,7 +138,7 @@ def _whole(moved: Tensor) -> list[Tensor]:
 
 def base(cells: Cells) -> Finding | None:
     """Ask for another base, and see whether the numbers follow."""
-    code = with_base(cells.code, 500.0)
+    code = with_base(cells.code, 500)
     made = None if code is None else again(cells._replace(code=code), cells.sides)
     if made is None:
         return None

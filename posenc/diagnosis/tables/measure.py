@@ -21,4 +21,5 @@ def straight(rows: Tensor) -> bool:
 def twins(rows: Tensor) -> tuple[float, int, int]:
     """Return how far apart the nearest two rows (t, d) are, and which these are, the first one first."""
     gap = torch.cdist(rows, rows).fill_diagonal_(math.inf)
-    return float(gap.min()), *sorted(divmod(int(gap.argmin()), len(rows)))
+    first, second = sorted(divmod(int(gap.argmin()), len(rows)))
+    return float(gap.min()), first, second

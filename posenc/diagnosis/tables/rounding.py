@@ -29,7 +29,7 @@ def half_input(case: Any) -> Finding | None:
     """Hand in embeddings in bfloat16: the code may compute positions in their dtype."""
     if not case.table.adds or case.table.of_ids:
         return None
-    made = case.table.of(case.code.fresh())(0, len(case.first), torch.bfloat16)
+    made = case.table.of(case.code.fresh())(len(case.first), dtype=torch.bfloat16)
     off = far(made, case.first)
     if off <= ONCE:
         return ok(f"with embeddings in bfloat16 within {off:.1g} of float32", off)
@@ -42,11 +42,11 @@ def rounding(case: Any) -> Finding:
     """Look at the rows of a module in bfloat16."""
     if case.code.module is None:
         return unchecked("no torch module, so there is nothing to cast")
-    coarse = case.table.of(case.code.cast(torch.bfloat16))(0, len(case.first), torch.bfloat16)
+    coarse = case.table.of(case.code.cast(torch.bfloat16))(len(case.first), dtype=torch.bfloat16)
     off = far(coarse, case.first)
     if off <= ONCE:
         return ok(f"in bfloat16 within {off:.1g} of float32: rounded once", off)
-    alone, _ = attempt(case.table.of(case.code.cast(torch.bfloat16)), 0, len(case.first))
+    alone, _ = attempt(case.table.of(case.code.cast(torch.bfloat16)), len(case.first))
     words = f"in bfloat16 rows are off by {off:.2g}{_same_rows(coarse)}: positions or frequencies are rounded before"
     cause = "buffers-rounded" if far(alone, case.first) > ONCE else "positions-rounded"
     return wrong(cause, f"{words} the sine. Compute the table in float32 and round it once", off)

@@ -69,7 +69,7 @@ class Table:
 
     def _places(self) -> Callable[[Tensor], dict[str, Tensor]] | None:
         """Return how positions are handed in as numbers, where the usual call gives no rows."""
-        if self.told and attempt(self, 0, T)[0] is not None:
+        if self.told and attempt(self, T)[0] is not None:
             return None
         for places in PLACES:
             given = places(torch.arange(T))
@@ -78,7 +78,7 @@ class Table:
                 return places
         return None
 
-    def __call__(self, start: int, t: int, dtype: torch.dtype = torch.float32, told_by: str = "") -> Tensor:
+    def __call__(self, t: int, start: int = 0, dtype: torch.dtype = torch.float32, told_by: str = "") -> Tensor:
         """Return rows start .. start+t-1; those before `start` are computed too where there is no other way."""
         told_by = told_by or self.told_by
         first = start if told_by == "length" else 0

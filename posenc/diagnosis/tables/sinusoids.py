@@ -3,7 +3,6 @@
 Row 0 of a sinusoidal table is 0 in every sine and 1 in every cosine, which gives away the order.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import torch
@@ -74,7 +73,7 @@ def sinusoids(table: Tensor, code: Code, by_first: bool = False) -> tuple[list[F
     for order, (sines, cosines) in orders(table.shape[1]).items():
         sine, cosine = table[:, sines], table[:, cosines]
         size = float(cosine[0].abs().max())
-        if sine[0].abs().max() < ALIKE < size and (cosine[0] - size).abs().max() < ALIKE * size:
+        if sine[0].abs().max() < ALIKE < size and (cosine[0] / size - 1).abs().max() < ALIKE:
             named = [_named("order", ok(order)), *_of_size(size, table.shape[1])]
             return _read(named, order, sine / size, cosine / size, _told(code, by_first, len(sines)))
         if first := _first(sine, cosine):
@@ -161,24 +160,18 @@ def _torn(sine: Tensor, cosine: Tensor) -> Finding:
     """Say why sine and cosine of a pair do not lie on a circle."""
     total = (sine**2 + cosine**2).sum(-1)
     for number, part, name in ((0.0, sine, "sines"), (1.0, cosine, "cosines")):
-        still = int(((part - number).abs() < 1e-6).all(0).sum())
+        still = int(((part - number).abs() < ALIKE).all(0).sum())
         if still > part.shape[1] // 2:
             words = (
                 f"{still} of {part.shape[1]} {name} are {number:g} in every row: they are never written, or overwritten"
             )
             return _named("norm", wrong("order-broken", words, still))
-    ratio = float(torch.acos(cosine[1, 0].clamp(-1, 1)) / torch.asin(sine[1, 0].clamp(-1, 1)))
     words = (
         f"squared lengths of rows run from {float(total.min()):.4g} to {float(total.max()):.4g} in place of "
-        f"d/2 = {sine.shape[1]}"
+        f"d/2 = {sine.shape[1]}: sine and cosine of a pair do not belong to one angle. "
+        "They share one exponent, 2i/d for both, not 2(i+1)/d for the cosine"
     )
-    if not math.isfinite(ratio) or abs(abs(ratio) - 1) < 1e-3:
-        return _named("norm", wrong("crossed", f"{words}: sine and cosine of a pair do not belong to one angle", ratio))
-    words += (
-        f": the cosine of the first pair moves {ratio:.3g} times as fast as its sine. "
-        "Sine and cosine of a pair share one exponent, 2i/d for both, not 2(i+1)/d for the cosine"
-    )
-    return _named("norm", wrong("crossed", words, ratio))
+    return _named("norm", wrong("crossed", words, float(total.max())))
 
 
 def _products(products: Tensor) -> Finding:
@@ -196,13 +189,13 @@ def _products(products: Tensor) -> Finding:
 def _speeds(theta: Tensor, known: _Told) -> Finding:
     theta = theta / theta[0] if known.by_first and theta[0] else theta
     name, base, factor, _ = fit(theta)
-    n, still = len(theta), int((theta.abs() < 1e-6).sum())
+    n, still = len(theta), int((theta.abs() < ALIKE).sum())
     top, low = float(theta.abs().max()), float(theta.abs().min())
     if name == "inverted":
         top = base ** ((n - 1) / n)
-    elif still > n // 2 and theta[1] == 0:
+    elif name != "single" and not theta[1:].any():
         name = "still"
-    elif base > 1e9:
+    elif base > 10**9:
         name = "steep"
     elif _ends_at(theta, known.bases):
         name, base = "tensor2tensor", 1 / low
