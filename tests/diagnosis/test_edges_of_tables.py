@@ -35,6 +35,13 @@ def test_a_table_of_one_channel():
     assert report.healthy, str(report)
 
 
+def test_small_rows_behind_that_of_a_padding():
+    rows = 0.02 * noise(600, 64)
+    rows[0] = 0
+    report = doctor(lambda positions: rows[positions])
+    assert report.healthy, str(report)
+
+
 def test_the_digits_of_positions():
     report = doctor(lambda positions, dim: ((positions[:, None] >> torch.arange(dim)) % 2).float(), dim=18)
     assert report.healthy, str(report)

@@ -67,8 +67,9 @@ def test_waves_that_are_spoilt(spoil, cause, words, dim):
     assert words in said(report, cause)
 
 
-def test_two_positions_of_sines_in_a_row():
-    rows = kept_apart(paper(torch.arange(1000), 64))
+@pytest.mark.parametrize("base", [2.0, 10_000.0])
+def test_two_positions_of_sines_in_a_row(base):
+    rows = kept_apart(paper(torch.arange(1000), 64, base))
     report = doctor(lambda positions: rows[positions])
     assert causes(report) == {"order-broken"}, str(report)
     assert "share a speed" in said(report, "order-broken")

@@ -14,6 +14,7 @@ from posenc.diagnosis.tables.measure import alike
 
 PICTURE, VOLUME = (4, 6), (3, 4, 6)
 SQUARES = (5, 14, 7, 16, 8)  # sides of a picture that is told by one, or whose cells are tokens
+BATCH = 2  # pictures
 MARGIN = 1e-5
 NAMES = {2: ("row", "column"), 3: ("first axis", "second axis", "third axis")}
 Sides = tuple[int, ...]
@@ -55,9 +56,9 @@ class Cells(NamedTuple):
 
 def calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a grid of these sides can be asked for by: words, arguments."""
-    d, flat = code.dim, len(sides) == 2
+    d, flat, square = code.dim, len(sides) == 2, len({*sides}) == 1
     if code.takes("mask"):
-        yield from masks(code, torch.ones(2, *sides, dtype=torch.bool))
+        yield from masks(code, torch.ones(BATCH, *sides, dtype=torch.bool))
     if code.takes("depth", "rows", "columns") and not flat:
         yield "depth, rows and columns", dict(zip(_named_sides(code), sides, strict=True))
     elif code.takes("rows", "columns") and flat:
@@ -67,22 +68,22 @@ def calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "points (b, n, axes), the last axis first", {"positions": points[None], "grid": sides}
     elif code.takes("grid"):
         yield "sides", {"grid": sides}
-        if len({*sides}) == 1:
+        if square:
             yield "a side", {"grid": sides[0]}
     if code.takes("shape"):
-        yield "a shape (b, d, h, w)", {"shape": torch.Size((2, d, *sides))}
+        yield "a shape (b, d, h, w)", {"shape": torch.Size((BATCH, d, *sides))}
     if code.takes("x"):
-        yield "a picture (b, d, h, w)", {"x": torch.zeros(2, d, *sides)}
-        yield "a picture (b, h, w, d)", {"x": torch.zeros(2, *sides, d)}
-        yield "a mask (b, h, w)", {"x": torch.zeros(2, *sides, dtype=torch.bool)}
-        if flat and sides[0] == sides[1]:
-            yield f"tokens of {sides[0]} by {sides[1]} cells", {"x": torch.zeros(2, sides[0] ** 2, d)}
+        yield "a picture (b, d, h, w)", {"x": torch.zeros(BATCH, d, *sides)}
+        yield "a picture (b, h, w, d)", {"x": torch.zeros(BATCH, *sides, d)}
+        yield "a mask (b, h, w)", {"x": torch.zeros(BATCH, *sides, dtype=torch.bool)}
+        if square:
+            yield f"tokens of {' by '.join(map(str, sides))} cells", {"x": torch.zeros(BATCH, math.prod(sides), d)}
 
 
 def masks(code: Code, seen: Tensor) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a mask can be handed in with, and what it can say."""
     others: dict[str, dict[str, Any]] = {"a mask (b, h, w)": {}}
-    shape = torch.Size((2, code.dim, *seen.shape[1:]))
+    shape = torch.Size((BATCH, code.dim, *seen[0].shape))
     if code.takes("x"):
         others = {"a picture and its mask": {"x": torch.zeros(shape)}}
     if code.takes("shape"):
@@ -103,7 +104,7 @@ def made_by(code: Code) -> Iterator[Cells]:
     """Yield the table for each call that gives one."""
     for sides in (PICTURE, VOLUME, *((side, side) for side in SQUARES)):
         for asked, given in calls(code, sides):
-            if len({*sides}) == 1 and not asked.startswith(("tokens", "a side")):
+            if sides not in (PICTURE, VOLUME) and not asked.startswith(("tokens", "a side")):
                 continue
             laid = _called(code, sides, given)
             if laid is not None and not alike(laid[0].flatten(0, -2)):
@@ -127,7 +128,7 @@ def _called(code: Code, sides: Sides, given: dict[str, Any]) -> tuple[Tensor, Si
 
 def _laid(made: Tensor, sides: Sides) -> tuple[Tensor, Sides] | None:
     """Return the result as (..., d), and the order of its axes; a class token before the cells is left out."""
-    one = made[0] if made.ndim > 2 and len(made) < 3 else made
+    one = made[0] if made.ndim > 2 and len(made) <= BATCH else made
     cells, n = math.prod(sides), len(sides)
     if one.ndim == 2 and len(one) in (cells, cells + 1) and one.shape[1] != cells:
         return one[-cells:].reshape(*sides, -1), ()

@@ -15,7 +15,7 @@ def alike(rows: Tensor) -> bool:
 
 def straight(rows: Tensor) -> bool:
     """Tell whether rows (t, d) grow by the same from each to the next, as angles do."""
-    return float(rows.double().diff(n=2, dim=0).abs().max()) < 1e-4
+    return bool((rows.double().diff(n=2, dim=0).abs() < 1e-4).all())
 
 
 def twins(rows: Tensor) -> tuple[float, int, int]:

@@ -29,7 +29,7 @@ def orders(dim: int) -> dict[str, tuple[Tensor, Tensor]]:
 
 def twice(table: Tensor) -> Finding | None:
     """Look whether the two channels of each pair are the same, in some order; plain angles may be so."""
-    if straight(table[:3]):
+    if straight(table):
         return None
     for order, (one, other) in orders(table.shape[1]).items():
         if (table[:, one] - table[:, other]).abs().max() < ALIKE:
