@@ -7,6 +7,7 @@ from torch import nn
 from posenc import doctor
 from tests.diagnosis.cases import ids as causes
 from tests.diagnosis.test_table_patients import speeds, waves
+from tests.diagnosis.test_tables_of_pictures import cells
 
 
 def noise(*shape):
@@ -171,3 +172,44 @@ def test_speeds_spread_to_the_end(dim, base):
     report = doctor(table, dim=dim)
     assert report.healthy, str(report)
     assert "tensor2tensor" in report.told("speeds").words
+
+
+# Pictures
+
+
+def test_a_picture_whose_channels_come_last():
+    """Any width is taken, so a picture with channels first would get rows for its channels."""
+
+    def adds(x):
+        half = x.shape[-1] // 2
+        made = [waves(axis, half + half % 2, 50.0)[..., :half] for axis in cells(*x.shape[1:3])]
+        return x + torch.cat(made, -1)
+
+    report = doctor(adds)
+    assert report.healthy, str(report)
+    assert "a picture (b, h, w, d)" in report.examined["grid"]
+
+
+@pytest.mark.parametrize("scaled", [0, 1])
+def test_one_axis_alone_that_is_a_fraction(scaled):
+    def table(dim, height, width):
+        places = [*cells(height, width)]
+        places[scaled] = places[scaled] / (height, width)[scaled] * 2
+        return torch.cat([waves(place, dim // 2, 50.0) for place in places], -1)
+
+    report = doctor(table)
+    assert report.healthy, str(report)
+    assert report.told("other sizes").verdict == "note"
+
+
+def test_learned_rows_for_each_cell_and_a_class_token():
+    rows = noise(1, 26, 64)
+
+    def adds(x):
+        if x.shape[1:] != (25, 64):
+            raise ValueError("5 by 5 cells, please")
+        return rows
+
+    report = doctor(adds, kind="table")
+    assert "tokens of 5 by 5 cells" in report.examined["grid"]
+    assert report.healthy, str(report)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import Code, first_of
-from posenc.diagnosis.tables.measure import alike
+from posenc.diagnosis.tables.measure import alike, largest
 
 PICTURE, VOLUME = (4, 6), (3, 4, 6)
 SQUARES = (5, 14, 7, 16, 8)  # sides of a picture that is told by one, or whose cells are tokens
@@ -43,7 +43,7 @@ class Cells(NamedTuple):
     def moved(self) -> Tensor:
         """Which channels change along each axis, (axes, d)."""
         ranges = [self.numbers.amax(axis) - self.numbers.amin(axis) for axis in range(len(self.sides))]
-        return torch.stack([each.flatten(0, -2).amax(0) > MARGIN for each in ranges])
+        return torch.stack([largest(each) > MARGIN for each in ranges])
 
     def given(self, sides: Sides) -> dict[str, Any] | None:
         """Return the arguments that ask for these sides in the same way; None where there are none."""

@@ -12,7 +12,7 @@ from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.cells import MARGIN, Cells, again, made_by
 from posenc.diagnosis.tables.grid_use import CHECKS
-from posenc.diagnosis.tables.measure import ALIKE, twins
+from posenc.diagnosis.tables.measure import ALIKE, largest, twins
 from posenc.diagnosis.tables.orders import twice
 from posenc.diagnosis.tables.sinusoids import sinusoids
 
@@ -43,9 +43,9 @@ def _straight(cells: Cells) -> tuple[Cells, tuple[int, ...]]:
 
 
 def _plain(cells: Cells) -> tuple[float, bool]:
-    """Tell how far this looks like a grid: how many channels follow one axis alone, whether none is lost."""
-    axes = cells.moved.sum(0)
-    return int((axes == 1).sum()) / max(1, int((axes > 0).sum())), bool(cells.moved.any(1).all())
+    """Tell how far this looks like a grid: what share of channels follows one axis alone, whether none is lost."""
+    alone = cells.moved.sum(0) == 1
+    return float(alone.double().mean()), bool(cells.moved.any(1).all())
 
 
 def distinct(cells: Cells) -> Finding:
@@ -95,7 +95,7 @@ def _relaid(numbers: Tensor, order: tuple[int, ...]) -> Tensor:
 
 def waves(cells: Cells) -> list[Finding]:
     """Read sines and cosines along each axis."""
-    live = cells.numbers.flatten(0, -2).any(0)  # a width that no number of axes divides is filled up with zeros
+    live = largest(cells.numbers)  # a width that no number of axes divides is filled up with zeros
     cells = cells._replace(numbers=cells.numbers[..., : int(live.nonzero().max()) + 1])
     if (cells.moved.sum(0) > 1).any() or not cells.moved.any(1).all():
         twins = twice(cells.numbers.flatten(0, -2)) if cells.moved.any(1).all() else None
@@ -153,7 +153,7 @@ def other_sizes(cells: Cells) -> Finding:
     if any(one is None for one in grown):
         return unchecked("another size raises, or gives another form")
     inside = tuple(slice(side) for side in cells.sides)
-    changes = [(one[inside] - cells.numbers).abs().flatten(0, -2).amax(0) > 1e-3 for one in grown if one is not None]
+    changes = [largest(one[inside] - cells.numbers) > 1e-3 for one in grown if one is not None]
     any_change = torch.stack(changes).any(0)
     if not any_change.any():
         return ok("a cell keeps its numbers in a larger grid")

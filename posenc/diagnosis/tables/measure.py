@@ -18,6 +18,11 @@ def straight(rows: Tensor) -> bool:
     return bool((rows.double().diff(n=2, dim=0).abs() < 1e-4).all())
 
 
+def largest(numbers: Tensor) -> Tensor:
+    """Return the largest absolute number of each channel (d,) of (..., d)."""
+    return numbers.abs().flatten(0, -2).amax(0)
+
+
 def twins(rows: Tensor) -> tuple[float, int, int]:
     """Return how far apart the nearest two rows (t, d) are, and which these are, the first one first."""
     gap = torch.cdist(rows, rows).fill_diagonal_(math.inf)
