@@ -52,8 +52,8 @@ def every_channel(made):
 @pytest.mark.parametrize(
     ("spoil", "cause", "words"),
     [
-        (shuffled, "order-broken", "in another order"),
-        (half_written, "order-broken", "the cosines are missing"),
+        (shuffled, "order-broken", "nor in two halves"),
+        (half_written, "order-broken", "sines and 0 cosines"),
         (lambda made: made[:, 1::2].repeat(1, 2), "order-broken", "hold the same"),
         (no_sines, "order-broken", "sines are 0 in every row"),
         (every_channel, "crossed", "every channel has a speed of its own"),
@@ -67,8 +67,9 @@ def test_waves_that_are_spoilt(spoil, cause, words, dim):
     assert words in said(report, cause)
 
 
-def test_two_positions_of_sines_in_a_row():
-    rows = kept_apart(paper(torch.arange(1000), 64))
+@pytest.mark.parametrize("base", [2.0, 10_000.0])
+def test_two_positions_of_sines_in_a_row(base):
+    rows = kept_apart(paper(torch.arange(1000), 64, base))
     report = doctor(lambda positions: rows[positions])
     assert causes(report) == {"order-broken"}, str(report)
     assert "share a speed" in said(report, "order-broken")

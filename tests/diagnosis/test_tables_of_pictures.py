@@ -146,6 +146,8 @@ class Seen(nn.Module):
         self.rows = nn.Parameter(torch.randn(20, 16, generator=torch.Generator().manual_seed(0))) if learned else None
 
     def of(self, shape, seen):
+        if seen.shape != (shape[0], *shape[2:]):
+            raise ValueError("a mask of the picture, please")
         if self.kept and shape == self.last:
             return self.table
         if self.strict and not seen.all():

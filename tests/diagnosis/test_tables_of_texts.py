@@ -21,7 +21,7 @@ class Adds(nn.Module):
 
     def __init__(self, otherwise):
         super().__init__()
-        self.otherwise, self.norm, self.rows = otherwise, nn.LayerNorm(64), nn.Parameter(noise(4, 200, 64))
+        self.otherwise, self.norm, self.rows = otherwise, nn.LayerNorm(64), nn.Parameter(noise(8, 200, 64))
 
     def forward(self, x):
         t, dim = x.shape[1:]
@@ -80,10 +80,28 @@ def angles(x):
     return torch.arange(x.shape[1])[:, None] * speeds(128) if x.shape[-1] == 64 else 1 / 0
 
 
-@pytest.mark.parametrize("function", [nn.LayerNorm(64), gate, channels_appended, angles])
+def pooled(x):
+    """A class token for each text."""
+    return noise(1, 1, 64).expand(len(x), 1, 64) if x.shape[-1] == 64 else 1 / 0
+
+
+def mixes(x):
+    if x.shape[1] > 20 or x.shape[-1] != 64:
+        raise ValueError("a short text, please")
+    return x + x.mean(1, keepdim=True) / 20 + waves(torch.arange(x.shape[1]), 64)
+
+
+def whole_numbers(length, dim):
+    return torch.arange(length)[:, None] * torch.arange(dim)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [nn.LayerNorm(64), nn.Linear(64, 160), gate, channels_appended, angles, pooled, mixes, whole_numbers],
+)
 def test_what_is_no_table(function):
     with pytest.raises(ValueError, match="must be a rotation, a table"):
-        doctor(function, kind="table")
+        doctor(function, kind="table", order="btd")
 
 
 @pytest.mark.parametrize("axis", [1, 2])
@@ -116,13 +134,13 @@ def test_places_as_numbers(form):
     assert report.told("decoding").verdict == "ok"
 
 
-@pytest.mark.parametrize("lag", [-2, -1, 0, 1, 2])
+@pytest.mark.parametrize("lag", [-2, -1, 0, 0.125, 1, 2])
 def test_a_token_alone_that_is_counted_otherwise(lag):
     def adds(x, offset=0):
         start = offset if x.shape[1] > 1 else offset + lag
         return x + waves(torch.arange(start, start + x.shape[1]), 64) if x.shape[-1] == 64 else 1 / 0
 
-    cause = {0: set(), 2: {"offset-ignored"}}.get(lag, {"positions-shifted"})
+    cause = {0: set(), 0.125: {"offset-ignored"}, 2: {"offset-ignored"}}.get(lag, {"positions-shifted"})
     assert causes(doctor(adds)) == cause, str(doctor(adds))
 
 

@@ -1,5 +1,6 @@
 """Ask code for the table of a grid, a picture or a volume, in each usual way, and lay it out as (..., d)."""
 
+import math
 from collections.abc import Iterator
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -9,9 +10,11 @@ from torch import Tensor
 
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import Code, first_of
+from posenc.diagnosis.tables.measure import alike, largest
 
-PICTURE, VOLUME, SIDE = (4, 6), (3, 4, 6), 5
-TOKENS = (14, 7, 16, 8)  # usual sides of a picture whose cells are tokens
+PICTURE, VOLUME = (4, 6), (3, 4, 6)
+SQUARES = (5, 14, 7, 16, 8)  # sides of a picture that is told by one, or whose cells are tokens
+BATCH = 2  # pictures
 MARGIN = 1e-5
 NAMES = {2: ("row", "column"), 3: ("first axis", "second axis", "third axis")}
 Sides = tuple[int, ...]
@@ -39,23 +42,23 @@ class Cells(NamedTuple):
     @property
     def moved(self) -> Tensor:
         """Which channels change along each axis, (axes, d)."""
-        first = [self.numbers.narrow(axis, 0, 1) for axis in range(len(self.sides))]
-        return torch.stack([(self.numbers - one).abs().flatten(0, -2).amax(0) > MARGIN for one in first])
+        ranges = [self.numbers.amax(axis) - self.numbers.amin(axis) for axis in range(len(self.sides))]
+        return torch.stack([largest(each) > MARGIN for each in ranges])
 
     def given(self, sides: Sides) -> dict[str, Any] | None:
         """Return the arguments that ask for these sides in the same way; None where there are none."""
         return next((given for asked, given in calls(self.code, sides) if asked == self.asked), None)
 
     def line(self, axis: int) -> Tensor:
-        """Return the cells along one axis, at the start of the others, (t, d)."""
-        return self.numbers.movedim(axis, -2).flatten(0, -3)[0]
+        """Return the cells along one axis, the same wherever they stand along the others, (t, d)."""
+        return self.numbers.movedim(axis, -2).flatten(0, -3).mean(0)
 
 
 def calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a grid of these sides can be asked for by: words, arguments."""
-    d, flat = code.dim, len(sides) == 2
+    d, flat, square = code.dim, len(sides) == 2, len({*sides}) == 1
     if code.takes("mask"):
-        yield from masks(code, torch.ones(2, *sides, dtype=torch.bool))
+        yield from masks(code, torch.ones(BATCH, *sides, dtype=torch.bool))
     if code.takes("depth", "rows", "columns") and not flat:
         yield "depth, rows and columns", dict(zip(_named_sides(code), sides, strict=True))
     elif code.takes("rows", "columns") and flat:
@@ -65,22 +68,22 @@ def calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "points (b, n, axes), the last axis first", {"positions": points[None], "grid": sides}
     elif code.takes("grid"):
         yield "sides", {"grid": sides}
-        if len({*sides}) == 1:
+        if square:
             yield "a side", {"grid": sides[0]}
     if code.takes("shape"):
-        yield "a shape (b, d, h, w)", {"shape": torch.Size((2, d, *sides))}
+        yield "a shape (b, d, h, w)", {"shape": torch.Size((BATCH, d, *sides))}
     if code.takes("x"):
-        yield "a picture (b, d, h, w)", {"x": torch.zeros(2, d, *sides)}
-        yield "a picture (b, h, w, d)", {"x": torch.zeros(2, *sides, d)}
-        yield "a mask (b, h, w)", {"x": torch.zeros(2, *sides, dtype=torch.bool)}
-        if flat and sides[0] == sides[1]:
-            yield f"tokens of {sides[0]} by {sides[1]} cells", {"x": torch.zeros(2, sides[0] ** 2, d)}
+        yield "a picture (b, d, h, w)", {"x": torch.zeros(BATCH, d, *sides)}
+        yield "a picture (b, h, w, d)", {"x": torch.zeros(BATCH, *sides, d)}
+        yield "a mask (b, h, w)", {"x": torch.zeros(BATCH, *sides, dtype=torch.bool)}
+        if square:
+            yield f"tokens of {' by '.join(map(str, sides))} cells", {"x": torch.zeros(BATCH, math.prod(sides), d)}
 
 
 def masks(code: Code, seen: Tensor) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a mask can be handed in with, and what it can say."""
     others: dict[str, dict[str, Any]] = {"a mask (b, h, w)": {}}
-    shape = torch.Size((2, code.dim, *seen.shape[1:]))
+    shape = torch.Size((BATCH, code.dim, *seen[0].shape))
     if code.takes("x"):
         others = {"a picture and its mask": {"x": torch.zeros(shape)}}
     if code.takes("shape"):
@@ -99,13 +102,12 @@ def _named_sides(code: Code) -> tuple[str, ...]:
 
 def made_by(code: Code) -> Iterator[Cells]:
     """Yield the table for each call that gives one."""
-    squares = [(SIDE, SIDE), *((side, side) for side in TOKENS)]
-    for sides in (PICTURE, VOLUME, *squares):
+    for sides in (PICTURE, VOLUME, *((side, side) for side in SQUARES)):
         for asked, given in calls(code, sides):
-            if sides in squares and not asked.startswith("tokens" if sides[0] in TOKENS else ("tokens", "a side")):
+            if sides not in (PICTURE, VOLUME) and not asked.startswith(("tokens", "a side")):
                 continue
             laid = _called(code, sides, given)
-            if laid is not None and (laid[0] - laid[0][(0,) * len(sides)]).any():
+            if laid is not None and not alike(laid[0].flatten(0, -2)):
                 exchanged = laid[1] if code.takes("x") or code.takes("mask") else ()
                 yield Cells(code, laid[0], asked, exchanged)
 
@@ -119,24 +121,21 @@ def again(cells: Cells, sides: Sides) -> Tensor | None:
 
 def _called(code: Code, sides: Sides, given: dict[str, Any]) -> tuple[Tensor, Sides] | None:
     made, _ = attempt(lambda: first_of(code(**given)))
-    if not isinstance(made, Tensor) or not made.is_floating_point():
+    if not isinstance(made, Tensor) or not made.is_floating_point() or not made.isfinite().all():
         return None
-    numbers, order = _laid(made, sides)
-    return None if numbers is None or not bool(numbers.isfinite().all()) else (numbers.detach().double(), order)
+    return _laid(made.detach().double(), sides)
 
 
-def _laid(made: Tensor, sides: Sides) -> tuple[Tensor | None, Sides]:
+def _laid(made: Tensor, sides: Sides) -> tuple[Tensor, Sides] | None:
     """Return the result as (..., d), and the order of its axes; a class token before the cells is left out."""
-    one = made[0] if made.ndim > 2 and made.shape[0] in (1, 2) else made
-    cells, n = int(torch.tensor(sides).prod()), len(sides)
-    one = one[:, 0] if one.ndim == 3 and tuple(one.shape[:2]) == (cells, 1) else one
+    one = made[0] if made.ndim > 2 and len(made) <= BATCH else made
+    cells, n = math.prod(sides), len(sides)
     if one.ndim == 2 and len(one) in (cells, cells + 1) and one.shape[1] != cells:
         return one[-cells:].reshape(*sides, -1), ()
     for order in permutations(range(n)) if one.ndim == n + 1 else ():
-        back = [order.index(axis) for axis in range(n)]
-        exchanged = () if order == tuple(range(n)) else order
         turned = tuple(sides[axis] for axis in order)
         for laid in (one, one.movedim(0, -1)):
-            if tuple(laid.shape[:n]) == turned:
-                return laid.permute(*back, n), exchanged
-    return None, ()
+            if tuple(laid.shape[:-1]) == turned:
+                back = [order.index(axis) for axis in range(n)]
+                return laid.permute(*back, -1), () if back == [*range(n)] else order
+    return None

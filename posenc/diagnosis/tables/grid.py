@@ -12,7 +12,8 @@ from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, note, ok, unchecked, wrong
 from posenc.diagnosis.tables.cells import MARGIN, Cells, again, made_by
 from posenc.diagnosis.tables.grid_use import CHECKS
-from posenc.diagnosis.tables.orders import alike
+from posenc.diagnosis.tables.measure import ALIKE, largest, twins
+from posenc.diagnosis.tables.orders import twice
 from posenc.diagnosis.tables.sinusoids import sinusoids
 
 
@@ -42,25 +43,22 @@ def _straight(cells: Cells) -> tuple[Cells, tuple[int, ...]]:
 
 
 def _plain(cells: Cells) -> tuple[float, bool]:
-    """Tell how far this looks like a grid: how many channels follow one axis alone, whether none is lost."""
-    axes = cells.moved.sum(0)
-    return int((axes == 1).sum()) / max(1, int((axes > 0).sum())), bool(cells.moved.any(1).all())
+    """Tell how far this looks like a grid: what share of channels follows one axis alone, whether none is lost."""
+    alone = cells.moved.sum(0) == 1
+    return float(alone.double().mean()), bool(cells.moved.any(1).all())
 
 
 def distinct(cells: Cells) -> Finding:
     """Check that no two cells share a row of numbers."""
-    flat = cells.numbers.flatten(0, -2)
-    gap = torch.cdist(flat, flat) + 1e9 * torch.eye(len(flat), dtype=torch.float64)
-    nearest = float(gap.min())
+    nearest, *places = twins(cells.numbers.flatten(0, -2))
     lost = [name for name, moved in zip(cells.names, cells.moved, strict=True) if not moved.any()]
     if nearest >= MARGIN and not lost:
-        return ok(f"all {len(flat)} cells differ, the nearest two by {nearest:.2g}", nearest)._replace(check="rows")
-    first, second = (_cell(place, cells) for place in sorted(divmod(int(gap.argmin()), len(flat))))
+        return ok(f"all cells differ, the nearest two by {nearest:.2g}", nearest)._replace(check="rows")
+    first, second = (_cell(place, cells) for place in places)
     words = f"cells {first} and {second} ({', '.join(cells.names)}) have the same numbers"
     if lost:
         words = f"{words}: no channel depends on the {lost[0]}, so one axis of the grid is lost"
-        return wrong("axis-lost", words, nearest)._replace(check="rows")
-    return wrong("rows-alike", words, nearest)._replace(check="rows")
+    return wrong("axis-lost" if lost else "rows-alike", words, nearest)._replace(check="rows")
 
 
 def _cell(place: int, cells: Cells) -> tuple[int, ...]:
@@ -97,22 +95,17 @@ def _relaid(numbers: Tensor, order: tuple[int, ...]) -> Tensor:
 
 def waves(cells: Cells) -> list[Finding]:
     """Read sines and cosines along each axis."""
-    live = cells.numbers.flatten(0, -2).any(0)  # a width that no number of axes divides is filled up with zeros
+    live = largest(cells.numbers)  # a width that no number of axes divides is filled up with zeros
     cells = cells._replace(numbers=cells.numbers[..., : int(live.nonzero().max()) + 1])
     if (cells.moved.sum(0) > 1).any() or not cells.moved.any(1).all():
-        twins = alike(cells.numbers.flatten(0, -2)) if cells.moved.any(1).all() else None
+        twins = twice(cells.numbers.flatten(0, -2)) if cells.moved.any(1).all() else None
         return [twins or unchecked("needs channels for each axis")._replace(check="waves")]
     bases = bases_of_axes(cells.code)
-    lines = [cells.line(axis)[:, part] for axis, part in enumerate(_whole(cells.moved))]
     found = []
-    for name, line in zip(cells.names, lines, strict=True):
-        told, _ = sinusoids(line, cells.code, by_first=True)
+    for axis, (name, part) in enumerate(zip(cells.names, _whole(cells.moved), strict=True)):
+        told, _ = sinusoids(cells.line(axis)[:, part], cells.code, by_first=True)
         found += [f._replace(words=f"by {name}: {f.words}") for f in told if _worth(f)]
         found += _deaf(name, bases, next((f.number for f in told if f.check == "speeds" and f.verdict == "ok"), None))
-    same = min(line.shape[0] for line in lines)
-    if any(far(line[:same], lines[0][:same]) > 1e-3 for line in lines):
-        words = f"{'s and '.join(cells.names)}s have waves of their own, or another order"
-        found.append(note(words)._replace(check="both axes"))
     return found
 
 
@@ -134,24 +127,22 @@ def _worth(finding: Finding) -> bool:
 def _whole(moved: Tensor) -> list[Tensor]:
     """Return the channels of each axis with those that move too slowly to be seen: parts, or every other few."""
     n, d = moved.shape
-    for block in (d // n, d // (2 * n), 2, 1):
-        if not block or d % (n * block):
-            continue
-        group = torch.arange(d) // block % n
+    channel = torch.arange(d)
+    for group in (channel * n // d, channel * n * 2 // d % n, channel // 2 % n, channel % n):
         for order in permutations(range(n)):
             parts = [group == place for place in order]
-            if not any((moved[axis] & ~part).any() for axis, part in enumerate(parts)):
+            if not any((own & ~part).any() for own, part in zip(moved, parts, strict=True)):
                 return parts
     return [*moved]
 
 
 def base(cells: Cells) -> Finding | None:
     """Ask for another base, and see whether the numbers follow."""
-    code = with_base(cells.code, 500.0)
+    code = with_base(cells.code, 500)
     made = None if code is None else again(cells._replace(code=code), cells.sides)
     if made is None:
         return None
-    if far(made, cells.numbers) < 1e-6:
+    if far(made, cells.numbers) < ALIKE:
         return wrong("base-ignored", "asked for base 500, it gives the same numbers: the base does not arrive", 500.0)
     return ok("asked for base 500, it gives other numbers")
 
@@ -162,15 +153,13 @@ def other_sizes(cells: Cells) -> Finding:
     if any(one is None for one in grown):
         return unchecked("another size raises, or gives another form")
     inside = tuple(slice(side) for side in cells.sides)
-    changes = [(one[inside] - cells.numbers).abs().flatten(0, -2).amax(0) > 1e-3 for one in grown if one is not None]
-    if not any(change.any() for change in changes):
+    changes = [largest(one[inside] - cells.numbers) > 1e-3 for one in grown if one is not None]
+    any_change = torch.stack(changes).any(0)
+    if not any_change.any():
         return ok("a cell keeps its numbers in a larger grid")
-    pure = cells.moved.sum(0) == 1
-    for axis, change in enumerate(changes):
-        own = cells.moved[axis] & pure if pure.any() else cells.moved[axis]
-        others = [changes[other] & own for other in range(len(changes)) if other != axis]
-        if not (change & own).any() and any(other.any() for other in others):
-            words = f"numbers change along the {cells.names[axis]} with the length of another axis, not with its own"
+    for name, moved, change in zip(cells.names, cells.moved, changes, strict=True):
+        if (moved & any_change).any() and not (moved & change).any():
+            words = f"numbers change along the {name} with the length of another axis, not with its own"
             return wrong("axes-swapped", f"{words}: positions are divided by the wrong side")
     return note("a cell has other numbers in a larger grid: positions are fractions of the size")
 

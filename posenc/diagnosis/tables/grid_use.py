@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
-from posenc.diagnosis.tables.cells import Cells, masks
+from posenc.diagnosis.tables.cells import BATCH, Cells, masks
 
 LONG = 300  # rows, of which bfloat16 cannot tell the last ones apart
 PADDED = ((2, 3), (3, 2))  # how many rows and columns two masks leave
@@ -20,7 +20,7 @@ def handed_in(cells: Cells) -> Finding | None:
     role = next((role for role in ("x", "positions") if role in given), None)
     if role is None:
         return None
-    x = given[role] if role == "positions" or not given[role].is_floating_point() else random(*given[role].shape)
+    x = given[role] if given[role].any() else random(*given[role].shape)  # a picture of nothing is filled
     kept = x.clone()
     made = cells.code.fresh()(**given | {role: x})
     if not torch.equal(x, kept):
@@ -34,7 +34,7 @@ def padding(cells: Cells) -> Finding | None:
     """Pad a picture on its right and below, as the mask tells."""
     found = []
     for rows, columns in PADDED if len(cells.sides) == 2 else ():
-        seen = torch.zeros(2, *cells.sides, dtype=torch.bool)
+        seen = torch.zeros(BATCH, *cells.sides, dtype=torch.bool)
         seen[:, :rows, :columns] = True
         found += [given for asked, given in masks(cells.code, seen) if asked == cells.asked]
     if not found:

@@ -9,6 +9,8 @@ from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 
+ONCE = 0.03  # how far one rounding to bfloat16 takes numbers, and several roundings do not stay
+
 
 def held(case: Any) -> Finding | None:
     """Look whether every number of the rows is one of bfloat16 or float16."""
@@ -27,9 +29,9 @@ def half_input(case: Any) -> Finding | None:
     """Hand in embeddings in bfloat16: the code may compute positions in their dtype."""
     if not case.table.adds or case.table.of_ids:
         return None
-    made = case.table.of(case.code.fresh())(0, len(case.first), torch.bfloat16)
+    made = case.table.of(case.code.fresh())(len(case.first), dtype=torch.bfloat16)
     off = far(made, case.first)
-    if off <= 0.03:
+    if off <= ONCE:
         return ok(f"with embeddings in bfloat16 within {off:.1g} of float32", off)
     same = _same_rows(made)
     words = f"with embeddings in bfloat16 rows are off by {off:.2g}{same}: angles are computed in their dtype"
@@ -40,19 +42,14 @@ def rounding(case: Any) -> Finding:
     """Look at the rows of a module in bfloat16."""
     if case.code.module is None:
         return unchecked("no torch module, so there is nothing to cast")
-    coarse = case.table.of(case.code.cast(torch.bfloat16))(0, len(case.first), torch.bfloat16)
-    alone, failed = attempt(case.table.of(case.code.cast(torch.bfloat16)), 0, len(case.first))
-    of_buffers = not failed and far(alone, case.first) > 0.03
+    coarse = case.table.of(case.code.cast(torch.bfloat16))(len(case.first), dtype=torch.bfloat16)
     off = far(coarse, case.first)
-    if off <= 0.03:
+    if off <= ONCE:
         return ok(f"in bfloat16 within {off:.1g} of float32: rounded once", off)
-    same = _same_rows(coarse)
-    return wrong(
-        "buffers-rounded" if of_buffers or not same else "positions-rounded",
-        f"in bfloat16 rows are off by {off:.2g}{same}: positions or frequencies are rounded before the sine. "
-        "Compute the table in float32 and round it once",
-        off,
-    )
+    alone, _ = attempt(case.table.of(case.code.cast(torch.bfloat16)), len(case.first))
+    words = f"in bfloat16 rows are off by {off:.2g}{_same_rows(coarse)}: positions or frequencies are rounded before"
+    cause = "buffers-rounded" if far(alone, case.first) > ONCE else "positions-rounded"
+    return wrong(cause, f"{words} the sine. Compute the table in float32 and round it once", off)
 
 
 def _same_rows(made: Tensor) -> str:

@@ -3,7 +3,6 @@
 Row 0 of a sinusoidal table is 0 in every sine and 1 in every cosine, which gives away the order.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +13,10 @@ from posenc.diagnosis.calling.told import bases_of_axes, told_base
 from posenc.diagnosis.compare import wrapped
 from posenc.diagnosis.report import Finding, note, ok, wrong
 from posenc.diagnosis.rotations.frequencies import fit, mostly_one
-from posenc.diagnosis.tables.orders import alike, orders, short, unordered
+from posenc.diagnosis.tables.measure import ALIKE
+from posenc.diagnosis.tables.orders import orders, short, twice, unordered
+
+USUAL = 10_000.0  # the base of the paper
 
 RISING = (
     "speeds do not fall from 1 rad a token, the fastest seen is {top:.3g}: "
@@ -35,9 +37,8 @@ WORDS = {  # by what fits: the cause, or how a right one is told, and the words
     ),
     "steep": (
         "exponent-precedence",
-        "speeds fall to {step:.3g} from one pair to the next, a base of {base:.1e}, and {still} of {n} pairs stand "
-        "still: an operator binds otherwise than meant, as in -log(10000)/d//2, which is (-log(10000)/d)//2. "
-        "Put brackets around d//2",
+        "speeds fall as for a base of {base:.1e}, and {still} of {n} pairs stand still: an operator binds otherwise "
+        "than meant, as in -log(10000)/d//2, which is (-log(10000)/d)//2. Put brackets around d//2",
     ),
     "root": (
         "exponent-halved",
@@ -58,55 +59,63 @@ WORDS = {  # by what fits: the cause, or how a right one is told, and the words
 }
 
 
-def sinusoids(table: Tensor, code: Code | None = None, by_first: bool = False) -> tuple[list[Finding], dict[str, Any]]:
+def sinusoids(table: Tensor, code: Code, by_first: bool = False) -> tuple[list[Finding], dict[str, Any]]:
     """Return what can be said of the first rows (t, d), if they are sines and cosines, and what was read.
 
     `by_first` measures speeds by the first one, for positions that are fractions of something.
     """
+    if table.shape[1] < 2:
+        return [], {}
     if not table[0].any():
         found, read = sinusoids(table[1:], code, by_first)
         if found[0].check == "order" and found[0].verdict != "wrong":
             return [_of_zeros(found[0], code), *found], read
-    bases = tuple(bases_of_axes(code).values()) if code else ()
-    told = _Told(told_base(code) if code else None, bases, by_first, _learns(code, table.shape[-1] // 2))
-    for order, (sines, cosines) in orders(table.shape[-1]).items():
+    for order, (sines, cosines) in orders(table.shape[1]).items():
         sine, cosine = table[:, sines], table[:, cosines]
         size = float(cosine[0].abs().max())
-        if sine[0].abs().max() < 1e-6 and size > 1e-6 and (cosine[0] / size - 1).abs().max() < 1e-6:
-            named = [_named("order", ok(order))]
-            if abs(size * table.shape[-1] - 1) < 1e-3:
-                words = f"every number is divided by the width, {table.shape[-1]}: its root divides twice"
-                named.append(_named("size", wrong("scale-twice", words, size)))
-            elif abs(size - 1) > 1e-3:
-                named.append(_named("size", note(f"every number is multiplied by {size:.4g}", size)))
-            return _read(named, order, sine / size, cosine / size, told)
+        if sine[0].abs().max() < ALIKE < size and (cosine[0] / size - 1).abs().max() < ALIKE:
+            named = [_named("order", ok(order)), *_of_size(size, table.shape[1])]
+            return _read(named, order, sine / size, cosine / size, _told(code, by_first, len(sines)))
         if first := _first(sine, cosine):
             words = f"{order}; the first row is that of position {first}, not 0"
             words += ": right for weights that were trained so"
-            return _read([_named("order", note(words, first))], order, sine, cosine, told)
-    return [alike(table) or unordered(table)], {}
+            named = [_named("order", note(words, first))]
+            return _read(named, order, sine, cosine, _told(code, by_first, len(sines)))
+    return [twice(table) or unordered(table)], {}
 
 
-def _of_zeros(order: Finding, code: Code | None) -> Finding:
+def _of_zeros(order: Finding, code: Code) -> Finding:
     """Say what a row 0 of zeros, as a padding has, means before rows in an order that was found."""
-    if order.verdict == "ok" and code is not None and not code.takes("positions"):
+    if order.verdict == "ok" and not code.takes("positions"):
         words = "position 0 gets a row of zeros, as of a padding, and position 1 the row of position 0: one is left out"
         return _named("first row", wrong("positions-shifted", words, -1))
     return _named("first row", note("row 0 is zeros, as of a padding: count positions from 1"))
 
 
-class _Told(NamedTuple):
-    """What is known of speeds: the base that the code names, whether only ratios mean anything, whether it learns."""
+def _of_size(size: float, dim: int) -> list[Finding]:
+    """Say what waves mean that do not run from -1 to 1."""
+    if _near(size, 1 / dim):
+        words = f"every number is divided by the width, {dim}: its root divides twice"
+        return [_named("size", wrong("scale-twice", words, size))]
+    return [] if _near(size, 1) else [_named("size", note(f"every number is multiplied by {size:.4g}", size))]
 
-    base: float | None
-    of_axes: tuple[float, ...]
+
+def _near(one: float, other: float) -> bool:
+    return abs(one / other - 1) < 1e-3
+
+
+class _Told(NamedTuple):
+    """What is known of speeds: the bases that the code names, whether only ratios mean anything, whether it learns."""
+
+    bases: tuple[float, ...]
     by_first: bool
     learned: bool
 
 
-def _learns(code: Code | None, speeds: int) -> bool:
-    """Tell whether the code learns as many numbers as there are speeds."""
-    return code is not None and any(parameter.numel() >= speeds > 1 for parameter in code.learned.values())
+def _told(code: Code, by_first: bool, speeds: int) -> _Told:
+    base = told_base(code)
+    bases = (*([] if base is None else [base]), *bases_of_axes(code).values())
+    return _Told(bases, by_first, any(parameter.numel() >= speeds for parameter in code.learned.values()))
 
 
 def _named(check: str, finding: Finding) -> Finding:
@@ -117,14 +126,17 @@ def _read(
     named: list[Finding], order: str, sine: Tensor, cosine: Tensor, told: _Told
 ) -> tuple[list[Finding], dict[str, Any]]:
     found = [*named, *_waves(sine, cosine, told)]
-    speeds = next((finding for finding in found if finding.check == "speeds"), None)
-    base = "" if speeds is None or speeds.verdict != "ok" else f"base {speeds.number:,.6g}"
+    base = next((f"base {f.number:,.6g}" for f in found if f.check == "speeds" and f.verdict == "ok"), "")
     return found, {"layout": short(order), "base": base}
+
+
+def _on_circles(sine: Tensor, cosine: Tensor) -> bool:
+    return bool((sine**2 + cosine**2 - 1).abs().max() < 1e-3)
 
 
 def _first(sine: Tensor, cosine: Tensor) -> int:
     """Return which position row 0 stands for, if all pairs agree on one from 1 to 8; else 0."""
-    if (sine**2 + cosine**2 - 1).abs().max() > 1e-3 or len(sine) < 2:
+    if not _on_circles(sine, cosine):
         return 0
     start = torch.atan2(sine[0], cosine[0])
     step = torch.atan2(sine[1], cosine[1]) - start
@@ -133,44 +145,38 @@ def _first(sine: Tensor, cosine: Tensor) -> int:
 
 def _waves(sine: Tensor, cosine: Tensor, told: _Told) -> list[Finding]:
     """Return the findings on norms, products of rows and speeds."""
-    norm, half = sine**2 + cosine**2, sine.shape[1]
-    if (norm - 1).abs().max() > 1e-3:
+    if not _on_circles(sine, cosine):
         return [_torn(sine, cosine)]
-    whole = ok(f"every row has the squared length d/2 = {half}", float(norm.sum(-1).mean()))
+    half = sine.shape[1]
+    whole = _named("norm", ok(f"every row has the squared length d/2 = {half}", half))
     step = torch.atan2(sine[1], cosine[1]) - torch.atan2(sine[0], cosine[0])
     speeds = _speeds(wrapped(step), told)
     if speeds.id in ("exponent-inverted", "exponent-rising"):  # angles are too large for their own rounding
-        return [_named("norm", whole), speeds]
-    return [_named("norm", whole), _products(sine @ sine.T + cosine @ cosine.T), speeds]
+        return [whole, speeds]
+    return [whole, _products(sine @ sine.T + cosine @ cosine.T), speeds]
 
 
 def _torn(sine: Tensor, cosine: Tensor) -> Finding:
     """Say why sine and cosine of a pair do not lie on a circle."""
     total = (sine**2 + cosine**2).sum(-1)
     for number, part, name in ((0.0, sine, "sines"), (1.0, cosine, "cosines")):
-        still = int(((part - number).abs() < 1e-6).all(0).sum())
+        still = int(((part - number).abs() < ALIKE).all(0).sum())
         if still > part.shape[1] // 2:
             words = (
                 f"{still} of {part.shape[1]} {name} are {number:g} in every row: they are never written, or overwritten"
             )
             return _named("norm", wrong("order-broken", words, still))
-    ratio = float(torch.acos(cosine[1, 0].clamp(-1, 1)) / torch.asin(sine[1, 0].clamp(-1, 1)))
     words = (
         f"squared lengths of rows run from {float(total.min()):.4g} to {float(total.max()):.4g} in place of "
-        f"d/2 = {sine.shape[1]}"
+        f"d/2 = {sine.shape[1]}: sine and cosine of a pair do not belong to one angle. "
+        "They share one exponent, 2i/d for both, not 2(i+1)/d for the cosine"
     )
-    if not math.isfinite(ratio) or abs(abs(ratio) - 1) < 1e-3:
-        return _named("norm", wrong("crossed", f"{words}: sine and cosine of a pair do not belong to one angle", ratio))
-    words += (
-        f": the cosine of the first pair moves {ratio:.3g} times as fast as its sine. "
-        "Sine and cosine of a pair share one exponent, 2i/d for both, not 2(i+1)/d for the cosine"
-    )
-    return _named("norm", wrong("crossed", words, ratio))
+    return _named("norm", wrong("crossed", words, float(total.max())))
 
 
 def _products(products: Tensor) -> Finding:
-    along = [products.diagonal(step) for step in (1, 3, 10, 40) if step < len(products) - 1]
-    uneven = max(float(numbers.max() - numbers.min()) for numbers in along)
+    at = torch.arange(len(products))
+    uneven = float((products - products[0, (at[:, None] - at).abs()]).abs().max())
     if uneven < 1e-2:
         return _named("products", ok("the product of two rows depends on their distance only", uneven))
     words = (
@@ -181,47 +187,45 @@ def _products(products: Tensor) -> Finding:
 
 
 def _speeds(theta: Tensor, known: _Told) -> Finding:
-    told = known.base
     theta = theta / theta[0] if known.by_first and theta[0] else theta
     name, base, factor, _ = fit(theta)
-    n, still = len(theta), int((theta.abs() < 1e-6).sum())
-    step = float(theta[1] / theta[0]) if n > 1 and theta[0] else 0.0
+    n, still = len(theta), int((theta.abs() < ALIKE).sum())
     top, low = float(theta.abs().max()), float(theta.abs().min())
     if name == "inverted":
         top = base ** ((n - 1) / n)
-    elif 2 * still > n and theta[1] == 0:
+    elif name != "single" and not theta[1:].any():
         name = "still"
-    elif name in ("regular", "late", "linear") and (base > 1e9 or abs(step * math.e**2 - 1) < 1e-4):
+    elif base > 10**9:
         name = "steep"
-    elif n > 2 and low and _ends_at(theta, told or 1e4):
+    elif _ends_at(theta, known.bases):
         name, base = "tensor2tensor", 1 / low
-    elif name == "irregular" and mostly_one(theta):
+    elif mostly_one(theta):
         name = "flat"
     elif name == "regular":
-        name = "regular" if any(abs(one / base - 1) < 1e-3 for one in known.of_axes) else _suspect(base, told)
-    elif name in ("rising", "fast") and known.learned:
+        name = _of_base(base, known.bases)
+    elif known.learned:
         name = "irregular"
     verdict, words = WORDS.get(name, WORDS["irregular"])
-    words = words.format(base=base, n=n, still=still, top=top, low=low, step=step, times=1 / factor)
+    words = words.format(base=base, n=n, still=still, top=top, low=low, times=1 / factor)
     numbers = {"still": still, "steep": base, "regular": base, "linear": base, "tensor2tensor": base}
     number = numbers.get(name, top)
     return _named("speeds", wrong(verdict, words, number) if isinstance(verdict, str) else verdict(words, number))
 
 
-def _ends_at(theta: Tensor, base: float) -> bool:
+def _ends_at(theta: Tensor, bases: tuple[float, ...]) -> bool:
+    """Tell whether speeds fall in even steps to 1 over the base that is told, in the last of them."""
     n = len(theta)
-    ideal = base ** (-torch.arange(n, dtype=torch.float64) / (n - 1))
+    ideal = max(bases, default=USUAL) ** (-torch.arange(n, dtype=torch.float64) / (n - 1))
     return bool((theta / ideal - 1).abs().max() < 1e-2)
 
 
-def _suspect(base: float, told: float | None) -> str:
-    if base < 1.5:
-        return "flat"
-    if told is not None and abs(told / base - 1) < 1e-3:
+def _of_base(base: float, bases: tuple[float, ...]) -> str:
+    """Tell the base that is told, or none that was, from the root and from the square of it."""
+    if any(_near(base, told) for told in bases):
         return "regular"
-    for usual in (told or 1e4, 1e4):
-        if abs(base / usual**0.5 - 1) < 1e-3:
+    for told in (*bases, USUAL):
+        if _near(base, told**0.5):
             return "root"
-        if abs(base / usual**2 - 1) < 1e-3:
+        if _near(base, told**2):
             return "square"
     return "regular"
