@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from posenc.diagnosis.attentions import caching, heads, inside, weights
 from posenc.diagnosis.attentions.attend import SAME, Case, T, case_of
@@ -13,7 +14,7 @@ from posenc.diagnosis.calling import angles
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.order import SHOWN
-from posenc.diagnosis.compare import far
+from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
 
 MOVED = 2e-3  # what rounded angles do not reach, also far out
@@ -41,12 +42,13 @@ def accepts(code: Code) -> bool:
     """Tell whether the code can be called as an attention."""
     case = case_of(code)
     t = OTHER if case.heads == T else T  # positions that broadcast against heads by mistake shall not fit
-    parts = case.inputs(seed=0, t=t)
+    q, _, _ = parts = case.inputs(seed=0, t=t)
     made = case.attend.at(*parts)
-    if getattr(made, "shape", None) != parts[0].shape:
+    if getattr(made, "shape", None) != q.shape:
         return False
-    after = case.attend.at(*other_at(case, parts, torch.arange(t) < SEVERAL))
-    return far(after[:, :, SEVERAL:], made[:, :, SEVERAL:]) > SAME
+    some = random(t, seed=7).signbit()
+    after = case.attend.at(*other_at(case, parts, some))
+    return far(after[:, :, ~some], made[:, :, ~some]) > SAME
 
 
 def sound(code: Code) -> bool:
@@ -96,23 +98,22 @@ def _of_weights(case: Case) -> tuple[list[Finding], dict[str, Any]]:
 
 def _explained(found: list[Finding], case: Case) -> list[Finding]:
     """Return the findings, and of padding that moves the tokens after it whether another fault alone may do so."""
-    moved = [one for one in found if one.id == "padding-counted"]
-    if not moved:
+    moved = next((one for one in found if one.id == "padding-counted"), None)
+    if moved is None:
         return found
     later = unchecked("padding that is hidden moves the tokens after it: repair the rest first, then ask again")
-    if not any(one.verdict == "wrong" and one not in moved for one in found):
+    if not any(one.verdict == "wrong" and one is not moved for one in found):
         if not any(named_so.search(_names(case)) for _, named_so, _ in PROMISES):
             return found
-        later = wrong("absolute", PLACED, moved[0].number)
-    return [named(later, "padding") if one in moved else one for one in found]
+        later = wrong("absolute", PLACED, moved.number)
+    return [named(later, "padding") if one is moved else one for one in found]
 
 
 def order(case: Case) -> Finding:
     """Say whether the order of the tokens before it matters to the last query."""
     parts = case.inputs(seed=2)
-    shuffled = [part[:, :, SHUFFLED] for part in parts]
-    before, after = (case.attend.at(*each)[:, :, -1] for each in (parts, shuffled))
-    off = far(after, before)
+    q, k, v = (part[:, :, SHUFFLED] for part in parts)
+    off = far(_of_last(case.attend.at(q, k, v)), _of_last(case.attend.at(*parts)))
     if off > SAME:
         return ok("sees the order of the keys", off)
     due = any((case.code.needs("positions"), case.code.way.table))
@@ -129,6 +130,12 @@ def order(case: Case) -> Finding:
         f"(an added table, or q and k already rotated){hint}",
         off,
     )
+
+
+def _of_last(made: Tensor) -> Tensor:
+    """Return the result (b, h, d) of the last query."""
+    *_, last = made.unbind(2)
+    return last
 
 
 def _names(case: Case) -> str:
@@ -179,10 +186,10 @@ def _told_apart(case: Case) -> bool:
     q, k, v = case.inputs(seed=5)
     places = torch.full((T,), 7)
     before, after = (
-        case.attend(q, *others, positions=places, key_positions=places)[:, :, -1]
+        case.attend(q, *others, positions=places, key_positions=places)
         for others in ((k, v), (k[:, :, SHUFFLED], v[:, :, SHUFFLED]))
     )
-    return far(after, before) > MOVED
+    return far(_of_last(after), _of_last(before)) > MOVED
 
 
 def decoding(case: Case) -> Finding:

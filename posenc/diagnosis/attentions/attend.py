@@ -16,7 +16,7 @@ from posenc.diagnosis.compare import crossed, far, of_its_own, random
 T = 16
 OPENS = 4  # tokens that show whether projections are the ones they are taken for
 LAST = 5
-SAME = 1e-4
+SAME, NOTICED = 1e-4, 1e-5
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
 
 
@@ -29,7 +29,7 @@ class Attention:
     def __init__(self, code: Code) -> None:
         joined = code.module if code.way.order in ("btd", "tbd") and code.takes("v") else None
         alone = not code.takes("v") or joined is not None
-        self.of_keys = False
+        self.of_keys: bool | None = None  # whether positions are those of all keys, where that is known
         probe = code.fresh() if alone else code  # so that what is not opened keeps its weights
         self.opened, self.strange = _opened(probe) if alone else (None, "")
         self.code, self.adds = probe if self.opened else code, self.strange == "added"
@@ -37,12 +37,11 @@ class Attention:
         self.alone = False
         if self.opened:
             self.dim, self.heads, self.kv_heads = self.opened.dim, self.opened.heads, self.opened.kv_heads
-        elif joined is not None and not [*joined.parameters()]:
-            self.heads = self.kv_heads = 1
-        elif joined is not None and _comes_plain(code, joined):
+        elif joined is not None and code.learned and _comes_plain(code, joined):
             self.dim = code.dim // code.heads
-        else:
-            self.alone = alone
+        elif alone:
+            self.heads = self.kv_heads = 1
+            self.alone = joined is None or bool(code.learned)
 
     @property
     def placed(self) -> bool:
@@ -94,7 +93,7 @@ class Attention:
 
     def learn_whose_positions(self, q: Tensor, k: Tensor, v: Tensor) -> None:
         """Find out whether positions are those of the queries or of all keys, where the code takes one for both."""
-        if self.alone or self.opened or not self.code.takes("positions") or self.code.takes("key_positions"):
+        if not self.code.takes("positions") or self.placed:
             return
         whole = self.at(q, k, v)[:, :, -LAST:]
         for self.of_keys in (True, False):
@@ -105,7 +104,7 @@ class Attention:
 
 def _laid(code: Code) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """Return how embeddings (b, t, D) are laid as the code takes them, and back."""
-    return EMBEDDED.get(code.way.order, EMBEDDED["btd"])
+    return EMBEDDED.get(str(code.way.order), EMBEDDED["btd"])
 
 
 def _embedded(code: Code, x: Tensor) -> dict[str, Tensor]:
@@ -128,7 +127,7 @@ def _opened(code: Code) -> tuple[Projections | latent.Latent | None, str]:
             comes, _ = attempt(_comes_out, code, one)
             if comes in ("right", "added"):
                 return one, comes
-            strange = strange or comes or ""
+            strange = max(strange, comes or "")
         if strange:  # half as many heads, twice as wide, could seem right
             break
     return None, strange
@@ -141,7 +140,7 @@ def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
     out, each = _shown(code, one, v) - empty, v.repeat_interleave(share, 1)
     if of_its_own(out, each):
         return "right" if empty.abs().max() < SAME else "added"
-    if of_its_own(out, v.repeat(1, share, 1, 1)):
+    if of_its_own(out, torch.cat([v] * share, 1)):
         return "tiled"
     pairs = (crossed(out), each), (out.mT.reshape(out.shape), each), (out, crossed(v).repeat_interleave(share, 1))
     if any(of_its_own(*pair) for pair in pairs):
@@ -152,11 +151,11 @@ def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
 
 def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor:
     """Return what comes out (b, h, t, d) for values, where all queries and keys are 0."""
-    q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
     v = torch.nn.functional.pad(v, (0, one.dim - one.shown))
+    q, k = torch.zeros(len(v), one.heads, OPENS, one.dim), torch.zeros_like(v)
     x, (laid, back) = one.set(q, k, v), _laid(code)
-    if "r" in str(code.way.order):  # a grid of so many tokens may be too small
-        x = x.repeat(1, T // OPENS, 1)
+    if "r" in str(code.way.order):  # a grid of 4 tokens may be too small
+        x = torch.cat((x, x, x, x), 1)
     made = code.fresh()(**_embedded(code, laid(x)), positions=torch.arange(OPENS))  # afresh: no cache of 4 tokens
     out = back(first_of(made))[:, :OPENS, : one.heads * one.shown]
     return out.unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()
@@ -176,8 +175,9 @@ def _comes_plain(code: Code, module: nn.Module) -> bool:
         if isinstance(part, nn.Linear) and part.in_features == part.out_features:
             Layer([part]).set(torch.eye(part.out_features))
     v = random(2, code.heads, 1, code.dim // code.heads, seed=3).expand(-1, -1, OPENS, -1)
-    out, failed = attempt(lambda: first_of(code.on(q=torch.zeros_like(v), k=torch.zeros_like(v), v=v)))
-    return not failed and isinstance(out, Tensor) and out.shape == v.shape and of_its_own(out, v)
+    none = torch.zeros_like(v)
+    comes, _ = attempt(lambda: of_its_own(first_of(code.on(q=none, k=none, v=v)), v))
+    return bool(comes)
 
 
 class Case(NamedTuple):
@@ -192,7 +192,7 @@ class Case(NamedTuple):
     @property
     def causal(self) -> bool:
         """Whether no query sees keys ahead of it."""
-        return not self.seen.triu(1).any()
+        return not looks_ahead(self.seen)
 
     @property
     def shown(self) -> int:
@@ -202,12 +202,17 @@ class Case(NamedTuple):
     def inputs(self, seed: int, t: int = T, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
         """Return random q, k, v."""
         if self.attend.alone:
-            x = random(2, self.heads, t, self.dim // self.heads, seed=seed, dtype=dtype)
+            x = random(2, self.heads, t, self.dim, seed=seed, dtype=dtype)
             return x, x, x
         counts = (self.heads, self.attend.kv_heads, self.attend.kv_heads)
         q, k, v = (random(2, h, t, self.dim, seed=3 * seed + i, dtype=dtype) for i, h in enumerate(counts))
         v[..., self.shown :] = 0  # what does not come out
         return q, k, v
+
+
+def looks_ahead(seen: Tensor) -> bool:
+    """Tell whether a query sees a key ahead of it, by which keys (s) each query (t) sees."""
+    return bool(seen.triu(1).any())
 
 
 def case_of(code: Code) -> Case:

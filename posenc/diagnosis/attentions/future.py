@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.diagnosis.attentions.attend import Attention, Case, T
+from posenc.diagnosis.attentions.attend import NOTICED, Attention, Case, T, looks_ahead
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.report import Finding, note, ok, wrong
 
@@ -15,15 +15,15 @@ OFF_BY = "the diagonal of the mask is off. Hide all keys with a place above the 
 NAMED = re.compile(r"(?<![Nn]on)(?<!^B[iI])(Causal|Autoregressive)(?!Conv)")
 ALIKE = 0.9  # of the queries: the last of a block may see none ahead
 WIDE, FIRST = 8, 5  # keys
-NOTICED = 1e-5
 WINDOWS = ("sliding_window", "sliding_window_size", "context")
 
 
-def other_at(case: Case, parts: tuple[Tensor, Tensor, Tensor], places: Tensor) -> list[Tensor]:
+def other_at(case: Case, parts: tuple[Tensor, Tensor, Tensor], places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the same with other keys and values where `places` (t,) is true; of embeddings, all is other."""
     new = case.inputs(seed=14, t=len(places))
     q, k, v = (torch.where(places[:, None], other, one) for other, one in zip(new, parts, strict=True))
-    return [q if case.attend.alone else parts[0], k, v]
+    same, *_ = parts
+    return (q if case.attend.alone else same), k, v
 
 
 def seen_by(case: Case, **given: Any) -> Tensor:
@@ -38,7 +38,7 @@ def _keys_ahead(seen: Tensor) -> int:
     """Return how many keys ahead of it a query sees, if nearly all see as many and see further back; else 0."""
     ahead, behind = seen.triu(1).sum(1), seen.tril(-1).sum(1)
     (by, *_), (*_, back) = ahead.tolist(), behind.tolist()
-    alike = (ahead == torch.arange(T).flip(0).clamp(max=by)).float()
+    alike = (ahead == torch.tensor([*reversed(range(T))]).clamp(max=by)).float()
     return by if by < min(back, WIDE) and alike.mean() > ALIKE else 0
 
 
@@ -86,8 +86,8 @@ def _ahead_only(case: Case) -> Finding | None:
     if not any(behind):
         words = "each query sees the keys ahead and none behind: the mask is inverted"
         return wrong("mask-inverted", f"{words}. Fill where it says hidden, not where it says seen")
-    *_, last = case.seen
-    if not any((last[:FIRST].any(), case.seen.logical_not().triu(1).any())):
+    first, *_, last = case.seen
+    if first.all() and not last[:FIRST].any():
         words = f"a query sees {int(last.sum()) - 1} keys behind and all ahead: the window is open to the future"
         return wrong("future-seen", f"{words}. Hide the keys ahead as well")
     return None
@@ -122,7 +122,7 @@ def _hides_itself(seen: Tensor) -> bool:
 
 def _heeds_causal(case: Case) -> Finding:
     seen = seen_by(case, causal=True)
-    if seen.triu(1).any():
+    if looks_ahead(seen):
         if _is_hint(case):
             return note("causal=True alone hides nothing; training refuses it: it hints at a mask. Give that as well")
         by = _keys_ahead(seen)
@@ -131,7 +131,7 @@ def _heeds_causal(case: Case) -> Finding:
         return wrong("future-seen", words, by)
     if _hides_itself(seen):
         return wrong("self-hidden", "with causal=True a query does not see its own key: one key too many is hidden")
-    if seen_by(case, causal=False).triu(1).any():
+    if looks_ahead(seen_by(case, causal=False)):
         return ok("causal=True hides the keys ahead")
     return note("causal=True hides the keys ahead, and so does causal=False")
 

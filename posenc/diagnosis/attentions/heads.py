@@ -3,11 +3,10 @@
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.attentions.attend import SAME, Attention, Case, T
+from posenc.diagnosis.attentions.attend import NOTICED, SAME, Attention, Case, T
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 
-FOLLOWS, ALIKE = 1e-5, 1e-6
 TILED = "query heads share key heads in another order than neighbors: use repeat_interleave, not repeat"
 JOINED = (
     "axes are mixed up. Split heads off with unflatten(-1, (heads, d)).transpose(1, 2), and join them with "
@@ -53,17 +52,17 @@ def _followers(case: Case, of_values: bool) -> Tensor:
     (q, k, v), (_, keys, values) = (case.inputs(seed=seed) for seed in (11, 14))
     before = case.attend.at(q, k, v)
     columns = []
-    for head in torch.eye(case.attend.kv_heads).bool()[:, :, None, None]:
+    for head in torch.eye(case.attend.kv_heads).bool()[..., None, None]:
         other = (k, torch.where(head, values, v)) if of_values else (torch.where(head, keys, k), v)
         after = case.attend.at(q, *other)
-        columns.append((after - before).abs().nan_to_num().amax((0, 2, 3)) > FOLLOWS)
+        columns.append((after - before).abs().nan_to_num().amax((0, 2, 3)) > NOTICED)
     return torch.stack(columns, 1)
 
 
 def rests(case: Case) -> Finding | None:
     """Call two copies on the same: what chance changes is no property of the code."""
     once, again = (_drawn(case, seed) for seed in (5, 6))
-    if (off := far(once, again)) < ALIKE:
+    if (off := far(once, again)) < SAME:
         return None
     return wrong("dropout-on", f"two calls of the same differ by {off:.2g}: dropout stays on in eval mode?", off)
 
@@ -85,8 +84,8 @@ def finite(case: Case) -> Finding | None:
 def batch(case: Case) -> Finding:
     """Change one text of a batch, and see whether the other follows."""
     parts, new = (case.inputs(seed=seed) for seed in (12, 14))
-    others = [torch.stack((one, other)) for (one, _), (_, other) in zip(parts, new, strict=True)]
-    (before, _), (after, _) = case.attend.at(*parts), case.attend.at(*others)
+    q, k, v = (torch.stack((one, other)) for (one, _), (_, other) in zip(parts, new, strict=True))
+    (before, _), (after, _) = case.attend.at(*parts), case.attend.at(q, k, v)
     off = far(after, before)
     if off < SAME:
         return ok("a text does not depend on the others of its batch", off)

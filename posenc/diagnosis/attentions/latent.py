@@ -57,7 +57,8 @@ class Latent(NamedTuple):
         if "q_a" in self.layers:
             self.layers["q_a"].set(torch.eye(n, self.layers["q"].takes))
         self.layers["q"].set(q.flatten(1))
-        self.layers["kv_a"].set(torch.cat((torch.eye(n, self.layers["kv_b"].takes).to(k), k[:, 0, plain:]), -1))
+        shared, *_ = k[..., plain:].unbind(1)
+        self.layers["kv_a"].set(torch.cat((torch.eye(n, self.layers["kv_b"].takes).to(k), shared), -1))
         self.layers["kv_b"].set(torch.cat((k[..., :plain], v[..., : self.shown]), -1).flatten(1))
         through(self.layers["out"], self.heads, self.shown, self.shown)
         first = self.layers["kv_a"]

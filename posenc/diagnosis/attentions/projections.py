@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-INNER = ("linear", "proj", "dense", "fn")  # what a projection may be called inside its own module
 NAMES = {  # without what says no more than that there is a layer
     "q": "q query queries wq qlinear",
     "k": "k key keys wk klinear",
@@ -162,9 +161,8 @@ def _layer_named(module: nn.Module, names: list[str]) -> Layer | None:
     names = [_core(name) for name in names]
     for name, part in module.named_modules():
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
-        *_, owner, last = ("?", "?", *pieces)
-        called = (owner, last) if last in INNER else (last,)
-        if any(_core(piece) in names for piece in called) and _is_matrix(getattr(part, "weight", None)):
+        *_, last = ("?", *pieces)
+        if _core(last) in names and _is_matrix(getattr(part, "weight", None)):
             alike.setdefault((*pieces, type(part)), []).append(part)
     for layers in alike.values():
         return Layer(layers, any(hasattr(layer, "nf") for layer in layers))
@@ -187,10 +185,10 @@ def _matrix(weight: Tensor) -> Tensor:
 
 def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
     """Yield weights that are no layer of their own, such as in_proj_weight."""
-    for part in module.modules():
-        for name, weight in part.named_parameters(recurse=False):
-            if weight.ndim == 2 and name.endswith("_weight") and _core(name.removesuffix("_weight")) in names:
-                yield Layer([part], name=name)
+    for name, weight in module.named_parameters():
+        owner, _, last = name.rpartition(".")
+        if last.endswith("_weight") and _core(last.removesuffix("_weight")) in names and _is_matrix(weight):
+            yield Layer([module.get_submodule(owner)], name=last)
 
 
 def without_norms(module: nn.Module) -> None:
