@@ -27,7 +27,7 @@ def masked(of_places):
         (lambda t, s: s // 2 <= t // 2, None, "every key"),
         (lambda t, s: (s <= t) & ((t - s) % 2 == 0), None, "causal"),
         (lambda t, s: (s <= t) & (s > t - 3), None, "a window of 3 keys"),
-        (lambda t, s: s >= t, "mask-inverted", "none behind"),
+        (lambda t, s: (s >= t) | (t == t.max()), "mask-inverted", "none behind"),
         (lambda t, s: s >= t - 1, "future-seen", "1 keys behind and all ahead"),
         (lambda t, s: (s > t - 4) & (s <= t + 2), "future-seen", "2 ahead"),
         (lambda t, s: (s > t - 4) & (s <= t + 3), None, "every key"),
