@@ -76,7 +76,7 @@ def added(q, k, v, positions, key_positions):
         (of_its_queries, set()),
         (of_the_last, set()),
         (of_the_first, set()),
-        (of_queries_alone, {"absolute"}),
+        (of_queries_alone, {"sides-differ"}),
         (of_none, {"positions-ignored"}),
         (clipped, {"clipped"}),
         (rounded, {"clipped"}),

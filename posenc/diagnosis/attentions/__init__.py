@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from posenc.diagnosis.attentions import caching, heads, inside, weights
-from posenc.diagnosis.attentions.attend import Case, T, case_of
-from posenc.diagnosis.attentions.future import future, sees_ahead
+from posenc.diagnosis.attentions.attend import SAME, Case, T, case_of
+from posenc.diagnosis.attentions.future import future, other_at, seen_by
 from posenc.diagnosis.attentions.padding import lengths_of_texts, padding
 from posenc.diagnosis.calling import angles
 from posenc.diagnosis.calling.attempt import attempt
@@ -17,7 +17,8 @@ from posenc.diagnosis.calling.order import SHOWN
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, findings, named, note, ok, unchecked, wrong
 
-FAR = 5_003
+MOVED = 2e-3  # what rounded angles do not reach, also far out
+FAR, SEVERAL = 5_003, 5
 OTHER = 17  # tokens, where there are T heads
 SHUFFLED = torch.tensor([*reversed(range(T - 1)), T - 1])  # the last token stays
 PROMISES = (
@@ -41,19 +42,18 @@ def accepts(code: Code) -> bool:
     """Tell whether the code can be called as an attention."""
     case = case_of(code)
     t = OTHER if case.heads == T else T  # positions that broadcast against heads by mistake shall not fit
-    q, k, v = case.inputs(t=t)
-    made = case.attend.at(q, k, v)
-    if not isinstance(made, Tensor) or made.ndim != 4 or made.shape[:3] != q.shape[:3]:
+    q, _, _ = parts = case.inputs(seed=0, t=t)
+    made = case.attend.at(*parts)
+    if getattr(made, "shape", None) != q.shape:
         return False
-    q, k, v = (part.index_fill(2, torch.tensor([0]), 1.0) for part in (q, k, v))
-    return far(case.attend.at(q, k, v)[:, :, 1:], made[:, :, 1:]) > 1e-6
+    first = torch.arange(t) < SEVERAL
+    after = case.attend.at(*other_at(case, parts, first))
+    return far(after[:, :, ~first], made[:, :, ~first]) > SAME  # an inverted mask is none of those that are tried
 
 
 def sound(code: Code) -> bool:
     """Tell whether moving all tokens changes nothing: among several forms of tables, the one that fits."""
-    case = case_of(code)
-    q, k, v = case.inputs(5)
-    return far(case.attend.at(q, k, v, 100), case.attend.at(q, k, v)) < 1e-3
+    return _moved_by(case_of(code), 100) < MOVED
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
@@ -64,8 +64,8 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     if any(finding.verdict == "wrong" for finding in first):
         rest = named(unchecked("repair that first, then ask again"), "everything else")
         return [*first, rest], about
-    case = case._replace(causal=not sees_ahead(case))
-    case.attend.learn_whose_positions(*case.inputs(6))
+    case = case._replace(seen=seen_by(case))
+    case.attend.learn_whose_positions(*case.inputs(seed=6))
     found, inside_of = _of_weights(case)
     cached = caching.examine(case) if code.takes("cache") else [named(unchecked(NO_CACHE), "cache")]
     return [*first, *found, *caching.held(case), *cached], about | inside_of
@@ -76,7 +76,7 @@ def _about(case: Case) -> dict[str, Any]:
     about = {"axes": SHOWN[code.way.order or ("bhtd" if code.takes("v") else "btd")]}
     if attend.alone:
         about["sizes"] = f"embeddings of {case.dim} channels"
-    elif attend.opened or case.heads != code.heads or case.dim != code.dim:
+    elif (bool(attend.opened), case.heads, case.dim) != (False, code.heads, code.dim):
         about["sizes"] = f"{case.heads} head{'s' * (case.heads != 1)} of {case.dim} channels"
     if attend.opened:
         about["opened"] = f"q, k and v brought in by the projections of {attend.kv_heads} heads of keys"
@@ -98,31 +98,26 @@ def _of_weights(case: Case) -> tuple[list[Finding], dict[str, Any]]:
 
 def _explained(found: list[Finding], case: Case) -> list[Finding]:
     """Return the findings, and of padding that moves the tokens after it whether another fault alone may do so."""
-    moved = [one for one in found if one.id == "padding-counted"]
-    if not moved:
+    moved = next((one for one in found if one.id == "padding-counted"), None)
+    if moved is None:
         return found
     later = unchecked("padding that is hidden moves the tokens after it: repair the rest first, then ask again")
-    if not any(one.verdict == "wrong" and one not in moved for one in found):
-        if case.code.takes("positions") or not any(named_so.search(_names(case)) for _, named_so, _ in PROMISES):
+    if not any(one.verdict == "wrong" and one is not moved for one in found):
+        if not any(named_so.search(_names(case)) for _, named_so, _ in PROMISES):
             return found
-        later = wrong("absolute", PLACED, moved[0].number)
-    return [named(later, "padding") if one in moved else one for one in found]
+        later = wrong("absolute", PLACED, moved.number)
+    return [named(later, "padding") if one is moved else one for one in found]
 
 
 def order(case: Case) -> Finding:
-    """Say whether the order of the keys matters to the last query."""
-    q, k, v = case.inputs(2)
-    if case.attend.alone:
-        other, keys, contents = (part[:, :, SHUFFLED] for part in (q, k, v))
-        before, after = case.attend.at(q, k, v), case.attend.at(other, keys, contents)
-    else:
-        q = q if case.causal or case.attend.opened else q[:, :, -1:]
-        before, after = case.attend.at(q, k, v), case.attend.at(q, k[:, :, SHUFFLED], v[:, :, SHUFFLED])
-    off = far(after[:, :, -1:], before[:, :, -1:])
-    if off > 1e-4:
+    """Say whether the order of the tokens before it matters to the last query."""
+    parts = case.inputs(seed=2)
+    q, k, v = (part[:, :, SHUFFLED] for part in parts)
+    off = far(_of_last(case.attend.at(q, k, v)), _of_last(case.attend.at(*parts)))
+    if off > SAME:
         return ok("sees the order of the keys", off)
-    turns = getattr(case.code.function, "turns", case.code.needs("positions") or case.code.way.table is not None)
-    if turns and case.code.takes("positions") and _unmoved(case):
+    due = any((case.code.needs("positions"), case.code.way.table))
+    if getattr(case.code.function, "turns", due) and _moved_by(case, 100) < SAME:
         words = "positions are taken and change nothing, and shuffled keys give the same: they do not arrive"
         return wrong("positions-ignored", words, off)
     for cause, named_so, what in PROMISES:
@@ -137,42 +132,46 @@ def order(case: Case) -> Finding:
     )
 
 
+def _of_last(made: Tensor) -> Tensor:
+    """Return the result (b, h, d) of the last query."""
+    *_, last = made.unbind(2)
+    return last
+
+
 def _names(case: Case) -> str:
     """Return the names that the code gives to what it makes itself: its classes, parts, buffers and variables."""
     code, inner = case.code, getattr(case.code.function, "__code__", None)
-    given = {*code.roles.values()} if code.takes("positions") or {*angles.ROLES} & {*code.roles} else set()
+    if {"positions", *angles.ROLES} & {*code.roles}:
+        return ""
     names = [*(inner.co_names + inner.co_varnames if inner else ())]
     for part in code.parts:
         names += [type(part).__name__, *part._modules, *part._buffers, *part._parameters]
-    return " ".join(names) if not given else ""
+    return " ".join(names)
 
 
-def _unmoved(case: Case) -> bool:
-    """Tell whether positions in another order give the same."""
-    q, k, v = case.inputs(2)
-    made, failed = attempt(case.attend, q, k, v, positions=SHUFFLED, key_positions=SHUFFLED)
-    return not failed and far(made, case.attend.at(q, k, v)) < 1e-4
+def _moved_by(case: Case, start: int) -> float:
+    """Return how much changes where all tokens are moved together."""
+    parts = case.inputs(seed=5)
+    return far(case.attend.at(*parts, start=start), case.attend.at(*parts))
 
 
 def shift(case: Case) -> Finding:
     """Check that moving all tokens together changes nothing."""
     if not case.attend.placed:
         return unchecked("needs parameters for positions and key_positions")
-    q, k, v = case.inputs(5)
-    before = case.attend.at(q, k, v)
-    off = far(case.attend.at(q, k, v, 100), before)
-    if off >= 1e-3 and case.attend.opened and not case.code.way.table and _told_apart(case):
+    off = _moved_by(case, 100)
+    if off >= MOVED and _told_apart(case):
         words = f"moving all tokens together changes the result by {off:.2g}, and at one position they are told apart"
         return wrong("sides-differ", f"{words}: given positions reach queries only, or keys only", off)
-    if off >= 1e-3:
+    if off >= MOVED:
         return wrong(
             "absolute",
             f"moving all tokens together changes the result by {off:.2g}: something absolute is in it. "
             "A learned or added table left in beside the rotation?",
             off,
         )
-    made, failed = attempt(case.attend.at, q, k, v, FAR)
-    if not failed and (further := far(made, before)) > 1e-2:
+    further, failed = attempt(_moved_by, case, FAR)
+    if not failed and further > MOVED:
         return wrong(
             "clipped",
             f"moving all tokens by 100 changes nothing, by {FAR:,} it changes the result by {further:.2g}: "
@@ -184,25 +183,25 @@ def shift(case: Case) -> Finding:
 
 def _told_apart(case: Case) -> bool:
     """Tell whether the order of keys matters where all tokens are given one position."""
-    q, k, v = case.inputs(5)
+    q, k, v = case.inputs(seed=5)
     places = torch.full((T,), 7)
     before, after = (
-        case.attend(q, keys, values, positions=places, key_positions=places)
-        for keys, values in ((k, v), (k[:, :, SHUFFLED], v[:, :, SHUFFLED]))
+        case.attend(q, *others, positions=places, key_positions=places)
+        for others in ((k, v), (k[:, :, SHUFFLED], v[:, :, SHUFFLED]))
     )
-    return far(after[:, :, -1], before[:, :, -1]) > 1e-3
+    return far(_of_last(after), _of_last(before)) > MOVED
 
 
 def decoding(case: Case) -> Finding:
-    """Compare the last query alone, and the last three, with the last of all."""
-    q, k, v = case.inputs(6)
-    whole = case.attend.at(q, k, v)
-    alone, three = (case.attend.at(q[:, :, -n:], k, v) for n in (1, 3))
-    off_alone = far(alone, whole[:, :, -1:])
-    off = max(off_alone, far(three, whole[:, :, -3:]))
-    if off < 1e-4 or (not case.causal and off_alone < 1e-4):
+    """Compare the last query alone, and where they see nothing ahead the last several, with the last of all."""
+    q, k, v = case.inputs(seed=6)
+    whole, alone = case.attend.at(q, k, v), case.attend.at(q[:, :, -1:], k, v)
+    off = far(alone, whole[:, :, -1:])
+    if case.causal:
+        off = max(off, far(case.attend.at(q[:, :, -SEVERAL:], k, v), whole[:, :, -SEVERAL:]))
+    if off < SAME:
         return ok("the last query alone gets what it gets among all", off)
-    if far(alone, v[:, :, :1]) < 1e-4:
+    if far(alone, v[:, :, :1]) < SAME:
         return wrong(
             "decode-aligned-first",
             f"one query after {T} keys sees the first key only: queries are aligned with the first keys, as "
@@ -210,7 +209,7 @@ def decoding(case: Case) -> Finding:
             "for one query",
             off,
         )
-    if not case.causal and not any(case.code.takes(role) for role in ("causal", "offset", "positions")):
+    if not case.causal:
         return note(f"a query alone is taken for the first token (by {off:.2g}): right for an encoder only")
     return wrong(
         "offset-ignored",

@@ -1,6 +1,5 @@
 """Call an attention of any signature on queries, keys and values (b, h, t, d) at known places."""
 
-import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,12 +10,13 @@ from posenc.diagnosis.attentions import latent
 from posenc.diagnosis.attentions.projections import Layer, Projections, found
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import Code, first_of
-from posenc.diagnosis.calling.order import EMBEDDED, FOR_EMBEDDINGS
+from posenc.diagnosis.calling.order import EMBEDDED
 from posenc.diagnosis.compare import crossed, far, of_its_own, random
 
 T = 16
 OPENS = 4  # tokens that show whether projections are the ones they are taken for
-NEAR = 2e-2
+LAST = 5
+SAME, NOTICED = 1e-4, 1e-5
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
 
 
@@ -28,27 +28,26 @@ class Attention:
 
     def __init__(self, code: Code) -> None:
         joined = code.module if code.way.order in ("btd", "tbd") and code.takes("v") else None
-        self.alone = not code.takes("v") or joined is not None
-        self.of_keys = False
-        probe = code.fresh() if self.alone else code  # so that what is not opened keeps its weights
-        self.opened, self.strange = _opened(probe) if self.alone else (None, "")
+        alone = not code.takes("v") or joined is not None
+        self.of_keys: bool | None = None  # whether positions are those of all keys, where that is known
+        probe = code.fresh() if alone else code  # so that what is not opened keeps its weights
+        self.opened, self.strange = _opened(probe) if alone else (None, "")
         self.code, self.adds = probe if self.opened else code, self.strange == "added"
         self.dim, self.heads, self.kv_heads = code.dim, code.heads, code.heads
+        self.alone = False
         if self.opened:
-            self.alone = False
             self.dim, self.heads, self.kv_heads = self.opened.dim, self.opened.heads, self.opened.kv_heads
-        elif joined is not None and not [*joined.parameters()]:
-            self.alone = False
+        elif joined is not None and code.learned and _comes_plain(code, joined):
+            self.dim = code.dim // code.heads
+        elif alone:
             self.heads = self.kv_heads = 1
-        elif joined is not None:
-            self.alone = not (_made_plain(joined) and _comes_plain(code))
-            self.dim = code.dim if self.alone else code.dim // code.heads
+            self.alone = joined is None or bool(code.learned)
 
     @property
     def placed(self) -> bool:
         """Whether positions of both queries and keys can be told."""
-        both = self.alone or self.opened or self.of_keys or self.code.takes("key_positions")
-        return self.code.takes("positions") and bool(both)
+        both = any((self.alone, self.opened, self.of_keys, self.code.takes("key_positions")))
+        return both and self.code.takes("positions")
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
         """Return the result (b, h, t, d) for arguments by role."""
@@ -56,37 +55,34 @@ class Attention:
 
     def whole(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Any:
         """Return all that comes back, the result (b, h, t, d) first."""
-        if self.opened:
-            return self._joined(self.opened.set(q, k, v), q.shape[1], self.opened.shown, given)
-        if self.alone:
-            return self._joined(q.transpose(1, 2).flatten(2), q.shape[1], q.shape[3], given)
-        return self.code.on(q=q, k=k, v=v, heads=q.shape[1], **given)
+        return self.part(q, k, v, None, None, **given)
 
-    def part(self, q: Tensor, k: Tensor, v: Tensor, start: int, end: int, **given: Any) -> Any:
+    def part(self, q: Tensor, k: Tensor, v: Tensor, start: int | None, end: int | None, **given: Any) -> Any:
         """Return all that comes back for some of the tokens, with projections for all: a cache may rely on them."""
-        if not self.opened:
-            return self.whole(*(part[:, :, start:end] for part in (q, k, v)), **given)
-        return self._joined(self.opened.set(q, k, v)[:, start:end], q.shape[1], self.opened.shown, given)
+        *_, dim = q.shape
+        if self.opened:
+            return self._joined(self.opened.set(q, k, v)[:, start:end], dim, given)
+        q, k, v = (part[:, :, start:end] for part in (q, k, v))
+        if self.alone:
+            return self._joined(q.transpose(1, 2).flatten(2), dim, given)
+        return self.code.on(q=q, k=k, v=v, heads=self.heads, **given)
 
-    def _joined(self, x: Tensor, heads: int, dim: int, given: dict[str, Any]) -> Any:
-        """Call with embeddings (b, t, D) and split the heads of the result."""
+    def _joined(self, x: Tensor, dim: int, given: dict[str, Any]) -> Any:
+        """Call with embeddings (b, t, D) and split the heads of the result, as wide as those of queries."""
         laid, back = _laid(self.code)
-        given = {"texts": len(x), "positions": torch.arange(x.shape[1])} | given if self.code.way.table else given
-        like = laid(x)
-        made = self.code(**_embedded(self.code, like), **given)
-        out, rest = first_of(made), made[1:] if isinstance(made, tuple) else ()
-        if not isinstance(out, Tensor) or out.ndim != like.ndim:
-            return out
-        out = back(out)[..., : heads * dim].unflatten(-1, (heads, -1)).transpose(1, 2)
-        missing = self.opened.dim - dim if self.opened else 0
-        return torch.nn.functional.pad(out, (0, missing)), *rest
+        made = self.code(**_embedded(self.code, laid(x)), **given)
+        out, *rest = made if isinstance(made, tuple) else (made,)
+        shown = self.opened.shown if self.opened else dim
+        out = back(out)[..., : self.heads * shown].unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return torch.nn.functional.pad(out, (0, dim - out.shape[-1])), *rest
 
     def at(self, q: Tensor, k: Tensor, v: Tensor, start: int = 0, **given: Any) -> Tensor:
         """Return the result for keys from place `start` on and queries at the last, where places can be told."""
         keys = start + torch.arange(k.shape[2])
-        queries = keys[k.shape[2] - q.shape[2] :]
+        queries = keys[-q.shape[2] :]
+        first, *_ = queries.tolist()
         positions = keys if self.of_keys else queries
-        return self(q, k, v, positions=positions, key_positions=keys, offset=int(queries[0]), **given)
+        return self(q, k, v, positions=positions, key_positions=keys, offset=first, **given)
 
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
         """Return the weights (b, h, t, s), read off by values that name their key."""
@@ -97,19 +93,18 @@ class Attention:
 
     def learn_whose_positions(self, q: Tensor, k: Tensor, v: Tensor) -> None:
         """Find out whether positions are those of the queries or of all keys, where the code takes one for both."""
-        if self.alone or self.opened or not self.code.takes("positions") or self.code.takes("key_positions"):
+        if not self.code.takes("positions") or self.placed:
             return
-        whole = self.at(q, k, v)[:, :, -3:]
-        for self.of_keys in (False, True):
-            made, failed = attempt(self.at, q[:, :, -3:], k, v)
-            if not failed and far(made, whole) < 1e-4:
+        whole = self.at(q, k, v)[:, :, -LAST:]
+        for self.of_keys in (True, False):
+            made, failed = attempt(self.at, q[:, :, -LAST:], k, v)
+            if not failed and far(made, whole) < SAME:
                 return
-        self.of_keys = False
 
 
 def _laid(code: Code) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """Return how embeddings (b, t, D) are laid as the code takes them, and back."""
-    return EMBEDDED.get(code.way.order or "btd", EMBEDDED["btd"])
+    return EMBEDDED.get(str(code.way.order), EMBEDDED["btd"])
 
 
 def _embedded(code: Code, x: Tensor) -> dict[str, Tensor]:
@@ -120,56 +115,50 @@ def _embedded(code: Code, x: Tensor) -> dict[str, Tensor]:
 def _opened(code: Code) -> tuple[Projections | latent.Latent | None, str]:
     """Return the projections of a module if values that are set come out of their own heads, else how they do."""
     module, strange = code.module, ""
-    if module is not None and any(nn.parameter.is_lazy(p) for p in module.parameters()):
-        x = torch.zeros(1, OPENS, code.dim)  # what is lazy takes its width from the first call
+    if module is None:
+        return None, ""
+    if any(nn.parameter.is_lazy(parameter) for parameter in module.parameters()):
+        x = torch.zeros(OPENS, OPENS, code.dim)  # what is lazy takes its width from the first call
         attempt(code, **_embedded(code, x), positions=torch.arange(OPENS))
-    for place, heads in enumerate(_heads(code)):
-        for one in () if module is None else itertools.chain(found(module, heads), latent.found(module, heads)):
+    for heads in _heads(code):
+        for one in (*found(module, heads), *latent.found(module, heads)):
             if one.width < 2 * T:
                 return None, ""
-            comes = _comes_out(code, one)
+            comes, _ = attempt(_comes_out, code, one)
             if comes in ("right", "added"):
                 return one, comes
-            strange = strange or comes
-        if strange and place == 0:  # half as many heads, twice as wide, could seem right
+            strange = max(strange, comes or "")
+        if strange:  # half as many heads, twice as wide, could seem right
             break
     return None, strange
 
 
 def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
     """Tell how values come out: "right", "added" (with more than values), "tiled", "mixed", or "" otherwise."""
-    v = random(2, one.kv_heads, OPENS, one.dim, seed=3)
-    v[..., one.shown :] = 0
-    (made, failed), (empty, _) = (attempt(_shown, code, one, part) for part in (v, torch.zeros_like(v)))
-    if failed or made is None or not (made - empty).isfinite().all():
-        return ""
-    share = one.heads // one.kv_heads
-    out, v = made - empty, v[..., : one.shown]
-    each = v.repeat_interleave(share, 1)
+    v, share = random(2, one.kv_heads, OPENS, one.shown, seed=3), one.heads // one.kv_heads
+    empty = _shown(code, one, torch.zeros_like(v))
+    out, each = _shown(code, one, v) - empty, v.repeat_interleave(share, 1)
     if of_its_own(out, each):
-        return "right" if far(empty, torch.zeros_like(empty)) < 1e-4 else "added"
-    if of_its_own(out, v.repeat(1, share, 1, 1)):
+        return "right" if empty.abs().max() < SAME else "added"
+    if of_its_own(out, torch.cat([v] * share, 1)):
         return "tiled"
-    ways = [crossed(out), *([out.mT.reshape(out.shape)] if code.way.order == "bdt" else [])]
-    if any(of_its_own(one, each) for one in ways) or of_its_own(out, crossed(v).repeat_interleave(share, 1)):
+    pairs = (crossed(out), each), (out.mT.reshape(out.shape), each), (out, crossed(v).repeat_interleave(share, 1))
+    if any(of_its_own(*pair) for pair in pairs):
         return "mixed"
-    if far(out[:, :, 0], each[:, :, 0]) < NEAR:
-        return "right"  # the first sees itself alone, the others moved
-    alone, failed = attempt(_shown, code, one, v * (torch.arange(OPENS) == 0)[:, None])  # at place 0 nothing moves
-    return "right" if not failed and alone is not None and of_its_own(alone - empty, each) else ""
+    first = _shown(code, one, v * (torch.arange(OPENS) == 0)[:, None])  # at place 0 nothing moves
+    return "right" if of_its_own((first - empty)[:, :, :1], each) else ""
 
 
-def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor | None:
+def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor:
     """Return what comes out (b, h, t, d) for values, where all queries and keys are 0."""
-    q, k = torch.zeros(2, one.heads, OPENS, one.dim), torch.zeros(2, one.kv_heads, OPENS, one.dim)
+    v = torch.nn.functional.pad(v, (0, one.dim - one.shown))
+    q, k = torch.zeros(len(v), one.heads, OPENS, one.dim), torch.zeros_like(v)
     x, (laid, back) = one.set(q, k, v), _laid(code)
-    like = laid(x.repeat(1, T // OPENS, 1) if code.way.order in FOR_EMBEDDINGS[1:] else x)
-    out = first_of(
-        code.fresh()(**_embedded(code, like), positions=torch.arange(OPENS), texts=2)
-    )  # no cache of 4 tokens
-    if not isinstance(out, Tensor) or out.ndim != like.ndim or back(out).shape[-1] < one.heads * one.shown:
-        return None
-    return back(out)[:, :OPENS, : one.heads * one.shown].unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()
+    if "r" in str(code.way.order):  # a grid of 4 tokens may be too small
+        x = torch.cat((x, x, x, x), 1)
+    made = code.fresh()(**_embedded(code, laid(x)), positions=torch.arange(OPENS))  # afresh: no cache of 4 tokens
+    out = back(first_of(made))[:, :OPENS, : one.heads * one.shown]
+    return out.unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()
 
 
 def _heads(code: Code) -> list[int]:
@@ -177,55 +166,53 @@ def _heads(code: Code) -> list[int]:
     module = code.module
     places = (module, getattr(module, "config", None))
     said = [getattr(place, name, None) for place in places for name in OWN_HEADS.split()]
-    return list(dict.fromkeys([*(one for one in said if type(one) is int and one > 0), code.heads]))
+    return list(dict.fromkeys([*(one for one in said if type(one) is int and one), code.heads]))
 
 
-def _made_plain(module: nn.Module) -> bool:
-    """Let the projections of a module that takes q, k and v (b, t, h * d) hand them through; tell whether they do."""
-    made = False
-    joined = getattr(module, "in_proj_weight", None)
-    if isinstance(joined, nn.Parameter) and joined.shape[0] == 3 * joined.shape[1]:
-        joined.data, made = torch.eye(joined.shape[1], dtype=joined.dtype).repeat(3, 1), True
-    for _, part in module.named_modules():
-        weight = getattr(part, "weight", None)
-        if isinstance(part, nn.Linear) and part.in_features != part.out_features:
-            return False
-        if isinstance(weight, Tensor) and weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
-            Layer([part]).set(torch.eye(len(weight)))
-            made = True
-    return made
-
-
-def _comes_plain(code: Code) -> bool:
-    """Tell whether values that are handed in come out of their own heads, and do not with other values alone."""
-    v = random(2, code.heads, OPENS, code.dim // code.heads, seed=3)
-    out, failed = attempt(lambda: first_of(code.on(q=torch.zeros_like(v), k=torch.zeros_like(v), v=v)))
-    return not failed and isinstance(out, Tensor) and out.shape == v.shape and of_its_own(out, v)
+def _comes_plain(code: Code, module: nn.Module) -> bool:
+    """Let the layers of a module that takes q, k and v (b, t, h * d) hand them through; tell whether they do."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear) and part.in_features == part.out_features:
+            Layer([part]).set(torch.eye(part.out_features))
+    v = random(2, code.heads, 1, code.dim // code.heads, seed=3).expand(-1, -1, OPENS, -1)
+    none = torch.zeros_like(v)
+    comes, _ = attempt(lambda: of_its_own(first_of(code.on(q=none, k=none, v=v)), v))
+    return bool(comes)
 
 
 class Case(NamedTuple):
-    """What the checks share: the code and its sizes, the attention that it is, whether that is causal."""
+    """What the checks share: the code and its sizes, the attention that it is, which keys each query (t) sees (s)."""
 
     code: Code
     dim: int
     heads: int
     attend: Attention
-    causal: bool = False
+    seen: Tensor = torch.ones(T, T)
+
+    @property
+    def causal(self) -> bool:
+        """Whether no query sees keys ahead of it."""
+        return not looks_ahead(self.seen)
 
     @property
     def shown(self) -> int:
         """How many channels of a head come out."""
         return self.attend.opened.shown if self.attend.opened else self.dim
 
-    def inputs(self, seed: int = 0, t: int = T, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
+    def inputs(self, seed: int, t: int = T, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
         """Return random q, k, v."""
         if self.attend.alone:
-            x = random(2, self.heads, t, self.dim // self.heads, seed=seed, dtype=dtype)
+            x = random(2, self.heads, t, self.dim, seed=seed, dtype=dtype)
             return x, x, x
         counts = (self.heads, self.attend.kv_heads, self.attend.kv_heads)
         q, k, v = (random(2, h, t, self.dim, seed=3 * seed + i, dtype=dtype) for i, h in enumerate(counts))
         v[..., self.shown :] = 0  # what does not come out
         return q, k, v
+
+
+def looks_ahead(seen: Tensor) -> bool:
+    """Tell whether a query sees a key ahead of it, by which keys (s) each query (t) sees."""
+    return bool(seen.triu(1).any())
 
 
 def case_of(code: Code) -> Case:

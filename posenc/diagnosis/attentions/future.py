@@ -7,53 +7,46 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.diagnosis.attentions.attend import Attention, Case, T
+from posenc.diagnosis.attentions.attend import NOTICED, Attention, Case, T, looks_ahead
 from posenc.diagnosis.calling.attempt import attempt
-from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, wrong
 
 OFF_BY = "the diagonal of the mask is off. Hide all keys with a place above the query's, tril(diagonal=s - t)"
 NAMED = re.compile(r"(?<![Nn]on)(?<!^B[iI])(Causal|Autoregressive)(?!Conv)")
 ALIKE = 0.9  # of the queries: the last of a block may see none ahead
+WIDE, FIRST = 8, 5  # keys
 WINDOWS = ("sliding_window", "sliding_window_size", "context")
 
 
-def _before_and_after(case: Case, places: Tensor, **given: Any) -> tuple[Tensor, Tensor]:
-    """Return the result, and the one for other keys and values at some places."""
-    q, k, v = case.inputs(1)
-    more = torch.zeros(T, 1).index_fill(0, places, 1.0) * torch.linspace(-1, 1, q.shape[3])  # what no norm takes away
-    other = (q + more if case.attend.alone else q, k + more, v + more)
-    return case.attend.at(q, k, v, **given), case.attend.at(*other, **given)
+def other_at(case: Case, parts: tuple[Tensor, Tensor, Tensor], places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the same with other keys and values where `places` (t,) is true; of embeddings, all is other."""
+    new = case.inputs(seed=14, t=len(places))
+    q, k, v = (torch.where(places[:, None], other, one) for other, one in zip(new, parts, strict=True))
+    same, *_ = parts
+    return (q if case.attend.alone else same), k, v
 
 
-def sees_ahead(case: Case, **given: Any) -> bool:
-    """Tell whether the first tokens hang on the last, parted at two places: one may lie between blocks."""
-    for start in (T // 2, T // 2 - 3):
-        before, after = _before_and_after(case, torch.arange(start, T), **given)
-        if far(after[:, :, :start], before[:, :, :start]) > 1e-4:
-            return True
-    return False
-
-
-def _seen(case: Case, **given: Any) -> Tensor:
+def seen_by(case: Case, **given: Any) -> Tensor:
     """Return which keys (s) each query (t) sees."""
-    pairs = [_before_and_after(case, torch.tensor([place]), **given) for place in range(T)]
-    return torch.stack([(after - before).abs().nan_to_num(1).amax((0, 1, 3)) > 1e-5 for before, after in pairs], 1)
+    parts = case.inputs(seed=1)
+    before = case.attend.at(*parts, **given)
+    after = [case.attend.at(*other_at(case, parts, one), **given) for one in torch.eye(T).bool()]
+    return torch.stack([(each - before).abs().nan_to_num().amax((0, 1, 3)) > NOTICED for each in after], 1)
 
 
-def _keys_ahead(case: Case, **given: Any) -> int:
+def _keys_ahead(seen: Tensor) -> int:
     """Return how many keys ahead of it a query sees, if nearly all see as many and see further back; else 0."""
-    seen = _seen(case, **given)
-    ahead = (seen * torch.arange(1, T + 1)).amax(1) - 1 - torch.arange(T)
-    by, back = int(ahead[0]), T - 1 - int(seen[-1].long().argmax())
-    return by if 0 < by < min(back, T // 2) and float((ahead[: T - by] == by).float().mean()) > ALIKE else 0
+    ahead, behind = seen.triu(1).sum(1), seen.tril(-1).sum(1)
+    (by, *_), (*_, back) = ahead.tolist(), behind.tolist()
+    alike = (ahead == torch.tensor([*reversed(range(T))]).clamp(max=by)).float()
+    return by if by < min(back, WIDE) and alike.mean() > ALIKE else 0
 
 
 def future(case: Case) -> Finding:
     """Say whether a query sees keys ahead of it, and whether `causal` is heeded."""
     if case.code.takes("causal"):
         return _heeds_causal(case)
-    if by := _keys_ahead(case):
+    if by := _keys_ahead(case.seen):
         words = f"each query sees all keys behind it and {by} ahead, so training leaks the answer: {OFF_BY}"
         return wrong("future-seen", words, by)
     if case.causal:
@@ -70,9 +63,8 @@ def _says_causal(case: Case) -> bool:
     """Tell whether the code, or the one attention that it calls, names itself causal."""
     captured = [*getattr(case.code.function, "captured", ())]
     owners = (case.code.function, *(captured if len(captured) == 1 else ()))
-    if any(getattr(owner, name, None) is True for owner in owners for name in ("is_causal", "causal")):
-        return True
-    return any(_named_causal(owner) for owner in owners)
+    said = [getattr(owner, name, None) for owner in owners for name in ("is_causal", "causal")]
+    return any(one is True for one in [*said, *map(_named_causal, owners)])
 
 
 def _named_causal(owner: Any) -> bool:
@@ -86,51 +78,60 @@ def _ahead_only(case: Case) -> Finding | None:
     """Look whether keys ahead are seen where those behind are not, or not all of them."""
     if case.attend.alone:
         return None
-    seen = _seen(case)
-    behind, ahead = (torch.ones(T, T).tril(-1).bool(), torch.ones(T, T).triu(1).bool())
-    if not seen[1:].triu(1).any():
+    _, *itself_or_ahead = case.seen.triu().any(1).tolist()
+    if not any(itself_or_ahead):
         words = "a query does not see its own key, and the first, which has no other, sees all: one key less to hide"
         return wrong("self-hidden", words)
-    if not seen[1 : T - 1][behind[1 : T - 1]].any() and seen[ahead].all():
+    _, *behind, _ = case.seen.tril(-1).any(1).tolist()  # the last, which has none ahead, may see all
+    if not any(behind):
         words = "each query sees the keys ahead and none behind: the mask is inverted"
         return wrong("mask-inverted", f"{words}. Fill where it says hidden, not where it says seen")
-    if seen[ahead].all() and not seen[-1, : T // 4].any() and seen.diagonal().all():
-        words = f"a query sees {int(seen[-1].sum()) - 1} keys behind and all ahead: the window is open to the future"
+    first, *_, last = case.seen
+    if first.all() and not last[:FIRST].any():
+        words = f"a query sees {int(last.sum()) - 1} keys behind and all ahead: the window is open to the future"
         return wrong("future-seen", f"{words}. Hide the keys ahead as well")
     return None
 
 
-def _told_window(case: Case) -> int | None:
+def _told_windows(case: Case) -> list[int]:
     """Return how many keys a window has, as the code or its configuration says."""
     owners = [case.code.function, *case.code.parts]
     owners += [owner.config for owner in owners if hasattr(owner, "config")]
     said = [getattr(owner, name, None) for owner in owners for name in WINDOWS]
-    return next((one for one in said if type(one) is int and one > 1), None)
+    return [one for one in said if type(one) is int]
 
 
 def _itself(case: Case) -> Finding:
-    seen = _seen(case)
-    if not case.attend.alone and not seen.diagonal()[1:].any():
+    if _hides_itself(case.seen):
         return wrong("self-hidden", "causal, and a query does not see its own key: the mask hides one key too many")
-    window = int(seen[-1].sum())
-    if window < T and seen[-1, -window:].all() and window - 1 == _told_window(case):
+    *_, last = case.seen
+    window = int(last.sum())
+    if window == T or not last[-window:].all():
+        return ok("causal: no query sees keys ahead")
+    if window - 1 in _told_windows(case):
         words = f"a query sees {window} keys, itself among them, where the window is said to have {window - 1}"
         return wrong("mask-off-by-one", words, window)
-    near = f", a window of {window} keys" if window < T and seen[-1, -window:].all() else ""
-    return ok(f"causal: no query sees keys ahead{near}")
+    return ok(f"causal: no query sees keys ahead, a window of {window} keys")
+
+
+def _hides_itself(seen: Tensor) -> bool:
+    """Tell whether no query sees its own key; the first, which may have no other, is not asked."""
+    _, *itself = seen.diagonal().tolist()
+    return not any(itself)
 
 
 def _heeds_causal(case: Case) -> Finding:
-    if sees_ahead(case, causal=True):
+    seen = seen_by(case, causal=True)
+    if looks_ahead(seen):
         if _is_hint(case):
             return note("causal=True alone hides nothing; training refuses it: it hints at a mask. Give that as well")
-        by = _keys_ahead(case, causal=True)
+        by = _keys_ahead(seen)
         how = f", {by} of them: {OFF_BY}" if by else ""
         words = f"with causal=True a query still sees keys ahead of it{how}: training leaks the answer"
         return wrong("future-seen", words, by)
-    if not _seen(case, causal=True).diagonal()[1:].any():
+    if _hides_itself(seen):
         return wrong("self-hidden", "with causal=True a query does not see its own key: one key too many is hidden")
-    if sees_ahead(case, causal=False):
+    if looks_ahead(seen_by(case, causal=False)):
         return ok("causal=True hides the keys ahead")
     return note("causal=True hides the keys ahead, and so does causal=False")
 
@@ -138,8 +139,7 @@ def _heeds_causal(case: Case) -> Finding:
 def _is_hint(case: Case) -> bool:
     """Tell whether a module that trains refuses `causal` alone, as torch's does: there it hints at a mask."""
     attend = Attention(case.code.fresh())
-    if attend.code.module is None:
-        return False
-    attend.code.module.train()
-    _, refused = attempt(attend.at, *case.inputs(1), causal=True)
+    if attend.code.module is not None:
+        attend.code.module.train()
+    _, refused = attempt(attend.at, *case.inputs(seed=1), causal=True)
     return bool(refused)

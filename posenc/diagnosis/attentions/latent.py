@@ -42,7 +42,7 @@ class Latent(NamedTuple):
     @property
     def width(self) -> int:
         """How many tokens the narrowest layer can tell apart."""
-        return min(self.layers[role].sizes[0] for role in ("q", "kv_a", "kv_b"))
+        return min(self.layers[role].takes for role in ("q", "kv_a", "kv_b"))
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -55,13 +55,14 @@ class Latent(NamedTuple):
         q, k, v = (part.transpose(1, 2).flatten(0, 1) for part in (q, k, v))
         plain, n = self.dim - self.turned, b * t
         if "q_a" in self.layers:
-            self.layers["q_a"].set(torch.eye(n, self.layers["q"].sizes[0]))
+            self.layers["q_a"].set(torch.eye(n, self.layers["q"].takes))
         self.layers["q"].set(q.flatten(1))
-        self.layers["kv_a"].set(torch.cat((torch.eye(n, self.layers["kv_b"].sizes[0]).to(k), k[:, 0, plain:]), -1))
+        shared, *_ = k[..., plain:].unbind(1)
+        self.layers["kv_a"].set(torch.cat((torch.eye(n, self.layers["kv_b"].takes).to(k), shared), -1))
         self.layers["kv_b"].set(torch.cat((k[..., :plain], v[..., : self.shown]), -1).flatten(1))
         through(self.layers["out"], self.heads, self.shown, self.shown)
         first = self.layers["kv_a"]
-        return torch.eye(n, first.sizes[0], dtype=first.dtype).view(b, t, -1)
+        return torch.eye(n, first.takes, dtype=first.matrix.dtype).view(b, t, -1)
 
 
 def found(module: nn.Module, heads: int) -> Iterator[Latent]:
@@ -69,8 +70,8 @@ def found(module: nn.Module, heads: int) -> Iterator[Latent]:
     layers = layers_named(module, DOWN_AND_UP)
     if not {"q", "kv_a", "kv_b", "out"} <= layers.keys():
         return
-    dim, shown = layers["q"].sizes[1] // heads, layers["out"].sizes[0] // heads
-    turned = layers["kv_a"].sizes[1] - layers["kv_b"].sizes[0]
-    if turned > 0 and shown <= dim and layers["kv_b"].sizes[1] == heads * (dim - turned + shown):
+    dim, shown = layers["q"].gives // heads, layers["out"].takes // heads
+    turned = layers["kv_a"].gives - layers["kv_b"].takes
+    if layers["kv_b"].gives == heads * (dim - turned + shown):
         without_norms(module)
         yield Latent(layers, heads, dim, turned, shown)

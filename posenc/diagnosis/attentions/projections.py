@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-INNER = ("linear", "proj", "dense", "fn")  # what a projection may be called inside its own module
 NAMES = {  # without what says no more than that there is a layer
     "q": "q query queries wq qlinear",
     "k": "k key keys wk klinear",
@@ -38,15 +37,20 @@ class Layer(NamedTuple):
         return [getattr(module, self.name) for module in self.modules]
 
     @property
-    def dtype(self) -> torch.dtype:
-        """What the weights are."""
-        return self.weights[0].dtype
+    def matrix(self) -> Tensor:
+        """The weights as one matrix, (out, in)."""
+        return torch.cat([_matrix(weight).T if self.flipped else _matrix(weight) for weight in self.weights])
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """Width of what comes in and of what goes out."""
-        shapes = [_matrix(weight).shape[:: -1 if self.flipped else 1] for weight in self.weights]
-        return shapes[0][1], sum(shape[0] for shape in shapes)
+    def takes(self) -> int:
+        """Width of what comes in."""
+        _, width = self.matrix.shape
+        return width
+
+    @property
+    def gives(self) -> int:
+        """Width of what goes out."""
+        return len(self.matrix)
 
     def set(self, rows: Tensor) -> None:
         """Let one-hot input n give row n, (n, out)."""
@@ -66,7 +70,7 @@ class Projections(NamedTuple):
     heads: int
     kv_heads: int
     dim: int
-    packed: str = "chunks"
+    packed: str = ""
 
     @property
     def shared(self) -> bool:
@@ -81,37 +85,32 @@ class Projections(NamedTuple):
     @property
     def shown(self) -> int:
         """How many channels of each head come out, where the result is narrower than all heads together."""
-        return min(self.dim, self.layers["out"].sizes[1] // self.heads) if "out" in self.layers else self.dim
+        return min(self.dim, self.layers["out"].gives // self.heads) if "out" in self.layers else self.dim
 
     @property
     def width(self) -> int:
         """The width of embeddings."""
-        return self.layers["q" if "q" in self.layers else "qkv"].sizes[0]
+        return self.layers["q" if "q" in self.layers else "qkv"].takes
 
     def set(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Set the weights for q (b, h, t, d), k, v (b, hk, t, d); return the embeddings (b, t, D) that give them."""
         b, _, t, _ = q.shape
-        rows = [part.transpose(1, 2).reshape(b * t, -1) for part in (q, k, v)]
+        q, k, v = (part.transpose(1, 2).flatten(0, 1) for part in (q, k, v))  # (n, h, d)
         if "qkv" in self.layers:
-            self.layers["qkv"].set(self._together(*(part.transpose(1, 2).flatten(0, 1) for part in (q, k, v))))
+            rows = {"qkv": self._together(q, k, v)}
         else:
-            self.layers["q"].set(rows[0])
-            if "kv" in self.layers:
-                self.layers["kv"].set(torch.cat(rows[1:], -1))
-            else:
-                self.layers["k"].set(rows[1])
-                self.layers["v"].set(rows[2])
+            rows = {"q": q.flatten(1), "k": k.flatten(1), "v": v.flatten(1), "kv": torch.cat((k, v), 1).flatten(1)}
+        for role in rows.keys() & self.layers.keys():
+            self.layers[role].set(rows[role])
         if "out" in self.layers:
             through(self.layers["out"], self.heads, self.dim, self.shown)
-        dtype = next(iter(self.layers.values())).dtype
+        dtype = next(iter(self.layers.values())).matrix.dtype
         return torch.eye(b * t, self.width, dtype=dtype).view(b, t, -1)
 
     def _together(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Return the output of the fused layer, (n, out), for (n, h, d) each."""
         if self.packed == "chunks":
-            return torch.cat([part.flatten(1) for part in (q, k, v)], -1)
-        if self.packed == "by head":
-            return torch.stack((q, k, v), 2).flatten(1)
+            return torch.cat((q, k, v), 1).flatten(1)
         if self.packed == "by channel":
             return torch.stack((q, k, v), 1).permute(0, 3, 1, 2).flatten(1)
         groups = q.unflatten(1, (self.kv_heads, -1))
@@ -120,10 +119,8 @@ class Projections(NamedTuple):
 
 def through(out: Layer, heads: int, dim: int, shown: int) -> None:
     """Let the last layer hand the first channels of each head through."""
-    rows = torch.zeros(heads, dim, heads, shown)
-    for head in range(heads):
-        rows[head, :shown, head] = torch.eye(shown)
-    out.set(torch.nn.functional.pad(rows.flatten(2).flatten(0, 1), (0, out.sizes[1] - heads * shown)))
+    rows = torch.kron(torch.eye(heads), torch.eye(dim, shown))
+    out.set(torch.nn.functional.pad(rows, (0, out.gives - heads * shown)))
 
 
 def found(module: nn.Module, heads: int) -> Iterator[Projections]:
@@ -134,17 +131,14 @@ def found(module: nn.Module, heads: int) -> Iterator[Projections]:
     without_norms(module)
     if "q" in layers:
         layers.pop("qkv", None)
-        width = layers["q"].sizes[1]
-        if width % heads == 0:
-            of_keys = layers["k"].sizes[1] if "k" in layers else layers["kv"].sizes[1] // 2
-            yield from _grouped(layers, heads, width // heads, of_keys)
+        dim = layers["q"].gives // heads
+        of_keys = layers["k"].gives if "k" in layers else layers["kv"].gives // 2
+        yield Projections(layers, heads, of_keys // dim, dim)
         return
-    _, width = layers["qkv"].sizes
-    inside = layers["out"].sizes[0] if "out" in layers else width // 3
-    if inside % heads == 0 and (width - inside) % (2 * (inside // heads)) == 0:
-        dim, kv_heads = inside // heads, (width - inside) // (2 * (inside // heads))
-        for packed in ("chunks", "by head", "by channel") if kv_heads == heads else ("chunks", "by group"):
-            yield Projections(layers, heads, kv_heads, dim, packed)
+    width = layers["qkv"].gives
+    dim = (layers["out"].takes if "out" in layers else width // 3) // heads
+    for packed in ("chunks", "by group", "by channel"):
+        yield Projections(layers, heads, (width // dim - heads) // 2, dim, packed)
 
 
 def projects(module: nn.Module | None) -> bool:
@@ -153,12 +147,7 @@ def projects(module: nn.Module | None) -> bool:
 
 
 def _projects(layers: dict[str, Layer]) -> bool:
-    return "qkv" in layers or ("q" in layers and ("kv" in layers or ("k" in layers and "v" in layers)))
-
-
-def _grouped(layers: dict[str, Layer], heads: int, dim: int, of_keys: int) -> Iterator[Projections]:
-    if of_keys % dim == 0 and heads % (of_keys // dim) == 0:
-        yield Projections(layers, heads, of_keys // dim, dim)
+    return any(needed <= layers.keys() for needed in ({"qkv"}, {"q", "kv"}, {"q", "k", "v"}))
 
 
 def layers_named(module: nn.Module, names: dict[str, str]) -> dict[str, Layer]:
@@ -168,15 +157,16 @@ def layers_named(module: nn.Module, names: dict[str, str]) -> dict[str, Layer]:
 
 def _layer_named(module: nn.Module, names: list[str]) -> Layer | None:
     """Return the linear layer, or bare weight, that has one of the names; names that differ in a number go together."""
-    like, alike, names = "", [], [_core(name) for name in names]
+    alike: dict[Any, list[Any]] = {}
+    names = [_core(name) for name in names]
     for name, part in module.named_modules():
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
-        called = pieces[-2:] if pieces and pieces[-1] in INNER else pieces[-1:]
-        weight = getattr(part, "weight", None)
-        if any(_core(piece) in names for piece in called) and isinstance(weight, Tensor) and _matrix(weight).ndim == 2:
-            like = like or ".".join(pieces)
-            alike += [part] if ".".join(pieces) == like and type(part) is type((alike or [part])[0]) else []
-    return Layer(alike, hasattr(alike[0], "nf")) if alike else next(_bare(module, names), None)
+        *_, last = ("?", *pieces)
+        if _core(last) in names and _is_matrix(getattr(part, "weight", None)):
+            alike.setdefault((*pieces, type(part)), []).append(part)
+    for layers in alike.values():
+        return Layer(layers, any(hasattr(layer, "nf") for layer in layers))
+    return next(_bare(module, names), None)
 
 
 def _core(name: str) -> str:
@@ -184,17 +174,21 @@ def _core(name: str) -> str:
     return "_".join(word for word in name.split("_") if word not in FILLERS)
 
 
+def _is_matrix(weight: Any) -> bool:
+    return isinstance(weight, Tensor) and weight.data.squeeze().ndim == 2
+
+
 def _matrix(weight: Tensor) -> Tensor:
     """Return a weight as a matrix, that of a convolution of single tokens too."""
-    return weight.flatten(1) if weight.ndim > 2 and weight[0, 0].numel() == 1 else weight
+    return weight.flatten(1)
 
 
 def _bare(module: nn.Module, names: list[str]) -> Iterator[Layer]:
     """Yield weights that are no layer of their own, such as in_proj_weight."""
-    for part in module.modules():
-        for name, weight in part.named_parameters(recurse=False):
-            if weight.ndim == 2 and name.endswith("_weight") and _core(name.removesuffix("_weight")) in names:
-                yield Layer([part], name=name)
+    for name, weight in module.named_parameters():
+        owner, _, last = name.rpartition(".")
+        if last.endswith("_weight") and _core(last.removesuffix("_weight")) in names and _is_matrix(weight):
+            yield Layer([module.get_submodule(owner)], name=last)
 
 
 def without_norms(module: nn.Module) -> None:
@@ -202,7 +196,7 @@ def without_norms(module: nn.Module) -> None:
     for name, part in [*module.named_modules()]:
         if name and type(part).__name__.lower().endswith("norm"):
             owner, _, last = name.rpartition(".")
-            setattr(module.get_submodule(owner) if owner else module, last, _Nothing())
+            setattr(module.get_submodule(owner), last, _Nothing())
 
 
 class _Nothing(nn.Module):
