@@ -127,6 +127,7 @@ class HasABufferOfTwenty(Learned):
 class KeepsAngles(Learned):
     def __init__(self):
         super().__init__()
+        self.register_buffer("scale", torch.ones(4))
         self.register_buffer("inv_freq", torch.ones(4))
         self.register_buffer("cos", torch.ones(4))
 

@@ -20,17 +20,17 @@ def batch(text: Text) -> Finding:
     return wrong("batch-mixed", f"a text alone differs by {off:.2g} from the same text beside another", off)
 
 
-def _padded(text: Text, word: int, before: int, after: int) -> tuple[Tensor, Tensor]:
-    """Return the ids and the mask of the text with padding."""
+def _padded(text: Text, word: Tensor, before: int, after: int) -> tuple[Tensor, Tensor]:
+    """Return the ids and the mask of the text with a word for padding."""
     pads = (before, after)
-    return F.pad(text.ids, pads, value=word), F.pad(torch.ones_like(text.ids), pads)
+    return F.pad(text.ids, pads, value=int(word)), F.pad(torch.ones_like(text.ids), pads)
 
 
 def right_padding(text: Text) -> Finding:
     """Pad on the right, hidden by the mask."""
     if not text.model.takes("mask"):
         return unchecked("needs a parameter for an attention mask")
-    ids, mask = _padded(text, 1, 0, PAD)
+    ids, mask = _padded(text, text.ids.min(), 0, PAD)
     off = far(text.model(ids, mask=mask)[:, :TOKENS], text.logits)
     if off < CLOSE:
         return ok("hidden padding on the right leaves the real tokens alone", off)
@@ -41,9 +41,10 @@ def left_padding(text: Text) -> Finding:
     """Pad on the left, hidden by the mask: with positions that are given, and without."""
     if not text.model.takes("mask"):
         return unchecked("needs a parameter for an attention mask")
-    ids, mask = _padded(text, 1, PAD, 0)
-    real, other = (text.model(some, mask=mask)[:, PAD:] for some in (ids, _padded(text, 3, PAD, 0)[0]))
-    if (leak := far(real, other)) > CLOSE:
+    (ids, mask), (others, _) = (_padded(text, word, PAD, 0) for word in (text.ids.min(), text.ids.max()))
+    real = text.model(ids, mask=mask)[:, PAD:]
+    leak = far(text.model(others, mask=mask)[:, PAD:], real)
+    if leak > CLOSE:
         return wrong("mask-ignored", f"words that the mask hides change the real tokens by {leak:.2g}", leak)
     off = far(real, text.logits)
     if off < CLOSE:

@@ -53,7 +53,7 @@ class Model:
         self.vocabulary = told if isinstance(told, int) else max(words or places)
         self.rows = max(places, default=0)
         said = [getattr(place, name, None) for place in (config, module) for name in LIMITS.split()]
-        self.longest = min(one for one in (LONG, self.rows, *said) if type(one) is int and one > 0)
+        self.longest = min(one for one in (LONG, self.rows, *said) if type(one) is int and one >= TOKENS)
 
     @property
     def told(self) -> list[str]:
