@@ -94,7 +94,7 @@ def doctor(
         raise ValueError(f"doctor: layer must be None without a config, got {layer!r}; pass config as well")
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]), _eager():
         warnings.simplefilter("ignore")
-        torch.manual_seed(0)
+        torch.manual_seed(seed=0)
         told = []
         if config is not None:
             found, (code, told) = "rotation", planned.examine(function, dim, heads, order, config, layer)

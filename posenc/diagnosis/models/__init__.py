@@ -26,25 +26,25 @@ def is_meant(function: Any, kind: str | None) -> bool:
     return embeds and takes_ids(function) and not _only_embeds(function)
 
 
-def _only_embeds(module: nn.Module) -> bool:
+def _only_embeds(function: nn.Module) -> bool:
     """Tell whether tokens do not meet in it and no logits come out."""
-    text, failed = attempt(_text_of, module)
+    text, failed = attempt(_text_of, function)
     if failed or text.logits.shape[-1] == text.model.vocabulary:
         return False
     return float(text.moved(MIDDLE).max()) < SAME
 
 
-def _text_of(module: nn.Module) -> Text:
-    return Text(Model(module))
+def _text_of(function: Any) -> Text:
+    return Text(Model(function))
 
 
-def examine(module: nn.Module) -> tuple[list[Finding], dict[str, Any]]:
+def examine(function: Any) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on a model, and what was examined.
 
     Raises:
         ValueError: If a call with token ids gives no logits.
     """
-    text, failed = attempt(_text_of, module)
+    text, failed = attempt(_text_of, function)
     if failed:
         raise ValueError(
             f"doctor: function must be a model that gives logits (b, t, vocabulary) for ids (b, t), got {failed}"
