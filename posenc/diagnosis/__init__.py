@@ -42,8 +42,8 @@ ORDERS = tuple(SHOWN)
 
 def _eager() -> AbstractContextManager[Any]:
     """Return where compiled code runs as it is written: compiling takes long, and may keep digits that this drops."""
-    known = "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance")
-    return torch.compiler.set_stance("force_eager") if known else nullcontext()
+    loaded = sys.modules.get("torch._dynamo")  # without it nothing is compiled
+    return torch.compiler.set_stance("force_eager") if hasattr(loaded, "set_stance") else nullcontext()
 
 
 def doctor(
@@ -94,20 +94,19 @@ def doctor(
         raise ValueError(f"doctor: layer must be None without a config, got {layer!r}; pass config as well")
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]), _eager():
         warnings.simplefilter("ignore")
-        torch.manual_seed(0)
+        torch.manual_seed(seed=0)
         told = []
-        model = models.as_model(function) if config is None and kind in (None, "model") else None
-        if model is not None and (kind == "model" or not models.only_embeds(model)):
-            found_out, about = models.examine(model)
-            return Report(name_of(function), "model", tuple(found_out), about)
-        if config is None:
-            found, code = recognize(function, kind, dim, heads, order)
-        else:
+        if config is not None:
             found, (code, told) = "rotation", planned.examine(function, dim, heads, order, config, layer)
+        elif models.is_meant(function, kind):
+            found_out, about = models.examine(function)
+            return Report(name_of(function), "model", tuple(found_out), about)
+        else:
+            found, code = recognize(function, kind, dim, heads, order)
         code.heads_asked = heads is not None
         found_out, about = _examined(function, found, code)
     findings = [*told, *found_out, *_assumed(code, order)]
-    return Report(name_of(function), found, tuple(findings), {"sizes": _sizes(code, found)} | about)
+    return Report(name_of(function), found, tuple(findings), {"sizes": _sizes(code, found), **about})
 
 
 def _examined(function: Any, kind: str, code: Code) -> tuple[list[Finding], dict[str, Any]]:

@@ -1,6 +1,5 @@
 """What the checks measure with: random content, and how far two results are apart."""
 
-import math
 from typing import Any
 
 import torch
@@ -17,24 +16,24 @@ def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Te
 def noise(like: Tensor, seed: int) -> Tensor:
     """Return other content of the shape and dtype of `like` (b, h, t, d); drawing takes time, so it repeats itself."""
     b, h, t, d = like.shape
-    return random(b, h, min(t, DRAWN), d, seed=seed).to(like.dtype).repeat(1, 1, -(-t // DRAWN), 1)[:, :, :t]
+    return random(b, h, min(t, DRAWN), d, seed=seed).to(like.dtype)[:, :, torch.arange(t) % DRAWN]
 
 
 def wrapped(angle: Tensor) -> Tensor:
     """Return angles without whole turns, from -pi to pi."""
-    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
+    return torch.atan2(angle.sin(), angle.cos())
 
 
 def far(one: Any, other: Any) -> float:
     """Return the largest difference, relative to the largest number of `other`; inf if shapes or NaNs differ."""
-    if not isinstance(one, Tensor) or not isinstance(other, Tensor) or one.shape != other.shape:
+    if not all(isinstance(part, Tensor) for part in (one, other)) or one.shape != other.shape:
         return float("inf")
     one, other = one.detach().double(), other.detach().double()
     finite = one.isfinite()
     if not torch.equal(finite, other.isfinite()):
         return float("inf")
     one, other = one[finite], other[finite]
-    return float((one - other).abs().max() / other.abs().max().clamp(min=1e-30)) if one.numel() else 0.0
+    return float(one.numel() and (one - other).abs().max() / other.abs().max().clamp(min=1e-30))
 
 
 def crossed(x: Tensor) -> Tensor:
@@ -45,5 +44,5 @@ def crossed(x: Tensor) -> Tensor:
 def of_its_own(out: Tensor, v: Tensor) -> bool:
     """Tell whether each head of what comes out is a sum of its own values, by whatever weights, and none is silent."""
     weights = torch.linalg.lstsq(v.mT.double(), out.mT.double()).solution
-    speak = bool(out.any(-1).any(-1).all())
-    return speak and far(v.mT.double() @ weights, out.mT.double()) < 2e-2 * float(out.abs().max())
+    speak = bool(torch.linalg.matrix_norm(out).all())
+    return speak and far(v.mT.double() @ weights, out.mT.double()) < 2e-2

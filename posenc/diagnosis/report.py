@@ -1,5 +1,6 @@
 """What the doctor writes down: one finding a check, and the report that puts the bad news first."""
 
+import os
 import textwrap
 import time
 import traceback
@@ -12,10 +13,10 @@ import torch
 from posenc.diagnosis.calling.attempt import line_of
 from posenc.diagnosis.causes import page_of
 
-OWN, TORCH = Path(__file__).parent, Path(torch.__file__).parent
+OURS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))  # the doctor and PyTorch
 SECONDS = 30
 WIDTH = 88
-SHOWN = 240  # characters: what pytest shows of an object in a failed assertion
+SHOWN = 140  # characters of a finding in the line for pytest, which shows 240
 VERDICTS = ("wrong", "note", "ok", "not checked")
 ESSENTIAL = {  # the checks without which nothing can be called healthy
     "rotation": ("norm", "shift"),
@@ -132,11 +133,9 @@ class Report(NamedTuple):
         return "\n".join(lines)
 
     def __repr__(self) -> str:  # a line for pytest, which shows it where `assert doctor(function).healthy` fails
-        wrong = self._with("wrong")
-        head = f"{self._subject()}: {self._state()}"
-        room = max(20, (SHOWN - len(f"<{head}>")) // max(1, len(wrong)) - len(" | "))
-        said = [textwrap.shorten(f"{finding.check}: {finding.words}", room, placeholder=" ...") for finding in wrong]
-        return f"<{' | '.join([head, *said])}>"
+        said = [f"{finding.check}: {finding.words}" for finding in self._with("wrong")]
+        shown = [textwrap.shorten(words, SHOWN, placeholder=" ...") for words in said]
+        return f"<{' | '.join([f'{self._subject()}: {self._state()}', *shown])}>"
 
 
 def with_article(kind: str) -> str:
@@ -166,9 +165,9 @@ def unchecked(words: str) -> Finding:
 
 def findings(checks: Iterable[Callable[[Any], Any]], case: Any) -> list[Finding]:
     """Run the checks on a case; each returns a finding, several, or None. One that raises counts as not checked."""
-    found, last = [], time.thread_time() + SECONDS
+    found, began = [], time.thread_time()
     for check in checks:
-        late = time.thread_time() > last
+        late = time.thread_time() - began > SECONDS
         result = unchecked(f"the checks before took more than {SECONDS} s") if late else _made(check, case)
         name = check.__name__.replace("_", " ")
         several = result if isinstance(result, list) else [result]
@@ -188,7 +187,7 @@ def _made(check: Callable[[Any], Any], case: Any) -> Any:
 def _is_theirs(error: Exception) -> bool:
     """Tell whether code was running that is neither the doctor's nor PyTorch's."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return any(not Path(file).is_relative_to(OWN) and not Path(file).is_relative_to(TORCH) for file in files)
+    return not all(file.startswith(OURS) for file in files)
 
 
 def named(finding: Finding, check: str) -> Finding:

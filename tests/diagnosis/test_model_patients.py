@@ -1,7 +1,5 @@
 """Models with a learned table of positions and a mask: each with one fault, beside the sound version."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch import nn
@@ -79,8 +77,10 @@ class SeesAll(Learned):
         return super().seen(places) | True
 
 
-class Encodes(SeesAll):
-    config = SimpleNamespace(is_decoder=False)
+class SeesOneAhead(Learned):
+    def seen(self, places):
+        t = places.shape[1]
+        return torch.ones(t, t, dtype=torch.bool).tril(1)
 
 
 class Clips(Learned):
@@ -119,14 +119,15 @@ class Overflows(Learned):
         return super().hide(seen == 0, mask)
 
 
-class HasABufferOfSixteen(Learned):
+class HasABufferOfTwenty(Learned):
     def seen(self, places):
-        return torch.ones(16, 16, dtype=torch.bool).tril()[: places.shape[1], : places.shape[1]]
+        return torch.ones(20, 20, dtype=torch.bool).tril()[: places.shape[1], : places.shape[1]]
 
 
 class KeepsAngles(Learned):
     def __init__(self):
         super().__init__()
+        self.register_buffer("scale", torch.ones(4))
         self.register_buffer("inv_freq", torch.ones(4))
         self.register_buffer("cos", torch.ones(4))
 
@@ -143,15 +144,15 @@ TOLD = [
     (Learned, "packed", "ok", "a mask of blocks"),
     (AddsItsMask, "packed", "ok", "a mask of blocks"),
     (PartsDocuments, "packed", "ok", "start again, do not see each other"),
-    (LeavesTheMaskAway, "packed", "note", "does not part them"),
-    (HasABufferOfSixteen, "packed", "note", "start again raise"),
+    (LeavesTheMaskAway, "packed", "note", "no mask of blocks"),
+    (HasABufferOfTwenty, "packed", "not checked", "your code raises"),
+    (HasABufferOfTwenty, "longer", "note", "32 tokens raise"),
     (lambda: Learned(rows=16), "shift", "note", "positions from 17 on raise"),
     (Learned, "shift", "ok", "it has a table of positions"),
-    (Learned, "limit", "ok", "33 tokens are refused"),
+    (Learned, "limit", "ok", "more tokens than 32 are refused"),
     (lambda: Learned(rows=5_000), "limit", "not checked", "the table has 5,000 rows"),
-    (BeginsAgain, "limit", "note", "takes 33 tokens with a table of 32 rows"),
+    (BeginsAgain, "limit", "note", "more tokens than the 32 rows of its table"),
     (TakesIdsAlone, "limit", "note", "where do the others come from"),
-    (Encodes, "future", "note", "right for an encoder only"),
     (SeesAll, "future", "note", "a decoder would be told the answer"),
     (SeesAll, "longer", "not checked", "a longer text is another one"),
     (KeepsAngles, "half precision", "note", "(inv_freq, ...) are rounded"),
@@ -168,6 +169,7 @@ def test_what_is_told_of_a_model_without_a_fault(make, check, verdict, words):
 
 WRONG = [
     (Drops, "repeatable", "dropout-on"),
+    (SeesOneAhead, "future", "future-seen"),
     (ForgetsPositions, "order", "positions-ignored"),
     (CountsFromTwo, "shift", "positions-shifted"),
     (Clips, "limit", "clipped"),
@@ -213,3 +215,71 @@ def test_pieces_that_are_refused_cannot_be_checked():
     report = doctor(TakesOneAfterTheCache())
     assert report.told("decoding").verdict == "ok"
     assert "one token at a time" in report.told("pieces").words
+
+
+class KnowsItsLimit(Tiny):
+    """Slows down beyond the number of tokens that it says itself, as dynamic NTK does."""
+
+    block_size = 64
+
+    def places(self, ids, past):
+        return past + torch.arange(ids.shape[1]) * (1.0 if ids.shape[1] <= self.block_size else 0.5)
+
+
+def test_frequencies_that_change_beyond_the_limit_are_seen():
+    assert "in a text of 128 tokens" in doctor(KnowsItsLimit()).told("longer").words
+
+
+class ReadsTheLastAlone(Tiny):
+    """Gives the logits of all tokens where targets are given, and of the last one else."""
+
+    def forward(self, idx, targets=None):
+        logits = super().forward(idx)[0]
+        return (logits[:, -1:], None) if targets is None else (logits, torch.zeros(()))
+
+
+class GivesALossAlone(Tiny):
+    def forward(self, idx, targets=None):
+        logits = super().forward(idx)[0]
+        return (logits, None) if targets is None else torch.zeros(())
+
+
+class AsksForItsCache(Tiny):
+    """Gives its cache where that is asked for, behind a loss."""
+
+    def forward(self, idx, past_kv=None, use_cache=False, targets=None):
+        logits, kept = super().forward(idx, past_key_values=past_kv)
+        return logits, None if targets is None else torch.zeros(()), kept if use_cache else None
+
+
+class Embeds(nn.Module):
+    def __init__(self, dim=32):
+        super().__init__()
+        self.embed = nn.Embedding(50, dim)
+
+    def forward(self, ids):
+        return self.embed(ids)
+
+
+class SumsItsWords(Embeds):
+    def forward(self, ids):
+        return super().forward(ids).cumsum(1)
+
+
+@pytest.mark.parametrize("make", [ReadsTheLastAlone, GivesALossAlone, AsksForItsCache, lambda: Tiny(words=3)])
+def test_models_that_are_called_otherwise_are_healthy(make):
+    report = doctor(make())
+    assert (report.kind, report.healthy) == ("model", True), str(report)
+    assert report.told("decoding").verdict == ("not checked" if "takes ids alone" in str(report) else "ok")
+
+
+def test_tokens_that_meet_make_a_model_and_so_do_logits():
+    assert doctor(SumsItsWords()).told("order").id == "positions-ignored"
+    assert doctor(Embeds(50)).told("order").id == "positions-ignored"
+    assert doctor(Embeds(50), kind="table").kind == doctor(Embeds(32)).kind == "table"
+
+
+@pytest.mark.parametrize("function", [lambda idx: idx, ReadsTheLastAlone().read, nn.Embedding(50, 32)])
+def test_what_is_no_model_is_refused_as_one(function):
+    with pytest.raises(ValueError, match="doctor: function must be a model that gives logits"):
+        doctor(function, kind="model")

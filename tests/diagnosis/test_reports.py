@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from posenc.diagnosis import doctor
 from posenc.diagnosis.report import Finding, Report, findings, ok
 from posenc.diagnosis.tables import rows
+from tests.diagnosis.cases import rotation
 from tests.diagnosis.reports import alike, differences, lines
 
 REPORT = Report(
@@ -86,7 +88,7 @@ def test_a_report_in_print():
 
 
 def test_a_report_in_one_line():
-    line = repr(SICK)
+    line = repr(SICK._replace(findings=(Finding("norm", "wrong", f"{LONG}, {LONG}"), *SICK.findings[3:])))
     assert line.startswith("<rotate, examined as an attention: 2 things are wrong | norm: lengths change by")
     assert line.endswith(" ... | norm: and once more>")
     assert 150 < len(line) <= 240
@@ -139,3 +141,27 @@ def test_whose_error_it_is():
     assert made[0].words == "your code raises ZeroDivisionError: division by zero"
     by_torch = findings((rows,), torch.ones(2))  # a check of the doctor's, on what is no case
     assert by_torch[0].words.startswith("the check itself raises AttributeError: ")
+
+
+def test_what_comes_too_late_is_not_checked(monkeypatch):
+    def one(case):
+        return ok(case)
+
+    monkeypatch.setattr("time.thread_time", iter((100.0, 110.0, 129.0, 131.0)).__next__)
+    assert [finding.verdict for finding in findings((one, one, one), "fine")] == ["ok", "ok", "not checked"]
+
+
+def test_one_head_can_be_asked_for():
+    assert doctor(rotation, heads=1).examined["sizes"] == "1 head of 64 channels"
+
+
+def test_compiled_code_runs_as_it_is_written():
+    asked = []
+
+    def backend(graph, inputs):
+        asked.append(inputs)
+        return graph
+
+    turn = torch.compile(rotation, backend=backend)
+    assert doctor(turn).healthy
+    assert not asked

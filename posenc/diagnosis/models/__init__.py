@@ -7,45 +7,49 @@ the batch, decoding with the cache gives what prefill gives, padding that is hid
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.models import decode, rows
-from posenc.diagnosis.models.text import SAME, Model, Text, ids_of
+from posenc.diagnosis.models.text import CLOSE, LAST, MIDDLE, SAME, TOKENS, Model, Text, takes_ids
 from posenc.diagnosis.report import Finding, findings, note, ok, unchecked, wrong
 
-LONG = 1_024
+MOST = 4_096  # rows of a table, for a text of more tokens
 
 
-def as_model(function: Any) -> nn.Module | None:
-    """Return what is handed in if it is a torch module that takes token ids and embeds them itself, else None."""
-    if not isinstance(function, nn.Module) or isinstance(function, nn.Embedding) or not ids_of(function):
-        return None
-    return function if any(isinstance(part, nn.Embedding) for part in function.modules()) else None
+def is_meant(function: Any, kind: str | None) -> bool:
+    """Tell whether it is to be examined as a whole model, by default what embeds token ids and lets them meet."""
+    if kind is not None or not isinstance(function, nn.Module):
+        return kind == "model"
+    embeds = any(isinstance(part, nn.Embedding) for part in function.modules())
+    return embeds and takes_ids(function) and not _only_embeds(function)
 
 
-def only_embeds(module: nn.Module) -> bool:
-    """Tell whether tokens do not meet in it and no logits come out: it embeds them, and no more."""
-    text, failed = attempt(lambda: Text(Model(module)))
+def _only_embeds(function: nn.Module) -> bool:
+    """Tell whether tokens do not meet in it and no logits come out."""
+    text, failed = attempt(_text_of, function)
     if failed or text.logits.shape[-1] == text.model.vocabulary:
         return False
-    moved, failed = attempt(lambda: [text.moved(place) for place in (0, text.ids.shape[1] - 1)])
-    return not failed and max(float(moved[0][1:].max()), float(moved[1][:-1].max())) < SAME
+    return float(text.moved(MIDDLE).max()) < SAME
 
 
-def examine(module: nn.Module) -> tuple[list[Finding], dict[str, Any]]:
+def _text_of(function: Any) -> Text:
+    return Text(Model(function))
+
+
+def examine(function: Any) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on a model, and what was examined.
 
     Raises:
         ValueError: If a call with token ids gives no logits.
     """
-    model = Model(module)
-    text, failed = attempt(Text, model)
+    text, failed = attempt(_text_of, function)
     if failed:
         raise ValueError(
             f"doctor: function must be a model that gives logits (b, t, vocabulary) for ids (b, t), got {failed}"
         )
+    model = text.model
     about = {
         "sizes": f"{model.vocabulary:,} words",
         "takes": f"takes {', '.join(model.told)}" if model.told else "takes ids alone",
@@ -64,30 +68,22 @@ def repeatable(text: Text) -> Finding:
 
 
 def future(text: Text) -> Finding:
-    """Change the last tokens and look at the logits before them."""
-    t = text.ids.shape[1]
-    seen = [text.moved(place) for place in (t - 1, t // 2)]
-    ahead = max(float(change[: place - 1].max()) for place, change in zip((t - 1, t // 2), seen, strict=True))
+    """Change the last token and look at the logits before it."""
+    changes = text.moved(LAST)
+    ahead = float(changes.max())
     if ahead < SAME:
-        last = max(float(change[place - 1]) for place, change in zip((t - 1, t // 2), seen, strict=True))
-        if last < SAME:
-            return ok("causal: no token sees those ahead")
-        words = f"each token sees the next one (its logits change by {last:.2g}), so training leaks the answer"
-        return wrong("future-seen", f"{words}: the diagonal of the mask is off by one", last)
-    if text.model.is_encoder:
-        return note("every token sees every other: right for an encoder only")
-    decodes = attempt(decode.begun, text, t // 2)[0] is not None
-    if not decodes and float(seen[1][0]) > SAME and float(seen[0][0]) > SAME:
+        return ok("causal: no token sees those ahead")
+    _, failed = attempt(decode.in_pieces, text, MIDDLE)
+    if failed and float(changes.min()) > SAME:
         return note("every token sees every other: right for an encoder only; a decoder would be told the answer")
-    why = "training leaks the answer" + ", and what is decoded with the cache is something else" * decodes
-    return wrong("future-seen", f"tokens ahead change the logits by {ahead:.2g}, so {why}", ahead)
+    why = "training leaks the answer" if failed else "what is decoded with the cache is something else"
+    return wrong("future-seen", f"the last token changes the logits before it by {ahead:.2g}, so {why}", ahead)
 
 
 def order(text: Text) -> Finding:
     """Shuffle the tokens before the last one."""
-    t = text.ids.shape[1]
-    mixed = torch.tensor([*reversed(range(t - 1)), t - 1])
-    off = far(text.model(text.ids[:, mixed])[:, -1], text.logits[:, -1])
+    mixed = torch.cat((text.ids[:, :LAST].flip(1), text.ids[:, LAST:]), 1)
+    off = far(text.model(mixed)[:, LAST], text.logits[:, LAST])
     if off > SAME:
         return ok("the order of the tokens matters", off)
     return wrong("positions-ignored", "shuffled tokens give the same logits at the end: no position arrives", off)
@@ -97,12 +93,11 @@ def shift(text: Text) -> Finding:
     """Move all positions together."""
     if not text.model.takes("positions"):
         return unchecked("needs a parameter for position_ids")
-    places = torch.arange(text.ids.shape[1]).expand(text.ids.shape)
-    off = far(text.model(text.ids, positions=places), text.logits)
+    off = far(text.model(text.ids, positions=text.places), text.logits)
     if off > SAME:
         words = f"position_ids of 0, 1, 2 ... change the logits by {off:.2g}: by default they count from elsewhere"
         return wrong("positions-shifted", words, off)
-    moved, failed = attempt(text.model, text.ids, positions=places + 17)
+    moved, failed = attempt(text.model, text.ids, positions=text.places + 17)
     if failed:
         return note(f"positions from 17 on raise {failed}")
     off = far(moved, text.logits)
@@ -116,23 +111,21 @@ def shift(text: Text) -> Finding:
 
 def longer(text: Text) -> Finding:
     """Compare the first logits of a long text with those of a short one."""
-    if float(text.moved(text.ids.shape[1] - 1)[0]) > SAME:
-        return unchecked("every token sees every other, so a longer text is another one")
-    most = text.model.limit or LONG
-    length = min(most + 64, LONG)
-    long = text.random(length)
-    made, failed = attempt(text.model, long)
+    if float(text.moved(LAST).max()) > SAME:
+        return unchecked("tokens see those ahead, so a longer text is another one")
+    most = text.model.longest
+    ids = text.random(most + 64)
+    made, failed = attempt(text.model, ids)
     if failed:
-        length = min(most, LONG)
-        made, failed = attempt(text.model, long[:, :length])
+        made, failed = attempt(text.model, ids[:, :most])
     if failed:
-        return note(f"{length:,} tokens raise {failed}")
-    off = far(made[:, :16], text.model(long[:, :16]))
-    if off < 10 * SAME:
-        return ok(f"the first logits of {length:,} tokens are those of a short text", off)
+        return note(f"{most:,} tokens raise {failed}")
+    off, length = far(made[:, :TOKENS], text.logits), f"{made.shape[1]:,} tokens"
+    if off < CLOSE:
+        return ok(f"the first logits of {length} are those of a short text", off)
     return wrong(
         "length-dependent",
-        f"the first logits change by {off:.2g} in a text of {length:,} tokens: frequencies depend on the length "
+        f"the first logits change by {off:.2g} in a text of {length}: frequencies depend on the length "
         "(dynamic NTK, LongRoPE), and cached keys then belong to other ones",
         off,
     )
@@ -143,18 +136,17 @@ def limit(text: Text) -> Finding:
     rows = text.model.rows
     if not rows:
         return ok("no table, so no row where it ends")
-    if rows > 4_096:
+    if rows > MOST:
         return unchecked(f"the table has {rows:,} rows: too long a text to try")
-    _, failed = attempt(text.model, text.random(rows + 1)[:1])
+    _, failed = attempt(text.model, text.random(rows + TOKENS))
     if failed:
-        return ok(f"{rows + 1:,} tokens are refused: {failed}", rows)
-    if not text.model.takes("positions"):
-        return note(f"takes {rows + 1:,} tokens, and its table has {rows:,} rows: where do the others come from?", rows)
-    one = text.random(1)[:1]
-    ends = [attempt(text.model, one, positions=torch.tensor([[place]]))[0] for place in (0, 1, rows, rows + 1)]
-    if isinstance(ends[3], Tensor) and far(ends[2], ends[3]) == 0 < far(ends[0], ends[1]):
-        return wrong("clipped", f"from position {rows:,} on all tokens get one row, without a word", rows)
-    return note(f"takes {rows + 1:,} tokens with a table of {rows:,} rows", rows)
+        return ok(f"more tokens than {rows:,} are refused: {failed}", rows)
+    if text.model.takes("positions"):
+        beyond = torch.full_like(text.ids, rows)
+        one, others = (text.model(text.ids, positions=places) for places in (beyond, beyond + text.places))
+        if far(one, others) < SAME < far(one, text.logits):
+            return wrong("clipped", f"from position {rows:,} on all tokens get one row, without a word", rows)
+    return note(f"takes more tokens than the {rows:,} rows of its table: where do the others come from?", rows)
 
 
 def half_precision(text: Text) -> Finding:

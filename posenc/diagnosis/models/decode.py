@@ -1,12 +1,10 @@
 """Examine how a model decodes: with its cache token by token, in pieces, and against all at once."""
 
-from typing import Any
-
 import torch
 
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
-from posenc.diagnosis.models.text import SAME, Text
+from posenc.diagnosis.models.text import CLOSE, MIDDLE, TOKENS, Text
 from posenc.diagnosis.report import Finding, ok, unchecked, wrong
 
 FIRST = 5
@@ -14,16 +12,15 @@ FIRST = 5
 
 def decoding(text: Text) -> Finding:
     """Hand in a few tokens, then one at a time with the cache."""
-    if not text.model.takes("cache"):
-        return unchecked("needs a parameter for a cache")
-    made, failed = attempt(_stepped, text, False)
+    ones = [FIRST, *[1] * (TOKENS - FIRST)]
+    made, failed = attempt(in_pieces, text, ones)
     if failed:
         return unchecked(f"with the cache: {failed}")
-    off = far(made, text.logits[:, FIRST:])
-    if off < 10 * SAME:
+    off = far(made, text.logits)
+    if off < CLOSE:
         return ok("token by token with the cache gives what all at once gives", off)
-    again, failed = attempt(_stepped, text, True)
-    if not failed and far(again, text.logits[:, FIRST:]) < 10 * SAME:
+    placed, _ = attempt(in_pieces, text, ones, placed=True)
+    if far(placed, text.logits) < CLOSE:
         words = "right only where position_ids are given: by default each call counts from 0"
         return wrong("offset-ignored", f"token by token differs by {off:.2g} from all at once, {words}", off)
     return wrong(
@@ -36,14 +33,11 @@ def decoding(text: Text) -> Finding:
 
 def pieces(text: Text) -> Finding:
     """Hand in the text in two pieces with the cache."""
-    if not text.model.takes("cache"):
-        return unchecked("needs a parameter for a cache")
-    t = text.ids.shape[1]
-    made, failed = attempt(_in_pieces, text, t // 2)
+    made, failed = attempt(in_pieces, text, MIDDLE)
     if failed:
         return unchecked(f"several tokens after a cache: {failed}")
-    off = far(made, text.logits[:, t // 2 :])
-    if off < 10 * SAME:
+    off = far(made, text.logits)
+    if off < CLOSE:
         return ok("two pieces with the cache give what all at once gives", off)
     return wrong(
         "cache-wrong",
@@ -53,32 +47,20 @@ def pieces(text: Text) -> Finding:
     )
 
 
-def begun(text: Text, first: int) -> Any:
-    """Return the cache of the first tokens, and what is to be given with it.
+def in_pieces(text: Text, lengths: int | list[int], placed: bool = False) -> torch.Tensor:
+    """Return the logits of the text handed in piece by piece with the cache, and with positions where asked for.
 
     Raises:
-        ValueError: If no cache comes back.
+        ValueError: If no cache goes in or comes back.
     """
-    given = {"use_cache": True} if text.model.takes("use_cache") else {}
-    _, cache = text.model.whole(text.ids[:, :first], **given)
-    if cache is None:
-        raise ValueError(f"doctor: cache must be in the result, got {type(cache).__name__}")
-    return cache, given
-
-
-def _stepped(text: Text, placed: bool) -> torch.Tensor:
-    cache, given = begun(text, FIRST)
-    outs = []
-    for i in range(FIRST, text.ids.shape[1]):
-        places = {"positions": torch.full((len(text.ids), 1), i)} if placed else {}
-        logits, cache = text.model.whole(text.ids[:, i : i + 1], cache=cache, **given, **places)
+    cache, outs = None, []
+    for ids, places in zip(*(part.split(lengths, dim=1) for part in (text.ids, text.places)), strict=True):
+        positions = {"positions": places} if placed else {}
+        logits, cache = text.model.whole(ids, cache=cache, use_cache=True, **positions)
+        if cache is None or not text.model.takes("cache"):
+            raise ValueError("doctor: a cache must be a parameter and in the result, got none")
         outs.append(logits)
     return torch.cat(outs, 1)
-
-
-def _in_pieces(text: Text, first: int) -> torch.Tensor:
-    cache, given = begun(text, first)
-    return text.model.whole(text.ids[:, first:], cache=cache, **given)[0]
 
 
 CHECKS = (decoding, pieces)

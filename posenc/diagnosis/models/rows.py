@@ -2,13 +2,14 @@
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
-from posenc.diagnosis.models.text import SAME, Text
+from posenc.diagnosis.models.text import CLOSE, SAME, TOKENS, Text
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
-PAD = 4
+PAD = 5
 
 
 def batch(text: Text) -> Finding:
@@ -19,21 +20,19 @@ def batch(text: Text) -> Finding:
     return wrong("batch-mixed", f"a text alone differs by {off:.2g} from the same text beside another", off)
 
 
-def _padded(text: Text, word: int, left: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return ids, mask and positions of the text with padding."""
-    pads, seen = torch.full((2, PAD), word), torch.ones_like(text.ids)
-    parts = [(pads, torch.zeros_like(pads)), (text.ids, seen)]
-    ids, mask = (torch.cat(side, 1) for side in zip(*(parts if left else parts[::-1]), strict=True))
-    return ids, mask, (mask.cumsum(1) - 1).clamp(min=0)
+def _padded(text: Text, word: Tensor, before: int, after: int) -> tuple[Tensor, Tensor]:
+    """Return the ids and the mask of the text with a word for padding."""
+    pads = (before, after)
+    return F.pad(text.ids, pads, value=int(word)), F.pad(torch.ones_like(text.ids), pads)
 
 
 def right_padding(text: Text) -> Finding:
     """Pad on the right, hidden by the mask."""
     if not text.model.takes("mask"):
         return unchecked("needs a parameter for an attention mask")
-    ids, mask, _ = _padded(text, 1, False)
-    off = far(text.model(ids, mask=mask)[:, :-PAD], text.logits)
-    if off < 10 * SAME:
+    ids, mask = _padded(text, text.ids.min(), 0, PAD)
+    off = far(text.model(ids, mask=mask)[:, :TOKENS], text.logits)
+    if off < CLOSE:
         return ok("hidden padding on the right leaves the real tokens alone", off)
     return wrong("mask-ignored", f"padding on the right, hidden by the mask, changes the real tokens by {off:.2g}", off)
 
@@ -42,20 +41,19 @@ def left_padding(text: Text) -> Finding:
     """Pad on the left, hidden by the mask: with positions that are given, and without."""
     if not text.model.takes("mask"):
         return unchecked("needs a parameter for an attention mask")
-    ids, mask, places = _padded(text, 1, True)
-    one = text.model(ids, mask=mask)[:, PAD:]
-    other = text.model(_padded(text, 3, True)[0], mask=mask)[:, PAD:]
-    if (leak := far(one, other)) > 10 * SAME:
+    (ids, mask), (others, _) = (_padded(text, word, PAD, 0) for word in (text.ids.min(), text.ids.max()))
+    real = text.model(ids, mask=mask)[:, PAD:]
+    leak = far(text.model(others, mask=mask)[:, PAD:], real)
+    if leak > CLOSE:
         return wrong("mask-ignored", f"words that the mask hides change the real tokens by {leak:.2g}", leak)
-    off = far(one, text.logits)
-    if off < 10 * SAME:
+    off = far(real, text.logits)
+    if off < CLOSE:
         return ok("hidden padding on the left leaves the real tokens alone", off)
     if text.model.takes("positions"):
-        off = far(text.model(ids, mask=mask, positions=places)[:, PAD:], text.logits)
-        if off < 10 * SAME:
-            return note(
-                "hidden padding on the left moves the real tokens unless position_ids are given: mask.cumsum(-1) - 1"
-            )
+        placed = text.model(ids, mask=mask, positions=(mask.cumsum(1) - 1).clamp(min=0))[:, PAD:]
+        if far(placed, text.logits) < CLOSE:
+            words = "unless position_ids are given: mask.cumsum(-1) - 1"
+            return note(f"hidden padding on the left moves the real tokens {words}")
     return wrong(
         "padding-counted",
         f"hidden padding on the left changes the real tokens by {off:.2g}: positions count the padding. "
@@ -68,22 +66,14 @@ def packed(text: Text) -> Finding:
     """Put two documents into one row, with positions that start again and a mask of two blocks."""
     if not text.model.takes("positions"):
         return unchecked("needs a parameter for position_ids")
-    t = text.ids.shape[1]
-    row, alone = text.ids.reshape(1, -1), text.logits.flatten(0, 1)[None]
-    places = torch.arange(t).repeat(2)[None]
-    made, failed = attempt(text.model, row, positions=places)
-    if failed:
-        return note(f"positions that start again raise {failed}")
-    if far(made, alone) < 10 * SAME:
+    row, places, alone = (torch.cat([*part])[None] for part in (text.ids, text.places, text.logits))
+    if far(text.model(row, positions=places), alone) < CLOSE:
         return ok("documents packed in one row, with positions that start again, do not see each other")
-    if not text.model.takes("mask"):
-        return note("documents packed in one row see each other, and no mask can be given")
-    block = torch.block_diag(*[torch.ones(t, t).tril()] * 2).bool()[None, None]
-    for mask in (block, torch.where(block, 0.0, torch.finfo(torch.float32).min)):
-        made, failed = attempt(text.model, row, positions=places, mask=mask)
-        if not failed and far(made, alone) < 10 * SAME:
-            return ok("documents packed in one row do not see each other under a mask of blocks (b, 1, t, t)")
-    return note("documents packed in one row see each other, and a mask of blocks (b, 1, t, t) does not part them")
+    block = torch.block_diag(*torch.ones(len(text.ids), TOKENS, TOKENS).tril())[None, None]
+    made = (attempt(text.model, row, positions=places, mask=mask)[0] for mask in (block.bool(), block.log()))
+    if any(far(one, alone) < CLOSE for one in made):
+        return ok("documents packed in one row do not see each other under a mask of blocks (b, 1, t, t)")
+    return note("documents packed in one row see each other, and no mask of blocks (b, 1, t, t) parts them")
 
 
 CHECKS = (right_padding, left_padding, packed)

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-SAME = 2e-4
+SAME, CLOSE = 2e-4, 2e-3  # of the largest logit
+TOKENS, MIDDLE, LAST = 12, 6, 11
+LONG = 1_024
 NAMES = {
     "ids": "input_ids idx ids tokens token_ids input_tokens x_ids input_seq",
     "mask": "attention_mask attn_mask mask padding_mask",
@@ -21,9 +23,9 @@ LIMITS = (
 )
 
 
-def ids_of(module: nn.Module) -> str:
-    """Return the name of the parameter for token ids, "" where there is none."""
-    return _names(module).get("ids", "")
+def takes_ids(module: nn.Module) -> bool:
+    """Tell whether there is a parameter for token ids."""
+    return "ids" in _names(module)
 
 
 def _names(module: nn.Module) -> dict[str, str]:
@@ -42,25 +44,21 @@ class Model:
     def __init__(self, module: nn.Module) -> None:
         self.module = copy.deepcopy(module).eval()
         self.names = _names(self.module)
-        self.config = getattr(module, "config", None)
-        tables = {name: part for name, part in self.module.named_modules() if isinstance(part, nn.Embedding)}
-        words = getattr(self.config, "vocab_size", None)
-        sizes = [part.num_embeddings for part in tables.values()]
-        of_words = [n for name, n in zip(tables, sizes, strict=True) if not _of_positions(name)]
-        self.vocabulary = words if isinstance(words, int) else max(of_words or sizes)
-        self.rows = next((n for name, n in zip(tables, sizes, strict=True) if _of_positions(name)), 0)
-        said = [getattr(place, name, None) for place in (self.config, module) for name in LIMITS.split()]
-        self.limit = next((one for one in said if type(one) is int and one > 0), self.rows)
+        config = getattr(module, "config", None)
+        parts = self.module.named_modules()
+        tables = {name: part.num_embeddings for name, part in parts if isinstance(part, nn.Embedding)}
+        places = [rows for name, rows in tables.items() if _of_positions(name)]
+        words = [rows for name, rows in tables.items() if not _of_positions(name)]
+        told = getattr(config, "vocab_size", None)
+        self.vocabulary = told if isinstance(told, int) else max(words or places)
+        self.rows = max(places, default=0)
+        said = [getattr(place, name, None) for place in (config, module) for name in LIMITS.split()]
+        self.longest = min(one for one in (LONG, self.rows, *said) if type(one) is int and one >= TOKENS)
 
     @property
     def told(self) -> list[str]:
         """The names of what it can be told besides ids."""
         return [self.names[role] for role in ("mask", "positions", "cache") if role in self.names]
-
-    @property
-    def is_encoder(self) -> bool:
-        """Whether the configuration says that it is no decoder, as BERT's does."""
-        return getattr(self.config, "is_decoder", None) is False and "cache" not in self.names
 
     def takes(self, role: str) -> bool:
         """Tell whether there is a parameter for the role."""
@@ -75,18 +73,18 @@ class Model:
         return self.whole(ids, **given)[0]
 
     def whole(self, ids: Tensor, **given: Any) -> tuple[Tensor, Any]:
-        """Return the logits and the cache, if one comes back."""
-        arguments = {self.names[role]: value for role, value in given.items() if role in self.names}
-        made = self.module(**{self.names["ids"]: ids}, **arguments)
+        """Return the logits and the cache, if one comes back; some give all logits only where targets are given."""
+        given |= {"ids": ids}
+        made = self._made(given)
+        if _logits(made).shape[:-1] != ids.shape and self.takes("targets"):
+            made = self._made(given | {"targets": ids})
         logits = _logits(made)
-        if logits.shape[1] < ids.shape[1] and "targets" in self.names:
-            logits = _logits(self.module(**{self.names["ids"]: ids, self.names["targets"]: ids}, **arguments))
-        if logits.ndim != 3 or logits.shape[:2] != ids.shape:
+        if logits.shape[:-1] != ids.shape:
             raise ValueError(f"doctor: logits must be {(*ids.shape, 'vocabulary')}, got {tuple(logits.shape)}")
-        cache = getattr(made, "past_key_values", None)
-        if cache is None and isinstance(made, tuple) and len(made) > 1 and not isinstance(made[1], Tensor):
-            cache = made[1]
-        return logits.detach().float(), cache
+        return logits.detach().float(), _cache(made)
+
+    def _made(self, given: dict[str, Any]) -> Any:
+        return self.module(**{self.names[role]: value for role, value in given.items() if self.takes(role)})
 
 
 def _logits(made: Any) -> Tensor:
@@ -96,29 +94,35 @@ def _logits(made: Any) -> Tensor:
     return made[0] if isinstance(made, tuple) else made
 
 
+def _cache(made: Any) -> Any:
+    """Return the first of what comes back that is no tensor, as logits and a loss are."""
+    parts = made if isinstance(made, tuple) else [getattr(made, "past_key_values", None)]
+    return next((part for part in parts if not isinstance(part, (Tensor, type(None)))), None)
+
+
 def _of_positions(name: str) -> bool:
     last = name.lower().rpartition(".")[2]
-    return "position" in last or last in ("wpe", "pos_emb", "pos_embed", "pos_embedding", "embed_pos")
+    return any(part in last for part in ("position", "wpe", "pos_emb", "embed_pos"))
 
 
 class Text:
     """Two texts of random words, and the logits of a model for them."""
 
-    def __init__(self, model: Model, t: int = 12) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
-        self.ids = self.random(t)
+        self.ids = self.random(TOKENS)
+        self.places = torch.arange(TOKENS).expand_as(self.ids)
         self.logits = model(self.ids)
 
-    def random(self, t: int, seed: int = 0) -> Tensor:
-        """Return ids (2, t); the first few words are left out, padding and such are among them."""
-        generator = torch.Generator().manual_seed(seed)
+    def random(self, t: int) -> Tensor:
+        """Return ids (2, t), the same first ones for any t; the first few words are padding and such."""
+        generator = torch.Generator().manual_seed(0)
         low = min(5, self.model.vocabulary - 2)
-        return torch.randint(low, self.model.vocabulary, (2, t), generator=generator)
+        return torch.randint(low, self.model.vocabulary, (t, 2), generator=generator).T.contiguous()
 
     def moved(self, place: int) -> Tensor:
-        """Return how much the logits of each token change with the word at one place, (t,)."""
-        other = self.ids.clone()
-        other[:, place] = self.random(1, 7)[:, 0]
-        other[:, place] += (other[:, place] == self.ids[:, place]).long() * (1 - 2 * (other[:, place] > 6).long())
-        change = (self.model(other) - self.logits).abs().amax((0, 2))
-        return change / self.logits.abs().max()
+        """Return how much the logits of each other token change with the word at one place, (t - 1,)."""
+        here = torch.arange(TOKENS) == place
+        others = torch.arange(self.model.vocabulary).roll(997)  # for each word another one
+        change = self.model(torch.where(here, others[self.ids], self.ids)) - self.logits
+        return change.abs().amax((0, 2))[~here] / self.logits.abs().max()
