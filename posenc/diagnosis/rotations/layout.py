@@ -53,7 +53,7 @@ def difference(case: Case) -> Finding | None:
 def _left_behind(case: Case) -> Finding | None:
     """Tell one side that counts from 0 in each call from one that does not turn."""
     layouts = [case.reading.layout, case.of_keys.layout]
-    if "none" not in layouts or case.code.takes("v"):  # what an attention has inside is read another way
+    if "none" not in layouts or case.code.takes("v") or not case.code.takes("q", "k"):  # an attention is read otherwise
         return None
     x = random(1, case.heads, 8, case.dim, seed=18)
     if far(case.rotate(x, of_keys=layouts[-1] == "none"), x) < SLIGHT:

@@ -39,19 +39,20 @@ def limit(case: Case) -> Finding:
 
 def _searched(case: Case, rows: Tensor) -> Finding:
     """Double the position until it fails, and halve the gap."""
-    place, begun = 8, time.thread_time()
-    while not (why := _end(case, place + place, rows)):
+    place, begun = 1, time.thread_time()
+    while not _end(case, place + place, rows):
         place += place
         slow = time.thread_time() - begun > SECONDS and place >= AT_LEAST
         if slow or place >= FURTHEST[case.rotate.told_by]:
             return ok(f"none up to position {place:,}", place)
     between = range(place, place + place)
     bad = place + bisect_left(between, True, key=lambda one: bool(_end(case, one, rows)))
-    good = bad - 1
-    if why not in ENDS:
-        return note(f"ends at position {good:,}: {why}", good)
-    words = ENDS[why].format(good=good, bad=bad)
-    return wrong(why, f"{words}. Compute the table for the positions asked for, or raise", good)
+    good, whys = bad - 1, [_end(case, one, rows) for one in (bad, bad + bad)]
+    cause = next((cause for cause in ENDS if cause in whys), "")
+    if not cause:
+        return note(f"ends at position {good:,}: {' '.join(whys[:1])}", good)
+    words = ENDS[cause].format(good=good, bad=bad)
+    return wrong(cause, f"{words}. Compute the table for the positions asked for, or raise", good)
 
 
 def _content(case: Case, t: int) -> Tensor:
