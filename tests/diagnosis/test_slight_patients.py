@@ -145,7 +145,7 @@ def scaled(x, positions, power, alike=True):
 
 
 def in_waves(x, positions):
-    return rotation(x, positions) * (1 + 0.1 * (positions.reshape(-1, 1, x.shape[2], 1) % 3))
+    return rotation(x, positions) * (1 + 0.02 * (positions.reshape(-1, 1, x.shape[2], 1) % 3))
 
 
 def by_halves(x, positions):

@@ -53,7 +53,7 @@ def difference(case: Case) -> Finding | None:
 def _left_behind(case: Case) -> Finding | None:
     """Tell one side that counts from 0 in each call from one that does not turn."""
     layouts = [case.reading.layout, case.of_keys.layout]
-    if "none" not in layouts or case.code.takes("v") or not case.code.takes("q", "k"):  # an attention is read otherwise
+    if "none" not in layouts or case.code.takes("v") or not case.code.takes("q", "k"):  # attentions are read otherwise
         return None
     x = random(1, case.heads, 8, case.dim, seed=18)
     if far(case.rotate(x, of_keys=layouts[-1] == "none"), x) < SLIGHT:
@@ -93,8 +93,9 @@ def origin(case: Case) -> Finding | None:
     near = [place for place in range(-8, 9) if wrapped(start - place * theta).abs().max() < slack]
     if 0 in near:
         return None
-    place = f"as position {max(near)} should be" if near else "too"
+    place = max(near, default=None)
     return note(
-        f"position 0 is turned {place}: harmless while queries and keys agree, wrong once one of them is counted "
+        f"position 0 is turned {f'as position {place} should be' if near else 'too'}: harmless while queries and keys agree, wrong once one of them is counted "
         "from 0 elsewhere (a cache, another framework). Count from 0",
+        place,
     )

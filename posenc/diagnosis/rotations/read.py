@@ -21,6 +21,7 @@ PLACES = (0, 1, 5, 8, 13, 21, 34, 55, 89)
 REACHES = (16_384, 8_192, 4_096, 2_048, 1_024, 512, 256, 128, 64, 32, 16, 8)
 NEAR, QUICK = 1_024, 100_000_000  # code that takes more than so many ns for so many positions is not asked for more
 SLIGHT, CLOSE = 1e-3, 1e-2  # what lengths and angles may be off by, in float32 and in half precision
+FLAT = 1e-6  # of what grows one way
 NOTHING = torch.zeros(0)
 ROWS = 4  # of a picture
 
@@ -157,7 +158,7 @@ class Case(NamedTuple):
         """Whether each pair turns and grows, or fades, from position to position, as in xPos."""
         growth = self.reading.gains.log().diff(dim=0)
         first, second = (growth[:, side] for side in self.reading.sides)
-        one_way = (growth.amin(0) * growth.amax(0) > -(SLIGHT**2)).all()
+        one_way = (growth.amin(0) * growth.amax(0) > -FLAT).all()
         return bool(self.reading.pairs and self.uneven and one_way and torch.allclose(first, second, atol=SLIGHT))
 
     def turned(self, y: Tensor) -> Tensor:

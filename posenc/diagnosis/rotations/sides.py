@@ -37,4 +37,4 @@ def contents(use: Any) -> Finding | None:
         return ok("queries come of queries and keys of keys")
     if moved == [[False, True], [True, False]]:
         return wrong("swapped", "keys come out first and queries second: return them in the order they came in")
-    return wrong("one-for-both", "queries that come out are not those that go in, or keys are not: turn each by itself")
+    return wrong("one-for-both", "what comes out is not made of queries and keys, each of its own: turn each by itself")
