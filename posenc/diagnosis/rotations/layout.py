@@ -94,8 +94,9 @@ def origin(case: Case) -> Finding | None:
     if 0 in near:
         return None
     place = max(near, default=None)
+    where = f"as position {place} should be" if near else "too"
     return note(
-        f"position 0 is turned {f'as position {place} should be' if near else 'too'}: harmless while queries and keys agree, wrong once one of them is counted "
+        f"position 0 is turned {where}: harmless while queries and keys agree, wrong once one of them is counted "
         "from 0 elsewhere (a cache, another framework). Count from 0",
         place,
     )
