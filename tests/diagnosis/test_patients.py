@@ -66,7 +66,7 @@ def test_positions_that_start_again_are_said_to_do_so():
 
     finding = doctor(rotate).told("limit")
     assert finding.id == "wrapped"
-    assert "position 4,096 is turned as position 0 is" in finding.words
+    assert "position 4,096 is turned as an earlier one is" in finding.words
 
 
 def test_tokens_beyond_the_table_that_are_not_turned_are_said_so():

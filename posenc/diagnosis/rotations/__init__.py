@@ -100,7 +100,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     if any(finding.id in FIRST for finding in first):
         return [*first, Finding("everything else", "not checked", REST, None, "everything-else")], about
     reading = read(rotate, reach=reach)
-    of_keys = read(rotate, True, reach) if code.takes("q", "k") else reading
+    of_keys = read(rotate, reach, of_keys=True) if code.takes("q", "k") else reading
     speeds_of = reading.theta[reading.theta != 0] if reading.columns else reading.theta
     case = Case(code, code.dim, code.heads, rotate, reading, of_keys, fit(speeds_of, reading.slack), reach)
     of_matrices = findings(_of_matrices(case), case)

@@ -4,7 +4,7 @@ import torch
 
 from posenc.diagnosis.compare import far, random, wrapped
 from posenc.diagnosis.report import Finding, note, ok, wrong
-from posenc.diagnosis.rotations.read import Case
+from posenc.diagnosis.rotations.read import SLIGHT, Case
 
 LAYOUTS = {
     "half": "half layout, pairs (i, i + r/2), as in Llama of transformers and GPT-NeoX",
@@ -27,9 +27,8 @@ def layout(case: Case) -> Finding:
     if name in LAYOUTS:
         warning = "Weights for the other layout run without an error and are wrong"
         return ok(f"{LAYOUTS[name]}; {part}. {warning}", width)
-    if name == "other":
-        some = ", ".join(map(str, pairs[:3]))
-        return note(f"pairs {some} ... are neither half nor interleaved (several axes?); {part}", width)
+    if pairs:
+        return note(f"pairs are neither half nor interleaved (several axes?); {part}", width)
     return note("channels mix in more than pairs: no layout, no frequencies to read")
 
 
@@ -38,40 +37,29 @@ def difference(case: Case) -> Finding | None:
     of_q, of_k = case.reading, case.of_keys
     if of_q.layout != of_k.layout:
         return _left_behind(case) or _one_way_each(of_q.layout, of_k.layout)
-    widths = [2 * len(reading.pairs) for reading in (of_q, of_k)]
-    if widths[0] != widths[1]:
-        words = f"{widths[0]} channels of queries turn and {widths[1]} of keys: give both one rotary width"
-        return wrong("sides-differ", words, widths[1])
-    if not of_q.pairs:
-        return None
-    theta, theta_k = of_q.theta.abs(), of_k.theta.abs()
-    if (theta - theta_k).abs().max() > 1e-3 * theta.max():
-        return wrong(
-            "sides-differ",
-            f"queries and keys turn at different speeds, the fastest pair by {float(theta.max()):.3g} "
-            f"and by {float(theta_k.max()):.3g} rad a token: give both one base and one scaling",
-            float(theta_k.max()),
-        )
-    if (of_q.start - of_k.start).abs().max() > 1e-3:
-        return wrong(
-            "sides-differ",
-            "queries and keys at one position are turned by different angles, so a token does not stand at itself: "
-            "one of the two counts from another start. Count both alike",
-        )
+    width, of_keys = 2 * len(of_q.pairs), 2 * len(of_k.pairs)
+    if width != of_keys:
+        words = f"{width} channels of queries turn and {of_keys} of keys: give both one rotary width"
+        return wrong("sides-differ", words, of_keys)
+    if (of_q.theta.abs() - of_k.theta.abs()).norm() > SLIGHT * of_q.theta.norm():
+        words = "queries and keys turn at different speeds: give both one base and one scaling"
+        return wrong("sides-differ", words)
+    if (of_q.start - of_k.start).norm() > SLIGHT:
+        words = "queries and keys at one position are turned by different angles, so a token does not stand at itself"
+        return wrong("sides-differ", f"{words}: one of the two counts from another start. Count both alike")
     return None
 
 
 def _left_behind(case: Case) -> Finding | None:
     """Tell one side that counts from 0 in each call from one that does not turn."""
-    if case.code.takes("v") or not case.code.takes("q", "k"):  # what an attention has inside is read another way
+    layouts = [case.reading.layout, case.of_keys.layout]
+    if "none" not in layouts or case.code.takes("v") or not case.code.takes("q", "k"):  # attentions are read otherwise
         return None
-    for of_keys, (name, other) in enumerate((("queries", "keys"), ("keys", "queries"))):
-        reading = case.of_keys if of_keys else case.reading
-        x = random(1, case.heads, 8, case.dim, seed=18)
-        if reading.layout == "none" and far(case.rotate(x, torch.arange(8), bool(of_keys)), x) > 1e-3:
-            words = f"{name} count from 0 in each call while {other} start where the call says: hand it on to both"
-            return wrong("sides-differ", words)
-    return None
+    x = random(1, case.heads, 8, case.dim, seed=18)
+    if far(case.rotate(x, of_keys=layouts[-1] == "none"), x) < SLIGHT:
+        return None
+    words = "one of queries and keys counts from 0 in each call while the other starts where the call says"
+    return wrong("sides-differ", f"{words}: hand it on to both")
 
 
 def _one_way_each(of_q: str, of_k: str) -> Finding:
@@ -101,15 +89,14 @@ def direction(case: Case) -> Finding | None:
 
 def origin(case: Case) -> Finding | None:
     """Say where position 0 stands."""
-    start, theta = case.reading.start, case.reading.theta
-    if not start.any():
+    start, theta, slack = case.reading.start, case.reading.theta, case.reading.slack
+    near = [place for place in range(-8, 9) if wrapped(start - place * theta).abs().max() < slack]
+    if 0 in near:
         return None
-    slowest = int(theta.abs().argmin())
-    by = float(start[slowest] / theta[slowest]) if theta[slowest] else 0.0
-    away = wrapped(start - round(by) * theta)
-    place = f"as position {round(by):,} should be" if away.abs().max() < case.reading.slack else "too"
+    place = max(near, default=None)
+    where = f"as position {place} should be" if near else "too"
     return note(
-        f"position 0 is turned {place}: harmless while queries and keys agree, wrong once one of them is counted "
+        f"position 0 is turned {where}: harmless while queries and keys agree, wrong once one of them is counted "
         "from 0 elsewhere (a cache, another framework). Count from 0",
-        by,
+        place,
     )

@@ -1,6 +1,7 @@
 """Examine how far the positions of a rotation go: where they end, and whether they end in words or without."""
 
 import time
+from bisect import bisect_left
 
 import torch
 from torch import Tensor
@@ -10,33 +11,19 @@ from posenc.diagnosis.compare import random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.rotations.read import Case
 
-SECONDS = 0.5  # to go further: what makes its table anew in each call takes ever longer
-FAR = {"positions": 2**20, "offset": 2**20, "length": 2**16}
-ENDS = {  # what becomes of tokens beyond the end: the cause and the words
-    "clipped": (
-        "clipped",
-        "from position {good:,} on all tokens turn alike: positions are clipped or rounded without a word. "
-        "Compute the table for the positions asked for, or raise",
-    ),
-    "still": (
-        "clipped",
-        "from position {bad:,} on tokens are not turned at all: the table ends without a word. "
-        "Compute the table for the positions asked for, or raise",
-    ),
-    "wrapped": (
-        "wrapped",
-        "position {bad:,} is turned as position {back:,} is: positions start again without a word. "
-        "Compute the table for the positions asked for, or raise",
-    ),
+SECONDS, AT_LEAST = 0.5, 8_192  # to go further: what makes its table anew in each call takes ever longer
+FURTHEST = {"positions": 1_048_576, "offset": 1_048_576, "length": 65_536}
+ENDS = {  # what becomes of tokens beyond the end: the words, of the last position that is turned its own way
+    "clipped": "behind position {good:,} all tokens turn alike, or are not turned at all: positions are clipped or "
+    "rounded, or the table ends, without a word",
+    "wrapped": "position {bad:,} is turned as an earlier one is: positions start again without a word",
 }
 
 
 def limit(case: Case) -> Finding:
     """Find the first position that raises or is turned like the one before it."""
-    if case.code.way.exact:
-        return unchecked(f"takes {case.reach} tokens and no other number")
-    if case.given_angles or case.reading.columns:
-        return unchecked("the angles are those of the doctor" if case.given_angles else "positions are those of a grid")
+    if case.code.way.exact or case.given_angles or case.reading.columns:
+        return unchecked("the angles are those of the doctor, or positions those of a grid")
     if case.uneven:
         return unchecked("lengths change with the position, so far tokens vanish or overflow")
     rows = _near(case)
@@ -52,24 +39,24 @@ def limit(case: Case) -> Finding:
 
 def _searched(case: Case, rows: Tensor) -> Finding:
     """Double the position until it fails, and halve the gap."""
-    top, begun = FAR[case.rotate.told_by], time.thread_time()
-    good, bad, slow = 1, 2, False
-    while bad <= top and not slow and not _end(case, bad, rows):
-        good, bad, slow = bad, 2 * bad, time.thread_time() - begun > SECONDS and bad >= 8_192
-    if bad > top or slow:
-        return ok(f"none up to position {good:,}", good)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (good, middle) if _end(case, middle, rows) else (middle, bad)
-    why = _end(case, bad, rows)
-    if why not in ENDS:
-        return note(f"ends at position {good:,}: {why}", good)
-    cause, words = ENDS[why]
-    return wrong(cause, words.format(good=good, bad=bad, back=_as_earlier(case, bad, rows)), good)
+    place, begun = 1, time.thread_time()
+    while not _end(case, place + place, rows):
+        place += place
+        slow = time.thread_time() - begun > SECONDS and place >= AT_LEAST
+        if slow or place >= FURTHEST[case.rotate.told_by]:
+            return ok(f"none up to position {place:,}", place)
+    between = range(place, place + place)
+    bad = place + bisect_left(between, True, key=lambda one: bool(_end(case, one, rows)))
+    good, whys = bad - 1, [_end(case, one, rows) for one in (bad, bad + bad)]
+    cause = next((cause for cause in ENDS if cause in whys), "")
+    if not cause:
+        return note(f"ends at position {good:,}: {' '.join(whys[:1])}", good)
+    words = ENDS[cause].format(good=good, bad=bad)
+    return wrong(cause, f"{words}. Compute the table for the positions asked for, or raise", good)
 
 
 def _content(case: Case, t: int) -> Tensor:
-    return random(1, case.heads, 1, case.dim, seed=11).repeat(1, 1, t, 1)
+    return random(1, case.heads, 1, case.dim, seed=11).expand(-1, -1, t, -1).contiguous()
 
 
 def _near(case: Case) -> Tensor:
@@ -77,36 +64,21 @@ def _near(case: Case) -> Tensor:
     count = min(4_097, case.reach)
     y, failed = attempt(case.rotate, _content(case, count), torch.arange(count))
     rows = _content(case, 0) if failed else y
-    return rows[0].transpose(0, 1).flatten(1)
+    return rows.movedim(2, 0).flatten(1)
 
 
 def _end(case: Case, last: int, rows: Tensor) -> str:
     """Return the error of a position, or how it is turned where that is not its own way, or ""."""
-    x = _content(case, 2)
-    y, failed = attempt(case.rotate, x, torch.tensor([last - 1, last]))
+    y, failed = attempt(case.rotate, _content(case, 2), torch.arange(last + 1)[-2:])
     if failed:
         return failed
-    if torch.equal(y[:, :, 0], y[:, :, 1]):
-        return "still" if torch.equal(y, x.to(y.dtype)) else "clipped"
-    if last > 64 and torch.equal(y[:, :, 1], x[:, :, 1].to(y.dtype)):
-        beyond, failed = attempt(case.rotate, x, torch.tensor([last, last + 1]))
-        return "still" if not failed and torch.equal(beyond, x.to(beyond.dtype)) else "wrapped"
-    return "wrapped" if last > 64 and _same(y[:, :, 1], rows[:last]) >= 0 else ""
+    before, there = y.movedim(2, 0).flatten(1)
+    if torch.equal(before, there):
+        return "clipped"
+    return "wrapped" if (rows[:last] == there).all(-1).any() else ""
 
 
-def _as_earlier(case: Case, last: int, rows: Tensor) -> int:
-    """Return the position among the first ones that a far one is turned like, or -1."""
-    y = case.rotate(_content(case, 2), torch.tensor([last - 1, last]))
-    return _same(y[:, :, 1], rows[:last])
-
-
-def _same(y: Tensor, rows: Tensor) -> int:
-    """Return which of the rows a token (1, h, d) is, or -1."""
-    same = (rows == y.flatten()).all(-1)
-    return int(same.long().argmax()) if same.any() else -1
-
-
-def _first_twin(rows: Tensor) -> int:
-    """Return the first position to 4,096 that is turned like the one before it while later ones turn on, or 0."""
+def _first_twin(rows: Tensor) -> int | None:
+    """Return the first position to 4,096 that is turned like the one before it while later ones turn on."""
     same = (rows[1:] == rows[:-1]).all(-1)
-    return int(same.long().argmax()) + 1 if same.any() and not same[-64:].all() else 0
+    return int(same.long().argmax()) + 1 if same.any() and not same[-64:].all() else None

@@ -1,30 +1,27 @@
-"""Which channels pair in the matrices of a rotation, and by which angle each pair turns."""
+"""Which channels pair in the matrices of a rotation, by which angle each pair turns, and whether it counts in rows."""
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+
+from posenc.diagnosis.compare import wrapped
+
+APART = 1e-2  # angles
 
 
 def pairs_of(matrices: Tensor) -> tuple[list[tuple[int, int]], str]:
     """Return the pairs of channels that mix with each other and with no other, and the name of their layout."""
-    matrices = matrices / matrices.norm(dim=1, keepdim=True).clamp(min=1e-30)
-    crossed = (matrices - torch.diag_embed(matrices.diagonal(dim1=1, dim2=2))).abs().amax(0)
-    largest, partner = crossed.max(0)
+    crossed = F.normalize(matrices, dim=1).abs().amax(0)
+    crossed = crossed - crossed.diag().diag()
+    (largest, others), (partner, _) = crossed.topk(2, dim=0)
     turned = (largest > 1e-6).nonzero().flatten().tolist()
-    pairs = sorted({(min(j, int(partner[j])), max(j, int(partner[j]))) for j in turned})
-    channels = sorted(channel for pair in pairs for channel in pair)
-    crossed[partner, torch.arange(len(partner))] = 0
-    if channels != turned or (crossed > 1e-5).any():
+    pairs = sorted({(min(j, other), max(j, other)) for j, other in enumerate(partner.tolist()) if j in turned})
+    if sorted(channel for pair in pairs for channel in pair) != turned or (others > 1e-5).any():
         return [], "mixed"
     steps = {second - first for first, second in pairs}
     return pairs, "interleaved" if steps == {1} else "half" if len(steps) == 1 else "other" if steps else "none"
-
-
-def start_of(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
-    """Return the angles at position 0, or zeros where its matrix (d, d) does not turn."""
-    start = angles_of(matrix, pairs)
-    square = matrix.T @ matrix
-    orthogonal = (square - square.diagonal().diag()).abs().max() < 1e-3
-    return start if orthogonal and start.abs().max() > 1e-6 else torch.zeros_like(start)
 
 
 def angles_of(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
@@ -32,3 +29,23 @@ def angles_of(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
     first, second = (list(side) for side in zip(*pairs, strict=True))
     across = matrix[..., second, first] - matrix[..., first, second]
     return torch.atan2(across, matrix[..., first, first] + matrix[..., second, second])
+
+
+class Grid(NamedTuple):
+    """How long the rows of a grid are, the angles (n,) at its corner, of a step along a row and of one to the next."""
+
+    columns: int
+    start: Tensor
+    along: Tensor
+    down: Tensor
+
+
+def rows_of(angle: Tensor) -> Grid | None:
+    """Return the grid on which angles (t, n) grow along rows and from row to row, if there is one."""
+    places, start = torch.arange(len(angle))[:, None], angle[0]
+    along = angle[1] - start
+    breaks = (wrapped(angle - start - places * along).abs() > APART).any(1)
+    columns = int(breaks.int().argmax()) or 2  # of one line rows may be of any length
+    down = angle[columns] - start
+    expected = start + places % columns * along + places // columns * down
+    return Grid(columns, start, along, down) if wrapped(angle - expected).abs().max() < APART else None

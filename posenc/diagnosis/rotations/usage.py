@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import Code
@@ -10,10 +11,10 @@ from posenc.diagnosis.compare import far, random
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 from posenc.diagnosis.rotations.read import Case, Rotation
 
-LENGTHS = (1_024, 8_192, 16_384)
+SAME, ALIKE = 1e-4, 1e-3  # results, and angles alone
 FORGETS = (
-    "positions from 0 and from 100, asked for in a row, get the same: a cache ignores them, or they never arrive. "
-    "Keep the offset in the key of the cache, or compute the table anew"
+    "positions from 0 and from further on, asked for in a row, get the same: a cache ignores them, or they never "
+    "arrive. Keep the offset in the key of the cache, or compute the table anew"
 )
 
 
@@ -27,52 +28,41 @@ class Use(NamedTuple):
 
 def memory(use: Use) -> Finding:
     """Check that a call does not depend on the calls before it."""
-    code, reach = use.code, min(use.reach, 600)
-    if forgets := _forgets(code, reach):
-        return forgets
+    code, t = use.code, min(use.reach, 600)
+    if use.rotate.told_by != "length" and _forgets(code, use.reach):
+        return wrong("offset-ignored", FORGETS, 0.0)
     alone, after_bfloat16 = Rotation(code.fresh()), Rotation(code.fresh())
-    long = random(1, code.heads, reach - reach // 60, code.dim, seed=5)
-    places = torch.arange(long.shape[2])
-    attempt(after_bfloat16, random(1, code.heads, reach, code.dim, dtype=torch.bfloat16), torch.arange(reach))
-    after, before = after_bfloat16(long, places), attempt(alone, long, places)[0]
-    off = far(after, before)
-    if off > 1e-4:
-        return wrong(
-            "cache-stale",
-            f"after one call in bfloat16, calls in float32 differ by {off:.2g}: a cached table keeps the dtype of "
-            "its first call. Keep it in float32 and round in each call",
-            off,
-        )
-    return ok("a call does not depend on the calls before it", off)
+    x, places = random(1, code.heads, t, code.dim, seed=5), torch.arange(t)
+    attempt(after_bfloat16, x.bfloat16(), places)
+    off = far(after_bfloat16(x, places), alone(x, places))
+    if off < SAME:
+        return ok("a call does not depend on the calls before it", off)
+    words = f"after one call in bfloat16, calls in float32 differ by {off:.2g}: a cached table keeps the dtype of "
+    return wrong("cache-stale", f"{words}its first call. Keep it in float32 and round in each call", off)
 
 
-def _forgets(code: Code, reach: int) -> Finding | None:
-    """Call from 0 and from elsewhere: are both counted from 0?"""
-    rotate, other = Rotation(code.fresh()), Rotation(code.fresh())
-    if rotate.told_by == "length" or reach <= 8:
-        return None
-    x, start = random(1, code.heads, 4, code.dim, seed=4), min(100, reach - 4)
-    near, out = torch.arange(4), torch.arange(start, start + 4)
-    first, second = rotate(x, near), rotate(x, out)
-    if not torch.equal(first, second):
-        return None
-    if code.takes("q", "k") and not torch.equal(rotate(x, near, True), rotate(x, out, True)):
-        return wrong("sides-differ", "queries count from 0 in each call, keys do not: hand positions to both")
-    turns = not torch.equal(other(x, out), x) or not torch.equal(first[:, :, 3:], x[:, :, 3:])
-    return wrong("offset-ignored", FORGETS, 0.0) if turns else None
+def _forgets(code: Code, reach: int) -> bool:
+    """Tell whether what turns is counted from 0, of queries and of keys, though a call starts elsewhere."""
+    rotate, x = Rotation(code.fresh()), random(1, code.heads, 6, code.dim, seed=4)
+    near, out = torch.arange(6), torch.arange(reach)[-6:]
+    for of_keys in (False, True):
+        first = rotate(x, near, of_keys)
+        if torch.equal(first, x) or not torch.equal(first, rotate(x, out, of_keys)):
+            return False
+    return True
 
 
 def starts(use: Use) -> Finding | None:
     """Check that a call from 0 is not answered with what another call, from elsewhere, has left behind."""
-    if use.rotate.told_by == "length" or use.reach <= 8:
+    if use.rotate.told_by == "length":
         return None
-    start = min(100, use.reach - 4)
-    x, late = random(1, use.code.heads, 4, use.code.dim, seed=4), Rotation(use.code.fresh())
-    late(x, torch.arange(start, start + 4))
-    off = far(late(x, torch.arange(4)), Rotation(use.code.fresh())(x, torch.arange(4)))
-    if off <= 1e-4:
+    late, alone = Rotation(use.code.fresh()), Rotation(use.code.fresh())
+    x = random(1, use.code.heads, 6, use.code.dim, seed=4)
+    late(x, torch.arange(use.reach)[-6:])
+    off = far(late(x), alone(x))
+    if off < SAME:
         return None
-    words = f"after a call from position {start} on, calls from 0 differ by {off:.2g}: what is cached has forgotten"
+    words = f"after a call from elsewhere, calls from 0 differ by {off:.2g}: what is cached has forgotten"
     return wrong("cache-stale", f"{words} where it starts. Keep the offset in its key", off)
 
 
@@ -83,15 +73,13 @@ def decoding(case: Case) -> Finding:
             "takes neither positions nor an offset, so a single new token is always turned as the first one: "
             "with a cache of keys, pass its position"
         )
-    t = min(12, case.reach)
-    x = random(2, case.heads, t, case.dim, seed=9)
-    whole = case.rotate(x, torch.arange(t))
-    each = [case.rotate(x[:, :, i : i + 1], torch.tensor([i])) for i in range(t)]
-    off = far(torch.cat(each, dim=2), whole)
-    if off < 1e-4:
+    x = random(2, case.heads, 8, case.dim, seed=9)
+    each = zip(x.split(1, dim=2), torch.arange(8).split(1), strict=True)
+    one_by_one, whole = torch.cat([case.rotate(token, place) for token, place in each], dim=2), case.rotate(x)
+    off = far(one_by_one, whole)
+    if off < SAME:
         return ok("token by token gives what all at once gives", off)
-    alike = case.reading.pairs and far(case.turned(torch.cat(each, dim=2)), case.turned(whole)) < 1e-3
-    if case.uneven or alike:
+    if far(case.turned(one_by_one), case.turned(whole)) < ALIKE:
         return note("a token alone grows otherwise than among others: scales (as in xPos) know the length", off)
     return wrong(
         "offset-ignored",
@@ -102,21 +90,15 @@ def decoding(case: Case) -> Finding:
 
 
 def fewer_queries(case: Case) -> Finding | None:
-    """Give the last queries alone beside all keys, as with keys in a cache."""
-    code, rotate = case.code, case.rotate
-    if not code.takes("q", "k") or code.needs("positions") or code.way.exact:
-        return None
-    q, k = (random(1, case.heads, 8, case.dim, seed=seed) for seed in (20, 21))
+    """Give the last queries alone beside all keys, as with keys in a cache, and tell of no positions."""
+    rotate = case.rotate
+    q, k = random(2, 1, case.heads, 8, case.dim, seed=20).unbind()
     of_keys = {"positions": torch.arange(8)} if case.given_angles else {}
-    made, failed = attempt(lambda: rotate.pair(q[:, :, -2:], k, **of_keys))
-    if failed or made[0].shape[2] != 2:
+    made, failed = attempt(lambda: rotate.pair(q[:, :, -6:], k, **of_keys))
+    if failed:
         return None
-    last, first = rotate.pair(q, k)[0][:, :, -2:], rotate.pair(q[:, :, -2:], k[:, :, -2:])[0]
-    made, last, first = (case.turned(y) if case.reading.pairs else y for y in (made[0], last, first))
-    if far(made, last) < 1e-3:
+    if far(case.turned(made[0]), case.turned(rotate(q)[:, :, -6:])) < ALIKE:
         return ok("fewer queries than keys are turned as the last ones")
-    if far(made, first) > 1e-3:
-        return None
     words = "of fewer queries than keys the last does not stand at the last key: queries count from 0"
     if rotate.told_by == "length" or case.given_angles:
         return wrong("offset-ignored", f"{words}. With keys in a cache, take the end of the table for queries")
@@ -125,45 +107,41 @@ def fewer_queries(case: Case) -> Finding | None:
 
 def longer_calls(case: Case) -> Finding:
     """Compare the first tokens of a short call with those of a long one."""
-    off, last = 0.0, 64
-    for length in (length for length in LENGTHS if not case.code.way.exact and length <= max(case.reach, LENGTHS[0])):
-        x = random(1, case.heads, 64, case.dim, seed=10).repeat(1, 1, length // 64, 1)
-        long, failed = attempt(Rotation(case.code.fresh()), x)
-        if failed:
-            return note(f"{length:,} tokens raise {failed}")
-        short, last = Rotation(case.code.fresh())(x[:, :, :64]), length
-        off = far(short, long[:, :, :64])
-        alike = case.reading.pairs and far(case.turned(short), case.turned(long[:, :, :64])) < 1e-3
-        if off > 1e-3 and (case.uneven or alike):
-            return note(
-                f"the first tokens grow otherwise in a call of {length:,}: scales (as in xPos) know the length", off
-            )
-        if off > 1e-3:
-            return wrong(
-                "length-dependent",
-                f"the first tokens turn differently (by {off:.2g}) in a call of {length:,}: frequencies or scales "
-                "depend on the length (dynamic NTK, LongRoPE). Rotated keys in a cache then belong to other "
-                "frequencies: cache keys unrotated, or fix the frequencies for a text",
-                off,
-            )
-    if last == 64:
+    if case.code.way.exact:
         return unchecked(f"takes {case.reach} tokens and no other number")
-    return ok(f"the first tokens turn alike in calls up to {last:,}", off)
+    x = random(1, case.heads, 8, case.dim, seed=10).repeat(1, 1, case.reach // 8, 1)
+    long, failed = attempt(Rotation(case.code.fresh()), x)
+    if failed:
+        return note(f"{case.reach:,} tokens raise {failed}")
+    short, long = Rotation(case.code.fresh())(x[:, :, :8]), long[:, :, :8]
+    off = far(short, long)
+    if off < ALIKE:
+        return ok(f"the first tokens turn alike in calls up to {case.reach:,}", off)
+    if far(case.turned(short), case.turned(long)) < ALIKE:
+        words = f"the first tokens grow otherwise in a call of {case.reach:,}: scales (as in xPos) know the length"
+        return note(words, off)
+    return wrong(
+        "length-dependent",
+        f"the first tokens turn differently (by {off:.2g}) in a call of {case.reach:,}: frequencies or scales "
+        "depend on the length (dynamic NTK, LongRoPE). Rotated keys in a cache then belong to other "
+        "frequencies: cache keys unrotated, or fix the frequencies for a text",
+        off,
+    )
 
 
 def batched_positions(case: Case) -> Finding:
     """Give each row of a batch its own positions, as left padding and packing need."""
     if case.rotate.told_by != "positions" or (case.code.way.table and case.code.way.table.rows_are_lost):
         return unchecked("needs a parameter for positions, as left padding and packed rows do")
-    x, places = random(2, case.heads, 6, case.dim, seed=12), torch.tensor([[0, 1, 2, 3, 4, 5], [0, 0, 0, 1, 2, 3]])
-    y, failed = attempt(case.rotate, x, places)
-    if failed:
-        return note(f"(b, t) raises {failed}; left padding needs a row of positions for each text")
-    off = far(y, torch.cat([case.rotate(x[i : i + 1], places[i]) for i in range(2)]))
-    if case.code.takes("q", "k"):
-        each = [case.rotate(x[i : i + 1], places[i], of_keys=True) for i in range(2)]
-        off = max(off, far(case.rotate(x, places, of_keys=True), torch.cat(each)))
-    if off < 1e-4:
+    x, off = random(2, case.heads, 6, case.dim, seed=12), 0.0
+    places = torch.stack((torch.arange(6), torch.arange(8)[-6:]))
+    for of_keys in (False, True):
+        y, failed = attempt(case.rotate, x, places, of_keys)
+        if failed:
+            return note(f"(b, t) raises {failed}; left padding needs a row of positions for each text")
+        each = [case.rotate(text, row, of_keys) for text, row in zip(x.split(1), places, strict=True)]
+        off = max(off, far(y, torch.cat(each)))
+    if off < SAME:
         return ok("each row of (b, t) is turned to its own positions", off)
     return wrong(
         "rows-mixed",
@@ -175,10 +153,9 @@ def batched_positions(case: Case) -> Finding:
 
 def input_kept(case: Case) -> Finding:
     """Check that the input is not written to."""
-    t = case.code.way.exact or min(6, case.reach)
-    x = random(1, case.heads, t, case.dim, seed=13)
+    x = random(1, case.heads, case.code.way.exact or 6, case.dim, seed=13)
     kept = x.clone()
-    case.rotate(x, None if case.code.way.exact else torch.arange(t))
+    case.rotate(x)
     if torch.equal(x, kept):
         return ok("the input is not changed")
     words = "the call changes its input in place: calling it twice turns twice. Write to a new tensor"
@@ -187,23 +164,18 @@ def input_kept(case: Case) -> Finding:
 
 def gradients(case: Case) -> Finding:
     """Check that gradients arrive at the input and at what is learned."""
-    rotate, places = Rotation(case.code.fresh()), torch.arange(min(6, case.reach))
-    attempt(rotate, random(1, case.heads, len(places), case.dim, seed=14), places)
-    if rotate.code.numpy:
+    if case.rotate.code.numpy:
         return unchecked("NumPy has no gradients")
-    for of_keys in (False, True)[: 1 + case.code.takes("q", "k")]:
-        x = random(1, case.heads, len(places), case.dim, seed=14).requires_grad_()
-        with torch.enable_grad():
-            y, failed = attempt(rotate, x, places, of_keys)
-            if not failed:
-                _, failed = attempt(lambda y=y: (y * random(*y.shape, seed=16)).sum().backward())
-        of = " at the keys" if of_keys else ""
+    rotate = Rotation(case.code.fresh())
+    x, step = random(2, 1, case.heads, case.code.way.exact or 6, case.dim, seed=14).unbind()
+    for of_keys in (False, True):
+        x, side = x.clone().requires_grad_(), "keys" if of_keys else "input"
+        _, failed = attempt(_back, rotate, x, of_keys)
         if failed:
-            return wrong("no-gradient", f"no gradient{of}: {failed}")
-        if x.grad is None or not x.grad.isfinite().all() or not x.grad.any():
-            return wrong("no-gradient", f"no gradient, or one that is not finite, arrives{of or ' at the input'}")
-        if (off := _off(rotate, x, places, of_keys)) > 1e-3:
-            words = f"the gradient{of or ' at the input'} is off by {off:.2g}: the backward pass has to turn back"
+            return wrong("no-gradient", f"no gradient at the {side}: {failed}")
+        off = _off(rotate, x, step, of_keys)
+        if off > ALIKE:
+            words = f"the gradient at the {side} is off by {off:.2g}: the backward pass has to turn back"
             return wrong("gradient-wrong", words, off)
     dead = [name for name, p in rotate.code.learned.items() if p.grad is None or not p.grad.any()]
     if dead:
@@ -212,24 +184,32 @@ def gradients(case: Case) -> Finding:
     return ok("gradients arrive")
 
 
-def _off(rotate: Rotation, x: torch.Tensor, places: torch.Tensor, of_keys: bool) -> float:
+def _back(rotate: Rotation, x: Tensor, of_keys: bool) -> None:
+    """Send noise back."""
+    with torch.enable_grad():
+        y = rotate(x, of_keys=of_keys)
+        (y * random(*y.shape, seed=16)).sum().backward()
+
+
+def _off(rotate: Rotation, x: Tensor, step: Tensor, of_keys: bool) -> float:
     """Return how far a gradient is from what a step of the input changes, of code that is linear; else 0."""
-    step, still = random(*x.shape, seed=22), torch.zeros_like(x)
-    y, moved, of_step, of_nothing = (rotate(z.detach().clone(), places, of_keys) for z in (x, x + step, step, still))
-    if x.grad is None or far(moved - y, of_step - of_nothing) > 1e-4:
+    with torch.no_grad():
+        y, moved, of_step = (rotate(z, of_keys=of_keys) for z in (x.clone(), x + step, step.clone()))
+    if far(moved - y, of_step) > SAME:
         return 0.0
-    due = float(((moved - y) * random(*y.shape, seed=16)).sum())
-    return abs(float((x.grad * step).sum()) - due) / max(abs(due), 1.0)
+    due = float((of_step * random(*y.shape, seed=16)).sum())
+    arrived = torch.zeros(()) if x.grad is None else (x.grad * step).sum()
+    return abs(float(arrived) - due)
 
 
 def fractions(case: Case) -> Finding:
     """Check whether positions between integers mean anything."""
     if case.rotate.told_by != "positions" or case.given_angles:
         return unchecked("needs a parameter for positions")
-    x = random(1, case.heads, 1, case.dim, seed=15).repeat(1, 1, 2, 1)
-    y, failed = attempt(case.rotate, x, torch.tensor([1.0, 1.5]))
+    x = random(1, case.heads, 1, case.dim, seed=15)
+    y, failed = attempt(case.rotate, torch.cat((x, x), dim=2), torch.tensor([1.0, 1.5]))
     if failed:
         return note("takes integers only: interpolated positions raise an error")
-    if torch.equal(y[:, :, 0], y[:, :, 1]):
+    if torch.equal(*y.unbind(2)):
         return note("1.5 is turned as 1: interpolated positions are truncated", 0.0)
     return ok("positions between integers are turned as such")
