@@ -88,9 +88,9 @@ def _made(function: Any, owner: Any, dim: int | None, heads: int | None) -> tupl
         if turning is None:
             continue
         sizes = sizes | {"dim": turning.dim}
-        forms = (*AXES,) if turning.form in AXES else ("t",)
-        ways = [("rotation", Way(form=form)) for form in forms]  # the doctor turns, in its own order of axes
-        if found := _fitting(Code(turning, sizes), ways, {}):
+        form = turning.held.form if turning.held.form in AXES else "t"
+        way = Way(form=form)  # the doctor turns, in its own order of axes
+        if found := _fitting(Code(turning, sizes), [("rotation", way)], {}):
             return found
     return None
 
