@@ -67,9 +67,9 @@ class Turning(nn.Module):
         cos, sin = (part.to(x.dtype) for part in self.table(x, positions))
         if self.layout_known:
             cos, sin = cos[..., one], sin[..., one]
-        first, second, rest = x[..., one], x[..., other], x[..., self.dim :]
+        first, second = x[..., one], x[..., other]
         turned = torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
-        return torch.cat((turned[..., self.pairs.flatten().argsort()], rest), -1)
+        return turned[..., self.pairs.flatten().argsort()]
 
     def of(self, code: Code) -> "Turning":
         """Return the rotation of the same layout by what other code makes."""
@@ -136,7 +136,7 @@ def _called(code: Code, form: str, x: Tensor, positions: Tensor) -> Any:
     if form == "picture":
         if several(code.function):
             return as_tensors(code.function(ROWS, COLUMNS))
-        picture, size = x.new_zeros(len(x), x.shape[-1], ROWS, COLUMNS), (ROWS, COLUMNS)
+        picture, size = x.new_zeros(1, x.shape[-1], ROWS, COLUMNS), (ROWS, COLUMNS)
         return code(x=picture, rows=ROWS, columns=COLUMNS, grid=size, shape=size)
     if form in AXES and positions.ndim != 2:
         raise ValueError(f"doctor: positions must be {AXES[form]} numbers each, got {tuple(positions.shape)}")

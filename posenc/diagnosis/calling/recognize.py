@@ -1,6 +1,5 @@
 """Find out what unknown code is and how to call it: its kind, sizes, order of axes, form of positions and tables."""
 
-import inspect
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -77,7 +76,7 @@ def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) 
 
 
 def _in_time(items: Iterable[Any]) -> Iterator[Any]:
-    """Yield items until SECONDS are spent on them: code of others may be slow. The first may compile, and counts not."""
+    """Yield items until SECONDS are spent: code of others may be slow. The first is free, for it may compile."""
     begun = None
     for item in items:
         yield item
