@@ -11,7 +11,6 @@ from tests.diagnosis.cases import ids, rotation, sines_and_cosines, thetas, turn
 from tests.diagnosis.test_attention_calls import Attention
 from tests.diagnosis.test_calling_patients import DIM, SIZES, halves, waves
 
-
 LAID = {  # embeddings (b, t, d) in each order of axes, and back
     "btd": (lambda x: x, lambda y: y),
     "tbd": (lambda x: x.transpose(0, 1), lambda y: y.transpose(0, 1)),
@@ -96,7 +95,7 @@ MAKERS = {
 def test_makers_of_other_shapes(name):
     report = doctor(MAKERS[name], kind="rotation", **SIZES)
     assert report.kind == "rotation"
-    assert report.healthy, str(report)
+    assert ids(report) == ({"not-a-rotation"} if "nearly" in name else set()), str(report)
 
 
 NO_MAKERS = {
@@ -147,6 +146,24 @@ def test_sizes_that_code_says_of_itself(said):
     report = doctor(Owned(said))
     assert report.healthy, str(report)
     assert report.examined["sizes"] == "5 heads of 24 channels"
+
+
+class Of(nn.Module):
+    """Takes so many heads, and no others."""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.count = heads
+
+    def forward(self, x, positions):
+        assert x.shape[1] == self.count
+        return rotation(x, positions)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 12])
+def test_heads_are_found(heads):
+    report = doctor(Of(heads), kind="rotation", order="bhtd")
+    assert report.examined["sizes"].startswith(f"{heads} head")
 
 
 def table_of_t(t, dim):

@@ -47,8 +47,8 @@ def recognize(
                 failures.setdefault("", failed)
                 continue
             if found := _fitting(code, _ways(code, kind, orders), failures):
-                plain = kind is None and found[0] == "table" and makers.of_angles(code)
-                return (_made(function, owner, dim, heads) or found) if plain else found
+                angles_alone = kind is None and "table" in found and makers.of_angles(code)
+                return (angles_alone and _made(function, owner, dim, heads)) or found
         turns = kind in (None, "rotation") and orders is not OTHERS  # tried once: what it makes has no order of axes
         if turns and (made := _made(function, owner, dim, heads)):
             return made
@@ -58,9 +58,9 @@ def recognize(
 
 def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) -> tuple[str, Code] | None:
     """Return the first kind and way that fit; among ways with tables, the first under which the code is sound."""
-    second = None
+    second = alike = None
     for kind, way in _in_time(ways):
-        if second and (second[0], second[1].way.order) != (kind, way.order):
+        if second and (kind, way.order) != alike:
             continue
         code.way = way
         tried, failed = (code, "") if kind == "attention" else attempt(code.fresh)
@@ -69,9 +69,10 @@ def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) 
             failures.setdefault(kind, failed or raised)
             continue
         found = kind, Code(code.source, tried.sizes, tried.way)
-        if kind not in ("rotation", "attention") or attempt(KINDS[kind].sound, tried)[0]:
+        is_sound, _ = attempt(getattr(KINDS[kind], "sound", lambda _: True), tried)
+        if is_sound:
             return found
-        second = second or found
+        second, alike = second or found, (kind, way.order)
     return second
 
 
@@ -186,12 +187,12 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
         return ("attention",)
     if code.takes("q", "k"):
         return ("rotation", "bias")
-    if code.takes("row_table") or code.roles.get("x") in SCORES:
+    if {code.roles.get("x"), *code.roles} & {*SCORES, "row_table"}:
         return ("bias",)
     if code.takes("x"):
         table = () if "rotation" in hinted or projects(code.module) else ("table",)
         return tuple(dict.fromkeys((*hinted, "rotation", "attention", *table)))
-    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "boxes")):
+    if {*code.roles} & {"score", "heads", "key_positions", "relative", "boxes"}:
         return ("bias", "table") if code.takes("dim") else ("bias",)
     plain = ("table", "bias") if code.takes("dim") or code.takes("mask") else ("bias", "table")
     return tuple(dict.fromkeys((*hinted, *plain)))
