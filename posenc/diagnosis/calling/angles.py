@@ -4,13 +4,13 @@ Functions such as apply_rotary_pos_emb(q, k, cos, sin) turn by tables that are m
 itself, base 10,000, and tries the forms that libraries use until one fits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-BASE = 10_000.0
+BASE = 10_000
 ROLES = ("cos", "sin", "angles", "tables")
 SPREAD = {  # how a pair's angle fills the width of the table
     "half": lambda x: torch.cat((x, x), -1),
@@ -19,20 +19,28 @@ SPREAD = {  # how a pair's angle fills the width of the table
 }
 OFFSETS = "sines and cosines of offsets"  # as Transformer-XL takes them, from the farthest key behind to that ahead
 AXES = {  # how tables (b, t, w) are shaped; b is 1 where rows do not differ
-    "(t, w)": lambda x: x[0],
+    "(t, w)": lambda x: x[0],  # of the first row
     "(b, t, w)": lambda x: x,
     "(b, 1, t, w)": lambda x: x[:, None],
     "(b, t, 1, w)": lambda x: x[:, :, None],
     "(t, 1, w)": lambda x: x[0, :, None],
     "(t, b, 1, w)": lambda x: x.transpose(0, 1)[:, :, None],
-    "(1, 2t - 1, w)": lambda x: x[:1],
+    "(1, 2t - 1, w)": lambda x: x,
 }
-PACKED = {  # how one argument holds cos and sin
-    "complex": lambda angle: torch.polar(torch.ones_like(angle), angle),
-    "angles": lambda angle: angle,
-    "cos and sin stacked last": lambda angle: torch.stack((angle.cos(), angle.sin()), -1),
-    "sin, then cos": lambda angle: torch.cat((angle.sin(), angle.cos()), -1),
-    "cos, then sin": lambda angle: torch.cat((angle.cos(), angle.sin()), -1),
+
+
+def _waves(angle: Tensor) -> tuple[Tensor, Tensor]:
+    return angle.cos().float(), angle.sin().float()
+
+
+PACKED: dict[str, Callable[[Tensor], Any]] = {  # what holds cos and sin
+    "pair": _waves,
+    "complex": lambda angle: torch.complex(*_waves(angle)),
+    "angles": lambda angle: angle.float(),
+    "cos and sin stacked last": lambda angle: torch.stack(_waves(angle), -1),
+    "sin, then cos": lambda angle: torch.cat((*reversed(_waves(angle)),), -1),
+    "cos, then sin": lambda angle: torch.cat(_waves(angle), -1),
+    OFFSETS: lambda angle: torch.stack((*reversed(_waves(angle)),), -1).flatten(-2),
 }
 
 
@@ -57,22 +65,11 @@ class Form(NamedTuple):
         """Return the table for positions (t,) or (b, t), one value or a pair of them."""
         theta = BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
         if self.packed == OFFSETS:
-            positions = torch.arange(positions.shape[-1] - 1, -positions.shape[-1], -1)
+            t = positions.shape[-1]
+            positions = torch.arange(t - 1, -t, -1)
         rows = positions if positions.ndim == 2 else positions[None]
         angle = rows.double()[..., None] * theta
-
-        def shaped(x: Tensor) -> Tensor:
-            return AXES[self.axes](x)
-
-        if self.packed == "pair":
-            spread = SPREAD[self.spread]
-            return shaped(spread(angle.cos())).float(), shaped(spread(angle.sin())).float()
-        if self.packed == OFFSETS:
-            return shaped(torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)).float()
-        if self.packed == "cos and sin stacked last":
-            return shaped(PACKED[self.packed](angle).flatten(-2)).unflatten(-1, (-1, 2)).float()
-        made = shaped(PACKED[self.packed](SPREAD[self.spread](angle)))
-        return made.to(torch.complex64) if made.is_complex() else made.float()
+        return PACKED[self.packed](AXES[self.axes](SPREAD[self.spread](angle)))
 
 
 FITTING = {  # the axes of a table that go with an order of axes of the content
@@ -88,12 +85,12 @@ FITTING = {  # the axes of a table that go with an order of axes of the content
 
 def forms(roles: dict[str, str], order: str) -> Iterator[Form]:
     """Yield the forms that the parameters allow, likeliest first; nothing where no table is asked for."""
-    shapes, pair = FITTING.get(order, ()), "cos" in roles or "tables" in roles
+    shapes, pair = FITTING.get(order, ()), bool({"cos", "tables"} & roles.keys())
     pairs = [Form("pair", spread, axes) for spread in SPREAD for axes in shapes]
     yield from pairs if pair else ()
     if "angles" in roles and order in ("btd", "tbd"):
         yield Form(OFFSETS, "once", "(1, 2t - 1, w)")
-    if "angles" in roles or "tables" in roles:
+    if {"angles", "tables"} & roles.keys():
         yield from (Form("complex", spread, axes) for spread in ("once", "half", "interleaved") for axes in shapes)
         yield from (Form("cos and sin stacked last", "once", axes) for axes in shapes)
         yield from (Form("angles", spread, axes) for spread in SPREAD for axes in shapes)
@@ -108,4 +105,4 @@ def arguments(form: Form, roles: dict[str, str], positions: Tensor, width: int, 
     made = form(places, width)
     if "cos" in roles:
         return dict(zip(("cos", "sin"), made, strict=True))
-    return {role: made for role in ("angles", "tables") if role in roles}
+    return dict.fromkeys(("angles", "tables"), made)

@@ -23,10 +23,11 @@ from torch import Tensor, nn
 
 from posenc.diagnosis.calling import angles
 from posenc.diagnosis.calling.attempt import attempt
-from posenc.diagnosis.calling.order import back, by_text, there
+from posenc.diagnosis.calling.order import ONE_TEXT, back, by_text, there
 from posenc.diagnosis.calling.parameters import FIXED, built, roles
 
 AXES = {"3bt": 3, "t2": 2, "bt2": 2, "t3": 3, "bt3": 3}  # forms of positions with a number for each axis
+USUAL = {len(order): order for order in ("bt", "btd", "bhtd")}  # orders of axes, by how many there are
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {  # of what is seen (t, s)
     "hidden": lambda seen: ~seen,
     "seen": lambda seen: seen,
@@ -92,7 +93,7 @@ class Code:
 
     def takes(self, *wanted: str) -> bool:
         """Tell whether there is a parameter for each role; tables carry positions."""
-        return all(role in self.roles or (role == "positions" and self.way.table is not None) for role in wanted)
+        return {*wanted} <= {*self.roles, *(("positions",) if self.way.table else ())}
 
     def needs(self, role: str) -> bool:
         """Tell whether there is a parameter for the role, without a default."""
@@ -100,8 +101,7 @@ class Code:
 
     def fresh(self, **sizes: int) -> "Code":
         """Return a copy that shares no memory, as far as that can be; with other sizes, a class is built anew."""
-        source = self.source if sizes and inspect.isclass(self.source) else self.function
-        other = Code(source, self.sizes | sizes, self.way)
+        other = Code(self.source if sizes else self.function, self.sizes | sizes, self.way)
         other.axis, other.extra = self.axis, dict(self.extra)
         return other
 
@@ -116,7 +116,7 @@ class Code:
         """Call with contents (b, h, t, d) in the order of axes that the code takes; the result is (b, h, t, d)."""
         order, heads = self.way.order or usual, heads or self.heads
         contents = {role: given.pop(role) for role in ("x", "q", "k", "v") if role in given}
-        if order in ("thd", "htd"):
+        if order in ONE_TEXT:
             return by_text(lambda rows, **rest: self._on(order, heads, rows, rest), contents, **given)
         return self._on(order, heads, contents, given)
 
@@ -134,10 +134,8 @@ class Code:
         fixed = {role: value for role, value in FIXED.items() if self.needs(role)}
         fixed |= {role: None for role in ("mask", "cache", "lengths") if self.needs(role)}
         fixed |= {"keeps": True} if "cache" in given else {}
-        content = given.get("x", given.get("q"))
-        if content is not None and content.ndim > 2:
-            order = self.way.order or ("btd" if content.ndim == 3 else "bhtd")
-            t = math.prod(content.shape[order.index(axis)] for axis in "trc" if axis in order)
+        if axes := self._axes(given):
+            t = math.prod(n for axis, n in axes.items() if axis in "trc")
             fixed |= {"length": t} if self.needs("length") else {}
             fixed |= {"mask": MASKS[self.way.mask](torch.ones(t, t, dtype=torch.bool).tril())} if self.way.mask else {}
         given = fixed | self.extra | self.sizes | self._formed(given)
@@ -153,11 +151,15 @@ class Code:
         self.numpy = isinstance(result, np.ndarray)
         return as_tensors(result)
 
+    def _axes(self, given: dict[str, Any]) -> dict[str, int]:
+        """Return the length of each axis of the content."""
+        content = given.get("x", given.get("q"))
+        shape = () if content is None else content.shape
+        return dict(zip(self.way.order or USUAL.get(len(shape), ""), shape, strict=False))
+
     def _formed(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with positions (t,) in the form that the code takes, and tables made of them."""
-        content = given.get("x", given.get("q"))
-        batch = 1 if self.way.order in ("tbd", "tbhd") else 0
-        rows = given.pop("texts", content.shape[batch] if content is not None else 1)
+        rows = given.pop("texts", self._axes(given).get("b", 1))
         places = {role: given[role] for role in ("positions", "key_positions") if role in given}
         if self.way.table is not None and "positions" in places:
             at = places["positions"]
@@ -172,17 +174,17 @@ class Code:
 
 
 def formed(positions: Tensor, form: str, rows: int, axis: int | None) -> Tensor:
-    """Return positions (t,) in another form; along one of several axes only, or along all of them alike."""
-    if form in ("t", "b") or (positions.ndim == 2 and form in ("1t", "bt")):
+    """Return positions (t,) in another form; along one of several axes only, or along all of them alike.
+
+    Positions (b, t) have their rows already.
+    """
+    if form in AXES:
+        each = torch.stack([positions * (axis in (None, one)) for one in range(AXES[form])])  # an axis more in front
+        each = each if positions.ndim == 2 or "b" not in form else each[:, None].repeat_interleave(rows, 1)
+        return each if form == "3bt" else each.movedim(0, -1)
+    if positions.ndim == 2 or form not in ("1t", "bt"):
         return positions
-    if form in ("1t", "bt"):
-        return positions.repeat(rows if form == "bt" else 1, 1)
-    moves = [axis is None or axis == one for one in range(AXES[form])]
-    each = torch.stack([positions * move for move in moves])  # an axis more in front
-    if form == "3bt":
-        return each if each.ndim == 3 else each[:, None].repeat(1, rows, 1)
-    each = each.movedim(0, -1)
-    return each.repeat(rows, 1, 1) if form[0] == "b" and each.ndim == 2 else each
+    return positions[None].repeat_interleave(rows, 0) if form == "bt" else positions[None]
 
 
 def _copied(function: Any) -> Any:
@@ -200,50 +202,36 @@ def _copied(function: Any) -> Any:
 
 def _with_its_modules(function: types.FunctionType) -> types.FunctionType:
     """Return a copy of a function with copies of the torch modules that it uses, which are `captured`."""
-    names, cells = function.__code__.co_names, function.__closure__ or ()
-    used = {name: value for name in names if isinstance(value := function.__globals__.get(name), nn.Module)}
-    inside = [cell.cell_contents for cell in cells if _holds(cell, nn.Module)]
-    decorated = {id(f): _with_its_modules(f) for cell in cells if _holds(cell, types.FunctionType) if (f := _of(cell))}
+    cells = function.__closure__ or ()
+    used = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    inside = [attempt(getattr, cell, "cell_contents")[0] for cell in cells]  # None in a cell that is not filled yet
+    modules = [value for value in (*used.values(), *inside) if isinstance(value, nn.Module)]
+    others = [value for value in inside if isinstance(value, types.FunctionType) and value is not function]
+    decorated = {id(value): _with_its_modules(value) for value in others}
     held = [module for one in decorated.values() for module in getattr(one, "captured", ())]
-    if not used and not inside and not held:
+    if not modules + held:
         return function
-    copies = dict(
-        zip([*map(id, used.values()), *map(id, inside)], copy.deepcopy([*used.values(), *inside]), strict=True)
-    )
-    swapped = {name: copies[id(value)] for name, value in used.items()}
-    new = copies | decorated
-    closure = tuple(types.CellType(new[id(_of(cell))]) if id(_of(cell)) in new else cell for cell in cells)
-    made = types.FunctionType(
-        function.__code__, function.__globals__ | swapped, function.__name__, function.__defaults__, closure or None
-    )
+    new = dict(zip(map(id, modules), copies := copy.deepcopy(modules), strict=True)) | decorated
+    swapped = {name: new[id(value)] for name, value in used.items() if id(value) in new}
+    filled = zip(cells, map(id, inside), strict=True)
+    closure = tuple(types.CellType(new[value]) if value in new else cell for cell, value in filled)
+    known = function.__globals__ | swapped
+    made = types.FunctionType(function.__code__, known, function.__name__, function.__defaults__, closure)
     made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
-    made.__dict__ |= function.__dict__ | {"captured": nn.ModuleList(dict.fromkeys([*copies.values(), *held])).eval()}
+    made.__dict__ |= function.__dict__ | {"captured": nn.ModuleList(dict.fromkeys([*copies, *held])).eval()}
     return made
-
-
-def _of(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
-
-
-def _holds(cell: types.CellType, kind: type) -> bool:
-    return isinstance(_of(cell), kind)
 
 
 def first_of(made: Any) -> Any:
     """Return the result itself, where more comes with it."""
-    return made[0] if isinstance(made, tuple) and made else made
+    if isinstance(made, tuple):
+        made, *_ = made
+    return made
 
 
 def as_tensors(result: Any) -> Any:
     """Return tensors for arrays and lists of numbers; the parts of a tuple or list of tensors stay apart."""
-    if isinstance(result, Tensor) or result is None:
-        return result
     if isinstance(result, tuple | list) and any(not isinstance(part, int | float) for part in result):
         return tuple(as_tensors(part) for part in result)
-    try:
-        return torch.as_tensor(result)
-    except Exception:  # an object of their own
-        return result
+    made, failed = attempt(torch.as_tensor, result)
+    return result if failed else made  # nothing, or an object of their own

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.diagnosis.calling.attempt import attempt
+from posenc.diagnosis.calling.call import first_of
 
 SMALL: dict[str, Any] = {
     "hidden_size": 64,
@@ -20,15 +21,13 @@ SMALL: dict[str, Any] = {
     "n_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 16,
-    "num_hidden_layers": 2,
-    "n_layer": 2,
-    "n_layers": 2,
+    "num_hidden_layers": 6,
+    "n_layer": 6,
+    "n_layers": 6,
     "intermediate_size": 96,
     "max_position_embeddings": 8_192,
     "vocab_size": 99,
     "rotary_dim": 8,
-    "attention_dropout": 0.0,
-    "pad_token_id": 0,
     "q_lora_rank": 32,
     "kv_lora_rank": 16,
     "qk_rope_head_dim": 16,
@@ -56,47 +55,38 @@ class Layer(nn.Module):
         parameters = inspect.signature(self.layer.forward).parameters
         self.takes = {*parameters}
         self.needs = [n for n, p in parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-        self.turns = self.rotary is not None or "position_ids" in self.takes
-        said = [getattr(self.layer, name, 0) for name in HEADS]
-        self.num_heads = next((one for one in said if one), self.config.num_attention_heads)
+        said = (getattr(self.layer, name) for name in HEADS if hasattr(self.layer, name))
+        self.num_heads = next(said, self.config.num_attention_heads)
         self.alibi = _alibi(cls)
         self.__qualname__ = cls.__qualname__
 
     def forward(self, x: Tensor, positions: Tensor | None = None, mask: Tensor | None = None, cache: Any = None) -> Any:
         """Return the layer's result for embeddings (b, t, d), and the cache if it takes one."""
         spare = copy.deepcopy(cache)  # a call that fails may have written to it
-        made, failed = attempt(self._called, x, positions, mask, cache)
-        if not failed:
-            return made
-        wants_bool = any(word in failed for word in ("bool", "bitwise", "'~'"))
-        return self._called(x, positions, mask, spare, added=not wants_bool)
+        made, failed = attempt(self._called, x, positions, mask, cache, lambda added: added)
+        return self._called(x, positions, mask, spare, lambda added: added < 0) if failed else made
 
-    def _called(self, x: Tensor, positions: Tensor | None, seen: Tensor | None, cache: Any, added: bool = True) -> Any:
-        """Return the layer's result with a mask of numbers to add, or of what is hidden."""
+    def _called(self, x: Tensor, positions: Tensor | None, seen: Tensor | None, cache: Any, told: Any) -> Any:
+        """Return the layer's result with a mask of numbers to add, as it is `told`: so, or as what is hidden."""
         cache = _cache(self.config) if cache is None else cache
         behind = cache.get_seq_length()
         places = behind + torch.arange(x.shape[1]) if positions is None else positions
         places = places if places.ndim == 2 else places[None]
-        mask = _mask(x, behind, seen)
         given: dict[str, Any] = dict.fromkeys(self.needs[1:]) | {
             "position_ids": places,
-            **dict.fromkeys(("attention_mask", "mask"), mask if added else mask < 0),
+            **dict.fromkeys(("attention_mask", "mask"), told(_mask(x, behind, seen))),
             **dict.fromkeys(CACHES, cache),
             "cache_position": places[0],
             "use_cache": True,
             "residual": torch.zeros_like(x),
         }
         if self.rotary is not None:
-            kind = (
-                {"layer_type": self._kind()}
-                if "layer_type" in inspect.signature(self.rotary.forward).parameters
-                else {}
-            )
-            given["position_embeddings"] = self.rotary(x, places, **kind)
+            several = "layer_type" in inspect.signature(self.rotary.forward).parameters
+            given["position_embeddings"] = self.rotary(x, places, *((self._kind(),) if several else ()))
         if self.alibi is not None:
             given |= dict.fromkeys(("alibi", "position_bias"), self._bias(x, behind + x.shape[1]))
         made = self.layer(x, **{name: value for name, value in given.items() if name in self.takes})
-        made = made[0] if isinstance(made, tuple) else made
+        made = first_of(made)
         return (made, cache) if self.takes & {*CACHES} else made
 
     def _bias(self, x: Tensor, s: int) -> Tensor:

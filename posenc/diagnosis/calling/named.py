@@ -2,9 +2,7 @@
 
 import inspect
 import re
-import sys
 from importlib import import_module
-from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -27,15 +25,12 @@ def thing(name: str) -> Any:
 
 def _model_of(name: str) -> str:
     """Return the module of transformers that defines a class or function, "" if none does."""
-    spec = find_spec("transformers")
-    if spec is None or spec.origin is None or not name:
-        return ""
-    folder = Path(spec.origin).parent / "models"
+    folder = Path(str(import_module("transformers").__file__)).parent / "models"
     wanted = re.compile(rf"^(class|def) {re.escape(name)}\b", re.M)
     near = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower().partition("_")[0]
     files = sorted(folder.glob("*/modeling_*.py"), key=lambda file: (not file.parent.name.startswith(near), file.name))
     for file in files:
-        if "_tf_" not in file.name and "_flax_" not in file.name and wanted.search(file.read_text(encoding="utf-8")):
+        if wanted.search(file.read_text(encoding="utf-8")):
             return f"transformers.models.{file.parent.name}.{file.stem}"
     return ""
 
@@ -43,7 +38,9 @@ def _model_of(name: str) -> str:
 def is_layer_of_transformers(function: Any) -> bool:
     """Tell whether something is an attention layer of transformers, or the class of one."""
     cls = function if isinstance(function, type) else type(function)
-    ours = cls.__module__.startswith("transformers.models.") and "transformers" in sys.modules
-    if not ours or not hasattr(cls, "forward") or "config" not in inspect.signature(cls).parameters:
+    if not (cls.__module__.startswith("transformers.models.") and "Attention" in cls.__name__):
         return False
-    return "hidden_states" in inspect.signature(cls.forward).parameters and "Attention" in cls.__name__
+    return {"config", "hidden_states"} <= {
+        *inspect.signature(cls).parameters,
+        *inspect.signature(cls.forward).parameters,
+    }

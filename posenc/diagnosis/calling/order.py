@@ -4,10 +4,11 @@ bhtd, bthd, tbhd     with an axis for each
 btd, tbd             heads side by side in one axis, (b, t, h * d)
 thd, htd             one text at a time
 
-An attention that projects its input may want that in more forms, with tokens on a grid of 4 rows: EMBEDDED.
+An attention that projects its input may want that in more forms, with tokens on a grid of 4 rows: FOR_EMBEDDINGS.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,58 +27,64 @@ SHOWN = {
     "bdrc": "(b, h * d, rows, columns)",
     "bxyrcd": "(b, 1, 1, rows, columns, h * d)",
 }
-OUT: dict[str, Callable[[Tensor], Tensor]] = {
-    "bhtd": lambda x: x,
-    "bthd": lambda x: x.transpose(1, 2),
-    "tbhd": lambda x: x.permute(2, 0, 1, 3),
-    "btd": lambda x: x.transpose(1, 2).flatten(2),
-    "tbd": lambda x: x.permute(2, 0, 1, 3).flatten(2),
-    "thd": lambda x: x[0].transpose(0, 1),
-    "htd": lambda x: x[0],
-}
-BACK: dict[str, Callable[[Tensor, int], Tensor]] = {
-    "bhtd": lambda y, h: y,
-    "bthd": lambda y, h: y.transpose(1, 2),
-    "tbhd": lambda y, h: y.permute(1, 2, 0, 3),
-    "btd": lambda y, h: y.unflatten(-1, (h, -1)).transpose(1, 2),
-    "tbd": lambda y, h: y.unflatten(-1, (h, -1)).permute(1, 2, 0, 3),
-    "thd": lambda y, h: y.transpose(0, 1)[None],
-    "htd": lambda y, h: y[None],
-}
-ROWS = 4
-EMBEDDED: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {  # from (b, t, D), and back
-    "btd": (lambda x: x, lambda y: y),
-    "tbd": (lambda x: x.transpose(0, 1), lambda y: y.transpose(0, 1)),
-    "bdt": (lambda x: x.mT, lambda y: y.mT),
-    "brcd": (lambda x: x.unflatten(1, (ROWS, -1)), lambda y: y.flatten(1, 2)),
-    "bdrc": (lambda x: x.mT.unflatten(2, (ROWS, -1)), lambda y: y.flatten(2).mT),
-    "bxyrcd": (lambda x: x.unflatten(1, (1, 1, ROWS, -1)), lambda y: y.flatten(1, 4)),
-}
+WHOLE = {"btd": "bthd", "tbd": "tbhd", "thd": "bthd", "htd": "bhtd"}  # orders with the axes that they do without
 FOR_EMBEDDINGS = ("bdt", "brcd", "bdrc", "bxyrcd")
 ONE_TEXT = ("thd", "htd")
+ROWS = 4
+TOKENS = {"t": (-1,), "rc": (ROWS, -1), "xyrc": (1, 1, ROWS, -1)}  # the axes on which tokens lie
+
+
+def _permuted(x: Tensor, order: str, other: str) -> Tensor:
+    return x.permute([order.index(axis) for axis in other])
 
 
 def there(x: Tensor, order: str) -> Tensor:
     """Return content (b, h, t, d) in another order of axes."""
-    return OUT[order](x)
+    x = _permuted(x, "bhtd", WHOLE.get(order, order))
+    if order in ONE_TEXT:
+        return x.squeeze(0)
+    return x if "h" in order else x.flatten(-2)
 
 
 def back(y: Any, order: str, heads: int) -> Any:
     """Return a result (b, h, t, d) from another order of axes; what is no such result comes back as it is."""
     if not isinstance(y, Tensor) or y.ndim != len(order):
         return y
-    return BACK[order](y, heads)
+    y = y if "b" in order else y[None]
+    y = y if "h" in order else y.unflatten(-1, (heads, -1))
+    return _permuted(y, WHOLE.get(order, order), "bhtd")
+
+
+def _laid(x: Tensor, order: str) -> Tensor:
+    """Return embeddings (b, t, D) in another order of axes."""
+    tokens = order.translate({ord(axis): "" for axis in "bd"})
+    return _permuted(x.unflatten(1, TOKENS[tokens]), f"b{tokens}d", order)
+
+
+def _unlaid(y: Tensor, order: str) -> Tensor:
+    tokens = order.translate({ord(axis): "" for axis in "bd"})
+    return _permuted(y, order, f"b{tokens}d").flatten(1, -2)
+
+
+EMBEDDED: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {  # from (b, t, D), and back
+    order: (partial(_laid, order=order), partial(_unlaid, order=order)) for order in ("btd", "tbd", *FOR_EMBEDDINGS)
+}
 
 
 def by_text(call: Callable[..., Any], contents: dict[str, Tensor], **given: Any) -> Any:
     """Call for each text of a batch alone, with its row of positions, and put the results together."""
     results = []
-    for i in range(len(next(iter(contents.values())))):
-        rows = {role: x[i : i + 1] for role, x in contents.items()}
+    for i, texts in enumerate(zip(*(x.split(1) for x in contents.values()), strict=True)):
+        rows = dict(zip(contents, texts, strict=True))
         results.append(call(rows, **{role: _row(value, i) for role, value in given.items()}))
-    if not isinstance(results[0], tuple):
-        return torch.cat(results)
-    return tuple(torch.cat(parts) if isinstance(parts[0], Tensor) else parts[0] for parts in zip(*results, strict=True))
+    return _together(results)
+
+
+def _together(results: Any) -> Any:
+    one, *_ = results
+    if isinstance(one, tuple):
+        return tuple(map(_together, zip(*results, strict=True)))
+    return torch.cat(results) if isinstance(one, Tensor) else one
 
 
 def _row(value: Any, i: int) -> Any:

@@ -92,7 +92,7 @@ ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
 SCORES = ("logits", "attn_logits", "attention_logits", "qk_dots", "qk_dot", "attention_scores", "attn_scores", "dots")
 BASES = (*SPELLINGS["base"].split(),)
 FACTORS = (*SPELLINGS["factor"].split(), "scale_factor")
-OTHERS = ("c", "context")  # what queries look at, where keys are not made of the input alone
+OTHERS = ("c", "context", "y")  # what queries look at, where keys are not made of the input alone
 SIZES = ("rows", "columns", "length", "dim", "heads", "depth")  # what no bool can be
 DIRECTIONS = ("is_decoder", "bidirectional")
 FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate", *DIRECTIONS)
@@ -134,7 +134,7 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     known = {ROLE.get(name.lower().strip("_")) for name in parameters if name != "t"}
     for place, (name, parameter) in enumerate(parameters.items()):
         role = _by_default(_role(name, place, known, {*parameters}), name, parameter)
-        if "x" in found and (name in OTHERS or (name == "y" and parameter.default is None)):
+        if "x" in found and name in OTHERS:
             role = "other"
         if role == "length" and "length" in found:
             role = "key_length"
@@ -145,10 +145,9 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
             raise ValueError(f"doctor: function must be one whose parameters have known names, got {why}")
     if found.get("x") == "t" and found.get("positions") == next(iter(parameters)):
         found["angles"] = found.pop("positions")  # f(pos, t): what stands before the content is what it turns by
-    if "q" in found and not found.keys() & {"k", "v", "x"}:
-        found["x"] = found.pop("q")
-    if "k" in found and not found.keys() & {"q", "v", "x"}:
-        found["x"] = found.pop("k")
+    content = {*found} & {"x", "q", "k", "v"}
+    if content in ({"q"}, {"k"}):
+        found["x"] = found.pop(*content)
     return found, parameters
 
 
@@ -159,7 +158,7 @@ def _by_default(role: str | None, name: str, parameter: inspect.Parameter) -> st
         return _of_pieces(name)
     if role in SIZES and isinstance(default, bool):
         return "flag"
-    return None if role == "dim" and isinstance(default, int) and default < 4 else role
+    return None if role == "dim" and default in range(-5, 5) else role
 
 
 def _role(name: str, place: int, known: set[str | None], known_names: set[str]) -> str | None:
@@ -219,7 +218,7 @@ def built(cls: type, sizes: dict[str, int], **others: Any) -> Any:
         elif needed and (name == "p" or "drop" in name.lower()):
             given[name] = 0.0
         elif needed and name in BASES:
-            given[name] = 10_000.0
+            given[name] = FIXED["base"]
         elif needed:
             why = f"{name_of(cls)}, which asks for {name} too: build it yourself and pass the instance instead"
             raise ValueError(f"doctor: function must be a class of dim, heads, a length and dropout, got {why}")

@@ -1,9 +1,8 @@
 """Find out what unknown code is and how to call it: its kind, sizes, order of axes, form of positions and tables."""
 
-import inspect
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from posenc.diagnosis import attentions, biases, rotations, tables
@@ -11,7 +10,7 @@ from posenc.diagnosis.attentions.projections import projects
 from posenc.diagnosis.calling import angles, makers
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import AXES, MASKS, Code, Way
-from posenc.diagnosis.calling.order import FOR_EMBEDDINGS
+from posenc.diagnosis.calling.order import FOR_EMBEDDINGS, SHOWN
 from posenc.diagnosis.calling.parameters import ROWS, SCORES, UNDERSTOOD, name_of
 from posenc.diagnosis.report import with_article
 
@@ -22,6 +21,8 @@ HEADS = (4, 8, 2, 1, 12, 16)
 OWN_WIDTHS = "dim d_model head_dim embed_dim hidden_size n_embd embedding_dim channels d_k dim_head head_size"
 OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads"
 PLAIN = ("t", "1t", "bt", "b")
+JOINED = ("btd", "tbd")
+OUT = [order for order in SHOWN if order not in FOR_EMBEDDINGS]
 USUAL, OTHERS = (None, "bthd"), ("tbhd", "btd", "tbd", "thd", "htd", *FOR_EMBEDDINGS)
 WRAP = "; if it is one of these, wrap it in a function that is called as below"
 
@@ -37,10 +38,7 @@ def recognize(
     owner = getattr(function, "__self__", function)
     failures: dict[str, str] = {}  # the first of each kind; "" where not even a call could be tried
     for orders in ((order,),) if order else (USUAL, OTHERS):
-        begun = time.thread_time()
-        for sizes in _sizes(owner, dim, heads):
-            if time.thread_time() - begun > SECONDS:
-                break
+        for sizes in _in_time(_sizes(owner, dim, heads)):
             code, failed = attempt(Code, function, sizes)
             if failed.startswith("ValueError: doctor: "):  # the parameters are not known, whatever the sizes
                 rule, _, got = failed.partition(" must be ")[2].partition(", got ")
@@ -49,8 +47,8 @@ def recognize(
                 failures.setdefault("", failed)
                 continue
             if found := _fitting(code, _ways(code, kind, orders), failures):
-                plain = kind is None and found[0] == "table" and makers.of_angles(code)
-                return (_made(function, owner, dim, heads) or found) if plain else found
+                angles_alone = kind is None and "table" in found and makers.of_angles(code)
+                return (angles_alone and _made(function, owner, dim, heads)) or found
         turns = kind in (None, "rotation") and orders is not OTHERS  # tried once: what it makes has no order of axes
         if turns and (made := _made(function, owner, dim, heads)):
             return made
@@ -60,24 +58,31 @@ def recognize(
 
 def _fitting(code: Code, ways: list[tuple[str, Way]], failures: dict[str, str]) -> tuple[str, Code] | None:
     """Return the first kind and way that fit; among ways with tables, the first under which the code is sound."""
-    second, begun = None, 0.0
-    for kind, way in ways:
-        if second and (second[0], second[1].way.order) != (kind, way.order):
+    second = alike = None
+    for kind, way in _in_time(ways):
+        if second and (kind, way.order) != alike:
             continue
-        if begun and time.thread_time() - begun > SECONDS:  # code of others may be slow
-            break
         code.way = way
-        tried, failed = (code, "") if kind == "attention" else attempt(lambda: code.fresh())
-        fits, failed = (False, failed) if failed else attempt(KINDS[kind].accepts, tried)
-        begun = begun or time.thread_time()  # a first call may compile
+        tried, failed = (code, "") if kind == "attention" else attempt(code.fresh)
+        fits, raised = attempt(KINDS[kind].accepts, tried)
         if not fits:
-            failures.setdefault(kind, failed)
+            failures.setdefault(kind, failed or raised)
             continue
         found = kind, Code(code.source, tried.sizes, tried.way)
-        if kind not in ("rotation", "attention") or attempt(KINDS[kind].sound, tried)[0]:
+        is_sound, _ = attempt(getattr(KINDS[kind], "sound", lambda _: True), tried)
+        if is_sound:
             return found
-        second = second or found
+        second, alike = second or found, (kind, way.order)
     return second
+
+
+def _in_time(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield items until SECONDS are spent: code of others may be slow. The first is free, for it may compile."""
+    begun = None
+    for item in items:
+        yield item
+        if time.thread_time() - (begun := begun or time.thread_time()) > SECONDS:
+            return
 
 
 def _made(function: Any, owner: Any, dim: int | None, heads: int | None) -> tuple[str, Code] | None:
@@ -88,9 +93,9 @@ def _made(function: Any, owner: Any, dim: int | None, heads: int | None) -> tupl
         if turning is None:
             continue
         sizes = sizes | {"dim": turning.dim}
-        forms = (*AXES,) if turning.form in AXES else ("t",)
-        ways = [("rotation", Way(form=form)) for form in forms]  # the doctor turns, in its own order of axes
-        if found := _fitting(Code(turning, sizes), ways, {}):
+        form = turning.held.form if turning.held.form in AXES else "t"
+        way = Way(form=form)  # the doctor turns, in its own order of axes
+        if found := _fitting(Code(turning, sizes), [("rotation", way)], {}):
             return found
     return None
 
@@ -99,14 +104,15 @@ def _sizes(owner: Any, dim: int | None, heads: int | None) -> list[dict[str, int
     """Return the sizes to try, first those asked for, then those that the code says of itself."""
     dims = (dim,) if dim else (*_attributes(owner, OWN_WIDTHS), *WIDTHS)
     counts = (heads,) if heads else (*_attributes(owner, OWN_HEADS), *HEADS)
-    pairs = [(one, counts[0]) for one in dims] + [(dims[0], one) for one in counts]
+    (first_dim, *_), (first_count, *_) = dims, counts
+    pairs = *((one, first_count) for one in dims), *((first_dim, one) for one in counts)
     return [{"dim": dim, "heads": heads} for dim, heads in dict.fromkeys(pairs)]
 
 
 def _attributes(owner: Any, names: str) -> list[int]:
     places = (owner, getattr(owner, "config", None))
-    values = [getattr(place, name, None) for name in names.split() for place in places if not inspect.isclass(owner)]
-    return list(dict.fromkeys(value for value in values if type(value) is int and value > 0))
+    values = [getattr(place, name, None) for name in names.split() for place in places]
+    return [value for value in values if type(value) is int and value]
 
 
 def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...]) -> list[tuple[str, Way]]:
@@ -114,8 +120,7 @@ def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...]) -> list[
 
     Names that transformers uses mean (b, t) or (1, t), whatever the axes; all others mean (t,), whatever the axes.
     """
-    asked = {*code.roles} & {*angles.ROLES}
-    projected = code.takes("v") and projects(code.module)  # so heads lie side by side
+    first, *_ = orders
     ways = [
         (one, Way(order, form, table, width, mask))
         for order in orders
@@ -124,15 +129,19 @@ def _ways(code: Code, kind: str | None, orders: tuple[str | None, ...]) -> list[
         for form in _forms(code, one)
         for table in _tables(code, one, order)
         for width in _table_widths(code, one, table)
-        if order in (None, "btd", "tbd") or one != "table"
-        if order == orders[0] or one != "bias"
-        if order not in FOR_EMBEDDINGS or (one == "attention" and not code.takes("v"))
-        if order in ("btd", "tbd") or not projected
+        if order in (_orders(code, one) or (first,))
     ]
-    ways = [(one, way) for one, way in ways if bool(way.table) == bool(asked) or not _needed(code)]
     if code.roles.get("positions", "").lower() in ROWS:
-        return sorted(ways, key=lambda way: way[0] == "table" or way[1].form == "t")
-    return sorted(ways, key=lambda way: PLAIN.index(way[1].form) if way[1].form in PLAIN else len(PLAIN))
+        return sorted(ways, key=lambda one: "table" in one or one[-1].form == "t")
+    return sorted(ways, key=lambda one: (*PLAIN, one[-1].form).index(one[-1].form))
+
+
+def _orders(code: Code, kind: str) -> tuple[str | None, ...]:
+    """Return the orders of axes that there may be; none where content has none."""
+    if kind == "attention" and code.takes("v") and projects(code.module):
+        return JOINED  # heads lie side by side
+    content = kind == "attention" and not code.takes("v")
+    return {"table": (None, *JOINED), "bias": ()}.get(kind, (None, *SHOWN) if content else (None, *OUT))
 
 
 def _wants_mask(code: Code, orders: tuple[str | None, ...]) -> bool:
@@ -145,8 +154,8 @@ def _needed(code: Code) -> bool:
 
 
 def _tables(code: Code, kind: str, order: str | None) -> Iterator[angles.Form | None]:
-    if kind in ("rotation", "attention") and any(role in code.roles for role in angles.ROLES):
-        yield from angles.forms(code.roles, order or ("bhtd" if code.takes("v") or kind == "rotation" else "btd"))
+    if kind in ("rotation", "attention"):
+        yield from angles.forms(code.roles, order or ("btd" if kind == "attention" and not code.takes("v") else "bhtd"))
     if not _needed(code):
         yield None
 
@@ -155,10 +164,8 @@ def _table_widths(code: Code, kind: str, table: angles.Form | None) -> tuple[int
     """Return how wide tables may be: of a head, or a part of it, for an attention that takes embeddings."""
     if table is None or kind != "attention" or code.takes("v"):
         return (None,)
-    module = code.module
-    said = [getattr(module, name, 0) for name in ("head_dim", "rotary_ndims", "rotary_dim", "dim_head")]
-    head = next((one for one in said if type(one) is int and one), code.dim // code.heads)
-    return tuple(width for width in (head, head // 2, head // 4) if width > 1 and width % 2 == 0)
+    head, *_ = *_attributes(code.module, "head_dim rotary_ndims rotary_dim dim_head"), code.dim // code.heads
+    return head, head // 2, head // 4
 
 
 def _forms(code: Code, kind: str) -> tuple[str, ...]:
@@ -176,20 +183,19 @@ def _candidates(code: Code, kind: str | None) -> tuple[str, ...]:
     if kind:
         return (kind,)
     hinted = _hinted(code)
-    if code.takes("v") and (code.needs("v") or hinted != ("rotation",)):
+    if code.needs("v") or (code.takes("v") and "rotation" not in hinted):
         return ("attention",)
     if code.takes("q", "k"):
         return ("rotation", "bias")
-    if code.takes("row_table") or code.roles.get("x") in SCORES:
+    if {code.roles.get("x"), *code.roles} & {*SCORES, "row_table"}:
         return ("bias",)
     if code.takes("x"):
-        no_table = hinted == ("rotation",) or projects(code.module)
-        others = ("rotation", "attention") if no_table else ("rotation", "attention", "table")
-        return (*hinted, *(one for one in others if one not in hinted))
-    if any(code.takes(role) for role in ("score", "heads", "key_positions", "relative", "boxes")):
+        table = () if "rotation" in hinted or projects(code.module) else ("table",)
+        return tuple(dict.fromkeys((*hinted, "rotation", "attention", *table)))
+    if {*code.roles} & {"score", "heads", "key_positions", "relative", "boxes"}:
         return ("bias", "table") if code.takes("dim") else ("bias",)
     plain = ("table", "bias") if code.takes("dim") or code.takes("mask") else ("bias", "table")
-    return (*hinted, *(one for one in plain if one not in hinted))
+    return tuple(dict.fromkeys((*hinted, *plain)))
 
 
 def _hinted(code: Code) -> tuple[str, ...]:
@@ -205,7 +211,8 @@ def _hinted(code: Code) -> tuple[str, ...]:
         "attention": "attention|attn",
         "table": r"sinusoid|sincos|position\w*(embed|encod)|embed\w*position|pos_?(emb|enc)",
     }
-    return tuple(kind for kind, hint in hints.items() if re.search(hint, name, re.I))[:1]
+    hinted = next((kind for kind, hint in hints.items() if re.search(hint, name, re.I)), None)
+    return () if hinted is None else (hinted,)
 
 
 def _why(failures: dict[str, str]) -> str:
@@ -216,8 +223,6 @@ def _why(failures: dict[str, str]) -> str:
     unfit = kinds.pop("", [])
     if not kinds:
         return "which returns what fits none of them"
-    if len(kinds) == 1 and not unfit:
-        return f"which raises {next(iter(kinds))}"
     said = [f"raises {failed}{_called_as(names)}" for failed, names in kinds.items()]
     said += [f"returns what does not fit{_called_as(unfit)}"] if unfit else []
     return f"which {' and '.join(said)}"

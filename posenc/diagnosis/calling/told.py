@@ -1,6 +1,7 @@
 """What code says of itself: the base that it names, how many channels turn, and the same code with another base."""
 
 import inspect
+from types import SimpleNamespace
 from typing import Any
 
 from posenc.diagnosis.calling.attempt import attempt
@@ -18,27 +19,27 @@ def told_base(code: Code) -> float | None:
 
 def bases_of_axes(code: Code) -> dict[str, float]:
     """Return bases that a module names for one axis each, such as temperature_height, by name."""
-    named = vars(code.module).items() if code.module is not None else ()
-    return {
-        name: float(value)
-        for name, value in named
-        if name.rpartition("_")[0] in BASES and isinstance(value, int | float) and value > 1
-    }
+    named = {} if code.module is None else vars(code.module)
+    return {name: float(value) for name, value in named.items() if name.rpartition("_")[0] in BASES and _counts(value)}
 
 
 def told(code: Code, names: tuple[str, ...]) -> float | None:
     """Return the first number above 1 that an attribute of one of these names has, or a parameter by default."""
-    for name in names:
-        inside = getattr(code.function, "module", None)
-        used = getattr(code.function, "captured", ())
-        for owner in (code.function, getattr(code.function, "__self__", None), inside, *used):
-            value = getattr(owner, name, None)
-            if isinstance(value, int | float) and value > 1:
-                return float(value)
-        parameter = code.parameters.get(name) or parameters_of(code.source).get(name)
-        if parameter is not None and isinstance(parameter.default, int | float) and parameter.default > 1:
-            return float(parameter.default)
-    return None
+    parameters = parameters_of(code.source) | code.parameters
+    owners = (
+        code.function,
+        getattr(code.function, "__self__", None),
+        getattr(code.function, "module", None),
+        *getattr(code.function, "captured", ()),
+        SimpleNamespace(**{name: parameter.default for name, parameter in parameters.items()}),
+    )
+    values = (getattr(owner, name, None) for name in names for owner in owners)
+    found = next(filter(_counts, values), None)
+    return None if found is None else float(found)
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, int | float) and value > 1
 
 
 def said(code: Code, names: tuple[str, ...]) -> bool | None:
@@ -75,10 +76,10 @@ def with_other(code: Code, role: str, number: float) -> Code | None:
     name = next((name for name in NAMES[role] if name in names and _is_number(names[name])), None)
     if name is None or code.way.exact:  # a grid of its own sides, which the class may be asked for in any form
         return None
-    made, failed = attempt(built, source, code.sizes, **{name: number})
+    made, _ = attempt(built, source, code.sizes, **{name: number})
     if inspect.ismethod(code.source):
         made = getattr(made, code.source.__name__, None)
-    return None if failed or made is None else Code(made, code.sizes, code.way)
+    return None if made is None else Code(made, code.sizes, code.way)
 
 
 def with_base(code: Code, base: float) -> Code | None:
@@ -87,6 +88,4 @@ def with_base(code: Code, base: float) -> Code | None:
 
 
 def _is_number(parameter: inspect.Parameter) -> bool:
-    default = parameter.default
-    known = default is inspect.Parameter.empty or default is None
-    return known or (isinstance(default, int | float) and not isinstance(default, bool))
+    return parameter.default is parameter.empty or isinstance(parameter.default, int | float | None)
