@@ -213,13 +213,13 @@ def test_what_turns_along_another_axis(function, cause):
 class OnGrid(nn.Module):
     """Queries and keys of a picture of 16 tokens, by rows of so many; or a line; a token of the class before it."""
 
-    def __init__(self, of_queries, of_keys, first=False, line=False):
+    def __init__(self, of_queries, of_keys, first=False, line=False, corner=0):
         super().__init__()
-        self.angles = [self.of(columns, first, line) for columns in (of_queries, of_keys)]
+        self.angles = [self.of(columns, first, line, corner) for columns in (of_queries, of_keys)]
 
-    def of(self, columns, first, line):
+    def of(self, columns, first, line, corner):
         tokens, speeds = ARANGE(16)[:, None], thetas(6, 100.0)
-        angle = torch.cat((tokens // columns * speeds, tokens % columns * speeds), -1)
+        angle = torch.cat(((tokens // columns + corner) * speeds, (tokens % columns + corner) * speeds), -1)
         angle = tokens * thetas(12) if line else angle
         return torch.cat((torch.zeros(1, 6), angle)) if first else angle
 
@@ -231,6 +231,7 @@ class OnGrid(nn.Module):
     ("columns", "given", "found"),
     [
         ((4, 4), {}, set()),
+        ((4, 4), {"corner": 1}, set()),
         ((4, 8), {}, {"absolute"}),
         ((2, 8), {}, {"absolute"}),
         ((2, 2), {"first": True}, set()),
