@@ -33,8 +33,8 @@ def decoding(case: Case) -> Finding:
         if not made.any() and due.any() and not case.bias.ids:
             return note(f"{words} gets no bias at all; take the last rows while decoding")
         if not (torch.equal(made, due) if case.bias.ids else _alike(made, due)):
-            words = f"{words} gets another row than the last. Place queries at the last of the keys, not the first"
-            return wrong("decode-aligned-first", f"{words}: query position = keys - queries + i", far(made, due))
+            words = f"{words} gets another row than the last: is it aligned with the first key? Place queries at the last"
+            return wrong("decode-aligned-first", f"{words} keys: query position = keys - queries + i", far(made, due))
     return ok("one query after its keys gets the last row", 0.0)
 
 
