@@ -9,8 +9,7 @@ from torch import nn
 
 from posenc.diagnosis import doctor
 from tests.diagnosis.cases import ids, slopes
-from tests.diagnosis.test_bias_offset_patients import OfOffsets, on_a_page
-from tests.diagnosis.test_bias_patients import ARANGE, Boxes, Buckets, Cells, bucket
+from tests.diagnosis.test_bias_patients import ARANGE, Buckets, bucket
 
 
 def offsets(i, j):
@@ -62,7 +61,9 @@ def in_an_object(heads, i, j):
     "bias", [pair, heads_last, batched, of_one_text, of_numpy, of_text_and_heads_last, in_an_object]
 )
 def test_numbers_in_whatever_axes_they_come(bias, sign, monkeypatch):
-    monkeypatch.setitem(globals(), "alibi", lambda heads, i, j: -sign * slopes(heads)[:, None, None] * offsets(i, j).abs())
+    monkeypatch.setitem(
+        globals(), "alibi", lambda heads, i, j: -sign * slopes(heads)[:, None, None] * offsets(i, j).abs()
+    )
     report = doctor(bias, heads=3, kind="bias")
     assert ids(report) == ({"sign-reversed"} if sign < 0 else set()), str(report)
 
@@ -116,7 +117,9 @@ def test_scores_of_query_and_key_are_no_bias():
         doctor(lambda q, k: q @ k.mT + alibi(q.shape[1], q.shape[2], k.shape[2]), kind="bias")
 
 
-@pytest.mark.parametrize("change", [lambda scores: scores, lambda scores: scores.softmax(-1), lambda scores: 0 * scores])
+@pytest.mark.parametrize(
+    "change", [lambda scores: scores, lambda scores: scores.softmax(-1), lambda scores: 0 * scores]
+)
 def test_scores_to_which_nothing_is_added_are_no_bias(change):
     with pytest.raises(ValueError, match="fits none"):
         doctor(lambda attention_scores: change(attention_scores), kind="bias")
@@ -249,98 +252,6 @@ def test_a_name_that_promises_slopes():
     assert doctor(LinearBias(), heads=4).healthy
 
 
-# Buckets
-
-
-def slow(offset):
-    """A logarithm so slow that stretches of distances differ by one, as in DeBERTa."""
-    return bucket(offset, half=64, limit=200)
-
-
-def stretches(*lengths):
-    """Return buckets of so many distances each, the last without end, on both sides."""
-    ends = torch.tensor(lengths).cumsum(0)
-
-    def change(offset):
-        number = torch.bucketize(offset.abs(), ends, right=True)
-        return torch.where(offset == 0, 2 * len(ends) + 2, number + (len(ends) + 1) * (offset > 0))
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "causes"),
-    [
-        (slow, set()),
-        (stretches(2, 2, 3, 4, 4, 3, 4, 5), set()),
-        (stretches(2, 2, 3, 4, 5, 3, 5, 5), {"buckets-wrong"}),
-        (lambda offset: torch.where(offset.abs() < 91, bucket(offset.clamp(-90, 90)), 32), set()),
-    ],
-)
-def test_stretches_of_distances(change, causes):
-    report = doctor(OfOffsets(change), heads=4)
-    assert ids(report) == causes, str(report)
-
-
-@pytest.mark.parametrize(
-    ("change", "due", "causes"),
-    [
-        (lambda offset: offset.clamp(-128, 128) + 128, 128, set()),
-        (lambda offset: offset.clamp(-64, 64) + 64, 128, set()),
-        (lambda offset: offset.clamp(-60, 60) + 60, 128, {"buckets-wrong"}),
-        (lambda offset: offset.clamp(-130, 130) + 130, 128, {"buckets-wrong"}),
-        (lambda offset: bucket(offset, limit=800), 800, set()),
-        (lambda offset: bucket(offset, limit=300), 800, {"buckets-wrong"}),
-    ],
-)
-def test_where_the_last_bucket_begins(change, due, causes):
-    report = doctor(OfOffsets(change, max_distance=due), heads=4)
-    assert ids(report) == causes, str(report)
-
-
-class Rows(nn.Module):
-    """A learned table of heads by rows, of which some are read, for so many tokens."""
-
-    def __init__(self, rows=40, most=999, read=40):
-        super().__init__()
-        torch.manual_seed(0)
-        self.most, self.read, self.table = most, read, nn.Parameter(torch.randn(4, rows))
-
-    def forward(self, i, j):
-        if j > self.most:
-            raise ValueError("too many")
-        half = self.read // 2
-        return self.table[:, offsets(i, j).clamp(-half, half - 1) + half]
-
-
-@pytest.mark.parametrize(("read", "causes"), [(40, set()), (34, set()), (30, {"buckets-wrong"})])
-@pytest.mark.parametrize("most", [999, 64])
-def test_rows_that_no_offset_reads(read, most, causes):
-    report = doctor(Rows(most=most, read=read), heads=4)
-    assert ids(report) == causes, str(report)
-
-
-def test_rows_of_more_tokens_than_can_be_asked_for():
-    assert doctor(Rows(rows=400, read=400, most=70), heads=4).healthy
-
-
-class Turning(nn.Module):
-    """A learned function of the distance that is the same in both directions, and says that it is not causal."""
-
-    def __init__(self, most=0):
-        super().__init__()
-        torch.manual_seed(0)
-        self.causal, self.most, self.net = False, most, nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 4))
-
-    def forward(self, i, j):
-        distance = offsets(i, j).abs()[..., None].float() / 64
-        return self.net(distance).permute(2, 0, 1)
-
-
-def test_a_function_of_the_distance_may_be_symmetric():
-    assert doctor(Turning(), heads=4).healthy, str(doctor(Turning(), heads=4))
-
-
 # Use
 
 
@@ -381,7 +292,9 @@ class Writes(nn.Module):
         return alibi(4, i, j) * self.by ** (self.calls - 1)
 
 
-@pytest.mark.parametrize(("by", "causes"), [(1.0, set()), (1.01, {"cache-stale", "length-dependent"}), (1.00001, set())])
+@pytest.mark.parametrize(
+    ("by", "causes"), [(1.0, set()), (1.01, {"cache-stale", "length-dependent"}), (1.00001, set())]
+)
 def test_numbers_that_change_from_call_to_call(by, causes):
     assert ids(doctor(Writes(by), heads=4)) == causes, str(doctor(Writes(by), heads=4))
 
@@ -396,7 +309,9 @@ def test_numbers_that_follow_the_length_a_little(part, cause):
 
 @pytest.mark.parametrize(("limit", "causes"), [(100, {"clipped"}), (300, {"clipped"}), (600, set())])
 def test_a_penalty_that_stops(limit, causes):
-    assert ids(doctor(lambda heads, i, j: alibi(heads, i, j).clamp(min=-limit * slopes(heads)[:, None, None]))) == causes
+    assert (
+        ids(doctor(lambda heads, i, j: alibi(heads, i, j).clamp(min=-limit * slopes(heads)[:, None, None]))) == causes
+    )
 
 
 @pytest.mark.parametrize(("coarse", "causes"), [(8, set()), (1024, {"bias-rounded"})])
@@ -407,7 +322,9 @@ def test_steps_in_half_precision(coarse, causes):
     assert ids(doctor(bias, heads=4)) == causes, str(doctor(bias, heads=4))
 
 
-@pytest.mark.parametrize(("value", "causes"), [(1, set()), (1.0, set()), (0.25, {"scaled-wrong"}), (3, {"scaled-wrong"})])
+@pytest.mark.parametrize(
+    ("value", "causes"), [(1, set()), (1.0, set()), (0.25, {"scaled-wrong"}), (3, {"scaled-wrong"})]
+)
 def test_a_factor_of_one_need_not_be_applied(value, causes):
     module = Buckets(applied=0.5)
     module.scale = value
@@ -423,113 +340,3 @@ class Attention(Buckets):
 
 def test_a_method_of_an_attention_need_not_apply_its_scale():
     assert doctor(Attention().compute_bias, heads=4).healthy
-
-
-# Windows
-
-
-class Pictures(nn.Module):
-    """The bias of a window, after a class token or not, of any size; `made` changes what is looked up."""
-
-    def __init__(self, size=(3, 2), lead=0, change=lambda made, down, along: made, said=None):
-        super().__init__()
-        torch.manual_seed(0)
-        self.window_size, self.lead, self.change = said or size, lead, change
-        rows, columns = size
-        self.table = nn.Parameter(torch.randn((2 * rows - 1) * (2 * columns - 1) + 3, 4))
-        cell = ARANGE(rows * columns)
-        self.down, self.along = cell // columns - cell[:, None] // columns, cell % columns - cell[:, None] % columns
-        self.index = (self.down + rows - 1) * (2 * columns - 1) + self.along + columns - 1
-
-    def forward(self):
-        n, lead = len(self.index), self.lead
-        index = torch.full((n + lead, n + lead), len(self.table) - 1)
-        index[lead:, lead:] = self.index
-        if lead:
-            index[0, :], index[:, 0], index[0, 0] = len(self.table) - 3, len(self.table) - 2, len(self.table) - 1
-        made = self.table[index].permute(2, 0, 1)
-        return self.change(made, self.down, self.along)
-
-
-@pytest.mark.parametrize("size", [(3, 2), (2, 3), (2, 2), (6, 5), (4, 4)])
-@pytest.mark.parametrize("lead", [0, 1])
-def test_windows_after_a_class_token_or_none(size, lead):
-    report = doctor(Pictures(size, lead), heads=4)
-    assert report.healthy, str(report)
-    assert report.examined["grid"] == f"a window of rows of {size[1]}"
-
-
-@pytest.mark.parametrize(
-    ("change", "causes"),
-    [
-        (lambda made, down, along: torch.sigmoid(made), set()),
-        (lambda made, down, along: -slopes(4)[:, None, None] * (down**2 + along**2).sqrt(), set()),
-        (lambda made, down, along: -slopes(4)[:, None, None] * (down + 0.5).abs(), {"axis-lost"}),
-        (lambda made, down, along: -slopes(4)[:, None, None] * (along + 0.5).abs(), {"axis-lost"}),
-        (lambda made, down, along: made.permute(1, 2, 0), set()),
-    ],
-)
-def test_windows_by_a_formula(change, causes):
-    report = doctor(Pictures((4, 5), change=change), heads=4)
-    assert ids(report) == causes, str(report)
-
-
-def test_a_window_of_three_axes_is_not_read_as_two():
-    assert doctor(Pictures((4, 5), said=(2, 4, 5)), heads=4).healthy
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-def test_a_window_that_is_asked_for(swapped):
-    table = torch.randn(99, 99, 4, generator=torch.Generator().manual_seed(0))
-
-    def bias(height, width):
-        rows, columns = (width, height) if swapped else (height, width)
-        cell = ARANGE(rows * columns)
-        down, along = cell // columns - cell[:, None] // columns, cell % columns - cell[:, None] % columns
-        return table[down + 49, along + 49].permute(2, 0, 1)
-
-    assert ids(doctor(bias, kind="bias")) == ({"axes-swapped"} if swapped else set())
-
-
-@pytest.mark.parametrize(("diagonal", "causes"), [(1, set()), (2, set()), (0, {"mask-off-by-one"})])
-@pytest.mark.parametrize("bools", [False, True])
-def test_a_mask_of_one_size(diagonal, causes, bools):
-    hidden = torch.ones(9, 9, dtype=torch.bool).triu(diagonal)
-    hidden = hidden | hidden.mT if diagonal == 2 else hidden
-    mask = ~hidden if bools else torch.zeros(9, 9).masked_fill(hidden, -math.inf)
-    if bools and diagonal == 0:
-        return  # it may as well tell what is hidden
-    assert ids(doctor(lambda: mask, kind="bias")) == causes
-
-
-# Boxes of words
-
-
-@pytest.mark.parametrize(("page", "causes"), [(1000.0, set()), (1e6, set()), (20.0, set())])
-def test_pages_of_other_widths(page, causes):
-    """Boxes that are fractions of a page, and tables that are finer or coarser."""
-    module = Boxes(page=page)
-    module.x, module.y = nn.Embedding(32, 3), nn.Embedding(32, 3)
-    assert ids(doctor(module, heads=3)) == causes
-
-
-def test_fractions_of_a_page():
-    class Fractions(Boxes):
-        def forward(self, boxes):
-            if boxes.max() > 1:
-                raise ValueError("fractions are due")
-            return super().forward(boxes * 1000)
-
-    report = doctor(Fractions(), heads=4)
-    assert report.healthy, str(report)
-    assert "1 wide" in report.examined["size"]
-
-
-def test_code_of_boxes_that_takes_none_of_a_page():
-    with pytest.raises(ValueError, match="must be a rotation"):
-        doctor(lambda boxes: boxes[0, 0, 0], kind="bias")
-
-
-@pytest.mark.parametrize("how", ["one table", "along x"])
-def test_tables_of_a_page_by_name(how):
-    assert on_a_page(how, "HorizontalAndVerticalBias").findings

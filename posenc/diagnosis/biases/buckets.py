@@ -83,7 +83,7 @@ def widen(case: Case) -> Finding | None:
     return found or ok("each stretch of distances has a number of its own, and none is lost")
 
 
-def _narrowed(_: Case, both: Lines) -> Finding | None:
+def _narrowed(_case: Case, both: Lines) -> Finding | None:
     """Return that fewer neighbors share a number further off than nearer, if so; the last run ends with the text."""
     for name, line in both.sides.items():
         *full, _ = runs(line)
@@ -97,7 +97,7 @@ def _narrowed(_: Case, both: Lines) -> Finding | None:
     return None
 
 
-def _twice(_: Case, both: Lines) -> Finding | None:
+def _twice(_case: Case, both: Lines) -> Finding | None:
     """Return that distances share a number and those between them have others."""
     for name, line in both.sides.items():
         if count(line) < len(runs(line)):
@@ -106,7 +106,7 @@ def _twice(_: Case, both: Lines) -> Finding | None:
     return None
 
 
-def _far_alike(_: Case, both: Lines) -> Finding | None:
+def _far_alike(_case: Case, both: Lines) -> Finding | None:
     """Return that some distances share a number with those on the other side, beside 0 and the furthest."""
     shared = count(both.behind) + count(both.ahead) - both.numbers
     if both.symmetric or shared <= FEWEST:

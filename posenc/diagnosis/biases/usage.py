@@ -33,8 +33,9 @@ def decoding(case: Case) -> Finding:
         if not made.any() and due.any() and not case.bias.ids:
             return note(f"{words} gets no bias at all; take the last rows while decoding")
         if not (torch.equal(made, due) if case.bias.ids else _alike(made, due)):
-            words = f"{words} gets another row than the last: is it aligned with the first key? Place queries at the last"
-            return wrong("decode-aligned-first", f"{words} keys: query position = keys - queries + i", far(made, due))
+            words += " gets another row than the last: is it aligned with the first key? Place queries at the last of "
+            words += "the keys: query position = keys - queries + i"
+            return wrong("decode-aligned-first", words, far(made, due))
     return ok("one query after its keys gets the last row", 0.0)
 
 
@@ -151,7 +152,7 @@ def factor(case: Case) -> Finding | None:
         return None
     for place, part in enumerate(case.code.parts):
         for name in FACTORS:
-            value = getattr(part, name, None)
+            value = getattr(part, name, 1)
             if type(value) not in (int, float) or value == 1:
                 continue
             other = case.code.fresh()
