@@ -73,10 +73,18 @@ def test_ids_beside_a_row_of_numbers():
     assert report.healthy, str(report)
 
 
-@pytest.mark.parametrize("made", [None, "", torch.zeros(1, 1), torch.zeros(4, 3), torch.zeros(5, 3, 2)])
+@pytest.mark.parametrize(
+    "made", [None, "", torch.zeros(1, 1), torch.zeros(4, 3), torch.zeros(5, 3, 2), torch.zeros(3, 1)]
+)
 def test_what_is_no_bias(made):
     with pytest.raises(ValueError, match="must be a rotation"):
         doctor(lambda: made, kind="bias")
+
+
+def test_what_makes_no_slopes_and_a_bias_of_two_places():
+    with pytest.raises(ValueError, match="must be a rotation"):
+        doctor(lambda heads: torch.zeros(heads, 3), kind="bias")
+    assert doctor(lambda: torch.zeros(2, 2), kind="bias").told("offsets").verdict == "note"
 
 
 # How a bias is told for which tokens

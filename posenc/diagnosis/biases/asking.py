@@ -31,11 +31,12 @@ X_FORMS = (("scores", 6), ("heads", 5), ("embeddings", 5), ("scores", 5))  # and
 class Bias:
     """The bias as a function of the queries' and keys' places: (h, t, s)."""
 
+    window: tuple[int, int]  # the rows and columns that were asked for, if any
+
     def __init__(self, code: Code) -> None:
         self.code = code
         self.ids = False  # whether the last call gave integers: offsets, or ids of buckets
         self.form = ""  # of x, once it is known
-        self.window = (0, 0)  # the rows and columns that were asked for, if any
         taken = [(told_by, parts) for told_by, parts in WAYS if code.takes(*parts)]
         needed = [(told_by, parts) for told_by, parts in taken if all(map(code.needs, parts))]
         alone = "heads" if code.takes("heads") else "nothing"
@@ -86,9 +87,10 @@ class Bias:
     def _fits(self, form: str, t: int, s: int) -> bool:
         """Tell whether a form gives numbers for these tokens; scores have them added, or do not matter."""
         x = self.shaped(form, t, s)
-        made, failed = attempt(self._of_copy, x, t, s)
-        if failed or not is_square(made, t, s) or form != "scores":
-            return not failed and is_square(made, t, s)
+        made, _ = attempt(self._of_copy, x, t, s)
+        fits = is_square(made, t, s)
+        if form != "scores" or not fits:
+            return fits
         scores = random(*x.shape, seed=1)
         other, _ = attempt(self._of_copy, scores, t, s)
         return bool(made.any()) and min(far(other, made), far(other, made + scores.squeeze(0))) < 1e-5
@@ -101,18 +103,18 @@ class Bias:
         heads = torch.arange(self.code.heads).view(-1, 1, 1)
         zeros = torch.zeros(len(heads), len(queries), len(keys), dtype=dtype)
         places = {"positions": queries.view(-1, 1), "key_positions": keys.view(1, -1)}
-        return self.code(score=zeros, b=torch.tensor(0), h=heads, **places)
+        return self.code(score=zeros, b=torch.zeros((), dtype=torch.long), h=heads, **places)
 
-    def near(self, start: int = 0, size: int = SIZE) -> Tensor:
-        """Return the bias among `size` tokens from place `start` on, in float64."""
-        places = torch.arange(start, start + size)
+    def near(self, size: int) -> Tensor:
+        """Return the bias among the first `size` tokens, in float64."""
+        places = torch.arange(size)
         return self(places, places).double()
 
     def among(self, *sizes: int) -> Tensor:
         """Return the bias among the first number of tokens that the code takes."""
         *first, last = sizes
-        fits = (size for size in first if not attempt(Bias(self.code.fresh()).near, size=size)[1])
-        return self.near(size=next(fits, last))
+        fits = (size for size in first if not attempt(Bias(self.code.fresh()).near, size)[1])
+        return self.near(next(fits, last))
 
     def last(self, queries: int, size: int) -> Tensor:
         """Return the bias (h, queries, size) of the last queries, asked for after all keys."""
@@ -140,7 +142,7 @@ class Bias:
     def of_window(self, rows: int, columns: int) -> Tensor:
         """Return the bias (h, n, n) of a window; what is made of contents meets the same content at each cell."""
         n, dim, self.window = rows * columns, self.code.dim, (rows, columns)
-        content = random(dim).repeat(n, 1)[None]
+        content = random(dim).expand(n, dim)[None].clone()
         given: dict[str, Any] = {"grid": self.window, "rows": rows, "columns": columns, "q_grid": self.window}
         given |= {"k_grid": self.window} if self.code.needs("k_grid") else {}
         given |= {"row_table": random(2 * rows - 1, dim, seed=1), "column_table": random(2 * columns - 1, dim, seed=2)}
@@ -172,7 +174,7 @@ def numbers(made: Any) -> Any:
 
 def is_square(made: Any, t: int, s: int) -> bool:
     """Tell whether the result is numbers (h, t, s)."""
-    return isinstance(made, Tensor) and made.ndim == 3 and made.shape[-2:] == (t, s)
+    return isinstance(made, Tensor) and made.shape[1:] == (t, s)
 
 
 def added(made: Tensor) -> Tensor:

@@ -46,8 +46,8 @@ def square(code: Code, width: float, *moved: int) -> Tensor:
 def page(code: Code) -> Page | None:
     """Return the page that the code takes boxes of, None if it takes none."""
     for width in PAGES:
-        made, failed = attempt(square, code.fresh(), width, 0)
-        if not failed and is_square(made, len(BOXES), len(BOXES)):
+        made, _ = attempt(square, code.fresh(), width, 0)
+        if is_square(made, len(BOXES), len(BOXES)):
             return Page(code, width, dict(zip(BOXES, made[:, 0].T, strict=True)))
     return None
 

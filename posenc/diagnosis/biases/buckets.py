@@ -67,7 +67,7 @@ def lines(case: Case) -> Lines:
     ahead, *_, behind = square.unbind(1)
     behind = behind.flip(-1)
     rest = min(length for line in (behind, ahead) for *_, length in [runs(line)])
-    refused = attempt(case.bias.near, size=square.shape[1] + 5)[1]
+    refused = attempt(case.bias.near, square.shape[1] + 5)[1]
     return Lines(behind, ahead, rest > REST or bool(refused))
 
 

@@ -25,7 +25,7 @@ class Case(NamedTuple):
     def again(self, code: Code) -> "Case":
         """Return the case of other code, asked as this was."""
         bias = Bias(code)
-        return self._replace(square=bias.whole() if self.whole else bias.near(size=self.size))
+        return self._replace(square=bias.whole() if self.whole else bias.near(self.size))
 
     @property
     def size(self) -> int:
@@ -37,6 +37,11 @@ class Case(NamedTuple):
     def behind(self) -> Tensor:
         """The bias of the last query by distance, (h, t): 0 is the query's own place."""
         return self.square[:, -1].flip(-1)
+
+    @property
+    def steps(self) -> Tensor:
+        """The steps of the last query from key to key, (h, t - 1), nearest first."""
+        return self.behind.diff(dim=-1)
 
     @property
     def level(self) -> Tensor:
@@ -52,6 +57,7 @@ class Case(NamedTuple):
 def filled(code: Code) -> Code:
     """Return a copy whose parameters are random, where training has not begun."""
     other = code.fresh()
+    other.heads_asked = code.heads_asked
     for seed, parameter in enumerate(other.learned.values()):
         if not parameter.any():
             parameter.copy_(random(*parameter.shape, seed=seed))

@@ -46,14 +46,15 @@ def _tells_keys_apart(case: Case) -> bool:
 
 def _alike(made: Tensor, due: Tensor) -> bool:
     """Tell whether rows are the same, up to a constant of each that softmax does not see."""
-    return far(made - made.amax(-1, True), due - due.amax(-1, True)) < SAME or far(made, due) < SAME
+    one, other = (rows - rows.amax(-1, True) for rows in (made, due))
+    return far(one, other) < SAME
 
 
 def kept(case: Case) -> Finding | None:
     """Ask again after other calls: what was kept from these must not show."""
     if case.bias.told_by in ("relative", "positions") or case.code.module is None:
         return None
-    asked: list[Callable[[Bias], Tensor]] = [lambda bias: bias.near(size=case.size)]
+    asked: list[Callable[[Bias], Tensor]] = [lambda bias: bias.near(case.size)]
     if _tells_keys_apart(case):
         asked.insert(0, lambda bias: bias.last(1, case.size))
     alone = [attempt(ask, Bias(case.code.fresh())) for ask in asked]
@@ -71,7 +72,7 @@ def kept(case: Case) -> Finding | None:
 
 def longer(case: Case) -> Finding:
     """Ask for many keys: the first ones keep their numbers, and offsets still tell all."""
-    made, failed = attempt(case.bias.near, size=MANY)
+    made, failed = attempt(case.bias.near, MANY)
     if failed:
         return note(f"{MANY} keys raise {failed}")
     first = level(made)[:, : case.size, : case.size]
@@ -83,7 +84,7 @@ def longer(case: Case) -> Finding:
         return wrong("absolute", f"from {case.size} to {MANY} keys it depends on places, not on offsets only")
     *before, last = runs(case._replace(square=level(made)).behind)
     begins = sum(before)
-    if linear(case.behind.diff(dim=-1)) and last > FEWEST and begins != limit(case):
+    if linear(case.steps) and last > FEWEST and begins != limit(case):
         return wrong("clipped", f"from distance {begins} on all keys get one number: distances are clipped", begins)
     return ok(f"the same among {MANY} keys")
 
@@ -100,7 +101,7 @@ def rounding(case: Case) -> Finding:
     if code.module is None and made.dtype not in (torch.bfloat16, torch.float16):
         return unchecked("needs a parameter dtype, or a module to cast")
     squares = (made.double(), case.bias(places, places).double())
-    off = far(*(case._replace(square=square).behind[:, :NEAR].diff(dim=-1) for square in squares))
+    off = far(*(case._replace(square=square).steps[:, :NEAR] for square in squares))
     if off > 0.5:
         return wrong(
             "bias-rounded",
@@ -116,10 +117,11 @@ def far_positions(case: Case) -> Finding:
     if case.bias.told_by != "positions":
         return unchecked("needs a parameter for positions")
     for start in FAR_OUT:
-        made, failed = attempt(case.bias.near, start, case.size)
+        places = torch.arange(start, start + case.size)
+        made, failed = attempt(case.bias, places, places)
         if failed:
             return note(f"position {start:,} raises {failed}")
-        moved = level(made)
+        moved = level(made.double())
         off = far(moved, case.level)
         if torch.logical_and(moved.diff(dim=-1) == 0, case.level.diff(dim=-1) != 0).any():
             cause = "neighbors share a number: positions are rounded before they are subtracted, or clipped"
