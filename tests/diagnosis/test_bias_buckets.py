@@ -72,7 +72,9 @@ class Rows(nn.Module):
         return self.table[:, offsets(i, j).clamp(-half, half - 1) + half]
 
 
-@pytest.mark.parametrize(("read", "causes"), [(40, set()), (34, set()), (30, {"buckets-wrong"})])
+@pytest.mark.parametrize(
+    ("read", "causes"), [(40, set()), (34, set()), (32, {"buckets-wrong"}), (30, {"buckets-wrong"})]
+)
 @pytest.mark.parametrize("most", [999, 64])
 def test_rows_that_no_offset_reads(read, most, causes):
     report = doctor(Rows(most=most, read=read), heads=4)

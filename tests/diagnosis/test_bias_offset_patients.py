@@ -87,6 +87,7 @@ def at_places(change, positions, key_positions):
     ("change", "verdict", "said"),
     [
         (lambda q, k: (q - k).abs().float(), "ok", "the same at 1,000,000"),
+        (lambda q, k: (q - k).abs().clamp(max=5), "ok", "the same at 1,000,000"),
         (lambda q, k: (q.bfloat16() - k.bfloat16()).abs().float(), "wrong", "neighbors share a number"),
         (lambda q, k: (q - k).abs() * (1.0 + (q > 9_000)), "note", "from position 10,000 on the numbers are others"),
         (lambda q, k: (q - k).abs() * (1.0 + (q > 900_000)), "note", "from position 1,000,000 on"),

@@ -116,6 +116,14 @@ def test_ways_to_tell_which_tokens(bias):
     assert report.healthy, str(report)
 
 
+@pytest.mark.parametrize(("sign", "causes"), [(1, set()), (-1, {"sign-reversed"})])
+def test_a_change_of_each_score(sign, causes):
+    def change(score, b, h, q_idx, kv_idx):
+        return score + sign * slopes(8)[h + b] * (kv_idx - q_idx)
+
+    assert ids(doctor(change, heads=8)) == causes, str(doctor(change, heads=8))
+
+
 def test_ids_of_offsets_that_are_given():
     assert "buckets-wrong" in ids(doctor(coarse_ids, kind="bias"))
 
@@ -322,7 +330,7 @@ def test_a_penalty_that_stops(limit, causes):
     )
 
 
-@pytest.mark.parametrize(("coarse", "causes"), [(8, set()), (1024, {"bias-rounded"})])
+@pytest.mark.parametrize(("coarse", "causes"), [(8, set()), (20, set()), (1024, {"bias-rounded"})])
 def test_steps_in_half_precision(coarse, causes):
     def bias(heads, i, j, dtype=torch.float32):
         return ((alibi(heads, i, j) + coarse).to(dtype) - coarse).to(dtype)
@@ -331,9 +339,9 @@ def test_steps_in_half_precision(coarse, causes):
 
 
 @pytest.mark.parametrize(
-    ("value", "causes"), [(1, set()), (1.0, set()), (0.25, {"scaled-wrong"}), (3, {"scaled-wrong"})]
+    ("value", "causes"), [(0, set()), (1, set()), (1.0, set()), (0.25, {"scaled-wrong"}), (3, {"scaled-wrong"})]
 )
-def test_a_factor_of_one_need_not_be_applied(value, causes):
+def test_a_factor_of_one_or_of_none_need_not_be_applied(value, causes):
     module = Buckets(applied=0.5)
     module.scale = value
     assert ids(doctor(module, heads=4)) == causes

@@ -49,6 +49,7 @@ def test_windows_after_a_class_token_or_none(size, lead):
     ("change", "causes"),
     [
         (lambda made, down, along: torch.sigmoid(made), set()),
+        (lambda made, down, along: torch.where(down > 0, torch.sigmoid(made), made), {"axes-swapped"}),
         (lambda made, down, along: -slopes(4)[:, None, None] * (down**2 + along**2).sqrt(), set()),
         (lambda made, down, along: -slopes(4)[:, None, None] * (down + 0.5).abs(), {"axis-lost"}),
         (lambda made, down, along: -slopes(4)[:, None, None] * (along + 0.5).abs(), {"axis-lost"}),
@@ -86,6 +87,11 @@ def test_a_mask_of_one_size(diagonal, causes, bools):
     if bools and diagonal == 0:
         return  # it may as well tell what is hidden
     assert ids(doctor(lambda: mask, kind="bias")) == causes
+
+
+def test_a_mask_that_sees_one_token_ahead():
+    hidden = torch.ones(9, 9, dtype=torch.bool).triu(2)
+    assert ids(doctor(lambda: torch.zeros(9, 9).masked_fill(hidden, -1e9), kind="bias")) == {"one-direction-lost"}
 
 
 # Boxes of words

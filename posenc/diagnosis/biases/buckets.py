@@ -67,7 +67,7 @@ def lines(case: Case) -> Lines:
     ahead, *_, behind = square.unbind(1)
     behind = behind.flip(-1)
     rest = min(length for line in (behind, ahead) for *_, length in [runs(line)])
-    refused = attempt(case.bias.near, square.shape[1] + 5)[1]
+    refused = attempt(case.bias.near, len(behind.T) + 5)[1]
     return Lines(behind, ahead, rest > REST or bool(refused))
 
 
@@ -131,7 +131,7 @@ def _unread(case: Case, both: Lines) -> Finding | None:
 def _rows(case: Case) -> int:
     """Return how many rows the learned table has that offsets look up, or how many ids were asked for."""
     if case.bias.ids:
-        return FIXED["buckets"] if case.code.needs("buckets") else 0
+        return FIXED["buckets"] * case.code.needs("buckets")
     for name, table in case.code.learned.items():
         for axis in (0, 1) if table.ndim == 2 else ():
             other = case.code.fresh()

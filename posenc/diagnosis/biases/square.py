@@ -55,9 +55,10 @@ class Case(NamedTuple):
 
 
 def filled(code: Code) -> Code:
-    """Return a copy whose parameters are random, where training has not begun."""
+    """Return the code, or a copy whose parameters are random, where training has not begun."""
+    if all(parameter.any() for parameter in code.learned.values()):
+        return code
     other = code.fresh()
-    other.heads_asked = code.heads_asked
     for seed, parameter in enumerate(other.learned.values()):
         if not parameter.any():
             parameter.copy_(random(*parameter.shape, seed=seed))

@@ -1,7 +1,5 @@
 """Examine how a bias bears use: decoding, long texts, half precision, positions far out."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -19,12 +17,12 @@ FACTORS = ("scale", "bias_gain", "gain", "scaling_factor")
 
 
 def decoding(case: Case) -> Finding:
-    """Compare one query after its keys, and two, with the last rows of all."""
+    """Compare one query after its keys, and a few, with the last rows of all."""
     if not _tells_keys_apart(case):
         return unchecked(
             "needs positions or lengths of queries and keys apart; until then take the last rows while decoding"
         )
-    for queries, name in ((1, "one query"), (2, "two queries")):
+    for queries, name in ((1, "one query"), (5, "five queries")):
         made, failed = attempt(Bias(case.code.fresh()).last, queries, case.size)
         words = f"{name} after {case.size} keys"
         due = case.square[:, -queries:]
@@ -54,9 +52,14 @@ def kept(case: Case) -> Finding | None:
     """Ask again after other calls: what was kept from these must not show."""
     if case.bias.told_by in ("relative", "positions") or case.code.module is None:
         return None
-    asked: list[Callable[[Bias], Tensor]] = [lambda bias: bias.near(case.size)]
-    if _tells_keys_apart(case):
-        asked.insert(0, lambda bias: bias.last(1, case.size))
+
+    def one(bias: Bias) -> Tensor:
+        return bias.last(1, case.size)
+
+    def every(bias: Bias) -> Tensor:
+        return bias.near(case.size)
+
+    asked = [one, every] if _tells_keys_apart(case) else [every]
     alone = [attempt(ask, Bias(case.code.fresh())) for ask in asked]
     bias = Bias(case.code.fresh())
     for (made, failed), (again, raised) in zip(alone * 2, [attempt(ask, bias) for ask in asked * 2], strict=True):
@@ -65,7 +68,7 @@ def kept(case: Case) -> Finding | None:
         if failed or far(again, made) <= SAME:
             continue
         words = "what one call made is kept and cut wrongly for the next: asked in turn, it gives other numbers"
-        first = again.shape[1] == 1 and _alike(again, case.square[:, :1])
+        first = _alike(again, case.square[:, :1])
         return wrong("decode-aligned-first" if first else "cache-stale", words)
     return None
 
@@ -149,16 +152,16 @@ def queries(case: Case) -> Finding | None:
 
 
 def factor(case: Case) -> Finding | None:
-    """Change the factor that a module keeps for the bias, and see whether the bias follows."""
+    """Negate the factor that a module keeps for the bias, and see whether the bias follows."""
     if hasattr(case.code.function, "__self__"):
         return None
     for place, part in enumerate(case.code.parts):
         for name in FACTORS:
             value = getattr(part, name, 1)
-            if type(value) not in (int, float) or value == 1:
+            if type(value) not in (int, float) or value in (0, 1):
                 continue
             other = case.code.fresh()
-            setattr(other.parts[place], name, value + 5)
+            setattr(other.parts[place], name, -value)
             made, failed = attempt(case.again, other)
             if not failed and far(made.square, case.square) < 1e-6:
                 words = f"the module's {name} is {value:.4g}, and the bias does not follow it"

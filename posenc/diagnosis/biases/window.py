@@ -79,14 +79,10 @@ def distinct(window: Window) -> Finding:
 
 def _by_offset(cells: Tensor) -> dict[Offset, tuple[float, ...]]:
     """Return the numbers of all heads for each offset in rows and columns."""
-    found: dict[Offset, tuple[float, ...]] = {}
     _, rows, columns, *_ = cells.shape
-    for row, column in product(range(rows), range(columns)):
-        found[row, column] = (*cells[:, 0, 0, row, column].tolist(),)
-        found[-row, -column] = (*cells[:, row, column, 0, 0].tolist(),)
-        found[row, -column] = (*cells[:, 0, column, row, 0].tolist(),)
-        found[-row, column] = (*cells[:, row, 0, 0, column].tolist(),)
-    return found
+    numbers = cells.movedim(0, -1).tolist()
+    places = product(range(rows), range(columns), range(rows), range(columns))
+    return {(row - above, column - left): (*numbers[above][left][row][column],) for above, left, row, column in places}
 
 
 def shape(case: Case) -> Finding | None:
