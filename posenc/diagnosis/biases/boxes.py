@@ -14,12 +14,12 @@ from posenc.diagnosis.report import Finding, note, ok, wrong
 PAGES = (1024, 1.0)  # how wide a page is: boxes are integers, or fractions
 CELLS = 64  # of a page along each axis: exact in both, so that offsets are too
 BOXES = {  # in cells
-    "here": (20, 20, 22, 21),
-    "horizontal": (23, 20, 25, 21),
-    "vertical": (20, 23, 22, 24),
-    "up right": (23, 17, 25, 18),
+    "here": (12, 12, 14, 13),
+    "horizontal": (15, 12, 17, 13),
+    "vertical": (12, 15, 14, 16),
+    "up right": (15, 9, 17, 10),
 }
-MOVED = (12, 6, 12, 6)
+HERE, THERE = (8, 8, 8, 8), (20, 14, 20, 14)  # by how many cells all are moved
 AXES = ("horizontal", "vertical")
 
 
@@ -35,7 +35,7 @@ class Page(NamedTuple):
         return far(self.numbers[one], self.numbers[other]) > 1e-6
 
 
-def square(code: Code, width: float, *moved: int) -> Tensor:
+def square(code: Code, width: float, moved: tuple[int, ...]) -> Tensor:
     """Return the bias (h, t, t) among words in BOXES, all of them moved by so many cells."""
     cells = torch.tensor([*BOXES.values()]) + torch.tensor(moved)
     boxes = (cells * width / CELLS)[None]
@@ -46,7 +46,7 @@ def square(code: Code, width: float, *moved: int) -> Tensor:
 def page(code: Code) -> Page | None:
     """Return the page that the code takes boxes of, None if it takes none."""
     for width in PAGES:
-        made, _ = attempt(square, code.fresh(), width, 0)
+        made, _ = attempt(square, code.fresh(), width, HERE)
         if is_square(made, len(BOXES), len(BOXES)):
             return Page(code, width, dict(zip(BOXES, made[:, 0].T, strict=True)))
     return None
@@ -54,7 +54,7 @@ def page(code: Code) -> Page | None:
 
 def offsets(case: Page) -> Finding:
     """Check that the numbers stay where all words move together."""
-    here, there = (square(case.code.fresh(), case.width, *moved) for moved in ((0,), MOVED))
+    here, there = (square(case.code.fresh(), case.width, moved) for moved in (HERE, THERE))
     if far(there, here) > 1e-4:
         return wrong("absolute", "where all boxes move together the numbers change: it depends on absolute places")
     return ok("depends on the offsets of boxes only")

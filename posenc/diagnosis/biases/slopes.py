@@ -24,8 +24,9 @@ def compared_with_alibi(
     (`named_so`) has to have ALiBi's.
     """
     first = (heads,) if asked or not any_number else COUNTS[:2]
-    found = [_compared(measured, first)]
-    if any_number and found[0].verdict == "ok":
+    judged = _compared(measured, first)
+    found = [judged]
+    if any_number and judged.verdict == "ok":
         others = _compared(measured, tuple(count for count in COUNTS if count not in first))
         if others.verdict != "ok":
             found.append(others._replace(check=OTHERS, verdict="note" if asked else others.verdict))
