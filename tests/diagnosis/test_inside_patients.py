@@ -96,7 +96,7 @@ class OfUnits(Turns):
     """Queries and keys are brought to one length first."""
 
     def products(self, q, k):
-        return super().products(*(4 * part / (part.norm(dim=-1, keepdim=True) + 1e-6) for part in (q, k)))
+        return super().products(*(3 * part / (part.norm(dim=-1, keepdim=True) + 1e-6) for part in (q, k)))
 
 
 class Single(Turns):
@@ -108,20 +108,11 @@ class Single(Turns):
 
 
 class Fading(Turns):
-    """Queries grow from place to place by `step`, and keys fade alike."""
-
-    step = 1.002
+    """Queries grow from place to place, and keys fade alike."""
 
     def products(self, q, k):
-        by = self.step ** torch.arange(q.shape[2])[:, None].to(q)
+        by = 1.002 ** torch.arange(q.shape[2])[:, None].to(q)
         return super().products(q * by, k / by)
-
-
-class Growing(Fading):
-    def products(self, q, k):
-        by = 1.1 ** torch.arange(q.shape[2])[:, None].to(q)
-        odd = torch.arange(WIDE) % 2
-        return super().products(q * torch.where(odd > 0, by, 1.0), k)
 
 
 class ByTheGrid(Turns):
@@ -140,10 +131,6 @@ def test_what_stands_beside_a_rotation_is_no_fault(cls):
     assert report.healthy, str(report)
     inside = [found.check for found in report.findings if found.check.startswith("rotation inside")]
     assert bool(inside) == (cls not in (Sink, OfUnits)), str(report)
-
-
-def test_lengths_that_change_inside_are_named():
-    assert "not-a-rotation" in ids(doctor(Growing(), dim=DIM, heads=HEADS))
 
 
 @pytest.mark.parametrize(("heads", "dim", "room"), [(3, 20, 99), (5, 18, 2), (2, 64, 99)])
