@@ -125,3 +125,94 @@ class Sliding(nn.Module):
 def test_a_window_is_as_wide_as_it_says_and_closed_ahead(seen, ahead, cause):
     assert not ids(doctor(Sliding())) & {"mask-off-by-one", "future-seen"}
     assert cause in ids(doctor(Sliding(seen, ahead)))
+
+
+# What a table of offsets is read for
+
+
+class TimesZero(Relative):
+    def bias(self, q):
+        return 0.0 * super().bias(q)
+
+
+class QueriesOfKeys(Relative):
+    def content(self, q, k):
+        return (q + k) @ k.mT
+
+
+class Clipped(Relative):
+    """Four offsets on each side, and what else a module may hold."""
+
+    least, most = -4, 4
+
+    def __init__(self):
+        super().__init__()
+        self.rel_table = nn.Parameter(torch.randn(9, WIDE))
+        self.gate = nn.Parameter(torch.randn(5))
+
+    def offsets(self, t):
+        return super().offsets(t).clamp(self.least, self.most) - 60
+
+
+class ClippedToThePast(Clipped):
+    most = 0
+
+
+class ClippedToTheFuture(Clipped):
+    least = 0
+
+
+class Behind(Relative):
+    """Causal, so that offsets ahead are never met."""
+
+    def bias(self, q):
+        t = q.shape[2]
+        return super().bias(q).masked_fill(torch.ones(t, t).triu(1).bool(), float("-inf"))
+
+
+class Inside(nn.Module):
+    """A model with a table of its own, of which the attention is a part."""
+
+    def __init__(self, cls=Relative):
+        super().__init__()
+        self.pos_table, self.pos_attention = nn.Parameter(torch.randn(31, DIM)), cls()
+        self.num_heads = HEADS
+
+    def forward(self, x):
+        return self.pos_attention(x)
+
+
+class Plain(Relative):
+    """Without a table; products are those of a key and a query."""
+
+    def __init__(self):
+        super().__init__()
+        del self.rel_table
+
+    def bias(self, q):
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("made", "cause"),
+    [
+        (Clipped, None),
+        (Behind, None),
+        (Inside, None),
+        (lambda: Inside(Plain), None),
+        (TimesZero, "bias-lost"),
+        (lambda: Inside(TimesZero), "bias-lost"),
+        (QueriesOfKeys, "one-for-both"),
+        (ClippedToThePast, "one-direction-lost"),
+        (ClippedToTheFuture, "one-direction-lost"),
+    ],
+)
+def test_a_table_of_offsets_is_read_on_both_sides(made, cause):
+    report = doctor(made(), dim=DIM, heads=HEADS)
+    assert (cause in ids(report)) if cause else report.healthy, str(report)
+
+
+@pytest.mark.parametrize(("seen", "heads", "dim"), [(2, 3, 20), (3, 1, 16), (99, 5, 24)])
+def test_products_are_measured_in_a_narrow_window(seen, heads, dim):
+    report = doctor(Sliding(seen), dim=dim, heads=heads)
+    assert report.told("scale").verdict == "ok"

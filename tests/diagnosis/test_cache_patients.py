@@ -239,3 +239,68 @@ def test_a_cache_that_a_module_holds(given, cause):
     report = doctor(Holding(**given), dim=64, heads=4)
     assert ids(report) == ({cause} if cause else set()), str(report)
     assert report.told("own cache").verdict == ("wrong" if cause else "ok")
+
+
+# What a cache looks like
+
+
+class NeverGrown(Caching):
+    """What the first call returns is handed back for good."""
+
+    def __call__(self, q, k, v, cache=None):
+        out, new = super().__call__(q, k, v, cache)
+        return out, cache or new
+
+
+class SlowlyTurned(Caching):
+    """In steps each query is turned by a little less, so that no factor explains its products."""
+
+    def places(self, t, seen):
+        return seen + torch.arange(t) - 0.25 * (seen > 0)
+
+
+def stacked(cache):
+    return torch.stack(cache[:2])
+
+
+def of_stack(stack):
+    return (*stack, stack.shape[3])
+
+
+LOOKS = {
+    "tuple": (lambda out, cache, w: (out, cache), lambda cache: cache),
+    "before weights": (lambda out, cache, w: (out, cache, w), lambda cache: cache),
+    "behind weights": (lambda out, cache, w: (out, w, cache), lambda cache: cache),
+    "before nothing": (lambda out, cache, w: (out, cache, None), lambda cache: cache),
+    "tensor": (lambda out, cache, w: (out, stacked(cache)), of_stack),
+    "tensor behind weights": (lambda out, cache, w: (out, w, stacked(cache)), of_stack),
+    "dictionary": (lambda out, cache, w: (out, dict(enumerate(cache))), lambda cache: tuple(cache.values())),
+    "number first": (lambda out, cache, w: (out, (cache[2], *cache[:2])), lambda cache: (*cache[1:], cache[0])),
+}
+
+
+def looking(made, look):
+    pack, unpack = LOOKS[look]
+
+    def fn(q, k, v, cache=None):
+        out, cache = made(q, k, v, None if cache is None else unpack(cache))
+        return pack(out, cache, torch.ones(*q.shape[:3], cache[2]))
+
+    return fn
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("cls", [Caching, FromTheCall, NewKeysFirst, TurnedAgain])
+def test_the_cache_is_found_in_what_comes_back(cls, look):
+    report = doctor(looking(cls(), look), dim=16, heads=2)
+    assert report.told("cache").verdict == ("wrong" if cls in SICK else "ok"), str(report)
+
+
+@pytest.mark.parametrize("cls", [NeverGrown, SlowlyTurned])
+def test_what_no_factor_explains_is_no_scale(cls):
+    assert ids(doctor(cls(), dim=12, heads=3)) == {"offset-ignored"}
+
+
+@pytest.mark.parametrize("cls", [NoScaleInSteps, TwiceInSteps, FirstInSteps, NotItselfInSteps])
+def test_the_first_step_is_read_where_channels_are_as_many_as_keys(cls):
+    assert ids(doctor(cls(), dim=12, heads=3)) == {SICK[cls]}

@@ -324,6 +324,10 @@ class ValuesByPlace(ValuesByOffset):
         return 3 * torch.arange(t).expand(t, t) - 16
 
 
+class ValuesByPlaceBehind(ValuesByPlace):
+    causal = True
+
+
 class ValuesByQuery(ValuesByOffset):
     def offsets(self, t):
         return 3 * torch.arange(t)[:, None].expand(t, t) - 16
@@ -341,6 +345,7 @@ class ValuesByQuery(ValuesByOffset):
         (ValuesByOffset, set()),
         (ValuesTurnedToo, {"values-moved"}),
         (ValuesByPlace, {"values-moved"}),
+        (ValuesByPlaceBehind, {"values-moved"}),
         (ValuesByQuery, set()),
     ],
 )

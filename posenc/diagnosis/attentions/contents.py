@@ -1,7 +1,6 @@
 """Examine whose content logits are made of, and whether what a module holds for positions reaches them."""
 
 import re
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +9,11 @@ from posenc.diagnosis.attentions.attend import Case, T
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.report import Finding, note, wrong
 
-AT = torch.tensor([T // 2, T - 2])  # the tokens that change
+AT = torch.tensor([8, 13])  # the tokens that change, of T
 NEAR, MOVED = 1e-3, 5e-3
 TINY = 1e-5
 FEW = 5  # columns that a row must see: their median is what the softmax moves them all by
-POSITIONAL = re.compile(r"rel|pos|alibi|dist|slope|content_bias|[rk]_bias|r_w|r_r")
+POSITIONAL = re.compile(r"^(?!.*\.bias$).*(rel|pos|alibi|dist|slope|content_bias|[rk]_bias|r_w|r_r)")  # no layer's bias
 HELD = "is in the module and changes nothing: what it tells of positions is not added to the logits"
 
 
@@ -41,7 +40,7 @@ def contents(case: Case) -> Finding | None:
 
 def _mixed(case: Case) -> Finding:
     words = "the weights of a query change with the content of another query"
-    if [*held(case)]:
+    if held(case):
         why = "the bias of a row is taken from the row above or below. Check how the columns of a row are shifted"
         return wrong("queries-mixed", f"{words}: {why}")
     return note(f"{words}: a convolution over tokens?")
@@ -49,15 +48,20 @@ def _mixed(case: Case) -> Finding:
 
 def _moved(case: Case, query: bool) -> Tensor | None:
     """Return which logits (t, s) change with the queries, or the keys, of two tokens."""
-    q, k, _ = (part / 2 for part in case.inputs(14))  # so that no weight is tiny
+    q, k, _ = (part / 5 for part in case.inputs(14))  # so that no weight is tiny
     other = q if query else k
     other = other.index_copy(2, AT, -other[:, :, AT])
     before = case.attend.weights(q, k)
     after = case.attend.weights(*((other, k) if query else (q, other)))
-    if (before.sum(-1) - 1).abs().max() > NEAR:
-        return None  # what is no softmax over keys cannot be read
+    if not _sums_to_one(before):
+        return None
     seen, change = _change(before, after)
     return ((change > MOVED) & (seen.sum(-1, keepdim=True) >= FEW)).flatten(0, 1).any(0)
+
+
+def _sums_to_one(weights: Tensor) -> bool:
+    """Tell whether these come of a softmax over keys: nothing else can be read."""
+    return bool((weights.sum(-1) - 1).abs().max() < NEAR)
 
 
 def _change(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,64 +71,52 @@ def _change(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
     return seen, (change - change.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0)
 
 
-def held(case: Case) -> Iterator[tuple[str, nn.Parameter]]:
-    """Yield what an opened module learns about positions, by name."""
-    if not case.attend.opened or (module := case.attend.code.module) is None:
-        return
-    ours = {id(weight) for layer in case.attend.opened.layers.values() for weight in layer.weights}
-    for name, parameter in _beside(module, ours).named_parameters():
-        pieces = name.split(".")
-        plain = pieces[-1] == "bias" and parameter.ndim == 1
-        if id(parameter) not in ours and not plain and POSITIONAL.search(name.lower()):
-            yield name, parameter
-
-
-def _beside(module: nn.Module, ours: set[int]) -> nn.Module:
-    """Return the innermost module that has all projections: the attention, where a whole model is wrapped."""
-    holding = [part for part in module.modules() if ours <= {id(one) for one in part.parameters()}]
-    return holding[-1] if holding else module
+def held(case: Case) -> dict[str, nn.Parameter]:
+    """Return what an opened module learns about positions, by name."""
+    if not case.attend.opened:
+        return {}
+    ours = {weight for layer in case.attend.opened.layers.values() for weight in layer.weights}
+    *_, attention = (part for part in case.attend.code.parts if ours <= {*part.parameters()})  # the innermost of them
+    named = attention.named_parameters()
+    return {name: one for name, one in named if one not in ours and POSITIONAL.search(name.lower())}
 
 
 def unused(case: Case) -> Finding | None:
     """Look for what is learned about positions and gets no gradient, or on one side only."""
-    table = dict(held(case))
+    table = held(case)
     if not table:
         return None
-    q, k, v = case.inputs(15)
     for parameter in table.values():
         parameter.grad = None
     with torch.enable_grad():
-        made, failed = attempt(case.attend.at, q, k, v)
-        if failed or not made.requires_grad:
-            return None
-        (made * made.detach().roll(1, 2).cos()).sum().backward()
-    dead = [name for name, one in table.items() if one.grad is None or not one.grad.any()]
+        case.attend.at(*case.inputs(15)).square().sum().backward()
+    grads = {name: one.grad for name, one in table.items()}
+    dead = [name for name, grad in grads.items() if grad is None or not grad.any()]
     if dead:
         return wrong("bias-lost", f"{' and '.join(dead)} {HELD}")
-    halves = [name for name, one in table.items() if not case.causal and _one_half(one)]
-    if halves:
-        words = f"of {halves[0]} one half is never read: keys ahead, or keys behind, all count as distance 0"
+    halves = [name for name, grad in grads.items() if grad is not None and _one_half(grad)]
+    if halves and not case.causal:
+        words = f"of {' and '.join(halves)} one half is never read: keys ahead, or keys behind, all count as distance 0"
         return wrong("one-direction-lost", f"{words}. Clamp offsets on both sides")
     return None
 
 
-def _one_half(table: nn.Parameter) -> bool:
+def _one_half(grad: Tensor) -> bool:
     """Tell whether of a table of offsets from -n to n only 0 and those of one sign are read."""
-    if table.ndim != 2 or table.shape[0] % 2 == 0 or table.grad is None:
-        return False
-    middle, read = table.shape[0] // 2, table.grad.abs().sum(-1).nonzero().flatten()
-    reach = min(T - 1, middle)
-    return bool(read.max() - read.min() == reach and middle in (int(read.min()), int(read.max())))
+    seen = grad.any(-1).flatten()
+    rows, read, middle = [*range(len(seen))], seen.nonzero().flatten().tolist(), len(seen) // 2
+    behind, ahead = rows[: middle + 1][-T:], rows[middle:][:T]
+    return len(rows) % 2 == 1 and read != rows and read in (behind, ahead)
 
 
 def lengths(case: Case) -> Finding | None:
     """Compare the weights of the first tokens among each other with and without tokens that follow."""
     if case.shown < T:
         return None
-    q, k, _ = (part / 2 for part in case.inputs(16))
+    q, k, _ = case.inputs(16)
     few = T - 5
     short, failed = attempt(case.attend.weights, q[:, :, :few], k[:, :, :few])
-    if failed or (short.sum(-1) - 1).abs().max() > NEAR:
+    if failed or not _sums_to_one(short):
         return None
     _, change = _change(short, case.attend.weights(q, k)[:, :, :few, :few])
     off = float(change.max())

@@ -5,6 +5,7 @@ logits are known. What the weights then say of the key at 0 is a . R_p^T R_0 b, 
 all places, the last query shows that of keys. A bias is there without a or without b too, and is taken away.
 """
 
+import itertools
 import math
 from typing import Any
 
@@ -22,28 +23,27 @@ from posenc.diagnosis.rotations.lengths import norm
 from posenc.diagnosis.rotations.read import Case as Turned
 from posenc.diagnosis.rotations.read import Reading, Rotation, angles_of, pairs_of
 
-SIZE = 2.0  # of unit vectors: products that weights show well
+SIZE = 2.5  # of unit vectors: products that weights show well
 WIDEST = 64
 NEARLY = 1e-5
 UNEVEN = 1e-2
-EXACT, DECAYS = 1e-3, 0.05
+DECAYS = 0.05  # by how much a length may change as in xPos
 
 
 def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
     """Return what is said of the rotation inside and what it is, if there is one that differs from place to place."""
     if case.shown < T or case.dim > WIDEST:
         return [], {}
-    sides, failed = None, "not tried"
-    for dtype, batch in ((torch.float64, WIDEST), (torch.float32, WIDEST), (torch.float32, 1)):
-        if failed:  # by its dtype, or since it holds room for few texts
-            sides, failed = attempt(_matrices, case, dtype, batch)
-    if failed or sides is None or all(_still(side) for side in sides):
+    ways = ((torch.float64, WIDEST), (torch.float32, WIDEST), (torch.float32, 1))  # one may hold room for few texts
+    tried = (attempt(_matrices, case, dtype, batch) for dtype, batch in ways)
+    sides = next((made for made, failed in tried if not failed), None)
+    if sides is None or all(map(_still, sides)):
         return [], {}
-    queries, keys = (_reading(side) for side in sides)
+    readings = queries, keys = [_reading(side) for side in sides]
     found = Turned(case.code, case.dim, case.heads, Rotation(case.code), queries, keys, fit(queries.theta))
     if broken := _broken(found):
         return [broken], {}
-    if _uneven(sides[0], queries) or _uneven(sides[1], keys):
+    if any(map(_uneven, sides, readings)):
         return [_of_uneven(*sides)], {}
     told = [one for one in findings(_checks(found), found) if one.verdict != "not checked"]
     told = [one for one in told if (one.check, one.verdict) != ("norm", "wrong")]  # said above, where it is sure
@@ -52,24 +52,17 @@ def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
 
 def _broken(found: Turned) -> Finding | None:
     """Say why one of the sides is no rotation at all, so that its speeds mean nothing."""
-    sides = (found, found._replace(reading=found.of_keys, of_keys=found.reading))
-    said = [one for side in sides if _sure(side) for one in findings((norm,), side) if one.verdict == "wrong"]
-    return named(said[0]._replace(check=""), "rotation inside, norm") if said and not _rests(found) else None
+    both = (found, found._replace(reading=found.of_keys, of_keys=found.reading))
+    sure = [side for side in both if "none" not in _layouts(found) and (side.reading.gains - 1).abs().max() > DECAYS]
+    said = (one for side in sure for one in findings((norm,), side) if one.verdict == "wrong")
+    return next((one._replace(check="rotation inside, norm") for one in said), None)
 
 
-def _sure(found: Turned) -> bool:
-    """Tell whether lengths are exactly 1, or far from it: between may be a decay, as in xPos."""
-    off = float((found.reading.gains - 1).abs().max())
-    return off < EXACT or off > DECAYS
-
-
-def _rests(found: Turned) -> bool:
-    return "none" in (found.reading.layout, found.of_keys.layout)
+def _layouts(found: Turned) -> tuple[str, str]:
+    return found.reading.layout, found.of_keys.layout
 
 
 def _about(found: Turned) -> dict[str, Any]:
-    if not found.reading.pairs:
-        return {}
     base = f", base {found.fit.base:,.6g}" if found.fit.name == "regular" else ""
     turning = f"{2 * len(found.reading.pairs)} of {found.dim} channels turn inside"
     return {"layout": f"{turning}, {found.reading.layout} layout{base}"}
@@ -98,11 +91,9 @@ def _of_uneven(queries: Tensor, keys: Tensor) -> Finding:
 
 
 def _checks(found: Turned) -> tuple[Any, ...]:
-    if "none" in (found.reading.layout, found.of_keys.layout) and difference(found):
+    if "none" in _layouts(found) and difference(found):
         return (layout,)
-    if found.reading.pairs and not found.code.way.table:
-        return norm, layout, direction, speeds.frequencies
-    return (norm, layout, direction) if found.reading.pairs else (norm, layout)
+    return (norm, layout, direction, speeds.frequencies) if found.reading.pairs else (norm, layout)
 
 
 def _reading(matrices: Tensor) -> Reading:
@@ -123,56 +114,53 @@ def _matrices(case: Case, dtype: torch.dtype, batch: int) -> tuple[Tensor, Tenso
     """Return the rotations of queries and of keys at places 0 .. T - 2, without the softmax scale."""
     attend = Attention(case.code.cast(dtype))
     of_queries, of_keys = (_products(case, attend, dtype, side, batch) for side in (False, True))
+    if not of_keys.isfinite().all() or not _bilinear(case, attend, of_queries, dtype):
+        return None
     first, second = of_queries[:2].norm(dim=1)
     gain = float((first**2 / second).nanmedian())  # at place 0, where lengths decay too
-    read = gain > 1e-4 and torch.stack((of_queries, of_keys)).isfinite().all()
-    if not read or not _bilinear(case, attend, of_queries, dtype):
-        return None
-    identity = torch.eye(case.dim, dtype=torch.float64)[None]
-    queries = torch.cat((identity, of_queries.mT / gain))
-    return queries[:-1], torch.linalg.pinv(queries[-1].mT) @ of_keys / gain
+    identity = torch.eye(case.dim, dtype=torch.float64)
+    *queries, last = identity, *(of_queries.mT / gain)
+    return torch.stack(queries), torch.linalg.pinv(last.mT) @ of_keys / gain
 
 
 def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool, batch: int) -> Tensor:
     """Return a . R^T R b for all unit vectors a, b: (places, d, d)."""
     d, h = case.dim, case.heads
-    batch = min(batch, attend.opened.width // T if attend.opened else d)
-    made = torch.zeros(T - 1, d, d, dtype=torch.float64)
-    nothing, none = torch.zeros(1, h, d, dtype=dtype), torch.zeros(1, d, dtype=dtype)
-    unit = torch.eye(d, dtype=dtype) * SIZE
-    parts = {start: unit[start : start + batch] for start in range(0, d, batch)}
-    of_b = {start: _logits(case, attend, nothing.expand(len(b), -1, -1), b, of_keys) for start, b in parts.items()}
-    empty = _logits(case, attend, nothing, none, of_keys)
-    for first in range(0, d, h):
-        heads = [min(first + i, d - 1) for i in range(h)]
-        of_a = _logits(case, attend, unit[heads][None], none, of_keys) - empty
-        for start, b in parts.items():
-            logits = _logits(case, attend, unit[heads].expand(len(b), -1, -1), b, of_keys) - of_a - of_b[start]
-            made[:, heads, start : start + len(b)] = logits.permute(2, 1, 0) / SIZE**2
-    return made
+    unit, none = torch.eye(d, dtype=dtype) * SIZE, torch.zeros(h, d, dtype=dtype)
+    parts = unit.split(min(batch, attend.opened.width // T if attend.opened else d))
+    of_b = [_logits(attend, none, b, of_keys) for b in parts]
+    empty, rows = _logits(attend, none, none[:1], of_keys), []
+    for a in torch.cat((unit, none))[: d + -d % h].split(h):  # the last of them filled up with zeros
+        of_a = _logits(attend, a, none[:1], of_keys) - empty
+        each = zip(parts, of_b, strict=True)
+        rows.append(torch.cat([_logits(attend, a, b, of_keys) - of_a - own for b, own in each]))
+    return torch.cat(rows, 1)[:, :d].permute(2, 1, 0) / SIZE**2
 
 
 def _bilinear(case: Case, attend: Attention, of_queries: Tensor, dtype: torch.dtype) -> bool:
     """Tell whether products of other vectors are what those of unit vectors say: norms or softplus are no rotation."""
-    a, b = (random(1, case.dim, seed=17 + side).to(dtype) / case.dim**0.5 for side in (0, 1))
-    each, nothing = a[:, None].expand(-1, case.heads, -1), torch.zeros(1, case.dim, dtype=dtype)
-    none = nothing[:, None].expand_as(each)
-    pairs = ((each, b), (each, nothing), (none, b), (none, nothing))
-    both, of_a, of_b, empty = (_logits(case, attend, *pair, False)[0, 0] for pair in pairs)
-    due = torch.einsum("i,pij,j->p", a[0].double(), of_queries, b[0].double())
-    return far(both - of_a - of_b + empty, due) < 1e-2 * float(of_queries.abs().max())
+    a, b = random(2, case.dim, seed=17).to(dtype)
+    of_a = a.expand(case.heads, -1)
+    pairs = itertools.product((of_a, torch.zeros_like(of_a)), (b[None], torch.zeros_like(b)[None]))
+    both, first, second, neither = (_logits(attend, *pair, False) for pair in pairs)
+    due = torch.einsum("i,pij,j->p", a.double(), of_queries, b.double())
+    return bool((both - first - second + neither - due).abs().max() < UNEVEN * due.abs().max())
 
 
-def _logits(case: Case, attend: Attention, a: Tensor, b: Tensor, of_keys: bool) -> Tensor:
-    """Return logits (n, h, T - 1) for queries a (n, h, d) and keys b (n, d), against a key that is 0.
+def _logits(attend: Attention, a: Tensor, b: Tensor, of_keys: bool) -> Tensor:
+    """Return logits (n, h, T - 1) for queries a (h, d) and keys b (n, d), against a key that is 0.
 
     They are those of the key at 0 for the queries from 1 on, or of all keys but the last for the last query.
     """
-    n, h, d = a.shape
-    q = a[:, :, None].expand(n, h, T, d).contiguous()
-    k = torch.zeros(n, attend.kv_heads, T, d, dtype=b.dtype)
-    k[:, :, : T - 1 if of_keys else 1] = b[:, None, None]
+    q = a[:, None].expand(len(b), -1, T, -1).contiguous()
+    k = b[:, None, None].expand(-1, attend.kv_heads, T, -1) * _given(of_keys)
     w = attend.weights(q, k).log()
     if of_keys:
         return w[:, :, -1, :-1] - w[:, :, -1, -1:]
     return (w[:, :, :, 0] - w.diagonal(dim1=2, dim2=3))[:, :, 1:]
+
+
+def _given(of_keys: bool) -> Tensor:
+    """Return 1 for the keys (T, 1) that are given, and 0 for the others."""
+    one = torch.eye(T, dtype=torch.long)
+    return 1 - one[:, -1:] if of_keys else one[:, :1]

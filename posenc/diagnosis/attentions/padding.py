@@ -11,21 +11,22 @@ from torch import Tensor
 
 from posenc.diagnosis.attentions.attend import Case, T
 from posenc.diagnosis.calling.attempt import attempt
-from posenc.diagnosis.compare import far, random
+from posenc.diagnosis.compare import far, noise
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
-PAD = 8
+PAD = 7
+SHORT, LONG = 7, 11  # told lengths of two texts of T
 SAME = 1e-4
 SHAPES = {
     "(b, 1, 1, s)": lambda seen: seen[:, None, None],
-    "(b, 1, t, s)": lambda seen: seen[:, None, None].repeat(1, 1, seen.shape[1], 1),
+    "(b, 1, t, s)": lambda seen: seen[:, None, None] & torch.ones_like(seen)[:, None, :, None],
     "(b, s)": lambda seen: seen,
     "(b, 1, s)": lambda seen: seen[:, None],
 }
 MEANINGS = {
     "booleans": lambda seen: seen,
     "1 and 0": lambda seen: seen.long(),
-    "numbers to add": lambda seen: torch.where(seen, 0.0, -1e9),
+    "numbers to add": lambda seen: seen.logical_not() * torch.finfo().min,
 }
 
 
@@ -48,22 +49,20 @@ class Padded:
 
     def __init__(self, case: Case) -> None:
         self.case, self.real = case, case.inputs(7)
-        self.seen = (torch.arange(T + PAD) >= PAD).expand(2, -1)
-        self.places = (self.seen.long().cumsum(-1) - 1).clamp(min=0)
+        places = torch.arange(-PAD, T).expand(len(self.real[0]), -1)
+        self.seen, self.places = places >= 0, places.relu()
 
-    def __call__(self, mask: Tensor, content: int = 0) -> Tensor:
+    def __call__(self, mask: Tensor, seed: int = 80) -> Tensor:
         """Return what the real tokens get."""
-        shapes = [(*part.shape[:2], PAD, part.shape[3]) for part in self.real]
-        pads = [random(*shape, seed=80 + 10 * content + i) for i, shape in enumerate(shapes)]
-        q, k, v = (torch.cat([pad, part], 2) for pad, part in zip(pads, self.real, strict=True))
+        q, k, v = (torch.cat((noise(part[:, :, :PAD], seed), part), 2) for part in self.real)
         made = self.case.attend(q, k, v, positions=self.places, key_positions=self.places, mask=mask)
-        if made.shape[:3] != q.shape[:3]:
+        if made.shape[2] != q.shape[2]:
             raise ValueError(f"doctor: the result must be of {q.shape[2]} tokens, got {tuple(made.shape)}")
         return made[:, :, PAD:]
 
     def leak(self, mask: Tensor) -> float:
         """Return how much the content of the padding matters to the real tokens."""
-        one, other = self(mask), self(mask, 1)
+        one, other = self(mask), self(mask, seed=90)
         return far(one, other) if one.isfinite().all() else float("inf")
 
     def effect(self, form: Form) -> float:
@@ -72,13 +71,13 @@ class Padded:
 
     def moved(self, form: Form) -> float:
         """Return how far the real tokens are from what they get without padding, under a mask that hides nothing."""
-        alone = self.case.attend.at(*self.real, mask=form(torch.ones(2, T, dtype=torch.bool)))
+        alone = self.case.attend.at(*self.real, mask=form(torch.ones_like(self.seen)[:, PAD:]))
         return far(self(form(self.seen)), alone)
 
     def read_as_booleans(self, form: Form) -> bool:
         """Tell whether the size of numbers to add does not matter."""
         mask = form(self.seen)
-        return form.meaning == "numbers to add" and far(self(mask / 1e9), self(mask)) < SAME
+        return form.meaning == "numbers to add" and far(self(mask.sign()), self(mask)) < SAME
 
 
 def padding(case: Case) -> Finding:
@@ -89,12 +88,11 @@ def padding(case: Case) -> Finding:
     tried = {form: attempt(padded.leak, form(padded.seen)) for form in FORMS}
     leaks = {form: leak for form, (leak, failed) in tried.items() if not failed}
     if not leaks:
-        failed = next(iter(tried.values()))[1]
+        (_, failed), *_ = tried.values()
         return unchecked(f"no mask of booleans or numbers is taken: {failed}")
     hiding = [form for form, leak in leaks.items() if leak < SAME]
-    sure = [form for form in hiding if not padded.read_as_booleans(form)]
-    if sure or (hiding and not _inverted(padded, leaks)):
-        return _counted(padded, sure or hiding, leaks)
+    if hiding and not (all(map(padded.read_as_booleans, hiding)) and _inverted(padded, leaks)):
+        return _counted(padded, hiding, leaks)
     return _unhidden(padded, leaks)
 
 
@@ -102,25 +100,22 @@ def lengths_of_texts(case: Case) -> Finding | None:
     """Check that tokens beyond the length that is told of a text leave the others alone."""
     if not case.code.takes("lengths") or case.code.takes("mask"):
         return None
-    told = torch.tensor([T - 6, T - 3])
-    changed = [_beyond(case, told, start, end) for start, end in ((T - 6, T - 3), (T - 3, T))]
-    if not any(changed):
-        return ok("tokens beyond the length of a text leave the others alone")
-    if changed[1]:
+    by_the_other, by_none = (_beyond(case, *span) for span in ((SHORT, LONG), (LONG, T)))
+    if by_none:
         words = "lengths are taken, and tokens beyond them change the others: fill their scores with -inf"
         return wrong("mask-ignored", words)
-    return wrong("rows-mixed", "a text is masked by another's length, in some heads: repeat_interleave, not repeat")
+    if by_the_other:
+        words = "a text is masked by another's length, in some heads: repeat_interleave, not repeat"
+        return wrong("rows-mixed", words)
+    return ok("tokens beyond the length of a text leave the others alone")
 
 
-def _beyond(case: Case, told: Tensor, start: int, end: int) -> bool:
-    """Tell whether some tokens of the first text change the result of those within its length."""
-    parts = case.inputs(7)
-    more = torch.zeros(2, 1, T, 1)
-    more[0, :, start:end] = 1.0
-    q, k, v = (part + more for part in parts)
-    before = case.attend(*parts, lengths=told)
-    after = case.attend(q if case.attend.alone else parts[0], k, v, lengths=told)
-    return far(after[0, :, : told[0]], before[0, :, : told[0]]) > SAME
+def _beyond(case: Case, start: int, end: int) -> bool:
+    """Tell whether some tokens beyond the length of the first text change its result."""
+    parts, told = case.inputs(7), torch.tensor([SHORT, LONG])
+    others = [part.index_fill(2, torch.arange(start, end), 9) for part in parts]
+    before, after = (case.attend(*each, lengths=told)[0, :, :SHORT] for each in (parts, others))
+    return far(after, before) > SAME
 
 
 def _inverted(padded: Padded, leaks: dict[Form, float]) -> bool:
@@ -152,7 +147,8 @@ def _counted(padded: Padded, hiding: list[Form], leaks: dict[Form, float]) -> Fi
 def _unhidden(padded: Padded, leaks: dict[Form, float]) -> Finding:
     """Say why the content of masked keys matters."""
     leak = max(leaks.values())
-    if all((attempt(padded.effect, form)[0] or 0.0) < SAME for form in leaks):
+    effects = [attempt(padded.effect, form) for form in leaks]
+    if all(failed or effect < SAME for effect, failed in effects):
         return wrong(
             "mask-ignored",
             f"the mask is ignored: with and without it the same, and masked keys change the real tokens by {leak:.2g}. "
