@@ -34,7 +34,7 @@ def by_contents(query, key):
 
 
 def by_mask(n_heads, mask):
-    return mask.cumsum(-1)[:, :, None] * slopes(n_heads)
+    return (mask.cumsum(-1) * slopes(n_heads)[:, None])[:, None]
 
 
 def by_embeddings(x, num_buckets=32):

@@ -191,7 +191,7 @@ BIASES = [
     ("decoding", "ok", "gets the last row", lambda heads, n, length: cases.bias(heads, n, length)),
     ("other heads", "note", "12 heads raise ZeroDivisionError", lambda heads: slopes(heads) if heads < 12 else 1 / 0),
     ("slopes", "wrong", "8 heads get 4 slopes", lambda heads: slopes(4)),
-    ("slopes", "note", "a geometric series from 0.5 by 0.5", lambda heads: 0.5 ** (1 + arange(heads))),
+    ("slopes", "note", "not ALiBi's: 0.5, 0.25, 0.125", lambda heads: 0.5 ** (1 + arange(heads))),
     ("slopes", "note", "not ALiBi's: 1, 1.333, 1.667, 2 and not 0.25", lambda heads: torch.linspace(1, 2, heads)),
 ]
 ATTENTIONS = [

@@ -215,7 +215,7 @@ def test_a_bias_of_places_in_bfloat16():
 
     report = doctor(bloom)
     assert "bias-rounded" in ids(report), str(report)
-    assert "neighbors share a number at every head" in report.told("rounding").words
+    assert "rounded before they are subtracted" in report.told("rounding").words
 
 
 def test_past_tokens_are_an_offset():

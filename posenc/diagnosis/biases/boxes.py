@@ -1,6 +1,5 @@
 """Examine a bias by the boxes of words on a page, (1, t, 4): left, top, right, bottom, as in LayoutLM and UDOP."""
 
-import re
 from typing import NamedTuple
 
 import torch
@@ -13,15 +12,19 @@ from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, wrong
 
 PAGES = (1024, 1.0)  # how wide a page is: boxes are integers, or fractions
-CELL = 1 / 64  # of the page: exact in both, so that offsets are too
-STEP = 3 * CELL
-HERE, THERE = (20 * CELL, 20 * CELL), (32 * CELL, 26 * CELL)
-PLACES = {"here": (0, 0), "right": (1, 0), "below": (0, 1), "up right": (1, -1), "further right": (3, 0)}
-ONE_AXIS = {"horizontal": r"horizontal", "vertical": r"vertical"}
+CELLS = 64  # of a page along each axis: exact in both, so that offsets are too
+BOXES = {  # in cells
+    "here": (12, 12, 14, 13),
+    "horizontal": (15, 12, 17, 13),
+    "vertical": (12, 15, 14, 16),
+    "up right": (15, 9, 17, 10),
+}
+HERE, THERE = (8, 8, 8, 8), (20, 14, 20, 14)  # by how many cells all are moved
+AXES = ("horizontal", "vertical")
 
 
 class Page(NamedTuple):
-    """What the checks share: the code, how wide its page is, the numbers (h,) of one word for those at PLACES."""
+    """What the checks share: the code, how wide its page is, the numbers (h,) of one word for those in BOXES."""
 
     code: Code
     width: float
@@ -32,30 +35,26 @@ class Page(NamedTuple):
         return far(self.numbers[one], self.numbers[other]) > 1e-6
 
 
-def boxes(width: float, at: tuple[float, float] = HERE) -> Tensor:
-    """Return boxes (1, t, 4) of words at PLACES from a point of the page."""
-    corners = torch.tensor([[at[0] + STEP * x, at[1] + STEP * y] for x, y in PLACES.values()]) * width
-    made = torch.cat((corners, corners + torch.tensor([2 * CELL, CELL]) * width), 1)[None]
-    return made.round().long() if isinstance(width, int) else made
-
-
-def square(code: Code, width: float, at: tuple[float, float] = HERE) -> Tensor:
-    """Return the bias (h, t, t) among words at PLACES."""
-    return Bias(code).laid(code(boxes=boxes(width, at)), len(PLACES), len(PLACES)).double()
+def square(code: Code, width: float, moved: tuple[int, ...]) -> Tensor:
+    """Return the bias (h, t, t) among words in BOXES, all of them moved by so many cells."""
+    cells = torch.tensor([*BOXES.values()]) + torch.tensor(moved)
+    boxes = (cells * width / CELLS)[None]
+    made = code(boxes=boxes.long() if isinstance(width, int) else boxes)
+    return Bias(code).laid(made, len(BOXES), len(BOXES)).double()
 
 
 def page(code: Code) -> Page | None:
     """Return the page that the code takes boxes of, None if it takes none."""
     for width in PAGES:
-        made, failed = attempt(square, code.fresh(), width)
-        if not failed and is_square(made, len(PLACES), len(PLACES)):
-            return Page(code, width, {name: made[:, 0, place] for place, name in enumerate(PLACES)})
+        made, _ = attempt(square, code.fresh(), width, HERE)
+        if is_square(made, len(BOXES), len(BOXES)):
+            return Page(code, width, dict(zip(BOXES, made[:, 0].T, strict=True)))
     return None
 
 
 def offsets(case: Page) -> Finding:
     """Check that the numbers stay where all words move together."""
-    here, there = (square(case.code.fresh(), case.width, at) for at in (HERE, THERE))
+    here, there = (square(case.code.fresh(), case.width, moved) for moved in (HERE, THERE))
     if far(there, here) > 1e-4:
         return wrong("absolute", "where all boxes move together the numbers change: it depends on absolute places")
     return ok("depends on the offsets of boxes only")
@@ -63,29 +62,26 @@ def offsets(case: Page) -> Finding:
 
 def axes(case: Page) -> Finding:
     """Check which axes of the page are seen: both, or the one of the name, and each for itself."""
-    seen = {"horizontal": case.differs("right"), "vertical": case.differs("below")}
-    named = [axis for axis, words in ONE_AXIS.items() if re.search(words, names_of(case.code), re.I)]
-    if not any(seen.values()):
-        return wrong("scaled-wrong", f"boxes {STEP:.0%} of a page apart get the number of one place: nothing is scaled")
-    if len(named) == 1 and seen[{"horizontal": "vertical", "vertical": "horizontal"}[named[0]]]:
+    seen = [axis for axis in AXES if case.differs(axis)]
+    named = [axis for axis in AXES if axis in names_of(case.code)]
+    if not seen:
+        return wrong("scaled-wrong", "boxes apart by a twentieth of a page get the number of one place: not scaled")
+    if len(named) == 1:
+        if seen == named:
+            return ok(f"{named[0]} only, as its name says")
         return wrong("axes-swapped", f"by its name it is {named[0]}, and it changes along the other axis")
-    if not all(seen.values()):
-        lost = next(axis for axis in seen if not seen[axis])
-        return ok(f"{named[0]} only, as its name says") if named else _lost(lost)
+    if seen != [*AXES]:
+        return wrong("axis-lost", f"offsets other than {seen[0]} ones are ignored: one axis of the boxes is lost")
     return _both(case)
-
-
-def _lost(axis: str) -> Finding:
-    return wrong("axis-lost", f"{axis} offsets are ignored: one axis of the boxes is lost")
 
 
 def _both(case: Page) -> Finding:
     if not case.differs("up right"):
         return wrong("axes-swapped", "a word to the right and up gets the number of no offset: the axes are added up")
-    shapes = [tuple(table.shape) for table in case.code.learned.values()]
-    if case.differs("right", "below"):
+    if case.differs(*AXES):
         return ok("both axes, each with numbers of its own")
-    if any(shapes.count(shape) > 1 for shape in shapes):
+    shapes = [tuple(table.shape) for table in case.code.learned.values()]
+    if len({*shapes}) < len(shapes):
         return wrong("axes-swapped", "both axes read one table, and a second one of its size has been learned")
     return note("both axes share their numbers")
 

@@ -12,10 +12,11 @@ from posenc.diagnosis.report import Finding, named, note, ok, wrong
 
 COUNTS = (4, 8, 12)
 OTHERS = "other heads"
+ROUNDED = 2e-3
 
 
 def compared_with_alibi(
-    measured: Callable[[int], Tensor], heads: int, any_number: bool, asked: bool, named_so: bool = False
+    measured: Callable[[int], Tensor], heads: int, any_number: bool, asked: bool, named_so: bool
 ) -> list[Finding]:
     """Compare slopes with ALiBi's for `heads` if that was asked for or nothing else works, else for 4, 8 and 12.
 
@@ -23,10 +24,10 @@ def compared_with_alibi(
     (`named_so`) has to have ALiBi's.
     """
     first = (heads,) if asked or not any_number else COUNTS[:2]
-    rest = tuple(count for count in COUNTS if count not in first)
-    found = [_compared(measured, first)]
-    if any_number and found[0].verdict == "ok":
-        others = _compared(measured, rest)
+    judged = _compared(measured, first)
+    found = [judged]
+    if any_number and judged.verdict == "ok":
+        others = _compared(measured, tuple(count for count in COUNTS if count not in first))
         if others.verdict != "ok":
             found.append(others._replace(check=OTHERS, verdict="note" if asked else others.verdict))
         elif not asked:
@@ -49,34 +50,30 @@ def _compared(measured: Callable[[int], Tensor], counts: tuple[int, ...]) -> Fin
         if got.numel() != count:
             return wrong("slopes-wrong", f"{count} heads get {got.numel()} slopes", got.numel())
         first, right = float(got[0]), torch.from_numpy(alibi_slopes(count))
-        if far(got.abs(), right) > 2e-3:
-            verdict, words = _difference(got.abs(), right)
+        if far(got.abs(), right) > ROUNDED:
+            known, words = _difference(got.abs(), right)
             words = f"with {count} heads the slopes {words}"
-            return note(words, first) if verdict == "note" else wrong("slopes-wrong", words, first)
+            return wrong("slopes-wrong", words, first) if known else note(words, first)
     sign = " with the sign of a penalty: add slope * distance, do not subtract it" if first < 0 else ""
     return ok(f"those of ALiBi's authors for {', '.join(map(str, counts))} heads{sign}", first)
 
 
-def _difference(got: Tensor, right: Tensor) -> tuple[str, str]:
-    """Return the verdict on slopes (h,) that are not ALiBi's, and how they differ."""
-    count, start, due = len(got), float(got[0]), float(right[0])
+def _difference(got: Tensor, right: Tensor) -> tuple[bool, str]:
+    """Return whether it is known how slopes (h,) came to be others than ALiBi's, and how they differ."""
+    count = len(got)
     from_one = 2 ** (-8 * torch.arange(count, dtype=torch.float64) / count)
-    if far(got, from_one) < 2e-3:
+    if far(got, from_one) < ROUNDED:
         rule = "Head k = 0, 1, ... has 2^(-8 (k+1) / heads)"
-        return "wrong", f"start at {start:.4g} where ALiBi's start at {due:.4g}: off by one. {rule}"
-    if count & (count - 1) and far(got, from_one * 2 ** (-8 / count)) < 2e-3:
-        return "wrong", (
+        return True, f"start at {_few(got[:1])} where ALiBi's start at {_few(right[:1])}: off by one. {rule}"
+    if far(got, from_one * 2 ** (-8 / count)) < ROUNDED:
+        return True, (
             f"are 2^(-8 (k+1) / {count}), the rule for powers of two; ALiBi's authors take those of the power below, "
             "then every other one of its double. Weights trained with theirs do not fit"
         )
-    if far(got.sort().values, right.sort().values) < 2e-3:
-        return "wrong", "are ALiBi's in another order, so weights trained with its order do not fit"
-    ratio = got[1:] / got[:-1]
-    if count > 1 and got.min() > 0 and far(ratio, ratio[:1].expand_as(ratio)) < 1e-3:
-        steps, due_steps = f"by {float(ratio[0]):.4g}", f"by {float(right[1] / right[0]):.4g}"
-        return "note", f"are a geometric series from {start:.4g} {steps}, not ALiBi's (from {due:.4g} {due_steps})"
-    return "note", f"are not ALiBi's: {_few(got)} and not {_few(right)}"
+    if far(got.sort().values, right.sort().values) < ROUNDED:
+        return True, "are ALiBi's in another order, so weights trained with its order do not fit"
+    return False, f"are not ALiBi's: {_few(got)} and not {_few(right)}"
 
 
 def _few(numbers: Tensor) -> str:
-    return ", ".join(f"{number:.4g}" for number in numbers[:4].tolist()) + (" ..." if len(numbers) > 4 else "")
+    return ", ".join(f"{number:.4g}" for number in numbers[:5].tolist())

@@ -3,10 +3,14 @@
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.diagnosis.biases.asking import Bias
 from posenc.diagnosis.calling.call import Code
+from posenc.diagnosis.compare import far, random
+
+HIDDEN = -10_000  # what is added to scores that must not be seen, or less
+EVEN = 1e-4
 
 
 class Case(NamedTuple):
@@ -15,23 +19,19 @@ class Case(NamedTuple):
     code: Code
     bias: Bias
     square: Tensor
-    whole: bool = False
+    whole: bool
     """Whether there is one size only."""
 
-    def again(self, code: Code) -> Tensor:
-        """Return the numbers of other code, asked as these were."""
+    def again(self, code: Code) -> "Case":
+        """Return the case of other code, asked as this was."""
         bias = Bias(code)
-        return bias.near(size=self.size) if not self.whole else bias.whole()
+        return self._replace(square=bias.whole() if self.whole else bias.near(self.size))
 
     @property
     def size(self) -> int:
         """For how many places there are numbers."""
-        return self.square.shape[-1]
-
-    @property
-    def heads(self) -> int:
-        """For how many heads there are numbers."""
-        return len(self.square)
+        *_, size = self.square.shape
+        return size
 
     @property
     def behind(self) -> Tensor:
@@ -39,24 +39,54 @@ class Case(NamedTuple):
         return self.square[:, -1].flip(-1)
 
     @property
+    def steps(self) -> Tensor:
+        """The steps of the last query from key to key, (h, t - 1), nearest first."""
+        return self.behind.diff(dim=-1)
+
+    @property
     def level(self) -> Tensor:
         """The numbers without a constant of each query: 0 at its own place."""
-        return self.square - self.square.diagonal(dim1=1, dim2=2)[..., None]
+        return level(self.square)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is added to any score that is seen."""
+        return not self.square[self.square.isfinite()].any()
 
 
 def filled(code: Code) -> Code:
-    """Return a copy whose parameters are random, where training has not begun."""
+    """Return the code, or a copy whose parameters are random, where training has not begun."""
+    if all(parameter.any() for parameter in code.learned.values()):
+        return code
     other = code.fresh()
-    generator = torch.Generator().manual_seed(1)
-    module = other.module
-    for parameter in () if module is None else module.parameters():
-        if len(parameter.unique()) == 1:
-            nn.init.normal_(parameter, generator=generator)
+    for seed, parameter in enumerate(other.learned.values()):
+        if not parameter.any():
+            parameter.copy_(random(*parameter.shape, seed=seed))
     return other
+
+
+def level(square: Tensor) -> Tensor:
+    """Return numbers (h, t, t) without a constant of each query."""
+    return square - square.diagonal(dim1=1, dim2=2)[..., None]
 
 
 def unevenness(square: Tensor) -> float:
     """Return how much the numbers change along diagonals, relative to the largest."""
-    finite, seen = torch.where(square.isfinite(), square, 0.0), square.isfinite()
-    step = (finite[:, 1:, 1:] - finite[:, :-1, :-1]) * (seen[:, 1:, 1:] & seen[:, :-1, :-1])
-    return float(step.abs().max() / finite.abs().max().clamp(min=1e-9))
+    one, other = square[:, 1:, 1:], square[:, :-1, :-1]
+    seen = torch.logical_and(one.isfinite(), other.isfinite())
+    return far(one[seen], other[seen])
+
+
+def even(square: Tensor) -> bool:
+    """Tell whether the numbers depend on the offset of query and key only."""
+    return unevenness(square) < EVEN
+
+
+def linear(steps: Tensor) -> bool:
+    """Tell whether the steps (h, t) from key to key are alike, and none is 0."""
+    return bool(steps.isfinite().all() and steps.all()) and far(steps, steps[:, :1].expand_as(steps)) <= 1e-3
+
+
+def hides(square: Tensor) -> Tensor:
+    """Return where scores are hidden."""
+    return square < HIDDEN
