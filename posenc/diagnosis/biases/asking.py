@@ -116,10 +116,10 @@ class Bias:
         fits = (size for size in first if not attempt(Bias(self.code.fresh()).near, size)[1])
         return self.near(next(fits, last))
 
-    def last(self, queries: int, size: int) -> Tensor:
-        """Return the bias (h, queries, size) of the last queries, asked for after all keys."""
+    def last(self, t: int, size: int) -> Tensor:
+        """Return the bias (h, t, size) of the last t queries, asked for after all keys."""
         places = torch.arange(size)
-        return self(places[-queries:], places).double()
+        return self(places[-t:], places).double()
 
     def whole(self) -> Tensor:
         """Return the bias (h, n, n) of code that takes no sizes, or those of a window, in float64."""
