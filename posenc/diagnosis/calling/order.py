@@ -35,7 +35,7 @@ TOKENS = {"t": (-1,), "rc": (ROWS, -1), "xyrc": (1, 1, ROWS, -1)}  # the axes on
 
 
 def _permuted(x: Tensor, order: str, other: str) -> Tensor:
-    return x.permute([order.index(axis) for axis in other])
+    return x if order == other else x.permute([order.index(axis) for axis in other])
 
 
 def there(x: Tensor, order: str) -> Tensor:
