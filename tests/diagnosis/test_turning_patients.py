@@ -356,6 +356,11 @@ USES = {
         {"rows-mixed"},
     ),
     "no gradient": (lambda x, positions: rotation(x.detach(), positions), {"no-gradient"}),
+    "gradients of zero": (lambda x, positions: rotation(x * 1.0 - x + x.detach(), positions), {"gradient-wrong"}),
+    "gradients of no number": (
+        lambda x, positions: rotation(x + 0 * (x - x.detach()).abs().sqrt(), positions),
+        {"gradient-wrong"},
+    ),
     "gradient of half": (lambda x, positions: rotation((x + x.detach()) / 2, positions), {"gradient-wrong"}),
     "integers": (lambda x, positions: rotation(x, positions.long()), set()),
     "in place": (lambda x, positions: x.copy_(rotation(x, positions)), {"in-place"}),

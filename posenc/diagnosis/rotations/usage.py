@@ -174,7 +174,7 @@ def gradients(case: Case) -> Finding:
         if failed:
             return wrong("no-gradient", f"no gradient at the {side}: {failed}")
         off = _off(rotate, x, step, of_keys)
-        if off > ALIKE:
+        if not off <= ALIKE:  # NaN is in no order
             words = f"the gradient at the {side} is off by {off:.2g}: the backward pass has to turn back"
             return wrong("gradient-wrong", words, off)
     dead = [name for name, p in rotate.code.learned.items() if p.grad is None or not p.grad.any()]
