@@ -1,6 +1,7 @@
 """Patients of the doctor whose attention has to be opened: each with one fault, beside the sound version."""
 
 import math
+import types
 
 import pytest
 import torch
@@ -183,7 +184,7 @@ class Inside(nn.Module):
 
 
 class Plain(Relative):
-    """Without a table; products are those of a key and a query."""
+    """Without a table."""
 
     def __init__(self):
         super().__init__()
@@ -216,3 +217,27 @@ def test_a_table_of_offsets_is_read_on_both_sides(made, cause):
 def test_products_are_measured_in_a_narrow_window(seen, heads, dim):
     report = doctor(Sliding(seen), dim=dim, heads=heads)
     assert report.told("scale").verdict == "ok"
+
+
+class Configured(Plain):
+    """Multiplies products by what its configuration says, or otherwise."""
+
+    def __init__(self, scale, **said):
+        super().__init__()
+        self.scale, self.config = scale * math.sqrt(WIDE), types.SimpleNamespace(**said)
+
+    def content(self, q, k):
+        return q @ k.mT * self.scale
+
+
+@pytest.mark.parametrize(
+    ("scale", "said", "verdict"),
+    [
+        (1 / 8, {"query_pre_attn_scalar": 64}, "ok"),
+        (0.1, {"attention_multiplier": 0.1}, "ok"),
+        (0.1, {"attention_multiplier": 0.2}, "note"),
+        (1.0, {"attention_multiplier": 0.2}, "wrong"),
+    ],
+)
+def test_a_configuration_says_the_scale(scale, said, verdict):
+    assert doctor(Configured(scale, **said), dim=DIM, heads=HEADS).told("scale").verdict == verdict

@@ -19,6 +19,7 @@ T, LONG = 12, 48
 BEGUN = 5  # tokens that come at once before the others follow
 SAME = 1e-4
 TINY = 1e-6
+Parts = tuple[Tensor, Tensor, Tensor]  # q, k, v
 Steps = tuple[Tensor, list[list[Tensor]]]  # what comes out, and what is in the cache after each call
 
 
@@ -30,9 +31,15 @@ def examine(case: Case) -> list[Finding]:
     return [found, *findings((eviction,), case)]
 
 
+def _contents(case: Case) -> Parts:
+    """Return one text: of several, what is cut off one is not contiguous, and some code asks for that."""
+    q, k, v = (part.sum(0, keepdim=True) for part in case.inputs(20, T))
+    return q, k, v
+
+
 def cache(case: Case) -> Finding:
     """Compare token by token, after a first few, with all at once."""
-    parts = case.inputs(20, T)
+    parts = _contents(case)
     made, failed = attempt(_steps, case, parts, (0, *range(BEGUN, T), T))
     if failed:
         return unchecked(f"needs a result (out, cache); {failed}")
@@ -44,13 +51,14 @@ def cache(case: Case) -> Finding:
     return wrong(name, f"token by token differs by {off:.2g} from all at once: {cause}", off)
 
 
-def _several(case: Case, parts: Iterable[Tensor], whole: Tensor) -> Finding | None:
+def _several(case: Case, parts: Parts, whole: Tensor) -> Finding | None:
     """Compare several tokens that come at once beside a cache with all at once."""
     made, failed = attempt(_steps, case, parts, (0, BEGUN, T))
     if failed or (off := far(made[0][:, :, BEGUN:], whole[:, :, BEGUN:])) < SAME:
         return None
     last = torch.tensor([T - 1])
-    other, _ = _steps(case, [part.index_fill(2, last, 9) for part in parts], (0, BEGUN, T))
+    q, k, v = (part.index_fill(2, last, 9) for part in parts)
+    other, _ = _steps(case, (q, k, v), (0, BEGUN, T))
     words = f"beside a cache several tokens at once differ by {off:.2g} from all at once"
     if far(other[:, :, :-1], made[0][:, :, :-1]) > SAME:
         words = f"{words}: each sees those ahead of it. Hide those: rows of the mask end at the last key"
@@ -87,7 +95,7 @@ def _first_step(case: Case) -> tuple[str, str] | None:
     """Compare the weights of the first step with those of the same query among all: its keys, its scale."""
     if case.shown < T or case.attend.adds:
         return None
-    q, k, _ = (part / 5 for part in case.inputs(20, T))  # so that no weight is tiny
+    q, k, _ = (part / 5 for part in _contents(case))  # so that no weight is tiny
     v = torch.eye(T, case.dim).expand(*k.shape[:2], -1, -1).contiguous()
     outs = (_steps(case, (q, k, v), bounds)[0] for bounds in ((0, T - 1, T), (0, T)))
     one, other = (out[:, :, -1].flatten(0, 1).double() for out in outs)
@@ -131,7 +139,7 @@ def eviction(case: Case) -> Finding:
     )
 
 
-def _steps(case: Case, parts: Iterable[Tensor], bounds: Iterable[int]) -> Steps:
+def _steps(case: Case, parts: Parts, bounds: Iterable[int]) -> Steps:
     """Return what comes out when the tokens between two bounds come at once, and what is cached, tokens first."""
     attend, outs, caches, cache = Attention(case.code.fresh()), [], [], None
     for start, end in itertools.pairwise(bounds):
@@ -188,7 +196,7 @@ def _apart(case: Case) -> list[Tensor]:
 
 def _in_turn(case: Case, bounds: Iterable[int]) -> Tensor:
     """Return what comes out for the tokens between two bounds, after those before, each at its place."""
-    attend, parts, outs = Attention(case.code.fresh()), case.inputs(20, T), []
+    attend, parts, outs = Attention(case.code.fresh()), _contents(case), []
     for start, end in itertools.pairwise(bounds):
         places = torch.arange(start, end)
         given = {"positions": places, "key_positions": places, "offset": start}

@@ -130,7 +130,8 @@ def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool, 
     parts = unit.split(min(batch, attend.opened.width // T if attend.opened else d))
     of_b = [_logits(attend, none, b, of_keys) for b in parts]
     empty, rows = _logits(attend, none, none[:1], of_keys), []
-    for a in torch.cat((unit, none))[: d + -d % h].split(h):  # the last of them filled up with zeros
+    for part in unit.split(h):
+        a = torch.cat((part, none))[:h]
         of_a = _logits(attend, a, none[:1], of_keys) - empty
         each = zip(parts, of_b, strict=True)
         rows.append(torch.cat([_logits(attend, a, b, of_keys) - of_a - own for b, own in each]))

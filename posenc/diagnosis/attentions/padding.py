@@ -14,7 +14,7 @@ from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far, noise
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
-PAD = 7
+PAD = 8  # so that windows stay whole
 SHORT, LONG = 7, 11  # told lengths of two texts of T
 SAME = 1e-4
 SHAPES = {
