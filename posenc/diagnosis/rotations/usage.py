@@ -117,7 +117,7 @@ def longer_calls(case: Case) -> Finding:
     off = far(short, long)
     if off < ALIKE:
         return ok(f"the first tokens turn alike in calls up to {case.reach:,}", off)
-    if far(case.turned(short), case.turned(long)) < ALIKE:
+    if case.uneven or far(case.turned(short), case.turned(long)) < ALIKE:
         words = f"the first tokens grow otherwise in a call of {case.reach:,}: scales (as in xPos) know the length"
         return note(words, off)
     return wrong(

@@ -44,8 +44,8 @@ def _straight(cells: Cells) -> tuple[Cells, tuple[int, ...]]:
 
 def _plain(cells: Cells) -> tuple[float, bool]:
     """Tell how far this looks like a grid: what share of channels follows one axis alone, whether none is lost."""
-    alone = cells.moved.sum(0) == 1
-    return float(alone.double().mean()), bool(cells.moved.any(1).all())
+    axes = cells.moved.sum(0)
+    return float((axes[axes > 0] == 1).double().mean()), bool(cells.moved.any(1).all())
 
 
 def distinct(cells: Cells) -> Finding:
