@@ -2889,7 +2889,7 @@ attention = Wav2Vec2BertSelfAttention(CONFIG)
 def wrapped(x):
     return attention._apply_rotary_embedding(x, rope(x))
 """,
-        defects=("buffers-rounded",),
+        defects=("buffers-rounded", "cache-stale"),
         why="positions and frequencies take the dtype of the buffer: after .bfloat16() 256 and 257 are alike; "
         "heads lie side by side in x; a table made for bfloat16 input is kept for float32 input of the same length, "
         "which costs 0.1 % and is not counted",

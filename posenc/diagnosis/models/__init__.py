@@ -20,8 +20,8 @@ MOST = 4_096  # rows of a table, for a text of more tokens
 
 def is_meant(function: Any, kind: str | None) -> bool:
     """Tell whether it is to be examined as a whole model, by default what embeds token ids and lets them meet."""
-    if kind is not None or not isinstance(function, nn.Module):
-        return kind == "model"
+    if kind is not None or not isinstance(function, nn.Module) or isinstance(function, nn.Embedding):
+        return kind == "model"  # a table of positions may ask for ids, too, to count them
     embeds = any(isinstance(part, nn.Embedding) for part in function.modules())
     return embeds and takes_ids(function) and not _only_embeds(function)
 
