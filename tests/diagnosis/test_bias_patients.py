@@ -37,6 +37,10 @@ def by_mask(n_heads, mask):
     return (mask.cumsum(-1) * slopes(n_heads)[:, None])[:, None]
 
 
+def by_seen(n_heads, mask):
+    return mask.cumsum(-1)[..., None] * slopes(n_heads)
+
+
 def by_embeddings(x, num_buckets=32):
     table = torch.randn(num_buckets, 4, generator=torch.Generator().manual_seed(0))
     return table[bucket(ARANGE(x.shape[1]) - ARANGE(x.shape[1])[:, None])].permute(2, 0, 1)[None]
@@ -45,7 +49,7 @@ def by_embeddings(x, num_buckets=32):
 by_embeddings.__name__ = by_embeddings.__qualname__ = "compute_position_bias"
 
 
-@pytest.mark.parametrize("function", [by_scores, by_contents, by_mask, by_embeddings])
+@pytest.mark.parametrize("function", [by_scores, by_contents, by_mask, by_seen, by_embeddings])
 def test_a_bias_is_told_by_what_its_layer_has(function):
     report = doctor(function)
     assert report.kind == "bias"

@@ -69,7 +69,7 @@ class Bias:
             "relative": lambda: {"relative": keys - queries[:, None]},
             "positions": lambda: {"positions": queries, "key_positions": keys},
             "length": lambda: {"length": t, "key_length": s, "offset": s - t},
-            "mask": lambda: {"mask": torch.ones(s)[None]},
+            "mask": lambda: {"mask": self._mask(t, s)},
             "q": lambda: {"q": self.shaped("heads", t, s), "k": self.shaped("heads", s, s)},
         }.get(self.told_by, dict)()
 
@@ -79,6 +79,13 @@ class Bias:
         if form == "scores":
             return torch.zeros(heads, t, s)[None]
         return random(dim).expand(*((heads,) if form == "heads" else ()), t, dim)[None].clone()
+
+    def _mask(self, t: int, s: int) -> Tensor:
+        """Return what is seen: by all queries of a text (1, s) or, where code does not take that, by each (t, s)."""
+        if not self.form:
+            made, _ = attempt(lambda: self.laid(self.code.fresh()(mask=torch.ones(s)[None]), s, s))
+            self.form = "padding" if is_square(made, s, s) else "seen"
+        return torch.ones(s)[None] if self.form == "padding" else torch.ones(t, s).tril(s - t)
 
     def _found(self) -> str:
         """Find out in which form the code takes x, "" if in none."""
