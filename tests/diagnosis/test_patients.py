@@ -144,6 +144,8 @@ def test_a_table_of_a_grid():
     assert report.healthy, str(report)
     assert "a grid of 4 by 6" in report.examined["grid"]
     assert ids(doctor(lambda dim, height, width: grid_table(dim, height, width, swapped=True))) == {"axes-swapped"}
+    in_front = doctor(lambda dim, height, width: grid_table(dim, height, width).reshape(height * width, 1, dim))
+    assert "a grid of 4 by 6" in in_front.examined["grid"], str(in_front)
     assert ids(doctor(lambda dim, height, width: grid_table(dim, height, width, lost=True))) == {"axis-lost"}
 
 

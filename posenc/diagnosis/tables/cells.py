@@ -128,7 +128,7 @@ def _called(code: Code, sides: Sides, given: dict[str, Any]) -> tuple[Tensor, Si
 
 def _laid(made: Tensor, sides: Sides) -> tuple[Tensor, Sides] | None:
     """Return the result as (..., d), and the order of its axes; a class token before the cells is left out."""
-    one = made[0] if made.ndim > 2 and len(made) <= BATCH else made
+    one = (made[0] if len(made) <= BATCH else made.squeeze(1)) if made.ndim > 2 else made  # texts may stand second
     cells, n = math.prod(sides), len(sides)
     if one.ndim == 2 and len(one) in (cells, cells + 1) and one.shape[1] != cells:
         return one[-cells:].reshape(*sides, -1), ()
