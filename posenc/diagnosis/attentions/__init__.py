@@ -42,8 +42,8 @@ def accepts(code: Code) -> bool:
     """Tell whether the code can be called as an attention."""
     case = case_of(code)
     t = OTHER if case.heads == T else T  # positions that broadcast against heads by mistake shall not fit
-    q, _, _ = parts = case.inputs(seed=0, t=t)
-    made = case.attend.at(*parts)
+    parts, (q, k, v) = (case.inputs(seed=0, t=t) for _ in range(2))  # twice, since code may write into its input
+    made = case.attend.at(q, k, v)
     if getattr(made, "shape", None) != q.shape:
         return False
     first = torch.arange(t) < SEVERAL

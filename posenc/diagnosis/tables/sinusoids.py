@@ -3,6 +3,7 @@
 Row 0 of a sinusoidal table is 0 in every sine and 1 in every cosine, which gives away the order.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ from posenc.diagnosis.calling.call import Code
 from posenc.diagnosis.calling.told import bases_of_axes, told_base
 from posenc.diagnosis.compare import wrapped
 from posenc.diagnosis.report import Finding, note, ok, wrong
-from posenc.diagnosis.rotations.frequencies import fit, mostly_one
+from posenc.diagnosis.rotations.frequencies import fit, mostly_one, near
 from posenc.diagnosis.tables.measure import ALIKE
 from posenc.diagnosis.tables.orders import orders, short, twice, unordered
 
@@ -195,7 +196,7 @@ def _speeds(theta: Tensor, known: _Told) -> Finding:
         top = base ** ((n - 1) / n)
     elif name != "single" and not theta[1:].any():
         name = "still"
-    elif base > 10**9:
+    elif base > 10**9 or near(base, math.exp(2 * n)):  # -log(10000)/d//2 is -1 from a width of 10 on
         name = "steep"
     elif _ends_at(theta, known.bases):
         name, base = "tensor2tensor", 1 / low
