@@ -289,3 +289,18 @@ def test_tables_as_wide_as_the_part_of_a_head_that_turns(width):
     report = doctor(InPart(width), dim=64, heads=HEADS)
     assert report.healthy, str(report)
     assert "one-side" in ids(doctor(InPart(width, lost=True), dim=64, heads=HEADS))
+
+
+class Normed(Attention):
+    """Gives queries and keys one length before they meet."""
+
+    def forward(self, x):
+        q, k, v = self.parts(x)
+        q, k = (F.rms_norm(part, (WIDTH,)) for part in (q, k))
+        return self.o_proj(joined(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+
+
+def test_a_norm_of_keys_is_not_taken_for_a_missing_scale():
+    report = doctor(Normed(), dim=64)
+    assert report.healthy, str(report)
+    assert report.told("scale").verdict == "note"

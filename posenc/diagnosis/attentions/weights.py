@@ -14,6 +14,7 @@ from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
 SAME, NEARLY = 1e-4, 1e-3
 TINY = 1e-30
+KEY = 1.7  # the length of a key, which no norm inside makes 1 or the root of a width
 NARROW = f"needs heads of at least {T} channels"  # to name each key by a channel of its value
 
 
@@ -162,12 +163,12 @@ def near(factor: float, due: float) -> bool:
 def _factor(case: Case) -> float:
     """Return by how much products are larger than those divided by sqrt(d)."""
     q, k, _ = map(torch.zeros_like, case.inputs(seed=0))
-    key, logits = k.index_fill(2, torch.tensor([T - 1]), case.dim**-0.5), []
+    key, logits = k.index_fill(2, torch.tensor([T - 1]), KEY * case.dim**-0.5), []
     for of_q, of_k in itertools.product((q + 1, q), (key, k)):  # what hangs on one of the two alone cancels
         before, last = case.attend.weights(of_q, of_k)[:, :, -1, -2:].log().unbind(-1)
         logits.append(last - before)
     both, of_query, of_key, neither = logits
-    return float((both - of_query - of_key + neither).mean())
+    return float((both - of_query - of_key + neither).mean()) / KEY
 
 
 def _told_scale(case: Case) -> float | None:
