@@ -16,6 +16,16 @@ class SineForCosine(Turns):
         return Grouped.products(self, *(torch.cat((a * cos - b * sin, b * sin + a * sin), -1) for a, b in halves))
 
 
+class NoMinus(Turns):
+    """Lengths of channels stay, and pairs are no longer square to each other."""
+
+    def products(self, q, k):
+        angle = torch.arange(q.shape[2])[:, None] * thetas(WIDE)
+        cos, sin = angle.cos().to(q), angle.sin().to(q)
+        halves = (part.chunk(2, -1) for part in (q, k))
+        return Grouped.products(self, *(torch.cat((a * cos + b * sin, b * cos + a * sin), -1) for a, b in halves))
+
+
 class KeysByColumns(AllGrouped):
     """Queries are turned by the rows of a grid first, keys by its columns."""
 
@@ -53,6 +63,7 @@ class KeysStill(Turns):
         (Turns, None),
         (HalfTurns, None),
         (SineForCosine, "not-a-rotation"),
+        (NoMinus, "not-a-rotation"),
         (KeysByColumns, "sides-differ"),
         (KeysBack, "opposite"),
         (KeysStill, "one-side"),

@@ -27,6 +27,7 @@ SIZE = 2.5  # of unit vectors: products that weights show well
 WIDEST = 64
 NEARLY = 1e-5
 UNEVEN = 1e-2
+ALIKE = 1e-3
 DECAYS = 0.05  # by how much a length may change as in xPos
 
 
@@ -53,9 +54,15 @@ def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
 def _broken(found: Turned) -> Finding | None:
     """Say why one of the sides is no rotation at all, so that its speeds mean nothing."""
     both = (found, found._replace(reading=found.of_keys, of_keys=found.reading))
-    sure = [side for side in both if "none" not in _layouts(found) and (side.reading.gains - 1).abs().max() > DECAYS]
+    sure = [side for side in both if "none" not in _layouts(found) and _sure(side)]
     said = (one for side in sure for one in findings((norm,), side) if one.verdict == "wrong")
     return next((one._replace(check="rotation inside, norm") for one in said), None)
+
+
+def _sure(found: Turned) -> bool:
+    """Tell whether lengths are 1, or far from it: between may be a decay, as in xPos."""
+    off = float((found.reading.gains - 1).abs().max())
+    return not ALIKE < off < DECAYS
 
 
 def _layouts(found: Turned) -> tuple[str, str]:
