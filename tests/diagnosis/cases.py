@@ -18,6 +18,16 @@ def ids(report: Report) -> set[str]:
     return {finding.id for finding in report.findings if finding.verdict == "wrong"}
 
 
+def told(report: Report) -> str:
+    """Return all that a report says, in one line."""
+    return " ".join(str(report).split())
+
+
+def noise(*shape: int) -> Tensor:
+    """Return normal random numbers, the same in each run."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
 def thetas(dim: int, base: float = 10_000.0) -> Tensor:
     return base ** (-torch.arange(0, dim, 2).float() / dim)
 

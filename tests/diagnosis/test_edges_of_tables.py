@@ -6,12 +6,9 @@ from torch import nn
 
 from posenc import doctor
 from tests.diagnosis.cases import ids as causes
+from tests.diagnosis.cases import noise
 from tests.diagnosis.test_table_patients import speeds, waves
 from tests.diagnosis.test_tables_of_pictures import cells
-
-
-def noise(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
 def of_width(x, dim=64):

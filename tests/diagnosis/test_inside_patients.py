@@ -13,17 +13,17 @@ class SineForCosine(Turns):
         angle = torch.arange(q.shape[2])[:, None] * thetas(WIDE)
         cos, sin = angle.cos().to(q), angle.sin().to(q)
         halves = (part.chunk(2, -1) for part in (q, k))
-        return Grouped.products(self, *(torch.cat((a * cos - b * sin, b * sin + a * sin), -1) for a, b in halves))
+        return Grouped.products(self, *(torch.cat(self.mixed(*two, cos, sin), -1) for two in halves))
+
+    def mixed(self, a, b, cos, sin):
+        return a * cos - b * sin, b * sin + a * sin
 
 
-class NoMinus(Turns):
+class NoMinus(SineForCosine):
     """Lengths of channels stay, and pairs are no longer square to each other."""
 
-    def products(self, q, k):
-        angle = torch.arange(q.shape[2])[:, None] * thetas(WIDE)
-        cos, sin = angle.cos().to(q), angle.sin().to(q)
-        halves = (part.chunk(2, -1) for part in (q, k))
-        return Grouped.products(self, *(torch.cat((a * cos + b * sin, b * cos + a * sin), -1) for a, b in halves))
+    def mixed(self, a, b, cos, sin):
+        return a * cos + b * sin, b * cos + a * sin
 
 
 class KeysByColumns(AllGrouped):

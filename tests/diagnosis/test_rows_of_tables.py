@@ -5,11 +5,8 @@ import torch
 
 from posenc import doctor
 from tests.diagnosis.cases import ids as causes
+from tests.diagnosis.cases import noise
 from tests.diagnosis.test_table_patients import speeds, waves
-
-
-def noise(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
 def said(report, id):

@@ -5,13 +5,9 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import ids, neighbors, rotation, thetas, turned
+from tests.diagnosis.cases import ids, neighbors, rotation, thetas, told, turned
 
 ARANGE = torch.arange
-
-
-def told(report):
-    return " ".join(str(report).split())
 
 
 def places_of(x, offset=0):

@@ -6,12 +6,8 @@ from torch import nn
 
 from posenc import doctor
 from tests.diagnosis.cases import ids as causes
+from tests.diagnosis.cases import noise
 from tests.diagnosis.test_table_patients import speeds, waves
-
-
-def noise(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
-
 
 # What becomes of embeddings
 

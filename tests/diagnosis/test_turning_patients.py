@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import ids, neighbors, rotation, thetas, turned, yarn_thetas
+from tests.diagnosis.cases import ids, neighbors, rotation, thetas, told, turned, yarn_thetas
 
 SIZES = {"dim": 16, "heads": 3}
 ORDER = torch.tensor([3, 0, 14, 7, 9, 1, 12, 5, 2, 15, 4, 11, 6, 13, 8, 10])
@@ -14,10 +14,6 @@ ORDER = torch.tensor([3, 0, 14, 7, 9, 1, 12, 5, 2, 15, 4, 11, 6, 13, 8, 10])
 
 def examined(function, **given):
     return doctor(function, kind="rotation", **SIZES | given)
-
-
-def told(report):
-    return " ".join(str(report).split())
 
 
 # Lengths

@@ -86,10 +86,9 @@ class Attention:
 
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
         """Return the weights (b, h, t, s), read off by values that name their key."""
-        s = k.shape[2]
-        v = torch.eye(s, self.dim, dtype=k.dtype).expand(*k.shape[:2], -1, -1).contiguous()
+        v = naming(k, self.dim)
         made = self.at(q, k, v)
-        return (made - self.at(q, k, torch.zeros_like(v)) if self.adds else made)[..., :s].double()
+        return (made - self.at(q, k, torch.zeros_like(v)) if self.adds else made)[..., : k.shape[2]].double()
 
     def learn_whose_positions(self, q: Tensor, k: Tensor, v: Tensor) -> None:
         """Find out whether positions are those of the queries or of all keys, where the code takes one for both."""
@@ -178,6 +177,11 @@ def _comes_plain(code: Code, module: nn.Module) -> bool:
     none = torch.zeros_like(v)
     comes, _ = attempt(lambda: of_its_own(first_of(code.on(q=none, k=none, v=v)), v))
     return bool(comes)
+
+
+def naming(k: Tensor, dim: int) -> Tensor:
+    """Return values (b, h, s, d) of which each names its key, by a channel of its own."""
+    return torch.eye(k.shape[2], dim, dtype=k.dtype).expand(*k.shape[:2], -1, -1).contiguous()
 
 
 class Case(NamedTuple):

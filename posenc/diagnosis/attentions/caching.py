@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.attentions.attend import Attention, Case
+from posenc.diagnosis.attentions.attend import SAME, Attention, Case, naming
 from posenc.diagnosis.attentions.weights import near
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.call import first_of
@@ -17,7 +17,6 @@ from posenc.diagnosis.report import Finding, findings, ok, unchecked, wrong
 
 T, LONG = 12, 48
 BEGUN = 5  # tokens that come at once before the others follow
-SAME = 1e-4
 TINY = 1e-6
 Parts = tuple[Tensor, Tensor, Tensor]  # q, k, v
 Steps = tuple[Tensor, list[list[Tensor]]]  # what comes out, and what is in the cache after each call
@@ -96,7 +95,7 @@ def _first_step(case: Case) -> tuple[str, str] | None:
     if case.shown < T or case.attend.adds:
         return None
     q, k, _ = (part / 5 for part in _contents(case))  # so that no weight is tiny
-    v = torch.eye(T, case.dim).expand(*k.shape[:2], -1, -1).contiguous()
+    v = naming(k, case.dim)
     outs = (_steps(case, (q, k, v), bounds)[0] for bounds in ((0, T - 1, T), (0, T)))
     one, other = (out[:, :, -1].flatten(0, 1).double() for out in outs)
     seen, due = ((w > TINY).all(0) for w in (one, other))

@@ -76,7 +76,7 @@ def _about(found: Turned) -> dict[str, Any]:
 
 
 def _still(matrices: Tensor) -> bool:
-    return far(matrices, matrices[:1].expand_as(matrices)) < 1e-3
+    return far(matrices, matrices[:1].expand_as(matrices)) < ALIKE
 
 
 def _uneven(matrices: Tensor, reading: Reading) -> bool:

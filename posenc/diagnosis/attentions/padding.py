@@ -9,14 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.attentions.attend import Case, T
+from posenc.diagnosis.attentions.attend import SAME, Case, T
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far, noise
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
 PAD = 8  # so that windows stay whole
 SHORT, LONG = 7, 11  # told lengths of two texts of T
-SAME = 1e-4
 SHAPES = {
     "(b, 1, 1, s)": lambda seen: seen[:, None, None],
     "(b, 1, t, s)": lambda seen: seen[:, None, None] & torch.ones_like(seen)[:, None, :, None],

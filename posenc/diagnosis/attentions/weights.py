@@ -6,13 +6,13 @@ import math
 import torch
 from torch import Tensor
 
-from posenc.diagnosis.attentions.attend import Attention, Case, T
+from posenc.diagnosis.attentions.attend import SAME, Attention, Case, T
 from posenc.diagnosis.attentions.contents import contents, lengths, unused
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, unchecked, wrong
 
-SAME, NEARLY = 1e-4, 1e-3
+NEARLY = 1e-3
 TINY = 1e-30
 KEY = 1.7  # the length of a key, which no norm inside makes 1 or the root of a width
 NARROW = f"needs heads of at least {T} channels"  # to name each key by a channel of its value

@@ -95,14 +95,10 @@ def _of_zeros(order: Finding, code: Code) -> Finding:
 
 def _of_size(size: float, dim: int) -> list[Finding]:
     """Say what waves mean that do not run from -1 to 1."""
-    if _near(size, 1 / dim):
+    if near(size, 1 / dim):
         words = f"every number is divided by the width, {dim}: its root divides twice"
         return [_named("size", wrong("scale-twice", words, size))]
-    return [] if _near(size, 1) else [_named("size", note(f"every number is multiplied by {size:.4g}", size))]
-
-
-def _near(one: float, other: float) -> bool:
-    return abs(one / other - 1) < 1e-3
+    return [] if near(size, 1) else [_named("size", note(f"every number is multiplied by {size:.4g}", size))]
 
 
 class _Told(NamedTuple):
@@ -222,11 +218,11 @@ def _ends_at(theta: Tensor, bases: tuple[float, ...]) -> bool:
 
 def _of_base(base: float, bases: tuple[float, ...]) -> str:
     """Tell the base that is told, or none that was, from the root and from the square of it."""
-    if any(_near(base, told) for told in bases):
+    if any(near(base, told) for told in bases):
         return "regular"
     for told in (*bases, USUAL):
-        if _near(base, told**0.5):
+        if near(base, told**0.5):
             return "root"
-        if _near(base, told**2):
+        if near(base, told**2):
             return "square"
     return "regular"
