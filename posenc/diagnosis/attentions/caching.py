@@ -159,7 +159,8 @@ def _cache_among(rest: list[Any], of_weights: tuple[int, int]) -> Any:
     """Return the cache among what comes beside the result: a tensor only where there is nothing else, no weights."""
     told = [part for part in rest if part is not None and getattr(part, "shape", ())[-2:] != of_weights]
     if not told:
-        raise ValueError("doctor: cache must be in the result, (out, cache)")
+        beside = ", ".join(type(part).__name__ for part in rest) or "nothing"
+        raise ValueError(f"doctor: cache must be in the result, (out, cache), got {beside} beside it")
     return min(told, key=lambda part: isinstance(part, Tensor))
 
 

@@ -95,7 +95,7 @@ class Projections(NamedTuple):
     def set(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Set the weights for q (b, h, t, d), k, v (b, hk, t, d); return the embeddings (b, t, D) that give them."""
         b, _, t, _ = q.shape
-        q, k, v = (part.transpose(1, 2).flatten(0, 1) for part in (q, k, v))  # (n, h, d)
+        q, k, v = (part.transpose(1, 2).flatten(0, 1) for part in (q, k, v))  # texts in a row
         if "qkv" in self.layers:
             rows = {"qkv": self._together(q, k, v)}
         else:

@@ -58,7 +58,7 @@ def in_pieces(text: Text, lengths: int | list[int], placed: bool = False) -> tor
         positions = {"positions": places} if placed else {}
         logits, cache = text.model.whole(ids, cache=cache, use_cache=True, **positions)
         if cache is None or not text.model.takes("cache"):
-            raise ValueError("doctor: a cache must be a parameter and in the result, got none")
+            raise ValueError(f"doctor: cache must be taken and in the result, got {type(cache).__name__} beside logits")
         outs.append(logits)
     return torch.cat(outs, 1)
 
