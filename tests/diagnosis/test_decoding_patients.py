@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from posenc.diagnosis import doctor
-from tests.diagnosis.cases import ids
+from tests.diagnosis.cases import ids, rotation
 
 DIM, HEADS, WIDE = 64, 4, 16
 
@@ -176,3 +176,31 @@ def test_a_first_query_without_a_key_is_named():
 def test_a_key_ahead_is_found_inside_of_a_block():
     assert doctor(Blocks()).healthy
     assert ids(doctor(Blocks(1))) == {"future-seen"}
+
+
+# Queries that are counted from 0 in each call
+
+
+def counted_from_0(q, k, v, seen=None):
+    q, k = (rotation(part, torch.arange(part.shape[2])) for part in (q, k))
+    return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+
+def if_causal(q, k, v, causal=False):
+    return counted_from_0(
+        q, k, v, torch.ones(q.shape[2], k.shape[2]).tril(k.shape[2] - q.shape[2]) > 0 if causal else None
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [
+        (if_causal, {"offset-ignored"}),
+        (lambda q, k, v, offset=0: counted_from_0(q, k, v), {"offset-ignored"}),
+        (lambda q, k, v: counted_from_0(q, k, v), set()),
+    ],
+)
+def test_a_lone_query_may_count_from_0_in_an_encoder_alone(function, found):
+    report = doctor(function, dim=WIDE, heads=3)
+    assert ids(report) == found, str(report)
+    assert report.told("decoding").verdict == ("wrong" if found else "note")

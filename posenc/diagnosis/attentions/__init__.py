@@ -209,7 +209,7 @@ def decoding(case: Case) -> Finding:
             "for one query",
             off,
         )
-    if not case.causal:
+    if not case.causal and not case.attend.places_queries:
         return note(f"a query alone is taken for the first token (by {off:.2g}): right for an encoder only")
     return wrong(
         "offset-ignored",

@@ -49,6 +49,11 @@ class Attention:
         both = any((self.alone, self.opened, self.of_keys, self.code.takes("key_positions")))
         return both and self.code.takes("positions")
 
+    @property
+    def places_queries(self) -> bool:
+        """Whether a lone query can be told where it stands, or that keys are behind it."""
+        return self.placed or self.of_keys is not None or any(map(self.code.takes, ("causal", "offset")))
+
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
         """Return the result (b, h, t, d) for arguments by role."""
         return first_of(self.whole(q, k, v, **given))
@@ -99,6 +104,7 @@ class Attention:
             made, failed = attempt(self.at, q[:, :, -LAST:], k, v)
             if not failed and far(made, whole) < SAME:
                 return
+        self.of_keys = None
 
 
 def _laid(code: Code) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
