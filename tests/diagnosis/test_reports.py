@@ -37,7 +37,7 @@ def test_a_report_in_short():
     [
         ("off by 1.25 at 1,024", True),
         ("off by 1.3 at 1,024", True),
-        ("off by 1.5 at 1,024", False),
+        ("off by 1.6 at 1,024", False),
         ("off by 1.25 at 2,048", False),
         ("off by 1.25 of 1,024", False),
         ("off by 1.25", False),
@@ -49,6 +49,7 @@ def test_words_are_equal_and_numbers_nearly(now, same):
 
 def test_numbers_that_are_rounding_are_alike():
     assert alike("norm 2.5e-08", "norm 0.0")
+    assert alike("ok: padding 2.5e-08, scale", "ok: padding 0, scale")
     assert not alike("norm 2.5e-03", "norm 0.0")
 
 
