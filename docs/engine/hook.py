@@ -18,8 +18,9 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import CountHandler
 
-from galley import aside, cells, notebook, search
+from galley import around, aside, cells, notebook, search
 from galley.__main__ import summary
+from galley.around import Shown, Site
 from galley.book import Book, Result, Stopwatch, timed
 from galley.markdown import shared_book
 from galley.memory import digest_of
@@ -34,6 +35,7 @@ _in_place = _dirty = False  # whether to write straight into the site's folder, 
 _serving: Serving | None = None
 _results: dict[str, Result] = {}  # by the page's place in docs
 _renderer: Renderer | None = None
+_around: Site | None = None  # what is being built, with its book
 
 FIRST, LAST = 1000, -1000
 
@@ -74,6 +76,8 @@ def on_post_build(config: MkDocsConfig) -> None:
     """Put the site in its place."""
     if config.strict and _warnings.counts:
         return  # MkDocs is about to say that warnings fail a strict build
+    if _around:
+        around.files(_around)
     if _site:
         aside.replace(_site, Path(config.site_dir))
         config.site_dir = str(_site)  # for those who go on, such as gh-deploy
@@ -125,8 +129,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
     """Prepare to render, now that all files are known."""
-    global _renderer
+    global _renderer, _around
     _renderer = Renderer(shared_book(), {uri: result.outcome for uri, result in _results.items()}, config)
+    _around = Site.of(Path(config.site_dir), shared_book(), _results, served=_serving is not None)
     search.remember(config, shared_book().memory)
     return nav
 
@@ -162,7 +167,9 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Show on a served page how far the others are."""
+    """Put around a page what belongs there; show on a served one how far the others are."""
+    if _around and page.file.src_uri in _results:
+        output = around.page(output, Shown(page.file.src_uri, _results[page.file.src_uri]), _around)
     return _serving.shown(output, page, _name(page.file.src_uri)) if _serving else output
 
 
