@@ -5,11 +5,13 @@ changes the HTML of one page, one of `FILES` adds files to the whole. MkDocs' ho
 is written and calls `files` at the end; a builder without hooks is followed by `finish`, which does both.
 """
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from mkdocs.utils.meta import get_data
 from mkdocs.utils.yaml import yaml_load
 
 from galley.book import Book, Result
@@ -45,6 +47,16 @@ class Shown:
         """Its first heading, as a reader sees it."""
         return next((plain_title(title) for _, level, title, _ in self.result.page.headings if level == 1), "")
 
+    @cached_property
+    def meta(self) -> dict:
+        """What stands above its text: title, description, tags."""
+        return get_data(self.result.page.text)[1]
+
+    @property
+    def description(self) -> str:
+        """What it says of itself to those who have not opened it."""
+        return self.meta.get("description", "")
+
 
 @dataclass
 class Site:
@@ -62,6 +74,21 @@ class Site:
         with (book.root / "mkdocs.yml").open(encoding="utf-8") as file:
             return cls(folder, book, results, served, yaml_load(file))
 
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.settings["site_name"]
+
+    @property
+    def address(self) -> str:
+        """Where it is published, with the last slash."""
+        return self.book.site
+
+    @cached_property
+    def project(self) -> dict:
+        """What pyproject.toml says of the package; nothing where the book has none."""
+        return tomllib.loads((self.book.root / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
+
     @cached_property
     def pages(self) -> list[Shown]:
         """The pages in the order of the navigation; those that it lacks come last."""
@@ -71,7 +98,7 @@ class Site:
     @cached_property
     def trails(self) -> dict[str, tuple[str, ...]]:
         """The names of the parts that lead to each page of the navigation, by its place in docs."""
-        return dict(_trails(self.settings["nav"], ()))
+        return dict(_trails(self.settings.get("nav", []), ()))
 
     def write(self, place: str, content: str | bytes) -> None:
         """Add a file to the site."""
@@ -91,8 +118,25 @@ def _trails(item, above: tuple[str, ...]):
             yield from _trails(each, above)
 
 
-PAGES: tuple[Callable[[str, Shown, Site], str], ...] = ()
-FILES: tuple[Callable[[Site], None], ...] = ()
+from galley.around import cards, dates, feed, head, icons, moved, policy, twins  # noqa: E402  each needs the above
+
+PAGES: tuple[Callable[[str, Shown, Site], str], ...] = (
+    dates.page,
+    moved.page,
+    head.page,
+    twins.page,
+    feed.page,
+    icons.page,
+)
+FILES: tuple[Callable[[Site], None], ...] = (
+    dates.sitemap,
+    moved.files,
+    cards.files,
+    twins.files,
+    feed.files,
+    icons.files,
+    policy.files,  # the last: it reads what all others have written
+)
 
 
 def page(html: str, shown: Shown, site: Site) -> str:
