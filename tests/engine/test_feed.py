@@ -72,5 +72,5 @@ def test_a_page_names_the_feed_if_there_is_one(project):
     page = shown(site, "chapters/3-rope/turn.md")
     assert feed.page(html(site, page.uri), page, site) == html(site, page.uri)
     (project.root / "CHANGELOG.md").write_text(LOG, encoding="utf-8")
-    link = '<link rel="alternate" type="application/atom+xml" title="Changes of book" href="../../../feed.xml">'
+    link = '<link rel="alternate " type="application/atom+xml" title="Changes of book" href="../../../feed.xml">'
     assert link in feed.page(html(site, page.uri), page, site)

@@ -86,7 +86,7 @@ def test_what_a_page_documents_stands_in_it(project):
 def test_a_page_names_its_twin(project):
     site = small(project)
     text = twins.page(html(site, "labs.md"), shown(site, "labs.md"), site)
-    assert '<link rel="alternate" type="text/markdown" title="This page as Markdown" href="index.md">' in text
+    assert '<link rel="alternate " type="text/markdown" title="This page as Markdown" href="index.md">' in text
 
 
 def test_the_list_has_each_page_in_its_part(project):

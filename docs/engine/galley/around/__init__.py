@@ -5,6 +5,7 @@ changes the HTML of one page, one of `FILES` adds files to the whole. MkDocs' ho
 is written and calls `files` at the end; a builder without hooks is followed by `finish`, which does both.
 """
 
+import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -79,10 +80,12 @@ class Site:
         """What it is called."""
         return self.settings["site_name"]
 
-    @property
+    @cached_property
     def address(self) -> str:
-        """Where it is published, with the last slash."""
-        return self.book.site
+        """Where it is published, with the last slash, as its sitemap says: it may be one of several versions."""
+        path = self.folder / "sitemap.xml"
+        listed = re.findall("<loc>(.*?)</loc>", path.read_text(encoding="utf-8")) if path.exists() else []
+        return min(listed, key=len, default=self.book.site)
 
     @cached_property
     def project(self) -> dict:
@@ -105,6 +108,16 @@ class Site:
         path = self.folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def alternate(html: str, kind: str, title: str, href: str) -> str:
+    """Return a page whose head names another form of it.
+
+    The space ends a name, and makes no other. Without it the theme takes the form for a translation of the site, and
+    asks for the sitemap beside it.
+    """
+    link = f'<link rel="alternate " type="{kind}" title="{title}" href="{href}">'
+    return html.replace("</head>", f"{link}\n  </head>", 1)
 
 
 def _trails(item, above: tuple[str, ...]):

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from markdown import markdown
 
-from galley.around import Shown, Site
+from galley.around import Shown, Site, alternate
 from galley.around.dates import changed
 
 PLACE = "feed.xml"
@@ -35,8 +35,7 @@ def page(html: str, shown: Shown, site: Site) -> str:
     """Name the feed in a page's head."""
     if not (site.book.root / LOG).exists():
         return html
-    link = f'<link rel="alternate" type="application/atom+xml" title="Changes of {site.name}" href="{shown.up}{PLACE}">'
-    return html.replace("</head>", f"{link}\n  </head>", 1)
+    return alternate(html, "application/atom+xml", f"Changes of {site.name}", f"{shown.up}{PLACE}")
 
 
 def files(site: Site) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from galley.around import Shown, Site
+from galley.around import Shown, Site, alternate
 from galley.book import Book
 from galley.counts import MARKER
 from galley.notebook import prose
@@ -28,8 +28,7 @@ SETTINGS = re.compile(r"^(?P<object>::: .+)\n(?:[ \t]+.*\n)*", re.M)  # of an ob
 
 def page(html: str, shown: Shown, site: Site) -> str:
     """Name a page's twin in its head."""
-    link = f'<link rel="alternate" type="text/markdown" title="This page as Markdown" href="{NAME}">'
-    return html if site.served else html.replace("</head>", f"{link}\n  </head>", 1)
+    return html if site.served else alternate(html, "text/markdown", "This page as Markdown", NAME)
 
 
 def files(site: Site) -> None:
