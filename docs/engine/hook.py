@@ -6,6 +6,7 @@ it says is set as Markdown, like all other pages.
 """
 
 import logging
+import os
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -43,7 +44,7 @@ FIRST, LAST = 1000, -1000
 def on_startup(command: str, dirty: bool) -> None:
     """Note what MkDocs is to do: what it serves lies in a temporary folder, and a dirty build mends a site."""
     global _in_place, _dirty, _serving
-    _in_place, _dirty = command == "serve" or dirty, dirty
+    _in_place, _dirty = command not in ("build", "gh-deploy") or dirty, dirty  # mike asks only where a site lies
     _serving = Serving(shared_book()) if command == "serve" else None
 
 
@@ -61,8 +62,10 @@ def on_serve(server: LiveReloadServer, config: MkDocsConfig, builder) -> None:
 
 @event_priority(FIRST)
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Build beside the site that stands."""
+    """Build beside the site that stands; show the selector of versions where mike builds one of several."""
     global _site
+    if "MIKE_DOCS_VERSION" in os.environ:
+        config.extra["version"] = {"provider": "mike", "default": "latest"}
     if not _in_place:
         _site = Path(config.site_dir).resolve()
         config.site_dir = str(aside.beside(_site))
