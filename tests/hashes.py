@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 CONSTRAINTS, HASHES = ROOT / "constraints.txt", ROOT / ".github/hashes.txt"
 LEFT_OUT = "torch"
 HEADER = "# What the workflows install, by the hashes of its files. Written by `make hashes` from constraints.txt.\n"
-COMPILE = "--no-deps --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet".split()
+COMPILE = ["--universal", "--python-version=3.11", "--no-deps", "--generate-hashes", "--no-header", "--no-annotate"]
 
 
 def pins(text: str) -> list[str]:
@@ -23,7 +23,16 @@ def pins(text: str) -> list[str]:
 
 def hashed() -> str:
     """Ask the registry for the hashes."""
-    command = [sys.executable, "-m", "uv", "pip", "compile", *COMPILE, "--no-emit-package", LEFT_OUT, str(CONSTRAINTS)]
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        *COMPILE,
+        f"--no-emit-package={LEFT_OUT}",
+        str(CONSTRAINTS),
+    ]
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
 

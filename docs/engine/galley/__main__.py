@@ -1,10 +1,11 @@
-"""Run and check pages without building the site: python -m galley [--only PAGE] [--update]."""
+"""Run and check pages without building the site: python -m galley [--only PAGE] [--update] [--branch FOLDER]."""
 
 import argparse
 import sys
 from pathlib import Path
 
 from galley import notebook
+from galley.around import Site, branch
 from galley.book import Book, Result, Stopwatch, timed
 from galley.update import rewrite
 
@@ -17,6 +18,7 @@ def main() -> int:
     parser.add_argument("--no-cache", action="store_true", help="run every page, whatever is remembered")
     parser.add_argument("--jobs", type=int, help="pages at a time; by default one a processor")
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER", help="also write each page as a notebook")
+    parser.add_argument("--branch", type=Path, metavar="FOLDER", help="also write all pages as GitHub shows them")
     options = parser.parse_args()
     watch, book = Stopwatch(), Book.find(use_cache=not options.no_cache, jobs=options.jobs)
     results = book.run(book.pages(options.only), progress)
@@ -29,6 +31,9 @@ def main() -> int:
             print(problem, file=sys.stderr)
     if options.notebooks:
         write_notebooks(book, results, options.notebooks)
+    if options.branch:
+        write_notebooks(book, results, options.branch)
+        branch.write(Site.of(options.branch, book, by_place(book, results)))
     print(summary(results, watch))
     return 1 if any(result.problems for result in results.values()) else 0
 
@@ -47,6 +52,11 @@ def summary(results: dict[str, Result], watch: Stopwatch) -> str:
     wrong = sum(len(result.problems) for result in results.values())
     counts = f"{ran} run, {kept} from the cache," + f" {waiting} to run," * bool(waiting)
     return f"{len(results)} pages: {counts} {wrong} problems, {watch}"
+
+
+def by_place(book: Book, results: dict[str, Result]) -> dict[str, Result]:
+    """Return results by their pages' places in docs."""
+    return {Path(name).relative_to(book.docs.relative_to(book.root)).as_posix(): r for name, r in results.items()}
 
 
 def write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> None:

@@ -71,7 +71,7 @@ class Site:
     @cached_property
     def trails(self) -> dict[str, tuple[str, ...]]:
         """The names of the parts that lead to each page of the navigation, by its place in docs."""
-        return dict(_trails(self.settings["nav"], ()))
+        return dict(_trails(self.settings.get("nav", []), ()))
 
     def write(self, place: str, content: str | bytes) -> None:
         """Add a file to the site."""
