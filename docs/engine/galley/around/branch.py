@@ -75,8 +75,8 @@ class _Told:
         lines = list(self.page.lines)
         for start, end in self._spoken():
             lines[start:end] = self._links("\n".join(lines[start:end])).split("\n")
-        for line, *_ in self.page.headings:
-            lines[line - 1] = _heading(lines[line - 1])
+        for n in self._titles():
+            lines[n] = _heading(lines[n])
         lines = [self.site.book.counts() if MARKER.match(line) else line for line in lines]
         return f"{self._elsewhere()}\n\n" + "\n".join(lines[self.page.meta_lines :]).lstrip("\n")
 
@@ -84,6 +84,12 @@ class _Told:
         """Yield where prose stands, and what blocks print as Markdown."""
         yield from ((start, start + text.count("\n") + 1) for start, text in self.page.prose)
         yield from (b.output_span for b in self.page.blocks if b.output_is_markdown and b.output_span)
+
+    def _titles(self) -> Iterator[int]:
+        """Yield the lines of headings; of those that a block prints, the ones with an anchor."""
+        yield from (line - 1 for line, *_ in self.page.headings)
+        printed = (n for b in self.page.blocks if b.output_is_markdown and b.output_span for n in range(*b.output_span))
+        yield from (n for n in printed if (match := HEADING.match(self.page.lines[n])) and match["anchor"])
 
     def _elsewhere(self) -> str:
         links = [f"[On the site]({self.site.book.site}{self.shown.url}), where its figures move and its links lead on"]
@@ -136,7 +142,7 @@ def _symbols(site: Site) -> dict[str, str]:
 
 def _contents(site: Site, told: dict[str, Shown]) -> str:
     """Return the list of all pages."""
-    lines = [f"# {site.settings['site_name']}, page by page", "", _about(site)]
+    lines = [f"# {site.settings['site_name']}, page by page", "", _about(site), ""]
     above: tuple[str, ...] = ()
     for uri, shown in told.items():
         trail = site.trails.get(uri, ())
