@@ -1,11 +1,13 @@
-"""Run and check pages without building the site: python -m galley [--only PAGE] [--update]."""
+"""Run and check pages, and build the site: python -m galley [--only PAGE] [--update] [--build] [--offline FILE]."""
 
 import argparse
 import sys
 from pathlib import Path
 
 from galley import notebook
-from galley.book import Book, Result, Stopwatch, timed
+from galley.book import Book, Result, Stopwatch
+from galley.builders import BUILDERS
+from galley.telling import progress, summary
 from galley.update import rewrite
 
 
@@ -17,7 +19,12 @@ def main() -> int:
     parser.add_argument("--no-cache", action="store_true", help="run every page, whatever is remembered")
     parser.add_argument("--jobs", type=int, help="pages at a time; by default one a processor")
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER", help="also write each page as a notebook")
+    parser.add_argument("--build", nargs="?", const="", choices=BUILDERS, help="build the site, and nothing else")
+    parser.add_argument("--site-dir", type=Path, default=Path("site"), metavar="FOLDER", help="where the site belongs")
     options = parser.parse_args()
+    if options.build is not None:
+        book = Book.find(jobs=options.jobs)
+        return BUILDERS[options.build or book.builder](book, options.site_dir.resolve())
     watch, book = Stopwatch(), Book.find(use_cache=not options.no_cache, jobs=options.jobs)
     results = book.run(book.pages(options.only), progress)
     if not results:
@@ -31,22 +38,6 @@ def main() -> int:
         write_notebooks(book, results, options.notebooks)
     print(summary(results, watch))
     return 1 if any(result.problems for result in results.values()) else 0
-
-
-def progress(result: Result) -> None:
-    """Print one line for a page that has run."""
-    if not result.cached:
-        print(f"  ran {result.name} in {timed(result.seconds)}", flush=True)
-
-
-def summary(results: dict[str, Result], watch: Stopwatch) -> str:
-    """Return one line: what ran, what was remembered, what is wrong."""
-    ran = sum(not result.cached for result in results.values())
-    kept = sum(result.cached and bool(result.steps) for result in results.values())
-    waiting = sum(result.waits for result in results.values())
-    wrong = sum(len(result.problems) for result in results.values())
-    counts = f"{ran} run, {kept} from the cache," + f" {waiting} to run," * bool(waiting)
-    return f"{len(results)} pages: {counts} {wrong} problems, {watch}"
 
 
 def write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> None:
