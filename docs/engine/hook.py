@@ -1,7 +1,7 @@
 """The MkDocs hook: run what changed before the site is built, report what is wrong, add the notebooks.
 
-What any builder does is `galley.making`; here MkDocs' events call it. A server shows what is known, and pages run behind
-it. mkdocs-jupyter makes a notebook of the book a page; what it says is set as Markdown, like all other pages.
+What any builder does is in `galley.making`; here MkDocs' events call it. A server shows what is known, and pages run
+behind it. mkdocs-jupyter makes a notebook of the book a page; what it says is set as Markdown, like all other pages.
 """
 
 import logging
@@ -18,7 +18,6 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import CountHandler
 
 from galley import around, cells, notebook, search
-from galley.telling import summary
 from galley.around import Shown
 from galley.book import Book, Result, Stopwatch, timed
 from galley.making import Making, problems
@@ -27,6 +26,7 @@ from galley.memory import digest_of
 from galley.needs import digest
 from galley.render import Renderer
 from galley.serving import Serving, wrong
+from galley.telling import summary
 
 log = logging.getLogger("mkdocs.galley")
 _warnings = CountHandler(level=logging.WARNING)

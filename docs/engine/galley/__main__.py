@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from galley import notebook
+from galley.around import offline
 from galley.book import Book, Result, Stopwatch
 from galley.builders import BUILDERS
 from galley.telling import progress, summary
@@ -21,10 +22,10 @@ def main() -> int:
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER", help="also write each page as a notebook")
     parser.add_argument("--build", nargs="?", const="", choices=BUILDERS, help="build the site, and nothing else")
     parser.add_argument("--site-dir", type=Path, default=Path("site"), metavar="FOLDER", help="where the site belongs")
+    parser.add_argument("--offline", type=Path, metavar="FILE", help="pack the site as a zip for a disk")
     options = parser.parse_args()
-    if options.build is not None:
-        book = Book.find(jobs=options.jobs)
-        return BUILDERS[options.build or book.builder](book, options.site_dir.resolve())
+    if options.build is not None or options.offline:
+        return make(options)
     watch, book = Stopwatch(), Book.find(use_cache=not options.no_cache, jobs=options.jobs)
     results = book.run(book.pages(options.only), progress)
     if not results:
@@ -38,6 +39,17 @@ def main() -> int:
         write_notebooks(book, results, options.notebooks)
     print(summary(results, watch))
     return 1 if any(result.problems for result in results.values()) else 0
+
+
+def make(options: argparse.Namespace) -> int:
+    """Build the site, pack it, or both."""
+    book, failed = Book.find(jobs=options.jobs), 0
+    if options.build is not None:
+        failed = BUILDERS[options.build or book.builder](book, options.site_dir.resolve())
+    if options.offline and not failed:
+        offline.pack(options.site_dir, book.root, options.offline)
+        print(f"{options.offline}: {options.offline.stat().st_size / 1e6:.1f} MB")
+    return failed
 
 
 def write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> None:

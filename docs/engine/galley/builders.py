@@ -35,6 +35,7 @@ def zensical(book: Book, place: Path) -> int:
         return 1
     shutil.rmtree(making.folder, ignore_errors=True)
     shutil.move(copy / "site", making.folder)
+    successor.mend(making.folder, making.results)
     making.begin()
     making.end(around.finish)
     return 0

@@ -6,13 +6,13 @@ The site that stands is replaced when the new one is whole, so a build that fail
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from galley import aside, around
+from galley import around, aside
 from galley.around import Site
 from galley.book import Book, Perform, Result
 
 
 class Making:
-    """A site on its way: `place` is where it belongs, `folder` where it is made, `results` what the book's pages gave."""
+    """A site on its way: where it belongs, where it is made, and what the book's pages gave."""
 
     def __init__(self, book: Book, place: Path, in_place: bool = False) -> None:
         self.book, self.place = book, place.resolve()

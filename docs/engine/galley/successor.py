@@ -1,8 +1,9 @@
-"""What Zensical needs to build the book: a copy in which everything that MkDocs' plugins and hook do is a plain file."""
+"""What Zensical needs to build the book: a copy in which all that plugins and the hook do for MkDocs is plain files."""
 
+import re
 import shutil
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import yaml
 from mkdocs.utils.yaml import yaml_load
@@ -34,6 +35,23 @@ def prepare(book: Book, results: dict[str, Result], folder: Path) -> Path:
     shutil.copytree(OWN / "templates", docs / "overrides", dirs_exist_ok=True)
     shutil.copy(OWN / "zensical.css", docs / "assets/css")
     return folder
+
+
+def mend(site: Path, results: dict[str, Result]) -> None:
+    """Let links that lead to the notebook of a page lead to the page, and the one to edit it to the notebook."""
+    pages = notebooks(results)
+    for path in site.rglob("index.html") if pages else ():
+        text = path.read_text(encoding="utf-8")
+        for uri in pages:
+            text = mended(text, PurePosixPath(uri))
+        path.write_text(text, encoding="utf-8")
+
+
+def mended(html: str, uri: PurePosixPath) -> str:
+    """Return a page with what it says of one notebook put right."""
+    links = re.compile(rf'(href="(?!https?:)(?:[^"?#]*/)?){re.escape(uri.name)}(?=["?#])')
+    html = links.sub(lambda m: f"{m[1]}{uri.stem}/", html)
+    return html.replace(f'/{uri.with_suffix(".md")}" title=', f'/{uri}" title=')
 
 
 def notebooks(results: dict[str, Result]) -> list[str]:
