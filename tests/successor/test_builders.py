@@ -1,4 +1,4 @@
-"""Each builder makes the same site of the book: what pages say, their heads, what leads to them, and all other files."""
+"""Each builder makes the same site of the book: what pages say, their heads, what leads to them, all other files."""
 
 import importlib.util
 import os

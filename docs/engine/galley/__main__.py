@@ -20,7 +20,8 @@ def main() -> int:
     parser.add_argument("--no-cache", action="store_true", help="run every page, whatever is remembered")
     parser.add_argument("--jobs", type=int, help="pages at a time; by default one a processor")
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER", help="also write each page as a notebook")
-    parser.add_argument("--build", nargs="?", const="", choices=BUILDERS, help="build the site, and nothing else")
+    builders = {"nargs": "?", "const": "", "choices": ("", *BUILDERS), "metavar": "BUILDER"}
+    parser.add_argument("--build", **builders, help=f"build the site, by {' or '.join(BUILDERS)}, and nothing else")
     parser.add_argument("--site-dir", type=Path, default=Path("site"), metavar="FOLDER", help="where the site belongs")
     parser.add_argument("--offline", type=Path, metavar="FILE", help="pack the site as a zip for a disk")
     options = parser.parse_args()

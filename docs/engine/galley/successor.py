@@ -30,6 +30,7 @@ def prepare(book: Book, results: dict[str, Result], folder: Path) -> Path:
         (docs / uri).with_suffix(".md").write_text(results[uri].page.text, encoding="utf-8")
         (docs / uri).unlink()
     styles = resources.files("mkdocstrings_handlers.python") / "templates/material/style.css"
+    (docs / "assets/css").mkdir(parents=True, exist_ok=True)
     (docs / STYLES).write_text(styles.read_text(encoding="utf-8"), encoding="utf-8")
     (folder / SETTINGS).write_text(settings(book, results), encoding="utf-8")
     shutil.copytree(OWN / "templates", docs / "overrides", dirs_exist_ok=True)

@@ -110,6 +110,7 @@ def _index(found: Path, script: Path) -> None:
 
 
 def _zip(folder: Path, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             about = zipfile.ZipInfo(path.relative_to(folder.parent).as_posix(), DATE)
