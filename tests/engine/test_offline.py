@@ -29,6 +29,7 @@ def site(tmp_path, monkeypatch):
     frames = tmp_path / offline.FRAMES
     frames.parent.mkdir(parents=True)
     frames.write_text("// frames")
+    (tmp_path / offline.LICENSE).write_text("MIT")
     monkeypatch.setattr(offline, "_bundle", lambda script, bundler: script.with_suffix(".classic.js").touch())
     return folder
 

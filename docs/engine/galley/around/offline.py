@@ -14,7 +14,8 @@ import zipfile
 from pathlib import Path
 
 MODULES = ".node/node_modules"  # `make offline` fills it
-BUNDLER, FRAMES = f"{MODULES}/.bin/esbuild", f"{MODULES}/iframe-worker/shim/index.js"
+BUNDLER = f"{MODULES}/.bin/esbuild"
+FRAMES, LICENSE = f"{MODULES}/iframe-worker/shim/index.js", f"{MODULES}/iframe-worker/LICENSE"
 WORKER = "assets/javascripts/iframe-worker.js"
 INDEXES = {  # of the search, and where the theme looks for the script
     "search/index.json": "search/search_index.js",
@@ -43,6 +44,7 @@ def loose(folder: Path, root: Path) -> None:
     """Let the site in a folder do without a server."""
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.html"))}
     shutil.copy(root / FRAMES, folder / WORKER)
+    shutil.copy(root / LICENSE, folder / f"{WORKER}.LICENSE")
     for script in {(path.parent / src).resolve() for path, text in pages.items() for src in MODULE.findall(text)}:
         _bundle(script, root / BUNDLER)
     explorer = FIGURE.search(pages.get(folder / "explorer/index.html", ""))
