@@ -53,7 +53,7 @@ def test_a_click_leads_from_the_home_page_to_a_chapter(opened, disk):
 def test_the_search_finds_a_page_and_leads_there(opened, disk):
     page = opened("chapters/3-rope/derivation/index.html")
     page.keyboard.press("/")
-    page.locator(".md-search__input").fill("rope")
+    page.locator(".md-search__input").press_sequentially("rope")
     page.locator(".md-search-result__link").first.wait_for()
     assert "rope" in page.locator(".md-search-result__list").inner_text().lower()
     page.locator(".md-search-result__link").first.click()
