@@ -1,4 +1,4 @@
-"""The MkDocs hook: run what changed before the site is built, report what is wrong, add the notebooks.
+"""The MkDocs hook: run what changed before the site is built, report what is wrong.
 
 A build writes beside the site that stands and takes its place at the end, so a build that fails or is killed costs
 nothing. A server shows what is known, and pages run behind it. mkdocs-jupyter makes a notebook of the book a page; what
@@ -7,7 +7,7 @@ it says is set as Markdown, like all other pages.
 
 import logging
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort
@@ -20,11 +20,9 @@ from mkdocs.utils import CountHandler
 
 from galley import around, aside, cells, notebook, search
 from galley.__main__ import summary
-from galley.around import Shown, Site
+from galley.around import Shown, Site, notebooks
 from galley.book import Book, Result, Stopwatch, timed
 from galley.markdown import shared_book
-from galley.memory import digest_of
-from galley.needs import digest
 from galley.render import Renderer
 from galley.serving import Serving, wrong
 
@@ -119,8 +117,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             Path(file.abs_dest_path).unlink(missing_ok=True)  # MkDocs would take the page for unchanged
         for problem in result.report:
             log.warning("%s", problem)
-        if notebook.portable(result):
-            files.append(File.generated(config, _download(file.src_uri), content=_notebook(result, book)))
+        if notebook.portable(result) and not file.src_uri.endswith(cells.SUFFIX):
+            files.append(File.generated(config, notebooks.place(file.src_uri), content=""))  # may be linked to
     log.info("%s", summary(results, watch))
     if config.strict and (problems := sum(len(result.problems) for result in results.values())):
         raise Abort(f"{problems} problems on the pages")  # MkDocs counts warnings, and --quiet hides them from it
@@ -152,14 +150,6 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     return cells.read(path, Path(path).read_text(encoding="utf-8")).text if path.endswith(cells.SUFFIX) else None
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Tell the theme where the page's notebook is."""
-    made = files.get_file_from_path(_download(page.file.src_uri))
-    if made is not None:
-        page.meta["notebook"] = made.url_relative_to(page.file)
-    return markdown
-
-
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Say on a served page what is wrong with it."""
     result = _results.get(page.file.src_uri)
@@ -188,23 +178,6 @@ def _listed(nav) -> list[str]:
     if isinstance(nav, dict | list):
         return [uri for item in (nav.values() if isinstance(nav, dict) else nav) for uri in _listed(item)]
     return [nav] if isinstance(nav, str) else []
-
-
-def _download(uri: str) -> str:
-    """Return where the notebook made from a page lies: beside it, or in the folder of a page that is one itself."""
-    path = PurePosixPath(uri)
-    is_one = path.suffix == cells.SUFFIX
-    return (path.with_suffix("") / path.name if is_one else path.with_suffix(cells.SUFFIX)).as_posix()
-
-
-def _notebook(result: Result, book: Book) -> str:
-    reads = [digest_of(book.root / path) for path in result.reads]
-    key = digest("notebook", book.around, result.name, result.page.text, result.outcome, *reads)
-    made = book.memory.get(key)
-    if made is None:
-        made = notebook.notebook(result, book.site, book.root)
-        book.memory.put(key, made)
-    return made
 
 
 def _progress(result: Result) -> None:
