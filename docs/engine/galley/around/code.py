@@ -23,12 +23,16 @@ ARTICLE = re.compile(r"(?<=<article class=\"md-content__inner md-typeset\">).*(?
 LOOK = HtmlFormatter(cssclass="language-python highlight no-copy", wrapcode=True)
 HEAD = """<meta name="description" content="{says}">
       <link rel="canonical" href="{address}">"""
+BESIDE = 'data-md-component="sidebar"'  # the menu and the contents, which take the room that code needs
+SKIPPING = '<a href="#file" class="md-skip">Skip to content</a>'
+SKIP = re.compile(r'(?<=<div data-md-component="skip">)\s*(?=</div>)')
 PAGE = """
-<h1><code>posenc/{copy.place}.py</code></h1>
+<h1 id="file"><code>posenc/{copy.place}.py</code></h1>
 <p>{says}</p>
 {offer}
 <p>{needs} <code>python -m posenc copy {copy.file.stem}</code> writes it into a folder of yours, below two lines that
-say where it is from and that its license is MIT. {links}</p>
+say where it is from and that its license is MIT.</p>
+<p>{links}</p>
 {code}
 """
 
@@ -55,11 +59,18 @@ def _page(copy: Copy, card: re.Match | None, site: Site) -> str:
         code=highlight(copy.source, PythonLexer(), LOOK),
     )
     title = f"<title>{copy.name}: the whole file - {site.settings['site_name']}</title>"
-    shell = shell.replace(f'"{root}', f'"{copy.up}')
-    for pattern, new in ((TITLE, title), (DESCRIPTION, HEAD.format(says=says, address=address)), (ARTICLE, content)):
+    head = HEAD.format(says=says, address=address)
+    shell = _relative(shell, root, copy.up).replace(BESIDE, f"{BESIDE} hidden")
+    for pattern, new in ((TITLE, title), (DESCRIPTION, head), (SKIP, SKIPPING), (ARTICLE, content)):
         place = _found(pattern, shell)
         shell = shell[: place.start()] + new + shell[place.end() :]
     return shell
+
+
+def _relative(shell: str, root: str, up: str) -> str:
+    """Return the shell with its addresses, in attributes and settings, as one finds them from a page."""
+    begins = rf'(?P<before>(?:=|new URL\(|: ?)"){re.escape(root.rstrip("/"))}(?P<after>/|(?<=\w)")'
+    return re.sub(begins, lambda m: f"{m['before']}{up.rstrip('/')}{m['after']}", shell)
 
 
 def _found(pattern: re.Pattern, shell: str) -> re.Match:

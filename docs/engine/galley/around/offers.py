@@ -17,14 +17,13 @@ TITLE = re.compile(r"<h1\b.*?</h1>", re.S)
 
 def offer(copy: Copy, up: str, whole: bool = False) -> str:
     """Return what offers a file; `up` leads to the site's root. Where the whole file is shown, it can be seen raw."""
-    first = ("Raw", copy.text, "") if whole else ("View", copy.url, "")
-    links = [
+    view, raw, download = (
         f'<a href="{up}{address}" aria-label="{does} {copy.name}"{more}>{does}</a>'
-        for does, address, more in (first, ("Download", copy.raw, " download"))
-    ]
+        for does, address, more in (("View", copy.url, ""), ("Raw", copy.text, ""), ("Download", copy.raw, " download"))
+    )
     button = f'<button type="button" data-copies="{up}{copy.raw}" aria-label="Copy {copy.name}">Copy</button>'
-    name = "" if whole else f"<code>{copy.name}</code> "
-    return f'<span class="offer">{name}{links[0]} {button} {links[1]}</span>'
+    links = [button, download, raw] if whole else [f"<code>{copy.name}</code>", view, button, download]
+    return f'<span class="offer">{" ".join(links)}</span>'
 
 
 def put(html: str, shown: Shown, site: Site) -> str:
@@ -35,8 +34,12 @@ def put(html: str, shown: Shown, site: Site) -> str:
         return CARD.sub(lambda card: card[0] + offer(files[card["name"]], shown.up), html)
     if shown.uri.startswith("reference/"):
         return _in_the_reference(html, shown, known)
-    rows = [f"<p>{offer(copy, shown.up)}</p>" for copy in copies.concerns(shown, site)]
-    return COPY_THIS.sub(lambda section: "\n".join([section[0], *rows]), html, count=1)
+    return COPY_THIS.sub(lambda section: section[0] + _whole_files(shown, site), html, count=1)
+
+
+def _whole_files(shown: Shown, site: Site) -> str:
+    rows = "".join(offer(copy, shown.up) for copy in copies.concerns(shown, site))
+    return rows and f'<p>Whole, from the package:</p><div class="offers">{rows}</div>'
 
 
 def _in_the_reference(html: str, shown: Shown, known: dict[str, Copy]) -> str:
