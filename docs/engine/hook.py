@@ -1,4 +1,4 @@
-"""The MkDocs hook: run what changed before the site is built, report what is wrong, add the notebooks.
+"""The MkDocs hook: run what changed before the site is built, report what is wrong.
 
 What any builder does is in `galley.making`; here MkDocs' events call it. A server shows what is known, and pages run
 behind it. mkdocs-jupyter makes a notebook of the book a page; what it says is set as Markdown, like all other pages.
@@ -7,7 +7,7 @@ behind it. mkdocs-jupyter makes a notebook of the book a page; what it says is s
 import logging
 import os
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort
@@ -19,12 +19,10 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import CountHandler
 
 from galley import around, cells, notebook, search
-from galley.around import Shown
+from galley.around import Shown, notebooks
 from galley.book import Book, Result, Stopwatch, timed
 from galley.making import Making, problems
 from galley.markdown import shared_book
-from galley.memory import digest_of
-from galley.needs import digest
 from galley.render import Renderer
 from galley.serving import Serving, wrong
 from galley.telling import summary
@@ -115,8 +113,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             Path(file.abs_dest_path).unlink(missing_ok=True)  # MkDocs would take the page for unchanged
         for problem in result.report:
             log.warning("%s", problem)
-        if notebook.portable(result):
-            files.append(File.generated(config, _download(file.src_uri), content=_notebook(result, book)))
+        if notebook.portable(result) and not file.src_uri.endswith(cells.SUFFIX):
+            files.append(File.generated(config, notebooks.place(file.src_uri), content=""))  # may be linked to
     log.info("%s", summary(results, watch))
     if config.strict and (wrong_ones := problems(results)):
         raise Abort(f"{wrong_ones} problems on the pages")  # MkDocs counts warnings, and --quiet hides them from it
@@ -147,14 +145,6 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     """Return what a notebook says as Markdown."""
     path = page.file.abs_src_path or ""
     return cells.read(path, Path(path).read_text(encoding="utf-8")).text if path.endswith(cells.SUFFIX) else None
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Tell the theme where the page's notebook is."""
-    made = files.get_file_from_path(_download(page.file.src_uri))
-    if made is not None:
-        page.meta["notebook"] = made.url_relative_to(page.file)
-    return markdown
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -190,23 +180,6 @@ def _listed(nav) -> list[str]:
     if isinstance(nav, dict | list):
         return [uri for item in (nav.values() if isinstance(nav, dict) else nav) for uri in _listed(item)]
     return [nav] if isinstance(nav, str) else []
-
-
-def _download(uri: str) -> str:
-    """Return where the notebook made from a page lies: beside it, or in the folder of a page that is one itself."""
-    path = PurePosixPath(uri)
-    is_one = path.suffix == cells.SUFFIX
-    return (path.with_suffix("") / path.name if is_one else path.with_suffix(cells.SUFFIX)).as_posix()
-
-
-def _notebook(result: Result, book: Book) -> str:
-    reads = [digest_of(book.root / path) for path in result.reads]
-    key = digest("notebook", book.around, result.name, result.page.text, result.outcome, *reads)
-    made = book.memory.get(key)
-    if made is None:
-        made = notebook.notebook(result, book.site, book.root)
-        book.memory.put(key, made)
-    return made
 
 
 def _progress(result: Result) -> None:

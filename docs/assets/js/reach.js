@@ -1,5 +1,5 @@
-// What scrolls inside itself can be reached with the keyboard, what the theme leaves without a name gets one, and a link
-// leads to its place.
+// What scrolls inside itself can be reached with the keyboard, what the theme leaves without a name gets one, a link leads
+// to its place, and a button copies a file.
 
 const SCROLLERS =
   ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
@@ -34,6 +34,27 @@ const typed = (session) => {
     .map((line) => line.slice(4))
     .join("\n")
 }
+
+// A whole file is copied as it lies on the site; where that cannot be, the reader is led to it.
+const copyFile = async (button) => {
+  const said = button.textContent
+  try {
+    const text = fetch(button.dataset.copies).then((answer) => {
+      if (!answer.ok) throw new Error(answer.statusText)
+      return answer.text()
+    })
+    const typed = text.then((file) => new Blob([file], { type: "text/plain" }))
+    await navigator.clipboard.write([new ClipboardItem({ "text/plain": typed })])
+    button.textContent = "Copied"
+    setTimeout(() => (button.textContent = said), 2000)
+  } catch {
+    location.assign(button.dataset.copies)
+  }
+}
+addEventListener("click", ({ target }) => {
+  const button = target.closest?.("[data-copies]")
+  if (button) copyFile(button)
+})
 
 // If the reader clicks while a page still scrolls, the theme notes the old page's place for the new address, and goes
 // there.

@@ -91,8 +91,10 @@ def _trails(item, above: tuple[str, ...]):
             yield from _trails(each, above)
 
 
-PAGES: tuple[Callable[[str, Shown, Site], str], ...] = ()
-FILES: tuple[Callable[[Site], None], ...] = ()
+from galley.around import code, notebooks, offers, tools  # noqa: E402  the parts, which are made of what is above
+
+PAGES: tuple[Callable[[str, Shown, Site], str], ...] = (offers.put, tools.put)
+FILES: tuple[Callable[[Site], None], ...] = (code.write, notebooks.write)
 
 
 def page(html: str, shown: Shown, site: Site) -> str:
