@@ -91,8 +91,10 @@ def _trails(item, above: tuple[str, ...]):
             yield from _trails(each, above)
 
 
-PAGES: tuple[Callable[[str, Shown, Site], str], ...] = ()
-FILES: tuple[Callable[[Site], None], ...] = ()
+from galley.around import found, keywords  # noqa: E402  each needs the above
+
+PAGES: tuple[Callable[[str, Shown, Site], str], ...] = (keywords.said,)
+FILES: tuple[Callable[[Site], None], ...] = (found.files,)
 
 
 def page(html: str, shown: Shown, site: Site) -> str:
