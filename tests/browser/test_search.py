@@ -48,7 +48,7 @@ def test_the_index_comes_when_the_search_is_focused(site, visit):
 def test_a_query_that_is_typed_before_the_index_is_there_is_answered(site, visit):
     page = visit(site).page
     held = []
-    page.context.route(f"**/{INDEX}", held.append)
+    page.context.route(f"**/{INDEX}", lambda route: held.append(route))  # playwright marks the function that it gets
     page.keyboard.press("/")
     with page.context.expect_event("request", lambda request: INDEX in request.url):
         page.keyboard.type("yarn")

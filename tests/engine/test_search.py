@@ -1,11 +1,18 @@
 """The index that the search's worker reads, made of the theme's, and the pages that lead to the worker."""
 
 import json
+from pathlib import Path
 
-from galley.search import SHOWN, lean, set_apart
+from galley.around import Site
+from galley.around.found import SHOWN, files, lean
+from galley.book import Book
 
-PAGE = """<form class="md-search__form" name="search"></form>
+PAGE = """<div class="md-search" role="dialog"></div>
 <script id="__config">{"search": "../assets/javascripts/workers/search.a7633da7.min.js"}</script>"""
+
+
+def finish(folder: Path) -> None:
+    files(Site(folder, Book(folder), {}))
 
 
 def entry(text, location="a/", **more):
@@ -39,7 +46,7 @@ def test_pages_are_led_to_the_worker_once(tmp_path):
     (tmp_path / "search/search_index.json").write_text(json.dumps({"config": {}, "docs": [entry("<p>One.</p>")]}))
     (tmp_path / "404.html").write_text(PAGE)
     for _ in range(2):
-        set_apart(tmp_path)
+        finish(tmp_path)
         page = (tmp_path / "404.html").read_text()
         assert '"../assets/js/search.js"' in page
         assert page.count("<noscript>") == 1
@@ -49,5 +56,5 @@ def test_pages_are_led_to_the_worker_once(tmp_path):
 
 def test_a_site_of_another_builder_stays_as_it_is(tmp_path):
     (tmp_path / "index.html").write_text(PAGE)
-    set_apart(tmp_path)
+    finish(tmp_path)
     assert (tmp_path / "index.html").read_text() == PAGE

@@ -185,8 +185,9 @@ const hits = (index, query, page) => {
   if (!query.some(({ found }) => [...found.keys()].some((one) => page.all.has(one)))) return []
   const more = phrased(index, query, page)
   const found = page.sections.map((section) => hit(index, query, page, section)).filter(({ score }) => score)
-  for (const one of found) one.score += more
-  return found.sort((a, b) => b.score - a.score).slice(0, SECTIONS)
+  found.sort((a, b) => b.score - a.score)
+  for (const [n, one] of found.entries()) one.score += more - n / 1e6 // the window opens all that are as good as the first
+  return found.slice(0, SECTIONS)
 }
 
 /** @param {Index} index @param {Asked[]} query @param {Page} page @param {Hit[]} found */
