@@ -1,18 +1,16 @@
 """The index that the search's worker reads, made of the theme's, and the pages that lead to the worker."""
 
 import json
-from pathlib import Path
+import re
 
-from galley.around import Site
+import pytest
+
+from galley.around import Shown, Site, keywords
 from galley.around.found import SHOWN, files, lean
 from galley.book import Book
 
 PAGE = """<div class="md-search" role="dialog"></div>
 <script id="__config">{"search": "../assets/javascripts/workers/search.a7633da7.min.js"}</script>"""
-
-
-def finish(folder: Path) -> None:
-    files(Site(folder, Book(folder), {}))
 
 
 def entry(text, location="a/", **more):
@@ -41,20 +39,40 @@ def test_a_long_section_keeps_its_beginning_and_the_words_that_its_page_has_not_
     assert "more" not in other
 
 
-def test_pages_are_led_to_the_worker_once(tmp_path):
-    (tmp_path / "search").mkdir()
-    (tmp_path / "search/search_index.json").write_text(json.dumps({"config": {}, "docs": [entry("<p>One.</p>")]}))
-    (tmp_path / "404.html").write_text(PAGE)
+@pytest.fixture
+def site(project):
+    site = Site(project.root / "site", Book(project.root), {})
+    site.write("404.html", PAGE)
+    return site
+
+
+def test_pages_are_led_to_the_worker_once(site):
+    site.write("search/search_index.json", json.dumps({"config": {}, "docs": [entry("<p>One.</p>")]}))
     for _ in range(2):
-        finish(tmp_path)
-        page = (tmp_path / "404.html").read_text()
+        files(site)
+        page = (site.folder / "404.html").read_text()
         assert '"../assets/js/search.js"' in page
         assert page.count("<noscript>") == 1
-        assert json.loads((tmp_path / "search/search_index.json").read_text()) == {"config": {}, "docs": []}
-        assert json.loads((tmp_path / "search/index.json").read_text())["docs"][0]["text"] == "One."
+        assert json.loads((site.folder / "search/search_index.json").read_text()) == {"config": {}, "docs": []}
+        assert json.loads((site.folder / "search/index.json").read_text())["docs"][0]["text"] == "One."
 
 
-def test_a_site_of_another_builder_stays_as_it_is(tmp_path):
-    (tmp_path / "index.html").write_text(PAGE)
-    finish(tmp_path)
-    assert (tmp_path / "index.html").read_text() == PAGE
+def test_a_site_of_another_builder_stays_as_it_is(site):
+    files(site)
+    assert (site.folder / "404.html").read_text() == PAGE
+
+
+def test_keywords_stand_under_the_title_and_in_the_head(project):
+    assert keywords_of(project, "") == ['content="rope_scaling, a &lt; b"', "rope_scaling · a &lt; b"]
+
+
+def test_a_page_can_keep_its_keywords_in_the_head(project):
+    assert keywords_of(project, "hide: [toc, keywords]\n") == ['content="rope_scaling, a &lt; b"']
+
+
+def keywords_of(project, more: str) -> list[str]:
+    """Return the places at which a page shows its keywords."""
+    project.page("page.md", f"---\nkeywords: [rope_scaling, a < b]\n{more}---\n\n# One\n")
+    shown = Shown("page.md", project.run()["page.md"])
+    html = keywords.said("<head></head><h1>One</h1><h1>Two</h1>", shown, Site(project.root, Book(project.root), {}))
+    return re.findall(r'content=".*?"|rope_scaling ·[^<]*', html)
