@@ -19,7 +19,8 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import CountHandler
 
 from galley import around, cells, notebook, search
-from galley.around import Shown, notebooks
+from galley.around import notebooks
+from galley.around.site import Shown
 from galley.book import Book, Result, Stopwatch, timed
 from galley.making import Making, problems
 from galley.markdown import shared_book

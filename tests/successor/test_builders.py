@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from galley.around import Shown
+from galley.around.site import Shown
 from galley.book import Book
 from galley.builders import BUILDERS
 from tests.chromium import served

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from galley import notebook
-from galley.around import Site, branch, offline
+from galley.around import branch, offline
+from galley.around.site import Site
 from galley.book import Book, Result, Stopwatch
 from galley.builders import BUILDERS
 from galley.telling import progress, summary

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from galley import around, aside
-from galley.around import Site
+from galley.around.site import Site
 from galley.book import Book, Perform, Result
 
 
