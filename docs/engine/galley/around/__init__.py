@@ -91,7 +91,9 @@ def _trails(item, above: tuple[str, ...]):
             yield from _trails(each, above)
 
 
-PAGES: tuple[Callable[[str, Shown, Site], str], ...] = ()
+from galley.around import early, lighter  # noqa: E402 -- the parts need what is above
+
+PAGES: tuple[Callable[[str, Shown, Site], str], ...] = (early.early, lighter.lighter)
 FILES: tuple[Callable[[Site], None], ...] = ()
 
 
