@@ -69,7 +69,7 @@ def widths(path: Path, weight: int) -> tuple[TTFont, float]:
 def text() -> Counter[str]:
     """Count the letters of the book."""
     pages = (path.read_text(encoding="utf-8") for path in (DOCS / "chapters").rglob("*.md"))
-    return Counter(letter for page in pages for letter in page if letter.isascii() and (letter.isalpha() or letter == " "))
+    return Counter(letter for page in pages for letter in re.findall("[A-Za-z ]", page))
 
 
 def stand_in(coming: Path, weight: int, here: Path) -> str:

@@ -6,7 +6,7 @@ import re
 
 SVG = re.compile(r"<svg\b[^>]*\bid=\"figure-.*?</svg>", re.S)
 SHAPE = re.compile(r'<div class="drawn-svg"(?=[^>]*><svg\b[^>]*viewBox="0 0 ([\d.]+) ([\d.]+)")')
-REFERENCE = re.compile(r'#([\w.-]+)')
+REFERENCE = re.compile(r"#([\w.-]+)")
 GROUP = re.compile(r"<g\b([^>]*?)(/?)>|</g>")
 PATH = re.compile(r'\bd="([MLCQz\d\s.-]*)"')  # as Matplotlib writes it
 STEP = re.compile(r"([MLCQz])([^MLCQz]*)")
@@ -83,7 +83,7 @@ def _number(text: str) -> str:
 
 
 def picture(encoded: str) -> str:
-    """Return a PNG of the same pixels in fewer bytes: Matplotlib spends four on each, where colormaps have 256 colors."""
+    """Return a PNG of the same pixels in fewer bytes: Matplotlib spends four on each, and a colormap has 256 colors."""
     import numpy as np
     from PIL import Image
 

@@ -9,7 +9,8 @@ from galley.store import digest
 FIRST = ("posenc-serif-latin-normal.woff2", "source-sans-3-latin-wght-normal.woff2")  # every page begins with both
 LINK = re.compile(r'<link rel="stylesheet" href="((?:\.\./)*)([^":?]+\.css)"[^>]*>\s*')
 ADDRESS = re.compile(r"""url\((['"]?)(?!data:|#|/|https?:)([^'")]+)\1\)""")
-COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|/\*(?!!).*?\*/""", re.S)  # a ! begins the notice of a license
+STRING = r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+COMMENT = re.compile(rf"{STRING}|/\*(?!!).*?\*/", re.S)  # with a ! it is the notice of a license
 SPACE = re.compile(r"\s*\n\s*")
 
 
@@ -37,7 +38,7 @@ def _together(places: list[str], site: Site) -> str:
 
 def _moved(style: str, place: str) -> str:
     """Return a stylesheet, without what a browser skips, for the folder of the one that has all."""
-    folder = posixpath.relpath(posixpath.dirname(place), "assets/stylesheets")
+    folder = posixpath.relpath(posixpath.dirname(place) or ".", "assets/stylesheets")
 
     def address(match: re.Match) -> str:
         return f"url({match[1]}{posixpath.normpath(posixpath.join(folder, match[2]))}{match[1]})"

@@ -25,7 +25,7 @@ ALIKE = [
     for kinds in ("o|p", "s1|s2|si", "k|kn", "mi|mf")
 ]
 
-MATHML = re.compile(r'<math xmlns="[^"]*"([^>]*)><semantics>(.*?)<annotation [^>]*>[^<]*</annotation></semantics>', re.S)
+MATHML = re.compile(r'<math xmlns="[^"]*"([^>]*)><semantics>(.*?)<annotation [^>]*>[^<]*</annotation></semantics>')
 SPAN = re.compile(r'<span(?: class="([^"]*)")?([^>]*)>|</span>')
 BARE = re.compile(r"(?:mord|mbin|mrel|mopen|mclose|mpunct|minner|mop)(?: mtight)?")  # KaTeX's own styles name none
 
