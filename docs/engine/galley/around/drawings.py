@@ -25,7 +25,7 @@ def smaller(html: str) -> str:
 
 
 def _drawing(svg: str, used: set[str]) -> str:
-    svg = re.sub(r' (?:xmlns(?::xlink)?|version)="[^"]*"| type="text/css"', "", svg).replace("xlink:href=", "href=")
+    svg = re.sub(r' (?:xmlns(?::xlink)?|version)="[^"]*"| type="text/css"', "", svg)
     svg = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", svg)
     svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
     svg = _ungrouped(svg)
