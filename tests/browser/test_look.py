@@ -10,7 +10,7 @@ from tests.browser.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = "chapters/1-sinusoidal/sinusoidal/"
-FAMILIES = {"article p": "Source Serif 4", ".md-tabs": "Source Sans 3", "article pre code": "Source Code Pro"}
+FAMILIES = {"article p": "Posenc Serif", ".md-tabs": "Source Sans 3", "article pre code": "Source Code Pro"}
 
 
 @pytest.mark.full

@@ -4,12 +4,22 @@
 const SCROLLERS =
   ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
 
-const reach = (element) => {
+const isWide = (element) => {
   const room = element.matches(".katex-base") ? element.closest("p, li, td, th, dd, h1, h2, h3, h4, article") : element
-  const wide = element.scrollWidth > room.clientWidth
-  element.classList.toggle("wide", wide)
-  if (wide) element.tabIndex = 0
-  else element.removeAttribute("tabindex")
+  return element.scrollWidth > room.clientWidth
+}
+
+// All are read before one is written: then the browser lays out the page once. What it has not laid out yet, in a
+// closed fold or far from the screen, waits until it has.
+const reach = (elements) => {
+  const there = [...elements].filter((element) => element.checkVisibility({ contentVisibilityAuto: true }))
+  const found = there.map((element) => [element, isWide(element)])
+  for (const [element, wide] of found) {
+    if (element.classList.contains("wide") === wide) continue
+    element.classList.toggle("wide", wide)
+    if (wide) element.tabIndex = 0
+    else element.removeAttribute("tabindex")
+  }
 }
 
 const name = () => {
@@ -97,8 +107,31 @@ if (worker.pathname.endsWith("/assets/js/search.js")) {
   document.forms.search?.query.addEventListener("focus", fetchIndex, { once: true })
 }
 
-const resized = new ResizeObserver(() => document.querySelectorAll(SCROLLERS).forEach(reach))
-const added = new MutationObserver(name)
+// Does something once for all that happens until the next frame.
+const soon = (act) => {
+  let met = new Set()
+  const forward = () => {
+    const all = met
+    met = new Set()
+    act(all)
+  }
+  return (what) => {
+    if (!met.size) requestAnimationFrame(forward)
+    met.add(what)
+  }
+}
+
+const appeared = soon(reach)
+document.addEventListener(
+  "contentvisibilityautostatechange",
+  ({ target, skipped }) => {
+    if (!skipped && target.matches(SCROLLERS)) appeared(target)
+  },
+  true,
+)
+
+const resized = new ResizeObserver(() => reach(document.querySelectorAll(SCROLLERS)))
+const added = new MutationObserver(soon(name))
 
 document$.subscribe(() => {
   resized.disconnect()

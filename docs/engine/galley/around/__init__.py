@@ -11,11 +11,13 @@ from galley.around import (
     cards,
     code,
     dates,
+    early,
     feed,
     found,
     head,
     icons,
     keywords,
+    lighter,
     moved,
     notebooks,
     offers,
@@ -35,6 +37,8 @@ PAGES: tuple[Callable[[str, Shown, Site], str], ...] = (
     twins.page,
     feed.page,
     icons.page,
+    early.early,
+    lighter.lighter,
 )
 FILES: tuple[Callable[[Site], None], ...] = (
     code.write,
