@@ -14,7 +14,7 @@ export const agreement = (given) => {
   let worst = 0
   let points = 0
   for (const [set, row, column, cell, m, n, score] of given.golden) {
-    const seen = view({ ...defaults(given), ...set })
+    const seen = view({ ...defaults(given, set.encoding, true), ...set })
     const told = [seen.pattern.values[row * seen.pattern.columns + column], seen.at(m, n)]
     for (const [i, right] of [cell, score].entries()) {
       worst = Math.max(worst, Math.abs(told[i] - right) / Math.max(1, Math.abs(right)))

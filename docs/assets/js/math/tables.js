@@ -1,27 +1,36 @@
 // Whole tables at once: every row turned to its position, and a list drawn out.
 
-import { channels } from "./rope.js"
+/** @typedef {(p: number, i: number) => number} OfPair a number for pair i of row p */
 
 /**
- * `length` rows turned to positions first, first + 1, …, each by every frequency. `x` is one vector for all, or a row for each.
- * @param {Float64Array} x @param {number} length @param {Float64Array} theta @param {number} dim
- * @param {{ layout: string, first?: number, attention?: number }} options @returns {Float64Array}
+ * Rows with pairs of channels mixed, (a, b) into (a · cosine − b · sine, b · cosine + a · sine). `x` is one vector for all, or a row for each.
+ * @param {Float64Array} x @param {number} length @param {number} dim @param {Array<[number, number]>} pairs @param {OfPair} cosine @param {OfPair} sine
  */
-export const turnedRows = (x, length, theta, dim, { layout, first = 0, attention = 1 }) => {
-  const turned = new Float64Array(length * dim)
+export const mixedBy = (x, length, dim, pairs, cosine, sine) => {
+  const mixed = new Float64Array(length * dim)
   const step = x.length > dim ? dim : 0
-  for (let i = 0; i < theta.length; i++) {
-    const [a, b] = channels(i, dim, layout)
+  for (let i = 0; i < pairs.length; i++) {
+    const [a, b] = pairs[i]
     for (let p = 0; p < length; p++) {
-      const angle = (p + first) * theta[i]
-      const [cosine, sine] = [attention * Math.cos(angle), attention * Math.sin(angle)]
+      const [c, s] = [cosine(p, i), sine(p, i)]
       const [u, v] = [x[p * step + a], x[p * step + b]]
-      turned[p * dim + a] = u * cosine - v * sine
-      turned[p * dim + b] = v * cosine + u * sine
+      mixed[p * dim + a] = u * c - v * s
+      mixed[p * dim + b] = v * c + u * s
     }
   }
-  return turned
+  return mixed
 }
+
+/** Rows turned by an angle for each pair, and stretched. @param {Float64Array} x @param {number} length @param {number} dim @param {Array<[number, number]>} pairs @param {OfPair} angle @param {OfPair} [size] */
+export const turnedBy = (x, length, dim, pairs, angle, size = () => 1) =>
+  mixedBy(
+    x,
+    length,
+    dim,
+    pairs,
+    (p, i) => size(p, i) * Math.cos(angle(p, i)),
+    (p, i) => size(p, i) * Math.sin(angle(p, i)),
+  )
 
 /** `count` numbers along a list, from its first to its last, with straight lines between. @param {ArrayLike<number>} list @param {number} count @returns {Float64Array} */
 export const resample = (list, count) =>
