@@ -9,15 +9,23 @@ import numpy as np
 import pytest
 import torch
 
+import posenc
 from galley.book import Book
+from posenc.add.sinusoidal import sinusoidal
+from posenc.bias.alibi import alibi
+from posenc.bias.sandwich import sandwich
+from posenc.rotate.frequencies import yarn
 from posenc.rotate.rope import rope
 from tests.live.javascript import Script
 
 ROOT = Path(__file__).parents[2]
 MODEL, SPEC, SNIPPET, JUDGE = (Script(f"explorer/{name}.js") for name in ("model", "spec", "snippet", "judge"))
+QUERY, SETTINGS, KINDS = (Script(f"explorer/{name}.js") for name in ("query", "settings", "kinds"))
 PRODUCTS, TABLES = (Script(f"math/{name}.js") for name in ("products", "tables"))
 SEEDS = range(4)
 VECTORS = [{"content": content} for content in ("constant", "random", "tokens", "peak")]
+LAYOUTS = ("half", "interleaved")
+SCORES = "shaw music transformer_xl deberta decomposed profiles gated cope forget path".split()
 SCALINGS = ["linear", "ntk", "dynamic_ntk", "by_parts", "yarn", "llama3", "longrope", "proportional"]
 CASES = [
     *({"encoding": "sinusoidal", "order": order} for order in ("interleaved", "split", "tensor2tensor")),
@@ -30,6 +38,20 @@ CASES = [
     *({"encoding": "kerple", "form": form} for form in ("log", "power")),
     {"encoding": "fire"},
     *({"encoding": "none"} | each for each in VECTORS[:3]),
+    {"encoding": "rope", "share": 0.5, "content": "tokens", "words": "the dog bit the man"},
+    *({"encoding": "rope", "share": 0.5, "layout": layout} | each for layout in LAYOUTS for each in VECTORS),
+    *({"encoding": "xpos"} | each for each in VECTORS[:3]),
+    *({"encoding": "latent", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
+    *({"encoding": "axial", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
+    *({"encoding": "mrope", "interleaved": each} | VECTORS[2] for each in (True, False)),
+    *({"encoding": "liere", "block": block} | VECTORS[i] for i, block in enumerate(("2", "4", "8"))),
+    *({"encoding": name} | each for name in ("fope", "lerope", "selective", "repo") for each in VECTORS[:3]),
+    *({"encoding": "fourier", "features": name} for name in ("powers", "bands", "gaussian")),
+    *({"encoding": "grid", "axes_order": name} for name in ("mae", "timm", "timm-axes", "detr")),
+    *({"encoding": name} | each for name in ("convolution", "conditional") for each in VECTORS[:3]),
+    {"encoding": "sandwich"},
+    {"encoding": "window"},
+    *({"encoding": name} | each for name in SCORES for each in VECTORS[:3]),
 ]
 
 
@@ -53,14 +75,21 @@ def drawn(case, seed):
         step = np.exp(draw.uniform(np.log(low), np.log(high))) if low > 0 else draw.uniform(low, high)
         state[name] = float(f"{step:.3g}")
     whole = {"seed", "first", "peak", "query", "key", "channel", "head", "heads", "max_distance", "original_length"}
-    state |= {name: int(state[name]) for name in whole | {"threshold"}}
+    state |= {name: int(state[name]) for name in whole | {"threshold"} if name in state}
     state |= {"length": int(draw.integers(8, 41)), "width": 2 * int(draw.integers(3, 17))}
     state |= {
         "buckets": 4 * int(draw.integers(1, 9)),
         "causal": bool(draw.integers(2)),
         "first": int(draw.integers(2000)),
+        "softmax": bool(draw.integers(2)),
+        "far": False,
     }
-    return state
+    whole = {"side": (2, 7), "before": (1, 8), "window": (2, 7), "clip": (2, 20), "rank": (1, 6), "extent": (4, 50)}
+    whole |= {"taps": (2, 12)}
+    state |= {name: int(draw.integers(*ends)) for name, ends in whole.items()}
+    state |= {name: round(float(draw.uniform(0.1, 1)), 2) for name in ("gain", "spread", "strength")}
+    state |= {"scale_base": int(draw.integers(64, 500)), "original_length": int(draw.integers(16, 5000))}
+    return {"words": ""} | state
 
 
 def ran(code):
@@ -70,15 +99,21 @@ def ran(code):
     return scope
 
 
+def usual(**state):
+    """The defaults of an encoding over numbered positions, with what is set beside."""
+    encoding = state.get("encoding", "sinusoidal")
+    return SPEC("defaults(given, encoding, true)", given=given(), encoding=encoding) | state
+
+
 def shown(state):
     """What the explorer computes: pattern and similarity, as arrays with nothing where keys are hidden."""
     code = """(() => {
-      const view = explorer(given)({ ...defaults, ...state })
+      const view = explorer(given)(state)
       const { rows, columns } = view.pattern
       return { pattern: view.pattern.values, rows, columns, state: view.state,
                similarity: Array.from({ length: view.state.length }, (_, m) => view.row(m)) }
     })()"""
-    found = MODEL(code, given=given(), state=state, defaults=SPEC("defaults(given)", given=given()))
+    found = MODEL(code, given=given(), state=usual(**state))
     similarity = np.array(found["similarity"], float)
     if found["state"]["causal"]:
         similarity[np.triu_indices(len(similarity), 1)] = np.nan
@@ -89,12 +124,12 @@ def shown(state):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case.values())))
 def test_the_python_makes_what_the_panels_show(case, seed, capsys):
     pattern, similarity, state = shown(drawn(case, seed))
-    code = SNIPPET("python(state, given)", state=state, given=given())
+    code = SNIPPET("python(state, given)", state=usual(**state), given=given())
     scope = ran(code)
     np.testing.assert_allclose(pattern, scope["pattern"], rtol=1e-9, atol=1e-9, err_msg=code)
     np.testing.assert_allclose(similarity, scope["similarity"], rtol=1e-9, atol=1e-9, err_msg=code)
     assert capsys.readouterr().out.strip()
-    assert len([line for line in code.splitlines() if line]) <= 13
+    assert len([line for line in code.splitlines() if line]) <= 20
 
 
 def test_the_page_has_a_value_for_every_encoding_to_be_compared_with():
@@ -119,13 +154,13 @@ def test_the_comparison_itself():
 )
 def test_the_hands_of_all_pairs_make_the_similarity(case, seed):
     code = """(() => {
-      const view = explorer(given)({ ...defaults, ...state })
+      const view = explorer(given)(state)
       const { query, key } = view.state
       return { parts: view.pairs.map((_, i) => share(view, i, query, key)), whole: view.at(query, key),
                found: view.pairs.every(([a, b], i) => pairOf(view, a) === i && pairOf(view, b) === i),
                hands: view.theta.length === view.pairs.length }
     })()"""
-    found = MODEL(code, given=given(), state=drawn(case, seed), defaults=SPEC("defaults(given)", given=given()))
+    found = MODEL(code, given=given(), state=usual(**drawn(case, seed) | {"softmax": False}))
     np.testing.assert_allclose(sum(found["parts"]), found["whole"], rtol=1e-9, atol=1e-9)
     assert found["found"]
     assert found["hands"]
@@ -134,23 +169,22 @@ def test_the_hands_of_all_pairs_make_the_similarity(case, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_curve_without_scaling_is_that_of_the_encoding_without_scaling(seed):
     state = drawn({"encoding": "rope", "scaling": "ntk", "content": "random"}, seed)
-    code = "explorer(given)({ ...defaults, ...state })"
-    known = {"given": given(), "defaults": SPEC("defaults(given)", given=given())}
-    stretched = MODEL(code, state=state, **known)
-    usual = MODEL(code, state=state | {"scaling": "none"}, **known)
-    assert stretched["plain"] == usual["band"] != stretched["band"]
+    state |= {"softmax": False, "share": 1}
+    stretched, usually = (
+        MODEL("explorer(given)(state)", given=given(), state=usual(**state | {"scaling": name}))
+        for name in ("ntk", "none")
+    )
+    assert stretched["plain"] == usually["band"] != stretched["band"]
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_attention_of_equal_tokens(seed, causal):
     for case in ({"encoding": "alibi"}, {"encoding": "fire"}, {"encoding": "none", "content": "tokens"}):
-        state = drawn(case, seed) | {"causal": causal}
+        state = drawn(case, seed) | {"causal": causal, "softmax": False}
         _, similarity, settled = shown(state)
-        code = "explorer(given)({ ...defaults, ...state }).weights(m)"
         m, scale = settled["query"], settled["width"] ** -0.5 if case["encoding"] == "none" else 1
-        defaults = SPEC("defaults(given)", given=given())
-        ours = MODEL(code, given=given(), state=state, defaults=defaults, m=m)
+        ours = MODEL("explorer(given)(state).weights(m)", given=given(), state=usual(**state), m=m)
         row = torch.tensor(np.nan_to_num(similarity[m] * scale, nan=-np.inf))
         np.testing.assert_allclose(ours, row.softmax(0), rtol=1e-9, atol=1e-12)
 
@@ -158,28 +192,115 @@ def test_the_attention_of_equal_tokens(seed, causal):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case.values())))
 def test_an_address_brings_its_view_back(case, seed):
-    code = """(() => {
-      const settled = settle({ ...defaults(given), ...state }, given)
-      for (const knob of KNOBS) if (typeof settled[knob.name] === "number")
-        settled[knob.name] = rounded(knob, settled[knob.name], given.knobs[knob.name])
-      const first = settle(settled, given)
-      const query = toQuery(first, given)
-      const again = fromQuery(query, given)
-      const applies = KNOBS.filter(({ when }) => when(first)).map(({ name }) => name)
-      return { query, same: applies.filter((name) => first[name] !== again[name]) }
-    })()"""
-    found = SPEC(code, given=given(), state=drawn(case, seed))
-    assert found["same"] == []
-    assert " " not in found["query"]
-    assert SPEC("toQuery(defaults(given), given)", given=given()) == ""
+    view = SPEC("settle(state, given)", given=given(), state=usual(**drawn(case, seed)))
+    query = QUERY("toQuery(state, given)", given=given(), state=view)
+    again = QUERY("fromQuery(query, given)", given=given(), query=query)
+    applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=view)
+    assert {name: again[name] for name in applies} == {name: view[name] for name in applies}
+    assert " " not in query
+
+
+def test_the_first_view_has_no_address_and_no_number():
+    assert QUERY("toQuery(fromQuery('', given), given)", given=given()) == ""
+    first = QUERY("fromQuery('', given)", given=given())
+    assert first["words"] == given()["words"]
+    assert first["length"] == len(first["words"].split())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("case", CASES[::3], ids=lambda case: "-".join(map(str, case.values())))
+def test_an_address_brings_two_views_back(case, seed):
+    a, b = (usual(**drawn(each, seed)) for each in ({"encoding": "rope", "scaling": "yarn"}, case))
+    a = SPEC("settle(state, given)", given=given(), state=a)
+    b = SPEC("settle(state, given)", given=given(), state=b | QUERY("shared(a)", a=a))
+    query = QUERY("toQuery(a, given, b)", given=given(), a=a, b=b)
+    again = QUERY("otherFromQuery(query, fromQuery(query, given), given)", given=given(), query=query)
+    applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=b)
+    assert {name: again[name] for name in applies} == {name: b[name] for name in applies}
+    assert QUERY("fromQuery(query, given)", given=given(), query=query)["factor"] == a["factor"]
+    assert QUERY("otherFromQuery(query, fromQuery(query, given), given)", given=given(), query="?length=9") is None
+
+
+@pytest.mark.parametrize(
+    ("query", "length"), [("?query=100", 128), ("?length=9", 9), ("?base=20", 5), ("?words=a+b", 2), ("?words=", 128)]
+)
+def test_an_address_means_a_sentence_or_numbers(query, length):
+    assert QUERY("fromQuery(query, given)", given=given(), query=query)["length"] == length
+
+
+def test_a_sentence_is_words_with_a_space_between():
+    assert SPEC("sentence(text)", text="  the \t dog\nbit ") == "the dog bit"
+    assert SPEC("sentence(text).split(' ').length", text="a " * 40) == 24
+
+
+@pytest.mark.parametrize("name", ["encoding", "b.encoding"])
+def test_encodings_that_are_none_are_named(name):
+    assert QUERY("unknown(query)", query=f"?{name}=xyz&length=9") == ["xyz"]
+    assert QUERY("unknown(query)", query=f"?{name}=constructor") == ["constructor"]
+    assert QUERY("unknown(query)", query=f"?{name}=rope") == []
+
+
+def test_the_page_and_the_script_know_the_same_encodings():
+    kinds = KINDS("Object.keys(KINDS)")
+    assert sorted(kinds) == sorted(given()["choices"]["encoding"])
+    knobs = set(SETTINGS("KNOBS.map(({ name }) => name)"))
+    assert set().union(*KINDS("Object.values(KINDS).map(({ knobs }) => knobs)")) <= knobs
+    assert knobs - {"words"} == given()["knobs"].keys() | given()["choices"].keys() | given()["toggles"].keys()
+
+
+def test_all_encodings_of_the_package_are_drawn_or_named_on_the_page():
+    page = (ROOT / "docs/explorer.md").read_text(encoding="utf-8")
+    beside = {"query_scale", "swin"}
+    own = {key.partition("/")[2] for key in posenc.encodings()}
+    assert own - beside <= set(KINDS("Object.keys(KINDS)"))
+    assert all(f"posenc.{door}.{name}" in page for door, name in (("rotate", "query_scale"), ("bias", "swin")))
+
+
+FAR = {
+    "sinusoidal": lambda s, d: sinusoidal([0], 32)[0] @ sinusoidal([d], 32)[0],
+    "rope": lambda s, d: np.cos(d * yarn(32, 4, 64)[0]).sum() * yarn(32, 4, 64)[1] ** 2,
+    "alibi": lambda s, d: alibi([d], [0], 8)[2, 0, 0],
+    "sandwich": lambda s, d: sandwich([d], [0], 8, dim=32)[2, 0, 0],
+    "none": lambda s, d: 32.0,
+}
+
+
+@pytest.mark.parametrize("encoding", FAR)
+def test_far_distances_are_those_of_the_package(encoding):
+    state = usual(encoding=encoding, width=32, far=True, scaling="yarn")
+    code = "(({ curve }) => Array.from(farDistances(given.far), curve))(explorer(given)(state))"
+    values = MODEL(code, given=given(), state=state)
+    distances = MODEL("farDistances(given.far)", given=given())
+    assert distances[0] == 1
+    assert distances[-1] == given()["far"]
+    for i in (0, 10, 300, -1):
+        expected = FAR[encoding](state, distances[i])
+        assert values[i] == pytest.approx(expected, rel=1e-9, abs=1e-9), distances[i]
+
+
+def test_a_picture_of_many_positions_is_thinned_and_its_numbers_are_not():
+    state = usual(encoding="rope", content="tokens", length=512, width=8)
+    code = "(({ side, values, at }) => [side, values[3 * side + 5], at(6, 10), at(7, 11)])(explorer(given)(state))"
+    side, drawn_there, there, between = MODEL(code, given=given(), state=state)
+    assert side == 256
+    assert drawn_there == pytest.approx(there, rel=1e-12)
+    assert between != there
+
+
+@pytest.mark.parametrize("case", [{"encoding": "fire"}, {"encoding": "rope", "content": "tokens"}, {"encoding": "cope"}], ids=str)
+def test_no_picture_is_finer_than_can_be_seen(case):
+    view = MODEL("explorer(given)(state)", given=given(), state=usual(**case, length=512, width=8))
+    assert len(view["values"]) == view["side"] ** 2 == 256**2
 
 
 @pytest.mark.parametrize(
     "text", ["", "?", "?encoding", "?length=&width=x&%E0%A4%A&base=-1e400", "?heads=1e9&head=99", "&&=&=1"]
 )
 def test_no_address_breaks_it(text):
-    state = SPEC("fromQuery(text, given)", text=text, given=given())
+    state = QUERY("fromQuery(text, given)", text=text, given=given())
     for name, bounds in given()["knobs"].items():
+        if name == "length" and state["words"]:
+            continue
         assert bounds["min"] <= state[name] <= bounds["max"], name
     assert state["head"] < state["heads"]
     assert max(state["query"], state["key"]) < state["length"]
@@ -187,7 +308,7 @@ def test_no_address_breaks_it(text):
 
 def test_columns_and_biases():
     assert SPEC("columnsOf({ encoding: 'pope', width: 6 })") == 2 * SPEC("columnsOf({ encoding: 'rope', width: 6 })")
-    assert [SPEC("biased({ encoding })", encoding=name) for name in ("t5", "rope")] == [True, False]
+    assert [KINDS("biased({ encoding })", encoding=name) for name in ("t5", "rope")] == [True, False]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 8])
@@ -207,10 +328,12 @@ def test_products_of_two_tables(seed, rows):
 def test_rows_turned_to_their_positions(seed, layout):
     draw = np.random.default_rng(seed)
     theta, first, factor = draw.uniform(0, 1, 4), int(draw.integers(1000)), float(draw.uniform(1, 2))
-    options = {"layout": layout, "first": first, "attention": factor}
+    options = {"first": first, "attention": factor}
     for x in (draw.normal(size=(5, 8)), draw.normal(size=(1, 8))):
-        code = "turnedRows(new Float64Array(x), 5, new Float64Array(theta), 8, options)"
-        ours = TABLES(code, x=x.ravel().tolist(), theta=theta.tolist(), options=options)
+        pairs = [[i, i + 4] if layout == "half" else [2 * i, 2 * i + 1] for i in range(4)]
+        code = """turnedBy(new Float64Array(x), 5, 8, pairs, (p, i) => (p + options.first) * theta[i],
+                           () => options.attention)"""
+        ours = TABLES(code, x=x.ravel().tolist(), theta=theta.tolist(), options=options, pairs=pairs)
         rows = np.broadcast_to(x, (5, 8))
         theirs = rope(rows, first + np.arange(5), theta=theta, layout=layout, attention_factor=factor)
         np.testing.assert_allclose(np.reshape(ours, (5, 8)), theirs, rtol=1e-9, atol=1e-12)
@@ -227,6 +350,6 @@ def test_the_trained_table_is_trained_by_its_python():
     """The slowest snippet: it trains, and must arrive at the table that the page has handed over, to its last digit."""
     state = {"encoding": "learned", "table": "trained", "length": 64, "width": 64}
     pattern, similarity, _ = shown(state)
-    scope = ran(SNIPPET("python(state, given)", state=SPEC("defaults(given)", given=given()) | state, given=given()))
+    scope = ran(SNIPPET("python(state, given)", state=usual(**state), given=given()))
     np.testing.assert_allclose(pattern, scope["pattern"], atol=1.5 * 10 ** -given()["trained"]["digits"])
     np.testing.assert_allclose(similarity, pattern @ pattern.T, rtol=1e-9, atol=1e-9)

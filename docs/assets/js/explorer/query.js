@@ -2,7 +2,7 @@
 
 import { KINDS } from "./kinds.js"
 import { KNOBS } from "./settings.js"
-import { defaults, rounded, sentence, settle } from "./spec.js"
+import { bounded, defaults, sentence, settle } from "./spec.js"
 
 /** @import { State, Given, Knob } from "./types.js" */
 
@@ -36,7 +36,7 @@ const read = (knob, text, given, fallback) => {
   if (knob.kind === "choice") return given.choices[knob.name].includes(text) ? text : fallback
   if (knob.kind === "toggle") return text === "true" || (text === "false" ? false : fallback)
   const number = text.trim() === "" ? NaN : Number(text)
-  return Number.isFinite(number) ? rounded(knob, number, given.knobs[knob.name]) : fallback
+  return Number.isFinite(number) ? bounded(knob, number, given.knobs[knob.name]) : fallback
 }
 
 /** Whether an address means numbered positions: it says how many, or one beyond the sentence. @param {Map<string, string>} parts @param {Given} given */

@@ -26,16 +26,24 @@ export const defaults = (given, encoding = given.choices.encoding[0], numbered =
   return { ...usual, ...place, ...kindOf(usual).usual }
 }
 
-/** A number as its slider can hold it. @param {Knob} knob @param {number} value @param {Bounds} bounds */
-export const rounded = (knob, value, { min, max }) => {
-  const step = knob.step ?? 1
+/** A number within its bounds, whole where its knob is. @param {Knob} knob @param {number} value @param {Bounds} bounds */
+export const bounded = ({ kind, whole, step = 1 }, value, { min, max }) => {
+  const near = kind === "integer" ? Math.round(value / step) * step : whole ? Math.round(value) : value
+  return Math.min(max, Math.max(min, near))
+}
+
+/** A number as a hand on its slider means it: of few digits, or a power of two that is near. @param {Knob} knob @param {number} value @param {Bounds} bounds */
+export const rounded = (knob, value, bounds) => {
+  const power = 2 ** Math.round(Math.log2(value))
   const near =
-    knob.kind === "integer"
-      ? Math.round(value / step) * step
-      : knob.kind === "share"
-        ? Number(value.toFixed(2))
-        : Number(value.toPrecision(3))
-  return Math.min(max, Math.max(min, knob.whole ? Math.round(near) : near))
+    knob.kind === "share"
+      ? Number(value.toFixed(2))
+      : knob.kind !== "log"
+        ? value
+        : knob.whole && Math.abs(Math.log(value / power)) < 0.02
+          ? power
+          : Number(value.toPrecision(3))
+  return bounded(knob, near, bounds)
 }
 
 /** Columns of the pattern, where they are channels. @param {State} s */

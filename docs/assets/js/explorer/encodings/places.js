@@ -67,7 +67,8 @@ export const PLACES = {
   },
 
   liere: (s, _given, once) => {
-    const { length, width, side, block, spread } = s
+    const { length, width, side, spread } = s
+    const block = Number(s.block)
     const count = width / block
     const { q, k } = contents(s, new Float64Array(width).fill(1), once)
     const what = [s.content, s.seed, length, width, side, block, spread]

@@ -11,8 +11,8 @@ import { stretched } from "./stretched.js"
 /** @import { State, Given, Found, Once } from "../types.js" */
 /** @import { Turn } from "./common.js" */
 
-/** How many channels turn. @param {State} s */
-export const turning = ({ width, share }) => Math.min(width, 2 * Math.max(1, Math.round((share * width) / 2)))
+/** How many channels turn: two pairs at least, as some recipes divide by what is beyond the first. @param {State} s */
+export const turning = ({ width, share }) => Math.min(width, 2 * Math.max(2, Math.round((share * width) / 2)))
 
 /** All pairs of a head of which some channels turn, from `start` on; the others stand still, at frequency 0. @param {State} s @param {number} start @param {ArrayLike<number>} theta @param {string} layout @returns {Turn} */
 const partly = ({ width }, start, theta, layout) => {
