@@ -25,7 +25,7 @@ PRODUCTS, TABLES = (Script(f"math/{name}.js") for name in ("products", "tables")
 SEEDS = range(4)
 VECTORS = [{"content": content} for content in ("constant", "random", "tokens", "peak")]
 LAYOUTS = ("half", "interleaved")
-SCORES = "shaw music transformer_xl deberta decomposed profiles gated cope forget path".split()
+SCORES = ["shaw", "music", "transformer_xl", "deberta", "decomposed", "profiles", "gated", "cope", "forget", "path"]
 SCALINGS = ["linear", "ntk", "dynamic_ntk", "by_parts", "yarn", "llama3", "longrope", "proportional"]
 CASES = [
     *({"encoding": "sinusoidal", "order": order} for order in ("interleaved", "split", "tensor2tensor")),
@@ -287,7 +287,9 @@ def test_a_picture_of_many_positions_is_thinned_and_its_numbers_are_not():
     assert between != there
 
 
-@pytest.mark.parametrize("case", [{"encoding": "fire"}, {"encoding": "rope", "content": "tokens"}, {"encoding": "cope"}], ids=str)
+@pytest.mark.parametrize(
+    "case", [{"encoding": "fire"}, {"encoding": "rope", "content": "tokens"}, {"encoding": "cope"}], ids=str
+)
 def test_no_picture_is_finer_than_can_be_seen(case):
     view = MODEL("explorer(given)(state)", given=given(), state=usual(**case, length=512, width=8))
     assert len(view["values"]) == view["side"] ** 2 == 256**2
@@ -331,8 +333,8 @@ def test_rows_turned_to_their_positions(seed, layout):
     options = {"first": first, "attention": factor}
     for x in (draw.normal(size=(5, 8)), draw.normal(size=(1, 8))):
         pairs = [[i, i + 4] if layout == "half" else [2 * i, 2 * i + 1] for i in range(4)]
-        code = """turnedBy(new Float64Array(x), 5, 8, pairs, (p, i) => (p + options.first) * theta[i],
-                           () => options.attention)"""
+        code = """turnedBy(new Float64Array(x), 5, 8, pairs,
+          wheelOf(5, 4, (p, i) => (p + options.first) * theta[i], () => options.attention))"""
         ours = TABLES(code, x=x.ravel().tolist(), theta=theta.tolist(), options=options, pairs=pairs)
         rows = np.broadcast_to(x, (5, 8))
         theirs = rope(rows, first + np.arange(5), theta=theta, layout=layout, attention_factor=factor)

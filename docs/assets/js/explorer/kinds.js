@@ -45,7 +45,12 @@ export const KINDS = {
     ...{ name: "RoPE", door: "rotate" },
     knobs: [...ROTARY, "seed", "share", "layout", "scaling", "factor", "original_length", "fraction", "first", "peak"],
   },
-  xpos: { name: "xPos", door: "rotate", knobs: [...ROTARY, "seed", "scale_base", "first"], usual: { scale_base: 64, causal: true } },
+  xpos: {
+    name: "xPos",
+    door: "rotate",
+    knobs: [...ROTARY, "seed", "scale_base", "first"],
+    usual: { scale_base: 64, causal: true },
+  },
   pope: { name: "PoPE", door: "rotate", knobs: [...ROTARY, "seed", "phase", "first", "peak"] },
   axial: {
     ...{ name: "Axial, 2-D RoPE", door: "rotate", knobs: [...ROTARY, "seed", "side", "layout"] },

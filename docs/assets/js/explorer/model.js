@@ -7,6 +7,7 @@ import { settle } from "./spec.js"
 
 /** @import { State, Given, View, Once, Found } from "./types.js" */
 
+const WORK = 2 ** 23 // products of a redraw
 const MOST = 256 // rows and columns of a picture of pairs: more would be finer than its pixels
 
 /** @returns {Once} remembers of each name what its last parameters gave */
@@ -33,8 +34,15 @@ const range = (values, takes, counts) => {
   return { low: -most, high: takes ? 0 : most }
 }
 
-/** The largest weight, from 0 on. @param {Float64Array} values */
+/** From 0 to the largest. @param {Float64Array} values */
 const upTo = (values) => ({ low: 0, high: values.reduce((most, x) => Math.max(most, x), 0) || 1 })
+
+/** From the smallest to the largest, where a few words have scores of one sign. @param {{ low: number, high: number }} range @param {ArrayLike<number>} values @param {(i: number) => boolean} [counts] */
+const narrowed = (range, values, counts = () => true) => {
+  const seen = Array.from(values).filter((_, i) => counts(i))
+  const [low, high] = [Math.min(...seen), Math.max(...seen)]
+  return low > 0 && high > low ? { low, high } : range
+}
 
 /** A picture of all pairs, as fine as it can be seen. @param {State} s @param {Found} found @param {Once} once @param {(m: number) => Float64Array} weights */
 const pictured = (s, found, once, weights) => {
@@ -42,20 +50,23 @@ const pictured = (s, found, once, weights) => {
   const side = Math.ceil(s.length / step)
   if (s.softmax) {
     const values = new Float64Array(side * side)
+    const coarse = Math.ceil((s.length * side * (isLogit(s) ? 1 : s.width)) / WORK) // rows alike, where they are so many and so wide
     for (let m = 0; m < side; m++) {
-      const row = weights(m * step)
-      for (let n = 0; n < side; n++) values[m * side + n] = row[n * step]
+      if (m % coarse) values.copyWithin(m * side, (m - 1) * side, m * side)
+      else weights(m * step).forEach((weight, n) => n % step || (values[m * side + n / step] = weight))
     }
-    return { values, side, ...upTo(values) }
+    return { values, side, ...upTo(values.subarray(values.length >> 1)) } // the first rows, of few keys, lie above
   }
   const takes = ["alibi", "kerple", "sandwich"].includes(s.encoding)
   if (found.band) {
     const counts = s.causal ? (/** @type {number} */ i) => i >= s.length - 1 : undefined
-    return { values: null, side: s.length, ...range(found.band, takes, counts) }
+    const all = range(found.band, takes, counts)
+    return { values: null, side: s.length, ...(s.words ? narrowed(all, found.band, counts) : all) }
   }
   const values = /** @type {NonNullable<Found["grid"]>} */ (found.grid)(step)
   const counts = s.causal ? (/** @type {number} */ i) => i % side <= i / side : undefined
-  return { values, side, ...range(values, takes, counts) }
+  const all = range(values, takes, counts)
+  return { values, side, ...(s.words ? narrowed(all, values, counts) : all) }
 }
 
 /** @param {Given} given @returns {(state: State) => View} */
@@ -70,12 +81,19 @@ export const explorer = (given) => {
     const { pattern, band = null, plain = null, theta = null, pairs = [], curve = null, plainCurve = null } = found
     const cell = /** @type {NonNullable<Found["cell"]>} */ (found.cell)
     const score = (/** @type {number} */ m, /** @type {number} */ n) => (band ? band[m - n + length - 1] : cell(m, n))
-    const scores = (/** @type {number} */ m) => Float64Array.from({ length }, (_, n) => score(m, n))
+    const scores = (/** @type {number} */ m) => found.line?.(m) ?? Float64Array.from({ length }, (_, n) => score(m, n))
     const scale = isLogit(s) ? 1 : s.width ** -0.5
     const weights = (/** @type {number} */ m) =>
       softmax(scores(m).map((x, n) => (causal && n > m ? -Infinity : x * scale)))
     const row = s.softmax ? weights : scores
-    const at = (/** @type {number} */ m, /** @type {number} */ n) => (s.softmax ? weights(m)[n] : score(m, n))
+    let known = -1
+    /** @type {ArrayLike<number>} */
+    let kept = []
+    const weight = (/** @type {number} */ m, /** @type {number} */ n) => {
+      if (m !== known) kept = weights((known = m))
+      return kept[n]
+    }
+    const at = s.softmax ? weight : score
     const queryRow = (/** @type {number} */ m) =>
       pattern.values.subarray(m * pattern.columns, (m + 1) * pattern.columns)
     const takes = ["alibi", "kerple", "sandwich"].includes(s.encoding)
@@ -85,7 +103,7 @@ export const explorer = (given) => {
       band: s.softmax ? null : band,
       ...pictured(s, found, once, weights),
       ...{ plain: s.softmax ? null : plain, curve, plainCurve, theta, pairs, scale },
-      ...{ score, at, row, weights, queryRow, keyRow: found.keyRow ?? queryRow },
+      ...{ far: given.far, score, at, row, weights, queryRow, keyRow: found.keyRow ?? queryRow },
     }
   }
 }

@@ -84,7 +84,9 @@ export const otherFromQuery = (query, a, given) => {
 /** Names of encodings in an address that are none. @param {string} query */
 export const unknown = (query) => {
   const parts = partsOf(query)
-  return ["encoding", `${OTHER}encoding`].map((name) => parts.get(name)).filter((name) => name && !Object.hasOwn(KINDS, name))
+  return ["encoding", `${OTHER}encoding`]
+    .map((name) => parts.get(name))
+    .filter((name) => name && !Object.hasOwn(KINDS, name))
 }
 
 /** @param {Knob[]} knobs @param {State} state @param {string} [before] */

@@ -29,7 +29,10 @@ const shown = (s) => {
 export const python = (state, given) => {
   const s = settle(state, given)
   const [top, ...rest] = BODIES[s.encoding](s, given)
-  const printed = [`similarity[${s.query}, ${s.key}]`, ...(isLogit(s) || !channeled(s) ? [] : [`pattern[${s.query}, ${s.channel}]`])]
+  const printed = [
+    `similarity[${s.query}, ${s.key}]`,
+    ...(isLogit(s) || !channeled(s) ? [] : [`pattern[${s.query}, ${s.channel}]`]),
+  ]
   const imports = top ? [top, ...rest.slice(0, rest.indexOf("") + 1)] : [""]
   const body = top ? rest.slice(rest.indexOf("") + 1) : rest
   return [
@@ -45,5 +48,7 @@ export const python = (state, given) => {
 /** Both views, one after the other. @param {State} a @param {State | null} b @param {Given} given */
 export const program = (a, b, given) =>
   b
-    ? [`# A: ${KINDS[a.encoding].name}`, python(a, given), "", `# B: ${KINDS[b.encoding].name}`, python(b, given)].join("\n")
+    ? [`# A: ${KINDS[a.encoding].name}`, python(a, given), "", `# B: ${KINDS[b.encoding].name}`, python(b, given)].join(
+        "\n",
+      )
     : python(a, given)

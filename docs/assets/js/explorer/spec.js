@@ -6,10 +6,16 @@ import { KNOBS, trained } from "./settings.js"
 /** @import { State, Bounds, Given, Knob } from "./types.js" */
 
 const MOST_WORDS = 24
-const LONGEST = { path: 256, liere: 256 } // positions, where each costs more than those before it
+const LONGEST = { path: 128, score: 256 } // positions, where each costs more than those before it
 
-/** @param {State} s */
+/** @param {State} s @returns {string[]} */
 export const wordsOf = (s) => (s.words ? s.words.split(" ") : [])
+
+/** The number of the first position. @param {State} s */
+export const firstOf = (s) => (!s.words && kindOf(s).knobs.includes("first") ? s.first : 0)
+
+/** What stands at a position: a word, or its number. @param {State} s @param {number} p */
+export const wordAt = (s, p) => wordsOf(s)[p] ?? String(p + firstOf(s))
 
 /** A sentence as its words with one space between. @param {string} text */
 export const sentence = (text) => text.split(/\s+/).filter(Boolean).slice(0, MOST_WORDS).join(" ")
@@ -56,12 +62,15 @@ const fitted = (s) => {
   return Math.max(step, Math.floor(most / step) * step)
 }
 
+/** The most positions of an encoding. @param {State} s */
+export const longest = (s) =>
+  Math.min(...[s.encoding, kindOf(s).door].map((name) => LONGEST[/** @type {"path"} */ (name)] ?? Infinity))
+
 /** How many positions there are. @param {State} s */
 const counted = (s) => {
   if (kindOf(s).grid) return s.side ** 2
   if (s.encoding === "mrope") return s.side ** 2 + 2 * s.before
-  const most = LONGEST[/** @type {"path"} */ (s.encoding)] ?? Infinity
-  return Math.min(wordsOf(s).length || s.length, most)
+  return Math.min(wordsOf(s).length || s.length, longest(s))
 }
 
 /** The state with every value inside what the others allow. @param {State} state @param {Given} given @returns {State} */

@@ -53,6 +53,7 @@
  * @property {((distance: number) => number) | null} plainCurve
  * @property {Float64Array | null} theta a frequency for each pair
  * @property {Array<[number, number]>} pairs the two columns of each
+ * @property {number} far the farthest distance of a response
  * @property {(m: number, n: number) => number} score
  * @property {(m: number, n: number) => number} at the score, or its weight where the view shows attention
  * @property {(m: number) => Float64Array} row of the query m, over keys n
@@ -65,6 +66,7 @@
  * @property {Omit<Grid, "low" | "high">} pattern
  * @property {Float64Array} [band]
  * @property {(m: number, n: number) => number} [cell]
+ * @property {(m: number) => Float64Array} [line] all keys of a query, where that is less work
  * @property {(step: number) => Float64Array} [grid] every step-th query and key
  * @property {(distance: number) => number} [curve]
  * @property {Float64Array} [plain]
@@ -85,6 +87,6 @@
  * @property {(ctx: Ctx, width: number, height: number, look: Look, view: View, other?: View | null) => void} draw
  * @property {(x: number, y: number, view: View) => Focus} pick
  */
-/** @typedef {{ stage: import("../kit/stage.js").Stage, given: Given, panels: Panel[], view: () => View, other: () => View | null }} Shown */
+/** @typedef {{ stage: import("../kit/stage.js").Stage, given: Given, view: () => View, other: () => View | null }} Shown */
 
 export {}

@@ -10,7 +10,7 @@ const series = (x) => {
     term *= (2 * x * x) / (2 * n + 1)
     sum += term
   }
-  return ((2 / ROOT) * Math.exp(-x * x) * sum) || 0
+  return (2 / ROOT) * Math.exp(-x * x) * sum || 0
 }
 
 /** 1 - erf. @param {number} x above 2 */

@@ -1,36 +1,43 @@
 // Whole tables at once: every row turned to its position, and a list drawn out.
 
-/** @typedef {(p: number, i: number) => number} OfPair a number for pair i of row p */
+/** @typedef {{ cosine: Float64Array, sine: Float64Array }} Wheel what mixes each pair of each row, row by row */
+
+/** Cosines and sines of the angle of pair i of row p, stretched by its size. @param {number} length @param {number} count of pairs @param {(p: number, i: number) => number} angle @param {(p: number, i: number) => number} [size] @returns {Wheel} */
+export const wheelOf = (length, count, angle, size) => {
+  const [cosine, sine] = [new Float64Array(length * count), new Float64Array(length * count)]
+  for (let p = 0, at = 0; p < length; p++) {
+    for (let i = 0; i < count; i++, at++) {
+      const turn = angle(p, i)
+      const wide = size ? size(p, i) : 1
+      cosine[at] = wide * Math.cos(turn)
+      sine[at] = wide * Math.sin(turn)
+    }
+  }
+  return { cosine, sine }
+}
 
 /**
  * Rows with pairs of channels mixed, (a, b) into (a · cosine − b · sine, b · cosine + a · sine). `x` is one vector for all, or a row for each.
- * @param {Float64Array} x @param {number} length @param {number} dim @param {Array<[number, number]>} pairs @param {OfPair} cosine @param {OfPair} sine
+ * @param {Float64Array} x @param {number} length @param {number} dim @param {Array<[number, number]>} pairs @param {Wheel} wheel
  */
-export const mixedBy = (x, length, dim, pairs, cosine, sine) => {
-  const mixed = new Float64Array(length * dim)
+export const turnedBy = (x, length, dim, pairs, { cosine, sine }) => {
+  const turned = new Float64Array(length * dim)
   const step = x.length > dim ? dim : 0
-  for (let i = 0; i < pairs.length; i++) {
-    const [a, b] = pairs[i]
-    for (let p = 0; p < length; p++) {
-      const [c, s] = [cosine(p, i), sine(p, i)]
-      const [u, v] = [x[p * step + a], x[p * step + b]]
-      mixed[p * dim + a] = u * c - v * s
-      mixed[p * dim + b] = v * c + u * s
+  const [first, second] = [0, 1].map((side) => Int32Array.from(pairs, (pair) => pair[side]))
+  const count = pairs.length
+  for (let p = 0, at = 0; p < length; p++) {
+    const [from, to] = [p * step, p * dim]
+    for (let i = 0; i < count; i++, at++) {
+      const a = first[i]
+      const b = second[i]
+      const u = x[from + a]
+      const v = x[from + b]
+      turned[to + a] = u * cosine[at] - v * sine[at]
+      turned[to + b] = v * cosine[at] + u * sine[at]
     }
   }
-  return mixed
+  return turned
 }
-
-/** Rows turned by an angle for each pair, and stretched. @param {Float64Array} x @param {number} length @param {number} dim @param {Array<[number, number]>} pairs @param {OfPair} angle @param {OfPair} [size] */
-export const turnedBy = (x, length, dim, pairs, angle, size = () => 1) =>
-  mixedBy(
-    x,
-    length,
-    dim,
-    pairs,
-    (p, i) => size(p, i) * Math.cos(angle(p, i)),
-    (p, i) => size(p, i) * Math.sin(angle(p, i)),
-  )
 
 /** `count` numbers along a list, from its first to its last, with straight lines between. @param {ArrayLike<number>} list @param {number} count @returns {Float64Array} */
 export const resample = (list, count) =>

@@ -95,7 +95,12 @@ export const ADD = {
       return found
     })
     const pattern = { values, rows: length, columns: width, from: 0 }
-    return { pattern, ...dots(once, what, values, values, width), theta: Float64Array.from([...theta, ...theta]), pairs }
+    return {
+      pattern,
+      ...dots(once, what, values, values, width),
+      theta: Float64Array.from([...theta, ...theta]),
+      pairs,
+    }
   },
 
   convolution: (s, _given, once) => {

@@ -50,13 +50,13 @@ export const BIAS = {
     return ofOffsets(s, (distance, h) => weight[t5Bucket(-distance, starts, s.bidirectional) * s.heads + h])
   },
 
-  kerple: (s, _given, once) => {
+  kerple: (s, given, once) => {
     const [r1, r2] = once("rates", [s.seed, s.heads, s.form], () => {
       const { uniform } = randomState(s.seed)
       const [first, second] = [draws(s.heads, uniform), draws(s.heads, uniform)]
       const doubled = s.form === "log" ? first : second
       for (let h = 0; h < s.heads; h++) doubled[h] *= 2
-      return [first, second]
+      return [first, second].map((rates) => rates.map((r) => Math.max(r, given.knobs.r1.min))) // as the package does
     })
     const [a, b] = [r1.slice(), r2.slice()]
     ;[a[s.head], b[s.head]] = [s.r1, s.r2]
@@ -82,8 +82,7 @@ export const BIAS = {
       const found = new Float64Array(heads * columns)
       for (let h = 0; h < heads; h++) {
         const each = network(h)
-        for (let i = 0; i < columns; i++)
-          found[h * columns + i] = fire(query + first, query - (from + i) + first, each)
+        for (let i = 0; i < columns; i++) found[h * columns + i] = fire(query + first, query - (from + i) + first, each)
       }
       return found
     })
@@ -101,7 +100,10 @@ export const BIAS = {
     const weight = once("weight", [seed, wide, heads], () => draws(wide * wide * heads, weights(s).normal))
     const edge = (/** @type {number} */ step) => Math.min(Math.max(step, 1 - window), window - 1) + window - 1
     const places = (/** @type {number} */ m, /** @type {number} */ n) =>
-      /** @type {[number, number]} */ ([edge(Math.floor(m / side) - Math.floor(n / side)), edge((m % side) - (n % side))])
+      /** @type {[number, number]} */ ([
+        edge(Math.floor(m / side) - Math.floor(n / side)),
+        edge((m % side) - (n % side)),
+      ])
     const row = ([down, right] = [0, 0]) => down * wide + right
     const values = Float64Array.from({ length: wide * wide }, (_, i) => weight[i * heads + head])
     return {

@@ -2,7 +2,7 @@
 
 import { products } from "../../math/products.js"
 import { randomState } from "../../math/random.js"
-import { turnedBy } from "../../math/tables.js"
+import { turnedBy, wheelOf } from "../../math/tables.js"
 import { wordsOf } from "../spec.js"
 
 /** @import { State, Found, Once } from "../types.js" */
@@ -71,9 +71,15 @@ const thinned = (rows, width, step) => {
   return found
 }
 
-/** The products of all rows: one by one, and as many as a picture shows. @param {Once} once @param {unknown[]} what @param {Float64Array} q @param {Float64Array} k @param {number} width @returns {Pick<Found, "cell" | "grid">} */
+/** The products of all rows: one by one, a query at a time, and as many as a picture shows. @param {Once} once @param {unknown[]} what @param {Float64Array} q @param {Float64Array} k @param {number} width @returns {Pick<Found, "cell" | "line" | "grid">} */
 export const dots = (once, what, q, k, width) => ({
   cell: (m, n) => dot(q.subarray(m * width, (m + 1) * width), k, n * width),
+  line: (m) => {
+    const query = q.subarray(m * width, (m + 1) * width)
+    const found = new Float64Array(k.length / width)
+    for (let n = 0; n < found.length; n++) found[n] = dot(query, k, n * width)
+    return found
+  },
   grid: (step) =>
     once("products", [...what, step], () => {
       const rows = thinned(q, width, step)
@@ -81,9 +87,10 @@ export const dots = (once, what, q, k, width) => ({
     }),
 })
 
-/** Scores that come a query at a time. @param {Once} once @param {unknown[]} what @param {number} length @param {(m: number) => Float64Array} line @returns {Pick<Found, "cell" | "grid">} */
+/** Scores that come a query at a time. @param {Once} once @param {unknown[]} what @param {number} length @param {(m: number) => Float64Array} line @returns {Pick<Found, "cell" | "line" | "grid">} */
 export const lines = (once, what, length, line) => ({
   cell: (m, n) => once("line", [...what, m], () => line(m))[n],
+  line,
   grid: (step) =>
     once("lines", [...what, step], () => {
       const side = Math.ceil(length / step)
@@ -122,18 +129,19 @@ export const pairScorer = (q, k, { pairs, theta, size }) => {
 }
 
 /** Queries and keys turned by angles that grow with the position. @param {State} s @param {Once} once @param {unknown[]} what @param {Contents} held @param {Turn} turn @returns {Found} */
-export const turned = ({ length, width, first }, once, what, { q, k, each }, turn) => {
-  const { pairs, theta, size } = turn
-  const rows = (/** @type {Float64Array} */ x, /** @type {number} */ count, /** @type {number} */ from) =>
-    turnedBy(x, count, width, pairs, (p, i) => (p + from) * theta[i], size && ((_p, i) => size[i]))
-  const values = once("queries", [...what, first], () => rows(q, length, first))
+export const turned = ({ length, width, first }, once, what, { q, k, each }, { pairs, theta, size }) => {
+  const wheel = (/** @type {number} */ count, /** @type {number} */ from) =>
+    wheelOf(count, pairs.length, (p, i) => (p + from) * theta[i], size && ((_p, i) => size[i]))
+  const every = () => once("wheel", [...what, first], () => wheel(length, first))
+  const values = once("queries", [...what, first], () => turnedBy(q, length, width, pairs, every()))
   const pattern = { values, rows: length, columns: width, from: 0 }
   if (!each) {
-    const curve = pairScorer(q, k, turn)
+    const curve = pairScorer(q, k, { pairs, theta, size })
     const band = once("band", what, () => overDistances(length, curve))
-    return { pattern, band, curve, theta, pairs, keyRow: (n) => rows(k, 1, n + first) }
+    const keyRow = (/** @type {number} */ n) => turnedBy(k, 1, width, pairs, wheel(1, n + first))
+    return { pattern, band, curve, theta, pairs, keyRow }
   }
-  const keys = once("keys", [...what, first], () => rows(k, length, first))
+  const keys = once("keys", [...what, first], () => turnedBy(k, length, width, pairs, every()))
   const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
   return { pattern, ...dots(once, [...what, first], values, keys, width), theta, pairs, keyRow }
 }

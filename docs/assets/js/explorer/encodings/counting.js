@@ -55,8 +55,7 @@ export const COUNTING = {
       let sum = 0
       return logits.map((logit) => (sum -= softened(-logit)))
     })
-    const line = (/** @type {number} */ m) =>
-      Float64Array.from({ length }, (_, n) => (n < m ? sums[m] - sums[n] : 0))
+    const line = (/** @type {number} */ m) => Float64Array.from({ length }, (_, n) => (n < m ? sums[m] - sums[n] : 0))
     return {
       pattern: { values: logits.map(sigmoid), rows: 1, columns: length, from: 0, reads: (_m, n) => [0, n] },
       ...lines(once, key, length, line),

@@ -1,7 +1,7 @@
 // What turns by places of two or more numbers, or by what tokens say themselves. posenc.rotate in another language.
 
 import { exponential } from "../../math/exponential.js"
-import { turnedBy } from "../../math/tables.js"
+import { turnedBy, wheelOf } from "../../math/tables.js"
 import { frequencies } from "../../math/waves.js"
 import { contents, dot, dots, draws, pairsOf, vectorAt, weights } from "./common.js"
 import { along } from "./rotate.js"
@@ -35,8 +35,10 @@ const turnedTo = (s, once, what, { pairs, theta }, ofQuery, ofKey = ofQuery) => 
   const { length, width } = s
   const { q, k } = contents(s, along(s, { pairs, theta }), once)
   const key = [s.content, s.seed, s.words, length, width, s.base, ...what]
-  const values = once("queries", key, () => turnedBy(q, length, width, pairs, ofQuery))
-  const keys = once("keys", key, () => turnedBy(k, length, width, pairs, ofKey))
+  const wheel = once("wheel", key, () => wheelOf(length, pairs.length, ofQuery))
+  const other = ofKey === ofQuery ? wheel : once("keys wheel", key, () => wheelOf(length, pairs.length, ofKey))
+  const values = once("queries", key, () => turnedBy(q, length, width, pairs, wheel))
+  const keys = once("keys", key, () => turnedBy(k, length, width, pairs, other))
   const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
   const pattern = { values, rows: length, columns: width, from: 0 }
   return { pattern, ...dots(once, key, values, keys, width), theta, pairs, keyRow }
@@ -79,7 +81,9 @@ export const PLACES = {
         const at = (/** @type {number} */ i) => row * raw[i] + column * raw[width * block + i]
         return Array.from({ length: count }, (_, b) => {
           const from = b * block * block
-          return exponential(block, (i, j) => (i < j ? at(from + i * block + j) : i > j ? -at(from + j * block + i) : 0))
+          return exponential(block, (i, j) =>
+            i < j ? at(from + i * block + j) : i > j ? -at(from + j * block + i) : 0,
+          )
         })
       })
     })
@@ -96,7 +100,11 @@ export const PLACES = {
     }
     const [values, keys] = [once("queries", what, () => rows(q)), once("keys", what, () => rows(k))]
     const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
-    return { pattern: { values, rows: length, columns: width, from: 0 }, ...dots(once, what, values, keys, width), keyRow }
+    return {
+      pattern: { values, rows: length, columns: width, from: 0 },
+      ...dots(once, what, values, keys, width),
+      keyRow,
+    }
   },
 
   selective: (s, _given, once) => {
@@ -139,7 +147,8 @@ export const PLACES = {
         return place
       })
     const [at, from] = [places(q), places(k)]
-    const angle = (/** @type {Float64Array} */ all) => (/** @type {number} */ p, /** @type {number} */ i) => all[p] * turn.theta[i]
+    const angle = (/** @type {Float64Array} */ all) => (/** @type {number} */ p, /** @type {number} */ i) =>
+      all[p] * turn.theta[i]
     return turnedTo(s, once, [strength], turn, angle(at), angle(from))
   },
 }

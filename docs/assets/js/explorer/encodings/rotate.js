@@ -3,7 +3,7 @@
 import { frequencies as channelFrequencies, scorer as popeScorer, softplus } from "../../math/pope.js"
 import { randomState } from "../../math/random.js"
 import { channels } from "../../math/rope.js"
-import { mixedBy, turnedBy } from "../../math/tables.js"
+import { turnedBy, wheelOf } from "../../math/tables.js"
 import { frequencies } from "../../math/waves.js"
 import { contents, dots, draws, overDistances, pairScorer, pairsOf, turned, weights } from "./common.js"
 import { stretched } from "./stretched.js"
@@ -14,7 +14,7 @@ import { stretched } from "./stretched.js"
 /** How many channels turn: two pairs at least, as some recipes divide by what is beyond the first. @param {State} s */
 export const turning = ({ width, share }) => Math.min(width, 2 * Math.max(2, Math.round((share * width) / 2)))
 
-/** All pairs of a head of which some channels turn, from `start` on; the others stand still, at frequency 0. @param {State} s @param {number} start @param {ArrayLike<number>} theta @param {string} layout @returns {Turn} */
+/** All pairs of a head of which some channels turn, from `start` on; the others stand still, at frequency 0. @param {State} s @param {number} start @param {Float64Array} theta @param {string} layout @returns {Turn} */
 const partly = ({ width }, start, theta, layout) => {
   const wide = 2 * theta.length
   const still = Array.from({ length: (width - wide) / 2 }, (_, i) => (2 * i < start ? 2 * i : 2 * i + wide))
@@ -39,10 +39,18 @@ export const ROTATE = {
     const { length, width, layout } = s
     const wide = turning(s)
     const { theta, attention } = stretched({ ...s, width: wide }, given)
-    const sized = (/** @type {number} */ factor) => Float64Array.from({ length: width / 2 }, (_, i) => (2 * i < wide ? factor : 1))
+    const sized = (/** @type {number} */ factor) =>
+      Float64Array.from({ length: width / 2 }, (_, i) => (2 * i < wide ? factor : 1))
     const turn = { ...partly(s, 0, theta, layout), size: sized(attention) }
     const { q, k: same, each } = contents(s, along(s, turn), once)
-    const to = (/** @type {Turn} */ { pairs, theta: t }) => turnedBy(q, 1, width, pairs, (_p, i) => s.peak * t[i])
+    const to = (/** @type {Turn} */ { pairs, theta: t }) =>
+      turnedBy(
+        q,
+        1,
+        width,
+        pairs,
+        wheelOf(1, pairs.length, (_p, i) => s.peak * t[i]),
+      )
     const peaked = s.content === "peak"
     const what = [...decided(s, turn), s.peak, layout, attention]
     const found = turned(s, once, what, { q, k: peaked ? to(turn) : same, each }, turn)
@@ -77,15 +85,11 @@ export const ROTATE = {
     const { q, k, each } = contents(s, along(s, turn), once)
     const what = [...decided(s, turn), fade]
     /** @param {Float64Array} x @param {number} count @param {number} from @param {number} sign */
-    const rows = (x, count, from, sign) =>
-      turnedBy(
-        x,
-        count,
-        width,
-        turn.pairs,
-        (p, i) => (p + from) * theta[i],
-        (p, i) => zeta[i] ** ((sign * (p + from)) / fade),
-      )
+    const rows = (x, count, from, sign) => {
+      const size = (/** @type {number} */ p, /** @type {number} */ i) => zeta[i] ** ((sign * (p + from)) / fade)
+      const wheel = wheelOf(count, theta.length, (p, i) => (p + from) * theta[i], size)
+      return turnedBy(x, count, width, turn.pairs, wheel)
+    }
     const values = once("queries", [...what, first], () => rows(q, length, first, 1))
     const pattern = { values, rows: length, columns: width, from: 0 }
     if (each) {
@@ -123,7 +127,12 @@ export const ROTATE = {
       return draws(width, () => turn * (uniform() - 1))
     })
     const what = [s.content, s.seed, s.words, s.phase, s.peak, length, width, base]
-    const rows = (/** @type {Float64Array} */ x, /** @type {Float64Array} */ less, /** @type {number} */ count, from = first) => {
+    const rows = (
+      /** @type {Float64Array} */ x,
+      /** @type {Float64Array} */ less,
+      /** @type {number} */ count,
+      from = first,
+    ) => {
       const found = new Float64Array(count * 2 * width)
       for (let p = 0; p < count; p++) {
         for (let c = 0; c < width; c++) {
@@ -162,19 +171,16 @@ export const ROTATE = {
     const turn = { pairs, theta: Float64Array.from({ length: width / 2 }, (_, i) => theta[i] ?? 0) }
     const { q, k, each } = contents(s, along(s, turn), once)
     const what = [...decided(s, turn), s.gain, first]
-    const table = once("table", [count, theta.join(), s.seed, s.gain, length, first], () => ({
-      cos: sums(theta, cosines, length, first, Math.cos),
-      sin: sums(theta, sines, length, first, Math.sin),
-    }))
-    const rows = (/** @type {Float64Array} */ x) =>
-      mixedBy(
-        x,
-        length,
-        width,
-        pairs,
-        (p, i) => (i < count ? table.cos[p * count + i] : 1),
-        (p, i) => (i < count ? table.sin[p * count + i] : 0),
-      )
+    const wheel = once("wheel", [width, theta.join(), s.seed, s.gain, length, first], () => {
+      const [cosine, sine] = [new Float64Array((length * width) / 2).fill(1), new Float64Array((length * width) / 2)]
+      const [cos, sin] = [sums(theta, cosines, length, first, Math.cos), sums(theta, sines, length, first, Math.sin)]
+      for (let p = 0; p < length; p++) {
+        cosine.set(cos.subarray(p * count, (p + 1) * count), (p * width) / 2)
+        sine.set(sin.subarray(p * count, (p + 1) * count), (p * width) / 2)
+      }
+      return { cosine, sine }
+    })
+    const rows = (/** @type {Float64Array} */ x) => turnedBy(x, length, width, pairs, wheel)
     const [values, keys] = [once("queries", what, () => rows(q)), once("keys", what, () => rows(k))]
     const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
     const pattern = { values, rows: length, columns: width, from: 0 }
@@ -185,7 +191,8 @@ export const ROTATE = {
     const { length, width } = s
     const { q, k, each } = contents(s, new Float64Array(width).fill(1), once)
     const what = [s.content, s.seed, s.words, length, width]
-    const wide = (/** @type {Float64Array} */ x) => Float64Array.from({ length: length * width }, (_, i) => x[each ? i : i % width])
+    const wide = (/** @type {Float64Array} */ x) =>
+      Float64Array.from({ length: length * width }, (_, i) => x[each ? i : i % width])
     const values = once("queries", what, () => wide(q))
     const pattern = { values, rows: length, columns: width, from: 0 }
     const keyRow = (/** @type {number} */ n) => (each ? k.subarray(n * width, (n + 1) * width) : k)

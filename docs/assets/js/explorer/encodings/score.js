@@ -14,7 +14,7 @@ export const ones = (s, once) => contents(s, new Float64Array(s.width).fill(1), 
 /** What decides the contents. @param {State} s */
 export const held = (s) => [s.content, s.seed, s.words, s.length, s.width]
 
-/** A score of the query's vector and the distance: a band where all queries are alike. @param {State} s @param {Once} once @param {unknown[]} what @param {(q: ArrayLike<number>) => (distance: number) => number} scorer @returns {Pick<Found, "band" | "curve" | "cell" | "grid">} */
+/** A score of the query's vector and the distance: a band where all queries are alike. @param {State} s @param {Once} once @param {unknown[]} what @param {(q: ArrayLike<number>) => (distance: number) => number} scorer @returns {Pick<Found, "band" | "curve" | "cell" | "line" | "grid">} */
 const byDistance = (s, once, what, scorer) => {
   const { q, each } = ones(s, once)
   const key = [...held(s), ...what]
@@ -29,7 +29,8 @@ const byDistance = (s, once, what, scorer) => {
 }
 
 /** The products of a vector with each row of a table, at once. @param {ArrayLike<number>} q @param {Float64Array} table */
-const against = (q, table) => Float64Array.from({ length: table.length / q.length }, (_, row) => dot(q, table, row * q.length))
+const against = (q, table) =>
+  Float64Array.from({ length: table.length / q.length }, (_, row) => dot(q, table, row * q.length))
 
 /** What is added for each row of a grid and for each column. @param {State} s @param {Once} once */
 const sides = (s, once) => {
@@ -70,7 +71,14 @@ export const SCORE = {
     const table = once("table", [s.seed, clip, width], () => draws(clip * width, weights(s).normal, width ** -0.5))
     const row = (/** @type {number} */ distance) => Math.max(0, clip - 1 - Math.max(0, distance))
     return {
-      pattern: { values: table, rows: clip, columns: width, from: 0, reads: (m, n) => [row(m - n), null], start: 1 - clip },
+      pattern: {
+        values: table,
+        rows: clip,
+        columns: width,
+        from: 0,
+        reads: (m, n) => [row(m - n), null],
+        start: 1 - clip,
+      },
       ...byDistance(s, once, [clip], (q) => {
         const products = against(q, table)
         return (distance) => (distance < 0 ? 0 : products[row(distance)] / width ** 0.5)
@@ -170,7 +178,13 @@ export const SCORE = {
       return [draws(rank * width, normal, width ** -0.5), draws(rank * extent, normal, 0.02)]
     })
     return {
-      pattern: { values: bank, rows: rank, columns: extent, from: 0, reads: (m, n) => [null, Math.min(Math.max(m - n, 0), extent - 1)] },
+      pattern: {
+        values: bank,
+        rows: rank,
+        columns: extent,
+        from: 0,
+        reads: (m, n) => [null, Math.min(Math.max(m - n, 0), extent - 1)],
+      },
       ...byDistance(s, once, [rank, extent], (q) => {
         const states = against(q, mix)
         return (distance) => {
@@ -221,7 +235,14 @@ export const SCORE = {
       })
     }
     return {
-      pattern: { values: rows, rows: 2 * side - 1, columns: width, from: 0, start: 1 - side, reads: (m, n) => [offsets(m, n)[0], null] },
+      pattern: {
+        values: rows,
+        rows: 2 * side - 1,
+        columns: width,
+        from: 0,
+        start: 1 - side,
+        reads: (m, n) => [offsets(m, n)[0], null],
+      },
       ...lines(once, [...held(s), side], length, line),
     }
   },

@@ -47,7 +47,10 @@ const scaling = (s, { longrope }, width) => {
 }
 
 /** Queries and keys turned by one call. @param {State} s @param {(x: string) => string} turn */
-const products = (s, turn) => [`pattern = ${turn(rows(s, "q"))}`, `similarity = pattern @ ${turn(rows(s, "k"))}.T  # q . k`]
+const products = (s, turn) => [
+  `pattern = ${turn(rows(s, "q"))}`,
+  `similarity = pattern @ ${turn(rows(s, "k"))}.T  # q . k`,
+]
 
 /** @type {import("./common.js").Bodies} */
 export const ROTATE = {
@@ -160,7 +163,10 @@ export const ROTATE = {
     `kinds = [0] * ${s.before} + [1] * ${s.side ** 2} + [0] * ${s.before}  # text, picture, text`,
     `places, _ = mrope_positions(kinds, image_grids=[(1, ${2 * s.side}, ${2 * s.side})])`,
     ...halves(s, s.width),
-    ...products(s, (x) => `mrope(${x}, places, interleaved=${s.interleaved ? "True" : "False"}, base=${number(s.base)})`),
+    ...products(
+      s,
+      (x) => `mrope(${x}, places, interleaved=${s.interleaved ? "True" : "False"}, base=${number(s.base)})`,
+    ),
   ],
 
   liere: (s) => [
