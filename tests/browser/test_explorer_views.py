@@ -23,7 +23,8 @@ def test_the_page_begins_with_the_explorer(explore):
         f"""() => {{
           const figure = document.querySelector("{FIGURE}")
           const before = (part) => part.compareDocumentPosition(figure) & Node.DOCUMENT_POSITION_FOLLOWING
-          return [...document.querySelectorAll("article :is(p, details, h2)")].filter(before).map((part) => part.textContent)
+          const all = [...document.querySelectorAll("article :is(p, details, h2)")]
+          return all.filter(before).map((part) => part.textContent)
         }}"""
     )
     assert len(above) == 1

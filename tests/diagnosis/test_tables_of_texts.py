@@ -219,6 +219,20 @@ def test_rows_by_a_mask(settings, found):
     assert causes(report) == found, str(report)
 
 
+class MaskedOrPlaced(Masked):
+    """As in OPT, which takes positions, too."""
+
+    def forward(self, attention_mask, past_key_values_length=0, position_ids=None):
+        places = (attention_mask.cumsum(1) * attention_mask).long() if position_ids is None else position_ids
+        return self.rows(places[:, past_key_values_length:])
+
+
+def test_rows_by_a_mask_are_no_bias_of_what_each_query_sees():
+    report = doctor(MaskedOrPlaced())
+    assert report.kind == "table"
+    assert report.healthy, str(report)
+
+
 class Rows(nn.Module):
     """Token ids, whose padding has row 0 and is counted all the same."""
 

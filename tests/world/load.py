@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import subprocess
 import sys
 import warnings
@@ -13,7 +14,9 @@ from unittest.mock import MagicMock
 
 from tests.world import Bug, Implementation, Package
 
-FOLDER = Path(__file__).parents[2] / ".world"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / ".world"
+AS_HERE = {"PIP_CONSTRAINT": str(ROOT / "constraints.txt")}  # else what is built from source brings a torch of its own
 
 
 def folder(package: Package) -> Path:
@@ -25,7 +28,8 @@ def fetch(package: Package) -> None:
     if not folder(package).exists():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
         asked = f"{package.name}=={package.version}"
-        subprocess.run([*command, "--target", str(folder(package)), asked], check=True)
+        command += ["--target", str(folder(package)), asked]
+        subprocess.run(command, env=os.environ | AS_HERE, check=True)
 
 
 def prepare(package: Package, packages: dict[str, Package]) -> None:

@@ -51,7 +51,7 @@ def anchors(page: Page) -> set[str]:
         if explicit:
             used.add(explicit)
         else:
-            unique(slugify(_text(title), "-"), used)
+            unique(slugify(plain_title(title), "-"), used)
     return used | set(re.findall(r'\bid="([^"]+)"', page.text))
 
 
@@ -82,7 +82,7 @@ def _landing(link: Link, file: str, anchor: str, goal: Path, known: Anchors) -> 
         yield f"[{named[0]}] leads to {file or 'this page'}, which is {known.number(goal) or 'no chapter'}"
 
 
-def _text(title: str) -> str:
+def plain_title(title: str) -> str:
     """Return a heading as the reader sees it."""
     title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return re.sub(r"[`*]|\\(?=[\W_])", "", title).strip()

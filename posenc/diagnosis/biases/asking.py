@@ -81,10 +81,10 @@ class Bias:
         return random(dim).expand(*((heads,) if form == "heads" else ()), t, dim)[None].clone()
 
     def _mask(self, t: int, s: int) -> Tensor:
-        """Return what is seen: by all queries of a text (1, s) or, where code does not take that, by each (t, s)."""
+        """Return what is seen: by all queries of a text (1, s) or, where code of heads does not take that, by each."""
         if not self.form:
             made, _ = attempt(lambda: self.laid(self.code.fresh()(mask=torch.ones(s)[None]), s, s))
-            self.form = "padding" if is_square(made, s, s) else "seen"
+            self.form = "seen" if self.code.takes("heads") and not is_square(made, s, s) else "padding"
         return torch.ones(s)[None] if self.form == "padding" else torch.ones(t, s).tril(s - t)
 
     def _found(self) -> str:

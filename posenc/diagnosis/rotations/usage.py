@@ -58,7 +58,7 @@ def starts(use: Use) -> Finding | None:
         return None
     late, alone = Rotation(use.code.fresh()), Rotation(use.code.fresh())
     x = random(1, use.code.heads, 6, use.code.dim, seed=4)
-    late(x, torch.arange(use.reach)[-6:])
+    late(x, torch.arange(min(use.reach, 100))[-6:])
     off = far(late(x), alone(x))
     if off < SAME:
         return None
