@@ -19,8 +19,22 @@ from posenc.rotate.rope import rope
 from tests.live.javascript import Script
 
 ROOT = Path(__file__).parents[2]
-MODEL, SPEC, SNIPPET, JUDGE = (Script(f"explorer/{name}.js") for name in ("model", "spec", "snippet", "judge"))
-QUERY, SETTINGS, KINDS = (Script(f"explorer/{name}.js") for name in ("query", "settings", "kinds"))
+
+
+class Knowing(Script):
+    """A script that knows what the page passes: it is told once."""
+
+    told = False
+
+    def __call__(self, expression, **known):
+        if not self.told:
+            self.context.eval(f"globalThis.given = {json.dumps(given())}")
+            self.told = True
+        return super().__call__(expression, **known)
+
+
+MODEL, SPEC, SNIPPET, JUDGE = (Knowing(f"explorer/{name}.js") for name in ("model", "spec", "snippet", "judge"))
+QUERY, SETTINGS, KINDS = (Knowing(f"explorer/{name}.js") for name in ("query", "settings", "kinds"))
 PRODUCTS, TABLES = (Script(f"math/{name}.js") for name in ("products", "tables"))
 SEEDS = range(4)
 VECTORS = [{"content": content} for content in ("constant", "random", "tokens", "peak")]
@@ -102,7 +116,7 @@ def ran(code):
 def usual(**state):
     """The defaults of an encoding over numbered positions, with what is set beside."""
     encoding = state.get("encoding", "sinusoidal")
-    return SPEC("defaults(given, encoding, true)", given=given(), encoding=encoding) | state
+    return SPEC("defaults(given, encoding, true)", encoding=encoding) | state
 
 
 def shown(state):
@@ -113,7 +127,7 @@ def shown(state):
       return { pattern: view.pattern.values, rows, columns, state: view.state,
                similarity: Array.from({ length: view.state.length }, (_, m) => view.row(m)) }
     })()"""
-    found = MODEL(code, given=given(), state=usual(**state))
+    found = MODEL(code, state=usual(**state))
     similarity = np.array(found["similarity"], float)
     if found["state"]["causal"]:
         similarity[np.triu_indices(len(similarity), 1)] = np.nan
@@ -124,7 +138,7 @@ def shown(state):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case.values())))
 def test_the_python_makes_what_the_panels_show(case, seed, capsys):
     pattern, similarity, state = shown(drawn(case, seed))
-    code = SNIPPET("python(state, given)", state=usual(**state), given=given())
+    code = SNIPPET("python(state, given)", state=usual(**state))
     scope = ran(code)
     np.testing.assert_allclose(pattern, scope["pattern"], rtol=1e-9, atol=1e-9, err_msg=code)
     np.testing.assert_allclose(similarity, scope["similarity"], rtol=1e-9, atol=1e-9, err_msg=code)
@@ -160,7 +174,7 @@ def test_the_hands_of_all_pairs_make_the_similarity(case, seed):
                found: view.pairs.every(([a, b], i) => pairOf(view, a) === i && pairOf(view, b) === i),
                hands: view.theta.length === view.pairs.length }
     })()"""
-    found = MODEL(code, given=given(), state=usual(**drawn(case, seed) | {"softmax": False}))
+    found = MODEL(code, state=usual(**drawn(case, seed) | {"softmax": False}))
     np.testing.assert_allclose(sum(found["parts"]), found["whole"], rtol=1e-9, atol=1e-9)
     assert found["found"]
     assert found["hands"]
@@ -171,8 +185,7 @@ def test_the_curve_without_scaling_is_that_of_the_encoding_without_scaling(seed)
     state = drawn({"encoding": "rope", "scaling": "ntk", "content": "random"}, seed)
     state |= {"softmax": False, "share": 1}
     stretched, usually = (
-        MODEL("explorer(given)(state)", given=given(), state=usual(**state | {"scaling": name}))
-        for name in ("ntk", "none")
+        MODEL("explorer(given)(state)", state=usual(**state | {"scaling": name})) for name in ("ntk", "none")
     )
     assert stretched["plain"] == usually["band"] != stretched["band"]
 
@@ -184,7 +197,7 @@ def test_the_attention_of_equal_tokens(seed, causal):
         state = drawn(case, seed) | {"causal": causal, "softmax": False}
         _, similarity, settled = shown(state)
         m, scale = settled["query"], settled["width"] ** -0.5 if case["encoding"] == "none" else 1
-        ours = MODEL("explorer(given)(state).weights(m)", given=given(), state=usual(**state), m=m)
+        ours = MODEL("explorer(given)(state).weights(m)", state=usual(**state), m=m)
         row = torch.tensor(np.nan_to_num(similarity[m] * scale, nan=-np.inf))
         np.testing.assert_allclose(ours, row.softmax(0), rtol=1e-9, atol=1e-12)
 
@@ -192,17 +205,17 @@ def test_the_attention_of_equal_tokens(seed, causal):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case.values())))
 def test_an_address_brings_its_view_back(case, seed):
-    view = SPEC("settle(state, given)", given=given(), state=usual(**drawn(case, seed)))
-    query = QUERY("toQuery(state, given)", given=given(), state=view)
-    again = QUERY("fromQuery(query, given)", given=given(), query=query)
+    view = SPEC("settle(state, given)", state=usual(**drawn(case, seed)))
+    query = QUERY("toQuery(state, given)", state=view)
+    again = QUERY("fromQuery(query, given)", query=query)
     applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=view)
     assert {name: again[name] for name in applies} == {name: view[name] for name in applies}
     assert " " not in query
 
 
 def test_the_first_view_has_no_address_and_no_number():
-    assert QUERY("toQuery(fromQuery('', given), given)", given=given()) == ""
-    first = QUERY("fromQuery('', given)", given=given())
+    assert QUERY("toQuery(fromQuery('', given), given)") == ""
+    first = QUERY("fromQuery('', given)")
     assert first["words"] == given()["words"]
     assert first["length"] == len(first["words"].split())
 
@@ -211,21 +224,21 @@ def test_the_first_view_has_no_address_and_no_number():
 @pytest.mark.parametrize("case", CASES[::3], ids=lambda case: "-".join(map(str, case.values())))
 def test_an_address_brings_two_views_back(case, seed):
     a, b = (usual(**drawn(each, seed)) for each in ({"encoding": "rope", "scaling": "yarn"}, case))
-    a = SPEC("settle(state, given)", given=given(), state=a)
-    b = SPEC("settle(state, given)", given=given(), state=b | QUERY("shared(a)", a=a))
-    query = QUERY("toQuery(a, given, b)", given=given(), a=a, b=b)
-    again = QUERY("otherFromQuery(query, fromQuery(query, given), given)", given=given(), query=query)
+    a = SPEC("settle(state, given)", state=a)
+    b = SPEC("settle(state, given)", state=b | QUERY("shared(a)", a=a))
+    query = QUERY("toQuery(a, given, b)", a=a, b=b)
+    again = QUERY("otherFromQuery(query, fromQuery(query, given), given)", query=query)
     applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=b)
     assert {name: again[name] for name in applies} == {name: b[name] for name in applies}
-    assert QUERY("fromQuery(query, given)", given=given(), query=query)["factor"] == a["factor"]
-    assert QUERY("otherFromQuery(query, fromQuery(query, given), given)", given=given(), query="?length=9") is None
+    assert QUERY("fromQuery(query, given)", query=query)["factor"] == a["factor"]
+    assert QUERY("otherFromQuery(query, fromQuery(query, given), given)", query="?length=9") is None
 
 
 @pytest.mark.parametrize(
     ("query", "length"), [("?query=100", 128), ("?length=9", 9), ("?base=20", 5), ("?words=a+b", 2), ("?words=", 128)]
 )
 def test_an_address_means_a_sentence_or_numbers(query, length):
-    assert QUERY("fromQuery(query, given)", given=given(), query=query)["length"] == length
+    assert QUERY("fromQuery(query, given)", query=query)["length"] == length
 
 
 def test_a_sentence_is_words_with_a_space_between():
@@ -269,8 +282,8 @@ FAR = {
 def test_far_distances_are_those_of_the_package(encoding):
     state = usual(encoding=encoding, width=32, far=True, scaling="yarn")
     code = "(({ curve }) => Array.from(farDistances(given.far), curve))(explorer(given)(state))"
-    values = MODEL(code, given=given(), state=state)
-    distances = MODEL("farDistances(given.far)", given=given())
+    values = MODEL(code, state=state)
+    distances = MODEL("farDistances(given.far)")
     assert distances[0] == 1
     assert distances[-1] == given()["far"]
     for i in (0, 10, 300, -1):
@@ -281,7 +294,7 @@ def test_far_distances_are_those_of_the_package(encoding):
 def test_a_picture_of_many_positions_is_thinned_and_its_numbers_are_not():
     state = usual(encoding="rope", content="tokens", length=512, width=8)
     code = "(({ side, values, at }) => [side, values[3 * side + 5], at(6, 10), at(7, 11)])(explorer(given)(state))"
-    side, drawn_there, there, between = MODEL(code, given=given(), state=state)
+    side, drawn_there, there, between = MODEL(code, state=state)
     assert side == 256
     assert drawn_there == pytest.approx(there, rel=1e-12)
     assert between != there
@@ -291,7 +304,7 @@ def test_a_picture_of_many_positions_is_thinned_and_its_numbers_are_not():
     "case", [{"encoding": "fire"}, {"encoding": "rope", "content": "tokens"}, {"encoding": "cope"}], ids=str
 )
 def test_no_picture_is_finer_than_can_be_seen(case):
-    view = MODEL("explorer(given)(state)", given=given(), state=usual(**case, length=512, width=8))
+    view = MODEL("explorer(given)(state)", state=usual(**case, length=512, width=8))
     assert len(view["values"]) == view["side"] ** 2 == 256**2
 
 
@@ -299,7 +312,7 @@ def test_no_picture_is_finer_than_can_be_seen(case):
     "text", ["", "?", "?encoding", "?length=&width=x&%E0%A4%A&base=-1e400", "?heads=1e9&head=99", "&&=&=1"]
 )
 def test_no_address_breaks_it(text):
-    state = QUERY("fromQuery(text, given)", text=text, given=given())
+    state = QUERY("fromQuery(text, given)", text=text)
     for name, bounds in given()["knobs"].items():
         if name == "length" and state["words"]:
             continue
@@ -352,6 +365,6 @@ def test_the_trained_table_is_trained_by_its_python():
     """The slowest snippet: it trains, and must arrive at the table that the page has handed over, to its last digit."""
     state = {"encoding": "learned", "table": "trained", "length": 64, "width": 64}
     pattern, similarity, _ = shown(state)
-    scope = ran(SNIPPET("python(state, given)", state=usual(**state), given=given()))
+    scope = ran(SNIPPET("python(state, given)", state=usual(**state)))
     np.testing.assert_allclose(pattern, scope["pattern"], atol=1.5 * 10 ** -given()["trained"]["digits"])
     np.testing.assert_allclose(similarity, pattern @ pattern.T, rtol=1e-9, atol=1e-9)
