@@ -10,8 +10,6 @@ from tests.live.javascript import Script
 
 PRODUCTS, TABLES = (Script(f"math/{name}.js") for name in ("products", "tables"))
 GELU, EXPONENTIAL = (Script(f"math/{name}.js") for name in ("gelu", "exponential"))
-    Script(f"math/{name}.js") for name in ("products", "tables", "gelu", "exponential")
-)
 
 
 def test_columns_and_biases():
