@@ -95,7 +95,8 @@ def test_a_drawing_loses_names_and_groups_and_tells_its_shape():
     assert drawings.smaller(f'<div class="drawn-svg" data-search-exclude="">{svg}</div>') == (
         '<div class="drawn-svg" style="--shape:.25" data-search-exclude=""><svg role="img" id="figure-1-1" '
         'viewBox="0 0 400 100"><style>#figure-1-1 *{stroke-linecap: butt}</style>'
-        '<path id="figure-1-1-m0" d="m0 0 1 0" style="fill:none;stroke:#fff"/><use xlink:href="#figure-1-1-m0" x="9.9"/>'
+        '<path id="figure-1-1-m0" d="m0 0 1 0" style="fill:none;stroke:#fff"/>'
+        '<use xlink:href="#figure-1-1-m0" x="9.9"/>'
         "<text><tspan>a</tspan>\n<tspan>b</tspan></text></svg></div>"
     )
 
