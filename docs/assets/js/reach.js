@@ -15,14 +15,15 @@ const reach = (elements) => {
   const there = [...elements].filter((element) => element.checkVisibility({ contentVisibilityAuto: true }))
   const found = there.map((element) => [element, isWide(element)])
   for (const [element, wide] of found) {
-    if (element.classList.contains("wide") === wide) continue
     element.classList.toggle("wide", wide)
-    if (wide) element.tabIndex = 0
-    else element.removeAttribute("tabindex")
+    if (!wide) element.removeAttribute("tabindex")
+    else if (!element.hasAttribute("tabindex")) element.tabIndex = 0
   }
 }
 
 const name = () => {
+  // The theme takes it from code where no pointer hovers, when it adds the copy button.
+  document.querySelectorAll(".wide:not([tabindex])").forEach((element) => (element.tabIndex = 0))
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search")
   // Every copy button and every level of the contents is a <nav>: too many landmarks to be of use.
   document.querySelectorAll(".md-code__nav:not([role]), .md-nav .md-nav:not([role])").forEach((nav) => {
@@ -137,7 +138,8 @@ document$.subscribe(() => {
   resized.disconnect()
   added.disconnect()
   document.querySelectorAll(".md-content__inner, .md-content details").forEach((element) => resized.observe(element))
-  added.observe(document.querySelector(".md-content"), { childList: true, subtree: true })
+  const content = document.querySelector(".md-content")
+  added.observe(content, { childList: true, subtree: true, attributeFilter: ["tabindex"] })
   document.querySelectorAll(".language-pycon").forEach(typed)
   name()
   arrive()
