@@ -6,7 +6,8 @@ import pytest
 
 import posenc
 from galley import around
-from galley.around import Shown, Site, code, copies, notebooks, offers, tools
+from galley.around import code, copies, notebooks, offers, tools
+from galley.around.site import Shown, Site
 from galley.book import Book, Result
 from galley.cells import read
 from galley.page import parse

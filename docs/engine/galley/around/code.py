@@ -12,8 +12,9 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from galley.around import Site, copies, offers
+from galley.around import copies, offers
 from galley.around.copies import Copy
+from galley.around.site import Site
 
 SHELL = "404.html"
 TITLE = re.compile(r"<title>.*?</title>", re.S)

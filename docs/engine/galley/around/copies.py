@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from galley.around import Shown, Site
+from galley.around.site import Shown, Site
 
 DOORS = ("add", "rotate", "bias", "score")
 BESIDE = ("attention", "positions", "longer")  # where the doors meet, and what gives them positions

@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 
 from galley import notebook
-from galley.around import Site
+from galley.around.site import Site
 from galley.book import Book, Result
 from galley.cells import SUFFIX
 from galley.memory import digest_of

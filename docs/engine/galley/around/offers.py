@@ -2,8 +2,9 @@
 
 import re
 
-from galley.around import Shown, Site, copies
+from galley.around import copies
 from galley.around.copies import Copy
+from galley.around.site import Shown, Site
 
 CARD = re.compile(r"<code[^>]*>python -m posenc copy (?P<name>\w+)</code>")
 ENTRY = re.compile(

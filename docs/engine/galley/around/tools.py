@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from galley import notebook
-from galley.around import Shown, Site, notebooks
+from galley.around import notebooks
+from galley.around.site import Shown, Site
 
 ARTICLE = re.compile(r"<article\b[^>]*>")
 COLAB = "https://colab.research.google.com/github"
