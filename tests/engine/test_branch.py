@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 import pytest
 
 from galley.__main__ import by_place, main
-from galley.around import Site, branch
+from galley.around import branch
+from galley.around.site import Site
 from galley.book import Book
 from tests.engine.conftest import Project
 

@@ -10,7 +10,8 @@ import pytest
 
 from galley import plugin
 from galley.__main__ import by_place, write_notebooks
-from galley.around import Site, branch
+from galley.around import branch
+from galley.around.site import Site
 from galley.links import plain_title
 from galley.page import Page, parse
 from tests.pages.test_book import BOOK, PAGES

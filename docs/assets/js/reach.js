@@ -1,5 +1,5 @@
-// What scrolls inside itself can be reached with the keyboard, what the theme leaves without a name gets one, and a link
-// leads to its place.
+// What scrolls inside itself can be reached with the keyboard, what the theme leaves without a name gets one, a link leads
+// to its place, and a button copies a file.
 
 const SCROLLERS =
   ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
@@ -35,6 +35,27 @@ const typed = (session) => {
     .join("\n")
 }
 
+// A whole file is copied as it lies on the site; where that cannot be, the reader is led to it.
+const copyFile = async (button) => {
+  const said = button.textContent
+  try {
+    const text = fetch(button.dataset.copies).then((answer) => {
+      if (!answer.ok) throw new Error(answer.statusText)
+      return answer.text()
+    })
+    const typed = text.then((file) => new Blob([file], { type: "text/plain" }))
+    await navigator.clipboard.write([new ClipboardItem({ "text/plain": typed })])
+    button.textContent = "Copied"
+    setTimeout(() => (button.textContent = said), 2000)
+  } catch {
+    location.assign(button.dataset.copies)
+  }
+}
+addEventListener("click", ({ target }) => {
+  const button = target.closest?.("[data-copies]")
+  if (button) copyFile(button)
+})
+
 // If the reader clicks while a page still scrolls, the theme notes the old page's place for the new address, and goes
 // there.
 let wanted = ""
@@ -63,6 +84,16 @@ addEventListener("hashchange", open)
 const arrive = () => {
   if (wanted && history.state !== null) location.replace(wanted)
   wanted = ""
+}
+
+// The index of the search comes when somebody is about to search. The worker that reads it lies in assets/js.
+const worker = new URL(JSON.parse(document.getElementById("__config").textContent).search, location.href)
+const fetchIndex = () => {
+  const [rel, href, as] = ["prefetch", new URL("../../search/index.json", worker), "fetch"]
+  document.head.append(Object.assign(document.createElement("link"), { rel, href, as }))
+}
+if (worker.pathname.endsWith("/assets/js/search.js")) {
+  document.forms.search?.query.addEventListener("focus", fetchIndex, { once: true })
 }
 
 const resized = new ResizeObserver(() => document.querySelectorAll(SCROLLERS).forEach(reach))

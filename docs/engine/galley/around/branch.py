@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from markdown.extensions.toc import slugify
 
 from galley import notebook
-from galley.around import Shown, Site
+from galley.around.site import Shown, Site
 from galley.cells import SUFFIX
 from galley.counts import MARKER
 from galley.links import plain_title
