@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from galley.around import Site
+from galley.around.site import Site
 from galley.book import Book, Result
 
 FONTS = Path(__file__).parents[2] / "docs/assets/fonts"

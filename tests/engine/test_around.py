@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from galley import around
-from galley.around import Shown, Site
+from galley.around.site import Shown, Site
 from galley.book import Book, Result
 from galley.page import parse
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from galley.around import Site, moved
+from galley.around import moved
+from galley.around.site import Site
 from galley.book import Book, Result
 from galley.links import anchors
 from tests.engine.sites import html, shown, small

@@ -12,6 +12,18 @@ from galley.book import Book, Result
 from galley.page import CODE_SPAN, COMMENT, LINK, Block
 from galley.pool import Job
 
+REPOSITORY = "https://github.com/posenc/posenc"
+INSTALL = """\
+# Where {package} is missing, as in Colab: install it from its repository, which is as new as this page.
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("{package}") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", {wanted}, "matplotlib"], check=True)
+    importlib.invalidate_caches()"""
+
+
 SETUP = """\
 # What the site does before it runs a page: seeds, one thread, and its look for figures.
 import random
@@ -50,8 +62,10 @@ def notebook(result: Result, site: str, root: Path) -> str:
     address = posixpath.join(site, posixpath.dirname(result.name).partition("/")[2])
     here = (root / result.name).parent
     code = "\n".join(block.code for block in page.blocks)
-    package = "posenc-book" if re.search(r"^(?:>>> )?(?:from|import) posenc_book\b", code, re.M) else "posenc"
-    _add(cells, _markdown(f"Needs `pip install {package} matplotlib`. Made from a page of <{site}>."))
+    _add(
+        cells, _markdown(f"Made from a page of <{site}>. What the page needs is installed first, where it is missing.")
+    )
+    _add(cells, _code(_install(code)))
     _add(cells, _code(SETUP))
     for path in result.reads:
         text = json.dumps(json.loads((root / path).read_text(encoding="utf-8")))  # one line, however it is stored
@@ -68,6 +82,14 @@ def notebook(result: Result, site: str, root: Path) -> str:
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     book = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"  # as Jupyter writes it
+
+
+def _install(code: str) -> str:
+    """Return a cell that installs what a page's code imports: before the first release as after it."""
+    wanted, package = [f"git+{REPOSITORY}"], "posenc"
+    if re.search(r"^(?:>>> )?(?:from|import) posenc_book\b", code, re.M):
+        wanted, package = [*wanted, f"{wanted[0]}#subdirectory=docs/book"], "posenc_book"
+    return INSTALL.format(package=package, wanted=", ".join(f'"{source}"' for source in wanted))
 
 
 def run(book: Book, results: dict[str, Result]) -> dict[str, Job]:

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from galley.around import Shown, Site, structured
+from galley.around import structured
+from galley.around.site import Shown, Site
 from galley.memory import contents
 from galley.needs import digest
 

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 
-from galley.around import Shown, Site
+from galley.around.site import Shown, Site
 
 ENTRY = re.compile(r"(?P<loc><loc>(?P<address>[^<]*)</loc>)(?P<day>\s*<lastmod>[^<]*</lastmod>)?")
 

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from markdown import markdown
 
-from galley.around import Shown, Site, alternate
 from galley.around.dates import changed
+from galley.around.site import Shown, Site, alternate
 
 PLACE = "feed.xml"
 LOG = "CHANGELOG.md"

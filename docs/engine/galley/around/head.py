@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 from html import escape
 
-from galley.around import Shown, Site, cards, structured
+from galley.around import cards, structured
 from galley.around.dates import changed
+from galley.around.site import Shown, Site
 
 
 def page(html: str, shown: Shown, site: Site) -> str:

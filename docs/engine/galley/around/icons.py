@@ -3,7 +3,7 @@
 import io
 import json
 
-from galley.around import Shown, Site
+from galley.around.site import Shown, Site
 
 MANIFEST, TOUCH = "manifest.webmanifest", "assets/images/touch-icon.png"
 SIZES = {TOUCH: 180, "assets/images/icon-192.png": 192, "assets/images/icon-512.png": 512}

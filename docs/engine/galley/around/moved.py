@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mkdocs.utils.yaml import yaml_load
 
-from galley.around import Shown, Site
+from galley.around.site import Shown, Site
 
 TABLE = "moved.yml"
 STUB = """\

@@ -8,7 +8,7 @@ import base64
 import hashlib
 import re
 
-from galley.around import Site
+from galley.around.site import Site
 
 SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<code>.*?)</script>", re.S | re.I)
 DATA = re.compile(r"""\b(?:src\s*=|type\s*=\s*["']?(?:application/(?:ld\+)?json|importmap|text/))""", re.I)

@@ -2,8 +2,8 @@
 
 from pathlib import PurePosixPath
 
-from galley.around import Shown, Site
 from galley.around.dates import changed
+from galley.around.site import Shown, Site
 
 TEXT_LICENSE = "https://creativecommons.org/licenses/by/4.0/"
 CODE_LICENSE = "https://spdx.org/licenses/{}.html"

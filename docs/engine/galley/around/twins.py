@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from galley.around import Shown, Site, alternate
+from galley.around.site import Shown, Site, alternate
 from galley.book import Book
 from galley.counts import MARKER
 from galley.notebook import prose
