@@ -1,4 +1,4 @@
-"""Leave out of a page's HTML what no browser shows: half of the elements of code and formulas, bytes of pictures.
+"""Leave out of a page's HTML what no browser shows: a third of its elements, half the bytes of its pictures.
 
 What a reader sees, copies or hears stays as it is: only spans without a style, names without a reference, and longer
 spellings of the same go.
@@ -19,7 +19,6 @@ BLOCK = re.compile(r"<pre>(?:<span></span>)?<code\b([^>]*)>(.*?)</code>", re.S)
 # The site's styles give tokens of these kinds the color of the code around them.
 UNSTYLED = "n|w|sa|vm|na|nv|vc|vg|vi|py|pm|err|esc|x"
 UNSTYLED_TOKEN = re.compile(rf'<span class="(?:{UNSTYLED})">([^<]*)</span>')
-OUTPUT_TOKEN = re.compile(r'<span class="go">([^<]*)</span>')
 # And those of one set look alike, so that neighbors share a span.
 ALIKE = [
     re.compile(rf'<span class="({kinds})">([^<]*)</span>(\s*)<span class="(?:{kinds})">')
