@@ -60,10 +60,15 @@ def widths(path: Path, weight: int) -> tuple[TTFont, float]:
     font = TTFont(path)
     if "fvar" in font:
         font = instancer.instantiateVariableFont(font, {"wght": weight})
-    glyphs, advances = font.getBestCmap(), font["hmtx"].metrics
+    glyphs, advances = font.getBestCmap() or {}, font["hmtx"].metrics
     letters = {letter: n for letter, n in text().items() if ord(letter) in glyphs}
     total = sum(advances[glyphs[ord(letter)]][0] * n for letter, n in letters.items())
-    return font, total / sum(letters.values()) / font["head"].unitsPerEm
+    return font, total / sum(letters.values()) / em(font)
+
+
+def em(font: TTFont) -> int:
+    """Return how many units of the font are its size."""
+    return vars(font["head"])["unitsPerEm"]
 
 
 def text() -> Counter[str]:
@@ -76,8 +81,8 @@ def stand_in(coming: Path, weight: int, here: Path) -> str:
     """Return the measures of a face, as a stylesheet has them."""
     font, wide = widths(coming, weight)
     scale = wide / widths(here, weight)[1]
-    em = font["head"].unitsPerEm * scale
-    up, down = font["hhea"].ascent / em, -font["hhea"].descent / em
+    size = em(font) * scale
+    up, down = font["hhea"].ascent / size, -font["hhea"].descent / size
     return f"size-adjust: {scale:.2%}; ascent-override: {up:.2%}; descent-override: {down:.2%}; line-gap-override: 0%;"
 
 
