@@ -57,5 +57,5 @@ export default async function open(part) {
   const pages = likely(path, places)
   if (!pages.length) return
   const links = pages.map((page) => make("li", {}, [make("a", { href: home.pathname + page }, [page])]))
-  part.append(make("p", {}, ["Did you mean"]), make("ul", {}, links))
+  part.append(make("p", {}, ["Pages with an address close to this one:"]), make("ul", {}, links))
 }
