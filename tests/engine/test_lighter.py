@@ -13,7 +13,6 @@ from PIL import Image
 from galley.around import drawings, early, lighter
 from galley.katex import Typesetter
 
-
 PAGE: Any = None  # neither part asks which page it is
 
 
