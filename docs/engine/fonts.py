@@ -14,6 +14,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from fontTools import subset
 from fontTools.ttLib import TTFont
@@ -55,9 +56,9 @@ def cut(name: str, original: Path, limits: dict) -> None:
     font.save(FONTS / f"{name}.woff2")
 
 
-def widths(path: Path, weight: int) -> tuple[TTFont, float]:
+def widths(path: Path, weight: int) -> tuple[Any, float]:
     """Return a font at a weight, and how wide a letter of the book is in it, in ems."""
-    font = TTFont(path)
+    font: Any = TTFont(path)
     if "fvar" in font:
         font = instancer.instantiateVariableFont(font, {"wght": weight})
     glyphs, advances = font.getBestCmap() or {}, font["hmtx"].metrics
