@@ -14,6 +14,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from fontTools import subset
 from fontTools.ttLib import TTFont
@@ -55,15 +56,20 @@ def cut(name: str, original: Path, limits: dict) -> None:
     font.save(FONTS / f"{name}.woff2")
 
 
-def widths(path: Path, weight: int) -> tuple[TTFont, float]:
+def widths(path: Path, weight: int) -> tuple[Any, float]:
     """Return a font at a weight, and how wide a letter of the book is in it, in ems."""
-    font = TTFont(path)
+    font: Any = TTFont(path)
     if "fvar" in font:
         font = instancer.instantiateVariableFont(font, {"wght": weight})
-    glyphs, advances = font.getBestCmap(), font["hmtx"].metrics
+    glyphs, advances = font.getBestCmap() or {}, font["hmtx"].metrics
     letters = {letter: n for letter, n in text().items() if ord(letter) in glyphs}
     total = sum(advances[glyphs[ord(letter)]][0] * n for letter, n in letters.items())
-    return font, total / sum(letters.values()) / font["head"].unitsPerEm
+    return font, total / sum(letters.values()) / em(font)
+
+
+def em(font: TTFont) -> int:
+    """Return how many units of the font are its size."""
+    return vars(font["head"])["unitsPerEm"]
 
 
 def text() -> Counter[str]:
@@ -76,8 +82,8 @@ def stand_in(coming: Path, weight: int, here: Path) -> str:
     """Return the measures of a face, as a stylesheet has them."""
     font, wide = widths(coming, weight)
     scale = wide / widths(here, weight)[1]
-    em = font["head"].unitsPerEm * scale
-    up, down = font["hhea"].ascent / em, -font["hhea"].descent / em
+    size = em(font) * scale
+    up, down = font["hhea"].ascent / size, -font["hhea"].descent / size
     return f"size-adjust: {scale:.2%}; ascent-override: {up:.2%}; descent-override: {down:.2%}; line-gap-override: 0%;"
 
 

@@ -56,6 +56,7 @@ def cost(browser, site, built_site):
             page, asked = context.new_page(), []
             page.on("request", lambda request: asked.append(request.url))
             page.route("**/*.woff2", lambda route: (time.sleep(LATE), route.continue_()))
+            page.set_default_timeout(120_000)  # a busy machine is no fault of the page
             page.add_init_script(f"({SHIFTS})()")
             page.goto(site + path, wait_until="load")
             page.evaluate("document.fonts.ready")

@@ -4,6 +4,7 @@ import base64
 import io
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from PIL import Image
 
 from galley.around import drawings, early, lighter
 from galley.katex import Typesetter
+
+PAGE: Any = None  # neither part asks which page it is
 
 
 def text(html):
@@ -107,17 +110,19 @@ def test_white_space_stays_where_it_is_text():
 
 def test_a_served_page_stays_as_it_is():
     page = '<link rel="stylesheet" href="a.css"><article>\n\n<code></code></article>'
-    served = SimpleNamespace(served=True)
-    assert lighter.lighter(page, None, served) == early.early(page, None, served) == page
+    served: Any = SimpleNamespace(served=True)
+    assert lighter.lighter(page, PAGE, served) == early.early(page, PAGE, served) == page
 
 
 def test_the_stylesheets_are_one_and_their_addresses_lead_where_they_led(tmp_path):
     (tmp_path / "css").mkdir()
     (tmp_path / "css/a.css").write_text('a {\n  b: url(../fonts/x.woff2) url("data:,/*");\n}\n/* c */')
     (tmp_path / "b.css").write_text("/*! whose it is */\nd {}\n")
-    site = SimpleNamespace(served=False, folder=tmp_path, write=lambda place, text: written(tmp_path / place, text))
+    site: Any = SimpleNamespace(
+        served=False, folder=tmp_path, write=lambda place, text: written(tmp_path / place, text)
+    )
     links = '<link rel="stylesheet" href="../css/a.css">\n<i><link rel="stylesheet" href="../b.css"></i>'
-    found = early.early(f"<head>{links}</head>", None, site)
+    found = early.early(f"<head>{links}</head>", PAGE, site)
     (sheet,) = re.findall(r'<link rel="stylesheet" href="\.\./(assets/stylesheets/[^"]+)">', found)
     style = 'a {\nb: url(../../fonts/x.woff2) url("data:,/*");\n}\n/*! whose it is */\nd {}'
     assert (tmp_path / sheet).read_text() == style
