@@ -26,7 +26,7 @@ HEAD = """<meta name="description" content="{says}">
       <link rel="canonical" href="{address}">"""
 BESIDE = 'data-md-component="sidebar"'  # the menu and the contents, which take the room that code needs
 SKIPPING = '<a href="#file" class="md-skip">Skip to content</a>'
-SKIP = re.compile(r'(?<=<div data-md-component="skip">)\s*(?=</div>)')
+SKIP = re.compile(r'(?<=<div data-md-component="skip">).*?(?=</div>)', re.S)
 PAGE = """
 <h1 id="file"><code>posenc/{copy.place}.py</code></h1>
 <p>{says}</p>
