@@ -100,7 +100,7 @@ def test_a_knob_that_goes_and_comes_back_brings_the_others_back(explore):
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_arrow_keys_move_in_every_panel(explore, encoding):
-    page = explore(f"?encoding={encoding}&length=64&query=40&key=20&causal=false").page
+    page = explore(f"?encoding={encoding}&length=64&query=40&key=20&channel=3&causal=false").page
     for panel in range(4):
         canvas = page.locator(f"{FIGURE} canvas").nth(panel)
         canvas.focus()
