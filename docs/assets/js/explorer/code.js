@@ -1,10 +1,10 @@
 // The Python of the state, and a button that copies it.
 
 import { make, press } from "../kit/controls.js"
-import { program } from "./snippet.js"
+import { python } from "./snippet.js"
 
 /** @param {HTMLElement} box @param {import("./types.js").Shown} shown */
-export const fill = (box, { stage, given, view, other }) => {
+export const fill = (box, { stage, given, view }) => {
   const text = make("code")
   const copy = async () => {
     await navigator.clipboard.writeText(text.textContent ?? "")
@@ -14,7 +14,7 @@ export const fill = (box, { stage, given, view, other }) => {
   box.append(button, make("pre", { tabindex: "0", "aria-label": "Python" }, [text]))
   box.className = "explorer-python"
   const write = () => {
-    const now = program(view().state, other()?.state ?? null, given)
+    const now = python(view().state, given)
     if (text.textContent === now) return
     text.textContent = now
     button.textContent = "Copy"
