@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.browser.live import settled
+from tests.browser.live import settled, until
 from tests.browser.pages import path_of
 from tests.pages.form import chapters
 
@@ -26,9 +26,7 @@ def paper(site, visit):
     def opened(path, **options):
         page = visit(site + path, **options).page
         page.evaluate("document.querySelector('posenc-figure')?.scrollIntoView()")
-        page.wait_for_function(
-            "!document.querySelector('posenc-figure') || document.querySelector('posenc-figure[live]')"
-        )
+        until(page, "!document.querySelector('posenc-figure') || document.querySelector('posenc-figure[live]')")
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         settled(page)
