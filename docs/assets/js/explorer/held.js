@@ -3,7 +3,7 @@
 import { address } from "./address.js"
 import { kindOf } from "./kinds.js"
 import { explorer } from "./model.js"
-import { fromQuery, otherFromQuery, SHARED, shared, toQuery, unknown } from "./query.js"
+import { asked, otherAsked, SHARED, shared, toQuery, unknown } from "./query.js"
 import { defaults, settle } from "./spec.js"
 
 /** @import { Stage } from "../kit/stage.js" */
@@ -33,9 +33,9 @@ export const held = (stage, given) => {
   /** @type {State} what the reader has set, though other knobs may forbid it for now */
   let wish = given.embedded
     ? { ...defaults(given, given.state?.encoding, !given.state?.words), ...given.state }
-    : fromQuery(location.search, given)
+    : asked(location.search, given)
   /** @type {State | null} */
-  let beside = given.embedded ? null : otherFromQuery(location.search, wish, given)
+  let beside = given.embedded ? null : otherAsked(location.search, given)
   const first = settle(wish, given)
   const app = {
     state: first,
@@ -91,8 +91,8 @@ export const held = (stage, given) => {
     stage.changed()
   }
   const read = (/** @type {string} */ query) => {
-    wish = fromQuery(query, given)
-    beside = otherFromQuery(query, wish, given)
+    wish = asked(query, given)
+    beside = otherAsked(query, given)
     show()
     const [name] = unknown(query)
     if (name === undefined) return

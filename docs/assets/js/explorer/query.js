@@ -63,22 +63,31 @@ const encodingOf = (parts) => {
   return name !== undefined && Object.hasOwn(KINDS, name) ? name : undefined
 }
 
-/** The state that an address asks for. @param {string} query such as "?encoding=rope&length=256" @param {Given} given @returns {State} */
-export const fromQuery = (query, given) => {
+/** What an address asks for, though some of it may forbid the rest. @param {string} query such as "?encoding=rope&length=256" @param {Given} given @returns {State} */
+export const asked = (query, given) => {
   const parts = partsOf(query)
-  return settle(filled(parts, defaults(given, encodingOf(parts), numbers(parts, given)), given), given)
+  return filled(parts, defaults(given, encodingOf(parts), numbers(parts, given)), given)
 }
+
+/** The state that an address asks for. @param {string} query @param {Given} given */
+export const fromQuery = (query, given) => settle(asked(query, given), given)
 
 /** What both views share, taken from the first. @param {State} a */
 export const shared = (a) => Object.fromEntries(SHARED.map((name) => [name, a[name]]))
 
-/** The second view of an address, if it has one. @param {string} query @param {State} a @param {Given} given @returns {State | null} */
-export const otherFromQuery = (query, a, given) => {
+/** What an address asks of a second view, if it has one. @param {string} query @param {Given} given @returns {State | null} */
+export const otherAsked = (query, given) => {
   const own = Array.from(partsOf(query)).filter(([name]) => name.startsWith(OTHER))
   const parts = new Map(own.map(([name, text]) => [name.slice(OTHER.length), text]))
   if (!parts.has("encoding")) return null
   for (const name of SHARED) parts.delete(name)
-  return settle({ ...filled(parts, defaults(given, encodingOf(parts)), given), ...shared(a) }, given)
+  return filled(parts, defaults(given, encodingOf(parts)), given)
+}
+
+/** The second view of an address, if it has one. @param {string} query @param {State} a @param {Given} given @returns {State | null} */
+export const otherFromQuery = (query, a, given) => {
+  const state = otherAsked(query, given)
+  return state && settle({ ...state, ...shared(a) }, given)
 }
 
 /** Names of encodings in an address that are none. @param {string} query */

@@ -145,6 +145,7 @@ export const label = (view, panel, other = null) => {
   const { pattern, state: s } = view
   const [low, high] = panel === 0 ? [pattern.low, pattern.high] : [view.low, view.high]
   const range = panel < 2 ? ` Colors from ${short(low)} to ${short(high)}.` : ""
+  const channel = channeled(s) ? `, channel ${s.channel}` : ""
   const beside = other && panel === 2 ? ` Beside it: ${kindOf(other.state).name}, ${readings(other)[2]}.` : ""
-  return `${kindOf(s).name}, ${title}. ${text}${range} Chosen: ${readings(view)[panel]}.${beside}`
+  return `${kindOf(s).name}, ${title}. ${text}${range} Chosen: ${readings(view)[panel]}; ${placed(s)}${channel}.${beside}`
 }

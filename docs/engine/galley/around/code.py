@@ -12,7 +12,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from galley.around import copies, offers
+from galley.around import copies, early, offers
 from galley.around.copies import Copy
 from galley.around.site import Site
 
@@ -65,7 +65,7 @@ def _page(copy: Copy, card: re.Match | None, site: Site) -> str:
     for pattern, new in ((TITLE, title), (DESCRIPTION, head), (SKIP, SKIPPING), (ARTICLE, content)):
         place = _found(pattern, shell)
         shell = shell[: place.start()] + new + shell[place.end() :]
-    return shell
+    return early.gathered(shell, site)
 
 
 def _relative(shell: str, root: str, up: str) -> str:

@@ -16,6 +16,11 @@ SPACE = re.compile(r"\s*\n\s*")
 
 def early(html: str, shown: Shown, site: Site) -> str:
     """Return a page with one stylesheet in place of all, and the fonts of its first words named before it."""
+    return gathered(html, site)
+
+
+def gathered(html: str, site: Site) -> str:
+    """Return the same of any HTML of the site, whether or not it is a page of the book."""
     links = list(LINK.finditer(html))
     if site.served or not links:
         return html

@@ -72,8 +72,8 @@ export const pairsPanel = () => {
       const [m, n] = [s.query + first, s.key + first]
       const [right, bottom] = [box.left + box.width, box.top + box.height]
       const cell = side / length
-      if (worded && cell > ROOMY) {
-        numbers(ctx, look, to, view, cell)
+      if (worded) {
+        if (cell > ROOMY) numbers(ctx, look, to, view, cell)
         ctx.save()
         ctx.strokeStyle = look.paper
         ctx.lineWidth = 5
