@@ -1,5 +1,6 @@
 """Whichever builder makes the site, problems of pages stop it, and what stood before stays until it is whole."""
 
+import json
 from pathlib import PurePosixPath
 
 import pytest
@@ -37,6 +38,8 @@ def site(project, monkeypatch):
         for place in ("site", "site/part"):
             (copy / place).mkdir()
             (copy / place / "index.html").write_text('<a href="part.ipynb">made</a>')
+        items = [{"location": location, "text": "Text."} for location in ("", "#end", "part/")]
+        (copy / "site/search.json").write_text(json.dumps({"items": items}))
         return True
 
     monkeypatch.setattr(builders, "_made", made)
@@ -48,6 +51,13 @@ def test_zensical_makes_the_site_of_a_book_that_is_right(project, site):
     assert builders.zensical(Book(project.root), site) == 0
     assert (site / "index.html").read_text() == '<a href="part/">made</a>'
     assert [path.name for path in project.root.glob("site*")] == ["site"]
+
+
+def test_the_search_of_zensical_finds_a_page_by_its_keywords(project, site):
+    project.page("index.md", "---\nkeywords: [why 10000, a < b]\n---\n\n" + PAGE.format(1))
+    assert builders.zensical(Book(project.root), site) == 0
+    items = json.loads((site / "search.json").read_text())["items"]
+    assert [item["text"] for item in items] == ["Text.<p>why 10000, a &lt; b</p>", "Text.", "Text."]
 
 
 def test_a_wrong_page_stops_zensical(project, site, capsys):

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import posenc
-from galley import around
 from galley.around import code, copies, notebooks, offers, tools
 from galley.around.site import Shown, Site
 from galley.book import Book, Result
@@ -43,6 +42,7 @@ def results():
 def site(tmp_path, results):
     made = Site.of(tmp_path, Book(ROOT), results)
     made.write("404.html", SHELL.format(root="/posenc/", base="/posenc"))
+    made.write("assets/css/look.css", "")
     return made
 
 
@@ -93,7 +93,7 @@ def test_a_page_of_a_file_finds_the_site_wherever_it_lies(site, root, base):
     code.write(site)
     shown = (site.folder / "code/rotate/rope/index.html").read_text(encoding="utf-8")
     for found in (
-        'href="../../../assets/css/look.css"',
+        'href="../../../assets/stylesheets/all.',
         'URL("../../../",',
         'href="../../../labs/"',
         '"base": "../../..',
@@ -170,12 +170,15 @@ def test_the_landing_page_has_no_tools(site):
 
 @pytest.fixture
 def made(tmp_path):
-    """A site of one page that runs, with all that is around it."""
+    """A site of one page that runs, with its tools, its notebook and the files to copy."""
     shown = page("labs.md", RUNS)
     site = Site.of(tmp_path, Book(ROOT, use_cache=False), {"labs.md": shown.result})
     site.write("404.html", SHELL.format(root="/posenc/", base="/posenc"))
-    site.write("labs/index.html", f'<article class="md-content__inner md-typeset">{CARD}</article>')
-    around.finish(site)
+    site.write("assets/css/look.css", "")
+    html = f'<article class="md-content__inner md-typeset">{CARD}</article>'
+    site.write("labs/index.html", tools.put(html, shown, site))
+    code.write(site)
+    notebooks.write(site)
     return tmp_path
 
 

@@ -68,6 +68,13 @@ def test_a_page_is_ready_for_a_disk(site, tmp_path):
     assert not [word for word in ("module", "preload", "Security", "instant") if word in page]
 
 
+def test_an_index_that_is_set_apart_is_the_one(site, tmp_path):
+    (site / "search/search_index.json").rename(site / "search/index.json")
+    (site / "search/search_index.json").write_text('{"docs": []}')
+    offline.loose(site, tmp_path)
+    assert "page/index.html#end" in (site / "search/search_index.js").read_text()
+
+
 def test_the_index_of_the_search_is_a_script_whose_places_are_files(site, tmp_path):
     offline.loose(site, tmp_path)
     script = (site / "search/search_index.js").read_text().removeprefix("var __index = ")

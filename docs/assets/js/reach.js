@@ -4,15 +4,26 @@
 const SCROLLERS =
   ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
 
-const reach = (element) => {
+const isWide = (element) => {
   const room = element.matches(".katex-base") ? element.closest("p, li, td, th, dd, h1, h2, h3, h4, article") : element
-  const wide = element.scrollWidth > room.clientWidth
-  element.classList.toggle("wide", wide)
-  if (wide) element.tabIndex = 0
-  else element.removeAttribute("tabindex")
+  return element.scrollWidth > room.clientWidth
+}
+
+// All are read before one is written: then the browser lays out the page once. What it has not laid out yet, in a
+// closed fold or far from the screen, waits until it has.
+const reach = (elements) => {
+  const there = [...elements].filter((element) => element.checkVisibility({ contentVisibilityAuto: true }))
+  const found = there.map((element) => [element, isWide(element)])
+  for (const [element, wide] of found) {
+    element.classList.toggle("wide", wide)
+    if (!wide) element.removeAttribute("tabindex")
+    else if (!element.hasAttribute("tabindex")) element.tabIndex = 0
+  }
 }
 
 const name = () => {
+  // The theme takes it from code where no pointer hovers, when it adds the copy button.
+  document.querySelectorAll(".wide:not([tabindex])").forEach((element) => (element.tabIndex = 0))
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search")
   // Every copy button and every level of the contents is a <nav>: too many landmarks to be of use.
   document.querySelectorAll(".md-code__nav:not([role]), .md-nav .md-nav:not([role])").forEach((nav) => {
@@ -72,6 +83,7 @@ addEventListener("popstate", () => (wanted = ""))
 // Who follows a link into a section of a chapter's depth finds it open.
 const open = () => {
   const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))
+  if (place && place.matches("a.moved[href]")) return location.replace(place.href) // it is on another page now
   const closed = []
   for (let fold = place && place.closest("details"); fold; fold = fold.parentElement.closest("details")) {
     if (!fold.open) closed.push(fold)
@@ -96,14 +108,38 @@ if (worker.pathname.endsWith("/assets/js/search.js")) {
   document.forms.search?.query.addEventListener("focus", fetchIndex, { once: true })
 }
 
-const resized = new ResizeObserver(() => document.querySelectorAll(SCROLLERS).forEach(reach))
-const added = new MutationObserver(name)
+// Does something once for all that happens until the next frame.
+const soon = (act) => {
+  let met = new Set()
+  const forward = () => {
+    const all = met
+    met = new Set()
+    act(all)
+  }
+  return (what) => {
+    if (!met.size) requestAnimationFrame(forward)
+    met.add(what)
+  }
+}
+
+const appeared = soon(reach)
+document.addEventListener(
+  "contentvisibilityautostatechange",
+  ({ target, skipped }) => {
+    if (!skipped && target.matches(SCROLLERS)) appeared(target)
+  },
+  true,
+)
+
+const resized = new ResizeObserver(() => reach(document.querySelectorAll(SCROLLERS)))
+const added = new MutationObserver(soon(name))
 
 document$.subscribe(() => {
   resized.disconnect()
   added.disconnect()
   document.querySelectorAll(".md-content__inner, .md-content details").forEach((element) => resized.observe(element))
-  added.observe(document.querySelector(".md-content"), { childList: true, subtree: true })
+  const content = document.querySelector(".md-content")
+  added.observe(content, { childList: true, subtree: true, attributeFilter: ["tabindex"] })
   document.querySelectorAll(".language-pycon").forEach(typed)
   name()
   arrive()

@@ -36,6 +36,7 @@ def zensical(book: Book, place: Path) -> int:
     shutil.rmtree(making.folder, ignore_errors=True)
     shutil.move(copy / "site", making.folder)
     successor.mend(making.folder, making.results)
+    successor.found(making.folder, making.results)
     making.begin()
     making.end(around.finish)
     return 0

@@ -1,5 +1,7 @@
 """What Zensical needs to build the book: a copy in which all that plugins and the hook do for MkDocs is plain files."""
 
+import html
+import json
 import re
 import shutil
 from importlib import resources
@@ -9,6 +11,8 @@ import yaml
 from mkdocs.utils.yaml import yaml_load
 
 from galley import cells
+from galley.around import keywords
+from galley.around.site import Shown
 from galley.book import Book, Result
 
 OWN = Path(__file__).with_name("zensical")  # templates and styles for it alone
@@ -48,11 +52,22 @@ def mend(site: Path, results: dict[str, Result]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def mended(html: str, uri: PurePosixPath) -> str:
+def found(site: Path, results: dict[str, Result]) -> None:
+    """Let the search, which knows no keywords, find a page by them."""
+    path, shown = site / "search.json", [Shown(uri, result) for uri, result in results.items()]
+    words = {page.url: keywords.of(page).get("keywords", []) for page in shown}
+    index = json.loads(path.read_text(encoding="utf-8"))
+    for item in index["items"]:
+        if told := words.get(item["location"]):
+            item["text"] += f"<p>{html.escape(', '.join(told))}</p>"
+    path.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+
+
+def mended(text: str, uri: PurePosixPath) -> str:
     """Return a page with what it says of one notebook put right."""
     links = re.compile(rf'(href="(?!https?:)(?:[^"?#]*/)?){re.escape(uri.name)}(?=["?#])')
-    html = links.sub(lambda m: f"{m[1]}{uri.stem}/", html)
-    return html.replace(f'/{uri.with_suffix(".md")}" title=', f'/{uri}" title=')
+    text = links.sub(lambda m: f"{m[1]}{uri.stem}/", text)
+    return text.replace(f'/{uri.with_suffix(".md")}" title=', f'/{uri}" title=')
 
 
 def notebooks(results: dict[str, Result]) -> list[str]:

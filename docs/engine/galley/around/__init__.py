@@ -7,11 +7,51 @@ is written and calls `files` at the end; a builder without hooks is followed by 
 
 from collections.abc import Callable
 
-from galley.around import code, found, keywords, notebooks, offers, tools
+from galley.around import (
+    cards,
+    code,
+    dates,
+    early,
+    feed,
+    found,
+    head,
+    icons,
+    keywords,
+    lighter,
+    moved,
+    notebooks,
+    offers,
+    policy,
+    tools,
+    twins,
+)
 from galley.around.site import Shown, Site
 
-PAGES: tuple[Callable[[str, Shown, Site], str], ...] = (keywords.said, offers.put, tools.put)
-FILES: tuple[Callable[[Site], None], ...] = (code.write, notebooks.write, found.files)
+PAGES: tuple[Callable[[str, Shown, Site], str], ...] = (
+    keywords.said,
+    offers.put,
+    tools.put,
+    dates.page,
+    moved.page,
+    head.page,
+    twins.page,
+    feed.page,
+    icons.page,
+    early.early,
+    lighter.lighter,
+)
+FILES: tuple[Callable[[Site], None], ...] = (
+    code.write,
+    notebooks.write,
+    dates.sitemap,
+    moved.files,
+    cards.files,
+    twins.files,
+    feed.files,
+    icons.files,
+    found.files,
+    policy.files,  # the last: it reads what all others have written
+)
 
 
 def page(html: str, shown: Shown, site: Site) -> str:

@@ -12,7 +12,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from galley.around import copies, offers
+from galley.around import copies, early, offers
 from galley.around.copies import Copy
 from galley.around.site import Site
 
@@ -26,7 +26,7 @@ HEAD = """<meta name="description" content="{says}">
       <link rel="canonical" href="{address}">"""
 BESIDE = 'data-md-component="sidebar"'  # the menu and the contents, which take the room that code needs
 SKIPPING = '<a href="#file" class="md-skip">Skip to content</a>'
-SKIP = re.compile(r'(?<=<div data-md-component="skip">)\s*(?=</div>)')
+SKIP = re.compile(r'(?<=<div data-md-component="skip">).*?(?=</div>)', re.S)
 PAGE = """
 <h1 id="file"><code>posenc/{copy.place}.py</code></h1>
 <p>{says}</p>
@@ -65,7 +65,7 @@ def _page(copy: Copy, card: re.Match | None, site: Site) -> str:
     for pattern, new in ((TITLE, title), (DESCRIPTION, head), (SKIP, SKIPPING), (ARTICLE, content)):
         place = _found(pattern, shell)
         shell = shell[: place.start()] + new + shell[place.end() :]
-    return shell
+    return early.gathered(shell, site)
 
 
 def _relative(shell: str, root: str, up: str) -> str:

@@ -17,9 +17,9 @@ def place(uri: str) -> str:
 
 def write(site: Site) -> None:
     """Add the notebooks."""
-    for shown in site.pages:
-        if notebook.portable(shown.result):
-            site.write(place(shown.uri), _made(shown.result, site.book))
+    for uri, result in site.results.items():
+        if notebook.portable(result):
+            site.write(place(uri), _made(result, site.book))
 
 
 def _made(result: Result, book: Book) -> str:

@@ -17,11 +17,11 @@ MODULES = ".node/node_modules"  # `make offline` fills it
 BUNDLER = f"{MODULES}/.bin/esbuild"
 FRAMES, LICENSE = f"{MODULES}/iframe-worker/shim/index.js", f"{MODULES}/iframe-worker/LICENSE"
 WORKER = "assets/javascripts/iframe-worker.js"
-INDEXES = {  # of the search, and where the theme looks for the script
-    "search/index.json": "search/search_index.js",
-    "search/search_index.json": "search/search_index.js",
-    "search.json": "search.js",
-}
+INDEXES = (  # of the search, the whole one first, and where the theme looks for the script
+    ("search/index.json", "search/search_index.js"),
+    ("search/search_index.json", "search/search_index.js"),
+    ("search.json", "search.js"),
+)
 LEFT_OUT = ("*.map", "404.html", "sitemap.xml*", "lunr")
 LINK = re.compile(r'(?<=\s)(href|action)="(?![a-z]+:|[#/"])([^"?#]*)([^"]*)"')
 MODULE = re.compile(r'<script(?=[^>]*\btype="?module\b)[^>]*\bsrc="([^"]+)"[^>]*></script>')
@@ -51,9 +51,8 @@ def loose(folder: Path, root: Path) -> None:
     for path, text in pages.items():
         up = "../" * (len(path.relative_to(folder).parts) - 1)
         path.write_text(_page(text, up, explorer), encoding="utf-8")
-    for index, script in INDEXES.items():
-        if (folder / index).exists():
-            _index(folder / index, folder / script)
+    index, script = next((folder / index, folder / script) for index, script in INDEXES if (folder / index).exists())
+    _index(index, script)
 
 
 def _page(text: str, up: str, explorer: re.Match | None) -> str:
