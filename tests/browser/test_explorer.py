@@ -9,19 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import posenc
 from posenc.add.sinusoidal import kernel, sinusoidal, wavelengths
 from posenc.bias.alibi import alibi
 from posenc.bias.kerple import kerple
 from posenc.rotate.frequencies import yarn
 from posenc.rotate.rope import rope
-from tests.browser.live import awake, settled, unfold
+from tests.browser.exploring import FIGURE, choose, knob, number, reading, state
+from tests.browser.live import settled, unfold
 
 pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parents[2]
-FIGURE = "posenc-figure[name=explorer]"
 SIZES = {(256, 128): 16, (512, 256): 40}  # milliseconds that a redraw should take at most, at length and width
-ENCODINGS = ["sinusoidal", "learned", "rope", "pope", "alibi", "t5", "kerple", "fire", "none"]
+ENCODINGS = [key.partition("/")[2] for key in posenc.encodings() if not key.endswith("query_scale")] + ["none"]
 MOVE_EVERY_KNOB = """async () => {
   const host = document.querySelector("posenc-figure[name=explorer]")
   host.dataset.measure = ""
@@ -41,41 +42,6 @@ MOVE_EVERY_KNOB = """async () => {
   }
   return performance.getEntriesByName("explorer redraw").map((entry) => entry.duration)
 }"""
-
-
-@pytest.fixture
-def explore(site, visit):
-    """Return a function that opens the explorer with a query string, and waits until it lives."""
-
-    def opened(query="", **options):
-        seen = visit(f"{site}explorer/{query}", **options)
-        awake(seen.page, "explorer")
-        settled(seen.page)
-        return seen
-
-    return opened
-
-
-def reading(page):
-    """The sentence that the explorer says now."""
-    settled(page)
-    return page.locator(".explorer-reading").text_content()
-
-
-def number(pattern, text):
-    found = re.search(pattern + r" ([−\d.,]+\d)", text)
-    assert found, f"no {pattern} in: {text}"
-    return float(found[1].replace("−", "-").replace(",", ""))
-
-
-def knob(page, name):
-    return page.locator(f"{FIGURE} [data-knob={name}] input").first
-
-
-def state(page):
-    """What the address says, once it is written: by the page's own clock, which runs late on a busy machine."""
-    query = page.evaluate("() => new Promise((done) => setTimeout(() => done(location.search), 400))")
-    return dict(urllib.parse.parse_qsl(query.removeprefix("?")))
 
 
 def test_what_it_reads_out_is_what_the_package_says(explore):
@@ -108,7 +74,7 @@ def test_it_compares_itself_with_the_package(explore):
 
 
 def test_knobs_turn_by_keyboard_and_the_address_follows(explore):
-    page = explore("?encoding=kerple&form=power&head=1").page
+    page = explore("?encoding=kerple&form=power&head=1&words=").page
     knob(page, "key").focus()
     for _ in range(3):
         page.keyboard.press("ArrowLeft")
@@ -120,7 +86,7 @@ def test_knobs_turn_by_keyboard_and_the_address_follows(explore):
 
 
 def test_a_knob_that_goes_and_comes_back_brings_the_others_back(explore):
-    page = explore("?encoding=alibi").page
+    page = explore("?encoding=alibi&words=").page
     before = reading(page)
     for name, value in (("length", "128"), ("heads", "8")):
         knob(page, name).focus()
@@ -134,7 +100,7 @@ def test_a_knob_that_goes_and_comes_back_brings_the_others_back(explore):
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_arrow_keys_move_in_every_panel(explore, encoding):
-    page = explore(f"?encoding={encoding}").page
+    page = explore(f"?encoding={encoding}&length=64&query=40&key=20&channel=3&causal=false").page
     for panel in range(4):
         canvas = page.locator(f"{FIGURE} canvas").nth(panel)
         canvas.focus()
@@ -166,22 +132,22 @@ def test_a_pointer_looks_and_a_click_stays(explore):
 def test_back_and_forward_go_through_the_views(explore):
     seen = explore()
     page = seen.page
-    page.get_by_label("ALiBi").check()
+    choose(page, "alibi")
     knob(page, "heads").focus()
     for _ in range(4):
         page.keyboard.press("ArrowRight")
     assert state(page) == {"encoding": "alibi", "heads": "12"}
-    page.get_by_label("T5", exact=True).check()
+    choose(page, "t5")
     assert state(page)["encoding"] == "t5"
     page.go_back()
-    assert "head 2" in reading(page) or "bias" in reading(page)
+    assert "bias" in reading(page)
     assert state(page) == {"encoding": "alibi", "heads": "12"}
     assert knob(page, "heads").input_value() == "12"
     page.go_back()
     assert state(page) == {"encoding": "alibi"}
     page.go_back()
     assert state(page) == {}
-    assert reading(page).startswith("Query at 80, key at 56, distance 24: similarity")
+    assert reading(page).startswith("“man” and “dog”, 3 words back")
     page.go_forward()
     page.go_forward()
     assert knob(page, "heads").input_value() == "12"
@@ -191,7 +157,11 @@ def test_back_and_forward_go_through_the_views(explore):
 
 @pytest.mark.parametrize(
     "query",
-    ["?encoding=nonsense&length=many&width=-5&%ZZ=1&base", "?length=1e99&query=9e9&seed=NaN&causal=perhaps&=&&", "?q"],
+    [
+        "?encoding=nonsense&length=many&width=-5&%ZZ=1&base",
+        "?length=1e99&query=9e9&seed=NaN&causal=perhaps&=&&",
+        "?length&q",
+    ],
 )
 def test_a_bad_address_does_no_harm(explore, query):
     seen = explore(query)
@@ -203,7 +173,7 @@ def test_links_to_states_work_on_the_page_itself_and_from_others(explore, site):
     seen = explore()
     page = seen.page
     page.click("a:text('The last bucket')")
-    assert state(page) == {"encoding": "t5", "max_distance": "32", "causal": "true"}
+    assert state(page) == {"encoding": "t5", "max_distance": "32", "causal": "true", "length": "128"}
     assert "bias" in reading(page)
     page.click(".md-logo >> nth=0")
     page.wait_for_url(site)
@@ -212,7 +182,7 @@ def test_links_to_states_work_on_the_page_itself_and_from_others(explore, site):
     assert knob(page, "max_distance").input_value() == "32"
     page.go_back()
     assert state(page) == {}
-    assert reading(page).startswith("Query at 80, key at 56, distance 24: similarity")
+    assert reading(page).startswith("“man” and “dog”")
     assert len(seen.documents) == 1
     assert not seen.errors
 
@@ -278,22 +248,6 @@ def test_the_numbers_stand_in_a_table_too(explore):
     assert float(cells[2].replace("−", "-")) == pytest.approx(number("bias", reading(page)), rel=5e-3)
 
 
-def test_a_phone_has_one_column_and_nothing_runs_out(explore):
-    seen = explore("?encoding=rope&scaling=llama3", width=390, height=844)
-    page = seen.page
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.click(".explorer-side summary")
-    page.locator(f"{FIGURE} canvas").nth(1).evaluate("(canvas) => canvas.scrollIntoView({ block: 'end' })")
-    page.wait_for_timeout(400)
-    canvas, slider = (place.bounding_box() for place in (page.locator(f"{FIGURE} canvas").nth(1), knob(page, "base")))
-    assert 0 < slider["y"] < canvas["y"] + canvas["height"] <= 845  # the knob stays on the screen, beside the panel
-    left = page.evaluate(
-        f"[...document.querySelectorAll('{FIGURE} canvas')].map((c) => c.getBoundingClientRect().left)"
-    )
-    assert len(set(left)) == 1
-    assert not seen.errors
-
-
 def test_a_view_in_a_chapter_stays_a_picture_if_the_explorer_cannot_be_had(site, visit):
     seen = visit(site)
     page = seen.page
@@ -314,7 +268,7 @@ def test_what_the_page_loads_is_small(explore):
     loaded = {urllib.parse.urlparse(url).path.partition("/assets/js/")[2] for url in seen.requests}
     files = [ROOT / "docs/assets/js" / name for name in loaded if name.endswith(".js") and name != "reach.js"]
     assert len(files) > 10
-    assert sum(len(gzip.compress(file.read_bytes(), 9)) for file in files) <= 40 * 1024
+    assert sum(len(gzip.compress(file.read_bytes(), 9)) for file in files) <= 84 * 1000
 
 
 TIMED = [*ENCODINGS, "rope&content=tokens", "pope&content=tokens"]

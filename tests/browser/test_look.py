@@ -10,7 +10,7 @@ from tests.browser.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = "chapters/1-sinusoidal/sinusoidal/"
-FAMILIES = {"article p": "Source Serif 4", ".md-tabs": "Source Sans 3", "article pre code": "Source Code Pro"}
+FAMILIES = {"article p": "Posenc Serif", ".md-tabs": "Source Sans 3", "article pre code": "Source Code Pro"}
 
 
 @pytest.mark.full
@@ -53,7 +53,7 @@ def test_copying_a_session_leaves_prompts_and_results_behind(site, visit):
         pytest.skip("no page has a pycon session")
     seen = visit(site + with_session)
     unfold(seen.page)
-    shown = seen.page.locator(".language-pycon code").first.inner_text()
+    shown = seen.page.locator(".language-pycon code").first.text_content().rstrip()
     code = [line[4:] for line in shown.splitlines() if line.startswith((">>> ", "... "))]
     assert 0 < len(code) < len(shown.splitlines())
     assert _copied(seen.page, ".language-pycon").split("\n") == code

@@ -11,7 +11,11 @@ from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, PAGES
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 EACH = [pytest.param(path, marks=() if path in ONE_OF_EACH_KIND else pytest.mark.full) for path in PAGES]
 TEX_LEFT_OVER = r"/.{0,20}(?:\\\(|\\\[|\$\$).{0,20}/.exec(document.querySelector('article').innerText)?.[0]"
-UNFOLD = "document.querySelectorAll('details').forEach((details) => details.open = true)"
+UNFOLD = """() => {
+  document.querySelectorAll("details").forEach((details) => details.open = true)
+  for (const far of document.querySelectorAll("pre > code, .drawn-svg, .katex-display"))
+    far.style.contentVisibility = "visible"
+}"""
 
 TOO_SMALL = """(figure) => [...figure.querySelectorAll("button, select, .stage-choice label")]
   .map((part) => [part, part.getBoundingClientRect().height])

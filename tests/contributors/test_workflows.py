@@ -10,12 +10,14 @@ from tests.contributors.conftest import ROOT
 PATHS = sorted((ROOT / ".github").rglob("*.yml"))
 FLOWS = [path for path in PATHS if path.parent.name == "workflows"]
 
+MAY = {"deploy": {"contents": "write"}, "publish": {"id-token": "write"}}
+
 each_flow = pytest.mark.parametrize("path", FLOWS, ids=lambda path: path.stem)
 
 
 def test_there_are_workflows_and_an_action():
-    assert len(FLOWS) == 2
-    assert ROOT / ".github/actions/setup/action.yml" in PATHS
+    assert [path.stem for path in FLOWS] == ["nightly", "release", "site"]
+    assert {path.parent.name for path in PATHS if path.name == "action.yml"} == {"setup", "publish"}
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -29,8 +31,10 @@ def test_nothing_is_permitted_but_reading_and_every_job_ends(path):
     flow = yaml.safe_load(path.read_text())
     assert flow["permissions"] == {"contents": "read"}
     for name, job in flow["jobs"].items():
+        assert job.get("permissions") == MAY.get(name), name
+        if job.get("uses") == "./.github/workflows/nightly.yml":
+            continue  # its own jobs end in time
         assert job["timeout-minutes"] <= 180, name
-        assert name == "deploy" or "permissions" not in job
         for step in job["steps"]:
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False, name
@@ -47,3 +51,29 @@ def test_every_folder_of_tests_is_run_by_a_job():
     folders -= {folder for folder in folders if folder.startswith("tests/toys")} | {"tests"}
     assert not [folder for folder in sorted(folders) if not re.search(rf"{folder}\s", text)]
     assert "tests/test_*.py" in text
+
+
+def test_the_workflows_install_by_hash():
+    action = (ROOT / ".github/actions/setup/action.yml").read_text()
+    assert "--constraint .github/hashes.txt" in action
+    assert "--build-constraints .github/hashes.txt" in action
+    assert not re.findall(r"pip install(?!.* --constraint .github/hashes.txt)", "".join(p.read_text() for p in PATHS))
+
+
+def test_a_release_is_tested_built_and_tried_before_it_is_published():
+    flow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    jobs = flow["jobs"]
+    assert set(jobs["publish"]["needs"]) == {"everything", "build"}
+    assert jobs["publish"]["environment"] == "pypi"
+    assert jobs["deploy"]["needs"] == "publish"
+    run = "\n".join(step.get("run", "") for step in jobs["build"]["steps"])
+    for line in ("tests.release", "uv build", "tests/test_distribution.py", "uv venv", "-m posenc "):
+        assert line in run
+    for step in jobs["publish"]["steps"]:
+        assert "checkout" not in step.get("uses", ""), "what may publish runs no code of the repository"
+
+
+def test_versions_are_published_one_at_a_time():
+    for name in ("site", "release"):
+        jobs = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())["jobs"]
+        assert jobs["deploy"]["concurrency"] == {"group": "deploy", "cancel-in-progress": False}

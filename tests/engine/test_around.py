@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from galley import around
-from galley.around import Shown, Site
+from galley.around.site import Shown, Site
 from galley.book import Book, Result
 from galley.page import parse
 
@@ -59,3 +59,10 @@ def test_each_page_is_changed_by_each_part_and_then_files_are_added(site, monkey
     around.finish(site)
     assert (site.folder / "labs/index.html").read_text() == "<text A title>"
     assert (site.folder / "of/all.txt").read_text() == "<text A title>"
+
+
+def test_the_address_is_that_of_the_sitemap(site):
+    assert site.address == site.book.site
+    version = Site.of(site.folder, site.book, site.results)
+    version.write("sitemap.xml", "<loc>https://example.org/latest/a/</loc><loc>https://example.org/latest/</loc>")
+    assert version.address == "https://example.org/latest/"

@@ -249,9 +249,9 @@ def test_the_site_shows_it_like_any_other_page(site_of, tmp_path):
     for foreign in ("jupyter", "MathJax", "require.js", "<!-- !["):
         assert foreign.lower() not in html.lower().replace("page.ipynb", "")
     assert 'href="page/#rows"' in (tmp_path / "site/index.html").read_text()
-    made = nbformat.reads((tmp_path / "site/page/page.ipynb").read_text(), as_version=4)
+    made = nbformat.reads((tmp_path / "site/page.ipynb").read_text(), as_version=4)
     nbformat.validate(made)
-    assert [cell.source for cell in made.cells if cell.cell_type == "code"][2] == DRAW
+    assert [cell.source for cell in made.cells if cell.cell_type == "code"][3] == DRAW
 
 
 def test_two_builds_give_the_same_bytes(site_of, tmp_path):

@@ -222,7 +222,7 @@ def test_only_the_page_with_the_edit_is_rendered(made, book):
     files, _, rendered = made()
     assert rendered == ["other.md"]
     assert b"A sentence." in files["other/index.html"]
-    assert b"A sentence." in files["search/search_index.json"]
+    assert b"A sentence." in files["search/index.json"]
 
 
 COMPLAINTS = {

@@ -1,7 +1,10 @@
 """A page as a notebook: its code in cells, its prose readable, the same bytes each time."""
 
+from pathlib import Path
+
 import nbformat
 import pytest
+from mkdocs.utils.yaml import yaml_load
 
 from galley import notebook
 from galley.book import Book
@@ -63,12 +66,31 @@ def test_it_is_valid_and_stable(project, made):
     assert notebook.notebook(project.run()["page.md"], "https://example.org/book/", project.root) == made
 
 
-def test_it_says_what_to_install(project, made):
-    assert "Needs `pip install posenc matplotlib`." in made
-    for line in ("from posenc_book import __doc__", ">>> import posenc_book"):
-        project.page("page.md", f"# A page\n\n```{'pycon' if '>' in line else 'python'}\n{line}\n```\n")
-        made = notebook.notebook(project.run()["page.md"], "", project.root)
-        assert "Needs `pip install posenc-book matplotlib`." in made
+def installed(made, monkeypatch):
+    """Return what the first cell of a notebook installs where nothing of ours is."""
+    asked = []
+    monkeypatch.setattr("subprocess.run", lambda command, check: asked.append(command))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: asked.append(name))
+    exec(next(cell.source for cell in nbformat.reads(made, as_version=4).cells if cell.cell_type == "code"), {})
+    package, (_, *install) = asked
+    assert install[:4] == ["-m", "pip", "install", "-q"]
+    return package, install[4:]
+
+
+@pytest.mark.parametrize("line", ["from posenc_book import __doc__", ">>> import posenc_book"])
+def test_it_installs_what_it_needs_from_where_it_was_made(project, made, monkeypatch, line):
+    with (Path(__file__).parents[2] / "mkdocs.yml").open(encoding="utf-8") as file:
+        source = f"git+{yaml_load(file)['repo_url']}"
+    assert installed(made, monkeypatch) == ("posenc", [source, "matplotlib"])
+    project.page("page.md", f"# A page\n\n```{'pycon' if '>' in line else 'python'}\n{line}\n```\n")
+    made = notebook.notebook(project.run()["page.md"], "", project.root)
+    book = f"{source}#subdirectory=docs/book"
+    assert installed(made, monkeypatch) == ("posenc_book", [source, book, "matplotlib"])
+
+
+def test_it_installs_nothing_where_all_is_there(made, monkeypatch):
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("it installs"))
+    exec(next(cell.source for cell in nbformat.reads(made, as_version=4).cells if cell.cell_type == "code"), {})
 
 
 def test_it_brings_the_measurements_that_its_page_reads(project, tmp_path, monkeypatch):
@@ -81,7 +103,7 @@ def test_it_brings_the_measurements_that_its_page_reads(project, tmp_path, monke
     cells = nbformat.reads(notebook.notebook(result, "", project.root), as_version=4).cells
     monkeypatch.chdir(tmp_path)
     space = {}
-    for cell in cells[2:]:
+    for cell in cells[3:]:
         exec(cell.source, space)
     assert space["found"] == {"it's": 7}
 
@@ -96,13 +118,13 @@ def test_a_page_that_reads_the_projects_files_is_none(project):
 
 def test_code_and_outputs_are_in_cells(made):
     code = [cell for cell in nbformat.reads(made, as_version=4).cells if cell.cell_type == "code"]
-    assert [cell.source.splitlines()[0] for cell in code[1:]] == [
+    assert [cell.source.splitlines()[0] for cell in code[2:]] == [
         "import matplotlib.pyplot as plt",
         "print(repr(",
         "1 / 0",
     ]
-    assert code[1].outputs[0].data["text/plain"] == "A line"
-    assert code[3].metadata.tags == ["raises-exception"]
+    assert code[2].outputs[0].data["text/plain"] == "A line"
+    assert code[4].metadata.tags == ["raises-exception"]
 
 
 def test_a_link_to_a_view_of_a_page_leads_there(project):
@@ -164,7 +186,7 @@ def test_it_runs_in_an_empty_folder_and_gives_what_the_page_gives(project):
     jobs = notebook.run(book, results)
     assert [job.cached for job in jobs.values()] == [False] * 4
     *setup, first, second = jobs["docs/page.md"].results
-    assert len(setup) == 2
+    assert len(setup) == 3
     page = results["docs/page.md"].steps
     assert first["stdout"] == page[0]["stdout"]
     assert len(first["figures"]) == 1

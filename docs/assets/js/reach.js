@@ -1,18 +1,29 @@
-// What scrolls inside itself can be reached with the keyboard, what the theme leaves without a name gets one, and a link
-// leads to its place.
+// What scrolls inside itself can be reached with the keyboard, what the theme leaves without a name gets one, a link leads
+// to its place, and a button copies a file.
 
 const SCROLLERS =
   ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
 
-const reach = (element) => {
+const isWide = (element) => {
   const room = element.matches(".katex-base") ? element.closest("p, li, td, th, dd, h1, h2, h3, h4, article") : element
-  const wide = element.scrollWidth > room.clientWidth
-  element.classList.toggle("wide", wide)
-  if (wide) element.tabIndex = 0
-  else element.removeAttribute("tabindex")
+  return element.scrollWidth > room.clientWidth
+}
+
+// All are read before one is written: then the browser lays out the page once. What it has not laid out yet, in a
+// closed fold or far from the screen, waits until it has.
+const reach = (elements) => {
+  const there = [...elements].filter((element) => element.checkVisibility({ contentVisibilityAuto: true }))
+  const found = there.map((element) => [element, isWide(element)])
+  for (const [element, wide] of found) {
+    element.classList.toggle("wide", wide)
+    if (!wide) element.removeAttribute("tabindex")
+    else if (!element.hasAttribute("tabindex")) element.tabIndex = 0
+  }
 }
 
 const name = () => {
+  // The theme takes it from code where no pointer hovers, when it adds the copy button.
+  document.querySelectorAll(".wide:not([tabindex])").forEach((element) => (element.tabIndex = 0))
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search")
   // Every copy button and every level of the contents is a <nav>: too many landmarks to be of use.
   document.querySelectorAll(".md-code__nav:not([role]), .md-nav .md-nav:not([role])").forEach((nav) => {
@@ -35,6 +46,27 @@ const typed = (session) => {
     .join("\n")
 }
 
+// A whole file is copied as it lies on the site; where that cannot be, the reader is led to it.
+const copyFile = async (button) => {
+  const said = button.textContent
+  try {
+    const text = fetch(button.dataset.copies).then((answer) => {
+      if (!answer.ok) throw new Error(answer.statusText)
+      return answer.text()
+    })
+    const typed = text.then((file) => new Blob([file], { type: "text/plain" }))
+    await navigator.clipboard.write([new ClipboardItem({ "text/plain": typed })])
+    button.textContent = "Copied"
+    setTimeout(() => (button.textContent = said), 2000)
+  } catch {
+    location.assign(button.dataset.copies)
+  }
+}
+addEventListener("click", ({ target }) => {
+  const button = target.closest?.("[data-copies]")
+  if (button) copyFile(button)
+})
+
 // If the reader clicks while a page still scrolls, the theme notes the old page's place for the new address, and goes
 // there.
 let wanted = ""
@@ -51,6 +83,7 @@ addEventListener("popstate", () => (wanted = ""))
 // Who follows a link into a section of a chapter's depth finds it open.
 const open = () => {
   const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))
+  if (place && place.matches("a.moved[href]")) return location.replace(place.href) // it is on another page now
   const closed = []
   for (let fold = place && place.closest("details"); fold; fold = fold.parentElement.closest("details")) {
     if (!fold.open) closed.push(fold)
@@ -65,14 +98,48 @@ const arrive = () => {
   wanted = ""
 }
 
-const resized = new ResizeObserver(() => document.querySelectorAll(SCROLLERS).forEach(reach))
-const added = new MutationObserver(name)
+// The index of the search comes when somebody is about to search. The worker that reads it lies in assets/js.
+const worker = new URL(JSON.parse(document.getElementById("__config").textContent).search, location.href)
+const fetchIndex = () => {
+  const [rel, href, as] = ["prefetch", new URL("../../search/index.json", worker), "fetch"]
+  document.head.append(Object.assign(document.createElement("link"), { rel, href, as }))
+}
+if (worker.pathname.endsWith("/assets/js/search.js")) {
+  document.forms.search?.query.addEventListener("focus", fetchIndex, { once: true })
+}
+
+// Does something once for all that happens until the next frame.
+const soon = (act) => {
+  let met = new Set()
+  const forward = () => {
+    const all = met
+    met = new Set()
+    act(all)
+  }
+  return (what) => {
+    if (!met.size) requestAnimationFrame(forward)
+    met.add(what)
+  }
+}
+
+const appeared = soon(reach)
+document.addEventListener(
+  "contentvisibilityautostatechange",
+  ({ target, skipped }) => {
+    if (!skipped && target.matches(SCROLLERS)) appeared(target)
+  },
+  true,
+)
+
+const resized = new ResizeObserver(() => reach(document.querySelectorAll(SCROLLERS)))
+const added = new MutationObserver(soon(name))
 
 document$.subscribe(() => {
   resized.disconnect()
   added.disconnect()
   document.querySelectorAll(".md-content__inner, .md-content details").forEach((element) => resized.observe(element))
-  added.observe(document.querySelector(".md-content"), { childList: true, subtree: true })
+  const content = document.querySelector(".md-content")
+  added.observe(content, { childList: true, subtree: true, attributeFilter: ["tabindex"] })
   document.querySelectorAll(".language-pycon").forEach(typed)
   name()
   arrive()

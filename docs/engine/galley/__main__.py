@@ -1,11 +1,15 @@
-"""Run and check pages without building the site: python -m galley [--only PAGE] [--update]."""
+"""Run and check pages, and build the site: python -m galley [--only PAGE] [--update] [--branch FOLDER] [--build]."""
 
 import argparse
 import sys
 from pathlib import Path
 
 from galley import notebook
-from galley.book import Book, Result, Stopwatch, timed
+from galley.around import branch, offline
+from galley.around.site import Site
+from galley.book import Book, Result, Stopwatch
+from galley.builders import BUILDERS
+from galley.telling import progress, summary
 from galley.update import rewrite
 
 
@@ -17,7 +21,14 @@ def main() -> int:
     parser.add_argument("--no-cache", action="store_true", help="run every page, whatever is remembered")
     parser.add_argument("--jobs", type=int, help="pages at a time; by default one a processor")
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER", help="also write each page as a notebook")
+    parser.add_argument("--branch", type=Path, metavar="FOLDER", help="also write all pages as GitHub shows them")
+    builders = {"nargs": "?", "const": "", "choices": ("", *BUILDERS), "metavar": "BUILDER"}
+    parser.add_argument("--build", **builders, help=f"build the site, by {' or '.join(BUILDERS)}, and nothing else")
+    parser.add_argument("--site-dir", type=Path, default=Path("site"), metavar="FOLDER", help="where the site belongs")
+    parser.add_argument("--offline", type=Path, metavar="FILE", help="pack the site as a zip for a disk")
     options = parser.parse_args()
+    if options.build is not None or options.offline:
+        return make(options)
     watch, book = Stopwatch(), Book.find(use_cache=not options.no_cache, jobs=options.jobs)
     results = book.run(book.pages(options.only), progress)
     if not results:
@@ -29,24 +40,27 @@ def main() -> int:
             print(problem, file=sys.stderr)
     if options.notebooks:
         write_notebooks(book, results, options.notebooks)
+    if options.branch:
+        write_notebooks(book, results, options.branch)
+        branch.write(Site.of(options.branch, book, by_place(book, results)))
     print(summary(results, watch))
     return 1 if any(result.problems for result in results.values()) else 0
 
 
-def progress(result: Result) -> None:
-    """Print one line for a page that has run."""
-    if not result.cached:
-        print(f"  ran {result.name} in {timed(result.seconds)}", flush=True)
+def make(options: argparse.Namespace) -> int:
+    """Build the site, pack it, or both."""
+    book, failed = Book.find(jobs=options.jobs), 0
+    if options.build is not None:
+        failed = BUILDERS[options.build or book.builder](book, options.site_dir.resolve())
+    if options.offline and not failed:
+        offline.pack(options.site_dir, book.root, options.offline)
+        print(f"{options.offline}: {options.offline.stat().st_size / 1e6:.1f} MB")
+    return failed
 
 
-def summary(results: dict[str, Result], watch: Stopwatch) -> str:
-    """Return one line: what ran, what was remembered, what is wrong."""
-    ran = sum(not result.cached for result in results.values())
-    kept = sum(result.cached and bool(result.steps) for result in results.values())
-    waiting = sum(result.waits for result in results.values())
-    wrong = sum(len(result.problems) for result in results.values())
-    counts = f"{ran} run, {kept} from the cache," + f" {waiting} to run," * bool(waiting)
-    return f"{len(results)} pages: {counts} {wrong} problems, {watch}"
+def by_place(book: Book, results: dict[str, Result]) -> dict[str, Result]:
+    """Return results by their pages' places in docs."""
+    return {Path(name).relative_to(book.docs.relative_to(book.root)).as_posix(): r for name, r in results.items()}
 
 
 def write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> None:

@@ -85,6 +85,7 @@ class Book:
         self.sources = [self.root / source for source in settings["sources"]]
         self.excluded = tuple(settings.get("exclude", ()))
         self.site = settings["site"]
+        self.builder = settings.get("builder", "mkdocs")  # of the site, one of `galley.builders`
         self.proof = settings.get("proof", "")  # the page that says how the others are checked, by its place in docs
         self.bibliography = self.root / settings["bibliography"]
         self.limit = float(settings.get("limit", 60))

@@ -67,7 +67,7 @@ class Pages(Preprocessor):
             if line is None or number.start < 0:
                 continue
             why = number.body if number.operator == "=" else f"{number.operator} {number.body}"
-            escaped = re.sub(r"[|_*\[\]`\\]", lambda m: f"&#{ord(m[0])};", html.escape(why))  # else Markdown reads it
+            escaped = re.sub(r"[$|_*\[\]`\\]", lambda m: f"&#{ord(m[0])};", html.escape(why))  # else Markdown reads it
             marked = number.written
             if marked and number.operator != "given":
                 marked = f'<span class="checked" data-expression="{escaped}">{marked}</span>'

@@ -9,8 +9,20 @@ import re
 from pathlib import Path
 
 from galley.book import Book, Result
-from galley.page import BOUND, COMMENT, LINK, Block
+from galley.page import CODE_SPAN, COMMENT, LINK, Block
 from galley.pool import Job
+
+REPOSITORY = "https://github.com/posenc/posenc"
+INSTALL = """\
+# Where {package} is missing, as in Colab: install it from its repository, which is as new as this page.
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("{package}") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", {wanted}, "matplotlib"], check=True)
+    importlib.invalidate_caches()"""
+
 
 SETUP = """\
 # What the site does before it runs a page: seeds, one thread, and its look for figures.
@@ -34,6 +46,9 @@ from pathlib import Path
 Path("{folder}").mkdir(parents=True, exist_ok=True)
 Path("{path}").write_text({text!r})"""
 
+# A comment, and code in which a comment is only shown.
+HIDDEN = re.compile(rf"{CODE_SPAN.pattern}|{COMMENT.pattern}", CODE_SPAN.flags)
+
 
 def portable(result: Result) -> bool:
     """Whether a page can be taken along: it runs, and of the project's files it reads measurements alone."""
@@ -47,8 +62,10 @@ def notebook(result: Result, site: str, root: Path) -> str:
     address = posixpath.join(site, posixpath.dirname(result.name).partition("/")[2])
     here = (root / result.name).parent
     code = "\n".join(block.code for block in page.blocks)
-    package = "posenc-book" if re.search(r"^(?:>>> )?(?:from|import) posenc_book\b", code, re.M) else "posenc"
-    _add(cells, _markdown(f"Needs `pip install {package} matplotlib`. Made from a page of <{site}>."))
+    _add(
+        cells, _markdown(f"Made from a page of <{site}>. What the page needs is installed first, where it is missing.")
+    )
+    _add(cells, _code(_install(code)))
     _add(cells, _code(SETUP))
     for path in result.reads:
         text = json.dumps(json.loads((root / path).read_text(encoding="utf-8")))  # one line, however it is stored
@@ -57,14 +74,22 @@ def notebook(result: Result, site: str, root: Path) -> str:
     for block in page.blocks:
         if not block.runs:
             continue
-        _add(cells, _markdown(_prose(page.lines[position : block.span[0]], address, here)))
+        _add(cells, _markdown(prose(page.lines[position : block.span[0]], address, here)))
         _add(cells, _run(block, by_block.get(block.line) or {}))
         position = _after(block, page.lines)
-    _add(cells, _markdown(_prose(page.lines[position:], address, here)))
+    _add(cells, _markdown(prose(page.lines[position:], address, here)))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     book = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"  # as Jupyter writes it
+
+
+def _install(code: str) -> str:
+    """Return a cell that installs what a page's code imports: before the first release as after it."""
+    wanted, package = [f"git+{REPOSITORY}"], "posenc"
+    if re.search(r"^(?:>>> )?(?:from|import) posenc_book\b", code, re.M):
+        wanted, package = [*wanted, f"{wanted[0]}#subdirectory=docs/book"], "posenc_book"
+    return INSTALL.format(package=package, wanted=", ".join(f'"{source}"' for source in wanted))
 
 
 def run(book: Book, results: dict[str, Result]) -> dict[str, Job]:
@@ -146,14 +171,14 @@ def _after(block: Block, lines: list[str]) -> int:
     return end
 
 
-def _prose(lines: list[str], address: str, here: Path) -> str:
-    text = "\n".join(lines)
-    text = COMMENT.sub("", BOUND.sub("", text))
+def prose(lines: list[str], address: str, here: Path) -> str:
+    """Return Markdown of a page without what only the engine reads, its links leading to the site."""
+    text = HIDDEN.sub(lambda m: (m["code"] and m[0]) or "", "\n".join(lines))
     text = re.sub(r"^<details[^>]*>\s*<summary>(.*?)</summary>", r"**\1.**", text, flags=re.M)
     text = re.sub(r"^</details>\s*$", "", text, flags=re.M)
     text = re.sub(r"^(\s*>\s*)\[!(\w+)\]\s*$", lambda m: f"{m[1]}**{m[2].title()}.** ", text, flags=re.M)
     text = re.sub(r"\[([^\]\n]+)\]\[[\w.]*\]", r"\1", text)
-    text = re.sub(r"^(#+ .*?)\s*\{#[\w.-]+\}\s*$", r"\1", text, flags=re.M)
+    text = re.sub(r"^(#+ .*?)[ \t]*\{#[\w.-]+\}[ \t]*$", r"\1", text, flags=re.M)
     return LINK.sub(lambda m: _link(m, address, here), text).strip()
 
 

@@ -286,7 +286,7 @@ class _Reader:
         body = "\n".join(self.lines[start + 1 : end])
         self._output(start, end, body.strip("\n"))
         prose = (" " * len(line) if IMAGE.match(line) else line for line in body.split("\n"))
-        self._links(_blank(CODE_SPAN, "\n".join(prose)), start + 1)
+        self._links(blank(CODE_SPAN, "\n".join(prose)), start + 1)
         if self.last is not None:
             self.last.output_is_markdown = True
             for n in range(start + 1, end):
@@ -308,15 +308,15 @@ class _Reader:
                     self._problem(n, "a heading cannot hold a formula: tables of contents would show it twice")
             if re.match(r"^\s*>+\s*(```|~~~)\s*(python|pycon)", self.lines[n]):
                 self._problem(n, "a fence inside a quote does not run; put it at the margin")
-        bare = _blank(CODE_SPAN, text)
+        bare = blank(CODE_SPAN, text)
         self._links(bare, start)
         self.page.displayed += displayed(bare, start + 1)
-        unbound = _blank(COMMENT, bare)
+        unbound = blank(COMMENT, bare)
         for pattern, display in ((DISPLAY, True), (INLINE, False)):
             for formula in pattern.finditer(unbound):
                 tex = re.sub(r"^\s*>\s?", "", formula["tex"], flags=re.M).strip()
                 self.page.formulas.append((line_of(formula.start()), tex, display))
-            unbound = _blank(pattern, unbound)
+            unbound = blank(pattern, unbound)
         if "$" in unbound.replace(r"\$", ""):
             self._problem(line_of(unbound.index("$")) - 1, "a lone $: a formula is not closed, or spaces touch its $")
         for comment in re.finditer(r"(?<=[\d`*$%°×])<!--.*?-->", bare, re.S):
@@ -331,7 +331,7 @@ class _Reader:
         self.page.prose.append((start, text))
 
     def _links(self, text: str, start: int) -> None:
-        for link in LINK.finditer(_blank(COMMENT, text)):
+        for link in LINK.finditer(blank(COMMENT, text)):
             line = start + 1 + text.count("\n", 0, link.start())
             self.page.links.append(Link(line, link["label"], link["target"]))
 
@@ -394,6 +394,6 @@ def _wrong_option(name: str, value: str) -> str:
     return ""
 
 
-def _blank(pattern: re.Pattern, text: str) -> str:
+def blank(pattern: re.Pattern, text: str) -> str:
     """Replace what matches by spaces, so that offsets and lines stay as they are."""
     return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)

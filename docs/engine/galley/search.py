@@ -1,7 +1,7 @@
 """Find a page's entries in the theme's search index by what the page says, and read less of it where it is new.
 
 The theme parses every page at every build to find them, and most of what it parses (figures, formulas, folded code) it
-then throws away.
+then throws away. The entry of a whole page gets the page's keywords.
 """
 
 import re
@@ -36,15 +36,17 @@ def remember(config: MkDocsConfig, memory: Memory) -> None:
     def add(page: Page) -> None:
         said = page.meta.get("title", page.title), page.meta.get("tags"), page.meta.get("search")
         key = digest("search", common(), page.url, page.content or "", plain(said))
-        known = memory.get(key)
+        known, before = memory.get(key), len(index.entries)
         if known is None:
-            before, whole = len(index.entries), page.content
+            whole = page.content
             page.content = without_excluded(stage.without_folds(whole or ""))
             type(index).add_entry_from_context(index, page)
             page.content = whole
             memory.put(key, index.entries[before:])
         else:
             index.entries += known
+        if page.meta.get("keywords") and index.entries[before:]:
+            index.entries[before] = {**index.entries[before], "keywords": page.meta["keywords"]}
 
     vars(index)["add_entry_from_context"] = add
 

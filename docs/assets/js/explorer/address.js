@@ -52,5 +52,5 @@ export const address = (signal, { read, show }) => {
     show()
   }
   document.addEventListener("click", follow, { capture: true, signal })
-  return { write }
+  return { write, correct: (/** @type {string} */ query) => put(query, false) }
 }

@@ -1,122 +1,92 @@
 // The explorer: controls on one side, four linked panels on the other, and what can be taken along below.
 
-import { make, press } from "../kit/controls.js"
-import { address } from "./address.js"
+import { make } from "../kit/controls.js"
+import { acts } from "./acts.js"
+import { held } from "./held.js"
+import { KINDS } from "./kinds.js"
 import { knobs } from "./knobs.js"
-import { explorer } from "./model.js"
-import { panels, stepped } from "./panels.js"
-import { defaults, fromQuery, settle, toQuery } from "./spec.js"
+import { panels, RESPONSE } from "./panels.js"
+import { stepped } from "./panels/steps.js"
+import { rooms, sheet } from "./rooms.js"
 import { captions, label, reading, readings } from "./words.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @import { State, Given, Focus, Panel } from "./types.js" */
-/** @typedef {ReturnType<typeof held>} Held */
+/** @import { Given, Focus, Panel } from "./types.js" */
+/** @import { Held } from "./held.js" */
 
-const PLACE = ["query", "key", "channel", "causal"] // knobs that choose what is read, not what is computed
+const PLACE = ["query", "key", "channel", "causal", "softmax", "far"] // knobs that choose what is read, not what is computed
 const FEW = ["encoding", "length", "base", "query", "key"] // of a chapter's view that names none
+const ABOVE = ["encoding", "words"]
 
 /** @param {Stage} stage @param {Given} given */
 export const build = (stage, given) => {
   stage.element.classList.add("explorer")
+  stage.element.toggleAttribute("data-embedded", Boolean(given.embedded))
   const app = held(stage, given)
   const home = rooms(stage)
-  const sync = controls(stage, given, app, home)
+  const grid = make("div", { class: "explorer-panels" })
+  let use = (/** @type {string} */ _name) => {}
+  const few = given.embedded && (given.controls ?? FEW)
+  const board = knobs(stage, given, {
+    now: app.set,
+    set: (name, value, moves) => app.change({ [name]: value }, name, moves),
+    offers: (name) => !few || few.includes(name),
+    home: (name) => (ABOVE.includes(name) ? home.kinds : PLACE.includes(name) ? home.place : home.settings),
+    uses: (name) => use(name),
+  })
   stage.each(() => {
     if (stage.host.dataset.measure !== undefined) performance.mark("explorer starts")
     app.see()
-    sync(app.state)
+    board.sync(app.set())
+    stage.element.toggleAttribute("data-two", Boolean(app.other))
   })
+  const under = sheet(stage, home, grid, board.shows)
+  use = under.use
   const said = stage.say(() => reading(app.view))
   said.classList.add("explorer-reading")
-  const grid = make("div", { class: "explorer-panels" })
   home.main.append(said, grid)
-  const all = panels()
-  const papers = all.map((panel, i) => shown(stage, app, panel, i, grid))
+  const papers = [panels(), panels()].flatMap((all, side) =>
+    all.flatMap((panel, i) =>
+      side && (i === RESPONSE || given.embedded) ? [] : [shown(stage, app, panel, i, side, grid)],
+    ),
+  )
   if (given.embedded) return leads(stage, given, app)
-  acts(stage, given, app, home)
-  drawers(stage, { stage, given, panels: all, view: () => app.view })
+  acts(stage, given, app, home, { shows: board.shows, current: under.current })
+  stage.each(() => {
+    if (home.notice.textContent !== app.notice) home.notice.textContent = app.notice
+    under.names(captions(app.view)[3][0].split(" ")[0])
+  })
+  drawers(stage, { stage, given, view: () => app.view, other: () => app.beside })
   judged(stage, given)
   stage.each(() => {
     if (stage.host.dataset.measure === undefined) return
-    for (const paper of papers) paper.ctx.getImageData(0, 0, 1, 1) // so that it is drawn by now
+    for (const paper of papers) if (paper.element.clientWidth) paper.ctx.getImageData(0, 0, 1, 1) // so that it is drawn by now
     performance.measure("explorer redraw", "explorer starts")
   })
 }
 
-/** What is set, pointed at and seen, and its address. @param {Stage} stage @param {Given} given */
-const held = (stage, given) => {
-  const compute = explorer(given)
-  /** @type {State} what the reader has set, though other knobs may forbid it for now */
-  let wish = given.embedded ? { ...defaults(given), ...given.state } : fromQuery(location.search, given)
-  const first = settle(wish, given)
-  const app = {
-    state: first,
-    hover: /** @type {Focus} */ ({}),
-    view: compute(first),
-    see: () => void (app.view = compute({ ...app.state, ...app.hover })),
-    /** @param {State} change @param {string} knob @param {boolean} moves */
-    change: (change, knob, moves) => {
-      wish = { ...wish, ...change }
-      show(settle(wish, given))
-      bar?.write(toQuery(app.state, given), knob, moves)
-    },
-  }
-  const show = (/** @type {State} */ state) => {
-    app.state = state
-    app.hover = {}
-    stage.changed()
-  }
-  const read = (/** @type {string} */ query) => show((wish = fromQuery(query, given)))
-  const top = () => stage.element.scrollIntoView({ block: "start" })
-  const bar = given.embedded ? null : address(stage.signal, { read, show: top })
-  return app
-}
-
-/** @param {Stage} stage */
-const rooms = (stage) => {
-  const kinds = stage.add(make("div", { class: "stage-bar explorer-kinds" }))
-  const guided = stage.add(make("div"))
-  const settings = make("div", { class: "explorer-settings" })
-  const place = make("div", { class: "explorer-settings explorer-place" })
-  const main = make("div", { class: "explorer-main" })
-  const head = make("summary", {}, ["Settings"])
-  const side = make("details", { class: "explorer-side" }, [head, settings, place])
-  side.toggleAttribute("open", matchMedia("(min-width: 48em)").matches)
-  stage.add(make("div", { class: "explorer-body" }, [side, main]))
-  return { kinds, guided, settings, place, main }
-}
-
-/** @param {Stage} stage @param {Given} given @param {Held} app @param {ReturnType<typeof rooms>} home */
-const controls = (stage, given, app, { kinds, place, settings }) => {
-  const few = given.embedded && (given.controls ?? FEW)
-  return knobs(stage, given, {
-    now: () => app.state,
-    set: (name, value, moves) => app.change({ [name]: value }, name, moves),
-    offers: (name) => !few || few.includes(name),
-    home: (name) => (name === "encoding" ? kinds : PLACE.includes(name) ? place : settings),
-  })
-}
-
-/** One panel with its name, its words and its value. @param {Stage} stage @param {Held} app @param {Panel} panel @param {number} i @param {HTMLElement} grid */
-const shown = (stage, app, panel, i, grid) => {
+/** One panel of one side, with its name, its words and its value. @param {Stage} stage @param {Held} app @param {Panel} panel @param {number} i @param {number} side @param {HTMLElement} grid */
+const shown = (stage, app, panel, i, side, grid) => {
   const title = make("strong")
   const text = make("p")
   const value = make("span", { class: "explorer-value", "aria-hidden": "true" })
+  const view = () => (side && app.beside) || app.view
+  const other = () => (i === RESPONSE ? app.beside : null)
   const pin = (/** @type {Focus} */ focus) => Object.keys(focus).length && app.change(focus, "place", true)
   const arrow = (/** @type {"x" | "y"} */ way) => ({
     get value() {
       return 0
     },
     set value(step) {
-      pin(stepped(app.view, i, way, step))
+      pin(stepped(view(), i, way, step))
     },
   })
   const paper = stage.canvas({
-    label: () => label(app.view, i),
-    ratio: (width) => Math.round(width < 400 && i < 2 ? width * 0.86 : Math.min(Math.max(width * 0.7, 240), 345)),
-    draw: (ctx, width, height, look) => panel.draw(ctx, width, height, look, app.view),
+    label: () => label(view(), i, other()),
+    ratio: (width) => high(width, i, Boolean(app.beside)),
+    draw: (ctx, width, height, look) => panel.draw(ctx, width, height, look, view(), other()),
     point: ({ x, y, down }) => {
-      const focus = panel.pick(x, y, app.view)
+      const focus = panel.pick(x, y, view())
       if (down) pin(focus)
       else app.hover = focus
     },
@@ -124,33 +94,35 @@ const shown = (stage, app, panel, i, grid) => {
     arrows: { x: arrow("x"), y: arrow("y") },
   })
   const head = make("div", {}, [title, value])
-  grid.append(make("div", { class: "explorer-panel" }, [head, text, paper.element]))
+  const element = make("div", { class: "explorer-panel", "data-i": String(i), "data-side": "AB"[side] }, [
+    head,
+    text,
+    paper.element,
+  ])
+  grid.append(element)
   stage.each(() => {
-    const [name, words] = captions(app.view)[i]
-    if (title.textContent !== name) title.textContent = name
+    element.hidden = Boolean(side) && !app.beside
+    if (element.hidden) return
+    const [name, words] = captions(view(), other())[i]
+    const whose = app.beside && i !== RESPONSE ? `${"AB"[side]} ${KINDS[view().state.encoding].name}. ` : ""
+    if (title.textContent !== whose + name) title.textContent = whose + name
     if (text.textContent !== words) text.textContent = words
-    value.textContent = readings(app.view)[i]
+    value.textContent = readings(view())[i]
   })
   return paper
+}
+
+/** The height of a panel: two of them fit above each other on a narrow screen. @param {number} width @param {number} i @param {boolean} two */
+const high = (width, i, two) => {
+  if (width < 400 && two) return Math.round(width * (i === RESPONSE ? 0.7 : 0.56))
+  return Math.round(width < 400 && i < 2 ? width * 0.86 : Math.min(Math.max(width * 0.7, 240), 345))
 }
 
 /** From a chapter to the same view with every knob. @param {Stage} stage @param {Given} given @param {Held} app */
 const leads = (stage, given, app) => {
   const link = /** @type {HTMLAnchorElement} */ (make("a", {}, ["Open in the explorer"]))
   stage.add(make("p", {}, [link]))
-  stage.each(() => void (link.href = given.embedded + toQuery(app.state, given)))
-}
-
-/** The tour and the way back. @param {Stage} stage @param {Given} given @param {Held} app @param {ReturnType<typeof rooms>} home */
-const acts = ({ signal }, given, app, { kinds, guided }) => {
-  const go = (/** @type {State} */ step) => app.change({ ...defaults(given), ...step }, "tour", false)
-  const walk = async () => {
-    const { tour } = await import("./tour.js")
-    tour(signal, guided, given.tour, { go, done: () => start.focus() })
-  }
-  const start = press(signal, "Take the tour", walk)
-  const reset = () => app.change({ ...defaults(given), encoding: app.state.encoding }, "reset", false)
-  kinds.append(make("div", { class: "explorer-acts" }, [start, press(signal, "Reset", reset)]))
+  stage.each(() => void (link.href = given.embedded + app.query()))
 }
 
 /** What is fetched when it is opened. @param {Stage} stage @param {import("./types.js").Shown} all */

@@ -1,10 +1,10 @@
 // The Python of the state, and a button that copies it.
 
 import { make, press } from "../kit/controls.js"
-import { python } from "./snippet.js"
+import { program } from "./snippet.js"
 
 /** @param {HTMLElement} box @param {import("./types.js").Shown} shown */
-export const fill = (box, { stage, given, view }) => {
+export const fill = (box, { stage, given, view, other }) => {
   const text = make("code")
   const copy = async () => {
     await navigator.clipboard.writeText(text.textContent ?? "")
@@ -14,7 +14,7 @@ export const fill = (box, { stage, given, view }) => {
   box.append(button, make("pre", { tabindex: "0", "aria-label": "Python" }, [text]))
   box.className = "explorer-python"
   const write = () => {
-    const now = python(view().state, given)
+    const now = program(view().state, other()?.state ?? null, given)
     if (text.textContent === now) return
     text.textContent = now
     button.textContent = "Copy"

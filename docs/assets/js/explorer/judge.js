@@ -4,34 +4,40 @@ import { make } from "../kit/controls.js"
 import { explorer } from "./model.js"
 import { defaults } from "./spec.js"
 
-/** @import { Given } from "./types.js" */
+/** @import { Given, State, View } from "./types.js" */
 
 const REST = 300 // milliseconds after which the numbers are judged
 
-/** The largest difference, as a share where numbers are above 1. @param {Given} given */
-export const agreement = (given) => {
-  const view = explorer(given)
-  let worst = 0
-  let points = 0
-  for (const [set, row, column, cell, m, n, score] of given.golden) {
-    const seen = view({ ...defaults(given), ...set })
-    const told = [seen.pattern.values[row * seen.pattern.columns + column], seen.at(m, n)]
-    for (const [i, right] of [cell, score].entries()) {
-      worst = Math.max(worst, Math.abs(told[i] - right) / Math.max(1, Math.abs(right)))
-      points += 1
-    }
-  }
-  return { worst, points }
+/** The larger difference of a point's two numbers, as a share where they are above 1. @param {Given} given @param {(state: State) => View} view @param {Given["golden"][number]} point */
+const difference = (given, view, [set, row, column, cell, m, n, score]) => {
+  const seen = view({ ...defaults(given, set.encoding, true), ...set })
+  const told = [seen.pattern.values[row * seen.pattern.columns + column], seen.at(m, n)]
+  const apart = [cell, score].map((right, i) => Math.abs(told[i] - right) / Math.max(1, Math.abs(right)))
+  return Math.max(...apart)
 }
 
-/** Say it below the panels, once they stand. @param {import("../kit/stage.js").Stage} stage @param {Given} given */
+/** The largest difference at all points. @param {Given} given */
+export const agreement = (given) => {
+  const view = explorer(given)
+  const worst = Math.max(...given.golden.map((point) => difference(given, view, point)))
+  return { worst, points: 2 * given.golden.length }
+}
+
+/** Say it below the panels, once they stand: a point at a time, so that no hand has to wait. @param {import("../kit/stage.js").Stage} stage @param {Given} given */
 export const judge = (stage, given) => {
   if (stage.signal.aborted) return
   const line = stage.add(make("p", { class: "explorer-judge" }))
-  const wait = setTimeout(() => {
-    const { worst, points } = agreement(given)
+  const view = explorer(given)
+  let worst = 0
+  const next = (/** @type {number} */ i) => {
+    if (i < given.golden.length) {
+      worst = Math.max(worst, difference(given, view, given.golden[i]))
+      wait = setTimeout(next, 0, i + 1)
+      return
+    }
     const size = worst ? worst.toExponential(0).replace("-", "−") : "the last bit"
-    line.textContent = `Agrees with posenc ${given.version} to ${size} at ${points} points.`
-  }, REST)
+    line.textContent = `Agrees with posenc ${given.version} to ${size} at ${2 * i} points.`
+  }
+  let wait = setTimeout(next, REST, 0)
   stage.signal.addEventListener("abort", () => clearTimeout(wait))
 }

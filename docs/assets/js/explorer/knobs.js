@@ -1,8 +1,11 @@
 // A control for each knob, shown where it applies.
 
+import { make } from "../kit/controls.js"
 import { short } from "../kit/plot.js"
-import { columnsOf, KNOBS, rounded } from "./spec.js"
-import { NAMES } from "./words.js"
+import { DOORS, KINDS } from "./kinds.js"
+import { KNOBS } from "./settings.js"
+import { columnsOf, longest, rounded, wordAt } from "./spec.js"
+import { NAMES } from "./meanings.js"
 
 /** @import { Stage } from "../kit/stage.js" */
 /** @import { State, Given, Knob } from "./types.js" */
@@ -10,16 +13,18 @@ import { NAMES } from "./words.js"
 const FEW = 3 // choices that stand side by side
 
 /** @param {Knob} knob @param {State} s @param {Given} given */
-const most = ({ name }, s, given) => {
+export const most = ({ name }, s, given) => {
   if (["query", "key", "peak"].includes(name)) return s.length - 1
   if (name === "channel") return columnsOf(s) - 1
   if (name === "head") return s.heads - 1
+  if (name === "width") return Math.min(given.knobs.width.max, KINDS[s.encoding].widest ?? Infinity)
   if (name === "length" && s.encoding === "learned" && s.table === "trained") return given.trained.length
+  if (name === "length") return Math.min(given.knobs.length.max, longest(s))
   return given.knobs[name]?.max
 }
 
-/** @param {string} text */
-const named = (text) => NAMES[text] ?? text
+/** @param {string} name @param {string} key */
+const named = (name, key) => (name === "order" ? key : (NAMES[key] ?? key))
 
 /**
  * @typedef {object} Board
@@ -27,12 +32,13 @@ const named = (text) => NAMES[text] ?? text
  * @property {(name: string, value: any, moves: boolean) => void} set
  * @property {(name: string) => boolean} offers
  * @property {(name: string) => HTMLElement} home where each knob stands
+ * @property {(name: string) => void} uses the hand or the keyboard has come to it
  */
 
 /** @param {Stage} stage @param {Given} given @param {Board} board */
-export const knobs = (stage, given, { now, set, offers, home }) => {
+export const knobs = (stage, given, { now, set, offers, home, uses }) => {
   const mounted = KNOBS.map((knob) => {
-    const { name, kind } = knob
+    const { name, kind, help } = knob
     stage.bar = home(name)
     const control = made(stage, knob, given, now)
     const input = control.element
@@ -43,9 +49,13 @@ export const knobs = (stage, given, { now, set, offers, home }) => {
       control.value = /** @type {never} */ (value)
       set(name, value, true)
     }
-    const slides = kind !== "choice" && kind !== "toggle"
-    input.addEventListener(slides ? "input" : "change", slides ? turned : chosen, { signal: stage.signal })
+    const typed = () => set(name, control.value, true)
+    const heard = { choice: chosen, toggle: chosen, text: typed, integer: turned, log: turned, share: turned }[kind]
+    input.addEventListener(kind === "choice" || kind === "toggle" ? "change" : "input", heard, { signal: stage.signal })
+    for (const event of ["focusin", "pointerdown"])
+      input.addEventListener(event, () => uses(name), { signal: stage.signal })
     input.dataset.knob = name
+    input.title = help
     return { knob, control }
   })
   stage.bar = null
@@ -59,28 +69,72 @@ export const knobs = (stage, given, { now, set, offers, home }) => {
         if (control.max !== bound) control.max = bound
       }
       if (control.value !== s[name]) control.value = /** @type {never} */ (s[name])
+      else if (AMONG.includes(name) && "told" in control) /** @type {() => void} */ (control.told)()
       if (name === "content") {
         for (const option of control.element.querySelectorAll("option"))
           option.hidden = option.disabled = option.value === "peak" && s.encoding !== "rope"
       }
     }
   }
-  return sync
+  return {
+    sync,
+    shows: (/** @type {string} */ name) =>
+      mounted.some(({ knob, control }) => knob.name === name && !control.element.hidden),
+  }
 }
+
+const AMONG = ["query", "key"] // knobs that name a word
 
 /** @param {Stage} stage @param {Knob} knob @param {Given} given @param {() => State} now */
 const made = (stage, { name, label, kind, step = 1 }, given, now) => {
+  if (name === "encoding") return encodings(stage, label)
+  if (kind === "text") return text(stage, label)
   if (kind === "toggle") return stage.toggle(label, given.toggles[name])
   if (kind === "choice") {
-    const options = given.choices[name].map((key) => /** @type {[string, string]} */ ([key, named(key)]))
-    return name === "encoding" || options.length <= FEW
-      ? stage.choice(label, options)
-      : stage.select(label, options, options[0][0])
+    const options = given.choices[name].map((key) => /** @type {[string, string]} */ ([key, named(name, key)]))
+    return options.length <= FEW ? stage.choice(label, options) : stage.select(label, options, options[0][0])
   }
   const { min, max, value } = given.knobs[name]
-  const moved = ["query", "key"].includes(name)
-  const show = (/** @type {number} */ v) => (moved ? short(v + now().first) : short(v))
+  const among = AMONG.includes(name)
+  const show = (/** @type {number} */ v) => (among ? wordAt(now(), v) : short(v))
   return kind === "log"
     ? stage.slider(label, { min, max, value, log: true, show })
     : stage.slider(label, { min, max, value, step: kind === "share" ? 0.01 : step, show })
+}
+
+/** All encodings, by the door through which they enter. @param {Stage} stage @param {string} label */
+const encodings = (stage, label) => {
+  const names = Object.entries(KINDS)
+  const control = stage.select(label, names.map(([key, { name }]) => [key, name])) // prettier-ignore
+  const groups = DOORS.map(([door, words]) => {
+    const options = control.input.querySelectorAll("option")
+    return make("optgroup", { label: words }, Array.from(options).filter(({ value }) => KINDS[value].door === door)) // prettier-ignore
+  })
+  control.input.replaceChildren(...groups)
+  return control
+}
+
+/** A line of text. @param {Stage} stage @param {string} label */
+const text = (stage, label) => {
+  const input = /** @type {HTMLInputElement} */ (
+    make("input", {
+      type: "text",
+      autocomplete: "off",
+      spellcheck: "false",
+      maxlength: "200",
+      placeholder: "empty: numbers for words",
+    })
+  )
+  const element = make("label", { class: "stage-text" }, [make("span", {}, [label]), input])
+  stage.control(element)
+  return {
+    element,
+    input,
+    get value() {
+      return input.value
+    },
+    set value(v) {
+      if (document.activeElement !== input) input.value = v // no hand is disturbed while it writes
+    },
+  }
 }

@@ -1,42 +1,61 @@
 // The numbers behind the panels, as rows with headings.
 
 import { make } from "../kit/controls.js"
-import { biased } from "./spec.js"
+import { biased, kindOf } from "./kinds.js"
+import { farDistances } from "./model.js"
+import { weighs } from "./panels/steps.js"
+import { firstOf, wordAt } from "./spec.js"
 import { captions, wavelength } from "./words.js"
 
 /** @import { View } from "./types.js" */
 /** @typedef {Array<Array<string | number>>} Rows */
 
+/** @param {View} view @returns {Rows} */
+const ofPattern = ({ state: s, pattern }) => {
+  const { values, columns, from, rows, start = 0 } = pattern
+  const kind = kindOf(s)
+  const column = kind.columns ?? (biased(s) ? "distance" : "channel")
+  const heads = Array.from({ length: columns }, (_, i) => `${column} ${i + from}`)
+  const name = (/** @type {number} */ r) => (kind.rows ? r + start : biased(s) ? r : wordAt(s, r))
+  const row = (/** @type {number} */ r) => [name(r), ...values.subarray(r * columns, (r + 1) * columns)]
+  const first = kind.rows ?? (biased(s) ? "head" : "position")
+  return [[first, ...heads], ...Array.from({ length: rows }, (_, r) => row(r))]
+}
+
+/** @param {View} view @returns {Rows} */
+const ofResponse = (view) => {
+  const { state: s, curve } = view
+  if (s.far && curve) return [["distance m - n", "value"], ...Array.from(farDistances(view.far), (d) => [d, curve(d)])]
+  const row = Array.from(view.row(s.query), (value, n) => [
+    wordAt(s, n),
+    s.query - n,
+    s.causal && n > s.query ? "" : value,
+  ])
+  return [["key n", "distance m - n", "value"], ...row]
+}
+
 /** The numbers of a panel, with headings. @param {View} view @param {number} panel @returns {Rows} */
 export const rows = (view, panel) => {
-  const { state: s, pattern } = view
-  const bias = biased(s)
-  const positions = Array.from({ length: s.length }, (_, p) => p + s.first)
-  const cell = (/** @type {number} */ m, /** @type {number} */ n) => (s.causal && n > m ? "" : view.at(m, n))
-  if (panel === 0) {
-    const { values, columns, from } = pattern
-    const heads = Array.from({ length: columns }, (_, i) => (bias ? `distance ${i + from}` : `channel ${i}`))
-    const row = (/** @type {number} */ r) => Array.from(values.subarray(r * columns, (r + 1) * columns))
-    const names = Array.from({ length: pattern.rows }, (_, r) => (bias ? r : r + s.first))
-    return [[bias ? "head" : "position", ...heads], ...names.map((name, r) => [name, ...row(r)])]
-  }
+  const { state: s } = view
+  if (panel === 0) return ofPattern(view)
+  if (panel === 2) return ofResponse(view)
+  const positions = Array.from({ length: s.length }, (_, p) => p)
   if (panel === 1) {
-    const head = ["query m", ...positions.map((n) => `key ${n}`)]
-    return [head, ...positions.map((p, m) => [p, ...positions.map((_, n) => cell(m, n))])]
+    const cell = (/** @type {number} */ m, /** @type {number} */ n) => (s.causal && n > m ? "" : view.at(m, n))
+    const head = ["query m", ...positions.map((n) => `key ${wordAt(s, n)}`)]
+    return [head, ...positions.map((m) => [wordAt(s, m), ...positions.map((n) => cell(m, n))])]
   }
-  if (panel === 2)
-    return [["key n", "distance m - n", "value"], ...positions.map((p, n) => [p, s.query - n, cell(s.query, n)])]
+  if (weighs(view)) {
+    const weights = view.weights(s.query)
+    return [["key n", "weight"], ...positions.map((n) => [wordAt(s, n), weights[n]])]
+  }
+  const [q, k] = [view.queryRow(s.query), view.keyRow(s.key)]
   if (view.pairs.length && view.theta) {
-    const [q, k, theta] = [view.queryRow(s.query), view.keyRow(s.key), view.theta]
+    const theta = view.theta
     const both = ["query first", "query second", "key first", "key second"]
     const head = ["pair", "first channel", "second channel", "frequency", "wavelength", ...both]
     return [head, ...view.pairs.map(([a, b], i) => [i, a, b, theta[i], wavelength(theta[i]), q[a], q[b], k[a], k[b]])]
   }
-  if (bias || s.encoding === "none") {
-    const weights = view.weights(s.query)
-    return [["key n", "weight"], ...positions.map((p, n) => [p, weights[n]])]
-  }
-  const [q, k] = [view.queryRow(s.query), view.keyRow(s.key)]
   return [["channel", `row ${s.query}`, `row ${s.key}`], ...Array.from(q, (x, i) => [i, x, k[i]])]
 }
 
@@ -55,19 +74,22 @@ const table = (title, [head, ...cells]) => {
 }
 
 /** The chosen row, for those who read no pictures. @param {HTMLElement} box @param {import("./types.js").Shown} shown */
-export const fill = (box, { stage, view }) => {
+export const fill = (box, { stage, view, other }) => {
   box.className = "explorer-tables"
-  /** @type {View | null} */
-  let last = null
+  let last = ""
+  const tables = (/** @type {View} */ seen, /** @type {string} */ before) => {
+    const { state: s } = seen
+    const [query, key] = [`query at ${s.query + firstOf(s)}`, `key at ${s.key + firstOf(s)}`]
+    const more = weighs(seen) ? [] : [table(`${before}${captions(seen)[3][0]}: ${query}, ${key}`, rows(seen, 3))]
+    return [table(`${before}Row of the ${query}`, rows(seen, 2)), ...more]
+  }
   const write = () => {
-    const now = view()
+    const [now, beside] = [view(), other()]
     if (!box.clientHeight && last) return // closed
-    if (last && JSON.stringify(last.state) === JSON.stringify(now.state)) return
-    last = now
-    const { state: s } = now
-    const [query, key] = [`query at ${s.query + s.first}`, `key at ${s.key + s.first}`]
-    const more = biased(s) ? [] : [table(`${captions(now)[3][0]}: ${query}, ${key}`, rows(now, 3))]
-    box.replaceChildren(table(`Row of the ${query}`, rows(now, 2)), ...more)
+    const key = JSON.stringify([now.state, beside?.state])
+    if (key === last) return
+    last = key
+    box.replaceChildren(...tables(now, beside ? "A. " : ""), ...(beside ? tables(beside, "B. ") : []))
   }
   box.parentElement?.addEventListener("toggle", write, { signal: stage.signal })
   stage.each(write)

@@ -4,28 +4,41 @@ import { make, press } from "../kit/controls.js"
 import { look } from "../kit/paper.js"
 import { write } from "../kit/plot.js"
 import { rows } from "./numbers.js"
+import { kindOf } from "./kinds.js"
+import { panels, RESPONSE } from "./panels.js"
 import { Vector } from "./vector.js"
 import { captions } from "./words.js"
 
-/** @import { View, Panel } from "./types.js" */
+/** @import { View } from "./types.js" */
 
-const [WIDTH, HEIGHT, HEAD, GAP] = [480, 380, 48, 16] // of a panel in a file, in pixels
+const [WIDTH, HEIGHT, HEAD, GAP] = [480, 380, 62, 16] // of a panel in a file, in pixels
 const LINE = /.{1,84}(?:\s|$)/g // as much of a text as fits beside each other
 const SHARP = 2
 
-/** Draw panels side by side. @param {any} ctx @param {Panel[]} panels @param {number[]} chosen @param {View} view @param {import("../kit/paper.js").Look} style */
-const compose = (ctx, panels, chosen, view, style) => {
-  chosen.forEach((i, place) => {
+/** @typedef {{ panel: number, view: View, other: View | null, name: string }} Drawn */
+
+/** What a file shows: of two views each panel twice, but for the response, which has both. @param {number[]} chosen @param {View} a @param {View | null} b @returns {Drawn[]} */
+const listed = (chosen, a, b) =>
+  chosen.flatMap((panel) => {
+    const one = { panel, view: a, other: panel === RESPONSE ? b : null, name: b ? "A: " : "" }
+    return b && panel !== RESPONSE ? [one, { panel, view: b, other: null, name: "B: " }] : [one]
+  })
+
+/** Draw panels side by side. @param {any} ctx @param {Drawn[]} chosen @param {import("../kit/paper.js").Look} style */
+const compose = (ctx, chosen, style) => {
+  const pens = panels() // not those on the page, which know where they were drawn
+  chosen.forEach(({ panel, view, other, name }, place) => {
     ctx.save()
     ctx.translate(GAP + (place % 2) * (WIDTH + GAP), GAP + Math.floor(place / 2) * (HEIGHT + HEAD + GAP))
-    const [title, text] = captions(view)[i]
-    write(ctx, style, title, 0, 8, { weight: 700, size: 14 })
-    for (const [n, words] of (text.match(LINE) ?? []).entries())
+    const [title, text] = captions(view, other)[panel]
+    const whose = name && !other ? `${name}${kindOf(view.state).name}. ` : ""
+    write(ctx, style, whose + title, 0, 8, { weight: 700, size: 14 })
+    for (const [n, words] of (text.match(LINE) ?? []).slice(0, 3).entries())
       write(ctx, style, words, 0, 25 + 13 * n, { size: 11, color: style.soft })
     ctx.translate(0, HEAD)
     ctx.fillStyle = ctx.strokeStyle = style.ink
     ctx.lineCap = "round"
-    panels[i].draw(ctx, WIDTH, HEIGHT, style, view)
+    pens[panel].draw(ctx, WIDTH, HEIGHT, style, view, other)
     ctx.restore()
   })
 }
@@ -33,16 +46,16 @@ const compose = (ctx, panels, chosen, view, style) => {
 /** @param {number} count @returns {[number, number]} */
 const sized = (count) => [GAP + Math.min(count, 2) * (WIDTH + GAP), GAP + Math.ceil(count / 2) * (HEIGHT + HEAD + GAP)]
 
-/** @param {Panel[]} panels @param {number[]} chosen @param {View} view @param {Element} element */
-const svg = (panels, chosen, view, element) => {
+/** @param {Drawn[]} chosen @param {Element} element */
+const svg = (chosen, element) => {
   const pen = new Vector()
   const style = look(element)
-  compose(pen, panels, chosen, view, style)
+  compose(pen, chosen, style)
   return new Blob([pen.file(...sized(chosen.length), style.paper)], { type: "image/svg+xml" })
 }
 
-/** @param {Panel[]} panels @param {number[]} chosen @param {View} view @param {Element} element @returns {Promise<Blob | null>} */
-const png = (panels, chosen, view, element) => {
+/** @param {Drawn[]} chosen @param {Element} element @returns {Promise<Blob | null>} */
+const png = (chosen, element) => {
   const style = look(element)
   const [width, height] = sized(chosen.length)
   const sheet = Object.assign(document.createElement("canvas"), { width: width * SHARP, height: height * SHARP })
@@ -50,14 +63,17 @@ const png = (panels, chosen, view, element) => {
   ctx.scale(SHARP, SHARP)
   ctx.fillStyle = style.paper
   ctx.fillRect(0, 0, width, height)
-  compose(ctx, panels, chosen, view, style)
+  compose(ctx, chosen, style)
   return new Promise((done) => sheet.toBlob(done))
 }
 
-/** @param {View} view @param {number} panel */
-const csv = (view, panel) => {
-  const lines = rows(view, panel).map((row) => `${row.join()}\n`)
-  return new Blob(lines, { type: "text/csv" })
+/** @param {string | number} cell */
+const cell = (cell) => (/[",]/.test(String(cell)) ? `"${String(cell).replaceAll('"', '""')}"` : String(cell))
+
+/** Of two views one after the other, with an empty line between. @param {View} a @param {View | null} b @param {number} panel */
+const csv = (a, b, panel) => {
+  const lines = (/** @type {View} */ view) => rows(view, panel).map((row) => `${row.map(cell).join()}\n`)
+  return new Blob([...lines(a), ...(b ? ["\n", ...lines(b)] : [])], { type: "text/csv" })
 }
 
 /** @param {Blob | null} blob @param {string} name */
@@ -71,20 +87,22 @@ const download = (blob, name) => {
 const NAMES = ["pattern", "similarity", "response", "last"]
 
 /** @param {HTMLElement} box @param {import("./types.js").Shown} shown */
-export const fill = (box, { stage, panels, view }) => {
+export const fill = (box, { stage, view, other }) => {
   const options = ["view", ...NAMES].map((key) => make("option", { value: key }))
   const which = /** @type {HTMLSelectElement} */ (make("select", { "aria-label": "What to download" }, options))
   const chosen = () => (which.value === "view" ? NAMES.map((_, i) => i) : [NAMES.indexOf(which.value)])
+  const drawn = () => listed(chosen(), view(), other())
   const act = (/** @type {string} */ kind, /** @type {() => Blob | null | Promise<Blob | null>} */ made) => {
-    const name = () => `posenc-${view().state.encoding}-${which.value}.${kind.toLowerCase()}`
+    const whose = () => [view(), other()].flatMap((each) => (each ? [each.state.encoding] : [])).join("-")
+    const name = () => `posenc-${whose()}-${which.value}.${kind.toLowerCase()}`
     return press(stage.signal, kind, async () => download(await made(), name()))
   }
-  const sheet = act("CSV", () => csv(view(), chosen()[0]))
-  const picture = act("PNG", () => png(panels, chosen(), view(), stage.element))
-  const drawing = act("SVG", () => svg(panels, chosen(), view(), stage.element))
+  const sheet = act("CSV", () => csv(view(), other(), chosen()[0]))
+  const picture = act("PNG", () => png(drawn(), stage.element))
+  const drawing = act("SVG", () => svg(drawn(), stage.element))
   box.append(make("div", { class: "stage-bar" }, [which, picture, drawing, sheet]))
   const name = () => {
-    const names = ["the whole view", ...captions(view()).map(([title]) => title.toLowerCase())]
+    const names = ["the whole view", ...captions(view(), other()).map(([title]) => title.toLowerCase())]
     options.forEach((option, i) => (option.textContent = names[i]))
     sheet.toggleAttribute("disabled", which.value === "view")
   }

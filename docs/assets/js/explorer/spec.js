@@ -1,87 +1,85 @@
-// What can be set, where it applies, and how it is written into an address. Every number comes from the page.
+// A state: what it is before anyone sets it, and what each value allows the others.
+
+import { biased, kindOf } from "./kinds.js"
+import { KNOBS, trained } from "./settings.js"
 
 /** @import { State, Bounds, Given, Knob } from "./types.js" */
 
-const of =
-  (/** @type {string[]} */ ...names) =>
-  (/** @type {State} */ s) =>
-    names.includes(s.encoding)
-const VECTORS = of("rope", "pope", "none")
-export const biased = of("alibi", "t5", "kerple", "fire")
-const waves = of("sinusoidal", "rope", "pope")
-const scaled =
-  (/** @type {string[]} */ ...names) =>
-  (/** @type {State} */ s) =>
-    s.encoding === "rope" && names.includes(s.scaling)
-const BY_LENGTH = ["dynamic_ntk", "by_parts", "yarn", "llama3"] // scalings that know the original length
-const stretches = scaled("linear", "ntk", ...BY_LENGTH)
-const trained = (/** @type {State} */ s) => s.encoding === "learned" && s.table === "trained"
-const drawn = (/** @type {State} */ s) =>
-  (VECTORS(s) && ["random", "tokens"].includes(s.content)) ||
-  (s.encoding === "pope" && s.phase === "uniform") ||
-  (s.encoding === "learned" && !trained(s)) ||
-  of("t5", "kerple", "fire")(s)
-const peaked = (/** @type {State} */ s) =>
-  (s.encoding === "rope" && s.content === "peak") || (s.encoding === "pope" && s.phase === "peak")
+const MOST_WORDS = 24
+const LONGEST = { path: 128, score: 256 } // positions, where each costs more than those before it
 
-/** @type {Knob[]} */
-export const KNOBS = [
-  { name: "encoding", label: "encoding", kind: "choice", when: () => true },
-  { name: "order", label: "order", kind: "choice", when: of("sinusoidal") },
-  { name: "table", label: "table", kind: "choice", when: of("learned") },
-  { name: "form", label: "form", kind: "choice", when: of("kerple") },
-  { name: "layout", label: "layout", kind: "choice", when: of("rope") },
-  { name: "scaling", label: "scaling", kind: "choice", when: of("rope") },
-  { name: "factor", label: "factor", kind: "log", when: stretches },
-  { name: "original_length", label: "original length", kind: "log", whole: true, when: scaled(...BY_LENGTH) },
-  { name: "fraction", label: "fraction", kind: "share", when: scaled("proportional") },
-  { name: "length", label: "length", kind: "integer", when: () => true },
-  { name: "width", label: "width", kind: "integer", step: 2, when: (s) => !biased(s) && !trained(s) },
-  { name: "base", label: "base", kind: "log", when: waves },
-  { name: "first", label: "first position", kind: "integer", when: of("sinusoidal", "rope", "pope", "fire") },
-  { name: "content", label: "query and key", kind: "choice", when: VECTORS },
-  { name: "phase", label: "phase", kind: "choice", when: of("pope") },
-  { name: "peak", label: "peak at distance", kind: "integer", when: peaked },
-  { name: "heads", label: "heads", kind: "integer", when: biased },
-  { name: "head", label: "head", kind: "integer", when: biased },
-  { name: "buckets", label: "buckets", kind: "integer", step: 4, when: of("t5") },
-  { name: "max_distance", label: "max distance", kind: "integer", when: of("t5") },
-  { name: "bidirectional", label: "bidirectional", kind: "toggle", when: of("t5") },
-  { name: "r1", label: "r1 of this head", kind: "log", when: of("kerple") },
-  { name: "r2", label: "r2 of this head", kind: "log", when: of("kerple") },
-  { name: "c", label: "c", kind: "log", when: of("fire") },
-  { name: "threshold", label: "threshold", kind: "log", whole: true, when: of("fire") },
-  { name: "seed", label: "seed", kind: "integer", when: drawn },
-  { name: "causal", label: "hide the keys ahead", kind: "toggle", when: () => true },
-  { name: "query", label: "query", kind: "integer", when: () => true },
-  { name: "key", label: "key", kind: "integer", when: () => true },
-  { name: "channel", label: "channel", kind: "integer", when: (s) => !biased(s) },
-]
+/** @param {State} s @returns {string[]} */
+export const wordsOf = (s) => (s.words ? s.words.split(" ") : [])
 
-/** @param {Given} given @returns {State} */
-export const defaults = (given) =>
-  Object.fromEntries(
-    KNOBS.map(({ name }) => [name, given.choices[name]?.[0] ?? given.toggles[name] ?? given.knobs[name].value]),
-  )
+/** The number of the first position. @param {State} s */
+export const firstOf = (s) => (!s.words && kindOf(s).knobs.includes("first") ? s.first : 0)
 
-/** A number as its slider can hold it. @param {Knob} knob @param {number} value @param {Bounds} bounds */
-export const rounded = (knob, value, { min, max }) => {
-  const step = knob.step ?? 1
-  const near =
-    knob.kind === "integer"
-      ? Math.round(value / step) * step
-      : knob.kind === "share"
-        ? Number(value.toFixed(2))
-        : Number(value.toPrecision(3))
-  return Math.min(max, Math.max(min, knob.whole ? Math.round(near) : near))
+/** What stands at a position: a word, or its number. @param {State} s @param {number} p */
+export const wordAt = (s, p) => wordsOf(s)[p] ?? String(p + firstOf(s))
+
+/** A sentence as its words with one space between. @param {string} text */
+export const sentence = (text) => text.split(/\s+/).filter(Boolean).slice(0, MOST_WORDS).join(" ")
+
+/** What nobody has set: of an encoding, over a sentence or over numbered positions. @param {Given} given @param {string} [encoding] @param {boolean} [numbered] @returns {State} */
+export const defaults = (given, encoding = given.choices.encoding[0], numbered = false) => {
+  const each = KNOBS.map(({ name }) => {
+    const value = given.choices[name]?.[0] ?? given.toggles[name] ?? given.knobs[name]?.value ?? given.words
+    return [name, value]
+  })
+  const usual = { ...Object.fromEntries(each), encoding }
+  const apart = numbered || kindOf(usual).grid || encoding === "mrope"
+  const place = apart ? { words: "", query: given.away.query, key: given.away.key } : {}
+  return { ...usual, ...place, ...kindOf(usual).usual }
 }
 
-/** Columns of the pattern. @param {State} s */
+/** A number within its bounds, whole where its knob is. @param {Knob} knob @param {number} value @param {Bounds} bounds */
+export const bounded = ({ kind, whole, step = 1 }, value, { min, max }) => {
+  const near = kind === "integer" ? Math.round(value / step) * step : whole ? Math.round(value) : value
+  return Math.min(max, Math.max(min, near))
+}
+
+/** A number as a hand on its slider means it: of few digits, or a power of two that is near. @param {Knob} knob @param {number} value @param {Bounds} bounds */
+export const rounded = (knob, value, bounds) => {
+  const power = 2 ** Math.round(Math.log2(value))
+  const near =
+    knob.kind === "share"
+      ? Number(value.toFixed(2))
+      : knob.kind !== "log"
+        ? value
+        : knob.whole && Math.abs(Math.log(value / power)) < 0.02
+          ? power
+          : Number(value.toPrecision(3))
+  return bounded(knob, near, bounds)
+}
+
+/** Columns of the pattern, where they are channels. @param {State} s */
 export const columnsOf = (s) => (s.encoding === "pope" ? 2 * s.width : s.width)
+
+/** How wide vectors may be and in which steps. @param {State} s */
+const fitted = (s) => {
+  const step = s.encoding === "liere" ? Number(s.block) : kindOf(s).grid && !biased(s) ? 4 : 2
+  const most = Math.min(s.width, kindOf(s).widest ?? Infinity)
+  return Math.max(step, Math.floor(most / step) * step)
+}
+
+/** The most positions of an encoding. @param {State} s */
+export const longest = (s) =>
+  Math.min(...[s.encoding, kindOf(s).door].map((name) => LONGEST[/** @type {"path"} */ (name)] ?? Infinity))
+
+/** How many positions there are. @param {State} s */
+const counted = (s) => {
+  if (kindOf(s).grid) return s.side ** 2
+  if (s.encoding === "mrope") return s.side ** 2 + 2 * s.before
+  return Math.min(wordsOf(s).length || s.length, longest(s))
+}
 
 /** The state with every value inside what the others allow. @param {State} state @param {Given} given @returns {State} */
 export const settle = (state, given) => {
   const s = { ...state }
+  const spatial = kindOf(s).grid || s.encoding === "mrope"
+  s.words = spatial ? "" : sentence(s.words)
+  s.length = counted(s)
+  s.width = fitted(s)
   if (trained(s)) {
     s.length = Math.min(s.length, given.trained.length)
     s.width = given.trained.dim
@@ -94,48 +92,6 @@ export const settle = (state, given) => {
   s.head = Math.min(s.head, s.heads - 1)
   s.peak = Math.min(s.peak, last)
   s.max_distance = Math.max(s.max_distance, s.buckets)
+  if (spatial || !KNOBS.find(({ name }) => name === "far")?.when(s)) s.far = false
   return s
-}
-
-/** A value out of an address, or the default. @param {Knob} knob @param {string} text @param {Given} given @param {any} fallback */
-const read = (knob, text, given, fallback) => {
-  if (knob.kind === "choice") return given.choices[knob.name].includes(text) ? text : fallback
-  if (knob.kind === "toggle") return text === "true" || (text === "false" ? false : fallback)
-  const number = text.trim() === "" ? NaN : Number(text)
-  return Number.isFinite(number) ? rounded(knob, number, given.knobs[knob.name]) : fallback
-}
-
-/** The state that an address asks for. @param {string} query such as "?encoding=rope&length=256" @param {Given} given @returns {State} */
-export const fromQuery = (query, given) => {
-  const state = defaults(given)
-  for (const part of query.replace(/^\?/, "").split("&")) {
-    const [name, text = ""] = part.split("=", 2)
-    const knob = KNOBS.find((each) => each.name === name)
-    if (knob) state[name] = read(knob, plain(text), given, state[name])
-  }
-  return settle(state, given)
-}
-
-/** The address of a state: what applies, and would be otherwise if it were not said. @param {State} state @param {Given} given */
-export const toQuery = (state, given) => {
-  const usual = defaults(given)
-  const applies = KNOBS.filter(({ when }) => when(state))
-  const written = (/** @type {Knob[]} */ knobs) =>
-    knobs.map(({ name }) => `${name}=${encodeURIComponent(String(state[name]))}`).join("&")
-  let said = applies.filter(({ name }) => state[name] !== usual[name])
-  for (const knob of said) {
-    const others = said.filter((each) => each !== knob)
-    const then = fromQuery(written(others), given)
-    if (applies.every(({ name }) => then[name] === state[name])) said = others
-  }
-  return said.length ? `?${written(said)}` : ""
-}
-
-/** @param {string} text */
-const plain = (text) => {
-  try {
-    return decodeURIComponent(text.replace(/\+/g, " "))
-  } catch {
-    return ""
-  }
 }

@@ -1,97 +1,57 @@
 // What the explorer says: what each panel shows, and what is read off it.
 
 import { short } from "../kit/plot.js"
+import { biased, channeled, isLogit, kindOf } from "./kinds.js"
+import { meaning, patternText } from "./meanings.js"
 import { pairOf, share } from "./model.js"
-import { biased } from "./spec.js"
+import { weighs } from "./panels/steps.js"
+import { firstOf, wordAt } from "./spec.js"
 
 /** @import { State, View } from "./types.js" */
 
-/** @type {Record<string, string>} */
-export const NAMES = {
-  sinusoidal: "Sinusoidal",
-  learned: "Learned",
-  rope: "RoPE",
-  pope: "PoPE",
-  alibi: "ALiBi",
-  t5: "T5",
-  kerple: "KERPLE",
-  fire: "FIRE",
-  none: "None",
-  ntk: "NTK",
-  dynamic_ntk: "dynamic NTK",
-  by_parts: "by parts",
-  yarn: "YaRN",
-  llama3: "Llama 3",
-  longrope: "LongRoPE",
-  constant: "constant",
-  tokens: "new at every position",
-  random: "random",
-  peak: "set by a peak",
-  trained: "trained in chapter 2.2",
-}
-
 /** @param {State} s */
-const vectors = (s) => {
-  if (s.content === "random") return "one random query and one random key, the same everywhere"
-  if (s.content === "tokens") return "a new random query and key at every position"
-  if (s.content === "peak") return `one query everywhere, and as its key that query turned by ${s.peak}`
-  if (s.encoding === "pope") return "one query and one key, all magnitudes 1"
-  if (s.encoding === "none") return "one query and one key, all ones"
-  return "one query and one key, whose pairs all start along their first channel"
+const scored = (s) => (s.softmax ? "Attention" : biased(s) ? "Bias" : isLogit(s) ? "Score" : "Similarity")
+
+/** @param {View} view @returns {[string, string]} */
+const lastCaption = (view) => {
+  const { state: s } = view
+  const alone = "what the encoding alone would do"
+  if (view.pairs.length)
+    return [
+      "Clock hands",
+      "Each pair at m and at n. Its face is red where the pair adds to the product, blue where it takes.",
+    ]
+  if (!weighs(view)) return ["Two rows", "The rows of m and of n, channel by channel."]
+  if (kindOf(s).door === "score") return ["Attention by this alone", `Softmax of that row: ${alone}.`]
+  return ["Attention of equal words", `Softmax of that row${biased(s) ? "" : " / √d"}: ${alone}.`]
 }
 
-/** What the similarity is computed of. @param {View} view */
-export const meaning = ({ state: s }) => {
-  const added = `The bias of head ${s.head}, added to the logit q · k / √d`
-  /** @type {Record<string, () => string>} */
-  const texts = {
-    sinusoidal: () => "PE(m) · PE(n), two rows of the table. No learned weight has touched them.",
-    learned: () =>
-      s.table === "random"
-        ? "P(m) · P(n), two rows of a table as it starts, before training."
-        : "P(m) · P(n), two rows of the table that learned to read English in chapter 2.2.",
-    rope: () => `q · k before 1/√d: ${vectors(s)}, turned to m and n.`,
-    pope: () => `PoPE’s score before 1/√d: ${vectors(s)}, turned to m and n.`,
-    alibi: () => `${added}: a slope times the distance. Nothing of the tokens is in it.`,
-    t5: () => `${added}: a number for each bucket of distances, here drawn at random.`,
-    kerple: () =>
-      `${added}: ${s.form === "log" ? "−r1 ln(1 + r2 |m − n|)" : "−r1 |m − n|^r2"}. The other heads are as drawn.`,
-    fire: () => `${added}: an untrained network of the distance, as a share of the reach.`,
-    none: () => `q · k before 1/√d: ${vectors(s)}. Nobody moved them.`,
-  }
-  return texts[s.encoding]()
-}
-
-/** @param {View} view @returns {Array<[string, string]>} title and explanation of each panel */
-export const captions = (view) => {
-  const { state: s, plain, band } = view
-  /** @type {Record<string, string>} */
-  const patterns = {
-    sinusoidal: "PE(p): a row for each position, a column for each channel.",
-    learned: "The table: a row for each position, a column for each channel.",
-    rope: "The query, turned to each position, channel by channel.",
-    pope: "The query at each position: all its cosines, then all its sines.",
-    none: "The query at each position. No position has entered.",
-    fire: "Each head’s bias by distance, for the chosen query.",
-  }
-  const bias = biased(s)
+/** @param {View} view @param {View | null} other @returns {[string, string]} */
+const responseCaption = (view, other) => {
+  const { state: s, plain, band, curve } = view
+  if (kindOf(s).grid && !other)
+    return [
+      "What this patch sees",
+      "The chosen query’s row, laid out as the picture: its own patch and the seen one are framed.",
+    ]
+  const usual = s.encoding === "lerope" ? "as it started" : "without scaling"
+  const dashed = plain ? ` Dashed: ${usual}.` : ""
+  if (s.far && curve)
+    return [
+      "Response to distance",
+      `The score at every distance up to ${short(view.far)}, on a logarithmic axis.${dashed}`,
+    ]
   const gray = band ? " Gray: every distance." : ""
-  const dashed = plain ? " Dashed: without scaling." : ""
-  const red = "Its face is red where the pair adds to the product, blue where it takes."
-  /** @type {[string, string]} */
-  const fourth =
-    bias || s.encoding === "none"
-      ? ["Attention of equal tokens", `Softmax of that row${bias ? "" : " / √d"}: what the encoding alone would do.`]
-      : view.pairs.length
-        ? ["Clock hands", `Each pair at m and at n. ${red}`]
-        : ["Two rows", "The rows of m and of n, channel by channel."]
-  return [
-    ["Pattern", patterns[s.encoding] ?? "Each head’s bias, by distance."],
-    [bias ? "Bias of every pair" : "Similarity of every pair", meaning(view)],
-    ["Response to distance", `The chosen query’s row, by distance m − n.${gray}${dashed}`],
-    fourth,
-  ]
+  return ["Response to distance", `The chosen query’s row, by distance m − n.${gray}${dashed}`]
 }
+
+/** @param {View} view @param {View | null} [other] beside it @returns {Array<[string, string]>} title and explanation of each panel */
+export const captions = (view, other = null) => [
+  ["Pattern", patternText(view)],
+  [`${scored(view.state)} of every pair`, meaning(view)],
+  responseCaption(view, other),
+  lastCaption(view),
+]
 
 /** @param {number} theta */
 export const wavelength = (theta) => (theta ? (2 * Math.PI) / theta : Infinity)
@@ -99,46 +59,93 @@ export const wavelength = (theta) => (theta ? (2 * Math.PI) / theta : Infinity)
 /** @param {number} value */
 const turns = (value) => (value === Infinity ? "never turns" : `wavelength ${short(value)}`)
 
+/** A pair's two places. @param {State} s */
+const placed = (s) =>
+  s.words ? `“${wordAt(s, s.query)}” to “${wordAt(s, s.key)}”` : `m ${wordAt(s, s.query)}, n ${wordAt(s, s.key)}`
+
+/** @param {View} view */
+const ofPattern = ({ state: s, pattern }) => {
+  const { query: m, key: n, channel } = s
+  if (pattern.reads) {
+    const [row, column] = pattern.reads(m, n)
+    const start = pattern.start ?? 0
+    const at = Math.min(pattern.rows - 1, Math.round(row ?? 0)) * pattern.columns + (column ?? channel)
+    const named = row === null || pattern.rows === 1 ? "" : `, row ${short(row + start)}`
+    return `${placed(s)}${named}, column ${short((column ?? channel) + pattern.from)}: ${short(pattern.values[at])}`
+  }
+  const cell = biased(s) ? m - n - pattern.from : channel
+  const shown = short(pattern.values[(biased(s) ? s.head : m) * pattern.columns + cell])
+  if (biased(s)) return `head ${s.head}, distance ${short(m - n)}: ${shown}`
+  return s.words ? `“${wordAt(s, m)}”, channel ${channel}: ${shown}` : `p ${wordAt(s, m)}, channel ${channel}: ${shown}`
+}
+
+/** @param {View} view */
+const ofLast = (view) => {
+  const { state: s } = view
+  const { query: m, key: n, channel } = s
+  if (weighs(view)) return `${placed(s)}: weight ${short(view.weights(m)[n])}`
+  const pair = pairOf(view, channel)
+  if (pair >= 0 && view.theta)
+    return `pair ${pair}, ${turns(wavelength(view.theta[pair]))}: adds ${short(share(view, pair, m, n))}`
+  return `channel ${channel}: ${short(view.queryRow(m)[channel])} and ${short(view.keyRow(n)[channel])}`
+}
+
 /** What each panel reads at the chosen place. @param {View} view @returns {string[]} */
 export const readings = (view) => {
-  const { state: s, pattern } = view
-  const { query: m, key: n, channel } = s
-  const [p, q] = [m + s.first, n + s.first]
+  const { state: s } = view
+  const [m, n] = [s.query, s.key]
   const score = short(view.at(m, n))
-  const bias = biased(s)
-  const cell = bias ? m - n - pattern.from : channel
-  const shown = pattern.values[(bias ? s.head : m) * pattern.columns + cell]
-  const pair = pairOf(view, channel)
-  const fourth =
-    bias || s.encoding === "none"
-      ? `m ${p}, n ${q}: weight ${short(view.weights(m)[n])}`
-      : pair >= 0 && view.theta
-        ? `pair ${pair}, ${turns(wavelength(view.theta[pair]))}: adds ${short(share(view, pair, m, n))}`
-        : `channel ${channel}: ${short(shown)} and ${short(view.keyRow(n)[channel])}`
-  return [
-    bias ? `head ${s.head}, distance ${short(m - n)}: ${short(shown)}` : `p ${p}, channel ${channel}: ${short(shown)}`,
-    `m ${p}, n ${q}: ${score}`,
-    `distance ${short(m - n)}: ${score}`,
-    fourth,
-  ]
+  const apart = kindOf(s).grid ? apartOf(s) : `distance ${short(m - n)}`
+  return [ofPattern(view), `${placed(s)}: ${score}`, `${apart}: ${score}`, ofLast(view)]
 }
+
+/** Two patches by rows and columns. @param {State} s */
+const apartOf = ({ query: m, key: n, side }) =>
+  `${short(Math.floor(m / side) - Math.floor(n / side))} rows, ${short((m % side) - (n % side))} columns`
+
+/** How far one word is from another, in words. @param {number} distance */
+const away = (distance) => {
+  if (!distance) return "itself"
+  const many = Math.abs(distance)
+  return `${many} word${many > 1 ? "s" : ""} ${distance > 0 ? "back" : "ahead"}`
+}
+
+/** All of it in a sentence or two, for a reader of words. @param {View} view */
+const spoken = (view) => {
+  const { state: s } = view
+  const [m, n] = [s.query, s.key]
+  const [one, other] = [wordAt(s, m), wordAt(s, n)].map((word) => `“${word}”`)
+  const value = short(view.at(m, n))
+  if (s.softmax)
+    return `${one} looks at ${other}, ${away(m - n)}, and gives it ${percent(view.at(m, n))} of its attention.`
+  if (kindOf(s).door === "add")
+    return `${one} and ${other}, ${away(m - n)}: their codes have similarity ${value}. A word’s code with itself has ${short(view.at(m, m))}.`
+  const what = `${one} looks at ${other}, ${away(m - n)}: ${scored(s).toLowerCase()} ${value}.`
+  return `${what} If the encoding alone decided, ${other} would get ${percent(view.weights(m)[n])} of its attention.`
+}
+
+/** @param {number} part */
+const percent = (part) => `${short(100 * part, 2)}%`
 
 /** All of it in a sentence or two. @param {View} view */
 export const reading = (view) => {
   const { state: s } = view
+  if (s.words) return spoken(view)
   const [first, , , fourth] = readings(view)
-  const [m, n] = [s.query + s.first, s.key + s.first]
-  const what = biased(s) ? "bias" : "similarity"
-  const where = `Query at ${m}, key at ${n}, distance ${short(m - n)}: ${what} ${short(view.at(s.query, s.key))}.`
-  const more = biased(s) ? `Attention of equal tokens: ${fourth}.` : `Position ${first.slice(2)}; ${fourth}.`
-  return `${where} ${more}`
+  const [m, n] = [s.query + firstOf(s), s.key + firstOf(s)]
+  const where = `Query at ${m}, key at ${n}, ${kindOf(s).grid ? apartOf(s) : `distance ${short(s.query - s.key)}`}`
+  const said = `${where}: ${scored(s).toLowerCase()} ${short(view.at(s.query, s.key))}.`
+  if (!channeled(s) || isLogit(s)) return `${said} Attention by this alone: ${fourth}.`
+  return `${said} Position ${first.slice(2)}; ${fourth}.`
 }
 
-/** What a panel shows, for those who cannot see it. @param {View} view @param {number} panel */
-export const label = (view, panel) => {
-  const [title, text] = captions(view)[panel]
+/** What a panel shows, for those who cannot see it. @param {View} view @param {number} panel @param {View | null} [other] */
+export const label = (view, panel, other = null) => {
+  const [title, text] = captions(view, other)[panel]
   const { pattern, state: s } = view
   const [low, high] = panel === 0 ? [pattern.low, pattern.high] : [view.low, view.high]
   const range = panel < 2 ? ` Colors from ${short(low)} to ${short(high)}.` : ""
-  return `${NAMES[s.encoding]}, ${title}. ${text}${range} Chosen: ${readings(view)[panel]}.`
+  const channel = channeled(s) ? `, channel ${s.channel}` : ""
+  const beside = other && panel === 2 ? ` Beside it: ${kindOf(other.state).name}, ${readings(other)[2]}.` : ""
+  return `${kindOf(s).name}, ${title}. ${text}${range} Chosen: ${readings(view)[panel]}; ${placed(s)}${channel}.${beside}`
 }

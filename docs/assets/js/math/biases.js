@@ -54,3 +54,10 @@ export const fireCurve = (share, { hidden, hiddenBias, out, outBias }) => {
 
 /** @param {number} m @param {number} n @param {FireHead} head */
 export const fire = (m, n, head) => fireCurve(fireShare(m, n, head), head)
+
+/** Sandwich's sum, before the slope of a head. posenc.bias.sandwich @param {number} offset @param {number} dim @param {number} base */
+export const sandwich = (offset, dim, base) => {
+  let sum = 0
+  for (let k = 1; k <= dim / 2; k++) sum += Math.cos(offset * base ** ((-2 * k) / dim)) - 1
+  return sum
+}

@@ -1,23 +1,39 @@
 // Whole tables at once: every row turned to its position, and a list drawn out.
 
-import { channels } from "./rope.js"
+/** @typedef {{ cosine: Float64Array, sine: Float64Array }} Wheel what mixes each pair of each row, row by row */
+
+/** Cosines and sines of the angle of pair i of row p, stretched by its size. @param {number} length @param {number} count of pairs @param {(p: number, i: number) => number} angle @param {(p: number, i: number) => number} [size] @returns {Wheel} */
+export const wheelOf = (length, count, angle, size) => {
+  const [cosine, sine] = [new Float64Array(length * count), new Float64Array(length * count)]
+  for (let p = 0, at = 0; p < length; p++) {
+    for (let i = 0; i < count; i++, at++) {
+      const turn = angle(p, i)
+      const wide = size ? size(p, i) : 1
+      cosine[at] = wide * Math.cos(turn)
+      sine[at] = wide * Math.sin(turn)
+    }
+  }
+  return { cosine, sine }
+}
 
 /**
- * `length` rows turned to positions first, first + 1, …, each by every frequency. `x` is one vector for all, or a row for each.
- * @param {Float64Array} x @param {number} length @param {Float64Array} theta @param {number} dim
- * @param {{ layout: string, first?: number, attention?: number }} options @returns {Float64Array}
+ * Rows with pairs of channels mixed, (a, b) into (a · cosine − b · sine, b · cosine + a · sine). `x` is one vector for all, or a row for each.
+ * @param {Float64Array} x @param {number} length @param {number} dim @param {Array<[number, number]>} pairs @param {Wheel} wheel
  */
-export const turnedRows = (x, length, theta, dim, { layout, first = 0, attention = 1 }) => {
+export const turnedBy = (x, length, dim, pairs, { cosine, sine }) => {
   const turned = new Float64Array(length * dim)
   const step = x.length > dim ? dim : 0
-  for (let i = 0; i < theta.length; i++) {
-    const [a, b] = channels(i, dim, layout)
-    for (let p = 0; p < length; p++) {
-      const angle = (p + first) * theta[i]
-      const [cosine, sine] = [attention * Math.cos(angle), attention * Math.sin(angle)]
-      const [u, v] = [x[p * step + a], x[p * step + b]]
-      turned[p * dim + a] = u * cosine - v * sine
-      turned[p * dim + b] = v * cosine + u * sine
+  const [first, second] = [0, 1].map((side) => Int32Array.from(pairs, (pair) => pair[side]))
+  const count = pairs.length
+  for (let p = 0, at = 0; p < length; p++) {
+    const [from, to] = [p * step, p * dim]
+    for (let i = 0; i < count; i++, at++) {
+      const a = first[i]
+      const b = second[i]
+      const u = x[from + a]
+      const v = x[from + b]
+      turned[to + a] = u * cosine[at] - v * sine[at]
+      turned[to + b] = v * cosine[at] + u * sine[at]
     }
   }
   return turned

@@ -6,93 +6,52 @@ is written and calls `files` at the end; a builder without hooks is followed by 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path, PurePosixPath
 
-from mkdocs.utils.yaml import yaml_load
+from galley.around import (
+    cards,
+    code,
+    dates,
+    early,
+    feed,
+    found,
+    head,
+    icons,
+    keywords,
+    lighter,
+    moved,
+    notebooks,
+    offers,
+    policy,
+    tools,
+    twins,
+)
+from galley.around.site import Shown, Site
 
-from galley.book import Book, Result
-from galley.links import plain_title
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A page of the book as the site shows it."""
-
-    uri: str  # its place in docs
-    result: Result
-
-    @property
-    def url(self) -> str:
-        """Its address below the site's."""
-        path = PurePosixPath(self.uri)
-        folder = path.parent if path.stem == "index" else path.with_suffix("")
-        return "" if folder == PurePosixPath() else f"{folder}/"
-
-    @property
-    def file(self) -> str:
-        """Its HTML, by its place in the site."""
-        return f"{self.url}index.html"
-
-    @property
-    def up(self) -> str:
-        """The way from it to the site's root: "../../"."""
-        return "../" * self.url.count("/")
-
-    @property
-    def title(self) -> str:
-        """Its first heading, as a reader sees it."""
-        return next((plain_title(title) for _, level, title, _ in self.result.page.headings if level == 1), "")
-
-
-@dataclass
-class Site:
-    """A site while it is made: its folder, its book, and what the book's pages gave."""
-
-    folder: Path
-    book: Book
-    results: dict[str, Result]  # by the page's place in docs
-    served: bool = False  # for one who writes, on this machine
-    settings: dict = field(default_factory=dict)  # of mkdocs.yml
-
-    @classmethod
-    def of(cls, folder: Path, book: Book, results: dict[str, Result], served: bool = False) -> "Site":
-        """Return the site of a book, with the settings of the mkdocs.yml beside it."""
-        with (book.root / "mkdocs.yml").open(encoding="utf-8") as file:
-            return cls(folder, book, results, served, yaml_load(file))
-
-    @cached_property
-    def pages(self) -> list[Shown]:
-        """The pages in the order of the navigation; those that it lacks come last."""
-        order = {uri: n for n, uri in enumerate(self.trails)}
-        return [Shown(uri, self.results[uri]) for uri in sorted(self.results, key=lambda u: order.get(u, len(order)))]
-
-    @cached_property
-    def trails(self) -> dict[str, tuple[str, ...]]:
-        """The names of the parts that lead to each page of the navigation, by its place in docs."""
-        return dict(_trails(self.settings["nav"], ()))
-
-    def write(self, place: str, content: str | bytes) -> None:
-        """Add a file to the site."""
-        path = self.folder / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-
-
-def _trails(item, above: tuple[str, ...]):
-    if isinstance(item, str):
-        yield item, above
-    elif isinstance(item, dict):
-        for name, inside in item.items():
-            yield from _trails(inside, above if isinstance(inside, str) else (*above, name))
-    else:
-        for each in item:
-            yield from _trails(each, above)
-
-
-PAGES: tuple[Callable[[str, Shown, Site], str], ...] = ()
-FILES: tuple[Callable[[Site], None], ...] = ()
+PAGES: tuple[Callable[[str, Shown, Site], str], ...] = (
+    keywords.said,
+    offers.put,
+    tools.put,
+    dates.page,
+    moved.page,
+    head.page,
+    twins.page,
+    feed.page,
+    icons.page,
+    early.early,
+    lighter.lighter,
+)
+FILES: tuple[Callable[[Site], None], ...] = (
+    code.write,
+    notebooks.write,
+    dates.sitemap,
+    moved.files,
+    cards.files,
+    twins.files,
+    feed.files,
+    icons.files,
+    found.files,
+    policy.files,  # the last: it reads what all others have written
+)
 
 
 def page(html: str, shown: Shown, site: Site) -> str:

@@ -1,0 +1,28 @@
+// RoPE's frequencies under each recipe.
+
+import { byParts, dynamicNtk, linear, llama3, longrope, ntk, proportional, yarn } from "../../math/scaling.js"
+import { resample } from "../../math/tables.js"
+import { frequencies } from "../../math/waves.js"
+
+/** @import { State, Given } from "../types.js" */
+
+/** @param {State} s @param {Given} given @returns {import("../../math/scaling.js").Stretched} */
+export const stretched = (s, given) => {
+  const { width, base, factor, original_length: original } = s
+  const ramp = { fast: given.ramps.beta_fast, slow: given.ramps.beta_slow }
+  const known = given.longrope
+  /** @type {Record<string, () => import("../../math/scaling.js").Stretched>} */
+  const recipes = {
+    none: () => ({ theta: frequencies(width, base), attention: 1 }),
+    linear: () => linear(width, factor, base),
+    ntk: () => ntk(width, factor, base),
+    dynamic_ntk: () => dynamicNtk(width, factor, s.length, original, base),
+    by_parts: () => byParts(width, factor, original, base, ramp),
+    yarn: () => yarn(width, factor, original, base, ramp),
+    llama3: () =>
+      llama3(width, factor, original, base, { low: given.ramps.low_freq_factor, high: given.ramps.high_freq_factor }),
+    longrope: () => longrope(width, resample(known.divisors, width / 2), known.factor, known.original_length, base),
+    proportional: () => proportional(width, s.fraction, base),
+  }
+  return recipes[s.scaling]()
+}

@@ -1,0 +1,106 @@
+// What is set, pointed at and seen, of one view or of two; and its address.
+
+import { address } from "./address.js"
+import { kindOf } from "./kinds.js"
+import { explorer } from "./model.js"
+import { asked, otherAsked, SHARED, shared, toQuery, unknown } from "./query.js"
+import { defaults, settle } from "./spec.js"
+
+/** @import { Stage } from "../kit/stage.js" */
+/** @import { State, Given, Focus, View } from "./types.js" */
+/** @typedef {ReturnType<typeof held>} Held */
+
+/** A wish whose encoding changes: what the old one began with gives way to what the new one begins with. @param {State} wish @param {string} encoding @param {Given} given */
+const become = (wish, encoding, given) => {
+  const [before, after] = [wish.encoding, encoding].map((each) => defaults(given, each, !wish.words))
+  /** @type {State} */
+  const next = { ...wish, encoding }
+  for (const name of Object.keys(after))
+    if (name !== "words" && before[name] !== after[name] && wish[name] === before[name]) next[name] = after[name]
+  return next
+}
+
+/** From a sentence to numbers or back, the reader looks where one looks first. @param {State} wish @param {State} change @param {Given} given */
+const reworded = (wish, change, given) => {
+  if (change.words === undefined || !change.words === !wish.words) return change
+  const { query, key } = defaults(given, wish.encoding, !change.words)
+  return { query, key, ...change }
+}
+
+/** @param {Stage} stage @param {Given} given */
+export const held = (stage, given) => {
+  const compute = [explorer(given), explorer(given)]
+  /** @type {State} what the reader has set, though other knobs may forbid it for now */
+  let wish = given.embedded
+    ? { ...defaults(given, given.state?.encoding, !given.state?.words), ...given.state }
+    : asked(location.search, given)
+  /** @type {State | null} */
+  let beside = given.embedded ? null : otherAsked(location.search, given)
+  const first = settle(wish, given)
+  const app = {
+    state: first,
+    /** @type {State | null} */
+    other: null,
+    /** @type {"A" | "B"} whose knobs the reader turns */
+    side: /** @type {"A" | "B"} */ ("A"),
+    notice: "",
+    hover: /** @type {Focus} */ ({}),
+    view: compute[0](first),
+    /** @type {View | null} */
+    beside: null,
+    /** The state whose knobs are turned. */
+    set: () => (app.side === "B" && app.other) || app.state,
+    query: () => toQuery(app.state, given, app.other),
+    see: () => {
+      app.view = compute[0]({ ...app.state, ...app.hover })
+      app.beside = app.other && compute[1]({ ...app.other, ...app.hover })
+    },
+    /** @param {State} change @param {string} knob @param {boolean} moves */
+    change: (change, knob, moves) => {
+      const all = Object.entries(change)
+      const ours = Object.fromEntries(all.filter(([name]) => app.side === "A" || SHARED.includes(name)))
+      const theirs = Object.fromEntries(all.filter(([name]) => app.side === "B" && !SHARED.includes(name)))
+      const turned = (/** @type {State} */ old, /** @type {State} */ new_) =>
+        new_.encoding && knob === "encoding"
+          ? become(old, new_.encoding, given)
+          : { ...old, ...reworded(old, new_, given) }
+      wish = turned(wish, ours)
+      if (beside) beside = turned(beside, theirs)
+      show()
+      bar?.write(app.query(), knob, moves)
+    },
+    /** Keep the view as B, or let it go. */
+    compare: () => {
+      beside = beside ? null : { ...wish }
+      app.side = "A"
+      show()
+      bar?.write(app.query(), "compare", false)
+    },
+    /** @param {"A" | "B"} side */
+    turn: (side) => {
+      app.side = side
+      stage.changed()
+    },
+  }
+  const show = () => {
+    app.state = settle(wish, given)
+    app.other = beside && settle({ ...beside, ...shared(app.state) }, given)
+    if (!app.other) app.side = "A"
+    app.hover = {}
+    app.notice = ""
+    stage.changed()
+  }
+  const read = (/** @type {string} */ query) => {
+    wish = asked(query, given)
+    beside = otherAsked(query, given)
+    show()
+    const [name] = unknown(query)
+    if (name === undefined) return
+    app.notice = `There is no encoding “${name}” here, so this is ${kindOf(app.state).name}. The list above has all of them.`
+    bar?.correct(app.query())
+  }
+  const top = () => stage.element.scrollIntoView({ block: "start" })
+  const bar = given.embedded ? null : address(stage.signal, { read, show: top })
+  if (bar) read(location.search)
+  return app
+}

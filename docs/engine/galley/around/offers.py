@@ -1,0 +1,55 @@
+"""What leads from a page to the files that it is about: see one, copy it, download it."""
+
+import re
+
+from galley.around import copies
+from galley.around.copies import Copy
+from galley.around.site import Shown, Site
+
+CARD = re.compile(r"<code[^>]*>python -m posenc copy (?P<name>\w+)</code>")
+ENTRY = re.compile(
+    r'<h\d id="posenc\.(?P<place>\w+\.\w+)" class="doc doc-heading">.*?</summary><!--depth-->'
+    r'(?:\s*<a [^<>]*class="headerlink"[^<>]*>[^<>]*</a>)?',
+    re.S,
+)
+COPY_THIS = re.compile(r'<h3 id="copy-this">.*?(?=</details><!--depth-->)', re.S)
+TITLE = re.compile(r"<h1\b.*?</h1>", re.S)
+
+
+def offer(copy: Copy, up: str, whole: bool = False) -> str:
+    """Return what offers a file; `up` leads to the site's root. Where the whole file is shown, it can be seen raw."""
+    view, raw, download = (
+        f'<a href="{up}{address}" aria-label="{does} {copy.name}"{more}>{does}</a>'
+        for does, address, more in (("View", copy.url, ""), ("Raw", copy.text, ""), ("Download", copy.raw, " download"))
+    )
+    button = f'<button type="button" data-copies="{up}{copy.raw}" aria-label="Copy {copy.name}">Copy</button>'
+    links = [button, download, raw] if whole else [f"<code>{copy.name}</code>", view, button, download]
+    return f'<span class="offer">{" ".join(links)}</span>'
+
+
+def put(html: str, shown: Shown, site: Site) -> str:
+    """Return a page with what it offers: on a card of the gallery, in the reference, where a chapter says Copy this."""
+    known = copies.copies(site.book.root)
+    if shown.uri == "gallery.md":
+        files = {copy.file.stem: copy for copy in known.values()}
+        return CARD.sub(lambda card: card[0] + offer(files[card["name"]], shown.up), html)
+    if shown.uri.startswith("reference/"):
+        return _in_the_reference(html, shown, known)
+    return COPY_THIS.sub(lambda section: section[0] + _whole_files(shown, site), html, count=1)
+
+
+def _whole_files(shown: Shown, site: Site) -> str:
+    rows = "".join(offer(copy, shown.up) for copy in copies.concerns(shown, site))
+    return rows and f'<p>Whole, from the package:</p><div class="offers">{rows}</div>'
+
+
+def _in_the_reference(html: str, shown: Shown, known: dict[str, Copy]) -> str:
+    """Return a page of the reference with an offer below the name of each file, or of the page's own."""
+
+    def below(entry: re.Match) -> str:
+        copy = known.get(entry["place"].replace(".", "/"))
+        return f"{entry[0]}<p>{offer(copy, shown.up)}</p>" if copy else entry[0]
+
+    own = [copy for place, copy in known.items() if "/" not in place and copy.reference == shown.url]
+    rows = "".join(f"<p>{offer(copy, shown.up)}</p>" for copy in own)
+    return TITLE.sub(lambda title: title[0] + rows, ENTRY.sub(below, html), count=1)
