@@ -102,6 +102,13 @@ def test_a_link_to_the_notebook_of_a_page_leads_to_the_page(link, mended):
     assert successor.mended(link, PurePosixPath("of/part.ipynb")) == mended
 
 
+def test_a_heading_of_the_tags_has_a_link_as_all_others():
+    linked = '<h2 id="tag:a">a<a class="headerlink" href="#tag:a" title="Link to this section">&para;</a></h2>'
+    plain = '<h2 id="tag:a">a</h2><h2 id="b">b</h2>'
+    assert successor.TAG.sub(successor.LINKED, plain) == linked + '<h2 id="b">b</h2>'
+    assert successor.TAG.sub(successor.LINKED, linked) == linked
+
+
 @pytest.mark.parametrize(("line", "asked"), [("", "mkdocs"), ('builder = "zensical"\n', "zensical")])
 def test_one_line_says_who_builds(project, monkeypatch, line, asked):
     (project.root / "pyproject.toml").write_text(SETTINGS + line)

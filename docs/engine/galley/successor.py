@@ -18,6 +18,8 @@ from galley.book import Book, Result
 OWN = Path(__file__).with_name("zensical")  # templates and styles for it alone
 STYLES = "assets/_mkdocstrings.css"
 SETTINGS = "mkdocs.yml"
+TAG = re.compile(r'(<h2 id="(tag:[^"]*)">(?:(?!</h2>|headerlink).)*)(?=</h2>)', re.S)
+LINKED = r'\1<a class="headerlink" href="#\2" title="Link to this section">&para;</a>'
 PLUGINS = ("mkdocs-jupyter",)  # that it does not have: a notebook is copied as the Markdown that it says
 
 
@@ -43,11 +45,12 @@ def prepare(book: Book, results: dict[str, Result], folder: Path) -> Path:
 
 
 def mend(site: Path, results: dict[str, Result]) -> None:
-    """Let links that lead to the notebook of a page lead to the page, and the one to edit it to the notebook."""
-    pages = notebooks(results)
-    for path in site.rglob("index.html") if pages else ():
-        text = path.read_text(encoding="utf-8")
-        for uri in pages:
+    """Let links to the notebook of a page lead to the page, and the one to edit it to the notebook; link tags."""
+    for path in site.rglob("index.html"):
+        text = TAG.sub(
+            r'\1<a class="headerlink" href="#\2" title="Link to this section">&para;</a>', path.read_text("utf-8")
+        )
+        for uri in notebooks(results):
             text = mended(text, PurePosixPath(uri))
         path.write_text(text, encoding="utf-8")
 
