@@ -28,9 +28,8 @@ def paper(site, visit):
     def opened(path, **options):
         page = visit(site + path, **options).page
         page.evaluate("document.querySelector('posenc-figure')?.scrollIntoView()")
-        page.wait_for_function(
-            "!document.querySelector('posenc-figure') || document.querySelector('posenc-figure[live]')"
-        )
+        if page.query_selector("posenc-figure"):
+            page.wait_for_selector("posenc-figure[live]", state="attached")
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         settled(page)
