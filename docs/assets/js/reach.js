@@ -98,13 +98,14 @@ const arrive = () => {
   wanted = ""
 }
 
-// The index of the search comes when somebody is about to search. The worker that reads it lies in assets/js.
+// The index of the search comes when somebody is about to search; on a disk it is there. The worker that reads it lies in
+// assets/js.
 const worker = new URL(JSON.parse(document.getElementById("__config").textContent).search, location.href)
 const fetchIndex = () => {
   const [rel, href, as] = ["prefetch", new URL("../../search/index.json", worker), "fetch"]
   document.head.append(Object.assign(document.createElement("link"), { rel, href, as }))
 }
-if (worker.pathname.endsWith("/assets/js/search.js")) {
+if (worker.protocol !== "file:" && worker.pathname.endsWith("/assets/js/search.js")) {
   document.forms.search?.query.addEventListener("focus", fetchIndex, { once: true })
 }
 
