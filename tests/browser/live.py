@@ -1,6 +1,7 @@
 """A live figure in the browser: waking it, reading it, moving its sliders."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,25 @@ PLAIN = {0x2212: "-", 0x2019: "'"}
 def settled(page: Any) -> None:
     """Wait for two frames: what was asked for is drawn by then."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def until(page: Any, expression: str, arg: Any = None, seconds: float = 30.0) -> Any:
+    """Ask a page again and again until it has an answer that is not false, and return it.
+
+    The site's policy forbids what playwright's own waiting does: it makes code of a string between two frames.
+    """
+    from playwright.sync_api import Error  # where there is none, tests of the browser are skipped
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if answer := page.evaluate(expression, arg):
+                return answer
+        except Error as error:  # the page is leaving
+            if "context was destroyed" not in str(error):
+                raise
+        page.wait_for_timeout(20)
+    raise AssertionError(f"in {seconds} seconds this did not come true: {expression}")
 
 
 def unfold(page: Any) -> None:

@@ -9,7 +9,7 @@ from posenc.add.sinusoidal import kernel
 from posenc.bias.alibi import alibi
 from posenc.rotate.rope import rope
 from tests.browser.exploring import FIGURE, choose, knob, number, reading, state
-from tests.browser.live import settled
+from tests.browser.live import settled, until
 
 pytestmark = pytest.mark.full
 
@@ -138,9 +138,7 @@ def test_a_knob_plays_until_a_hand_stops_it(explore, still):
     page = explore("?length=64", still=still).page
     before = knob(page, "base").input_value()
     page.click("button:text-is('Play base')")
-    page.wait_for_function(
-        "(before) => document.querySelector('[data-knob=base] input').value !== before", arg=before, timeout=15_000
-    )
+    until(page, "(before) => document.querySelector('[data-knob=base] input').value !== before", arg=before)
     knob(page, "query").focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_selector("button:text-is('Play looking word')")

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.browser import axe
-from tests.browser.live import settled, unfold, wake_all
+from tests.browser.live import settled, unfold, until, wake_all
 from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, path_of
 from tests.changed import changed
 
@@ -247,7 +247,7 @@ def test_the_film_plays_pauses_and_is_scrubbed(site, visit):
     page.wait_for_timeout(300)
     assert float(place.input_value()) == before, "nothing moves before it is asked to"
     figure.get_by_role("button", name="Play").click()
-    page.wait_for_function("([place, before]) => place.value > before", arg=[place.element_handle(), before])
+    until(page, "([place, before]) => place.value > before", arg=[place.element_handle(), before])
     figure.get_by_role("button", name="Pause").click()
     held = place.input_value()
     page.wait_for_timeout(300)
@@ -280,7 +280,7 @@ def _there_and_back(visited, site, path, woken):
         link = visited.page.locator(f'.md-nav--primary a[href$="/{goal.split("/")[-2]}/"]').first
         link.evaluate("(link) => link.click()")
         arrived = "(path) => document.querySelector('link[rel=canonical]').href.endsWith(path)"
-        visited.page.wait_for_function(arrived, arg=f"/{goal}")
+        until(visited.page, arrived, arg=f"/{goal}")
         if woken:
             wake_all(visited.page)
 

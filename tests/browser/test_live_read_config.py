@@ -5,7 +5,7 @@ import json
 import pytest
 
 import posenc
-from tests.browser.live import awake, said, settled
+from tests.browser.live import awake, said, settled, until
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.full
@@ -31,7 +31,7 @@ def told(figure):
 def put(figure, text):
     before = told(figure)
     figure.locator("textarea").fill(text)
-    figure.page.wait_for_function("(old) => document.querySelector('.reader-told').textContent !== old", arg=before)
+    until(figure.page, "(old) => document.querySelector('.reader-told').textContent !== old", arg=before)
     return told(figure)
 
 

@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.live import settled, unfold
+from tests.browser.live import settled, unfold, until
 from tests.browser.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = "chapters/1-sinusoidal/sinusoidal/"
-FAMILIES = {"article p": "Posenc Serif", ".md-tabs": "Source Sans 3", "article pre code": "Source Code Pro"}
+FAMILIES = {
+    "article p:not([class])": "Posenc Serif",
+    ".md-tabs": "Source Sans 3",
+    "article pre code": "Source Code Pro",
+}
 
 
 @pytest.mark.full
@@ -82,7 +86,7 @@ def test_the_palette_recolors_the_text_of_a_figure(site, visit):
 def test_the_live_figure_moves_and_can_be_held(site, visit):
     seen = visit(site, still=False)
     place = "getComputedStyle(document.querySelector('.live')).getPropertyValue('--p')"
-    seen.page.wait_for_function(f"(before) => {place} > before", arg=float(seen.page.evaluate(place)))
+    until(seen.page, f"(before) => {place} > before", arg=float(seen.page.evaluate(place)))
     seen.page.locator(".live").focus()
     seen.page.wait_for_timeout(200)
     held = seen.page.evaluate(place)
@@ -118,7 +122,7 @@ def test_search_finds_a_page(site, visit):
 @pytest.mark.parametrize("pause", [0, 80, 150, 300])
 def test_a_link_leads_to_its_place_though_the_page_still_scrolls(site, visit, slow, pause):
     page = visit(f"{site}museum/order/").page
-    page.wait_for_function("history.state !== null")
+    until(page, "history.state !== null")
     page.evaluate(
         """([href, slow, pause]) => {
           const send = XMLHttpRequest.prototype.send
@@ -140,13 +144,13 @@ def test_a_link_into_the_depth_opens_its_section(site, visit):
     section = page.locator("details.depth:has(#why-not-rotate-the-values)")
     assert section.get_attribute("open") is None
     page.evaluate("location.hash = '#why-not-rotate-the-values'")
-    page.wait_for_function("document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
+    until(page, "document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
     page.evaluate("document.querySelector('details.depth[open]').open = false")
     page.locator(".md-nav--secondary a[href$='#why-not-rotate-the-values']").last.click()  # the address stays as it is
-    page.wait_for_function("document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
+    until(page, "document.querySelector('details.depth:has(#why-not-rotate-the-values)').open")
     inside = visit(f"{site}chapters/3-rope/derivation/#exercise-313-medium").page
-    inside.wait_for_function("document.querySelector('details.depth:has(#exercise-313-medium)').open")
-    inside.wait_for_function("document.querySelector('#exercise-313-medium').getBoundingClientRect().top < innerHeight")
+    until(inside, "document.querySelector('details.depth:has(#exercise-313-medium)').open")
+    until(inside, "document.querySelector('#exercise-313-medium').getBoundingClientRect().top < innerHeight")
 
 
 def test_a_number_says_where_it_comes_from(site, visit):
@@ -188,7 +192,7 @@ def _copied(page, css: str) -> str:
     block.hover()
     page.evaluate("navigator.clipboard.writeText('')")
     block.locator("button.md-code__button, button.md-clipboard").first.click()
-    return page.wait_for_function("navigator.clipboard.readText()").json_value()
+    return until(page, "navigator.clipboard.readText()")
 
 
 def _doors_code() -> str:

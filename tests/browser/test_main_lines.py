@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.live import settled
+from tests.browser.live import settled, until
 from tests.browser.pages import path_of
 from tests.pages.form import chapters
 
@@ -18,7 +18,7 @@ def test_the_main_line_takes_six_screens(site, visit, name):
     page = visit(site + path_of(name), **DESK).page
     for figure in page.query_selector_all(ABOVE_DEPTH):
         figure.scroll_into_view_if_needed()
-        page.wait_for_function("(figure) => figure.hasAttribute('live')", arg=figure)
+        until(page, "(figure) => figure.hasAttribute('live')", arg=figure)
     settled(page)
     high = page.evaluate(HEIGHT) / DESK["height"]
     assert 0 < high <= SCREENS, f"{name}: {high:.2f} screens above ## Depth"

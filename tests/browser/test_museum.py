@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.browser import axe
+from tests.browser.live import until
 
 pytestmark = pytest.mark.full
 
@@ -123,7 +124,7 @@ def test_a_label_in_a_hall_leads_to_others_like_it_without_loading_a_document(si
     seen.page.wait_for_selector(".finder-bar")
     seen.page.wait_for_url(re.compile(r"museum/\?tag=alibi"))
     assert tag(seen.page, "alibi").get_attribute("aria-pressed") == "true"
-    seen.page.wait_for_function("document.querySelector('#find-an-entry').getBoundingClientRect().y < 900")
+    until(seen.page, "document.querySelector('#find-an-entry').getBoundingClientRect().y < 900")
     cells = seen.page.locator(f"{ROWS}:visible td:nth-child(3)").all_inner_texts()
     assert cells
     assert all("alibi" in cell.split(", ") for cell in cells)

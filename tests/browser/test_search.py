@@ -3,6 +3,7 @@
 import pytest
 
 from tests.browser.asked import ASKED, HELD_OUT
+from tests.browser.live import until
 
 INDEX = "search/index.json"
 FOUND = ".md-search-result__item"
@@ -18,7 +19,7 @@ def ask(page, query: str) -> list[str]:
     page.locator(FOUND).first.wait_for(state="detached")
     page.keyboard.insert_text(query[:-1])
     page.keyboard.type(query[-1])
-    page.wait_for_function(ANSWERED)
+    until(page, ANSWERED)
     return page.eval_on_selector_all(FOUND, FIRST_THREE)
 
 
