@@ -150,6 +150,7 @@ def test_back_and_forward_go_through_the_views(explore):
     assert reading(page).startswith("“man” and “dog”, 3 words back")
     page.go_forward()
     page.go_forward()
+    settled(page)
     assert knob(page, "heads").input_value() == "12"
     assert not seen.errors
     assert len(seen.documents) == 1
