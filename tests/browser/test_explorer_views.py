@@ -197,6 +197,9 @@ def test_a_phone_has_one_panel_and_the_knob_that_changes_it(explore, size):
         assert page.evaluate(INSIDE, "[data-knob=base]")
         canvas, slider = shown.bounding_box(), page.locator("[data-knob=base]").bounding_box()
         assert canvas["y"] + canvas["height"] <= slider["y"] + 1, "the sheet covers the picture"
+    page.evaluate(f"scrollBy(0, document.querySelector('{FIGURE} .explorer-main').getBoundingClientRect().top - 350)")
+    settled(page)
+    assert page.evaluate(INSIDE, "[data-knob=base]"), "the sheet leaves the screen with the panel's foot"
     assert page.locator(f"{FIGURE} .explorer-side [data-knob]:visible").count() == 1
     page.click("button:text-is('All settings')")
     assert page.locator(f"{FIGURE} .explorer-side [data-knob]:visible").count() > 8
