@@ -1,5 +1,29 @@
 // The explorer. In a chapter, `data` holds a view, `embedded` the page that has the rest.
 
+// All that it needs is named here too, so that a browser asks for it at once and not a level at a time
+import "../math/attention.js"
+import "../math/biases.js"
+import "../math/exponential.js"
+import "../math/gelu.js"
+import "../math/pope.js"
+import "../math/products.js"
+import "../math/random.js"
+import "../math/rope.js"
+import "../math/scaling.js"
+import "../math/tables.js"
+import "../math/waves.js"
+import "../explorer/encodings/add.js"
+import "../explorer/encodings/bias.js"
+import "../explorer/encodings/common.js"
+import "../explorer/encodings/counting.js"
+import "../explorer/encodings/places.js"
+import "../explorer/encodings/rotate.js"
+import "../explorer/encodings/score.js"
+import "../explorer/model.js"
+import "../explorer/panels.js"
+import "../explorer/query.js"
+import "../explorer/settings.js"
+import "../explorer/words.js"
 import { build } from "../explorer/app.js"
 
 /** Tables and values to be judged by, as numbers. @param {any} data */
