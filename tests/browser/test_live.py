@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import statistics
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
@@ -13,7 +14,7 @@ from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, path_of
 from tests.changed import changed
 
 ARROWS = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
-LOOKS = 3
+LOOKS, TURNS = 3, 5
 EACH_PAGE = pytest.mark.parametrize("path", LIVE)
 TOUCHED = {path_of(name) for name in changed() if name.startswith("docs/")}
 TOUCHED |= LIVE.keys() if any(name.startswith("docs/assets/") for name in changed()) else ONE_OF_EACH_KIND
@@ -264,13 +265,15 @@ def test_instant_navigation_there_and_back_leaves_nothing_behind(site, visit, pa
     plain.page.route("**/kit/element.js", lambda route: route.abort())
     kept = {}
     for visited in (plain, live):
-        _there_and_back(visited, site, path, live is visited)
-        before = _held(visited.page)
-        for _ in range(2):
+        held = []
+        for _ in range(TURNS):
             _there_and_back(visited, site, path, live is visited)
-        kept[visited is live] = [after - now for after, now in zip(_held(visited.page), before, strict=True)]
+            held.append(_held(visited.page))
+        rises = [[after - before for before, after in zip(*turn, strict=True)] for turn in itertools.pairwise(held)]
+        # Garbage may come late: what most turns leave counts.
+        kept[visited is live] = [statistics.median_low(counts) for counts in zip(*rises, strict=True)]
         assert visited.documents == [site + path], "whole documents were loaded"
-    assert kept[True] == kept[False]
+    assert all(live <= plain for live, plain in zip(kept[True], kept[False], strict=True)), kept
     assert all(len(figure.query_selector_all(".stage")) == 1 for figure in wake_all(live.page))
     assert not live.errors
 
@@ -309,8 +312,8 @@ class Stills(HTMLParser):
         told = dict(attributes)
         if tag == "posenc-figure":
             self.inside = "figure"
-        elif self.inside == "figure" and told.get("class") == "drawn-svg" and not told.keys() & {"hidden", "style"}:
-            self.inside = "still"
+        elif self.inside == "figure" and told.get("class") == "drawn-svg" and "hidden" not in told:
+            self.inside = "still" if re.fullmatch(r"--shape:[\d.]+", told.get("style", "--shape:1")) else "figure"
         elif self.inside == "still" and tag == "svg" and told.get("role") == "img":
             self.said.append(told.get("aria-label"))
             self.inside = "drawn"
@@ -350,7 +353,7 @@ def test_without_javascript_a_browser_shows_the_stills(site, browser):
 def test_pages_without_live_figures_load_none_of_their_scripts(site, visit):
     visited = visit(site + "reference/speed/")
     loaded = [re.sub(r".*/assets/js/", "", url) for url in visited.requests if "/assets/js/" in url]
-    assert sorted(loaded) == ["figures.js", "reach.js"]
+    assert sorted(loaded) == ["figures.js", "print.js", "reach.js"]
 
 
 @pytest.mark.full

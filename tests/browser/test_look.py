@@ -99,8 +99,8 @@ def test_the_live_figure_moves_and_can_be_held(site, visit):
 @pytest.mark.full
 def test_annotations_explain_a_line_and_are_not_copied(site, visit):
     page = visit(site + "chapters/1-sinusoidal/in-a-transformer/").page
-    mark = page.locator(".md-annotation__index").first
-    mark.click()
+    page.locator("pre", has_text="(1)!").scroll_into_view_if_needed()  # before one sees it, it is plain code
+    page.locator(".md-annotation__index").first.click()
     page.get_by_text("The keys and values of earlier words").locator("visible=true").wait_for()
     assert "(1)" not in _copied(page, ".highlight:has(.md-annotation)")
 
