@@ -11,6 +11,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FULL = {
     "every page": "browser/test_pages.py",
     "screens": "browser/test_main_lines.py",
+    "sheets": "browser/test_paper.py",
     "live figures": "browser/test_live*.py",
     "explorer": "browser/test_explorer*.py",
     "every model type": "reading/test_sweep.py",
@@ -20,7 +21,7 @@ FULL = {
     "FlexAttention": "fast/test_flex.py",
     "second build": "pages/test_book.py",
     "wheel": "test_distribution.py",
-    "Zensical": "successor/test_zensical.py",
+    "Zensical": "successor/test_builders.py",
     "type checker": "test_command_line.py",
 }
 SLOW = {
@@ -33,6 +34,7 @@ SLOW = {
     "first draft": "contributors/test_recipes.py",
     "four packages": "world/test_again.py",
     "pace": "browser/test_explorer.py",
+    "the zip": "browser/test_from_a_disk.py",
 }
 
 

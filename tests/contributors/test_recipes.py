@@ -73,7 +73,7 @@ def test_the_page_that_shows_how_a_page_is_written_passes(copy, run):
     (copy / "docs" / "example.md").write_text(example)
     run(".venv/bin/python -m galley --only docs/example.md")
     (copy / "docs" / "example.md").write_text(example.replace("47,117", "47,118"))
-    assert "docs/example.md:8: 47,118 " in run(".venv/bin/python -m galley --only docs/example.md", fails=True)
+    assert "docs/example.md:9: 47,118 " in run(".venv/bin/python -m galley --only docs/example.md", fails=True)
 
 
 @pytest.mark.slow

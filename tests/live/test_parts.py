@@ -54,6 +54,7 @@ def figure(name: str) -> Path:
 
 
 START = loaded(SCRIPTS / "kit/element.js") | {SCRIPTS / "figures.js"}  # what every page with a figure loads
+FRAME = ("mkdocs.yml", "docs/engine/galley/around/found.py")  # name the scripts that every page has
 KIT = START | set((SCRIPTS / "kit").glob("*.js"))
 
 
@@ -70,11 +71,11 @@ def test_the_required_figures_are_there():
 
 def test_every_script_is_used():
     used = set().union(KIT, *(loaded(figure(name), LATER) for figures in LIVE.values() for name in figures))
-    named = re.findall(r'data-script="([a-z-]+)"', "\n".join(page.text for page in PAGES.values()))
-    used |= {SCRIPTS / f"{name}.js" for name in named}
-    unused = sorted(
-        str(path.relative_to(ROOT)) for path in {*SCRIPTS.rglob("*.js")} - used - {SCRIPTS / "reach.js", TYPES}
-    )
+    texts = [page.text for page in PAGES.values()]
+    texts += [(ROOT / place).read_text(encoding="utf-8") for place in (*FRAME, "docs/overrides/404.html")]
+    named = re.findall(r'data-script="([a-z-]+)"|assets/js/([a-z-]+)\.js', "\n".join(texts))
+    used |= {SCRIPTS / f"{part or whole}.js" for part, whole in named}
+    unused = sorted(str(path.relative_to(ROOT)) for path in {*SCRIPTS.rglob("*.js")} - used - {TYPES})
     assert not unused, f"no page wakes {' and '.join(unused)}"
 
 

@@ -21,7 +21,7 @@ const fraction = (x) => {
 }
 
 /** @param {number} x */
-export const erf = (x) => {
+const erf = (x) => {
   const size = Math.abs(x)
   return Math.sign(x) * (size < NEAR ? series(size) : 1 - fraction(size))
 }

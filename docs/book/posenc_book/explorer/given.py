@@ -25,6 +25,6 @@ def patches(state: dict) -> np.ndarray:
     return np.stack(np.divmod(np.arange(state["side"] ** 2), state["side"]), axis=1)
 
 
-def products(queries: np.ndarray, keys: np.ndarray) -> Shown:
+def products(q: np.ndarray, k: np.ndarray) -> Shown:
     """Return the queries, and the product of each with every key."""
-    return queries, queries @ keys.T
+    return q, q @ k.T
