@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from galley import plugin
-from galley.__main__ import by_place, write_notebooks
+from galley.__main__ import by_place
 from galley.around import branch
 from galley.around.site import Site
 from galley.links import plain_title
@@ -22,7 +22,6 @@ ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 @pytest.fixture(scope="module")
 def folder(pytestconfig, tmp_path_factory) -> Path:
     folder, results = tmp_path_factory.mktemp("branch"), plugin.results(pytestconfig, PAGES)
-    write_notebooks(BOOK, results, folder)
     branch.write(Site.of(folder, BOOK, by_place(BOOK, results)))
     return folder
 

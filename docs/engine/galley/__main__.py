@@ -4,8 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from galley import notebook
-from galley.around import branch, offline
+from galley.around import branch, notebooks, offline
 from galley.around.site import Site
 from galley.book import Book, Result, Stopwatch
 from galley.builders import BUILDERS
@@ -38,11 +37,9 @@ def main() -> int:
     for result in results.values():
         for problem in result.report:
             print(problem, file=sys.stderr)
-    if options.notebooks:
-        write_notebooks(book, results, options.notebooks)
-    if options.branch:
-        write_notebooks(book, results, options.branch)
-        branch.write(Site.of(options.branch, book, by_place(book, results)))
+    for folder, write in ((options.notebooks, notebooks.write), (options.branch, branch.write)):
+        if folder:
+            write(Site.of(folder, book, by_place(book, results)))
     print(summary(results, watch))
     return 1 if any(result.problems for result in results.values()) else 0
 
@@ -61,15 +58,6 @@ def make(options: argparse.Namespace) -> int:
 def by_place(book: Book, results: dict[str, Result]) -> dict[str, Result]:
     """Return results by their pages' places in docs."""
     return {Path(name).relative_to(book.docs.relative_to(book.root)).as_posix(): r for name, r in results.items()}
-
-
-def write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> None:
-    """Write the pages that run as notebooks."""
-    for name, result in results.items():
-        if notebook.portable(result):
-            path = folder / Path(name).relative_to(book.docs.relative_to(book.root)).with_suffix(".ipynb")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(notebook.notebook(result, book.site, book.root), encoding="utf-8")
 
 
 if __name__ == "__main__":

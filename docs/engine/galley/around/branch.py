@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from markdown.extensions.toc import slugify
 
 from galley import notebook
+from galley.around import notebooks
 from galley.around.site import Shown, Site
 from galley.cells import SUFFIX
 from galley.counts import MARKER
@@ -27,7 +28,8 @@ PIXELS = 96 / 72  # a point
 
 
 def write(site: Site) -> None:
-    """Write the pages, their figures, the files that they link to, and a list of them all, into the site's folder."""
+    """Write the pages, as notebooks too, their figures, the files that they link to, and a list of them all."""
+    notebooks.write(site)
     told = {shown.uri: shown for shown in site.pages if is_told(shown)}
     symbols = _symbols(site)
     for shown in told.values():
