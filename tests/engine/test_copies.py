@@ -29,6 +29,12 @@ ENTRY = (
     '<h1 id="x">Rotating</h1><h2 id="posenc.rotate.rope" class="doc doc-heading">\nrope</h2>\n<span>It turns.</span>'
     '</summary><!--depth-->\n<a href="#posenc.rotate.rope" class="headerlink">&para;</a>\n<dl></dl>'
 )
+SOURCES = "<p>Then</p>".join(
+    f'<details class="mkdocstrings-source">\n<summary>Source code in <code>posenc/{place}.py</code></summary>\n'
+    '<div><table><pre><span></span><span class="normal"> 55</span>\n<span class="normal">56</span></pre></table></div>'
+    "\n</details>"
+    for place in ("rotate/rope", "fast/rope")
+)
 COPY_THIS = '<details class="depth"><summary><h3 id="copy-this">Copy this</h3></summary><p>x</p></details><!--depth-->'
 
 
@@ -124,6 +130,13 @@ def test_cards_entries_and_chapters_offer_their_files(site, results):
     assert "<p>x</p><p>Whole" in chapter
     assert '<a href="../../../code/rotate/rope.py" aria-label="Download rope.py" download>Download</a>' in chapter
     assert chapter.endswith("</div></details><!--depth-->")
+
+
+def test_the_reference_leads_to_the_lines_of_what_is_shown_whole(site):
+    shown = offers.put(SOURCES, page("reference/rotate.md"), site)
+    assert '<a href="../../code/rotate/rope/#line-55">Source: from line 55 of <code>rope.py</code></a>' in shown
+    assert shown.count("mkdocstrings-source") == 1
+    assert "in <code>posenc/fast/rope.py</code>" in shown
 
 
 def test_a_page_of_the_reference_offers_its_own_file(site):

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from galley.around import drawings, early, lighter
+from galley.around.site import Shown, Site
 from galley.katex import Typesetter
 
 PAGE: Any = None  # neither part asks which page it is
@@ -30,6 +31,14 @@ def test_code_keeps_its_letters_and_the_spans_that_have_a_color():
         '<pre><code style="--lines:2">x <span class="o">=</span> f<span class="p">([</span><span class="mi">1</span>'
         '<span class="p">])</span>\n  <span class="c1"># 1 &lt; 2</span></code></pre>'
     )
+
+
+def test_what_needs_no_tooltip_has_its_name_in_another_way():
+    link = '<a href="#x" class="headerlink" {}="Link to this section">&para;</a>'
+    assert lighter.named(link.format("title")) == link.format("aria-label")
+    assert lighter.named('<span title="torch.Tensor">Tensor</span>') == "Tensor"
+    kept = '<abbr title="Rotary">RoPE</abbr><span class="x" title="y">z</span><a href="#x" title="y">z</a>'
+    assert lighter.named(kept) == kept
 
 
 def test_the_link_in_a_signature_stays():
@@ -133,3 +142,15 @@ def test_the_stylesheets_are_one_and_their_addresses_lead_where_they_led(tmp_pat
 def written(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def test_a_large_picture_lies_beside_its_page(tmp_path):
+    large, small = (base64.b64encode(bytes(size)).decode() for size in (6000, 300))
+    page = '<image href="data:image/png;base64,{}"/>'
+    site = Site(tmp_path, PAGE, {}, served=False, settings={})
+    shown = Shown("rope/a.md", PAGE)
+    kept = page.format(small)
+    found = drawings.beside(page.format(large) + kept, shown, site)
+    place = re.fullmatch(r'<image href="\.\./\.\./(assets/drawn/\w+\.png)"/>' + re.escape(kept), found)
+    assert place
+    assert (tmp_path / place[1]).read_bytes() == bytes(6000)

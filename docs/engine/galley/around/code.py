@@ -21,7 +21,7 @@ TITLE = re.compile(r"<title>.*?</title>", re.S)
 ROOT = re.compile(r'="(/[^":]*?)assets/')  # where all that the shell asks for begins
 DESCRIPTION = re.compile(r'<meta\b[^>]*\bname="?description\b[^>]*>')
 ARTICLE = re.compile(r"(?<=<article class=\"md-content__inner md-typeset\">).*(?=</article>)", re.S)
-LOOK = HtmlFormatter(cssclass="language-python highlight no-copy", wrapcode=True)
+LOOK = HtmlFormatter(cssclass="language-python highlight no-copy", wrapcode=True, linespans="line")
 HEAD = """<meta name="description" content="{says}">
       <link rel="canonical" href="{address}">"""
 BESIDE = 'data-md-component="sidebar"'  # the menu and the contents, which take the room that code needs

@@ -4,6 +4,9 @@ import base64
 import io
 import re
 
+from galley.around.site import Shown, Site
+from galley.store import digest
+
 SVG = re.compile(r"<svg\b[^>]*\bid=\"figure-.*?</svg>", re.S)
 SHAPE = re.compile(r'<div class="drawn-svg"(?=[^>]*><svg\b[^>]*viewBox="0 0 ([\d.]+) ([\d.]+)")')
 REFERENCE = re.compile(r"#([\w.-]+)")
@@ -14,6 +17,7 @@ POINTS = {"M": 2, "L": 2, "Q": 4, "C": 6, "z": 0}
 LENGTHS = re.compile(r'(?<= )(x|y|width|height|transform)="([^"]*)"')
 STYLE = re.compile(r'\bstyle="([^"]*)"')
 PICTURE = re.compile(r'(?<="data:image/png;base64,)[^"]+')
+LARGE = re.compile(r'(?<=href=")data:image/png;base64,([\w+/=]{8000,})(?=")')
 HUNDREDTH = 100
 
 
@@ -22,6 +26,17 @@ def smaller(html: str) -> str:
     used = {*REFERENCE.findall(html)}
     html = SHAPE.sub(lambda m: f'{m[0]} style="--shape:{_number(f"{float(m[2]) / float(m[1]):.3f}")}"', html)
     return SVG.sub(lambda match: _drawing(match[0], used), html)
+
+
+def beside(html: str, shown: Shown, site: Site) -> str:
+    """Write the large pictures within drawings as files of their own, for which a page's first words need not wait."""
+
+    def written(match: re.Match) -> str:
+        place = f"assets/drawn/{digest(match[1])[:12]}.png"
+        site.write(place, base64.b64decode(match[1]))
+        return shown.up + place
+
+    return LARGE.sub(written, html)
 
 
 def _drawing(svg: str, used: set[str]) -> str:

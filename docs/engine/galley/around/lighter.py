@@ -26,6 +26,9 @@ ALIKE = [
 ]
 
 MATHML = re.compile(r'<math xmlns="[^"]*"([^>]*)><semantics>(.*?)<annotation [^>]*>[^<]*</annotation></semantics>')
+# A name that a pointer is told of: the theme gives each a tooltip of its own, which costs a page of names a second.
+TOLD = re.compile(r'<span title="[^"]*">([^<]*)</span>')
+PILCROW = re.compile(r'(class="headerlink"[^>]*?) title="')
 SPAN = re.compile(r'<span(?: class="([^"]*)")?([^>]*)>|</span>')
 BARE = re.compile(r"(?:mord|mbin|mrel|mopen|mclose|mpunct|minner|mop)(?: mtight)?")  # KaTeX's own styles name none
 
@@ -38,8 +41,9 @@ def lighter(html: str, shown: Shown, site: Site) -> str:
     key = digest("lighter", common(), found[0])
     article = site.book.memory.get(key)
     if article is None:
-        article = spaced(formulas(code(drawings.smaller(found[0]))))
+        article = spaced(formulas(code(named(drawings.smaller(found[0])))))
         site.book.memory.put(key, article)
+    article = drawings.beside(article, shown, site)
     return spaced(html[: found.start()]) + article + spaced(html[found.end() :])
 
 
@@ -49,6 +53,11 @@ def spaced(html: str) -> str:
     parts[::3] = [re.sub(r"\s*\n\s*", "\n", part) for part in parts[::3]]
     del parts[2::3]  # the names of the elements that are kept
     return "".join(parts)
+
+
+def named(html: str) -> str:
+    """Give what needs no tooltip its name in another way."""
+    return PILCROW.sub(r'\1 aria-label="', TOLD.sub(r"\1", html))
 
 
 def code(html: str) -> str:

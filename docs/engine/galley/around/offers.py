@@ -12,6 +12,11 @@ ENTRY = re.compile(
     r'(?:\s*<a [^<>]*class="headerlink"[^<>]*>[^<>]*</a>)?',
     re.S,
 )
+SOURCE = re.compile(
+    r'<details class="mkdocstrings-source">\s*<summary>Source code in <code>posenc/(?P<place>[\w/]+)\.py</code>'
+    r'</summary>.*?<span class="normal">\s*(?P<line>\d+)</span>.*?</details>',
+    re.S,
+)
 COPY_THIS = re.compile(r'<h3 id="copy-this">.*?(?=</details><!--depth-->)', re.S)
 TITLE = re.compile(r"<h1\b.*?</h1>", re.S)
 
@@ -44,12 +49,21 @@ def _whole_files(shown: Shown, site: Site) -> str:
 
 
 def _in_the_reference(html: str, shown: Shown, known: dict[str, Copy]) -> str:
-    """Return a page of the reference with an offer below the name of each file, or of the page's own."""
+    """Return a page of the reference with an offer below the name of each file, or of the page's own.
+
+    What is shown whole on its own page is not shown again in parts: links lead to the lines.
+    """
 
     def below(entry: re.Match) -> str:
         copy = known.get(entry["place"].replace(".", "/"))
         return f"{entry[0]}<p>{offer(copy, shown.up)}</p>" if copy else entry[0]
 
+    def there(source: re.Match) -> str:
+        copy, line = known.get(source["place"]), source["line"]
+        says = f"Source: from line {line} of <code>{copy.name}</code>" if copy else ""
+        return f'<p class="source"><a href="{shown.up}{copy.url}#line-{line}">{says}</a></p>' if copy else source[0]
+
+    html = SOURCE.sub(there, ENTRY.sub(below, html))
     own = [copy for place, copy in known.items() if "/" not in place and copy.reference == shown.url]
     rows = "".join(f"<p>{offer(copy, shown.up)}</p>" for copy in own)
-    return TITLE.sub(lambda title: title[0] + rows, ENTRY.sub(below, html), count=1)
+    return TITLE.sub(lambda title: title[0] + rows, html, count=1)
