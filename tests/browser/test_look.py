@@ -34,14 +34,20 @@ def test_nothing_leaves_the_host_from_page_to_page(site, visit):
 def test_formulas_and_texts_are_set_in_the_fonts_of_the_site(site, visit):
     page = visit(site + CHAPTER).page
     family = "(element) => getComputedStyle(element).fontFamily"
-    loaded = page.evaluate("[...document.fonts].filter((face) => face.status === 'loaded').map((face) => face.family)")
+    faces = page.evaluate(
+        "[...document.fonts].filter((face) => face.status === 'loaded').map((f) => [f.family, f.style])"
+    )
+    loaded = [family.strip('"') for family, _ in faces]
     formulas = page.locator("article .katex")
     assert formulas.count() > 10
     assert "KaTeX_Main" in formulas.first.evaluate(family)
     assert page.evaluate("document.fonts.check('16px KaTeX_Main')")
     for css, name in FAMILIES.items():
         assert page.locator(css).first.evaluate(family).split(",")[0].strip('"') == name
-        assert name in [each.strip('"') for each in loaded]
+        assert name in loaded
+    question = page.locator(".md-content blockquote :is(strong, em)").first
+    assert question.evaluate("(element) => getComputedStyle(element).fontStyle") == "italic"
+    assert ["Posenc Serif", "italic"] in [[family.strip('"'), style] for family, style in faces]
 
 
 def test_copying_python_copies_the_code_and_nothing_else(site, visit):
