@@ -114,7 +114,7 @@ def test_a_figure_is_a_file_with_its_size_and_paper_of_its_own(written):
 
 def test_there_is_nothing_but_what_github_can_show(written):
     files = {path.relative_to(written).as_posix() for path in written.rglob("*") if path.is_file()}
-    assert files == {"README.md", "page.md", "other.md", "figures/line.svg", "data.json"}
+    assert files == {"README.md", "page.md", "page.ipynb", "other.md", "other.ipynb", "figures/line.svg", "data.json"}
 
 
 def test_the_list_of_pages_follows_the_navigation(written):
