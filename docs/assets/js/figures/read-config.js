@@ -57,7 +57,7 @@ export default function readConfig(stage) {
       told.classList.add("reader-refused")
       shown.replaceChildren()
     }
-    place.max = Math.max(64, trained())
+    if (found.length) place.max = Math.max(64, trained())
     place.value = Math.min(place.value, place.max)
     stage.changed()
   }
@@ -72,7 +72,7 @@ export default function readConfig(stage) {
       rows().forEach((group, n) => clocks(ctx, look, width, CHART + ROW * n, group, Math.round(place.value), trained()))
     },
   })
-  stage.say(() => spoken(turning()[0], Math.round(place.value), trained()))
+  stage.say(() => (found.length ? spoken(turning()[0], Math.round(place.value), trained()) : ""))
   read()
 }
 
@@ -132,7 +132,9 @@ const summary = (said, found) => {
     all.filter(test).reduce((sum, { layers }) => sum + layers.length, 0)
   const [layers, turn] = [count(() => true), count(({ theta }) => theta.length > 0)]
   const words = turn === layers ? "all of them turn queries and keys" : `${turn} turn queries and keys`
-  return `${said.model_type}: ${layers} layers, ${turn ? words : "none turns queries and keys"}.`
+  const ways = [...new Set(all.filter(({ theta }) => theta.length).map(({ layer }) => layer.why))]
+  const read = ways.length ? ` Read: ${ways.join("; ")}.` : ""
+  return `${said.model_type}: ${layers} layers, ${turn ? words : "none turns queries and keys"}.${read}`
 }
 
 /** The row of layers and the table of one tower. @param {{ tower: string, groups: Group[], trained: number }} tower */

@@ -1,4 +1,4 @@
-"""Each file that a reader may copy, as it is and on a page that shows it whole.
+"""Each file that a reader may copy, as `posenc copy` gives it, and on a page that shows it whole.
 
 The page is the builder's own page for what is not found, which has the site's head, menu and search and speaks of no
 page: what it says is replaced, and its addresses, which begin at the host, are made relative.
@@ -15,6 +15,7 @@ from pygments.lexers import PythonLexer
 from galley.around import copies, early, offers
 from galley.around.copies import Copy
 from galley.around.site import Site
+from posenc.__main__ import HEADER
 
 SHELL = "404.html"
 TITLE = re.compile(r"<title>.*?</title>", re.S)
@@ -31,8 +32,8 @@ PAGE = """
 <h1 id="file"><code>posenc/{copy.place}.py</code></h1>
 <p>{says}</p>
 {offer}
-<p>{needs} <code>python -m posenc copy {copy.file.stem}</code> writes it into a folder of yours, below two lines that
-say where it is from and that its license is MIT.</p>
+<p>{needs} <code>python -m posenc copy {copy.file.stem}</code> writes it into a folder of yours. Each copy begins with two
+lines that say where it is from and that its license is MIT.</p>
 <p>{links}</p>
 {code}
 """
@@ -42,8 +43,9 @@ def write(site: Site) -> None:
     """Add the files and their pages."""
     cards = copies.cards(site)
     for copy in copies.copies(site.book.root).values():
+        header = HEADER.format(version=site.project["version"], file=f"posenc/{copy.place}.py")
         for place in (copy.raw, copy.text):
-            site.write(place, copy.file.read_bytes())
+            site.write(place, header + copy.source)
         site.write(f"{copy.url}index.html", _page(copy, cards.get(copy.place), site))
 
 
