@@ -32,8 +32,8 @@ PAGE = """
 <h1 id="file"><code>posenc/{copy.place}.py</code></h1>
 <p>{says}</p>
 {offer}
-<p>{needs} <code>python -m posenc copy {copy.file.stem}</code> writes it into a folder of yours. Each copy begins with two
-lines that say where it is from and that its license is MIT.</p>
+<p>{needs} <code>python -m posenc copy {copy.file.stem}</code> writes it into a folder of yours. Each copy begins with
+two lines that say where it is from and that its license is MIT.</p>
 <p>{links}</p>
 {code}
 """
