@@ -32,6 +32,13 @@ def until(page: Any, expression: str, arg: Any = None, seconds: float = 30.0) ->
     raise AssertionError(f"in {seconds} seconds this did not come true: {expression}")
 
 
+def open_search(page: Any) -> None:
+    """Open the search with a key, once the theme listens to keys and has shut what was open on the page before."""
+    page.locator(".md-search-result__meta", has_text="Type to start searching").wait_for(state="attached")
+    page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
+    page.keyboard.press("/")
+
+
 def unfold(page: Any) -> None:
     """Open the sections of a chapter's depth."""
     page.evaluate("document.querySelectorAll('details.depth').forEach((section) => section.open = true)")

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import statistics
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
@@ -269,11 +268,10 @@ def test_instant_navigation_there_and_back_leaves_nothing_behind(site, visit, pa
         for _ in range(TURNS):
             _there_and_back(visited, site, path, live is visited)
             held.append(_held(visited.page))
-        rises = [[after - before for before, after in zip(*turn, strict=True)] for turn in itertools.pairwise(held)]
-        # Garbage may come late: what most turns leave counts.
-        kept[visited is live] = [statistics.median_low(counts) for counts in zip(*rises, strict=True)]
+        kept[visited is live] = [after - before for before, after in zip(held[0], held[-1], strict=True)]
         assert visited.documents == [site + path], "whole documents were loaded"
-    assert all(live <= plain for live, plain in zip(kept[True], kept[False], strict=True)), kept
+    # Garbage may come late, so that some are there for now; a figure that keeps one keeps one at each of two wakings.
+    assert all(live - plain < TURNS for live, plain in zip(kept[True], kept[False], strict=True)), kept
     assert all(len(figure.query_selector_all(".stage")) == 1 for figure in wake_all(live.page))
     assert not live.errors
 

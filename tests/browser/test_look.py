@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.live import settled, unfold, until
+from tests.browser.live import open_search, settled, unfold, until
 from tests.browser.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -113,9 +113,7 @@ def test_annotations_explain_a_line_and_are_not_copied(site, visit):
 
 def test_search_finds_a_page(site, visit):
     seen = visit(site)
-    ready = seen.page.locator(".md-search-result__meta", has_text="Type to start searching")
-    ready.wait_for(state="attached", timeout=30_000)
-    seen.page.keyboard.press("/")
+    open_search(seen.page)
     seen.page.keyboard.type("wavelength")
     found = seen.page.locator(".md-search-result__link")
     found.first.wait_for(state="attached", timeout=10_000)

@@ -3,19 +3,13 @@
 import pytest
 
 from tests.browser.asked import ASKED, HELD_OUT
-from tests.browser.live import until
+from tests.browser.live import open_search, until
 
 INDEX = "search/index.json"
 FOUND = ".md-search-result__item"
 ANSWERED = f"""document.querySelector('{FOUND}')
   || /No matching/.test(document.querySelector('.md-search-result__meta').innerText)"""
 FIRST_THREE = "(items) => items.slice(0, 3).map((item) => new URL(item.querySelector('a').href).pathname)"
-
-
-def focus(page) -> None:
-    """Open the search with a key, as soon as the theme listens to keys."""
-    page.locator(".md-search-result__meta", has_text="Type to start searching").wait_for(state="attached")
-    page.keyboard.press("/")
 
 
 def ask(page, query: str) -> list[str]:
@@ -32,7 +26,7 @@ def ask(page, query: str) -> list[str]:
 def missed(page, site: str, asked: dict[str, list[str]]) -> list[str]:
     """Return the queries whose pages are not among the first three, with what is."""
     root = page.evaluate("(site) => new URL(site).pathname", site)
-    focus(page)
+    open_search(page)
     found = {query: [path.removeprefix(root) for path in ask(page, query)] for query in asked}
     return [f"{query}: {', '.join(found[query])}" for query in asked if not {*found[query]} & {*asked[query]}]
 
@@ -49,13 +43,13 @@ def test_the_index_comes_when_the_search_is_focused(site, visit):
     seen.page.wait_for_load_state("networkidle")
     assert not [url for url in seen.requests if INDEX in url]
     with seen.page.expect_request(f"**/{INDEX}"):
-        focus(seen.page)
+        open_search(seen.page)
 
 
 def test_a_query_that_is_typed_before_the_index_is_there_is_answered(site, visit):
     page = visit(site).page
     page.context.route(f"**/{INDEX}", lambda route: None)  # waits until nobody holds it
-    focus(page)
+    open_search(page)
     with page.context.expect_event("request", lambda request: INDEX in request.url):
         page.keyboard.type("yarn")
     assert not page.locator(FOUND).count()
@@ -65,7 +59,7 @@ def test_a_query_that_is_typed_before_the_index_is_there_is_answered(site, visit
 
 def test_an_answer_shows_the_passage(site, visit):
     page = visit(site).page
-    focus(page)
+    open_search(page)
     ask(page, "slowest pairs never met angles")
     text = page.locator(f"{FOUND} article:has(mark)").first.inner_text()
     assert "angles" in text
@@ -74,7 +68,7 @@ def test_an_answer_shows_the_passage(site, visit):
 
 def test_one_finds_one_s_way_from_an_address_without_a_page(site, visit):
     page = visit(f"{site}404.html").page
-    focus(page)
+    open_search(page)
     assert any("stretching" in path for path in ask(page, "rope_scaling"))
 
 
