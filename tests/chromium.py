@@ -182,7 +182,8 @@ def visit(tabs, request) -> Iterator:
         seen = Visit(tabs.take())
         used.append(seen)
         seen.page.set_viewport_size({"width": width, "height": height})
-        seen.page.emulate_media(color_scheme=scheme, reduced_motion="reduce" if still else "no-preference")
+        motion = "reduce" if still else "no-preference"
+        seen.page.emulate_media(media="screen", color_scheme=scheme, reduced_motion=motion)
         if touch:
             seen.touch()
         seen.watch()
