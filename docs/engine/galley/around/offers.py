@@ -60,8 +60,10 @@ def _in_the_reference(html: str, shown: Shown, known: dict[str, Copy]) -> str:
 
     def there(source: re.Match) -> str:
         copy, line = known.get(source["place"]), source["line"]
-        says = f"Source: from line {line} of <code>{copy.name}</code>" if copy else ""
-        return f'<p class="source"><a href="{shown.up}{copy.url}#line-{line}">{says}</a></p>' if copy else source[0]
+        if copy is None:
+            return source[0]
+        says = f"Source: from line {line} of <code>{copy.name}</code>"
+        return f'<p class="source"><a href="{shown.up}{copy.url}#line-{line}">{says}</a></p>'
 
     html = SOURCE.sub(there, ENTRY.sub(below, html))
     own = [copy for place, copy in known.items() if "/" not in place and copy.reference == shown.url]
