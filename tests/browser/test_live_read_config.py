@@ -49,6 +49,7 @@ def test_a_published_configuration_is_drawn_layer_by_layer(reader, name):
     layers = towers(plan)
     turning = [layer for layer in layers if layer.theta is not None]
     assert words.startswith(f"{plan.model_type}: {len(layers)} layers")
+    assert [layer.why for layer in turning if layer.why not in words] == []
     assert "refused" not in (figure.locator(".reader-told").get_attribute("class") or "")
     assert figure.locator(".reader-layers i").count() == len(layers)
     assert ("No layer" in said(figure)) == (not turning)
@@ -62,6 +63,7 @@ def test_a_published_configuration_is_drawn_layer_by_layer(reader, name):
 def test_what_is_typed_is_read_or_refused_in_words(reader):
     figure, seen = reader
     assert "no JSON yet" in put(figure, "{")
+    assert said(figure) == ""
     assert "Paste a config.json" in put(figure, " ")
     assert "got 'nobody'" in put(figure, '{"model_type": "nobody"}')
     assert "another format" in put(figure, '{"dim": 4096, "n_layers": 32, "use_scaled_rope": true}')
