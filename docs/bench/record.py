@@ -45,5 +45,6 @@ def provenance(seeds: list[int], seconds: float) -> dict:
         "minutes": round(seconds / 60),
         "python": platform.python_version(),
         "torch": torch.__version__.partition("+")[0],
+        "processor": torch.backends.cpu.get_cpu_capability(),
         "text": {"letters": len(ids), "sha256": hashlib.sha256(bytes(ids.tolist())).hexdigest()[:16]},
     }

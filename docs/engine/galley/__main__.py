@@ -1,4 +1,4 @@
-"""Run and check pages, and build the site: python -m galley [--only PAGE] [--update] [--branch FOLDER] [--build]."""
+"""Run and check pages, and build the site: python -m galley [--only PAGE] [--update] [--lint] [--build]."""
 
 import argparse
 import sys
@@ -17,6 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m galley", description="Run and check the pages of the book.")
     parser.add_argument("--only", action="append", default=[], metavar="PAGE", help="end of a page's path; repeatable")
     parser.add_argument("--update", action="store_true", help="rewrite outputs, sources and numbers, then check")
+    parser.add_argument("--lint", action="store_true", help="also report loose bounds and what else fails no build")
     parser.add_argument("--no-cache", action="store_true", help="run every page, whatever is remembered")
     parser.add_argument("--jobs", type=int, help="pages at a time; by default one a processor")
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER", help="also write each page as a notebook")
@@ -35,13 +36,14 @@ def main() -> int:
     if options.update:
         results = book.run(rewrite(book, results))
     for result in results.values():
-        for problem in result.report:
+        for problem in [*result.report, *(result.advice if options.lint else [])]:
             print(problem, file=sys.stderr)
     for folder, write in ((options.notebooks, notebooks.write), (options.branch, branch.write)):
         if folder:
             write(Site.of(folder, book, by_place(book, results)))
     print(summary(results, watch))
-    return 1 if any(result.problems for result in results.values()) else 0
+    found = (result.problems or (options.lint and result.lint) for result in results.values())
+    return 1 if any(found) else 0
 
 
 def make(options: argparse.Namespace) -> int:
