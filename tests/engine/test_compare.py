@@ -105,7 +105,7 @@ def test_no_tolerance_touches_whole_numbers_exponents_or_what_lies_outside_it(sh
         ("| a | 3e-07 |\n| b | 5 |", "| a | 4e-07 |\n| b | 6 |", {"factor": 4}, "| a | 3e-07 |\n| b | 6 |"),
         ("a 3e-07 5", "a 4e-07 6", {"factor": 4}, "a 3e-07 6"),
         ("0.10\n0.20", "0.11\nnew\n0.21", {"atol": 0.02}, "0.10\nnew\n0.20"),
-        ("a  1.0", "a 1.0", {}, "a  1.0"),
+        ("a  1.0\n2", "a 1.0\n3", {}, "a  1.0\n3"),
         ("1e-7", "1e-3", {"residue": 1e-6}, "1e-3"),
         ("", "1", {}, "1"),
     ],

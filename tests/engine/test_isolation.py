@@ -214,6 +214,24 @@ def test_a_library_may_warn_of_the_machine_that_it_meets(project):
     assert not any(result.report for result in project.run().values())
 
 
+@pytest.mark.parametrize(
+    ("code", "shown", "right"),
+    [
+        ("[][1]", "IndexError: in other words", True),
+        ("[][1]", "KeyError: in other words", False),
+        ("raise IndexError('too far')", "IndexError: too far", True),
+        ("raise IndexError('too far')", "IndexError: in other words", False),
+        ("print('first')\n[][1]", "second\nIndexError: in other words", False),
+        ("from library.code import refuse\n\nrefuse()", "IndexError: in other words", False),
+    ],
+)
+def test_of_an_error_that_a_library_words_the_name_is_compared(project, code, shown, right):
+    library = project.root / "library" / "code.py"
+    library.write_text(library.read_text() + "\n\ndef refuse():\n    raise IndexError('too far')\n")
+    page = f"# Page\n\n<!-- block: raises=IndexError -->\n```python\n{code}\n```\n\n```output\n{shown}\n```\n"
+    assert (project.check(page) == []) is right
+
+
 def test_pages_end_with_a_build_that_is_killed(project):
     sleep = f"600.{os.getpid()}99"
     code = f"import subprocess\n\nsubprocess.run(['sleep', '{sleep}'], start_new_session=True)"

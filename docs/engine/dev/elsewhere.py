@@ -33,6 +33,9 @@ def main() -> int:
         return run_book(options.child, options.only)
     FOLDER.mkdir(parents=True, exist_ok=True)
     only = changed_pages() if options.changed else options.only
+    if options.changed and not only:
+        print("no page has changed")
+        return 0
     runs = {}
     for python in options.python:
         for name in options.profiles:
@@ -59,11 +62,8 @@ def arguments() -> argparse.Namespace:
 
 
 def changed_pages() -> list[str]:
-    """Return the pages that changed, or all where code did that any page may run."""
-    files = changed(ROOT)
-    pages = [file for file in files if file in Book.find(ROOT).pages()]
-    code = [file for file in files if file.startswith(("posenc/", "docs/book/", "docs/engine/"))]
-    return [] if code else pages
+    """Return the pages that git says have changed."""
+    return sorted(changed(ROOT) & Book.find(ROOT).pages().keys())
 
 
 def run_book(file: Path, only: list[str]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from galley import cells
 from galley.book import Book, Result
-from galley.check import read_source
+from galley.check import read_source, shows
 from galley.number import holds, merged, read, rewritten
 from galley.page import Block, Number, ticks
 
@@ -56,7 +56,7 @@ def updated(result: Result, book: Book) -> str:
         elif outcome.get("error") or not outcome:
             continue
         elif isinstance(step, Block) and step.lang == "python":
-            given = merged(step.output or "", outcome["stdout"].rstrip(), step.tolerance)
+            given = _printed(step, outcome)
             if result.page.cells:
                 printed[step.line] = given
             elif given != (step.output or ""):
@@ -66,6 +66,12 @@ def updated(result: Result, book: Book) -> str:
     if result.page.cells:
         return cells.written(result.page, lines, printed)
     return "\n".join(line for line in lines if line is not None)
+
+
+def _printed(block: Block, outcome: dict) -> str:
+    """Return what a block's output should be: what it shows already, wherever that agrees."""
+    shown, given = block.output or "", outcome["stdout"].rstrip()
+    return shown if shows(block, outcome) else merged(shown, given, block.tolerance)
 
 
 def _output(block: Block, given: str, lines: list[str | None]) -> None:

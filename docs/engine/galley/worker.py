@@ -275,8 +275,15 @@ class _Runner:
         if raised is None:
             return self._legible(step, result)
         if (name := type(raised).__name__) == expected or expected == "*":
-            return self._legible(step, result | {"stdout": f"{result['stdout']}{name}: {raised}\n"})
+            result["stdout"] += f"{name}: {raised}\n"
+            foreign = {} if self._says_it_itself(raised) else {"foreign": name}
+            return self._legible(step, result | foreign)
         return result | {"error": self._explain(raised), "error_line": self._line(raised, step)}
+
+    def _says_it_itself(self, error: BaseException) -> bool:
+        """Whether an error is worded by the page, or by a package that it shows: a library's words change."""
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return self._is_ours(last.filename) and (last.line or "").startswith(("raise", "assert"))
 
     def _legible(self, step: dict, result: dict) -> dict:
         if found := CONTROL.search("".join((result["stdout"], *result["figures"]))):

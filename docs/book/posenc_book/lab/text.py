@@ -11,12 +11,12 @@ from torch import Generator, Tensor, nn
 
 from posenc_book.lab.tasks import Task
 
-ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 .,;:?!()'\"-%"
+ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 .,;:?()'\"-%"
 PROSE = Path(__file__).with_name("prose.txt")
 
 
 def corpus() -> tuple[Tensor, str]:
-    """Return a frozen text, as ids (n,) with 0 <= id < 49, and its alphabet of 49 letters, digits and signs.
+    """Return a frozen text, as ids (n,) with 0 <= id < 48, and its alphabet of 48 letters, digits and signs.
 
     The text is `prose.txt` beside this file, about 450,000 letters: the sentences of this book's chapters as they stood
     on 2026-11-28, in the book's order and in lower case, without code, formulas, tables and headings. It does not
