@@ -1,4 +1,4 @@
-"""The text is frozen, and each letter of its alphabet occurs; passages ask for the next letter; bits are scored on the same letters."""
+"""The text is frozen; passages ask for the next letter; bits are scored on the same letters."""
 
 import hashlib
 import math

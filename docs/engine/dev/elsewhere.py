@@ -7,6 +7,7 @@ shows another number; `.galley/elsewhere/ranges.json` keeps the measured range o
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -16,14 +17,16 @@ from pathlib import Path
 
 from dev.profiles import PROFILES, Profile, environment
 from galley.book import Book
+from galley.check import parts
 from galley.number import printed, read
 from galley.page import Block, Number
+from galley.update import updated
 from tests.changed import changed
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / ".galley" / "elsewhere"
-PACKAGE = ["posenc", "docs/book", *(f"tests/{name}" for name in ("add", "rotate", "bias", "score", "fast", "lab"))]
-Ranges = dict[str, list[tuple[float, float]]]
+FOLDERS = ("add", "rotate", "bias", "score", "fast", "copies", "diagnosis", "world", "reading", "lab", "workbook")
+PACKAGE = ["posenc", "docs/book", *(f"tests/{name}" for name in FOLDERS)]
 
 
 def main() -> int:
@@ -42,8 +45,9 @@ def main() -> int:
             label = name if python == sys.executable else f"{name}, {Path(python).parents[1].name}"
             runs[label] = run_profile(PROFILES[name], python, only, tests=options.tests)
             print(label, "|", verdict(runs[label]), flush=True)
-    print("\n" + "\n".join(table(runs)))
-    (FOLDER / "ranges.json").write_text(json.dumps(ranges(runs), indent=0) + "\n", encoding="utf-8")
+    measured = ranges(runs)
+    (FOLDER / "ranges.json").write_text(json.dumps(measured, indent=0) + "\n", encoding="utf-8")
+    print("\n".join(["", *table(runs), "", "Near the edge of what the page says:", *near_the_edge(measured)]))
     return 1 if any(failures(run) for run in runs.values()) else 0
 
 
@@ -72,20 +76,38 @@ def run_book(file: Path, only: list[str]) -> int:
     found = {}
     for name, result in book.run(book.pages(only)).items():
         steps = zip(result.page.steps, result.steps, strict=False)
-        numbers = [entry for step, outcome in steps if (entry := numbers_of(step, outcome))]
-        found[name] = {"problems": result.report, "seconds": result.seconds, "numbers": numbers}
+        numbers = [numbers_of(step, outcome) for step, outcome in steps]
+        problems = result.report
+        if not problems and updated(result, book) != result.page.source:
+            problems = [f"{name}: an update would rewrite this page here"]
+        found[name] = {"problems": problems, "seconds": result.seconds, "numbers": list(filter(None, numbers))}
     file.write_text(json.dumps(found), encoding="utf-8")
     return 0
 
 
-def numbers_of(step: object, outcome: dict) -> tuple[str, list[float]] | None:
-    """Return what a step is called, and the numbers that it gave."""
+def numbers_of(step: object, outcome: dict) -> dict | None:
+    """Return what a step is called, the numbers that it gave, and for one in a sentence between what they must lie."""
     if isinstance(step, Number) and isinstance(outcome.get("value"), list):
-        return f"{step.line}: {step.written} {step.operator} {step.body}", outcome["value"]
+        label = f"{step.line}: {step.written} {step.operator} {step.body}"
+        return {"label": label, "values": outcome["value"], "room": room(step, len(outcome["value"]))}
     if isinstance(step, Block) and outcome.get("stdout"):
-        numbers = [read(text.rstrip(".")).value for text in printed(outcome["stdout"])]
-        return f"{step.line}: output", numbers
+        values = [read(text.rstrip(".")).value for text in printed(outcome["stdout"])]
+        return {"label": f"{step.line}: output", "values": values, "room": None}
     return None
+
+
+def room(number: Number, count: int) -> list[tuple[float, float]] | None:
+    """Return the least and the greatest value with which each part of a sentence's number would hold."""
+    try:
+        shown = [read(text) for text in parts(number.written)]
+    except ValueError:
+        return None  # a word that the code decides
+    if len(shown) != count:
+        return None
+    if number.operator == "=":
+        return [(one.value - one.unit, one.value + one.unit) for one in shown]
+    below = number.operator in (">", ">=")
+    return [(-math.inf, one.value) if below else (one.value, math.inf) for one in shown]
 
 
 def run_profile(profile: Profile, python: str, only: list[str], tests: bool) -> dict:
@@ -161,15 +183,30 @@ def cell(name: str, run: dict, reference: dict) -> str:
     return "" if run["pages"][name]["numbers"] == reference["pages"][name]["numbers"] else "~"
 
 
-def ranges(runs: dict[str, dict]) -> dict[str, Ranges]:
-    """Return least and greatest value of every number of every page over all runs."""
-    found: dict[str, Ranges] = {}
+def ranges(runs: dict[str, dict]) -> dict[str, dict[str, list]]:
+    """Return by page and number its least and greatest value over all runs, and the room that the page gives it."""
+    found: dict[str, dict[str, list]] = {}
     for run in runs.values():
         for name, page in run["pages"].items():
-            for label, values in page["numbers"]:
-                known = found.setdefault(name, {}).get(label, [(value, value) for value in values])
-                pairs = zip(known, values, strict=False)
-                found[name][label] = [(min(low, value), max(high, value)) for (low, high), value in pairs]
+            for number in page["numbers"]:
+                values, known = number["values"], found.setdefault(name, {}).get(number["label"])
+                if known is None:
+                    known = [values, values, number["room"]]
+                pairs = [zip(side, values, strict=False) for side in known[:2]]
+                least, greatest = [min(pair) for pair in pairs[0]], [max(pair) for pair in pairs[1]]
+                found[name][number["label"]] = [least, greatest, known[2]]
+    return found
+
+
+def near_the_edge(measured: dict[str, dict[str, list]]) -> list[str]:
+    """Return the numbers in sentences that move, and that would not hold if they moved as much again."""
+    found = []
+    for name, numbers in measured.items():
+        for label, (least, greatest, rooms) in numbers.items():
+            for low, high, (bottom, top) in zip(least, greatest, rooms or [], strict=False):
+                spread = high - low
+                if spread and (low - spread < bottom or high + spread > top):
+                    found.append(f"{name}:{label}: from {low:.6g} to {high:.6g}")
     return found
 
 

@@ -205,7 +205,7 @@ def _number(number: Number, value) -> list[Problem]:
     if isinstance(value, str | bool):
         return [] if _says(number, str(value)) else [Problem(number.line, f"{said}; {number.body} gives {value}")]
     try:
-        shown = [read(text) for text in _parts(number.written)]
+        shown = [read(text) for text in parts(number.written)]
     except ValueError:
         return [Problem(number.line, f"{said}, which is no number; {number.body} gives {value}")]
     if len(shown) != len(value):
@@ -227,7 +227,7 @@ def _says(number: Number, value: str) -> bool:
     return number.written.strip("`*$ ") == value or number.before.endswith(value)
 
 
-def _parts(written: str) -> list[str]:
+def parts(written: str) -> list[str]:
     """Return the numbers of what a binding belongs to: one, or those of a phrase, a formula or a code span."""
     if written[0] in "`$*":
         plain = re.sub(r"[$*`]", " ", written.replace("{,}", ","))

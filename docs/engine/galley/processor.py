@@ -1,4 +1,4 @@
-"""What the last digits of a page's numbers hang on: the processor, and variables by which libraries choose their path."""
+"""What the last digits of numbers hang on: the processor, and variables by which libraries choose their path."""
 
 import os
 import platform
