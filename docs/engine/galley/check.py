@@ -141,7 +141,8 @@ def shows(block: Block, outcome: dict) -> bool:
 
 def _tolerance(block: Block, given: str) -> list[Problem]:
     """Return where a block states a wider tolerance than it needs, or none for what machines round differently."""
-    found, bound = [], block.tolerance.residue
+    found: list[Problem] = []
+    bound = block.tolerance.residue
     largest = max(residues(given, bound), default=0.0)
     if bound > ROUNDING * largest:
         loose_residue = f"residue={bound:g} is loose: the largest number that it covers is {largest:g}"

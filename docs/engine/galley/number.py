@@ -188,7 +188,7 @@ def rewritten(text: str, value: float) -> str | None:
 
 def residues(text: str, bound: float) -> list[float]:
     """Return the sizes of the numbers in an output that a residue of `bound` calls rounding."""
-    sizes = [abs(read(number).value) for number in printed(text) if not _whole(number)]
+    sizes = [abs(read(number.rstrip(".")).value) for number in printed(text) if not _whole(number)]
     return [size for size in sizes if size <= bound]
 
 
