@@ -25,7 +25,7 @@ from galley.book import Book, Result, Stopwatch, timed
 from galley.making import Making, problems
 from galley.markdown import shared_book
 from galley.render import Renderer
-from galley.serving import Serving, wrong
+from galley.serving import Serving
 from galley.telling import summary
 
 log = logging.getLogger("mkdocs.galley")
@@ -146,12 +146,6 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     """Return what a notebook says as Markdown."""
     path = page.file.abs_src_path or ""
     return cells.read(path, Path(path).read_text(encoding="utf-8")).text if path.endswith(cells.SUFFIX) else None
-
-
-def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Say on a served page what is wrong with it."""
-    result = _results().get(page.file.src_uri)
-    return wrong(result) + content if _serving and result else content
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
