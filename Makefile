@@ -49,8 +49,8 @@ scripts: .node/ready  ## check the types and the format of the site's scripts
 	$(NODE) .node/node_modules/typescript/bin/tsc --project docs/assets/js/jsconfig.json
 	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --check docs/assets/js docs/assets/css docs/engine/galley/zensical/zensical.css
 
-build: .venv/ready  ## build the site: make build [BUILDER=zensical], else with the builder that pyproject.toml names
-	$(BIN)/python -m galley --build $(BUILDER)
+build: .venv/ready  ## build the site, whatever is wrong, or with STRICT=1 only where nothing is: make build [STRICT=1] [BUILDER=zensical]
+	$(BIN)/python -m galley --build $(BUILDER) $(if $(STRICT),--strict)
 
 offline: build .node/ready  ## build the site, and pack it as a zip that works from a disk
 	$(BIN)/python -m galley --offline posenc.zip

@@ -415,6 +415,17 @@ def test_a_strict_build_fails_and_names_every_line(faulty_site):
     assert "docs/index.md" not in output.replace("ran docs/index.md", "")
 
 
+def test_any_other_build_gives_a_site_that_names_each_fault_on_its_page(faulty_site):
+    root, expected = faulty_site
+    status, output = _command(root, "mkdocs", "build")
+    assert status == 0, output[-2000:]
+    assert [place for place in expected if place not in output] == []
+    for place in expected:
+        page = root / "site" / place.removeprefix("docs/").partition(".md")[0] / "index.html"
+        assert place in page.read_text(encoding="utf-8")
+    assert "admonition" not in (root / "site/index.html").read_text(encoding="utf-8")
+
+
 def test_a_strict_build_fails_however_quiet(project):
     project.page("index.md", "# Book\n\n```python\nassert False\n```\n")
     assert _command(project.root, "mkdocs", "build", "--strict", "--quiet")[0] != 0

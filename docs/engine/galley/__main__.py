@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--branch", type=Path, metavar="FOLDER", help="also write all pages as GitHub shows them")
     builders = {"nargs": "?", "const": "", "choices": ("", *BUILDERS), "metavar": "BUILDER"}
     parser.add_argument("--build", **builders, help=f"build the site, by {' or '.join(BUILDERS)}, and nothing else")
+    parser.add_argument("--strict", action="store_true", help="build no site where anything is wrong with a page")
     parser.add_argument("--site-dir", type=Path, default=Path("site"), metavar="FOLDER", help="where the site belongs")
     parser.add_argument("--offline", type=Path, metavar="FILE", help="pack the site as a zip for a disk")
     options = parser.parse_args()
@@ -50,7 +51,7 @@ def make(options: argparse.Namespace) -> int:
     """Build the site, pack it, or both."""
     book, failed = Book.find(jobs=options.jobs), 0
     if options.build is not None:
-        failed = BUILDERS[options.build or book.builder](book, options.site_dir.resolve())
+        failed = BUILDERS[options.build or book.builder](book, options.site_dir.resolve(), options.strict)
     if options.offline and not failed:
         offline.pack(options.site_dir, book.root, options.offline)
         print(f"{options.offline}: {options.offline.stat().st_size / 1e6:.1f} MB")
