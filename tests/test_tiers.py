@@ -1,4 +1,4 @@
-"""What `make test` leaves out is what README says it does."""
+"""What `make test` leaves out is what CONTRIBUTING.md says it does."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.doors import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 FULL = {
     "every page": "browser/test_pages.py",
@@ -39,7 +39,7 @@ SLOW = {
 
 
 TESTS = ROOT / "tests"
-TOLD = re.search(r"It leaves to `make test-full`(.*?)To `make test-all`(.*?)\[", " ".join(README.split()))
+TOLD = re.search(r"leaves to `make test-full`(.*?)To `make test-all`(.*?) Without make:", " ".join(GUIDE.split()))
 
 
 def marked(mark: str) -> set[str]:
@@ -49,7 +49,7 @@ def marked(mark: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("mark", "words", "told"), [("full", FULL, TOLD[1]), ("slow", SLOW, TOLD[2])])
-def test_readme_says_what_is_left_out(mark, words, told):
-    """Add what the tests of a marked file are about to the list in README, and here."""
+def test_the_guide_says_what_is_left_out(mark, words, told):
+    """Add what the tests of a marked file are about to the list in CONTRIBUTING.md, and here."""
     assert [each for each in words if each not in told] == []
     assert marked(mark) == {path.relative_to(TESTS).as_posix() for name in words.values() for path in TESTS.glob(name)}

@@ -53,7 +53,8 @@ def exponential(place, generators, shape):
     upper = np.triu(np.frombuffer(generators).reshape(shape), 1)
     with mpmath.workdps(60):
         exact = np.vectorize(mpmath.mpf, otypes=[object])
-        matrix = sum(exact(p) * exact(u - u.T) for p, u in zip(np.resize(place, len(upper)), upper, strict=True))
+        places = np.resize(np.asarray(place, float), len(upper))
+        matrix = sum(exact(p) * exact(u - u.T) for p, u in zip(places, upper, strict=True))
         halvings = 8 + max(0, math.ceil(math.log2(1 + float(np.abs(matrix).sum(axis=1).max()))))
         made = term = exact(np.eye(shape[-1]))
         for order in range(1, 16):
