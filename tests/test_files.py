@@ -119,12 +119,6 @@ def test_a_file_to_copy_is_plain(path):
     assert not too_much, f"{path.name}: {'; '.join(too_much)}"
 
 
-@pytest.mark.parametrize("path", sorted({*FILES} - {*TO_COPY}), ids=lambda path: str(path.relative_to(ROOT)))
-def test_other_files_have_at_most_250_lines(path):
-    """Take away, or give a part of it a file of its own."""
-    assert len(path.read_text().splitlines()) <= 250, f"{path.name} has {len(path.read_text().splitlines())} lines"
-
-
 @each_file
 def test_modules_public_functions_and_classes_have_docstrings(path):
     """Write a docstring, or start the name with an underscore."""
