@@ -192,6 +192,29 @@ def test_deepseek_v4_has_a_base_for_what_is_compressed():
     np.testing.assert_array_equal(found.layers[0].theta, frequencies.rope_frequencies(64)[0])
 
 
+@pytest.mark.parametrize("model_type", ["deepseek_v3", "deepseek_v4", "mistral4", "minicpm3", "axk2"])
+def test_of_a_slice_that_starts_later_all_channels_turn(model_type):
+    """Nothing is said of a part that turns: a slice is as wide as it is, not as where it ends."""
+    found = plan({"model_type": model_type})
+    starts = {layer.slice.start for layer in turning(found)}
+    assert starts
+    assert min(starts) > 0
+    assert not [words for words in found.warnings if "channels turn" in words]
+
+
+def test_a_part_of_the_channels_that_turns_is_counted():
+    found = plan({"model_type": "gpt_neox", "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}})
+    assert "24 of 96 channels turn in full_attention" in found.warnings
+
+
+@pytest.mark.parametrize(
+    ("model_type", "width"), [("mamba", 768), ("falcon_mamba", 768), ("rwkv", 4096), ("xlstm", 4096)]
+)
+def test_a_model_without_heads_is_one_head_wide(model_type, width):
+    for layer in plan({"model_type": model_type}).layers:
+        assert (layer.encoding, layer.head_dim, layer.slice) == (None, width, slice(0, width))
+
+
 def test_what_it_is_given_stays_as_it_is():
     before = json.dumps(published.DEEPSEEK_V3)
     torch.manual_seed(0)
