@@ -85,7 +85,8 @@ class ALiBi(nn.Module):
     ):
         super().__init__()
         left, right = _slopes(heads, slopes, right_slopes, causal, alibi_bias_max)
-        self.heads, self.slopes, self.right_slopes = heads, tuple(left), tuple(right)
+        self.heads = heads
+        self.slopes, self.right_slopes = tuple(left.tolist()), tuple(right.tolist())
 
     def forward(self, positions: Tensor, key_positions=None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).

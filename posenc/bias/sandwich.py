@@ -49,7 +49,7 @@ class Sandwich(nn.Module):
 
     def __init__(self, heads: int, dim: int = 128, base: float = 10_000.0):
         super().__init__()
-        self.slopes, self.theta = tuple(_slopes(heads)), tuple(_theta(dim, base))
+        self.slopes, self.theta = tuple(_slopes(heads).tolist()), tuple(_theta(dim, base).tolist())
         self.heads, self.dim, self.base = heads, dim, base
 
     def forward(self, positions: Tensor, key_positions=None) -> Tensor:

@@ -106,7 +106,11 @@ class PoPE(nn.Module):
     def delta(self, dtype=torch.float32) -> Tensor:
         """Return the phases (h, d) that count: those stored in `phase`, within their bound."""
         stored = self.phase.to(dtype)
-        return stored.clamp(-TURN, 0) if self.bound == "clamp" else stored
+        if self.bound != "clamp":
+            return stored
+        # at 0, where delta starts, clamp itself passes no gradient since PyTorch 2.14
+        within = (stored >= -TURN) & (stored <= 0)
+        return torch.where(within, stored, stored.detach().clamp(-TURN, 0))
 
     def table(self, positions: Tensor, dtype=torch.float32) -> Tensor:
         """Return cosines, then sines (..., t, o); without phases, so that layers can share it."""

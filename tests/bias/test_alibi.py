@@ -39,8 +39,8 @@ def oracle(positions, key_positions, heads, slopes=None, right_slopes=None, caus
     """Work out the definition with 60 digits, one pair at a time."""
     with mpmath.workdps(60):
         given = [slope_by_hand(k, heads, alibi_bias_max) for k in range(heads)] if slopes is None else slopes
-        left = np.broadcast_to(given, heads)
-        right = left if right_slopes is None else np.broadcast_to(right_slopes, heads)
+        left = np.broadcast_to(np.asarray(given, float), heads)
+        right = left if right_slopes is None else np.broadcast_to(np.asarray(right_slopes, float), heads)
         bias = np.zeros((heads, len(positions), len(key_positions)))
         for h, t, s in np.ndindex(bias.shape):
             back = mpmath.mpf(float(positions[t])) - mpmath.mpf(float(key_positions[s]))

@@ -432,7 +432,7 @@ def test_the_gradient_is_the_turn_back(layout):
     torch.testing.assert_close(q.grad, encoding.turn(seed, -positions))
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is")  # PyTorch itself takes it to make dual numbers
 @each_layout
 def test_forward_mode_turns_the_tangent(layout):
     q, tangent = content(5, 5, groups=4)

@@ -241,7 +241,7 @@ def test_documents_whose_positions_restart_need_one():
 @pytest.mark.parametrize("shape", [(6,), (6, 6), (1, 6, 6), (4, 1, 6), (2, 4, 6, 6), (2, 1, 1, 6), ()], ids=str)
 def test_a_mask_of_any_broadcastable_shape_is_that_of_the_numpy_function(shape):
     (q, k), module = content(), build()
-    mask = np.random.default_rng(1).random(shape) < 0.6
+    mask = np.asarray(np.random.default_rng(1).random(shape) < 0.6)
     scores, where = module(q, k, mask=torch.tensor(mask)), np.arange(6)
     for row in range(2):
         here = np.broadcast_to(mask, (2, 4, 6, 6))[row]
