@@ -133,10 +133,10 @@ def _block(block: Block, outcome: dict) -> list[Problem]:
 
 def shows(block: Block, outcome: dict) -> bool:
     """Whether a page shows what a block printed. Of an error that a library words, its name alone is compared."""
-    texts = [block.output or "", outcome["stdout"].rstrip()]
+    shown, given = block.output or "", outcome["stdout"].rstrip()
     if name := outcome.get("foreign"):
-        texts = [re.sub(rf"(?ms)^{name}: .*\Z", name, text) for text in texts]
-    return same(*texts, block.tolerance)
+        shown, given = (re.sub(rf"(?ms)^{name}: .*\Z", name, text) for text in (shown, given))
+    return same(shown, given, block.tolerance)
 
 
 def _tolerance(block: Block, given: str) -> list[Problem]:
