@@ -150,6 +150,6 @@ def _theta(dim, base, bound, theta):
     if theta is None:
         theta = base ** (-np.arange(dim) / dim)
     theta = np.asarray(theta, np.float64)
-    if theta.shape != (dim,):
-        raise ValueError(f"pope: theta of dim must be {dim} numbers, got {theta.shape}")
-    return theta
+    if theta.size != dim:
+        raise ValueError(f"pope: theta of dim must be {dim} numbers, got {theta.size}")
+    return theta.reshape(dim)
