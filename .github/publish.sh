@@ -8,6 +8,7 @@ aliases=()
 if [[ $version != dev ]] || ! mike list latest >/dev/null 2>&1; then
   aliases=(latest) # before the first release, what is being written
 fi
+python -m galley # what is wrong with a page stops here: mike's own build is not strict
 mike deploy --update-aliases "$version" "${aliases[@]}"
 
 git worktree add --quiet --force .pages gh-pages

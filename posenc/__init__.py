@@ -1,13 +1,12 @@
 """Positional encodings, one self-contained file each: read it, test it, copy it.
 
 At the top stand the torch class of each encoding and its NumPy twin, such as RoPE and rope, and a
-few functions: attention, attention_weights, alibi_slopes, t5_bucket, from_config, plan, doctor and
-encodings. The rest is imported from its file, as in `from posenc.rotate.frequencies import yarn`;
-so are the twins whose names other code uses too: conditional, convolution, fire, forget, grid,
-learned, music, path, profiles, window.
+few functions: alibi_slopes, t5_bucket, from_config, plan, doctor and encodings. The rest is
+imported from its file, as in `from posenc.attention import attention`; so are the twins whose names
+other code uses too: conditional, convolution, fire, forget, grid, learned, music, path, profiles,
+window. No name is both a module and a function.
 """
 
-import sys
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,15 +74,3 @@ def __dir__() -> list[str]:
 
 if not TYPE_CHECKING:  # a type checker that saw it would take every name for one that is there
     __getattr__ = _import
-
-
-class _Package(ModuleType):
-    """Lets `posenc.attention` be the function, where importing its file made it the module."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(
-            name, getattr(value, name, value) if isinstance(value, ModuleType) else value
-        )
-
-
-sys.modules[__name__].__class__ = _Package

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from posenc.add.grid import Grid
     from posenc.add.learned import Learned
     from posenc.add.sinusoidal import Sinusoidal, sinusoidal
-    from posenc.attention import attention, attention_weights
     from posenc.bias.alibi import ALiBi, alibi, alibi_slopes
     from posenc.bias.fire import FIRE
     from posenc.bias.kerple import KERPLE, kerple
@@ -50,10 +49,9 @@ if TYPE_CHECKING:
 __all__ = ['ALiBi', 'Axial', 'CoPE', 'Conditional', 'Convolution', 'DeBERTa', 'Decomposed', 'FIRE', 'FoPE', 'Forget', 'Fourier',
  'Gated', 'Grid', 'KERPLE', 'Latent', 'LeRoPE', 'Learned', 'LieRE', 'MRoPE', 'Music', 'PaTH', 'PoPE', 'Profiles',
  'QueryScale', 'RePo', 'RoPE', 'Sandwich', 'Selective', 'Shaw', 'Sinusoidal', 'T5', 'TransformerXL', 'Window', 'XPos',
- 'alibi', 'alibi_slopes', 'attention', 'attention_weights', 'axial', 'cope', 'deberta', 'decomposed', 'doctor',
- 'fope', 'fourier', 'from_config', 'gated', 'kerple', 'latent', 'lerope', 'liere', 'mrope', 'plan', 'pope',
- 'query_scale', 'repo', 'rope', 'sandwich', 'selective', 'shaw', 'sinusoidal', 't5', 't5_bucket', 'transformer_xl',
- 'xpos']
+ 'alibi', 'alibi_slopes', 'axial', 'cope', 'deberta', 'decomposed', 'doctor', 'fope', 'fourier', 'from_config',
+ 'gated', 'kerple', 'latent', 'lerope', 'liere', 'mrope', 'plan', 'pope', 'query_scale', 'repo', 'rope', 'sandwich',
+ 'selective', 'shaw', 'sinusoidal', 't5', 't5_bucket', 'transformer_xl', 'xpos']
 
 MODULES = ['add', 'attention', 'bias', 'diagnosis', 'fast', 'longer', 'positions', 'pytest_fixture', 'reading', 'rotate',
  'score']
@@ -178,6 +176,8 @@ PLACES = {'conditional': 'posenc.add.conditional',
  'attention_weights': 'posenc.attention',
  'places': 'posenc.attention',
  'is_in_line': 'posenc.attention',
+ 'takes_content': 'posenc.attention',
+ 'encoded': 'posenc.attention',
  'dual_chunk_positions': 'posenc.longer',
  'self_extend_positions': 'posenc.longer',
  'chosen_scores': 'posenc.longer',

@@ -7,19 +7,24 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, w wid
     attention(q, k, v) = softmax(q k^T / sqrt(d) + position) v
 
 so permuting the tokens permutes the outputs and changes nothing else, unless a mask or a position
-breaks the symmetry. An encoding is known by its call: (positions, ...) returns a bias, (q, k, ...)
-rotated q and k, or scores. Keys stand at 0 .. s-1, or where as many queries do, and queries where
-the last t keys do, so one new query after a cache of keys is right without being told;
-`F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first keys instead.
+breaks the symmetry. An encoding is a rotation (q, k, positions, key_positions) -> (q, k), a score
+of the same arguments -> (b, h, t, s), or a bias (positions, key_positions) -> (h, t, s), whatever
+its arguments are named: see `takes_content`. Keys stand at 0 .. s-1, or where as many queries do,
+and queries where the last t keys do, so one new query after a cache of keys is right without being
+told; `F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first keys instead.
 A rotation stays on torch's fused kernels; a bias or score is a tensor (h, t, s) for them. Other
 ways to compute the same are in `posenc.fast`: FlexAttention, blocks of queries, ALiBi as channels.
 """
 
 import inspect
+from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+DOORS = ("add", "rotate", "bias", "score")
 
 
 def attention(
@@ -61,11 +66,12 @@ def attention(
                 [1.0000, 2.0000, 4.0000]])
     """
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    if hasattr(encoding, "values") and getattr(encoding, "on_values", True):
+    own = _unwrapped(encoding)
+    if hasattr(own, "values") and getattr(own, "on_values", True):
         told = (positions, key_positions, causal, mask, scale)
         weights = attention_weights(q, k, encoding, *told, **extra)
-        return _valued(weights, v, encoding, *places(q, k, positions, key_positions))
-    of_q, of_k, added = _encoded(q, k, encoding, positions, key_positions, mask, extra)
+        return _valued(weights, v, own, *places(q, k, positions, key_positions))
+    of_q, of_k, added = encoded(q, k, encoding, positions, key_positions, mask, **extra)
     in_order = q.shape[2] == k.shape[2] and positions is key_positions is mask is added is None
     if causal and in_order:
         return _product(of_q, of_k, v, scale, is_causal=True)  # kernels need no tensor for it
@@ -97,7 +103,7 @@ def attention_weights(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     dtype = torch.promote_types(q.dtype, torch.float32)
     seen = _seen(q, k, encoding, positions, key_positions, causal, mask)
-    of_q, of_k, added = _encoded(q, k, encoding, positions, key_positions, mask, extra)
+    of_q, of_k, added = encoded(q, k, encoding, positions, key_positions, mask, **extra)
     each = of_k.to(dtype).repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (b, h, s, w)
     logits = of_q.to(dtype) @ each.mT * scale  # (b, h, t, s)
     if added is not None:
@@ -157,27 +163,148 @@ def is_in_line(positions: Tensor | None, x: Tensor, encoding=None) -> bool:
         return True
     b, _, t, _ = x.shape
     one_each = tuple(positions.shape) in ((1, t), (b, t))
-    return one_each and getattr(encoding, "axes", 1) == 1
+    return one_each and getattr(_unwrapped(encoding), "axes", 1) == 1
 
 
-def _encoded(q, k, encoding, positions, key_positions, mask, extra):
-    """Return q and k, rotated or not, and what is added to their logits (b or 1, h, t, s)."""
+def takes_content(encoding) -> bool | None:
+    """Tell whether an encoding is called with q and k before the positions, None if that is open.
+
+    An encoding of this package says so by its folder. Of any other callable the number of its
+    arguments tells, never their names: a bias takes two, rotations and scores take four. It stays
+    open for what takes two as well as four, such as `lambda *given: rope(*given)`.
+
+    Examples:
+        >>> from posenc.bias.alibi import ALiBi
+        >>> takes_content(ALiBi(8)), takes_content(lambda queries, keys, m, n: (queries, keys))
+        (False, True)
+    """
+    door = _folder(encoding)
+    if door is not None:
+        return door != "bias"
+    parameters = _parameters(encoding).values()
+    by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    any_number = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    if len(by_place) < 4 and not any_number:
+        return False
+    required = [p for p in by_place if p.default is p.empty]
+    return True if len(required) > 2 else None
+
+
+def encoded(
+    q: Tensor, k: Tensor, encoding=None, positions=None, key_positions=None, mask=None, **extra
+):
+    """Return q and k, rotated or not, and what is added to their logits (b or 1, h, t, s), or None.
+
+    Examples:
+        >>> q = torch.ones(1, 1, 2, 8)
+        >>> encoded(q, q, lambda *given: torch.full((1, 2, 2), 5.0))[2].shape
+        torch.Size([1, 1, 2, 2])
+    """
     if encoding is None:
         if extra:
             raise ValueError(f"attention: encoding must be given for {[*extra]}, got None")
         return q, k, None
-    call = getattr(encoding, "_orig_mod", encoding)  # of a compiled module
-    takes = [*inspect.signature(getattr(call, "forward", call)).parameters]
-    if "mask" in takes:
+    _check(encoding)
+    if _asks_for_mask(encoding):
         extra = {"mask": mask} | extra
     m, n = places(q, k, positions, key_positions)
-    if takes[0] != "q":
-        made = encoding(m, n, **extra)
+    with_content = (q, k, positions, n)  # not m: where none are given, one table serves both
+    result = _called(encoding, with_content, (m, n), extra)
+    if isinstance(result, Tensor):
+        return q, k, result.reshape(-1, *result.shape[-3:])
+    return *result, None
+
+
+def _check(encoding):
+    if isinstance(encoding, type):
+        got = f"the class {encoding.__name__}; write {encoding.__name__}(...)"
+        raise ValueError(f"attention: encoding must be built, got {got}")
+    if not callable(encoding):
+        got = f"{type(encoding).__name__}; of a bias, lambda positions, key_positions: bias"
+        raise ValueError(f"attention: encoding must be a module or a function, got {got}")
+    if _folder(encoding) == "add":
+        got = f"{type(encoding).__name__}, which is called on embeddings, before q and k are made"
+        raise ValueError(f"attention: encoding must be a rotation, bias or score, got {got}")
+
+
+def _called(encoding, with_content, alone, extra) -> Any:
+    """Return what an encoding gives, called as its door is; where that is open, what fits one."""
+    t, s = with_content[0].shape[2], with_content[1].shape[2]
+    takes, refused = takes_content(encoding), None
+    if takes is None:
+        result, refused = _tried(encoding, (with_content, alone), extra, t, s)
     else:
-        made = encoding(q, k, positions, n, **extra)  # not m: if none are told, a table serves both
-    if isinstance(made, tuple):
-        return *made, None
-    return q, k, made.reshape(-1, *made.shape[-3:])
+        result = encoding(*(with_content if takes else alone), **extra)
+    if not _fits(result, t, s):
+        got = repr(refused) if refused else _described(result)
+        raise ValueError(
+            f"attention: result of encoding must be q and k, or (h, {t}, {s}), got {got}; "
+            "rotations and scores take (q, k, positions, key_positions), biases the last two"
+        ) from refused
+    return result
+
+
+def _tried(encoding, calls, extra, t, s):
+    """Return the result of the first call that fits, or of the first, and what that one raised."""
+    outcomes = []
+    for arguments in calls:
+        try:
+            outcome = encoding(*arguments, **extra), None
+        except Exception as error:  # a bias fails somehow when q and k are its positions
+            outcome = None, error
+        if _fits(outcome[0], t, s):
+            return outcome
+        outcomes.append(outcome)
+    return outcomes[0]
+
+
+def _fits(result, t, s):
+    """Tell whether a result is a rotated q and k, or may be added to logits (b, h, t, s)."""
+    if isinstance(result, tuple | list):
+        return [getattr(x, "shape", ())[2:3] for x in result] == [(t,), (s,)]
+    if not isinstance(result, Tensor) or not 2 <= result.ndim <= 4:
+        return False
+    return result.shape[-2] in (t, 1) and result.shape[-1] in (s, 1)
+
+
+def _described(result):
+    parts = result if isinstance(result, tuple | list) else [result]
+    return [tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in parts]
+
+
+def _folder(encoding):
+    """Return the door of an encoding of this package: the folder of the file of its forward."""
+    place = str(getattr(_function(encoding), "__module__", "")).split(".")
+    known = len(place) == 3 and place[0] == "posenc" and place[1] in DOORS
+    return place[1] if known else None
+
+
+def _asks_for_mask(encoding):
+    bound = encoding.keywords if isinstance(encoding, partial) else {}
+    return "mask" in _parameters(encoding) and "mask" not in bound
+
+
+def _parameters(encoding):
+    """Return the parameters of a call by name, without those that a partial has bound by place."""
+    function = _function(encoding)
+    if isinstance(encoding, partial):
+        function = partial(function, *encoding.args, **encoding.keywords)
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # compiled code may not show any
+        return inspect.signature(lambda *_: None).parameters
+
+
+def _function(encoding):
+    """Return the function that a call runs, the forward of a module."""
+    module = _unwrapped(encoding)
+    return getattr(module, "forward", module)
+
+
+def _unwrapped(encoding):
+    """Return what functools.partial or torch.compile wrap."""
+    encoding = encoding.func if isinstance(encoding, partial) else encoding
+    return getattr(encoding, "_orig_mod", encoding)
 
 
 def _seen(q, k, encoding, positions, key_positions, causal, mask):

@@ -45,7 +45,7 @@ OF_ALL_AT_ONCE = {
     "test_every_encoding_has_its_row",
 }
 DEAR = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
-WHOLE_BOOK = {"results", "built_site"}  # fixtures that run every page, or build the site
+WHOLE_BOOK = {"results", "site_build", "built_site"}  # fixtures that run every page, or build the site
 MOST_SAID, LINES_SAID = 3, 4  # of what one cause makes many tests say
 
 

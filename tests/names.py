@@ -15,7 +15,7 @@ import posenc
 
 PACKAGE = Path(__file__).parents[1] / "posenc"
 PATH = PACKAGE / "_names.py"
-AT_THE_TOP = {"alibi_slopes", "attention", "attention_weights", "doctor", "from_config", "plan", "t5_bucket"}
+AT_THE_TOP = {"alibi_slopes", "doctor", "from_config", "plan", "t5_bucket"}
 WORDS = {"conditional", "convolution", "fire", "forget", "grid", "learned", "music", "path", "profiles", "window"}
 """Twins that stay in their files."""
 PAPER = re.compile(

@@ -22,8 +22,8 @@ def peer(name: str) -> ModuleType:
     library = name.partition(".")[0]
     if library not in sys.modules and importlib.util.find_spec(library) is None:
         if os.environ.get("REQUIRE_PEERS"):
-            pytest.fail(f"{library} is not installed: pip install -e .[peers]")
-        pytest.skip(f"{library} is not installed")
+            pytest.fail(f"{library} is not installed: make peers")
+        pytest.skip(f"{library} is not installed: make peers")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if library == "timm":

@@ -1,4 +1,4 @@
-"""How plain a file is: its length, how much a line of code says, how often it branches, and how much of it refuses."""
+"""How plain a file is: its columns, how often it branches, how much of it refuses, and that it uses no tricks."""
 
 import ast
 import io
@@ -6,7 +6,6 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
-LIGHT = (ast.Name, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.alias, ast.arguments)
 BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.comprehension, ast.For, ast.While, ast.ExceptHandler)
 NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 TRICKS = ("is_compiling", "is_dynamo_compiling", "as_strided", "Function", "autograd", "jit")
@@ -16,22 +15,16 @@ TRICKS = ("is_compiling", "is_dynamo_compiling", "as_strided", "Function", "auto
 class Measure:
     """What is limited in a file that is there to be read, and copied."""
 
-    lines: int
     columns: int
-    public: int
-    nodes_a_line: float
     branches: int
     checks: float
     tricks: list[str]
 
     def excess(self) -> list[str]:
         """Say in words what is too much."""
-        longest = max(150, 20 * self.public) if self.public >= 3 else 120
         tricks = ", ".join(self.tricks)
         found = [
-            (self.lines > longest, f"{self.lines} lines, of {longest}"),
             (self.columns > 100, f"a line of {self.columns} columns, of 100"),
-            (self.nodes_a_line > 6, f"{self.nodes_a_line:.2f} syntax nodes a line, of 6: let a line say one thing"),
             (self.branches > 30, f"{self.branches} branches, of 30"),
             (self.checks > 0.2, f"{self.checks:.0%} of it refuses arguments, of 20%: torch refuses much itself"),
             (bool(tricks), f"{tricks}: plain operations serve compile, vmap and export by themselves"),
@@ -46,21 +39,13 @@ def measure(path: Path) -> Measure:
     nodes = list(ast.walk(tree))
     docstrings = {id(scope.body[0]): scope.body[0] for scope in nodes if _has_docstring(scope)}
     code = _code_lines(text) - {line for each in docstrings.values() for line in _lines(each)}
-    counted = [node for node in nodes if not isinstance(node, LIGHT) and id(node) not in docstrings]
     checks = {line for node in nodes if _only_raises(node) for line in _lines(node)} & code
     return Measure(
-        lines=text.count("\n"),
         columns=max(map(len, text.split("\n"))),
-        public=sum(isinstance(node, ast.FunctionDef) and _is_public(node) for node in nodes),
-        nodes_a_line=len(counted) / max(1, len(code)),
         branches=sum(isinstance(node, BRANCHES) for node in nodes),
         checks=len(checks) / max(1, len(code)),
         tricks=sorted({node.attr for node in nodes if isinstance(node, ast.Attribute) and _is_trick(node)}),
     )
-
-
-def _is_public(node: ast.FunctionDef) -> bool:
-    return not node.name.startswith("_") and node.name != "forward"
 
 
 def _has_docstring(node: ast.AST) -> bool:

@@ -1,5 +1,6 @@
 """Attention: the formula, where queries stand, masks, encodings of each door, and what is never stored."""
 
+import functools
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc.add.sinusoidal import Sinusoidal
-from posenc.attention import attention, attention_weights
+from posenc.attention import attention, attention_weights, takes_content
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
 from posenc.fast.blocks import attention_in_blocks
@@ -23,6 +24,9 @@ from posenc.score.shaw import Shaw
 from tests import doors
 
 B, H, G, T, S, D, WIDE = 2, 6, 3, 4, 7, 8, 5
+
+EACH = [e.variants()[0] for e in doors.encodings() if e.door != "add"]
+each_encoding = pytest.mark.parametrize("encoding", EACH, ids=str)
 
 
 @pytest.fixture
@@ -372,6 +376,73 @@ def test_any_function_is_an_encoding(qkv):
     assert_weights(*qkv, scores_by_hand(3 * q, k, 0), encoding=lambda q, k, *_: (3 * q, k))
 
 
+def renamed(encoding, door):
+    if door == "bias":
+        return lambda at, towards: encoding(at, towards)
+    return lambda queries, keys, at, towards: encoding(queries, keys, at, towards)
+
+
+FORMS = {
+    "other names": renamed,
+    "any number of arguments": lambda encoding, door: lambda *given: encoding(*given),
+    "a partial": lambda encoding, door: functools.partial(encoding),
+    "a partial of a function": lambda encoding, door: functools.partial(renamed(encoding, door)),
+    "a method": lambda encoding, door: encoding.forward,
+    "a wrapper": lambda encoding, door: functools.wraps(encoding.forward)(
+        lambda *given, **extra: encoding(*given, **extra)
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@each_encoding
+def test_a_door_is_known_whatever_its_arguments_are_named(encoding, form):
+    module, (q, k, v), where = encoding.build(), content(5), places(encoding, 0, 5)
+    same = FORMS[form](module, encoding.door)
+    for attend in (
+        lambda e: attention(q, k, v, e, causal=True, **where),
+        lambda e: attention_weights(q, k, e, **where),
+    ):
+        torch.testing.assert_close(attend(same), attend(module), rtol=0, atol=0)
+
+
+def test_a_partial_adds_to_the_values_too():
+    encoding, (q, k, v) = Shaw(doors.D, clip=2, on_values=True), content(S)
+    torch.testing.assert_close(attention(q, k, v, functools.partial(encoding)), attention(q, k, v, encoding))
+    assert not torch.allclose(attention(q, k, v, encoding), attention(q, k, v, lambda *given: encoding(*given)))
+
+
+def test_a_bias_with_options_of_its_own_is_told_from_a_rotation_by_what_comes_back(qkv):
+    def bias(positions, key_positions=None, slope=0.5, causal=False, window=None):
+        offset = positions[:, None] - key_positions
+        return -slope * (offset.clamp(min=0) if causal else offset.abs()).expand(H, T, S)
+
+    for encoding in (bias, functools.partial(bias, slope=0.5), lambda *given: bias(*given)):
+        assert_weights(*qkv, scores_by_hand(*qkv[:2], bias(torch.arange(3, 7), torch.arange(7))), encoding=encoding)
+
+
+def test_a_partial_keeps_what_is_bound_to_it(qkv):
+    q, k, _ = qkv
+    assert_weights(*qkv, scores_by_hand(3 * q, k, 0), encoding=functools.partial(Doubled(), table=1.5))
+    scaled = functools.partial(lambda factor, m, n: torch.full((H, T, S), factor), 5.0)
+    assert_weights(*qkv, scores_by_hand(q, k, 5), encoding=scaled)
+
+
+def test_a_mask_that_is_bound_to_an_encoding_is_not_replaced():
+    (q, k, _), mask, cope = content(S), some_mask((B, 1, 1, S)), CoPE(doors.D, 4).requires_grad_(False)
+    nn.init.normal_(cope.weight)
+    expected = scores_by_hand(q, k, cope(q, k, mask=mask)).softmax(dim=-1)
+    torch.testing.assert_close(attention_weights(q, k, functools.partial(cope, mask=mask)), expected)
+    assert not torch.allclose(attention_weights(q, k, cope), expected, atol=0.01)
+
+
+@each_encoding
+def test_an_encoding_of_the_package_is_never_tried_as_another_door(encoding):
+    """What it refuses is said in its own words."""
+    for form in (encoding.build(), functools.partial(encoding.build()), encoding.build().forward):
+        assert takes_content(form) is (encoding.door != "bias")
+
+
 def test_one_bias_may_serve_all_heads(qkv):
     q, k, _ = qkv
     encoding = t5(1)
@@ -422,10 +493,6 @@ def test_what_an_encoding_gives_to_the_values_is_added(qkv):
     off = Shaw(D, clip=2).double()
     off.load_state_dict({"key_table": encoding.key_table})
     torch.testing.assert_close(attention(q, k, v, off), weights @ v.repeat_interleave(H // G, dim=1))
-
-
-EACH = [e.variants()[0] for e in doors.encodings() if e.door != "add"]
-each_encoding = pytest.mark.parametrize("encoding", EACH, ids=str)
 
 
 def content(length):
@@ -720,10 +787,30 @@ def test_a_bias_for_other_heads_gives_no_result(qkv, heads):
         attention(*qkv, t5(heads))
 
 
-@pytest.mark.parametrize("encoding", [Sinusoidal(D), ALiBi], ids=["of embeddings", "not built"])
-def test_what_is_no_encoding_gives_no_result(qkv, encoding):
-    with pytest.raises((AttributeError, RuntimeError, TypeError, ValueError)):
-        attention(*qkv, encoding)
+WRONG = {
+    "of embeddings": (Sinusoidal(D), "be a rotation, bias or score, got Sinusoidal, which is called on embeddings"),
+    "not built": (ALiBi, r"be built, got the class ALiBi; write ALiBi\(...\)"),
+    "a tensor": (torch.zeros(H, T, S), "be a module or a function, got Tensor; of a bias, lambda positions"),
+    "a rotation of two arguments": (
+        lambda q, k: (q, k),
+        r"be q and k, or \(h, 4, 7\), got \[\(4,\), \(7,\)\]; rotations",
+    ),
+    "a rotation of q alone": (lambda q, k, m, n: q, r"be q and k, or \(h, 4, 7\), got \[\(2, 6, 4, 8\)\]"),
+    "a number": (lambda *given: 3, r"be q and k, or \(h, 4, 7\), got \['int'\]"),
+    "what fails": (
+        lambda *given: given[9],
+        r"be q and k, or \(h, 4, 7\), got IndexError\('tuple index out of range'\)",
+    ),
+    "scores of other tokens": (lambda *given: torch.zeros(H, S, T), r"got \[\(6, 7, 4\)\]"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_encoding_is_refused(qkv, name):
+    encoding, said = WRONG[name]
+    for attend in (attention, lambda q, k, v, encoding: attention_weights(q, k, encoding)):
+        with pytest.raises(ValueError, match=f"^attention: (result of )?encoding must .*{said}"):
+            attend(*qkv, encoding)
 
 
 # Scale

@@ -5,15 +5,22 @@ Python refuse by themselves, it is theirs. One test for each case; the comment s
 """
 
 import copy
+import importlib
+import inspect
 
 import numpy as np
 import pytest
 import torch
 
+from posenc import positions
+from posenc.add import fourier
+from posenc.add import sinusoidal as sinusoidal_file
 from posenc.add.learned import Learned, learned
 from posenc.add.sinusoidal import Sinusoidal, shift_matrix, sinusoidal
 from posenc.attention import attention
+from posenc.rotate import axial_convention, axial_presets, layouts, mrope_axes, query_scale, rerotate
 from posenc.rotate.rope import RoPE, rope
+from tests import names
 
 
 def refused(name: str, argument: str):
@@ -67,6 +74,52 @@ def test_another_width_than_that_of_the_encoding_is_refused():  # elsewhere a wi
             Sinusoidal(8)(torch.zeros(2, 3, width))
         with refused("rope", "q"):
             RoPE(8)(torch.zeros(1, 1, 3, width), torch.zeros(1, 1, 3, 8))
+
+
+# Words, and what else is chosen among a few values; those of encodings are in tests/test_contract.py
+
+KEYS = torch.zeros(1, 4, 4, 8)
+CHOSEN = {
+    "axial_convention": lambda word: axial_convention.axial_convention(8, word),
+    "axial_theta": lambda word: axial_convention.axial_theta(8, word),
+    "axial_coordinates": lambda word: axial_convention.axial_coordinates((2, 2), word),
+    "axial_preset": axial_presets.axial_preset,
+    "preset_coordinates": lambda word: axial_presets.preset_coordinates((1, 2, 2), word),
+    "preset_text": lambda word: axial_presets.preset_text(2, (1, 2, 2), word),
+    "convert_layout": lambda word: layouts.convert_layout(np.zeros(8), 8, word),
+    "convert_fused": lambda word: layouts.convert_fused(np.zeros(24), 8, 1, 1, word),
+    "convert_checkpoint": lambda word: layouts.convert_checkpoint({"q_proj.bias": np.zeros(8)}, 8, word),
+    "layout_order": lambda word: layouts.layout_order(8, word),
+    "mrope_axes": lambda word: mrope_axes.mrope_axes((1, 1, 2), word),
+    "position_scale": lambda word: query_scale.position_scale([1], word),
+    "rerotate": lambda word: rerotate.rerotate(KEYS, layout=word),
+    "rerotate, tokens": lambda axis: rerotate.rerotate(KEYS, tokens=axis),
+    "fourier_cycles": lambda word: fourier.fourier_cycles(8, kind=word),
+    "wavelengths": lambda word: sinusoidal_file.wavelengths(8, order=word),
+    "kernel": lambda word: sinusoidal_file.kernel(1, 8, order=word),
+    "shift_matrix": lambda word: sinusoidal_file.shift_matrix(1, 8, order=word),
+    "shard": lambda word: positions.shard(KEYS, 0, 2, word),
+    "shard_positions": lambda word: positions.shard_positions(8, 0, 2, word),
+    "unshard": lambda word: positions.unshard([KEYS, KEYS], word),
+}
+OTHERS = {"resize", "resize_grid", "resize_window"}  # hand their mode to torch, which refuses it
+OTHERS |= {"widths"}  # any rope_type has widths; from_config says which there are
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("value", ["no such word", "", None, 2, 7, ["no", "word"]], ids=repr)
+def test_a_word_that_there_is_not_is_refused(name, value):  # elsewhere a bare KeyError, or another convention
+    with pytest.raises(ValueError, match=r"^\w+: \w+ must be .*, got "):
+        CHOSEN[name](value)
+
+
+def test_each_function_that_is_told_a_word_is_among_these():
+    for name, module in names.public():
+        found = getattr(importlib.import_module(module), name)
+        of_encoding = module.rpartition(".")[2] in (name, name.lower()) or inspect.isclass(found)
+        defaults = [parameter.default for parameter in inspect.signature(found).parameters.values()]
+        if any(isinstance(default, str) for default in defaults) and not of_encoding:
+            assert name in CHOSEN.keys() | OTHERS, name
 
 
 # Lengths

@@ -11,6 +11,7 @@ import torch
 import posenc
 from posenc.__main__ import find, main
 from posenc._names import PLACES
+from posenc.attention import attention
 from tests import names
 from tests.doors import ROOT
 
@@ -107,7 +108,7 @@ print(attention(q, q, q, RoPE(4), causal=True).flatten().tolist())
         [sys.executable, "-I", "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
     )
     q = torch.arange(24.0).view(1, 2, 3, 4).sin()
-    expected = posenc.attention(q, q, q, posenc.RoPE(4), causal=True)
+    expected = attention(q, q, q, posenc.RoPE(4), causal=True)
     assert done.stdout.strip() == str(expected.flatten().tolist())
 
 
@@ -157,14 +158,17 @@ def test_every_public_name_is_found():
 def test_a_type_checker_knows_what_is_imported(tmp_path):
     user = tmp_path / "user.py"
     user.write_text(
-        "from posenc import RoPE, attention, doctor, encodings\nfrom posenc.attention import attention_weights\n"
-        "reveal_type(RoPE(64))\nreveal_type(doctor)\nreveal_type(attention)\nfrom posenc import yarn\n"
+        "from posenc import RoPE, attention, doctor, encodings\nfrom posenc.attention import attention as attend\n"
+        "import posenc.attention as module\n"
+        "reveal_type(RoPE(64))\nreveal_type(doctor)\nreveal_type(attend)\nfrom posenc import yarn\n"
+        "reveal_type(attention)\nreveal_type(module)\n"
     )
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(user)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     assert 'Type of "RoPE(64)" is "RoPE"' in done
     assert "-> Report" in done
     assert "(q: Tensor, k: Tensor, v: Tensor" in done
+    assert done.count('is "Module("posenc.attention")"') == 2
     assert '"yarn" is unknown import symbol' in done
     assert "1 error," in done
 

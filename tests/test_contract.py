@@ -25,7 +25,7 @@ LENGTHS = (1, 7, 64, 512, 1000)
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 COORDINATES = r"\b(grid_positions|axial_coordinates)\("
 MESSAGE = re.compile(r"(?P<argument>[\w ]+) must be .+, got .+", re.S)
-LOUD = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError, ZeroDivisionError)
+LOUD = (AttributeError, IndexError, OverflowError, RuntimeError, TypeError, ValueError, ZeroDivisionError)
 
 
 def worth_compiling(encoding: Encoding) -> list:
@@ -715,14 +715,17 @@ WRONG_SETTINGS = {
     "heads": [0, -1],
     "base": [0, -1.0, float("nan"), float("inf")],
     "dropout": [-0.1, 1.5],
+    "tokens": [2, -1, "no such axis"],
 }
+WRONG_WORDS = ["no such word", "", ["no", "word"], None]
+CHOSEN = ("tokens",)  # settings that are chosen among a few values and are no words
 
 
 @each
 def test_wrong_settings_give_no_result(encoding: Encoding):
     """Refuse what torch lets pass: an odd width that loses a channel, a base that makes every angle NaN, a word."""
-    for argument, value in wrong_settings(encoding.classes[0]):
-        with refusal(encoding, argument, got=f"{argument}={value!r}"):
+    for argument, value, own in wrong_settings(encoding.classes[0]):
+        with refusal(encoding, argument, got=f"{argument}={value!r}", own=own):
             encoding.results(encoding.build(**{argument: value}), encoding.plain(6, given=True))
 
 
@@ -730,17 +733,53 @@ def test_wrong_settings_give_no_result(encoding: Encoding):
 def test_wrong_settings_give_no_result_of_the_numpy_function(encoding: Encoding):
     """The NumPy function refuses what the class refuses: let both call one private function."""
     module, arguments = encoding.build(), encoding.arguments(np.arange(6), np.arange(6))
-    for argument, value in wrong_settings(encoding.function):
+    for argument, value, own in wrong_settings(encoding.function):
         wrong = replace(encoding, options=encoding.options | {argument: value})
-        with refusal(encoding, argument, got=f"{argument}={value!r}"):
+        with refusal(encoding, argument, got=f"{argument}={value!r}", own=own):
             wrong.expected(arguments, module)
 
 
-def wrong_settings(function) -> Iterator[tuple[str, object]]:
-    """Yield bad values for the settings that `function` takes; any setting that is a word refuses another word."""
+def wrong_settings(function) -> Iterator[tuple[str, object, bool]]:
+    """Yield bad values for the settings that `function` takes, and whether the refusal must be the encoding's own.
+
+    It must where the value is one of a few, such as words: a KeyError of their table tells a user nothing.
+    """
     for name, parameter in inspect.signature(function).parameters.items():
-        words = ["no such word"] if isinstance(parameter.default, str) else []
-        yield from ((name, value) for value in WRONG_SETTINGS.get(name, words))
+        is_word = isinstance(parameter.default, str)
+        for value in WRONG_WORDS if is_word else WRONG_SETTINGS.get(name, []):
+            yield name, value, is_word or name in CHOSEN
+
+
+@each
+def test_a_width_is_refused_by_name_or_gives_all_its_channels(encoding: Encoding):
+    """Refuse a width whose channels do not make whole pairs, axes or groups; what refuses 1 refuses 0 and less too."""
+    if "dim" not in inspect.signature(encoding.classes[0]).parameters:
+        pytest.skip("it has no width")
+    refused = [dim for dim in (1, 3) if is_refused(replace(encoding, options=encoding.options | {"dim": dim}))]
+    for dim in (0, -2) if 1 in refused else ():
+        with refusal(encoding, "dim", got=f"dim={dim}", own=True):
+            encoding.build(dim=dim)
+    for dim in (*refused, 0) if refused and not encoding.told("LEARNED", ()) else ():
+        narrow = replace(encoding, options=encoding.options | {"dim": dim})
+        with refusal(encoding, "dim", got=f"dim={dim} of the NumPy function", own=True):
+            narrow.expected(narrow.arguments(np.arange(6), np.arange(6)))
+
+
+def is_refused(encoding: Encoding) -> bool:
+    """Tell whether the class refuses its width; if not, what it gives for content of that width must be right."""
+    dim, arguments = encoding.options["dim"], encoding.arguments(np.arange(6), np.arange(6))
+    try:
+        module = encoding.build()
+        results = encoding.results(module, encoding.tensors(arguments))
+    except LOUD as error:
+        with refusal(encoding, "dim", got=f"dim={dim}", own=True):
+            raise error from None
+        return True
+    assert_close(encoding.comparable(results), encoding.expected(arguments, module), rtol=1e-6, atol=1e-6)
+    if encoding.door in ("add", "rotate"):
+        widths = [result.shape[-1] for result in results]
+        assert not any(width % dim for width in widths), f"dim={dim} gives {widths} channels; refuse it"
+    return False
 
 
 WRONG_SHAPES = {
@@ -781,8 +820,8 @@ def test_wrong_shapes_give_no_result(encoding: Encoding, how):
 
 
 @contextlib.contextmanager
-def refusal(encoding: Encoding, argument: str, got: str) -> Iterator[list[Exception]]:
-    """Expect an error: one of torch's or Python's own, or "<encoding>: <argument> must be <condition>, got <value>"."""
+def refusal(encoding: Encoding, argument: str, got: str, own: bool = False) -> Iterator[list[Exception]]:
+    """Expect an error: "<encoding>: <argument> must be …, got …", or one of torch's, unless it must be `own`."""
     caught: list[Exception] = []
     try:
         yield caught
@@ -790,6 +829,8 @@ def refusal(encoding: Encoding, argument: str, got: str) -> Iterator[list[Except
         caught.append(error)
     form = f'ValueError("{encoding.name}: {argument} must be …, got …")'
     assert caught, f"{got} gives a result; raise {form}"
+    is_own = isinstance(caught[0], ValueError) and str(caught[0]).startswith(f"{encoding.name}: ")
+    assert is_own or not own, f"{got} ends in {caught[0]!r}; raise {form}"
     name, _, said = str(caught[0]).partition(": ")
     if name == encoding.name:
         named = MESSAGE.match(said)

@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 BOOK = ROOT / "docs" / "book"
 TRY = """
 import posenc, torch
-from posenc import ALiBi, RoPE, attention
+from posenc import ALiBi, RoPE
+from posenc.attention import attention
 q = torch.randn(1, 2, 5, 8)
 rotated, _ = RoPE(8)(q, q)
 assert torch.allclose(rotated.norm(dim=-1), q.norm(dim=-1), atol=1e-5)

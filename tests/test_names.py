@@ -79,26 +79,32 @@ def test_a_name_that_is_not_at_the_top_is_refused_with_its_place():
 
 ORDERS = """
 import sys
-from pkgutil import resolve_name
 for first in (
     "",
-    "import posenc.attention",
+    "import posenc.attention as module",
     "from posenc.attention import attention_weights",
-    "from posenc import attention_weights",
+    "from posenc import attention",
     "from posenc import *",
 ):
     for name in [name for name in sys.modules if name.partition(".")[0] == "posenc"]:
         del sys.modules[name]
     exec(first)
     import posenc
+    import posenc.attention as module
     from posenc import attention
-    from posenc.attention import attention as same
-    print(attention.__name__, attention is same is posenc.attention)
+    print(module is attention is posenc.attention is sys.modules["posenc.attention"], type(posenc).__name__)
 """
 
 
-def test_attention_is_the_function_whatever_was_imported_before():
-    assert run(ORDERS).splitlines() == ["attention True"] * 5
+def test_attention_is_the_module_whatever_was_imported_before():
+    assert run(ORDERS).splitlines() == ["True module"] * 5
+
+
+def test_no_name_at_the_top_is_that_of_a_module():
+    """Import the function from its file: a module and a function never share a path."""
+    assert not {*_names.__all__} & {*_names.MODULES}
+    for name in _names.MODULES:
+        assert getattr(posenc, name) is importlib.import_module(f"posenc.{name}")
 
 
 def test_folders_and_files_are_attributes_of_the_package_before_anything_is_imported():

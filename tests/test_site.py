@@ -1,6 +1,8 @@
 """One site for all tests: the one that SITE names, if it is as new as its pages, or one that is built once."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -42,21 +44,65 @@ def test_a_folder_without_a_site_is_refused(tmp_path):
 
 def test_the_site_is_built_once_after_the_pages_were_run(tmp_path, monkeypatch):
     done, site = [], tmp_path / "site"
-    monkeypatch.setattr(conftest, "build_site", lambda folder: (folder.mkdir(), done.append(folder)))
-    assert [conftest.built_once(site, lambda: done.append("pages")) for _ in range(2)] == [site, site]
-    assert done == ["pages", site]
+    monkeypatch.setattr(conftest, "build_site", lambda folder, *options: (folder.mkdir(), done.append(options)))
+    assert [conftest.built_once(site, lambda: done.append("pages")) for _ in range(2)] == [(site, "")] * 2
+    assert done == ["pages", ("--strict",)]
 
 
-def test_a_site_that_does_not_build_is_not_tried_again(tmp_path, monkeypatch):
-    tried = []
+@pytest.mark.parametrize("whole", [True, False], ids=["a problem", "no site at all"])
+def test_a_site_with_a_problem_is_tried_once_strictly_and_once_not(tmp_path, monkeypatch, whole):
+    tried, site = [], tmp_path / "site"
 
-    def broken(folder):
+    def build(folder, *options):
+        tried.append(options)
+        if options or not whole:
+            raise AssertionError("the site does not build: docs/a.md:7")
         folder.mkdir()
-        tried.append(folder)
-        raise AssertionError("the site does not build: docs/a.md:7")
 
-    monkeypatch.setattr(conftest, "build_site", broken)
+    monkeypatch.setattr(conftest, "build_site", build)
     for _ in range(2):
-        with pytest.raises(Failed, match=r"docs/a\.md:7"):
-            conftest.built_once(tmp_path / "site", list)
-    assert tried == [tmp_path / "site"]
+        assert conftest.built_once(site, list) == (site, "the site does not build: docs/a.md:7")
+    assert tried == [("--strict",), ()]
+    assert site.exists() == whole
+
+
+BROKEN = """
+import pytest
+
+from tests import conftest
+from tests.conftest import built_site
+
+
+@pytest.fixture(scope="session")
+def site_build(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    if not {whole}:
+        folder.rmdir()
+    return folder, "docs/a.md:7 is wrong"
+
+
+def test_a_strict_build_gives_the_site(site_build):
+    assert not site_build[1], site_build[1]
+
+
+@pytest.mark.parametrize("n", range(5))
+def test_of_the_site(built_site, n):
+    assert built_site.exists()
+"""
+
+
+@pytest.mark.parametrize(
+    ("whole", "asked", "outcome"),
+    [
+        (True, "test", "1 failed, 5 passed"),
+        (False, "test", "1 failed, 5 skipped"),
+        (False, "test_of_the_site", "5 errors"),
+    ],
+)
+def test_what_is_wrong_with_the_site_is_one_failure(tmp_path, whole, asked, outcome):
+    (tmp_path / "test_broken.py").write_text(BROKEN.format(whole=whole))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-k", asked, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": str(conftest.ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert outcome in done.stdout, done.stdout
+    assert done.stdout.count("docs/a.md:7 is wrong") >= 1

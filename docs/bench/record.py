@@ -4,7 +4,6 @@ import argparse
 import hashlib
 import json
 import platform
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,8 @@ def main(description: str, labs: dict[str, Callable[[int], dict]], file: Path, s
     torch.set_num_threads(1)
     data = json.loads(file.read_text()) if file.exists() else {}
     for section in asked.sections:
-        start = time.perf_counter()
         data[section] = gather([labs[section](seed) for seed in asked.seeds])
-        measured = provenance(asked.seeds, time.perf_counter() - start) | {"script": script}
-        data.setdefault("provenance", {})[section] = measured
+        data.setdefault("provenance", {})[section] = provenance(asked.seeds) | {"script": script}
         file.write_text(json.dumps(data, indent=1) + "\n")
 
 
@@ -37,13 +34,13 @@ def gather(runs: list[Any]) -> Any:
     return {str(name): gather([run[name] for run in runs]) for name in runs[0]}
 
 
-def provenance(seeds: list[int], seconds: float) -> dict:
+def provenance(seeds: list[int]) -> dict:
     """Return what a lab was measured with."""
     ids, _ = corpus()
     return {
         "seeds": seeds,
-        "minutes": round(seconds / 60),
         "python": platform.python_version(),
         "torch": torch.__version__.partition("+")[0],
+        "processor": torch.backends.cpu.get_cpu_capability(),
         "text": {"letters": len(ids), "sha256": hashlib.sha256(bytes(ids.tolist())).hexdigest()[:16]},
     }

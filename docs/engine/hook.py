@@ -6,6 +6,7 @@ behind it. mkdocs-jupyter makes a notebook of the book a page; what it says is s
 
 import logging
 import os
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from galley.book import Book, Result, Stopwatch, timed
 from galley.making import Making, problems
 from galley.markdown import shared_book
 from galley.render import Renderer
-from galley.serving import Serving, wrong
+from galley.serving import Serving
 from galley.telling import summary
 
 log = logging.getLogger("mkdocs.galley")
@@ -47,9 +48,12 @@ def on_startup(command: str, dirty: bool) -> None:
 
 
 def on_shutdown() -> None:
-    """End what runs behind."""
+    """End what runs behind; say of a build that is interrupted, which is no error to MkDocs, what became of it."""
     if _serving:
         _serving.behind.stop()
+    if _making and not _in_place:
+        _making.close()
+        _explain(sys.exc_info()[1])
 
 
 def on_serve(server: LiveReloadServer, config: MkDocsConfig, builder) -> None:
@@ -67,6 +71,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     if "MIKE_DOCS_VERSION" in os.environ:
         config.extra["version"] = {"provider": "mike", "default": "latest"}
     if not _in_place:
+        _making.claim()
         config.site_dir = str(_making.folder)
         _warnings.counts.clear()
         logging.getLogger("mkdocs").addHandler(_warnings)
@@ -86,15 +91,26 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 def on_build_error(error: Exception) -> None:
     """Leave the site as it was."""
-    if _making and not _in_place:
-        log.info("The site in %s stays as it was", _making.place)
     _end_build()
+    if _making and not _in_place:
+        _explain(error)
+        log.info("The site in %s stays as it was", _making.place)
+
+
+def _explain(error: BaseException | None) -> None:
+    """End with one sentence where there is one for the error."""
+    reason = _making.reason(error) if _making and error else ""
+    if reason:
+        log.error("%s", reason)
+        raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
 def _end_build() -> None:
     logging.getLogger("mkdocs").removeHandler(_warnings)
     if _serving:
         _serving.behind.built()
+    if _making:
+        _making.close()
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -108,18 +124,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         _serving.begin(config, files)
     texts = {n: Path(places[n].abs_src_path or "").read_text(encoding="utf-8", errors="replace") for n in names}
     results = _making.run(texts, _progress, behind) if _making else {}
+    if _making:
+        _making.pages = [file.dest_uri for file in places.values()]
     for name, result in results.items():
         file = places[name]
-        if _dirty and file.src_uri in _before and _before[file.src_uri].outcome != result.outcome:
-            Path(file.abs_dest_path).unlink(missing_ok=True)  # MkDocs would take the page for unchanged
-        for problem in result.report:
-            log.warning("%s", problem)
+        _tell(result, file)
         if notebook.portable(result) and not file.src_uri.endswith(cells.SUFFIX):
             files.append(File.generated(config, notebooks.place(file.src_uri), content=""))  # may be linked to
     log.info("%s", summary(results, watch))
     if config.strict and (wrong_ones := problems(results)):
         raise Abort(f"{wrong_ones} problems on the pages")  # MkDocs counts warnings, and --quiet hides them from it
     return files
+
+
+def _tell(result: Result, file: File) -> None:
+    """Log what is wrong with a page; let a dirty build write it anew where it gives something else."""
+    if _dirty and file.src_uri in _before and _before[file.src_uri].outcome != result.outcome:
+        Path(file.abs_dest_path).unlink(missing_ok=True)  # MkDocs would take the page for unchanged
+    for problem in result.report:
+        log.warning("%s", problem)
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
@@ -146,12 +169,6 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     """Return what a notebook says as Markdown."""
     path = page.file.abs_src_path or ""
     return cells.read(path, Path(path).read_text(encoding="utf-8")).text if path.endswith(cells.SUFFIX) else None
-
-
-def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Say on a served page what is wrong with it."""
-    result = _results().get(page.file.src_uri)
-    return wrong(result) + content if _serving and result else content
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

@@ -97,7 +97,10 @@ def entries(hall: str, text: str) -> list[Entry]:
 
 def _fields(line: str) -> dict[str, str]:
     mark = LINE.match(line)
-    words = shlex.split(mark["fields"]) if mark else []
+    try:
+        words = shlex.split(mark["fields"]) if mark else []
+    except ValueError:  # a quote is not closed: `entries` says what a line needs
+        return {}
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 

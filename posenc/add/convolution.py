@@ -61,7 +61,7 @@ class Convolution(nn.Module):
 
     def __init__(self, dim: int, kernel: int = 128, groups: int = 16):
         super().__init__()
-        if dim % groups:
+        if dim % groups or dim < 1:
             raise ValueError(f"convolution: dim must be a multiple of {groups} groups, got {dim}")
         self.dim, self.kernel, self.groups = dim, kernel, groups
         deviation = 2 / (kernel * dim) ** 0.5

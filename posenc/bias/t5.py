@@ -124,8 +124,9 @@ def _starts(buckets, max_distance, bidirectional):
     exact = one_side // 2
     if exact < 1 or (bidirectional and buckets % 2):
         raise ValueError(f"t5: buckets must be 2 or more a side, and even for two, got {buckets}")
-    if max_distance <= exact:
-        raise ValueError(f"t5: max_distance must be more than {exact}, got {max_distance}")
+    if not exact < max_distance <= 2**53:  # beyond, float64 skips whole numbers
+        wanted = f"more than {exact} and at most 2**53"
+        raise ValueError(f"t5: max_distance must be {wanted}, got {max_distance}")
     starts, shared = list(range(1, exact + 1)), one_side - exact
     for k in range(1, shared):  # at the first whole distance >= e (w/e)^(k / shared)
         start = int(exact * (max_distance / exact) ** (k / shared))  # or one less, by rounding

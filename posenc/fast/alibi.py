@@ -10,7 +10,9 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c channels,
 so attention with a causal mask over the wider queries and keys is ALiBi, on torch's fused kernels.
 A key ahead gets a bonus: hide it. In float32 a product of 1,000 swallows digits of the logit that
 is added to it, and positions beyond 256 are no bfloat16. So each factor falls into parts that its
-dtype holds exactly, and the large products come first, next to those that cancel them.
+dtype holds exactly, and the large products come first, next to those that cancel them. A kernel
+that adds in this order loses nothing. One that adds in another leaves an error in the logits: in
+float32 about 10 * 2^-24 * slope * (m - the first query), as MKL's kernels for old processors do.
 """
 
 import torch

@@ -9,13 +9,11 @@ Compiled once for each kind of call; on a CPU, where it has no gradients, for ea
 `torch._dynamo.config.recompile_limit` bounds their number.
 """
 
-import inspect
-
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from posenc.attention import is_in_line, places
+from posenc.attention import encoded, is_in_line, places, takes_content
 
 
 def attention_by_flex(
@@ -42,15 +40,22 @@ def attention_by_flex(
     m, n = places(q, k, positions, key_positions)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     seen = _seen(q, k, encoding, m, n, causal, documents)
-    modify = None
-    if encoding is not None and hasattr(encoding, "score_mod"):
-        takes_content = "q" in inspect.signature(encoding.score_mod).parameters
-        modify = encoding.score_mod(q, k, m, n) if takes_content else encoding.score_mod(m, n)
-    elif encoding is not None:
-        q, k = encoding(q, k, m, n)
+    q, k, modify = _encoded(q, k, encoding, m, n)
     dynamic = False if q.device.type == "cpu" else None  # there, code for sizes that vary may fail
     flex = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic)
     return flex(q, k, v, modify, seen, scale, k.shape[1] != q.shape[1])
+
+
+def _encoded(q, k, encoding, m, n):
+    """Return q and k, rotated or not, and what changes the logit of a pair, or None."""
+    if hasattr(encoding, "score_mod"):
+        is_bias = takes_content(encoding.score_mod) is False
+        return q, k, encoding.score_mod(m, n) if is_bias else encoding.score_mod(q, k, m, n)
+    q, k, added = encoded(q, k, encoding, m, n)
+    if added is not None:
+        got = f"{type(encoding).__name__}; posenc.fast.blocks takes any bias or score"
+        raise ValueError(f"flex: encoding must be a rotation or have a score_mod, got {got}")
+    return q, k, None
 
 
 def _seen(q, k, encoding, m, n, causal, documents):

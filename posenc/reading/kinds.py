@@ -5,6 +5,8 @@ from difflib import get_close_matches
 from importlib.resources import files
 from typing import Any
 
+MOST_LAYERS = 10_000  # more than any model has; a file that says more would be read for hours
+
 
 def facts() -> dict[str, dict[str, Any]]:
     """Return the facts of every model type.
@@ -41,12 +43,21 @@ class Config:
             )
         return found
 
+    def check_layers(self, name: str, count: int) -> None:
+        """Refuse more layers than any model has."""
+        if count > MOST_LAYERS:
+            raise ValueError(
+                f"plan: {name} must be at most {MOST_LAYERS:,} in a config of {self.model_type}, "
+                f"got {count}"
+            )
+
 
 def known(said: dict[str, Any], hint: str | None, kinds: dict[str, Any]) -> Config:
     """Return the configuration with what its model type's code knows.
 
     Raises:
-        ValueError: If the configuration names no model type, or one that transformers lacks.
+        ValueError: If the configuration names no model type, or one that transformers lacks, or
+            more layers than any model has.
     """
     model_type = said.get("model_type") or hint
     if not isinstance(model_type, str) or model_type not in kinds:
@@ -56,6 +67,9 @@ def known(said: dict[str, Any], hint: str | None, kinds: dict[str, Any]) -> Conf
             f"attention is that of another, say so in model_type; near are {near}"
         )
     config = Config(said, model_type, kinds[model_type])
+    layers = config.get("num_hidden_layers")
+    if isinstance(layers, int):
+        config.check_layers("num_hidden_layers", layers)
     switch = config.kind.get("switch")
     if switch and config.get(switch["key"]) == switch["value"]:  # such as Falcon with ALiBi
         config.kind = {**config.kind, **switch["to"]}

@@ -23,6 +23,7 @@ def layer_kinds(config: Config) -> list[str]:
     """Return a word for each layer, those of `layer_types` where the configuration has them."""
     stated = config.get("layer_types")
     if stated:
+        config.check_layers("layer_types", len(stated))
         return [RENAMED.get(str(word), str(word)) for word in stated]
     count = config.number("num_hidden_layers")
     rule = config.kind.get("layers", {"all": "full_attention"})

@@ -7,6 +7,7 @@ otherwise than those that transformers has, and what its code assumes and the fi
 from collections.abc import Mapping
 from typing import Any
 
+from posenc.reading.kinds import MOST_LAYERS
 from posenc.rotate.from_config import TRAINED
 
 Read = tuple[dict[str, Any], str | None, tuple[str, ...]]
@@ -38,6 +39,9 @@ def meta(config: Mapping[str, Any]) -> Read:
 
 def _llama_4(config: Mapping[str, Any], said: dict[str, Any], warnings: list[str]) -> Read:
     each = config.get("nope_layer_interval")
+    if said["num_hidden_layers"] > MOST_LAYERS:
+        got = said["num_hidden_layers"]
+        raise ValueError(f"native: n_layers must be at most {MOST_LAYERS:,}, got {got}")
     layers = range(said["num_hidden_layers"])
     said["no_rope_layers"] = [int(bool(each is None or (index + 1) % each)) for index in layers]
     names = ("attention_chunk_size", "attn_temperature_tuning", "floor_scale", "attn_scale")

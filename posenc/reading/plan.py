@@ -59,7 +59,7 @@ def loaded(config: Any, overrides: Mapping[str, Any] | str | None = None) -> dic
         path = Path(config)
         path = path / "config.json" if path.is_dir() else path
         try:
-            config = json.loads(path.read_text("utf-8"))
+            config = json.loads(path.read_text("utf-8-sig"))
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"plan: config must be a file of JSON, got {str(path)!r}; {error}"

@@ -85,7 +85,7 @@ def grid(order: str, width: int, base: float) -> np.ndarray:
     """Return the frequencies (2, width/2) of rows and columns in the order of a picture's model.
 
     Examples:
-        >>> grid("columns first", 8, 100.0).tolist()
+        >>> grid("columns first", 8, 100.0).round(3).tolist()
         [[0.0, 0.0, 1.0, 0.1], [1.0, 0.1, 0.0, 0.0]]
     """
     if not 0 < base < float("inf"):

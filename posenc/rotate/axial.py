@@ -137,10 +137,15 @@ class Axial(nn.Module):
 
 
 def _settings(dim, axes, base, layout, theta):
+    if layout not in ("half", "interleaved", "blocks"):
+        wanted = "'half', 'interleaved' or 'blocks'"
+        raise ValueError(f"axial: layout must be {wanted}, got {layout!r}")
     if not 0 < base < float("inf"):
         raise ValueError(f"axial: base must be positive and finite, got {base}")
     if theta is None:
         pairs = dim // axes // 2
+        if pairs < 1 or dim != 2 * pairs * axes:
+            raise ValueError(f"axial: dim must be a multiple of {2 * axes}, got {dim}")
         theta = np.kron(np.eye(axes), base ** (-np.arange(pairs) / pairs))
     theta = np.asarray(theta, np.float64)
     wanted = axes, dim // 2

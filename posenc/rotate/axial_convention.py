@@ -49,6 +49,7 @@ def axial_theta(dim: int, convention="per-axis", axes: int = 2, base=None) -> np
         >>> axial_theta(8, "sam2").round(2).tolist()  # y turns the last pairs, x the first
         [[0.0, 0.0, 1.0, 0.01], [1.0, 0.01, 0.0, 0.0]]
     """
+    _check(convention)
     usual, first, _ = CONVENTIONS[convention]
     base = usual if base is None else base
     if not 0 < base < float("inf"):
@@ -77,9 +78,7 @@ def axial_coordinates(size, convention="per-axis", merge: int = 2, reference=Non
         >>> axial_coordinates((2, 2), "eva", reference=(1, 1)).tolist()
         [[0.0, 0.0], [0.0, 0.5], [0.5, 0.0], [0.5, 0.5]]
     """
-    if convention not in CONVENTIONS:
-        names = ", ".join(CONVENTIONS)
-        raise ValueError(f"axial_convention: convention must be {names}, got {convention!r}")
+    _check(convention)
     if reference is not None and convention in ("dinov3", "eva-pixel"):  # these scale all sizes
         raise ValueError(f"axial_convention: reference must be None here, got {reference}")
     lines = [np.arange(n, dtype=np.float64) for n in size]
@@ -94,3 +93,9 @@ def axial_coordinates(size, convention="per-axis", merge: int = 2, reference=Non
         height, width = size
         grid = grid.reshape(height // merge, merge, width // merge, merge, 2).swapaxes(1, 2)
     return grid.reshape(-1, len(size))  # (t, n)
+
+
+def _check(convention):
+    if convention not in tuple(CONVENTIONS):
+        names = ", ".join(CONVENTIONS)
+        raise ValueError(f"axial_convention: convention must be {names}, got {convention!r}")

@@ -40,6 +40,7 @@ def axial_preset(name: str, dim: int = 128, scale=None) -> dict:
         >>> made["axes"], made["layout"], made["theta"].round(2).tolist()[1]
         (3, 'interleaved', [0.0, 0.0, 1.0, 0.05, 0.0, 0.0, 0.0, 0.0])
     """
+    _check(name)
     base, _, layout = PRESETS[name]
     widths = _widths(name, dim)
     scale = scale or ((2, 1, 1) if name == "cosmos" else [1] * len(widths))
@@ -64,6 +65,7 @@ def preset_coordinates(size, name: str, frame: int = 0, fps=None, reference=None
         >>> preset_coordinates((1, 2, 3), "qwen-image")[:3].tolist()  # from the center
         [[0.0, -1.0, -2.0], [0.0, -1.0, -1.0], [0.0, -1.0, 0.0]]
     """
+    _check(name)
     _, height, width = size
     lines = [np.arange(cells, dtype=np.float64) for cells in size]
     lines[0] += frame
@@ -92,12 +94,18 @@ def preset_text(length: int, size, name: str) -> np.ndarray:
         >>> preset_text(2, (1, 4, 6), "qwen-image").tolist()  # on the diagonal, past the picture
         [[3.0, 3.0, 3.0], [4.0, 4.0, 4.0]]
     """
+    _check(name)
     place = np.arange(length, dtype=np.float64)[:, None]
     if name == "qwen-image":
         return place + np.full(3, max(size[1] // 2, size[2] // 2))  # (t, 3)
     if name == "flux2":
         return place * [0, 0, 0, 1]  # (t, 4)
     return place * [0, 0, 0]  # (t, 3)
+
+
+def _check(name):
+    if name not in tuple(PRESETS):
+        raise ValueError(f"axial_presets: name must be {', '.join(PRESETS)}, got {name!r}")
 
 
 def _widths(name, dim):

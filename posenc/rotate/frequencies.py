@@ -133,8 +133,9 @@ def longrope(dim: int, short_factor, long_factor, length, original_length, facto
 
     Examples:
         >>> phi = {"short_factor": [1, 1], "long_factor": [1, 4], "factor": 2}
-        >>> [longrope(4, length=n, original_length=64, **phi)[0].tolist() for n in (64, 65)]
-        [[1.0, 0.01], [1.0, 0.0025]]
+        >>> short, long = (longrope(4, length=n, original_length=64, **phi)[0] for n in (64, 65))
+        >>> short.round(4).tolist(), long.round(4).tolist()
+        ([1.0, 0.01], [1.0, 0.0025])
     """
     theta, _ = rope_frequencies(dim, base)
     chosen = np.asarray(long_factor if length > original_length else short_factor)  # (d/2,)

@@ -149,4 +149,7 @@ def _theta(dim, base, bound, theta):
         raise ValueError(f"pope: base must be positive and finite, got {base}")
     if theta is None:
         theta = base ** (-np.arange(dim) / dim)
-    return np.asarray(theta, np.float64).reshape(dim)
+    theta = np.asarray(theta, np.float64)
+    if theta.size != dim:
+        raise ValueError(f"pope: theta of dim must be {dim} numbers, got {theta.size}")
+    return theta.reshape(dim)

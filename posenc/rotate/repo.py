@@ -32,7 +32,7 @@ def repo(x, gate, content, final, base=1e4) -> np.ndarray:
     hidden = gated / (1 + np.exp(-gated)) * (x @ np.asarray(content).T)  # (h, t, w)
     final = np.repeat(final, len(x) // len(final), axis=0)  # (h, w)
     place = np.einsum("htw,hw->ht", hidden, final)
-    e = x.shape[2]
+    e = _even(x.shape[2])
     theta = _positive(base) ** (-np.arange(0, e, 2) / e)  # (e/2,)
     angle = place[..., None] * theta  # (h, t, e/2)
     first, second = np.split(x, 2, axis=2)
@@ -61,6 +61,8 @@ class RePo(nn.Module):
 
     def __init__(self, dim: int, heads: int = 1, width: int | None = None, base: float = 1e4):
         super().__init__()
+        if dim < 1:
+            raise ValueError(f"repo: dim must be 1 or more, got {dim}")
         self.base = _positive(base)
         width = max(1, dim // 8) if width is None else width
         self.gate = nn.Parameter(0.02 * torch.randn(width, dim))
@@ -105,7 +107,7 @@ class RePo(nn.Module):
         """Return `x` (b, h, t, e) turned to `places` (b, h, t), of all heads or of groups."""
         if not x.is_floating_point():
             raise ValueError(f"repo: q and k must be floats (b, h, t, e), got {x.dtype}")
-        e = x.shape[-1]
+        e = _even(x.shape[-1])
         pair = torch.arange(0, e, 2, dtype=torch.float64, device=places.device)
         theta = self.base ** (-pair / e)  # (e/2,)
         each = max(1, x.shape[1] // places.shape[1])
@@ -119,6 +121,12 @@ class RePo(nn.Module):
         turned_second = second * cos + first * sin
         turned = torch.cat([turned_first, turned_second], dim=-1)
         return turned.to(x.dtype)  # (b, h, t, e)
+
+
+def _even(width):
+    if width % 2 or width < 2:
+        raise ValueError(f"repo: dim of q and k must be even and at least 2, got {width}")
+    return width
 
 
 def _positive(base):

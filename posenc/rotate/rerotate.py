@@ -56,6 +56,8 @@ def rerotate(
         >>> rerotate(k, torch.tensor([0]), torch.tensor([2])).flatten()
         tensor([-0.4161,  0.9093])
     """
+    if tokens not in (-2, -3):
+        raise ValueError(f"rerotate: tokens must be -2 or -3, an axis from the end, got {tokens!r}")
     r = k.shape[-1] if rotary_dim is None else rotary_dim
     positions = torch.arange(k.shape[tokens], device=k.device) if positions is None else positions
     new_positions = positions if new_positions is None else new_positions

@@ -63,6 +63,8 @@ class RoPE(nn.Module):
         tokens: int = -2,
     ):
         super().__init__()
+        if tokens not in (-2, -3):
+            raise ValueError(f"rope: tokens must be -2 or -3, an axis from the end, got {tokens!r}")
         self.theta = tuple(_theta(dim, base, layout, rotary_dim, theta).tolist())
         self.dim, self.layout, self.tokens = dim, layout, tokens
         self.attention_factor = attention_factor
@@ -116,7 +118,7 @@ class RoPE(nn.Module):
         b, t, rows = x.shape[0], x.shape[self.tokens], tuple(table.shape[:-1])
         if rows not in ((t,), (1, t), (b, t)):
             raise ValueError(f"rope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-        table = table.unsqueeze({-2: -3, -3: -2}[self.tokens])  # to broadcast over heads
+        table = table.unsqueeze(-3 if self.tokens == -2 else -2)  # to broadcast over heads
         return table.chunk(2, dim=-1) if self.layout == "half" else table
 
     def _turned(self, x, turns):

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 
 def xpos(q, k, positions, key_positions, base=10_000.0, scale_base=512.0) -> np.ndarray:
     """Return float64 scores (..., h, t, s) of q (..., h, t, d) and k (..., g, s, d), unscaled."""
+    theta, zeta = _settings(np.shape(q)[-1], base)
     q = np.ascontiguousarray(q, np.float64).view(np.complex128)  # (..., h, t, d/2)
     k = np.ascontiguousarray(k, np.float64).view(np.complex128)  # (..., g, s, d/2)
-    h, t, pairs = q.shape[-3:]
+    h, t, _ = q.shape[-3:]
     g, s, _ = k.shape[-3:]
-    theta, zeta = _settings(2 * pairs, base)
     m = np.asarray(positions, np.float64).reshape(t, 1, 1)
     n = np.asarray(key_positions, np.float64).reshape(s, 1)
     steps = (m - n) / scale_base  # (t, s, 1)
@@ -112,8 +112,8 @@ class XPos(nn.Module):
 
 
 def _settings(dim, base):
-    if dim % 2:
-        raise ValueError(f"xpos: dim of q and k must be even, got {dim}")
+    if dim % 2 or dim < 2:
+        raise ValueError(f"xpos: dim of q and k must be even and at least 2, got {dim}")
     if not 0 < base < np.inf:
         raise ValueError(f"xpos: base must be positive and finite, got {base}")
     pair = np.arange(0, dim, 2) / dim  # (d/2,)

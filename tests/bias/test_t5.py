@@ -433,7 +433,7 @@ def test_a_table_of_another_height_is_refused(rows):
 @each_way
 @pytest.mark.parametrize(("distance", "bidirectional"), [(8, True), (16, False), (0, True), (-128, True)])
 def test_a_max_distance_within_the_exact_buckets_is_refused(way, distance, bidirectional):
-    said = f"t5: max_distance must be more than {8 if bidirectional else 16}, got {distance}"
+    said = f"t5: max_distance must be more than {8 if bidirectional else 16} and at most 2\\*\\*53, got {distance}"
     with pytest.raises(ValueError, match=said):
         way(max_distance=distance, bidirectional=bidirectional)
 

@@ -47,3 +47,26 @@ def test_what_leads_to_contributing_leads_to_its_headings():
 def test_readme_stays_short():
     """Move to CONTRIBUTING.md what only serves those who work on the project."""
     assert len(TEXT.splitlines()) <= 77 + len(posenc.encodings()), f"README.md has {len(TEXT.splitlines())} lines"
+
+
+def test_ci_begins_with_the_two_commands_of_readme_and_installs_nothing_before_them():
+    (block,) = re.findall(r"## Read it on your own machine\n.*?```sh\n(.*?)```", TEXT, re.S)
+    commands = re.findall(r"^(make \w+)", block, re.M)
+    ci = (readme.ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert commands == ["make serve", "make test"]
+    assert re.findall(r"make [\w-]+", ci.partition("set -euo")[2])[:2] == commands
+    assert not re.search(r"apt-get|pip install|REQUIRE|SITE", ci[: ci.index("step make test")])
+
+
+def test_what_is_made_can_be_made():
+    targets = re.findall(r"^([\w-]+):", (readme.ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    for name in (
+        "README.md",
+        "CONTRIBUTING.md",
+        ".ci/run",
+        ".github/workflows/site.yml",
+        ".github/workflows/nightly.yml",
+    ):
+        text = (readme.ROOT / name).read_text(encoding="utf-8")
+        made = re.findall(r"(?:`|run: |step |^)make ([a-z][\w-]*)", text, re.M)
+        assert not {*made} - {*targets}, name

@@ -1,6 +1,8 @@
 """A site is put in place when it is whole; until then, and whatever goes wrong, the one before it stands."""
 
+import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -9,6 +11,10 @@ import time
 import pytest
 
 from galley import aside
+from galley.around.problems import TITLE
+from galley.book import Book
+from galley.making import Making, Stopped
+from tests.engine.test_behind import left
 
 PAGE = "# Page\n\nFirst.\n"
 HELD = """\
@@ -22,10 +28,17 @@ def on_post_page(output, page, config):
 """
 
 
-def mkdocs(project, *arguments):
+ENVIRONMENT = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+QUICK = f"# Page\n\n```python\nx = 1  # {'the longest page runs first ' * 10}\n```\n"
+SLOW = "# Page\n\n```python\nimport time\n\ntime.sleep(19)\n```\n"
+COMMANDS = {"mkdocs build": ["mkdocs", "build"], "galley --build": ["galley", "--build"]}
+
+
+def mkdocs(project, *arguments, **options):
     command = [sys.executable, "-m", "mkdocs", *arguments]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, cwd=project.root, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=project.root, env=ENVIRONMENT, capture_output=True, text=True, check=False, **options
+    )
 
 
 def shown(site):
@@ -63,10 +76,142 @@ def test_a_strict_build_that_fails_leaves_the_site_as_it_was(built, wrong):
     assert "First." in shown(built.root / "site")
 
 
-def test_a_build_that_is_not_strict_shows_what_it_has(built):
-    built.page("index.md", "# Page\n\nSecond. [nowhere](nowhere.md)\n")
-    assert mkdocs(built, "build").returncode == 0
+@pytest.mark.parametrize("wrong", ["[nowhere](nowhere.md)", "```python\n1 / 0\n```"], ids=["a link", "a page"])
+def test_a_build_that_is_not_strict_shows_what_it_has(built, wrong):
+    built.page("index.md", f"# Page\n\nSecond.\n\n{wrong}\n")
+    done = mkdocs(built, "build")
+    assert done.returncode == 0
+    assert "WARNING -  docs/index.md:" in done.stderr
     assert "Second." in shown(built.root / "site")
+    assert TITLE in shown(built.root / "site")
+
+
+def alone(root):
+    """Whether nothing of a build lies beside the site."""
+    return [path.name for path in root.glob("site*")] == ["site"]
+
+
+def test_builds_at_once_give_a_whole_site_or_say_that_another_runs(built):
+    for n in range(20):
+        built.page(f"page{n}.md", f"# Page {n}\n")
+    command = [sys.executable, "-m", "mkdocs", "build"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    builds = [subprocess.Popen(command, cwd=built.root, env=ENVIRONMENT, **pipes) for _ in range(4)]
+    outputs = [build.communicate(timeout=120)[1] for build in builds]
+    statuses = [build.returncode for build in builds]
+    assert 0 in statuses, outputs
+    for status, errors in zip(statuses, outputs, strict=True):
+        assert "Traceback" not in errors
+        assert status == 0 or (status == 1 and "build: another build of this site is under way; " in errors), errors
+    assert len(list((built.root / "site").glob("**/index.html"))) == 21
+    assert alone(built.root)
+
+
+def test_a_site_that_lacks_a_page_does_not_replace_one(built):
+    (built.root / "lost.py").write_text(
+        'def on_post_page(output, page, config):\n    return "" if page.url else output\n'
+    )
+    settings = built.root / "mkdocs.yml"
+    settings.write_text(settings.read_text().replace("hook.py]", "hook.py, lost.py]"))
+    built.page("index.md", PAGE.replace("First", "Second"))
+    built.page("more.md", "# More\n")
+    done = mkdocs(built, "build")
+    assert done.returncode == 1
+    assert "build: 1 of 2 pages are not in the new site, such as more/index.html; the site in" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "First." in shown(built.root / "site")
+    assert alone(built.root)
+
+
+@pytest.mark.parametrize("most", [2_000_000, 100_000], ids=["while it is written", "from the beginning"])
+def test_a_full_disk_ends_a_build_in_one_sentence(built, most):
+    """A limit on the size of files stands for the end of a disk."""
+    built.page("index.md", PAGE.replace("First", "Second"))
+    (built.docs / "large.txt").write_bytes(bytes(3_000_000))
+    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))}
+    done = mkdocs(built, "build", **limit)
+    assert done.returncode == 1
+    assert "ERROR   -  build: File too large" in done.stderr
+    assert f"; the site in {built.root / 'site'} stays as it was" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert "First." in shown(built.root / "site")
+    assert alone(built.root)
+
+
+def test_a_full_folder_is_named(project, monkeypatch):
+    def full(dir):  # as tempfile has it
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    making = Making(Book(project.root), project.root / "site")
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(OSError, match="No space left") as found:
+        making.claim()
+    assert making.reason(found.value) == (
+        f"build: No space left on device: {project.root}; the site in {project.root / 'site'} stays as it was"
+    )
+
+
+def test_of_a_copy_the_place_is_named_where_it_was_to_go(project):
+    making = Making(Book(project.root), project.root / "site")
+    error = OSError(errno.ENOSPC, "No space left on device", "read", None, "written")
+    assert making.reason(error).startswith("build: No space left on device: written; ")
+
+
+def test_an_error_of_a_program_is_no_sentence(project):
+    making = Making(Book(project.root), project.root / "site")
+    assert making.reason(FileNotFoundError(errno.ENOENT, "No such file")) == ""
+    assert making.reason(KeyError("page")) == ""
+
+
+def test_pages_that_fail_for_want_of_room_stop_the_build(project, monkeypatch):
+    making = Making(Book(project.root), project.root / "site")
+    making.claim()
+    monkeypatch.setattr(making, "_check_room", lambda: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    good, wrong = "# Page\n\n```python\nx = 1\n```\n", "# Page\n\n```python\n1 / 0\n```\n"
+    assert not making.run({"docs/good.md": good}, lambda result: None)["docs/good.md"].failed
+    with pytest.raises(OSError, match="full"):
+        making.run({"docs/wrong.md": wrong}, lambda result: None)
+    making.close()
+
+
+def test_one_site_is_made_once_at_a_time(project):
+    book, place = Book(project.root), project.root / "site"
+    first, second, other = Making(book, place), Making(book, place), Making(book, project.root / "other")
+    first.claim()
+    other.claim()
+    with pytest.raises(Stopped, match="another build of this site is under way"):
+        second.claim()
+    second.close()  # and this is not the first one's end
+    with pytest.raises(Stopped):
+        second.claim()
+    first.close()
+    second.claim()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_interrupt_ends_a_build_in_one_sentence(built, command):
+    built.page("index.md", SLOW)
+    built.page("quick.md", QUICK)
+    command, environment = [sys.executable, "-m", *COMMANDS[command]], ENVIRONMENT | {"SERVED": str(built.root)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    build = subprocess.Popen(command, cwd=built.root, env=environment, start_new_session=True, **pipes)
+    output = ""
+    while "ran docs/quick.md" not in output:
+        line = build.stdout.readline()
+        assert line, output
+        output += line
+    os.killpg(build.pid, signal.SIGINT)  # as a terminal does
+    output += build.communicate(timeout=60)[0]
+    assert build.returncode == 130, output
+    assert f"build: interrupted; the site in {built.root / 'site'} stays as it was" in output
+    assert "Traceback" not in output
+    assert "First." in shown(built.root / "site")
+    assert alone(built.root)
+    end = time.monotonic() + 60  # a fork server that was just begun loads torch before it looks around
+    while left(built.root) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert left(built.root) == []
 
 
 def test_a_build_that_is_killed_leaves_the_site_as_it_was(built):
@@ -131,7 +276,7 @@ def test_a_swap_that_is_killed_between_its_moves_leaves_a_whole_site(folders, mo
     with pytest.raises(Killed):
         aside.replace(site, part)
     monkeypatch.undo()
-    aside.beside(site)  # the next build begins
+    aside.mend(site)  # the next build begins
     assert shown(site) == ("new" if moves == 2 else "old")
     assert not site.with_name("site.old").exists()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from galley.around.problems import TITLE
 from galley.behind import Behind
 from galley.book import Book
 
@@ -109,7 +110,7 @@ def test_it_answers_at_once_shows_figures_as_they_come_and_ends_cleanly(project,
     server.wait("", "1</span>")
     assert "output differs" not in server.log.read_text().partition("docs/index.md ran")[2]
 
-    page = server.wait("fails/", "This page is wrong")
+    page = server.wait("fails/", TITLE)
     assert "ZeroDivisionError" in page
     assert "docs/fails.md failed after" in server.log.read_text()
     assert "docs/fails.md:4: " in server.log.read_text()

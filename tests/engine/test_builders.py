@@ -1,5 +1,6 @@
 """Whichever builder makes the site, problems of pages stop it, and what stood before stays until it is whole."""
 
+import errno
 import json
 from pathlib import PurePosixPath
 
@@ -34,10 +35,10 @@ def site(project, monkeypatch):
     folder.mkdir()
     (folder / "index.html").write_text("before")
 
-    def made(copy):
+    def made(copy, strict):
         for place in ("site", "site/part"):
             (copy / place).mkdir()
-            (copy / place / "index.html").write_text('<a href="part.ipynb">made</a>')
+            (copy / place / "index.html").write_text('<h1>Made</h1><a href="part.ipynb">made</a>')
         items = [{"location": location, "text": "Text."} for location in ("", "#end", "part/")]
         (copy / "site/search.json").write_text(json.dumps({"items": items}))
         return True
@@ -49,7 +50,7 @@ def site(project, monkeypatch):
 def test_zensical_makes_the_site_of_a_book_that_is_right(project, site):
     project.page("index.md", PAGE.format(1))
     assert builders.zensical(Book(project.root), site) == 0
-    assert (site / "index.html").read_text() == '<a href="part/">made</a>'
+    assert (site / "index.html").read_text() == '<h1>Made</h1><a href="part/">made</a>'
     assert [path.name for path in project.root.glob("site*")] == ["site"]
 
 
@@ -60,16 +61,42 @@ def test_the_search_of_zensical_finds_a_page_by_its_keywords(project, site):
     assert [item["text"] for item in items] == ["Text.<p>why 10000, a &lt; b</p>", "Text.", "Text."]
 
 
-def test_a_wrong_page_stops_zensical(project, site, capsys):
+def test_a_wrong_page_stops_a_strict_zensical(project, site, capsys):
     project.page("index.md", PAGE.format(2))
-    assert builders.zensical(Book(project.root), site) == 1
+    assert builders.zensical(Book(project.root), site, strict=True) == 1
     assert "docs/index.md:8: " in capsys.readouterr().err
+    assert (site / "index.html").read_text() == "before"
+    assert [path.name for path in project.root.glob("site*")] == ["site"]
+
+
+def test_a_wrong_page_says_so_on_the_site_of_another(project, site, capsys):
+    project.page("index.md", PAGE.format(2))
+    assert builders.zensical(Book(project.root), site) == 0
+    assert "docs/index.md:8: " in capsys.readouterr().err
+    assert "docs/index.md:8: output differs" in (site / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "why"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_zensical_ends_in_one_sentence(project, site, monkeypatch, capsys, error, status, why):
+    def fails(copy, strict):
+        raise error
+
+    project.page("index.md", PAGE.format(1))
+    monkeypatch.setattr(builders, "_made", fails)
+    assert builders.zensical(Book(project.root), site) == status
+    assert capsys.readouterr().err == f"build: {why}; the site in {site} stays as it was\n"
     assert (site / "index.html").read_text() == "before"
 
 
 def test_a_zensical_that_fails_leaves_the_site_as_it_was(project, site, monkeypatch, capsys):
     project.page("index.md", PAGE.format(1))
-    monkeypatch.setattr(builders, "_made", lambda copy: False)
+    monkeypatch.setattr(builders, "_made", lambda copy, strict: False)
     assert builders.zensical(Book(project.root), site) == 1
     assert "stays as it was" in capsys.readouterr().err
     assert (site / "index.html").read_text() == "before"
@@ -114,8 +141,10 @@ def test_one_line_says_who_builds(project, monkeypatch, line, asked):
     (project.root / "pyproject.toml").write_text(SETTINGS + line)
     calls = []
     for name in builders.BUILDERS:
-        monkeypatch.setitem(builders.BUILDERS, name, lambda book, place, name=name: calls.append((name, place)) or 0)
+        monkeypatch.setitem(
+            builders.BUILDERS, name, lambda book, place, strict, name=name: calls.append((name, place, strict)) or 0
+        )
     monkeypatch.chdir(project.root)
     monkeypatch.setattr("sys.argv", ["galley", "--build", "--site-dir", "made"])
     assert main() == 0
-    assert calls == [(asked, project.root / "made")]
+    assert calls == [(asked, project.root / "made", False)]

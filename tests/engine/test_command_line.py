@@ -2,9 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from galley.around.problems import TITLE
+
+ROOT = Path(__file__).parents[2]
 GOOD = "# Good\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n"
 STALE = GOOD.replace("output\n2", "output\n3")
 
@@ -50,6 +54,28 @@ def test_it_refuses_a_page_that_is_not_there(galley):
 def test_it_writes_notebooks(galley, project, tmp_path):
     galley("--notebooks", str(tmp_path / "made"))
     assert sorted(path.name for path in (tmp_path / "made").glob("*")) == ["good.ipynb", "stale.ipynb"]
+
+
+def test_a_build_gives_a_site_whatever_is_wrong_and_a_strict_one_leaves_what_was(galley, project):
+    status, out, errors = galley("--build")
+    page = project.root / "site/stale/index.html"
+    assert status == 0
+    assert "docs/stale.md:8: output differs" in out + errors
+    assert TITLE in page.read_text()
+    page.write_text("before")
+    status, out, errors = galley("--build", "--strict")
+    assert status == 1
+    assert "docs/stale.md:8: output differs" in out + errors
+    assert page.read_text() == "before"
+    assert [path.name for path in project.root.glob("site*")] == ["site"]
+
+
+@pytest.mark.parametrize(("asked", "strict"), [([], False), (["STRICT=1"], True)])
+def test_make_builds_strictly_where_it_is_asked_to(asked, strict):
+    command = ["make", "--dry-run", "--always-make", "build", *asked]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    [line] = [line for line in done.stdout.splitlines() if "galley --build" in line]
+    assert ("--strict" in line) == strict
 
 
 def test_a_taken_port_is_named_before_anything_is_built():

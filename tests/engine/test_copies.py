@@ -120,6 +120,11 @@ def test_a_shell_that_cannot_be_filled_is_refused(site):
         code.write(site)
 
 
+def test_a_card_of_what_is_no_file_stops_no_build(site, results):
+    card = CARD.replace("rope", "rops")
+    assert offers.put(card, Shown("gallery.md", results["gallery.md"]), site) == card
+
+
 def test_cards_entries_and_chapters_offer_their_files(site, results):
     place = '<a href="../code/rotate/rope/" aria-label="View rope.py">View</a>'
     card = offers.put(CARD, Shown("gallery.md", results["gallery.md"]), site)

@@ -106,20 +106,10 @@ FAULTS = {
         9,
         "output differs",
     ),
-    "a residue that covers more than rounding": (
-        "# Page\n\n<!-- block: residue=1e-9 -->\n```python\nprint(2e-16)\n```\n\n```output\n2e-16\n```\n",
-        5,
-        "residue=1e-09 is loose: the largest number that it covers is 2e-16",
-    ),
     "a tolerance that lets every number change": (
         "# Page\n\n<!-- block: rtol=0.9 -->\n```python\nprint(1.5)\n```\n\n```output\n1.5\n```\n",
         3,
         "rtol must be at most 0.2, got 0.9",
-    ),
-    "a bound far from what it bounds": (
-        "# Page\n\nBelow 1e-12<!-- > 5e-16 -->.\n",
-        3,
-        "1e-12 stands here as a bound, and 5e-16 gives 5e-16, more than a factor of 2 away",
     ),
     "a word that a result no longer bears out": (
         "# Page\n\nThe loss rises<!-- = slope > 0 and 'rises' -->.\n\n```python\nslope = -1\n```\n",
@@ -244,12 +234,6 @@ FAULTS = {
         4,
         "draws 1 figure(s), and 0 image line(s)",
     ),
-    "a figure that is too large": (
-        "# Page\n\n```python\nimport matplotlib.pyplot as plt\nimport numpy as np\n\n"
-        "plt.scatter(*np.random.default_rng(0).normal(size=(2, 20_000)))\n```\n\n![Dots](figures/dots.svg)\n",
-        10,
-        "of 150,000; use imshow or fewer points, or say why",
-    ),
     "an unclosed fence": (
         "# Page\n\nSome text.\n\n```python\nx = 1\n",
         5,
@@ -363,11 +347,45 @@ FAULTS = {
 }
 
 
+# What a page's author should mend, and what fails no build, since nothing that the page says is wrong.
+LINT = {
+    "a residue that covers more than rounding": (
+        "# Page\n\n<!-- block: residue=1e-9 -->\n```python\nprint(2e-16)\n```\n\n```output\n2e-16\n```\n",
+        5,
+        "residue=1e-09 is loose: the largest number that it covers is 2e-16",
+    ),
+    "a bound far from what it bounds": (
+        "# Page\n\nBelow 1e-12<!-- > 5e-16 -->.\n",
+        3,
+        "1e-12 stands here as a bound, and 5e-16 gives 5e-16: it is loose",
+    ),
+    "a figure that is too large": (
+        "# Page\n\n```python\nimport matplotlib.pyplot as plt\nimport numpy as np\n\n"
+        "plt.scatter(*np.random.default_rng(0).normal(size=(2, 20_000)))\n```\n\n![Dots](figures/dots.svg)\n",
+        10,
+        "of 150,000; use imshow or fewer points, or say why",
+    ),
+    "a rounding error compared by its digit": (
+        "# Page\n\n```python\nprint(0.1 + 0.2 - 0.3)\n```\n\n```output\n5.551115123125783e-17\n```\n",
+        4,
+        "5.551115123125783e-17 looks like this machine's rounding error",
+    ),
+}
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_at_its_line(project, fault):
     text, line, message = FAULTS[fault]
     problems = project.check(text)
     assert [p for p in problems if p.startswith(f"{line}: ") and message in p], problems
+
+
+@pytest.mark.parametrize("fault", LINT)
+def test_lint_is_found_at_its_line_and_is_no_problem(project, fault):
+    text, line, message = LINT[fault]
+    assert project.check(text) == []
+    found = [f"{p.line}: {p.message}" for p in project.run()["page.md"].lint]
+    assert [p for p in found if p.startswith(f"{line}: ") and message in p], found
 
 
 @pytest.fixture
@@ -397,6 +415,17 @@ def test_a_strict_build_fails_and_names_every_line(faulty_site):
     assert "docs/index.md" not in output.replace("ran docs/index.md", "")
 
 
+def test_any_other_build_gives_a_site_that_names_each_fault_on_its_page(faulty_site):
+    root, expected = faulty_site
+    status, output = _command(root, "mkdocs", "build")
+    assert status == 0, output[-2000:]
+    assert [place for place in expected if place not in output] == []
+    for place in expected:
+        page = root / "site" / place.removeprefix("docs/").partition(".md")[0] / "index.html"
+        assert place in page.read_text(encoding="utf-8")
+    assert "admonition" not in (root / "site/index.html").read_text(encoding="utf-8")
+
+
 def test_a_strict_build_fails_however_quiet(project):
     project.page("index.md", "# Book\n\n```python\nassert False\n```\n")
     assert _command(project.root, "mkdocs", "build", "--strict", "--quiet")[0] != 0
@@ -415,6 +444,14 @@ def test_the_command_line_fails_and_names_every_line(faulty_site):
     status, output = _command(root, "galley")
     assert status == 1
     assert [place for place in expected if place not in output] == []
+
+
+def test_lint_fails_the_command_that_asks_for_it_and_no_other(project):
+    project.page("index.md", "# Book\n\nBelow 1e-12<!-- > 5e-16 -->.\n")
+    assert _command(project.root, "galley")[0] == 0
+    status, output = _command(project.root, "galley", "--lint")
+    assert status == 1
+    assert "docs/index.md:3: 1e-12 stands here as a bound" in output
 
 
 def test_a_page_without_fault_passes_everywhere(project):

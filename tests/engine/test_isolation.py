@@ -14,12 +14,17 @@ MISBEHAVIOURS = {
     "hangs": (
         "# Page\n\n<!-- block: limit=1 -->\n```python\nx = 0\nwhile True:\n    x += 1\n```\n",
         (6, 7),
-        "still running after 1 s",
+        "still running after 1 s of processor time",
     ),
     "hangs in C": (
-        "# Page\n\n<!-- block: limit=1 -->\n```python\nimport time\n\ntime.sleep(60)\n```\n",
+        "# Page\n\n<!-- block: limit=1 -->\n```python\nimport re\n\nre.match('(a+)+b', 'a' * 60)\n```\n",
         (7,),
-        "still running after 1 s",
+        "still running after 1 s of processor time",
+    ),
+    "waits for ever": (
+        "# Page\n\n<!-- block: limit=0.2 -->\n```python\nimport time\n\ntime.sleep(60)\n```\n",
+        (7,),
+        "no end after 2 s; it waits for something that does not come",
     ),
     "leaves": (
         "# Page\n\n```python\nimport os\n\nos._exit(3)\n```\n",
@@ -191,10 +196,40 @@ def test_what_a_page_starts_ends_with_it(project, way):
     for n, end in enumerate(ENDS.values()):
         lines = f"import ctypes\nimport os\nimport subprocess\nimport time\n\n{LEAVES[way].format(sleep)}\n{end}"
         lines = lines.replace("subprocess.Popen", "warn = subprocess.Popen")
-        project.page(f"page{n}.md", f"# Page\n\n<!-- block: limit=3 -->\n```python\n{lines}\n```\n")
+        project.page(f"page{n}.md", f"# Page\n\n<!-- block: limit=0.5 -->\n```python\n{lines}\n```\n")
     results = project.run()
     assert [bool(result.problems) for result in results.values()] == [False, True, True, True]
     assert _commands(f"600.{os.getpid()}{len(way)}") == []
+
+
+def test_time_on_a_busy_machine_is_no_time_of_the_page(project):
+    project.page("page.md", "# Page\n\n<!-- block: limit=1 -->\n```python\nimport time\n\ntime.sleep(1.5)\n```\n")
+    assert not any(result.report for result in project.run().values())
+
+
+def test_a_library_may_warn_of_the_machine_that_it_meets(project):
+    warn = 'warnings.warn_explicit("an old Python", RuntimeWarning, "/lib/torch/guards.py", 7)'
+    project.page("page.md", f"# Page\n\n```python\nimport warnings\n\n{warn}\n```\n")
+    project.page("number.md", f"# Page\n\n```python\nimport warnings\n```\n\nIt is 1<!-- = {warn} or 1 -->.\n")
+    assert not any(result.report for result in project.run().values())
+
+
+@pytest.mark.parametrize(
+    ("code", "shown", "right"),
+    [
+        ("[][1]", "IndexError: in other words", True),
+        ("[][1]", "KeyError: in other words", False),
+        ("raise IndexError('too far')", "IndexError: too far", True),
+        ("raise IndexError('too far')", "IndexError: in other words", False),
+        ("print('first')\n[][1]", "second\nIndexError: in other words", False),
+        ("from library.code import refuse\n\nrefuse()", "IndexError: in other words", False),
+    ],
+)
+def test_of_an_error_that_a_library_words_the_name_is_compared(project, code, shown, right):
+    library = project.root / "library" / "code.py"
+    library.write_text(library.read_text() + "\n\ndef refuse():\n    raise IndexError('too far')\n")
+    page = f"# Page\n\n<!-- block: raises=IndexError -->\n```python\n{code}\n```\n\n```output\n{shown}\n```\n"
+    assert (project.check(page) == []) is right
 
 
 def test_pages_end_with_a_build_that_is_killed(project):
@@ -229,7 +264,7 @@ def test_of_the_engine_only_what_counts_for_every_page_is_loaded_before_a_page(p
     code = "import sys\n\nprint(*(name[7:] for name in sys.modules if name.startswith('galley.')))"
     project.page("page.md", f"# Page\n\n```python\n{code}\n```\n")
     loaded = {f"{name}.py" for name in project.run()["page.md"].steps[0]["stdout"].split()}
-    assert loaded - {path.name for path in ENGINE} <= {"needs.py", "keeper.py"}
+    assert loaded - {path.name for path in ENGINE} <= {"needs.py", "keeper.py", "limits.py"}
 
 
 def test_new_pages_run_first_and_then_those_that_took_longest(project):

@@ -61,7 +61,7 @@ def test_an_entry_is_read_with_its_blocks():
     }
 
 
-@pytest.mark.parametrize("wrong", ['rows="M2"', 'rows="M2" tags="rope" number="3"', "M2, rope"])
+@pytest.mark.parametrize("wrong", ['rows="M2"', 'rows="M2" tags="rope" number="3"', "M2, rope", 'rows="M2'])
 def test_an_entry_line_that_says_too_little_or_too_much_is_refused(wrong):
     with pytest.raises(ValueError, match=r"tables\.md:3: an entry needs"):
         museum.entries("tables", HALL.replace('rows="M2 E03" tags="rope, long context"', wrong))
@@ -108,6 +108,10 @@ def test_an_entry_line_becomes_links_to_the_finder():
     assert '<a class="md-tag" href="index.md?tag=rope#find-an-entry">rope</a>' in page
     assert 'href="index.md?tag=long+context#find-an-entry"' in page
     assert page.startswith('<p class="exhibit"')
+
+
+def test_an_entry_line_without_its_last_quote_stops_no_build():
+    assert "exhibit" in museum.label('<!-- entry: rows="M2" tags="rope -->')
 
 
 def test_a_hall_shows_a_label_for_each_entry():

@@ -98,6 +98,8 @@ CHANGES = {
     "a model type that is nearly known": {"model_type": "lama"},
     "none": {"model_type": None},
     "no layers": {"num_hidden_layers": None, "layer_types": None},
+    "too many layers": {"num_hidden_layers": 10**12, "layer_types": None},
+    "too long a list of layers": {"layer_types": ["full_attention"] * 10_001},
     "a base of one": {"rope_theta": 1.0, "rope_parameters": None},
 }
 
@@ -106,6 +108,11 @@ CHANGES = {
 @pytest.mark.parametrize("name", SAMPLES)
 def test_what_is_changed_or_wrong_is_read_alike(name, change):
     both(SAMPLES[name] | CHANGES[change])
+
+
+@pytest.mark.parametrize("distance", [8, 16, 1e30, 2**53])
+def test_distances_of_buckets_are_refused_alike(distance):
+    both({"model_type": "t5", "relative_attention_max_distance": distance})
 
 
 @pytest.mark.parametrize("name", sorted(facts()))

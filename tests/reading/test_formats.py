@@ -346,3 +346,16 @@ def test_the_words_of_vllm_for_the_attention_factor(words, factor):
 def test_what_cannot_be_said_is_refused_by_name(other, words):
     with pytest.raises(ValueError, match=words):
         to_transformers(other)
+
+
+COUNTS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+
+
+@pytest.mark.parametrize("layers", [10_001, 10**12])
+@pytest.mark.parametrize("name", SAME)
+def test_more_layers_than_any_model_has_are_refused_in_each_format(name, layers):
+    _, other, _ = SAME[name]
+    keys = [key for key in other if key in COUNTS or key.endswith(".block_count")]
+    assert keys
+    with pytest.raises(ValueError, match=rf"(num_hidden|n)_layers must be at most 10,000.*, got {layers}$"):
+        plan(other | dict.fromkeys(keys, layers))

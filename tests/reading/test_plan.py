@@ -9,7 +9,8 @@ import torch
 
 import posenc
 from posenc.__main__ import main
-from posenc.reading import plan
+from posenc.reading import doors, plan
+from posenc.reading.kinds import facts
 from posenc.rotate import frequencies
 from posenc.rotate.mrope import MRoPE
 from posenc.rotate.rope import RoPE
@@ -192,6 +193,29 @@ def test_deepseek_v4_has_a_base_for_what_is_compressed():
     np.testing.assert_array_equal(found.layers[0].theta, frequencies.rope_frequencies(64)[0])
 
 
+@pytest.mark.parametrize("model_type", ["deepseek_v3", "deepseek_v4", "mistral4", "minicpm3", "axk2"])
+def test_of_a_slice_that_starts_later_all_channels_turn(model_type):
+    """Nothing is said of a part that turns: a slice is as wide as it is, not as where it ends."""
+    found = plan({"model_type": model_type})
+    starts = {layer.slice.start for layer in turning(found)}
+    assert starts
+    assert min(starts) > 0
+    assert not [words for words in found.warnings if "channels turn" in words]
+
+
+def test_a_part_of_the_channels_that_turns_is_counted():
+    found = plan({"model_type": "gpt_neox", "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}})
+    assert "24 of 96 channels turn in full_attention" in found.warnings
+
+
+@pytest.mark.parametrize(
+    ("model_type", "width"), [("mamba", 768), ("falcon_mamba", 768), ("rwkv", 4096), ("xlstm", 4096)]
+)
+def test_a_model_without_heads_is_one_head_wide(model_type, width):
+    for layer in plan({"model_type": model_type}).layers:
+        assert (layer.encoding, layer.head_dim, layer.slice) == (None, width, slice(0, width))
+
+
 def test_what_it_is_given_stays_as_it_is():
     before = json.dumps(published.DEEPSEEK_V3)
     torch.manual_seed(0)
@@ -266,6 +290,46 @@ def test_it_refuses_in_words(config, words, capsys):
 def test_it_warns_of(change, words):
     found = plan(published.LLAMA_3_1_8B | change)
     assert any(words in warning for warning in found.warnings), found.warnings
+
+
+def counting(model_type):
+    """Return the names under which a model type counts its layers."""
+    return {"num_hidden_layers", facts()[model_type].get("names", {}).get("num_hidden_layers", "num_hidden_layers")}
+
+
+READABLE = sorted(name for name, kind in facts().items() if kind.get("encoding") in ("rope", *doors.READERS))
+
+
+@pytest.mark.parametrize("layers", [10_001, 10**12])
+@pytest.mark.parametrize("model_type", READABLE)
+def test_more_layers_than_any_model_has_are_refused(model_type, layers):
+    said = f"plan: num_hidden_layers must be at most 10,000 in a config of {model_type}, got {layers}"
+    for name in counting(model_type):
+        with pytest.raises(ValueError, match=f"^{said}$"):
+            plan({"model_type": model_type, name: layers})
+
+
+def test_as_many_layers_as_allowed_are_read():
+    assert len(plan({"model_type": "gpt2", "n_layer": 10_000}).layers) == 10_000
+
+
+def test_a_longer_list_of_layers_is_refused_too():
+    said = "plan: layer_types must be at most 10,000 in a config of qwen3, got 10001"
+    with pytest.raises(ValueError, match=said):
+        plan({"model_type": "qwen3", "layer_types": ["full_attention"] * 10_001})
+
+
+@pytest.mark.parametrize("distance", [2**53 + 1, 10**30, 1e30, float("inf"), float("nan")])
+def test_a_distance_that_no_bucket_can_reach_is_refused(distance):
+    said = "t5: max_distance must be more than 8 and at most 2\\*\\*53, got"
+    with pytest.raises(ValueError, match=said):
+        plan({"model_type": "t5", "relative_attention_max_distance": distance})
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(published.SMOLLM_3_3B), encoding="utf-8-sig")
+    assert plan(path).to_dict() == plan(published.SMOLLM_3_3B).to_dict()
 
 
 def test_it_is_at_the_top():

@@ -6,8 +6,7 @@ from pathlib import Path
 
 
 def beside(site: Path) -> Path:
-    """Return the folder to build `site` in: one beside it, which `replace` moves, after a look at what was left."""
-    _mend(site)
+    """Return the folder to build `site` in: one beside it, which `replace` moves."""
     if os.path.ismount(site):
         return site  # a mounted folder cannot be moved
     return site.with_name(f"{site.name}.part")
@@ -20,14 +19,10 @@ def replace(site: Path, part: Path) -> None:
     if site.exists():
         site.rename(_old(site))
     part.rename(site)
-    _mend(site)
+    mend(site)
 
 
-def _old(site: Path) -> Path:
-    return site.with_name(f"{site.name}.old")
-
-
-def _mend(site: Path) -> None:
+def mend(site: Path) -> None:
     """Finish what `replace` began, or take it back where the new site had not come to its place."""
     old = _old(site)
     if old.exists() and not site.exists():
@@ -37,3 +32,7 @@ def _mend(site: Path) -> None:
             if not (site / path.name).exists():
                 path.rename(site / path.name)
         shutil.rmtree(old)
+
+
+def _old(site: Path) -> Path:
+    return site.with_name(f"{site.name}.old")

@@ -5,15 +5,12 @@ A figure's or a table's code goes below it, and a block that only asserts become
 
 import ast
 import builtins
-import dis
 import re
-from types import CodeType
 
+from galley import scopes
 from galley.page import Block, Page
 
 DETAILS = re.compile(r"<(/?)details\b")
-TAKES = {"LOAD_NAME", "LOAD_GLOBAL"}
-BINDS = {"STORE_NAME", "STORE_GLOBAL"}
 QUIET = (ast.Assert, ast.Import, ast.ImportFrom)
 
 
@@ -86,16 +83,9 @@ def _tree(block: Block) -> ast.Module:
 
 
 def _names(block: Block) -> tuple[set[str], set[str]]:
-    """Return the global names that a block's code takes, and those that it binds."""
+    """Return the names that a block's code takes from what stands before it, and those that it binds."""
     try:
-        pending = [compile(block.code, "block", "exec", dont_inherit=True)]
+        found = scopes.of_module(block.code)
     except SyntaxError:
         return set(), set()
-    takes, binds = set(), set()
-    while pending:
-        code = pending.pop()
-        pending += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-        for step in dis.get_instructions(code):
-            takes |= {step.argval} if step.opname in TAKES else set()
-            binds |= {step.argval} if step.opname in BINDS and code.co_name == "<module>" else set()
-    return takes, binds
+    return found.taken, found.bound | found.imported

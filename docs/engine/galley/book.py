@@ -5,7 +5,7 @@ import os
 import time
 import tomllib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from galley import cells, formulas
@@ -30,6 +30,7 @@ class Result:
     steps: list[dict] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    lint: list[Problem] = field(default_factory=list)  # what only its author should mend
     cached: bool = True
     seconds: float = 0.0
 
@@ -67,7 +68,15 @@ class Result:
     @property
     def report(self) -> list[str]:
         """What is wrong with the page, each with its place: `page.md:12: ...` or `page.ipynb: cell 3, line 2: ...`."""
-        return [f"{self.name}:{cells.where(self.page, p.line)}: {p.message}" for p in self.problems]
+        return [self._placed(problem) for problem in self.problems]
+
+    @property
+    def advice(self) -> list[str]:
+        """What its author should mend, though nothing that the page says is wrong, each with its place."""
+        return [self._placed(problem) for problem in self.lint]
+
+    def _placed(self, problem: Problem) -> str:
+        return f"{self.name}:{cells.where(self.page, problem.line)}: {problem.message}"
 
 
 def outcome(steps: list[dict]) -> str:
@@ -255,8 +264,10 @@ class Book:
                 *self._own_problems(result),
                 *check_links(result.page, self.root / name, anchors),
             ]
-            placed = [Problem(problem.line, cells.placed(result.page, problem.message)) for problem in problems]
-            result.problems = sorted(placed, key=lambda problem: problem.line)
+            placed = [replace(problem, message=cells.placed(result.page, problem.message)) for problem in problems]
+            placed.sort(key=lambda problem: problem.line)
+            result.problems = [problem for problem in placed if not problem.lint]
+            result.lint = [problem for problem in placed if problem.lint]
 
     def _own_problems(self, result: Result) -> list[Problem]:
         """Return what is wrong with a page by itself, from memory if page, outcome and files are as they were."""
@@ -266,9 +277,9 @@ class Book:
         known = self.memory.get(key)
         if known is None:
             found = [*check_results(result.page, result.steps), *check_static(result.page, self)]
-            known = [[problem.line, problem.message] for problem in found]
+            known = [[problem.line, problem.message, problem.lint] for problem in found]
             self.memory.put(key, known)
-        return [Problem(line, message) for line, message in known]
+        return [Problem(*problem) for problem in known]
 
     def _around(self) -> str:
         """Return a digest of what a check of one page by itself may read: any file of the book that is no page.

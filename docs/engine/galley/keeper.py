@@ -23,6 +23,7 @@ def keep() -> None:
         _prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         os.setsid()
         return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts all: the build then ends its pages
     end = lambda *_: os.kill(page, signal.SIGKILL)  # noqa: E731
     signal.signal(signal.SIGTERM, end)
     threading.Thread(target=_watch, args=(end,), daemon=True).start()

@@ -4,13 +4,12 @@ A number in a sentence is computed where it stands, or at the end of the page if
 sentence that announces the block below it would silently take an older value of the same name.
 """
 
-import ast
 import builtins
 import doctest
 import math
-import symtable
 from collections.abc import Iterator
 
+from galley import scopes
 from galley.formulas import Displayed
 from galley.page import Block, Number, Page
 
@@ -41,13 +40,9 @@ def _used(number: Number | Displayed) -> set[str]:
     if isinstance(number, Displayed):
         return number.names
     try:
-        nodes = list(ast.walk(ast.parse(number.body, mode="eval")))
+        return scopes.of_module(number.body).taken - set(dir(builtins))
     except SyntaxError:
         return set()  # running it says so
-    names = [node for node in nodes if isinstance(node, ast.Name)]
-    own = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    own |= {node.arg for node in nodes if isinstance(node, ast.arg)}  # of a lambda
-    return {name.id for name in names} - own - set(dir(builtins))
 
 
 def _bound(block: Block) -> tuple[set[str], set[str]]:
@@ -56,8 +51,7 @@ def _bound(block: Block) -> tuple[set[str], set[str]]:
     if block.lang == "pycon":
         code = "".join(example.source for example in doctest.DocTestParser().get_examples(code + "\n"))
     try:
-        symbols = symtable.symtable(code, "page", "exec").get_symbols()
+        found = scopes.of_module(code)
     except SyntaxError:
         return set(), set()
-    assigned = {symbol.get_name() for symbol in symbols if symbol.is_assigned()}
-    return assigned, {symbol.get_name() for symbol in symbols if symbol.is_imported()}
+    return found.bound, found.imported

@@ -8,10 +8,13 @@ rounds to it is within that of its value.
 import math
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import chain
 
 LOOSEST = 0.2  # no relative tolerance is wider
 ROUNDING = 30.0  # how far two machines' rounding errors lie apart at most, as a factor
+LEAST_FACTOR = 4.0  # and how far apart they are to be expected
+SMALL = 1e-3  # below it a bound is taken for one of rounding errors
 LONG = 6  # decimals up to which a printed number is exact, unless its block states a tolerance
 FLOAT32 = 1e-6  # how far a longer one may be off, relatively: its last digits are the machine's
 
@@ -29,7 +32,8 @@ DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 SIGN = r"[-+−]"
 EXPONENT = rf"(?:[eE]{SIGN}?\d+)"
 DECIMAL = rf"(?:{DIGITS}(?:\.\d+)?|\.\d+){EXPONENT}?"
-PRINTED = re.compile(rf"(?<![\w.]){SIGN}?(?:{DECIMAL})(?:\.(?=[\s\],)]|$))?", re.M)
+TEN_TO = r"10⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+"
+PRINTED = re.compile(rf"(?<![\w.]){SIGN}?(?:{TEN_TO}|(?:{DECIMAL})(?:\.(?=[\s\],)]|$))?)", re.M)
 POWER = r"(?:\d+[⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
 FRACTION = rf"(?:\d+/\d+(?![\d/])|\d*[{''.join(VULGAR)}])"
 WRITTEN = rf"{SIGN}?(?:{POWER}|{FRACTION}|(?:{DECIMAL})(?:[kKMBGT](?![^\W_])|\s(?:thousand|million|billion)\b)?)"
@@ -96,19 +100,56 @@ def in_sentence(text: str) -> list[re.Match]:
     return sorted(chain(SENTENCE.finditer(text), CLAIM.finditer(text)), key=lambda match: match.start())
 
 
-def same(shown: str, given: str, rtol: float | None = None, atol: float = 0.0, residue: float = 0.0) -> bool:
-    """Whether two outputs agree: exactly, spacing and the last digits of long decimals aside.
+@dataclass(frozen=True)
+class Tolerance:
+    """How far two printed numbers may lie apart. `rtol` and `atol` are for decimals alone.
 
-    Tolerances are for decimals; they touch neither whole numbers nor exponents. What both show at most as large as
-    `residue` is rounding.
+    What both texts show at most as large as `residue` is rounding, and so is what is written with a negative exponent
+    where a `factor` is given: two such numbers agree if neither is larger than so many times the other.
     """
+
+    rtol: float | None = None
+    atol: float = 0.0
+    residue: float = 0.0
+    factor: float = 1.0
+
+
+EXACT = Tolerance()
+
+
+def same(shown: str, given: str, tolerance: Tolerance = EXACT) -> bool:
+    """Whether two outputs agree: exactly, spacing, the last digits of long decimals and `tolerance` aside."""
     shown, given = (_lines(text) for text in (shown, given))
     if shown == given:
         return True
     if PRINTED.sub("#", shown) != PRINTED.sub("#", given):
         return False
-    pairs = zip(printed(shown), printed(given), strict=True)
-    return all(_agree(a, b, rtol, atol, residue) for a, b in pairs)
+    return all(_agree(a, b, tolerance) for a, b in zip(printed(shown), printed(given), strict=True))
+
+
+def merged(shown: str, given: str, tolerance: Tolerance = EXACT) -> str:
+    """Return the output `given`, with each line and number that agrees with one that is shown written as it is there.
+
+    So an update after an intended change leaves alone what another machine merely rounds otherwise.
+    """
+    old, new = shown.split("\n"), given.split("\n")
+    skeletons = [[PRINTED.sub("#", _lines(line)) for line in lines] for lines in (old, new)]
+    for match in SequenceMatcher(None, *skeletons, autojunk=False).get_matching_blocks():
+        for n in range(match.size):
+            new[match.b + n] = _merged_line(old[match.a + n], new[match.b + n], tolerance)
+    return "\n".join(new)
+
+
+def _merged_line(shown: str, given: str, tolerance: Tolerance) -> str:
+    if same(shown, given, tolerance):
+        return shown
+    before = iter(printed(shown))
+
+    def kept(number: re.Match) -> str:
+        old = next(before)
+        return old if _agree(old, number[0], tolerance) else number[0]
+
+    return PRINTED.sub(kept, given)
 
 
 def holds(operator: str, shown: Written, given: float) -> bool:
@@ -120,8 +161,12 @@ def holds(operator: str, shown: Written, given: float) -> bool:
 
 
 def loose(shown: float, given: float) -> bool:
-    """Whether a bound that holds lies more than a factor of 2 from what it bounds; a sign, `> 0`, is no size."""
-    return shown != 0 and not 0.5 <= given / shown <= 2
+    """Whether a bound that holds lies farther from what it bounds than need be; a sign, `> 0`, is no size.
+
+    A factor of 2 will do, and for rounding errors as much as machines differ.
+    """
+    room = ROUNDING if abs(shown) < SMALL else 2
+    return shown != 0 and not 1 / room <= given / shown <= room
 
 
 def rewritten(text: str, value: float) -> str | None:
@@ -143,8 +188,16 @@ def rewritten(text: str, value: float) -> str | None:
 
 def residues(text: str, bound: float) -> list[float]:
     """Return the sizes of the numbers in an output that a residue of `bound` calls rounding."""
-    sizes = [abs(read(number).value) for number in printed(text) if not _whole(number)]
+    sizes = [abs(read(number.rstrip(".")).value) for number in printed(text) if not _whole(number)]
     return [size for size in sizes if size <= bound]
+
+
+def rounding(text: str, tolerance: Tolerance) -> list[str]:
+    """Return the numbers of an output that look like rounding errors, and that `tolerance` compares digit by digit."""
+    if tolerance.factor > 1 or tolerance.rtol is not None:
+        return []
+    small = (number for number in printed(text) if _scientific(number))
+    return [number for number in small if tolerance.residue < abs(read(number).value) < SMALL]
 
 
 def _exact(value: float) -> tuple[float, float]:
@@ -171,10 +224,15 @@ def _lines(text: str) -> str:
 
 
 def _whole(text: str) -> bool:
-    return not re.search(r"\.\d|[eE]", text)
+    return not re.search(r"\.\d", text) and not _scientific(text)
 
 
-def _agree(a: str, b: str, rtol: float | None, atol: float, residue: float) -> bool:
+def _scientific(text: str) -> bool:
+    """Whether a number is written with its power of ten: `1e-7` or `10⁻⁷`."""
+    return bool(re.search("[eE⁰¹²³⁴⁵⁶⁷⁸⁹]", text))
+
+
+def _agree(a: str, b: str, tolerance: Tolerance) -> bool:
     a, b = a.replace("−", "-"), b.replace("−", "-")
     if a == b:
         return True
@@ -184,12 +242,21 @@ def _agree(a: str, b: str, rtol: float | None, atol: float, residue: float) -> b
         return x == y == 0  # 0 and -0 of an array
     if any(whole) and not (a if whole[0] else b).endswith("."):
         return False  # `1` where the code prints `1.0`
-    if max(abs(x), abs(y)) <= residue:
+    if max(abs(x), abs(y)) <= tolerance.residue:
         return True
-    scientific = "e" in a.lower()
-    if scientific != ("e" in b.lower()):
+    scientific = _scientific(a)
+    if scientific != _scientific(b):
         return False
-    if rtol is not None or (atol and not scientific):
-        return math.isclose(x, y, rel_tol=rtol or 0.0, abs_tol=0.0 if scientific else atol * (1 + 1e-9))
+    if scientific and max(abs(x), abs(y)) < 1 and _within(x, y, tolerance.factor):
+        return True
+    if tolerance.rtol is not None or (tolerance.atol and not scientific):
+        room = 0.0 if scientific else tolerance.atol * (1 + 1e-9)
+        return math.isclose(x, y, rel_tol=tolerance.rtol or 0.0, abs_tol=room)
     decimals = max(len(re.split("[eE]", text)[0].partition(".")[2]) for text in (a, b))
     return decimals > LONG and math.isclose(x, y, rel_tol=FLOAT32)
+
+
+def _within(x: float, y: float, factor: float) -> bool:
+    """Whether two numbers of one sign lie no farther apart than `factor`, whose last digit may be rounded."""
+    small, large = sorted((abs(x), abs(y)))
+    return x * y > 0 and large <= small * factor * (1 + 1e-9)

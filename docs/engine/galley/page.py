@@ -20,17 +20,18 @@ INLINE = re.compile(r"(?<![\\$\w])\$(?![\s$])(?P<tex>(?:\\.|[^$\\\n])+?)(?<!\s)\
 CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>(?:(?!\n\s*\n).)+?)(?<!`)(?P=ticks)(?!`)", re.S)
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
-TOLERANCES = ("rtol", "atol", "residue")
+TOLERANCES = ("rtol", "atol", "residue", "factor")
 KNOWN_OPTIONS = {"raises", "skip", "standalone", *TOLERANCES, "limit", "fold", "source", "large"}
 LIVE_OPTIONS = {"live", "data"}
 
 
 @dataclass
 class Problem:
-    """Something a page gets wrong, and where."""
+    """Something a page gets wrong, and where; `lint` is for its author alone and fails no build."""
 
     line: int
     message: str
+    lint: bool = False
 
 
 @dataclass
@@ -64,9 +65,9 @@ class Block:
         return "skip" not in self.options and "source" not in self.options
 
     @property
-    def tolerances(self) -> dict[str, float]:
-        """The tolerances that the block states, as `number.same` takes them."""
-        return {name: float(self.options[name]) for name in TOLERANCES if name in self.options}
+    def tolerance(self) -> number.Tolerance:
+        """How far what the block prints may lie from what the page shows."""
+        return number.Tolerance(**{name: float(self.options[name]) for name in TOLERANCES if name in self.options})
 
 
 @dataclass
@@ -383,6 +384,9 @@ def _wrong_option(name: str, value: str) -> str:
             size = -1.0
         if not 0 < size < float("inf"):
             return f"{name} must be a positive number, got {value!r}"
+        if name == "factor" and size < number.LEAST_FACTOR:
+            least = f"{number.LEAST_FACTOR:g}"
+            return f"factor must be at least {least}, got {value}: machines' rounding errors lie so far apart"
         if name == "rtol" and size > number.LOOSEST:
             return f"rtol must be at most {number.LOOSEST}, got {value}: round what is printed, or print a bound"
     if name == "live" and not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", value):

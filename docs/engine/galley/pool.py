@@ -14,15 +14,17 @@ from multiprocessing import get_context
 from multiprocessing.connection import wait
 from pathlib import Path
 
+from galley import limits
 from galley.needs import Need
 from galley.worker import run_page
 
+THREADS = os.environ.get("GALLEY_THREADS", "1")  # another number shows which pages hang on it
 PINNED = {
-    "PYTHONHASHSEED": "0",
+    "PYTHONHASHSEED": os.environ.get("GALLEY_HASH_SEED", "0"),
     "MPLBACKEND": "svg",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": THREADS,
+    "MKL_NUM_THREADS": THREADS,
+    "OPENBLAS_NUM_THREADS": THREADS,
 }
 PRELOAD = ["torch", "torch._dynamo", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
 GRACE = 60.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
@@ -66,7 +68,7 @@ class _Running:
         with _starting, _pinned_environment(), _no_main():
             self.process.start()
         theirs.close()
-        self.deadline = self.begin + sum(step["limit"] for step in job.steps) + GRACE
+        self.deadline = self.begin + limits.WAITING * sum(step["limit"] for step in job.steps) + GRACE
 
     def finish(self) -> Job:
         """Collect the results; a process that ended without any is a failure at the line it had reached."""
@@ -97,9 +99,12 @@ class _Running:
         inside = re.findall(rf'File "{re.escape(self.job.filename)}", line (\d+)', trace)
         step = next((n for n, s in enumerate(self.job.steps) if reached and s["line"] == int(reached[-1])), 0)
         line = int(inside[0]) if inside else self.job.steps[step]["line"]
-        if "Timeout (" in trace:
-            limit = self.job.steps[step]["limit"]
-            reason = f"still running after {limit:g} s; make it faster, or allow more with <!-- block: limit=… -->"
+        limit = self.job.steps[step]["limit"]
+        if limits.used_up(self.process.exitcode):
+            allow = "make it faster, or allow more with <!-- block: limit=… -->"
+            reason = f"still running after {limit:g} s of processor time; {allow}"
+        elif "Timeout (" in trace:
+            reason = f"no end after {limit * limits.WAITING:g} s; it waits for something that does not come"
         elif fatal := re.search(r"Fatal Python error: (.+)", trace):
             reason = f"the interpreter crashed: {fatal[1]}"
         elif time.perf_counter() > self.deadline:

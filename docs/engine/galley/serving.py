@@ -1,4 +1,4 @@
-"""Serve the site at once and run its pages behind: the progress, in terminal and page, and what a page gets wrong."""
+"""Serve the site at once and run its pages behind: the progress, in terminal and page."""
 
 import contextlib
 import html
@@ -14,7 +14,7 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 from galley.behind import Behind
-from galley.book import Book, Result
+from galley.book import Book
 
 log = logging.getLogger("mkdocs.galley")
 SCRIPT, PROGRESS = "galley/progress.js", "galley/progress.json"
@@ -55,12 +55,3 @@ class Serving:
             part = path.with_suffix(".part")
             part.write_text(json.dumps(self.behind.progress()), encoding="utf-8")
             os.replace(part, path)
-
-
-def wrong(result: Result) -> str:
-    """Return what a page gets wrong as a box for its top."""
-    if not result.report:
-        return ""
-    said = "".join(f"<pre>{html.escape(problem)}</pre>" for problem in result.report)
-    title = '<p class="admonition-title">This page is wrong, and a strict build stops here</p>'
-    return f'<div class="admonition danger" data-search-exclude="">{title}{said}</div>\n'

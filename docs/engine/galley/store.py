@@ -10,6 +10,7 @@ import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from galley import processor
 from galley.needs import Files, Need, digest
 
 VERSIONS = ("torch", "numpy", "matplotlib")
@@ -65,8 +66,8 @@ def _normal(code: str) -> dict[str, str]:
 
 
 def environment_digest() -> str:
-    """Return a digest of what can change the results of every page: engine and versions."""
-    parts = [sys.version]
+    """Return a digest of what can change the results of every page: engine, versions and processor."""
+    parts = [sys.version, processor.description()]
     for name in VERSIONS:
         with contextlib.suppress(PackageNotFoundError):
             parts.append(f"{name}={version(name)}")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from galley import cells
 from galley.book import Book, Result
-from galley.check import read_source
-from galley.number import holds, read, rewritten, same
+from galley.check import read_source, shows
+from galley.number import holds, merged, read, rewritten
 from galley.page import Block, Number, ticks
 
 
@@ -56,10 +56,10 @@ def updated(result: Result, book: Book) -> str:
         elif outcome.get("error") or not outcome:
             continue
         elif isinstance(step, Block) and step.lang == "python":
-            given = outcome["stdout"].rstrip()
+            given = _printed(step, outcome)
             if result.page.cells:
-                printed[step.line] = step.output if _shows(step, given) and step.output else given
-            else:
+                printed[step.line] = given
+            elif given != (step.output or ""):
                 _output(step, given, lines)
         elif isinstance(step, Number) and step.operator == "=":
             _number(step, outcome["value"], lines)
@@ -68,13 +68,13 @@ def updated(result: Result, book: Book) -> str:
     return "\n".join(line for line in lines if line is not None)
 
 
-def _shows(block: Block, given: str) -> bool:
-    return same(block.output or "", given, **block.tolerances)
+def _printed(block: Block, outcome: dict) -> str:
+    """Return what a block's output should be: what it shows already, wherever that agrees."""
+    shown, given = block.output or "", outcome["stdout"].rstrip()
+    return shown if shows(block, outcome) else merged(shown, given, block.tolerance)
 
 
 def _output(block: Block, given: str, lines: list[str | None]) -> None:
-    if _shows(block, given):
-        return
     body = given.split("\n") if given else []
     fence = ticks(given)
     if block.output_span is None:

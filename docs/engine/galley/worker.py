@@ -23,6 +23,7 @@ from pathlib import Path
 from galley import figure, formulas
 from galley.guard import Guard
 from galley.keeper import keep
+from galley.limits import end_late, lift_time, limit_memory, limit_time
 
 MOST_OUTPUT = 1_000_000  # characters a block may print
 CODE = ("block", "cell")  # kinds of steps that a page cannot go on without
@@ -44,7 +45,8 @@ def run_page(job: dict, connection) -> None:
     else:
         _pin()
     guard = _guarded(job)
-    _bound_memory(job["memory"])
+    limit_memory(job["memory"])
+    end_late(trace)
     runner = _Runner(job, trace)
     linecache.cache[job["filename"]] = _lines(job)  # what a traceback quotes
     results: list[dict] = []
@@ -57,7 +59,7 @@ def run_page(job: dict, connection) -> None:
         for n, step in enumerate(job["steps"]):
             if results[n].get("early"):  # a sentence may state what a later block computes
                 results[n] = runner.run(step)
-    faulthandler.cancel_dump_traceback_later()
+    lift_time()
     connection.send((results, guard.traces()))
     connection.close()
 
@@ -83,15 +85,6 @@ def _guarded(job: dict) -> Guard:
     return guard
 
 
-def _bound_memory(size: float) -> None:
-    """Let what takes more memory fail at its line; systems without such a bound go on without it."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
-        most = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (int(size), most))
-
-
 def _tell_saves() -> None:
     """Let the guard see what torch.save writes, which no Python opens."""
     import torch
@@ -113,7 +106,7 @@ def _pin() -> None:
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  pages may use what their readers still use
     torch.manual_seed(0)
-    torch.set_num_threads(1)
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
 def _look() -> None:
@@ -148,6 +141,7 @@ class OutputTooLong(Exception):
 class _Runner:
     def __init__(self, job: dict, trace) -> None:
         self.filename, self.memory, self.trace = job["filename"], job["memory"], trace
+        self.sources = tuple(f"{source}{os.sep}" for source in job["sources"])
         self.scope = _new_main()
         self.process = os.getpid()
         self.blocks = 0
@@ -160,7 +154,7 @@ class _Runner:
 
     def run(self, step: dict) -> dict:
         self.trace.write(f"at line {step['line']}\n")
-        faulthandler.dump_traceback_later(step["limit"], exit=True, file=self.trace)
+        limit_time(step["limit"], self.trace)
         begin = time.perf_counter()
         run = {"number": self._number, "read": self._formula, "checked": self._formula}.get(step["kind"], self._block)
         result = run(step)
@@ -168,8 +162,7 @@ class _Runner:
 
     def _number(self, step: dict) -> dict:
         try:
-            with warnings.catch_warnings(), contextlib.redirect_stdout(None):
-                warnings.simplefilter("error")
+            with self._no_warning(), contextlib.redirect_stdout(None):
                 value = eval(compile(step["code"], self.filename, "eval"), self.scope)
                 return {"value": _plain(value)}
         except BaseException as error:
@@ -178,12 +171,31 @@ class _Runner:
 
     def _formula(self, step: dict) -> dict:
         try:
-            with warnings.catch_warnings(), contextlib.redirect_stdout(None):
-                warnings.simplefilter("error")
+            with self._no_warning(), contextlib.redirect_stdout(None):
                 return {"wrong": formulas.verdict(step, self.scope)}
         except BaseException as error:
             message = f"the check of this formula raises {type(error).__name__}: {error}"
             return {"error": message, "error_line": step["line"], "early": isinstance(error, NameError)}
+
+    @contextlib.contextmanager
+    def _no_warning(self) -> Iterator[None]:
+        """Raise the first warning that the page causes, when what is done within has ended."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+        for warning in filter(self._caused, caught):
+            raise warning.category(str(warning.message))
+
+    def _caused(self, warning: warnings.WarningMessage) -> bool:
+        """Whether a warning is of the page's doing: libraries also warn of the Python or the machine that they meet.
+
+        Python names the file of the line that a warning is about: the page, a file that it shows, or a library's own.
+        """
+        return self._is_ours(warning.filename)
+
+    def _is_ours(self, filename: str) -> bool:
+        """Whether a file is the page or one of the package that it shows."""
+        return filename == self.filename or filename.startswith(self.sources)
 
     def _block(self, step: dict) -> dict:
         self.blocks += 1
@@ -197,15 +209,15 @@ class _Runner:
                 data = self._data(step)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are the page's failures too
                 raised = error
-                _bound_memory(-1)  # to tell of it
+                limit_memory(-1)  # to tell of it
                 sys.modules["matplotlib.pyplot"].close("all")
         if os.getpid() != self.process:
             os._exit(0)  # a child that the page forked and did not end: what it printed is the page's
         result = {"stdout": self._printed(), "figures": figures, "asserts": self.asserted[0] - before}
-        result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught]
+        result["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught if self._caused(w)]
         result |= {"data": data} if data else {}
         judged = self._judge(step, result, raised)
-        _bound_memory(self.memory)
+        limit_memory(self.memory)
         return judged
 
     def _execute(self, step: dict, scope: dict):
@@ -263,8 +275,15 @@ class _Runner:
         if raised is None:
             return self._legible(step, result)
         if (name := type(raised).__name__) == expected or expected == "*":
-            return self._legible(step, result | {"stdout": f"{result['stdout']}{name}: {raised}\n"})
+            result["stdout"] += f"{name}: {raised}\n"
+            foreign = {} if self._says_it_itself(raised) else {"foreign": name}
+            return self._legible(step, result | foreign)
         return result | {"error": self._explain(raised), "error_line": self._line(raised, step)}
+
+    def _says_it_itself(self, error: BaseException) -> bool:
+        """Whether an error is worded by the page, or by a package that it shows: a library's words change."""
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return self._is_ours(last.filename) and (last.line or "").startswith(("raise", "assert"))
 
     def _legible(self, step: dict, result: dict) -> dict:
         if found := CONTROL.search("".join((result["stdout"], *result["figures"]))):
@@ -284,7 +303,7 @@ class _Runner:
             return str(error).strip("*\n")
         linecache.checkcache()
         report = traceback.TracebackException.from_exception(error)
-        kept = [f for f in report.stack if f.filename == self.filename or {*OURS} & {*Path(f.filename).parts}]
+        kept = [frame for frame in report.stack if self._is_ours(frame.filename)]
         report.stack = traceback.StackSummary.from_list(kept)
         text = "".join(report.format(chain=False)).rstrip()
         if isinstance(error, MemoryError) or "allocate memory" in str(error):

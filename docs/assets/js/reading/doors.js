@@ -83,8 +83,9 @@ const checkBuckets = (config) => {
   const exact = [4, 2].map((parts) => Math.floor(buckets / parts))
   if (exact[0] < 1 || buckets % 2)
     throw new Error(`t5: buckets must be 2 or more a side, and even for two, got ${buckets}`)
-  if (longest <= exact[1])
-    throw new Error(`t5: max_distance must be more than ${exact.find((n) => longest <= n)}, got ${longest}`)
+  const least = exact.find((n) => !(longest > n && longest <= 2 ** 53))
+  if (least !== undefined)
+    throw new Error(`t5: max_distance must be more than ${least} and at most 2**53, got ${longest}`)
 }
 
 /** @type {Record<string, (config: Config) => Plan>} */

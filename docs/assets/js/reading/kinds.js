@@ -30,6 +30,12 @@ export class Config {
       `plan: ${name} must be a positive integer in a config of ${this.modelType}, got ${shown(found)}; add it`,
     )
   }
+
+  /** Refuse more layers than any model has. @param {string} name @param {number} count */
+  checkLayers(name, count) {
+    if (count > 10_000)
+      throw new Error(`plan: ${name} must be at most 10,000 in a config of ${this.modelType}, got ${count}`)
+  }
 }
 
 /** @param {Words} said @param {string | null} hint @param {Record<string, Words>} kinds */
@@ -44,6 +50,8 @@ export const known = (said, hint, kinds) => {
     )
   }
   const config = new Config(said, modelType, kinds[modelType])
+  const layers = config.get("num_hidden_layers")
+  if (Number.isInteger(layers)) config.checkLayers("num_hidden_layers", layers)
   const { switch: other } = config.kind // such as Falcon with ALiBi
   if (other && config.get(other.key) === other.value) config.kind = { ...config.kind, ...other.to }
   return config

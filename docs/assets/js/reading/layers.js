@@ -20,7 +20,10 @@ const WINDOWED = {
 /** A word for each layer, those of layer_types where the configuration has them. @param {Config} config @returns {string[]} */
 export const layerKinds = (config) => {
   const stated = config.get("layer_types")
-  if (truth(stated)) return stated.map((/** @type {string} */ word) => RENAMED[word] ?? String(word))
+  if (truth(stated)) {
+    config.checkLayers("layer_types", stated.length)
+    return stated.map((/** @type {string} */ word) => RENAMED[word] ?? String(word))
+  }
   const count = config.number("num_hidden_layers")
   const rule = config.kind.layers ?? { all: "full_attention" }
   if (rule === "unknown")

@@ -1,7 +1,9 @@
-"""A text that comes with Python, as a task, and how well a model reads it with more context than it has seen.
+"""A text of this book's own prose, as a task, and how well a model reads it with more context than it has seen.
 
 Key:   b batch, t tokens
 """
+
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -9,24 +11,25 @@ from torch import Generator, Tensor, nn
 
 from posenc_book.lab.tasks import Task
 
+ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 .,;:?()'\"-%"
+PROSE = Path(__file__).with_name("prose.txt")
+
 
 def corpus() -> tuple[Tensor, str]:
-    """Return the help pages of Python, as ids (n,), and the alphabet: letters, digits, spaces and common signs.
+    """Return a frozen text, as ids (n,) with 0 <= id < 48, and its alphabet of 48 letters, digits and signs.
 
-    It is the text behind `help("for")`, about 400,000 letters, which other versions of Python word a bit differently.
+    The text is `prose.txt` beside this file, about 450,000 letters: the sentences of this book's chapters as they stood
+    on 2026-11-28, in the book's order and in lower case, without code, formulas, tables and headings. It does not
+    follow later changes of the chapters, so what is trained on it stays comparable.
 
     Examples:
         >>> ids, alphabet = corpus()
-        >>> "".join(alphabet[i] for i in ids[:24])
-        'the "assert" statement *'
+        >>> "".join(alphabet[i] for i in ids[:26])
+        'how does a model that look'
     """
-    from pydoc_data.topics import topics
-
-    alphabet = "abcdefghijklmnopqrstuvwxyz0123456789 .,;:()[]'\"=_-*"
-    code = {letter: number for number, letter in enumerate(alphabet)}
-    words = " ".join(topics[name] for name in sorted(topics)).lower().split()
-    text = "".join(letter for letter in " ".join(words) if letter in code)
-    return torch.tensor([code[letter] for letter in text]), alphabet
+    number = {letter: n for n, letter in enumerate(ALPHABET)}
+    text = " ".join(PROSE.read_text(encoding="utf-8").split())
+    return torch.tensor([number[letter] for letter in text]), ALPHABET
 
 
 def passages(ids: Tensor) -> Task:

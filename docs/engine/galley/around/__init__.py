@@ -22,6 +22,7 @@ from galley.around import (
     notebooks,
     offers,
     policy,
+    problems,
     tools,
     twins,
 )
@@ -29,6 +30,7 @@ from galley.around.site import Shown, Site
 
 PAGES: tuple[Callable[[str, Shown, Site], str], ...] = (
     keywords.said,
+    problems.put,
     offers.put,
     tools.put,
     dates.page,

@@ -36,11 +36,20 @@ def put(html: str, shown: Shown, site: Site) -> str:
     """Return a page with what it offers: on a card of the gallery, in the reference, where a chapter says Copy this."""
     known = copies.copies(site.book.root)
     if shown.uri == "gallery.md":
-        files = {copy.file.stem: copy for copy in known.values()}
-        return CARD.sub(lambda card: card[0] + offer(files[card["name"]], shown.up), html)
+        return _on_cards(html, shown, {copy.file.stem: copy for copy in known.values()})
     if shown.uri.startswith("reference/"):
         return _in_the_reference(html, shown, known)
     return COPY_THIS.sub(lambda section: section[0] + _whole_files(shown, site), html, count=1)
+
+
+def _on_cards(html: str, shown: Shown, files: dict[str, Copy]) -> str:
+    """Return the gallery with an offer on each card, but for what is no file: its output is wrong, and says so."""
+
+    def below(card: re.Match) -> str:
+        copy = files.get(card["name"])
+        return card[0] + offer(copy, shown.up) if copy else card[0]
+
+    return CARD.sub(below, html)
 
 
 def _whole_files(shown: Shown, site: Site) -> str:

@@ -1,0 +1,214 @@
+"""Run the book and the package's tests as on other machines: python -m dev.elsewhere [--only PAGE] [--profiles NAME].
+
+`profiles` has the machines, each made by environment variables in a child process. Other Pythons take part where an
+environment is named: --python .venv-3.13/bin/python. A table shows each page that has a problem under some profile, or
+shows another number; `.galley/elsewhere/ranges.json` keeps the measured range of every number.
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from dev.profiles import PROFILES, Profile, environment
+from galley.book import Book
+from galley.check import parts
+from galley.number import printed, read
+from galley.page import Block, Number
+from galley.update import updated
+from tests.changed import changed
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / ".galley" / "elsewhere"
+FOLDERS = ("add", "rotate", "bias", "score", "fast", "copies", "diagnosis", "world", "reading", "lab", "workbook")
+PACKAGE = ["posenc", "docs/book", *(f"tests/{name}" for name in FOLDERS)]
+
+
+def main() -> int:
+    """Run what is asked for, print the table, and return 1 where something fails."""
+    options = arguments()
+    if options.child:
+        return run_book(options.child, options.only)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    only = changed_pages() if options.changed else options.only
+    if options.changed and not only:
+        print("no page has changed")
+        return 0
+    runs = {}
+    for python in options.python:
+        for name in options.profiles:
+            label = name if python == sys.executable else f"{name}, {Path(python).parents[1].name}"
+            runs[label] = run_profile(PROFILES[name], python, only, tests=options.tests)
+            print(label, "|", verdict(runs[label]), flush=True)
+    measured = ranges(runs)
+    (FOLDER / "ranges.json").write_text(json.dumps(measured, indent=0) + "\n", encoding="utf-8")
+    print("\n".join(["", *table(runs), "", "Near the edge of what the page says:", *near_the_edge(measured)]))
+    return 1 if any(failures(run) for run in runs.values()) else 0
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m dev.elsewhere", description="Run the book as on other machines.")
+    parser.add_argument("--only", action="append", default=[], metavar="PAGE", help="end of a page's path; repeatable")
+    parser.add_argument("--changed", action="store_true", help="only pages that git says have changed, or their code")
+    parser.add_argument("--profiles", nargs="+", choices=PROFILES, default=list(PROFILES), metavar="NAME")
+    parser.add_argument("--python", action="append", metavar="FILE", help="of another environment; repeatable")
+    parser.add_argument("--tests", action="store_true", help="run the package's tests too")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.python = options.python or [sys.executable]
+    return options
+
+
+def changed_pages() -> list[str]:
+    """Return the pages that git says have changed."""
+    return sorted(changed(ROOT) & Book.find(ROOT).pages().keys())
+
+
+def run_book(file: Path, only: list[str]) -> int:
+    """Run the pages here and now, and write what came of each into `file`: the work of a child process."""
+    book = Book.find(use_cache=False)
+    found = {}
+    for name, result in book.run(book.pages(only)).items():
+        steps = zip(result.page.steps, result.steps, strict=False)
+        numbers = [numbers_of(step, outcome) for step, outcome in steps]
+        problems = result.report
+        if not problems and updated(result, book) != result.page.source:
+            problems = [f"{name}: an update would rewrite this page here"]
+        found[name] = {"problems": problems, "seconds": result.seconds, "numbers": list(filter(None, numbers))}
+    file.write_text(json.dumps(found), encoding="utf-8")
+    return 0
+
+
+def numbers_of(step: object, outcome: dict) -> dict | None:
+    """Return what a step is called, the numbers that it gave, and for one in a sentence between what they must lie."""
+    if isinstance(step, Number) and isinstance(outcome.get("value"), list):
+        label = f"{step.line}: {step.written} {step.operator} {step.body}"
+        return {"label": label, "values": outcome["value"], "room": room(step, len(outcome["value"]))}
+    if isinstance(step, Block) and outcome.get("stdout"):
+        values = [read(text.rstrip(".")).value for text in printed(outcome["stdout"])]
+        return {"label": f"{step.line}: output", "values": values, "room": None}
+    return None
+
+
+def room(number: Number, count: int) -> list[tuple[float, float]] | None:
+    """Return the least and the greatest value with which each part of a sentence's number would hold."""
+    try:
+        shown = [read(text) for text in parts(number.written)]
+    except ValueError:
+        return None  # a word that the code decides
+    if len(shown) != count:
+        return None
+    if number.operator == "=":
+        return [(one.value - one.unit, one.value + one.unit) for one in shown]
+    below = number.operator in (">", ">=")
+    return [(-math.inf, one.value) if below else (one.value, math.inf) for one in shown]
+
+
+def run_profile(profile: Profile, python: str, only: list[str], tests: bool) -> dict:
+    """Return what the book, and with `tests` the package's tests, give under a profile."""
+    root = copied(FOLDER / "projet à part") if profile.strange else ROOT
+    variables = environment(profile, FOLDER)
+    variables["PYTHONPATH"] = os.pathsep.join(map(str, (root, root / "docs/engine", root / "docs/book")))
+    file, begin = FOLDER / "run.json", time.perf_counter()
+    command = [python, "-W", "ignore", "-m", "dev.elsewhere", "--child", str(file)]
+    command += [word for page in only for word in ("--only", page)]
+    subprocess.run(command, cwd=root, env=variables, check=True)
+    found = {"pages": json.loads(file.read_text(encoding="utf-8")), "seconds": time.perf_counter() - begin}
+    return found | (run_tests(python, root, variables) if tests else {})
+
+
+def run_tests(python: str, root: Path, variables: dict[str, str]) -> dict:
+    """Return how the package's tests end, and those that fail."""
+    command = [python, "-m", "pytest", "-q", "-n", "logical", "--dist", "worksteal", "-p", "no:cacheprovider"]
+    places = [*PACKAGE, *(str(path.relative_to(root)) for path in sorted(root.glob("tests/test_*.py")))]
+    done = subprocess.run(
+        [*command, "-m", "not slow and not full", *places], cwd=root, env=variables, stdout=subprocess.PIPE, text=True
+    )
+    lines = done.stdout.splitlines()
+    return {"tests": lines[-1].strip("= "), "failed": [line for line in lines if line.startswith(("FAILED", "ERROR"))]}
+
+
+def copied(folder: Path) -> Path:
+    """Copy the project's files to `folder`, which git does not know."""
+    shutil.rmtree(folder, ignore_errors=True)
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def failures(run: dict) -> int:
+    """Return how many problems and failing tests a run has."""
+    return sum(len(page["problems"]) for page in run["pages"].values()) + len(run.get("failed", []))
+
+
+def verdict(run: dict) -> str:
+    """Return a run in one line, and below it what fails."""
+    wrong = [problem for page in run["pages"].values() for problem in page["problems"]]
+    counts = f"{len(run['pages'])} pages, {len(wrong)} problems, {run['seconds']:.0f} s"
+    if "tests" in run:
+        counts += f"; {run['tests']}"
+    return "\n".join([counts, *wrong, *run.get("failed", [])])
+
+
+def table(runs: dict[str, dict]) -> list[str]:
+    """Return a row for each page that is not the same everywhere: its problems under each profile, "~" where moved."""
+    names = list(next(iter(runs.values()))["pages"])
+    rows, alike = [], 0
+    for name in names:
+        cells = [cell(name, run, next(iter(runs.values()))) for run in runs.values()]
+        if any(cells):
+            rows.append(f"| {name} | " + " | ".join(cells) + " |")
+        else:
+            alike += 1
+    head = "| page | " + " | ".join(runs) + " |"
+    rule = "|---|" + "---|" * len(runs)
+    return [head, rule, *rows, "", f"{alike} other pages give the same numbers everywhere."]
+
+
+def cell(name: str, run: dict, reference: dict) -> str:
+    """Return how many problems a page has, or "~" where it gives other numbers than in the first run."""
+    problems = len(run["pages"][name]["problems"])
+    if problems:
+        return str(problems)
+    return "" if run["pages"][name]["numbers"] == reference["pages"][name]["numbers"] else "~"
+
+
+def ranges(runs: dict[str, dict]) -> dict[str, dict[str, list]]:
+    """Return by page and number its least and greatest value over all runs, and the room that the page gives it."""
+    found: dict[str, dict[str, list]] = {}
+    for run in runs.values():
+        for name, page in run["pages"].items():
+            for number in page["numbers"]:
+                values, known = number["values"], found.setdefault(name, {}).get(number["label"])
+                if known is None:
+                    known = [values, values, number["room"]]
+                pairs = [zip(side, values, strict=False) for side in known[:2]]
+                least, greatest = [min(pair) for pair in pairs[0]], [max(pair) for pair in pairs[1]]
+                found[name][number["label"]] = [least, greatest, known[2]]
+    return found
+
+
+def near_the_edge(measured: dict[str, dict[str, list]]) -> list[str]:
+    """Return the numbers in sentences that move, and that would not hold if they moved as much again."""
+    found = []
+    for name, numbers in measured.items():
+        for label, (least, greatest, rooms) in numbers.items():
+            for low, high, (bottom, top) in zip(least, greatest, rooms or [], strict=False):
+                spread = high - low
+                if spread and (low - spread < bottom or high + spread > top):
+                    found.append(f"{name}:{label}: from {low:.6g} to {high:.6g}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""A pytest plugin: what a run leaves out is said at its end, a line a reason, and `--rest` runs just that.
+
+`make test` runs with what its own environment has. What it skipped, what it deselected and what failed is run by
+`pytest --rest`, in an environment that has more; what passed is not run again.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PASSED = "posenc/passed"  # in pytest's cache: the tests that passed in the last run without --rest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rest", action="store_true", help="run only what did not pass in the last run without --rest")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Record(config), "left_out_record")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Ignore the modules that tests import: with --doctest-modules they would be imported as tests."""
+    tests = config.rootpath / "tests"
+    helper = collection_path.suffix == ".py" and not collection_path.name.startswith(("test_", "conftest"))
+    return True if helper and collection_path.is_relative_to(tests) else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--rest") or not config.cache:
+        return
+    passed = {*config.cache.get(PASSED, [])}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+    items[:] = [item for item in items if item.nodeid not in passed]
+
+
+class _Record:
+    """Notes what passes and what is skipped, in the process that sees all results."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.passed: set[str] = set()
+        self.skipped: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.passed and report.when == "call":
+            self.passed.add(report.nodeid)
+        elif report.skipped and isinstance(report.longrepr, tuple):
+            self.skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
+
+    def pytest_sessionfinish(self) -> None:
+        if self.config.cache and not self.config.getoption("--rest"):
+            self.config.cache.set(PASSED, sorted(self.passed))
+
+    def pytest_terminal_summary(self, terminalreporter) -> None:
+        for line in left_out(self.skipped):
+            terminalreporter.write_line(line)
+
+
+def left_out(skipped: Counter[str]) -> Iterator[str]:
+    """Yield a line for each reason for which tests were skipped, the most frequent first."""
+    if skipped:
+        yield "left out:"
+    for reason, count in skipped.most_common():
+        yield f"  {count:,} tests: {reason}"

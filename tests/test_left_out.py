@@ -1,0 +1,50 @@
+"""The end of a run says what was left out; --rest runs that and nothing else; helpers are no tests."""
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+FILE = """
+import os
+
+import pytest
+
+
+def test_passes():
+    assert True is not False
+
+
+@pytest.mark.parametrize("n", range(3))
+def test_needs_a_peer(n):
+    if "PEER" not in os.environ:
+        pytest.skip("no peer: make peers")
+
+
+def test_fails():
+    assert "PEER" in os.environ
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    """Return a function that runs pytest in a project with one file of tests, and returns what it says."""
+    tests = pytester.mkdir("tests")
+    (tests / "test_it.py").write_text(FILE)
+    (tests / "helper.py").write_text("import missing_library\n")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    return lambda *options: pytester.runpytest_subprocess("-p", "tests.left_out", "--doctest-modules", *options)
+
+
+def test_a_line_says_why_tests_were_left_out(run):
+    result = run()
+    result.assert_outcomes(passed=1, skipped=3, failed=1)
+    result.stdout.fnmatch_lines(["left out:", "  3 tests: no peer: make peers"])
+
+
+def test_the_rest_is_what_did_not_pass(run, monkeypatch):
+    run()
+    monkeypatch.setenv("PEER", "1")
+    run("--rest").assert_outcomes(passed=4, deselected=1)
+    run("--rest").assert_outcomes(passed=4, deselected=1)
+    run().assert_outcomes(passed=5)
+    run("--rest").assert_outcomes(deselected=5)
