@@ -18,6 +18,7 @@ ways to compute the same are in `posenc.fast`: FlexAttention, blocks of queries,
 
 import inspect
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -226,7 +227,7 @@ def _check(encoding):
         raise ValueError(f"attention: encoding must be a rotation, bias or score, got {got}")
 
 
-def _called(encoding, with_content, alone, extra):
+def _called(encoding, with_content, alone, extra) -> Any:
     """Return what an encoding gives, called as its door is; where that is open, what fits one."""
     t, s = with_content[0].shape[2], with_content[1].shape[2]
     takes, refused = takes_content(encoding), None
