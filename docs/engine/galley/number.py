@@ -14,7 +14,7 @@ from itertools import chain
 LOOSEST = 0.2  # no relative tolerance is wider
 ROUNDING = 30.0  # how far two machines' rounding errors lie apart at most, as a factor
 LEAST_FACTOR = 4.0  # and how far apart they are to be expected
-SMALL = 1e-3  # below it a bound is taken for one of rounding errors
+SMALL = 1e-3  # up to it a bound is taken for one of rounding errors
 LONG = 6  # decimals up to which a printed number is exact, unless its block states a tolerance
 FLOAT32 = 1e-6  # how far a longer one may be off, relatively: its last digits are the machine's
 
@@ -165,7 +165,7 @@ def loose(shown: float, given: float) -> bool:
 
     A factor of 2 will do, and for rounding errors as much as machines differ.
     """
-    room = ROUNDING if abs(shown) < SMALL else 2
+    room = ROUNDING if abs(shown) <= SMALL else 2
     return shown != 0 and not 1 / room <= given / shown <= room
 
 
