@@ -31,7 +31,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--rest") or not config.cache:
+    if not config.getoption("--rest") or not getattr(config, "cache", None):
         return
     passed = {*config.cache.get(PASSED, [])}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
@@ -53,7 +53,7 @@ class _Record:
             self.skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
 
     def pytest_sessionfinish(self) -> None:
-        if self.config.cache and not self.config.getoption("--rest"):
+        if getattr(self.config, "cache", None) and not self.config.getoption("--rest"):
             self.config.cache.set(PASSED, sorted(self.passed))
 
     def pytest_terminal_summary(self, terminalreporter) -> None:

@@ -97,7 +97,7 @@ def outputs(page: Page) -> Iterator[Site]:
             begin, end = starts[block.output_span[0]], starts[block.output_span[1]]
             for match in PRINTED.finditer(page.text, begin, end):
                 for place in range(match.start(), match.end()):
-                    if page.text[place].isdigit():
+                    if page.text[place].isdecimal():
                         yield place, place + 1, str((int(page.text[place]) + 5) % 10)
 
 
