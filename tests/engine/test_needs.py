@@ -121,6 +121,20 @@ def test_a_change_of_what_a_page_reads_or_lists_runs_it_again(project, code, nam
     assert ran(project) == set()
 
 
+def test_data_of_the_package_counts_and_comes_with_it(project):
+    own = "from pathlib import Path\n\n\ndef read():\n    return Path(__file__).with_name('data.csv').read_text()\n"
+    (project.root / "library/code.py").write_text(own)
+    (project.root / "library/data.csv").write_text("1")
+    project.page("own.md", f"# Page\n\n```python\n{PATH}from library import code\n\ncode.read()\n```\n")
+    project.page("page.md", "# Page\n\n```python\nwith open('library/data.csv') as file:\n    file.read()\n```\n")
+    assert {name: result.reads for name, result in project.run().items()} == {
+        "own.md": [],
+        "page.md": ["library/data.csv"],
+    }
+    (project.root / "library/data.csv").write_text("2")
+    assert ran(project) == {"own.md", "page.md"}
+
+
 def test_what_lies_in_an_environment_or_in_hidden_folders_is_no_file_of_the_project(project):
     for folder in (".venv/lib/python3/site-packages", ".git"):
         (project.root / folder).mkdir(parents=True)

@@ -95,19 +95,22 @@ class Guard:
         return f"{path}{os.sep}".startswith(tuple(f"{source}{os.sep}" for source in self.sources))
 
     def _way(self, path: str, frame: FrameType | None) -> str:
-        """Return how a file is read: a module by its own package, which looks through its files, or by a page."""
+        """Return how a file is read: by its own package, which looks through its modules or reads its data, or not."""
         while frame and frame.f_code.co_filename != self.filename and not self._is_source(frame.f_code.co_filename):
             if COMPILER in frame.f_code.co_filename:
                 return ""
             frame = frame.f_back
-        if not (path.endswith(".py") and self._is_source(path)):
+        reader = frame.f_code.co_filename if frame else ""
+        if not path.endswith(".py"):
+            return "data" if self._is_source(path) and self._is_source(reader) else "text"
+        if not self._is_source(path):
             return "text"
-        return "head" if frame and os.path.basename(frame.f_code.co_filename) == "__init__.py" else "whole"
+        return "head" if os.path.basename(reader) == "__init__.py" else "whole"
 
     def _note(self, kind: str, path: str) -> None:
         if (kind, path) not in self.seen:
             self.seen.add((kind, path))
-            stamp = stamp_of(path) if kind in ("code", "head", "whole", "text") else []
+            stamp = stamp_of(path) if kind in ("code", "head", "whole", "text", "data") else []
             os.write(self.notes.fileno(), f"{json.dumps([kind, path, *stamp])}\n".encode())
 
     def _write(self, path, folder: int | None = -1) -> None:

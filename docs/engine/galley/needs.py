@@ -2,8 +2,9 @@
 
 A module counts by its syntax tree, without docstrings and comments ("code"); one that its own package looks through,
 with its docstring ("head"); one that is read otherwise, whole ("whole"). Any other file counts letter by letter
-("text"), a folder by the names in it ("names", or "modules" in the package), a library by its version ("version"). A
-"program" that a page starts could import any module. `guard` notes which these are.
+("text", or "data" where the package reads a file of its own), a folder by the names in it ("names", or "modules" in
+the package), a library by its version ("version"). A "program" that a page starts could import any module. `guard`
+notes which these are.
 """
 
 import ast
