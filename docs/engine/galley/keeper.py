@@ -16,14 +16,19 @@ SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # of Linux's prctl
 
 
 def keep() -> None:
-    """Fork; return in the child, which is the page, and end the parent when the page has ended."""
+    """Fork; return in the child, which is the page, and end the parent when the page has ended.
+
+    The pool has held interrupts back, as a terminal sends them to all: the build then ends its pages.
+    """
     _prctl(SET_CHILD_SUBREAPER, 1)
     page = os.fork()
     if page == 0:
         _prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # forget what came meanwhile
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts all: the build then ends its pages
     end = lambda *_: os.kill(page, signal.SIGKILL)  # noqa: E731
     signal.signal(signal.SIGTERM, end)
     threading.Thread(target=_watch, args=(end,), daemon=True).start()

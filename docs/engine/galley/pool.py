@@ -4,13 +4,14 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -28,6 +29,7 @@ PINNED = {
 }
 PRELOAD = ["torch", "torch._dynamo", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
 GRACE = 60.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
+LOOK = 1.0  # seconds after which a wait ends: an interrupt that came just before it is then seen
 
 _starting = threading.Lock()  # what is changed while a process starts belongs to all threads
 _context = get_context("forkserver" if sys.platform != "win32" else "spawn")
@@ -65,7 +67,7 @@ class _Running:
         message = {name: getattr(job, name) for name in ("root", "filename", "steps", "sources", "memory", "alone")}
         message |= {"trace": str(self.trace), "scratch": str(self.scratch)}
         self.process = _context.Process(target=run_page, args=(message, theirs), daemon=False)
-        with _starting, _pinned_environment(), _no_main():
+        with _starting, _pinned_environment(), _no_main(), _no_interrupts():
             self.process.start()
         theirs.close()
         self.deadline = self.begin + limits.WAITING * sum(step["limit"] for step in job.steps) + GRACE
@@ -126,7 +128,7 @@ def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None
                 running[started.process.sentinel] = started
             soonest = min(r.deadline for r in running.values())
             signs = [sign for r in running.values() for sign in (r.connection, r.process.sentinel)]
-            ready = wait(signs, timeout=max(0.0, soonest - time.perf_counter()))
+            ready = wait(signs, timeout=min(LOOK, max(0.0, soonest - time.perf_counter())))
             for sentinel, page in list(running.items()):
                 if sentinel in ready or page.connection in ready or time.perf_counter() > page.deadline:
                     done(running.pop(sentinel).finish())
@@ -160,3 +162,17 @@ def _no_main():
         yield
     finally:
         main.__dict__.update(saved)
+
+
+@contextlib.contextmanager
+def _no_interrupts():
+    """Hold interrupts back in what is started here, the fork server too: it inherits which signals wait."""
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # its own start would let them through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
