@@ -1,7 +1,8 @@
 """A pytest plugin: what a run leaves out is said at its end, a line a reason, and `--rest` runs just that.
 
 `make test` runs with what its own environment has. What it skipped, what it deselected and what failed is run by
-`pytest --rest`, in an environment that has more; what passed is not run again.
+`pytest --rest`, in an environment that has more. What passed there, or since then in a run of some tests, is not run
+again.
 """
 
 from collections import Counter
@@ -10,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-PASSED = "posenc/passed"  # in pytest's cache: the tests that passed in the last run without --rest
+PASSED = "posenc/passed"  # in pytest's cache: the tests that passed in the last run of all, or in one of some since
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rest", action="store_true", help="run only what did not pass in the last run without --rest")
+    parser.addoption("--rest", action="store_true", help="run only what has not passed since the last run of all began")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,17 +45,22 @@ class _Record:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.passed: set[str] = set()
+        self.failed: set[str] = set()
         self.skipped: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.passed and report.when == "call":
             self.passed.add(report.nodeid)
+        elif report.failed:
+            self.failed.add(report.nodeid)
         elif report.skipped and isinstance(report.longrepr, tuple):
             self.skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
 
     def pytest_sessionfinish(self) -> None:
         if getattr(self.config, "cache", None) and not self.config.getoption("--rest"):
-            self.config.cache.set(PASSED, sorted(self.passed))
+            of_all = self.config.args_source is not pytest.Config.ArgsSource.ARGS
+            before = () if of_all else self.config.cache.get(PASSED, [])
+            self.config.cache.set(PASSED, sorted({*before, *self.passed} - self.failed))
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
         for line in left_out(self.skipped):

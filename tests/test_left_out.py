@@ -48,3 +48,13 @@ def test_the_rest_is_what_did_not_pass(run, monkeypatch):
     run("--rest").assert_outcomes(passed=4, deselected=1)
     run().assert_outcomes(passed=5)
     run("--rest").assert_outcomes(deselected=5)
+
+
+def test_a_part_adds_to_what_passed(run, monkeypatch):
+    run()
+    monkeypatch.setenv("PEER", "1")
+    run("tests/test_it.py::test_fails").assert_outcomes(passed=1)
+    run("--rest").assert_outcomes(passed=3, deselected=2)
+    monkeypatch.delenv("PEER")
+    run("tests/test_it.py::test_fails").assert_outcomes(failed=1)
+    run("--rest").assert_outcomes(skipped=3, failed=1, deselected=1)
