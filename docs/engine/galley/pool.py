@@ -27,14 +27,13 @@ PINNED = {
     "MKL_NUM_THREADS": THREADS,
     "OPENBLAS_NUM_THREADS": THREADS,
 }
-PRELOAD = ["torch", "torch._dynamo", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
+PRELOAD = ["torch", "numpy", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "galley.worker"]
+COMPILER = "torch._dynamo"  # takes longer to load than all of these
 GRACE = 60.0  # seconds over its blocks' limits after which a page that does not answer is killed from outside
 LOOK = 1.0  # seconds after which a wait ends: an interrupt that came just before it is then seen
 
 _starting = threading.Lock()  # what is changed while a process starts belongs to all threads
 _context = get_context("forkserver" if sys.platform != "win32" else "spawn")
-if sys.platform != "win32":
-    _context.set_forkserver_preload(PRELOAD)
 
 
 @dataclass
@@ -119,6 +118,9 @@ class _Running:
 def run_jobs(jobs: list[Job], workers: int, done: Callable[[Job], None]) -> None:
     """Run `jobs`, at most `workers` at a time, new and long ones first; call `done` with each as it ends."""
     waiting = sorted(jobs, key=_length)
+    if sys.platform != "win32":
+        compiles = any("compile" in step["code"] for job in jobs for step in job.steps)
+        _context.set_forkserver_preload([*PRELOAD, COMPILER] if compiles else PRELOAD)  # counts where none runs yet
     running: dict = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as ending:
         ending.callback(lambda: [page.end() for page in running.values()])  # an interrupt does not reach them

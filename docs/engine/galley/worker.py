@@ -78,6 +78,7 @@ def _guarded(job: dict) -> Guard:
     import matplotlib as mpl
 
     compiled = os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(job["root"], ".galley", "inductor"))
+    os.makedirs(compiled, exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = job["scratch"]
     guard = Guard(job, [mpl.get_configdir(), mpl.get_cachedir(), compiled])
     sys.addaudithook(guard)
