@@ -47,6 +47,7 @@ def change(copy: Path, body: str) -> None:
     (copy / name).write_text(text, encoding="utf-8")
 
 
+@pytest.mark.full
 def test_an_encoding_step_by_step(copy, run):
     follow("An encoding, step by step", copy, run)
     assert (
@@ -55,6 +56,7 @@ def test_an_encoding_step_by_step(copy, run):
     )
 
 
+@pytest.mark.full
 def test_a_page_step_by_step(copy, run):
     follow("A page, step by step", copy, run)
 

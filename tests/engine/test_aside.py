@@ -16,6 +16,8 @@ from galley.book import Book
 from galley.making import Making, Stopped
 from tests.engine.test_behind import left
 
+pytestmark = pytest.mark.full
+
 PAGE = "# Page\n\nFirst.\n"
 HELD = """\
 import time

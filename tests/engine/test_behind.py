@@ -19,6 +19,8 @@ from galley.around.problems import TITLE
 from galley.behind import Behind
 from galley.book import Book
 
+pytestmark = pytest.mark.full
+
 QUICK = "# {}\n\nFirst.\n\n```python\nprint({})\n```\n\n```output\n{}\n```\n"
 DRAWS = (
     "# Draws\n\nFirst.\n\n<!-- block: limit=120 -->\n```python\nimport time\nfrom pathlib import Path\n\n"

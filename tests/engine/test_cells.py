@@ -235,6 +235,7 @@ def site_of(page):
     return project
 
 
+@pytest.mark.full
 def test_the_site_shows_it_like_any_other_page(site_of, tmp_path):
     built = build(site_of, tmp_path / "site")
     assert built.returncode == 0, built.stderr
@@ -254,6 +255,7 @@ def test_the_site_shows_it_like_any_other_page(site_of, tmp_path):
     assert [cell.source for cell in made.cells if cell.cell_type == "code"][3] == DRAW
 
 
+@pytest.mark.full
 def test_two_builds_give_the_same_bytes(site_of, tmp_path):
     files = []
     for folder in (tmp_path / "one", tmp_path / "two"):
@@ -263,6 +265,7 @@ def test_two_builds_give_the_same_bytes(site_of, tmp_path):
     assert files[0] == files[1]
 
 
+@pytest.mark.full
 def test_a_strict_build_fails_with_the_cell(page, site_of, tmp_path):
     page(3, code("answer = 42\nprint(answer / 4)", "10.6\n"))
     built = build(site_of, tmp_path / "site")
@@ -270,6 +273,7 @@ def test_a_strict_build_fails_with_the_cell(page, site_of, tmp_path):
     assert "docs/page.ipynb: cell 3, output: output differs" in built.stderr
 
 
+@pytest.mark.full
 def test_pytest_fails_with_the_cell(page):
     project = page(3, code("answer = 42\nprint(answer / 4)", "10.6\n"))
     (project.root / "pytest.ini").write_text("[pytest]\naddopts = -p galley.plugin -p no:cacheprovider\n")

@@ -8,6 +8,8 @@ import pytest
 
 from galley.around.problems import TITLE
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 GOOD = "# Good\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n"
 STALE = GOOD.replace("output\n2", "output\n3")

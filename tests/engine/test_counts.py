@@ -14,6 +14,8 @@ from galley.book import Book
 from galley.counts import counts, foot, table
 from galley.page import parse
 
+pytestmark = pytest.mark.full
+
 PAGE = """\
 # Page
 

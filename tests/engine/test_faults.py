@@ -407,6 +407,7 @@ def _command(root, *command):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_a_strict_build_fails_and_names_every_line(faulty_site):
     root, expected = faulty_site
     status, output = _command(root, "mkdocs", "build", "--strict")
@@ -415,6 +416,7 @@ def test_a_strict_build_fails_and_names_every_line(faulty_site):
     assert "docs/index.md" not in output.replace("ran docs/index.md", "")
 
 
+@pytest.mark.full
 def test_any_other_build_gives_a_site_that_names_each_fault_on_its_page(faulty_site):
     root, expected = faulty_site
     status, output = _command(root, "mkdocs", "build")
@@ -426,11 +428,13 @@ def test_any_other_build_gives_a_site_that_names_each_fault_on_its_page(faulty_s
     assert "admonition" not in (root / "site/index.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_a_strict_build_fails_however_quiet(project):
     project.page("index.md", "# Book\n\n```python\nassert False\n```\n")
     assert _command(project.root, "mkdocs", "build", "--strict", "--quiet")[0] != 0
 
 
+@pytest.mark.full
 def test_pytest_fails_and_names_every_line(faulty_site):
     root, expected = faulty_site
     status, output = _command(root, "pytest", "-p", "galley.plugin", "-p", "no:cacheprovider", "docs")

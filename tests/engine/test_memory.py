@@ -147,7 +147,8 @@ def made(book, caplog, monkeypatch):
     return run
 
 
-pytestmark = pytest.mark.filterwarnings("default")  # the theme's and its plugins' own are none of ours
+THEIRS = pytest.mark.filterwarnings("default")  # warnings of the theme and its plugins
+pytestmark = [pytest.mark.full, THEIRS]
 
 
 def edit(book, name, old, new):
