@@ -103,6 +103,11 @@ clean:
 	@sh docs/engine/dev/install.sh $(PYTHON)
 	@touch $@
 
+.venv-%/ready: pyproject.toml constraints.txt  # of another Python, for make elsewhere
+	python$* -m venv .venv-$*
+	.venv-$*/bin/pip install --quiet -e ".[docs,test]" -c constraints.txt
+	@touch $@
+
 .lowest/ready: pyproject.toml
 	$(PYTHON) -m venv .lowest
 	.lowest/bin/pip install --quiet -e ".[test]" $$(grep -oE '(numpy|torch)>=[0-9.]+' pyproject.toml | sed 's/>=/==/')

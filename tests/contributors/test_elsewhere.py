@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,6 +40,28 @@ def test_there_is_no_git_in_the_strange_surroundings(tmp_path):
     path = environment(PROFILES["surroundings"], tmp_path)["PATH"]
     assert shutil.which("git", path=path) is None
     assert shutil.which("sh", path=path)
+
+
+def test_other_pythons_run_on_the_machine_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(elsewhere, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["elsewhere", "--profiles", "here", "SSE4.2"])
+    for name in (".venv", ".venv-3.13"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin/python").touch()
+    other = str(tmp_path / ".venv-3.13/bin/python")
+    runs = [("here", sys.executable), ("SSE4.2", sys.executable), ("3.13", other)]
+    assert [(label, python) for label, _, python in elsewhere.wanted(elsewhere.arguments())] == runs
+
+
+def test_a_python_without_an_environment_is_said_to_be_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(elsewhere, "ROOT", tmp_path)
+    listed = "\n".join(f'  "Programming Language :: Python :: 3.{minor}",' for minor in range(1, 5))
+    (tmp_path / "pyproject.toml").write_text(f"[project]\nclassifiers = [\n{listed}\n]\n")
+    monkeypatch.setattr(elsewhere, "starts", lambda python: python != "python3.4")
+    monkeypatch.setattr(sys, "version_info", SimpleNamespace(major=3, minor=2))
+    (tmp_path / ".venv-3.3").mkdir()
+    line = "left out: Python 3.1 has no environment; make .venv-3.1/ready makes one"
+    assert list(elsewhere.pythons_left_out()) == [line]
 
 
 def test_the_table_shows_what_fails_and_what_moves():

@@ -1,18 +1,21 @@
 """Run the book and the package's tests as on other machines: python -m dev.elsewhere [--only PAGE] [--profiles NAME].
 
-`profiles` has the machines, each made by environment variables in a child process. Other Pythons take part where an
-environment is named: --python .venv-3.13/bin/python. A table shows each page that has a problem under some profile, or
-shows another number; `.galley/elsewhere/ranges.json` keeps the measured range of every number.
+`profiles` has the machines, each made by environment variables in a child process. Other Pythons take part, on the
+machine as it is, where they have an environment: `make .venv-3.13/ready` makes one. A table shows each page that has a
+problem somewhere, or shows another number; `.galley/elsewhere/ranges.json` keeps the measured range of every number.
 """
 
 import argparse
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 from dev.profiles import PROFILES, Profile, environment
@@ -39,12 +42,12 @@ def main() -> int:
     if options.changed and not only:
         print("no page has changed")
         return 0
+    for line in pythons_left_out():
+        print(line)
     runs = {}
-    for python in options.python:
-        for name in options.profiles:
-            label = name if python == sys.executable else f"{name}, {Path(python).parents[1].name}"
-            runs[label] = run_profile(PROFILES[name], python, only, tests=options.tests)
-            print(label, "|", verdict(runs[label]), flush=True)
+    for label, profile, python in wanted(options):
+        runs[label] = run_profile(profile, python, only, tests=options.tests)
+        print(label, "|", verdict(runs[label]), flush=True)
     measured = ranges(runs)
     (FOLDER / "ranges.json").write_text(json.dumps(measured, indent=0) + "\n", encoding="utf-8")
     print("\n".join(["", *table(runs), "", "Near the edge of what the page says:", *near_the_edge(measured)]))
@@ -55,14 +58,37 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m dev.elsewhere", description="Run the book as on other machines.")
     parser.add_argument("--only", action="append", default=[], metavar="PAGE", help="end of a page's path; repeatable")
-    parser.add_argument("--changed", action="store_true", help="only pages that git says have changed, or their code")
+    parser.add_argument("--changed", action="store_true", help="only pages that git says have changed")
     parser.add_argument("--profiles", nargs="+", choices=PROFILES, default=list(PROFILES), metavar="NAME")
-    parser.add_argument("--python", action="append", metavar="FILE", help="of another environment; repeatable")
+    parser.add_argument("--pythons", nargs="*", metavar="FILE", help="of other environments; without it, .venv-*")
     parser.add_argument("--tests", action="store_true", help="run the package's tests too")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.python = options.python or [sys.executable]
+    if options.pythons is None:
+        options.pythons = [str(path) for path in sorted(ROOT.glob(".venv-*/bin/python"))]
     return options
+
+
+def wanted(options: argparse.Namespace) -> Iterator[tuple[str, Profile, str]]:
+    """Yield what is run, with its name: this Python under each profile, and the others as the machine is."""
+    for name in options.profiles:
+        yield name, PROFILES[name], sys.executable
+    for python in options.pythons:
+        yield Path(python).parents[1].name.removeprefix(".venv-"), PROFILES["here"], python
+
+
+def pythons_left_out() -> Iterator[str]:
+    """Yield a line for each supported Python that is found on this machine and has no environment."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for version in re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"])):
+        here = version == f"{sys.version_info.major}.{sys.version_info.minor}"
+        if not here and not (ROOT / f".venv-{version}").exists() and starts(f"python{version}"):
+            yield f"left out: Python {version} has no environment; make .venv-{version}/ready makes one"
+
+
+def starts(python: str) -> bool:
+    """Tell whether a Python runs: pyenv has a program for each version that it could start, and starts some."""
+    return bool(shutil.which(python)) and not subprocess.run([python, "-c", ""], capture_output=True).returncode
 
 
 def changed_pages() -> list[str]:
