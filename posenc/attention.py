@@ -231,10 +231,11 @@ def _called(encoding, with_content, alone, extra) -> Any:
     """Return what an encoding gives, called as its door is; where that is open, what fits one."""
     t, s = with_content[0].shape[2], with_content[1].shape[2]
     takes, refused = takes_content(encoding), None
-    if takes is None:
-        result, refused = _tried(encoding, (with_content, alone), extra, t, s)
-    else:
+    if takes or _folder(encoding) is not None:
         result = encoding(*(with_content if takes else alone), **extra)
+    else:  # what takes two may be meant for q and k, and fail on positions
+        calls = (with_content, alone) if takes is None else (alone,)
+        result, refused = _tried(encoding, calls, extra, t, s)
     if not _fits(result, t, s):
         got = repr(refused) if refused else _described(result)
         raise ValueError(

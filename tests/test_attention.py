@@ -19,6 +19,7 @@ from posenc.fast.flex import attention_by_flex
 from posenc.positions import document_mask
 from posenc.rotate.axial import Axial
 from posenc.rotate.pope import PoPE
+from posenc.rotate.rope import RoPE
 from posenc.score.cope import CoPE
 from posenc.score.shaw import Shaw
 from tests import doors
@@ -794,6 +795,10 @@ WRONG = {
     "a rotation of two arguments": (
         lambda q, k: (q, k),
         r"be q and k, or \(h, 4, 7\), got \[\(4,\), \(7,\)\]; rotations",
+    ),
+    "a rotation of two arguments that looks at q": (
+        lambda queries, keys: RoPE(D)(queries, keys),
+        r"got IndexError\('tuple index out of range'\); rotations and scores take \(q, k, positions, key_positions\)",
     ),
     "a rotation of q alone": (lambda q, k, m, n: q, r"be q and k, or \(h, 4, 7\), got \[\(2, 6, 4, 8\)\]"),
     "a number": (lambda *given: 3, r"be q and k, or \(h, 4, 7\), got \['int'\]"),
