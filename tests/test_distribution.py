@@ -31,7 +31,7 @@ print(len(posenc.encodings()))
 
 def sources(package: Path) -> set[str]:
     found = {path for path in package.rglob("*.py*") if path.suffix != ".pyc"} | {package / "py.typed"}
-    found |= {*package.rglob("*.json")}
+    found |= {*package.rglob("*.json"), *package.rglob("*.txt")}
     return {path.relative_to(package.parent).as_posix() for path in found}
 
 

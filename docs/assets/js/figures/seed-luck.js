@@ -24,7 +24,7 @@ export default function seedLuck(stage) {
   }
 
   stage.predict(
-    `Say the gap between our two readers is real: ${cases[0][1]} standard deviations. You train not ${seeds} but ${most} seeds each. How often will your interval show the gap?`,
+    `Say the gap between two encodings is real: ${cases[0][1]} standard deviations of a run. You train not ${seeds} but ${most} seeds each. How often will your interval show the gap?`,
     ["nearly always", "in half of the cases", "in one of seven"],
     (given) => {
       ;[which.value, gap.value, runs.value] = ["0", cases[0][1], most]
