@@ -93,3 +93,4 @@ def test_the_versions_that_are_promised_are_those_that_are_tested():
     assert "make lowest" in (ROOT / ".github/workflows/nightly.yml").read_text()
     book = tomllib.loads((ROOT / "docs/book/pyproject.toml").read_text())["project"]
     assert book["requires-python"] == promised["requires-python"]
+    assert [name for name in promised["classifiers"] if "Python" in name] == book["classifiers"]
