@@ -6,12 +6,17 @@ again.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 PASSED = "posenc/passed"  # in pytest's cache: the tests that passed in the last run of all, or in one of some since
+
+
+MARKED = pytest.StashKey[Counter]()  # how many tests are left out for which mark
+MARKS = {"slow": "marked slow: make test-all", "full": "marked full: make test-rest"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,6 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[MARKED] = Counter()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Record(config), "left_out_record")
 
@@ -35,8 +41,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--rest") or not getattr(config, "cache", None):
         return
     passed = {*config.cache.get(PASSED, [])}
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
     items[:] = [item for item in items if item.nodeid not in passed]
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count the tests that are left out for a mark."""
+    for item in items:
+        if mark := next(filter(item.get_closest_marker, MARKS), None):
+            item.config.stash[MARKED][MARKS[mark]] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let the process that reports know what this one has counted."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["marked"] = dict(session.config.stash[MARKED])
 
 
 class _Record:
@@ -62,8 +80,12 @@ class _Record:
             before = () if of_all else self.config.cache.get(PASSED, [])
             self.config.cache.set(PASSED, sorted({*before, *self.passed} - self.failed))
 
-    def pytest_terminal_summary(self, terminalreporter) -> None:
-        for line in left_out(self.skipped):
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.config.stash[MARKED] |= Counter(getattr(node, "workeroutput", {}).get("marked", {}))  # the same in each
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for line in left_out(self.skipped + self.config.stash[MARKED]):
             terminalreporter.write_line(line)
 
 

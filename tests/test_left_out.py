@@ -22,7 +22,19 @@ def test_needs_a_peer(n):
 
 def test_fails():
     assert "PEER" in os.environ
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("n", range(2))
+def test_takes_long(n):
+    pass
+
+
+@pytest.mark.slow
+def test_takes_very_long():
+    pass
 """
+MARKS = "[pytest]\naddopts = -m 'not slow'\nmarkers =\n    full: left out by day\n    slow: left out till night\n"
 
 
 @pytest.fixture
@@ -31,30 +43,35 @@ def run(pytester, monkeypatch):
     tests = pytester.mkdir("tests")
     (tests / "test_it.py").write_text(FILE)
     (tests / "helper.py").write_text("import missing_library\n")
+    (pytester.path / "pytest.ini").write_text(MARKS)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     return lambda *options: pytester.runpytest_subprocess("-p", "tests.left_out", "--doctest-modules", *options)
 
 
-def test_a_line_says_why_tests_were_left_out(run):
-    result = run()
-    result.assert_outcomes(passed=1, skipped=3, failed=1)
-    result.stdout.fnmatch_lines(["left out:", "  3 tests: no peer: make peers"])
+@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["one process", "two processes"])
+def test_a_line_says_why_tests_were_left_out(run, processes):
+    result = run("-m", "not slow and not full", *processes)
+    result.assert_outcomes(passed=1, skipped=3, failed=1, deselected=0 if processes else 3)
+    lines = ["no peer: make peers", "marked full: make test-rest", "marked slow: make test-all"]
+    result.stdout.fnmatch_lines(
+        ["left out:", *(f"  {count} tests: {line}" for count, line in zip((3, 2, 1), lines, strict=True))]
+    )
 
 
 def test_the_rest_is_what_did_not_pass(run, monkeypatch):
-    run()
+    run("-m", "not slow and not full")
     monkeypatch.setenv("PEER", "1")
-    run("--rest").assert_outcomes(passed=4, deselected=1)
-    run("--rest").assert_outcomes(passed=4, deselected=1)
-    run().assert_outcomes(passed=5)
-    run("--rest").assert_outcomes(deselected=5)
+    run("--rest").assert_outcomes(passed=6, deselected=1)
+    run("--rest").assert_outcomes(passed=6, deselected=1)
+    run().assert_outcomes(passed=7, deselected=1)
+    run("--rest").assert_outcomes(deselected=1)
 
 
 def test_a_part_adds_to_what_passed(run, monkeypatch):
     run()
     monkeypatch.setenv("PEER", "1")
     run("tests/test_it.py::test_fails").assert_outcomes(passed=1)
-    run("--rest").assert_outcomes(passed=3, deselected=2)
+    run("--rest").assert_outcomes(passed=3, deselected=1)
     monkeypatch.delenv("PEER")
     run("tests/test_it.py::test_fails").assert_outcomes(failed=1)
     run("--rest").assert_outcomes(skipped=3, failed=1, deselected=1)
