@@ -28,8 +28,8 @@ test-rest: .venv/ready  ## run what `make test` left out or what failed there, w
 test-full: .venv/ready  ## run both: on every page of the site, and the package's archives too
 	$(PYTEST)
 
-elsewhere: .venv/ready  ## run book and package as on other machines: make elsewhere [ONLY=kernels.md]
-	$(BIN)/python -m dev.elsewhere --tests $(addprefix --only ,$(ONLY))
+elsewhere: .venv/ready  ## run book and package as on other machines, or one page alone: make elsewhere [ONLY=kernels.md]
+	$(BIN)/python -m dev.elsewhere $(if $(ONLY),$(addprefix --only ,$(ONLY)),--tests)
 
 test-all: .venv/ready  ## run the slow tests too: every variant compiled, every notebook in Jupyter, the book twice
 	$(PYTEST) -m ""
