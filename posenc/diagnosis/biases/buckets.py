@@ -10,12 +10,15 @@ from posenc.diagnosis.biases.square import Case
 from posenc.diagnosis.calling.attempt import attempt
 from posenc.diagnosis.calling.parameters import FIXED
 from posenc.diagnosis.calling.told import said, told
+from posenc.diagnosis.compare import far
 from posenc.diagnosis.report import Finding, note, ok, wrong
 
 LONG, LONGEST = 400, 1536
 REST = 80  # neighbors that share the last number, and seem to be all that are left
 SHORTER = (256, 128, 64)
 FEWEST = 5
+ROUNDING = 1e-5  # of the largest number
+DIGIT = 2**-23  # float32's last, of the largest number
 LIMITS = ("max_distance", "relative_attention_max_distance", "rel_pos_max_distance", "max_rel_pos")
 
 
@@ -54,6 +57,14 @@ def runs(line: Tensor) -> list[int]:
     return lengths.tolist()
 
 
+def steady(line: Tensor) -> Tensor:
+    """Give neighbors one number where they differ by rounding alone: a network may round by the place in a batch."""
+    largest = line.nan_to_num(0, 0, 0).abs().max()
+    apart = (line.diff(dim=-1).abs() > DIGIT * largest).any(0)
+    first = torch.cat([apart.new_ones(1), apart])  # (n,), of each run
+    return line[:, first][:, first.cumsum(0) - 1]
+
+
 def limit(case: Case) -> float | None:
     """Return the largest distance that is told apart, if the code says so or the doctor had to."""
     given = FIXED["limit"] if case.code.needs("limit") else None
@@ -65,7 +76,9 @@ def lines(case: Case) -> Lines:
     size = LONGEST if (limit(case) or LONG) > LONG else LONG
     square = case.bias.among(size, *SHORTER, case.size)
     ahead, *_, behind = square.unbind(1)
-    behind = behind.flip(-1)
+    ahead, behind = steady(ahead), steady(behind.flip(-1))
+    if far(ahead, behind) < ROUNDING:
+        ahead = behind
     rest = min(length for line in (behind, ahead) for *_, length in [runs(line)])
     refused = attempt(case.bias.near, len(behind.T) + 5)[1]
     return Lines(behind, ahead, rest > REST or bool(refused))
@@ -87,13 +100,13 @@ def _narrowed(_case: Case, both: Lines) -> Finding | None:
     """Return that fewer neighbors share a number further off than nearer, if so; the last run ends with the text."""
     for name, line in both.sides.items():
         *full, _ = runs(line)
-        for near, far in pairwise(full):
-            if far < near - 1:  # by one where a logarithm is rounded
+        for near, further in pairwise(full):
+            if further < near - 1:  # by one where a logarithm is rounded
                 words = (
                     f"keys {name}: {near} neighboring distances share a number and the next ones, further off, only "
-                    f"{far}. Buckets widen with the distance: exact ones first, then logarithmic"
+                    f"{further}. Buckets widen with the distance: exact ones first, then logarithmic"
                 )
-                return wrong("buckets-wrong", words, far)
+                return wrong("buckets-wrong", words, further)
     return None
 
 
