@@ -21,7 +21,9 @@ PATH = Path(__file__).parent / "reports.json"
 WRITES = "NEW_REPORTS"  # the variable of the environment under which the tests write
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 BY_TIME = {"limit"}  # checks that go as far as time allows
-NEAR, NOTHING = 0.2, 1e-4  # machines round differently: numbers may be so far apart, and below so much are all alike
+NEAR = 0.2  # machines round differently: so far apart numbers may be
+ROUNDING, FACTOR = 0.01, 4  # below this a number is a rounding error, and its size alone is compared
+NOTHING = 1e-4  # numbers below this are all alike
 
 
 def lines(report: Report) -> list[str]:
@@ -55,7 +57,8 @@ def alike(one: str, other: str) -> bool:
 
 def _near(one: str, other: str) -> bool:
     a, b = (abs(float(text.replace(",", ""))) for text in (one, other))
-    return abs(a - b) <= NEAR * max(a, b) or max(a, b) < NOTHING
+    large, small = max(a, b), min(a, b)
+    return large - small <= NEAR * large or large < NOTHING or (large < ROUNDING and large <= FACTOR * small)
 
 
 @cache
