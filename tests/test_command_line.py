@@ -78,7 +78,7 @@ def test_copy_writes_the_file_under_a_header(capsys, tmp_path):
 
 
 def test_copy_takes_many_names_and_each_file_once(capsys, tmp_path):
-    written = said(capsys, "copy", "rope", "yarn", "longrope", "alibi_slopes", "-o", str(tmp_path)).split()
+    written = said(capsys, "copy", "rope", "yarn", "longrope", "alibi_slopes", "-o", str(tmp_path)).splitlines()
     assert [name.rpartition("/")[2] for name in written] == ["rope.py", "frequencies.py", "alibi.py"]
 
 
@@ -93,7 +93,7 @@ def test_copy_overwrites_only_when_told(capsys, tmp_path):
 
 
 def test_copy_of_attention_writes_both_its_halves_and_they_run_without_the_package(capsys, tmp_path):
-    written = said(capsys, "copy", "attention", "rope", "attention_weights", "-o", str(tmp_path / "mine")).split()
+    written = said(capsys, "copy", "attention", "rope", "attention_weights", "-o", str(tmp_path / "mine")).splitlines()
     assert [name.rpartition("/")[2] for name in written] == ["attention.py", "rope.py"]
     script = """
 import sys, torch
@@ -113,7 +113,7 @@ print(attention(q, q, q, RoPE(4), causal=True).flatten().tolist())
 
 
 def test_copy_of_positions_is_one_file_as_it_stands(capsys, tmp_path):
-    assert said(capsys, "copy", "positions", "-o", str(tmp_path)).split() == [str(tmp_path / "positions.py")]
+    assert said(capsys, "copy", "positions", "-o", str(tmp_path)).splitlines() == [str(tmp_path / "positions.py")]
     assert (tmp_path / "positions.py").read_text().endswith((ROOT / "posenc/positions.py").read_text())
 
 

@@ -223,7 +223,8 @@ def test_a_bug_in_a_layer_of_transformers(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:Module already imported")
-def test_the_fixture_fails_with_the_report(pytester):
+def test_the_fixture_fails_with_the_report(pytester, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     pytester.makeconftest('pytest_plugins = ["posenc.pytest_fixture"]')
     pytester.makepyfile(
         """

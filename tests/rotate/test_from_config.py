@@ -492,7 +492,7 @@ print(from_config({{"rope_type": "linear", "factor": 2.0}}, 4)[0].tolist())
 def test_a_copy_runs_beside_the_formulas_it_is_copied_with(tmp_path, capsys, module):
     folder = tmp_path.joinpath(*module.split(".")[:-1])
     main(["copy", "from_config", "-o", str(folder)])
-    assert capsys.readouterr().out.split() == [str(folder / name) for name in COPIED]
+    assert capsys.readouterr().out.splitlines() == [str(folder / name) for name in COPIED]
     assert (folder / "from_config.py").read_text().endswith(Path(file.__file__).read_text())
     command = [sys.executable, "-I", "-c", ALONE.format(module=module), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -29,6 +29,7 @@ MOST_OUTPUT = 1_000_000  # characters a block may print
 CODE = ("block", "cell")  # kinds of steps that a page cannot go on without
 ASSERTED = "__asserted__"  # a builtin, so that it is none of the page's names
 OURS = ("posenc", "posenc_book")  # the packages that a page shows
+FORK = "is multi-threaded, use of fork"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -191,8 +192,9 @@ class _Runner:
         """Whether a warning is of the page's doing: libraries also warn of the Python or the machine that they meet.
 
         Python names the file of the line that a warning is about: the page, a file that it shows, or a library's own.
+        From 3.12 on it warns of any fork beside threads, which are those of the engine and of PyTorch.
         """
-        return self._is_ours(warning.filename)
+        return self._is_ours(warning.filename) and FORK not in str(warning.message)
 
     def _is_ours(self, filename: str) -> bool:
         """Whether a file is the page or one of the package that it shows."""

@@ -61,7 +61,7 @@ def steady(line: Tensor) -> Tensor:
     """Give neighbors one number where they differ by rounding alone: a network may round by the place in a batch."""
     largest = line.nan_to_num(0, 0, 0).abs().max()
     apart = (line.diff(dim=-1).abs() > DIGIT * largest).any(0)
-    first = torch.cat([apart.new_ones(1), apart])  # (n,), of each run
+    first = torch.cat([apart.new_ones(1), apart])  # the first of each run
     return line[:, first][:, first.cumsum(0) - 1]
 
 
