@@ -110,7 +110,7 @@ clean:
 
 .lowest/ready: pyproject.toml
 	$(PYTHON) -m venv .lowest
-	.lowest/bin/pip install --quiet -e ".[test]" $$(grep -oE '(numpy|torch)>=[0-9.]+' pyproject.toml | sed 's/>=/==/')
+	.lowest/bin/pip install --quiet -e ".[test]" $$(sed -n 's/^dependencies = //p' pyproject.toml | tr -d '[],"' | sed 's/>=/==/g')
 	@touch $@
 
 .node/ready: .venv/ready  # Node itself comes with pyright
