@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 PASSED = "posenc/passed"  # in pytest's cache: the tests that passed in the last run of all, or in one of some since
-
-
 MARKED = pytest.StashKey[Counter]()  # how many tests are left out for which mark
 MARKS = {"slow": "marked slow: make test-all", "full": "marked full: make test-rest"}
 

@@ -11,7 +11,7 @@ import pytest
 
 
 def test_passes():
-    assert True is not False
+    pass
 
 
 @pytest.mark.parametrize("n", range(3))

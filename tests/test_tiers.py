@@ -8,6 +8,9 @@ from tests.doors import ROOT
 
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
+ENGINE = " ".join(
+    f"engine/test_{name}.py" for name in ("aside", "behind", "cells", "command_line", "counts", "faults", "memory")
+)
 FULL = {
     "every page": "browser/test_pages.py",
     "screens": "browser/test_main_lines.py",
@@ -23,7 +26,7 @@ FULL = {
     "wheel": "test_distribution.py",
     "Zensical": "successor/test_builders.py",
     "type checker": "test_command_line.py",
-    "builds of small books": "engine/test_{aside,behind,cells,command_line,counts,faults,memory}.py",
+    "builds of small books": ENGINE,
     "recipes": "contributors/test_recipes.py",
 }
 SLOW = {
@@ -41,28 +44,19 @@ SLOW = {
 
 
 TESTS = ROOT / "tests"
+OF_MARKS = ("test_changed.py", "test_left_out.py", "test_tiers.py")  # they are about the marks
 TOLD = re.search(r"leaves to `make test-full`(.*?)To `make test-all`(.*?) Without make:", " ".join(GUIDE.split()))
 
 
 def marked(mark: str) -> set[str]:
     """Return the files whose tests `make test` leaves out, all or some."""
     found = {path for path in TESTS.rglob("test_*.py") if f"pytest.mark.{mark}" in path.read_text(encoding="utf-8")}
-    return {path.relative_to(TESTS).as_posix() for path in found} - {
-        "test_changed.py",
-        "test_left_out.py",
-        "test_tiers.py",
-    }
-
-
-def named(pattern: str) -> set[str]:
-    """Return the files that a pattern is about; it may list names in braces."""
-    before, names, after = re.fullmatch(r"([^{]*)(?:{(.*)})?(.*)", pattern).groups()
-    patterns = [before + name + after for name in names.split(",")] if names else [pattern]
-    return {path.relative_to(TESTS).as_posix() for each in patterns for path in TESTS.glob(each)}
+    return {path.relative_to(TESTS).as_posix() for path in found if path.name not in OF_MARKS}
 
 
 @pytest.mark.parametrize(("mark", "words", "told"), [("full", FULL, TOLD[1]), ("slow", SLOW, TOLD[2])])
 def test_the_guide_says_what_is_left_out(mark, words, told):
     """Add what the tests of a marked file are about to the list in CONTRIBUTING.md, and here."""
     assert [each for each in words if each not in told] == []
-    assert marked(mark) == set().union(*map(named, words.values()))
+    patterns = " ".join(words.values()).split()
+    assert marked(mark) == {path.relative_to(TESTS).as_posix() for name in patterns for path in TESTS.glob(name)}
