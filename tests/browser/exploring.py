@@ -24,6 +24,13 @@ def knob(page, name):
     return page.locator(f"{FIGURE} [data-knob={name}] input").first
 
 
+def focus(page, name):
+    """Put the keyboard on a knob once it is shown: a hidden one takes no focus, and no error says so."""
+    shown = knob(page, name)
+    shown.wait_for(state="visible")
+    shown.focus()
+
+
 def state(page):
     """What the address says, once it is written: by the page's own clock, which runs late on a busy machine."""
     query = page.evaluate("() => new Promise((done) => setTimeout(() => done(location.search), 400))")

@@ -15,7 +15,7 @@ from posenc.bias.alibi import alibi
 from posenc.bias.kerple import kerple
 from posenc.rotate.frequencies import yarn
 from posenc.rotate.rope import rope
-from tests.browser.exploring import FIGURE, choose, knob, number, reading, state
+from tests.browser.exploring import FIGURE, choose, focus, knob, number, reading, state
 from tests.browser.live import settled, unfold
 
 pytestmark = pytest.mark.full
@@ -75,7 +75,7 @@ def test_it_compares_itself_with_the_package(explore):
 
 def test_knobs_turn_by_keyboard_and_the_address_follows(explore):
     page = explore("?encoding=kerple&form=power&head=1&words=").page
-    knob(page, "key").focus()
+    focus(page, "key")
     for _ in range(3):
         page.keyboard.press("ArrowLeft")
     said = reading(page)
@@ -89,7 +89,7 @@ def test_a_knob_that_goes_and_comes_back_brings_the_others_back(explore):
     page = explore("?encoding=alibi&words=").page
     before = reading(page)
     for name, value in (("length", "128"), ("heads", "8")):
-        knob(page, name).focus()
+        focus(page, name)
         page.keyboard.press("Home")
         assert reading(page) != before
         knob(page, name).fill(value)
@@ -133,7 +133,7 @@ def test_back_and_forward_go_through_the_views(explore):
     seen = explore()
     page = seen.page
     choose(page, "alibi")
-    knob(page, "heads").focus()
+    focus(page, "heads")
     for _ in range(4):
         page.keyboard.press("ArrowRight")
     assert state(page) == {"encoding": "alibi", "heads": "12"}

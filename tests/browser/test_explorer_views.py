@@ -8,7 +8,7 @@ import pytest
 from posenc.add.sinusoidal import kernel
 from posenc.bias.alibi import alibi
 from posenc.rotate.rope import rope
-from tests.browser.exploring import FIGURE, choose, knob, number, reading, state
+from tests.browser.exploring import FIGURE, choose, focus, knob, number, reading, state
 from tests.browser.live import settled, until
 
 pytestmark = pytest.mark.full
@@ -71,7 +71,7 @@ def test_two_views_stand_beside_each_other(explore):
     said = state(page)
     assert said == {"encoding": "alibi", "length": "64", "query": "40", "key": "30", "b.encoding": "rope"}
     page.click(".explorer-whose button:has-text('B RoPE')")
-    knob(page, "base").focus()
+    focus(page, "base")
     page.keyboard.press("Home")
     assert state(page) == said | {"b.base": "10"}
     label = page.locator(f"{FIGURE} [data-i='2'] canvas").get_attribute("aria-label")
@@ -126,7 +126,7 @@ def test_a_published_model_sets_the_knobs(explore):
     page.reload()
     page.wait_for_selector(f"{FIGURE}[live]")
     assert page.locator(".explorer-models select").input_value() == "Llama 3.1 8B"
-    knob(page, "base").focus()
+    focus(page, "base")
     page.keyboard.press("ArrowRight")
     settled(page)
     assert page.locator(".explorer-models select").input_value() == ""
@@ -139,7 +139,7 @@ def test_a_knob_plays_until_a_hand_stops_it(explore, still):
     before = knob(page, "base").input_value()
     page.click("button:text-is('Play base')")
     until(page, "(before) => document.querySelector('[data-knob=base] input').value !== before", arg=before)
-    knob(page, "query").focus()
+    focus(page, "query")
     page.keyboard.press("ArrowLeft")
     page.wait_for_selector("button:text-is('Play looking word')")
 
@@ -164,7 +164,7 @@ def test_every_knob_says_what_it_does(explore):
     titles = controls.evaluate_all("(all) => all.map((knob) => knob.title)")
     assert len(titles) > 12
     assert all(len(title) > 15 for title in titles)
-    knob(page, "factor").focus()
+    focus(page, "factor")
     settled(page)
     assert "How many times longer" in page.locator(".explorer-help").text_content()
 
