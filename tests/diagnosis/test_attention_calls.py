@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from posenc.diagnosis import doctor
 from tests.diagnosis.cases import ids, thetas, turned
+from tests.peers import peer
 
 HEADS, WIDTH = 4, 16
 
@@ -257,7 +258,7 @@ def test_a_bias_in_buckets_goes_without_a_scale():
 
 @pytest.mark.parametrize("name", ["BloomAttention", "MptAttention", "T5Attention", "ModernBertAttention"])
 def test_layers_of_transformers_with_a_bias_or_without_a_cache(name):
-    pytest.importorskip("transformers")
+    peer("transformers")
     report = doctor(f"transformers:{name}")
     assert report.healthy, str(report)
     assert "brought in by the projections" in " ".join(str(report).split())

@@ -10,6 +10,7 @@ from posenc.diagnosis import doctor
 from tests.diagnosis.cases import ids, rotation, sines_and_cosines, thetas, turned
 from tests.diagnosis.test_attention_calls import Attention
 from tests.diagnosis.test_calling_patients import DIM, SIZES, halves, waves
+from tests.peers import peer
 
 LAID = {  # embeddings (b, t, d) in each order of axes, and back
     "btd": (lambda x: x, lambda y: y),
@@ -238,6 +239,6 @@ def test_a_function_that_calls_itself_and_a_module():
 
 @pytest.mark.parametrize("name", ["transformers:", "transformers:NoSuchAttention"])
 def test_names_that_transformers_does_not_know(name):
-    pytest.importorskip("transformers")
+    peer("transformers")
     with pytest.raises(ValueError, match="must be module:function"):
         doctor(name)

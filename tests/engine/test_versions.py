@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ ADDRESS = "https://example.org/book/"
 BIN = Path(sys.executable).parent
 SETTINGS = "plugins:\n  - mike: {alias_type: copy, canonical_version: latest/}\n"
 pytest.importorskip("mike")
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="no git")
 
 
 @pytest.fixture(scope="module")
