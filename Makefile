@@ -100,12 +100,11 @@ clean:
 	rm -rf .galley .node site site.part site.old posenc.zip
 
 .venv/ready: pyproject.toml constraints.txt
-	@sh docs/engine/dev/install.sh $(PYTHON)
+	@sh docs/engine/dev/install.sh $(PYTHON) .venv
 	@touch $@
 
 .venv-%/ready: pyproject.toml constraints.txt  # of another Python, for make elsewhere
-	python$* -m venv .venv-$*
-	.venv-$*/bin/pip install --quiet -e ".[docs,test]" -c constraints.txt
+	@sh docs/engine/dev/install.sh python$* .venv-$*
 	@touch $@
 
 .lowest/ready: pyproject.toml

@@ -26,7 +26,7 @@ PYTHON = """#!/bin/sh
 case "$*" in
 *ensurepip*) {modules} ;;
 "-c "*) echo {version} ;;
-"-m venv --clear .venv") rm -rf .venv && mkdir .venv && cp -r made .venv/bin ;;
+"-m venv --clear "*) rm -rf "$4" && mkdir "$4" && cp -r made "$4/bin" ;;
 esac
 """
 
@@ -63,18 +63,25 @@ def add_pip(folder: Path, install='echo "$@" >> installed') -> None:
     stub(folder / "pip", PIP.format(install=install))
 
 
-def install(clone: Path, *arguments: str, fails: bool = False) -> str:
+def install(clone: Path, *arguments: str, fails: bool = False, folder: str = ".venv") -> str:
     environment = os.environ | {"PATH": f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    command = ["make", ".venv/ready", *arguments]
+    command = ["make", f"{folder}/ready", *arguments]
     done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
-    assert (clone / ".venv" / "ready").exists() != fails
+    assert (clone / folder / "ready").exists() != fails
     return " ".join(line for line in done.stderr.splitlines() if not line.startswith("make:"))
 
 
 def test_it_installs_the_book_and_its_tests_by_the_constraints(clone):
     install(clone)
     assert (clone / "installed").read_text() == "install --quiet -e .[docs,test] -c constraints.txt\n"
+
+
+def test_another_python_has_an_environment_beside_it(clone):
+    add_python(clone, "python3.13", version="3.13")
+    install(clone, folder=".venv-3.13")
+    assert (clone / "installed").read_text() == "install --quiet -e .[docs,test] -c constraints.txt\n"
+    assert not (clone / ".venv").exists()
 
 
 @pytest.mark.parametrize("version", ["2.7", "3.9", "3.10"])
