@@ -35,9 +35,9 @@ test-all: .venv/ready  ## run the slow tests too: every variant compiled, every 
 	$(PYTEST) -m ""
 
 update: .venv/ready  ## rewrite what the pages show, and the table of names, after an intended change: make update [ONLY=gallery.md]
-	$(BIN)/python -m tests.names
-	$(BIN)/python -m tests.readme
-	$(BIN)/python -m tests.live.colormaps
+	$(BIN)/python -m dev.names
+	$(BIN)/python -m dev.readme
+	$(BIN)/python -m dev.colormaps
 	$(BIN)/python -m galley --update $(addprefix --only ,$(ONLY))
 
 lint: .venv/ready
@@ -58,7 +58,7 @@ offline: build .node/ready  ## build the site, and pack it as a zip that works f
 
 successor: .venv/ready  ## install Zensical, and compare what it makes of the pages with the built site
 	$(PIP) -e ".[successor]" -c constraints.txt
-	$(BIN)/python -m pytest tests/successor
+	$(BIN)/python -m pytest tests/zensical
 
 peers: .venv/ready  ## install the libraries that the package is compared with; their tests are skipped without them
 	$(PIP) --no-compile -e ".[peers]" -c constraints.txt
@@ -77,12 +77,12 @@ phases: .venv/ready  ## train the small models of chapter 5.3 again, in about 20
 	$(BIN)/python -m galley --update --only phase-bias.ipynb
 
 world: peers  ## hand the world's code to the doctor; the page reference/doctor.md shows the verdicts
-	$(BIN)/python -m tests.world.judge
+	$(BIN)/python -m dev.doctor_corpus
 	$(BIN)/python -m galley --update --only reference/doctor.md
 
 lowest: .lowest/ready  ## run the package's tests on the oldest NumPy and PyTorch that pyproject.toml allows
-	.lowest/bin/python -m pytest -n logical --dist worksteal $(ALONE) posenc docs/book tests/add tests/rotate tests/bias \
-	  tests/score tests/fast tests/copies tests/diagnosis tests/world tests/reading tests/lab tests/workbook tests/test_*.py
+	.lowest/bin/python -m pytest -n logical --dist worksteal $(ALONE) posenc docs/book tests/contract tests/add tests/rotate \
+	  tests/bias tests/score tests/models tests/fast tests/in_models tests/config tests/doctor tests/book tests/test_*.py
 
 bench-engine: .venv/ready  ## time the engine beside mkdocs-jupyter and markdown-exec
 	$(PIP) -e ".[bench]" -c constraints.txt
@@ -94,7 +94,7 @@ audit: .venv/ready  ## ask the advisories about all that constraints.txt pins
 
 hashes: .venv/ready  ## write .github/hashes.txt, by which the workflows install, after a change of constraints.txt
 	$(PIP) -e ".[audit]" -c constraints.txt
-	$(BIN)/python -m tests.hashes
+	$(BIN)/python -m dev.hashes
 
 clean:
 	rm -rf .galley .node site site.part site.old posenc.zip
@@ -123,14 +123,14 @@ help:  ## list what make can do
 	@awk -F':.*## +' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' Makefile | sort
 
 check: .venv/ready  ## all that concerns one encoding or page, in words: make check NAME=gauss
-	@$(BIN)/python -m tests.check $(NAME)
+	@$(BIN)/python -m dev.check $(NAME)
 
 new-encoding: .venv/ready  ## write an encoding that passes its tests: make new-encoding NAME=gauss DOOR=bias
-	$(BIN)/python -m tests.new encoding $(NAME) $(DOOR)
+	$(BIN)/python -m dev.new encoding $(NAME) $(DOOR)
 	$(MAKE) --no-print-directory update ONLY=docs/gallery.md
 
 new-page: .venv/ready  ## write a chapter that passes its tests: make new-page NAME=4-biases/gauss
-	$(BIN)/python -m tests.new page $(NAME)
+	$(BIN)/python -m dev.new page $(NAME)
 
 format: .node/ready  ## write code, scripts and styles in the form that make lint and make scripts ask for
 	$(BIN)/ruff format

@@ -1,4 +1,4 @@
-"""The command line: `python -m posenc COMMAND`: list, show, copy, read, vectors or doctor."""
+"""The command line, `posenc COMMAND`: list, show, copy, read, vectors or doctor."""
 
 import argparse
 import ast
@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import posenc
-from posenc._names import PLACES
+from posenc import _index
 
 HEADER = """\
 # Copied from posenc {version}, {file}: https://github.com/posenc/posenc
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m posenc", description=posenc.__doc__)
+    parser = argparse.ArgumentParser("posenc", description=posenc.__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
     command = commands.add_parser("list", help="every encoding: door, name, class, paper, year")
     command.set_defaults(run=_list)
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--source", action="store_true", help="the whole file instead")
     command.set_defaults(run=_show)
 
-    words = "write files into your project; each runs alone (from_config as three)"
+    words = "write files into your project; each runs alone (from_config as two)"
     command = commands.add_parser("copy", help=words)
     words = "files or anything public in them: rope, RoPE, yarn"
     command.add_argument("names", nargs="+", metavar="name", help=words)
@@ -125,8 +125,8 @@ def _show(asked: argparse.Namespace) -> int:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             first, *_ = (ast.get_docstring(node) or "").splitlines()
             print(f"{_signature(node)}\n    {first}")
-    copied = f"Copy it: python -m posenc copy {module.rpartition('.')[2]} -o yourproject/"
-    inside = next(name for name, place in PLACES.items() if place == module)
+    copied = f"Copy it: posenc copy {_shortest_name(module)} -o yourproject/"
+    inside = next((name for name, place in posenc.FUNCTIONS.items() if place == module), "")
     print(f"\n{f'Use it: from posenc import {inside}' if _is_folder(module) else copied}")
     return 0
 
@@ -145,7 +145,7 @@ def _signature(node: ast.FunctionDef | ast.ClassDef) -> str:
 
 def _copy(asked: argparse.Namespace) -> int:
     modules = list(dict.fromkeys(module for name in asked.names for module in _with_needs(name)))
-    targets = [asked.output / f"{module.rpartition('.')[2]}.py" for module in modules]
+    targets = [asked.output / _file_name(module) for module in modules]
     taken = [str(target) for target in targets if target.exists()]
     if taken and not asked.force:
         raise ValueError(
@@ -159,21 +159,31 @@ def _copy(asked: argparse.Namespace) -> int:
     return 0
 
 
+def _file_name(module: str) -> str:
+    """Return the name of a copy: models_mrope.py where an encoding's file is called mrope.py."""
+    name = module.rpartition(".")[2]
+    if module.startswith("posenc.models.") and len([*_index.named_like(name)]) > 1:
+        return f"models_{name}.py"
+    return f"{name}.py"
+
+
 def _with_needs(name: str) -> list[str]:
     """Return the module of a name and what it imports beside it, as from_config the formulas."""
     module = find(name)
     if _is_folder(module):
         reason = "it is a folder of files: install posenc where you check your code"
         raise ValueError(f"copy: name must be of a file to copy, got {name}; {reason}")
-    said = re.findall(r"^ +from \. import (.+)", _file(module).read_text(encoding="utf-8"), re.M)
+    said = re.findall(
+        r"^ +from \. import (\w+(?:, \w+)*)", _file(module).read_text(encoding="utf-8"), re.M
+    )
     needs = ", ".join(said).split(", ") if said else []
-    return [module, *(f"{module.rpartition('.')[0]}.{need}" for need in needs)]
+    return [module, *map(find, needs)]
 
 
 def _read(asked: argparse.Namespace) -> int:
-    config = import_module("posenc.reading.plan").loaded(asked.config, asked.hf_overrides)
+    config = import_module("posenc.config.plan").loaded(asked.config, asked.hf_overrides)
     if asked.export:
-        print(import_module("posenc.reading.export").export(config, asked.export))
+        print(import_module("posenc.config.export").export(config, asked.export))
         return 0
     found = posenc.plan(config, asked.length)
     print(json.dumps(found.to_dict()) if asked.json else found)
@@ -181,7 +191,7 @@ def _read(asked: argparse.Namespace) -> int:
 
 
 def _vectors(asked: argparse.Namespace) -> int:
-    made = import_module("posenc.reading.vectors").vectors(asked.config, asked.length)
+    made = import_module("posenc.config.vectors").vectors(asked.config, asked.length)
     text, kinds = json.dumps(made), len(made["layers"])
     if asked.output is None:
         print(text)
@@ -196,7 +206,7 @@ def _doctor(asked: argparse.Namespace) -> int:
     sys.path.insert(0, "")
     sizes = asked.kind, asked.dim, asked.heads, asked.order
     try:
-        report = posenc.doctor(asked.function, *sizes, config=asked.config, layer=asked.layer)
+        report = posenc.diagnose(asked.function, *sizes, config=asked.config, layer=asked.layer)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
@@ -206,16 +216,32 @@ def _doctor(asked: argparse.Namespace) -> int:
 
 def find(name: str) -> str:
     """Return the module of the file called `name`, or of the one that defines a public `name`."""
-    by_file = {module.rpartition(".")[2]: module for module in PLACES.values()}
-    found = by_file.get(name) or PLACES.get(name)
+    by_file = _files_by_name()
+    places = _index.places() | posenc.FUNCTIONS
+    found = by_file.get(name) or places.get(name)
     if not found:
-        near = ", ".join(get_close_matches(name, by_file | PLACES, n=4)) or ", ".join(
-            sorted(by_file)
+        near = ", ".join(get_close_matches(name, by_file | places, n=4)) or ", ".join(
+            sorted(name for name in by_file if "/" not in name)
         )
         raise ValueError(
             f"posenc: name must be a file or something public in one, such as {near}, got {name!r}"
         )
     return found
+
+
+def _files_by_name() -> dict[str, str]:
+    """Return the module of each file and folder by its name, such as rope, and by folder/name."""
+    modules = [*_index.modules(), *posenc.FUNCTIONS.values()]
+    by_path = {module.partition(".")[2].replace(".", "/"): module for module in modules}
+    by_name: dict[str, str] = {}
+    for path, module in by_path.items():
+        by_name.setdefault(path.rpartition("/")[2], module)  # an encoding comes before models
+    return by_path | by_name
+
+
+def _shortest_name(module: str) -> str:
+    """Return what `copy` and `show` call a module: rope, or models/mrope where mrope is another."""
+    return min((name for name, found in _files_by_name().items() if found == module), key=len)
 
 
 def _is_folder(module: str) -> bool:

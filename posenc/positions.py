@@ -1,10 +1,20 @@
-"""Where position ids come from when they are not 0, 1, 2 ..: padding, packing, grids, shards.
+"""Where position ids come from when they are not 0, 1, 2 ..: padding, packing, grids, long texts.
 
 Each function returns `positions` for an encoding: integers, or float64 where fractions are meant.
 Draw random, shifted and augmented ones while training only. What is made from numbers alone lies on
 the default device, or the generator's.
 
-Key:   b batch, t tokens, n axes
+Texts longer than those of training can be read with offsets that are folded into its range, as
+Qwen2.5-1M (dual chunks) and llama.cpp's group attention (Self-Extend) do. Turn queries and keys
+once for each of n score maps, and take each pair from its map:
+
+    maps = torch.stack([rope.turn(q, m) @ rope.turn(k, n).mT for m, n in zip(queries, keys)])
+    scores = chosen_scores(maps, which)
+
+For causal attention: keys ahead of the query are scored as if near. Keys are cached before
+rotation, or once for each map.
+
+Key:   b batch, t tokens or queries, s keys, n axes or score maps
 """
 
 import torch
@@ -224,3 +234,66 @@ def unshard(shards: list[Tensor], order: str = "contiguous", dim: int = -2) -> T
     whole, ranks = torch.cat(list(shards), dim=dim), len(shards)
     held = [shard_positions(whole.shape[dim], rank, ranks, order) for rank in range(ranks)]
     return whole.index_select(dim, torch.cat(held).argsort().to(whole.device))
+
+
+def dual_chunk_positions(
+    positions: Tensor, key_positions: Tensor, chunk: int, trained_length: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return positions of queries (3, t) and keys (3, s) for three score maps, and `which` (t, s).
+
+    No offset reaches `trained_length`. Keys count within chunks. The first map, within a chunk, is
+    the usual one. For the chunk before, queries go on counting past `chunk` up to the last trained
+    position, where they stand for all chunks further back. `chosen_scores` joins the maps.
+    Source: An et al., 2024 (dual chunk attention), https://arxiv.org/abs/2402.17463, sec. 3.
+
+    Examples:
+        >>> places = torch.arange(12)
+        >>> queries, keys, which = dual_chunk_positions(places, places, 6, trained_length=10)
+        >>> keys[0].tolist(), queries[1, 6:].tolist(), queries[2, 6:].tolist()
+        ([0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 9, 9], [9, 9, 9, 9, 9, 9])
+    """
+    if not 0 < chunk < trained_length:
+        raise ValueError(f"positions: chunk must be 1 to {trained_length - 1}, got {chunk}")
+    within = positions % chunk
+    next_to = (within + chunk).clamp(max=trained_length - 1)
+    far = torch.full_like(positions, trained_length - 1)
+    keys = (key_positions % chunk).expand(3, -1)  # (3, s)
+    back = (positions // chunk)[:, None] - key_positions // chunk  # (t, s)
+    return torch.stack([within, next_to, far]), keys, back.clamp(0, 2)
+
+
+def self_extend_positions(
+    positions: Tensor, key_positions: Tensor, group: int, neighbors: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return positions of queries (2, t) and keys (2, s) for two score maps, and `which` (t, s).
+
+    Keys less than `neighbors` back are seen where they are. Further ones share a position by groups
+    of `group`, and queries stand so that the two maps meet: L trained positions serve
+    neighbors + group (L - neighbors) tokens. `chosen_scores` joins the maps.
+    Source: Jin et al., 2024 (Self-Extend), https://arxiv.org/abs/2401.01325, sec. 3.
+
+    Examples:
+        >>> queries, keys, which = self_extend_positions(torch.tensor([9]), torch.arange(10), 2, 4)
+        >>> chosen_scores(queries[..., None] - keys[:, None], which).tolist()  # the offsets
+        [[6, 6, 5, 5, 4, 4, 3, 2, 1, 0]]
+    """
+    if not 0 < group <= neighbors:
+        raise ValueError(f"positions: group must be 1 to neighbors, {neighbors}, got {group}")
+    grouped = positions // group + neighbors - neighbors // group
+    queries = torch.stack([positions, grouped])  # (2, t)
+    keys = torch.stack([key_positions, key_positions // group])  # (2, s)
+    offset = positions[:, None] - key_positions  # (t, s)
+    return queries, keys, (offset >= neighbors).long()
+
+
+def chosen_scores(maps: Tensor, which: Tensor) -> Tensor:
+    """Return the scores (..., t, s) that take each pair from the map of `maps` (n, ..., t, s).
+
+    `which` (t, s) is the number of the map. One softmax goes over all that is chosen. Kernels that
+    hold one map each join their outputs by the sums of exponentials that they return.
+
+    Examples:
+        >>> chosen_scores(torch.tensor([[[1, 2]], [[3, 4]]]), torch.tensor([[0, 1]]))
+        tensor([[1, 4]])
+    """
+    return maps.gather(0, which.expand(maps[:1].shape))[0]

@@ -17,7 +17,7 @@ def _doctor() -> Callable[..., Any]:
     """Return what examines code as posenc.doctor does, and fails the test if it is not healthy."""
 
     def examine(function: Any, **settings: Any) -> Any:
-        report = posenc.doctor(function, **settings)
+        report = posenc.diagnose(function, **settings)
         if not report.healthy:
             pytest.fail(str(report), pytrace=False)
         return report

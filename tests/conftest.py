@@ -15,7 +15,6 @@ from tests.chromium import browser, tabs, visit
 
 __all__ = ["browser", "tabs", "visit"]  # fixtures, one browser for all tests of a process
 
-collect_ignore_glob = ["toys/*/test_*.py"]  # what they import lies beside them; test_harness.py runs them
 
 torch.set_num_threads(1)  # the tensors are small: threads that wait for each other take several times as long
 

@@ -14,7 +14,7 @@ from posenc.add.sinusoidal import Sinusoidal
 from posenc.attention import attention, attention_weights, takes_content
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
-from posenc.fast.blocks import attention_in_blocks
+from posenc.fast.chunked_attention import attention_in_blocks
 from posenc.fast.flex import attention_by_flex
 from posenc.positions import document_mask
 from posenc.rotate.axial import Axial
@@ -22,11 +22,11 @@ from posenc.rotate.pope import PoPE
 from posenc.rotate.rope import RoPE
 from posenc.score.cope import CoPE
 from posenc.score.shaw import Shaw
-from tests import doors
+from tests.contract import encoding_inputs
 
 B, H, G, T, S, D, WIDE = 2, 6, 3, 4, 7, 8, 5
 
-EACH = [e.variants()[0] for e in doors.encodings() if e.door != "add"]
+EACH = [e.variants()[0] for e in encoding_inputs.encodings() if e.door != "add"]
 each_encoding = pytest.mark.parametrize("encoding", EACH, ids=str)
 
 
@@ -63,7 +63,7 @@ def assert_formula(qkv, seen=None, **arguments):
 
 
 def exercise(module):
-    """Call what has shape comments, for tests/test_files.py."""
+    """Call what has shape comments, for tests/contract/test_files.py."""
     q, k, v = torch.randn(3, 4, 6, 8), torch.randn(3, 2, 7, 8), torch.randn(3, 2, 7, 8)
     batched = {"positions": torch.arange(18).view(3, 6), "key_positions": torch.arange(21).view(3, 7)}
     for arguments in ({}, {"causal": True}, {"causal": True, **batched}):
@@ -408,7 +408,7 @@ def test_a_door_is_known_whatever_its_arguments_are_named(encoding, form):
 
 
 def test_a_partial_adds_to_the_values_too():
-    encoding, (q, k, v) = Shaw(doors.D, clip=2, on_values=True), content(S)
+    encoding, (q, k, v) = Shaw(encoding_inputs.D, clip=2, on_values=True), content(S)
     torch.testing.assert_close(attention(q, k, v, functools.partial(encoding)), attention(q, k, v, encoding))
     assert not torch.allclose(attention(q, k, v, encoding), attention(q, k, v, lambda *given: encoding(*given)))
 
@@ -430,7 +430,7 @@ def test_a_partial_keeps_what_is_bound_to_it(qkv):
 
 
 def test_a_mask_that_is_bound_to_an_encoding_is_not_replaced():
-    (q, k, _), mask, cope = content(S), some_mask((B, 1, 1, S)), CoPE(doors.D, 4).requires_grad_(False)
+    (q, k, _), mask, cope = content(S), some_mask((B, 1, 1, S)), CoPE(encoding_inputs.D, 4).requires_grad_(False)
     nn.init.normal_(cope.weight)
     expected = scores_by_hand(q, k, cope(q, k, mask=mask)).softmax(dim=-1)
     torch.testing.assert_close(attention_weights(q, k, functools.partial(cope, mask=mask)), expected)
@@ -498,7 +498,9 @@ def test_what_an_encoding_gives_to_the_values_is_added(qkv):
 
 def content(length):
     torch.manual_seed(1)
-    return torch.randn(2, doors.H, length, doors.D), *torch.randn(2, 2, doors.G, length, doors.D).unbind()
+    return torch.randn(2, encoding_inputs.H, length, encoding_inputs.D), *torch.randn(
+        2, 2, encoding_inputs.G, length, encoding_inputs.D
+    ).unbind()
 
 
 def coordinates(encoding, positions):

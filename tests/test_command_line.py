@@ -4,18 +4,18 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 import posenc
+from posenc import _index
 from posenc.__main__ import find, main
-from posenc._names import PLACES
 from posenc.attention import attention
-from tests import names
-from tests.doors import ROOT
+from tests.contract.encoding_inputs import ROOT
 
-FILES = sorted(path.stem for path in names.files() if path.parent.name in posenc.DOORS)
+FILES = sorted(module.partition(".")[2].replace(".", "/") for module in _index.modules() if module.count(".") == 2)
 
 
 def said(capsys, *arguments: str) -> str:
@@ -49,7 +49,7 @@ def test_show_gives_the_head_of_the_file_and_what_it_offers(capsys):
 @pytest.mark.parametrize(
     ("name", "file", "offered"),
     [
-        ("doctor", f"{PLACES['doctor'].replace('.', '/')}/__init__.py", "doctor(function: Callable[..., Any]"),
+        ("doctor", "posenc/doctor/__init__.py", "diagnose(function: Callable[..., Any]"),
         ("attention", "posenc/attention.py", "attention(q: Tensor, k: Tensor, v: Tensor"),
         ("positions", "posenc/positions.py", "packed_positions("),
     ],
@@ -58,7 +58,7 @@ def test_show_knows_what_is_no_encoding(capsys, name, file, offered):
     shown = said(capsys, "show", name)
     assert shown.startswith(f"{ROOT / file}\n")
     assert offered in shown
-    use = "Use it: from posenc import doctor" if name == "doctor" else f"posenc copy {name} -o"
+    use = "Use it: from posenc import diagnose" if name == "doctor" else f"posenc copy {name} -o"
     assert use in shown.splitlines()[-1]
     assert said(capsys, "show", name, "--source") == (ROOT / file).read_text()
 
@@ -150,7 +150,7 @@ def test_a_reader_that_has_read_enough_ends_it_quietly(command):
 
 
 def test_every_public_name_is_found():
-    for name, module in names.public():
+    for name, module in [*_index.definitions(), *posenc.FUNCTIONS.items()]:
         assert find(name) == module
 
 
@@ -158,9 +158,9 @@ def test_every_public_name_is_found():
 def test_a_type_checker_knows_what_is_imported(tmp_path):
     user = tmp_path / "user.py"
     user.write_text(
-        "from posenc import RoPE, attention, doctor, encodings\nfrom posenc.attention import attention as attend\n"
+        "from posenc import RoPE, attention, diagnose, encodings\nfrom posenc.attention import attention as attend\n"
         "import posenc.attention as module\n"
-        "reveal_type(RoPE(64))\nreveal_type(doctor)\nreveal_type(attend)\nfrom posenc import yarn\n"
+        "reveal_type(RoPE(64))\nreveal_type(diagnose)\nreveal_type(attend)\nfrom posenc import yarn\n"
         "reveal_type(attention)\nreveal_type(module)\n"
     )
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(user)]
@@ -185,13 +185,15 @@ for name in sys.argv[2:]:
 
 
 def test_every_copied_file_runs_its_examples_in_a_folder_without_the_package(capsys, tmp_path):
-    said(capsys, "copy", *FILES, "-o", str(tmp_path))
-    command = [sys.executable, "-I", "-c", ALONE, str(tmp_path), *FILES]
+    written = said(capsys, "copy", *FILES, "-o", str(tmp_path)).splitlines()
+    names = [Path(path).stem for path in written]
+    assert len(set(names)) == len(FILES)
+    command = [sys.executable, "-I", "-c", ALONE, str(tmp_path), *names]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     tried = dict(line.split() for line in done.stdout.splitlines())
-    assert list(tried) == FILES
-    assert not [name for name in FILES if tried[name] == "0"], "a file without an example"
+    assert list(tried) == names
+    assert not [name for name in names if tried[name] == "0"], "a file without an example"
 
 
 def test_the_command_itself_runs():

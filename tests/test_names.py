@@ -1,4 +1,4 @@
-"""What `import posenc` offers: a table of names that is that of the files, and needs no sources when it runs."""
+"""What `import posenc` offers: found in its folders, written down nowhere but for type checkers."""
 
 import compileall
 import contextlib
@@ -13,9 +13,9 @@ from pkgutil import resolve_name
 import pytest
 
 import posenc
-from posenc import _names
-from tests import names
-from tests.doors import ROOT
+from dev import names
+from posenc import _index
+from tests.contract.encoding_inputs import ROOT
 
 
 def run(code: str, *path) -> str:
@@ -26,26 +26,21 @@ def run(code: str, *path) -> str:
     return done.stdout.strip()
 
 
-def test_the_table_has_every_name():
+def test_type_checkers_see_every_name():
     """Write them with `make update`."""
-    told, there = set(_names.PLACES.items()), set(names.public())
-    lacks = " and ".join(f"{name} of {module}" for name, module in sorted(there - told))
-    assert not lacks, f"posenc/_names.py lacks {lacks}: make update"
-    gone = " and ".join(f"{name} of {module}" for name, module in sorted(told - there))
-    assert not gone, f"posenc/_names.py still lists {gone}: make update"
-    assert names.PATH.read_text(encoding="utf-8") == names.table(), "posenc/_names.py is out of date: make update"
+    assert names.PATH.read_text(encoding="utf-8") == names.text(), "posenc/_exports.py is out of date: make update"
 
 
 def test_public_names_are_unique():
-    """Rename one: `python -m posenc show NAME` must mean one thing."""
-    defined = [name for name, _ in names.public()]
+    """Rename one: `posenc show NAME` must mean one thing."""
+    defined = [name for name, _ in _index.definitions()]
     twice = {name for name in defined if defined.count(name) > 1}
     assert not twice, f"{' and '.join(sorted(twice))} defined in two files"
 
 
 def test_what_stands_at_the_top_is_what_its_file_defines():
-    for name in _names.__all__:
-        assert getattr(posenc, name) is getattr(importlib.import_module(_names.PLACES[name]), name)
+    for module, name in names.exports():
+        assert getattr(posenc, name) is getattr(importlib.import_module(module), name)
         assert name in dir(posenc)
 
 
@@ -53,20 +48,20 @@ def test_a_star_brings_classes_their_twins_and_a_few_functions():
     brought = {}
     exec("from posenc import *", brought)
     brought.pop("__builtins__")
-    assert set(brought) == {"encodings", *_names.__all__}
-    assert {name for name, found in brought.items() if inspect.isclass(found)} == {
+    assert set(brought) == {"encodings", *(name for _, name in names.exports())}
+    assert {name for name, value in brought.items() if inspect.isclass(value)} == {
         encoding.cls for encoding in posenc.encodings().values()
     }
     few = {name for name in brought if name.islower()} - {encoding.name for encoding in posenc.encodings().values()}
-    assert few == {"encodings", *names.AT_THE_TOP}
+    assert few == {"encodings", *posenc.FUNCTIONS}
     common = "add bias check fire forget grid kernel learned linear music path profiles resize score shard window"
     assert not {*common.split()} & {*brought}
 
 
 def test_the_docstring_lists_the_functions_at_the_top_and_the_twins_that_are_not():
-    said = {*re.findall(r"\w+", posenc.__doc__ or "")}
-    assert names.AT_THE_TOP | names.WORDS | {"encodings"} <= said
-    assert not names.WORDS & {*_names.__all__}
+    mentioned = {*re.findall(r"\w+", posenc.__doc__ or "")}
+    assert {*posenc.FUNCTIONS, *posenc.COMMON_WORDS, "encodings"} <= mentioned
+    assert not posenc.COMMON_WORDS & {*posenc.__all__}
 
 
 def test_a_name_that_is_not_at_the_top_is_refused_with_its_place():
@@ -100,11 +95,18 @@ def test_attention_is_the_module_whatever_was_imported_before():
     assert run(ORDERS).splitlines() == ["True module"] * 5
 
 
-def test_no_name_at_the_top_is_that_of_a_module():
-    """Import the function from its file: a module and a function never share a path."""
-    assert not {*_names.__all__} & {*_names.MODULES}
-    for name in _names.MODULES:
-        assert getattr(posenc, name) is importlib.import_module(f"posenc.{name}")
+def modules() -> list[str]:
+    """Return the dotted names of all modules of the package that can be imported by others."""
+    paths = (path for path in (ROOT / "posenc").rglob("*.py") if not path.stem.startswith("_"))
+    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+
+
+def test_no_module_shares_its_public_path_with_a_function():
+    """Import the function from its file: `import a.b.c as m` must give the module, whatever was imported before."""
+    for name in modules():
+        imported = importlib.import_module(name)
+        parent, _, child = name.rpartition(".")
+        assert getattr(importlib.import_module(parent), child) is imported, f"{name} is hidden by a function"
 
 
 def test_folders_and_files_are_attributes_of_the_package_before_anything_is_imported():
@@ -140,9 +142,9 @@ def compiled(folder):
 
 @pytest.mark.parametrize("packed", [zipped, compiled])
 def test_names_are_found_without_files_of_source(packed, tmp_path):
-    where, said = run(EVERYWHERE, place := packed(tmp_path)).splitlines()
+    where, counted = run(EVERYWHERE, place := packed(tmp_path)).splitlines()
     assert where.startswith(str(place))
-    assert said == f"{len(posenc.encodings())} 8 True"
+    assert counted == f"{len(posenc.encodings())} 8 True"
 
 
 def test_a_zip_file_shows_and_copies_its_files(tmp_path):
@@ -160,12 +162,12 @@ def there(name: str) -> bool:
 
 def test_what_the_package_says_of_its_names_is_there():
     """Correct the name: a message or a docstring must not send a reader where nothing is."""
-    said = {
+    mentioned = {
         (path.name, name)
         for path in (ROOT / "posenc").rglob("*.py")
         for name in re.findall(r"\bposenc(?!\.github)(?:\.[A-Za-z]\w*)+", path.read_text(encoding="utf-8"))
     }
-    assert not [f"{file} says {name}" for file, name in sorted(said) if not there(name)]
+    assert not [f"{file} mentions {name}" for file, name in sorted(mentioned) if not there(name)]
 
 
 def test_the_package_knows_nothing_of_the_one_for_readers():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.doors import ROOT
+from tests.contract.encoding_inputs import ROOT
 from tests.vectors import ALL
 
 REASONS: dict[str, str] = {}

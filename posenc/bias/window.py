@@ -15,7 +15,7 @@ Key:   b batch, h heads, t queries, s keys, a axes, H rows of a window, W column
 so the bias depends on the offset alone, and what is learned serves every window; what is continuous
 (Swin's cpb_mlp) every size. An offset beyond the window counts as its edge. Places are whole rows
 and columns (t, 2), of `posenc.positions.grid_positions`. Swin V2's code divides by 0 on an axis of
-one token; here, as in timm, by 1. `posenc/bias/swin.py` indexes and resizes the tables of
+one token; here, as in timm, by 1. `posenc/models/swin.py` indexes and resizes the tables of
 checkpoints.
 """
 

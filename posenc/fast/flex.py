@@ -33,7 +33,7 @@ def attention_by_flex(
     own document only.
     """
     if q.device.type == "cpu" and torch.is_grad_enabled():
-        remedy = "call it under torch.no_grad(), or take posenc.fast.blocks"
+        remedy = "call it under torch.no_grad(), or take posenc.fast.chunked_attention"
         raise ValueError(
             f"flex: device must be a GPU to record gradients, got {q.device}; {remedy}"
         )
@@ -53,7 +53,7 @@ def _encoded(q, k, encoding, m, n):
         return q, k, encoding.score_mod(m, n) if is_bias else encoding.score_mod(q, k, m, n)
     q, k, added = encoded(q, k, encoding, m, n)
     if added is not None:
-        got = f"{type(encoding).__name__}; posenc.fast.blocks takes any bias or score"
+        got = f"{type(encoding).__name__}; posenc.fast.chunked_attention takes any bias or score"
         raise ValueError(f"flex: encoding must be a rotation or have a score_mod, got {got}")
     return q, k, None
 

@@ -16,7 +16,7 @@ from posenc.add.conditional import Conditional, conditional
 from posenc.positions import grid_positions
 from tests.peers import peer
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{}, {"kernel": 5}]
 LEARNED = {"weight", "bias"}

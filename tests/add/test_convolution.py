@@ -13,7 +13,7 @@ from torch import nn
 from posenc.add.convolution import Convolution, convolution
 from tests.peers import peer
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{"kernel": 4, "groups": 4}, {"kernel": 3, "groups": 1}, {"kernel": 9}]
 LEARNED = {"weight", "bias"}

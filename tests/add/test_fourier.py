@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.add.fourier import KINDS, Fourier, fourier, fourier_cycles
-from posenc.rotate.axial_convention import axial_coordinates
+from posenc.models.axial import axial_coordinates
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [
     {},

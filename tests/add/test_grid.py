@@ -16,7 +16,7 @@ from posenc.positions import grid_positions
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [
     *({"order": order} for order in ORDERS),

@@ -13,7 +13,7 @@ from posenc.add.learned import Learned, learned, resize, resize_grid, row_statis
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{"length": 4096}, {"length": 4096, "offset": 2}]
 LEARNED = {"weight"}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from posenc.add.sinusoidal import ORDERS, Sinusoidal, kernel, shift_matrix, sinusoidal, wavelengths
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [
     {},

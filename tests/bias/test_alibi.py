@@ -20,11 +20,11 @@ from tests.bias.alike import (
     assert_one_row_serves_a_batch,
     assert_unsigned_positions_do_not_wrap_around,
 )
-from tests.doors import POSITIONS
+from tests.contract.encoding_inputs import POSITIONS
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [
     {},

@@ -19,7 +19,7 @@ from tests.bias.alike import (
 )
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{}, {"threshold": 4.0, "width": 5}, {"eps": 0.5}]
 LEARNED = {"c", "multiplier", "hidden_weight", "hidden_bias", "out_weight", "out_bias"}

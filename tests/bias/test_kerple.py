@@ -16,7 +16,7 @@ from tests.bias.alike import (
 )
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{}, {"form": "power"}]
 LEARNED = {"r1", "r2"}

@@ -19,7 +19,7 @@ from tests.bias.alike import (
     assert_unsigned_positions_do_not_wrap_around,
 )
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{"base": 10_000.0}, {"base": 10_000.0, "dim": 128}, {"base": 100.0}]
 

@@ -23,7 +23,7 @@ from tests.bias.alike import (
 from tests.peers import peer
 from tests.vectors import vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [
     {},

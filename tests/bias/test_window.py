@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.attention import attention_weights
-from posenc.bias.swin import relative_index, resize_window
 from posenc.bias.window import Window, log_coordinates, window
+from posenc.models.swin import relative_index, resize_window
 from posenc.positions import grid_positions
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [
     {"continuous": False},

@@ -2,7 +2,7 @@
 
 from tests.browser import axe
 from tests.browser.pages import PAGES
-from tests.copied import COLAB, ROOT, faults
+from tests.site_links import COLAB, ROOT, faults
 
 ROPE = (ROOT / "posenc/rotate/rope.py").read_text(encoding="utf-8")
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 900}

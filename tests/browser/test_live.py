@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from dev.changed import changed
 from tests.browser import axe
 from tests.browser.live import settled, unfold, until, wake_all
 from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, path_of
-from tests.changed import changed
 
 ARROWS = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
 LOOKS, TURNS = 3, 5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.browser.live import put
-from tests.live.test_patients import chances
+from tests.scripts.test_patients import chances
 
 pytestmark = pytest.mark.full
 

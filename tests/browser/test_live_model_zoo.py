@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from posenc.models.from_config import from_config
 from posenc.rotate.frequencies import ntk, proportional, rope_frequencies
-from posenc.rotate.from_config import from_config
 from tests.browser.live import put
 
 pytestmark = pytest.mark.full

@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
+from posenc.models.checkpoints import layout_order
+from posenc.models.from_config import from_config
 from posenc.rotate import frequencies
 from posenc.rotate.axial import axial
 from posenc.rotate.frequencies import rope_frequencies
-from posenc.rotate.from_config import from_config
-from posenc.rotate.layouts import layout_order
 from posenc.rotate.rope import rope
 from tests.browser.live import awake, said_plainly
 

@@ -5,7 +5,7 @@ import torch
 
 from posenc.rotate.rope import RoPE
 from tests.browser.live import put
-from tests.live.test_sites import NAMES, hands
+from tests.scripts.test_sites import NAMES, hands
 
 pytestmark = pytest.mark.full
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from dev.page_form import chapters
 from tests.browser.live import settled, until
 from tests.browser.pages import path_of
-from tests.pages.form import chapters
 
 DESK, SCREENS = {"width": 1440, "height": 900}, 6
 ABOVE_DEPTH = "posenc-figure:not(details *)"

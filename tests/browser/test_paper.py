@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from dev.page_form import chapters
 from tests.browser.live import settled, until
 from tests.browser.pages import path_of
-from tests.pages.form import chapters
 
 CHAPTER, SHEETS = "chapters/3-rope/derivation/", 15
 SEEN = (

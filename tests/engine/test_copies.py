@@ -10,7 +10,7 @@ from galley.around.site import Shown, Site
 from galley.book import Book, Result
 from galley.cells import read
 from galley.page import parse
-from tests.copied import faults
+from tests.site_links import faults
 
 ROOT = Path(__file__).parents[2]
 FILES = copies.copies(ROOT)
@@ -24,7 +24,7 @@ SHELL = """\
 <article class="md-content__inner md-typeset"><h1>No page</h1></article>
 <script type="application/json">{{"base": "{base}", "more": ""}}</script></body></html>
 """
-CARD = "<p>Chapter · <code class='short'>python -m posenc copy rope</code></p>"
+CARD = "<p>Chapter · <code class='short'>posenc copy rope</code></p>"
 ENTRY = (
     '<h1 id="x">Rotating</h1><h2 id="posenc.rotate.rope" class="doc doc-heading">\nrope</h2>\n<span>It turns.</span>'
     '</summary><!--depth-->\n<a href="#posenc.rotate.rope" class="headerlink">&para;</a>\n<dl></dl>'
@@ -57,17 +57,17 @@ def page(uri, text="# A page\n"):
 
 
 def test_every_file_of_a_door_can_be_copied():
-    in_doors = [path for door in posenc.DOORS for path in (ROOT / "posenc" / door).iterdir() if path.suffix == ".py"]
-    in_doors = [path for path in in_doors if path.stem != "__init__"]
-    assert {copy.file for copy in FILES.values() if "/" in copy.place} == {*in_doors}
-    assert {place for place in FILES if "/" not in place} == {"attention", "positions", "longer"}
+    folders = (*posenc.DOORS, "models")
+    paths = [path for folder in folders for path in (ROOT / "posenc" / folder).glob("*.py")]
+    assert {copy.file for copy in FILES.values() if "/" in copy.place} == {p for p in paths if p.stem != "__init__"}
+    assert {place for place in FILES if "/" not in place} == {"attention", "positions"}
 
 
 def test_a_file_says_what_it_is_and_needs():
-    rope, config = FILES["rotate/rope"], FILES["rotate/from_config"]
+    rope, config = FILES["rotate/rope"], FILES["models/from_config"]
     assert rope.says == "RoPE: turn each pair of channels of queries and keys by an angle that grows with position."
     assert (rope.libraries, rope.needs) == (["numpy", "torch"], [])
-    assert (config.libraries, config.needs) == ([], ["config_keys", "frequencies"])
+    assert (config.libraries, config.needs) == ([], ["frequencies"])
     assert {*FILES["attention"].libraries} == {"torch"}
 
 
@@ -149,7 +149,7 @@ def test_the_reference_leads_to_the_lines_of_what_is_shown_whole(site):
 
 def test_a_page_of_the_reference_offers_its_own_file(site):
     shown = offers.put("<h1>Positions</h1>", page("reference/positions.md"), site)
-    assert [name in shown for name in ("positions.py", "longer.py", "attention.py")] == [True, True, False]
+    assert [name in shown for name in ("positions.py", "attention.py")] == [True, False]
     assert "attention.py" in offers.put("<h1>Attention</h1>", page("reference/attention.md"), site)
 
 

@@ -15,7 +15,7 @@ from posenc.fast.flex import attention_by_flex
 from posenc.rotate.pope import PoPE
 from posenc.rotate.rope import RoPE
 from posenc.score.shaw import Shaw
-from tests.doors import ROOT
+from tests.contract.encoding_inputs import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler's own imports
 compiled = pytest.mark.full
@@ -103,7 +103,9 @@ def test_each_pair_is_that_of_attention(uncompiled, encoding, call):
 @torch.no_grad()
 def test_a_bias_without_a_function_of_a_pair_is_refused():
     q = torch.randn(1, 2, 8, 16)
-    said = "flex: encoding must be a rotation or have a score_mod, got function; posenc.fast.blocks takes any"
+    said = (
+        "flex: encoding must be a rotation or have a score_mod, got function; posenc.fast.chunked_attention takes any"
+    )
     with pytest.raises(ValueError, match=said):
         attention_by_flex(q, q, q, lambda m, n: torch.zeros(2, 8, 8))
 

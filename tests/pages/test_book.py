@@ -9,10 +9,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from dev.changed import changed
 from galley import again, bibliography, notebook, plugin
 from galley.book import Book
 from galley.cells import read
-from tests.changed import changed
 from tests.conftest import build_site
 
 ROOT = Path(__file__).parents[2]

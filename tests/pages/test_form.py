@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from dev.page_form import asserting, chapters, depth, main_line
 from galley import backstage
 from galley.links import anchors
-from tests.pages.form import asserting, chapters, depth, main_line
 
 CHAPTERS = chapters()
 CHIPS = "Use it", "See it", "Prove it", "Measure it", "Copy it"

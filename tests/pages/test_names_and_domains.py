@@ -61,7 +61,7 @@ PLANTED = {
     "out of order": (r"^\| 3D-RPE ", "| RPE-3D "),
     "no source": (r"bibliography\.md#oka2025", "bibliography.md#oka2024"),
     "no such file": (r"posenc/rotate/xpos\.py", "posenc/rotate/x_pos.py"),
-    "another file": (r"`self_extend_positions` in `posenc/longer", "`self_extend_positions` in `posenc/positions"),
+    "another file": (r"`self_extend_positions` in `posenc/positions", "`self_extend_positions` in `posenc/attention"),
     "nothing said": (r"^(\| PoSE \|).*?\|", r"\1 skips |"),
 }
 

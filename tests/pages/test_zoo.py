@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from dev import zoo_from_transformers as classes
+from posenc.models.from_config import from_config
 from posenc.rotate.frequencies import rope_frequencies
-from posenc.rotate.from_config import from_config
 from posenc.rotate.query_scale import position_scale
-from tests.pages import zoo_from_transformers as classes
 from tests.peers import peer
 
 ROOT = Path(__file__).parents[2]
@@ -208,7 +208,7 @@ def test_sizes_that_come_from_a_default_are_its(name):
 
 @pytest.mark.parametrize("name", OF_CLASS)
 def test_an_entry_from_a_class_is_what_the_class_says(name):
-    """All of it, written again: python -m tests.pages.zoo_from_transformers --write puts the entries into the file."""
+    """All of it, written again: python -m dev.zoo_from_transformers --write puts the entries into the file."""
     peer("transformers")
     assert MODELS[name] == json.loads(json.dumps(classes.entry(OF_CLASS[name])))
 

@@ -14,7 +14,7 @@ from posenc.positions import grid_positions
 from posenc.rotate.axial import Axial, axial
 from posenc.rotate.rope import RoPE
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 DIRECTIONS = ((1.0, 0.25, 0.5, -1.0), (0.0, 0.5, -0.125, 1.0))  # directions of pairs, some of both axes
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from posenc.rotate.fope import FoPE, fope
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [
     {"heads": 2, "length": 512},

@@ -13,7 +13,7 @@ from posenc.rotate.latent import Latent, absorbed_scores, latent
 from posenc.rotate.rope import RoPE
 from tests.peers import peer
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [
     {"rotary_dim": 8},

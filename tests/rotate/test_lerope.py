@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from posenc.attention import attention
-from posenc.rotate.from_config import from_config
+from posenc.models.from_config import from_config
 from posenc.rotate.lerope import LeRoPE, lerope
 from posenc.rotate.rope import RoPE
 from tests.peers import peer
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 THETA = [2.0, 0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 0.0]
 OPTIONS = [{}, {"layout": "interleaved", "theta": THETA, "attention_factor": 1.2}]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from posenc.positions import grid_positions
 from posenc.rotate.liere import LieRE, liere
 
-# What the contract tests need to know (see tests/doors.py). An exponential errs by 2e-16 times its angle, and the
+# What the contract tests need to know (see encoding_inputs.py). An exponential errs by 2e-16 times its angle, and the
 # contract asks for 1e-8 at position 10^7: small generators, as a model that counts positions would have.
 
 OPTIONS = [

@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posenc.models.from_config import from_config
+from posenc.models.mrope import mrope_positions
 from posenc.rotate.frequencies import yarn
-from posenc.rotate.from_config import from_config
 from posenc.rotate.mrope import MRoPE, mrope
-from posenc.rotate.mrope_positions import mrope_positions
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [
     {},

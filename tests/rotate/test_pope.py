@@ -17,8 +17,8 @@ from posenc.rotate.pope import PoPE, pope
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py). The contract moves each parameter up from its start: phases
-# that start at 0 would move into the dead zone of the clamp, so the clamp is tried with phases that start below.
+# What the contract tests need to know (see encoding_inputs.py). The contract moves each parameter up from its start:
+# phases that start at 0 would move into the dead zone of the clamp, so the clamp is tried with phases that start below.
 
 OPTIONS = [
     {"init": "uniform"},

@@ -14,7 +14,7 @@ from posenc.rotate.rope import RoPE
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{"kind": kind, "original_length": 8 if kind == "logn" else 3, "strength": 0.05} for kind in KINDS]
 

@@ -7,7 +7,7 @@ import torch
 from posenc.rotate.repo import RePo, repo
 from posenc.rotate.rope import RoPE, rope
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 LEARNED = {"gate", "content", "final"}
 OPTIONS = [{"heads": 1}, {"heads": 2, "base": 100.0, "width": 3}]

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posenc.models.from_config import from_config
 from posenc.rotate.frequencies import yarn
-from posenc.rotate.from_config import from_config
 from posenc.rotate.rope import RoPE, rope
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 SOME = (1.0, 0.5, 0.25, 0.125, 0.1, 0.01, 0.001, 0.0)
 OPTIONS = [

@@ -11,7 +11,7 @@ from posenc.positions import document_mask, packed_documents
 from posenc.rotate.rope import RoPE
 from posenc.rotate.selective import Selective, selective
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 LEARNED = {"weight", "bias"}
 OPTIONS = [{}, {"base": 100.0}]

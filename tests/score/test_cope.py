@@ -14,7 +14,7 @@ from tests.peers import peer
 from tests.score.alike import assert_numpy_wants_one_position_a_token
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{}, {"length": 4}]
 LEARNED = {"weight"}

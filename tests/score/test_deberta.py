@@ -19,7 +19,7 @@ from tests.score.alike import (
 )
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{"buckets": 4, "max_distance": 12}, {"buckets": 4, "max_distance": None}, {}]
 LEARNED = {"key_table", "query_table"}

@@ -15,7 +15,7 @@ from posenc.score.decomposed import Decomposed, decomposed, resize_offsets
 from posenc.score.shaw import Shaw
 from tests.peers import peer
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{"size": (3, 5)}, {}, {"size": (1, 2)}]
 LEARNED = {"row_table", "column_table"}

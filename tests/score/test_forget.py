@@ -19,7 +19,7 @@ from tests.score.alike import (
     assert_refused_with_numbers,
 )
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{}, {"initial": 5.0}]
 LEARNED = {"weight", "bias"}

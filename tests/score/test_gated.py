@@ -13,7 +13,7 @@ from posenc.score.gated import Gated, gated
 from tests.peers import peer
 from tests.score.alike import assert_numpy_wants_one_position_a_token
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{}, {"buckets": 8, "max_distance": 20}]
 LEARNED = {"weight", "gate", "bias", "scale"}

@@ -21,7 +21,7 @@ from tests.score.alike import (
 )
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{"length": 4}, {"length": 9, "heads": 1}, {"length": 1}]
 LEARNED = {"weight"}

@@ -13,7 +13,7 @@ from posenc.score.path import PaTH, path
 from tests.score.alike import assert_numpy_wants_one_position_a_token
 from tests.vectors import assert_agrees, vectors
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 LEARNED = {"weight", "gate", "bias"}
 

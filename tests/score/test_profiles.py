@@ -21,7 +21,7 @@ from tests.score.alike import (
     assert_the_score_mod_keeps_no_strided_positions,
 )
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{"rank": 3, "extent": 40}, {"rank": 5, "extent": 4}, {"rank": 1, "extent": 1}]
 LEARNED = {"weight", "bank"}

@@ -23,7 +23,7 @@ from tests.score.alike import (
     assert_the_score_mod_keeps_no_strided_positions,
 )
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{"clip": 3}, {}]
 LEARNED = {"key_table"}

@@ -16,7 +16,7 @@ from posenc.score.transformer_xl import TransformerXL, transformer_xl
 from tests.peers import peer
 from tests.score.alike import assert_numpy_wants_one_position_a_token
 
-# What the contract tests need to know (see tests/doors.py)
+# What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
 OPTIONS = [{}, {"base": 100.0}, {"width": 6}]
 LEARNED = {"u", "v", "weight"}

@@ -18,17 +18,17 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from dev import ROOT
+from dev.changed import changed
 from dev.profiles import PROFILES, Profile, environment
 from galley.book import Book
 from galley.check import parts
 from galley.number import printed, read
 from galley.page import Block, Number
 from galley.update import updated
-from tests.changed import changed
 
-ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / ".galley" / "elsewhere"
-FOLDERS = ("add", "rotate", "bias", "score", "fast", "copies", "diagnosis", "world", "reading", "lab", "workbook")
+FOLDERS = ("contract", "add", "rotate", "bias", "score", "models", "fast", "in_models", "config", "doctor", "book")
 PACKAGE = ["posenc", "docs/book", *(f"tests/{name}" for name in FOLDERS)]
 
 

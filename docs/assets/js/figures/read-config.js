@@ -3,13 +3,13 @@
 import { make } from "../kit/controls.js"
 import { dial } from "../kit/dial.js"
 import { axes, line, short, write } from "../kit/plot.js"
-import { groups, listed, marks, reach, towers } from "../reading/groups.js"
-import { plan } from "../reading/plan.js"
+import { groups, listed, marks, reach, towers } from "../config/groups.js"
+import { plan } from "../config/plan.js"
 
 /** @typedef {import("../kit/stage.js").Stage} Stage */
 /** @typedef {import("../kit/paper.js").Look} Look */
-/** @typedef {import("../reading/groups.js").Group} Group */
-/** @typedef {import("../reading/layer.js").Plan} Plan */
+/** @typedef {import("../config/groups.js").Group} Group */
+/** @typedef {import("../config/layer.js").Plan} Plan */
 /** @typedef {Record<string, Record<string, any>>} Named */
 /** @typedef {{ samples: Named, start: string, kinds: Named }} Data kinds are what the code of each model type knows */
 
@@ -17,8 +17,8 @@ const CHART = 280 // pixels of height
 const ROW = 84 // of dials
 const MOST = 3 // rows of dials
 const DIALS = 8
-const OTHER = /^formats: config|^plan: model_type .* got None/
-const OTHERS = "A file of another format (Meta, GGUF, Megatron) is read by python -m posenc read."
+const OTHER = /^plan: config must be in the words|^plan: model_type .* got None/
+const OTHERS = "A file of another format (Meta, GGUF, Megatron) is read by posenc read."
 const REST = 300 // milliseconds after the last key
 const HEADS = ["Layers", "Position", "Base", "Turns", "Pairs", "Window", "Slowest wave", "Goes round", "Never round"]
 const whole = (/** @type {number} */ v) => Math.round(v).toLocaleString("en")

@@ -1,4 +1,4 @@
-// Two address books for the channels of a head. posenc.rotate.layouts in another language.
+// Two address books for the channels of a head. posenc.models.checkpoints in another language.
 
 import { channels } from "./rope.js"
 

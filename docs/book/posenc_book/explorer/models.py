@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from posenc.models.from_config import from_config
 from posenc.rotate import frequencies
-from posenc.rotate.from_config import from_config
 
 Preset = tuple[str, str, dict]
 WIDEST = 256  # channels of the explorer

@@ -8,13 +8,13 @@ from posenc.add.fourier import fourier
 from posenc.add.grid import grid
 from posenc.bias.sandwich import sandwich
 from posenc.bias.window import window
+from posenc.models.mrope import mrope_positions
 from posenc.rotate.axial import axial
 from posenc.rotate.fope import fope
 from posenc.rotate.latent import latent
 from posenc.rotate.lerope import lerope
 from posenc.rotate.liere import liere
 from posenc.rotate.mrope import mrope
-from posenc.rotate.mrope_positions import mrope_positions
 from posenc.rotate.repo import repo
 from posenc.rotate.selective import selective
 from posenc.rotate.xpos import xpos

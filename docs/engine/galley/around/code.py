@@ -6,6 +6,7 @@ page: what it says is replaced, and its addresses, which begin at the host, are 
 
 import html
 import re
+from pathlib import Path
 from urllib.parse import urljoin
 
 from pygments import highlight
@@ -32,7 +33,7 @@ PAGE = """
 <h1 id="file"><code>posenc/{copy.place}.py</code></h1>
 <p>{says}</p>
 {offer}
-<p>{needs} <code>python -m posenc copy {copy.file.stem}</code> writes it into a folder of yours. Each copy begins with
+<p>{needs} <code>posenc copy {copy.command_name}</code> writes it into a folder of yours. Each copy begins with
 two lines that say where it is from and that its license is MIT.</p>
 <p>{links}</p>
 {code}
@@ -57,7 +58,7 @@ def _page(copy: Copy, card: re.Match | None, site: Site) -> str:
         copy=copy,
         says=says,
         offer=offers.offer(copy, copy.up, whole=True),
-        needs=_needs(copy),
+        needs=_needs(copy, site.book.root),
         links=_links(copy, card, site.settings["repo_url"]),
         code=highlight(copy.source, PythonLexer(), LOOK),
     )
@@ -82,11 +83,11 @@ def _found(pattern: re.Pattern, shell: str) -> re.Match:
     raise ValueError(f"{SHELL}: {pattern.pattern} must be in it, to show a file in its place")
 
 
-def _needs(copy: Copy) -> str:
+def _needs(copy: Copy, root: Path) -> str:
     """Return in a sentence what the file cannot do without."""
     if copy.needs:
-        door = copy.place.rpartition("/")[0]
-        files = _listed([f'<a href="{copy.up}code/{door}/{name}/">{name}.py</a>' for name in copy.needs])
+        needed = [other for other in copies.copies(root).values() if other.file.stem in copy.needs]
+        files = _listed([f'<a href="{copy.up}{other.url}">{other.name}</a>' for other in needed])
         return f"It needs {files} beside it."
     names = {"numpy": "NumPy", "torch": "PyTorch"}
     libraries = _listed([names.get(name, name) for name in copy.libraries])

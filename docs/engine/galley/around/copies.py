@@ -9,14 +9,14 @@ from pathlib import Path
 
 from galley.around.site import Shown, Site
 
-DOORS = ("add", "rotate", "bias", "score")
-BESIDE = ("attention", "positions", "longer")  # where the doors meet, and what gives them positions
+FOLDERS = ("add", "rotate", "bias", "score", "models")
+BESIDE = ("attention", "positions")  # where the doors meet, and what gives them positions
 CARD = re.compile(
-    r"^### .+ \{#(?P<card>\w+)\}$(?:(?!^### ).*\n)*?^(?:\[Chapter\]\((?P<chapter>.+?)\) · )?"
+    r"^### .+ \{#(?P<card>[\w-]+)\}$(?:(?!^### ).*\n)*?^(?:\[Chapter\]\((?P<chapter>.+?)\) · )?"
     r"\[Reference\]\[posenc\.(?P<door>\w+)\.(?P<name>\w+)\]",
     re.M,
 )
-IMPORTED = re.compile(rf"\bposenc\.((?:{'|'.join(DOORS)})\.\w+|{'|'.join(BESIDE)})\b")
+IMPORTED = re.compile(rf"\bposenc\.((?:{'|'.join(FOLDERS)})\.\w+|{'|'.join(BESIDE)})\b")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,11 @@ class Copy:
     def name(self) -> str:
         """What the file is called."""
         return self.file.name
+
+    @property
+    def command_name(self) -> str:
+        """What `posenc copy` calls it: an encoding by its name, what models do with it by its path."""
+        return self.place if self.place.startswith("models/") else self.file.stem
 
     @property
     def url(self) -> str:
@@ -55,8 +60,7 @@ class Copy:
     def reference(self) -> str:
         """The address of its entry in the reference."""
         door, _, name = self.place.rpartition("/")
-        page = "positions" if name == "longer" else name
-        return f"reference/{door}/#posenc.{door}.{name}" if door else f"reference/{page}/"
+        return f"reference/{door}/#posenc.{door}.{name}" if door else f"reference/{name}/"
 
     @cached_property
     def source(self) -> str:
@@ -79,7 +83,7 @@ class Copy:
         imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
         names = [alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names]
         names += [node.module for node in imports if isinstance(node, ast.ImportFrom) and node.module]
-        return sorted({name.partition(".")[0] for name in names} - sys.stdlib_module_names - {*self.needs})
+        return sorted({name.partition(".")[0] for name in names} - sys.stdlib_module_names - {*self.needs, "posenc"})
 
     @property
     def needs(self) -> list[str]:
@@ -91,7 +95,7 @@ class Copy:
 def copies(root: Path) -> dict[str, Copy]:
     """Return the files by their places in the package of the project at `root`."""
     package = root / "posenc"
-    files = [path for door in DOORS for path in sorted((package / door).glob("[!_]*.py"))]
+    files = [path for door in FOLDERS for path in sorted((package / door).glob("[!_]*.py"))]
     files += [path for name in BESIDE if (path := package / f"{name}.py").is_file()]
     places = (path.relative_to(package).with_suffix("").as_posix() for path in files)
     return {place: Copy(place, path) for place, path in zip(places, files, strict=True)}

@@ -6,7 +6,7 @@ from galley.around import copies
 from galley.around.copies import Copy
 from galley.around.site import Shown, Site
 
-CARD = re.compile(r"<code[^>]*>python -m posenc copy (?P<name>\w+)</code>")
+CARD = re.compile(r"<code[^>]*>posenc copy (?P<name>[\w/]+)</code>")
 ENTRY = re.compile(
     r'<h\d id="posenc\.(?P<place>\w+\.\w+)" class="doc doc-heading">.*?</summary><!--depth-->'
     r'(?:\s*<a [^<>]*class="headerlink"[^<>]*>[^<>]*</a>)?',
@@ -36,7 +36,7 @@ def put(html: str, shown: Shown, site: Site) -> str:
     """Return a page with what it offers: on a card of the gallery, in the reference, where a chapter says Copy this."""
     known = copies.copies(site.book.root)
     if shown.uri == "gallery.md":
-        return _on_cards(html, shown, {copy.file.stem: copy for copy in known.values()})
+        return _on_cards(html, shown, {copy.command_name: copy for copy in known.values()})
     if shown.uri.startswith("reference/"):
         return _in_the_reference(html, shown, known)
     return COPY_THIS.sub(lambda section: section[0] + _whole_files(shown, site), html, count=1)

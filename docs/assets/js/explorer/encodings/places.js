@@ -8,7 +8,7 @@ import { along } from "./rotate.js"
 
 /** @import { State, Given, Found, Once } from "../types.js" */
 
-/** Time, row and column of each token: text, a picture, text. posenc.rotate.mrope_positions @param {State} s @returns {Array<[number, number, number]>} */
+/** Time, row and column of each token: text, a picture, text. posenc.models.mrope @param {State} s @returns {Array<[number, number, number]>} */
 export const imagePlaces = ({ before, side, length }) => {
   const square = side * side
   return Array.from({ length }, (_, p) => {

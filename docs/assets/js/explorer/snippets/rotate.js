@@ -158,7 +158,7 @@ export const ROTATE = {
 
   mrope: (s) => [
     "from posenc.rotate.mrope import mrope",
-    "from posenc.rotate.mrope_positions import mrope_positions",
+    "from posenc.models.mrope import mrope_positions",
     "",
     `kinds = [0] * ${s.before} + [1] * ${s.side ** 2} + [0] * ${s.before}  # text, picture, text`,
     `places, _ = mrope_positions(kinds, image_grids=[(1, ${2 * s.side}, ${2 * s.side})])`,

@@ -1,0 +1,532 @@
+"""Change the files of the doors in small ways and see which changes their tests catch: python -m dev.mutants.
+
+A mutant is a file with one change: of an operator, a number, an axis, a comparison, a word of logic, a default, a dtype
+or a slice. Three hundred are drawn by a fixed seed, as many from each file, and from a file as many of each kind as can
+be. Each meets the tests that concern its file, the quick ones first: its own and the contract. What these let pass
+meets those that compile, too. A test that fails without a mutant catches none. The doctor's mutants are drawn by lot,
+from all of its files together, and meet all of its tests.
+
+    python -m dev.mutants                     the table, and every mutant that survives
+    python -m dev.mutants rotate/rope --all   every mutant of one file
+    python -m dev.mutants doctor --count 60
+
+The tests run in copies of the project, each in a fork of a process that has torch, so that most mutants take a second.
+"""
+
+import argparse
+import ast
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+
+import posenc
+from dev import ROOT
+
+DOORS = ("add", "rotate", "bias", "score", "models")
+DOCTOR = "doctor"
+COUNT, WANTED = 300, {DOCTOR: 0.9}
+WANTED |= dict.fromkeys(DOORS, 0.97)
+WORKERS = 2
+LIMIT = 120  # seconds on a processor, for the tests of a mutant: what does not end is caught
+SLOWER = 5  # times as long as without a mutant, which the doctor's tests may take where that is more
+MEMORY = 24 << 30  # bytes of addresses, for a number that asks for more than there is
+WARM = ("torch._dynamo", "hypothesis.strategies", "mpmath", "pytest", "transformers.models.llama.modeling_llama")
+ENDLESS = "its tests do not end"
+DEAR = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
+
+# What no test can tell from the file as it is, in the words in which it is listed where it survives, and why.
+_ANY_NEGATIVE = "NumPy takes any negative number for the length that follows from the others"
+EQUIVALENT = {
+    ("rotate/rope", 'first, second = channel.reshape(2, {-1 -> -2}) if layout == "half" else channel.reshape(-1, 2).T'):
+        _ANY_NEGATIVE,
+    ("rotate/rope", 'first, second = channel.reshape(2, -1) if layout == "half" else channel.reshape({-1 -> -2}, 2).T'):
+        _ANY_NEGATIVE,
+    ("bias/t5", "by_offset = self(torch.zeros_like(offset[{:1 -> 1:}]), offset)[:, 0]  # (h, 2z+1)"):
+        "the rows after the first are not read",
+    ("models/swin", "for size, place in zip(window, np.indices(window), strict={True -> False}):"):
+        "there are as many indices as axes",
+    ("rotate/rope", "if dim % 2 or r not in range(2, dim + {1 -> 2}, 2):"):
+        "after an even dim the next even number is dim + 2, which is in neither range",
+    ("rotate/latent", "def table(self, positions: Tensor, dtype=torch.{float32 -> float16}) -> Tensor:"):
+        "it is promoted to float32",
+}  # fmt: skip
+
+# What the doctor is free to choose, so that no test holds it: how much it asks (numbers from five on, what is drawn);
+# by a tolerance, whether a measure equal to it passes, or to half of it; and in how many bits it is measured. That a
+# measure of one more passes is a mutant. A guard of lists that are of one length can never be seen.
+_REAL = r"(?:-?\d+\.\d+|-?\d+(?:\.\d+)?e-?\d+|[A-Z]{4,})"
+_LESS = r"\{[<>]=? -> [<>]=?\}"
+FREE = re.compile(
+    r"\{-?(?:[5-9]|\d[\d_]+) -> -?\d+\}|\b(?:random\(|seed=)[^()]*\{-?\d+ -> -?\d+\}"
+    rf"|{_LESS} (?:\d+ \* )?{_REAL}|{_REAL} {_LESS}|strict=\{{True -> False\}}"
+    r"|\{long -> int\d*\}|\{double -> float\}|\{float64 -> float32\}|\{int64 -> int32\}"
+)
+TOLERANCE = re.compile(r"\{(-?[\d_]+\.\d*|-?\d+(?:\.\d+)?e-?\d+) -> ([^}]+)\}")
+
+
+# What can be changed
+
+SIGNS = {"+": "-", "-": "+", "*": "/", "/": "*", "**": "*", "//": "*", "%": "*", "@": "*", "&": "|", "|": "&"}
+COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+COMPARISONS |= {"is": "is not", "is not": "is", "in": "not in", "not in": "in"}
+WORDS = {"and": "or", "or": "and"}
+COARSER = {"float64": "float32", "float32": "float16", "int64": "int32", "long": "int32"}
+SHORTER = {"double": "float", "long": "int"}  # x.double(), x.long()
+OF_AXES = ("squeeze", "unsqueeze", "flatten", "unflatten", "transpose", "swapaxes", "movedim", "expand_dims", "permute")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A file of a door with one change."""
+
+    file: str
+    line: int
+    kind: str
+    change: str  # the line, with {what stood there -> what stands there now}
+    text: str
+
+    def __str__(self) -> str:
+        return f"posenc/{self.file}.py:{self.line}: {self.kind}: `{self.change}`"
+
+
+class Changes(ast.NodeVisitor):
+    """Finds what can be changed in a text; annotations, docstrings and what is said of errors are not looked at."""
+
+    def __init__(self, text: str):
+        self.text, self.kind = text, ""
+        self.found: list[tuple[int, int, str, str]] = []  # where, what takes its place, and the kind
+        self.starts = [0]
+        for line in text.splitlines(keepends=True):
+            self.starts.append(self.starts[-1] + len(line))
+        tree = ast.parse(text)
+        self.words = [_words(node) for node in ast.walk(tree)]
+        self.visit(tree)
+
+    def _add(self, begin: int, end: int, becomes: str, kind: str) -> None:
+        self.found.append((begin, end, becomes, self.kind or kind))
+
+    def _within(self, kind: str, *nodes: ast.AST | None) -> None:
+        """Visit nodes in which whatever is found is of this kind."""
+        before, self.kind = self.kind, self.kind or kind
+        for node in filter(None, nodes):
+            self.visit(node)
+        self.kind = before
+
+    def _span(self, node: ast.expr) -> tuple[int, int]:
+        ends = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+        begin, end = (self.starts[line - 1] + self._characters(line, column) for line, column in ends)
+        return begin, end
+
+    def _characters(self, line: int, column: int) -> int:
+        return len(self.text[self.starts[line - 1] : self.starts[line]].encode()[:column].decode())
+
+    def _between(self, left: ast.expr, right: ast.expr, becomes: dict[str, str], kind: str) -> None:
+        """Change the sign that stands between two expressions."""
+        begin, end = self._span(left)[1], self._span(right)[0]
+        gap = re.sub(r"#.*", lambda comment: " " * len(comment[0]), self.text[begin:end])
+        sign = gap.strip("() \n")
+        if sign in becomes:
+            begin += gap.index(sign)
+            self._add(begin, begin + len(sign), becomes[sign], kind)
+
+    def _number(self, node: ast.expr, value: float) -> None:
+        for other in (value + 1, value - 1 if isinstance(value, int) else value / 2):
+            self._add(*self._span(node), repr(other), "number")
+
+    def visit_Raise(self, node: ast.Raise) -> None: ...
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None: ...
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self._within("", node.value)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._within("default", *node.args.defaults, *node.args.kw_defaults)
+        self._within("", *node.body)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        self._between(node.left, node.right, SIGNS, "operator")
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for left, right in zip([node.left, *node.comparators], node.comparators, strict=False):
+            self._between(left, right, COMPARISONS, "comparison")
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        for left, right in zip(node.values, node.values[1:], strict=False):
+            self._between(left, right, WORDS, "word of logic")
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            self._number(node, -node.operand.value)
+            return
+        begin, _ = self._span(node)
+        sign = re.match(r"not\s+|.", self.text[begin:])[0]
+        self._add(begin, begin + len(sign), "", "word of logic" if sign[0] == "n" else "operator")
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, bool):
+            self._add(*self._span(node), str(not node.value), "word of logic")
+        elif isinstance(node.value, int | float):
+            self._number(node, node.value)
+        elif isinstance(node.value, str) and self.kind == "default":
+            others = [word for words in self.words if node.value in words for word in words if word != node.value]
+            for other in others[:1]:
+                self._add(*self._span(node), f'"{other}"', "default")
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        self._within("axis" if node.arg in ("dim", "dims", "axis") else "", node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = getattr(node.func, "attr", "")
+        if name in SHORTER and not node.args:
+            _, end = self._span(node.func)
+            self._add(end - len(name), end, SHORTER[name], "dtype")
+        self.visit(node.func)
+        self._within("axis" if name in OF_AXES else "", *node.args)
+        self._within("", *node.keywords)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if getattr(node.value, "id", "") in ("np", "torch") and node.attr in COARSER:
+            _, end = self._span(node)
+            self._add(end - len(node.attr), end, COARSER[node.attr], "dtype")
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self.visit(node.value)
+        self._within("axis" if getattr(node.value, "attr", "") == "shape" else "", node.slice)
+
+    def visit_Slice(self, node: ast.Slice) -> None:
+        if node.lower:
+            begin, end = self._span(node.lower)
+            colon = self.text.index(":", end)
+            self._add(begin, colon + 1, ":" if node.upper else f":{self.text[begin:end]}", "slice")
+        elif node.upper:
+            begin, end = self._span(node.upper)
+            self._add(self.text.rindex(":", 0, begin), end, f"{self.text[begin:end]}:", "slice")
+        self.generic_visit(node)
+
+
+def _words(node: ast.AST) -> list[str]:
+    """Return the words that a tuple, a list, a set or the keys of a dictionary offer to choose from."""
+    offered = getattr(node, "elts", None) or getattr(node, "keys", None) or []
+    return [each.value for each in offered if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+
+
+def mutants(file: str, text: str) -> list[Mutant]:
+    """Return every mutant of a file, those that are equivalent to it among them."""
+    made = []
+    for begin, end, becomes, kind in Changes(text).found:
+        was, before, after = text[begin:end], text[:begin].rpartition("\n")[2], text[end:].partition("\n")[0]
+        if was != becomes and "\n" not in was:
+            change = f"{before}{{{was.strip()} -> {becomes}}}{after}".strip()
+            line = text.count("\n", 0, begin) + 1
+            made.append(Mutant(file, line, kind, change, text[:begin] + becomes + text[end:]))
+    return made
+
+
+def _runs(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "mutant", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+def _told_apart(file: str, text: str) -> list[Mutant]:
+    of_doctor = file.startswith(DOCTOR)
+    made = [mutant for mutant in mutants(file, text) if not (of_doctor and free(mutant.change))]
+    return [mutant for mutant in made if (file, mutant.change) not in EQUIVALENT]
+
+
+def free(change: str) -> bool:
+    """Tell whether the doctor may choose so or otherwise, and no test should hold it to one."""
+    if number := TOLERANCE.search(change):
+        was, becomes = float(number[1]), float(number[2])
+        if 0 < was == 2 * becomes <= 0.1 or 5 <= was == becomes - 1:
+            return True
+    return FREE.search(change) is not None
+
+
+def draw_by_lot(texts: dict[str, str], count: int, seed: int = 0) -> list[Mutant]:
+    """Return `count` mutants of all files, each as likely as the others."""
+    found = [mutant for file, text in texts.items() for mutant in _told_apart(file, text)]
+    random.Random(seed).shuffle(found)
+    return list(islice((mutant for mutant in found if _runs(mutant.text)), count))
+
+
+def draw(texts: dict[str, str], count: int, seed: int = 0) -> list[Mutant]:
+    """Return `count` mutants or as many as there are, in equal parts of each file, and in a file of each kind."""
+    drawn: list[Mutant] = []
+    waiting = {}
+    for file, text in texts.items():
+        found = _told_apart(file, text)
+        random.Random(f"{seed} {file}").shuffle(found)
+        of_kind: Counter[str] = Counter()
+        rounds = {}
+        for mutant in found:
+            of_kind[mutant.kind] += 1
+            rounds[mutant] = of_kind[mutant.kind]
+        waiting[file] = sorted(found, key=rounds.__getitem__, reverse=True)
+    while len(drawn) < count and any(waiting.values()):
+        for file in [file for file in texts if waiting[file]][: count - len(drawn)]:
+            mutant = waiting[file].pop()
+            drawn += [mutant] * _runs(mutant.text)
+    return drawn
+
+
+# What catches it
+
+
+@dataclass
+class Task:
+    """A run of the tests of a file: on a mutant, up to the first that fails; or on the file as it is, all of them."""
+
+    file: str
+    dear: bool
+    mutant: Mutant | None = None
+
+    @property
+    def suite(self) -> tuple[str, bool]:
+        """Return what decides which tests there are: a file of a door has its own, the doctor's have them in common."""
+        return DOCTOR if self.file.startswith(DOCTOR) else self.file, self.dear
+
+
+@dataclass
+class Answer:
+    """The tests that passed in a run, with their seconds, and those that failed."""
+
+    passed: dict[str, float] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+
+class Chosen:
+    """A pytest plugin: keep the tests that concern a file, sorted by what is known of them."""
+
+    def __init__(self, folder: Path, task: Task, ranks: dict[str, tuple[int, float]]):
+        door, _, name = task.file.partition("/")
+        tests = folder / "tests" / door
+        self.path = folder / "posenc" / door / f"{name}.py"
+        self.own = {tests / f"test_{name}.py"} if door in posenc.DOORS else {*tests.glob("test_*.py")}
+        known = SLOWER * sum(seconds for _, seconds in ranks.values())
+        self.limit = LIMIT if door in DOORS else max(LIMIT, round(known)) if task.mutant else None
+        self.task, self.ranks, self.answer = task, ranks, Answer()
+
+    def _concerns(self, item) -> bool:
+        given = getattr(getattr(item, "callspec", None), "params", {})
+        of_file = self.path in (given.get("path"), getattr(given.get("encoding"), "path", None), item.path)
+        known = self.task.mutant is None or item.nodeid in self.ranks
+        return known and (of_file or item.path in self.own) and bool(DEAR.search(item.name)) == self.task.dear
+
+    def pytest_collection_modifyitems(self, items: list) -> None:
+        """Keep what concerns the file; for a mutant, what passes without it."""
+        items[:] = sorted(filter(self._concerns, items), key=lambda item: self.ranks.get(item.nodeid, (0, 0.0)))
+
+    def pytest_collectreport(self, report) -> None:
+        """Count what cannot be imported as failed."""
+        if report.failed:
+            self.answer.failed.append(f"{report.nodeid} cannot be imported")
+
+    def pytest_runtest_logreport(self, report) -> None:
+        """Note what passes, and what fails."""
+        if report.failed:
+            self.answer.failed.append(report.nodeid)
+        elif report.passed and report.when == "call":
+            self.answer.passed[report.nodeid] = report.duration
+
+
+class Court:
+    """Runs tests of mutants, so many at once, each in a copy of the project."""
+
+    def __init__(self, root: Path, texts: dict[str, str], place: Path, workers: int = WORKERS):
+        self.texts = texts
+        self.folders = [_copy(root, place / str(number)) for number in range(workers)]
+        self.known: dict[tuple[str, bool], dict[str, float]] = {}  # the tests that pass without a mutant
+        self.catches: Counter[str] = Counter()
+        _warm()
+
+    def judge(self, drawn: list[Mutant]) -> dict[Mutant, str]:
+        """Return the mutants that are caught, each with the test that it fails."""
+        caught: dict[Mutant, str] = {}
+        for dear in (False, True):
+            left = [mutant for mutant in drawn if mutant not in caught]
+            self._learn(sorted({mutant.file for mutant in left}), dear)
+            tasks = [Task(mutant.file, dear, mutant) for mutant in left]
+            for task, answer in self.run([task for task in tasks if self.known[task.suite]]):
+                if answer.failed and task.mutant:
+                    caught[task.mutant] = answer.failed[0]
+                    self.catches[answer.failed[0]] += 1
+                print("caught:" if answer.failed else "passes:", task.mutant, file=sys.stderr, flush=True)
+        return caught
+
+    def _learn(self, files: list[str], dear: bool) -> None:
+        """Learn which tests pass without a mutant, and how long they take."""
+        suites = {task.suite: task for task in (Task(file, dear) for file in files)}
+        for task, answer in self.run([*suites.values()]):
+            self.known[task.suite] = answer.passed
+            if failed := answer.failed:
+                print(f"{task.suite[0]}: {len(failed)} tests fail without a mutant; left out are such as {failed[0]}")
+        silent = [name for name, dear in suites if not dear and not self.known[name, dear]]
+        if silent:
+            raise SystemExit(f"mutants: no test passes of {', '.join(silent)}")
+
+    def run(self, tasks: list[Task]) -> Iterator[tuple[Task, Answer]]:
+        """Yield each task with its answer, in the order in which they end."""
+        waiting, free, running = tasks[::-1], [*self.folders], {}
+        while waiting or running:
+            if waiting and free:
+                task, folder = waiting.pop(), free.pop()
+                running[self._begin(task, folder)] = task, folder
+                continue
+            child, _ = os.wait()
+            task, folder = running.pop(child)
+            (folder / "posenc" / f"{task.file}.py").write_text(self.texts[task.file], encoding="utf-8")
+            yield task, _answer(task, folder)
+            free.append(folder)
+
+    def _begin(self, task: Task, folder: Path) -> int:
+        """Start the tests in a fork; return its id."""
+        known = self.known.get(task.suite, {})
+        chosen = Chosen(folder, task, {test: (-self.catches[test], seconds) for test, seconds in known.items()})
+        (folder / "answer.json").unlink(missing_ok=True)
+        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            try:
+                _run_tests(chosen, folder)
+                (folder / "answer.json").write_text(json.dumps(vars(chosen.answer)), encoding="utf-8")
+            finally:
+                os._exit(0)
+        return child
+
+
+def _copy(root: Path, folder: Path) -> Path:
+    folder.mkdir()
+    for path in root.iterdir():
+        if path.name in ("posenc", "tests"):
+            shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif not path.name.startswith("."):
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def _warm() -> None:
+    """Import what takes seconds, once for all forks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in WARM:
+            try:
+                import_module(name)
+            except ImportError:  # a peer that is not installed; the tests that need it are skipped
+                continue
+
+
+def _run_tests(chosen: Chosen, folder: Path) -> None:
+    """Run the tests of one task, in a fork that ends with it."""
+    if chosen.limit is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (chosen.limit, chosen.limit))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    said = os.open(folder / "said.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    if chosen.task.mutant:
+        chosen.path.write_text(chosen.task.mutant.text, encoding="utf-8")
+    os.chdir(folder)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("posenc", "tests")]:
+        del sys.modules[name]
+    sys.path.insert(0, str(folder))
+    sys.dont_write_bytecode = True  # two texts of one size, written within a second, would be taken for one
+    posenc = import_module("posenc")
+    concerned = {key: found for key, found in posenc.encodings().items() if key == chosen.task.file}
+    if concerned:
+        posenc.encodings = lambda: concerned  # tests are made for this one alone
+    hypothesis = import_module("hypothesis")
+    quick = [
+        phase for phase in hypothesis.Phase if phase.name in ("explicit", "generate")
+    ]  # a failure need not be small
+    hypothesis.settings.register_profile("quick", phases=quick)
+    hypothesis.settings.load_profile("quick")
+    options = "-o addopts= -p no:terminal -p no:cacheprovider -p no:xdist --assert=plain --doctest-modules"
+    options += " --import-mode=importlib --strict-markers --rootdir . -c pyproject.toml"
+    of_all = ["tests/contract/test_contract.py", "tests/contract/test_files.py"] if concerned else []
+    where = [*of_all, *map(str, sorted(chosen.own)), str(chosen.path)]
+    first = ["--exitfirst"] if chosen.task.mutant else []
+    import_module("pytest").main([*options.split(), "-m", "not slow and not full", *first, *where], plugins=[chosen])
+
+
+def _answer(task: Task, folder: Path) -> Answer:
+    path = folder / "answer.json"
+    if path.exists():
+        return Answer(**json.loads(path.read_text(encoding="utf-8")))
+    if task.mutant is None:
+        raise SystemExit(f"the tests of {task.file} do not end: {(folder / 'said.txt').read_text(encoding='utf-8')}")
+    return Answer(failed=[ENDLESS])
+
+
+# What is said of it
+
+
+def table(drawn: list[Mutant], caught: dict[Mutant, str]) -> str:
+    """Return the table as Markdown, and below it the mutants that survive, and those whose tests do not end."""
+    lines = ["| File | mutants | caught |", "|---|--:|--:|"]
+    for file in sorted({mutant.file for mutant in drawn}):
+        here = [mutant in caught for mutant in drawn if mutant.file == file]
+        lines.append(f"| {file} | {len(here)} | {sum(here)} |")
+    lines += [f"| **all** | {len(drawn)} | {len(caught)} ({len(caught) / len(drawn):.1%}) |", ""]
+    lines += [f"- survives: {mutant}" for mutant in drawn if mutant not in caught]
+    return "\n".join(lines + [f"- {ENDLESS}: {mutant}" for mutant, failed in caught.items() if failed == ENDLESS])
+
+
+def read(root: Path, names: list[str]) -> dict[str, str]:
+    """Return the texts of the files of the doors, or of the files and folders that are named, by folder/name."""
+    package = root / "posenc"
+    paths = [path for door in DOORS for path in sorted((package / door).glob("[!_]*.py"))]
+    paths += sorted((package / DOCTOR).rglob("*.py"))
+    texts = {str(path.relative_to(package).with_suffix("")): path.read_text(encoding="utf-8") for path in paths}
+    known = {*texts, *(file.rpartition("/")[0] for file in texts)}
+    if unknown := set(names) - known:
+        raise SystemExit(f"mutants: a file must be one of {', '.join(texts)}, got {', '.join(sorted(unknown))}")
+    wanted = tuple(names or DOORS)
+    return {file: text for file, text in texts.items() if f"{file}/".startswith(tuple(f"{name}/" for name in wanted))}
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Print the table; return 1 where too few are caught."""
+    parser = argparse.ArgumentParser("python -m dev.mutants", description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", metavar="folder/name", help="by default every file of the doors")
+    parser.add_argument("--count", type=int, default=COUNT, help="how many mutants")
+    parser.add_argument("--all", action="store_true", help="every mutant of these files")
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args(arguments)
+    texts, begin = read(root, asked.files), time.perf_counter()
+    drawing = draw_by_lot if all(file.startswith(DOCTOR) for file in texts) else draw
+    drawn = drawing(texts, sys.maxsize if asked.all else asked.count, asked.seed)
+    with tempfile.TemporaryDirectory() as place:
+        caught = Court(root, texts, Path(place)).judge(drawn)
+    print(table(drawn, caught))
+    seconds = time.perf_counter() - begin
+    print(f"{seconds:.0f} seconds, {seconds / len(drawn):.1f} a mutant")
+    wanted = sum(WANTED[mutant.file.partition("/")[0]] for mutant in drawn)
+    return 0 if len(caught) >= wanted else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Whether all that names a version names that of a tag; then print what is new: python -m dev.release v0.1.0."""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from dev import ROOT
+
+
+def notes(changelog: str, version: str) -> tuple[str, str]:
+    """Return the date under which a changelog has a version, and what it says of it; nothing where it has none."""
+    part = re.search(rf"^## {re.escape(version)} — (\S+)\n(.*?)(?=^## |\Z)", changelog, re.M | re.S)
+    return (part[1], part[2].strip()) if part else ("", "")
+
+
+def problems(tag: str, root: Path = ROOT) -> Iterator[str]:
+    """Yield what keeps a tag from being released."""
+    version = tag.removeprefix("v")
+    project, book = (_project(root / place) for place in ("pyproject.toml", "docs/book/pyproject.toml"))
+    citation = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
+    named = {
+        "pyproject.toml": project["version"],
+        "docs/book/pyproject.toml": book["version"],
+        "what docs/book/pyproject.toml needs": book["dependencies"][0].removeprefix("posenc=="),
+        "CITATION.cff": citation["version"],
+    }
+    yield from (f"{place} says {found}, the tag {version}" for place, found in named.items() if found != version)
+    date, _ = notes((root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", date):
+        yield f"CHANGELOG.md has no `## {version} — YYYY-MM-DD`"
+    elif date != str(citation["date-released"]):
+        yield f"CITATION.cff has the date {citation['date-released']}, CHANGELOG.md {date}"
+
+
+def _project(path: Path) -> dict:
+    return tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+
+
+def main(tag: str) -> int:
+    """Print what is new, or what is wrong."""
+    if found := list(problems(tag)):
+        print(*found, sep="\n", file=sys.stderr)
+        return 1
+    print(notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), tag.removeprefix("v"))[1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Other programs' configurations, in the words of transformers."""

@@ -1,0 +1,98 @@
+"""What is read of a model: a Layer each, and the Plan that holds them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from posenc.config.printed import table
+from posenc.rotate.query_scale import QueryScale
+
+
+@dataclass(frozen=True)
+class Layer:
+    """How position enters one layer.
+
+    `encoding` turns queries and keys or biases logits; it is None where the layer has no position
+    of its own. `slice` are the channels of each head that it is given. `theta`, `base` and `factor`
+    are those of a rotation, `window` the most keys that a query sees.
+
+    Examples:
+        >>> from posenc import plan
+        >>> layer = plan({"model_type": "deepseek_v3"}).layers[0]
+        >>> layer.head_dim, layer.slice, layer.layout
+        (192, slice(128, 192, None), 'interleaved')
+    """
+
+    index: int
+    kind: str
+    encoding: Any
+    head_dim: int
+    slice: slice
+    layout: str | None = None
+    theta: np.ndarray | None = None
+    factor: float = 1.0
+    base: float | None = None
+    window: int | None = None
+    sections: tuple[int, ...] | None = None
+    query_scale: QueryScale | None = None
+    softmax_scale: float = 1.0
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the object, as numbers, words and lists."""
+        scale = self.query_scale
+        names = ("kind", "original_length", "strength")
+        return {
+            "index": self.index,
+            "kind": self.kind,
+            "encoding": None if self.encoding is None else type(self.encoding).__name__,
+            "head_dim": self.head_dim,
+            "slice": [self.slice.start, self.slice.stop],
+            "layout": self.layout,
+            "theta": None if self.theta is None else self.theta.tolist(),
+            "factor": self.factor,
+            "base": self.base,
+            "window": self.window,
+            "sections": None if self.sections is None else list(self.sections),
+            "query_scale": None
+            if scale is None
+            else {name: getattr(scale, name) for name in names},
+            "softmax_scale": self.softmax_scale,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How position enters each layer of a model, and what a reader should know of it.
+
+    `added` joins the embeddings before the first layer; `trained` is the longest text that the
+    configuration names; `parts` are the plans of a model's towers. Print it to see a table.
+
+    Examples:
+        >>> from posenc import plan
+        >>> [layer.kind for layer in plan({"model_type": "gpt_oss"}).layers[:2]]
+        ['sliding_attention', 'full_attention']
+    """
+
+    model_type: str
+    layers: tuple[Layer, ...] = ()
+    parts: dict[str, "Plan"] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    added: Any = None
+    trained: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain JSON: numbers, words, lists."""
+        return {
+            "model_type": self.model_type,
+            "trained": self.trained,
+            "added": None if self.added is None else type(self.added).__name__,
+            "layers": [layer.to_dict() for layer in self.layers],
+            "parts": {name: part.to_dict() for name, part in self.parts.items()},
+            "warnings": list(self.warnings),
+        }
+
+    def __str__(self) -> str:
+        return table(self)

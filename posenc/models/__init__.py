@@ -1,0 +1,1 @@
+"""What released models do with the encodings: conventions, positions, checkpoints, configs."""

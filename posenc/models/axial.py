@@ -1,0 +1,208 @@
+"""Axial RoPE in released models: their frequencies, pairs and coordinates.
+
+Paper: Heo et al., 2024, "Rotary Position Embedding for Vision Transformer",
+       https://arxiv.org/abs/2403.13298, sec. 3.
+Used:  with `Axial`; each name of CONVENTIONS and PRESETS says by which models
+
+Key:   t tokens, d head dim, n axes, m pairs of an axis, w = 2m channels of an axis
+
+    theta = base^(-k/m), k = 0 .. m-1, for the m pairs of an axis, and 0 in the others
+
+    Axial(d, **axial_convention(d, name)), at axial_coordinates((height, width), name)
+    Axial(d, **axial_preset(name, d)), at preset_coordinates((frames, height, width), name)
+
+Conventions are of towers that see a picture: coordinates are whole numbers in the order of the
+size, (y, x), and the first pairs are y's, or x's. "eva-pixel" is timm's in_pixels, "per-axis" the
+plain form. V-JEPA 2 mixes two layouts: that is no rotation.
+
+Presets are of models that make pictures and videos: axes are (frame, row, column), in Flux 2 also
+the place in a text; the first channels are those of frames. A size counts tokens, which are patches
+of the latent picture. Cosmos stretches the base of an axis by `scale`, as NTK scaling does. Text
+that attends together with the picture stands where `preset_text` says; with 0 it does not turn. Wan
+and Cosmos reach text by cross-attention, which turns neither side.
+"""
+
+import numpy as np
+
+CONVENTIONS = {  # base, axis of the first pairs, layout
+    "per-axis": (10_000.0, "y", "half"),
+    "eva": (10_000.0, "y", "interleaved"),  # coordinates are scaled to a reference size
+    "eva-pixel": (112.0, "y", "interleaved"),  # -1 to 1; theta pi base^(k/(m-1)): timm's in_pixels
+    "dinov3": (100.0, "y", "half"),  # 2 pi times the centers of patches between -1 and 1
+    "pixtral": (10_000.0, "y", "half"),  # y has k = 0, 1 .., x has k = 1/2, 3/2 ..
+    "sam2": (10_000.0, "x", "interleaved"),
+    "qwen-vl": (10_000.0, "y", "half"),  # tokens in blocks of merge x merge patches
+    "gemma4": (100.0, "x", "blocks"),  # its vision tower
+    "rope-vit": (100.0, "x", "interleaved"),
+    "rope-vit-mixed": (10.0, "x", "interleaved"),  # then turned for each head and learned: heads=
+}
+
+
+def axial_convention(dim: int, convention="per-axis", axes: int = 2, base=None) -> dict:
+    """Return the `theta` and `layout` of a convention, as `Axial` takes them.
+
+    Examples:
+        >>> axial_convention(4, "sam2")["layout"]
+        'interleaved'
+    """
+    theta = axial_theta(dim, convention, axes, base)  # (n, d/2)
+    return {"theta": theta, "layout": CONVENTIONS[convention][2]}
+
+
+def axial_theta(dim: int, convention="per-axis", axes: int = 2, base=None) -> np.ndarray:
+    """Return the frequencies (n, d/2) of a convention; `base` replaces its own.
+
+    Examples:
+        >>> axial_theta(8, "sam2").round(2).tolist()  # y turns the last pairs, x the first
+        [[0.0, 0.0, 1.0, 0.01], [1.0, 0.01, 0.0, 0.0]]
+    """
+    _check_convention(convention)
+    usual, first, _ = CONVENTIONS[convention]
+    base = usual if base is None else base
+    if not 0 < base < float("inf"):
+        raise ValueError(f"axial_convention: base must be positive and finite, got {base}")
+    m = dim // axes // 2
+    if m < 1 or dim != 2 * m * axes:
+        raise ValueError(f"axial_convention: dim must be a multiple of {2 * axes}, got {dim}")
+    k = np.arange(m) + np.zeros((axes, 1))  # (n, m)
+    if convention == "pixtral":
+        k += np.arange(axes)[:, None] / axes
+    own = base ** (-k / m)
+    if convention == "eva-pixel":
+        own = np.pi * base ** np.linspace(0, 1, m)
+    of_axis = np.eye(axes) if first == "y" else np.eye(axes)[::-1]
+    return (of_axis[..., None] * own).reshape(axes, -1)  # (n, d/2)
+
+
+def axial_coordinates(size, convention="per-axis", merge: int = 2, reference=None) -> np.ndarray:
+    """Return the coordinates (t, n) of a grid of tokens, row by row, for "qwen-vl" block by block.
+
+    `size` counts the tokens along each axis, (height, width) for an image. `reference` is the size
+    of training, to which whole numbers are scaled: (16, 16) in EVA-02. `merge` is the side of a
+    block of "qwen-vl".
+
+    Examples:
+        >>> axial_coordinates((2, 2), "eva", reference=(1, 1)).tolist()
+        [[0.0, 0.0], [0.0, 0.5], [0.5, 0.0], [0.5, 0.5]]
+    """
+    _check_convention(convention)
+    if reference is not None and convention in ("dinov3", "eva-pixel"):  # these scale all sizes
+        raise ValueError(f"axial_convention: reference must be None here, got {reference}")
+    lines = [np.arange(n, dtype=np.float64) for n in size]
+    if convention == "eva-pixel":
+        lines = [np.linspace(-1, 1, n) for n in size]
+    if convention == "dinov3":
+        lines = [2 * np.pi * ((2 * line + 1) / len(line) - 1) for line in lines]
+    if reference is not None:
+        lines = [line / len(line) * n for line, n in zip(lines, reference, strict=True)]
+    grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
+    if convention == "qwen-vl":
+        height, width = size
+        grid = grid.reshape(height // merge, merge, width // merge, merge, 2).swapaxes(1, 2)
+    return grid.reshape(-1, len(size))  # (t, n)
+
+
+def _check_convention(convention):
+    if convention not in tuple(CONVENTIONS):
+        names = ", ".join(CONVENTIONS)
+        raise ValueError(f"axial_convention: convention must be {names}, got {convention!r}")
+
+
+PRESETS = {  # base, shares of the axes, layout
+    "flux": (10_000.0, (2, 7, 7), "interleaved"),  # frame 0; in Kontext 1 for the given picture
+    "flux2": (2_000.0, (1, 1, 1, 1), "interleaved"),  # given pictures at the frames 10, 20 ..
+    "qwen-image": (10_000.0, (2, 7, 7), "interleaved"),  # given pictures at the frames 1, 2 ..
+    "wan": (10_000.0, None, "interleaved"),  # a third each, rounded down for rows and columns
+    "hunyuan-video": (256.0, (2, 7, 7), "interleaved"),
+    "cogvideox": (10_000.0, (2, 3, 3), "interleaved"),
+    "cosmos": (10_000.0, None, "half"),  # frames at 24 a second; time stretched by 2
+}
+
+
+def axial_preset(name: str, dim: int = 128, scale=None) -> dict:
+    """Return `axes`, `theta` (n, d/2) and `layout` of a model, as `Axial` takes them.
+
+    `scale` (n,) stretches each axis, (2, 1, 1) in the first Cosmos.
+
+    Examples:
+        >>> made = axial_preset("cogvideox", 16)
+        >>> made["axes"], made["layout"], made["theta"].round(2).tolist()[1]
+        (3, 'interleaved', [0.0, 0.0, 1.0, 0.05, 0.0, 0.0, 0.0, 0.0])
+    """
+    _check_preset(name)
+    base, _, layout = PRESETS[name]
+    widths = _widths(name, dim)
+    scale = scale or ((2, 1, 1) if name == "cosmos" else [1] * len(widths))
+    rows = []
+    for w, stretch in zip(widths, scale, strict=True):
+        own = base * stretch ** (w / max(w - 2, 1))
+        rows.append(own ** (-np.arange(0, w, 2) / w))
+    n = len(widths)
+    axis = np.repeat(np.arange(n), [len(row) for row in rows])  # (d/2,)
+    theta = np.concatenate(rows) * (axis == np.arange(n)[:, None])  # (n, d/2)
+    return {"axes": n, "theta": theta, "layout": layout}
+
+
+def preset_coordinates(size, name: str, frame: int = 0, fps=None, reference=None) -> np.ndarray:
+    """Return the coordinates (t, n) of a picture or video of `size` (frames, height, width).
+
+    `frame` is the number of the first frame, which tells given pictures apart. `fps` is for videos
+    of Cosmos. `reference` (height, width) is for CogVideoX of the first version: the grid of its
+    training, into which another is fitted.
+
+    Examples:
+        >>> preset_coordinates((1, 2, 3), "qwen-image")[:3].tolist()  # from the center
+        [[0.0, -1.0, -2.0], [0.0, -1.0, -1.0], [0.0, -1.0, 0.0]]
+    """
+    _check_preset(name)
+    _, height, width = size
+    lines = [np.arange(cells, dtype=np.float64) for cells in size]
+    lines[0] += frame
+    if fps is not None:
+        lines[0] *= 24 / fps
+    if name == "qwen-image":
+        lines[1] -= height - height // 2
+        lines[2] -= width - width // 2
+    if reference is not None:
+        ratio = min(reference[0] / height, reference[1] / width)
+        for axis, cells, whole in ((1, height, reference[0]), (2, width, reference[1])):
+            kept = round(ratio * cells)
+            start = round((whole - kept) / 2)
+            end = (start + kept) * (cells - 1) / cells
+            lines[axis] = np.linspace(start, end, cells)
+    if name == "flux2":
+        lines.append(np.zeros(1))
+    grid = np.meshgrid(*lines, indexing="ij")
+    return np.stack(grid, axis=-1).reshape(-1, len(lines))  # (t, n)
+
+
+def preset_text(length: int, size, name: str) -> np.ndarray:
+    """Return the coordinates (t, n) of `length` tokens of text beside a picture of `size`.
+
+    Examples:
+        >>> preset_text(2, (1, 4, 6), "qwen-image").tolist()  # on the diagonal, past the picture
+        [[3.0, 3.0, 3.0], [4.0, 4.0, 4.0]]
+    """
+    _check_preset(name)
+    place = np.arange(length, dtype=np.float64)[:, None]
+    if name == "qwen-image":
+        return place + np.full(3, max(size[1] // 2, size[2] // 2))  # (t, 3)
+    if name == "flux2":
+        return place * [0, 0, 0, 1]  # (t, 4)
+    return place * [0, 0, 0]  # (t, 3)
+
+
+def _check_preset(name):
+    if name not in tuple(PRESETS):
+        raise ValueError(f"axial_preset: name must be {', '.join(PRESETS)}, got {name!r}")
+
+
+def _widths(name, dim):
+    shares = PRESETS[name][1]
+    if shares is None:
+        side = dim // 6 * 2
+        return [dim - 2 * side, side, side]
+    unit = dim // sum(shares)
+    if unit % 2 or dim != unit * sum(shares):
+        raise ValueError(f"axial_preset: dim must be a multiple of {2 * sum(shares)}, got {dim}")
+    return [unit * share for share in shares]

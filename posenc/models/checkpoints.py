@@ -1,0 +1,134 @@
+"""Checkpoints: move weights of queries and keys between the two layouts of pairs, exactly.
+
+Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding",
+       https://arxiv.org/abs/2104.09864, sec. 3.2.2.
+Used:  to load Meta's checkpoints, and llama.cpp's of Llama (interleaved), into transformers (half)
+Cost:  one copy of each weight, once
+
+Key:   d head dim, h heads, m model dim
+
+    half         pairs i with i + d/2:   GPT-NeoX; Llama, Mistral, Qwen, Gemma in transformers
+    interleaved  pairs 2i with 2i + 1:   RoFormer, GPT-J, Meta's Llama, GLM, Cohere, DeepSeek, Flux
+
+    W_half[i], W_half[i + d/2] = W_interleaved[2i], W_interleaved[2i + 1],  i = 0 .. d/2-1
+
+in each head, so q . k, a sum over channels, stays, and pair i turns with theta_i as before. Weights
+of one layout under the other run without an error and are wrong. Permute what makes q and k: weight
+and bias of their projections, norms over the head, and of a LoRA the factor B, not A; never v. With
+partial rotation only the `rotary_dim` channels from `start` on move, as in DeepSeek's heads of 192,
+whose last 64 turn; proportional RoPE pairs those of the whole head. A layer that does not turn may
+be permuted or not, but q and k alike.
+"""
+
+import math
+
+import numpy as np
+
+KINDS = ("weight", "bias", "lora_B", "lora_magnitude_vector")
+NAMES = ("q_proj", "k_proj", "q_norm", "k_norm")
+GGUF_NAMES = ("attn_q", "attn_k", "attn_q_norm", "attn_k_norm")
+
+
+def layout_order(dim: int, to: str, rotary_dim: int | None = None, start: int = 0) -> np.ndarray:
+    """Return the permutation (d,) of a head's rows: W_new = W_old[order], from the other layout.
+
+    The rows that turn are `rotary_dim`, by default all, from `start` on.
+
+    Examples:
+        >>> layout_order(8, "half"), layout_order(8, "interleaved")
+        (array([0, 2, 4, 6, 1, 3, 5, 7]), array([0, 4, 1, 5, 2, 6, 3, 7]))
+    """
+    if to not in ("half", "interleaved"):
+        raise ValueError(f"checkpoints: to must be 'half' or 'interleaved', got {to!r}")
+    r = dim - start if rotary_dim is None else rotary_dim
+    pairs = np.arange(start, start + r).reshape((-1, 2) if to == "half" else (2, -1))
+    order = np.arange(dim)  # (d,)
+    order[start : start + r] = pairs.T.ravel()
+    return order  # (d,)
+
+
+def convert_layout(weight, dim: int, to: str, rotary_dim: int | None = None, start: int = 0):
+    """Return a copy of `weight` that was in the other layout, a tensor or an array of any dtype.
+
+    It is a projection (h*d, m), a LoRA's B (h*d, rank), a bias (h*d,) or a norm (d,). Heads are
+    counted from its rows, so grouped keys need no special care.
+
+    Examples:
+        >>> convert_layout(np.array([[0], [0], [1], [1]]), 4, "half").ravel()  # pair 0, then pair 1
+        array([0, 1, 0, 1])
+    """
+    order = layout_order(dim, to, rotary_dim, start)  # (d,)
+    heads = weight.reshape(weight.shape[0] // dim, dim, *weight.shape[1:])
+    return heads[:, order].reshape(weight.shape)
+
+
+def convert_fused(
+    weight,
+    dim: int,
+    heads: int,
+    key_heads: int,
+    to: str,
+    grouped: bool = False,
+    rotary_dim: int | None = None,
+    start: int = 0,
+):
+    """Return a copy of a fused `weight` of queries, keys and values, or its bias; values stay.
+
+    Its rows are those of all `heads` of q, then of all k, then of all v (Phi-3, GLM-4), or, where
+    `grouped`, of the queries of a key head, its k and its v, a key head after the other (GPT-NeoX,
+    where each head has its own; Falcon, InternLM 2).
+
+    Examples:
+        >>> convert_fused(np.arange(12), 4, heads=1, key_heads=1, to="half")
+        array([ 0,  2,  1,  3,  4,  6,  5,  7,  8,  9, 10, 11])
+    """
+    blocks = heads + 2 * key_heads
+    if weight.shape[0] != blocks * dim:
+        wanted = f"of {blocks * dim} rows"
+        raise ValueError(f"checkpoints: weight must be {wanted}, got {weight.shape[0]}")
+    rows = np.arange(blocks * dim).reshape(blocks, dim)
+    block = np.arange(blocks)
+    turns = block < heads + key_heads
+    if grouped:
+        own = heads // key_heads + 2  # the blocks of a key head, v's the last
+        turns = block % own < own - 1
+    rows[turns] = rows[turns][:, layout_order(dim, to, rotary_dim, start)]
+    return weight[rows.ravel()]
+
+
+def convert_checkpoint(
+    state,
+    dim: int,
+    to: str,
+    rotary_dim: int | None = None,
+    names: tuple[str, ...] = NAMES,
+    start: int = 0,
+) -> dict:
+    """Return a state dict with all that makes queries and keys converted, the rest as it was.
+
+    That is each entry with one of `names` between the dots of its key: weight, bias, LoRA's B and
+    DoRA's magnitude; norms may be (d,), (h*d,) or (h, d). LoRA's A and scales of a single number
+    stay. Meta's names are wq and wk, llama.cpp's GGUF_NAMES. Leave out parts that do not rotate,
+    such as a vision tower.
+
+    Examples:
+        >>> rows = np.arange(4)
+        >>> made = convert_checkpoint({"q_proj.bias": rows, "v_proj.bias": rows}, 4, "half")
+        >>> {key: value.tolist() for key, value in made.items()}
+        {'q_proj.bias': [0, 2, 1, 3], 'v_proj.bias': [0, 1, 2, 3]}
+    """
+    found = [key for key in state if not {*names}.isdisjoint(key.split("."))]
+    if not found:
+        raise ValueError(f"checkpoints: names must be parts of the keys of state, got {names}")
+    converted = dict(state)
+    for key in found:
+        parts, value = key.split("."), state[key]
+        if "lora_A" in parts or math.prod(getattr(value, "shape", ())) == 1:
+            continue
+        if parts[-1] not in (*KINDS, *names):
+            wanted = "of plain weights"
+            raise ValueError(f"checkpoints: state must be {wanted}, got {key}; dequantize it")
+        norm = any("norm" in name for name in names if name in parts)
+        rows = value.reshape(-1) if norm else value
+        converted[key] = convert_layout(rows, dim, to, rotary_dim, start).reshape(value.shape)
+    return converted

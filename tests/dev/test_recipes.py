@@ -1,0 +1,91 @@
+"""The recipes of CONTRIBUTING.md, followed literally in a copy of the project, and its page that shows the syntax."""
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.dev.conftest import ROOT
+
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+STEP = re.compile(
+    r"(?:Write `(?P<path>[^`]+)`:\n+)?^(?P<indent> *)(?P<ticks>`{3,})(?P<kind>\w+)\n(?P<body>.*?)^ *(?P=ticks)$",
+    re.M | re.S,
+)
+CHANGE = re.compile(r"^-(.*(?:\n-.*)*)\n\+(.*(?:\n\+.*)*)$", re.M)
+
+
+def steps(title: str) -> list[tuple[str, str, str]]:
+    """Return the fenced blocks of a section: what kind, of which file if it is one, and what it says."""
+    section = re.search(rf"^## {title}\n(.*?)(?=^## )", GUIDE, re.M | re.S)
+    assert section, f"CONTRIBUTING.md has no section {title}"
+    return [(s["kind"], s["path"] or "", textwrap.dedent(s["body"])) for s in STEP.finditer(section[1])]
+
+
+def follow(title: str, copy: Path, run) -> None:
+    """Do what a section says: run its commands, make its changes, write its files."""
+    for kind, path, body in steps(title):
+        if kind == "sh":
+            run(f"set -e; {body}")
+        elif kind == "diff":
+            change(copy, body)
+        elif path:
+            (copy / path).write_text(body, encoding="utf-8")
+        else:
+            pytest.fail(f"CONTRIBUTING.md, {title}: no test knows how to follow a block of {kind}")
+
+
+def change(copy: Path, body: str) -> None:
+    """Replace what stands behind - by what stands behind +, in the file that the first line names."""
+    name, _, changes = body.partition("\n")
+    text = (copy / name).read_text(encoding="utf-8")
+    for old, new in CHANGE.findall(changes):
+        old, new = old.replace("\n-", "\n"), new.replace("\n+", "\n")
+        assert text.count(old) == 1, f"{name} holds {text.count(old)} times:\n{old}"
+        text = text.replace(old, new)
+    (copy / name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.full
+def test_an_encoding_step_by_step(copy, run):
+    follow("An encoding, step by step", copy, run)
+    assert (
+        "| [Gauss](https://posenc.github.io/posenc/gallery/#gauss) | bias | Take from each"
+        in (copy / "README.md").read_text()
+    )
+
+
+@pytest.mark.full
+def test_a_page_step_by_step(copy, run):
+    follow("A page, step by step", copy, run)
+
+
+@pytest.mark.slow
+def test_a_figure_step_by_step(copy, run):
+    if not (copy / "docs/chapters/4-biases/half-lives.md").exists():
+        follow("A page, step by step", copy, run)
+    if not (copy / ".node").exists():
+        pytest.skip("there is no Node: make scripts")
+    follow("A figure, step by step", copy, run)
+
+
+def test_the_page_that_shows_how_a_page_is_written_passes(copy, run):
+    (example,) = [body for kind, _, body in steps("How a page is written") if kind == "markdown"]
+    (copy / "docs" / "example.md").write_text(example)
+    run(".venv/bin/python -m galley --only docs/example.md")
+    (copy / "docs" / "example.md").write_text(example.replace("47,117", "47,118"))
+    assert "docs/example.md:9: 47,118 " in run(".venv/bin/python -m galley --only docs/example.md", fails=True)
+
+
+@pytest.mark.slow
+def test_what_the_package_holds_passes_its_check(copy, run):
+    run("make update ONLY=gallery.md")
+    assert ", none fails" in run("make check NAME=alibi")
+
+
+@pytest.mark.slow
+def test_a_first_draft_passes_in_every_door(copy, run):
+    run(".venv/bin/python -m dev.new encoding my_code add; .venv/bin/python -m dev.new encoding spin rotate")
+    run("make new-encoding NAME=vicinity DOOR=score")
+    assert ", none fails" in run("make check NAME='my_code spin vicinity'")

@@ -1,0 +1,130 @@
+"""The explorer's scripts, the states that its tests try, and what it computes of them."""
+
+import base64
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from galley.book import Book
+from tests.scripts.javascript import Script
+
+ROOT = Path(__file__).parents[2]
+
+
+class Knowing(Script):
+    """A script that knows what the page passes: it is told once."""
+
+    told = False
+
+    def __call__(self, expression, **known):
+        if not self.told:
+            self.context.eval(f"globalThis.given = {json.dumps(given())}")
+            self.told = True
+        return super().__call__(expression, **known)
+
+
+MODEL, SPEC, SNIPPET, JUDGE = (Knowing(f"explorer/{name}.js") for name in ("model", "spec", "snippet", "judge"))
+QUERY, SETTINGS, KINDS = (Knowing(f"explorer/{name}.js") for name in ("query", "settings", "kinds"))
+SEEDS = range(4)
+VECTORS = [{"content": content} for content in ("constant", "random", "tokens", "peak")]
+LAYOUTS = ("half", "interleaved")
+SCORES = ["shaw", "music", "transformer_xl", "deberta", "decomposed", "profiles", "gated", "cope", "forget", "path"]
+SCALINGS = ["linear", "ntk", "dynamic_ntk", "by_parts", "yarn", "llama3", "longrope", "proportional"]
+CASES = [
+    *({"encoding": "sinusoidal", "order": order} for order in ("interleaved", "split", "tensor2tensor")),
+    {"encoding": "learned", "table": "random"},
+    *({"encoding": "rope", "layout": layout} | each for layout in ("half", "interleaved") for each in VECTORS),
+    *({"encoding": "rope", "scaling": name} | VECTORS[i % 4] for i, name in enumerate(SCALINGS)),
+    *({"encoding": "pope", "phase": phase} | each for phase in ("zero", "uniform", "peak") for each in VECTORS[:3]),
+    {"encoding": "alibi"},
+    *({"encoding": "t5", "bidirectional": both} for both in (True, False)),
+    *({"encoding": "kerple", "form": form} for form in ("log", "power")),
+    {"encoding": "fire"},
+    *({"encoding": "none"} | each for each in VECTORS[:3]),
+    {"encoding": "rope", "share": 0.5, "content": "tokens", "words": "the dog bit the man"},
+    *({"encoding": "rope", "share": 0.5, "layout": layout} | each for layout in LAYOUTS for each in VECTORS),
+    *({"encoding": "xpos"} | each for each in VECTORS[:3]),
+    *({"encoding": "latent", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
+    *({"encoding": "axial", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
+    *({"encoding": "mrope", "interleaved": each} | VECTORS[2] for each in (True, False)),
+    *({"encoding": "liere", "block": block} | VECTORS[i] for i, block in enumerate(("2", "4", "8"))),
+    *({"encoding": name} | each for name in ("fope", "lerope", "selective", "repo") for each in VECTORS[:3]),
+    *({"encoding": "fourier", "features": name} for name in ("powers", "bands", "gaussian")),
+    *({"encoding": "grid", "axes_order": name} for name in ("mae", "timm", "timm-axes", "detr")),
+    *({"encoding": name} | each for name in ("convolution", "conditional") for each in VECTORS[:3]),
+    {"encoding": "sandwich"},
+    {"encoding": "window"},
+    *({"encoding": name} | each for name in SCORES for each in VECTORS[:3]),
+]
+
+
+@cache
+def given():
+    """What the page passes to the explorer, as the page computes it."""
+    page = "docs/explorer.md"
+    book = Book(ROOT)
+    result = book.run({page: book.pages()[page]})[page]
+    data = next(json.loads(step["data"]) for step in result.steps if step.get("data"))
+    table = np.frombuffer(base64.b64decode(data["trained"]["table"]), "<i2") / 10 ** data["trained"]["digits"]
+    return data | {"trained": data["trained"] | {"table": table.tolist()}}
+
+
+def drawn(case, seed):
+    """A state as a reader may leave it, small enough for a test."""
+    draw = np.random.default_rng([seed, *map(ord, json.dumps(case))])
+    knobs, state = given()["knobs"], dict(case)
+    for name, bounds in knobs.items():
+        low, high = bounds["min"], bounds["max"]
+        step = np.exp(draw.uniform(np.log(low), np.log(high))) if low > 0 else draw.uniform(low, high)
+        state[name] = float(f"{step:.3g}")
+    whole = {"seed", "first", "peak", "query", "key", "channel", "head", "heads", "max_distance", "original_length"}
+    state |= {name: int(state[name]) for name in whole | {"threshold"} if name in state}
+    state |= {"length": int(draw.integers(8, 41)), "width": 2 * int(draw.integers(3, 17))}
+    state |= {
+        "buckets": 4 * int(draw.integers(1, 9)),
+        "causal": bool(draw.integers(2)),
+        "first": int(draw.integers(2000)),
+        "softmax": bool(draw.integers(2)),
+        "far": False,
+    }
+    whole = {"side": (2, 7), "before": (1, 8), "window": (2, 7), "clip": (2, 20), "rank": (1, 6), "extent": (4, 50)}
+    whole |= {"taps": (2, 12)}
+    state |= {name: int(draw.integers(*ends)) for name, ends in whole.items()}
+    state |= {name: round(float(draw.uniform(0.1, 1)), 2) for name in ("gain", "spread", "strength")}
+    state |= {"scale_base": int(draw.integers(64, 500)), "original_length": int(draw.integers(16, 5000))}
+    return {"words": ""} | state
+
+
+def ran(code):
+    """Run a snippet as the reader does who pastes it."""
+    scope = {}
+    exec(compile(code, "snippet", "exec"), scope)
+    return scope
+
+
+def usual(**state):
+    """The defaults of an encoding over numbered positions, with what is set beside."""
+    encoding = state.get("encoding", "sinusoidal")
+    return SPEC("defaults(given, encoding, true)", encoding=encoding) | state
+
+
+def shown(state):
+    """What the explorer computes: pattern and similarity, as arrays with nothing where keys are hidden."""
+    code = """(() => {
+      const view = explorer(given)(state)
+      const { rows, columns } = view.pattern
+      return { pattern: view.pattern.values, rows, columns, state: view.state,
+               similarity: Array.from({ length: view.state.length }, (_, m) => view.row(m)) }
+    })()"""
+    found = MODEL(code, state=usual(**state))
+    similarity = np.array(found["similarity"], float)
+    if found["state"]["causal"]:
+        similarity[np.triu_indices(len(similarity), 1)] = np.nan
+    return np.reshape(found["pattern"], (found["rows"], found["columns"])), similarity, found["state"]
+
+
+def named(case):
+    """What a case is called."""
+    return "-".join(map(str, case.values()))

@@ -1,0 +1,158 @@
+"""The explorer: its numbers against the Python that it hands out, and against the package."""
+
+import numpy as np
+import pytest
+import torch
+
+import posenc
+from posenc.add.sinusoidal import sinusoidal
+from posenc.bias.alibi import alibi
+from posenc.bias.sandwich import sandwich
+from posenc.rotate.frequencies import yarn
+from tests.scripts.exploring import (
+    CASES,
+    JUDGE,
+    KINDS,
+    MODEL,
+    ROOT,
+    SEEDS,
+    SETTINGS,
+    SNIPPET,
+    drawn,
+    given,
+    named,
+    ran,
+    shown,
+    usual,
+)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_the_python_makes_what_the_panels_show(case, seed, capsys):
+    pattern, similarity, state = shown(drawn(case, seed))
+    code = SNIPPET("python(state, given)", state=usual(**state))
+    scope = ran(code)
+    np.testing.assert_allclose(pattern, scope["pattern"], rtol=1e-9, atol=1e-9, err_msg=code)
+    np.testing.assert_allclose(similarity, scope["similarity"], rtol=1e-9, atol=1e-9, err_msg=code)
+    assert capsys.readouterr().out.strip()
+    assert len([line for line in code.splitlines() if line]) <= 20
+
+
+def test_the_page_has_a_value_for_every_encoding_to_be_compared_with():
+    compared = [state for state, *_ in given()["golden"]]
+    for name in ("encoding", "order", "table", "form", "layout", "scaling"):
+        for value in given()["choices"][name][name == "scaling" :]:
+            assert any(state.get(name) == value for state in compared), f"{name}={value}"
+
+
+def test_the_comparison_itself():
+    golden = [[state, *map(float, numbers)] for state, *numbers in given()["golden"]]
+    right = JUDGE("agreement(given)", given=given() | {"golden": golden})
+    assert right["points"] == 2 * len(golden)
+    assert right["worst"] < 1e-12
+    golden[5][3] += 1e-3
+    assert JUDGE("agreement(given)", given=given() | {"golden": golden})["worst"] > 1e-4
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case["encoding"] in ("sinusoidal", "rope", "pope")], ids=str
+)
+def test_the_hands_of_all_pairs_make_the_similarity(case, seed):
+    code = """(() => {
+      const view = explorer(given)(state)
+      const { query, key } = view.state
+      return { parts: view.pairs.map((_, i) => share(view, i, query, key)), whole: view.at(query, key),
+               found: view.pairs.every(([a, b], i) => pairOf(view, a) === i && pairOf(view, b) === i),
+               hands: view.theta.length === view.pairs.length }
+    })()"""
+    found = MODEL(code, state=usual(**drawn(case, seed) | {"softmax": False}))
+    np.testing.assert_allclose(sum(found["parts"]), found["whole"], rtol=1e-9, atol=1e-9)
+    assert found["found"]
+    assert found["hands"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_curve_without_scaling_is_that_of_the_encoding_without_scaling(seed):
+    state = drawn({"encoding": "rope", "scaling": "ntk", "content": "random"}, seed)
+    state |= {"softmax": False, "share": 1}
+    stretched, usually = (
+        MODEL("explorer(given)(state)", state=usual(**state | {"scaling": name})) for name in ("ntk", "none")
+    )
+    assert stretched["plain"] == usually["band"] != stretched["band"]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_attention_of_equal_tokens(seed, causal):
+    for case in ({"encoding": "alibi"}, {"encoding": "fire"}, {"encoding": "none", "content": "tokens"}):
+        state = drawn(case, seed) | {"causal": causal, "softmax": False}
+        _, similarity, settled = shown(state)
+        m, scale = settled["query"], settled["width"] ** -0.5 if case["encoding"] == "none" else 1
+        ours = MODEL("explorer(given)(state).weights(m)", state=usual(**state), m=m)
+        row = torch.tensor(np.nan_to_num(similarity[m] * scale, nan=-np.inf))
+        np.testing.assert_allclose(ours, row.softmax(0), rtol=1e-9, atol=1e-12)
+
+
+def test_the_page_and_the_script_know_the_same_encodings():
+    kinds = KINDS("Object.keys(KINDS)")
+    assert sorted(kinds) == sorted(given()["choices"]["encoding"])
+    knobs = set(SETTINGS("KNOBS.map(({ name }) => name)"))
+    assert set().union(*KINDS("Object.values(KINDS).map(({ knobs }) => knobs)")) <= knobs
+    assert knobs - {"words"} == given()["knobs"].keys() | given()["choices"].keys() | given()["toggles"].keys()
+
+
+def test_all_encodings_of_the_package_are_drawn_or_named_on_the_page():
+    page = (ROOT / "docs/explorer.md").read_text(encoding="utf-8")
+    own = {key.partition("/")[2] for key in posenc.encodings()}
+    assert own - {"query_scale"} <= set(KINDS("Object.keys(KINDS)"))
+    assert all(f"posenc.{name}" in page for name in ("rotate.query_scale", "models.swin"))
+
+
+FAR = {
+    "sinusoidal": lambda s, d: sinusoidal([0], 32)[0] @ sinusoidal([d], 32)[0],
+    "rope": lambda s, d: np.cos(d * yarn(32, 4, 64)[0]).sum() * yarn(32, 4, 64)[1] ** 2,
+    "alibi": lambda s, d: alibi([d], [0], 8)[2, 0, 0],
+    "sandwich": lambda s, d: sandwich([d], [0], 8, dim=32)[2, 0, 0],
+    "none": lambda s, d: 32.0,
+}
+
+
+@pytest.mark.parametrize("encoding", FAR)
+def test_far_distances_are_those_of_the_package(encoding):
+    state = usual(encoding=encoding, width=32, far=True, scaling="yarn")
+    code = "(({ curve }) => Array.from(farDistances(given.far), curve))(explorer(given)(state))"
+    values = MODEL(code, state=state)
+    distances = MODEL("farDistances(given.far)")
+    assert distances[0] == 1
+    assert distances[-1] == given()["far"]
+    for i in (0, 10, 300, -1):
+        expected = FAR[encoding](state, distances[i])
+        assert values[i] == pytest.approx(expected, rel=1e-9, abs=1e-9), distances[i]
+
+
+def test_a_picture_of_many_positions_is_thinned_and_its_numbers_are_not():
+    state = usual(encoding="rope", content="tokens", length=512, width=8)
+    code = "(({ side, values, at }) => [side, values[3 * side + 5], at(6, 10), at(7, 11)])(explorer(given)(state))"
+    side, drawn_there, there, between = MODEL(code, state=state)
+    assert side == 256
+    assert drawn_there == pytest.approx(there, rel=1e-12)
+    assert between != there
+
+
+@pytest.mark.parametrize(
+    "case", [{"encoding": "fire"}, {"encoding": "rope", "content": "tokens"}, {"encoding": "cope"}], ids=str
+)
+def test_no_picture_is_finer_than_can_be_seen(case):
+    view = MODEL("explorer(given)(state)", state=usual(**case, length=512, width=8))
+    assert len(view["values"]) == view["side"] ** 2 == 256**2
+
+
+def test_the_trained_table_is_trained_by_its_python():
+    """The slowest snippet: it trains, and must arrive at the table that the page has handed over, to its last digit."""
+    state = {"encoding": "learned", "table": "trained", "length": 64, "width": 64}
+    pattern, similarity, _ = shown(state)
+    scope = ran(SNIPPET("python(state, given)", state=usual(**state)))
+    np.testing.assert_allclose(pattern, scope["pattern"], atol=1.5 * 10 ** -given()["trained"]["digits"])
+    np.testing.assert_allclose(similarity, pattern @ pattern.T, rtol=1e-9, atol=1e-9)

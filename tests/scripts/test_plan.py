@@ -1,0 +1,129 @@
+"""The plan of a configuration in both languages: the page's script finds what posenc.plan finds."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import posenc
+from dev.model_types import modules
+from posenc.config.formats.detection import FORMATS
+from posenc.config.model_types import facts
+from tests.config import published, test_formats
+from tests.scripts.javascript import Script
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = json.loads((ROOT / "docs/assets/data/configs.json").read_text(encoding="utf-8"))
+READ = Script("config/plan.js")
+READ.context.eval(f"const kinds = {json.dumps(facts())}")
+OTHERS = "plan: config must be in the words of transformers, got those of "
+BOTH = "(() => { try { return plan(said, kinds) } catch (error) { return { refused: error.message } } })()"
+
+
+def like(mine, theirs, where="plan"):
+    """Compare two plans, numbers to twelve digits."""
+    if isinstance(mine, dict):
+        assert mine.keys() == theirs.keys(), where
+        for name in mine:
+            like(mine[name], theirs[name], f"{where}.{name}")
+    elif isinstance(mine, list | tuple):
+        assert len(mine) == len(theirs), where
+        for index, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+            like(one, other, f"{where}[{index}]")
+    elif isinstance(mine, float) and isinstance(theirs, int | float):
+        assert math.isclose(mine, theirs, rel_tol=1e-12), where
+    else:
+        assert mine == theirs, where
+
+
+def both(said):
+    """Compare what both find, or the words in which both refuse."""
+    theirs = READ(BOTH, said=said)
+    if theirs.get("refused", "").startswith(OTHERS):
+        assert foreign(said) == theirs["refused"].removeprefix(OTHERS)
+        return False
+    try:
+        mine = posenc.plan(said).to_dict()
+    except ValueError as error:
+        mine = {"refused": str(error)}
+    like(mine, theirs)
+    return "refused" not in mine
+
+
+def foreign(said):
+    """Return the name of another program's format, which the page does not read."""
+    return next((name for name, (own, _) in FORMATS.items() if own(said)), None)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_published_configurations_are_read_alike(name):
+    assert both(SAMPLES[name])
+
+
+@pytest.mark.parametrize("name", [name for name, config in vars(published).items() if name.isupper()])
+def test_hand_written_configurations_are_read_alike(name):
+    assert both(vars(published)[name])
+
+
+@pytest.mark.parametrize("name", test_formats.SAME)
+def test_formats_are_told_apart_alike(name):
+    kind, other, ours = test_formats.SAME[name]
+    assert READ(BOTH, said=other) == {"refused": OTHERS + kind}
+    assert both(ours)
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
+CHANGES = {
+    "a base of the code": {"rope_theta": None, "rope_parameters": None},
+    "two bases": {"rope_theta": 7_000, "rope_parameters": {"rope_type": "default", "rope_theta": 9_000}},
+    "two dicts": {"rope_theta": 7_000, "rope_scaling": YARN, "rope_parameters": YARN | {"rope_theta": 9_000}},
+    "two dicts in another order": {"rope_scaling": YARN, "rope_parameters": dict(reversed(YARN.items()))},
+    "yarn by its old name, without a length": {"rope_scaling": {"type": "yarn", "factor": 8}},
+    "a list that misses layers": {"no_rope_layers": [1, 0]},
+    "a part of each head": {"partial_rotary_factor": 0.5},
+    "heads of an odd width": {"head_dim": 33, "partial_rotary_factor": 0.5},
+    "heads of another width in one layer": {"per_layer_config": {"1": {"head_dim": 32}}},
+    "a base for each layer": {"layer_rope_theta": [1e4, 0] * 99},
+    "layers of other words": {"layer_types": ["attention", "mamba", "sliding_attention", "conv"]},
+    "alpha": {"rope_scaling": {"rope_type": "dynamic", "alpha": 1000.0, "factor": 1.0}},
+    "vLLM's factor": {"rope_scaling": YARN | {"attn_factor": 0.5}},
+    "vLLM's name": {"rope_scaling": YARN | {"rope_type": "deepseek_yarn", "apply_yarn_scaling": False}},
+    "vLLM's mixture": {"rope_scaling": YARN | {"extrapolation_factor": 0.5}},
+    "vLLM's factor beside another": {"rope_scaling": YARN | {"attn_factor": 0.5, "attention_factor": 1.0}},
+    "a word that is nearly known": {"rope_scaling": YARN | {"beta_fst": 8}},
+    "a name that is nearly known": {"rope_thet": 1e6},
+    "a word that nobody knows": {"rope_scaling": YARN | {"bogus": 8}},
+    "a word of another program": {"rope_scaling": YARN | {"rope_factor": 8}},
+    "a kind that nobody knows": {"rope_scaling": YARN | {"rope_type": "odd"}},
+    "a model type that is nearly known": {"model_type": "lama"},
+    "none": {"model_type": None},
+    "no layers": {"num_hidden_layers": None, "layer_types": None},
+    "too many layers": {"num_hidden_layers": 10**12, "layer_types": None},
+    "too long a list of layers": {"layer_types": ["full_attention"] * 10_001},
+    "a base of one": {"rope_theta": 1.0, "rope_parameters": None},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_is_changed_or_wrong_is_read_alike(name, change):
+    both(SAMPLES[name] | CHANGES[change])
+
+
+@pytest.mark.parametrize("distance", [8, 16, 1e30, 2**53])
+def test_distances_of_buckets_are_refused_alike(distance):
+    both({"model_type": "t5", "relative_attention_max_distance": distance})
+
+
+@pytest.mark.parametrize("name", sorted(facts()))
+def test_a_configuration_that_says_nothing_is_read_alike(name):
+    both({"model_type": name})
+
+
+@pytest.mark.parametrize("name", sorted(facts()))
+def test_default_configurations_are_read_alike(name):
+    config = modules.default(name) if modules.mapping().get(name) else None
+    if config is None:
+        pytest.skip("transformers cannot make it")
+    both(json.loads(config.to_json_string(use_diff=False)))

@@ -1,0 +1,58 @@
+"""Intervals of a few seeds, against NumPy and against what many drawn comparisons give."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.scripts.javascript import Script
+
+SEEDS = Script("math/seeds.js")
+QUANTILES = {2: 4.302652730, 3: 2.776445105, 5: 2.306004135, 20: 2.024394164}  # of Student's t, 0.975, by runs each
+
+
+@pytest.mark.parametrize("x", [-9, -7.9, -3.3, -1e-9, 0, 0.4, 1.96, 5, 7.99, 8.5])
+def test_the_normal_distribution(x):
+    assert SEEDS("below(x)", x=x) == pytest.approx(math.erfc(-x / math.sqrt(2)) / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("runs", [2, 3, 7, 20])
+def test_an_interval(runs):
+    first, second = np.random.default_rng(runs).normal(size=(2, runs))
+    spread = math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
+    ours = SEEDS("interval(a, b, 1.7)", a=first.tolist(), b=second.tolist())
+    assert ours["middle"] == pytest.approx(first.mean() - second.mean(), abs=1e-9)
+    assert ours["half"] == pytest.approx(1.7 * spread, abs=1e-9)
+
+
+@pytest.mark.parametrize("runs", [2, 3, 7, 20])
+def test_how_a_spread_of_few_runs_is_distributed(runs):
+    s = np.linspace(0.01, 3, 50)
+    half = runs - 1
+    log = math.log(2) + half * math.log(half) - math.lgamma(half) + (2 * half - 1) * np.log(s) - half * s**2
+    ours = SEEDS("s.map((x) => ofSpread(x, runs))", s=s.tolist(), runs=runs)
+    np.testing.assert_allclose(ours, np.exp(log), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("runs", QUANTILES)
+@pytest.mark.parametrize("gap", [0, 0.3, 1.7])
+def test_what_becomes_of_a_gap(runs, gap):
+    error = math.sqrt(2 / runs)
+    visible = QUANTILES[runs] * error
+    ours = SEEDS("chances(gap, runs, visible)", gap=gap, runs=runs, visible=visible)
+    assert ours["behind"] == pytest.approx(math.erfc(gap / error / math.sqrt(2)) / 2, abs=1e-9)
+    draw = np.random.default_rng(runs)
+    found = gap + error * draw.normal(size=1_000_000)
+    half = visible * np.sqrt(draw.chisquare(2 * runs - 2, size=found.size) / (2 * runs - 2))
+    assert ours["clear"] == pytest.approx((found > half).mean(), abs=2e-3)
+    assert ours["wrong"] == pytest.approx((found < -half).mean(), abs=1e-3)
+    assert ours["found"] == pytest.approx(found[found > half].mean(), rel=0.02)
+    if gap == 0:  # what a 95% interval promises
+        assert [ours["clear"], ours["wrong"]] == pytest.approx([0.025, 0.025], abs=1e-9)
+
+
+def test_one_run_has_no_interval():
+    ours = SEEDS("chances(0.3, 1, null)")
+    assert ours["behind"] == pytest.approx(math.erfc(0.15) / 2, abs=1e-12)
+    assert (ours["clear"], ours["wrong"]) == (0, 0)
+    assert math.isnan(ours["found"])
