@@ -13,6 +13,7 @@ PAPER = re.compile(
     r'^Paper:\s+(?P<authors>.+?),\s+(?P<year>\d{4}),\s+"(?P<title>.+?)",\s+(?P<url>https://\S+?)[,.;]?\s',
     re.MULTILINE | re.DOTALL,
 )
+UNPUBLISHED = re.compile(r"^Paper:\s+unpublished, (?P<authors>.+?), (?P<year>\d{4})", re.MULTILINE)
 DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)[(:]", re.MULTILINE)
 
 
@@ -83,12 +84,19 @@ def places() -> dict[str, str]:
 
 
 def paper(module: str) -> tuple[str, str, int, str]:
-    """Return title, authors, year and address of the paper that a module's docstring names."""
-    found = PAPER.search(docstring(module))
-    if not found:
+    """Return title, authors, year and address of the paper that a module's docstring names.
+
+    What has none says `Paper: unpublished, authors, year`.
+    """
+    text = docstring(module)
+    unpublished = UNPUBLISHED.search(text)
+    if unpublished:
+        return "unpublished", unpublished["authors"], int(unpublished["year"]), ""
+    match = PAPER.search(text)
+    if not match:
         return "", "", 0, ""
-    title, authors, url = (" ".join(found[name].split()) for name in ("title", "authors", "url"))
-    return title, authors, int(found["year"]), url
+    title, authors, url = (" ".join(match[name].split()) for name in ("title", "authors", "url"))
+    return title, authors, int(match["year"]), url
 
 
 def named_like(name: str) -> Iterator[str]:

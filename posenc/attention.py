@@ -9,14 +9,16 @@ Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, w wid
 so permuting the tokens permutes the outputs and changes nothing else, unless a mask or a position
 breaks the symmetry. An encoding is a rotation (q, k, positions, key_positions) -> (q, k), a score
 of the same arguments -> (b, h, t, s), or a bias (positions, key_positions) -> (h, t, s), whatever
-its arguments are named: see `takes_content`. Keys stand at 0 .. s-1, or where as many queries do,
-and queries where the last t keys do, so one new query after a cache of keys is right without being
-told; `F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first keys instead.
+its arguments are named: see `takes_content`. Here alone positions have defaults for any number of
+queries and keys: keys stand at 0 .. s-1, or where as many queries do, and queries where the last t
+keys do. So one new query after a cache of keys is right without being told;
+`F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first keys instead.
 A rotation stays on torch's fused kernels; a bias or score is a tensor (h, t, s) for them. Other
 ways to compute the same are in `posenc.fast`: FlexAttention, blocks of queries, ALiBi as channels.
 """
 
 import inspect
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -31,13 +33,13 @@ def attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    encoding=None,
-    positions=None,
-    key_positions=None,
+    encoding: Callable[..., Any] | None = None,
+    positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
     causal: bool = False,
-    mask=None,
-    scale=None,
-    **extra,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    **extra: Any,
 ) -> Tensor:
     """Return the attention output (b, h, t, d) of `q` (b, h, t, d) over `k` and `v` (b, g, s, d).
 
@@ -54,7 +56,7 @@ def attention(
         causal: Let a query see the keys at its own position and before; on a grid, up to its place.
         mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
         scale: Multiplies q k^T, not what is added; by default 1/sqrt(d). T5 has 1.
-        extra: What else the encoding takes, such as `table` or `gates`.
+        extra: What else the encoding takes, such as `gates` or `phases`.
 
     Examples:
         >>> import math
@@ -65,33 +67,36 @@ def attention(
                 [2.3333, 4.6667, 0.0000],
                 [1.0000, 2.0000, 4.0000]])
     """
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    own = _unwrapped(encoding)
-    if hasattr(own, "values") and getattr(own, "on_values", True):
-        told = (positions, key_positions, causal, mask, scale)
-        weights = attention_weights(q, k, encoding, *told, **extra)
-        return _valued(weights, v, own, *places(q, k, positions, key_positions))
-    of_q, of_k, added = encoded(q, k, encoding, positions, key_positions, mask, **extra)
-    in_order = q.shape[2] == k.shape[2] and positions is key_positions is mask is added is None
-    if causal and in_order:
-        return _product(of_q, of_k, v, scale, is_causal=True)  # kernels need no tensor for it
-    seen = _seen(q, k, encoding, positions, key_positions, causal, mask)
-    if added is not None:
-        added = added if seen is None else added.masked_fill(~seen, float("-inf"))
-        seen = added.to(q.dtype)
-    return _product(of_q, of_k, v, scale, attn_mask=seen)
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    module = _unwrapped(encoding)
+    if hasattr(module, "values") and getattr(module, "on_values", True):
+        # what an encoding adds to the values depends on the weights, which no kernel returns
+        settings = (positions, key_positions, causal, mask, factor)
+        weights = attention_weights(q, k, encoding, *settings, **extra)
+        return _with_values(weights, v, module, *places(q, k, positions, key_positions))
+    encoded_q, encoded_k, added = encoded(q, k, encoding, positions, key_positions, mask, **extra)
+    placed = positions is not None or key_positions is not None
+    if causal and q.shape[2] == k.shape[2] and not placed and mask is None and added is None:
+        # kernels hide what lies ahead by themselves, without a tensor
+        return _product(encoded_q, encoded_k, v, factor, is_causal=True)
+    visible = _visible(q, k, encoding, positions, key_positions, causal, mask)
+    if added is None:
+        return _product(encoded_q, encoded_k, v, factor, attn_mask=visible)
+    if visible is not None:
+        added = added.masked_fill(~visible, float("-inf"))
+    return _product(encoded_q, encoded_k, v, factor, attn_mask=added.to(q.dtype))
 
 
 def attention_weights(
     q: Tensor,
     k: Tensor,
-    encoding=None,
-    positions=None,
-    key_positions=None,
+    encoding: Callable[..., Any] | None = None,
+    positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
     causal: bool = False,
-    mask=None,
-    scale=None,
-    **extra,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    **extra: Any,
 ) -> Tensor:
     """Return the softmax weights (b, h, t, s) of `attention`: for looking, not for speed.
 
@@ -100,59 +105,72 @@ def attention_weights(
         tensor([[0.3333, 0.3333, 0.3333, 0.0000],
                 [0.2500, 0.2500, 0.2500, 0.2500]])
     """
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    # a softmax in half precision would lose digits
     dtype = torch.promote_types(q.dtype, torch.float32)
-    seen = _seen(q, k, encoding, positions, key_positions, causal, mask)
-    of_q, of_k, added = encoded(q, k, encoding, positions, key_positions, mask, **extra)
-    each = of_k.to(dtype).repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (b, h, s, w)
-    logits = of_q.to(dtype) @ each.mT * scale  # (b, h, t, s)
+    visible = _visible(q, k, encoding, positions, key_positions, causal, mask)
+    encoded_q, encoded_k, added = encoded(q, k, encoding, positions, key_positions, mask, **extra)
+    keys = encoded_k.to(dtype).repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (b, h, s, w)
+    logits = encoded_q.to(dtype) @ keys.mT * factor  # (b, h, t, s)
     if added is not None:
         logits = logits + added  # (b, h, t, s)
-    if seen is not None:
-        logits = logits.masked_fill(~seen, float("-inf"))  # (b, h, t, s)
+    if visible is not None:
+        logits = logits.masked_fill(~visible, float("-inf"))  # (b, h, t, s)
+    # a softmax over nothing is NaN; a query that sees no key weighs none
     blind = logits.isneginf().all(dim=-1, keepdim=True)  # (b, h, t, 1)
     weights = logits.masked_fill(blind, 0).softmax(dim=-1)  # (b, h, t, s)
-    return weights.masked_fill(blind, 0).to(q.dtype)  # a query that sees no key weighs none
+    return weights.masked_fill(blind, 0).to(q.dtype)
 
 
-def _valued(weights, v, encoding, positions, key_positions):
+def _with_values(
+    weights: Tensor, v: Tensor, module: Any, positions: Tensor, key_positions: Tensor
+) -> Tensor:
     v = v.repeat_interleave(weights.shape[1] // v.shape[1], dim=1)  # (b, h, s, d)
-    return weights @ v + encoding.values(weights, positions, key_positions)  # (b, h, t, d)
+    return weights @ v + module.values(weights, positions, key_positions)  # (b, h, t, d)
 
 
-def _product(q, k, v, scale, **mask):
+def _product(q: Tensor, k: Tensor, v: Tensor, scale: float, **options: Any) -> Tensor:
     width = v.shape[-1]
     if q.shape[2] > 1 and width < q.shape[-1]:
-        v = F.pad(v, (0, q.shape[-1] - width))  # kernels want equal widths; one query needs none
+        # kernels want equal widths; one query needs no kernel
+        v = F.pad(v, (0, q.shape[-1] - width))
     if k.shape[1] != q.shape[1]:
-        mask["enable_gqa"] = True
-    return F.scaled_dot_product_attention(q, k, v, scale=scale, **mask)[..., :width]
+        options["enable_gqa"] = True
+    return F.scaled_dot_product_attention(q, k, v, scale=scale, **options)[..., :width]
 
 
-def places(q: Tensor, k: Tensor, positions=None, key_positions=None) -> tuple[Tensor, Tensor]:
-    """Return where queries (t,) or (b, t) and keys (s,) or (b, s) stand, by default or as told.
+# Positions
 
-    More queries than keys have no default, as in cross-attention.
+
+def places(
+    q: Tensor,
+    k: Tensor,
+    positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return where queries (t,) or (b, t) and keys (s,) or (b, s) stand, by default or as given.
+
+    Raises:
+        ValueError: If more queries than keys have no positions, as in cross-attention.
 
     Examples:
         >>> places(torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 3, 8))  # a query and a cache
         (tensor([2]), tensor([0, 1, 2]))
     """
     t, s = q.shape[2], k.shape[2]
+    if key_positions is None and positions is not None and t == s:
+        key_positions = positions
     if key_positions is None:
         key_positions = torch.arange(s, device=k.device)
-        if positions is not None and t == s:
-            key_positions = positions
+    if positions is None and t > s:
+        raise ValueError(f"attention: positions must be given for {t} queries, {s} keys, got None")
     if positions is None:
-        if t > s:
-            raise ValueError(
-                f"attention: positions must be given for {t} queries, {s} keys, got None"
-            )
-        positions = key_positions[..., s - t :]
+        # of as many, the same tensor: encodings make one table of both
+        positions = key_positions if t == s else key_positions[..., s - t :]
     return positions, key_positions
 
 
-def is_in_line(positions: Tensor | None, x: Tensor, encoding=None) -> bool:
+def is_in_line(positions: Tensor | None, x: Tensor, encoding: Any = None) -> bool:
     """Tell whether positions are numbers, (t,) or (b, t) for x (b, h, t, d), and no coordinates.
 
     Examples:
@@ -162,23 +180,87 @@ def is_in_line(positions: Tensor | None, x: Tensor, encoding=None) -> bool:
     if positions is None or positions.ndim == 1:
         return True
     b, _, t, _ = x.shape
-    one_each = tuple(positions.shape) in ((1, t), (b, t))
-    return one_each and getattr(_unwrapped(encoding), "axes", 1) == 1
+    one_a_token = tuple(positions.shape) in ((1, t), (b, t))
+    return one_a_token and getattr(_unwrapped(encoding), "axes", 1) == 1
 
 
-def takes_content(encoding) -> bool | None:
+def _visible(
+    q: Tensor,
+    k: Tensor,
+    encoding: Any,
+    positions: Tensor | None,
+    key_positions: Tensor | None,
+    causal: bool,
+    mask: Tensor | None,
+) -> Tensor | None:
+    """Return true where a query sees a key, broadcastable to (b, h, t, s); None if it sees all."""
+    if mask is not None and mask.dtype != torch.bool:
+        raise ValueError(f"attention: mask must be boolean, true where seen, got {mask.dtype}")
+    if mask is not None:
+        mask = torch.atleast_2d(mask)
+    t, s = q.shape[2], k.shape[2]
+    placed = positions is not None or key_positions is not None
+    # a lone query behind a cache sees all of it
+    if not causal or (t == 1 and not placed):
+        return mask
+    in_line = is_in_line(positions, q, encoding) and is_in_line(key_positions, k, encoding)
+    if placed and in_line:
+        m, n = places(q, k, positions, key_positions)
+        past = m[..., :, None] >= n[..., None, :]  # (..., t, s)
+        past = past.reshape(-1, 1, t, s)  # (..., 1, t, s)
+    else:
+        # coordinates have no order but that of the sequence
+        past = torch.ones(t, s, dtype=torch.bool, device=q.device).tril(s - t)  # (t, s)
+    return past if mask is None else past & mask
+
+
+# Encodings
+
+
+def encoded(
+    q: Tensor,
+    k: Tensor,
+    encoding: Callable[..., Any] | None = None,
+    positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
+    mask: Tensor | None = None,
+    **extra: Any,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return q and k, rotated or not, and what is added to their logits (b or 1, h, t, s), or None.
+
+    Examples:
+        >>> q = torch.ones(1, 1, 2, 8)
+        >>> encoded(q, q, lambda *positions: torch.full((1, 2, 2), 5.0))[2].shape
+        torch.Size([1, 1, 2, 2])
+    """
+    if encoding is None:
+        if extra:
+            raise ValueError(f"attention: encoding must be given for {[*extra]}, got None")
+        return q, k, None
+    _check(encoding)
+    if _asks_for_mask(encoding):
+        extra = {"mask": mask} | extra
+    m, n = places(q, k, positions, key_positions)
+    result = _result(encoding, q, k, m, n, extra)
+    if isinstance(result, Tensor):
+        return q, k, result.reshape(-1, *result.shape[-3:])
+    rotated_q, rotated_k = result
+    return rotated_q, rotated_k, None
+
+
+def takes_content(encoding: Any) -> bool | None:
     """Tell whether an encoding is called with q and k before the positions, None if that is open.
 
     An encoding of this package says so by its folder. Of any other callable the number of its
     arguments tells, never their names: a bias takes two, rotations and scores take four. It stays
-    open for what takes two as well as four, such as `lambda *given: rope(*given)`.
+    open for what takes two as well as four, such as `lambda *arguments: rope(*arguments)`.
 
     Examples:
         >>> from posenc.bias.alibi import ALiBi
         >>> takes_content(ALiBi(8)), takes_content(lambda queries, keys, m, n: (queries, keys))
         (False, True)
     """
-    door = _folder(encoding)
+    door = _door(encoding)
     if door is not None:
         return door != "bias"
     parameters = _parameters(encoding).values()
@@ -190,64 +272,56 @@ def takes_content(encoding) -> bool | None:
     return True if len(required) > 2 else None
 
 
-def encoded(
-    q: Tensor, k: Tensor, encoding=None, positions=None, key_positions=None, mask=None, **extra
-):
-    """Return q and k, rotated or not, and what is added to their logits (b or 1, h, t, s), or None.
-
-    Examples:
-        >>> q = torch.ones(1, 1, 2, 8)
-        >>> encoded(q, q, lambda *given: torch.full((1, 2, 2), 5.0))[2].shape
-        torch.Size([1, 1, 2, 2])
-    """
-    if encoding is None:
-        if extra:
-            raise ValueError(f"attention: encoding must be given for {[*extra]}, got None")
-        return q, k, None
-    _check(encoding)
-    if _asks_for_mask(encoding):
-        extra = {"mask": mask} | extra
-    m, n = places(q, k, positions, key_positions)
-    with_content = (q, k, positions, n)  # not m: where none are given, one table serves both
-    result = _called(encoding, with_content, (m, n), extra)
-    if isinstance(result, Tensor):
-        return q, k, result.reshape(-1, *result.shape[-3:])
-    return *result, None
-
-
-def _check(encoding):
+def _check(encoding: Any) -> None:
     if isinstance(encoding, type):
         got = f"the class {encoding.__name__}; write {encoding.__name__}(...)"
         raise ValueError(f"attention: encoding must be built, got {got}")
     if not callable(encoding):
         got = f"{type(encoding).__name__}; of a bias, lambda positions, key_positions: bias"
         raise ValueError(f"attention: encoding must be a module or a function, got {got}")
-    if _folder(encoding) == "add":
+    if _door(encoding) == "add":
         got = f"{type(encoding).__name__}, which is called on embeddings, before q and k are made"
         raise ValueError(f"attention: encoding must be a rotation, bias or score, got {got}")
 
 
-def _called(encoding, with_content, alone, extra) -> Any:
+def _result(
+    encoding: Callable[..., Any], q: Tensor, k: Tensor, m: Tensor, n: Tensor, extra: dict[str, Any]
+) -> Any:
     """Return what an encoding gives, called as its door is; where that is open, what fits one."""
-    t, s = with_content[0].shape[2], with_content[1].shape[2]
-    takes, refused = takes_content(encoding), None
-    if takes or _folder(encoding) is not None:
-        result = encoding(*(with_content if takes else alone), **extra)
-    else:  # what takes two may be meant for q and k, and fail on positions
-        calls = (with_content, alone) if takes is None else (alone,)
-        result, refused = _tried(encoding, calls, extra, t, s)
+    t, s = q.shape[2], k.shape[2]
+    with_content = (q, k, m, n)
+    positions_alone = (m, n)
+    takes, door = takes_content(encoding), _door(encoding)
+    error = None
+    if takes and door is not None and m is n:
+        # keys stand where queries do: one table serves both
+        result = encoding(q, k, m, **extra)
+    elif takes:
+        result = encoding(*with_content, **extra)
+    elif door is not None:
+        result = encoding(*positions_alone, **extra)
+    else:
+        # what takes two may be meant for q and k, and fail on positions
+        calls = (with_content, positions_alone) if takes is None else (positions_alone,)
+        result, error = _first_that_fits(encoding, calls, extra, t, s)
     if not _fits(result, t, s):
-        got = repr(refused) if refused else _described(result)
+        got = repr(error) if error else _described(result)
         raise ValueError(
             f"attention: result of encoding must be q and k, or (h, {t}, {s}), got {got}; "
             "rotations and scores take (q, k, positions, key_positions), biases the last two"
-        ) from refused
+        ) from error
     return result
 
 
-def _tried(encoding, calls, extra, t, s):
+def _first_that_fits(
+    encoding: Callable[..., Any],
+    calls: tuple[tuple[Tensor, ...], ...],
+    extra: dict[str, Any],
+    t: int,
+    s: int,
+) -> tuple[Any, Exception | None]:
     """Return the result of the first call that fits, or of the first, and what that one raised."""
-    outcomes = []
+    outcomes: list[tuple[Any, Exception | None]] = []
     for arguments in calls:
         try:
             outcome = encoding(*arguments, **extra), None
@@ -259,7 +333,7 @@ def _tried(encoding, calls, extra, t, s):
     return outcomes[0]
 
 
-def _fits(result, t, s):
+def _fits(result: Any, t: int, s: int) -> bool:
     """Tell whether a result is a rotated q and k, or may be added to logits (b, h, t, s)."""
     if isinstance(result, tuple | list):
         return [getattr(x, "shape", ())[2:3] for x in result] == [(t,), (s,)]
@@ -268,24 +342,25 @@ def _fits(result, t, s):
     return result.shape[-2] in (t, 1) and result.shape[-1] in (s, 1)
 
 
-def _described(result):
+def _described(result: Any) -> list[Any]:
     parts = result if isinstance(result, tuple | list) else [result]
     return [tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in parts]
 
 
-def _folder(encoding):
+def _door(encoding: Any) -> str | None:
     """Return the door of an encoding of this package: the folder of the file of its forward."""
-    place = str(getattr(_function(encoding), "__module__", "")).split(".")
-    known = len(place) == 3 and place[0] == "posenc" and place[1] in DOORS
-    return place[1] if known else None
+    module = str(getattr(_function(encoding), "__module__", "")).split(".")
+    if len(module) == 3 and module[0] == "posenc" and module[1] in DOORS:
+        return module[1]
+    return None
 
 
-def _asks_for_mask(encoding):
+def _asks_for_mask(encoding: Any) -> bool:
     bound = encoding.keywords if isinstance(encoding, partial) else {}
     return "mask" in _parameters(encoding) and "mask" not in bound
 
 
-def _parameters(encoding):
+def _parameters(encoding: Any) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a call by name, without those that a partial has bound by place."""
     function = _function(encoding)
     if isinstance(encoding, partial):
@@ -296,32 +371,14 @@ def _parameters(encoding):
         return inspect.signature(lambda *_: None).parameters
 
 
-def _function(encoding):
+def _function(encoding: Any) -> Any:
     """Return the function that a call runs, the forward of a module."""
     module = _unwrapped(encoding)
     return getattr(module, "forward", module)
 
 
-def _unwrapped(encoding):
+def _unwrapped(encoding: Any) -> Any:
     """Return what functools.partial or torch.compile wrap."""
-    encoding = encoding.func if isinstance(encoding, partial) else encoding
+    if isinstance(encoding, partial):
+        encoding = encoding.func
     return getattr(encoding, "_orig_mod", encoding)
-
-
-def _seen(q, k, encoding, positions, key_positions, causal, mask):
-    """Return true where a query sees a key, broadcastable to (b, h, t, s); None if it sees all."""
-    if mask is not None and mask.dtype != torch.bool:
-        raise ValueError(f"attention: mask must be boolean, true where seen, got {mask.dtype}")
-    mask = None if mask is None else torch.atleast_2d(mask)
-    t, s = q.shape[2], k.shape[2]
-    given = [p for p in (positions, key_positions) if p is not None]
-    if not causal or (t == 1 and not given):
-        return mask
-    in_line = all(is_in_line(p, x, encoding) for p, x in ((positions, q), (key_positions, k)))
-    if not given or not in_line:
-        past = torch.ones(t, s, dtype=torch.bool, device=q.device).tril(s - t)  # (t, s)
-    else:
-        m, n = places(q, k, positions, key_positions)
-        past = m[..., :, None] >= n[..., None, :]  # (..., t, s)
-        past = past.reshape(-1, 1, t, s)  # (..., 1, t, s)
-    return past if mask is None else past & mask

@@ -8,7 +8,8 @@ Texts longer than those of training can be read with offsets that are folded int
 Qwen2.5-1M (dual chunks) and llama.cpp's group attention (Self-Extend) do. Turn queries and keys
 once for each of n score maps, and take each pair from its map:
 
-    maps = torch.stack([rope.turn(q, m) @ rope.turn(k, n).mT for m, n in zip(queries, keys)])
+    turned = [rope(q, k, m, n) for m, n in zip(queries, keys)]
+    maps = torch.stack([turned_q @ turned_k.mT for turned_q, turned_k in turned])
     scores = chosen_scores(maps, which)
 
 For causal attention: keys ahead of the query are scored as if near. Keys are cached before

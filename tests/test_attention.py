@@ -343,7 +343,8 @@ def test_a_bias_and_what_is_hidden_meet_in_the_softmax(qkv):
 def test_scores_are_added_to_the_logits_as_they_are(qkv):
     q, k, _ = qkv
     encoding = Shaw(D, clip=2).double().requires_grad_(False)
-    assert_weights(*qkv, scores_by_hand(q, k, encoding(q, k)), encoding=encoding)
+    scores = encoding(q, k, torch.arange(S - T, S), torch.arange(S))
+    assert_weights(*qkv, scores_by_hand(q, k, scores), encoding=encoding)
 
 
 class Doubled(nn.Module):
@@ -485,7 +486,8 @@ def test_what_an_encoding_gives_to_the_values_is_added(qkv):
     q, k, v = qkv
     v = torch.randn(B, G, S, D, dtype=torch.float64)
     encoding = Shaw(D, clip=2, on_values=True).double().requires_grad_(False)
-    weights = scores_by_hand(q, k, encoding(q, k)).softmax(dim=-1)
+    scores = encoding(q, k, torch.arange(S - T, S), torch.arange(S))
+    weights = scores_by_hand(q, k, scores).softmax(dim=-1)
     expected = np.zeros((B, H, T, D))
     for b, h, t, s in np.ndindex(B, H, T, S):
         vector = encoding.value_table[min(max(s - (t + 3), -2), 2) + 2]
@@ -843,9 +845,9 @@ def test_the_scale_reaches_an_encoding_that_adds_to_the_values(qkv):
     q, k, v = qkv[0], qkv[1], qkv[2][..., :1].expand(B, G, S, D)
     halved = attention(q, k, v, encoding, scale=0.5 * D**-0.5)
     weights = attention_weights(q, k, encoding, scale=0.5 * D**-0.5)
-    logits = 0.5 * D**-0.5 * q @ k.repeat_interleave(H // G, dim=1).mT + encoding(q, k)
-    torch.testing.assert_close(weights, logits.softmax(-1))
     places = torch.arange(S - T, S), torch.arange(S)
+    logits = 0.5 * D**-0.5 * q @ k.repeat_interleave(H // G, dim=1).mT + encoding(q, k, *places)
+    torch.testing.assert_close(weights, logits.softmax(-1))
     torch.testing.assert_close(halved, weights @ v.repeat_interleave(H // G, dim=1) + encoding.values(weights, *places))
 
 

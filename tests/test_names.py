@@ -153,6 +153,22 @@ def test_a_zip_file_shows_and_copies_its_files(tmp_path):
     assert (tmp_path / "mine" / "rope.py").read_text().endswith((ROOT / "posenc/rotate/rope.py").read_text())
 
 
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (
+            'Paper: You et al., 2026, "Where\n       it is from", https://example.org/a, eq. 3.\n',
+            ("Where it is from", "You et al.", 2026, "https://example.org/a"),
+        ),
+        ("Paper: unpublished, You et al., 2026\n", ("unpublished", "You et al.", 2026, "")),
+        ("Used:  nobody\n", ("", "", 0, "")),
+    ],
+)
+def test_the_head_of_a_file_says_where_it_comes_from(head, expected, monkeypatch):
+    monkeypatch.setattr(_index, "docstring", lambda module: f"Gauss: a bias.\n\n{head}")
+    assert _index.paper("posenc.bias.gauss") == expected
+
+
 def there(name: str) -> bool:
     with contextlib.suppress(ImportError, AttributeError):
         resolve_name(name)

@@ -446,7 +446,7 @@ def test_the_rest_is_refused_by_torch_and_python(call):
 
 
 def turned_both(q, k, positions, key_positions):
-    return RoPE(8).turn(q, positions), RoPE(8).turn(k, key_positions)
+    return RoPE(8)(q, k, positions, key_positions)
 
 
 def offsets(queries, keys, which):

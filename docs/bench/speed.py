@@ -63,7 +63,12 @@ def rope_of_posenc(layout: str, places: Tensor, q: Tensor) -> Iterator[tuple[str
     """The package's, plain and fast, with a table made once."""
     for name, cls in (("posenc", RoPE), ("posenc.fast", FastRoPE)):
         module = cls(q.shape[-1], layout=layout)
-        yield f"{name}, {layout}", Rotation(partial(module, table=module.table(places)), layout)
+        yield f"{name}, {layout}", Rotation(partial(turn_both, module, module.table(places)), layout)
+
+
+def turn_both(module: RoPE, table: tuple[Tensor, Tensor], q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn queries and keys by a table that was made once."""
+    return module.turn(q, table), module.turn(k, table)
 
 
 def rope_of_transformers(places: Tensor, q: Tensor) -> Iterator[tuple[str, Rotation]]:
@@ -112,8 +117,9 @@ def rope_in_triton(places: Tensor, q: Tensor) -> Iterator[tuple[str, Rotation]]:
     if q.device.type == "cuda":
         from rope_kernel import turn
 
-        cosine, _, _, sine = RoPE(q.shape[-1]).table(places).chunk(4, dim=-1)
-        table = torch.cat([cosine, sine], dim=-1)
+        cos, sin = RoPE(q.shape[-1]).table(places)
+        half = q.shape[-1] // 2
+        table = torch.cat([cos[0, :, :half], sin[0, :, half:]], dim=-1)
         yield "Triton kernel", Rotation(lambda q, k: (turn(q, table), turn(k, table)), "half", trains=False)
 
 

@@ -20,12 +20,21 @@ of `posenc.positions.grid_positions`; for a whole image in order `on_grid` is to
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def conditional(x, positions, weight, bias, kernel=3) -> np.ndarray:
+def conditional(
+    x: ArrayLike,
+    positions: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike,
+    kernel: int = 3,
+) -> np.ndarray:
     """Return what is added to `x` (t, d) in float64, for filters `weight` (d, k, k)."""
     x = np.asarray(x, np.float64)
+    weight = np.asarray(weight, np.float64)
+    bias = np.asarray(bias, np.float64)
     t, d = x.shape
     p = np.reshape(positions, (t, 2)).astype(np.float64)
     offset = p - p[:, None]  # (t, s, 2)
@@ -33,8 +42,9 @@ def conditional(x, positions, weight, bias, kernel=3) -> np.ndarray:
     y = np.zeros((t, d))
     for i, down in enumerate(steps):
         for j, right in enumerate(steps):
-            there = (offset == (down, right)).all(axis=-1)  # (t, s)
-            y += there @ x * np.asarray(weight)[:, i, j]
+            # the sum over patches at a place, 0 where there is none
+            at_tap = (offset == (down, right)).all(axis=-1)  # (t, s)
+            y += at_tap @ x * weight[:, i, j]
     return y + bias  # (t, d)
 
 
@@ -56,49 +66,63 @@ class Conditional(nn.Module):
         [5.0, 7.0, 5.0, 7.0, 10.0, 7.0, 5.0, 7.0, 5.0]
     """
 
+    # a position is a row and a column
     axes = 2
 
     def __init__(self, dim: int, kernel: int = 3):
         super().__init__()
         if kernel % 2 == 0:
             raise ValueError(f"conditional: kernel must be odd, got {kernel}; it has a middle")
-        self.dim, self.kernel = dim, kernel
+        self.dim = dim
+        self.kernel = kernel
         self.weight = nn.Parameter(torch.randn(dim, kernel, kernel) / kernel)
         self.bias = nn.Parameter(torch.zeros(dim))
 
-    def forward(self, x: Tensor, positions=None) -> Tensor:
-        """Return `x` (b, t, d) with what its neighbors add, at positions (t, 2) or (b, t, 2)."""
-        self._check(x)
-        b, t, _ = x.shape
-        got = None if positions is None else tuple(positions.shape)
-        if positions is None or got not in ((t, 2), (1, t, 2), (b, t, 2)):
-            raise ValueError(
-                f"conditional: positions must be rows and columns ({t}, 2), got {got}; "
-                "of patches, grid_positions(height, width)"
-            )
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        where = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
-        p = positions.to(where, torch.float64)
-        offset = p.unsqueeze(-3) - p.unsqueeze(-2)  # (..., t, s, 2)
-        steps = torch.arange(self.kernel, device=where) - self.kernel // 2
-        taps = torch.cartesian_prod(steps, steps).unsqueeze(1)  # (c, 1, 2)
-        there = (offset.unsqueeze(-4) == taps.unsqueeze(-2)).all(-1)  # (..., c, t, s)
-        near = there.to(wide) @ wide.unsqueeze(-3)  # (b, c, t, d)
-        weight = self.weight.to(wide).flatten(1)  # (d, c)
-        y = (near * weight.T.unsqueeze(1)).sum(1) + self.bias.to(wide)
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Return `x` (b, t, d) with what its neighbors add, at positions (t, 2) or (b, t, 2).
+
+        They have no default: in a text a patch would lack its neighbors above and below.
+        """
+        wide = self._wide(x)
+        near = self._neighbors(wide, positions)  # (b, c, t, d)
+        weight = self.weight.to(wide).flatten(1).T.unsqueeze(1)  # (c, 1, d)
+        y = (near * weight).sum(1) + self.bias.to(wide)
         return (wide + y).to(x.dtype)  # (b, t, d)
 
     def on_grid(self, x: Tensor, height: int, width: int) -> Tensor:
         """Return the same of `x` (b, t, d), an image read row by row."""
-        self._check(x)
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        wide = self._wide(x)
         image = wide.mT.unflatten(-1, (height, width))
         weight = self.weight.to(wide).unsqueeze(1)
+        bias = self.bias.to(wide)
+        # zeros around the image: the border is what tells places
         half = self.kernel // 2
-        y = nn.functional.conv2d(image, weight, self.bias.to(wide), padding=half, groups=self.dim)
+        y = nn.functional.conv2d(image, weight, bias, padding=half, groups=self.dim)
         return (wide + y.flatten(2).mT).to(x.dtype)  # (b, t, d)
 
-    def _check(self, x):
+    def _wide(self, x: Tensor) -> Tensor:
+        """Return x in float32 or finer, since sums in half precision would lose digits."""
         if x.shape[-1] != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
             raise ValueError(f"conditional: dim of float x must be {self.dim}, got {got}")
+        return x.to(torch.promote_types(x.dtype, torch.float32))
+
+    def _neighbors(self, x: Tensor, positions: Tensor | None) -> Tensor:
+        """Return for each tap of the filter the patch that it meets, (b, c, t, d)."""
+        b, t, _ = x.shape
+        # one position for all patches would broadcast
+        got = None if positions is None else tuple(positions.shape)
+        misfit = got != (t, 2) and got != (1, t, 2) and got != (b, t, 2)
+        if positions is None or misfit:
+            raise ValueError(
+                f"conditional: positions must be rows and columns ({t}, 2), got {got}; "
+                "of patches, grid_positions(height, width)"
+            )
+        device = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
+        p = positions.to(device, torch.float64)
+        offset = p.unsqueeze(-3) - p.unsqueeze(-2)  # (..., t, s, 2)
+        steps = torch.arange(self.kernel, device=device) - self.kernel // 2
+        taps = torch.cartesian_prod(steps, steps).unsqueeze(1)  # (c, 1, 2)
+        # a product with ones and zeros sums the patches at a place, and gives 0 where there is none
+        at_tap = (offset.unsqueeze(-4) == taps.unsqueeze(-2)).all(-1)  # (..., c, t, s)
+        return at_tap.to(x) @ x.unsqueeze(-3)  # (b, c, t, d)

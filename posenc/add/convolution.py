@@ -22,22 +22,31 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+# which NumPy lacks
 _erf = np.vectorize(math.erf, otypes=[float])
 
 
-def convolution(x, positions, weight, bias, kernel=128, groups=16) -> np.ndarray:
+def convolution(
+    x: ArrayLike,
+    positions: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike,
+    kernel: int = 128,
+    groups: int = 16,
+) -> np.ndarray:
     """Return what is added to `x` (t, d) in float64, for a filter `weight` (d, d/g, c)."""
     x = np.asarray(x, np.float64)
     t, d = x.shape
     p = np.reshape(positions, t).astype(np.float64)
     taps = np.arange(kernel) - kernel // 2  # (c,)
-    there = p == (p[:, None] + taps)[..., None]  # (t, c, s)
-    near = (there @ x).reshape(t, kernel, groups, -1)  # (t, c, g, i)
+    # the sum over tokens at a place, 0 where there is none
+    at_tap = p == (p[:, None] + taps)[..., None]  # (t, c, s)
+    near = (at_tap @ x).reshape(t, kernel, groups, -1)  # (t, c, g, i)
     filters = np.asarray(weight, np.float64).reshape(groups, -1, d // groups, kernel)
-    y = np.einsum("tcgi,goic->tgo", near, filters).reshape(t, d)
-    y = y + bias
+    y = np.einsum("tcgi,goic->tgo", near, filters).reshape(t, d) + bias
     return y * (1 + _erf(y / 2**0.5)) / 2  # (t, d)
 
 
@@ -63,47 +72,67 @@ class Convolution(nn.Module):
         super().__init__()
         if dim % groups or dim < 1:
             raise ValueError(f"convolution: dim must be a multiple of {groups} groups, got {dim}")
-        self.dim, self.kernel, self.groups = dim, kernel, groups
+        self.dim = dim
+        self.kernel = kernel
+        self.groups = groups
         deviation = 2 / (kernel * dim) ** 0.5
         self.weight = nn.Parameter(deviation * torch.randn(dim, dim // groups, kernel))
         self.bias = nn.Parameter(torch.zeros(dim))
 
-    def forward(self, x: Tensor, positions=None) -> Tensor:
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """Return `x` (b, t, d) with what its neighbors add.
 
         Neighbors are those at neighboring positions, numbers (t,) or (b, t), in any order; by
-        default tokens stand at 0 .. t-1, as in speech, and torch's own convolution is taken.
+        default tokens stand at 0 .. t-1, as in speech, and torch's own convolution is taken. A lone
+        token, which may have neighbors elsewhere, has no default.
         """
-        if x.shape[-1] != self.dim or not x.is_floating_point():
-            got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"convolution: dim of float x must be {self.dim}, got {got}")
+        self._check(x, positions)
+        # sums in half precision would lose digits
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        weight, bias = self.weight.to(wide), self.bias.to(wide)
         if positions is None:
-            y = self._in_line(wide, weight, bias)
+            y = self._in_line(wide)
         else:
-            y = self._by_place(wide, weight, positions) + bias
+            y = self._by_position(wide, positions)
         return (wide + nn.functional.gelu(y)).to(x.dtype)  # (b, t, d)
 
-    def _in_line(self, x, weight, bias):
+    def _in_line(self, x: Tensor) -> Tensor:
+        """Return the filtered x (b, t, d) of tokens at 0 .. t-1."""
         c = self.kernel
+        # an even filter reaches one further back than ahead
         padded = nn.functional.pad(x.mT, (c // 2, (c - 1) // 2))
-        y = nn.functional.conv1d(padded, weight, bias, groups=self.groups)
-        return y.mT  # (b, t, d)
+        weight, bias = self.weight.to(x), self.bias.to(x)  # (d, i, c), (d,)
+        return nn.functional.conv1d(padded, weight, bias, groups=self.groups).mT  # (b, t, d)
 
-    def _by_place(self, x, weight, positions):
+    def _by_position(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Return the filtered x (b, t, d) of tokens at `positions` (t,) or (b, t)."""
         b, t, _ = x.shape
-        if tuple(positions.shape) not in ((t,), (1, t), (b, t)):
-            got = tuple(positions.shape)
-            raise ValueError(f"convolution: positions must be ({t},) or ({b}, {t}), got {got}")
-        where = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
-        p = positions.to(where, torch.float64)
-        taps = torch.arange(self.kernel, device=where) - self.kernel // 2  # (c,)
-        wanted = p[..., None] + taps  # (..., t, c)
-        wanted = wanted.flatten(-2).unsqueeze(-1)  # (..., t*c, 1)
-        there = wanted == p.unsqueeze(-2)  # (..., t*c, s)
-        near = there.to(x) @ x  # (b, t*c, d)
+        device = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
+        p = positions.to(device, torch.float64)
+        taps = torch.arange(self.kernel, device=device) - self.kernel // 2  # (c,)
+        reached = (p[..., None] + taps).flatten(-2)  # (..., t*c)
+        # a product with ones and zeros sums the tokens at a place, and gives 0 where there is none
+        at_tap = reached.unsqueeze(-1) == p.unsqueeze(-2)  # (..., t*c, s)
+        near = at_tap.to(x) @ x  # (b, t*c, d)
         near = near.view(b, t, self.kernel, self.groups, -1)  # (b, t, c, g, i)
-        filters = weight.unflatten(0, (self.groups, -1))
+        filters = self.weight.to(x).unflatten(0, (self.groups, -1))
         y = torch.einsum("btcgi,goic->btgo", near, filters)
-        return y.flatten(2)  # (b, t, d)
+        return y.flatten(2) + self.bias.to(x)  # (b, t, d)
+
+    def _check(self, x: Tensor, positions: Tensor | None) -> None:
+        *batch, t, dim = x.shape
+        if dim != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"convolution: dim of float x must be {self.dim}, got {got}")
+        if positions is None:
+            # a lone token is one of a text that is not here, and lacks its neighbors
+            if t == 1:
+                raise ValueError(
+                    "convolution: positions must be given for a lone token, got None; "
+                    "torch.tensor([0]) if it has no neighbors"
+                )
+            return
+        # one position for all tokens would broadcast
+        rows = tuple(positions.shape)
+        if rows != (t,) and rows != (1, t) and rows != (*batch, t):
+            fitting = f"({t},) or {(*batch, t)}"
+            raise ValueError(f"convolution: positions must be {fitting}, got {rows}")

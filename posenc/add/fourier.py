@@ -25,25 +25,40 @@ frequency; both it and Perceiver append the coordinates as well. SAM's matrix is
 `cycles`: load it where kind is "learned".
 """
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 KINDS = ("powers", "bands", "gaussian", "learned")
+REMEDY = 'a row a token, such as axial_coordinates((height, width), "eva-pixel"), in [-1, 1]'
+
+Array = TypeVar("Array", np.ndarray, Tensor)
 
 
 def fourier(
-    positions, dim, axes=1, kind="powers", resolution=224.0, scale=1.0, seed=0, cycles=None
+    positions: ArrayLike,
+    dim: int,
+    axes: int = 1,
+    kind: str = "powers",
+    resolution: float | Sequence[float] = 224.0,
+    scale: float = 1.0,
+    seed: int = 0,
+    cycles: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return the table (..., t, d) in float64 for `positions` (..., t), on n > 1 axes (..., t, n).
 
     `cycles` (n, d/2) replaces those of `kind`; for "learned" it is the trained parameter.
     """
-    made = fourier_cycles(dim, axes, kind, resolution, scale, seed)  # (n, d/2)
-    cycles = made if cycles is None else np.broadcast_to(cycles, made.shape)  # (n, d/2)
-    positions = _coordinates(np.asarray(positions, np.float64), axes)  # (..., t, n)
-    turns = positions[..., None] * cycles  # (..., t, n, d/2)
-    turns = (turns % 1).sum(axis=-2)  # (..., t, d/2), less whole ones, which would cost digits
+    start = fourier_cycles(dim, axes, kind, resolution, scale, seed)  # (n, d/2)
+    cycles = start if cycles is None else np.broadcast_to(cycles, start.shape)  # (n, d/2)
+    coordinates = _coordinates(np.asarray(positions, np.float64), axes)  # (..., t, n)
+    turns = coordinates[..., None] * cycles  # (..., t, n, d/2)
+    # whole turns change nothing, and would cost digits of the sum
+    turns = (turns % 1).sum(axis=-2)  # (..., t, d/2)
     angle = 2 * np.pi * turns
     return np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)  # (..., t, d)
 
@@ -67,45 +82,82 @@ class Fourier(nn.Module):
         >>> table = encode.table(torch.rand(5, 2))  # to concatenate instead
     """
 
-    def __init__(self, dim: int, axes=1, kind="powers", resolution=224.0, scale=1.0, seed: int = 0):
+    def __init__(
+        self,
+        dim: int,
+        axes: int = 1,
+        kind: str = "powers",
+        resolution: float | Sequence[float] = 224.0,
+        scale: float = 1.0,
+        seed: int = 0,
+    ):
         super().__init__()
         cycles = fourier_cycles(dim, axes, kind, resolution, scale, seed)  # (n, d/2)
-        self.dim, self.axes = dim, axes
+        self.dim = dim
+        self.axes = axes
         if kind == "learned":
             self.cycles = nn.Parameter(torch.tensor(cycles, dtype=torch.float32))
         else:
-            self.cycles = cycles.tolist()  # a buffer would be cast to bfloat16
+            # lists, not a buffer: model.to(torch.bfloat16) would round it
+            self.cycles = cycles.tolist()
 
-    def forward(self, x: Tensor, positions=None, table=None) -> Tensor:
-        """Return `x` (b, t, d) plus a table, by default that of `positions` (t, n) or (b, t, n).
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Return `x` (b, t, d) plus the table of its `positions` (t, n) or (b, t, n).
 
-        On one axis they are (t,) or (b, t), by default 0 .. t-1; with several there is no default.
+        On one axis they are (t,) or (b, t), by default 0 .. t-1. A lone token, as in decoding, and
+        several axes have no default.
         """
-        shape = tuple(x.shape)
-        if shape[-1] != self.dim or not x.is_floating_point():
-            raise ValueError(f"fourier: x must be floats (b, t, {self.dim}), got {x.dtype} {shape}")
-        if table is None:
-            if positions is None:
-                positions = torch.arange(shape[-2], device=x.device)
-            table = self.table(positions)
-        t, of_x = shape[-2], shape[:-1]
-        rows = tuple(table.shape[:-1])
-        if rows not in ((t,), (1, t), of_x) or table.ndim > x.ndim:
-            raise ValueError(f"fourier: positions or table must be ({t},) or {of_x}, got {rows}")
-        return x + table.to(x)  # (b, t, d)
+        self._check(x, positions)
+        if positions is None:
+            positions = torch.arange(x.shape[-2], device=x.device)
+        return x + self.table(positions).to(x)  # (b, t, d)
 
     def table(self, positions: Tensor) -> Tensor:
         """Return the table (..., t, d) in float64 for `positions` (..., t, n), or (..., t)."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        cycles = torch.as_tensor(self.cycles, dtype=torch.float64, device=where)  # (n, d/2)
-        positions = _coordinates(positions.to(where, torch.float64), self.axes)  # (..., t, n)
-        turns = positions[..., None] * cycles  # (..., t, n, d/2)
-        turns = (turns % 1).sum(dim=-2)  # (..., t, d/2), less whole ones, which would cost digits
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        cycles = torch.as_tensor(self.cycles, dtype=torch.float64, device=device)  # (n, d/2)
+        coordinates = _coordinates(positions.to(device, torch.float64), self.axes)  # (..., t, n)
+        turns = coordinates[..., None] * cycles  # (..., t, n, d/2)
+        # whole turns change nothing, and would cost digits of the sum
+        turns = (turns % 1).sum(dim=-2)  # (..., t, d/2)
         angle = 2 * torch.pi * turns
         return torch.cat([angle.sin(), angle.cos()], dim=-1)  # (..., t, d)
 
+    def _check(self, x: Tensor, positions: Tensor | None) -> None:
+        *batch, t, dim = x.shape
+        if dim != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"fourier: x must be floats (b, t, {self.dim}), got {got}")
+        if positions is None:
+            self._check_default(t)
+            return
+        # one position for all tokens would broadcast
+        rows = tuple(_coordinates(positions, self.axes).shape[:-1])
+        misfit = rows != (t,) and rows != (1, t) and rows != (*batch, t)
+        if misfit or len(rows) >= x.ndim:
+            fitting = f"({t},) or {(*batch, t)}"
+            raise ValueError(f"fourier: positions must be of {fitting} tokens, got {rows}")
 
-def fourier_cycles(dim, axes=1, kind="powers", resolution=224.0, scale=1.0, seed=0) -> np.ndarray:
+    def _check_default(self, t: int) -> None:
+        # token i of an image does not stand at (i, i)
+        if self.axes > 1:
+            raise ValueError(f"fourier: positions must be ({t}, {self.axes}), got None; {REMEDY}")
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t == 1:
+            raise ValueError(
+                "fourier: positions must be given for a lone token, got None; "
+                "torch.tensor([s]) behind a cache of s tokens"
+            )
+
+
+def fourier_cycles(
+    dim: int,
+    axes: int = 1,
+    kind: str = "powers",
+    resolution: float | Sequence[float] = 224.0,
+    scale: float = 1.0,
+    seed: int = 0,
+) -> np.ndarray:
     """Return the cycles (n, d/2) per unit of each axis: what every kind starts from.
 
     Examples:
@@ -118,22 +170,24 @@ def fourier_cycles(dim, axes=1, kind="powers", resolution=224.0, scale=1.0, seed
     if dim < step or dim % step:
         raise ValueError(f"fourier: dim must be a multiple of {step}, got {dim}, for {axes} axes")
     if kind in ("gaussian", "learned"):
-        drawn = np.random.default_rng(seed).normal(0, scale, (axes, dim // 2))  # (n, d/2)
-        return drawn.astype(np.float32).astype(np.float64)
+        cycles = np.random.default_rng(seed).normal(0, scale, (axes, dim // 2))  # (n, d/2)
+        # float32 numbers, whose products with whole numbers are exact in float64
+        return cycles.astype(np.float32).astype(np.float64)
     if kind == "powers":
-        own = 2.0 ** np.arange(dim // step) / 2  # (f,)
+        of_axis = 2.0 ** np.arange(dim // step) / 2  # (f,)
     else:
-        own = np.linspace(1 / 2, np.divide(resolution, 4), dim // step).astype(np.float32).T
-    cycles = np.eye(axes)[..., None] * own  # (n, n, f)
+        of_axis = np.linspace(1 / 2, np.divide(resolution, 4), dim // step).astype(np.float32).T
+    # a feature turns with its own axis alone
+    cycles = np.eye(axes)[..., None] * of_axis  # (n, n, f)
     return cycles.reshape(axes, -1)  # (n, d/2)
 
 
-def _coordinates(positions, axes):
+def _coordinates(positions: Array, axes: int) -> Array:
+    """Return positions with an axis of coordinates, which those on one axis lack."""
     if axes == 1:
         return positions[..., None]  # (..., t, 1)
+    # else token i would stand at (i, i)
     if positions.ndim < 2 or positions.shape[-1] != axes:
-        raise ValueError(
-            f"fourier: positions must be (..., t, {axes}), got {tuple(positions.shape)}; a row "
-            'a token, such as axial_coordinates((height, width), "eva-pixel"), in [-1, 1]'
-        )
+        got = tuple(positions.shape)
+        raise ValueError(f"fourier: positions must be (..., t, {axes}), got {got}; {REMEDY}")
     return positions  # (..., t, n)

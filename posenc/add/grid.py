@@ -25,29 +25,32 @@ SimpleViT in big_vision has k / (w/2 - 1) for 2k/w: order "mae" with base 10,000
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-PLACES = {  # of the axis (sine, cosine) in an array that ends with (axes, frequencies)
-    "mae": -2,  # all sines, then all cosines of an axis
-    "timm": -3,  # all sines, then all cosines of all axes
-    "timm-axes": -2,
-    "detr": -1,  # a sine, then its cosine
-    "per-axis": -1,
-}
-ORDERS = tuple(PLACES)
+# the axis of (sine, cosine) in an array that ends with (axes, frequencies) and is flattened:
+# -1 makes them alternate, -2 puts the sines of an axis before its cosines, -3 those of all axes
+WAVE_AXES = {"mae": -2, "timm": -3, "timm-axes": -2, "detr": -1, "per-axis": -1}
+ORDERS = tuple(WAVE_AXES)
 REMEDY = "a row of coordinates a token: posenc.positions.grid_positions(height, width)"
 
 
-def grid(positions, dim, base=10_000.0, order="mae") -> np.ndarray:
+def grid(
+    positions: ArrayLike,
+    dim: int,
+    base: float = 10_000.0,
+    order: str = "mae",
+) -> np.ndarray:
     """Return the table (..., t, d) in float64 for `positions` (..., t, n), a row a token."""
     positions = np.asarray(positions, np.float64)
     *batch, t, n = positions.shape
-    theta = _theta(dim, n, base, order)  # (w/2,)
+    theta = _frequencies(dim, n, base, order)  # (w/2,)
     angle = positions[..., None] * theta  # (..., t, n, w/2)
     if order == "mae":
         angle = np.flip(angle, axis=-2)  # (..., t, n, w/2)
-    waves = np.stack([np.sin(angle), np.cos(angle)], axis=PLACES[order])
+    waves = np.stack([np.sin(angle), np.cos(angle)], axis=WAVE_AXES[order])
     table = waves.reshape(*batch, t, 2 * n * len(theta))
+    # per-axis is wider where d is no multiple of 2n
     return table[..., :dim]  # (..., t, d)
 
 
@@ -68,46 +71,71 @@ class Grid(nn.Module):
         >>> encoded = Grid(dim=64)(torch.randn(1, 196, 64), positions)
     """
 
-    def __init__(self, dim: int, axes=2, base=10_000.0, order="mae"):
+    def __init__(
+        self,
+        dim: int,
+        axes: int = 2,
+        base: float = 10_000.0,
+        order: str = "mae",
+    ):
         super().__init__()
-        self.theta = tuple(_theta(dim, axes, base, order).tolist())  # a buffer would be cast
-        self.dim, self.axes, self.order = dim, axes, order
+        # a tuple, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_frequencies(dim, axes, base, order).tolist())
+        self.dim = dim
+        self.axes = axes
+        self.order = order
 
-    def forward(self, x: Tensor, positions=None, table=None) -> Tensor:
-        """Return `x` (b, t, d) plus a table, by default that of `positions` (t, n) or (b, t, n).
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Return `x` (b, t, d) plus the table of its `positions` (t, n) or (b, t, n).
 
-        A place in a text is no place in a grid: on one axis alone they may be (t,), or left out.
+        On one axis they may be (t,), by default 0 .. t-1. A lone token, as in decoding, and several
+        axes have no default: a place in a text is no place in a grid.
         """
-        shape = tuple(x.shape)
-        if shape[-1] != self.dim or not x.is_floating_point():
-            raise ValueError(f"grid: x must be floats (b, t, {self.dim}), got {x.dtype} {shape}")
-        if table is None:
-            if positions is None:
-                positions = torch.arange(shape[-2], device=x.device)
-            table = self.table(positions)
-        t, of_x = shape[-2], shape[:-1]
-        rows = tuple(table.shape[:-1])
-        if rows not in ((t,), (1, t), of_x) or table.ndim > x.ndim:
-            raise ValueError(f"grid: positions or table must be ({t},) or {of_x}, got {rows}")
-        return x + table.to(x)  # (b, t, d)
+        self._check(x, positions)
+        if positions is None:
+            positions = torch.arange(x.shape[-2], device=x.device)
+        return x + self.table(positions).to(x)  # (b, t, d)
 
     def table(self, positions: Tensor) -> Tensor:
         """Return the table (..., t, d) in float64 for `positions` (..., t, n)."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        if positions.ndim == self.axes == 1:
-            positions = positions[:, None]  # (t, 1)
-        n, shape = self.axes, tuple(positions.shape)
-        if len(shape) < 2 or shape[-1] != n:
-            raise ValueError(f"grid: positions must be (..., t, {n}), got {shape}; {REMEDY}")
-        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (w/2,)
-        angle = positions.to(where, torch.float64)[..., None] * theta  # (..., t, n, w/2)
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=device)  # (w/2,)
+        coordinates = _coordinates(positions.to(device, torch.float64), self.axes)  # (..., t, n)
+        angle = coordinates[..., None] * theta  # (..., t, n, w/2)
         if self.order == "mae":
             angle = angle.flip(-2)  # (..., t, n, w/2)
-        waves = torch.stack([angle.sin(), angle.cos()], dim=PLACES[self.order])
+        waves = torch.stack([angle.sin(), angle.cos()], dim=WAVE_AXES[self.order])
+        # per-axis is wider where d is no multiple of 2n
         return waves.flatten(-3)[..., : self.dim]  # (..., t, d)
 
+    def _check(self, x: Tensor, positions: Tensor | None) -> None:
+        *batch, t, dim = x.shape
+        if dim != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"grid: x must be floats (b, t, {self.dim}), got {got}")
+        if positions is None:
+            self._check_default(t)
+            return
+        # one position for all tokens would broadcast
+        rows = tuple(_coordinates(positions, self.axes).shape[:-1])
+        misfit = rows != (t,) and rows != (1, t) and rows != (*batch, t)
+        if misfit or len(rows) >= x.ndim:
+            fitting = f"({t},) or {(*batch, t)}"
+            raise ValueError(f"grid: positions must be of {fitting} tokens, got {rows}")
 
-def detr_coordinates(mask: Tensor, scale=2 * np.pi, center=False) -> Tensor:
+    def _check_default(self, t: int) -> None:
+        # token i of an image does not stand at (i, i)
+        if self.axes > 1:
+            raise ValueError(f"grid: positions must be ({t}, {self.axes}), got None; {REMEDY}")
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t == 1:
+            raise ValueError(
+                "grid: positions must be given for a lone token, got None; "
+                "torch.tensor([s]) behind a cache of s tokens"
+            )
+
+
+def detr_coordinates(mask: Tensor, scale: float = 2 * np.pi, center: bool = False) -> Tensor:
     """Return DETR's coordinates (..., height, width, 2) of pixels, row first, from 0 to `scale`.
 
     `mask` (..., height, width) is true where the image is, false where it is padded. Rows and
@@ -120,12 +148,25 @@ def detr_coordinates(mask: Tensor, scale=2 * np.pi, center=False) -> Tensor:
     """
     rows, columns = mask.double().cumsum(-2), mask.double().cumsum(-1)
     step = 0.5 if center else 0.0
+    # DETR's epsilon, without which a column of padding would be divided by 0
     y = (rows - step) / (rows[..., -1:, :] + 1e-6)
     x = (columns - step) / (columns[..., -1:] + 1e-6)
     return scale * torch.stack([y, x], dim=-1)
 
 
-def _theta(dim, axes, base, order):
+def _coordinates(positions: Tensor, axes: int) -> Tensor:
+    """Return positions (..., t, n), which on one axis may be a line (t,)."""
+    if axes == 1 and positions.ndim == 1:
+        return positions[:, None]  # (t, 1)
+    # else token i would stand at (i, i)
+    if positions.ndim < 2 or positions.shape[-1] != axes:
+        got = tuple(positions.shape)
+        raise ValueError(f"grid: positions must be (..., t, {axes}), got {got}; {REMEDY}")
+    return positions
+
+
+def _frequencies(dim: int, axes: int, base: float, order: str) -> np.ndarray:
+    """Return theta (w/2,) of one axis, in radians a step, fastest first."""
     if order not in ORDERS:
         raise ValueError(f"grid: order must be one of {', '.join(ORDERS)}, got {order!r}")
     step = 1 if order == "per-axis" else 2 * axes
@@ -133,5 +174,6 @@ def _theta(dim, axes, base, order):
         raise ValueError(f"grid: dim must be a multiple of {step}, got {dim}, for {axes} axes")
     if not 0 < base < float("inf"):
         raise ValueError(f"grid: base must be positive and finite, got {base}")
-    pairs = -(-dim // (2 * axes))  # of one axis, rounded up
+    # rounded up, as per-axis has it
+    pairs = -(-dim // (2 * axes))
     return base ** (-np.arange(pairs) / pairs)  # (w/2,)

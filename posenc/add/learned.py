@@ -18,16 +18,18 @@ counts from offset 2 and RoBERTa from its padding index + 1. Rows start as N(0, 
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def learned(positions, weight, offset=0) -> np.ndarray:
+def learned(positions: ArrayLike, weight: ArrayLike, offset: int = 0) -> np.ndarray:
     """Return the rows (..., t, d) of `weight` (n, d) for `positions` (..., t), in float64."""
     positions = np.asarray(positions)  # (..., t)
+    # NumPy would count a negative row from the end
     if offset < 0 or (positions < 0).any() or (positions % 1).any():
         raise ValueError(f"learned: positions and offset must be 0, 1.., got {positions}, {offset}")
-    rows = np.asarray(weight, np.float64)[offset:]
-    return rows[positions.astype(int)]  # (..., t, d)
+    weight = np.asarray(weight, np.float64)  # (n, d)
+    return weight[offset + positions.astype(int)]  # (..., t, d)
 
 
 class Learned(nn.Module):
@@ -43,39 +45,76 @@ class Learned(nn.Module):
     Examples:
         >>> encode, x = Learned(dim=64, length=512), torch.randn(2, 10, 64)
         >>> encoded = encode(x)  # at positions 0 to 9
-        >>> encoded = encode(x[:, 9:], torch.tensor([9]))  # the last token alone: say where
+        >>> encoded = encode(x[:, 9:], torch.tensor([9]))  # decoding: say where
     """
 
-    def __init__(self, dim: int, length: int, offset=0, std=0.02, dropout=0.0):
+    def __init__(
+        self,
+        dim: int,
+        length: int,
+        offset: int = 0,
+        std: float = 0.02,
+        dropout: float = 0.0,
+    ):
         super().__init__()
         if dim < 1 or offset < 0:
             raise ValueError(f"learned: dim and offset must be >= 1 and 0, got {dim} and {offset}")
-        self.dim, self.length, self.offset = dim, length, offset
+        self.dim = dim
+        self.length = length
+        self.offset = offset
         self.dropout = dropout
         self.weight = nn.Parameter(torch.empty(offset + length, dim))  # (n, d)
         nn.init.normal_(self.weight, std=std)
 
-    def forward(self, x: Tensor, positions=None, table=None) -> Tensor:
-        """Return `x` (b, t, d) plus a table: of `positions` (t,) or (b, t), by default 0 .. t-1."""
-        shape = tuple(x.shape)
-        if shape[-1] != self.dim or not x.is_floating_point():
-            raise ValueError(f"learned: x must be floats (b, t, {self.dim}), got {x.dtype} {shape}")
-        t, of_x = shape[-2], shape[:-1]
-        if table is None and positions is not None:
-            table = self.table(positions)
-        elif table is None:
-            table = self.weight[self.offset :][:t]  # (t, d), or fewer rows: refused
-        rows = tuple(table.shape[:-1])
-        if rows not in ((t,), (1, t), of_x) or table.ndim > x.ndim:
-            raise ValueError(f"learned: positions or rows must be ({t},) or {of_x}, got {rows}")
-        return nn.functional.dropout(x + table.to(x), self.dropout, self.training)  # (b, t, d)
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Return `x` (b, t, d) plus the rows of its `positions` (t,) or (b, t).
+
+        By default tokens stand at 0 .. t-1; a lone one, as in decoding, has no default.
+        """
+        self._check(x, positions)
+        if positions is None:
+            # a slice, which costs less than a look-up
+            rows = self.weight[self.offset :][: x.shape[-2]]  # (t, d)
+        else:
+            rows = self.table(positions)  # (..., t, d)
+        return nn.functional.dropout(x + rows.to(x), self.dropout, self.training)  # (b, t, d)
 
     def table(self, positions: Tensor) -> Tensor:
         """Return the rows (..., t, d) of integer `positions` (..., t)."""
         if positions.is_floating_point():
             raise ValueError(f"learned: positions must be integers, got {positions.dtype}")
-        rows = self.weight[self.offset :]  # (n, d)
+        # without the rows before, for -1 is no position but the last of these
+        rows = self.weight[self.offset :]
         return nn.functional.embedding(positions.long(), rows)  # (..., t, d)
+
+    def _check(self, x: Tensor, positions: Tensor | None) -> None:
+        *batch, t, dim = x.shape
+        if dim != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"learned: x must be floats (b, t, {self.dim}), got {got}")
+        if positions is None:
+            self._check_default(t)
+            return
+        # one position for all tokens would broadcast
+        rows = tuple(positions.shape)
+        misfit = rows != (t,) and rows != (1, t) and rows != (*batch, t)
+        if misfit or len(rows) >= x.ndim:
+            fitting = f"({t},) or {(*batch, t)}"
+            raise ValueError(f"learned: positions must be {fitting}, got {rows}")
+
+    def _check_default(self, t: int) -> None:
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t == 1:
+            raise ValueError(
+                "learned: positions must be given for a lone token, got None; "
+                "torch.tensor([s]) behind a cache of s tokens"
+            )
+        # a lone row would broadcast
+        rows = len(self.weight) - self.offset
+        if t > rows:
+            raise ValueError(
+                f"learned: rows must be at least {t}, one a token, got {rows}; resize adds more"
+            )
 
 
 def row_statistics(weight: Tensor) -> dict[str, Tensor]:
@@ -96,7 +135,7 @@ def row_statistics(weight: Tensor) -> dict[str, Tensor]:
     return {"norm": norm, "cosine": cosine, "step": step}
 
 
-def resize(weight: Tensor, length: int, mode="linear") -> Tensor:
+def resize(weight: Tensor, length: int, mode: str = "linear") -> Tensor:
     """Return a text table (n, d) stretched or shrunk to `length` rows (o, d), in the same dtype.
 
     A longer table keeps its first and last row and interpolates between them, "linear" or "cubic";
@@ -109,13 +148,21 @@ def resize(weight: Tensor, length: int, mode="linear") -> Tensor:
         <All keys matched successfully>
     """
     shrinks = length < len(weight)
-    mix = _mix(weight, len(weight), length, mode, antialias=shrinks, align_corners=not shrinks)
-    made = mix @ weight.to(mix)  # (o, d)
-    return made.to(weight.dtype)
+    # of a longer table the corners stay, of a shorter one each row averages those that it covers
+    mix = _interpolation(
+        weight, len(weight), length, mode, antialias=shrinks, align_corners=not shrinks
+    )
+    resized = mix @ weight.to(mix)  # (o, d)
+    return resized.to(weight.dtype)
 
 
 def resize_grid(
-    weight: Tensor, size: tuple, new_size: tuple, prefix=0, mode="cubic", antialias=True
+    weight: Tensor,
+    size: tuple[int, int],
+    new_size: tuple[int, int],
+    prefix: int = 0,
+    mode: str = "cubic",
+    antialias: bool = True,
 ) -> Tensor:
     """Return a table (..., p + r, d) of image patches for another grid; the p `prefix` rows stay.
 
@@ -129,8 +176,8 @@ def resize_grid(
         >>> resize_grid(small, (14, 14), (16, 24), prefix=1).shape
         torch.Size([385, 8])
     """
-    rows = _mix(weight, size[0], new_size[0], mode, antialias=antialias)
-    columns = _mix(weight, size[1], new_size[1], mode, antialias=antialias)
+    rows = _interpolation(weight, size[0], new_size[0], mode, antialias)
+    columns = _interpolation(weight, size[1], new_size[1], mode, antialias)
     patches = weight[..., prefix:, :].to(rows)  # (..., r, d)
     grid = patches.unflatten(-2, size)
     grid = torch.einsum("Yy, Xx, ...yxd -> ...YXd", rows, columns, grid)
@@ -138,12 +185,16 @@ def resize_grid(
     return torch.cat([weight[..., :prefix, :], patches], dim=-2)  # (..., p+s, d)
 
 
-def _mix(weight, n, new, mode, antialias, align_corners=False):
+def _interpolation(
+    weight: Tensor, n: int, new: int, mode: str, antialias: bool, align_corners: bool = False
+) -> Tensor:
     """Return the matrix (o, n) that makes new rows of old ones: the identity, interpolated."""
+    # halves are rounded once, at the end; finfo refuses integers, whose means would be cut
     half = torch.finfo(weight.dtype).bits < 32
     dtype = torch.float32 if half else weight.dtype
-    lines = torch.eye(n, dtype=dtype, device=weight.device)
-    lines = lines[None, :, None]  # (1, n, 1, n)
+    identity = torch.eye(n, dtype=dtype, device=weight.device)
+    # an image of one line and n channels: torch has no cubic mode for less
+    lines = identity[None, :, None]  # (1, n, 1, n)
     mixed = nn.functional.interpolate(
         lines, (1, new), mode=f"bi{mode}", align_corners=align_corners, antialias=antialias
     )

@@ -20,16 +20,23 @@ after it, also spreads the frequencies over d/2-1 steps and ends an odd d with a
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 ORDERS = ("interleaved", "split", "tensor2tensor")
 
 
-def sinusoidal(positions, dim, base=10_000.0, order="interleaved") -> np.ndarray:
+def sinusoidal(
+    positions: ArrayLike,
+    dim: int,
+    base: float = 10_000.0,
+    order: str = "interleaved",
+) -> np.ndarray:
     """Return the table (..., t, d) in float64 for `positions` (..., t), any real numbers."""
-    theta = _theta(dim, base, order)  # (d/2,)
+    theta = _frequencies(dim, base, order)  # (d/2,)
     angle = np.asarray(positions, np.float64)[..., None] * theta  # (..., t, d/2)
     sine, cosine = _channels(dim, order)
+    # zeros, of which the last channel of an odd d stays one
     table = np.zeros((*angle.shape[:-1], dim))  # (..., t, d)
     table[..., sine] = np.sin(angle)
     table[..., cosine] = np.cos(angle)
@@ -49,71 +56,103 @@ class Sinusoidal(nn.Module):
     Examples:
         >>> encode, x = Sinusoidal(64), torch.randn(2, 10, 64)
         >>> encoded = encode(x)  # at positions 0 to 9
-        >>> encoded = encode(x[:, 9:], torch.tensor([9]))  # the last token alone: say where
-        >>> encoded = encode(x, table=encode.table(torch.arange(10)))  # made once, for many calls
+        >>> encoded = encode(x[:, 9:], torch.tensor([9]))  # decoding: say where
+        >>> table = encode.table(torch.arange(10))  # made once, for many calls: x + table.to(x)
     """
 
-    def __init__(self, dim: int, base=10_000.0, order="interleaved", scale=False, dropout=0.0):
+    def __init__(
+        self,
+        dim: int,
+        base: float = 10_000.0,
+        order: str = "interleaved",
+        scale: bool = False,
+        dropout: float = 0.0,
+    ):
         super().__init__()
-        self.theta = tuple(_theta(dim, base, order).tolist())  # a buffer would be cast to bfloat16
-        self.dim, self.order = dim, order
-        self.scale, self.dropout = scale, dropout
+        # a tuple, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_frequencies(dim, base, order).tolist())
+        self.dim = dim
+        self.order = order
+        self.scale = scale
+        self.dropout = dropout
 
-    def forward(self, x: Tensor, positions=None, table=None) -> Tensor:
-        """Return `x` (b, t, d) plus a table, by default that of `positions` (t,) or (b, t).
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Return `x` (b, t, d) plus the table of its `positions` (t,) or (b, t).
 
-        They count from 0 by default; to decode with a cache, say where the new tokens stand.
+        By default tokens stand at 0 .. t-1; a lone one, as in decoding, has no default.
         """
-        shape = tuple(x.shape)
-        if shape[-1] != self.dim or not x.is_floating_point():
-            raise ValueError(
-                f"sinusoidal: x must be floats (b, t, {self.dim}), got {x.dtype} {shape}"
-            )
-        if table is None:
-            if positions is None:
-                positions = torch.arange(shape[-2], device=x.device)
-            table = self.table(positions)
-        t, of_x = shape[-2], shape[:-1]
-        rows = tuple(table.shape[:-1])
-        if rows not in ((t,), (1, t), of_x) or table.ndim > x.ndim:
-            raise ValueError(f"sinusoidal: positions or table must be ({t},) or {of_x}, got {rows}")
+        self._check(x, positions)
+        if positions is None:
+            positions = torch.arange(x.shape[-2], device=x.device)
         if self.scale:
             x = x * self.dim**0.5
-        return nn.functional.dropout(x + table.to(x), self.dropout, self.training)  # (b, t, d)
+        encoded = x + self.table(positions).to(x)
+        return nn.functional.dropout(encoded, self.dropout, self.training)  # (b, t, d)
 
     def table(self, positions: Tensor) -> Tensor:
         """Return the table (..., t, d) in float64 for `positions` (..., t)."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (d/2,)
-        angle = positions.to(where, torch.float64)[..., None] * theta  # (..., t, d/2)
-        waves = [angle.sin(), angle.cos()]
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=device)  # (d/2,)
+        angle = positions.to(device, torch.float64)[..., None] * theta  # (..., t, d/2)
         if self.order == "interleaved":
-            return torch.stack(waves, dim=-1).flatten(-2)  # (..., t, d)
-        return nn.functional.pad(torch.cat(waves, dim=-1), (0, self.dim % 2))  # (..., t, d)
+            return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (..., t, d)
+        split = torch.cat([angle.sin(), angle.cos()], dim=-1)
+        # an odd d ends with a zero channel
+        return nn.functional.pad(split, (0, self.dim % 2))  # (..., t, d)
+
+    def _check(self, x: Tensor, positions: Tensor | None) -> None:
+        *batch, t, dim = x.shape
+        if dim != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"sinusoidal: x must be floats (b, t, {self.dim}), got {got}")
+        if positions is None:
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t == 1:
+                raise ValueError(
+                    "sinusoidal: positions must be given for a lone token, got None; "
+                    "torch.tensor([s]) behind a cache of s tokens"
+                )
+            return
+        # one position for all tokens would broadcast
+        rows = tuple(positions.shape)
+        misfit = rows != (t,) and rows != (1, t) and rows != (*batch, t)
+        if misfit or len(rows) >= x.ndim:
+            fitting = f"({t},) or {(*batch, t)}"
+            raise ValueError(f"sinusoidal: positions must be {fitting}, got {rows}")
 
 
-def wavelengths(dim, base=10_000.0, order="interleaved") -> np.ndarray:
+def wavelengths(dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:
     """Return the d/2 wavelengths 2 pi / theta_i, in positions per turn, fastest first.
 
     Examples:
         >>> wavelengths(8).round(1).tolist()
         [6.3, 62.8, 628.3, 6283.2]
     """
-    return 2 * np.pi / _theta(dim, base, order)  # (d/2,)
+    return 2 * np.pi / _frequencies(dim, base, order)  # (d/2,)
 
 
-def kernel(distance, dim, base=10_000.0, order="interleaved") -> np.ndarray:
+def kernel(
+    distance: ArrayLike,
+    dim: int,
+    base: float = 10_000.0,
+    order: str = "interleaved",
+) -> np.ndarray:
     """Return PE[p] . PE[p + distance], the same at every p: sum_i cos(theta_i distance).
 
     Examples:
         >>> kernel([0, 1, -1, 100], dim=64).round(1).tolist()
         [32.0, 30.9, 30.9, 17.9]
     """
-    angle = np.asarray(distance, np.float64)[..., None] * _theta(dim, base, order)
+    angle = np.asarray(distance, np.float64)[..., None] * _frequencies(dim, base, order)
     return np.cos(angle).sum(axis=-1)
 
 
-def shift_matrix(k: float, dim, base=10_000.0, order="interleaved") -> np.ndarray:
+def shift_matrix(
+    k: float,
+    dim: int,
+    base: float = 10_000.0,
+    order: str = "interleaved",
+) -> np.ndarray:
     """Return the rotation M_k (d, d) with PE[p + k] = M_k PE[p] at every p.
 
     Examples:
@@ -121,8 +160,9 @@ def shift_matrix(k: float, dim, base=10_000.0, order="interleaved") -> np.ndarra
         >>> bool(np.allclose(shift_matrix(5, dim=16) @ here, there))
         True
     """
-    angle = float(k) * _theta(dim, base, order)  # (d/2,)
+    angle = float(k) * _frequencies(dim, base, order)  # (d/2,)
     sine, cosine = _channels(dim, order)
+    # the identity, which the zero channel of an odd d keeps
     matrix = np.eye(dim)  # (d, d)
     matrix[sine, sine] = np.cos(angle)
     matrix[sine, cosine] = np.sin(angle)
@@ -131,20 +171,24 @@ def shift_matrix(k: float, dim, base=10_000.0, order="interleaved") -> np.ndarra
     return matrix
 
 
-def _theta(dim, base, order):
+def _frequencies(dim: int, base: float, order: str) -> np.ndarray:
+    """Return theta (d/2,), in radians a position, fastest first."""
     if order not in ORDERS:
         raise ValueError(f"sinusoidal: order must be one of {', '.join(ORDERS)}, got {order!r}")
-    if order == "tensor2tensor":
-        fits, wanted, steps = dim >= 4, "at least 4", dim // 2 - 1
-    else:
-        fits, wanted, steps = dim >= 2 and dim % 2 == 0, "even and positive", dim / 2
-    if not fits:
-        raise ValueError(f"sinusoidal: dim must be {wanted}, got {dim}")
+    if order == "tensor2tensor" and dim < 4:
+        raise ValueError(f"sinusoidal: dim must be at least 4, got {dim}")
+    if order != "tensor2tensor" and (dim < 2 or dim % 2):
+        raise ValueError(f"sinusoidal: dim must be even and positive, got {dim}")
     if not 0 < base < float("inf"):
         raise ValueError(f"sinusoidal: base must be positive and finite, got {base}")
+    # from 1 to 1/base in tensor2tensor, else without this last one
+    steps = dim // 2 - 1 if order == "tensor2tensor" else dim // 2
     return base ** (-np.arange(dim // 2) / steps)  # (d/2,)
 
 
-def _channels(dim, order):
-    pair = np.arange(dim // 2)  # (d/2,)
-    return (2 * pair, 2 * pair + 1) if order == "interleaved" else (pair, pair + len(pair))
+def _channels(dim: int, order: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the channels (d/2,) of the sines and those of the cosines."""
+    i = np.arange(dim // 2)
+    if order == "interleaved":
+        return 2 * i, 2 * i + 1
+    return i, dim // 2 + i

@@ -21,9 +21,11 @@ its bias before it divides by sqrt(d): its slopes here are alibi_slopes(h) / sqr
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
@@ -34,28 +36,35 @@ def alibi_slopes(heads: int, alibi_bias_max: float = 8.0) -> np.ndarray:
         >>> alibi_slopes(4)
         array([0.25      , 0.0625    , 0.015625  , 0.00390625])
     """
-    lower = 2 ** int(math.log2(heads))  # the closest power of two
-    of_double = 2.0 ** (-alibi_bias_max * np.arange(1, 2 * lower + 1) / (2 * lower))
+    # the formula is for a power of two: take the closest one below, and its double
+    lower = 2 ** int(math.log2(heads))
+    exponent = alibi_bias_max * np.arange(1, 2 * lower + 1) / (2 * lower)
+    slopes_of_double = 2.0**-exponent
     # every second one is a slope of `lower` heads; heads beyond these take the others
-    return np.concatenate([of_double[1::2], of_double[::2]])[:heads]  # (h,)
+    slopes = np.concatenate([slopes_of_double[1::2], slopes_of_double[::2]])
+    return slopes[:heads]  # (h,)
 
 
 def alibi(
-    positions,
-    key_positions,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
     heads: int,
-    slopes=None,
-    right_slopes=None,
+    slopes: ArrayLike | None = None,
+    right_slopes: ArrayLike | None = None,
     causal: bool = False,
     alibi_bias_max: float = 8.0,
 ) -> np.ndarray:
     """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,)."""
-    left, right = _slopes(heads, slopes, right_slopes, causal, alibi_bias_max)
-    m = np.asarray(positions, np.float64).reshape(len(positions), 1)  # (t, 1)
-    n = np.asarray(key_positions, np.float64).reshape(1, len(key_positions))  # (1, s)
-    offset = n - m  # (t, s)
+    left, right = _slopes(heads, slopes, right_slopes, alibi_bias_max)
+    m = np.asarray(positions, np.float64)
+    n = np.asarray(key_positions, np.float64)
+    # not m[:, None], which would take a batch (b, t)
+    offset = n.reshape(1, len(n)) - m.reshape(len(m), 1)  # (t, s)
     slope = np.where(offset > 0, -right[:, None, None], left[:, None, None])  # (h, t, s)
-    return slope * offset  # (h, t, s)
+    bias = slope * offset  # (h, t, s)
+    if causal:
+        bias = np.where(offset > 0, -np.inf, bias)  # (h, t, s)
+    return bias
 
 
 class ALiBi(nn.Module):
@@ -78,67 +87,113 @@ class ALiBi(nn.Module):
     def __init__(
         self,
         heads: int,
-        slopes=None,
-        right_slopes=None,
+        slopes: ArrayLike | None = None,
+        right_slopes: ArrayLike | None = None,
         causal: bool = False,
         alibi_bias_max: float = 8.0,
     ):
         super().__init__()
-        left, right = _slopes(heads, slopes, right_slopes, causal, alibi_bias_max)
+        left, right = _slopes(heads, slopes, right_slopes, alibi_bias_max)
         self.heads = heads
-        self.slopes, self.right_slopes = tuple(left.tolist()), tuple(right.tolist())
+        self.causal = causal
+        # tuples, not buffers: model.to(torch.bfloat16) would round them
+        self.slopes = tuple(left.tolist())
+        self.right_slopes = tuple(right.tolist())
 
-    def forward(self, positions: Tensor, key_positions=None) -> Tensor:
+    def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Keys stand where queries do by default. A batch (b, t) or (b, s) gives (b, h, t, s).
+        Without `key_positions` keys stand where queries do, of which there must be more than one.
+        A batch (b, t) or (b, s) gives (b, h, t, s).
         """
-        m, n = _in_float64(positions, key_positions)
+        m, n = _positions(positions, key_positions)
         offset = n[..., None, :] - m[..., :, None]  # (..., t, s)
-        offset = offset.to(positions.device, torch.float32)[..., None, :, :]  # (..., 1, t, s)
-        left, right = offset.new_tensor([self.slopes, self.right_slopes])[..., None, None]
+        # rounded only here: float32 holds the offsets of far tokens, not their positions
+        offset = offset.to(positions.device, torch.float32).unsqueeze(-3)  # (..., 1, t, s)
+        left = offset.new_tensor(self.slopes)[:, None, None]  # (h, 1, 1)
+        if self.causal:
+            # a mask, not an infinite slope: that would be an infinite gradient of learned positions
+            mask = torch.zeros_like(offset).masked_fill(offset > 0, -math.inf)  # (..., 1, t, s)
+            return (left * offset).add_(mask)  # (..., h, t, s)
+        right = offset.new_tensor(self.right_slopes)[:, None, None]  # (h, 1, 1)
         slope = torch.where(offset > 0, -right, left)  # (..., h, t, s)
+        # in place, since nothing else is as large
         return slope.mul_(offset)  # (..., h, t, s)
 
-    def score_mod(self, positions: Tensor, key_positions=None):
+    def score_mod(
+        self, positions: Tensor, key_positions: Tensor | None = None
+    ) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
-        m, n = torch.atleast_2d(*_in_float64(positions, key_positions))  # one row serves each b
-        left, right = m.new_tensor([self.slopes, self.right_slopes], dtype=torch.float32)
+        m, n = torch.atleast_2d(*_positions(positions, key_positions))
+        left = m.new_tensor(self.slopes, dtype=torch.float32)  # (h,)
+        right = m.new_tensor(self.right_slopes, dtype=torch.float32)  # (h,)
 
-        def _modify(score, b, h, t, s):
-            offset = (n[b * (len(n) > 1), s] - m[b * (len(m) > 1), t]).float()
-            slope = torch.where(offset > 0, -right[h], left[h])
-            return score + (slope * offset).to(score.dtype)
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            offset = (_at(n, b, s) - _at(m, b, t)).float()
+            bias = torch.where(offset > 0, -right[h], left[h]) * offset
+            if self.causal:
+                bias = torch.where(offset > 0, -math.inf, bias)
+            return score + bias.to(score.dtype)
 
         return _modify
 
-    def channels(self, positions: Tensor, key_positions=None) -> tuple[Tensor, Tensor]:
+    def channels(
+        self, positions: Tensor, key_positions: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return channels of queries (h, t, 2) and keys (1, s, 2) whose products are the bias.
 
         Behind q and k they spare attention a bias (h, t, s). Causal only: keys ahead get a bonus
         in place of a penalty. Float64, from the first query on: that keeps the numbers small.
         """
-        m, n = _in_float64(positions, key_positions)
+        m, n = _positions(positions, key_positions)
         first = m[..., :1]
-        m, n = (m - first)[..., None, :], (n - first)[..., None, :]  # (..., 1, t), (..., 1, s)
+        m = (m - first).unsqueeze(-2)  # (..., 1, t)
+        n = (n - first).unsqueeze(-2)  # (..., 1, s)
         slopes = m.new_tensor(self.slopes)[:, None, None]  # (h, 1, 1)
+        # -slope (m - n) = (slope, -slope m) . (n, 1)
         of_queries = slopes * torch.stack([torch.ones_like(m), -m], dim=-1)  # (..., h, t, c)
         of_keys = torch.stack([n, torch.ones_like(n)], dim=-1)  # (..., 1, s, c)
         return of_queries, of_keys
 
 
-def _slopes(heads, slopes, right_slopes, causal, alibi_bias_max):
-    left = alibi_slopes(heads, alibi_bias_max) if slopes is None else slopes
-    right = left if right_slopes is None else right_slopes
-    left, right = (np.broadcast_to(np.asarray(x, np.float64), heads) for x in (left, right))
-    if not ((left >= 0) & (left < np.inf) & (right >= 0)).all():
+def _slopes(
+    heads: int,
+    slopes: ArrayLike | None,
+    right_slopes: ArrayLike | None,
+    alibi_bias_max: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slopes (h,) of the keys at or before a query, and (h,) of those ahead."""
+    if slopes is None:
+        slopes = alibi_slopes(heads, alibi_bias_max)
+    if right_slopes is None:
+        right_slopes = slopes
+    left = np.broadcast_to(np.asarray(slopes, np.float64), heads)
+    right = np.broadcast_to(np.asarray(right_slopes, np.float64), heads)
+    # a negative one rewards distance, an infinite one times a distance of 0 is NaN
+    valid = (left >= 0) & (left < np.inf) & (right >= 0)
+    if not valid.all():
         raise ValueError(
             f"alibi: slopes must be finite and 0 or more, got {left} back and {right} ahead"
         )
-    return left, np.full(heads, np.inf) if causal else right  # (h,), (h,)
+    return left, right
 
 
-def _in_float64(positions, key_positions):
-    where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-    keys = positions if key_positions is None else key_positions
-    return positions.to(where, torch.float64), keys.to(where, torch.float64)
+def _positions(positions: Tensor, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the positions of queries and keys in float64."""
+    if key_positions is None:
+        # a lone query has a cache of keys, over which its bias (h, 1, 1) would broadcast
+        if positions.shape[-1] == 1:
+            raise ValueError(
+                "alibi: key_positions must be given for a lone query, got None; "
+                "torch.arange(s) for a cache of s keys"
+            )
+        key_positions = positions
+    device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+    return positions.to(device, torch.float64), key_positions.to(device, torch.float64)
+
+
+def _at(positions: Tensor, b: Tensor, i: Tensor) -> Tensor:
+    """Return the position of token i of sequence b, of (b, t) or (1, t)."""
+    # one row serves every sequence
+    row = 0 * b if len(positions) == 1 else b
+    return positions[row, i]

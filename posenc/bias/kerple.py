@@ -19,25 +19,34 @@ into the parameters at each forward pass. It calls them bias_p and bias_a, of sh
 and r2 of the logarithm, r2 and r1 of the power.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 FORMS = ("log", "power")
 FLOOR = 0.01
 
 
-def kerple(positions, key_positions, r1, r2, form: str = "log") -> np.ndarray:
+def kerple(
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    r1: ArrayLike,
+    r2: ArrayLike,
+    form: str = "log",
+) -> np.ndarray:
     """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,).
 
     `r1` and `r2` (h,) are the rates.
     """
-    m = np.asarray(positions, np.float64).reshape(len(positions), 1)  # (t, 1)
-    n = np.asarray(key_positions, np.float64).reshape(1, len(key_positions))  # (1, s)
-    distance = np.abs(m - n)  # (t, s)
-    r1, r2 = np.asarray(r1, np.float64), np.asarray(r2, np.float64)  # (h,), (h,)
-    r1 = np.maximum(r1, FLOOR)[:, None, None]  # (h, 1, 1)
-    r2 = np.clip(r2, FLOOR, _most(form))[:, None, None]  # (h, 1, 1)
+    m = np.asarray(positions, np.float64)
+    n = np.asarray(key_positions, np.float64)
+    # not m[:, None], which would take a batch (b, t)
+    distance = np.abs(m.reshape(len(m), 1) - n.reshape(1, len(n)))  # (t, s)
+    r1 = np.maximum(np.asarray(r1, np.float64), FLOOR)[:, None, None]  # (h, 1, 1)
+    r2 = np.clip(np.asarray(r2, np.float64), FLOOR, _ceiling(form))[:, None, None]  # (h, 1, 1)
     if form == "log":
         return -r1 * np.log1p(r2 * distance)  # (h, t, s)
     return -r1 * distance**r2  # (h, t, s)
@@ -65,56 +74,80 @@ class KERPLE(nn.Module):
         super().__init__()
         if heads < 1:
             raise ValueError(f"kerple: heads must be 1 or more, got {heads}")
-        self.form, self.most = form, _most(form)
-        end1, end2 = (2, 1) if form == "log" else (1, 2)
-        self.r1 = nn.Parameter(torch.empty(heads).uniform_(0, end1))
-        self.r2 = nn.Parameter(torch.empty(heads).uniform_(0, end2))
+        self.form = form
+        self.ceiling = _ceiling(form)
+        self.r1 = nn.Parameter(torch.empty(heads).uniform_(0, 2 if form == "log" else 1))
+        self.r2 = nn.Parameter(torch.empty(heads).uniform_(0, 1 if form == "log" else 2))
 
-    def forward(self, positions: Tensor, key_positions=None) -> Tensor:
+    def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Keys stand where queries do by default. A batch (b, t) or (b, s) gives (b, h, t, s).
+        Without `key_positions` keys stand where queries do, of which there must be more than one.
+        A batch (b, t) or (b, s) gives (b, h, t, s).
         """
-        m, n = _in_float64(positions, key_positions)
+        m, n = _positions(positions, key_positions)
         distance = (m[..., :, None] - n[..., None, :]).abs()  # (..., t, s)
-        r1, r2 = _held(self.r1), _held(self.r2, self.most)
-        distance = distance.to(positions.device, r1.dtype)[..., None, :, :]  # (..., 1, t, s)
-        bias = self._bias(distance, r1[:, None, None], r2[:, None, None])  # (..., h, t, s)
-        return bias.float()
+        r1 = _bounded(self.r1)[:, None, None]  # (h, 1, 1)
+        r2 = _bounded(self.r2, self.ceiling)[:, None, None]  # (h, 1, 1)
+        # rounded only here: float32 holds the distances of far tokens, not their positions
+        distance = distance.to(positions.device, r1.dtype).unsqueeze(-3)  # (..., 1, t, s)
+        return self._bias(distance, r1, r2).float()  # (..., h, t, s)
 
-    def score_mod(self, positions: Tensor, key_positions=None):
+    def score_mod(
+        self, positions: Tensor, key_positions: Tensor | None = None
+    ) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
-        m, n = torch.atleast_2d(*_in_float64(positions, key_positions))  # one row serves each b
-        r1, r2 = _held(self.r1), _held(self.r2, self.most)
+        m, n = torch.atleast_2d(*_positions(positions, key_positions))
+        r1 = _bounded(self.r1)  # (h,)
+        r2 = _bounded(self.r2, self.ceiling)  # (h,)
 
-        def _modify(score, b, h, t, s):
-            distance = (n[b * (len(n) > 1), s] - m[b * (len(m) > 1), t]).abs()
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            distance = (_at(m, b, t) - _at(n, b, s)).abs()
             bias = self._bias(distance.to(r1.dtype), r1[h], r2[h])
             return score + bias.to(score.dtype)
 
         return _modify
 
-    def _bias(self, distance, r1, r2):
+    def _bias(self, distance: Tensor, r1: Tensor, r2: Tensor) -> Tensor:
         if self.form == "log":
             return -r1 * torch.log1p(r2 * distance)
-        here = distance == 0  # the slope of a power below 1 is infinite there, its gradient a NaN
-        power = distance.masked_fill(here, 1) ** r2
-        return -r1 * power.masked_fill(here, 0)
+        # a power below 1 has an infinite slope at distance 0, and its gradient would be NaN
+        at_zero = distance == 0
+        power = distance.masked_fill(at_zero, 1) ** r2
+        return -r1 * power.masked_fill(at_zero, 0)
 
 
-def _held(rate, most=float("inf")):
+def _bounded(rate: Tensor, ceiling: float = float("inf")) -> Tensor:
+    """Return a rate (h,) within its bounds, in float32 or finer."""
     rate = rate.to(torch.promote_types(rate.dtype, torch.float32))
-    within = rate.detach().clamp(FLOOR, most)  # beyond a bound clamp alone would have no gradient
-    return within + (rate - rate.detach())  # (h,)
+    bounded = rate.detach().clamp(FLOOR, ceiling)
+    # beyond a bound clamp alone would have no gradient; what is added is 0, with a gradient of 1
+    return bounded + (rate - rate.detach())  # (h,)
 
 
-def _most(form):
+def _ceiling(form: str) -> float:
+    """Return the largest r2: with a larger power the bias would be no kernel."""
     if form not in FORMS:
         raise ValueError(f"kerple: form must be one of {FORMS}, got {form!r}")
     return 2.0 if form == "power" else float("inf")
 
 
-def _in_float64(positions, key_positions):
-    where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-    keys = positions if key_positions is None else key_positions
-    return positions.to(where, torch.float64), keys.to(where, torch.float64)
+def _positions(positions: Tensor, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the positions of queries and keys in float64."""
+    if key_positions is None:
+        # a lone query has a cache of keys, over which its bias (h, 1, 1) would broadcast
+        if positions.shape[-1] == 1:
+            raise ValueError(
+                "kerple: key_positions must be given for a lone query, got None; "
+                "torch.arange(s) for a cache of s keys"
+            )
+        key_positions = positions
+    device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+    return positions.to(device, torch.float64), key_positions.to(device, torch.float64)
+
+
+def _at(positions: Tensor, b: Tensor, i: Tensor) -> Tensor:
+    """Return the position of token i of sequence b, of (b, t) or (1, t)."""
+    # one row serves every sequence
+    row = 0 * b if len(positions) == 1 else b
+    return positions[row, i]

@@ -18,20 +18,31 @@ takes 128 for all its models, NeMo what it is given. k counts from 1, as in the 
 NeMo; Vaswani et al. count from 0. NeMo computes in float32, this file in float64.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
 def sandwich(
-    positions, key_positions, heads: int, dim: int = 128, base: float = 10_000.0
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    heads: int,
+    dim: int = 128,
+    base: float = 10_000.0,
 ) -> np.ndarray:
     """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,)."""
-    slopes, theta = _slopes(heads), _theta(dim, base)  # (h,), (d/2,)
-    m = np.asarray(positions, np.float64).reshape(len(positions), 1)  # (t, 1)
-    n = np.asarray(key_positions, np.float64).reshape(1, len(key_positions))  # (1, s)
-    total = sum(np.cos((m - n) * rate) for rate in theta) - dim / 2  # (t, s)
-    return slopes[:, None, None] * total  # (h, t, s)
+    slopes = _slopes(heads)[:, None, None]  # (h, 1, 1)
+    theta = _frequencies(dim, base)  # (d/2,)
+    m = np.asarray(positions, np.float64)
+    n = np.asarray(key_positions, np.float64)
+    # not m[:, None], which would take a batch (b, t)
+    offset = m.reshape(len(m), 1) - n.reshape(1, len(n))  # (t, s)
+    # one frequency after the other, with no array (t, s, d/2)
+    cosines = sum(np.cos(offset * frequency) for frequency in theta)  # (t, s)
+    return slopes * (cosines - dim / 2)  # (h, t, s)
 
 
 class Sandwich(nn.Module):
@@ -49,55 +60,80 @@ class Sandwich(nn.Module):
 
     def __init__(self, heads: int, dim: int = 128, base: float = 10_000.0):
         super().__init__()
-        self.slopes, self.theta = tuple(_slopes(heads).tolist()), tuple(_theta(dim, base).tolist())
-        self.heads, self.dim, self.base = heads, dim, base
+        # tuples, not buffers: model.to(torch.bfloat16) would round them
+        self.slopes = tuple(_slopes(heads).tolist())
+        self.theta = tuple(_frequencies(dim, base).tolist())
+        self.heads = heads
+        self.dim = dim
+        self.base = base
 
-    def forward(self, positions: Tensor, key_positions=None) -> Tensor:
+    def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Keys stand where queries do by default. A batch (b, t) or (b, s) gives (b, h, t, s).
+        Without `key_positions` keys stand where queries do, of which there must be more than one.
+        A batch (b, t) or (b, s) gives (b, h, t, s).
         """
-        m, n = _in_float64(positions, key_positions)
+        m, n = _positions(positions, key_positions)
         # cos(a - b) = cos a cos b + sin a sin b: two tables, not d/2 cosines for each pair
-        total = self._sinusoids(m) @ self._sinusoids(n).mT - self.dim / 2  # (..., t, s)
-        slopes = total.new_tensor(self.slopes)[:, None, None]  # (h, 1, 1)
-        bias = slopes * total[..., None, :, :]  # (..., h, t, s)
+        cosines = self._sinusoids(m) @ self._sinusoids(n).mT  # (..., t, s)
+        slopes = cosines.new_tensor(self.slopes)[:, None, None]  # (h, 1, 1)
+        bias = slopes * (cosines - self.dim / 2).unsqueeze(-3)  # (..., h, t, s)
         return bias.to(positions.device, torch.float32)
 
-    def score_mod(self, positions: Tensor, key_positions=None):
+    def score_mod(
+        self, positions: Tensor, key_positions: Tensor | None = None
+    ) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
-        m, n = torch.atleast_2d(*_in_float64(positions, key_positions))  # one row serves each b
-        slopes = m.new_tensor(self.slopes)
+        m, n = torch.atleast_2d(*_positions(positions, key_positions))
+        slopes = m.new_tensor(self.slopes)  # (h,)
 
-        def _modify(score, b, h, t, s):
-            offset = m[b * (len(m) > 1), t] - n[b * (len(n) > 1), s]
-            total = -self.dim / 2
-            for rate in self.theta:  # FlexAttention's kernels have no sum over an axis
-                total = total + torch.cos(offset * rate)
-            return score + (slopes[h] * total).to(score.dtype)
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            offset = _at(m, b, t) - _at(n, b, s)
+            # one after the other: FlexAttention's kernels have no sum over an axis
+            cosines = sum([torch.cos(offset * frequency) for frequency in self.theta])
+            bias = slopes[h] * (cosines - self.dim / 2)
+            return score + bias.to(score.dtype)
 
         return _modify
 
-    def _sinusoids(self, positions):
+    def _sinusoids(self, positions: Tensor) -> Tensor:
+        """Return the cosines and sines (..., t, d) of positions (..., t)."""
         angle = positions[..., None] * positions.new_tensor(self.theta)  # (..., t, d/2)
         return torch.cat([angle.cos(), angle.sin()], dim=-1)  # (..., t, d)
 
 
-def _slopes(heads):
+def _slopes(heads: int) -> np.ndarray:
+    """Return the slopes h / (8 i) of the heads i = 1 .. h."""
     if heads < 1:
         raise ValueError(f"sandwich: heads must be 1 or more, got {heads}")
     return heads / (8 * np.arange(1, heads + 1))  # (h,)
 
 
-def _theta(dim, base):
+def _frequencies(dim: int, base: float) -> np.ndarray:
+    """Return theta (d/2,), in radians a position, fastest first."""
     if dim < 2 or dim % 2:
         raise ValueError(f"sandwich: dim must be even, 2 or more, got {dim}; the paper takes 128")
     if not 0 < base < float("inf"):
         raise ValueError(f"sandwich: base must be positive and finite, got {base}")
-    return float(base) ** (-2 * np.arange(1, dim // 2 + 1) / dim)  # (d/2,)
+    return base ** (-2 * np.arange(1, dim // 2 + 1) / dim)  # (d/2,)
 
 
-def _in_float64(positions, key_positions):
-    where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-    keys = positions if key_positions is None else key_positions
-    return positions.to(where, torch.float64), keys.to(where, torch.float64)
+def _positions(positions: Tensor, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the positions of queries and keys in float64."""
+    if key_positions is None:
+        # a lone query has a cache of keys, over which its bias (h, 1, 1) would broadcast
+        if positions.shape[-1] == 1:
+            raise ValueError(
+                "sandwich: key_positions must be given for a lone query, got None; "
+                "torch.arange(s) for a cache of s keys"
+            )
+        key_positions = positions
+    device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+    return positions.to(device, torch.float64), key_positions.to(device, torch.float64)
+
+
+def _at(positions: Tensor, b: Tensor, i: Tensor) -> Tensor:
+    """Return the position of token i of sequence b, of (b, t) or (1, t)."""
+    # one row serves every sequence
+    row = 0 * b if len(positions) == 1 else b
+    return positions[row, i]

@@ -23,13 +23,19 @@ The offset is key - query. The bias is not divided by sqrt(d), here as in T5, wh
 q . k either: for its checkpoints give `attention` scale=1.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
 def t5_bucket(
-    offset, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+    offset: ArrayLike,
+    buckets: int = 32,
+    max_distance: int = 128,
+    bidirectional: bool = True,
 ) -> np.ndarray:
     """Return the bucket of each offset key - query, an int64 array of the same shape.
 
@@ -41,20 +47,29 @@ def t5_bucket(
     offset = np.trunc(np.asarray(offset, np.float64))
     distance = np.abs(offset) if bidirectional else -offset
     bucket = np.searchsorted(starts, distance, side="right")
-    return bucket + (offset > 0) * (buckets // 2) if bidirectional else bucket
+    if bidirectional:
+        # keys ahead have the second half of the table
+        bucket = np.where(offset > 0, bucket + buckets // 2, bucket)
+    return bucket
 
 
 def t5(
-    positions, key_positions, weight, max_distance: int = 128, bidirectional: bool = True
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike,
+    max_distance: int = 128,
+    bidirectional: bool = True,
 ) -> np.ndarray:
     """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,).
 
     `weight` (r, h) is the table.
     """
     weight = np.asarray(weight, np.float64)  # (r, h)
-    m = np.asarray(positions, np.float64).reshape(len(positions), 1)  # (t, 1)
-    n = np.asarray(key_positions, np.float64).reshape(1, len(key_positions))  # (1, s)
-    bucket = t5_bucket(n - m, len(weight), max_distance, bidirectional)  # (t, s)
+    m = np.asarray(positions, np.float64)
+    n = np.asarray(key_positions, np.float64)
+    # not m[:, None], which would take a batch (b, t)
+    offset = n.reshape(1, len(n)) - m.reshape(len(m), 1)  # (t, s)
+    bucket = t5_bucket(offset, len(weight), max_distance, bidirectional)  # (t, s)
     return weight[bucket].transpose(2, 0, 1)  # (h, t, s)
 
 
@@ -78,65 +93,100 @@ class T5(nn.Module):
     """
 
     def __init__(
-        self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+        self,
+        heads: int,
+        buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
     ):
         super().__init__()
         if heads < 1:
             raise ValueError(f"t5: heads must be 1 or more, got {heads}")
-        self.starts = _starts(buckets, max_distance, bidirectional)
-        self.heads, self.buckets, self.max_distance = heads, buckets, max_distance
+        self.heads = heads
+        self.buckets = buckets
+        self.max_distance = max_distance
         self.bidirectional = bidirectional
+        self.starts = _starts(buckets, max_distance, bidirectional)
         self.weight = nn.Parameter(torch.zeros(buckets, heads))
 
-    def forward(self, positions: Tensor, key_positions=None) -> Tensor:
+    def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Keys stand where queries do by default. A batch (b, t) or (b, s) gives (b, h, t, s).
+        Without `key_positions` keys stand where queries do, of which there must be more than one.
+        A batch (b, t) or (b, s) gives (b, h, t, s).
         """
-        m, n = _in_float64(positions, key_positions)
-        offset = (n[..., None, :] - m[..., :, None]).trunc()  # (..., t, s)
-        distance = offset.abs() if self.bidirectional else -offset  # (..., t, s)
-        bucket = torch.bucketize(distance, offset.new_tensor(self.starts), right=True)
-        if self.bidirectional:
-            bucket = bucket + (offset > 0) * (self.buckets // 2)  # (..., t, s)
+        m, n = _positions(positions, key_positions)
+        bucket = self._bucket(n[..., None, :] - m[..., :, None])  # (..., t, s)
+        # weight[bucket] has the heads last; looked up heads first, the bias lies in order
         rows = bucket.flatten().to(self.weight.device)
         bias = self.weight.float().T.index_select(1, rows).unflatten(1, bucket.shape)
         return bias.movedim(0, -3)  # (..., h, t, s)
 
-    def score_mod(self, positions: Tensor, key_positions=None):
+    def score_mod(
+        self, positions: Tensor, key_positions: Tensor | None = None
+    ) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
-        m, n = torch.atleast_2d(*_in_float64(positions, key_positions))  # one row serves each b
-        reach = self.starts[-1]  # beyond which nothing changes
-        offset = torch.arange(-reach, reach + 1, device=positions.device)  # (2z+1,)
-        by_offset = self(torch.zeros_like(offset[:1]), offset)[:, 0]  # (h, 2z+1)
+        m, n = torch.atleast_2d(*_positions(positions, key_positions))
+        # the kernel looks offsets up in a row, which ends where nothing changes any more
+        reach = self.starts[-1]
+        offsets = torch.arange(-reach, reach + 1, device=positions.device)  # (2z+1,)
+        by_offset = self(torch.zeros_like(offsets[:1]), offsets)[:, 0]  # (h, 2z+1)
 
-        def _modify(score, b, h, t, s):
-            offset = n[b * (len(n) > 1), s] - m[b * (len(m) > 1), t]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            offset = _at(n, b, s) - _at(m, b, t)
             column = offset.clamp(-reach, reach).int() + reach
             return score + by_offset[h, column].to(score.dtype)
 
         return _modify
 
+    def _bucket(self, offset: Tensor) -> Tensor:
+        """Return the bucket of each offset key - query, as `t5_bucket` does."""
+        offset = offset.trunc()
+        distance = offset.abs() if self.bidirectional else -offset
+        bucket = torch.bucketize(distance, offset.new_tensor(self.starts), right=True)
+        if self.bidirectional:
+            # keys ahead have the second half of the table
+            bucket = torch.where(offset > 0, bucket + self.buckets // 2, bucket)
+        return bucket
 
-def _starts(buckets, max_distance, bidirectional):
+
+def _starts(buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, ...]:
     """Return the distances at which the buckets 1, 2, .. of one side start."""
     one_side = buckets // 2 if bidirectional else buckets
     exact = one_side // 2
     if exact < 1 or (bidirectional and buckets % 2):
         raise ValueError(f"t5: buckets must be 2 or more a side, and even for two, got {buckets}")
-    if not exact < max_distance <= 2**53:  # beyond, float64 skips whole numbers
-        wanted = f"more than {exact} and at most 2**53"
-        raise ValueError(f"t5: max_distance must be {wanted}, got {max_distance}")
-    starts, shared = list(range(1, exact + 1)), one_side - exact
-    for k in range(1, shared):  # at the first whole distance >= e (w/e)^(k / shared)
-        start = int(exact * (max_distance / exact) ** (k / shared))  # or one less, by rounding
+    # beyond 2^53 float64 skips whole numbers
+    if not exact < max_distance <= 2**53:
+        bounds = f"more than {exact} and at most 2**53"
+        raise ValueError(f"t5: max_distance must be {bounds}, got {max_distance}")
+    starts = list(range(1, exact + 1))
+    shared = one_side - exact
+    for k in range(1, shared):
+        start = int(exact * (max_distance / exact) ** (k / shared))
+        # the first whole distance >= e (w/e)^(k / shared): a float may be rounded below it
         while start**shared < max_distance**k * exact ** (shared - k):
             start += 1
         starts.append(start)
     return tuple(starts)
 
 
-def _in_float64(positions, key_positions):
-    where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-    keys = positions if key_positions is None else key_positions
-    return positions.to(where, torch.float64), keys.to(where, torch.float64)
+def _positions(positions: Tensor, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the positions of queries and keys in float64."""
+    if key_positions is None:
+        # a lone query has a cache of keys, over which its bias (h, 1, 1) would broadcast
+        if positions.shape[-1] == 1:
+            raise ValueError(
+                "t5: key_positions must be given for a lone query, got None; "
+                "torch.arange(s) for a cache of s keys"
+            )
+        key_positions = positions
+    device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+    return positions.to(device, torch.float64), key_positions.to(device, torch.float64)
+
+
+def _at(positions: Tensor, b: Tensor, i: Tensor) -> Tensor:
+    """Return the position of token i of sequence b, of (b, t) or (1, t)."""
+    # one row serves every sequence
+    row = 0 * b if len(positions) == 1 else b
+    return positions[row, i]

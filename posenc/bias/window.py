@@ -19,38 +19,53 @@ one token; here, as in timm, by 1. `posenc/models/swin.py` indexes and resizes t
 checkpoints.
 """
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
+
+Array = TypeVar("Array", np.ndarray, Tensor)
 
 
 def window(
-    positions,
-    key_positions,
-    weight=None,
-    hidden_weight=None,
-    hidden_bias=None,
-    out_weight=None,
-    window=(7, 7),
-    pretrained_window=None,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike | None = None,
+    hidden_weight: ArrayLike | None = None,
+    hidden_bias: ArrayLike | None = None,
+    out_weight: ArrayLike | None = None,
+    window: tuple[int, ...] = (7, 7),
+    pretrained_window: tuple[int, ...] | None = None,
 ) -> np.ndarray:
     """Return the float64 bias (h, t, s) from the table `weight` (r, h), or from what makes it."""
     axes = len(window)
     x = log_coordinates(window, pretrained_window).reshape(-1, axes)  # (r, a)
     if weight is None:
-        hidden = np.maximum(x @ np.asarray(hidden_weight).T + hidden_bias, 0)  # (r, u)
-        weight = 16 / (1 + np.exp(-hidden @ np.asarray(out_weight).T))  # (r, h)
+        hidden_weight = np.asarray(hidden_weight, np.float64)  # (u, a)
+        hidden_bias = np.asarray(hidden_bias, np.float64)  # (u,)
+        hidden = np.maximum(x @ hidden_weight.T + hidden_bias, 0)  # (r, u)
+        out_weight = np.asarray(out_weight, np.float64)  # (h, u)
+        weight = 16 / (1 + np.exp(-hidden @ out_weight.T))
+    weight = np.asarray(weight, np.float64)  # (r, h)
     if len(weight) != len(x):
         raise ValueError(f"window: weight must be of {len(x)} rows, got {len(weight)}; resize it")
-    m = np.asarray(positions, np.float64).reshape(len(positions), 1, axes)
-    n = np.asarray(key_positions, np.float64).reshape(1, len(key_positions), axes)
-    row = _row(np.moveaxis(m - n, -1, 0), window)  # (t, s)
-    if (row % 1).any():
+    m = np.asarray(positions, np.float64)
+    n = np.asarray(key_positions, np.float64)
+    # not m[:, None], which would take a batch (b, t, a)
+    offset = m.reshape(len(m), 1, axes) - n.reshape(1, len(n), axes)  # (t, s, a)
+    if (m % 1).any() or (n % 1).any():
         raise ValueError(f"window: positions must be whole, got {positions} and {key_positions}")
-    return np.asarray(weight, np.float64)[row.astype(int)].transpose(2, 0, 1)  # (h, t, s)
+    row = _row([offset[..., axis] for axis in range(axes)], window)  # (t, s)
+    return weight[row.astype(int)].transpose(2, 0, 1)  # (h, t, s)
 
 
-def log_coordinates(window, pretrained_window=None) -> np.ndarray:
+def log_coordinates(
+    window: tuple[int, ...],
+    pretrained_window: tuple[int, ...] | None = None,
+) -> np.ndarray:
     """Return what Swin V2's network is given for each offset, (2H-1, 2W-1, 2).
 
     Examples:
@@ -79,11 +94,19 @@ class Window(nn.Module):
         torch.Size([3, 4, 4])
     """
 
-    def __init__(self, heads: int, window=(7, 7), continuous=False, pretrained_window=None):
+    def __init__(
+        self,
+        heads: int,
+        window: tuple[int, ...] = (7, 7),
+        continuous: bool = False,
+        pretrained_window: tuple[int, ...] | None = None,
+    ):
         super().__init__()
         if heads < 1:
             raise ValueError(f"window: heads must be 1 or more, got {heads}")
-        self.window, self.axes, self.continuous = tuple(window), len(window), continuous
+        self.window = tuple(window)
+        self.axes = len(window)
+        self.continuous = continuous
         self.coordinates = _coordinates(window, pretrained_window)
         if continuous:
             self.hidden_weight = nn.Parameter(0.02 * torch.randn(512, self.axes))
@@ -93,58 +116,90 @@ class Window(nn.Module):
             rows = log_coordinates(window)[..., 0].size
             self.weight = nn.Parameter(0.02 * torch.randn(rows, heads))
 
-    def forward(self, positions: Tensor, key_positions=None) -> Tensor:
-        """Return the float32 bias (h, t, s), or (b, h, t, s) where places are (b, t, a)."""
-        m, n = self._whole(positions, key_positions)
+    def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
+        """Return the bias (h, t, s), float32, from places (t, a) to `key_positions` (s, a).
+
+        Without `key_positions` keys stand where queries do, of which there must be more than one.
+        A batch (b, t, a) or (b, s, a) gives (b, h, t, s).
+        """
+        m, n = self._positions(positions, key_positions)
         offset = m[..., :, None, :] - n[..., None, :, :]  # (..., t, s, a)
         row = _row(offset.unbind(-1), self.window)  # (..., t, s)
+        # heads first, so that the bias of a window lies in order
         return self._table().T[:, row].movedim(0, -3)  # (..., h, t, s)
 
-    def score_mod(self, positions: Tensor, key_positions=None):
+    def score_mod(
+        self, positions: Tensor, key_positions: Tensor | None = None
+    ) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
-        places = self._whole(positions, key_positions)
-        m, n = (p.reshape(-1, *p.shape[-2:]) for p in places)
-        table = self._table()
+        m, n = self._positions(positions, key_positions)
+        m = m.reshape(-1, *m.shape[-2:])
+        n = n.reshape(-1, *n.shape[-2:])
+        table = self._table()  # (r, h)
 
-        def _modify(score, b, h, t, s):
-            i, j = b * (len(m) > 1), b * (len(n) > 1)  # one row serves each b
-            offset = [m[i, t, axis] - n[j, s, axis] for axis in range(self.axes)]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            offset = [_at(m, b, t, axis) - _at(n, b, s, axis) for axis in range(self.axes)]
             return score + table[_row(offset, self.window), h].to(score.dtype)
 
         return _modify
 
-    def _whole(self, positions, key_positions):
+    def _positions(self, positions: Tensor, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the places of queries and keys, in whole numbers that may be negative."""
         keys = positions if key_positions is None else key_positions
-        for p in (positions, keys):
-            if p.is_floating_point() or p.ndim < 2 or p.shape[-1] != self.axes:
+        for places in (positions, keys):
+            # a text (t,) would put token i on the diagonal, at (i, i)
+            if places.is_floating_point() or places.ndim < 2 or places.shape[-1] != self.axes:
                 raise ValueError(
-                    f"window: positions must be whole (t, {self.axes}) or (b, t, {self.axes}), "
-                    f"got {p.dtype} {tuple(p.shape)}; take grid_positions{self.window}"
+                    f"window: positions must be whole (t, {self.axes}) or (b, t, {self.axes}), got "
+                    f"{places.dtype} {tuple(places.shape)}; take grid_positions{self.window}"
                 )
+        # a lone query has a cache of keys, over which its bias (h, 1, 1) would broadcast
+        if key_positions is None and positions.shape[-2] == 1:
+            raise ValueError(
+                "window: key_positions must be given for a lone query, got None; "
+                f"grid_positions{self.window} for a window of keys"
+            )
         return positions.long(), keys.long()
 
-    def _table(self):
+    def _table(self) -> Tensor:
+        """Return the table, in float32, learned or from the network."""
         if not self.continuous:
             return self.weight.float()  # (r, h)
-        device = self.out_weight.device
-        where = "cpu" if device.type == "mps" else device  # mps lacks float64
-        axes = [torch.tensor(x, dtype=torch.float64, device=where) for x in self.coordinates]
+        # in float64, so that the sums over hidden units are rounded once
+        home = self.out_weight.device
+        device = "cpu" if home.type == "mps" else home  # mps lacks float64
+        axes = [torch.tensor(x, dtype=torch.float64, device=device) for x in self.coordinates]
         x = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, -2)  # (r, a)
         hidden = x @ self.hidden_weight.to(x).T + self.hidden_bias.to(x)  # (r, u)
         weight = 16 * torch.sigmoid(hidden.relu() @ self.out_weight.to(x).T)  # (r, h)
-        return weight.to(device, torch.float32)
+        return weight.to(home, torch.float32)
 
 
-def _coordinates(window, pretrained_window):
+def _coordinates(
+    window: tuple[int, ...], pretrained_window: tuple[int, ...] | None
+) -> list[tuple[float, ...]]:
+    """Return x for the offsets along each axis, from the most negative one on."""
     axes = []
-    for size, trained in zip(window, pretrained_window or window, strict=True):
-        z = 8 * np.arange(1 - size, size) / max((trained or size) - 1, 1)
-        axes.append(tuple(np.sign(z) * np.log2(1 + np.abs(z)) / 3))
+    for size, pretrained in zip(window, pretrained_window or window, strict=True):
+        # a pretrained size of 0 is none; an axis of one token has no step to divide by
+        z = 8 * np.arange(1 - size, size) / max((pretrained or size) - 1, 1)
+        x = np.sign(z) * np.log2(1 + np.abs(z)) / np.log2(8)
+        axes.append(tuple(x.tolist()))
     return axes
 
 
-def _row(offset, window):
+def _row(offset: Sequence[Array], window: tuple[int, ...]) -> Array:
+    """Return the row of the table for the offsets along each axis."""
     row = 0 * offset[0]
     for step, size in zip(offset, window, strict=True):
-        row = row * (2 * size - 1) + step.clip(1 - size, size - 1) + size - 1
+        # beyond the window its edge counts
+        step = step.clip(1 - size, size - 1)
+        row = row * (2 * size - 1) + step + size - 1
     return row
+
+
+def _at(positions: Tensor, b: Tensor, i: Tensor, axis: int) -> Tensor:
+    """Return a coordinate of token i of sequence b, of (b, t, a) or (1, t, a)."""
+    # one row of tokens serves every sequence
+    row = 0 * b if len(positions) == 1 else b
+    return positions[row, i, axis]

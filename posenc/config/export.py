@@ -10,25 +10,31 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from posenc.config.formats.detection import to_transformers
-from posenc.config.layer_types import layer_kinds, turning
-from posenc.config.model_types import Config, facts, known
+from posenc.config.layer_types import layer_kinds, unrotated_reasons
+from posenc.config.model_types import Config, facts, resolve
 from posenc.config.plan import loaded
 from posenc.config.rotation import base_of, rope_dict, rope_kind, share_of
-from posenc.config.rotation_objects import head
-from posenc.models.from_config import LONGEST, TRAINED, WORDS
+from posenc.config.rotation_objects import head_channels
+from posenc.models.from_config import LONGEST, ROPE_KEYS, TRAINED
 
-LLAMA_CPP = ("default", "linear", "yarn")
-FLAGS = {"beta_fast": ("--yarn-beta-fast", 32.0), "beta_slow": ("--yarn-beta-slow", 1.0)}
+LLAMA_CPP_KINDS = ("default", "linear", "yarn")
+# a key of yarn: the option of llama.cpp, and its default
+LLAMA_CPP_OPTIONS = {
+    "beta_fast": ("--yarn-beta-fast", 32.0),
+    "beta_slow": ("--yarn-beta-slow", 1.0),
+}
 
 
-def words(config: Any) -> dict[str, dict[str, Any]]:
-    """Return the words of transformers 5 for each kind of layer that rotates, nothing left out.
+def rope_parameters_by_kind(config: Any) -> dict[str, dict[str, Any]]:
+    """Return transformers 5's dict for each kind of layer that rotates, nothing left out.
 
     Examples:
-        >>> words({"model_type": "llama", "rope_theta": 5e5, "num_hidden_layers": 2})
+        >>> config = {"model_type": "llama", "rope_theta": 5e5, "num_hidden_layers": 2}
+        >>> rope_parameters_by_kind(config)
         {'full_attention': {'rope_type': 'default', 'rope_theta': 500000.0}}
     """
-    return _by_kind(_text(config)[1])
+    _, text = _text_part(config)
+    return _by_kind(text)
 
 
 def rope_parameters(config: Any) -> dict[str, Any]:
@@ -39,9 +45,9 @@ def rope_parameters(config: Any) -> dict[str, Any]:
         >>> rope_parameters(config)
         {'rope_type': 'default', 'rope_theta': 500000.0}
     """
-    parts = words(config)
-    found = list(parts.values())
-    return found[0] if all(part == found[0] for part in found) else parts
+    by_kind = rope_parameters_by_kind(config)
+    first, *others = by_kind.values()
+    return first if all(rope == first for rope in others) else by_kind
 
 
 def rope_scaling(config: Any) -> dict[str, Any]:
@@ -50,25 +56,28 @@ def rope_scaling(config: Any) -> dict[str, Any]:
     Raises:
         ValueError: If kinds of layers differ and version 4 had no keys of its own for the model.
     """
-    read = _text(config)[1]
-    legacy = read.kind.get("bases", {})
-    parts = _by_kind(read)
-    if legacy and parts.keys() <= legacy.keys():
-        return _two_bases(parts, legacy)
-    rope = dict(_alone(parts, "transformers 4"))
-    found = {"rope_theta": rope.pop("rope_theta")}
+    _, text = _text_part(config)
+    by_kind = _by_kind(text)
+    bases = text.facts.get("bases", {})
+    if bases and by_kind.keys() <= bases.keys():
+        return _two_bases(by_kind, bases)
+    rope = dict(_single(by_kind, "transformers 4"))
+    fields = {"rope_theta": rope.pop("rope_theta")}
+    # in a proportional rotation the share belongs to the formula
     if "partial_rotary_factor" in rope and rope["rope_type"] != "proportional":
-        found["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
-    return found | {"rope_scaling": None if rope == {"rope_type": "default"} else rope}
+        fields["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
+    fields["rope_scaling"] = None if rope == {"rope_type": "default"} else rope
+    return fields
 
 
 def vllm(config: Any) -> str:
     """Return the option of `vllm serve` that gives a model this rotation."""
-    path, _ = _text(config)
-    changes: dict[str, Any] = {"rope_parameters": rope_parameters(config)}
+    path, _ = _text_part(config)
+    overrides: dict[str, Any] = {"rope_parameters": rope_parameters(config)}
+    # in a model of several parts, inside that of its text
     for name in reversed(path):
-        changes = {name: changes}
-    return f"--hf-overrides {shlex.quote(json.dumps(changes))}"
+        overrides = {name: overrides}
+    return f"--hf-overrides {shlex.quote(json.dumps(overrides))}"
 
 
 def llama_cpp(config: Any) -> str:
@@ -77,31 +86,34 @@ def llama_cpp(config: Any) -> str:
     Raises:
         ValueError: If it has none, as for llama3 and longrope, whose factors lie in the file.
     """
-    rope = _alone(words(config), "llama.cpp")
+    rope = _single(rope_parameters_by_kind(config), "llama.cpp")
     kind = rope["rope_type"]
-    if kind not in LLAMA_CPP:
+    if kind not in LLAMA_CPP_KINDS:
         raise ValueError(
-            f"export: rope_type must be one of {', '.join(LLAMA_CPP)} for llama.cpp, got {kind}; "
-            "convert the weights: their file keeps its factors"
+            f"export: rope_type must be one of {', '.join(LLAMA_CPP_KINDS)} for llama.cpp, "
+            f"got {kind}; convert the weights: their file keeps its factors"
         )
     if rope.get("truncate") is False:
         raise ValueError(
             f"export: truncate must be True for llama.cpp, got {rope['truncate']}; it always rounds"
         )
-    said = [f"--rope-freq-base {rope['rope_theta']:g}"]
+    options = [f"--rope-freq-base {rope['rope_theta']:g}"]
     if kind != "default":
-        said += [f"--rope-scaling {kind}", f"--rope-scale {rope['factor']:g}"]
-    return " ".join(said + (_yarn_flags(rope) if kind == "yarn" else []))
+        options += [f"--rope-scaling {kind}", f"--rope-scale {rope['factor']:g}"]
+    if kind == "yarn":
+        options += _yarn_options(rope)
+    return " ".join(options)
 
 
 def export(config: Any, to: str) -> str:
     """Return one of EXPORTS as text, as the command line prints it."""
     if to not in EXPORTS:
         raise ValueError(f"export: to must be one of {', '.join(EXPORTS)}, got {to!r}")
-    found = EXPORTS[to](config)
-    return found if isinstance(found, str) else json.dumps(found, indent=2)
+    result = EXPORTS[to](config)
+    return result if isinstance(result, str) else json.dumps(result, indent=2)
 
 
+# by their names on the command line
 EXPORTS: dict[str, Callable[[Any], Any]] = {
     "v5": lambda config: {"rope_parameters": rope_parameters(config)},
     "v4": rope_scaling,
@@ -110,104 +122,123 @@ EXPORTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _text(config: Any) -> tuple[list[str], Config]:
-    """Return the part of a configuration that is text, and the names that lead there."""
-    kinds, path = facts(), []
-    read = known(to_transformers(loaded(config)), None, kinds)
-    while "parts" in read.kind:
-        named = read.kind["parts"]
-        inner = [name for name in named if isinstance(read.said.get(name), Mapping)]
-        texts = [name for name in inner if "text" in name or len(inner) == 1]
+def _text_part(config: Any) -> tuple[list[str], Config]:
+    """Return the names that lead to the part of a configuration that is text, and that part."""
+    all_facts = facts()
+    path: list[str] = []
+    text = resolve(to_transformers(loaded(config)), None, all_facts)
+    while "parts" in text.facts:
+        model_types = text.facts["parts"]
+        parts = [name for name in model_types if isinstance(text.fields.get(name), Mapping)]
+        texts = [name for name in parts if "text" in name or len(parts) == 1]
         if not texts:
             raise ValueError(
-                f"export: config must be of a part of text, got {', '.join(inner) or 'none'}; "
+                f"export: config must be of a part of text, got {', '.join(parts) or 'none'}; "
                 "pass one part"
             )
-        path.append(texts[0])
-        read = known(dict(read.said[texts[0]]), named[texts[0]], kinds)
-    if read.kind["encoding"] not in ("rope", "mrope"):
+        name = texts[0]
+        path.append(name)
+        text = resolve(dict(text.fields[name]), model_types[name], all_facts)
+    if text.facts["encoding"] not in ("rope", "mrope"):
         raise ValueError(
-            f"export: config must be of layers that rotate, got a {read.model_type}; there is "
+            f"export: config must be of layers that rotate, got a {text.model_type}; there is "
             "nothing to say"
         )
-    return path, read
+    return path, text
 
 
-def _by_kind(read: Config) -> dict[str, dict[str, Any]]:
-    """Return the words of each kind of layer that rotates."""
-    kinds = layer_kinds(read)
-    if read.said.get("layer_rope_theta"):
+def _by_kind(config: Config) -> dict[str, dict[str, Any]]:
+    """Return the rotation of each kind of layer that has one."""
+    layer_types = layer_kinds(config)
+    if config.fields.get("layer_rope_theta"):
         raise ValueError(
-            f"export: config must be of one base a kind of layer, got a {read.model_type} with "
+            f"export: config must be of one base a kind of layer, got a {config.model_type} with "
             "layer_rope_theta; keep the list"
         )
-    found = {}
-    for index, (word, still) in enumerate(zip(kinds, turning(read, kinds), strict=True)):
-        rope = None if still or word in found else rope_dict(read, index, word)
+    reasons = unrotated_reasons(config, layer_types)
+    by_kind = {}
+    for index, (layer_type, reason) in enumerate(zip(layer_types, reasons, strict=True)):
+        # layers of one kind rotate alike
+        if reason or layer_type in by_kind:
+            continue
+        rope = rope_dict(config, index, layer_type)
         if rope is not None:
-            _, part = head(read, index, word)
-            found[read.kind.get("labels", {}).get(word, word)] = _words(
-                read, rope, word, part.stop - part.start
-            )
-    if not found:
+            _, part = head_channels(config, index, layer_type)
+            width = part.stop - part.start
+            by_kind[config.label(layer_type)] = _complete(config, rope, layer_type, width)
+    if not by_kind:
         raise ValueError(
-            f"export: config must be of layers that rotate, got a {read.model_type} without; "
+            f"export: config must be of layers that rotate, got a {config.model_type} without; "
             "there is nothing to say"
         )
-    return found
+    return by_kind
 
 
-def _words(read: Config, rope: Mapping[str, Any], word: str, width: int) -> dict[str, Any]:
+def _complete(
+    config: Config, rope: Mapping[str, Any], layer_type: str, width: int
+) -> dict[str, Any]:
     """Return all that makes the frequencies of a layer, so that nothing is left to a default."""
-    kind = rope_kind(read, rope)
-    base, _ = base_of(read, rope, word)
-    said = {"rope_type": kind, "rope_theta": base}
-    said |= {name: rope[name] for name in rope if name in WORDS and name not in said}
-    longest = read.get(LONGEST)
+    kind = rope_kind(config, rope)
+    base, _ = base_of(config, rope, layer_type)
+    fields: dict[str, Any] = {"rope_type": kind, "rope_theta": base}
+    for key, value in rope.items():
+        if key in ROPE_KEYS:
+            fields.setdefault(key, value)
+    longest = config.get(LONGEST)
+    # what from_config would take for them
     if kind in ("yarn", "longrope", "llama3"):
-        said[TRAINED] = read.get(TRAINED) or rope.get(TRAINED) or longest
+        fields[TRAINED] = config.get(TRAINED) or rope.get(TRAINED) or longest
     if kind in ("yarn", "longrope"):
-        said.setdefault("factor", longest / said[TRAINED])
-    share = 1.0 if "slice" in read.kind else share_of(read, rope, width)
-    return said | ({"partial_rotary_factor": share} if share != 1 or kind == "proportional" else {})
+        fields.setdefault("factor", longest / fields[TRAINED])
+    # a slice of a head turns whole
+    share = 1.0 if "slice" in config.facts else share_of(config, rope, width)
+    if share != 1 or kind == "proportional":
+        fields["partial_rotary_factor"] = share
+    return fields
 
 
-def _alone(parts: dict[str, dict[str, Any]], program: str) -> dict[str, Any]:
-    first = next(iter(parts.values()))
-    if any(part != first for part in parts.values()):
+def _single(by_kind: dict[str, dict[str, Any]], program: str) -> dict[str, Any]:
+    """Return the rotation that all kinds of layers share, or refuse for a program without more."""
+    first, *others = by_kind.values()
+    if any(rope != first for rope in others):
         raise ValueError(
-            f"export: config must be of one kind of layer for {program}, got {', '.join(parts)}; "
+            f"export: config must be of one kind of layer for {program}, got {', '.join(by_kind)}; "
             "it has no words for two"
         )
     return first
 
 
-def _two_bases(parts: dict[str, dict[str, Any]], legacy: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"rope_scaling": None}
-    for label, rope in parts.items():
-        rule = legacy[label]
-        rest = {name: value for name, value in rope.items() if name != "rope_theta"}
-        found[rule["key"]] = rope["rope_theta"]
-        if rest == {"rope_type": "default"}:
+def _two_bases(
+    by_kind: dict[str, dict[str, Any]], bases: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the keys of version 4 for a model with a key for the base of each kind of layer."""
+    fields: dict[str, Any] = {"rope_scaling": None}
+    for label, rope in by_kind.items():
+        scaling = {key: value for key, value in rope.items() if key != "rope_theta"}
+        fields[bases[label]["key"]] = rope["rope_theta"]
+        if scaling == {"rope_type": "default"}:
             continue
-        if not rule["scaled"]:
+        # rope_scaling was for one of the kinds alone
+        if not bases[label]["scaled"]:
             raise ValueError(
-                f"export: {label} must be without scaling for transformers 4, got {rest}; it has "
-                "no words for it"
+                f"export: {label} must be without scaling for transformers 4, got {scaling}; it "
+                "has no words for it"
             )
-        found["rope_scaling"] = rest
-    return found
+        fields["rope_scaling"] = scaling
+    return fields
 
 
-def _yarn_flags(rope: Mapping[str, Any]) -> list[str]:
-    said = [f"--yarn-orig-ctx {rope[TRAINED]}"]
-    for name, (flag, default) in FLAGS.items():
-        if rope.get(name, default) != default:
-            said.append(f"{flag} {rope[name]:g}")
-    grown = 0.1 * math.log(max(rope["factor"], 1.0))
-    own = rope.get("attention_factor")
-    if own is None and rope.get("mscale") and rope.get("mscale_all_dim"):
-        own = (rope["mscale"] * grown + 1) / (rope["mscale_all_dim"] * grown + 1)
-    if own is not None:  # llama.cpp multiplies its own by this
-        said.append(f"--yarn-attn-factor {own / (grown + 1):.9g}")
-    return said
+def _yarn_options(rope: Mapping[str, Any]) -> list[str]:
+    """Return the options of llama.cpp that only yarn has, where they differ from its defaults."""
+    options = [f"--yarn-orig-ctx {rope[TRAINED]}"]
+    for key, (option, default) in LLAMA_CPP_OPTIONS.items():
+        if rope.get(key, default) != default:
+            options.append(f"{option} {rope[key]:g}")
+    growth = 0.1 * math.log(max(rope["factor"], 1.0))
+    factor = rope.get("attention_factor")
+    if factor is None and rope.get("mscale") and rope.get("mscale_all_dim"):
+        factor = (rope["mscale"] * growth + 1) / (rope["mscale_all_dim"] * growth + 1)
+    if factor is not None:
+        # llama.cpp multiplies its own factor by this one
+        options.append(f"--yarn-attn-factor {factor / (growth + 1):.9g}")
+    return options

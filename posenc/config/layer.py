@@ -41,8 +41,11 @@ class Layer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the object, as numbers, words and lists."""
-        scale = self.query_scale
-        names = ("kind", "original_length", "strength")
+        # an object has no place in JSON: its name stands for it, or its settings
+        query_scale = None
+        if self.query_scale is not None:
+            names = ("kind", "original_length", "strength")
+            query_scale = {name: getattr(self.query_scale, name) for name in names}
         return {
             "index": self.index,
             "kind": self.kind,
@@ -55,9 +58,7 @@ class Layer:
             "base": self.base,
             "window": self.window,
             "sections": None if self.sections is None else list(self.sections),
-            "query_scale": None
-            if scale is None
-            else {name: getattr(scale, name) for name in names},
+            "query_scale": query_scale,
             "softmax_scale": self.softmax_scale,
             "why": self.why,
         }

@@ -1,5 +1,6 @@
-"""Of what kind each layer is, by its configuration or by the rule of its model type's code."""
+"""Of what type each layer is, by its configuration or by the rule of its model type's code."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posenc.config.model_types import Config
@@ -9,8 +10,8 @@ RENAMED = {
     "mamba": "linear_attention",
     "recurrent": "linear_attention",
 }
-STILL = ("linear_attention", "conv", "moe", "mlp")  # words of layers without attention
-WINDOWED = {
+WITHOUT_ATTENTION = ("linear_attention", "conv", "moe", "mlp")
+WINDOW_KEYS = {
     "sliding_attention": "sliding_window",
     "hybrid_sliding": "sliding_window",
     "reference_sliding_attention": "sliding_window",
@@ -20,109 +21,123 @@ WINDOWED = {
 
 
 def layer_kinds(config: Config) -> list[str]:
-    """Return a word for each layer, those of `layer_types` where the configuration has them."""
+    """Return the type of each layer, that of `layer_types` where the configuration has them."""
     stated = config.get("layer_types")
     if stated:
         config.check_layers("layer_types", len(stated))
-        return [RENAMED.get(str(word), str(word)) for word in stated]
+        return [RENAMED.get(str(layer_type), str(layer_type)) for layer_type in stated]
     count = config.number("num_hidden_layers")
-    rule = config.kind.get("layers", {"all": "full_attention"})
+    rule = config.facts.get("layers", {"all": "full_attention"})
     if rule == "unknown":
         raise ValueError(
             f"plan: layer_types must be in a config of {config.model_type}, got None; its code "
             "mixes layers in a way that posenc does not know"
         )
-    return [_word(config, rule, index, count) for index in range(count)]
+    return [_layer_type(config, rule, index, count) for index in range(count)]
 
 
-def _word(config: Config, rule: dict[str, Any], index: int, count: int) -> str:
-    """Return the word of one layer by a rule of model_types.json."""
+def _layer_type(config: Config, rule: Mapping[str, Any], index: int, count: int) -> str:
+    """Return the type of one layer by a rule of model_types.json."""
     if "by_window" in rule:
         return _by_window(config, index)
     if "map" in rule:
+        # the configuration has a list, or a string, with names of its own
         stated = config.get(rule["map"])
-        word = one_each(config, rule["map"], stated)[index] if stated else ""
-        return rule["to"].get(str(word), rule["other"])
+        name = per_layer(config, rule["map"], stated)[index] if stated else ""
+        return rule["to"].get(str(name), rule["other"])
     if "cycle" in rule:
-        first = rule["first"]
-        return first[index] if index < len(first) else rule["cycle"][index % len(rule["cycle"])]
+        if index < len(rule["first"]):
+            return rule["first"][index]
+        return rule["cycle"][index % len(rule["cycle"])]
     if "by_list" in rule:
-        return rule["word"] if listed(config, rule)[index] else rule["other"]
-    return _periodic(config, rule, index, count) if "each" in rule else rule["all"]
+        return rule["word"] if marked_layers(config, rule)[index] else rule["other"]
+    if "each" in rule:
+        return _periodic(config, rule, index, count)
+    return rule["all"]
 
 
-def _periodic(config: Config, rule: dict[str, Any], index: int, count: int) -> str:
-    """Return the word of a layer where one in so many is another, and maybe the first and last."""
-    each = config.get(rule.get("key", ""), rule["each"]) or 0
-    if each < 1:
+def _periodic(config: Config, rule: Mapping[str, Any], index: int, count: int) -> str:
+    """Return the type of a layer where one in so many is another, and maybe the first and last."""
+    period = config.get(rule.get("key", ""), rule["each"]) or 0
+    if period < 1:
         return rule["word"]
-    at = rule["at"] if each == rule["each"] else (each - 1 if rule["at"] else 0)
-    at = config.get(rule.get("offset_key", ""), at)
-    place = count - 1 - index if rule.get("from_end") else index
-    special = index in rule.get("also", ()) or (rule.get("last") and index == count - 1)
-    return rule["word"] if place % each == at or special else rule["other"]
+    # a configuration with another period keeps the place: the first of it or the last
+    place = rule["at"]
+    if period != rule["each"]:
+        place = period - 1 if place else 0
+    place = config.get(rule.get("offset_key", ""), place)
+    counted = count - 1 - index if rule.get("from_end") else index
+    is_extra = index in rule.get("also", ()) or (rule.get("last") and index == count - 1)
+    if counted % period == place or is_extra:
+        return rule["word"]
+    return rule["other"]
 
 
 def _by_window(config: Config, index: int) -> str:
-    """Return the word of Qwen2's rule: layers from max_window_layers on see a window, if any."""
-    windowed = config.get("use_sliding_window", True) and config.get("sliding_window")
-    return (
-        "sliding_attention"
-        if windowed and index >= config.get("max_window_layers", 0)
-        else "full_attention"
-    )
+    """Return the type by Qwen2's rule: layers from max_window_layers on see a window, if any."""
+    has_window = config.get("use_sliding_window", True) and config.get("sliding_window")
+    if has_window and index >= config.get("max_window_layers", 0):
+        return "sliding_attention"
+    return "full_attention"
 
 
-def listed(config: Config, rule: dict[str, Any]) -> list[bool]:
+def marked_layers(config: Config, rule: Mapping[str, Any]) -> list[bool]:
     """Return for each layer whether a list of the configuration marks it, or has its number."""
     marks = config.get(rule["by_list"], rule.get("usual"))
     count = config.number("num_hidden_layers")
     if not marks:
-        each = config.get(rule.get("key", ""), rule.get("default", 0))
-        return [not each or bool((index + 1) % each) for index in range(count)]
+        # without a list the last of each period is not marked: of 0 all are, of 1 none is
+        period = config.get(rule.get("key", ""), rule.get("default", 0))
+        return [not period or bool((index + 1) % period) for index in range(count)]
     if "from" in rule:
+        # the list has numbers of layers, counted from 0 or from 1
         return [index + rule["from"] in marks for index in range(count)]
-    return [bool(mark) for mark in one_each(config, rule["by_list"], marks)]
+    return [bool(mark) for mark in per_layer(config, rule["by_list"], marks)]
 
 
-def one_each(config: Config, name: str, stated: Any) -> Any:
-    """Return a list that has something for each layer, or refuse it."""
+def per_layer(config: Config, name: str, stated: Sequence[Any]) -> Sequence[Any]:
+    """Return a list that has a value for each layer, or refuse it."""
     count = config.number("num_hidden_layers")
     if len(stated) < count:
         raise ValueError(f"plan: {name} must be {count} marks, one a layer, got {len(stated)}")
     return stated
 
 
-def window(config: Config, word: str) -> int | None:
+def window(config: Config, layer_type: str) -> int | None:
     """Return how many keys a query of such a layer sees, None for all."""
-    name = WINDOWED.get(word)
-    if name is None and config.kind.get("window") == "all" and word == "full_attention":
-        name = "sliding_window"
-    found = config.get(name) if name else None
-    return found if isinstance(found, int) and found > 0 else None
+    key = WINDOW_KEYS.get(layer_type)
+    # in some code, such as Mistral's, every layer has the window, and no type says so
+    if key is None and config.facts.get("window") == "all" and layer_type == "full_attention":
+        key = "sliding_window"
+    size = config.get(key) if key else None
+    return size if isinstance(size, int) and size > 0 else None
 
 
-def turning(config: Config, words: list[str]) -> list[str | None]:
-    """Return for each layer why it does not turn queries and keys, None where it does."""
-    rule = config.kind.get("nope", {})
-    marks = listed(config, rule) if "by_list" in rule else [True] * len(words)
-    flag, wanted = rule.get("unless", (None, None))
-    off = flag is not None and config.get(flag) != wanted
-    found: list[str | None] = []
-    still = () if config.said.get(rule.get("unlisted")) else rule.get("words", ())
-    across = config.get(rule.get("across", "")) or rule.get("default", ())
-    across = across if "across" in rule else ()
-    for index, word in enumerate(words):
-        if word in STILL:
-            found.append("no attention here")
-        elif index in across:
-            found.append("cross-attention, whose keys are of a picture")
-        elif off:
-            found.append(f"{flag} is not {wanted}")
-        elif word in still and config.get(rule.get("if", ""), True):
-            found.append(f"{word} of {config.model_type} does not rotate")
-        elif marks[index : index + 1] != [True]:
-            found.append(f"0 in {rule['by_list']} means no RoPE")
-        else:
-            found.append(None)
-    return found
+def unrotated_reasons(config: Config, layer_types: Sequence[str]) -> list[str | None]:
+    """Return for each layer why it does not rotate queries and keys, None where it does."""
+    rule = config.facts.get("nope", {})
+    marks = marked_layers(config, rule) if "by_list" in rule else [True] * len(layer_types)
+    return [
+        _unrotated_reason(config, rule, marks, index, layer_type)
+        for index, layer_type in enumerate(layer_types)
+    ]
+
+
+def _unrotated_reason(
+    config: Config, rule: Mapping[str, Any], marks: list[bool], index: int, layer_type: str
+) -> str | None:
+    flag, value = rule.get("unless", (None, None))
+    # where a list has a base for each layer, its zeros say it, and not the types
+    unrotated_types = () if config.fields.get(rule.get("unlisted", "")) else rule.get("words", ())
+    if layer_type in WITHOUT_ATTENTION:
+        return "no attention here"
+    if "across" in rule and index in (config.get(rule["across"]) or rule.get("default", ())):
+        return "cross-attention, whose keys are of a picture"
+    if flag is not None and config.get(flag) != value:
+        return f"{flag} is not {value}"
+    if layer_type in unrotated_types and config.get(rule.get("if", ""), True):
+        return f"{layer_type} of {config.model_type} does not rotate"
+    # a list may have fewer marks than there are layers
+    if marks[index : index + 1] != [True]:
+        return f"0 in {rule['by_list']} means no RoPE"
+    return None

@@ -8,7 +8,7 @@ from posenc.add.learned import Learned
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
 from posenc.config.layer import Layer, Plan
-from posenc.config.layer_types import layer_kinds, turning, window
+from posenc.config.layer_types import layer_kinds, unrotated_reasons, window
 from posenc.config.model_types import Config
 from posenc.config.rotation import base_of, rope_dict
 from posenc.config.rotation_objects import grid
@@ -18,74 +18,92 @@ from posenc.rotate.query_scale import QueryScale
 from posenc.score.profiles import Profiles
 
 
-def of(config: Config) -> Plan:
-    """Return the plan of a model without rotation.
+def plan_without_rotation(config: Config) -> Plan:
+    """Return the plan of a model without rotation, or with one by rows and columns.
 
     Raises:
         ValueError: If its code encodes position in a way that posenc does not read.
     """
-    encoding = config.kind["encoding"]
+    encoding = config.facts["encoding"]
     if encoding not in READERS:
         raise ValueError(
             f"plan: model_type must be one whose positions posenc reads, got {config.model_type}; "
-            f"{config.kind.get('why', 'its code is none of text')}"
+            f"{config.facts.get('why', 'its code is none of text')}"
         )
     return READERS[encoding](config)
 
 
 def _layers(config: Config, encoding: Any, why: str) -> tuple[Layer, ...]:
-    words = layer_kinds(config)
-    width = config.get("head_dim")
-    if not width:
-        one = config.kind["encoding"] == "none" and config.get("num_attention_heads") is None
-        heads = 1 if one else config.number("num_attention_heads")  # a state has no heads
-        width = config.number(config.kind.get("width", "hidden_size")) // heads
+    """Return the layers of a model, all with the same `encoding`."""
+    layer_types = layer_kinds(config)
+    width = config.get("head_dim") or _head_dim(config)
     return tuple(
         Layer(
             index,
-            word,
+            layer_type,
             encoding,
             width,
             slice(0, width),
-            window=window(config, word),
+            window=window(config, layer_type),
             softmax_scale=softmax_scale(config, None, width),
             why=why,
         )
-        for index, word in enumerate(words)
+        for index, layer_type in enumerate(layer_types)
     )
+
+
+def _head_dim(config: Config) -> int:
+    # a state, such as Mamba's, has no heads
+    is_state = config.facts["encoding"] == "none" and config.get("num_attention_heads") is None
+    heads = 1 if is_state else config.number("num_attention_heads")
+    return config.number(config.facts.get("width", "hidden_size")) // heads
+
+
+def _longest(config: Config) -> int | None:
+    return config.get("max_position_embeddings")
 
 
 def _alibi(config: Config) -> Plan:
     encoding = ALiBi(config.number("num_attention_heads"))
-    return Plan(
-        config.model_type, _layers(config, encoding, "a slope a head"), trained=_trained(config)
-    )
+    layers = _layers(config, encoding, "a slope a head")
+    return Plan(config.model_type, layers, trained=_longest(config))
 
 
 def _t5(config: Config) -> Plan:
-    """Return encoder and decoder, whose layers share one table of biases each."""
-    buckets = config.get("relative_attention_num_buckets")
-    distance = config.get("relative_attention_max_distance")
-    heads = config.number("num_attention_heads")
+    """Return encoder and decoder, whose layers share one table of biases in each."""
     parts = {}
-    for name, both in (("encoder", True), ("decoder", False)):
-        encoding = T5(heads, buckets, distance, bidirectional=both)
+    for name, bidirectional in (("encoder", True), ("decoder", False)):
+        encoding = _t5_biases(config, bidirectional)
         layers = _layers(config, encoding, "one table of biases for all layers")
-        if config.kind.get("each"):
-            own = [T5(heads, buckets, distance, bidirectional=both) for _ in layers]
+        if config.facts.get("each"):
+            # as in UMT5
             why = "a table of biases of its own"
             layers = tuple(
-                replace(layer, encoding=table, why=why)
-                for layer, table in zip(layers, own, strict=True)
+                replace(layer, encoding=_t5_biases(config, bidirectional), why=why)
+                for layer in layers
             )
         parts[name] = Plan(f"{config.model_type} {name}", layers)
     return Plan(config.model_type, parts=parts)
 
 
+def _t5_biases(config: Config, bidirectional: bool) -> T5:
+    return T5(
+        config.number("num_attention_heads"),
+        config.get("relative_attention_num_buckets"),
+        config.get("relative_attention_max_distance"),
+        bidirectional=bidirectional,
+    )
+
+
 def _learned(config: Config) -> Plan:
-    rows, offset = config.number("max_position_embeddings"), config.kind.get("offset", 0)
-    rows -= offset if config.kind.get("within") else 0
-    width = config.get(config.kind.get("width", "embedding_size"))
+    """Return a model to whose embeddings a learned table is added, as in BERT."""
+    rows = config.number("max_position_embeddings")
+    offset = config.facts.get("offset", 0)
+    if config.facts.get("within"):
+        # the rows before the first position are counted too
+        rows -= offset
+    # embeddings may be narrower than the model, which then projects them, as in ALBERT
+    width = config.get(config.facts.get("width", "embedding_size"))
     width = width or config.get("input_embedding_size")
     width = width or config.number("hidden_size")
     added = Learned(width, rows, offset=offset)
@@ -96,69 +114,69 @@ def _learned(config: Config) -> Plan:
 def _axial(config: Config) -> Plan:
     """Return a tower for pictures, whose patches stand at rows and columns."""
     layers = _layers(config, None, "no attention here")
-    turned = [
-        layer if still else _on_grid(config, layer)
-        for layer, still in zip(
-            layers, turning(config, [each.kind for each in layers]), strict=True
-        )
-    ]
-    return Plan(config.model_type, tuple(turned))
+    reasons = unrotated_reasons(config, [layer.kind for layer in layers])
+    return Plan(
+        config.model_type,
+        tuple(
+            layer if reason else _on_grid(config, layer)
+            for layer, reason in zip(layers, reasons, strict=True)
+        ),
+    )
 
 
 def _on_grid(config: Config, layer: Layer) -> Layer:
+    """Return a layer with the rotation by rows and columns that is its own."""
     rope = rope_dict(config, layer.index, layer.kind)
     if rope is None:
         return replace(layer, why="rope_theta is 0: it does not rotate")
-    base, where = base_of(config, rope, layer.kind)
-    theta = grid(config.kind["grid"], layer.head_dim, base)
+    base, source = base_of(config, rope, layer.kind)
+    theta = grid(config.facts["grid"], layer.head_dim, base)
+    layout = config.facts["layout"]
     return replace(
         layer,
-        encoding=Axial(layer.head_dim, layout=config.kind["layout"], theta=theta),
-        layout=config.kind["layout"],
+        encoding=Axial(layer.head_dim, layout=layout, theta=theta),
+        layout=layout,
+        # each pair turns with one of the axes alone
         theta=theta.sum(axis=0),
         base=base,
-        why=f"rotation by rows and columns, its base from {where}",
+        why=f"rotation by rows and columns, its base from {source}",
     )
 
 
 def _profiles(config: Config) -> Plan:
     """Return the layers of Inkling: those with a window have curves as long as it."""
-    layers = _layers(config, None, "")
-    return Plan(
-        config.model_type,
-        tuple(_mixed(config, layer) for layer in layers),
-        trained=_trained(config),
-    )
+    layers = tuple(_with_profiles(config, layer) for layer in _layers(config, None, ""))
+    return Plan(config.model_type, layers, trained=_longest(config))
 
 
-def _mixed(config: Config, layer: Layer) -> Layer:
+def _with_profiles(config: Config, layer: Layer) -> Layer:
     """Return a layer of Inkling; one with a window has heads of its own and no scale of queries."""
-    swa = "swa_" if layer.window else ""
-    heads, width = config.number(f"{swa}num_attention_heads"), config.number(f"{swa}head_dim")
-    rank, extent = config.number("d_rel"), layer.window or config.number("rel_extent")
+    prefix = "swa_" if layer.window else ""
+    heads = config.number(f"{prefix}num_attention_heads")
+    width = config.number(f"{prefix}head_dim")
+    rank = config.number("d_rel")
+    extent = layer.window or config.number("rel_extent")
     encoding = Profiles(width, heads, rank, extent)
-    del encoding.weight  # states are read from the hidden state
-    floor = None if swa else config.get("log_scaling_n_floor")
+    # here the states are read from the hidden state, not from the query
+    del encoding.weight
+    scale = None
+    floor = config.get("log_scaling_n_floor")
+    if floor and not layer.window:
+        scale = QueryScale("inkling", floor, config.get("log_scaling_alpha"))
     return replace(
         layer,
         encoding=encoding,
         head_dim=width,
         slice=slice(0, width),
         softmax_scale=softmax_scale(config, None, width),
-        query_scale=QueryScale("inkling", floor, config.get("log_scaling_alpha"))
-        if floor
-        else None,
+        query_scale=scale,
         why=f"each query mixes {rank} curves over {extent:,} tokens",
     )
 
 
 def _none(config: Config) -> Plan:
-    layers = _layers(config, None, config.kind.get("why", "no position but by the causal mask"))
-    return Plan(config.model_type, layers, trained=_trained(config))
-
-
-def _trained(config: Config) -> int | None:
-    return config.get("max_position_embeddings")
+    layers = _layers(config, None, config.facts.get("why", "no position but by the causal mask"))
+    return Plan(config.model_type, layers, trained=_longest(config))
 
 
 READERS: dict[str, Callable[[Config], Plan]] = {

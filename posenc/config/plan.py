@@ -8,14 +8,17 @@ from typing import Any
 
 import torch
 
-from posenc.config import other_encodings, warnings
+from posenc.config import warnings
 from posenc.config.formats.detection import merged, recognized
 from posenc.config.layer import Layer, Plan
-from posenc.config.layer_types import layer_kinds, turning, window
-from posenc.config.model_types import Config, facts, known
+from posenc.config.layer_types import layer_kinds, unrotated_reasons, window
+from posenc.config.model_types import Config, facts, resolve
+from posenc.config.other_encodings import plan_without_rotation
 from posenc.config.rotation import frequencies, rope_dict
-from posenc.config.rotation_objects import head, rotation
+from posenc.config.rotation_objects import head_channels, rotation
 from posenc.config.scales import query_scale, softmax_scale
+
+Facts = dict[str, dict[str, Any]]  # of every model type
 
 
 def plan(
@@ -41,14 +44,16 @@ def plan(
         >>> layer.layout, layer.head_dim, layer.base
         ('half', 128, 500000.0)
     """
-    found = recognized(loaded(config, overrides))
-    kinds = facts()
-    model_type = found.config.get("model_type")
-    if found.layout and model_type in kinds:  # the weights beside the file pair channels otherwise
-        kinds[model_type] |= {"layout": found.layout}
-    with torch.random.fork_rng(devices=[]):  # tables that are learned start with random rows
-        made = _plan(found.config, kinds, length)
-    return replace(made, warnings=(*found.warnings, *made.warnings))
+    source = recognized(loaded(config, overrides))
+    all_facts = facts()
+    model_type = source.config.get("model_type")
+    if source.layout and model_type in all_facts:
+        # the weights beside the file pair channels otherwise than those of transformers
+        all_facts[model_type] |= {"layout": source.layout}
+    # tables that are learned start with random rows
+    with torch.random.fork_rng(devices=[]):
+        result = _plan(source.config, all_facts, length)
+    return replace(result, warnings=(*source.warnings, *result.warnings))
 
 
 def loaded(config: Any, overrides: Mapping[str, Any] | str | None = None) -> dict[str, Any]:
@@ -59,6 +64,7 @@ def loaded(config: Any, overrides: Mapping[str, Any] | str | None = None) -> dic
         path = Path(config)
         path = path / "config.json" if path.is_dir() else path
         try:
+            # some editors put a byte order mark in front
             config = json.loads(path.read_text("utf-8-sig"))
         except (OSError, ValueError) as error:
             raise ValueError(
@@ -73,93 +79,110 @@ def loaded(config: Any, overrides: Mapping[str, Any] | str | None = None) -> dic
 
 
 def _plan(
-    said: dict[str, Any], kinds: dict[str, Any], length: int | None, hint: str | None = None
+    fields: dict[str, Any], all_facts: Facts, length: int | None, default_type: str | None = None
 ) -> Plan:
-    config = known(said, hint, kinds)
-    if "parts" in config.kind:
-        return _composite(config, kinds, length)
-    return (
-        _turning(config, length)
-        if config.kind["encoding"] == "rope"
-        else other_encodings.of(config)
-    )
+    """Return the plan of one model, or of a model that is a part of another."""
+    config = resolve(fields, default_type, all_facts)
+    if "parts" in config.facts:
+        return _composite(config, all_facts, length)
+    if config.facts["encoding"] == "rope":
+        return _plan_with_rotation(config, length)
+    return plan_without_rotation(config)
 
 
-def _composite(config: Config, kinds: dict[str, Any], length: int | None) -> Plan:
+def _composite(config: Config, all_facts: Facts, length: int | None) -> Plan:
     """Return the plans of all parts; of a part that cannot be read, the reason as a warning."""
-    parts, reasons = {}, []
-    named = config.kind["parts"]
-    stated = {name for name in named if isinstance(config.said.get(name), Mapping)}
-    for name, kind in named.items():
-        said = config.said.get(name)
-        if not said and name == config.kind.get("flat") and "num_hidden_layers" in config.said:
-            said = {
-                key: value
-                for key, value in config.said.items()
-                if key not in stated | {"model_type"}
-            }
-        if not isinstance(said, Mapping):
+    parts: dict[str, Plan] = {}
+    reasons = []
+    for name, model_type in config.facts["parts"].items():
+        fields = _part_fields(config, name)
+        if not isinstance(fields, Mapping):
             continue
         try:
-            parts[name] = _plan(dict(said), kinds, length, hint=kind)
+            parts[name] = _plan(dict(fields), all_facts, length, model_type)
         except ValueError as error:
+            # often a tower for pictures or sound: the others are worth reading alone
             reasons.append(f"{name}: {str(error).removeprefix('plan: ')}")
     if not parts:
+        missing = f"it has none of {', '.join(config.facts['parts'])}"
         raise ValueError(
             f"plan: config must be of parts that can be read, got {config.model_type}; "
-            f"{'; '.join(reasons) or 'it has none of ' + ', '.join(named)}"
+            f"{'; '.join(reasons) or missing}"
         )
     return Plan(config.model_type, parts=parts, warnings=tuple(reasons))
 
 
-def _turning(config: Config, length: int | None) -> Plan:
+def _part_fields(config: Config, name: str) -> Any:
+    """Return what a configuration says of one part."""
+    fields = config.fields.get(name)
+    # in the first models of pictures and text, that of the text stands at the top
+    is_flat = name == config.facts.get("flat") and "num_hidden_layers" in config.fields
+    if fields or not is_flat:
+        return fields
+    stated = {
+        part for part in config.facts["parts"] if isinstance(config.fields.get(part), Mapping)
+    }
+    return {
+        key: value for key, value in config.fields.items() if key not in stated | {"model_type"}
+    }
+
+
+def _plan_with_rotation(config: Config, length: int | None) -> Plan:
     warnings.refuse_misspelled(config)
-    words = layer_kinds(config)
-    still = turning(config, words)
+    layer_types = layer_kinds(config)
+    reasons = unrotated_reasons(config, layer_types)
     layers = [
-        _layer(config, index, word, reason, length)
-        for index, (word, reason) in enumerate(zip(words, still, strict=True))
+        _layer(config, index, layer_type, reason, length)
+        for index, (layer_type, reason) in enumerate(zip(layer_types, reasons, strict=True))
     ]
-    trained = config.get("max_position_embeddings")
     return Plan(
-        config.model_type, tuple(layers), warnings=warnings.all_of(config, layers), trained=trained
+        config.model_type,
+        tuple(layers),
+        warnings=warnings.collect_warnings(config, layers),
+        trained=config.get("max_position_embeddings"),
     )
 
 
-def _layer(config: Config, index: int, word: str, reason: str | None, length: int | None) -> Layer:
-    width, part = head(config, index, word)
-    rope = None if reason else rope_dict(config, index, word)
+def _layer(
+    config: Config, index: int, layer_type: str, reason: str | None, length: int | None
+) -> Layer:
+    """Return one layer, which does not rotate where there is a `reason`."""
+    width, part = head_channels(config, index, layer_type)
+    rope = None if reason else rope_dict(config, index, layer_type)
     layer = Layer(
         index,
-        word,
+        layer_type,
         None,
         width,
         slice(0, width),
-        window=window(config, word),
+        window=window(config, layer_type),
+        # Llama 4 scales queries where it does not rotate
         query_scale=query_scale(config, rope),
         softmax_scale=softmax_scale(config, rope, width),
-        why=reason or f"{word} has no rotation in rope_parameters",
+        why=reason or f"{layer_type} has no rotation in rope_parameters",
     )
-    return layer if rope is None else _turned(config, layer, part, rope, length)
+    return layer if rope is None else _rotated_layer(config, layer, part, rope, length)
 
 
-def _turned(
+def _rotated_layer(
     config: Config, layer: Layer, part: slice, rope: dict[str, Any], length: int | None
 ) -> Layer:
+    """Return a layer with the rotation that `rope` describes, of the channels `part`."""
     width = part.stop - part.start
-    theta, factor, base, where = frequencies(config, rope, layer.kind, width, length)
-    theta = config.kind.get("sign", 1) * theta
-    stated = rope.get("mrope_section") or config.kind.get("sections")
+    theta, factor, base, source = frequencies(config, rope, layer.kind, width, length)
+    # some code turns the other way
+    theta = config.facts.get("sign", 1) * theta
+    stated = rope.get("mrope_section") or config.facts.get("sections")
     sections = tuple(stated) if stated else None
     encoding, part = rotation(config, part, theta, factor, sections)
     return replace(
         layer,
         encoding=encoding,
         slice=part,
-        layout=config.kind["layout"],
+        layout=config.facts["layout"],
         theta=theta,
         factor=factor,
         base=base,
         sections=sections,
-        why=f"{rope.get('rope_type', 'default')} rotation, its base from {where}",
+        why=f"{rope.get('rope_type', 'default')} rotation, its base from {source}",
     )

@@ -1,11 +1,17 @@
 """The printed plan: a row for each group of like layers, what follows from it, and the warnings."""
 
+from collections.abc import Sequence
 from itertools import groupby, pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-HEAD = (
+if TYPE_CHECKING:  # it prints what these are, and they import it
+    from posenc.config.layer import Layer, Plan
+
+Row = tuple[str, ...]
+
+COLUMNS = (
     "layers",
     "kind",
     "encoding",
@@ -22,7 +28,7 @@ HEAD = (
 )
 
 
-def table(plan: Any, name: str = "") -> str:
+def table(plan: "Plan", name: str = "") -> str:
     """Return a plan as text: layers that are alike share a row.
 
     `factor` multiplies queries and keys that turn, `scale` is the softmax's times the root of the
@@ -31,89 +37,104 @@ def table(plan: Any, name: str = "") -> str:
     the share of pairs that never turn once within it. Columns that say nothing are left out.
     """
     title = f"{name}: {plan.model_type}" if name else plan.model_type
-    lines = [title + (f", trained on {plan.trained:,} positions" if plan.trained else "")]
+    if plan.trained:
+        title += f", trained on {plan.trained:,} positions"
+    lines = [title]
     if plan.added is not None:
         rows = f", {plan.added.length:,} rows" if hasattr(plan.added, "length") else ""
         lines.append(f"  added to the embeddings: {type(plan.added).__name__}{rows}")
     if plan.layers:
-        lines += _columns([HEAD, *_rows(plan)])
+        lines += _aligned([COLUMNS, *_rows(plan)])
     for part_name, part in plan.parts.items():
         lines += ["", table(part, part_name)]
     lines += [f"! {warning}" for warning in plan.warnings]
     return "\n".join(lines)
 
 
-def _columns(rows: list[tuple[str, ...]]) -> list[str]:
+def _aligned(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each row, without the columns that are empty but for their title."""
+    # the first row are the titles
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
-    padded = (zip(row, widths, strict=True) for row in zip(*columns, strict=True))
-    return ["  " + "  ".join(cell.ljust(width) for cell, width in row).rstrip() for row in padded]
+    lines = []
+    for row in zip(*columns, strict=True):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines
 
 
-def _rows(plan: Any) -> list[tuple[str, ...]]:
-    ordered = sorted(plan.layers, key=lambda layer: (_shown(layer, plan.trained), layer.index))
-    groups = [
-        (shown, [layer.index for layer in group])
-        for shown, group in groupby(ordered, lambda layer: _shown(layer, plan.trained))
-    ]
-    return [
-        (ranges(indices), *shown) for shown, indices in sorted(groups, key=lambda group: group[1])
-    ]
+def _rows(plan: "Plan") -> list[Row]:
+    """Return a row for each group of layers with the same cells, by their first layer."""
+    indices: dict[Row, list[int]] = {}
+    for layer in plan.layers:
+        indices.setdefault(_cells(layer, plan.trained), []).append(layer.index)
+    # in the order of the model: by the first layer of each group
+    groups = sorted(indices.items(), key=lambda group: group[1])
+    return [(ranges(members), *cells) for cells, members in groups]
 
 
-def ranges(indices: list[int]) -> str:
+def ranges(indices: Sequence[int]) -> str:
     """Return numbers as steps and ranges.
 
     Examples:
         >>> ranges([0, 1, 2, 4]), ranges([5, 11, 17, 23])
         ('0-2 4', '5 11 … 23')
     """
-    steps = {b - a for a, b in pairwise(indices)}
+    steps = {after - before for before, after in pairwise(indices)}
     if len(indices) > 3 and len(steps) == 1 and steps != {1}:
         return f"{indices[0]} {indices[1]} … {indices[-1]}"
+    # numbers that follow one another are as far from their places in the list
     runs = groupby(enumerate(indices), lambda item: item[1] - item[0])
-    bounds = [[index for _, index in run] for _, run in runs]
-    return " ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in bounds)
+    members = [[index for _, index in run] for _, run in runs]
+    return " ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in members)
 
 
-def _shown(layer: Any, trained: int | None) -> tuple[str, ...]:
+def _cells(layer: "Layer", trained: int | None) -> Row:
     """Return the cells of a layer, which do not depend on its number."""
     name = "none" if layer.encoding is None else type(layer.encoding).__name__
-    name += f" {list(layer.sections)}" if layer.sections else ""
+    if layer.sections:
+        name += f" {list(layer.sections)}"
     window = f"{layer.window:,}" if layer.window else "all"
     scales = _scales(layer)
+    # a bias, or nothing: what a rotation has stays empty
     if layer.theta is None:
         return layer.kind, name, "", "", "", window, "", *scales, "", "", ""
-    where = f"{2 * np.count_nonzero(layer.theta)} of {layer.head_dim}"
-    where += f", from {layer.slice.start}" if layer.slice.start else ""
-    base, factor = f"{layer.base:,.0f}", f"{layer.factor:.4g}"
+    turning = f"{2 * np.count_nonzero(layer.theta)} of {layer.head_dim}"
+    if layer.slice.start:
+        turning += f", from {layer.slice.start}"
     return (
         layer.kind,
         name,
-        base,
-        where,
-        layer.layout,
+        f"{layer.base:,.0f}",
+        turning,
+        layer.layout or "",
         window,
-        factor,
+        f"{layer.factor:.4g}",
         *scales,
-        *_waves(layer, trained),
+        *_waves(layer.theta, trained, layer.window),
     )
 
 
-def _scales(layer: Any) -> tuple[str, str]:
+def _scales(layer: "Layer") -> tuple[str, str]:
     """Return what the softmax is multiplied by beside 1/sqrt(d), and what queries are, if any."""
-    softmax, queries = layer.softmax_scale * layer.head_dim**0.5, layer.query_scale
-    scale = "" if abs(softmax - 1) < 1e-9 else f"{softmax:.4g}"
-    if queries is None or queries.kind == "head":
-        return scale, "" if queries is None else "head, learned"
-    return scale, f"{queries.kind}, {queries.original_length:,}"
+    relative = layer.softmax_scale * layer.head_dim**0.5
+    softmax = "" if abs(relative - 1) < 1e-9 else f"{relative:.4g}"
+    scale = layer.query_scale
+    if scale is None:
+        return softmax, ""
+    # a factor for each head, which no configuration has
+    if scale.kind == "head":
+        return softmax, "head, learned"
+    return softmax, f"{scale.kind}, {scale.original_length:,}"
 
 
-def _waves(layer: Any, trained: int | None) -> tuple[str, str, str]:
+def _waves(theta: np.ndarray, trained: int | None, window: int | None) -> tuple[str, str, str]:
     """Return the slowest wave, its turns within what the layer sees, and the share below one."""
-    waves = 2 * np.pi / np.abs(layer.theta[layer.theta != 0])
-    seen = min(filter(None, (trained, layer.window)), default=None)
-    if not seen:
-        return f"{waves.max():,.0f}", "", ""
-    still = 1 - (waves <= seen).sum() / len(layer.theta)
-    return f"{waves.max():,.0f}", f"{seen / waves.max():.2f}", f"{still:.0%}"
+    # a pair at rest has no wave, and counts among those that never turn
+    waves = 2 * np.pi / np.abs(theta[theta != 0])
+    longest = f"{waves.max():,.0f}"
+    reach = min(filter(None, (trained, window)), default=None)
+    if not reach:
+        return longest, "", ""
+    still = 1 - (waves <= reach).sum() / len(theta)
+    return longest, f"{reach / waves.max():.2f}", f"{still:.0%}"

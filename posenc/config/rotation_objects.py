@@ -9,29 +9,33 @@ from posenc.rotate.mrope import MRoPE
 from posenc.rotate.rope import RoPE
 
 
-def head(config: Config, index: int, word: str) -> tuple[int, slice]:
+def head_channels(config: Config, index: int, layer_type: str) -> tuple[int, slice]:
     """Return the width of a query, and the channels of it that a rotation is given."""
-    own = _of_layer(config, index, word)
-    where = config.kind.get("slice")
-    if where == "end":  # multi-head latent attention: a part without position, then one that turns
-        turning = own.get("qk_rope_head_dim") or config.number("qk_rope_head_dim")
-        width = turning + (own.get("qk_nope_head_dim") or config.number("qk_nope_head_dim"))
-        return width, slice(width - turning, width)
-    width = own.get("head_dim") or config.get("head_dim")
+    sizes = _layer_sizes(config, index, layer_type)
+    part = config.facts.get("slice")
+    if part == "end":
+        # multi-head latent attention: a part without position, then one that turns
+        rotated = sizes.get("qk_rope_head_dim") or config.number("qk_rope_head_dim")
+        unrotated = sizes.get("qk_nope_head_dim") or config.number("qk_nope_head_dim")
+        return rotated + unrotated, slice(unrotated, rotated + unrotated)
+    width = sizes.get("head_dim") or config.get("head_dim")
     if not width:
         width = config.number("hidden_size") // config.number("num_attention_heads")
-    if where == "trailing":
-        share = config.get("partial_rotary_factor") or config.kind.get("share", 1.0)
-        turning = config.said.get("qk_rope_head_dim") or int(width * share)
-        return width, slice(width - turning, width)
+    if part == "trailing":
+        share = config.get("partial_rotary_factor") or config.facts.get("share", 1.0)
+        rotated = config.fields.get("qk_rope_head_dim") or int(width * share)
+        return width, slice(width - rotated, width)
     return width, slice(0, width)
 
 
-def _of_layer(config: Config, index: int, word: str) -> dict[str, int]:
+def _layer_sizes(config: Config, index: int, layer_type: str) -> dict[str, int]:
     """Return what one layer has for itself, such as Gemma 4's wider heads of full attention."""
-    if stated := config.said.get("per_layer_config"):
-        return {int(key): found for key, found in stated.items()}.get(index, {})  # "05" or 5
-    rule = config.kind.get("own", {}).get(word, {})
+    stated = config.fields.get("per_layer_config")
+    if stated:
+        # JSON has its numbers as text, "05" or "5"
+        sizes = {int(key): layer for key, layer in stated.items()}
+        return sizes.get(index, {})
+    rule = config.facts.get("own", {}).get(layer_type, {})
     return {name: config.get(key) or default for name, (key, default) in rule.items()}
 
 
@@ -43,20 +47,24 @@ def rotation(
     sections: tuple[int, ...] | None,
 ) -> tuple[nn.Module, slice]:
     """Return the object for the channels `part`, and the channels that it is given at last."""
-    width, layout, order = part.stop - part.start, config.kind["layout"], config.kind.get("mrope")
-    turning = 2 * len(theta)
+    width = part.stop - part.start
+    rotary_dim = 2 * len(theta)
+    layout = config.facts["layout"]
+    order = config.facts.get("mrope")
     if sections is None or order is None:
-        encoding = RoPE(
-            width, layout=layout, rotary_dim=turning, theta=theta, attention_factor=factor
+        rope = RoPE(
+            width, layout=layout, rotary_dim=rotary_dim, theta=theta, attention_factor=factor
         )
-        return encoding, part
+        return rope, part
     axes = axis(order, sections, len(theta))
     if layout == "half":
-        encoding = MRoPE(width, rotary_dim=turning, theta=theta, attention_factor=factor, axes=axes)
-        return encoding, part
-    rows = theta * (axes == np.arange(max(3, len(sections)))[:, None])
-    encoding = Axial(turning, axes=len(rows), layout=layout, theta=rows)
-    return encoding, slice(part.start, part.start + turning)
+        mrope = MRoPE(width, rotary_dim=rotary_dim, theta=theta, attention_factor=factor, axes=axes)
+        return mrope, part
+    # MRoPE pairs halves alone, and Axial turns all that it is given
+    n = max(3, len(sections))
+    theta_of_axis = np.where(axes == np.arange(n)[:, None], theta, 0.0)
+    axial = Axial(rotary_dim, axes=n, layout=layout, theta=theta_of_axis)
+    return axial, slice(part.start, part.start + rotary_dim)
 
 
 def axis(order: str, sections: tuple[int, ...], pairs: int) -> np.ndarray:
@@ -67,15 +75,16 @@ def axis(order: str, sections: tuple[int, ...], pairs: int) -> np.ndarray:
         ([0, 0, 1, 2], [0, 1, 2, 0])
     """
     if order == "interleaved":
-        found = np.zeros(pairs, int)
-        found[1 : 3 * sections[1] : 3] = 1
-        found[2 : 3 * sections[2] : 3] = 2
-        return found
+        axes = np.zeros(pairs, int)
+        axes[1 : 3 * sections[1] : 3] = 1
+        axes[2 : 3 * sections[2] : 3] = 2
+        return axes
     if order == "alternating" and len(sections) != 3:
         raise ValueError(f"plan: mrope_section must be three numbers, got {list(sections)}")
     if sum(sections) != pairs:
         raise ValueError(f"plan: mrope_section must be {pairs} pairs in all, got {list(sections)}")
-    if order == "alternating":  # Ernie and Ling: rows and columns by turns, time last
+    if order == "alternating":
+        # Ernie and Ling name rows and columns first, and time last
         rows, columns, time = sections
         return np.concatenate([np.arange(rows + columns) % 2 + 1, np.zeros(time, int)])
     return np.repeat(np.arange(len(sections)), sections)
@@ -91,10 +100,16 @@ def grid(order: str, width: int, base: float) -> np.ndarray:
     if not 0 < base < float("inf"):
         raise ValueError(f"plan: rope_theta must be positive and finite, got {base:g}")
     pairs = width // 4
-    own, axes = np.tile(np.arange(pairs), 2), np.repeat([0, 1], pairs)
+    k = np.tile(np.arange(pairs), 2)
+    axes = np.repeat([0, 1], pairs)
     if order == "columns first":
         axes = 1 - axes
-    if order == "by turns":  # Kimi: column and row of one frequency stand side by side
-        own, axes = np.repeat(np.arange(pairs), 2), np.tile([1, 0], pairs)
-    steps = own + axes / 2 if order == "pixtral" else own
-    return base ** (-steps / pairs) * (axes == np.arange(2)[:, None])
+    if order == "by turns":
+        # Kimi: column and row of one frequency stand side by side
+        k = np.repeat(np.arange(pairs), 2)
+        axes = np.tile([1, 0], pairs)
+    if order == "pixtral":
+        # rows have k = 0, 1 .., columns k = 1/2, 3/2 ..
+        k = k + axes / 2
+    theta = base ** (-k / pairs)
+    return np.where(axes == np.arange(2)[:, None], theta, 0.0)

@@ -4,19 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.config.model_types import Config
-from posenc.rotate.frequencies import softmax_scale as sharper
+from posenc.rotate.frequencies import softmax_scale as yarn_softmax_scale
 from posenc.rotate.query_scale import QueryScale
 
 
 def softmax_scale(config: Config, rope: Mapping[str, Any] | None, width: int) -> float:
     """Return what multiplies q.k before the softmax; 1/sqrt(d) unless the code says otherwise."""
-    rule = config.kind.get("scale", "head")
+    rule = config.facts.get("scale", "head")
     if isinstance(rule, int | float):
         return float(rule)
     if rule == "yarn" and rope and rope.get("rope_type", "default") != "default":
+        # DeepSeek has the growth in the softmax, where others have it in cos and sin
         strength = rope.get("mscale_all_dim")
         if strength and rope.get("factor"):
-            return sharper(width, rope["factor"], strength)
+            return yarn_softmax_scale(width, rope["factor"], strength)
     if rule == "attention_multiplier":
         return float(config.get(rule) or width**-0.5)
     if rule == "query_pre_attn_scalar":
@@ -28,13 +29,14 @@ def softmax_scale(config: Config, rope: Mapping[str, Any] | None, width: int) ->
 
 def query_scale(config: Config, rope: Mapping[str, Any] | None) -> QueryScale | None:
     """Return the scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere."""
-    rule = config.kind.get("query_scale")
+    rule = config.facts.get("query_scale")
     if rule == "llama4" and rope is None and config.get("attn_temperature_tuning"):
         return QueryScale("llama4", config.get("floor_scale", 8192), config.get("attn_scale", 0.1))
+    # the whole model's: a layer's own may lack what is for all
     stated = (
-        config.said.get("rope_parameters")
-        or config.said.get("rope_scaling")
-        or config.kind.get("rope")
+        config.fields.get("rope_parameters")
+        or config.fields.get("rope_scaling")
+        or config.facts.get("rope")
         or {}
     )
     if rule == "ministral" and stated.get("llama_4_scaling_beta"):

@@ -5,7 +5,7 @@ them. All that is rotated is computed in float64. Channels are those of a whole 
 those of `slice` and leaves the others.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -20,8 +20,8 @@ DRAWN = (
     "state = (1103515245 state + 12345) mod 2^31, from the seed 1 for q and 2 for k; each number "
     "(t, d) in turn is (state // 65536 mod 129 - 64) / 64, exact in bfloat16"
 )
-PLACES = (0, 1, 2, 3, 10, 100, 1000, 4095)
-AXES = (
+POSITIONS = (0, 1, 2, 3, 10, 100, 1000, 4095)
+COORDINATES = (
     (0, 0, 0),
     (1, 1, 1),
     (2, 2, 2),
@@ -31,7 +31,8 @@ AXES = (
     (40, 41, 42),
     (1000, 1000, 1000),
 )
-NEAR = {  # of the largest number of the same row, plus what rounded angles may add at each position
+# of the largest number of the same row, plus what rounded angles may add at each position
+TOLERANCES = {
     "float32": (1e-5, 3e-7),
     "bfloat16": (2e-2, 3e-7),
 }
@@ -49,44 +50,123 @@ def vectors(config: Any, length: int | None = None) -> dict[str, Any]:
 
     Examples:
         >>> config = {"model_type": "llama", "num_hidden_layers": 2, "rope_theta": 5e5}
-        >>> made = vectors(config)
-        >>> made["layers"][0]["indices"], made["layers"][0]["positions"][:5]
+        >>> golden = vectors(config)
+        >>> golden["layers"][0]["indices"], golden["layers"][0]["positions"][:5]
         ([0, 1], [0, 1, 2, 3, 10])
     """
-    read = _one_part(config if isinstance(config, Plan) else plan(config, length))
-    alike = _alike(read)
-    if not alike:
+    text_plan = _text_part(config if isinstance(config, Plan) else plan(config, length))
+    groups = _groups(text_plan.layers)
+    if not groups:
         raise ValueError(
-            f"vectors: config must be of layers that rotate, got a {read.model_type} without; "
+            f"vectors: config must be of layers that rotate, got a {text_plan.model_type} without; "
             "there is nothing to turn"
         )
     return {
         "made by": f"posenc {version('posenc')}",
-        "model_type": read.model_type,
+        "model_type": text_plan.model_type,
         "drawn": DRAWN,
         "near": {
-            name: {"relative": near, "each position": more} for name, (near, more) in NEAR.items()
+            name: {"relative": relative, "each position": per_position}
+            for name, (relative, per_position) in TOLERANCES.items()
         },
-        "layers": [_of(same[0]) | {"indices": [one.index for one in same]} for same in alike],
+        "layers": [
+            _vectors_of(group[0]) | {"indices": [layer.index for layer in group]}
+            for group in groups
+        ],
     }
 
 
-def _alike(read: Plan) -> list[list[Layer]]:
+def _text_part(result: Plan) -> Plan:
+    """Return the plan of the part that is text, or of the only part."""
+    while result.parts:
+        texts = [name for name in result.parts if "text" in name or len(result.parts) == 1]
+        if not texts:
+            raise ValueError(
+                f"vectors: config must be of a part of text, got {', '.join(result.parts)}; "
+                "pass one part"
+            )
+        result = result.parts[texts[0]]
+    return result
+
+
+def _groups(layers: Sequence[Layer]) -> list[list[Layer]]:
     """Return the layers that rotate, those that do so alike together."""
-    kinds: dict[tuple[Any, ...], list[Layer]] = {}
-    for layer in read.layers:
+    groups: dict[tuple[Any, ...], list[Layer]] = {}
+    for layer in layers:
         if layer.theta is not None:
-            where = layer.slice.start, layer.slice.stop, layer.head_dim
-            same = layer.kind, *where, layer.factor, layer.theta.tobytes()
-            kinds.setdefault(same, []).append(layer)
-    return list(kinds.values())
+            channels = (layer.slice.start, layer.slice.stop, layer.head_dim)
+            # bytes can be part of a key, an array cannot
+            key = (layer.kind, *channels, layer.factor, layer.theta.tobytes())
+            groups.setdefault(key, []).append(layer)
+    return list(groups.values())
+
+
+def _vectors_of(layer: Layer) -> dict[str, Any]:
+    """Return the settings of a layer, and q and k before and after it turns them."""
+    positions = _positions(getattr(layer.encoding, "axes", 1))
+    q, k = (drawn(len(positions), layer.head_dim, seed) for seed in (1, 2))
+    rotated_q, rotated_k = (rotated(layer, x, positions) for x in (q, k))
+    scale = _query_scale(layer, positions)
+    # for each position its own, and of queries alone
+    scaled_q = rotated_q if scale is None else rotated_q * scale[:, None]
+    scores = layer.softmax_scale * scaled_q @ rotated_k.mT
+    cos, sin = _cos_sin(layer, positions)
+    names = ("kind", "layout", "head_dim", "slice", "theta", "factor", "sections", "softmax_scale")
+    fields = layer.to_dict()
+    tables = {"positions": positions, "cos": cos, "sin": sin, "query_scale": scale}
+    heads = {"q": q, "k": k, "rotated_q": rotated_q, "rotated_k": rotated_k, "scores": scores}
+    return {
+        **{name: fields[name] for name in names},
+        "rotary_dim": 2 * len(fields["theta"]),
+        **{name: None if x is None else x.tolist() for name, x in tables.items()},
+        **{name: x[0, 0].tolist() for name, x in heads.items()},
+    }
+
+
+def _positions(axes: int) -> Tensor:
+    """Return positions (t,), or (t, n) for more than one axis."""
+    if axes == 1:
+        return torch.tensor(POSITIONS)
+    if axes <= 3:
+        return torch.tensor(COORDINATES)[:, :axes]
+    # more axes than COORDINATES have: as text, whose number is the same on all
+    return torch.tensor(POSITIONS)[:, None].expand(-1, axes)
+
+
+def _query_scale(layer: Layer, positions: Tensor) -> Tensor | None:
+    """Return what queries are multiplied by, None for nothing and for what a model learns."""
+    scale = layer.query_scale
+    if scale is None or scale.kind == "head":
+        return None
+    times = positions if positions.ndim == 1 else positions[:, 0]
+    return scale.factor(times)[0]
+
+
+def _cos_sin(layer: Layer, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cos and sin (t, r/2) of each pair, times the factor: what a channel of 1 becomes."""
+    pairs = len(layer.to_dict()["theta"])
+    blocks = {"half": 1, "interleaved": pairs, "blocks": 2}[str(layer.layout)]
+    first, second = torch.arange(2 * pairs).view(blocks, 2, -1).transpose(0, 1).reshape(2, -1)
+    width = layer.slice.stop - layer.slice.start
+    x = torch.zeros(1, 1, len(positions), width, dtype=torch.float64)
+    # the pair (1, 0) turns to (cos, sin)
+    x[..., first] = 1.0
+    turned = _turned(layer, x, positions)[0, 0]
+    return turned[:, first], turned[:, second]
 
 
 def rotated(layer: Layer, x: Tensor, positions: Tensor) -> Tensor:
     """Return heads `x` (b, h, t, d) as a layer turns them, whole and in their dtype."""
     part = layer.slice
-    turned = layer.encoding.turn(x[..., part], positions)
+    turned = _turned(layer, x[..., part], positions)
     return torch.cat([x[..., : part.start], turned, x[..., part.stop :]], dim=-1)
+
+
+def _turned(layer: Layer, x: Tensor, positions: Tensor) -> Tensor:
+    """Return the channels `x` (b, h, t, width) that the rotation of a layer is given, turned."""
+    # as fine as the content, but no coarser than float32
+    table = layer.encoding.table(positions, torch.promote_types(x.dtype, torch.float32))
+    return layer.encoding.turn(x, table)
 
 
 def drawn(tokens: int, dim: int, seed: int) -> Tensor:
@@ -96,11 +176,12 @@ def drawn(tokens: int, dim: int, seed: int) -> Tensor:
         >>> drawn(1, 4, seed=1).flatten().tolist()
         [0.0625, 0.28125, -0.203125, 0.5625]
     """
-    state, found = seed, []
+    state = seed
+    numbers = []
     for _ in range(tokens * dim):
         state = (1_103_515_245 * state + 12_345) % 2**31
-        found.append((state // 65_536 % 129 - 64) / 64)
-    return torch.tensor(found, dtype=torch.float64).view(1, 1, tokens, dim)
+        numbers.append((state // 65_536 % 129 - 64) / 64)
+    return torch.tensor(numbers, dtype=torch.float64).view(1, 1, tokens, dim)
 
 
 def check(
@@ -119,95 +200,46 @@ def check(
         dtype: Of q and k: torch.float32 or torch.bfloat16.
     """
     kinds = vectors["layers"]
-    meant = [kind for kind in kinds if layer is None or layer in kind["indices"]]
-    if not meant:
-        known = sorted(index for kind in kinds for index in kind["indices"])
-        raise ValueError(f"vectors: layer must be one of {known}, got {layer}; others do not turn")
-    kind, near = meant[0], vectors["near"][str(dtype).removeprefix("torch.")]
+    matches = [kind for kind in kinds if layer is None or layer in kind["indices"]]
+    if not matches:
+        indices = sorted(index for kind in kinds for index in kind["indices"])
+        raise ValueError(
+            f"vectors: layer must be one of {indices}, got {layer}; others do not turn"
+        )
+    # layers that turn alike share their vectors
+    kind = matches[0]
+    tolerance = vectors["near"][str(dtype).removeprefix("torch.")]
     q, k = (torch.tensor(kind[name], dtype=dtype)[None, None] for name in ("q", "k"))
-    made = function(q, k, torch.tensor(kind["positions"]))
-    found = []
-    for name, result in zip(("rotated_q", "rotated_k"), made, strict=True):
+    results = function(q, k, torch.tensor(kind["positions"]))
+    differences = []
+    for name, result in zip(("rotated_q", "rotated_k"), results, strict=True):
         expected = np.array(kind[name])
-        if tuple(result.shape) != (1, 1, *expected.shape):
-            found.append(
-                f"{name} has shape {tuple(result.shape)}, expected (1, 1, *{expected.shape})"
-            )
-            continue
-        off = np.abs(result.detach().double().numpy()[0, 0] - expected).max(axis=1)
-        found += _beyond(name, off / np.abs(expected).max(axis=1), kind["positions"], near)
-    return found
+        if tuple(result.shape) == (1, 1, *expected.shape):
+            actual = result.detach().double().numpy()[0, 0]
+            differences += _beyond(name, actual, expected, kind["positions"], tolerance)
+        else:
+            shape = tuple(result.shape)
+            differences.append(f"{name} has shape {shape}, expected (1, 1, *{expected.shape})")
+    return differences
 
 
 def _beyond(
-    name: str, off: np.ndarray, positions: list[Any], near: Mapping[str, float]
+    name: str,
+    actual: np.ndarray,
+    expected: np.ndarray,
+    positions: Sequence[Any],
+    tolerance: Mapping[str, float],
 ) -> list[str]:
-    allowed = near["relative"] + near["each position"] * np.array(positions).reshape(
-        len(off), -1
-    ).max(axis=1)
-    rows = np.flatnonzero(~(off <= allowed))
+    """Return in words the first row (t, d) that is off by more than is allowed, if there is one."""
+    error = np.abs(actual - expected).max(axis=1) / np.abs(expected).max(axis=1)
+    # angles rounded to float32 are off in proportion to the position
+    furthest = np.array(positions).reshape(len(error), -1).max(axis=1)
+    allowed = tolerance["relative"] + tolerance["each position"] * furthest
+    # not `error > allowed`: NaN is off too
+    rows = np.flatnonzero(~(error <= allowed))
     if not len(rows):
         return []
-    row, allowed = rows[0], allowed[rows[0]]
-    return [f"{name} is off by {off[row]:.2g} at {positions[row]}, allowed are {allowed:.2g}"]
-
-
-def _one_part(read: Plan) -> Plan:
-    while read.parts:
-        texts = [name for name in read.parts if "text" in name or len(read.parts) == 1]
-        if not texts:
-            raise ValueError(
-                f"vectors: config must be of a part of text, got {', '.join(read.parts)}; "
-                "pass one part"
-            )
-        read = read.parts[texts[0]]
-    return read
-
-
-def _of(layer: Layer) -> dict[str, Any]:
-    positions = _positions(getattr(layer.encoding, "axes", 1))
-    q, k = (drawn(len(positions), layer.head_dim, seed) for seed in (1, 2))
-    turned_q, turned_k = (rotated(layer, x, positions) for x in (q, k))
-    longer = _query_scale(layer, positions)
-    cos, sin = _turns(layer, positions)
-    scored = turned_q if longer is None else turned_q * longer[:, None]
-    said = layer.to_dict()
-    names = ("kind", "layout", "head_dim", "slice", "theta", "factor", "sections", "softmax_scale")
-    tensors = {"positions": positions, "cos": cos, "sin": sin, "query_scale": longer}
-    heads = {"q": q, "k": k, "rotated_q": turned_q, "rotated_k": turned_k}
-    heads["scores"] = layer.softmax_scale * scored @ turned_k.mT
-    return {
-        **{name: said[name] for name in names},
-        "rotary_dim": 2 * len(said["theta"]),
-        **{name: None if x is None else x.tolist() for name, x in tensors.items()},
-        **{name: x[0, 0].tolist() for name, x in heads.items()},
-    }
-
-
-def _positions(axes: int) -> Tensor:
-    if axes == 1:
-        return torch.tensor(PLACES)
-    if axes <= 3:
-        return torch.tensor(AXES)[:, :axes]
-    return torch.tensor(PLACES)[:, None].expand(-1, axes)
-
-
-def _query_scale(layer: Layer, positions: Tensor) -> Tensor | None:
-    """Return what queries are multiplied by, None for nothing and for what a model learns."""
-    scale = layer.query_scale
-    if scale is None or scale.kind == "head":
-        return None
-    return scale.factor(positions if positions.ndim == 1 else positions[:, 0])[0]
-
-
-def _turns(layer: Layer, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cos and sin (t, r/2) of each pair, times the factor: what a channel of 1 becomes."""
-    pairs = len(layer.to_dict()["theta"])
-    blocks = {"half": 1, "interleaved": pairs, "blocks": 2}[str(layer.layout)]
-    first, second = torch.arange(2 * pairs).view(blocks, 2, -1).transpose(0, 1).reshape(2, -1)
-    one = torch.zeros(
-        1, 1, len(positions), layer.slice.stop - layer.slice.start, dtype=torch.float64
-    )
-    one[..., first] = 1.0
-    turned = layer.encoding.turn(one, positions)[0, 0]
-    return turned[:, first], turned[:, second]
+    row = rows[0]
+    return [
+        f"{name} is off by {error[row]:.2g} at {positions[row]}, allowed are {allowed[row]:.2g}"
+    ]

@@ -16,6 +16,7 @@ float32 about 10 * 2^-24 * slope * (m - the first query), as MKL's kernels for o
 """
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from posenc.attention import places
@@ -39,23 +40,34 @@ class ALiBi(nn.Module):
         True
     """
 
-    def __init__(self, heads: int, slopes=None, alibi_bias_max: float = 8.0):
+    def __init__(self, heads: int, slopes: ArrayLike | None = None, alibi_bias_max: float = 8.0):
         super().__init__()
         self.bias = alibi.ALiBi(heads, slopes, alibi_bias_max=alibi_bias_max)
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, scale=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        scale: float | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, w) and `k` (b, g, s, w), to be multiplied by `scale`, 1/sqrt(d).
 
         Positions are as in `attention`. float16 lacks the range, and becomes float32.
         """
-        channels = self.bias.channels(*places(q, k, positions, key_positions))
-        return with_channels(q, k, *channels, q.shape[-1] ** -0.5 if scale is None else scale)
+        m, n = places(q, k, positions, key_positions)
+        of_queries, of_keys = self.bias.channels(m, n)
+        factor = q.shape[-1] ** -0.5 if scale is None else scale
+        return with_channels(q, k, of_queries, of_keys, factor)
 
 
-def with_channels(q: Tensor, k: Tensor, of_queries: Tensor, of_keys: Tensor, scale: float):
-    """Return `q` (b, h, t, w) and `k` (b, g, s, w) behind channels given in float64.
+def with_channels(
+    q: Tensor, k: Tensor, of_queries: Tensor, of_keys: Tensor, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Return `q` (b, h, t, w) and `k` (b, g, s, w) behind channels, which come in float64.
 
-    Products of the channels, times `scale`, are those given.
+    Products of the channels, times `scale`, are what they were.
 
     Examples:
         >>> one = torch.ones(1, 1, 1, 2, dtype=torch.float64)
@@ -64,12 +76,12 @@ def with_channels(q: Tensor, k: Tensor, of_queries: Tensor, of_keys: Tensor, sca
         tensor(2.)
     """
     dtype = _dtype(q)
-    first, second = _parts(of_queries / scale, PARTS[dtype][0]), _parts(of_keys, PARTS[dtype][1])
+    dtypes_q, dtypes_k = PARTS[dtype]
+    parts_q = _parts(of_queries / scale, dtypes_q)
+    parts_k = _parts(of_keys, dtypes_k)
+    # of all products of parts, those below the last digit are left out
     pairs = [
-        (a, b)
-        for i, a in enumerate(first)
-        for j, b in enumerate(second)
-        if i + j < len(first)  # what is left out is below the last digit
+        (a, b) for i, a in enumerate(parts_q) for j, b in enumerate(parts_k) if i + j < len(parts_q)
     ]
     for_q = torch.cat([a for a, _ in pairs], dim=-1).to(q.device, dtype)  # (..., h, t, c)
     for_k = torch.cat([b for _, b in pairs], dim=-1).to(k.device, dtype)  # (..., 1, s, c)
@@ -87,8 +99,10 @@ def _dtype(x: Tensor) -> torch.dtype:
 
 
 def _parts(x: Tensor, dtypes: list[torch.dtype]) -> list[Tensor]:
+    """Return numbers whose sum is `x`, each of which its dtype holds exactly."""
     parts = []
     for dtype in dtypes:
-        parts.append(x.to(dtype).to(x.dtype))
-        x = x - parts[-1]
+        part = x.to(dtype).to(x.dtype)
+        parts.append(part)
+        x = x - part
     return parts

@@ -9,6 +9,9 @@ For a learned bias or a score, which fused kernels do not know. What a block sto
 made again for its gradients.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -20,12 +23,12 @@ def attention_in_blocks(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    encoding=None,
-    positions=None,
-    key_positions=None,
+    encoding: Callable[..., Any] | None = None,
+    positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
     causal: bool = False,
-    mask=None,
-    scale=None,
+    mask: Tensor | None = None,
+    scale: float | None = None,
     block: int = 256,
 ) -> Tensor:
     """Return what `attention` returns, (b, h, t, d), with (h, block, s) scores stored at a time.
@@ -38,21 +41,35 @@ def attention_in_blocks(
     """
     t, s = q.shape[2], k.shape[2]
     m, n = places(q, k, positions, key_positions)
-    mask = None if mask is None else torch.atleast_2d(mask).expand(*mask.shape[:-2], t, s)
-    of_m, of_n = (-1 if is_in_line(p, x, encoding) else -2 for p, x in ((m, q), (n, k)))
-    in_order, outs = of_m == -2 or positions is key_positions is None, []
+    if mask is not None:
+        mask = torch.atleast_2d(mask).expand(*mask.shape[:-2], t, s)
+    # the axis of tokens, which coordinates stand behind
+    axis_m = -1 if is_in_line(m, q, encoding) else -2
+    axis_n = -1 if is_in_line(n, k, encoding) else -2
+    # where tokens are in order, a block sees no key behind its last query
+    in_order = axis_m == -2 or (positions is None and key_positions is None)
+    outputs = []
     for start in range(0, max(t, 1), block):
         size = min(block, t - start)
-        seen = s - t + start + size if causal and in_order else s  # keys that this block may see
-        where = (m.narrow(of_m, start, size), n.narrow(of_n, 0, seen))
-        here = None if mask is None else mask[..., start : start + size, :seen]
-        rest = (k[:, :, :seen], v[:, :, :seen], encoding, *where, causal, here, scale)
-        outs.append(_again(q[:, :, start : start + size], *rest))
-    return torch.cat(outs, dim=2)
+        keys = s - t + start + size if causal and in_order else s
+        block_mask = None if mask is None else mask[..., start : start + size, :keys]
+        output = _attention(
+            q[:, :, start : start + size],
+            k[:, :, :keys],
+            v[:, :, :keys],
+            encoding,
+            m.narrow(axis_m, start, size),
+            n.narrow(axis_n, 0, keys),
+            causal,
+            block_mask,
+            scale,
+        )
+        outputs.append(output)
+    return torch.cat(outputs, dim=2)
 
 
-def _again(*given):
+def _attention(*arguments: Any) -> Tensor:
     """Attend; what was stored on the way is made again for gradients."""
     if torch.is_grad_enabled():
-        return checkpoint(attention, *given, use_reentrant=False)
-    return attention(*given)
+        return checkpoint(attention, *arguments, use_reentrant=False)
+    return attention(*arguments)

@@ -9,6 +9,9 @@ Compiled once for each kind of call; on a CPU, where it has no gradients, for ea
 `torch._dynamo.config.recompile_limit` bounds their number.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -20,12 +23,12 @@ def attention_by_flex(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    encoding=None,
-    positions=None,
-    key_positions=None,
+    encoding: Callable[..., Any] | None = None,
+    positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
     causal: bool = False,
-    documents=None,
-    scale=None,
+    documents: Tensor | None = None,
+    scale: float | None = None,
 ) -> Tensor:
     """Return what `attention` returns, (b, h, t, d), for a rotation or what has a `score_mod`.
 
@@ -38,19 +41,23 @@ def attention_by_flex(
             f"flex: device must be a GPU to record gradients, got {q.device}; {remedy}"
         )
     m, n = places(q, k, positions, key_positions)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    seen = _seen(q, k, encoding, m, n, causal, documents)
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    block_mask = _block_mask(q, k, encoding, m, n, causal, documents)
     q, k, modify = _encoded(q, k, encoding, m, n)
-    dynamic = False if q.device.type == "cpu" else None  # there, code for sizes that vary may fail
+    # on a CPU, code for sizes that vary may fail
+    dynamic = False if q.device.type == "cpu" else None
     flex = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic)
-    return flex(q, k, v, modify, seen, scale, k.shape[1] != q.shape[1])
+    return flex(q, k, v, modify, block_mask, factor, k.shape[1] != q.shape[1])
 
 
-def _encoded(q, k, encoding, m, n):
+def _encoded(
+    q: Tensor, k: Tensor, encoding: Any, m: Tensor, n: Tensor
+) -> tuple[Tensor, Tensor, Callable[..., Tensor] | None]:
     """Return q and k, rotated or not, and what changes the logit of a pair, or None."""
     if hasattr(encoding, "score_mod"):
-        is_bias = takes_content(encoding.score_mod) is False
-        return q, k, encoding.score_mod(m, n) if is_bias else encoding.score_mod(q, k, m, n)
+        if takes_content(encoding.score_mod) is False:
+            return q, k, encoding.score_mod(m, n)
+        return q, k, encoding.score_mod(q, k, m, n)
     q, k, added = encoded(q, k, encoding, m, n)
     if added is not None:
         got = f"{type(encoding).__name__}; posenc.fast.chunked_attention takes any bias or score"
@@ -58,10 +65,20 @@ def _encoded(q, k, encoding, m, n):
     return q, k, None
 
 
-def _seen(q, k, encoding, m, n, causal, documents):
+def _block_mask(
+    q: Tensor,
+    k: Tensor,
+    encoding: Any,
+    m: Tensor,
+    n: Tensor,
+    causal: bool,
+    documents: Tensor | None,
+) -> Any:
+    """Return which blocks of pairs are computed: those with a query that sees a key."""
     t, s = q.shape[2], k.shape[2]
     if not (is_in_line(m, q, encoding) and is_in_line(n, k, encoding)):
-        m, n = places(q, k)  # on a grid the order is that of the sequence
+        # on a grid the order is that of the sequence
+        m, n = places(q, k)
 
     def _sees(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         sees = i >= 0

@@ -10,6 +10,8 @@ that of a rotation is the rotation back, by -sin for sin. Compiled, all is one p
 roll of halves is a loop over numbers, and a flip of the two one over vectors.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -27,45 +29,48 @@ class RoPE(rope.RoPE):
         True
     """
 
-    def _turned(self, x, turns):
+    def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Return `x` (b, h, t, d), each token turned to its position in a `table`."""
+        cos, sin = table
         if torch.compiler.is_compiling():
-            whole = self.layout == "half" and 2 * len(self.theta) == self.dim
-            fits = x.is_floating_point() and tuple(x.shape[3:]) == (self.dim,)
-            return _flipped(x, *turns) if whole and fits else super()._turned(x, turns)
+            whole = cos.shape[-1] == x.shape[-1] and x.is_floating_point()
+            if self.layout == "half" and whole:
+                self._check(x, cos)
+                return _flipped(x, cos, sin)
+            return super().turn(x, table)
         small = x.numel() <= BLOCK or x.device.type != "cpu"
-        one_pass = self.layout == "interleaved" and x.dtype == torch.float32  # by complex numbers
-        if small or one_pass or _of(turns)[0].requires_grad:  # blocks give a table no gradient
-            return super()._turned(x, turns)
-        return _Turned.apply(x, self, *_of(turns))
+        # complex numbers are one pass already
+        one_pass = self.layout == "interleaved" and x.dtype == torch.float32
+        # blocks give a table no gradient
+        if small or one_pass or cos.requires_grad:
+            return super().turn(x, table)
+        return _Turned.apply(x, self, cos, sin)
 
 
 class _Turned(torch.autograd.Function):
     """A rotation by blocks, whose gradient is one too."""
 
     @staticmethod
-    def forward(x: Tensor, module: RoPE, *turns: Tensor) -> Tensor:
-        size = max(1, BLOCK * x.shape[module.tokens] // x.numel())
-        out = torch.empty_like(x)  # (b, h, t, d)
-        parts = [each.split(size, module.tokens) for each in (out, x, *turns)]
-        for part, of_x, *by in zip(*parts, strict=True):
-            part.copy_(rope.RoPE._turned(module, of_x, by if len(by) == 2 else by[0]))
-        return out
+    def forward(x: Tensor, module: RoPE, cos: Tensor, sin: Tensor) -> Tensor:
+        size = max(1, BLOCK * x.shape[-2] // x.numel())
+        result = torch.empty_like(x)  # (b, h, t, d)
+        blocks = [whole.split(size, dim=-2) for whole in (result, x, cos, sin)]
+        for of_result, of_x, of_cos, of_sin in zip(*blocks, strict=True):
+            of_result.copy_(rope.RoPE.turn(module, of_x, (of_cos, of_sin)))
+        return result
 
     @staticmethod
-    def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
-        _, ctx.module, *ctx.turns = inputs
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.module, ctx.cos, ctx.sin = inputs
 
     @staticmethod
-    def backward(ctx, *grad_outputs: Tensor):
-        back = [ctx.turns[0], -ctx.turns[1]] if len(ctx.turns) == 2 else [ctx.turns[0].conj()]
-        return _Turned.apply(grad_outputs[0], ctx.module, *back), None, *[None for _ in back]
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        # the way back
+        gradient = _Turned.apply(grad_outputs[0], ctx.module, ctx.cos, -ctx.sin)
+        return gradient, None, None, None
 
 
-def _flipped(x, cos, sin):
-    y = x.to(torch.promote_types(x.dtype, torch.float32))
-    swapped = y.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
-    return torch.addcmul(y * cos, swapped, sin).to(x.dtype)
-
-
-def _of(turns):
-    return turns if isinstance(turns, tuple) else (turns,)
+def _flipped(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    wide = x.to(torch.promote_types(x.dtype, cos.dtype))
+    other = wide.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
+    return torch.addcmul(wide * cos, other, sin).to(x.dtype)

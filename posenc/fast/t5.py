@@ -21,15 +21,19 @@ class T5(t5.T5):
         True
     """
 
-    def forward(self, positions: Tensor, key_positions=None) -> Tensor:
+    def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s) of positions that go up by 1; of others as the plain file."""
         keys = positions if key_positions is None else key_positions
-        if torch.compiler.is_compiling() or not (_in_a_row(positions) and _in_a_row(keys)):
-            return super().forward(positions, keys)
+        in_rows = not torch.compiler.is_compiling() and _in_a_row(positions) and _in_a_row(keys)
+        # the plain file refuses a lone query without keys
+        if not in_rows or (key_positions is None and len(positions) == 1):
+            return super().forward(positions, key_positions)
         t, s = len(positions), len(keys)
+        # of the first key, seen from the last query
         start = keys[0] - positions[0] - (t - 1)
         offset = start + torch.arange(t + s - 1, device=keys.device)  # (u,)
         rising = super().forward(torch.zeros_like(offset[:1]), offset)[:, 0]  # (h, u)
+        # each query sees a window of it, one place earlier than the query before
         return rising.unfold(1, s, 1).flip(1)  # (h, t, s)
 
 

@@ -8,19 +8,29 @@ Key:   t tokens, d head dim, n axes, m pairs of an axis, w = 2m channels of an a
 
     theta = base^(-k/m), k = 0 .. m-1, for the m pairs of an axis, and 0 in the others
 
+Models share this formula and differ in base, in the order of axes and pairs, and in coordinates.
+
+A convention is that of an encoder, which sees pictures:
+
     Axial(d, **axial_convention(d, name)), at axial_coordinates((height, width), name)
+
+Its coordinates are whole numbers in the order of the size, (y, x), and the first pairs are y's, or
+x's. "per-axis" is the plain form, "eva-pixel" is timm's in_pixels. V-JEPA 2 mixes two layouts: that
+is no rotation.
+
+A preset is that of a generator, which makes pictures or videos:
+
     Axial(d, **axial_preset(name, d)), at preset_coordinates((frames, height, width), name)
 
-Conventions are of towers that see a picture: coordinates are whole numbers in the order of the
-size, (y, x), and the first pairs are y's, or x's. "eva-pixel" is timm's in_pixels, "per-axis" the
-plain form. V-JEPA 2 mixes two layouts: that is no rotation.
-
-Presets are of models that make pictures and videos: axes are (frame, row, column), in Flux 2 also
-the place in a text; the first channels are those of frames. A size counts tokens, which are patches
-of the latent picture. Cosmos stretches the base of an axis by `scale`, as NTK scaling does. Text
-that attends together with the picture stands where `preset_text` says; with 0 it does not turn. Wan
-and Cosmos reach text by cross-attention, which turns neither side.
+Its axes are (frame, row, column), in Flux 2 also the place in a text; the first channels are those
+of frames. A size counts tokens, which are patches of the latent picture. Cosmos stretches the base
+of an axis by `scale`, as NTK scaling does. Text that attends together with the picture stands where
+`preset_text` says; with 0 it does not turn. Wan and Cosmos reach text by cross-attention, which
+turns neither side.
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +48,9 @@ CONVENTIONS = {  # base, axis of the first pairs, layout
 }
 
 
-def axial_convention(dim: int, convention="per-axis", axes: int = 2, base=None) -> dict:
+def axial_convention(
+    dim: int, convention: str = "per-axis", axes: int = 2, base: float | None = None
+) -> dict[str, Any]:
     """Return the `theta` and `layout` of a convention, as `Axial` takes them.
 
     Examples:
@@ -49,7 +61,9 @@ def axial_convention(dim: int, convention="per-axis", axes: int = 2, base=None) 
     return {"theta": theta, "layout": CONVENTIONS[convention][2]}
 
 
-def axial_theta(dim: int, convention="per-axis", axes: int = 2, base=None) -> np.ndarray:
+def axial_theta(
+    dim: int, convention: str = "per-axis", axes: int = 2, base: float | None = None
+) -> np.ndarray:
     """Return the frequencies (n, d/2) of a convention; `base` replaces its own.
 
     Examples:
@@ -57,8 +71,8 @@ def axial_theta(dim: int, convention="per-axis", axes: int = 2, base=None) -> np
         [[0.0, 0.0, 1.0, 0.01], [1.0, 0.01, 0.0, 0.0]]
     """
     _check_convention(convention)
-    usual, first, _ = CONVENTIONS[convention]
-    base = usual if base is None else base
+    default_base, first_axis, _ = CONVENTIONS[convention]
+    base = default_base if base is None else base
     if not 0 < base < float("inf"):
         raise ValueError(f"axial_convention: base must be positive and finite, got {base}")
     m = dim // axes // 2
@@ -66,15 +80,24 @@ def axial_theta(dim: int, convention="per-axis", axes: int = 2, base=None) -> np
         raise ValueError(f"axial_convention: dim must be a multiple of {2 * axes}, got {dim}")
     k = np.arange(m) + np.zeros((axes, 1))  # (n, m)
     if convention == "pixtral":
+        # the axes share one sequence of frequencies, of which each takes every n-th
         k += np.arange(axes)[:, None] / axes
-    own = base ** (-k / m)
+    theta = base ** (-k / m)  # (n, m)
     if convention == "eva-pixel":
-        own = np.pi * base ** np.linspace(0, 1, m)
-    of_axis = np.eye(axes) if first == "y" else np.eye(axes)[::-1]
-    return (of_axis[..., None] * own).reshape(axes, -1)  # (n, d/2)
+        theta = np.pi * base ** np.linspace(0, 1, m)
+    # each axis has one block of pairs to itself, and is 0 in the others
+    block_of_axis = np.eye(axes)
+    if first_axis == "x":
+        block_of_axis = block_of_axis[::-1]
+    return (block_of_axis[..., None] * theta).reshape(axes, -1)  # (n, d/2)
 
 
-def axial_coordinates(size, convention="per-axis", merge: int = 2, reference=None) -> np.ndarray:
+def axial_coordinates(
+    size: Sequence[int],
+    convention: str = "per-axis",
+    merge: int = 2,
+    reference: Sequence[int] | None = None,
+) -> np.ndarray:
     """Return the coordinates (t, n) of a grid of tokens, row by row, for "qwen-vl" block by block.
 
     `size` counts the tokens along each axis, (height, width) for an image. `reference` is the size
@@ -86,23 +109,26 @@ def axial_coordinates(size, convention="per-axis", merge: int = 2, reference=Non
         [[0.0, 0.0], [0.0, 0.5], [0.5, 0.0], [0.5, 0.5]]
     """
     _check_convention(convention)
-    if reference is not None and convention in ("dinov3", "eva-pixel"):  # these scale all sizes
+    # these two scale every size by themselves
+    if reference is not None and convention in ("dinov3", "eva-pixel"):
         raise ValueError(f"axial_convention: reference must be None here, got {reference}")
-    lines = [np.arange(n, dtype=np.float64) for n in size]
+    lines = [np.arange(count, dtype=np.float64) for count in size]
     if convention == "eva-pixel":
-        lines = [np.linspace(-1, 1, n) for n in size]
+        lines = [np.linspace(-1, 1, count) for count in size]
     if convention == "dinov3":
         lines = [2 * np.pi * ((2 * line + 1) / len(line) - 1) for line in lines]
     if reference is not None:
         lines = [line / len(line) * n for line, n in zip(lines, reference, strict=True)]
     grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
     if convention == "qwen-vl":
+        # the patches that are merged into one token later follow one another
         height, width = size
         grid = grid.reshape(height // merge, merge, width // merge, merge, 2).swapaxes(1, 2)
     return grid.reshape(-1, len(size))  # (t, n)
 
 
-def _check_convention(convention):
+def _check_convention(convention: str) -> None:
+    # in a tuple: a dict raises a TypeError of its own for what it cannot hash, such as a list
     if convention not in tuple(CONVENTIONS):
         names = ", ".join(CONVENTIONS)
         raise ValueError(f"axial_convention: convention must be {names}, got {convention!r}")
@@ -119,31 +145,52 @@ PRESETS = {  # base, shares of the axes, layout
 }
 
 
-def axial_preset(name: str, dim: int = 128, scale=None) -> dict:
+def axial_preset(name: str, dim: int = 128, scale: Sequence[float] | None = None) -> dict[str, Any]:
     """Return `axes`, `theta` (n, d/2) and `layout` of a model, as `Axial` takes them.
 
     `scale` (n,) stretches each axis, (2, 1, 1) in the first Cosmos.
 
     Examples:
-        >>> made = axial_preset("cogvideox", 16)
-        >>> made["axes"], made["layout"], made["theta"].round(2).tolist()[1]
+        >>> preset = axial_preset("cogvideox", 16)
+        >>> preset["axes"], preset["layout"], preset["theta"].round(2).tolist()[1]
         (3, 'interleaved', [0.0, 0.0, 1.0, 0.05, 0.0, 0.0, 0.0, 0.0])
     """
     _check_preset(name)
     base, _, layout = PRESETS[name]
     widths = _widths(name, dim)
-    scale = scale or ((2, 1, 1) if name == "cosmos" else [1] * len(widths))
-    rows = []
-    for w, stretch in zip(widths, scale, strict=True):
-        own = base * stretch ** (w / max(w - 2, 1))
-        rows.append(own ** (-np.arange(0, w, 2) / w))
     n = len(widths)
-    axis = np.repeat(np.arange(n), [len(row) for row in rows])  # (d/2,)
-    theta = np.concatenate(rows) * (axis == np.arange(n)[:, None])  # (n, d/2)
+    if not scale:
+        scale = (2, 1, 1) if name == "cosmos" else [1] * n
+    thetas = []
+    for w, stretch in zip(widths, scale, strict=True):
+        # so that the slowest pair is slowed by the stretch, and the fastest stays
+        stretched_base = base * stretch ** (w / max(w - 2, 1))
+        thetas.append(stretched_base ** (-np.arange(0, w, 2) / w))
+    # each axis has one block of pairs to itself, and is 0 in the others
+    axis = np.repeat(np.arange(n), [len(theta) for theta in thetas])  # (d/2,)
+    theta = np.where(axis == np.arange(n)[:, None], np.concatenate(thetas), 0.0)  # (n, d/2)
     return {"axes": n, "theta": theta, "layout": layout}
 
 
-def preset_coordinates(size, name: str, frame: int = 0, fps=None, reference=None) -> np.ndarray:
+def _widths(name: str, dim: int) -> list[int]:
+    """Return the channels w of each axis, which add up to `dim`."""
+    _, shares, _ = PRESETS[name]
+    if shares is None:
+        side = dim // 6 * 2
+        return [dim - 2 * side, side, side]
+    unit = dim // sum(shares)
+    if unit % 2 or dim != unit * sum(shares):
+        raise ValueError(f"axial_preset: dim must be a multiple of {2 * sum(shares)}, got {dim}")
+    return [unit * share for share in shares]
+
+
+def preset_coordinates(
+    size: Sequence[int],
+    name: str,
+    frame: int = 0,
+    fps: float | None = None,
+    reference: Sequence[int] | None = None,
+) -> np.ndarray:
     """Return the coordinates (t, n) of a picture or video of `size` (frames, height, width).
 
     `frame` is the number of the first frame, which tells given pictures apart. `fps` is for videos
@@ -156,27 +203,37 @@ def preset_coordinates(size, name: str, frame: int = 0, fps=None, reference=None
     """
     _check_preset(name)
     _, height, width = size
-    lines = [np.arange(cells, dtype=np.float64) for cells in size]
+    lines = [np.arange(count, dtype=np.float64) for count in size]
     lines[0] += frame
     if fps is not None:
+        # a step in time is a 24th of a second, whatever the video
         lines[0] *= 24 / fps
     if name == "qwen-image":
         lines[1] -= height - height // 2
         lines[2] -= width - width // 2
     if reference is not None:
-        ratio = min(reference[0] / height, reference[1] / width)
-        for axis, cells, whole in ((1, height, reference[0]), (2, width, reference[1])):
-            kept = round(ratio * cells)
-            start = round((whole - kept) / 2)
-            end = (start + kept) * (cells - 1) / cells
-            lines[axis] = np.linspace(start, end, cells)
+        lines[1:] = _fitted(height, width, reference)
     if name == "flux2":
+        # the place in a text, which a picture does not have
         lines.append(np.zeros(1))
     grid = np.meshgrid(*lines, indexing="ij")
     return np.stack(grid, axis=-1).reshape(-1, len(lines))  # (t, n)
 
 
-def preset_text(length: int, size, name: str) -> np.ndarray:
+def _fitted(height: int, width: int, reference: Sequence[int]) -> list[np.ndarray]:
+    """Return rows and columns that fill the middle of a `reference` grid, as far as they fit."""
+    ratio = min(reference[0] / height, reference[1] / width)
+    lines = []
+    for count, whole in ((height, reference[0]), (width, reference[1])):
+        kept = round(ratio * count)
+        start = round((whole - kept) / 2)
+        # the last token stands a step before the end, as in np.arange
+        end = (start + kept) * (count - 1) / count
+        lines.append(np.linspace(start, end, count))
+    return lines
+
+
+def preset_text(length: int, size: Sequence[int], name: str) -> np.ndarray:
     """Return the coordinates (t, n) of `length` tokens of text beside a picture of `size`.
 
     Examples:
@@ -186,23 +243,15 @@ def preset_text(length: int, size, name: str) -> np.ndarray:
     _check_preset(name)
     place = np.arange(length, dtype=np.float64)[:, None]
     if name == "qwen-image":
-        return place + np.full(3, max(size[1] // 2, size[2] // 2))  # (t, 3)
+        height, width = size[1], size[2]
+        return place + np.full(3, max(height // 2, width // 2))  # (t, 3)
     if name == "flux2":
+        # text has an axis of its own
         return place * [0, 0, 0, 1]  # (t, 4)
     return place * [0, 0, 0]  # (t, 3)
 
 
-def _check_preset(name):
+def _check_preset(name: str) -> None:
+    # in a tuple, as for conventions
     if name not in tuple(PRESETS):
         raise ValueError(f"axial_preset: name must be {', '.join(PRESETS)}, got {name!r}")
-
-
-def _widths(name, dim):
-    shares = PRESETS[name][1]
-    if shares is None:
-        side = dim // 6 * 2
-        return [dim - 2 * side, side, side]
-    unit = dim // sum(shares)
-    if unit % 2 or dim != unit * sum(shares):
-        raise ValueError(f"axial_preset: dim must be a multiple of {2 * sum(shares)}, got {dim}")
-    return [unit * share for share in shares]

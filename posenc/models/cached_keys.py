@@ -20,21 +20,21 @@ for values.
 """
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 
 def rerotate(
     k: Tensor,
-    positions=None,
-    new_positions=None,
-    theta=None,
-    new_theta=None,
+    positions: Tensor | None = None,
+    new_positions: Tensor | None = None,
+    theta: Tensor | ArrayLike | None = None,
+    new_theta: Tensor | ArrayLike | None = None,
     base: float = 10_000.0,
     attention_factor: float = 1.0,
     new_attention_factor: float = 1.0,
     layout: str = "half",
     rotary_dim: int | None = None,
-    tokens: int = -2,
 ) -> Tensor:
     """Return keys turned to `positions` with `theta` as if to `new_positions` with `new_theta`.
 
@@ -49,59 +49,70 @@ def rerotate(
         new_attention_factor: What is to multiply them.
         layout: "half" pairs the channels (i, i + r/2), "interleaved" (2i, 2i + 1).
         rotary_dim: How many channels r turn, the first of each head; all by default.
-        tokens: Axis of the tokens: -2 in (b, g, s, d), -3 in (b, s, g, d).
 
     Examples:
         >>> k = torch.tensor([[[[1.0, 0.0]]]])  # one pair, which turns 1 radian a position
         >>> rerotate(k, torch.tensor([0]), torch.tensor([2])).flatten()
         tensor([-0.4161,  0.9093])
     """
-    if tokens not in (-2, -3):
-        raise ValueError(f"rerotate: tokens must be -2 or -3, an axis from the end, got {tokens!r}")
     r = k.shape[-1] if rotary_dim is None else rotary_dim
-    positions = torch.arange(k.shape[tokens], device=k.device) if positions is None else positions
-    new_positions = positions if new_positions is None else new_positions
-    theta = _theta(k, r, base) if theta is None else theta
-    new_theta = theta if new_theta is None else new_theta
-    old = _angle(k, r, tokens, positions, theta)
-    new = _angle(k, r, tokens, new_positions, new_theta)
-    return _turned(k, new - old, new_attention_factor / attention_factor, layout)  # (b, g, s, d)
+    # a whole cache, from its first key on
+    if positions is None:
+        positions = torch.arange(k.shape[-2], device=k.device)
+    if new_positions is None:
+        new_positions = positions
+    if theta is None:
+        theta = _frequencies(k, r, base)
+    if new_theta is None:
+        new_theta = theta
+    old = _angle(k, r, positions, theta)
+    new = _angle(k, r, new_positions, new_theta)
+    # in float64: the difference of two large angles would lose digits
+    return _turn(k, new - old, new_attention_factor / attention_factor, layout)  # (b, g, s, d)
 
 
-def _theta(k, r, base):
+def _frequencies(k: Tensor, r: int, base: float) -> Tensor:
     if not 0 < base < float("inf"):
         raise ValueError(f"rerotate: base must be positive and finite, got {base}")
-    return base ** (torch.arange(0, r, 2, dtype=torch.float64, device=_where(k)) / -r)  # (r/2,)
+    device = "cpu" if k.device.type == "mps" else k.device  # mps lacks float64
+    return base ** (torch.arange(0, r, 2, dtype=torch.float64, device=device) / -r)  # (r/2,)
 
 
-def _where(k):
-    return "cpu" if k.device.type == "mps" else k.device  # mps lacks float64
-
-
-def _angle(k, r, tokens, positions, theta):
-    positions = positions.to(_where(k), torch.float64)
-    theta = torch.as_tensor(theta, dtype=torch.float64, device=_where(k))  # (r/2,)
+def _angle(k: Tensor, r: int, positions: Tensor, theta: Tensor | ArrayLike) -> Tensor:
+    """Return the angle p theta of each token and pair, with an axis of 1 for the heads."""
+    device = "cpu" if k.device.type == "mps" else k.device  # mps lacks float64
+    positions = positions.to(device, torch.float64)
+    theta = torch.as_tensor(theta, dtype=torch.float64, device=device)  # (r/2,)
     angle = positions[..., None] * theta  # (..., s, r/2)
-    b, s = k.shape[0], k.shape[tokens]
+    b, s = k.shape[0], k.shape[-2]
+    # one position for all keys, or one frequency for all pairs, would broadcast
     if angle.shape not in ((s, r // 2), (1, s, r // 2), (b, s, r // 2)):
-        wanted = f"({s},) or ({b}, {s}) and ({r // 2},)"
-        got = f"{tuple(positions.shape)} and {tuple(theta.shape)}"
-        raise ValueError(f"rerotate: positions and theta must be {wanted}, got {got}")
-    return angle.unsqueeze(-3 if tokens == -2 else -2)
+        raise ValueError(
+            f"rerotate: positions and theta must be ({s},) or ({b}, {s}) and ({r // 2},), "
+            f"got {tuple(positions.shape)} and {tuple(theta.shape)}"
+        )
+    # the same for all heads
+    return angle.unsqueeze(-3)
 
 
-def _turned(k, angle, scale, layout):
+def _turn(k: Tensor, angle: Tensor, scale: float, layout: str) -> Tensor:
+    """Return `k` (b, g, s, d), its first r channels turned by `angle` and multiplied by `scale`."""
     if k.ndim != 4 or not k.is_floating_point():
         raise ValueError(f"rerotate: k must be floats (b, g, s, d), got {k.dtype} {tuple(k.shape)}")
     if layout not in ("half", "interleaved"):
         raise ValueError(f"rerotate: layout must be 'half' or 'interleaved', got {layout!r}")
+    # half precision would lose digits; torch does not promote the eight bits of some caches
     dtype = torch.float64 if k.dtype == torch.float64 else torch.float32
     cos = (scale * angle.cos()).to(k.device, dtype)
     sin = (scale * angle.sin()).to(k.device, dtype)
     r = 2 * angle.shape[-1]
     turning, rest = k.split([r, k.shape[-1] - r], dim=-1)
-    sizes, axis = ((2, -1), -2) if layout == "half" else ((-1, 2), -1)
-    first, second = turning.to(dtype).unflatten(-1, sizes).unbind(axis)  # (b, g, s, r/2)
-    pairs = first * cos - second * sin, second * cos + first * sin
-    turned = torch.stack(pairs, dim=axis).flatten(-2)  # (b, g, s, r)
+    turning = turning.to(dtype)
+    if layout == "half":
+        first, second = turning.chunk(2, dim=-1)  # (b, g, s, r/2), (b, g, s, r/2)
+        turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+    else:
+        first, second = turning.unflatten(-1, (-1, 2)).unbind(-1)
+        turned = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        turned = turned.flatten(-2)  # (b, g, s, r)
     return torch.cat([turned.to(k.dtype), rest], dim=-1)  # (b, g, s, d)

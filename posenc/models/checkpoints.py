@@ -21,12 +21,18 @@ be permuted or not, but q and k alike.
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
+from torch import Tensor
 
-KINDS = ("weight", "bias", "lora_B", "lora_magnitude_vector")
+Weight = TypeVar("Weight", np.ndarray, Tensor)
+
 NAMES = ("q_proj", "k_proj", "q_norm", "k_norm")
 GGUF_NAMES = ("attn_q", "attn_k", "attn_q_norm", "attn_k_norm")
+# how the key of a plain weight ends; a quantized one keeps its rows in another way
+ENDINGS = ("weight", "bias", "lora_B", "lora_magnitude_vector")
 
 
 def layout_order(dim: int, to: str, rotary_dim: int | None = None, start: int = 0) -> np.ndarray:
@@ -41,13 +47,17 @@ def layout_order(dim: int, to: str, rotary_dim: int | None = None, start: int = 
     if to not in ("half", "interleaved"):
         raise ValueError(f"checkpoints: to must be 'half' or 'interleaved', got {to!r}")
     r = dim - start if rotary_dim is None else rotary_dim
-    pairs = np.arange(start, start + r).reshape((-1, 2) if to == "half" else (2, -1))
+    turning = np.arange(start, start + r)
+    # the old layout has a pair in each row, or the first and the second members in two rows
+    old = turning.reshape(-1, 2) if to == "half" else turning.reshape(2, -1)
     order = np.arange(dim)  # (d,)
-    order[start : start + r] = pairs.T.ravel()
+    order[start : start + r] = old.T.ravel()
     return order  # (d,)
 
 
-def convert_layout(weight, dim: int, to: str, rotary_dim: int | None = None, start: int = 0):
+def convert_layout(
+    weight: Weight, dim: int, to: str, rotary_dim: int | None = None, start: int = 0
+) -> Weight:
     """Return a copy of `weight` that was in the other layout, a tensor or an array of any dtype.
 
     It is a projection (h*d, m), a LoRA's B (h*d, rank), a bias (h*d,) or a norm (d,). Heads are
@@ -63,7 +73,7 @@ def convert_layout(weight, dim: int, to: str, rotary_dim: int | None = None, sta
 
 
 def convert_fused(
-    weight,
+    weight: Weight,
     dim: int,
     heads: int,
     key_heads: int,
@@ -71,7 +81,7 @@ def convert_fused(
     grouped: bool = False,
     rotary_dim: int | None = None,
     start: int = 0,
-):
+) -> Weight:
     """Return a copy of a fused `weight` of queries, keys and values, or its bias; values stay.
 
     Its rows are those of all `heads` of q, then of all k, then of all v (Phi-3, GLM-4), or, where
@@ -84,26 +94,28 @@ def convert_fused(
     """
     blocks = heads + 2 * key_heads
     if weight.shape[0] != blocks * dim:
-        wanted = f"of {blocks * dim} rows"
-        raise ValueError(f"checkpoints: weight must be {wanted}, got {weight.shape[0]}")
+        raise ValueError(
+            f"checkpoints: weight must be of {blocks * dim} rows, got {weight.shape[0]}"
+        )
     rows = np.arange(blocks * dim).reshape(blocks, dim)
     block = np.arange(blocks)
     turns = block < heads + key_heads
     if grouped:
-        own = heads // key_heads + 2  # the blocks of a key head, v's the last
-        turns = block % own < own - 1
+        # the last block of each key head is its v
+        group = heads // key_heads + 2
+        turns = block % group < group - 1
     rows[turns] = rows[turns][:, layout_order(dim, to, rotary_dim, start)]
     return weight[rows.ravel()]
 
 
 def convert_checkpoint(
-    state,
+    state: Mapping[str, Any],
     dim: int,
     to: str,
     rotary_dim: int | None = None,
     names: tuple[str, ...] = NAMES,
     start: int = 0,
-) -> dict:
+) -> dict[str, Any]:
     """Return a state dict with all that makes queries and keys converted, the rest as it was.
 
     That is each entry with one of `names` between the dots of its key: weight, bias, LoRA's B and
@@ -113,22 +125,26 @@ def convert_checkpoint(
 
     Examples:
         >>> rows = np.arange(4)
-        >>> made = convert_checkpoint({"q_proj.bias": rows, "v_proj.bias": rows}, 4, "half")
-        >>> {key: value.tolist() for key, value in made.items()}
+        >>> state = convert_checkpoint({"q_proj.bias": rows, "v_proj.bias": rows}, 4, "half")
+        >>> {key: value.tolist() for key, value in state.items()}
         {'q_proj.bias': [0, 2, 1, 3], 'v_proj.bias': [0, 1, 2, 3]}
     """
-    found = [key for key in state if not {*names}.isdisjoint(key.split("."))]
-    if not found:
+    matches = [key for key in state if not {*names}.isdisjoint(key.split("."))]
+    if not matches:
         raise ValueError(f"checkpoints: names must be parts of the keys of state, got {names}")
     converted = dict(state)
-    for key in found:
-        parts, value = key.split("."), state[key]
+    for key in matches:
+        parts = key.split(".")
+        value = state[key]
+        # neither has rows of a head; an extra state has no shape at all
         if "lora_A" in parts or math.prod(getattr(value, "shape", ())) == 1:
             continue
-        if parts[-1] not in (*KINDS, *names):
-            wanted = "of plain weights"
-            raise ValueError(f"checkpoints: state must be {wanted}, got {key}; dequantize it")
-        norm = any("norm" in name for name in names if name in parts)
-        rows = value.reshape(-1) if norm else value
+        if parts[-1] not in (*ENDINGS, *names):
+            raise ValueError(
+                f"checkpoints: state must be of plain weights, got {key}; dequantize it"
+            )
+        # a norm of (h, d) has the channels of a head in its columns
+        is_norm = any("norm" in name for name in names if name in parts)
+        rows = value.reshape(-1) if is_norm else value
         converted[key] = convert_layout(rows, dim, to, rotary_dim, start).reshape(value.shape)
     return converted

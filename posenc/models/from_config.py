@@ -9,16 +9,21 @@ Key:   d head dim, r rotated width
     (theta, attention_factor) = linear(r, factor, base), where rope_type is "linear", and so on
     r = d, or rotary_dim, or int(d partial_rotary_factor);  base = rope_theta
 
-The formulas are those of rotate/frequencies.py. Also read: rotary_dim (MiniMax-M2, GPT-J),
-rope_ratio (ChatGLM3, GLM-4), alpha (Hunyuan), long_mscale (Phi-3.5-MoE), other names of the same
-(ALIASES). Unlike in transformers, yarn's truncate counts in a part of a config as well.
+The formulas are those of rotate/frequencies.py; KINDS has the keys that each of them takes. Also
+read: rotary_dim (MiniMax-M2, GPT-J), rope_ratio (ChatGLM3, GLM-4), alpha (Hunyuan), long_mscale
+(Phi-3.5-MoE), other names of the same (ALIASES). Unlike in transformers, yarn's truncate counts in
+a part of a config as well.
 
-A config is read if it states a base, or is of a model whose code has one (BASES); if no name is
-misspelled (WORDS) or another program's (FOREIGN); if its layers do rotate (ROTATING).
+Nothing is guessed. A config is refused, in words, unless it states a base or is of a model whose
+code has one (DEFAULT_BASE_TYPES); if a key is misspelled (ROPE_KEYS has those that are known) or
+another program's (FOREIGN); if its layers do not rotate (ROTATING); if it has several rotations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from typing import Any, Protocol
+
+import numpy as np
 
 try:
     from posenc.rotate import frequencies
@@ -28,10 +33,17 @@ except ImportError:  # copied to where posenc is not, with frequencies.py beside
     except ImportError:
         import frequencies  # pyright: ignore
 
-LONGEST, TRAINED = "max_position_embeddings", "original_max_position_embeddings"
+Formula = Callable[..., tuple[np.ndarray, float]]
+Problem = tuple[str, str, str]  # what a config must be, what it is, the remedy
+
+# What is read
+
+LONGEST = "max_position_embeddings"
+TRAINED = "original_max_position_embeddings"
 YARN = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
 LONGROPE = ("short_factor", "long_factor", "length", TRAINED, "factor")
-KINDS = {  # rope_type: the formula, what it needs, what it may be told
+KINDS: dict[str, tuple[Formula, tuple[str, ...], tuple[str, ...]]] = {
+    # rope_type: the formula, the keys that it needs, those that it may have besides
     "default": (frequencies.rope_frequencies, (), ()),
     "mrope": (frequencies.rope_frequencies, (), ()),
     "linear": (frequencies.linear, ("factor",), ()),
@@ -55,21 +67,97 @@ ALIASES = {
     "rope_pct": "partial_rotary_factor",  # StableLM
     "rope_percent": "partial_rotary_factor",  # Nemotron
 }
-BASE = "rope_theta", "rotary_emb_base", "rotary_embedding_base", "rotary_base", "global_rope_theta"
-READ = {*BASE, "partial_rotary_factor", "rotary_pct", "rotary_percent", "rotary_emb_fraction"}
-READ |= {"rope_pct", "rope_percent", "rotary_dim", "rope_ratio", "rope_type", "type", "factor"}
-READ |= {"max_position_embeddings", "original_max_position_embeddings", "max_seq_len", "alpha"}
-READ |= {"beta_fast", "beta_slow", "truncate", "attention_factor", "mscale", "mscale_all_dim"}
-READ |= {"short_mscale", "long_mscale", "short_factor", "long_factor", "low_freq_factor"}
-READ |= {"high_freq_factor", "mrope_section"}
-BESIDE = {"mrope_interleaved", "llama_4_scaling_beta", "finetuned"}  # these leave theta alone
-STATES = {*BASE, "rope_type", "rope_parameters", "rope_scaling"}
-WORDS = READ | BESIDE
-LISTS = ("layer_rope_theta", "partial_rotary_factors")  # a value for each layer
-AROUND = {"rope_parameters", "rope_scaling", "qk_rope_head_dim", "qk_nope_head_dim"}
-AROUND |= {*LISTS, "rope_interleave", "max_2d_position_embeddings", "t2u_max_position_embeddings"}
-KNOWN = {name.replace("_", ""): name for name in WORDS | AROUND}
-FOREIGN = {  # name: whose it is
+BASE_KEYS = (
+    "rope_theta",
+    "rotary_emb_base",
+    "rotary_embedding_base",
+    "rotary_base",
+    "global_rope_theta",
+)
+# model types whose code has the base 10,000, so that their configs need not state it
+DEFAULT_BASE_TYPES = {"llama", "chatglm", "codegen", "falcon", "gpt_neox", "gptj", "roformer"}
+DEFAULT_SHARES = {"chatglm": 0.5}  # of a head, by the code of a model type
+HEAD_DIM_KEYS = ("head_dim", "global_head_dim", "swa_head_dim", "kv_channels")
+# in Gemma 4 the layers of this rope_type have wider heads
+HEAD_DIM_KEYS_OF_KIND = {"proportional": ("global_head_dim",)}
+# a width and the number of heads that divide it
+WIDTH_KEYS = (
+    ("hidden_size", "num_attention_heads"),
+    ("n_embd", "n_head"),
+    ("d_model", "n_heads"),
+    ("dim", "n_heads"),
+)
+# model types with two coordinates, each of which turns half of a head
+TWO_AXES = {"dinov3_vit", "eomt_dinov3", "llama4_vision_model", "sapiens2"}
+
+# What is known, so that another key can be called misspelled
+
+READ_KEYS = {
+    *BASE_KEYS,
+    "rope_type",
+    "type",
+    "factor",
+    "rope_ratio",
+    "alpha",
+    "partial_rotary_factor",
+    "rotary_pct",
+    "rotary_percent",
+    "rotary_emb_fraction",
+    "rope_pct",
+    "rope_percent",
+    "rotary_dim",
+    "max_position_embeddings",
+    "original_max_position_embeddings",
+    "max_seq_len",
+    "attention_factor",
+    "beta_fast",
+    "beta_slow",
+    "truncate",
+    "mscale",
+    "mscale_all_dim",
+    "short_factor",
+    "long_factor",
+    "short_mscale",
+    "long_mscale",
+    "low_freq_factor",
+    "high_freq_factor",
+    "mrope_section",
+}
+IGNORED_KEYS = {"mrope_interleaved", "llama_4_scaling_beta", "finetuned"}  # theta is without them
+ROPE_KEYS = READ_KEYS | IGNORED_KEYS
+PER_LAYER_KEYS = ("layer_rope_theta", "partial_rotary_factors")
+TOP_KEYS = {
+    *PER_LAYER_KEYS,
+    "rope_parameters",
+    "rope_scaling",
+    "rope_interleave",
+    "qk_rope_head_dim",
+    "qk_nope_head_dim",
+    "max_2d_position_embeddings",
+    "t2u_max_position_embeddings",
+}
+SPELLINGS = {key.replace("_", ""): key for key in ROPE_KEYS | TOP_KEYS}
+# a dict with one of these states a rotation
+ROTATION_KEYS = {*BASE_KEYS, "rope_type", "rope_parameters", "rope_scaling"}
+# a dict with one of these is of a whole model, no rope_parameters alone
+MODEL_KEYS = {
+    "model_type",
+    "architectures",
+    "vocab_size",
+    "hidden_size",
+    "n_embd",
+    "d_model",
+    "num_hidden_layers",
+    "n_layers",
+    "n_layer",
+    "num_attention_heads",
+    "n_heads",
+    "n_head",
+}
+
+# What is refused
+
+FOREIGN = {  # a key: whose it is
     "use_scaled_rope": "Meta's",
     "use_rope_scaling": "Megatron's",
     "rope_scaling_factor": "gpt-oss's own, Megatron's or Meta's",
@@ -86,16 +174,8 @@ FOREIGN = {  # name: whose it is
     "freq_base": "GGUF's",  # behind "llama.rope."
     "block_count": "GGUF's",
 }
-NOTHING = {"apply_yarn_scaling": True, "attn_factor": 1}  # what changes nothing, if not False
-MODEL = {"model_type", "architectures", "hidden_size", "num_hidden_layers", "num_attention_heads"}
-MODEL |= {"n_layers", "n_layer", "n_heads", "n_head", "n_embd", "d_model", "vocab_size"}
-BASES = {"llama", "chatglm", "codegen", "falcon", "gpt_neox", "gptj", "roformer"}  # all 10,000
-HEAD = ("head_dim", "global_head_dim", "swa_head_dim", "kv_channels")
-GLOBAL = {"proportional": ("global_head_dim",)}
-HEADS = (("hidden_size", "num_attention_heads"), ("n_embd", "n_head"), ("d_model", "n_heads"))
-HEADS += (("dim", "n_heads"),)
-TWO_AXES = {"dinov3_vit", "eomt_dinov3", "llama4_vision_model", "sapiens2"}
-ROTATING = {
+NEUTRAL = {"apply_yarn_scaling": True, "attn_factor": 1}  # with this value, else False, no effect
+ROTATING = {  # a key: the values with which layers rotate, the default first
     "position_embedding_type": ("rope", "rotary", "absolute"),  # so ModernBERT, which rotates
     "position_embeddings_type": ("rotary",),
     "alibi": (False, None),
@@ -103,7 +183,16 @@ ROTATING = {
 }
 
 
-def from_config(config, dim: int, length=None, max_length=None):
+class _HasToDict(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def from_config(
+    config: Mapping[str, Any] | _HasToDict,
+    dim: int,
+    length: int | None = None,
+    max_length: int | None = None,
+) -> tuple[np.ndarray, float]:
     """Return (theta, attention_factor), for RoPE, of a config, its dict, or its rope_parameters.
 
     Of several parts pass one: `config["text_config"]`, or `config | {"rope_parameters":
@@ -117,61 +206,105 @@ def from_config(config, dim: int, length=None, max_length=None):
         >>> from_config(config, dim=4)[0].round(6).tolist()
         [0.5, 0.0005]
     """
-    said = _said(config, length or 1, max_length)
-    kind = said.get("rope_type", None if "factor" in said else "default")
+    fields = _fields(config, length or 1, max_length)
+    # a factor without a type would be dropped without an error
+    kind = fields.get("rope_type", None if "factor" in fields else "default")
     if kind not in KINDS:
         raise ValueError(f"from_config: rope_type must be one of {', '.join(KINDS)}, got {kind!r}")
-    stated = widths(said, kind) or {dim}
-    if dim not in stated:
-        raise ValueError(f"from_config: dim must be {stated}, as config has it, got {dim}")
+    head_dims = widths(fields, kind) or {dim}
+    if dim not in head_dims:
+        raise ValueError(f"from_config: dim must be {head_dims}, as config has it, got {dim}")
     formula, needed, optional = KINDS[kind]
-    if kind == "dynamic" and said.get("alpha"):  # Hunyuan's is the same at every length
-        formula, needed = frequencies.ntk, ("alpha",)
-    width, base = _width(said, dim, kind)
-    if kind in ("yarn", "longrope", "su") and LONGEST in said:
-        said.setdefault("factor", said[LONGEST] / said[TRAINED])
-    options = {name: said[name] for name in optional if name in said}
-    theta, factor = formula(width, *(said[name] for name in needed), base=base, **options)
+    if kind == "dynamic" and fields.get("alpha"):
+        # Hunyuan's is the same at every length
+        formula = frequencies.ntk
+        needed = ("alpha",)
+    r, base = _width_and_base(fields, dim, kind)
+    fields = _with_defaults(fields, kind)
+    options = {name: fields[name] for name in optional if name in fields}
+    theta, factor = formula(r, *(fields[name] for name in needed), base=base, **options)
     if formula in (frequencies.yarn, frequencies.longrope):
-        mscale = "long_mscale" if said["length"] > said[TRAINED] else "short_mscale"
-        factor = said.get("attention_factor", said.get(mscale, factor))
+        # a config may state the factor itself, Phi-3.5-MoE one for short texts and one for long
+        mscale = "long_mscale" if fields["length"] > fields[TRAINED] else "short_mscale"
+        factor = fields.get("attention_factor", fields.get(mscale, factor))
     return theta, factor
 
 
-def _said(config, length, max_length):
-    config = config.to_dict() if hasattr(config, "to_dict") else config  # an object of transformers
-    if found := problem(config):
-        wanted, got, remedy = found
-        raise ValueError(f"from_config: config must be {wanted}, got {got}; {remedy}")
+def _fields(config: Any, length: int, max_length: int | None) -> dict[str, Any]:
+    """Return what a config says of its rotation, under the keys of transformers 5."""
+    if hasattr(config, "to_dict"):
+        config = config.to_dict()
+    reason = problem(config)
+    if reason:
+        condition, value, remedy = reason
+        raise ValueError(f"from_config: config must be {condition}, got {value}; {remedy}")
     rope = config.get("rope_scaling") or config.get("rope_parameters") or config
-    said = _renamed(config) | _renamed(rope) | {"length": length}
-    longest = max_length or said.get(LONGEST)
-    for layer in (config.get("per_layer_config") or {}).values():  # Gemma 4's, in version 5
-        said["global_head_dim"] = layer.get("head_dim", said.get("global_head_dim"))
-    trained = config.get(TRAINED) or said.get(TRAINED) or longest  # outside first, as transformers
-    return said | _renamed({LONGEST: longest, TRAINED: trained})
+    # what stands inside comes first
+    fields = _renamed(config) | _renamed(rope) | {"length": length}
+    longest = max_length or fields.get(LONGEST)
+    # the wider heads of Gemma 4's full attention, as version 5 writes them
+    for layer in (config.get("per_layer_config") or {}).values():
+        fields["global_head_dim"] = layer.get("head_dim", fields.get("global_head_dim"))
+    # of this key alone what stands outside comes first, as in transformers
+    trained = config.get(TRAINED) or fields.get(TRAINED) or longest
+    return fields | _renamed({LONGEST: longest, TRAINED: trained})
 
 
-def _renamed(words):
-    said = {name: value for name, value in words.items() if value is not None}
-    return {ALIASES[name]: said[name] for name in said if name in ALIASES} | said
+def _renamed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not None, also under the usual names of their aliases."""
+    stated = {name: value for name, value in fields.items() if value is not None}
+    usual = {ALIASES[name]: value for name, value in stated.items() if name in ALIASES}
+    return usual | stated
 
 
-def _width(said, dim, kind):
-    base = said.get("rope_theta", 10_000.0) * said.get("rope_ratio", 1)
-    share = said.get("partial_rotary_factor", {"chatglm": 0.5}.get(said.get("model_type")))
+def _with_defaults(fields: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return the fields with what a formula needs and a config may leave out."""
     if kind == "proportional":
-        said.setdefault("partial_rotary_factor", 1.0)
+        return {"partial_rotary_factor": 1.0} | fields
+    if kind in ("yarn", "longrope", "su") and LONGEST in fields:
+        return {"factor": fields[LONGEST] / fields[TRAINED]} | fields
+    return fields
+
+
+def _width_and_base(fields: Mapping[str, Any], dim: int, kind: str) -> tuple[int, float]:
+    """Return how many channels r of a head turn, and the base of their frequencies."""
+    base = fields.get("rope_theta", 10_000.0) * fields.get("rope_ratio", 1)
+    share = fields.get("partial_rotary_factor", DEFAULT_SHARES.get(fields.get("model_type", "")))
+    if kind == "proportional":
+        # its formula takes the share by itself, of all pairs
         return dim, base
-    width = said.get("rotary_dim", dim) if share is None else int(dim * share)
-    if width > dim:
-        raise ValueError(f"from_config: dim must be at least {width}, which turn, got {dim}")
-    if width % 2 and width < dim and kind not in ("dynamic", "yarn"):
-        width, base = width + 1, base ** (1 + 1 / width)  # 21 make 11 pairs, of the same exponents
-    return width, base
+    r = fields.get("rotary_dim", dim) if share is None else int(dim * share)
+    if r > dim:
+        raise ValueError(f"from_config: dim must be at least {r}, which turn, got {dim}")
+    if r % 2 and r < dim and kind not in ("dynamic", "yarn"):
+        # 21 channels make 11 pairs in transformers, with the exponents -2i/21
+        return r + 1, base ** (1 + 1 / r)
+    return r, base
 
 
-def problem(config):
+def widths(config: Mapping[str, Any], kind: str = "default") -> set[int]:
+    """Return the widths that what turns can have by a config, a set; empty where it does not say.
+
+    Examples:
+        >>> widths({"hidden_size": 4096, "num_attention_heads": 32})
+        {128}
+    """
+    sizes = {name: value for name, value in config.items() if isinstance(value, int) and value}
+    # a head of latent attention turns in this part of it alone
+    if "qk_rope_head_dim" in sizes and not config.get("partial_rotary_factor"):
+        return {sizes["qk_rope_head_dim"]}
+    keys = HEAD_DIM_KEYS_OF_KIND.get(kind, HEAD_DIM_KEYS)
+    stated = {sizes[key] for key in keys if key in sizes}
+    divided = {
+        sizes[width] // sizes[heads]
+        for width, heads in WIDTH_KEYS
+        if width in sizes and heads in sizes
+    }
+    axes = 2 if config.get("model_type") in TWO_AXES else 1
+    return {width // axes for width in stated or divided}
+
+
+def problem(config: Mapping[str, Any]) -> Problem | None:
     """Return what a config must be, what it is, and the remedy, in words; None if it can be read.
 
     Examples:
@@ -179,70 +312,49 @@ def problem(config):
         'a gpt2 without'
     """
     inside = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    said = {**config, **inside}
-    if found := _foreign(said) or misspelled(config, inside) or _still(config):
-        return found
-    if several := [*parts(inside or config), *(name for name in LISTS if config.get(name))]:
+    fields = {**config, **inside}
+    reason = _foreign(fields) or misspelled(config, inside) or _not_rotating(config)
+    if reason:
+        return reason
+    several = [*parts(inside or config), *(key for key in PER_LAYER_KEYS if config.get(key))]
+    if several:
         return "of one kind of layer", str(several), "pick one"
-    return _baseless(config, said)
+    return _without_base(config, fields)
 
 
-def parts(config):
-    """Return where in a config rotations are stated, by the names that lead there.
-
-    Examples:
-        >>> parts({"vlm_config": {"text_config": {"rope_theta": 1e6}, "vision_config": {}}})
-        ['vlm_config.text_config']
-    """
-    inner = {name: part for name, part in config.items() if isinstance(part, Mapping)}
-    found = []
-    for name, part in inner.items():
-        found += [name] if STATES & {*part} else [f"{name}.{deeper}" for deeper in parts(part)]
-    return found
+def _foreign(fields: Mapping[str, Any]) -> Problem | None:
+    """Return the problem of a key of another program, unless its value has no effect."""
+    for name, value in fields.items():
+        # those of GGUF start with the architecture, as in llama.rope.freq_base
+        key = name.rpartition(".")[2]
+        if key in FOREIGN and value not in (None, NEUTRAL.get(key, False)):
+            owner = f"{name}, {FOREIGN[key]} word"
+            return "in the words of transformers", owner, "posenc.plan reads other formats"
+    return None
 
 
-def widths(config, kind="default"):
-    """Return the widths that what turns can have by a config, a set; empty where it does not say.
-
-    Examples:
-        >>> widths({"hidden_size": 4096, "num_attention_heads": 32})
-        {128}
-    """
-    said = {name: value for name, value in config.items() if isinstance(value, int) and value}
-    if "qk_rope_head_dim" in said and not config.get("partial_rotary_factor"):
-        return {said["qk_rope_head_dim"]}
-    stated = {said[name] for name in GLOBAL.get(kind, HEAD) if name in said}
-    divided = {said[whole] // said[heads] for whole, heads in HEADS if {whole, heads} <= {*said}}
-    axes = 1 + (config.get("model_type") in TWO_AXES)  # each has that part of a head
-    return {width // axes for width in stated or divided}
-
-
-def misspelled(config, inside):
+def misspelled(config: Mapping[str, Any], inside: Mapping[str, Any]) -> Problem | None:
     """Return the same of a name that is nearly known, or unknown inside rope_parameters.
 
     Examples:
         >>> misspelled({"rope_thet": 1e6}, {})[1:]
         ('rope_thet', 'did you mean rope_theta?')
     """
-    for name in sorted({*config, *inside} - WORDS - AROUND):
+    for name in sorted({*config, *inside} - ROPE_KEYS - TOP_KEYS):
         plain = name.lower().replace("_", "").replace("-", "")
-        if near := get_close_matches(plain, KNOWN, n=1, cutoff=(0.93, 0.8)[name in inside]):
-            return "spelled in known words", name, f"did you mean {KNOWN[near[0]]}?"
+        # outside stand a model's many other keys, some of which look like one of these
+        cutoff = 0.8 if name in inside else 0.93
+        near = get_close_matches(plain, SPELLINGS, n=1, cutoff=cutoff)
+        if near:
+            return "spelled in known words", name, f"did you mean {SPELLINGS[near[0]]}?"
+        # a dict inside is the rotation of a kind of layer, under its name
         if not isinstance(inside.get(name), Mapping | None):
             return "spelled in known words", name, "what it would do is not known"
     return None
 
 
-def _foreign(said):
-    for name, value in said.items():
-        last = name.rpartition(".")[2]
-        if last in FOREIGN and value not in (None, NOTHING.get(last, False)):
-            whose = f"{name}, {FOREIGN[last]} word"
-            return "in the words of transformers", whose, "posenc.plan reads other formats"
-    return None
-
-
-def _still(config):
+def _not_rotating(config: Mapping[str, Any]) -> Problem | None:
+    """Return the problem of a switch by which no layer rotates."""
     for name, rotating in ROTATING.items():
         value = config.get(name, rotating[0])
         if value not in rotating:
@@ -250,10 +362,30 @@ def _still(config):
     return None
 
 
-def _baseless(config, said):
-    stated = {name for name in BASE if said.get(name) is not None}
-    if stated or config.get("model_type") in BASES or not MODEL & {*config}:  # a part alone
+def parts(config: Mapping[str, Any]) -> list[str]:
+    """Return where in a config rotations are stated, by the names that lead there.
+
+    Examples:
+        >>> parts({"vlm_config": {"text_config": {"rope_theta": 1e6}, "vision_config": {}}})
+        ['vlm_config.text_config']
+    """
+    paths = []
+    for name, part in config.items():
+        if not isinstance(part, Mapping):
+            continue
+        if ROTATION_KEYS & {*part}:
+            paths.append(name)
+        else:
+            paths += [f"{name}.{path}" for path in parts(part)]
+    return paths
+
+
+def _without_base(config: Mapping[str, Any], fields: Mapping[str, Any]) -> Problem | None:
+    """Return the problem of a model that states no base and has none in its code."""
+    stated = any(fields.get(key) is not None for key in BASE_KEYS)
+    # rope_parameters alone need not state it: they are of no model that may not rotate
+    if stated or config.get("model_type") in DEFAULT_BASE_TYPES or not MODEL_KEYS & {*config}:
         return None
-    without = f"a {config.get('model_type', 'model')} without"
+    model = f"a {config.get('model_type', 'model')} without"
     remedy = "where nothing rotates there is none; else add the base of its code as rope_theta"
-    return "one that states its base, by a key such as rope_theta", without, remedy
+    return "one that states its base, by a key such as rope_theta", model, remedy

@@ -5,7 +5,7 @@ Paper: Wang et al., 2024, "Qwen2-VL: Enhancing Vision-Language Model's Perceptio
        "Qwen2.5-Omni Technical Report", https://arxiv.org/abs/2503.20215, sec. 2.2.
 Used:  with `MRoPE`: Qwen2-VL to Qwen3.5, Qwen2.5-Omni, GLM-4.5V, Hunyuan, Ernie 4.5 VL, NeoMME
 
-Key:   t tokens, i the number that text would take, p pairs, n axes
+Key:   t tokens, i the number that text would take, n axes, r rotated width
 
 Positions, by `mrope_positions`, and with sound by `tmrope_positions`:
 
@@ -31,7 +31,7 @@ Axes, by `mrope_axes`, for `MRoPE(dim, axes=mrope_axes(sections, order))`:
     alternating    1 2 1 2 .. 1 2 0 .. 0    Ernie 4.5 VL: row, column, and time in the slowest pairs
                    0 1 0 1 .. 0 1           NeoMME: row and column, no time
 
-Axes are counted as coordinates are: of three, time, row and column. Hunyuan's XD-RoPE has four:
+Of three axes, 0 is time, 1 the row and 2 the column, as in a position. Hunyuan's XD-RoPE has four:
 place in the text, column, row, number of the image. Ernie pairs neighbors, (2i, 2i+1): convert its
 weights with `convert_checkpoint(state, dim, "half")`, or take `Axial(layout="interleaved")`.
 
@@ -40,13 +40,21 @@ them, so that both channels of a pair turn with different axes: that is no rotat
 for text. Tencent's own code and vLLM keep pairs whole, as here.
 """
 
+from collections.abc import Collection, Iterable, Sequence
 from itertools import repeat
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def mrope_positions(
-    kinds, image_grids=(), video_grids=(), merge=2, seconds_per_grid=None, tokens_per_second=1.0
+    kinds: ArrayLike,
+    image_grids: Collection[ArrayLike] = (),
+    video_grids: Collection[ArrayLike] = (),
+    merge: int = 2,
+    seconds_per_grid: Iterable[float] | None = None,
+    tokens_per_second: float = 1.0,
 ) -> tuple[np.ndarray, int]:
     """Return the positions (t, 3) of one sequence, and the number that the following token takes.
 
@@ -68,38 +76,36 @@ def mrope_positions(
     """
     if seconds_per_grid is None:
         seconds_per_grid = [1.0] * len(video_grids)
-    images = [_block(grid, merge) for grid in image_grids]
+    images = [_grid_positions(grid, merge) for grid in image_grids]
     videos = [
-        _block(grid, merge, seconds * tokens_per_second)
+        _grid_positions(grid, merge, seconds * tokens_per_second)
         for grid, seconds in zip(video_grids, seconds_per_grid, strict=True)
     ]
     kinds = np.asarray(kinds)
     for kind, blocks in ((1, images), (2, videos)):
-        wanted, found = sum(map(len, blocks)), (kinds == kind).sum()
-        if wanted != found:
-            raise ValueError(f"mrope_positions: kinds must be {kind} {wanted} times, got {found}")
+        tokens = sum(map(len, blocks))
+        count = (kinds == kind).sum()
+        if tokens != count:
+            raise ValueError(f"mrope_positions: kinds must be {kind} {tokens} times, got {count}")
 
-    word = np.zeros((1, 3), dtype=np.int64)
-    waiting = {0: repeat(word), 1: iter(images), 2: iter(videos)}
-    placed, following, at = [word[:0]], 0, 0
-    while at < len(kinds):
-        block = next(waiting[kinds[at]])
-        placed.append(following + block)
+    # text goes on token by token, a picture or a video as one block
+    text = np.zeros((1, 3), dtype=np.int64)
+    blocks_of_kind = {0: repeat(text), 1: iter(images), 2: iter(videos)}
+    positions = [text[:0]]
+    start = following = 0
+    while start < len(kinds):
+        block = next(blocks_of_kind[kinds[start]])
+        positions.append(following + block)
         following += int(block.max()) + 1
-        at += len(block)
-    return np.concatenate(placed), following
-
-
-def _block(grid, merge, step=1.0):
-    frames, rows, columns = np.asarray(grid).tolist()
-    block = np.indices((frames, rows // merge, columns // merge)).reshape(3, -1).T  # (t, 3)
-    # in float32 as in training: 50 x 0.58 is 29
-    block[:, 0] = np.floor(block[:, 0].astype(np.float32) * np.float32(step))
-    return block
+        start += len(block)
+    return np.concatenate(positions), following
 
 
 def tmrope_positions(
-    parts, merge: int = 2, tokens_per_second: float = 25.0, seconds_per_chunk: float = 2.0
+    parts: Iterable[tuple[Any, ...]],
+    merge: int = 2,
+    tokens_per_second: float = 25.0,
+    seconds_per_chunk: float = 2.0,
 ) -> tuple[np.ndarray, int]:
     """Return the positions (t, 3) of one sequence, and the number that the following token takes.
 
@@ -119,43 +125,60 @@ def tmrope_positions(
         ([[0, 0, 0], [1, 1, 1], [1, 1, 1], [2, 2, 2], [2, 2, 3], [2, 2, 2], [3, 3, 3], [4, 4, 4], \
 [4, 4, 4]], 5)
     """
-    placed, following = [np.zeros((0, 3), dtype=np.int64)], 0
-    for kind, size, *told in parts:
-        marks = 2 * (len(told) == 2)
+    tokens_per_chunk = tokens_per_second * seconds_per_chunk
+    positions = [np.zeros((0, 3), dtype=np.int64)]
+    following = 0
+    for kind, size, *timing in parts:
         if kind in ("text", "audio"):
-            block = _line(size)
+            block = _line_positions(size)
         elif kind in ("image", "video"):
-            seconds, *sound = told or [0.0]
-            block = _frames(size, merge, seconds, tokens_per_second)
-            block = np.concatenate([block, *map(_line, sound)])
-            chunk = block[:, 0] // (tokens_per_second * seconds_per_chunk)
-            block = block[np.argsort(chunk, kind="stable")]
+            block = _video_positions(size, merge, timing, tokens_per_second, tokens_per_chunk)
         else:
             kinds = "text, audio, image or video"
             raise ValueError(f"tmrope_positions: parts must be of {kinds}, got {kind!r}")
-        inner = following + (marks > 0)
-        after = inner + 1 + block.max(initial=-1)
-        mark = np.ones((marks, 3), dtype=np.int64)
-        placed += [following * mark, inner + block, after * mark]
-        following = int(after) + (marks > 0)
-    return np.concatenate(placed), following
+        # two marks open a video with its sound and two close it; such a pair shares a number
+        marks = [np.zeros((2, 3), dtype=np.int64)] if len(timing) == 2 else []
+        for piece in (*marks, block, *marks):
+            positions.append(following + piece)
+            following += int(piece.max(initial=-1)) + 1
+    return np.concatenate(positions), following
 
 
-def _line(tokens):
+def _line_positions(tokens: int) -> np.ndarray:
+    """Return 0 .. tokens-1 on all three axes, (t, 3)."""
     return np.arange(tokens)[:, None] + np.zeros(3, dtype=np.int64)
 
 
-def _frames(grid, merge, seconds, tokens_per_second):
+def _video_positions(
+    grid: ArrayLike,
+    merge: int,
+    timing: list[Any],
+    tokens_per_second: float,
+    tokens_per_chunk: float,
+) -> np.ndarray:
+    """Return the positions (t, 3) of an image, or of a video and its sound, chunk by chunk."""
+    seconds, *audio_tokens = timing or [0.0]
+    video = _grid_positions(grid, merge, seconds, tokens_per_second)
+    block = np.concatenate([video, *map(_line_positions, audio_tokens)])
+    # within a chunk of time, the patches stay before the sound
+    chunk = block[:, 0] // tokens_per_chunk
+    return block[np.argsort(chunk, kind="stable")]
+
+
+def _grid_positions(grid: ArrayLike, merge: int, *steps: float) -> np.ndarray:
+    """Return the positions (t, 3) of a grid, counted from 0; `steps` multiply its frames."""
     frames, rows, columns = np.asarray(grid).tolist()
     block = np.indices((frames, rows // merge, columns // merge)).reshape(3, -1).T  # (t, 3)
-    # in float32, a factor at a time, as in training
-    at = block[:, 0].astype(np.float32) * np.float32(seconds)
-    block[:, 0] = np.floor(at * np.float32(tokens_per_second))
+    # in float32, a factor at a time, as in training: 50 x 0.58 is 29
+    time = block[:, 0].astype(np.float32)
+    for step in steps:
+        time *= np.float32(step)
+    block[:, 0] = np.floor(time)
     return block
 
 
-def mrope_axes(sections, order: str = "chunked") -> np.ndarray:
-    """Return the axis (p,) that each pair follows; `sections` (n,) count the pairs of each axis.
+def mrope_axes(sections: Sequence[int], order: str = "chunked") -> np.ndarray:
+    """Return the axis (r/2,) that each pair follows; `sections` (n,) count the pairs of each axis.
 
     Examples:
         >>> mrope_axes((2, 3, 3)), mrope_axes((4, 2, 2), "interleaved")
@@ -164,15 +187,16 @@ def mrope_axes(sections, order: str = "chunked") -> np.ndarray:
         (array([1, 2, 1, 2, 1, 2, 0, 0]), array([0, 1, 0, 1, 0, 1, 0, 1]))
     """
     n = len(sections)
-    chunks = np.repeat(np.arange(n), sections)  # (p,)
+    chunks = np.repeat(np.arange(n), sections)  # (r/2,)
     if order == "chunked":
         return chunks
     if order == "interleaved":
-        own = np.arange(len(chunks)) % n
-        seen = np.arange(len(chunks)) // n
-        return np.where(seen < np.take(sections, own), own, 0)
-    *first, rows, columns = sections
-    if order != "alternating" or rows != columns or len(first) > 1:
+        # an axis whose section is used up leaves its turns to time
+        turn, axis = np.divmod(np.arange(len(chunks)), n)
+        return np.where(turn < np.take(sections, axis), axis, 0)
+    # time may have no section at all
+    *time, rows, columns = sections
+    if order != "alternating" or rows != columns or len(time) > 1:
         orders = "chunked, interleaved, or alternating of (time, n, n) or (n, n)"
         raise ValueError(f"mrope_axes: order must be {orders}, got {order!r} of {tuple(sections)}")
-    return np.append(np.tile([n - 2, n - 1], rows), chunks[: sum(first)])
+    return np.append(np.tile([n - 2, n - 1], rows), chunks[: sum(time)])

@@ -14,13 +14,15 @@ of `posenc/bias/window.py`. BEiT's class token has no place: three more rows end
 token with patches, for patches with it, and for it with itself.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
-def relative_index(window, class_token: bool = False) -> np.ndarray:
+def relative_index(window: Sequence[int], class_token: bool = False) -> np.ndarray:
     """Return the row of the table for each pair of a window's tokens, (t, t).
 
     The tokens run row by row; a `class_token` stands before them.
@@ -33,6 +35,7 @@ def relative_index(window, class_token: bool = False) -> np.ndarray:
     """
     tokens = int(np.prod(window))
     index = np.zeros((tokens, tokens), int)  # (t, t)
+    # axis by axis, as the digits of a number, so that windows may have three axes as well
     for size, place in zip(window, np.indices(window), strict=True):
         place = place.ravel()  # (t,)
         offset = place[:, None] - place  # (t, t)
@@ -46,7 +49,9 @@ def relative_index(window, class_token: bool = False) -> np.ndarray:
     return index
 
 
-def resize_window(weight: Tensor, window, new_window, mode: str = "cubic") -> Tensor:
+def resize_window(
+    weight: Tensor, window: Sequence[int], new_window: Sequence[int], mode: str = "cubic"
+) -> Tensor:
     """Return the table `weight` (r, h) of a `window` (H, W) for a `new_window`.
 
     `mode` is "cubic", as in Swin, or "linear", as in transformers' BEiT; PyTorch calls them bicubic
@@ -56,16 +61,18 @@ def resize_window(weight: Tensor, window, new_window, mode: str = "cubic") -> Te
         >>> resize_window(torch.zeros(13 * 13, 3), (7, 7), (12, 12)).shape  # 3 heads
         torch.Size([529, 3])
     """
-    old = [2 * size - 1 for size in window]
-    new = [2 * size - 1 for size in new_window]
-    rows = old[0] * old[1]
+    old_size = [2 * size - 1 for size in window]
+    new_size = [2 * size - 1 for size in new_window]
+    rows = old_size[0] * old_size[1]
     if len(weight) not in (rows, rows + 3) or not weight.is_floating_point():
         raise ValueError(
             f"swin: weight must be floats of {rows} or {rows + 3} rows, "
             f"got {weight.dtype} {tuple(weight.shape)}"
         )
+    # sums in half precision would lose digits
     table = weight.to(torch.promote_types(weight.dtype, torch.float32)).T  # (h, r)
-    image = table[None, :, :rows].unflatten(2, old)
-    image = F.interpolate(image, new, mode=f"bi{mode}", align_corners=False)
+    # a picture of offsets, with heads as its channels
+    image = table[None, :, :rows].unflatten(2, old_size)
+    image = F.interpolate(image, new_size, mode=f"bi{mode}", align_corners=False)
     resized = torch.cat([image[0].flatten(1), table[:, rows:]], dim=1).T
     return resized.to(weight.dtype)

@@ -18,10 +18,17 @@ in theta, layout and coordinates: see `axial_convention`. A class token at 0 doe
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def axial(x, positions, base=10_000.0, layout="half", theta=None) -> np.ndarray:
+def axial(
+    x: ArrayLike,
+    positions: ArrayLike,
+    base: float = 10_000.0,
+    layout: str = "half",
+    theta: ArrayLike | None = None,
+) -> np.ndarray:
     """Return `x` (..., h, t, d) in float64, turned to `positions` (t, n).
 
     `theta` (n, d/2), or (c, n, d/2) for h/c heads each, replaces those of `base`.
@@ -29,7 +36,8 @@ def axial(x, positions, base=10_000.0, layout="half", theta=None) -> np.ndarray:
     x = np.asarray(x, np.float64)
     t, d = x.shape[-2:]
     _, n = np.shape(positions)
-    theta, blocks = _settings(d, n, base, layout, theta)
+    theta = _frequencies(d, n, base, theta)  # (c, n, d/2)
+    blocks = _blocks(d, n, layout)
     angle = np.asarray(positions).reshape(t, n) @ theta  # (c, t, d/2)
     if len(theta) > 1:
         angle = angle.repeat(x.shape[-3] // len(theta), axis=0)  # (h, t, d/2)
@@ -67,79 +75,82 @@ class Axial(nn.Module):
         axes: int = 2,
         base: float = 10_000.0,
         layout: str = "half",
-        theta=None,
+        theta: ArrayLike | None = None,
         heads: int | None = None,
     ):
         super().__init__()
-        start, self.blocks = _settings(dim, axes, base, layout, theta)
-        self.dim, self.axes = dim, axes
-        self.theta = start.tolist()  # no buffer: model.to(torch.bfloat16) would round it
+        start = _frequencies(dim, axes, base, theta)  # (c, n, d/2)
+        self.blocks = _blocks(dim, axes, layout)
+        self.dim = dim
+        self.axes = axes
+        # numbers, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = start.tolist()
         if heads is not None:
-            y, x = torch.tensor(start).unbind(dim=1)
-            turn = 2 * np.pi * torch.rand(heads, 1, dtype=torch.float64)
-            cos = turn.cos()
-            sin = turn.sin()
-            turned = torch.stack([y * cos + x * sin, x * cos - y * sin], dim=1)
-            self.theta = nn.Parameter(turned.float())  # (c, n, d/2)
+            self.theta = nn.Parameter(_rotated_at_random(start, heads))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, table=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t, n) or (b, t, n).
 
-        They have no default, which would be a diagonal; as many keys stand where queries do.
-        `table(key_positions)` replaces both, and queries take its last t rows.
+        They have no default, which would be a diagonal. As many keys stand where queries do.
         """
-        t, s = q.shape[2], k.shape[2]
-        dtype = torch.promote_types(q.dtype, torch.float32)
-        if table is None:
-            key_positions = positions if key_positions is None and t == s else key_positions
-            table = self.table(key_positions, dtype)
-        of_q = table[..., s - t :, :]
-        if positions is not key_positions:
-            of_q = self.table(positions, dtype)
-        return self.turn(q, table=of_q), self.turn(k, table=table)
+        of_q = self.table(positions, q.dtype)
+        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, of_q), self.turn(k, of_k)
 
-    def turn(self, x: Tensor, positions=None, table=None) -> Tensor:
-        """Return `x` (b, h, t, d) turned to `positions`, or by a `table` of them."""
-        b, h, t, d = x.shape
-        if d != self.dim or not x.is_floating_point():
-            got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"axial: dim of float q or k must be {self.dim}, got {got}")
-        if table is None:
-            table = self.table(positions, torch.promote_types(x.dtype, torch.float32))
-        rows = *table.shape[:-3], table.shape[-2]
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"axial: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-
-        sets = table.shape[-3]
-        if sets > 1:
-            table = table.repeat_interleave(h // sets, dim=-3)
-        cos, sin = table.chunk(2, dim=-1)  # (..., t, d), (..., t, d)
-        y = x.to(torch.promote_types(x.dtype, table.dtype))  # (b, h, t, d)
-        pairs = y.unflatten(-1, (self.blocks, 2, -1))
-        swapped = pairs.flip(-2).flatten(-3)  # (b, h, t, d)
-        return torch.addcmul(y * cos, swapped, sin).to(x.dtype)  # (b, h, t, d)
-
-    def table(self, positions, dtype=torch.float32) -> Tensor:
-        """Return what a call needs of positions: made once, it serves every layer."""
+    def table(
+        self, positions: Tensor | None, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines (..., c, t, d/2) for every layer, in float32 or finer."""
         if positions is None or positions.shape[1:][-1:] != (self.axes,):
             got = None if positions is None else tuple(positions.shape)
             raise ValueError(
                 f"axial: positions or key_positions must be (t, {self.axes}), a row a token, "
                 f"got {got}; of patches, grid_positions(height, width)"
             )
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        theta = torch.as_tensor(self.theta, dtype=torch.float64, device=where)  # (c, n, d/2)
-        angle = positions.to(where, torch.float64).unsqueeze(-3) @ theta  # (..., c, t, d/2)
-        angle = angle.unflatten(-1, (self.blocks, 1, -1))
-        signed = torch.cat([-angle, angle], dim=-2).flatten(-3)  # (..., c, t, d)
-        made = torch.cat([signed.cos(), signed.sin()], dim=-1)  # (..., c, t, 2*d)
-        return made.to(positions.device, dtype)
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.as_tensor(self.theta, dtype=torch.float64, device=device)  # (c, n, d/2)
+        # an axis of sets, over which positions are the same
+        p = positions.to(device, torch.float64).unsqueeze(-3)  # (..., 1, t, n)
+        angle = p @ theta  # (..., c, t, d/2)
+        dtype = torch.promote_types(dtype, torch.float32)
+        return angle.cos().to(positions.device, dtype), angle.sin().to(positions.device, dtype)
+
+    def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Return `x` (b, h, t, d), each token turned to its coordinates in a `table`."""
+        cos, sin = table
+        self._check(x, cos)
+        sets = cos.shape[-3]
+        if sets > 1:
+            # heads of a set lie together
+            cos = cos.repeat_interleave(x.shape[1] // sets, dim=-3)  # (..., h, t, d/2)
+            sin = sin.repeat_interleave(x.shape[1] // sets, dim=-3)  # (..., h, t, d/2)
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, cos.dtype))
+        first, second = wide.unflatten(-1, (self.blocks, 2, -1)).unbind(-2)
+        cos = cos.unflatten(-1, (self.blocks, -1))
+        sin = sin.unflatten(-1, (self.blocks, -1))
+        turned = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-2)
+        return turned.flatten(-3).to(x.dtype)  # (b, h, t, d)
+
+    def _check(self, x: Tensor, cos: Tensor) -> None:
+        b, _, t, d = x.shape
+        if d != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"axial: dim of float q or k must be {self.dim}, got {got}")
+        # one row for all tokens would broadcast
+        rows = (*cos.shape[:-3], cos.shape[-2])
+        if rows != (t,) and rows != (1, t) and rows != (b, t):
+            raise ValueError(f"axial: positions or table must be ({t},) or ({b}, {t}), got {rows}")
 
 
-def _settings(dim, axes, base, layout, theta):
-    if layout not in ("half", "interleaved", "blocks"):
-        wanted = "'half', 'interleaved' or 'blocks'"
-        raise ValueError(f"axial: layout must be {wanted}, got {layout!r}")
+def _frequencies(dim: int, axes: int, base: float, theta: ArrayLike | None) -> np.ndarray:
+    """Return theta (c, n, d/2): how far a step along each axis turns each pair, a set a group."""
     if not 0 < base < float("inf"):
         raise ValueError(f"axial: base must be positive and finite, got {base}")
     if theta is None:
@@ -148,8 +159,25 @@ def _settings(dim, axes, base, layout, theta):
             raise ValueError(f"axial: dim must be a multiple of {2 * axes}, got {dim}")
         theta = np.kron(np.eye(axes), base ** (-np.arange(pairs) / pairs))
     theta = np.asarray(theta, np.float64)
-    wanted = axes, dim // 2
-    if theta.shape[-2:] != wanted:
-        raise ValueError(f"axial: theta or dim must be {wanted}, got {theta.shape} for dim {dim}")
-    blocks = {"half": 1, "interleaved": dim // 2, "blocks": axes}[layout]
-    return theta.reshape(-1, *wanted), blocks
+    shape = (axes, dim // 2)
+    if theta.shape[-2:] != shape:
+        raise ValueError(f"axial: theta or dim must be {shape}, got {theta.shape} for dim {dim}")
+    return theta.reshape(-1, *shape)
+
+
+def _rotated_at_random(theta: np.ndarray, heads: int) -> Tensor:
+    """Return a set of theta (c, 2, d/2) a head, its two axes turned by an angle of its own."""
+    y, x = torch.tensor(theta).unbind(dim=1)
+    angle = 2 * np.pi * torch.rand(heads, 1, dtype=torch.float64)
+    cos = angle.cos()
+    sin = angle.sin()
+    return torch.stack([y * cos + x * sin, x * cos - y * sin], dim=1).float()
+
+
+def _blocks(dim: int, axes: int, layout: str) -> int:
+    """Return of how many blocks a head is, in each of which pairs are half a block apart."""
+    blocks = {"half": 1, "interleaved": dim // 2, "blocks": axes}
+    if not isinstance(layout, str) or layout not in blocks:
+        names = "'half', 'interleaved' or 'blocks'"
+        raise ValueError(f"axial: layout must be {names}, got {layout!r}")
+    return blocks[layout]

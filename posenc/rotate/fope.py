@@ -19,22 +19,29 @@ rest, which turns by 45 degrees and stretches by sqrt(2). The authors let at mos
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def fope(x, positions, length, base=10_000.0, cos_coef=None, sin_coef=None) -> np.ndarray:
+def fope(
+    x: ArrayLike,
+    positions: ArrayLike,
+    length: float,
+    base: float = 10_000.0,
+    cos_coef: ArrayLike | None = None,
+    sin_coef: ArrayLike | None = None,
+) -> np.ndarray:
     """Return `x` (..., h, t, d) in float64, each row turned to its position (t,).
 
     Coefficients are (c, f, f), a set for h/c heads; without them pair i turns by theta_i alone.
     """
     x = np.asarray(x, np.float64)
     heads, t, dim = x.shape[-3:]
-    theta = _theta(dim, length, base)  # (f,)
+    theta = _frequencies(dim, length, base)  # (f,)
     angle = np.asarray(positions).reshape(t, 1) * theta  # (t, f)
-    if cos_coef is None:
-        cos_coef = sin_coef = np.eye(len(theta))[None]  # (1, f, f)
-    cos = np.cos(angle) @ cos_coef  # (c, t, f)
-    sin = np.sin(angle) @ sin_coef  # (c, t, f)
+    one_frequency = np.eye(len(theta))[None]  # (1, f, f)
+    cos = np.cos(angle) @ (one_frequency if cos_coef is None else cos_coef)  # (c, t, f)
+    sin = np.sin(angle) @ (one_frequency if sin_coef is None else sin_coef)  # (c, t, f)
     cos = np.repeat(cos, heads // len(cos), axis=0)  # (h, t, f)
     sin = np.repeat(sin, heads // len(sin), axis=0)  # (h, t, f)
 
@@ -77,69 +84,86 @@ class FoPE(nn.Module):
         gain: float = 0.3,
     ):
         super().__init__()
-        self.theta = tuple(_theta(dim, length, base).tolist())  # no buffer: it stays exact
-        self.dim, self.heads = dim, heads
+        # a tuple, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_frequencies(dim, length, base).tolist())
+        self.dim = dim
+        self.heads = heads
         f = len(self.theta)
         noise = [nn.init.xavier_normal_(torch.empty(heads, f, f), gain) for _ in range(2)]
         self.cos_coef = nn.Parameter(torch.eye(f) + noise[0])  # (c, f, f)
         self.sin_coef = nn.Parameter(torch.eye(f) + noise[1])  # (c, f, f)
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, table=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
 
-        By default keys stand at 0 .. s-1, or where as many queries do, and queries where the last
-        t keys do. A `table(key_positions)` replaces both.
+        As many keys as queries stand where these do, by default at 0 .. t-1.
         """
         t, s = q.shape[-2], k.shape[-2]
-        if positions is key_positions is table is None and (t > s or s == 1):
-            got = "None; or transpose(1, 2) if tokens come before heads"
-            raise ValueError(f"fope: positions must be given for {t} queries, {s} keys, got {got}")
-        if key_positions is None:
-            key_positions = torch.arange(s, device=k.device)
-            if positions is not None and t == s:
-                key_positions = positions
-        dtype = torch.promote_types(q.dtype, torch.float32)
-        of_k = self.table(key_positions, dtype) if table is None else table
-        of_q = of_k[..., s - t :, :] if positions is None else self.table(positions, dtype)
+        if positions is None:
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t != s or t == 1 or key_positions is not None:
+                raise ValueError(
+                    f"fope: positions must be given for {t} queries and {s} keys, got None; "
+                    "or transpose(1, 2) if tokens come before heads"
+                )
+            positions = torch.arange(t, device=q.device)
+        of_q = self.table(positions, q.dtype)
+        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
         return self.turn(q, of_q), self.turn(k, of_k)  # (b, h, t, d), (b, g, s, d)
 
-    def turn(self, x: Tensor, table: Tensor) -> Tensor:
-        """Return `x` (b, h, t, d) turned by the `table` of its positions."""
+    def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines (..., 1, t, f) for every layer, in float32 or finer."""
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=device)  # (f,)
+        # the same for all heads
+        p = positions.to(device, torch.float64)[..., None, :, None]  # (..., 1, t, 1)
+        angle = p * theta  # (..., 1, t, f)
+        dtype = torch.promote_types(dtype, torch.float32)
+        return angle.cos().to(positions.device, dtype), angle.sin().to(positions.device, dtype)
+
+    def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Return `x` (b, h, t, d), each token turned to its position in a `table`."""
+        self._check(x, table[0])
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, table[0].dtype))
+        # heads of a set lie together
+        wide = wide.unflatten(1, (self.heads, -1))  # (b, c, h/c, t, d)
+        cos = self._mixed(table[0], self.cos_coef)  # (..., c, 1, t, f)
+        sin = self._mixed(table[1], self.sin_coef)  # (..., c, 1, t, f)
+        f = len(self.theta)
+        rest = self.dim // 2 - f
+        first, rest_1, second, rest_2 = wide.split([f, rest, f, rest], dim=-1)
+        turned_first = first * cos - second * sin  # (b, c, h/c, t, f)
+        turned_second = second * cos + first * sin  # (b, c, h/c, t, f)
+        turned = torch.cat([turned_first, rest_1, turned_second, rest_2], dim=-1)
+        return turned.flatten(1, 2).to(x.dtype)  # (b, h, t, d)
+
+    def _mixed(self, waves: Tensor, coefficients: Tensor) -> Tensor:
+        """Return sums of waves (..., 1, t, f) by the coefficients (c, f, f) of each set."""
+        # in float64, which autocast leaves alone
+        fine = torch.float32 if waves.device.type == "mps" else torch.float64
+        sums = waves.to(fine) @ coefficients.to(fine)  # (..., c, t, f)
+        return sums.unsqueeze(-3).to(waves.dtype)
+
+    def _check(self, x: Tensor, cos: Tensor) -> None:
         if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
             raise ValueError(
                 f"fope: q or k must be floats (b, h, t, {self.dim}), got {x.dtype} {tuple(x.shape)}"
             )
         b, _, t, _ = x.shape
-        rows = tuple(table.shape[:-1])
-        if rows not in ((t,), (1, t), (b, t)):
+        # one row for all tokens would broadcast
+        rows = (*cos.shape[:-3], cos.shape[-2])
+        if rows != (t,) and rows != (1, t) and rows != (b, t):
             raise ValueError(f"fope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
 
-        wide = torch.float32 if table.device.type == "mps" else torch.float64  # autocast spares it
-        cos, sin = table.to(wide).unsqueeze(-3).chunk(2, dim=-1)  # (..., 1, t, f)
-        cos = (cos @ self.cos_coef.to(wide)).unsqueeze(-3)  # (..., c, 1, t, f)
-        sin = (sin @ self.sin_coef.to(wide)).unsqueeze(-3)  # (..., c, 1, t, f)
-        cos, sin = cos.to(table.dtype), sin.to(table.dtype)
 
-        y = x.to(torch.promote_types(x.dtype, table.dtype))
-        y = y.unflatten(1, (self.heads, -1))  # (b, c, h/c, t, d)
-        f = len(self.theta)
-        rest = self.dim // 2 - f
-        first, still, second, too = y.split([f, rest, f, rest], dim=-1)
-        turned_first = first * cos - second * sin  # (b, c, h/c, t, f)
-        turned_second = second * cos + first * sin  # (b, c, h/c, t, f)
-        turned = torch.cat([turned_first, still, turned_second, too], dim=-1)
-        return turned.flatten(1, 2).to(x.dtype)  # (b, h, t, d)
-
-    def table(self, positions: Tensor, dtype=torch.float32) -> Tensor:
-        """Return cosines, then sines (..., t, 2f): made once, they serve every layer."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (f,)
-        angle = positions.to(where, torch.float64)[..., None] * theta  # (..., t, f)
-        made = torch.cat([angle.cos(), angle.sin()], dim=-1)  # (..., t, 2f)
-        return made.to(positions.device, dtype)
-
-
-def _theta(dim, length, base):
+def _frequencies(dim, length, base):
     if dim % 2 or dim < 2:
         raise ValueError(f"fope: dim must be even and at least 2, got {dim}")
     if not 0 < base < float("inf"):

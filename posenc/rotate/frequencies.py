@@ -20,9 +20,10 @@ attention_factor) for RoPE; the factor multiplies cos and sin, so logits by its 
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def rope_frequencies(dim: int, base=10_000.0):
+def rope_frequencies(dim: int, base: float = 10_000.0) -> tuple[np.ndarray, float]:
     """Return RoPE's own, base^(-2i/d), and 1.0 (Su et al., arXiv 2104.09864, sec. 3.2.2).
 
     Examples:
@@ -36,7 +37,7 @@ def rope_frequencies(dim: int, base=10_000.0):
     return base ** (-np.arange(0, dim, 2) / dim), 1.0
 
 
-def linear(dim: int, factor, base=10_000.0):
+def linear(dim: int, factor: float, base: float = 10_000.0) -> tuple[np.ndarray, float]:
     """Divide all by `factor`: position interpolation (Chen et al., arXiv 2306.15595, eq. 4).
 
     Examples:
@@ -47,7 +48,7 @@ def linear(dim: int, factor, base=10_000.0):
     return theta / factor, 1.0
 
 
-def ntk(dim: int, factor, base=10_000.0):
+def ntk(dim: int, factor: float, base: float = 10_000.0) -> tuple[np.ndarray, float]:
     """Raise the base, so that the last pair is divided by `factor`: "NTK-aware" (sec. 3.1).
 
     Examples:
@@ -55,10 +56,13 @@ def ntk(dim: int, factor, base=10_000.0):
         >>> ratio.round(3).tolist()  # the fastest pair stays, the slowest turns 8 times slower
         [1.0, 0.5, 0.25, 0.125]
     """
+    # theta of the last pair is base^(-(d-2)/d)
     return rope_frequencies(dim, base * factor ** (dim / (dim - 2)))
 
 
-def dynamic_ntk(dim: int, factor, length, original_length, base=10_000.0):
+def dynamic_ntk(
+    dim: int, factor: float, length: float, original_length: float, base: float = 10_000.0
+) -> tuple[np.ndarray, float]:
     """Return `ntk` for a text that grew to `length`, as transformers; sec. 3.3 has factor = 1.
 
     Keys cached at another length turned with other frequencies: `rerotate` them, or cache them
@@ -73,8 +77,14 @@ def dynamic_ntk(dim: int, factor, length, original_length, base=10_000.0):
 
 
 def by_parts(
-    dim: int, factor, original_length, base=10_000.0, beta_fast=32.0, beta_slow=1.0, truncate=True
-):
+    dim: int,
+    factor: float,
+    original_length: float,
+    base: float = 10_000.0,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    truncate: bool = True,
+) -> tuple[np.ndarray, float]:
     """Keep pairs of `beta_fast` turns within `original_length`; divide those below `beta_slow`.
 
     That is "NTK-by-parts" (sec. 3.2). `truncate` rounds the ramp outwards to whole pairs.
@@ -87,26 +97,28 @@ def by_parts(
     if beta_fast < beta_slow:
         raise ValueError(f"frequencies: beta_fast must be at least {beta_slow}, got {beta_fast}")
     theta, _ = rope_frequencies(dim, base)
+    # pair i turns L base^(-2i/d) / (2 pi) times: solved for i
     turns = np.array([beta_fast, beta_slow])
     low, high = dim * np.log(original_length / (2 * np.pi * turns)) / (2 * np.log(base))
     if truncate:
         low, high = np.floor(low), np.ceil(high)
     low, high = max(low, 0), min(high, dim - 1)
+    # where both ends meet, the ramp is a step
     ramp = ((np.arange(dim // 2) - low) / max(high - low, 0.001)).clip(0, 1)  # (d/2,)
     return theta * (1 - ramp + ramp / factor), 1.0
 
 
 def yarn(
     dim: int,
-    factor,
-    original_length,
-    base=10_000.0,
-    beta_fast=32.0,
-    beta_slow=1.0,
-    truncate=True,
-    mscale=None,
-    mscale_all_dim=None,
-):
+    factor: float,
+    original_length: float,
+    base: float = 10_000.0,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    truncate: bool = True,
+    mscale: float | None = None,
+    mscale_all_dim: float | None = None,
+) -> tuple[np.ndarray, float]:
     """Return `by_parts`, and the attention factor 0.1 ln s + 1 (sec. 3.4).
 
     Given mscale and mscale_all_dim, it is (0.1 mscale ln s + 1) / (0.1 mscale_all_dim ln s + 1),
@@ -118,6 +130,7 @@ def yarn(
         1.296
     """
     theta, _ = by_parts(dim, factor, original_length, base, beta_fast, beta_slow, truncate)
+    # a shorter context than the original needs no sharper softmax
     grown = 0.1 * np.log(max(factor, 1.0))
     attention_factor = grown + 1
     if mscale and mscale_all_dim:
@@ -125,7 +138,15 @@ def yarn(
     return theta, float(attention_factor)
 
 
-def longrope(dim: int, short_factor, long_factor, length, original_length, factor, base=10_000.0):
+def longrope(
+    dim: int,
+    short_factor: ArrayLike,
+    long_factor: ArrayLike,
+    length: float,
+    original_length: float,
+    factor: float,
+    base: float = 10_000.0,
+) -> tuple[np.ndarray, float]:
     """Divide pair i by long_factor[i] where `length` is past `original_length`, else short_factor.
 
     Both lists are searched for (Ding et al., arXiv 2402.13753). The attention factor is Phi-3's
@@ -138,18 +159,23 @@ def longrope(dim: int, short_factor, long_factor, length, original_length, facto
         ([1.0, 0.01], [1.0, 0.0025])
     """
     theta, _ = rope_frequencies(dim, base)
-    chosen = np.asarray(long_factor if length > original_length else short_factor)  # (d/2,)
-    if chosen.shape != theta.shape:
+    divisor = np.asarray(long_factor if length > original_length else short_factor)  # (d/2,)
+    if divisor.shape != theta.shape:
         raise ValueError(
-            f"frequencies: short_factor and long_factor must be ({dim // 2},), got {chosen.shape}"
+            f"frequencies: short_factor and long_factor must be ({dim // 2},), got {divisor.shape}"
         )
     attention_factor = np.sqrt(1 + np.log(max(factor, 1.0)) / np.log(original_length))
-    return theta / chosen, float(attention_factor)
+    return theta / divisor, float(attention_factor)
 
 
 def llama3(
-    dim: int, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_length=8192, base=5e5
-):
+    dim: int,
+    factor: float = 8.0,
+    low_freq_factor: float = 1.0,
+    high_freq_factor: float = 4.0,
+    original_length: float = 8192,
+    base: float = 500_000.0,
+) -> tuple[np.ndarray, float]:
     """Keep pairs of `high_freq_factor` turns; divide those below `low_freq_factor`: Llama 3.1.
 
     Turns are counted within `original_length`. Llama 4 Scout has both equal, which is a step.
@@ -164,11 +190,14 @@ def llama3(
         raise ValueError(f"frequencies: high_freq_factor must be at least {low}, got {high}")
     theta, _ = rope_frequencies(dim, base)
     turns = original_length * theta / (2 * np.pi)  # (d/2,)
+    # where both factors are equal, the ramp is a step
     ramp = ((high - turns) / max(high - low, 1e-9)).clip(0, 1)  # (d/2,)
     return theta * (1 - ramp + ramp / factor), 1.0
 
 
-def proportional(dim: int, fraction, factor=1.0, base=10_000.0):
+def proportional(
+    dim: int, fraction: float, factor: float = 1.0, base: float = 10_000.0
+) -> tuple[np.ndarray, float]:
     """Turn the fastest `fraction` of the pairs, slowed by `factor`; the others stand at 0.
 
     Unlike partial rotation, exponents are those of the head (Barbero et al., arXiv 2410.06205).
@@ -184,7 +213,7 @@ def proportional(dim: int, fraction, factor=1.0, base=10_000.0):
     return np.where(turning, theta / factor, 0.0), 1.0
 
 
-def softmax_scale(dim: int, factor, mscale_all_dim=1.0) -> float:
+def softmax_scale(dim: int, factor: float, mscale_all_dim: float = 1.0) -> float:
     """Return DeepSeek's scale of logits under `yarn`: (0.1 mscale_all_dim ln s + 1)^2 / sqrt(d).
 
     Examples:

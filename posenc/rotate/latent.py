@@ -19,24 +19,35 @@ root of d; YaRN's factor belongs there. V4's values are keys: turn its outputs b
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def latent(x, positions, rotary_dim, start=None, base=1e4, layout="interleaved", theta=None):
+def latent(
+    x: ArrayLike,
+    positions: ArrayLike,
+    rotary_dim: int,
+    start: int | None = None,
+    base: float = 10_000.0,
+    layout: str = "interleaved",
+    theta: ArrayLike | None = None,
+) -> np.ndarray:
     """Return `x` (..., t, d) in float64, the slice of `rotary_dim` channels turned."""
     x = np.asarray(x, np.float64)
-    start, theta = _settings(x.shape[-1], rotary_dim, start, base, layout, theta)
-    first, second = _pairs(start, rotary_dim, layout)
-    angle = np.asarray(positions, np.float64).reshape(x.shape[-2], 1) * theta
-    cos, sin = np.cos(angle), np.sin(angle)
-    one, other = x[..., first], x[..., second]
-    y = x.copy()  # (..., t, d)
-    y[..., first] = one * cos - other * sin
-    y[..., second] = other * cos + one * sin
+    first, second = _pairs(x.shape[-1], rotary_dim, start, layout)
+    theta = _frequencies(rotary_dim, base, theta)
+    angle = np.asarray(positions).reshape(x.shape[-2], 1) * theta  # (t, r/2)
+    cos = np.cos(angle)
+    sin = np.sin(angle)
+    y = x.copy()
+    y[..., first] = x[..., first] * cos - x[..., second] * sin
+    y[..., second] = x[..., second] * cos + x[..., first] * sin
     return y
 
 
-def absorbed_scores(content: Tensor, rotary: Tensor, latents: Tensor, keys: Tensor, up: Tensor):
+def absorbed_scores(
+    content: Tensor, rotary: Tensor, latents: Tensor, keys: Tensor, up: Tensor
+) -> Tensor:
     """Return scores (b, h, t, s), before their scale, from what a cache of latents holds.
 
     `content` (b, h, t, c) are the slices of queries that do not turn, `rotary` (b, h, t, r) those
@@ -48,6 +59,7 @@ def absorbed_scores(content: Tensor, rotary: Tensor, latents: Tensor, keys: Tens
         >>> absorbed_scores(q, torch.ones(1, 8, 5, 4), latents, torch.ones(1, 9, 4), up).shape
         torch.Size([1, 8, 5, 9])
     """
+    # queries go down to the latents, rather than latents up to keys
     absorbed = torch.einsum("bhtc,hcl->bhtl", content, up)
     return absorbed @ latents.mT[:, None] + rotary @ keys.mT[:, None]  # (b, h, t, s)
 
@@ -73,78 +85,94 @@ class Latent(nn.Module):
         dim: int,
         rotary_dim: int,
         start: int | None = None,
-        base: float = 1e4,
+        base: float = 10_000.0,
         layout: str = "interleaved",
-        theta=None,
+        theta: ArrayLike | None = None,
     ):
         super().__init__()
-        self.start, theta = _settings(dim, rotary_dim, start, base, layout, theta)
-        self.theta = tuple(theta.tolist())
-        self.dim, self.rotary_dim, self.layout = dim, rotary_dim, layout
+        self.first, self.second = _pairs(dim, rotary_dim, start, layout)
+        # a tuple, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_frequencies(rotary_dim, base, theta).tolist())
+        self.dim = dim
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, table=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
 
-        By default keys stand at 0 .. s-1, or where as many queries do, and queries where the last
-        t keys do. `table(key_positions)` replaces both.
+        As many keys as queries stand where these do, by default at 0 .. t-1.
         """
-        t, s = q.shape[2], k.shape[2]
-        if positions is key_positions is table is None and (t > s or s == 1):
-            got = "None; or transpose(1, 2) if tokens come before heads"
-            raise ValueError(f"latent: positions must be given for {t} of {s} keys, got {got}")
-        if key_positions is None and t == s:
-            key_positions = positions
-        if key_positions is None:
-            key_positions = torch.arange(s, device=k.device)
-        of_k = self.table(key_positions, q.dtype) if table is None else table
-        of_q = of_k[..., s - t :, :] if positions is None else self.table(positions, q.dtype)
-        return self._turned(q, of_q), self._turned(k, of_k)
+        t, s = q.shape[-2], k.shape[-2]
+        if positions is None:
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t != s or t == 1 or key_positions is not None:
+                raise ValueError(
+                    f"latent: positions must be given for {t} queries and {s} keys, got None; "
+                    "or transpose(1, 2) if tokens come before heads"
+                )
+            positions = torch.arange(t, device=q.device)
+        of_q = self.table(positions, q.dtype)
+        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, of_q), self.turn(k, of_k)
 
-    def turn(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Return `x` (b, h, t, d) turned to `positions`; to their negatives, turned back."""
-        return self._turned(x, self.table(positions, x.dtype))
+    def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines (..., 1, t, r/2) for every layer; of -positions to turn back."""
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=device)
+        # the same for all heads
+        p = positions.to(device, torch.float64)[..., None, :, None]  # (..., 1, t, 1)
+        angle = p * theta
+        dtype = torch.promote_types(dtype, torch.float32)
+        return angle.cos().to(positions.device, dtype), angle.sin().to(positions.device, dtype)
 
-    def table(self, positions: Tensor, dtype=torch.float32) -> Tensor:
-        """Return cosines, then sines (..., t, r), in float32 or finer: it serves every layer."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)
-        angle = positions.to(where, torch.float64)[..., None] * theta
-        made = torch.cat([angle.cos(), angle.sin()], dim=-1)  # (..., t, r)
-        return made.to(positions.device, torch.promote_types(dtype, torch.float32))
-
-    def _turned(self, x, table):
-        (b, _, t, d), rows = x.shape, tuple(table.shape[:-1])
-        if d != self.dim or not x.is_floating_point():
-            raise ValueError(f"latent: dim of float q or k must be {self.dim}, got {x.dtype}, {d}")
-        if rows not in ((t,), (1, t), (b, t)):
-            raise ValueError(f"latent: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-        cos, sin = table.unsqueeze(-3).chunk(2, dim=-1)
-        first, second = _pairs(self.start, self.rotary_dim, self.layout)
-        one, other = x[..., first], x[..., second]
-        y = x.to(table.dtype, copy=True)  # (b, h, t, d)
-        y[..., first] = one * cos - other * sin
-        y[..., second] = other * cos + one * sin
+    def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Return `x` (b, h, t, d), the slice of each token turned to its position in a `table`."""
+        cos, sin = table
+        self._check(x, cos)
+        first, second = self.first, self.second
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, cos.dtype))
+        # a copy, so that what does not turn stays
+        y = wide.clone()  # (b, h, t, d)
+        y[..., first] = wide[..., first] * cos - wide[..., second] * sin
+        y[..., second] = wide[..., second] * cos + wide[..., first] * sin
         return y.to(x.dtype)
 
+    def _check(self, x: Tensor, cos: Tensor) -> None:
+        b, _, t, d = x.shape
+        if d != self.dim or not x.is_floating_point():
+            raise ValueError(f"latent: dim of float q or k must be {self.dim}, got {x.dtype}, {d}")
+        # one row for all tokens would broadcast
+        rows = (*cos.shape[:-3], cos.shape[-2])
+        if rows != (t,) and rows != (1, t) and rows != (b, t):
+            raise ValueError(f"latent: positions or table must be ({t},) or ({b}, {t}), got {rows}")
 
-def _pairs(start, rotary_dim, layout):
-    end = start + rotary_dim
-    if layout == "interleaved":
-        return slice(start, end, 2), slice(start + 1, end, 2)
-    middle = start + rotary_dim // 2
-    return slice(start, middle), slice(middle, end)
 
-
-def _settings(dim, rotary_dim, start, base, layout, theta):
-    if rotary_dim % 2 or not 0 < rotary_dim <= dim:
-        raise ValueError(f"latent: rotary_dim of dim must be even, 2 to {dim}, got {rotary_dim}")
-    start = dim - rotary_dim if start is None else start
-    if not 0 <= start <= dim - rotary_dim:
-        raise ValueError(f"latent: start must be 0 to {dim - rotary_dim}, got {start}")
-    if layout not in ("half", "interleaved"):
-        raise ValueError(f"latent: layout must be 'half' or 'interleaved', got {layout!r}")
+def _frequencies(rotary_dim: int, base: float, theta: ArrayLike | None) -> np.ndarray:
+    """Return theta (r/2,), in radians a position, fastest first."""
     if not 0 < base < np.inf:
         raise ValueError(f"latent: base must be positive and finite, got {base}")
     if theta is None:
         theta = base ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
-    return start, np.asarray(theta, np.float64).reshape(rotary_dim // 2)
+    return np.asarray(theta, np.float64).reshape(rotary_dim // 2)
+
+
+def _pairs(dim: int, rotary_dim: int, start: int | None, layout: str) -> tuple[slice, slice]:
+    """Return the channels of the first and of the second members of all pairs of the slice."""
+    if rotary_dim % 2 or not 0 < rotary_dim <= dim:
+        raise ValueError(f"latent: rotary_dim of dim must be even, 2 to {dim}, got {rotary_dim}")
+    if start is None:
+        start = dim - rotary_dim
+    if not 0 <= start <= dim - rotary_dim:
+        raise ValueError(f"latent: start must be 0 to {dim - rotary_dim}, got {start}")
+    end = start + rotary_dim
+    middle = start + rotary_dim // 2
+    if layout == "half":
+        return slice(start, middle), slice(middle, end)
+    if layout == "interleaved":
+        return slice(start, end, 2), slice(start + 1, end, 2)
+    raise ValueError(f"latent: layout must be 'half' or 'interleaved', got {layout!r}")

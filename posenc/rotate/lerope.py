@@ -21,21 +21,29 @@ gives its turned channels in another order, the same for queries and keys, so sc
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def lerope(x, positions, alpha, base=1e4, layout="half", theta=None, attention_factor=1.0):
+def lerope(
+    x: ArrayLike,
+    positions: ArrayLike,
+    alpha: ArrayLike,
+    base: float = 10_000.0,
+    layout: str = "half",
+    theta: ArrayLike | None = None,
+    attention_factor: float = 1.0,
+) -> np.ndarray:
     """Return `x` (..., t, d) in float64, each row turned to its position (t,)."""
     x = np.asarray(x, np.float64)
-    theta = _theta(x.shape[-1], base, layout, theta) * np.exp(alpha)  # (d/2,)
-    angle = np.asarray(positions).reshape(-1, 1) * theta  # (t, d/2)
-    turn = attention_factor * np.exp(1j * angle)  # (t, d/2)
-    first = np.arange(len(theta)) * (1 if layout == "half" else 2)
-    second = first + (len(theta) if layout == "half" else 1)
-    turned = (x[..., first] + 1j * x[..., second]) * turn  # (..., t, d/2)
-    y = np.empty_like(x)  # (..., t, d)
-    y[..., first] = turned.real
-    y[..., second] = turned.imag
+    theta = _frequencies(x.shape[-1], base, theta) * np.exp(alpha)  # (d/2,)
+    angle = np.asarray(positions).reshape(x.shape[-2], 1) * theta  # (t, d/2)
+    cos = attention_factor * np.cos(angle)
+    sin = attention_factor * np.sin(angle)
+    first, second = _pairs(len(theta), layout)
+    y = np.empty_like(x)
+    y[..., first] = x[..., first] * cos - x[..., second] * sin
+    y[..., second] = x[..., second] * cos + x[..., first] * sin
     return y
 
 
@@ -55,78 +63,107 @@ class LeRoPE(nn.Module):
     Examples:
         >>> lerope, q, k = LeRoPE(64), torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64)
         >>> table = lerope.table(torch.arange(5))  # shared by layers
-        >>> turned_q, turned_k = lerope(q, k, table=table)
+        >>> turned_q, turned_k = lerope.turn(q, table), lerope.turn(k, table)
         >>> turned_k.square().sum().backward()  # reaches lerope.alpha
     """
 
     def __init__(
-        self, dim: int, base: float = 1e4, layout: str = "half", theta=None, attention_factor=1.0
+        self,
+        dim: int,
+        base: float = 10_000.0,
+        layout: str = "half",
+        theta: ArrayLike | None = None,
+        attention_factor: float = 1.0,
     ):
         super().__init__()
-        self.theta = tuple(_theta(dim, base, layout, theta).tolist())
-        self.dim, self.layout = dim, layout
+        # a tuple, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_frequencies(dim, base, theta).tolist())
+        self.dim = dim
+        self.layout = layout
         self.attention_factor = attention_factor
         self.alpha = nn.Parameter(torch.zeros(dim // 2, dtype=torch.float32))  # (d/2,)
+        # refuse an unknown layout now, not in the first call
+        _pairs(len(self.theta), layout)
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, table=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
 
-        By default keys stand at 0 .. s-1, or where as many queries do, and queries where the last
-        t keys do. A `table(key_positions)` replaces both.
+        As many keys as queries stand where these do, by default at 0 .. t-1.
         """
-        t, s = q.shape[2], k.shape[2]
-        if positions is key_positions is table is None and (t > s or s == 1):
-            got = "None; or transpose(1, 2) if tokens come before heads"
-            raise ValueError(
-                f"lerope: positions must be given for {t} queries, {s} keys, got {got}"
-            )
-        if key_positions is None:
-            key_positions = torch.arange(s, device=k.device)
-            if positions is not None and t == s:
-                key_positions = positions
-        if table is None:
-            table = self.table(key_positions, q.dtype)
-        of_q = table[..., s - t :, :]
-        if positions is not None:
-            of_q = self.table(positions, q.dtype)
-        return self.turn(q, of_q), self.turn(k, table)
+        t, s = q.shape[-2], k.shape[-2]
+        if positions is None:
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t != s or t == 1 or key_positions is not None:
+                raise ValueError(
+                    f"lerope: positions must be given for {t} queries and {s} keys, got None; "
+                    "or transpose(1, 2) if tokens come before heads"
+                )
+            positions = torch.arange(t, device=q.device)
+        of_q = self.table(positions, q.dtype)
+        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, of_q), self.turn(k, of_k)
 
-    def table(self, positions: Tensor, dtype=torch.float32) -> Tensor:
-        """Return cosines, then sines (..., t, d) at `positions`, in float32 or finer."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (d/2,)
+    def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines (..., 1, t, d/2) for every layer, in float32 or finer."""
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=device)  # (d/2,)
         theta = theta * self.alpha.to(theta).exp()
-        angle = positions.to(where, torch.float64)[..., None] * theta  # (..., t, d/2)
-        made = torch.cat([angle.cos(), angle.sin()], dim=-1)
-        made = self.attention_factor * made  # (..., t, d)
+        # the same for all heads
+        p = positions.to(device, torch.float64)[..., None, :, None]  # (..., 1, t, 1)
+        angle = p * theta  # (..., 1, t, d/2)
+        cos = self.attention_factor * angle.cos()
+        sin = self.attention_factor * angle.sin()
         dtype = torch.promote_types(dtype, torch.float32)
-        return made.to(positions.device, dtype)
+        return cos.to(positions.device, dtype), sin.to(positions.device, dtype)
 
-    def turn(self, x: Tensor, table: Tensor) -> Tensor:
-        """Return `x` (b, h, t, d) turned by the `table` of its positions."""
+    def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Return `x` (b, h, t, d), each token turned to its position in a `table`."""
+        cos, sin = table
+        self._check(x, cos)
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, cos.dtype))
+        first, second = _pairs(len(self.theta), self.layout)
+        x_first, x_second = wide[..., first], wide[..., second]  # (b, h, t, d/2), (b, h, t, d/2)
+        turned_first = x_first * cos - x_second * sin
+        turned_second = x_second * cos + x_first * sin
+        if self.layout == "half":
+            turned = torch.cat([turned_first, turned_second], dim=-1)
+        else:
+            turned = torch.stack([turned_first, turned_second], dim=-1).flatten(-2)
+        return turned.to(x.dtype)  # (b, h, t, d)
+
+    def _check(self, x: Tensor, cos: Tensor) -> None:
         b, _, t, d = x.shape
         if d != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
             raise ValueError(f"lerope: q or k must be floats (b, h, t, {self.dim}), got {got}")
-        rows = tuple(table.shape[:-1])
-        if rows not in ((t,), (1, t), (b, t)):
+        # one row for all tokens would broadcast
+        rows = (*cos.shape[:-3], cos.shape[-2])
+        if rows != (t,) and rows != (1, t) and rows != (b, t):
             raise ValueError(f"lerope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-        cos, sin = table.unsqueeze(-3).chunk(2, dim=-1)  # (..., 1, t, d/2), (..., 1, t, d/2)
-        y = x.to(torch.promote_types(x.dtype, table.dtype))
-        sizes, axis = ((2, -1), -2) if self.layout == "half" else ((-1, 2), -1)
-        first, second = y.unflatten(-1, sizes).unbind(axis)
-        turned_first = first * cos - second * sin
-        turned_second = second * cos + first * sin
-        turned = torch.stack([turned_first, turned_second], dim=axis)
-        return turned.flatten(-2).to(x.dtype)  # (b, h, t, d)
 
 
-def _theta(dim, base, layout, theta):
+def _frequencies(dim: int, base: float, theta: ArrayLike | None) -> np.ndarray:
+    """Return theta (d/2,) at the start, in radians a position, fastest first."""
     if dim % 2 or dim < 2:
         raise ValueError(f"lerope: dim must be even and at least 2, got {dim}")
-    if layout not in ("half", "interleaved"):
-        raise ValueError(f"lerope: layout must be 'half' or 'interleaved', got {layout!r}")
     if not 0 < base < float("inf"):
         raise ValueError(f"lerope: base must be positive and finite, got {base}")
-    theta = base ** (-np.arange(0, dim, 2) / dim) if theta is None else theta
+    if theta is None:
+        theta = base ** (-np.arange(0, dim, 2) / dim)
     return np.asarray(theta, np.float64).reshape(dim // 2)  # (d/2,)
+
+
+def _pairs(count: int, layout: str) -> tuple[slice, slice]:
+    """Return the channels of the first and of the second members of `count` pairs."""
+    if layout == "half":
+        return slice(0, count), slice(count, 2 * count)
+    if layout == "interleaved":
+        return slice(0, 2 * count, 2), slice(1, 2 * count, 2)
+    raise ValueError(f"lerope: layout must be 'half' or 'interleaved', got {layout!r}")

@@ -26,10 +26,11 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def liere(x, positions, generators) -> np.ndarray:
+def liere(x: ArrayLike, positions: ArrayLike, generators: ArrayLike) -> np.ndarray:
     """Return `x` (..., h, t, d), or (t, d), in float64, turned to `positions` (t, a).
 
     `generators` are (a, c, n, w, w), a set for h/c heads in turn, or (a, n, w, w), one for all.
@@ -39,13 +40,16 @@ def liere(x, positions, generators) -> np.ndarray:
     raw = np.asarray(generators, np.float64)
     raw = raw.reshape(len(raw), -1, *raw.shape[-3:])  # (a, c, n, w, w)
     axes, sets, blocks, width, _ = raw.shape
-    t, h = x.shape[-2], math.prod(x.shape[-3:-2])
+    t = x.shape[-2]
+    # of (t, d) there is one head
+    h = math.prod(x.shape[-3:-2])
     if p.shape != (t, axes):
         raise ValueError(f"liere: positions must be ({t}, {axes}), got {p.shape}")
 
     upper = np.triu(raw, 1)
     algebra = np.einsum("ta,acnij->ctnij", p, upper - upper.swapaxes(-2, -1))  # (c, t, n, w, w)
-    turns, basis = np.linalg.eigh(1j * algebra)  # i A is Hermitian, so exp(A) = V exp(-i turns) V^H
+    # i A is Hermitian, so exp(A) = V exp(-i turns) V^H
+    turns, basis = np.linalg.eigh(1j * algebra)
     turned_basis = basis * np.exp(-1j * turns)[..., None, :]
     rotation = np.real(turned_basis @ basis.conj().swapaxes(-2, -1))  # (c, t, n, w, w)
     split = x.reshape(*x.shape[:-3], sets, h // sets, t, blocks, width)  # (..., c, h/c, t, n, w)
@@ -80,61 +84,68 @@ class LieRE(nn.Module):
         heads: int = 1,
     ):
         super().__init__()
-        block = dim if block is None else block
+        if block is None:
+            block = dim
         if block not in range(2, dim + 1) or dim % block:
             raise ValueError(f"liere: dim must be a multiple of block, got {dim} and {block}")
-        self.dim, self.axes, self.block, self.heads = dim, axes, block, heads
+        self.dim = dim
+        self.axes = axes
+        self.block = block
+        self.heads = heads
         # float32 whatever the default dtype: coarser generators would turn far tokens elsewhere
         start = torch.empty(axes, heads, dim // block, block, block, dtype=torch.float32)
         self.generators = nn.Parameter(nn.init.uniform_(start, 0, init))  # (a, c, n, w, w)
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, table=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t, a) or (b, t, a).
 
-        They have no default, which would be a diagonal; as many keys stand where queries do.
-        `table(key_positions)` replaces both, and queries take its last t rows.
+        They have no default, which would be a diagonal. As many keys stand where queries do.
         """
-        t, s = q.shape[2], k.shape[2]
-        dtype = torch.promote_types(q.dtype, torch.float32)
-        if table is None:
-            key_positions = positions if key_positions is None and t == s else key_positions
-            table = self.table(key_positions, dtype)
-        of_q = table[..., s - t :, :, :, :]
-        if positions is not key_positions:
-            of_q = self.table(positions, dtype)
-        return self.turn(q, table=of_q), self.turn(k, table=table)
+        of_q = self.table(positions, q.dtype)
+        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, of_q), self.turn(k, of_k)
 
-    def turn(self, x: Tensor, positions=None, table=None) -> Tensor:
-        """Return `x` (b, h, t, d) turned to `positions`, or by a `table` of them."""
-        b, _, t, d = x.shape
-        if d != self.dim or not x.is_floating_point():
-            got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"liere: dim of float q or k must be {self.dim}, got {got}")
-        if table is None:
-            table = self.table(positions, torch.promote_types(x.dtype, torch.float32))
-        rows = *table.shape[:-5], table.shape[-4]
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"liere: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-
-        y = x.to(torch.promote_types(x.dtype, table.dtype))  # (b, h, t, d)
-        split = y.unflatten(1, (self.heads, -1)).unflatten(-1, (-1, self.block))
-        rule = "...ctnij,...chtnj->...chtni"
-        on = x.device.type  # autocast would round these products, and does not know "meta"
-        with torch.autocast(on, enabled=False) if on != "meta" else contextlib.nullcontext():
-            turned = torch.einsum(rule, table.to(y.dtype), split)  # (b, c, h/c, t, n, w)
-        return turned.flatten(-2).flatten(1, 2).to(x.dtype)  # (b, h, t, d)
-
-    def table(self, positions, dtype=torch.float32) -> Tensor:
-        """Return the rotations (..., c, t, n, w, w) at `positions`."""
+    def table(self, positions: Tensor | None, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return the rotations (..., c, t, n, w, w) for every call, in float32 or finer."""
         if positions is None or positions.shape[1:][-1:] != (self.axes,):
             got = None if positions is None else tuple(positions.shape)
             raise ValueError(
                 f"liere: positions or key_positions must be (t, {self.axes}), a row a token, "
                 f"got {got}; of patches, grid_positions(height, width)"
             )
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        upper = self.generators.to(where, torch.float64).triu(1)  # (a, c, n, w, w)
-        p = positions.to(where, torch.float64)  # (..., t, a)
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        upper = self.generators.to(device, torch.float64).triu(1)  # (a, c, n, w, w)
+        p = positions.to(device, torch.float64)  # (..., t, a)
         algebra = torch.einsum("...ta,acnij->...ctnij", p, upper - upper.mT)
         rotation = torch.matrix_exp(algebra.contiguous())  # (..., c, t, n, w, w)
-        return rotation.to(positions.device, dtype)
+        return rotation.to(positions.device, torch.promote_types(dtype, torch.float32))
+
+    def turn(self, x: Tensor, table: Tensor) -> Tensor:
+        """Return `x` (b, h, t, d), each token turned by its rotation in a `table`."""
+        self._check(x, table)
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, table.dtype))  # (b, h, t, d)
+        split = wide.unflatten(1, (self.heads, -1)).unflatten(-1, (-1, self.block))
+        # autocast would round these products; it does not know "meta"
+        autocast = contextlib.nullcontext()
+        if x.device.type != "meta":
+            autocast = torch.autocast(x.device.type, enabled=False)
+        with autocast:
+            turned = torch.einsum("...ctnij,...chtnj->...chtni", table.to(wide.dtype), split)
+        return turned.flatten(-2).flatten(1, 2).to(x.dtype)  # (b, h, t, d)
+
+    def _check(self, x: Tensor, table: Tensor) -> None:
+        b, _, t, d = x.shape
+        if d != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"liere: dim of float q or k must be {self.dim}, got {got}")
+        # one row for all tokens would broadcast
+        rows = (*table.shape[:-5], table.shape[-4])
+        if rows != (t,) and rows != (1, t) and rows != (b, t):
+            raise ValueError(f"liere: positions or table must be ({t},) or ({b}, {t}), got {rows}")

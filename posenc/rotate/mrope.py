@@ -17,32 +17,37 @@ pairs 2, 5, 8 .. with the column, as far as there are such, the others with time
 (11, 11, 10), as in transformers. n sections are of n axes; `axes` names that of each pair.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
 def mrope(
-    x,
-    positions,
-    sections=None,
-    interleaved=False,
-    base=1_000_000.0,
-    rotary_dim=None,
-    theta=None,
-    attention_factor=1.0,
-    axes=None,
+    x: ArrayLike,
+    positions: ArrayLike,
+    sections: Sequence[int] | None = None,
+    interleaved: bool = False,
+    base: float = 1_000_000.0,
+    rotary_dim: int | None = None,
+    theta: ArrayLike | None = None,
+    attention_factor: float = 1.0,
+    axes: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return `x` (..., t, d) in float64, each row turned to its time, row and column (t, n)."""
     x = np.asarray(x, np.float64)
+    theta = _frequencies(x.shape[-1], base, rotary_dim, theta)
+    theta = theta * _axes(len(theta), sections, interleaved, axes)  # (n, r/2)
     p = np.asarray(positions)
-    theta = _theta(x.shape[-1], sections, interleaved, base, rotary_dim, theta, axes)
     if p.shape != (x.shape[-2], len(theta)):
         raise ValueError(f"mrope: positions must be {x.shape[-2], len(theta)}, got {p.shape}")
     angle = p @ theta  # (t, r/2)
     cos = attention_factor * np.cos(angle)
     sin = attention_factor * np.sin(angle)
-    first, second, rest = np.split(x, np.multiply(len(theta[0]), [1, 2]), axis=-1)
+    pairs = theta.shape[-1]
+    first, second, rest = np.split(x, [pairs, 2 * pairs], axis=-1)
     return np.concatenate([first * cos - second * sin, second * cos + first * sin, rest], axis=-1)
 
 
@@ -67,84 +72,124 @@ class MRoPE(nn.Module):
     def __init__(
         self,
         dim: int,
-        sections=None,
+        sections: Sequence[int] | None = None,
         interleaved: bool = False,
         base: float = 1_000_000.0,
         rotary_dim: int | None = None,
-        theta=None,
+        theta: ArrayLike | None = None,
         attention_factor: float = 1.0,
-        axes=None,
+        axes: ArrayLike | None = None,
     ):
         super().__init__()
-        self.theta = _theta(dim, sections, interleaved, base, rotary_dim, theta, axes).tolist()
-        self.dim, self.axes, self.attention_factor = dim, len(self.theta), attention_factor
+        theta = _frequencies(dim, base, rotary_dim, theta)
+        theta = theta * _axes(len(theta), sections, interleaved, axes)  # (n, r/2)
+        # numbers, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = theta.tolist()
+        self.dim = dim
+        self.axes = len(self.theta)
+        self.attention_factor = attention_factor
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, table=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t, n) or (b, t, n).
 
-        Text may be (t,). By default keys are text at 0 .. s-1, or stand where as many queries do,
-        and queries where the last t keys do. `table(key_positions)` replaces both.
+        Text may be (t,). As many keys as queries stand where these do, by default as text at
+        0 .. t-1.
         """
         t, s = q.shape[-2], k.shape[-2]
-        if positions is key_positions is table is None and (t > s or s == 1):
-            got = "None; or transpose(1, 2) if tokens come before heads"
-            raise ValueError(f"mrope: positions must be given for {t} queries, {s} keys, got {got}")
-        if key_positions is None:
-            key_positions = torch.arange(s, device=k.device)
-            if positions is not None and t == s:
-                key_positions = positions
-        dtype = torch.promote_types(q.dtype, torch.float32)
-        of_k = self.table(key_positions, dtype) if table is None else table
-        of_q = of_k[..., s - t :, :] if positions is None else self.table(positions, dtype)
-        return self.turn(q, table=of_q), self.turn(k, table=of_k)
+        if positions is None:
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t != s or t == 1 or key_positions is not None:
+                raise ValueError(
+                    f"mrope: positions must be given for {t} queries and {s} keys, got None; "
+                    "or transpose(1, 2) if tokens come before heads"
+                )
+            positions = torch.arange(t, device=q.device)
+        of_q = self.table(positions, q.dtype)
+        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, of_q), self.turn(k, of_k)
 
-    def turn(self, x: Tensor, positions=None, table=None) -> Tensor:
-        """Return `x` (b, h, t, d) turned to `positions`, or by a `table` of them."""
-        if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
-            got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"mrope: q or k must be floats (b, h, t, {self.dim}), got {got}")
-        if table is None:
-            table = self.table(positions, torch.promote_types(x.dtype, torch.float32))
-        b, t, rows = x.shape[0], x.shape[2], tuple(table.shape[:-1])
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"mrope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-        r = 2 * len(self.theta[0])
-        y = x[..., :r].to(torch.promote_types(x.dtype, table.dtype))  # (b, h, t, r)
-        cos, sin = table.unsqueeze(-3).chunk(2, dim=-1)  # (..., 1, t, r), (..., 1, t, r)
-        turned = torch.addcmul(y * cos, y.roll(r // 2, dims=-1), sin).to(x)
-        if r < self.dim:
-            turned = torch.cat([turned, x[..., r:]], dim=-1)
-        return turned  # (b, h, t, d)
-
-    def table(self, positions, dtype=torch.float32) -> Tensor:
-        """Return what a call needs of positions: made once, it serves every layer."""
+    def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines (..., 1, t, r/2) for every layer, in float32 or finer."""
         n = self.axes
+        # text stands at equal numbers on all axes
         p = positions[:, None].expand(-1, n) if positions.ndim == 1 else positions  # (..., t, n)
         if p.shape[-1] != n:
             got = f"{tuple(p.shape)}; movedim(0, -1) makes it of Qwen's ({n}, b, t)"
             raise ValueError(f"mrope: positions must be (t, {n}) or (b, t, {n}), got {got}")
-        where = "cpu" if p.device.type == "mps" else p.device  # mps lacks float64
-        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (n, r/2)
-        angle = p.to(where, torch.float64) @ theta  # (..., t, r/2)
+        device = "cpu" if p.device.type == "mps" else p.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=device)  # (n, r/2)
+        # the same for all heads
+        angle = (p.to(device, torch.float64) @ theta).unsqueeze(-3)  # (..., 1, t, r/2)
         cos = self.attention_factor * angle.cos()
         sin = self.attention_factor * angle.sin()
-        return torch.cat([cos, cos, -sin, sin], dim=-1).to(p.device, dtype)  # (..., t, 2r)
+        dtype = torch.promote_types(dtype, torch.float32)
+        return cos.to(positions.device, dtype), sin.to(positions.device, dtype)
+
+    def turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Return `x` (b, h, t, d), each token turned to its coordinates in a `table`."""
+        cos, sin = table
+        self._check(x, cos)
+        pairs = cos.shape[-1]
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, cos.dtype))
+        first, second, rest = wide.split([pairs, pairs, self.dim - 2 * pairs], dim=-1)
+        turned_first = first * cos - second * sin  # (b, h, t, r/2)
+        turned_second = second * cos + first * sin  # (b, h, t, r/2)
+        return torch.cat([turned_first, turned_second, rest], dim=-1).to(x.dtype)  # (b, h, t, d)
+
+    def _check(self, x: Tensor, cos: Tensor) -> None:
+        if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(f"mrope: q or k must be floats (b, h, t, {self.dim}), got {got}")
+        b, _, t, _ = x.shape
+        # one row for all tokens would broadcast
+        rows = (*cos.shape[:-3], cos.shape[-2])
+        if rows != (t,) and rows != (1, t) and rows != (b, t):
+            raise ValueError(f"mrope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
 
 
-def _theta(dim, sections, interleaved, base, rotary_dim, theta, axes):
+def _frequencies(
+    dim: int, base: float, rotary_dim: int | None, theta: ArrayLike | None
+) -> np.ndarray:
+    """Return theta (r/2,), in radians a position, fastest first."""
     r = dim if rotary_dim is None else rotary_dim
     if dim % 2 or r not in range(2, dim + 1, 2):
         raise ValueError(f"mrope: dim and rotary_dim must be even, 2 <= r <= d, got {dim} and {r}")
     if not 0 < base < np.inf:
         raise ValueError(f"mrope: base must be positive and finite, got {base}")
-    theta = base ** (-np.arange(0, r, 2) / r) if theta is None else np.asarray(theta, np.float64)
-    each = (5 if interleaved else 6) * r // 32
-    sections = sections or (r // 2 - 2 * each, each, each)
-    n = len(sections) if axes is None else 1 + max(axes)
-    axis = np.repeat(range(n), sections) if axes is None else np.asarray(axes)
-    if len(axis) != r // 2:
-        raise ValueError(f"mrope: sections or axes must be {r // 2} in all, got {len(axis)}")
-    if interleaved and axes is None:
-        axis = np.arange(r // 2) % n
-        axis[np.arange(r // 2) >= n * np.take(sections, axis)] = 0
-    return theta.reshape(axis.shape) * (axis == np.arange(n)[:, None])  # (n, r/2)
+    if theta is None:
+        theta = base ** (-np.arange(0, r, 2) / r)
+    return np.asarray(theta, np.float64).reshape(r // 2)
+
+
+def _axes(
+    pairs: int, sections: Sequence[int] | None, interleaved: bool, axes: ArrayLike | None
+) -> np.ndarray:
+    """Return for each axis and pair (n, r/2) whether the pair follows the axis, 1 or 0."""
+    if sections is None:
+        # of 64 pairs, rows and columns have 24 each in Qwen2-VL, 20 in Qwen3-VL
+        side = (20 if interleaved else 24) * pairs // 64
+        sections = (pairs - 2 * side, side, side)
+    axis = _axis_by_sections(sections, interleaved) if axes is None else np.asarray(axes)
+    if len(axis) != pairs:
+        raise ValueError(f"mrope: sections or axes must be {pairs} in all, got {len(axis)}")
+    n = len(sections) if axes is None else 1 + int(axis.max())
+    return (axis == np.arange(n)[:, None]).astype(np.float64)
+
+
+def _axis_by_sections(sections: Sequence[int], interleaved: bool) -> np.ndarray:
+    """Return the axis (r/2,) of each pair: a run a section, or by turns."""
+    n = len(sections)
+    if not interleaved:
+        return np.repeat(np.arange(n), sections)
+    pair = np.arange(sum(sections))
+    axis = pair % n
+    # an axis that has had all its pairs leaves its turns to time
+    left = pair < n * np.take(sections, axis)
+    return np.where(left, axis, 0)

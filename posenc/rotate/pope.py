@@ -19,13 +19,21 @@ above 0 gets no gradient, and stays there. Cosines precede sines; PoPE-pytorch a
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 TURN = 2 * np.pi
 
 
 def pope(
-    q, k, positions, key_positions, base=10_000.0, phase=None, bound="clamp", theta=None
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    base: float = 10_000.0,
+    phase: ArrayLike | None = None,
+    bound: str = "clamp",
+    theta: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return scores (..., h, t, s) of `q` (..., h, t, d) and `k` (..., g, s, d), not yet scaled.
 
@@ -35,7 +43,8 @@ def pope(
     k = np.asarray(k, np.float64)
     h, t, d = q.shape[-3:]
     g, s, _ = k.shape[-3:]
-    theta = _theta(d, base, bound, theta)  # (d,)
+    theta = _frequencies(d, base, theta)
+    _check_bound(bound)
     delta = np.zeros((h, d)) if phase is None else np.asarray(phase, np.float64)
     if bound == "clamp":
         delta = np.clip(delta, -TURN, 0)  # (h, d)
@@ -70,40 +79,54 @@ class PoPE(nn.Module):
         (16, True)
     """
 
-    def __init__(self, dim: int, heads: int, base=10_000.0, init="zero", bound="clamp", theta=None):
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        base: float = 10_000.0,
+        init: str = "zero",
+        bound: str = "clamp",
+        theta: ArrayLike | None = None,
+    ):
         super().__init__()
-        theta = _theta(dim, base, bound, theta)
-        self.theta = tuple(theta.tolist())  # no buffer: model.to(torch.bfloat16) would round it
-        self.dim, self.heads, self.bound = dim, heads, bound
+        # a tuple, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_frequencies(dim, base, theta).tolist())
+        _check_bound(bound)
+        self.dim = dim
+        self.heads = heads
+        self.bound = bound
         self.phase = nn.Parameter(torch.zeros(heads, dim))  # (h, d)
         if init == "uniform":
             nn.init.uniform_(self.phase, -TURN, 0)
         elif init != "zero":
             raise ValueError(f"pope: init must be 'zero' or 'uniform', got {init!r}")
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, table=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return (b, h, t, o) and (b, g, s, o) of `q` (b, h, t, d) and `k` (b, g, s, d).
 
-        By default keys stand at 0 .. s-1, or where as many queries do, and queries where the last
-        t keys do. Positions are (t,) or (b, t). `table(key_positions)` replaces both.
+        Positions are (t,) or (b, t). As many keys as queries stand where these do, by default at
+        0 .. t-1.
         """
-        t, s = q.shape[2], k.shape[2]
-        if q.shape[1] != self.heads:
-            got = f"{tuple(q.shape)}; or transpose(1, 2) if tokens come before heads"
-            raise ValueError(f"pope: heads of q must be {self.heads}, in axis 1, got {got}")
-        if positions is key_positions is table is None and (t > s or s == 1):
-            got = "None; or transpose(1, 2) if tokens come before heads"
-            raise ValueError(f"pope: positions must be given for {t} queries, {s} keys, got {got}")
-        if key_positions is None:
-            key_positions = torch.arange(s, device=k.device)
-            if positions is not None and t == s:
-                key_positions = positions
-        dtype = torch.promote_types(q.dtype, torch.float32)
-        of_k = self.table(key_positions, dtype) if table is None else table
-        of_q = of_k[..., s - t :, :] if positions is None else self.table(positions, dtype)
-        return self._turned(q, of_q, self.delta(dtype)), self._turned(k, of_k)
+        t, s = q.shape[-2], k.shape[-2]
+        if positions is None:
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t != s or t == 1 or key_positions is not None:
+                raise ValueError(
+                    f"pope: positions must be given for {t} queries and {s} keys, got None; "
+                    "or transpose(1, 2) if tokens come before heads"
+                )
+            positions = torch.arange(t, device=q.device)
+        of_q = self.table(positions, q.dtype)
+        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn_q(q, of_q), self.turn_k(k, of_k)
 
-    def delta(self, dtype=torch.float32) -> Tensor:
+    def delta(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the phases (h, d) that count: those stored in `phase`, within their bound."""
         stored = self.phase.to(dtype)
         if self.bound != "clamp":
@@ -112,39 +135,54 @@ class PoPE(nn.Module):
         within = (stored >= -TURN) & (stored <= 0)
         return torch.where(within, stored, stored.detach().clamp(-TURN, 0))
 
-    def table(self, positions: Tensor, dtype=torch.float32) -> Tensor:
-        """Return cosines, then sines (..., t, o); without phases, so that layers can share it."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (d,)
-        angle = positions.to(where, torch.float64)[..., None] * theta  # (..., t, d)
-        made = torch.cat([angle.cos(), angle.sin()], dim=-1)  # (..., t, o)
-        return made.to(positions.device, dtype)
+    def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines (..., 1, t, d); without phases, so that layers share them."""
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=device)  # (d,)
+        # the same for all heads
+        p = positions.to(device, torch.float64)[..., None, :, None]  # (..., 1, t, 1)
+        angle = p * theta  # (..., 1, t, d)
+        dtype = torch.promote_types(dtype, torch.float32)
+        return angle.cos().to(positions.device, dtype), angle.sin().to(positions.device, dtype)
 
-    def _turned(self, x, table, delta=None):
+    def turn_q(self, q: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Return queries (b, h, t, o) at positions of a `table`, less their phases."""
+        if q.shape[1] != self.heads:
+            raise ValueError(
+                f"pope: heads of q must be {self.heads}, in axis 1, got {tuple(q.shape)}; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        cos, sin = table
+        delta = self.delta(cos.dtype)
+        # cos(a - delta) and sin(a - delta), which need no table of their own
+        by_cos = delta.cos()[:, None]  # (h, 1, d)
+        by_sin = delta.sin()[:, None]  # (h, 1, d)
+        return self._turn(q, cos * by_cos + sin * by_sin, sin * by_cos - cos * by_sin)
+
+    def turn_k(self, k: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Return keys (b, g, s, o) at positions of a `table`."""
+        return self._turn(k, *table)
+
+    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         b, _, t, d = x.shape
         if d != self.dim or not x.is_floating_point():
             raise ValueError(
                 f"pope: q or k of dim {self.dim} must be floats (b, h, t, {self.dim}), "
                 f"got {x.dtype} {tuple(x.shape)}"
             )
-        rows = tuple(table.shape[:-1])
+        # one row for all tokens would broadcast
+        rows = (*cos.shape[:-3], cos.shape[-2])
         if rows != (t,) and rows != (1, t) and rows != (b, t):
             raise ValueError(f"pope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-
-        cos, sin = table.unsqueeze(-3).chunk(2, dim=-1)  # (..., 1, t, d), (..., 1, t, d)
-        if delta is not None:
-            by_cos = delta.cos()[:, None]  # (h, 1, d)
-            by_sin = delta.sin()[:, None]  # (h, 1, d)
-            cos, sin = cos * by_cos + sin * by_sin, sin * by_cos - cos * by_sin
-        length = x.to(torch.promote_types(x.dtype, table.dtype))
+        # softplus in half precision would lose digits
+        length = x.to(torch.promote_types(x.dtype, cos.dtype))
         length = F.softplus(length, threshold=40)  # (b, h, t, d)
         turned = torch.cat([length * cos, length * sin], dim=-1)  # (b, h, t, o)
         return turned.to(x.dtype)
 
 
-def _theta(dim, base, bound, theta):
-    if bound not in ("clamp", "wrap", "free"):
-        raise ValueError(f"pope: bound must be 'clamp', 'wrap' or 'free', got {bound!r}")
+def _frequencies(dim: int, base: float, theta: ArrayLike | None) -> np.ndarray:
+    """Return theta (d,), in radians a position, fastest first."""
     if not 0 < base < float("inf"):
         raise ValueError(f"pope: base must be positive and finite, got {base}")
     if theta is None:
@@ -153,3 +191,8 @@ def _theta(dim, base, bound, theta):
     if theta.size != dim:
         raise ValueError(f"pope: theta of dim must be {dim} numbers, got {theta.size}")
     return theta.reshape(dim)
+
+
+def _check_bound(bound: str) -> None:
+    if bound not in ("clamp", "wrap", "free"):
+        raise ValueError(f"pope: bound must be 'clamp', 'wrap' or 'free', got {bound!r}")

@@ -22,14 +22,20 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 KINDS = ("llama4", "ministral", "inkling", "logn", "power", "head")
 
 
 def position_scale(
-    positions, kind="llama4", original_length=8192, strength=0.1, scale=0.0, bias=1.0
-):
+    positions: ArrayLike,
+    kind: str = "llama4",
+    original_length: float = 8192,
+    strength: float = 0.1,
+    scale: ArrayLike = 0.0,
+    bias: ArrayLike = 1.0,
+) -> np.ndarray:
     """Return what a query at each of `positions` (..., t) is multiplied by, (..., t) or (h, t).
 
     Examples:
@@ -52,21 +58,22 @@ def position_scale(
 
 
 def query_scale(
-    q,
-    k,
-    positions,
-    key_positions=None,
-    kind="llama4",
-    original_length=8192,
-    strength=0.1,
-    scale=0.0,
-    bias=1.0,
-):
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike | None = None,
+    kind: str = "llama4",
+    original_length: float = 8192,
+    strength: float = 0.1,
+    scale: ArrayLike = 0.0,
+    bias: ArrayLike = 1.0,
+) -> np.ndarray:
     """Return float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d), before 1/sqrt(d)."""
-    q, k = np.asarray(q, np.float64), np.asarray(k, np.float64)
-    factor = position_scale(positions, kind, original_length, strength, scale, bias)
+    q = np.asarray(q, np.float64)
+    k = np.asarray(k, np.float64)
+    c = position_scale(positions, kind, original_length, strength, scale, bias)
     keys = k.repeat(q.shape[0] // k.shape[0], axis=0)  # (h, s, d)
-    return factor[..., None] * q @ keys.swapaxes(-1, -2)  # (h, t, s)
+    return c[..., None] * q @ keys.swapaxes(-1, -2)  # (h, t, s)
 
 
 class QueryScale(nn.Module):
@@ -84,44 +91,58 @@ class QueryScale(nn.Module):
         tensor([1.0000, 1.0000, 1.0000, 1.0693, 1.0693])
     """
 
-    def __init__(self, kind="llama4", original_length=8192, strength=0.1, heads=1):
+    def __init__(
+        self,
+        kind: str = "llama4",
+        original_length: float = 8192,
+        strength: float = 0.1,
+        heads: int = 1,
+    ):
         super().__init__()
         _check(kind, original_length)
         if heads < 1:
             raise ValueError(f"query_scale: heads must be 1 or more, got {heads}")
-        self.kind, self.original_length, self.strength = kind, original_length, strength
+        self.kind = kind
+        self.original_length = original_length
+        self.strength = strength
         if kind == "head":
             self.scale = nn.Parameter(torch.zeros(heads))  # (h,)
             self.bias = nn.Parameter(torch.ones(heads))  # (h,)
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d), scaled for its positions (t,) or (b, t), and a copy of `k`.
 
-        By default keys stand at 0 .. s-1 and queries where the last t keys do.
+        As many keys as queries stand where these do, by default at 0 .. t-1.
         """
-        (_, _, t, d), (_, _, s, same) = q.shape, k.shape
-        if d != same:
-            raise ValueError(f"query_scale: q and k must be of one width, got {d} and {same}")
-        if positions is key_positions is None and (t > s or s == 1):
-            got = "None; or transpose(1, 2) if tokens come before heads"
-            raise ValueError(f"query_scale: positions must be given for {t} of {s} keys, got {got}")
-        if key_positions is None:
-            key_positions = torch.arange(s, device=k.device)
+        t, s = q.shape[2], k.shape[2]
+        if q.shape[3] != k.shape[3]:
+            got = f"{q.shape[3]} and {k.shape[3]}"
+            raise ValueError(f"query_scale: q and k must be of one width, got {got}")
         if positions is None:
-            positions = key_positions[..., s - t :]  # (..., t)
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t != s or t == 1 or key_positions is not None:
+                raise ValueError(
+                    f"query_scale: positions must be given for {t} queries and {s} keys, got None; "
+                    "or transpose(1, 2) if tokens come before heads"
+                )
+            positions = torch.arange(t, device=q.device)
         _check_tokens(q, positions)
-        _check_tokens(k, key_positions)
-        factor = self.factor(positions)[..., None]
-        factor = factor.to(q.device, torch.promote_types(q.dtype, torch.float32))
-        return (q * factor).to(q.dtype), k.clone()
+        _check_tokens(k, positions if key_positions is None else key_positions)
+        c = self.factor(positions)[..., None]
+        # products in half precision would lose digits
+        c = c.to(q.device, torch.promote_types(q.dtype, torch.float32))
+        return (q * c).to(q.dtype), k.clone()
 
     def factor(self, positions: Tensor) -> Tensor:
         """Return what queries are multiplied by, in float64: (..., 1, t), of "head" (..., h, t)."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        n = (positions.to(where, torch.float64) + 1).clamp(min=1).unsqueeze(-2)  # (..., 1, t)
-        if self.kind == "head":
-            scale, bias = (x.to(where, torch.float64)[:, None] for x in (self.scale, self.bias))
-            return scale * n.log() + bias  # (..., h, t)
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        n = (positions.to(device, torch.float64) + 1).clamp(min=1).unsqueeze(-2)  # (..., 1, t)
         if self.kind == "llama4":
             return 1 + self.strength * torch.log1p(n // self.original_length)
         if self.kind == "ministral":
@@ -130,19 +151,24 @@ class QueryScale(nn.Module):
             return 1 + self.strength * (n / self.original_length).clamp(min=1).log()
         if self.kind == "logn":
             return (n.log() / math.log(self.original_length)).clamp(min=1)
-        return (1 + n / self.original_length) ** self.strength
+        if self.kind == "power":
+            return (1 + n / self.original_length) ** self.strength
+        scale = self.scale.to(device, torch.float64)[:, None]
+        bias = self.bias.to(device, torch.float64)[:, None]
+        return scale * n.log() + bias  # (..., h, t)
 
 
-def _check(kind, original_length):
+def _check(kind: str, original_length: float) -> None:
     if kind not in KINDS:
         raise ValueError(f"query_scale: kind must be one of {', '.join(KINDS)}, got {kind!r}")
     if original_length <= 1:
         raise ValueError(f"query_scale: original_length must be above 1, got {original_length}")
 
 
-def _check_tokens(x, positions):
-    (b, _, t, _), rows = x.shape, tuple(positions.shape)
-    if rows not in ((t,), (1, t), (b, t)):
+def _check_tokens(x: Tensor, positions: Tensor) -> None:
+    b, _, t, _ = x.shape
+    rows = tuple(positions.shape)
+    if rows != (t,) and rows != (1, t) and rows != (b, t):
         raise ValueError(f"query_scale: positions must be ({t},) or ({b}, {t}), got {rows}")
     if not x.is_floating_point():
         raise ValueError(f"query_scale: q and k must be floating point, got {x.dtype}")

@@ -22,19 +22,29 @@ states as `x`, (b, 1, t, d). What is learned is unbounded, and angles are of flo
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def repo(x, gate, content, final, base=1e4) -> np.ndarray:
+def repo(
+    x: ArrayLike,
+    gate: ArrayLike,
+    content: ArrayLike,
+    final: ArrayLike,
+    base: float = 10_000.0,
+) -> np.ndarray:
     """Return `x` (h, t, d) in float64, each row turned to the place that it reads from itself."""
     x = np.asarray(x, np.float64)
     gated = x @ np.asarray(gate).T  # (h, t, w)
-    hidden = gated / (1 + np.exp(-gated)) * (x @ np.asarray(content).T)  # (h, t, w)
-    final = np.repeat(final, len(x) // len(final), axis=0)  # (h, w)
-    place = np.einsum("htw,hw->ht", hidden, final)
-    e = _even(x.shape[2])
-    theta = _positive(base) ** (-np.arange(0, e, 2) / e)  # (e/2,)
-    angle = place[..., None] * theta  # (h, t, e/2)
+    silu = gated / (1 + np.exp(-gated))
+    hidden = silu * (x @ np.asarray(content).T)  # (h, t, w)
+    final = np.asarray(final, np.float64)
+    final = final.repeat(len(x) // len(final), axis=0)  # (h, w)
+    z = np.einsum("htw,hw->ht", hidden, final)
+    e = _check_width(x.shape[2])
+    _check_base(base)
+    theta = base ** (-np.arange(0, e, 2) / e)  # (e/2,)
+    angle = z[..., None] * theta  # (h, t, e/2)
     first, second = np.split(x, 2, axis=2)
     turned = (first + 1j * second) * np.exp(1j * angle)  # (h, t, e/2)
     return np.concatenate([turned.real, turned.imag], axis=2)  # (h, t, e)
@@ -59,77 +69,99 @@ class RePo(nn.Module):
         torch.Size([1, 2, 5])
     """
 
-    def __init__(self, dim: int, heads: int = 1, width: int | None = None, base: float = 1e4):
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 1,
+        width: int | None = None,
+        base: float = 10_000.0,
+    ):
         super().__init__()
         if dim < 1:
             raise ValueError(f"repo: dim must be 1 or more, got {dim}")
-        self.base = _positive(base)
-        width = max(1, dim // 8) if width is None else width
+        _check_base(base)
+        self.base = base
+        if width is None:
+            width = max(1, dim // 8)
         self.gate = nn.Parameter(0.02 * torch.randn(width, dim))
         self.content = nn.Parameter(0.02 * torch.randn(width, dim))
         self.final = nn.Parameter(0.02 * torch.randn(heads, width))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, x=None, key_x=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        x: Tensor | None = None,
+        key_x: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, e) and `k` (b, g, s, e), turned to the places that they read.
 
         `x` (b, 1, t, d) is read in place of queries, and `key_x` (b, 1, s, d), by default the same,
-        in place of keys. Positions, (t,) or (b, t), change nothing.
+        in place of keys. Positions, (t,) or (b, t), change nothing; they have the defaults of all
+        rotations, so that one can take the place of another.
         """
-        b, _, t, _ = q.shape
-        s = k.shape[2]
-        if positions is key_positions is x is None and (t > s or s == 1):
-            got = "None; or transpose(1, 2) if tokens come before heads"
-            raise ValueError(f"repo: positions must be given for {t} queries, {s} keys, got {got}")
-        for given, length in ((positions, t), (key_positions, s)):
-            if given is not None and tuple(given.shape) not in (
-                (length,),
-                (1, length),
-                (b, length),
-            ):
-                got = tuple(given.shape)
-                raise ValueError(f"repo: positions must be {length} a row, got {got}")
+        t, s = q.shape[2], k.shape[2]
+        if positions is None and (t != s or t == 1 or key_positions is not None):
+            raise ValueError(
+                f"repo: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        if key_positions is None:
+            key_positions = positions
+        _check_rows(q, positions)
+        _check_rows(k, key_positions)
         of_q = q if x is None else x
         of_k = k if x is None else x
-        of_k = of_k if key_x is None else key_x
+        if key_x is not None:
+            of_k = key_x
         return self.turn(q, self.places(of_q)), self.turn(k, self.places(of_k))
 
     def places(self, x: Tensor) -> Tensor:
         """Return where tokens stand, (b, h, t) for `x` (b, h, t, d), (b, c, t) for (b, 1, t, d)."""
-        where = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
-        x = x.to(where, torch.float64)
+        device = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
+        x = x.to(device, torch.float64)
         gated = F.silu(x @ self.gate.to(x).T)
         hidden = gated * (x @ self.content.to(x).T)  # (b, h, t, w)
-        each = max(1, x.shape[1] // len(self.final))
-        final = self.final.to(x).repeat_interleave(each, dim=0)
+        heads_a_set = max(1, x.shape[1] // len(self.final))
+        final = self.final.to(x).repeat_interleave(heads_a_set, dim=0)
         return (hidden * final[:, None]).sum(-1)
 
     def turn(self, x: Tensor, places: Tensor) -> Tensor:
         """Return `x` (b, h, t, e) turned to `places` (b, h, t), of all heads or of groups."""
         if not x.is_floating_point():
             raise ValueError(f"repo: q and k must be floats (b, h, t, e), got {x.dtype}")
-        e = _even(x.shape[-1])
+        e = _check_width(x.shape[-1])
         pair = torch.arange(0, e, 2, dtype=torch.float64, device=places.device)
         theta = self.base ** (-pair / e)  # (e/2,)
-        each = max(1, x.shape[1] // places.shape[1])
-        places = places.repeat_interleave(each, dim=1)
+        heads_a_place = max(1, x.shape[1] // places.shape[1])
+        places = places.repeat_interleave(heads_a_place, dim=1)
         angle = places[..., None] * theta  # (b, h, t, e/2)
-        y = x.to(torch.promote_types(x.dtype, torch.float32))
-        cos = angle.cos().to(y)
-        sin = angle.sin().to(y)
-        first, second = y.chunk(2, dim=-1)
-        turned_first = first * cos - second * sin
-        turned_second = second * cos + first * sin
-        turned = torch.cat([turned_first, turned_second], dim=-1)
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        cos = angle.cos().to(wide)
+        sin = angle.sin().to(wide)
+        first, second = wide.chunk(2, dim=-1)
+        turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
         return turned.to(x.dtype)  # (b, h, t, e)
 
 
-def _even(width):
+def _check_rows(x: Tensor, positions: Tensor | None) -> None:
+    if positions is None:
+        return
+    b, _, t, _ = x.shape
+    rows = tuple(positions.shape)
+    if rows != (t,) and rows != (1, t) and rows != (b, t):
+        raise ValueError(f"repo: positions or key_positions must be {t} a row, got {rows}")
+
+
+def _check_width(width: int) -> int:
     if width % 2 or width < 2:
         raise ValueError(f"repo: dim of q and k must be even and at least 2, got {width}")
     return width
 
 
-def _positive(base):
+def _check_base(base: float) -> None:
     if not 0 < base < float("inf"):
         raise ValueError(f"repo: base must be positive and finite, got {base}")
-    return base

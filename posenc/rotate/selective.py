@@ -22,26 +22,37 @@ radians. Positions order tokens and do no more: packed documents, where they res
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def selective(q, k, positions, key_positions, weight=None, bias=None, base=1e4, phases=None):
+def selective(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    base: float = 10_000.0,
+    phases: ArrayLike | None = None,
+) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d), not yet scaled."""
     q = np.asarray(q, np.float64)
     k = np.asarray(k, np.float64)
     m = np.reshape(positions, (q.shape[1], 1))
     n = np.reshape(key_positions, k.shape[1])
-    theta = _theta(k.shape[2], base)
+    theta = _frequencies(k.shape[2], base)
     if phases is None:
         phases = theta * (k @ np.asarray(weight).T + np.asarray(bias))  # (g, s, f)
+    phases = np.asarray(phases, np.float64)
     at_q = (n <= m) @ phases  # (g, t, f)
     at_k = (n <= n[:, None]) @ phases  # (g, s, f)
-    each = len(q) // len(k)
+    heads_a_key = len(q) // len(k)
     f = len(theta)
     q = q[..., :f] + 1j * q[..., f:]
     k = k[..., :f] + 1j * k[..., f:]
-    q = q * np.exp(1j * np.repeat(at_q, each, axis=0))  # (h, t, f)
-    k = np.repeat(k * np.exp(1j * at_k), each, axis=0)  # (h, s, f)
+    q = q * np.exp(1j * np.repeat(at_q, heads_a_key, axis=0))  # (h, t, f)
+    k = np.repeat(k * np.exp(1j * at_k), heads_a_key, axis=0)  # (h, s, f)
     return np.einsum("htf,hsf->hts", q.conj(), k).real  # (h, t, s)
 
 
@@ -63,28 +74,40 @@ class Selective(nn.Module):
                 [-1.,  1.]])
     """
 
-    def __init__(self, dim: int, base: float = 1e4):
+    def __init__(self, dim: int, base: float = 10_000.0):
         super().__init__()
-        self.theta = tuple(_theta(dim, base).tolist())
+        # a tuple, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_frequencies(dim, base).tolist())
         self.weight = nn.Parameter(torch.zeros(dim // 2, dim))
         self.bias = nn.Parameter(torch.ones(dim // 2))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, phases=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        phases: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned; positions are (t,) or (b, t).
 
-        By default keys stand at 0 .. s-1, or where as many queries do, and queries where the last
-        t keys do. `phases` (b, g, s, f) or (b, 1, s, f) replace those read. To cache turned keys,
-        `turn` each new one by the sum of all phases so far, its own included.
+        As many keys as queries stand where these do, by default at 0 .. t-1. `phases` (b, g, s, f)
+        or (b, 1, s, f) replace those read. To cache turned keys, `turn` each new one by the sum of
+        all phases so far, its own included.
         """
-        m, n = _places(q, k, positions, key_positions)
+        m, n = self._positions(q, k, positions, key_positions)  # (b, t), (b, s)
         if phases is None:
             phases = self.phases(k.to(n))
         phases = phases.to(n)
+        # tokens act in the order of their positions, wherever they stand in the call
         ordered, order = n.sort()
         order = order[:, None, :, None]
         sums = phases.gather(2, order.expand(phases.shape)).cumsum(2)
-        sums = nn.functional.pad(sums, (0, 0, 1, 0))  # of no token, of the first, of the first two
-        return self.turn(q, _at(ordered, m, sums)), self.turn(k, _at(ordered, n, sums))
+        # of no token, of the first, of the first two ..
+        sums = nn.functional.pad(sums, (0, 0, 1, 0))
+        angle_q = _sums_up_to(m, ordered, sums)  # (b, g, t, f)
+        angle_k = _sums_up_to(n, ordered, sums)  # (b, g, s, f)
+        return self.turn(q, angle_q), self.turn(k, angle_k)
 
     def phases(self, k: Tensor) -> Tensor:
         """Return the phases (b, g, s, f) as read from the keys `k` (b, g, s, d)."""
@@ -94,51 +117,60 @@ class Selective(nn.Module):
 
     def turn(self, x: Tensor, angle: Tensor) -> Tensor:
         """Return `x` (b, h, t, d) turned by `angle` (b, g, t, f), of one key head or of each."""
-        each = x.shape[1] // angle.shape[1]
-        angle = angle.repeat_interleave(each, dim=1)  # (b, h, t, f)
-        y = x.to(torch.promote_types(x.dtype, torch.float32))
-        cos = angle.cos().to(y)
-        sin = angle.sin().to(y)
-        first, second = y.chunk(2, dim=-1)
-        turned_first = first * cos - second * sin
-        turned_second = second * cos + first * sin
-        turned = torch.cat([turned_first, turned_second], dim=-1)
+        heads_a_key = x.shape[1] // angle.shape[1]
+        angle = angle.repeat_interleave(heads_a_key, dim=1)  # (b, h, t, f)
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        cos = angle.cos().to(wide)
+        sin = angle.sin().to(wide)
+        first, second = wide.chunk(2, dim=-1)
+        turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
         return turned.to(x.dtype)  # (b, h, t, d)
 
-
-def _at(ordered, positions, sums):
-    upto = torch.searchsorted(ordered, positions, right=True)
-    upto = upto[:, None, :, None]
-    b, g, _, f = sums.shape
-    return sums.gather(2, upto.expand(b, g, -1, f))
-
-
-def _places(q, k, positions, key_positions):
-    b, _, t, d = q.shape
-    s = k.shape[2]
-    if k.shape[3] != d or not q.is_floating_point():
-        got = f"{q.dtype} of width {d} and {k.shape[3]}"
-        raise ValueError(f"selective: q and k must be floats of one width, got {got}")
-    if positions is key_positions is None and (t > s or s == 1):
-        got = "None; or transpose(1, 2) if tokens come before heads"
-        raise ValueError(f"selective: positions must be given for {t} queries, {s} keys, got {got}")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=k.device)
-        if positions is not None and t == s:
+    def _positions(
+        self, q: Tensor, k: Tensor, positions: Tensor | None, key_positions: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return where queries (b, t) and keys (b, s) stand, in float64."""
+        b, _, t, d = q.shape
+        s = k.shape[2]
+        if k.shape[3] != d or not q.is_floating_point():
+            got = f"{q.dtype} of width {d} and {k.shape[3]}"
+            raise ValueError(f"selective: q and k must be floats of one width, got {got}")
+        if positions is None:
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t != s or t == 1 or key_positions is not None:
+                raise ValueError(
+                    f"selective: positions must be given for {t} queries and {s} keys, got None; "
+                    "or transpose(1, 2) if tokens come before heads"
+                )
+            positions = torch.arange(t, device=q.device)
+        if key_positions is None:
             key_positions = positions
-    if positions is None:
-        positions = key_positions[..., s - t :]
-    for given, length in ((positions, t), (key_positions, s)):
-        if given.shape[-1] != length:
-            got = tuple(given.shape)
-            raise ValueError(f"selective: positions must be {length} a row, got {got}")
-    where = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
-    m = positions.to(where, torch.float64).expand(b, t)
-    n = key_positions.to(where, torch.float64).expand(b, s)
-    return m.contiguous(), n.contiguous()  # (b, t), (b, s)
+        m = _in_float64(positions, b, t, q.device)
+        n = _in_float64(key_positions, b, s, q.device)
+        return m, n
 
 
-def _theta(dim, base):
+def _in_float64(positions: Tensor, batch: int, length: int, device: torch.device) -> Tensor:
+    """Return positions (t,), (1, t) or (b, t) as (b, t)."""
+    # one position for all tokens would broadcast
+    if positions.shape[-1] != length:
+        got = tuple(positions.shape)
+        raise ValueError(f"selective: positions must be {length} a row, got {got}")
+    place = "cpu" if device.type == "mps" else device  # mps lacks float64
+    return positions.to(place, torch.float64).expand(batch, length).contiguous()
+
+
+def _sums_up_to(positions: Tensor, ordered: Tensor, sums: Tensor) -> Tensor:
+    """Return the sums (b, g, t, f) of the phases of all tokens up to each position (b, t)."""
+    count = torch.searchsorted(ordered, positions, right=True)
+    count = count[:, None, :, None]
+    b, g, _, f = sums.shape
+    return sums.gather(2, count.expand(b, g, -1, f))
+
+
+def _frequencies(dim: int, base: float) -> np.ndarray:
+    """Return theta (f,), in radians a position, fastest first."""
     if dim % 2 or dim < 2:
         raise ValueError(f"selective: dim must be even and at least 2, got {dim}")
     if not 0 < base < float("inf"):

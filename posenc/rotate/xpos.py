@@ -18,12 +18,23 @@ Float32 and bfloat16 reach 32 scale_base from the center, float16 4; beyond, key
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+Table = tuple[Tensor, Tensor, Tensor]  # cosines, sines and scales of a query
 
-def xpos(q, k, positions, key_positions, base=10_000.0, scale_base=512.0) -> np.ndarray:
+
+def xpos(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    base: float = 10_000.0,
+    scale_base: float = 512.0,
+) -> np.ndarray:
     """Return float64 scores (..., h, t, s) of q (..., h, t, d) and k (..., g, s, d), unscaled."""
-    theta, zeta = _settings(np.shape(q)[-1], base)
+    theta, zeta = _frequencies(np.shape(q)[-1], base)
+    # two neighboring channels are one complex number
     q = np.ascontiguousarray(q, np.float64).view(np.complex128)  # (..., h, t, d/2)
     k = np.ascontiguousarray(k, np.float64).view(np.complex128)  # (..., g, s, d/2)
     h, t, _ = q.shape[-3:]
@@ -31,9 +42,9 @@ def xpos(q, k, positions, key_positions, base=10_000.0, scale_base=512.0) -> np.
     m = np.asarray(positions, np.float64).reshape(t, 1, 1)
     n = np.asarray(key_positions, np.float64).reshape(s, 1)
     steps = (m - n) / scale_base  # (t, s, 1)
-    most = abs(steps).max(initial=0)
-    if most > 64:
-        raise ValueError(f"xpos: positions must be within 64 scale_base, got {most:g} apart")
+    furthest = abs(steps).max(initial=0)
+    if furthest > 64:
+        raise ValueError(f"xpos: positions must be within 64 scale_base, got {furthest:g} apart")
     kernel = zeta**steps * np.exp(1j * (m - n) * theta)  # (t, s, d/2)
     k = k.conj().repeat(h // g, axis=-3)  # (..., h, s, d/2)
     return np.einsum("...htc,...hsc,tsc->...hts", q, k, kernel).real
@@ -55,66 +66,87 @@ class XPos(nn.Module):
         [64.0, 27.4, 12.6]
     """
 
-    def __init__(self, dim: int, base=10_000.0, scale_base=512.0, center=0.0):
+    def __init__(
+        self,
+        dim: int,
+        base: float = 10_000.0,
+        scale_base: float = 512.0,
+        center: float = 0.0,
+    ):
         super().__init__()
-        theta, zeta = _settings(dim, base)
-        self.theta = tuple(theta.tolist())  # no buffers: model.to(torch.bfloat16) would round them
+        theta, zeta = _frequencies(dim, base)
+        # tuples, not buffers: model.to(torch.bfloat16) would round them
+        self.theta = tuple(theta.tolist())
         self.zeta = tuple(zeta.tolist())
         self.scale_base = scale_base
         self.center = center
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, table=None):
-        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned and scaled.
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned and scaled for (t,) or (b, t).
 
-        Positions are (t,) or (b, t). By default keys stand at 0 .. s-1, or where as many queries
-        do, and queries where the last t keys do. `table(key_positions)` replaces both.
+        As many keys as queries stand where these do, by default at 0 .. t-1.
         """
-        t = q.shape[2]
-        s = k.shape[2]
-        if positions is key_positions is table is None and (t > s or s == 1):
-            got = "None; or transpose(1, 2) if tokens come before heads"
-            raise ValueError(f"xpos: positions must be given for {t} queries, {s} keys, got {got}")
-        if key_positions is None and t == s:
-            key_positions = positions
-        if key_positions is None:
-            key_positions = torch.arange(s, device=k.device)
-        dtype = torch.promote_types(q.dtype, torch.float32)
-        of_k = self.table(key_positions, dtype) if table is None else table
-        of_q = of_k[..., s - t :, :] if positions is None else self.table(positions, dtype)
-        turned_q = self._turned(q, of_q, 1)  # (b, h, t, d)
-        return turned_q, self._turned(k, of_k, -1)
+        t, s = q.shape[-2], k.shape[-2]
+        if positions is None:
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t != s or t == 1 or key_positions is not None:
+                raise ValueError(
+                    f"xpos: positions must be given for {t} queries and {s} keys, got None; "
+                    "or transpose(1, 2) if tokens come before heads"
+                )
+            positions = torch.arange(t, device=q.device)
+        of_q = self.table(positions, q.dtype)
+        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn_q(q, of_q), self.turn_k(k, of_k)
 
-    def table(self, positions: Tensor, dtype=torch.float32) -> Tensor:
-        """Return cosines, sines and the scales of a query (..., t, 3d/2), for every layer."""
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        of_pairs = torch.tensor([self.theta, self.zeta], dtype=torch.float64, device=where)
-        theta, zeta = of_pairs  # (d/2,), (d/2,)
-        p = positions.to(where, torch.float64)[..., None]  # (..., t, 1)
-        angle = p * theta  # (..., t, d/2)
-        scale = zeta ** ((p - self.center) / self.scale_base)  # (..., t, d/2)
-        made = torch.cat([angle.cos(), angle.sin(), scale], dim=-1)  # (..., t, 3*d/2)
-        return made.to(positions.device, dtype)
+    def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Table:
+        """Return cosines, sines and scales (..., 1, t, d/2) for every layer, float32 or finer."""
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=device)  # (d/2,)
+        zeta = torch.tensor(self.zeta, dtype=torch.float64, device=device)  # (d/2,)
+        # the same for all heads
+        p = positions.to(device, torch.float64)[..., None, :, None]  # (..., 1, t, 1)
+        angle = p * theta  # (..., 1, t, d/2)
+        scale = zeta ** ((p - self.center) / self.scale_base)  # (..., 1, t, d/2)
+        to = positions.device, torch.promote_types(dtype, torch.float32)
+        return angle.cos().to(*to), angle.sin().to(*to), scale.to(*to)
 
-    def _turned(self, x, table, power):
+    def turn_q(self, q: Tensor, table: Table) -> Tensor:
+        """Return queries (b, h, t, d), turned and scaled to positions in a `table`."""
+        cos, sin, scale = table
+        return self._turn(q, cos * scale, sin * scale)  # (b, h, t, d)
+
+    def turn_k(self, k: Tensor, table: Table) -> Tensor:
+        """Return keys (b, g, s, d), turned as queries are and scaled the other way."""
+        cos, sin, scale = table
+        return self._turn(k, cos / scale, sin / scale)  # (b, g, s, d)
+
+    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         if not x.is_floating_point():
             raise ValueError(f"xpos: q and k must be floating point, got {x.dtype}")
         b, _, t, _ = x.shape
-        rows = tuple(table.shape[:-1])
+        # one row for all tokens would broadcast
+        rows = (*cos.shape[:-3], cos.shape[-2])
         if rows != (t,) and rows != (1, t) and rows != (b, t):
             raise ValueError(f"xpos: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-        y = x.to(torch.promote_types(x.dtype, table.dtype))
-        first, second = y.unflatten(-1, (-1, 2)).unbind(-1)  # (b, h, t, d/2), (b, h, t, d/2)
-        cos, sin, scale = table.unsqueeze(-3).chunk(3, dim=-1)
-        cos = cos * scale**power  # (..., 1, t, d/2)
-        sin = sin * scale**power  # (..., 1, t, d/2)
-        turned = first * cos - second * sin, second * cos + first * sin
-        return torch.stack(turned, dim=-1).flatten(-2).to(x.dtype)  # (b, h, t, d)
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, cos.dtype))
+        first, second = wide.unflatten(-1, (-1, 2)).unbind(-1)  # (b, h, t, d/2), (b, h, t, d/2)
+        turned = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        return turned.flatten(-2).to(x.dtype)  # (b, h, t, d)
 
 
-def _settings(dim, base):
+def _frequencies(dim: int, base: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return theta and zeta (d/2,): how fast each pair turns, and to what it fades."""
     if dim % 2 or dim < 2:
         raise ValueError(f"xpos: dim of q and k must be even and at least 2, got {dim}")
     if not 0 < base < np.inf:
         raise ValueError(f"xpos: base must be positive and finite, got {base}")
-    pair = np.arange(0, dim, 2) / dim  # (d/2,)
-    return base**-pair, (pair + 0.4) / 1.4
+    share = np.arange(0, dim, 2) / dim  # (d/2,)
+    return base**-share, (share + 0.4) / 1.4

@@ -23,28 +23,42 @@ training code divides it unless told otherwise (scale=True): divide such a table
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def cope(q, k, positions, key_positions, weight, mask=None) -> np.ndarray:
+def cope(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike,
+    mask: ArrayLike | None = None,
+) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
     q = np.asarray(q, np.float64)
     k = np.asarray(k, np.float64)
+    weight = np.asarray(weight, np.float64)
     k = np.repeat(k, len(q) // len(k), axis=0)  # (h, s, d)
     m = np.reshape(positions, (q.shape[1], 1))
     n = np.reshape(key_positions, (1, k.shape[1]))
     past = n <= m  # (t, s)
-    seen = past if mask is None else past & mask  # (..., t, s)
+    counted = past if mask is None else past & np.asarray(mask)  # (..., t, s)
 
     logits = q @ k.swapaxes(1, 2) / q.shape[2] ** 0.5  # (h, t, s)
-    gate = np.where(seen, np.exp(-np.logaddexp(0, -logits)), 0)
+    # a sigmoid that overflows on neither side
+    gate = np.where(counted, np.exp(-np.logaddexp(0, -logits)), 0)
     last = len(weight) - 1
+    # a product with ones for the tokens l at the position of a key or after it
     count = np.minimum(gate @ (n <= n.T), last)  # (h, t, s)
+    # no row lies above the last one: there the fraction is 0
     low = count.astype(int)
-    rows = q @ np.asarray(weight).T  # (h, t, r)
-    below = np.take_along_axis(rows, low, axis=2)  # (h, t, s)
-    above = np.take_along_axis(rows, np.minimum(low + 1, last), axis=2)  # (h, t, s)
-    return np.where(past, below + (above - below) * (count - low), 0)  # (h, t, s)
+    high = np.minimum(low + 1, last)
+    products = q @ weight.T  # (h, t, r)
+    below = np.take_along_axis(products, low, axis=2)  # (h, t, s)
+    above = np.take_along_axis(products, high, axis=2)  # (h, t, s)
+    scores = below + (above - below) * (count - low)
+    return np.where(past, scores, 0)  # (h, t, s)
 
 
 class CoPE(nn.Module):
@@ -68,53 +82,75 @@ class CoPE(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(length, dim))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, mask=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t), in any order. By default keys stand at 0 .. s-1, or
-        where as many queries do, and queries where the last t keys do. `mask`, true where a query
-        may look, is broadcast to (b, h, t, s).
+        Positions are numbers, (t,) or (b, t), in any order. As many keys as queries stand where
+        these do, by default at 0 .. t-1. `mask`, true where a query may look, is broadcast to
+        (b, h, t, s).
         """
-        m, n = _places(q, k.shape[2], positions, key_positions)
+        if not q.is_floating_point():
+            raise ValueError(f"cope: q must be floats (b, h, t, d), got {q.dtype}")
+        m, n = _positions(q, k.shape[2], positions, key_positions)
         past = n <= m  # (..., 1, t, s)
-        seen = past if mask is None else past & mask  # (..., t, s)
+        counted = past if mask is None else past & mask  # (..., t, s)
 
-        x = q.to(torch.promote_types(q.dtype, torch.float32))
-        y = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).to(x)  # (b, h, s, d)
-        logits = (x @ y.mT).to(x) / q.shape[3] ** 0.5  # (b, h, t, s)
-        gate = torch.where(seen, logits.sigmoid(), 0)
+        # products in half precision would lose digits
+        wide = q.to(torch.promote_types(q.dtype, torch.float32))
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).to(wide)  # (b, h, s, d)
+        # autocast makes halves of a product, which are too coarse to be summed
+        logits = (wide @ k.mT).to(wide) / q.shape[3] ** 0.5  # (b, h, t, s)
+        gate = torch.where(counted, logits.sigmoid(), 0)
 
         last = len(self.weight) - 1
-        count = _sums_from_each(n, gate).clamp(max=last)
-        low = count.long().clamp(0, last)  # even of a NaN
-        rows = x @ self.weight.to(x).T  # (b, h, t, r)
-        below = rows.gather(3, low)  # (b, h, t, s)
-        above = rows.gather(3, (low + 1).clamp(max=last))  # (b, h, t, s)
+        count = _sums_from_key(n, gate).clamp(max=last)
+        # clamped on both sides, since a NaN is no row of the table
+        low = count.long().clamp(0, last)
+        high = (low + 1).clamp(max=last)
+        products = wide @ self.weight.to(wide).T  # (b, h, t, r)
+        below = products.gather(3, low)  # (b, h, t, s)
+        above = products.gather(3, high)  # (b, h, t, s)
         scores = below + (above - below) * (count - low)
         return torch.where(past, scores, 0).to(q.dtype)  # (b, h, t, s)
 
 
-def _sums_from_each(n, gate):
+def _sums_from_key(n: Tensor, gate: Tensor) -> Tensor:
     """Return, for each key, the sum of the gates (b, h, t, s) at its position n and after it."""
+    # keys may come in any order: sum back from the furthest position
     ordered, order = n.sort(dim=-1)
-    first = torch.searchsorted(ordered, n.contiguous())  # the first key at each position
-    sums = gate.gather(3, order.expand(gate.shape)).flip(3).cumsum(3).flip(3)
+    ordered_gate = gate.gather(3, order.expand(gate.shape))
+    sums = ordered_gate.flip(3).cumsum(3).flip(3)
+    # keys at one position count one another: all have the sum of the first
+    first = torch.searchsorted(ordered, n.contiguous())
     return sums.gather(3, first.expand(gate.shape))  # (b, h, t, s)
 
 
-def _places(q, s, positions, key_positions):
+def _positions(
+    q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries (b, h, t, d) and of `s` keys, to compare."""
     t = q.shape[2]
-    if not q.is_floating_point():
-        raise ValueError(f"cope: q must be floats (b, h, t, d), got {q.dtype}")
-    if positions is key_positions is None and t > s:
-        got = "None; or transpose(1, 2) if tokens come before heads"
-        raise ValueError(f"cope: positions must be given for {t} queries, {s} keys, got {got}")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=q.device)
-        if positions is not None and t == s:
-            key_positions = positions
     if positions is None:
-        positions = key_positions[..., s - t :]
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            raise ValueError(
+                f"cope: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        positions = torch.arange(t, device=q.device)
+    if key_positions is None:
+        if t != s:
+            raise ValueError(
+                f"cope: key_positions must be given for {t} queries and {s} keys, got None"
+            )
+        key_positions = positions
     m = positions.unflatten(-1, (1, t, 1))  # (..., 1, t, 1)
     n = key_positions.unflatten(-1, (1, 1, s))  # (..., 1, 1, s)
     return m, n

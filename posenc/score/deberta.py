@@ -15,20 +15,36 @@ ahead. bucket(o) is o up to B/2, then grows with log o to max_distance - 1. Both
 one row, as in the authors' code; eq. 4 reads query_table with m and n exchanged.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def deberta(q, k, positions, key_positions, key_table, query_table, max_distance=512):
+def deberta(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    key_table: ArrayLike,
+    query_table: ArrayLike,
+    max_distance: int | None = 512,
+) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
     q = np.asarray(q, np.float64)
-    k = np.repeat(np.asarray(k), len(q) // len(k), axis=0)  # (h, s, d)
+    k = np.asarray(k, np.float64)
+    key_table = np.asarray(key_table, np.float64)
+    query_table = np.asarray(query_table, np.float64)
+    k = np.repeat(k, len(q) // len(k), axis=0)  # (h, s, d)
     m = np.reshape(positions, (q.shape[1], 1))
     n = np.reshape(key_positions, (1, k.shape[1]))
     offset = np.subtract(m, n, dtype=np.float64)  # (t, s)
+    # between two offsets there is no row
     if (offset % 1).any():
-        raise ValueError(f"deberta: positions must be whole numbers, got {positions}")
+        got = f"{positions} and {key_positions}"
+        raise ValueError(f"deberta: positions must be whole numbers, got {got}")
     row = _row(offset, key_table.shape[1] // 2, max_distance)  # (t, s)
     product = np.einsum("htd,hsd->hts", q, k)
     by_query = np.einsum("htd,htsd->hts", q, key_table[:, row])
@@ -37,7 +53,9 @@ def deberta(q, k, positions, key_positions, key_table, query_table, max_distance
     return (logits - product) / q.shape[2] ** 0.5  # (h, t, s)
 
 
-def deberta_bucket(offset, buckets=256, max_distance=512):
+def deberta_bucket(
+    offset: ArrayLike, buckets: int = 256, max_distance: int | None = 512
+) -> np.ndarray:
     """Return the bucket of each `offset`, query minus key; `max_distance` None gives each its own.
 
     Examples:
@@ -45,16 +63,18 @@ def deberta_bucket(offset, buckets=256, max_distance=512):
         array([ 1,  2,  3,  4,  6,  7,  7, -7])
     """
     offset = np.asarray(offset, np.float64)
-    if max_distance is not None:
-        middle = buckets // 2
-        if not 0 < middle < max_distance - 1:
-            raise ValueError(f"deberta: max_distance must be over {middle + 1}, got {max_distance}")
-        size = np.maximum(np.abs(offset), middle)
-        grown = np.log(size / middle) / np.log((max_distance - 1) / middle) * (middle - 1)
-        # rounded first: where the logarithm is whole, its last digit must not choose the bucket
-        bucket = middle + np.ceil(np.round(grown, 9))
-        offset = np.where(size > middle, np.copysign(bucket, offset), offset)
-    return offset.astype(np.int64)
+    if max_distance is None:
+        return offset.astype(np.int64)
+    middle = buckets // 2
+    if not 0 < middle < max_distance - 1:
+        raise ValueError(f"deberta: max_distance must be over {middle + 1}, got {max_distance}")
+    # not below the middle, where the logarithm would be negative or infinite
+    size = np.maximum(np.abs(offset), middle)
+    steps = np.log(size / middle) / np.log((max_distance - 1) / middle) * (middle - 1)
+    # rounded first: where the logarithm is whole, its last digit must not choose the bucket
+    bucket = middle + np.ceil(np.round(steps, 9))
+    bucket = np.where(size > middle, np.copysign(bucket, offset), offset)
+    return bucket.astype(np.int64)
 
 
 class DeBERTa(nn.Module):
@@ -76,75 +96,118 @@ class DeBERTa(nn.Module):
         >>> logits = q @ k.mT / 8**0.5 + encoding(q, k)  # (1, 2, 5, 5)
     """
 
-    def __init__(self, dim: int, heads: int, buckets: int = 256, max_distance=512):
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        buckets: int = 256,
+        max_distance: int | None = 512,
+    ):
         super().__init__()
-        self.buckets, self.max_distance = buckets, max_distance
+        self.buckets = buckets
+        self.max_distance = max_distance
         shape = heads, 2 * buckets, dim
         self.key_table = nn.Parameter(0.02 * torch.randn(shape))
         self.query_table = nn.Parameter(0.02 * torch.randn(shape))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None) -> Tensor:
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). By default keys stand at 0 .. s-1, or where as many
-        queries do, and queries where the last t keys do.
+        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
+        default at 0 .. t-1.
         """
-        m, n = _places(q, k.shape[2], positions, key_positions)
-        x, y, by_query, by_key = self._matches(q, k)
-        product = x @ y.mT  # (b, h, t, s)
-        rows, reach = self._rows(q.device)
+        m, n = _positions(q, k.shape[2], positions, key_positions)
+        scaled_q, wide_k = self._scaled(q, k)
+        product = scaled_q @ wide_k.mT  # (b, h, t, s)
+        by_query, by_key = self._products(scaled_q, wide_k)
+        # of the products with all rows each pair takes one: there is no (t, s, d) to store
+        rows = self._rows(q.device)
+        reach = len(rows) // 2
         row = rows[(m - n).clamp(-reach, reach) + reach].expand(product.shape)
         by_query = by_query.gather(3, row)  # (b, h, t, s)
         by_key = by_key.gather(3, row.mT).mT  # (b, h, t, s)
         scores = (product + by_query + by_key) / 3**0.5 - product
         return scores.to(q.dtype)  # (b, h, t, s)
 
-    def score_mod(self, q: Tensor, k: Tensor, positions=None, key_positions=None):
+    def score_mod(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Callable[..., Tensor]:
         """Return modify(score, b, h, t, s): the same in FlexAttention, of a score q k / sqrt(d)."""
-        m, n = _places(q, k.shape[2], positions, key_positions)
-        _, _, by_query, by_key = self._matches(q, k)
-        rows, reach = self._rows(q.device)
+        m, n = _positions(q, k.shape[2], positions, key_positions)
+        by_query, by_key = self._products(*self._scaled(q, k))
+        # made here: a kernel that meets single pairs has no logarithms to take
+        rows = self._rows(q.device)
+        reach = len(rows) // 2
 
-        def _modify(score, b, h, t, s):
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
             offset = m[b, 0, t, 0] - n[b, 0, 0, s]
             row = rows[offset.clamp(-reach, reach) + reach]
             return (score + by_query[b, h, t, row] + by_key[b, h, s, row]) / 3**0.5
 
         return _modify
 
-    def _matches(self, q, k):
-        root = q.shape[3] ** 0.5
-        x = q.to(torch.promote_types(q.dtype, torch.float32)) / root  # (b, h, t, d)
-        y = k.repeat_interleave(len(self.key_table) // k.shape[1], dim=1).to(x)  # (b, h, s, d)
-        by_query = x @ self.key_table.to(x).mT  # (b, h, t, r)
-        by_key = y @ (self.query_table.to(x) / root).mT  # (b, h, s, r)
-        return x, y, by_query, by_key
+    def _scaled(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Return queries over sqrt(d), and keys for as many heads."""
+        if not q.is_floating_point():
+            raise ValueError(f"deberta: q must be floats (b, h, t, d), got {q.dtype}")
+        # products in half precision would lose digits
+        wide_q = q.to(torch.promote_types(q.dtype, torch.float32))
+        wide_k = k.repeat_interleave(len(self.key_table) // k.shape[1], dim=1).to(wide_q)
+        return wide_q / q.shape[3] ** 0.5, wide_k  # (b, h, t, d), (b, h, s, d)
 
-    def _rows(self, device):
-        reach = self.max_distance or self.buckets  # no offset beyond it has another row
+    def _products(self, scaled_q: Tensor, wide_k: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the products of queries and of keys with all rows of their tables."""
+        by_query = scaled_q @ self.key_table.to(scaled_q).mT  # (b, h, t, r)
+        scaled_table = self.query_table.to(wide_k) / wide_k.shape[3] ** 0.5
+        by_key = wide_k @ scaled_table.mT  # (b, h, s, r)
+        return by_query, by_key
+
+    def _rows(self, device: torch.device) -> Tensor:
+        """Return the row of each offset from -reach to reach, beyond which it stays the same."""
+        reach = self.max_distance or self.buckets
         row = _row(np.arange(-reach, reach + 1), self.buckets, self.max_distance)
-        return torch.from_numpy(row).to(device), reach
+        return torch.from_numpy(row).to(device)
 
 
-def _row(offset, buckets, max_distance):
+def _row(offset: np.ndarray, buckets: int, max_distance: int | None) -> np.ndarray:
+    """Return row(m, n) for each offset m - n."""
     bucket = deberta_bucket(offset, buckets, max_distance)
     return np.clip(bucket + buckets, 0, 2 * buckets - 1)
 
 
-def _places(q, s, positions, key_positions):
+def _positions(
+    q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries (b, h, t, d) and of `s` keys, to subtract."""
     b, _, t, _ = q.shape
-    if positions is key_positions is None and t > s:
-        got = "None; or transpose(1, 2) if tokens come before heads"
-        raise ValueError(f"deberta: positions must be given for {t} queries, {s} keys, got {got}")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=q.device)
-        if positions is not None and t == s:
-            key_positions = positions
     if positions is None:
-        positions = key_positions[..., s - t :]
-    for x, kind in ((q, True), (positions, False), (key_positions, False)):
-        if x.is_floating_point() != kind:
-            raise ValueError(f"deberta: positions must be integers, q floats, got {x.dtype}")
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            raise ValueError(
+                f"deberta: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        positions = torch.arange(t, device=q.device)
+    if key_positions is None:
+        if t != s:
+            raise ValueError(
+                f"deberta: key_positions must be given for {t} queries and {s} keys, got None"
+            )
+        key_positions = positions
+    for p in (positions, key_positions):
+        if p.is_floating_point():
+            raise ValueError(f"deberta: positions must be integers, got {p.dtype}")
     m = positions.long().unflatten(-1, (1, t, 1)).expand(b, 1, t, 1)
     n = key_positions.long().unflatten(-1, (1, 1, s)).expand(b, 1, 1, s)
-    return m.contiguous(), n.contiguous()  # (b, 1, t, 1), (b, 1, 1, s)  kernels read no strides
+    # the kernels of FlexAttention read no strides
+    return m.contiguous(), n.contiguous()  # (b, 1, t, 1), (b, 1, 1, s)

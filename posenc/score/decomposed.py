@@ -17,23 +17,39 @@ table, as SAM does in each call. Places are whole rows and columns (t, 2), such 
 Where MViTv2 pools two keys into one, its key stands at the second of their places: 1, 3, 5, ...
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def decomposed(q, k, positions, key_positions, row_table, column_table) -> np.ndarray:
+def decomposed(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    row_table: ArrayLike,
+    column_table: ArrayLike,
+) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d)."""
     q = np.asarray(q, np.float64)
+    row_table = np.asarray(row_table, np.float64)
+    column_table = np.asarray(column_table, np.float64)
     m = np.asarray(positions, np.float64).reshape(q.shape[1], 1, 2)
-    n = np.asarray(key_positions, np.float64).reshape(1, len(k[0]), 2)
+    n = np.asarray(key_positions, np.float64).reshape(1, np.shape(k)[1], 2)
     offset = m - n  # (t, s, 2)
+    # between two offsets there is no vector
     if (offset % 1).any():
-        raise ValueError(f"decomposed: positions must be whole, got {positions}")
-    rows = np.asarray(row_table, np.float64)
-    columns = np.asarray(column_table, np.float64)
+        got = f"{positions} and {key_positions}"
+        raise ValueError(f"decomposed: positions must be whole, got {got}")
     dy, dx = np.moveaxis(offset, 2, 0).astype(int)  # (t, s), (t, s)
-    vector = rows[_row(dy, len(rows))] + columns[_row(dx, len(columns))]  # (t, s, d)
+    # an offset beyond the grid counts as its edge
+    height, width = len(row_table) // 2 + 1, len(column_table) // 2 + 1
+    row = np.clip(dy, 1 - height, height - 1) + height - 1  # (t, s)
+    column = np.clip(dx, 1 - width, width - 1) + width - 1  # (t, s)
+    vector = row_table[row] + column_table[column]  # (t, s, d)
     return np.einsum("htd,tsd->hts", q, vector)  # (h, t, s)
 
 
@@ -44,9 +60,10 @@ def resize_offsets(table: Tensor, size: int) -> Tensor:
         >>> resize_offsets(torch.tensor([[-1.0], [0.0], [1.0]]), 3).flatten().round(decimals=2)
         tensor([-1.0000, -0.6000,  0.0000,  0.6000,  1.0000])
     """
-    lines = table.T[None].float()
-    made = nn.functional.interpolate(lines, size=2 * size - 1, mode="linear")
-    return made[0].T.to(table.dtype)  # (r, d)
+    # a batch of one, whose channels are lines along the offsets
+    lines = table.T[None].float()  # (1, d, r)
+    resized = nn.functional.interpolate(lines, size=2 * size - 1, mode="linear")
+    return resized[0].T.to(table.dtype)
 
 
 class Decomposed(nn.Module):
@@ -75,66 +92,92 @@ class Decomposed(nn.Module):
         self.row_table = nn.Parameter(torch.zeros(2 * height - 1, dim))
         self.column_table = nn.Parameter(torch.zeros(2 * width - 1, dim))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None) -> Tensor:
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
         Positions are integers (t, 2) or (b, t, 2), without a default; as many keys as queries
         stand where these do.
         """
-        m, n = self._whole(q, k, positions, key_positions)
+        m, n = self._positions(q, k, positions, key_positions)
         offset = m.unsqueeze(-2) - n.unsqueeze(-3)  # (..., t, s, 2)
-        dy, dx = offset.unsqueeze(-4).unbind(-1)
-        rows, columns = self._products(q, k)
-        height, width = rows.shape[3], columns.shape[3]
+        # a head axis, over which offsets are the same
+        dy, dx = offset.unsqueeze(-4).unbind(-1)  # (..., t, s), (..., t, s)
+        by_row, by_column = self._products(q, k)
+        # of the products with all rows each pair takes one: there is no (t, s, d) to store
         pairs = *q.shape[:3], k.shape[2]
-        row = _row(dy, height).expand(pairs)  # (b, h, t, s)
-        column = _row(dx, width).expand(pairs)  # (b, h, t, s)
-        of_rows = rows.gather(3, row)
-        of_columns = columns.gather(3, column)
-        return (of_rows + of_columns).to(q.dtype)  # (b, h, t, s)
+        row = _row(dy, by_row).expand(pairs)  # (b, h, t, s)
+        column = _row(dx, by_column).expand(pairs)  # (b, h, t, s)
+        scores = by_row.gather(3, row) + by_column.gather(3, column)
+        return scores.to(q.dtype)  # (b, h, t, s)
 
-    def score_mod(self, q: Tensor, k: Tensor, positions=None, key_positions=None):
+    def score_mod(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Callable[..., Tensor]:
         """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
-        m, n = self._whole(q, k, positions, key_positions)
-        m = m.expand(len(q), -1, -1).contiguous()  # kernels read no strides
+        m, n = self._positions(q, k, positions, key_positions)
+        # the kernels of FlexAttention read no strides
+        m = m.expand(len(q), -1, -1).contiguous()
         n = n.expand(len(q), -1, -1).contiguous()
-        rows, columns = self._products(q, k)
-        height, width = rows.shape[3], columns.shape[3]
+        by_row, by_column = self._products(q, k)
 
-        def _modify(score, b, h, t, s):
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
             dy = m[b, t, 0] - n[b, s, 0]
             dx = m[b, t, 1] - n[b, s, 1]
-            of_rows = rows[b, h, t, _row(dy, height)]
-            of_columns = columns[b, h, t, _row(dx, width)]
-            return score + of_rows + of_columns
+            of_row = by_row[b, h, t, _row(dy, by_row)]
+            of_column = by_column[b, h, t, _row(dx, by_column)]
+            return score + of_row + of_column
 
         return _modify
 
-    def _products(self, q, k):
+    def _products(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the products of each query with all rows of both tables."""
         d = q.shape[3]
+        # what k holds enters nowhere: another width would pass
         if k.shape[3] != d or not q.is_floating_point():
             got = f"{q.dtype} of width {d} and {k.shape[3]}"
             raise ValueError(f"decomposed: q and k must be floats of one width, got {got}")
-        x = q.to(torch.promote_types(q.dtype, torch.float32))
-        rows = torch.einsum("bhtd,rd->bhtr", x, self.row_table.to(x))
-        columns = torch.einsum("bhtd,rd->bhtr", x, self.column_table.to(x))
-        return rows, columns  # (b, h, t, r), (b, h, t, c)
+        # products in half precision would lose digits
+        wide = q.to(torch.promote_types(q.dtype, torch.float32))
+        by_row = torch.einsum("bhtd,rd->bhtr", wide, self.row_table.to(wide))
+        by_column = torch.einsum("bhtd,rd->bhtr", wide, self.column_table.to(wide))
+        return by_row, by_column  # (b, h, t, r), (b, h, t, c)
 
-    def _whole(self, q, k, positions, key_positions):
-        t, s = q.shape[2], k.shape[2]
-        key_positions = positions if key_positions is None and t == s else key_positions
-        whole = []
-        for p, length in ((positions, t), (key_positions, s)):
-            got = None if p is None else f"{p.dtype} {tuple(p.shape)}"
-            if p is None or p.is_floating_point() or p.shape[-2:] != (length, 2):
-                raise ValueError(
-                    f"decomposed: positions must be whole rows and columns ({length}, 2), "
-                    f"got {got}; take grid_positions{self.size}"
-                )
-            whole.append(p.long())
-        return whole
+    def _positions(
+        self, q: Tensor, k: Tensor, positions: Tensor | None, key_positions: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the positions of queries (..., t, 2) and of keys (..., s, 2), in 64 bits."""
+        if key_positions is None:
+            key_positions = positions
+        m = self._whole("positions", positions, q.shape[2])
+        n = self._whole("key_positions", key_positions, k.shape[2])
+        return m, n  # (..., t, 2), (..., s, 2)
+
+    def _whole(self, name: str, positions: Tensor | None, length: int) -> Tensor:
+        # places in a text are no coordinates, and one place for all tokens would broadcast
+        if (
+            positions is None
+            or positions.is_floating_point()
+            or positions.shape[-2:] != (length, 2)
+        ):
+            got = None if positions is None else f"{positions.dtype} {tuple(positions.shape)}"
+            raise ValueError(
+                f"decomposed: {name} must be whole rows and columns ({length}, 2), "
+                f"got {got}; take grid_positions{self.size}"
+            )
+        return positions.long()
 
 
-def _row(offset, rows):
-    edge = (rows - 1) // 2
+def _row(offset: Tensor, products: Tensor) -> Tensor:
+    """Return the row of each offset among those of `products` (b, h, t, r)."""
+    edge = products.shape[3] // 2
     return offset.clip(-edge, edge) + edge

@@ -20,21 +20,36 @@ The paper reads the gates from the tokens x, not from the keys: pass x W + b as 
 starts the bias at 0, x-transformers at 5.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def forget(q, k, positions, key_positions, weight=None, bias=None, gates=None, mask=None):
+def forget(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    gates: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
     k = np.asarray(k, np.float64)
-    m = np.reshape(positions, (len(q[0]), 1, 1))
+    h, t, _ = np.shape(q)
+    m = np.reshape(positions, (t, 1, 1))
     n = np.reshape(key_positions, k.shape[1])
     if gates is None:
-        each = np.repeat(k, len(q) // len(k), axis=0)  # (h, s, d)
-        gates = np.einsum("hsd,hd->hs", each, np.asarray(weight)) + np.asarray(bias)[:, None]
-    fade = -np.logaddexp(0, np.negative(gates))  # (h, s)
-    fade = fade[:, None]
+        k = np.repeat(k, h // len(k), axis=0)  # (h, s, d)
+        gates = np.einsum("hsd,hd->hs", k, np.asarray(weight)) + np.asarray(bias)[:, None]
+    # ln sigmoid, without an overflow on either side
+    fade = -np.logaddexp(0, -np.asarray(gates, np.float64))  # (h, s)
+    # an axis for queries, since a mask may hide other tokens from each
+    fade = fade[:, None]  # (h, 1, s)
     if mask is not None:
         fade = np.where(mask, fade, 0)  # (..., s)
     between = (n[:, None] < n) & (n <= m)  # (t, s, s)
@@ -66,85 +81,127 @@ class Forget(nn.Module):
         self.weight = nn.Parameter(0.02 * torch.randn(heads, dim))
         self.bias = nn.Parameter(initial + torch.zeros(heads))
 
-    def forward(self, q, k, positions=None, key_positions=None, gates=None, mask=None) -> Tensor:
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        gates: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t), in any order. By default keys stand at 0 .. s-1, or
-        where as many queries do, and queries where the last t keys do. `gates` (b, h, s) are
-        logits in place of those read. `mask` (b, h, t, s), or less, is true where a query may look.
+        Positions are numbers, (t,) or (b, t), in any order. As many keys as queries stand where
+        these do, by default at 0 .. t-1. `gates` (b, h, s) are logits in place of those read.
+        `mask` (b, h, t, s), or less, is true where a query may look.
         """
         of_queries, of_keys = self._sums(q, k, positions, key_positions, gates, mask)
+        # the difference is positive where a key lies ahead
         scores = (of_queries - of_keys).clamp(max=0)
         return scores.to(q)  # (b, h, t, s)
 
-    def score_mod(self, q, k, positions=None, key_positions=None, gates=None, mask=None):
+    def score_mod(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        gates: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Callable[..., Tensor]:
         """Return modify(score, b, h, t, s): the same, where `mask` has one row for all queries."""
         of_queries, of_keys = self._sums(q, k, positions, key_positions, gates, mask)
         rows = of_keys.shape[2]
         if rows > 1:
             raise ValueError(f"forget: mask must be one row for all queries, got {rows} rows")
-        m, m_rest = _in_float32(of_queries[..., 0])  # (b, h, t), (b, h, t)
-        n, n_rest = _in_float32(of_keys[:, :, 0])  # (b, h, s), (b, h, s)
+        # kernels take no float64
+        high_m, low_m = _in_float32(of_queries[..., 0])  # (b, h, t), (b, h, t)
+        high_n, low_n = _in_float32(of_keys[:, :, 0])  # (b, h, s), (b, h, s)
 
-        def _modify(score, b, h, t, s):
-            difference = m[b, h, t] - n[b, h, s]
-            rest = m_rest[b, h, t] - n_rest[b, h, s]
-            return score + (difference + rest).clamp(max=0)
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            high = high_m[b, h, t] - high_n[b, h, s]
+            low = low_m[b, h, t] - low_n[b, h, s]
+            return score + (high + low).clamp(max=0)
 
         return _modify
 
     def gates(self, k: Tensor) -> Tensor:
         """Return the logits of the gates (b, h, s), as read from the keys `k` (b, g, s, d)."""
-        each = k.repeat_interleave(len(self.weight) // k.shape[1], dim=1)  # (b, h, s, d)
-        logits = torch.einsum("bhsd,hd->bhs", each, self.weight.to(k))
+        k = k.repeat_interleave(len(self.weight) // k.shape[1], dim=1)  # (b, h, s, d)
+        logits = torch.einsum("bhsd,hd->bhs", k, self.weight.to(k))
         return logits + self.bias.to(k)[:, None]  # (b, h, s)
 
-    def _sums(self, q, k, positions, key_positions, gates, mask):
+    def _sums(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None,
+        key_positions: Tensor | None,
+        gates: Tensor | None,
+        mask: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
         """Return F at the queries (b, h, t, 1) and the keys (b, h, 1, s), or (b, h, t, s)."""
-        m, n = _places(q, k, positions, key_positions)
-        gates = self.gates(k.to(n)) if gates is None else gates.to(n)
-        fade = nn.functional.logsigmoid(gates).unsqueeze(2)  # (b, h, 1, s)
+        b, h, _, d = q.shape
+        # what q holds enters nowhere: another width would pass
+        if k.shape[3] != d or not q.is_floating_point():
+            got = f"{q.dtype} of width {d} and {k.shape[3]}"
+            raise ValueError(f"forget: q and k must be floats of one width, got {got}")
+        m, n = _positions(q, k.shape[2], positions, key_positions)
+        # in float64, as positions are: far tokens differ in the last digits of long sums
+        if gates is None:
+            gates = self.gates(k.to(n))
+        fade = nn.functional.logsigmoid(gates.to(n)).unsqueeze(2)  # (b, h, 1, s)
         if mask is not None:
             fade = torch.where(mask.to(n.device), fade, 0)  # (..., s)
-        b, h, t, _ = q.shape
-        fade = fade.expand(b, h, -1, k.shape[2])  # of one row, or one a query
-        _, _, rows, s = fade.shape
-        ordered, order = n.sort()
-        order = order.reshape(b, 1, 1, s).expand(fade.shape)
-        sums = fade.gather(3, order).cumsum(3)
-        sums = nn.functional.pad(sums, (1, 0))  # of no token, of the first, of the first two
-        upto = torch.searchsorted(ordered, n, right=True).reshape(b, 1, 1, s)
-        of_keys = sums.gather(3, upto.expand(fade.shape))
-        upto = torch.searchsorted(ordered, m, right=True).reshape(b, 1, rows, t // rows)
-        of_queries = sums.gather(3, upto.expand(b, h, rows, t // rows))
-        return of_queries.reshape(b, h, t, 1), of_keys
+        # the mask decides whether one row of sums serves all queries
+        return _sums_up_to(m, n, fade.expand(b, h, -1, k.shape[2]))
 
 
-def _in_float32(x):
-    """Return two parts whose sum is as exact, for kernels that take no float64."""
+def _sums_up_to(m: Tensor, n: Tensor, fade: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of `fade` (b, h, 1 or t, s) over the keys up to each query and each key."""
+    b, h, rows, s = fade.shape
+    t = m.shape[1]
+    # keys may come in any order: sum along their positions
+    ordered, order = n.sort()
+    order = order.reshape(b, 1, 1, s).expand(fade.shape)
+    sums = fade.gather(3, order).cumsum(3)
+    # the first sum is that of no token, for queries before all keys
+    sums = nn.functional.pad(sums, (1, 0))
+    up_to_m = torch.searchsorted(ordered, m, right=True).reshape(b, 1, rows, t // rows)
+    up_to_n = torch.searchsorted(ordered, n, right=True).reshape(b, 1, 1, s)
+    of_queries = sums.gather(3, up_to_m.expand(b, h, rows, t // rows)).reshape(b, h, t, 1)
+    of_keys = sums.gather(3, up_to_n.expand(fade.shape))
+    return of_queries, of_keys
+
+
+def _in_float32(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two parts in float32 whose sum is nearly as exact as float64."""
     high = x.float()
     return high, (x - high).float()
 
 
-def _places(q, k, positions, key_positions):
-    b, _, t, d = q.shape
-    s = k.shape[2]
-    if k.shape[3] != d or not q.is_floating_point():
-        got = f"{q.dtype} of width {d} and {k.shape[3]}"
-        raise ValueError(f"forget: q and k must be floats of one width, got {got}")
-    if positions is key_positions is None and t > s:
-        got = "None; or transpose(1, 2) if tokens come before heads"
-        raise ValueError(f"forget: positions must be given for {t} queries, {s} keys, got {got}")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=q.device)
-        if positions is not None and t == s:
-            key_positions = positions
+def _positions(
+    q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries (b, h, t, d) and of `s` keys, in float64."""
+    b, _, t, _ = q.shape
     if positions is None:
-        positions = key_positions[..., s - t :]
-    for given, length in ((positions, t), (key_positions, s)):
-        if given.shape[-1] != length:
-            raise ValueError(f"forget: positions must be {length} a row, got {tuple(given.shape)}")
-    where = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
-    m = positions.to(where, torch.float64).expand(b, t)
-    n = key_positions.to(where, torch.float64).expand(b, s)
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            raise ValueError(
+                f"forget: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        positions = torch.arange(t, device=q.device)
+    if key_positions is None:
+        key_positions = positions
+    # one position for all tokens would broadcast
+    for name, p, length in (("positions", positions, t), ("key_positions", key_positions, s)):
+        if p.shape[-1:] != (length,):
+            raise ValueError(f"forget: {name} must be {length} a row, got {tuple(p.shape)}")
+    device = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
+    m = positions.to(device, torch.float64).expand(b, t)
+    n = key_positions.to(device, torch.float64).expand(b, s)
+    # searchsorted copies what is strided, and warns
     return m.contiguous(), n.contiguous()  # (b, t), (b, s)

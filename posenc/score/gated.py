@@ -18,25 +18,40 @@ from the query; its code and transformers from the layer's input x, cut into hea
 `states`. Their map has 8 outputs, summed by fours. The score is not divided by sqrt(d).
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
 def gated(
-    q, k, positions, key_positions, weight, gate, bias, scale, max_distance=800, states=None
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike,
+    gate: ArrayLike,
+    bias: ArrayLike,
+    scale: ArrayLike,
+    max_distance: int = 800,
+    states: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d), or `states`, for `k` (g, s, d)."""
-    q = np.asarray(q if states is None else states, np.float64)
+    x = np.asarray(q if states is None else states, np.float64)
     weight = np.asarray(weight, np.float64)
-    m = np.reshape(positions, (q.shape[1], 1))
+    m = np.reshape(positions, (x.shape[1], 1))
     n = np.reshape(key_positions, (1, np.shape(k)[1]))
+    # a fraction counts as the whole offset toward 0
     offset = np.trunc(np.subtract(n, m, dtype=np.float64))  # (t, s)
     bucket = _starts(len(weight), max_distance).searchsorted(np.abs(offset), "right")
-    row = bucket + (offset > 0) * (len(weight) // 2)
+    # keys ahead have the second half of the table
+    row = np.where(offset > 0, bucket + len(weight) // 2, bucket)
     numbers = weight[row].transpose(2, 0, 1)  # (h, t, s)
 
-    logits = q @ gate + bias
+    logits = x @ np.asarray(gate, np.float64) + np.asarray(bias, np.float64)
+    # a sigmoid that overflows on neither side
     gates = np.exp(-np.logaddexp(0, -logits))
     u, v = np.moveaxis(gates, 2, 0)  # (h, t), (h, t)
     factor = 2 - u + u * v * np.reshape(scale, (-1, 1))  # (h, t)
@@ -58,63 +73,89 @@ class Gated(nn.Module):
     Examples:
         >>> encoding = Gated(dim=8, heads=1)
         >>> encoding.weight.data[:] = 1.0  # so that the score is the gates' factor
-        >>> encoding(torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 3, 8)).tolist()
+        >>> q, k = torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 3, 8)
+        >>> encoding(q, k, torch.tensor([2]), torch.arange(3)).tolist()
         [[[[1.75, 1.75, 1.75]]]]
     """
 
-    def __init__(self, dim: int, heads: int, buckets: int = 320, max_distance: int = 800):
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        buckets: int = 320,
+        max_distance: int = 800,
+    ):
         super().__init__()
-        self.starts = _starts(buckets, max_distance).tolist()
+        self.starts = tuple(_starts(buckets, max_distance).tolist())
         self.weight = nn.Parameter(torch.zeros(buckets, heads))
         self.gate = nn.Parameter(0.02 * torch.randn(dim, 2))
         self.bias = nn.Parameter(torch.zeros(2))
         self.scale = nn.Parameter(torch.ones(heads))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, states=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        states: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t). By default keys stand at 0 .. s-1, or where as many
-        queries do, and queries where the last t keys do. `states` (b, h, t, d) replace q.
+        Positions are numbers, (t,) or (b, t). As many keys as queries stand where these do, by
+        default at 0 .. t-1. `states` (b, h, t, d) replace q.
         """
-        m, n = _places(q, k, positions, key_positions)
+        _check_content(q, k)
+        m, n = _positions(q, k.shape[2], positions, key_positions)
         factor = self.factor(q, states)
-        bias = self._bias(n - m)  # (h, b, t, s)
-        scores = factor[..., None] * bias.movedim(0, 1)
+        numbers = self._numbers(n - m).movedim(0, 1)  # (b, h, t, s)
+        scores = factor[..., None] * numbers
         return scores.to(q)  # (b, h, t, s)
 
-    def score_mod(self, q: Tensor, k: Tensor, positions=None, key_positions=None, states=None):
+    def score_mod(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        states: Tensor | None = None,
+    ) -> Callable[..., Tensor]:
         """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
-        m, n = _places(q, k, positions, key_positions)
+        _check_content(q, k)
+        m, n = _positions(q, k.shape[2], positions, key_positions)
         factor = self.factor(q, states)
-        reach = self.starts[-1]  # beyond which nothing changes
-        bias = self._bias(torch.arange(-reach, reach + 1, device=q.device))
+        # the kernel looks offsets up in a row, which ends where nothing changes any more
+        reach = self.starts[-1]
+        numbers = self._numbers(torch.arange(-reach, reach + 1, device=q.device))
 
-        def _modify(score, b, h, t, s):
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
             offset = n[b, 0, s] - m[b, t, 0]
             column = offset.clamp(-reach, reach).int() + reach
-            return score + (factor[b, h, t] * bias[h, column]).to(score)
+            return score + (factor[b, h, t] * numbers[h, column]).to(score)
 
         return _modify
 
-    def factor(self, q: Tensor, states=None) -> Tensor:
+    def factor(self, q: Tensor, states: Tensor | None = None) -> Tensor:
         """Return the factor (b, h, t) that the gates make of `q`, or `states`, (b, h, t, d)."""
         x = q if states is None else states
-        x = x.to(torch.promote_types(x.dtype, torch.float32))
-        logits = (x @ self.gate.to(x)).to(x) + self.bias
+        # products in half precision would lose digits
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        # autocast makes halves of a product all the same
+        logits = (wide @ self.gate.to(wide)).to(wide) + self.bias
         u, v = logits.sigmoid().unbind(3)  # (b, h, t), (b, h, t)
         return 2 - u + u * v * self.scale[:, None]  # (b, h, t)
 
-    def _bias(self, offset):
-        """Return the numbers (h, ...) of each `offset`."""
-        starts = offset.new_tensor(self.starts)
+    def _numbers(self, offset: Tensor) -> Tensor:
+        """Return the learned numbers (h, ...) of each `offset`."""
         offset = offset.trunc()
-        bucket = torch.bucketize(offset.abs(), starts, right=True)
-        row = bucket + (offset > 0) * (len(self.weight) // 2)
+        bucket = torch.bucketize(offset.abs(), offset.new_tensor(self.starts), right=True)
+        row = torch.where(offset > 0, bucket + len(self.weight) // 2, bucket)
+        # weight[row] has the heads last; looked up heads first, the numbers lie in order
         row = row.flatten().to(self.weight.device)
         return self.weight.T.index_select(1, row).unflatten(1, offset.shape)
 
 
-def _starts(buckets, max_distance):
+def _starts(buckets: int, max_distance: int) -> np.ndarray:
     """Return the distances at which the buckets 1, 2, .. of one side start."""
     exact = buckets // 4
     if buckets % 2 or not 0 < exact < max_distance:
@@ -127,24 +168,34 @@ def _starts(buckets, max_distance):
     return np.append(np.arange(1, exact + 1), starts.astype(int))
 
 
-def _places(q, k, positions, key_positions):
-    b, _, t, d = q.shape
-    s = k.shape[2]
-    if k.shape[3] != d or not q.is_floating_point():
-        got = f"{q.dtype} of width {d} and {k.shape[3]}"
+def _check_content(q: Tensor, k: Tensor) -> None:
+    # what k holds enters nowhere: another width would pass
+    if k.shape[3] != q.shape[3] or not q.is_floating_point():
+        got = f"{q.dtype} of width {q.shape[3]} and {k.shape[3]}"
         raise ValueError(f"gated: q and k must be floats of one width, got {got}")
-    if positions is key_positions is None and t > s:
-        got = "None; or transpose(1, 2) if tokens come before heads"
-        raise ValueError(f"gated: positions must be given for {t} queries, {s} keys, got {got}")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=q.device)
-        if positions is not None and t == s:
-            key_positions = positions
+
+
+def _positions(
+    q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries (b, h, t, d) and of `s` keys, to subtract."""
+    b, _, t, _ = q.shape
     if positions is None:
-        positions = key_positions[..., s - t :]
-    where = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
-    m = positions.to(where, torch.float64).unflatten(-1, (t, 1))  # (..., t, 1)
-    m = m.expand(b, t, 1)
-    n = key_positions.to(where, torch.float64).unflatten(-1, (1, s))  # (..., 1, s)
-    n = n.expand(b, 1, s)
-    return m.contiguous(), n.contiguous()  # kernels read no strides
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            raise ValueError(
+                f"gated: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        positions = torch.arange(t, device=q.device)
+    if key_positions is None:
+        if t != s:
+            raise ValueError(
+                f"gated: key_positions must be given for {t} queries and {s} keys, got None"
+            )
+        key_positions = positions
+    device = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
+    m = positions.to(device, torch.float64).unflatten(-1, (t, 1)).expand(b, t, 1)
+    n = key_positions.to(device, torch.float64).unflatten(-1, (1, s)).expand(b, 1, s)
+    # the kernels of FlexAttention read no strides
+    return m.contiguous(), n.contiguous()  # (b, t, 1), (b, 1, s)

@@ -10,34 +10,47 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rows, w c
     s(q, k, m, n) = q . weight[row(m, n)] / sqrt(d), and 0 where n > m
 
 Where queries stand at the last t of s keys, query i takes the product of key j from column
-j - i + t - 1: pad, reshape and slice (`skew`) do that without an index for each pair. Other
-positions are looked up; the results are equal. Rows go from the far past to the query's own place,
-as in the paper and in Transformer-XL. Keys beyond the table take its furthest row, as with Shaw,
-which serves both sides; in tensor2tensor they score 0. For keys ahead both those codes leave
-products of the next query, which the mask must hide; here such keys score 0.
+j - i + t - 1: pad, reshape and slice (`skew`) do that without an index for each pair, as here by
+default. Other positions are looked up; the results are equal. Rows go from the far past to the
+query's own place, as in the paper and in Transformer-XL. Keys beyond the table take its furthest
+row, as with Shaw, which serves both sides; in tensor2tensor they score 0. For keys ahead both those
+codes leave products of the next query, which the mask must hide; here such keys score 0.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def music(q, k, positions, key_positions, weight) -> np.ndarray:
+def music(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike,
+) -> np.ndarray:
     """Return the scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d) in float64.
 
     `weight` is (h, r, d), or (r, d) where all heads share it.
     """
     q = np.asarray(q, np.float64)
     weight = np.asarray(weight, np.float64)
-    m = np.asarray(positions, np.float64).reshape(len(q[0]), 1)
-    n = np.asarray(key_positions, np.float64).reshape(1, len(k[0]))
+    t, d = q.shape[-2:]
+    m = np.asarray(positions, np.float64).reshape(t, 1)
+    n = np.asarray(key_positions, np.float64).reshape(1, np.shape(k)[-2])
     offset = n - m  # (t, s)
+    # between two offsets there is no vector
     if (offset % 1).any():
-        raise ValueError(f"music: positions must be whole numbers, got {positions}")
-    row = _row(offset, weight.shape[-2]).astype(int)
-    vector = weight[..., row, :]  # (..., t, s, d)
-    scores = np.einsum("...td,...tsd->...ts", q, vector)
-    return np.where(offset > 0, 0, scores) / q.shape[-1] ** 0.5  # (h, t, s)
+        got = f"{positions} and {key_positions}"
+        raise ValueError(f"music: positions must be whole numbers, got {got}")
+    r = weight.shape[-2]
+    row = np.clip(offset, 1 - r, 0) + r - 1  # (t, s)
+    vector = weight[..., row.astype(int), :]  # (..., t, s, d)
+    scores = np.einsum("...td,...tsd->...ts", q, vector) / d**0.5
+    return np.where(offset > 0, 0, scores)  # (h, t, s)
 
 
 def skew(x: Tensor, keys: int) -> Tensor:
@@ -56,10 +69,11 @@ def skew(x: Tensor, keys: int) -> Tensor:
     t, w = x.shape[-2:]
     if not 0 <= keys <= w:
         raise ValueError(f"music: keys must be at most {w}, the columns of x, got {keys}")
+    # a column more, then cut to the old width: each row begins a column before that above it
     padded = nn.functional.pad(x, (1, 0))  # (..., t, w+1)
-    tape = padded.flatten(-2)
-    tape = tape.unflatten(-1, (w + 1, t))  # (..., w+1, t)
+    tape = padded.flatten(-2).unflatten(-1, (w + 1, t))  # (..., w+1, t)
     slid = tape[..., 1:, :].reshape(x.shape)  # (..., t, w)
+    # past the last column products of the next query follow
     return slid[..., :keys].tril(w - t)  # (..., t, s)
 
 
@@ -77,7 +91,8 @@ class Music(nn.Module):
     Examples:
         >>> encoding = Music(dim=1, heads=1, length=3)
         >>> encoding.weight.data[0, :, 0] = torch.tensor([2.0, 1.0, 0.0])  # the distances
-        >>> encoding(torch.ones(1, 1, 2, 1), torch.ones(1, 1, 5, 1))[0, 0].tolist()  # from 3 and 4
+        >>> q, k = torch.ones(1, 1, 2, 1), torch.ones(1, 1, 5, 1)
+        >>> encoding(q, k, torch.tensor([3, 4]), torch.arange(5))[0, 0].tolist()
         [[2.0, 2.0, 1.0, 0.0, 0.0], [2.0, 2.0, 2.0, 1.0, 0.0]]
     """
 
@@ -86,65 +101,90 @@ class Music(nn.Module):
         self.length = length
         self.weight = nn.Parameter(dim**-0.5 * torch.randn(heads, length, dim))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None) -> Tensor:
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). By default keys stand at 0 .. s-1, or where as many
-        queries do, and queries where the last t keys do.
+        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
+        default at 0 .. t-1.
         """
-        m, n = _places(q, k.shape[-2], positions, key_positions)
-        logits = self._logits(q, k)
-        if positions is key_positions is None:
-            s = k.shape[-2]
+        s = k.shape[-2]
+        m, n = _positions(q, s, positions, key_positions)
+        products = self._products(q, k)
+        if positions is None:
+            # the tokens stand in order: a column for each offset slides into place
             offset = torch.arange(1 - s, 1, device=q.device)  # (s,)
-            scores = skew(logits[..., _row(offset, self.length)], s)
+            scores = skew(products[..., self._row(offset)], s)
         else:
-            row = _row(n - m, self.length).expand(*q.shape[:3], -1)
-            scores = logits.gather(-1, row).masked_fill(n > m, 0)
+            row = self._row(n - m).expand(*q.shape[:3], -1)  # (b, h, t, s)
+            scores = products.gather(-1, row).masked_fill(n > m, 0)
         return scores.to(q.dtype)  # (b, h, t, s)
 
-    def score_mod(self, q: Tensor, k: Tensor, positions=None, key_positions=None):
+    def score_mod(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Callable[..., Tensor]:
         """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
-        m, n = _places(q, k.shape[-2], positions, key_positions)
-        logits = self._logits(q, k)
+        m, n = _positions(q, k.shape[-2], positions, key_positions)
+        products = self._products(q, k)
 
-        def _modify(score, b, h, t, s):
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
             offset = n[b, 0, 0, s] - m[b, 0, t, 0]
-            row = _row(offset, self.length)
-            return torch.where(offset > 0, score, score + logits[b, h, t, row])
+            row = self._row(offset)
+            return torch.where(offset > 0, score, score + products[b, h, t, row])
 
         return _modify
 
-    def _logits(self, q, k):
+    def _row(self, offset: Tensor) -> Tensor:
+        """Return row(m, n) for each offset n - m."""
+        return offset.clip(1 - self.length, 0) + self.length - 1
+
+    def _products(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the scores of each query for every row of the table."""
         d = q.shape[-1]
+        # what k holds enters nowhere: another width would pass
         if k.shape[-1] != d or not q.is_floating_point():
             got = f"{q.dtype} of width {d} and {k.shape[-1]}"
             raise ValueError(f"music: q and k must be floats of one width, got {got}")
-        x = q.to(torch.promote_types(q.dtype, torch.float32))
-        products = x @ self.weight.to(x.dtype).mT
+        # products in half precision would lose digits
+        wide = q.to(torch.promote_types(q.dtype, torch.float32))
+        products = wide @ self.weight.to(wide.dtype).mT
         return products / d**0.5  # (b, h, t, r)
 
 
-def _row(offset, length):
-    return offset.clip(1 - length, 0) + length - 1
-
-
-def _places(x, s, positions, key_positions):
-    """Return where the queries of `x` (b, h, t, d) and s keys stand."""
-    b, _, t, _ = x.shape
-    if positions is key_positions is None and t > s:
-        got = "None; or transpose(1, 2) if tokens come before heads"
-        raise ValueError(f"music: positions must be given for {t} queries, {s} keys, got {got}")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=x.device)
-        if positions is not None and t == s:
-            key_positions = positions
+def _positions(
+    q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries (b, h, t, d) and of `s` keys, to subtract."""
+    b, _, t, _ = q.shape
     if positions is None:
-        positions = key_positions[..., s - t :]
-    for given, length in ((positions, t), (key_positions, s)):
-        got = tuple(given.shape)
-        if given.is_floating_point() or got[-1:] != (length,):
-            raise ValueError(f"music: positions must be {length} integers, got {given.dtype} {got}")
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            raise ValueError(
+                f"music: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        positions = torch.arange(t, device=q.device)
+    if key_positions is None:
+        key_positions = positions
+    _check("positions", positions, t)
+    _check("key_positions", key_positions, s)
     m = positions.long().expand(b, t).reshape(b, 1, t, 1)
     n = key_positions.long().expand(b, s).reshape(b, 1, 1, s)
-    return m.contiguous(), n.contiguous()  # (b, 1, t, 1), (b, 1, 1, s)  kernels read no strides
+    # the kernels of FlexAttention read no strides
+    return m.contiguous(), n.contiguous()  # (b, 1, t, 1), (b, 1, 1, s)
+
+
+def _check(name: str, positions: Tensor, length: int) -> None:
+    # one position for all tokens would broadcast
+    if positions.is_floating_point() or positions.shape[-1:] != (length,):
+        got = f"{positions.dtype} {tuple(positions.shape)}"
+        raise ValueError(f"music: {name} must be {length} integers, got {got}")

@@ -23,36 +23,55 @@ score_mod: FlexAttention shows one pair at a time, and a product runs over all t
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
 def path(
-    q, k, positions, key_positions, weight=None, gate=None, bias=None, w=None, beta=None, mask=None
-):
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike | None = None,
+    gate: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    w: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
     q = np.asarray(q, np.float64)
     k = np.asarray(k, np.float64)
     m = np.reshape(positions, (q.shape[1], 1))
     n = np.reshape(key_positions, k.shape[1])
     if w is None:
-        w = k @ np.asarray(weight).T
+        w = k @ np.asarray(weight, np.float64).T
     if beta is None:
-        logits = k @ np.asarray(gate) + np.asarray(bias)
+        logits = k @ np.asarray(gate, np.float64) + np.asarray(bias, np.float64)
         beta = 2 / (1 + np.exp(-logits))
-    k, w, beta = (np.repeat(x, len(q) // len(x), axis=0) for x in (k, w, beta))
-    w = w / np.maximum(np.linalg.norm(w, axis=2, keepdims=True), 1e-12)
+    # the reflections of a key head serve as many query heads as the key
+    k, w, beta = (_for_heads(x, len(q)) for x in (k, w, beta))
+    unit = w / np.maximum(np.linalg.norm(w, axis=2, keepdims=True), 1e-12)
+    # an axis for queries, since a mask may hide other tokens from each
     beta = beta[:, None]  # (h, 1, s)
     if mask is not None:
         beta = np.where(mask, beta, 0)  # (..., s)
 
+    # the key of each pair, on its way to the query
     x = np.repeat(k[:, None], len(m), axis=1)  # (h, t, s, d)
-    for at in np.argsort(n, kind="stable"):
-        passed = (n < n[at]) & (n[at] <= m)  # (t, s)
-        along = np.einsum("htsd,hd->hts", x, w[:, at])
-        taken = beta[..., at, None] * along * passed  # (h, t, s)
-        x -= taken[..., None] * w[:, None, None, at]
+    for token in np.argsort(n, kind="stable"):
+        passed = (n < n[token]) & (n[token] <= m)  # (t, s)
+        along = np.einsum("htsd,hd->hts", x, unit[:, token])
+        removed = np.where(passed, beta[..., token, None] * along, 0)  # (h, t, s)
+        x -= removed[..., None] * unit[:, None, None, token]
     lost = np.einsum("htd,htsd->hts", q, k[:, None] - x)
     return -lost / q.shape[2] ** 0.5  # (h, t, s)
+
+
+def _for_heads(x: ArrayLike, heads: int) -> np.ndarray:
+    """Return `x` (g, ...) repeated for query heads (h, ...)."""
+    x = np.asarray(x, np.float64)
+    return np.repeat(x, heads // len(x), axis=0)
 
 
 class PaTH(nn.Module):
@@ -81,28 +100,40 @@ class PaTH(nn.Module):
         self.bias = nn.Parameter(torch.zeros(1))
 
     def forward(
-        self, q: Tensor, k: Tensor, positions=None, key_positions=None, w=None, beta=None, mask=None
-    ):
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        w: Tensor | None = None,
+        beta: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t), in any order. By default keys stand at 0 .. s-1, or
-        where as many queries do, and queries where the last t keys do. `w` (b, h or g, s, d) and
-        `beta` (b, h or g, s) replace what is read. `mask`, true where a query may look, is
-        broadcast to (b, h, t, s); where queries differ, each solves a system of its own.
+        Positions are numbers, (t,) or (b, t), in any order. As many keys as queries stand where
+        these do, by default at 0 .. t-1. `w` (b, h or g, s, d) and `beta` (b, h or g, s) replace
+        what is read. `mask`, true where a query may look, is broadcast to (b, h, t, s); where
+        queries differ, each solves a system of its own.
         """
-        m, n = _places(q, k.shape[2], positions, key_positions)
-        where = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
-        x = q.to(where, torch.float64)
-        y = k.to(where, torch.float64)
-        w = self.directions(y) if w is None else w.to(y)
-        beta = self.strengths(y) if beta is None else beta.to(y)
+        if not q.is_floating_point():
+            raise ValueError(f"path: q must be floats (b, h, t, d), got {q.dtype}")
+        m, n = _positions(q, k.shape[2], positions, key_positions)
+        # a chain of reflections is exact in float64 alone
+        device = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
+        wide_q = q.to(device, torch.float64)
+        wide_k = k.to(wide_q)
+        w = self.directions(wide_k) if w is None else w.to(wide_k)
+        beta = self.strengths(wide_k) if beta is None else beta.to(wide_k)
+        # the reflections of a key head serve as many query heads as the key
         h = q.shape[1]
-        y, w, beta = (z.repeat_interleave(h // z.shape[1], dim=1) for z in (y, w, beta))
+        wide_k, w, beta = (x.repeat_interleave(h // x.shape[1], dim=1) for x in (wide_k, w, beta))
+        w = nn.functional.normalize(w, dim=3)
+        # an axis for queries, since a mask may hide other tokens from each
         beta = beta[:, :, None]  # (b, h, 1, s)
         if mask is not None:
-            beta = torch.where(mask.to(where), beta, 0)  # (..., s)
-        w = nn.functional.normalize(w, dim=3)
-        lost = _lost(x, y, m.to(where), n.to(where), w, beta)
+            beta = torch.where(mask.to(device), beta, 0)  # (..., s)
+        lost = _lost(wide_q, wide_k, m.to(device), n.to(device), w, beta)
         return (-lost / q.shape[3] ** 0.5).to(q)  # (b, h, t, s)
 
     def directions(self, k: Tensor) -> Tensor:
@@ -115,36 +146,46 @@ class PaTH(nn.Module):
         return 2 * logits.sigmoid()  # (b, g, s)
 
 
-def _lost(q, k, m, n, w, beta):
-    """Return what the tokens between take from each product q . k."""
-    ordered, order = n.sort(stable=True)  # tokens at one position act in the order given
+def _lost(q: Tensor, k: Tensor, m: Tensor, n: Tensor, w: Tensor, beta: Tensor) -> Tensor:
+    """Return X beta W K^T: what the tokens between take from each product q . k."""
+    # tokens act in the order of their positions, at one position in that of their rows
+    ordered, order = n.sort(stable=True)
     w = w.gather(2, order.mT.expand(w.shape))  # (b, h, s, d)
-    beta = beta.gather(3, order.expand(beta.shape))
+    beta = beta.gather(3, order.expand(beta.shape))  # (..., s)
     products = w @ w.mT  # (b, h, s, s)
     chain = beta[..., None] * products[:, :, None]  # (..., s, s)
-    seen = q @ w.mT
-    seen = seen * (ordered <= m)  # (b, h, t, s)
-    systems = (1, -1) if beta.shape[2] == 1 else (-1, 1)  # for all queries, or for each
-    seen = seen.unflatten(2, systems)
-    taken = torch.linalg.solve_triangular(chain, seen, upper=False, left=False, unitriangular=True)
-    taken = (taken * beta[..., None, :]).flatten(2, 3)  # (b, h, t, s)
-    met = w @ k.mT * (ordered.mT > n)  # (b, h, s, s)
-    return taken @ met  # (b, h, t, s)
+    # tokens ahead of the query do not act
+    along = torch.where(ordered <= m, q @ w.mT, 0)  # (b, h, t, s)
+    # one system serves all queries, unless their masks differ
+    axis = 2 if beta.shape[2] == 1 else 3
+    along = along.unsqueeze(axis)
+    # it reads the part below the diagonal alone, and takes 1 for what is on it
+    x = torch.linalg.solve_triangular(chain, along, upper=False, left=False, unitriangular=True)
+    x = (x * beta[..., None, :]).squeeze(axis)  # (b, h, t, s)
+    # nor do tokens at or before the key
+    passed = torch.where(ordered.mT > n, w @ k.mT, 0)  # (b, h, s, s)
+    return x @ passed  # (b, h, t, s)
 
 
-def _places(q, s, positions, key_positions):
+def _positions(
+    q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries (b, h, t, d) and of `s` keys, to compare."""
     t = q.shape[2]
-    if not q.is_floating_point():
-        raise ValueError(f"path: q must be floats (b, h, t, d), got {q.dtype}")
-    if positions is key_positions is None and t > s:
-        got = "None; or transpose(1, 2) if tokens come before heads"
-        raise ValueError(f"path: positions must be given for {t} queries, {s} keys, got {got}")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=q.device)
-        if positions is not None and t == s:
-            key_positions = positions
     if positions is None:
-        positions = key_positions[..., s - t :]
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            raise ValueError(
+                f"path: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        positions = torch.arange(t, device=q.device)
+    if key_positions is None:
+        if t != s:
+            raise ValueError(
+                f"path: key_positions must be given for {t} queries and {s} keys, got None"
+            )
+        key_positions = positions
     m = positions.unflatten(-1, (1, t, 1))  # (..., 1, t, 1)
     n = key_positions.unflatten(-1, (1, 1, s))  # (..., 1, 1, s)
     return m, n

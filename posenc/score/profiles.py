@@ -19,28 +19,42 @@ delete `weight`. Its scores are not divided by sqrt(d), and its sliding layers h
 window alike. x-transformers adds a bias to R, which here would go into `states`.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def profiles(q, k, positions, key_positions, weight=None, bank=None, states=None) -> np.ndarray:
+def profiles(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike | None = None,
+    bank: ArrayLike | None = None,
+    states: ArrayLike | None = None,
+) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
 
     `weight` is (h, r, d) and `bank` (r, e); `states` (h, t, r) replace what `weight` reads.
     """
     q = np.asarray(q, np.float64)
-    m = np.reshape(positions, (q.shape[1], 1))
-    n = np.reshape(key_positions, (1, len(k[0])))
-    distance = np.asarray(m, np.float64) - n  # (t, s)
-    if (distance % 1).any():
-        raise ValueError(f"profiles: positions must be whole numbers, got {positions}")
-    if states is None:
-        states = np.einsum("htd,hrd->htr", q, np.asarray(weight))
     bank = np.asarray(bank, np.float64)
+    m = np.asarray(positions, np.float64).reshape(q.shape[1], 1)
+    n = np.asarray(key_positions, np.float64).reshape(1, np.shape(k)[1])
+    distance = m - n  # (t, s)
+    # the curves have a number for each whole distance alone
+    if (distance % 1).any():
+        got = f"{positions} and {key_positions}"
+        raise ValueError(f"profiles: positions must be whole numbers, got {got}")
+    if states is None:
+        states = np.einsum("htd,hrd->htr", q, np.asarray(weight, np.float64))
     near = (distance >= 0) & (distance < bank.shape[1])  # (t, s)
+    # any number of the bank will do where the score is 0
     curve = bank[:, np.where(near, distance, 0).astype(int)]  # (r, t, s)
-    scores = np.einsum("htr,rts->hts", states, curve)
+    scores = np.einsum("htr,rts->hts", np.asarray(states, np.float64), curve)
     return np.where(near, scores, 0)  # (h, t, s)
 
 
@@ -61,7 +75,8 @@ class Profiles(nn.Module):
         >>> encoding.weight.data[0] = torch.eye(2)  # a state is what the query says
         >>> encoding.bank.data = torch.tensor([[3.0, 2.0, 1.0], [0.0, 0.0, 5.0]])
         >>> q = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])[None, None]
-        >>> encoding(q, torch.zeros(1, 1, 5, 2))[0, 0].tolist()  # from 2, 3 and 4
+        >>> k, positions = torch.zeros(1, 1, 5, 2), torch.arange(5)
+        >>> encoding(q, k, positions[2:], positions)[0, 0].tolist()
         [[1.0, 2.0, 3.0, 0.0, 0.0], [0.0, 5.0, 0.0, 0.0, 0.0], [0.0, 0.0, 6.0, 2.0, 3.0]]
     """
 
@@ -70,64 +85,93 @@ class Profiles(nn.Module):
         self.weight = nn.Parameter(dim**-0.5 * torch.randn(heads, rank, dim))
         self.bank = nn.Parameter(0.02 * torch.randn(rank, extent))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None, states=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        states: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). By default keys stand at 0 .. s-1, or where as many
-        queries do, and queries where the last t keys do. `states` (b, h, t, r) replace those read.
+        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
+        default at 0 .. t-1. `states` (b, h, t, r) replace those read.
         """
-        m, n = _places(q, k, positions, key_positions)
+        _check_content(q, k)
+        m, n = _positions(q, k.shape[2], positions, key_positions)
         curves = self.curves(q, states)
-        distance = m - n  # (b, 1, t, s)
-        inside, near = self._inside(distance)
-        index = inside.expand(*q.shape[:3], -1)  # (b, h, t, s)
-        scores = curves.gather(3, index).masked_fill(~near, 0)
+        inside, near = self._inside(m - n)  # (b, 1, t, s), (b, 1, t, s)
+        # of the curve of its query each pair takes one number: there is no (r, t, s) to store
+        column = inside.expand(*q.shape[:3], -1)  # (b, h, t, s)
+        scores = curves.gather(3, column).masked_fill(~near, 0)
         return scores.to(q.dtype)  # (b, h, t, s)
 
-    def curves(self, q: Tensor, states=None) -> Tensor:
+    def curves(self, q: Tensor, states: Tensor | None = None) -> Tensor:
         """Return what each query adds to a key at each distance, (b, h, t, e), in float32 or 64."""
-        x = q.to(torch.promote_types(q.dtype, torch.float32))
+        # products in half precision would lose digits
+        wide = q.to(torch.promote_types(q.dtype, torch.float32))
         if states is None:
-            states = torch.einsum("bhtd,hrd->bhtr", x, self.weight.to(x))
-        return torch.einsum("bhtr,re->bhte", states.to(x), self.bank.to(x))  # (b, h, t, e)
+            states = torch.einsum("bhtd,hrd->bhtr", wide, self.weight.to(wide))
+        return torch.einsum("bhtr,re->bhte", states.to(wide), self.bank.to(wide))  # (b, h, t, e)
 
-    def score_mod(self, q: Tensor, k: Tensor, positions=None, key_positions=None, states=None):
+    def score_mod(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        states: Tensor | None = None,
+    ) -> Callable[..., Tensor]:
         """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
-        m, n = _places(q, k, positions, key_positions)
+        _check_content(q, k)
+        m, n = _positions(q, k.shape[2], positions, key_positions)
         curves = self.curves(q, states)
 
-        def _modify(score, b, h, t, s):
-            distance = m[b, 0, t, 0] - n[b, 0, 0, s]
-            inside, near = self._inside(distance)
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            inside, near = self._inside(m[b, 0, t, 0] - n[b, 0, 0, s])
             return torch.where(near, score + curves[b, h, t, inside], score)
 
         return _modify
 
-    def _inside(self, distance):
+    def _inside(self, distance: Tensor) -> tuple[Tensor, Tensor]:
         """Return each distance held within the bank, and whether it was there."""
         inside = distance.clamp(0, self.bank.shape[1] - 1)
         return inside, inside == distance
 
 
-def _places(q, k, positions, key_positions):
-    b, _, t, d = q.shape
-    s = k.shape[2]
-    if k.shape[3] != d or not q.is_floating_point():
-        got = f"{q.dtype} of width {d} and {k.shape[3]}"
+def _check_content(q: Tensor, k: Tensor) -> None:
+    # what k holds enters nowhere: another width would pass
+    if k.shape[3] != q.shape[3] or not q.is_floating_point():
+        got = f"{q.dtype} of width {q.shape[3]} and {k.shape[3]}"
         raise ValueError(f"profiles: q and k must be floats of one width, got {got}")
-    if positions is key_positions is None and t > s:
-        got = "None; or transpose(1, 2) if tokens come before heads"
-        raise ValueError(f"profiles: positions must be given for {t} queries, {s} keys, got {got}")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=q.device)
-        if positions is not None and t == s:
-            key_positions = positions
+
+
+def _positions(
+    q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries (b, h, t, d) and of `s` keys, to subtract."""
+    b, _, t, _ = q.shape
     if positions is None:
-        positions = key_positions[..., s - t :]
-    for given, length in ((positions, t), (key_positions, s)):
-        got = f"{given.dtype} {tuple(given.shape)}"
-        if given.is_floating_point() or given.shape[-1:] != (length,):
-            raise ValueError(f"profiles: positions must be {length} integers, got {got}")
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            raise ValueError(
+                f"profiles: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        positions = torch.arange(t, device=q.device)
+    if key_positions is None:
+        key_positions = positions
+    _check("positions", positions, t)
+    _check("key_positions", key_positions, s)
     m = positions.long().expand(b, t).reshape(b, 1, t, 1)
     n = key_positions.long().expand(b, s).reshape(b, 1, 1, s)
-    return m.contiguous(), n.contiguous()  # (b, 1, t, 1), (b, 1, 1, s)  kernels read no strides
+    # the kernels of FlexAttention read no strides
+    return m.contiguous(), n.contiguous()  # (b, 1, t, 1), (b, 1, 1, s)
+
+
+def _check(name: str, positions: Tensor, length: int) -> None:
+    # one position for all tokens would broadcast
+    if positions.is_floating_point() or positions.shape[-1:] != (length,):
+        got = f"{positions.dtype} {tuple(positions.shape)}"
+        raise ValueError(f"profiles: {name} must be {length} integers, got {got}")

@@ -17,23 +17,42 @@ model (c = 16) has one a head. wav2vec2-BERT has no value table, clips the past 
 at 8, and lets queries stand at 0, not last, where keys outnumber them.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def shaw(q, k, positions, key_positions, key_table) -> np.ndarray:
+def shaw(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    key_table: ArrayLike,
+) -> np.ndarray:
     """Return the scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d) in float64.
 
     `key_table` is (2c+1, d), or (h, 2c+1, d) where each head has its own.
     """
     q = np.asarray(q, np.float64)
-    vector = _vectors(key_table, positions, key_positions, len(q[0]), len(k[0]))
+    key_table = np.asarray(key_table, np.float64)
+    t, d = q.shape[-2:]
+    s = np.shape(k)[-2]
+    clip = key_table.shape[-2] // 2
+    row = _rows(positions, key_positions, t, s, clip)  # (t, s)
+    vector = key_table[..., row, :]  # (..., t, s, d)
     scores = np.einsum("...td,...tsd->...ts", q, vector)
-    return scores / q.shape[-1] ** 0.5  # (h, t, s)
+    return scores / d**0.5  # (h, t, s)
 
 
-def shaw_values(weights, positions, key_positions, value_table) -> np.ndarray:
+def shaw_values(
+    weights: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    value_table: ArrayLike,
+) -> np.ndarray:
     """Return what attention `weights` (h, t, s) add to the output (h, t, d).
 
     Examples:
@@ -42,7 +61,11 @@ def shaw_values(weights, positions, key_positions, value_table) -> np.ndarray:
         array([[[-0.25]]])
     """
     weights = np.asarray(weights, np.float64)
-    vector = _vectors(value_table, positions, key_positions, *weights.shape[1:])
+    value_table = np.asarray(value_table, np.float64)
+    t, s = weights.shape[-2:]
+    clip = value_table.shape[-2] // 2
+    row = _rows(positions, key_positions, t, s, clip)  # (t, s)
+    vector = value_table[..., row, :]  # (..., t, s, d)
     return np.einsum("...ts,...tsd->...td", weights, vector)  # (h, t, d)
 
 
@@ -61,90 +84,130 @@ class Shaw(nn.Module):
     Examples:
         >>> encoding = Shaw(dim=1, clip=2)
         >>> encoding.key_table.data[:, 0] = torch.arange(-2.0, 3)  # so that the score is the offset
-        >>> encoding(torch.ones(1, 1, 1, 1), torch.ones(1, 1, 5, 1)).flatten().tolist()  # from 4
+        >>> q, k = torch.ones(1, 1, 1, 1), torch.ones(1, 1, 5, 1)  # a query after a cache of keys
+        >>> encoding(q, k, torch.tensor([4]), torch.arange(5)).flatten().tolist()
         [-2.0, -2.0, -2.0, -1.0, 0.0]
     """
 
     def __init__(self, dim: int, clip: int = 16, on_values: bool = False):
         super().__init__()
-        self.clip, self.on_values = clip, on_values
+        self.clip = clip
+        self.on_values = on_values
         rows = 2 * clip + 1
         scale = dim**-0.5
         self.key_table = nn.Parameter(scale * torch.randn(rows, dim))
         if on_values:
             self.value_table = nn.Parameter(scale * torch.randn(rows, dim))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None) -> Tensor:
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). By default keys stand at 0 .. s-1, or where as many
-        queries do, and queries where the last t keys do.
+        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
+        default at 0 .. t-1.
         """
-        m, n = _places(q, k.shape[-2], positions, key_positions)
-        logits = self._logits(q, k)
-        row = _row(m, n, self.clip).expand(*q.shape[:3], -1)
-        return logits.gather(-1, row).to(q.dtype)  # (b, h, t, s)
+        m, n = _positions(q, k.shape[-2], positions, key_positions)
+        products = self._products(q, k)
+        # of the products with all rows, each pair takes one: there is no (t, s, d) to store
+        row = self._row(m, n).expand(*q.shape[:3], -1)  # (b, h, t, s)
+        return products.gather(-1, row).to(q.dtype)  # (b, h, t, s)
 
-    def values(self, weights: Tensor, positions=None, key_positions=None) -> Tensor:
-        """Return what attention `weights` (b, h, t, s) add to the output (b, h, t, d)."""
-        m, n = _places(weights, weights.shape[-1], positions, key_positions)
-        x = weights.to(torch.promote_types(weights.dtype, torch.float32))
-        row = _row(m, n, self.clip).expand(x.shape)
-        sums = x.new_zeros(*x.shape[:3], 2 * self.clip + 1)  # (b, h, t, r)
-        sums = sums.scatter_add(-1, row, x)  # the weights of a row: no (t, s, d) is made
-        return (sums @ self.value_table.to(x.dtype)).to(weights.dtype)  # (b, h, t, d)
+    def values(
+        self,
+        weights: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Tensor:
+        """Return what attention `weights` (b, h, t, s) add to the output (b, h, t, d).
 
-    def score_mod(self, q: Tensor, k: Tensor, positions=None, key_positions=None):
+        Positions are those of `forward`.
+        """
+        m, n = _positions(weights, weights.shape[-1], positions, key_positions)
+        # sums in half precision would lose digits
+        wide = weights.to(torch.promote_types(weights.dtype, torch.float32))
+        # the weights of a row are summed first: there is no (t, s, d) to store
+        row = self._row(m, n).expand(wide.shape)  # (b, h, t, s)
+        sums = wide.new_zeros(*wide.shape[:3], 2 * self.clip + 1)  # (b, h, t, r)
+        sums = sums.scatter_add(-1, row, wide)
+        output = sums @ self.value_table.to(wide.dtype)
+        return output.to(weights.dtype)  # (b, h, t, d)
+
+    def score_mod(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Callable[..., Tensor]:
         """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
-        m, n = _places(q, k.shape[-2], positions, key_positions)
-        logits = self._logits(q, k)
+        m, n = _positions(q, k.shape[-2], positions, key_positions)
+        products = self._products(q, k)
 
-        def _modify(score, b, h, t, s):
-            row = _row(m[b, 0, t, 0], n[b, 0, 0, s], self.clip)
-            return score + logits[b, h, t, row]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+            row = self._row(m[b, 0, t, 0], n[b, 0, 0, s])
+            return score + products[b, h, t, row]
 
         return _modify
 
-    def _logits(self, q, k):
+    def _row(self, m: Tensor, n: Tensor) -> Tensor:
+        """Return row(m, n) for queries at `m` and keys at `n`."""
+        return (n - m).clip(-self.clip, self.clip) + self.clip
+
+    def _products(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the scores of each query for every row of the table."""
         d = q.shape[-1]
+        # what k holds enters nowhere: another width would pass
         if k.shape[-1] != d or not q.is_floating_point():
             got = f"{q.dtype} of width {d} and {k.shape[-1]}"
             raise ValueError(f"shaw: q and k must be floats of one width, got {got}")
-        x = q.to(torch.promote_types(q.dtype, torch.float32))
-        products = x @ self.key_table.to(x.dtype).mT
+        # products in half precision would lose digits
+        wide = q.to(torch.promote_types(q.dtype, torch.float32))
+        products = wide @ self.key_table.to(wide.dtype).mT
         return products / d**0.5  # (b, h, t, r)
 
 
-def _row(m, n, clip):
-    return (n - m).clip(-clip, clip) + clip
-
-
-def _vectors(table, positions, key_positions, t, s):
+def _rows(positions: ArrayLike, key_positions: ArrayLike, t: int, s: int, clip: int) -> np.ndarray:
+    """Return row(m, n) for all queries and keys, (t, s)."""
     m = np.asarray(positions, np.float64).reshape(t, 1)
     n = np.asarray(key_positions, np.float64).reshape(1, s)
-    table = np.asarray(table, np.float64)  # (..., r, d)
-    row = _row(m, n, clip=table.shape[-2] // 2)  # (t, s)
+    # between two offsets there is no vector
     if ((n - m) % 1).any():
-        raise ValueError(f"shaw: positions must be whole numbers, got {positions}")
-    return table[..., row.astype(int), :]  # (..., t, s, d)
+        got = f"{positions} and {key_positions}"
+        raise ValueError(f"shaw: positions must be whole numbers, got {got}")
+    row = np.clip(n - m, -clip, clip) + clip  # (t, s)
+    return row.astype(int)
 
 
-def _places(x, s, positions, key_positions):
-    """Return where the queries of `x` (b, h, t, d) and s keys stand."""
+def _positions(
+    x: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries of `x` (b, h, t, d) and of `s` keys, to subtract."""
     b, _, t, _ = x.shape
-    if positions is key_positions is None and t > s:
-        got = "None; or transpose(1, 2) if tokens come before heads"
-        raise ValueError(f"shaw: positions must be given for {t} queries, {s} keys, got {got}")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=x.device)
-        if positions is not None and t == s:
-            key_positions = positions
     if positions is None:
-        positions = key_positions[..., s - t :]
-    for given, length in ((positions, t), (key_positions, s)):
-        got = tuple(given.shape)
-        if given.is_floating_point() or got[-1:] != (length,):
-            raise ValueError(f"shaw: positions must be {length} integers, got {given.dtype} {got}")
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            raise ValueError(
+                f"shaw: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        positions = torch.arange(t, device=x.device)
+    if key_positions is None:
+        key_positions = positions
+    _check("positions", positions, t)
+    _check("key_positions", key_positions, s)
     m = positions.long().expand(b, t).reshape(b, 1, t, 1)
     n = key_positions.long().expand(b, s).reshape(b, 1, 1, s)
-    return m.contiguous(), n.contiguous()  # (b, 1, t, 1), (b, 1, 1, s)  kernels read no strides
+    # the kernels of FlexAttention read no strides
+    return m.contiguous(), n.contiguous()  # (b, 1, t, 1), (b, 1, 1, s)
+
+
+def _check(name: str, positions: Tensor, length: int) -> None:
+    # one position for all tokens would broadcast
+    if positions.is_floating_point() or positions.shape[-1:] != (length,):
+        got = f"{positions.dtype} {tuple(positions.shape)}"
+        raise ValueError(f"shaw: {name} must be {length} integers, got {got}")

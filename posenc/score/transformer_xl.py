@@ -22,20 +22,30 @@ Conformers alternate them, so there the columns of `weight` stand in another ord
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def transformer_xl(q, k, positions, key_positions, u, v, weight, base=10_000.0) -> np.ndarray:
+def transformer_xl(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    u: ArrayLike,
+    v: ArrayLike,
+    weight: ArrayLike,
+    base: float = 10_000.0,
+) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
     q = np.asarray(q, np.float64)
     k = np.asarray(k, np.float64)
-    theta = _theta(base, weight.shape[-1])
+    u, v, weight = (np.asarray(x, np.float64) for x in (u, v, weight))
     m = np.reshape(positions, (q.shape[1], 1, 1))
     n = np.reshape(key_positions, (1, k.shape[1], 1))
     offset = np.subtract(m, n, dtype=np.float64)  # (t, s, 1)
-    angle = offset * theta  # (t, s, w/2)
+    angle = offset * _frequencies(base, weight.shape[-1])  # (t, s, w/2)
     sinusoid = np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)  # (t, s, w)
-    query = q + np.asarray(v)[:, None]  # (h, t, d)
+    query = q + v[:, None]  # (h, t, d)
     of_offset = np.einsum("htd,hdw,tsw->hts", query, weight, sinusoid, optimize=True)
     k = np.repeat(k, len(q) // len(k), axis=0)  # (h, s, d)
     of_key = np.einsum("hd,hsd->hs", u, k)[:, None]  # (h, 1, s)
@@ -59,62 +69,89 @@ class TransformerXL(nn.Module):
         >>> logits = q @ k.mT / 8**0.5 + encoding(q, k)  # (1, 2, 5, 5)
     """
 
-    def __init__(self, dim: int, heads: int, base: float = 10_000.0, width=None):
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        base: float = 10_000.0,
+        width: int | None = None,
+    ):
         super().__init__()
         width = width or dim * heads
-        self.theta = tuple(_theta(base, width).tolist())
+        # a tuple, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_frequencies(base, width).tolist())
         self.u = nn.Parameter(0.02 * torch.randn(heads, dim))
         self.v = nn.Parameter(0.02 * torch.randn(heads, dim))
         self.weight = nn.Parameter(0.02 * torch.randn(heads, dim, width))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None) -> Tensor:
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t). By default keys stand at 0 .. s-1, or where as many
-        queries do, and queries where the last t keys do.
+        Positions are numbers, (t,) or (b, t). As many keys as queries stand where these do, by
+        default at 0 .. t-1.
         """
-        m, n = _places(q, k, positions, key_positions)
-        x = q.to(torch.promote_types(q.dtype, torch.float32))
-        query = x + self.v.to(x)[:, None]  # (b, h, t, d)
-        a = query @ self.weight.to(x)  # (b, h, t, w)
-        a = a.unflatten(-1, (2, -1))  # (b, h, t, 2, w/2)
-        a_sin, a_cos = a.unbind(-2)
-        sin, cos = self._waves(m, x)
-        for_cos = a_sin * sin + a_cos * cos
-        for_sin = a_cos * sin - a_sin * cos
-        sin, cos = self._waves(n, x)
-        of_offset = for_cos @ cos.mT + for_sin @ sin.mT  # (b, h, t, s)
-        group = len(self.u) // k.shape[1]
-        y = k.repeat_interleave(group, dim=1).to(x)  # (b, h, s, d)
-        of_key = self.u.to(x)[:, None] @ y.mT  # (b, h, 1, s)
-        scores = (of_key + of_offset) / x.shape[-1] ** 0.5
+        if not q.is_floating_point():
+            raise ValueError(f"transformer_xl: q must be floats (b, h, t, d), got {q.dtype}")
+        m, n = _positions(q, k.shape[2], positions, key_positions)
+        # products in half precision would lose digits
+        wide = q.to(torch.promote_types(q.dtype, torch.float32))
+        sin_m, cos_m = self._waves(m, wide)
+        sin_n, cos_n = self._waves(n, wide)
+        query = wide + self.v.to(wide)[:, None]  # (b, h, t, d)
+        a = query @ self.weight.to(wide)  # (b, h, t, w)
+        a_sin, a_cos = a.unflatten(-1, (2, -1)).unbind(-2)  # (b, h, t, w/2), (b, h, t, w/2)
+        # the sine and cosine of a difference, as products of those of m and of n
+        for_cos = a_sin * sin_m + a_cos * cos_m
+        for_sin = a_cos * sin_m - a_sin * cos_m
+        of_offset = for_cos @ cos_n.mT + for_sin @ sin_n.mT  # (b, h, t, s)
+        # a key head serves h/g query heads
+        k = k.repeat_interleave(len(self.u) // k.shape[1], dim=1).to(wide)  # (b, h, s, d)
+        of_key = self.u.to(wide)[:, None] @ k.mT  # (b, h, 1, s)
+        scores = (of_key + of_offset) / q.shape[-1] ** 0.5
         return scores.to(q.dtype)  # (b, h, t, s)
 
-    def _waves(self, positions, x):
-        where = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
-        theta = torch.tensor(self.theta, dtype=torch.float64, device=where)  # (w/2,)
-        angle = positions.to(where, torch.float64) * theta
-        return angle.sin().to(x), angle.cos().to(x)
+    def _waves(self, positions: Tensor, wide: Tensor) -> tuple[Tensor, Tensor]:
+        """Return sines and cosines (..., t, w/2) of `positions` (..., t, 1), as `wide` is."""
+        device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
+        theta = torch.tensor(self.theta, dtype=torch.float64, device=device)  # (w/2,)
+        # rounded after the sine: far out, float32 has no digits left for an angle
+        angle = positions.to(device, torch.float64) * theta
+        return angle.sin().to(wide), angle.cos().to(wide)
 
 
-def _theta(base, width):
+def _frequencies(base: float, width: int) -> np.ndarray:
+    """Return theta (w/2,), in radians a position."""
     if not 0 < base < float("inf"):
         raise ValueError(f"transformer_xl: base must be positive and finite, got {base}")
     return base ** (-np.arange(0, width, 2) / width)  # (w/2,)
 
 
-def _places(q, k, positions, key_positions):
-    t, s = q.shape[2], k.shape[2]
-    if not q.is_floating_point():
-        raise ValueError(f"transformer_xl: q must be floats, got {q.dtype}")
-    if positions is key_positions is None and t > s:
-        raise ValueError(f"transformer_xl: positions must be given if {t} > {s} keys, got None")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=k.device)
-        if positions is not None and t == s:
-            key_positions = positions
+def _positions(
+    q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries (b, h, t, d) and of `s` keys, for heads and channels."""
+    t = q.shape[2]
     if positions is None:
-        positions = key_positions[..., s - t :]
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            raise ValueError(
+                f"transformer_xl: positions must be given for {t} queries and {s} keys, got None; "
+                "or transpose(1, 2) if tokens come before heads"
+            )
+        positions = torch.arange(t, device=q.device)
+    if key_positions is None:
+        if t != s:
+            raise ValueError(
+                "transformer_xl: key_positions must be given for "
+                f"{t} queries and {s} keys, got None"
+            )
+        key_positions = positions
     m = positions.unflatten(-1, (1, t, 1))  # (..., 1, t, 1)
     n = key_positions.unflatten(-1, (1, s, 1))  # (..., 1, s, 1)
     return m, n

@@ -144,7 +144,7 @@ def test_tokens_in_another_order_take_their_neighbors_along(order):
 def test_far_tokens_do_not_see_each_other():
     module, x = build(kernel=4), tokens()
     apart = module(x, 4 * torch.arange(10))
-    alone = torch.cat([module(x[:, t : t + 1]) for t in range(10)], dim=1)
+    alone = torch.cat([module(x[:, t : t + 1], torch.tensor([0])) for t in range(10)], dim=1)
     torch.testing.assert_close(apart, alone)
 
 

@@ -180,24 +180,24 @@ def test_it_is_not_shift_invariant_as_an_addition_to_content():
 def test_patches_do_not_lie_on_the_diagonal_by_mistake():
     encode, x = Fourier(16, 2), torch.zeros(1, 6, 16)
     said = r"fourier: positions must be \(..., t, 2\), got \(6,\); .* axial_coordinates\(\(height, width\)"
-    calls = [lambda: encode(x), lambda: encode(x, torch.arange(6)), lambda: encode.table(torch.arange(6))]
+    calls = [lambda: encode(x, torch.arange(6)), lambda: encode.table(torch.arange(6))]
     for call in (*calls, lambda: fourier(np.arange(6), 16, 2)):
         with pytest.raises(ValueError, match=said):
             call()
+    said = r"fourier: positions must be \(6, 2\), got None; .* axial_coordinates\(\(height, width\)"
+    with pytest.raises(ValueError, match=said):
+        encode(x)
     grid = torch.from_numpy(axial_coordinates((2, 3), "eva-pixel"))
     assert grid.min() == -1
     assert grid.max() == 1
     assert torch.equal(encode(x, grid)[0], encode.table(grid).float())
-    assert torch.equal(encode(x, table=encode.table(grid)), encode(x, grid))
 
 
 @pytest.mark.parametrize("axes", [1, 2])
-def test_one_row_of_positions_or_of_a_table_serves_a_batch(axes):
+def test_one_row_of_positions_serves_a_batch(axes):
     encode, x = Fourier(16, axes), torch.rand(3, 5, 16)
     places = torch.rand(5, axes) if axes > 1 else torch.rand(5)
     assert torch.equal(encode(x, places[None]), encode(x, places))
-    assert torch.equal(encode(x, table=encode.table(places[None])), encode(x, places))
-    assert torch.equal(encode(x, places + 1, encode.table(places)), encode(x, places))  # the table replaces them
 
 
 def test_no_tokens():
@@ -244,12 +244,11 @@ def test_positions_on_other_axes_are_refused(shape):
 
 
 @pytest.mark.parametrize("rows", [(1,), (4,), (3, 5), (2, 1)], ids=str)
-def test_positions_and_tables_of_other_rows_are_refused(rows):
+def test_positions_of_other_rows_are_refused(rows):
     encode, x, places = Fourier(16, 2), torch.zeros(2, 5, 16), torch.zeros(*rows, 2)
-    said = rf"fourier: positions or table must be \(5,\) or \(2, 5\), got {re.escape(str(rows))}"
-    for call in (lambda: encode(x, places), lambda: encode(x, table=encode.table(places))):
-        with pytest.raises(ValueError, match=said):
-            call()
+    said = rf"fourier: positions must be of \(5,\) or \(2, 5\) tokens, got {re.escape(str(rows))}"
+    with pytest.raises(ValueError, match=said):
+        encode(x, places)
     with pytest.raises(ValueError, match=r"fourier: .* must be .*, got"):
         encode(x[0], torch.zeros(1, 5, 2))
 

@@ -214,15 +214,17 @@ def test_patches_without_coordinates_are_refused(order):
     encode, patches = Grid(16, order=order), torch.zeros(1, 49, 16)
     said = r"grid: positions must be \(..., t, 2\), got \(49,\); .* posenc.positions.grid_positions\(height, width\)"
     line = torch.arange(49)
-    for call in (lambda: encode(patches), lambda: encode(patches, line), lambda: encode.table(line)):
+    for call in (lambda: encode(patches, line), lambda: encode.table(line)):
         with pytest.raises(ValueError, match=said):
             call()
+    said = r"grid: positions must be \(49, 2\), got None; .* posenc.positions.grid_positions\(height, width\)"
+    with pytest.raises(ValueError, match=said):
+        encode(patches)
     with pytest.raises(ValueError, match="not enough values to unpack"):  # Python's own words
         grid(np.arange(49), 16, order=order)
     torch.testing.assert_close(
         encode(patches, grid_positions(7, 7))[0], torch.tensor(grid(raster(7, 7), 16, order=order)).float()
     )
-    assert torch.equal(encode(patches, table=encode.table(grid_positions(7, 7))), encode(patches, grid_positions(7, 7)))
 
 
 @each_order
@@ -237,8 +239,6 @@ def test_one_row_of_positions_serves_a_batch():
     x, places = torch.randn(3, 5, 16), torch.randint(9, (1, 5, 2))
     expected = Grid(16)(x, places.expand(3, 5, 2))
     assert torch.equal(Grid(16)(x, places), expected)
-    assert torch.equal(Grid(16)(x, table=Grid(16).table(places)), expected)
-    assert torch.equal(Grid(16)(x, places + 1, Grid(16).table(places)), expected)  # the table replaces them
 
 
 def test_rows_and_columns_differ():
@@ -281,13 +281,12 @@ def test_positions_on_other_axes_are_refused(shape):
 
 
 @pytest.mark.parametrize("rows", [(1,), (4,), (3, 5), (2, 1)], ids=str)
-def test_positions_and_tables_of_other_rows_are_refused(rows):
+def test_positions_of_other_rows_are_refused(rows):
     encode, x, places = Grid(16), torch.zeros(2, 5, 16), torch.zeros(*rows, 2)
-    said = rf"grid: positions or table must be \(5,\) or \(2, 5\), got {re.escape(str(rows))}"
-    for call in (lambda: encode(x, places), lambda: encode(x, table=encode.table(places))):
-        with pytest.raises(ValueError, match=said):
-            call()
-    with pytest.raises(ValueError, match=r"grid: positions or table must be \(5,\) .*, got \(1, 5\)"):
+    said = rf"grid: positions must be of \(5,\) or \(2, 5\) tokens, got {re.escape(str(rows))}"
+    with pytest.raises(ValueError, match=said):
+        encode(x, places)
+    with pytest.raises(ValueError, match=r"grid: positions must be of \(5,\) .*, got \(1, 5\)"):
         encode(x[0], torch.zeros(1, 5, 2))
 
 

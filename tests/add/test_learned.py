@@ -45,24 +45,15 @@ def test_each_token_gets_the_row_of_its_position():
     torch.testing.assert_close(encode(x)[1], encode.weight[:3])
 
 
-def test_one_row_of_positions_or_of_a_table_serves_a_batch():
+def test_one_row_of_positions_serves_a_batch():
     encode, x, places = Learned(3, 9), torch.rand(4, 3, 3), torch.tensor([7, 0, 2])
     assert torch.equal(encode(x, places[None]), encode(x, places))
-    assert torch.equal(encode(x, table=encode.table(places[None])), encode(x, places))
     for wrong in (places[:1], places[None, :2], places.expand(2, 3), places[:, None]):
-        said = rf"learned: positions or rows must be \(3,\) or \(4, 3\), got {re.escape(str(tuple(wrong.shape)))}"
-        for call in (lambda at=wrong: encode(x, at), lambda at=wrong: encode(x, table=encode.table(at))):
-            with pytest.raises(ValueError, match=said):
-                call()
-    with pytest.raises(ValueError, match=r"learned: positions or rows must be \(3,\) .*, got \(1, 3\)"):
+        said = rf"learned: positions must be \(3,\) or \(4, 3\), got {re.escape(str(tuple(wrong.shape)))}"
+        with pytest.raises(ValueError, match=said):
+            encode(x, wrong)
+    with pytest.raises(ValueError, match=r"learned: positions must be \(3,\) .*, got \(1, 3\)"):
         encode(x[0], places[None])
-
-
-def test_a_table_replaces_positions():
-    encode, x = Learned(3, 9), torch.rand(4, 2, 3)
-    assert torch.equal(
-        encode(x, torch.tensor([7, 0]), encode.table(torch.tensor([1, 2]))), encode(x, torch.tensor([1, 2]))
-    )
 
 
 def test_an_offset_skips_rows():
@@ -122,7 +113,7 @@ def test_a_position_without_a_row_is_refused_by_torch_and_numpy(offset):
 @pytest.mark.parametrize("length", [1, 5])
 def test_more_tokens_than_rows_are_refused(length):
     for offset in (0, 2):
-        with pytest.raises(ValueError, match=rf"learned: positions or rows must be \(6,\) .*, got \({length},\)"):
+        with pytest.raises(ValueError, match=f"learned: rows must be at least 6, one a token, got {length}"):
             Learned(3, length, offset)(torch.zeros(1, 6, 3))
 
 

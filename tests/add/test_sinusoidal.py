@@ -270,7 +270,8 @@ def test_scale_multiplies_the_embeddings_by_the_root_of_the_width_and_not_the_ta
 
 
 def test_nothing_is_scaled_by_default():
-    assert torch.equal(Sinusoidal(16)(torch.zeros(1, 1, 16)), torch.tensor([0.0, 1.0] * 8).view(1, 1, 16))
+    encoded = Sinusoidal(16)(torch.zeros(1, 1, 16), torch.tensor([0]))
+    assert torch.equal(encoded, torch.tensor([0.0, 1.0] * 8).view(1, 1, 16))
 
 
 def test_dropout_zeroes_its_share_of_the_sum_and_scales_up_the_rest():
@@ -309,18 +310,9 @@ def test_no_length_is_too_long():
 
 
 @pytest.mark.parametrize("positions", [torch.tensor([9, 0, 4, 4, 70]), torch.arange(15).view(3, 5)], ids=["t", "b, t"])
-def test_a_shared_table_gives_what_its_positions_give(positions):
+def test_adding_a_table_by_hand_gives_what_its_positions_give(positions):
     encoding, x = Sinusoidal(8), torch.randn(3, 5, 8)
-    assert torch.equal(encoding(x, table=encoding.table(positions)), encoding(x, positions))
-
-
-def test_one_table_serves_several_modules_and_is_not_changed():
-    plain, scaled, x = Sinusoidal(8), Sinusoidal(8, scale=True), torch.randn(3, 5, 8)
-    table = plain.table(torch.arange(5))
-    before = table.clone()
-    assert torch.equal(plain(x, table=table), plain(x))
-    assert torch.equal(scaled(x, table=table), scaled(x))
-    assert torch.equal(table, before)
+    assert torch.equal(x + encoding.table(positions).to(x), encoding(x, positions))
 
 
 def test_the_table_is_float64_whatever_the_module_is_cast_to():
@@ -360,29 +352,26 @@ MISFITS = {
 }
 
 
-def test_one_row_of_positions_or_of_a_table_serves_a_batch():
+def test_one_row_of_positions_serves_a_batch():
     encode, x, places = Sinusoidal(8), torch.randn(3, 5, 8), torch.tensor([7, 0, 2, 70, 2])
     assert torch.equal(encode(x, places[None]), encode(x, places))
-    assert torch.equal(encode(x, table=encode.table(places[None])), encode(x, places))
-    assert torch.equal(encode(x, places + 1, encode.table(places)), encode(x, places))  # the table replaces them
 
 
 @pytest.mark.parametrize("name", MISFITS)
-def test_positions_and_tables_that_do_not_fit_are_refused(name):
-    encode, x, misfit = Sinusoidal(8), torch.randn(3, 5, 8), torch.tensor(MISFITS[name])
-    said = rf"sinusoidal: positions or table must be \(5,\) or \(3, 5\), got {re.escape(str(tuple(misfit.shape)))}"
-    for call in (lambda: encode(x, misfit), lambda: encode(x, table=encode.table(misfit))):
-        with pytest.raises(ValueError, match=said):
-            call()
+def test_positions_that_do_not_fit_are_refused(name):
+    misfit = torch.tensor(MISFITS[name])
+    said = rf"sinusoidal: positions must be \(5,\) or \(3, 5\), got {re.escape(str(tuple(misfit.shape)))}"
+    with pytest.raises(ValueError, match=said):
+        Sinusoidal(8)(torch.randn(3, 5, 8), misfit)
 
 
 def test_one_sequence_does_not_become_a_batch():
-    with pytest.raises(ValueError, match=r"sinusoidal: positions or table must be \(5,\) .*, got \(1, 5\)"):
+    with pytest.raises(ValueError, match=r"sinusoidal: positions must be \(5,\) .*, got \(1, 5\)"):
         Sinusoidal(8)(torch.randn(5, 8), torch.arange(5)[None])
 
 
 def test_positions_along_the_first_axis_of_sequence_first_embeddings_are_refused():
-    with pytest.raises(ValueError, match=r"sinusoidal: positions .* must be \(2,\) or \(10, 2\), got \(10,\)"):
+    with pytest.raises(ValueError, match=r"sinusoidal: positions must be \(2,\) or \(10, 2\), got \(10,\)"):
         Sinusoidal(8)(torch.randn(10, 2, 8), torch.arange(10))
 
 

@@ -20,6 +20,15 @@ def assert_one_row_serves_a_batch(module):
         torch.testing.assert_close(module.score_mod(m, n)(torch.zeros(()), *pairs), bias.expand(2, -1, -1, -1))
 
 
+def assert_a_lone_query_needs_keys(*calls):
+    """A query alone, of one sequence or of a batch, does not stand for its keys: they are a cache, and are given."""
+    for lone in (torch.tensor([5]), torch.tensor([[5], [7]])):
+        for call in calls:
+            with pytest.raises(ValueError, match=r"\w+: key_positions must be given for a lone query, got None"):
+                call(lone)
+            call(lone, lone)
+
+
 def assert_numpy_takes_one_row(twin, **named):
     """The NumPy function takes rows (t,) and (s,): of a batch NumPy itself says that it has another shape."""
     for wrong in ([[3.0, 1.0, 4.0]], np.zeros((2, 3))):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from posenc.bias.alibi import ALiBi, alibi, alibi_slopes
 from tests.bias.alike import (
     ROWS,
+    assert_a_lone_query_needs_keys,
     assert_numpy_takes_one_row,
     assert_one_row_serves_a_batch,
     assert_unsigned_positions_do_not_wrap_around,
@@ -59,6 +60,7 @@ def slope_by_hand(k, heads, most=8):
 
 def exercise(module):
     encoding = module.ALiBi(3)
+    encoding.score_mod(torch.arange(5))
     encoding.channels(torch.arange(5), torch.arange(4))
     encoding.channels(torch.arange(10).view(2, 5))
 
@@ -171,7 +173,8 @@ def test_the_causal_class_compiles_as_the_symmetric_one():
     encoding = ALiBi(4, causal=True)
     compiled = torch.compile(encoding, fullgraph=True, backend="eager")
     for length in (1, 7, 64):
-        assert torch.equal(compiled(torch.arange(length)), encoding(torch.arange(length)))
+        tokens = torch.arange(length)
+        assert torch.equal(compiled(tokens, tokens), encoding(tokens, tokens))
 
 
 # Offsets only
@@ -349,8 +352,8 @@ def test_decoding_token_by_token_equals_the_whole(options):
 
 
 def test_one_token_and_none():
-    encoding = ALiBi(4)
-    assert torch.equal(encoding(torch.tensor([70])), torch.zeros(4, 1, 1))
+    encoding, one = ALiBi(4), torch.tensor([70])
+    assert torch.equal(encoding(one, one), torch.zeros(4, 1, 1))
     assert encoding(torch.arange(0), torch.arange(3)).shape == (4, 0, 3)
     assert encoding(torch.zeros(2, 3), torch.zeros(2, 0)).shape == (2, 4, 3, 0)
     assert alibi([], range(3), 4).shape == (4, 0, 3)
@@ -440,6 +443,11 @@ def test_slopes_for_another_number_of_heads_are_refused_by_numpy(slopes):
     for call in (partial(alibi, [0, 1], [0, 1]), ALiBi):
         with pytest.raises(ValueError, match=r"broadcast|dimensions"):
             call(4, slopes=slopes)
+
+
+def test_a_lone_query_needs_keys():
+    encoding = ALiBi(2)
+    assert_a_lone_query_needs_keys(encoding, encoding.score_mod, encoding.channels)
 
 
 def test_two_batches_are_refused_by_torch():

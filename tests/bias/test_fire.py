@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from posenc.bias.fire import FIRE, fire
 from tests.bias.alike import (
+    assert_a_lone_query_needs_keys,
     assert_numpy_takes_one_row,
     assert_one_row_serves_a_batch,
     assert_unsigned_positions_do_not_wrap_around,
@@ -301,8 +302,8 @@ def test_decoding_token_by_token_equals_the_whole():
 
 
 def test_one_token_and_none():
-    encoding = FIRE(4)
-    assert encoding(torch.tensor([70])).shape == (4, 1, 1)
+    encoding, one = FIRE(4), torch.tensor([70])
+    assert encoding(one, one).shape == (4, 1, 1)
     assert encoding(torch.arange(0), torch.arange(3)).shape == (4, 0, 3)
     assert encoding(torch.zeros(2, 3), torch.zeros(2, 0)).shape == (2, 4, 3, 0)
     assert fire([], [0, 1], 0.1, 1, [[1.0]], [0.0], [[1.0]], [0.0]).shape == (1, 0, 2)
@@ -388,6 +389,11 @@ def test_the_bias_is_float32_in_every_dtype_of_the_parameters():
 def test_a_number_of_heads_that_is_none_is_refused(heads):
     with pytest.raises(ValueError, match=f"fire: heads must be 1 or more, got {heads}"):
         FIRE(heads)
+
+
+def test_a_lone_query_needs_keys():
+    encoding = FIRE(2)
+    assert_a_lone_query_needs_keys(encoding, encoding.score_mod)
 
 
 def test_two_batches_are_refused_by_torch():

@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from posenc.bias.kerple import FLOOR, FORMS, KERPLE, kerple
 from tests.bias.alike import (
+    assert_a_lone_query_needs_keys,
     assert_numpy_takes_one_row,
     assert_one_row_serves_a_batch,
     assert_unsigned_positions_do_not_wrap_around,
@@ -32,6 +33,10 @@ def oracle(positions, key_positions, r1, r2, form="log"):
             fall = mpmath.log(1 + rate * distance) if form == "log" else distance ** min(rate, 2)
             bias[h, t, s] = -factor * fall
     return bias
+
+
+def exercise(module):
+    module.KERPLE(3).score_mod(torch.arange(5))
 
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
@@ -268,8 +273,8 @@ def test_decoding_token_by_token_equals_the_whole(form):
 
 @each_form
 def test_one_token_and_none(form):
-    encoding = KERPLE(4, form)
-    assert torch.equal(encoding(torch.tensor([70])), torch.zeros(4, 1, 1))
+    encoding, one = KERPLE(4, form), torch.tensor([70])
+    assert torch.equal(encoding(one, one), torch.zeros(4, 1, 1))
     assert encoding(torch.arange(0), torch.arange(3)).shape == (4, 0, 3)
     assert encoding(torch.zeros(2, 3), torch.zeros(2, 0)).shape == (2, 4, 3, 0)
     assert kerple([], range(3), [1.0], [1.0], form).shape == (1, 0, 3)
@@ -337,6 +342,11 @@ def test_an_unknown_form_is_refused(form):
     for call in (lambda: KERPLE(2, form), lambda: kerple([0], [0], [1.0], [1.0], form)):
         with pytest.raises(ValueError, match=r"kerple: form must be one of \('log', 'power'\), got"):
             call()
+
+
+def test_a_lone_query_needs_keys():
+    encoding = KERPLE(2)
+    assert_a_lone_query_needs_keys(encoding, encoding.score_mod)
 
 
 def test_two_batches_are_refused_by_torch():

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from posenc.add.sinusoidal import kernel
 from posenc.bias.sandwich import Sandwich, sandwich
 from tests.bias.alike import (
+    assert_a_lone_query_needs_keys,
     assert_numpy_takes_one_row,
     assert_one_row_serves_a_batch,
     assert_unsigned_positions_do_not_wrap_around,
@@ -35,6 +36,10 @@ def oracle(positions, key_positions, heads, dim=128, base=10_000.0):
             for i in range(heads):
                 bias[i, t, s] = total * heads / (8 * (i + 1))
     return bias
+
+
+def exercise(module):
+    module.Sandwich(3).score_mod(torch.arange(5))
 
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
@@ -170,8 +175,8 @@ def test_decoding_token_by_token_equals_the_whole():
 
 
 def test_one_token_and_none():
-    encoding = Sandwich(4)
-    torch.testing.assert_close(encoding(torch.tensor([70])), torch.zeros(4, 1, 1))
+    encoding, one = Sandwich(4), torch.tensor([70])
+    torch.testing.assert_close(encoding(one, one), torch.zeros(4, 1, 1))
     assert encoding(torch.arange(0), torch.arange(3)).shape == (4, 0, 3)
     assert encoding(torch.zeros(2, 3), torch.zeros(2, 0)).shape == (2, 4, 3, 0)
     assert sandwich([], [1, 2], 4).shape == (4, 0, 2)
@@ -259,6 +264,11 @@ def test_wrong_settings_are_refused(name, bad):
     for call in (lambda: Sandwich(**setting), lambda: sandwich([0], [0], **setting)):
         with pytest.raises(ValueError, match=f"sandwich: {name} must be {BAD_SETTINGS[name][1]}, got {bad}"):
             call()
+
+
+def test_a_lone_query_needs_keys():
+    encoding = Sandwich(2)
+    assert_a_lone_query_needs_keys(encoding, encoding.score_mod)
 
 
 def test_two_batches_are_refused_by_torch():

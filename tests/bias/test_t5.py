@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from posenc.bias.t5 import T5, t5, t5_bucket
 from tests.bias.alike import (
+    assert_a_lone_query_needs_keys,
     assert_numpy_takes_one_row,
     assert_one_row_serves_a_batch,
     assert_unsigned_positions_do_not_wrap_around,
@@ -364,8 +365,8 @@ def assert_score_mod(modify, bias):
 
 
 def test_one_token_and_none():
-    encoding = random_t5()
-    assert torch.equal(encoding(torch.tensor([70])), encoding.weight[0][:, None, None])
+    encoding, one = random_t5(), torch.tensor([70])
+    assert torch.equal(encoding(one, one), encoding.weight[0][:, None, None])
     assert encoding(torch.arange(0), torch.arange(3)).shape == (4, 0, 3)
     assert encoding(torch.zeros(2, 3), torch.zeros(2, 0)).shape == (2, 4, 3, 0)
     assert t5([], range(3), np.zeros((32, 4))).shape == (4, 0, 3)
@@ -436,6 +437,11 @@ def test_a_max_distance_within_the_exact_buckets_is_refused(way, distance, bidir
     said = f"t5: max_distance must be more than {8 if bidirectional else 16} and at most 2\\*\\*53, got {distance}"
     with pytest.raises(ValueError, match=said):
         way(max_distance=distance, bidirectional=bidirectional)
+
+
+def test_a_lone_query_needs_keys():
+    encoding = random_t5()
+    assert_a_lone_query_needs_keys(encoding, encoding.score_mod)
 
 
 def test_two_batches_are_refused_by_torch():

@@ -80,6 +80,7 @@ def network(offset, hidden_weight, hidden_bias, out_weight, trained):
 
 def exercise(module):
     module.log_coordinates((2, 3))
+    module.Window(3, (2, 3)).score_mod(torch.zeros(5, 2, dtype=torch.long))
 
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=50)
@@ -208,7 +209,8 @@ def test_a_window_of_one_token_divides_by_nothing():
     np.testing.assert_array_equal(log_coordinates((1, 1)), [[[0, 0]]])
     np.testing.assert_allclose(log_coordinates((2, 2), (1, 1))[0, 0], [-math.log(9, 8)] * 2)
     encoding = Window(2, (1, 1), continuous=True)
-    torch.testing.assert_close(encoding(torch.zeros(1, 2, dtype=torch.long)), torch.full((2, 1, 1), 8.0))
+    one = torch.zeros(1, 2, dtype=torch.long)
+    torch.testing.assert_close(encoding(one, one), torch.full((2, 1, 1), 8.0))
 
 
 # A table and a network for another window
@@ -341,7 +343,8 @@ def test_decoding_token_by_token_equals_the_whole():
 @pytest.mark.parametrize("continuous", [False, True])
 def test_one_token_and_none(continuous):
     encoding, none = Window(4, (2, 2), continuous), torch.zeros(0, 2, dtype=torch.long)
-    assert encoding(torch.tensor([[1, 0]])).shape == (4, 1, 1)
+    one = torch.tensor([[1, 0]])
+    assert encoding(one, one).shape == (4, 1, 1)
     assert encoding(none, torch.zeros(3, 2, dtype=torch.long)).shape == (4, 0, 3)
     assert encoding(torch.zeros(5, 3, 2, dtype=torch.long), none).shape == (5, 4, 3, 0)
     assert window(np.zeros((0, 2)), [[0, 0]], table_of((2, 2)), window=(2, 2)).shape == (2, 0, 1)
@@ -430,6 +433,15 @@ def test_positions_that_are_no_places_are_refused(wrong):
         for tokens in ((wrong,), (good, wrong)):
             with pytest.raises(ValueError, match=r"window: positions must be whole \(t, 2\) or \(b, t, 2\), got torch"):
                 call(*tokens)
+
+
+def test_a_lone_query_needs_keys():
+    encoding, one = Window(2, (3, 3)), torch.tensor([[1, 2]])
+    for lone in (one, one.expand(2, 1, 2)):
+        for call in (encoding, encoding.score_mod):
+            with pytest.raises(ValueError, match="window: key_positions must be given for a lone query, got None"):
+                call(lone)
+            call(lone, lone)
 
 
 def test_two_batches_are_refused_by_torch():

@@ -9,7 +9,7 @@ import pytest
 from posenc.config.export import EXPORTS, export, llama_cpp, rope_parameters, rope_scaling, vllm
 from posenc.config.formats.detection import merged
 from posenc.config.plan import plan
-from posenc.models.from_config import BASE
+from posenc.models.from_config import BASE_KEYS
 from posenc.rotate.frequencies import by_parts, linear, rope_frequencies
 from tests.config.test_formats import GEMMA, GPT_OSS, LLAMA, LLAMA_31, MINISTRAL, PYTHIA, QWEN, SCOUT, V2, V3
 from tests.peers import peer
@@ -34,7 +34,14 @@ CONFIGS = {
     "ministral": MINISTRAL,
     "gemma 3": GEMMA,
 }
-LEFT_OUT = {*BASE, "rope_scaling", "rope_parameters", "rope_local_base_freq", "rotary_pct", "partial_rotary_factor"}
+LEFT_OUT = {
+    *BASE_KEYS,
+    "rope_scaling",
+    "rope_parameters",
+    "rope_local_base_freq",
+    "rotary_pct",
+    "partial_rotary_factor",
+}
 
 
 def bare(config):

@@ -93,7 +93,6 @@ CHOSEN = {
     "mrope_axes": lambda word: mrope.mrope_axes((1, 1, 2), word),
     "position_scale": lambda word: query_scale.position_scale([1], word),
     "rerotate": lambda word: cached_keys.rerotate(KEYS, layout=word),
-    "rerotate, tokens": lambda axis: cached_keys.rerotate(KEYS, tokens=axis),
     "fourier_cycles": lambda word: fourier.fourier_cycles(8, kind=word),
     "wavelengths": lambda word: sinusoidal_file.wavelengths(8, order=word),
     "kernel": lambda word: sinusoidal_file.kernel(1, 8, order=word),
@@ -127,7 +126,7 @@ def test_each_function_that_is_told_a_word_is_among_these():
 
 def test_a_table_without_rows_is_refused():  # elsewhere the tokens silently vanish
     with refused("learned", "rows"):
-        Learned(8, 0)(torch.zeros(1, 1, 8))
+        Learned(8, 0)(torch.zeros(1, 2, 8))
 
 
 def test_more_tokens_than_rows_are_refused():  # elsewhere one row is silently used for all, or a shape error
@@ -148,13 +147,9 @@ def test_positions_past_the_rows_are_refused():  # elsewhere "operands could not
 
 
 def test_a_table_of_one_row_is_not_given_to_five_tokens():  # elsewhere silently
-    with refused("sinusoidal", "table"):
-        Sinusoidal(8)(torch.zeros(1, 5, 8), table=torch.zeros(1, 8))
-    with refused("learned", "rows"):
-        Learned(8, 5)(torch.zeros(1, 5, 8), table=torch.zeros(1, 8))
-    turn, x = RoPE(8), torch.zeros(1, 1, 5, 8)
+    rope, x = RoPE(8), torch.zeros(1, 1, 5, 8)
     with refused("rope", "table"):
-        turn(x, x, table=turn.table(torch.arange(1)))
+        rope.turn(x, rope.table(torch.arange(1)))
 
 
 def test_a_batch_gets_the_rows_of_its_tokens():  # elsewhere row 0 everywhere when the batch is of one
@@ -221,11 +216,13 @@ def test_left_padding_moves_nobody():  # elsewhere the first real token is off b
     assert torch.equal(Sinusoidal(8)(padded, positions)[:, 3:], Sinusoidal(8)(x))
 
 
-def test_one_query_after_ten_keys_stands_last():  # elsewhere logits are off by up to 7
+def test_one_query_after_ten_keys_says_where_it_stands():  # elsewhere logits are off by up to 7
     q, k = torch.randn(1, 1, 10, 8), torch.randn(1, 1, 10, 8)
-    turn = RoPE(8)
-    all_q, all_k = turn(q, k)
-    one_q, _ = turn(q[:, :, 9:], k)
+    rope = RoPE(8)
+    all_q, all_k = rope(q, k)
+    with refused("rope", "positions"):
+        rope(q[:, :, 9:], k)
+    one_q, _ = rope(q[:, :, 9:], k, torch.tensor([9]), torch.arange(10))
     torch.testing.assert_close(one_q @ all_k.mT, (all_q @ all_k.mT)[:, :, 9:])
 
 

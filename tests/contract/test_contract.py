@@ -144,47 +144,16 @@ def test_refused_positions_are_refused(encoding: Encoding):
 
 
 @each
-def test_keys_stand_at_0_to_s_and_queries_at_the_last_t_of_them_by_default(encoding: Encoding):
-    """By default keys stand at 0 … s-1 and queries at the last t of them, torch.arange(s - t, s): decoding needs it.
-
-    In a bias, which sees no content, keys stand by default where queries do. Where keys alone are told their positions,
-    queries stand at the last t of these.
-    """
+def test_tokens_that_attend_to_themselves_stand_at_0_to_t_by_default(encoding: Encoding):
+    """As many keys as queries, more than one, stand at torch.arange(t) unless told; nothing else has a default."""
     if not encoding.takes_text:
         pytest.skip("refused, see test_text_is_refused_where_a_token_needs_coordinates")
-    keys = np.arange(7)
-    given = encoding.tensors(encoding.arguments(keys[4:] if "k" in encoding.call else keys, keys))
+    module, given = encoding.build(), encoding.plain(6, given=True)
+    omitted = {name: value for name, value in given.items() if "positions" not in name}
     if encoding.door == "bias":
-        omitted = {"positions": given["positions"]}
-    else:
-        omitted = {name: value for name, value in given.items() if "positions" not in name}
-    module = encoding.build()
+        omitted["positions"] = given["positions"]
     same = assert_near if encoding.told("NEIGHBORS", False) else assert_equal  # in order, torch has a kernel for them
     same(encoding.results(module, omitted), encoding.results(module, given))
-    if "k" in encoding.call:
-        given |= {name: value + 70 for name, value in given.items() if "positions" in name}
-        omitted = {name: value for name, value in given.items() if name != "positions"}
-        assert_equal(encoding.results(module, omitted), encoding.results(module, given))
-
-
-@each
-def test_new_tokens_without_a_default_place_are_refused(encoding: Encoding):
-    """Refuse more queries than keys where nobody says where they stand: tokens may be where heads should be.
-
-    In a rotation a lone query with a lone key likewise: a cache of rotated keys would have turned all to place 0.
-    """
-    if "k" not in encoding.call or not encoding.takes_text:
-        pytest.skip("it has no queries and keys with a default place")
-    module, given = encoding.build(), encoding.plain(6, given=True)
-    more = {"q": given["q"], "k": given["k"][:, :, :3]}
-    with refusal(encoding, "positions", got="a default place for 6 queries of 3 keys"):
-        module(**more)
-    module(**more, positions=given["positions"], key_positions=given["key_positions"][:3])
-    if encoding.door == "rotate":
-        lone = {"q": given["q"][:, :, :1], "k": given["k"][:, :, :1]}
-        with refusal(encoding, "positions", got="a default place for a lone query with a lone key"):
-            module(**lone)
-        module(**lone, positions=given["positions"][:1])
 
 
 @each
@@ -192,11 +161,36 @@ def test_as_many_keys_stand_where_queries_are_said_to(encoding: Encoding):
     """Where `positions` alone are given, and there are as many keys as queries, the keys stand there too."""
     module, given = encoding.build(), encoding.plain(6, given=True)
     given |= {name: value + 3 for name, value in given.items() if "positions" in name}
-    told = {name: value for name, value in given.items() if name != "key_positions"}
-    assert_equal(encoding.results(module, told), encoding.results(module, given))
+    alone = {name: value for name, value in given.items() if name != "key_positions"}
+    assert_equal(encoding.results(module, alone), encoding.results(module, given))
     if hasattr(module, "score_mod"):
-        mods, zero = [module.score_mod(**tensors) for tensors in (told, given)], torch.zeros((), dtype=torch.long)
+        mods, zero = [module.score_mod(**tensors) for tensors in (alone, given)], torch.zeros((), dtype=torch.long)
         assert_equal(*(modify(torch.zeros(()), zero, zero, zero + 4, zero + 1) for modify in mods))
+
+
+@each
+def test_tokens_without_a_default_place_are_refused(encoding: Encoding):
+    """Refuse in one sentence what has no default: a lone token, other keys than queries, keys alone.
+
+    A lone token is a new one behind a cache and does not stand at 0; `attention` knows where it does.
+    """
+    module, given = encoding.build(), encoding.plain(6, given=True)
+    lone = {name: value[:1] if "positions" in name else value[..., :1, :] for name, value in given.items()}
+    calls = {"a lone token": lone}
+    if "k" in encoding.call:
+        fewer = {name: value[..., :3, :] if name == "k" else value for name, value in given.items()}
+        calls |= {"6 queries of 3 keys": fewer, "a query of 6 keys": given | {"q": given["q"][..., :1, :]}}
+    for got, tensors in calls.items():
+        without = {name: value for name, value in tensors.items() if "positions" not in name or encoding.door == "bias"}
+        without.pop("key_positions", None)
+        with refusal(encoding, "key_positions", got=f"a default place for {got}", own=True):  # or positions
+            module(**without)
+    if "k" in encoding.call:
+        with refusal(encoding, "positions", got="a default place for queries whose keys are placed", own=True):
+            module(**{name: value for name, value in given.items() if name != "positions"})
+        with refusal(encoding, "key_positions", got="a default place for keys of other count than queries"):
+            module(**{name: value for name, value in calls["a query of 6 keys"].items() if name != "key_positions"})
+    module(**lone)
 
 
 @each
@@ -277,20 +271,27 @@ def test_one_row_of_positions_serves_a_batch(encoding: Encoding):
 
 @each
 def test_a_table_made_once_gives_the_same(encoding: Encoding):
-    """`table(positions)` holds all that a call needs of positions: with `table=` it gives what it gives without."""
+    """`table(positions)` holds all that a call needs of positions; `turn(x, table)` gives what the call gives.
+
+    Where queries turn otherwise than keys, there are `turn_q` and `turn_k`. A table to add is what is added.
+    """
     module = encoding.build()
     if not hasattr(module, "table"):
         pytest.skip("it has nothing to share")
     arguments = encoding.tensors(encoding.arguments(np.arange(2, 8), np.arange(2, 8)), torch.float32)
-    expected = encoding.results(module, arguments)
-    table = module.table(arguments["positions"])
-    given = {name: value for name, value in arguments.items() if "positions" not in name}
-    assert_equal(encoding.results(module, given | {"table": table}), expected)
-    if encoding.door == "rotate":
-        last = given | {"q": given["q"][..., 4:, :]}  # the last queries take the last rows
-        assert_equal(encoding.results(module, last | {"table": table})[0], expected[0][..., 4:, :])
-        with refusal(encoding, "table", got="a table of more rows than keys"):
-            module(**given, table=module.table(torch.cat([arguments["positions"]] * 2)))
+    expected, table = encoding.results(module, arguments), module.table(arguments["positions"])
+    if encoding.door == "add":
+        assert_equal(
+            encoding.results(module, arguments | {"x": torch.zeros_like(arguments["x"])})[0],
+            table.float().expand(B, -1, -1),
+        )
+        return
+    turn_q, turn_k = (getattr(module, name, None) or module.turn for name in ("turn_q", "turn_k"))
+    assert_equal((turn_q(arguments["q"], table), turn_k(arguments["k"], table)), expected)
+    with refusal(encoding, "table", got="a table of other rows than tokens"):
+        turn_k(arguments["k"], module.table(torch.cat([arguments["positions"]] * 2)))
+    with refusal(encoding, "table", got="a table of one row for all tokens"):
+        turn_q(arguments["q"], module.table(arguments["positions"][:1]))
 
 
 @each
@@ -585,7 +586,7 @@ def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding):
     for given in kinds_of_positions(encoding):
         compiled, graphs = compiled_and_its_graphs(module)
         for length in LENGTHS:
-            if length > 1 or given or encoding.door != "rotate":  # which has no default for a lone token
+            if length > 1 or given:  # a lone token has no default
                 tensors = encoding.plain(length, torch.float32, given)
                 assert_equal(compiled(**tensors), module(**tensors))
         assert len(graphs) <= 2, f"compiled {len(graphs)} times, positions {'given' if given else 'by default'}"
@@ -606,6 +607,16 @@ def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding):
                 tensors[name] = rows if apart else rows.repeat_interleave(more, dim=1)
             assert_equal(compiled(**tensors), module(**tensors))
         assert len(graphs) <= 2, f"compiled {len(graphs)} times, positions {'given' if given else 'by default'}"
+
+
+@each_compiled
+def test_compiles_where_sizes_are_alike(encoding: Encoding):
+    """Compare shapes one by one, rows != (t,) and rows != (b, t): `in` fails in a graph where two sizes agree."""
+    module = encoding.build()
+    compiled, _ = compiled_and_its_graphs(module, dynamic=True)
+    for length in (encoding.width, B, H):
+        tensors = encoding.plain(length, torch.float32, given=True)
+        assert_equal(compiled(**tensors), module(**tensors))
 
 
 @each_compiled
@@ -713,6 +724,31 @@ def test_gradients_flow_to_every_parameter(encoding: Encoding):
         assert gradient.count_nonzero(), f"the gradient of {name} is zero"
 
 
+@each
+def test_gradients_are_finite_where_a_key_stands_at_the_query(encoding: Encoding):
+    """At distance 0 a logarithm, a root or a power below 1 has an infinite slope: keep it away by torch.where.
+
+    Positions may be learned, so gradients reach them too; where they must be whole, content and parameters are tried.
+    """
+    module, tensors = encoding.build(), encoding.tensors(encoding.arguments(POSITIONS["unsorted"]))
+    refused = encoding.told("REFUSED", ())
+    if "fractional" not in refused:
+        tensors = {name: value.double() for name, value in tensors.items()}
+    leaves = {name: value.requires_grad_() for name, value in tensors.items() if value.is_floating_point()}
+    leaves |= dict(module.named_parameters())
+    results = encoding.results(module, tensors)
+    if not any(result.requires_grad for result in results):
+        pytest.skip("nothing has a gradient")
+    weighted = sum((result * torch.rand_like(result)).sum() for result in results)
+    try:
+        gradients = torch.autograd.grad(weighted, [*leaves.values()], allow_unused=True)
+    except RuntimeError:  # what counts whole tokens has no gradient, and torch says so
+        return
+    for name, gradient in zip(leaves, gradients, strict=True):
+        finite = gradient is None or gradient.isfinite().all()
+        assert finite, f"the gradient of {name} is not finite where a key stands at the query"
+
+
 # What would give a wrong result without an error
 
 WRONG_SETTINGS = {
@@ -720,10 +756,8 @@ WRONG_SETTINGS = {
     "heads": [0, -1],
     "base": [0, -1.0, float("nan"), float("inf")],
     "dropout": [-0.1, 1.5],
-    "tokens": [2, -1, "no such axis"],
 }
 WRONG_WORDS = ["no such word", "", ["no", "word"], None]
-CHOSEN = ("tokens",)  # settings that are chosen among a few values and are no words
 
 
 @each
@@ -752,7 +786,7 @@ def wrong_settings(function) -> Iterator[tuple[str, object, bool]]:
     for name, parameter in inspect.signature(function).parameters.items():
         is_word = isinstance(parameter.default, str)
         for value in WRONG_WORDS if is_word else WRONG_SETTINGS.get(name, []):
-            yield name, value, is_word or name in CHOSEN
+            yield name, value, is_word
 
 
 @each

@@ -83,7 +83,7 @@ def test_as_many_are_drawn_from_each_file_and_of_each_kind(texts, drawn):
     assert by_file.keys() == texts.keys()
     assert max(by_file.values()) - min(by_file.values()) <= 1
     by_kind = Counter(mutant.kind for mutant in drawn)
-    assert min(by_kind.values()) > COUNT / len(by_kind) / 2
+    assert min(by_kind.values()) > COUNT / len(by_kind) / 4  # slices are few
     assert drawn != draw(texts, COUNT, seed=1)
 
 

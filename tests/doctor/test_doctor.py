@@ -49,11 +49,10 @@ def test_each_of_the_23_bugs_is_seen_or_known_to_be_out_of_sight():
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: posenc.RoPE(64),
         lambda: posenc.RoPE(64, layout="interleaved"),
         lambda: posenc.RoPE(64, rotary_dim=16, base=500_000.0),
         lambda: posenc.RoPE,
-        lambda: posenc.RoPE(64).turn,
+        lambda: posenc.RoPE(64),
         lambda: posenc.rope,
         lambda: posenc.PoPE(64, heads=4),
         lambda: posenc.XPos(64),

@@ -9,7 +9,7 @@ import torch
 
 from posenc import diagnose
 from posenc.__main__ import main
-from posenc.config.export import words
+from posenc.config.export import rope_parameters_by_kind
 from posenc.config.plan import plan
 from posenc.doctor.rotations import against_config
 from posenc.doctor.rotations.faults import faults, turn_of
@@ -117,16 +117,16 @@ def test_the_part_that_turns_may_be_given_alone_or_in_its_head():
     alone = RoPE(64, theta=layer.theta, layout="interleaved")
     whole = turning(first=128, theta=layer.theta, layout="interleaved")
     assert said(of_192(whole), DEEP).words == "turns as the layers that the config describes"
-    assert said(alone.turn, DEEP).words.endswith("describes, given the 64 channels that turn of a head of 192")
+    assert said(alone, DEEP).words.endswith("describes, given the 64 channels that turn of a head of 192")
 
 
 def test_what_a_rotation_does_not_show_is_noted():
     (layer, *_) = plan(DEEP).layers
-    beside = diagnose(RoPE(64, theta=layer.theta, layout="interleaved").turn, config=DEEP).told("beside the rotation")
+    beside = diagnose(RoPE(64, theta=layer.theta, layout="interleaved"), config=DEEP).told("beside the rotation")
     assert beside.verdict == "note"
     assert "logits are scaled by" in beside.words
     scout = plan(SCOUT).layers[0]
-    beside = diagnose(RoPE(128, theta=scout.theta, layout="interleaved").turn, config=SCOUT).told("beside the rotation")
+    beside = diagnose(RoPE(128, theta=scout.theta, layout="interleaved"), config=SCOUT).told("beside the rotation")
     assert "layers 3, 7 do not rotate" in beside.words
     assert "queries are scaled by their position besides" in beside.words
 
@@ -201,7 +201,7 @@ PLANTED = {
             theta=plan(DEEP).layers[0].theta, layout="interleaved", first=128, attention_factor=0.1 * np.log(40) + 1
         ),
     ),
-    "YaRN dropped, latent": (DEEP, RoPE(64, layout="interleaved").turn),
+    "YaRN dropped, latent": (DEEP, RoPE(64, layout="interleaved")),
     "LongRoPE dropped": (LISTED, turning(base=1e4)),
     "attention factor of LongRoPE dropped": (LISTED, turning(theta=plan(LISTED).layers[0].theta)),
     "wrong list of factors": (LISTED, turning(theta=PART / np.tile([2.0, 8.0], 32), attention_factor=LONGER)),
@@ -236,7 +236,7 @@ def test_llama_3_at_the_wrong_factor_is_wrong_without_a_name():
 def test_no_fault_passes_for_another_or_for_the_config(config):
     layer = plan(config).layers[0]
     dim = layer.head_dim
-    right, named = turn_of(layer, dim), words(config)[layer.kind]
+    right, named = turn_of(layer, dim), rope_parameters_by_kind(config)[layer.kind]
     x, positions = torch.randn(1, 1, 4, dim, dtype=torch.float64), torch.tensor([1, 10, 100, 2000])
     for fault in faults(layer, named, dim):
         turned = right._replace(**fault.changed)
@@ -261,7 +261,7 @@ def test_a_model_without_rotation_is_refused():
 
 def test_a_function_that_does_not_take_such_heads_is_refused():
     with pytest.raises(ValueError, match=r"doctor: function must be a rotation of heads of \[128\] channels, got "):
-        diagnose(RoPE(64).turn, config=LONG)
+        diagnose(RoPE(64), config=LONG)
 
 
 def test_a_config_is_for_rotations():
@@ -288,7 +288,7 @@ def test_code_for_short_texts_is_asked_short():
     table = RoPE(128, theta=FAST_YARN, attention_factor=FACTOR)
 
     def rotate(x, positions):
-        return table.turn(x, torch.arange(100)[positions])
+        return table.turn(x, table.table(torch.arange(100)[positions], x.dtype))
 
     assert said(rotate, LONG).verdict == "ok"
 
@@ -296,7 +296,7 @@ def test_code_for_short_texts_is_asked_short():
 def test_the_command_compares_with_a_config(tmp_path, capsys, monkeypatch):
     config = tmp_path / "config.json"
     config.write_text(json.dumps(LONG))
-    (tmp_path / "mine_for_config.py").write_text("from posenc import RoPE\nturn = RoPE(128, base=1e6).turn\n")
+    (tmp_path / "mine_for_config.py").write_text("from posenc import RoPE\nturn = RoPE(128, base=1e6)\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["doctor", "mine_for_config:turn", "--config", str(config)]) == 1
     assert "WRONG        config: YaRN dropped: yarn is in the config" in capsys.readouterr().out

@@ -67,7 +67,7 @@ def test_a_file_says_what_it_is_and_needs():
     rope, config = FILES["rotate/rope"], FILES["models/from_config"]
     assert rope.says == "RoPE: turn each pair of channels of queries and keys by an angle that grows with position."
     assert (rope.libraries, rope.needs) == (["numpy", "torch"], [])
-    assert (config.libraries, config.needs) == ([], ["frequencies"])
+    assert (config.libraries, config.needs) == (["numpy"], ["frequencies"])
     assert {*FILES["attention"].libraries} == {"torch"}
 
 

@@ -45,7 +45,8 @@ class Table(nn.Module):
 
 def turn_by(encoding, monkeypatch, module):
     """Let attention of a module of transformers turn q and k by a copied file."""
-    monkeypatch.setattr(module, "apply_rotary_pos_emb", lambda q, k, table, _, **kw: encoding(q, k, table=table))
+    turn = lambda q, k, table, _, **kw: (encoding.turn(q, table), encoding.turn(k, table))  # noqa: E731
+    monkeypatch.setattr(module, "apply_rotary_pos_emb", turn)
 
 
 # Rotations with a peer in transformers

@@ -178,10 +178,10 @@ def test_one_patch_alone_stands_in_the_middle_for_dinov3():
 
 def tables(encoding, positions):
     """Return the cosines and sines (t, d) in a convention's own places, each value for both channels of its pair."""
-    cos, sin = encoding.table(positions, torch.float64).detach()[0].chunk(2, dim=-1)
+    cos, sin = (waves[0] for waves in encoding.table(positions, torch.float64))  # (t, d/2)
     if encoding.blocks == 1:
-        return cos, sin[:, sin.shape[-1] // 2 :].repeat(1, 2)
-    return cos, sin[:, 1::2].repeat_interleave(2, dim=-1)
+        return cos.repeat(1, 2), sin.repeat(1, 2)
+    return cos.repeat_interleave(2, dim=-1), sin.repeat_interleave(2, dim=-1)
 
 
 @vectors("axial_rope_dinov3")
@@ -215,16 +215,16 @@ def test_vectors_of_rope_vit(vector):
 def test_vectors_of_rope_vit_mixed(vector):
     # their parameter (2, depth, heads d/2) holds x, then y, of all layers and heads
     x, y = np.array(vector["inputs"]["freqs_xy_depth_headdimhalf"])
-    heads, made = vector["params"]["heads"], []
+    heads, tables_of_layers = vector["params"]["heads"], []
     for layer in range(vector["params"]["depth"]):
         theta = np.stack([y[layer].reshape(heads, -1), x[layer].reshape(heads, -1)], axis=1)  # heads, axes, pairs
         encoding = built("rope-vit-mixed", 2 * theta.shape[-1], heads).double()
         encoding.load_state_dict({"theta": torch.from_numpy(theta)})
         size = vector["params"]["end_y"], vector["params"]["end_x"]
-        made.append(encoding.table(tokens(size, "rope-vit-mixed"), torch.float64).detach())
-    cos, sin = torch.stack(made).chunk(2, dim=-1)
-    assert_agrees(vector, cos[..., 0::2], vector["expected"]["cos"])
-    assert_agrees(vector, sin[..., 1::2], vector["expected"]["sin"])
+        tables_of_layers.append(encoding.table(tokens(size, "rope-vit-mixed"), torch.float64))
+    cos, sin = (torch.stack(waves).detach() for waves in zip(*tables_of_layers, strict=True))
+    assert_agrees(vector, cos, vector["expected"]["cos"])
+    assert_agrees(vector, sin, vector["expected"]["sin"])
 
 
 # What it does to attention: for every convention
@@ -651,5 +651,5 @@ def test_cosmos(fps, scale):
     cos, sin = theirs(torch.zeros(1, 16, 3, 8, 10), fps=fps)
     positions = preset_coordinates((3, 4, 5), "cosmos", fps=fps)
     x = preset_content(len(positions))
-    made = Axial(128, **axial_preset("cosmos", scale=scale)).turn(x, torch.from_numpy(positions))
+    made, _ = Axial(128, **axial_preset("cosmos", scale=scale))(x, x, torch.from_numpy(positions))
     torch.testing.assert_close(made, real(cos, sin, unbind=-2)(x), rtol=0, atol=2e-5)

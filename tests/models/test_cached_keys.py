@@ -148,16 +148,6 @@ def test_moved_keys_equal_keys_rotated_afresh(layout, rotary_dim, dtype, atol):
             assert_close(moved, rotated(x, new, new_theta, 0.8, layout, rotary_dim), atol)
 
 
-@in_each_layout
-@pytest.mark.parametrize("rotary_dim", [None, 6])
-@pytest.mark.parametrize("where", [None, torch.arange(5) * 3, torch.arange(10).view(2, 5)], ids=["", "s", "b, s"])
-def test_tokens_may_come_before_heads(layout, rotary_dim, where):
-    k, options = torch.randn(2, 3, 5, 8), {"layout": layout, "rotary_dim": rotary_dim, "new_attention_factor": 2.0}
-    expected = rerotate(k, where, torch.arange(5) + 7, **options)
-    made = rerotate(k.transpose(1, 2), where, torch.arange(5) + 7, tokens=-3, **options)
-    assert torch.equal(made.transpose(1, 2), expected)
-
-
 def test_a_row_of_positions_is_that_of_a_sequence():
     x, where = torch.randn(2, 3, 5, 8, dtype=torch.float64), torch.tensor([[0, 1, 2, 3, 4], [9, 7, 5, 3, 1]])
     moved = rerotate(x, where * 0, where)

@@ -14,7 +14,18 @@ import torch
 
 from posenc.__main__ import main
 from posenc.models import from_config as file
-from posenc.models.from_config import ALIASES, BASE, BASES, FOREIGN, KINDS, WORDS, from_config, parts, problem, widths
+from posenc.models.from_config import (
+    ALIASES,
+    BASE_KEYS,
+    DEFAULT_BASE_TYPES,
+    FOREIGN,
+    KINDS,
+    ROPE_KEYS,
+    from_config,
+    parts,
+    problem,
+    widths,
+)
 from posenc.rotate.frequencies import dynamic_ntk, linear, llama3, rope_frequencies, yarn
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
@@ -512,8 +523,8 @@ def test_all_that_from_config_reads_is_known():
     named = {*ALIASES, *ALIASES.values()}
     for _, needed, optional in KINDS.values():
         named |= {*needed, *optional}
-    assert named - {"length"} <= WORDS
-    assert not WORDS & {*FOREIGN}
+    assert named - {"length"} <= ROPE_KEYS
+    assert not ROPE_KEYS & {*FOREIGN}
 
 
 # No rotation, no numbers
@@ -545,7 +556,7 @@ def dim_of(config):
     return next(iter(widths(config)), 64)
 
 
-@pytest.mark.parametrize("name", sorted(BASES))
+@pytest.mark.parametrize("name", sorted(DEFAULT_BASE_TYPES))
 def test_models_whose_code_has_10_000_need_not_state_it(name):
     whole = from_config({"model_type": name, "vocab_size": 50_000, "partial_rotary_factor": 1.0}, 64)
     np.testing.assert_array_equal(whole[0], rope_frequencies(64)[0])
@@ -586,7 +597,7 @@ def test_of_all_models_of_transformers_only_those_with_a_base_give_numbers():
         else:
             numbers.add(name)
             inside = config.get("rope_parameters") or {}
-            assert name in BASES or any((config | inside).get(key) for key in BASE), name
+            assert name in DEFAULT_BASE_TYPES or any((config | inside).get(key) for key in BASE_KEYS), name
     assert {"llama", "qwen3", "gpt_neox", "gptj", "deepseek_v3", "phi3"} <= numbers
     without = {"gpt2", "bert", "bloom", "t5", "mamba", "jamba", "nemotron_h", "zamba2", "granitemoehybrid", "clip"}
     assert not numbers & without

@@ -1,7 +1,8 @@
-"""Axial RoPE: coordinates and frequencies by hand, shares of axes, what is learned, and what is refused."""
+"""Axial RoPE: coordinates and frequencies by hand, shares of axes, what is learned, tables, and what is refused."""
 
 import itertools
 import math
+from unittest import mock
 
 import mpmath
 import numpy as np
@@ -44,14 +45,15 @@ def AXES(options):
 
 def oracle(x, positions, base=10_000.0, layout="half", theta=None):
     """Work out the definition with 60 digits, one element at a time."""
-    heads, d, axes = x.shape[-3], x.shape[-1], positions.shape[-1]
+    heads, t, d = x.shape
+    axes = positions.shape[-1]
     turned = np.zeros(x.shape)
     with mpmath.workdps(60):
-        directions = slow_theta(d, axes, base) if theta is None else np.array(theta).tolist()
-        groups = directions if isinstance(directions[0][0], list) else [directions]
-        for head, row, i in itertools.product(range(heads), range(len(positions)), range(d // 2)):
-            own = groups[head // (heads // len(groups))]
-            angle = sum(mpmath.mpf(p) * own[axis][i] for axis, p in enumerate(positions[row].tolist()))
+        theta = slow_theta(d, axes, base) if theta is None else np.array(theta).tolist()
+        sets = theta if isinstance(theta[0][0], list) else [theta]
+        for head, row, i in itertools.product(range(heads), range(t), range(d // 2)):
+            of_head = sets[head // (heads // len(sets))]
+            angle = sum(mpmath.mpf(p) * of_head[axis][i] for axis, p in enumerate(positions[row].tolist()))
             a, b = channels(i, d, layout, axes)
             first, second = x[head, row, [a, b]].tolist()
             cos, sin = mpmath.cos(angle), mpmath.sin(angle)
@@ -80,10 +82,17 @@ exactly = settings(deadline=None, derandomize=True, database=None, max_examples=
 each_layout = pytest.mark.parametrize("layout", ["half", "interleaved", "blocks"])
 
 
-def content(t, s=None, d=16, h=2, g=1, dtype=torch.float64, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    made = (torch.randn(1, h, t, d, generator=generator), torch.randn(1, g, s or t, d, generator=generator))
-    return tuple(x.to(dtype) for x in made)
+def content(t, s=None, d=16, h=2, g=1, dtype=torch.float64):
+    """Return random q (1, h, t, d) and k (1, g, s, d)."""
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn(1, h, t, d, generator=generator)
+    k = torch.randn(1, g, t if s is None else s, d, generator=generator)
+    return q.to(dtype), k.to(dtype)
+
+
+def turned(encoding, x, positions):
+    """Return `x` turned to its coordinates."""
+    return encoding.turn(x, encoding.table(positions, x.dtype))
 
 
 # Values worked by hand
@@ -99,79 +108,79 @@ def test_a_patch_by_hand():
 
 
 def test_one_axis_is_rope():
-    np.testing.assert_allclose(Axial(8, axes=1).theta, [[[1, 0.1, 0.01, 0.001]]], rtol=1e-14)
-    (q, k), places = content(5, d=8), torch.tensor([7, 0, 3, 70, 1])
-    for made, by_rope in zip(
-        Axial(8, axes=1)(q, k, *[places[:, None]] * 2), RoPE(8)(q, k, places, places), strict=True
-    ):
-        torch.testing.assert_close(made, by_rope, rtol=0, atol=1e-14)
-    for made, x in zip(Axial(8, axes=1)(q, k, *[places[:, None]] * 2), (q, k), strict=True):
-        np.testing.assert_allclose(made[0], axial(x[0], places[:, None]), atol=1e-13)
+    q, k = content(5, d=8)
+    positions = torch.tensor([7, 0, 3, 70, 1])
+    encoding = Axial(8, axes=1)
+    np.testing.assert_allclose(encoding.theta, [[[1, 0.1, 0.01, 0.001]]], rtol=1e-14)
+    result = encoding(q, k, positions[:, None])
+    torch.testing.assert_close(result, RoPE(8)(q, k, positions), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(result[0], axial(q, positions[:, None]), atol=1e-13)
 
 
 @each_layout
 def test_which_channels_turn_together(layout):
     pair = {"half": [0, 4], "interleaved": [0, 1], "blocks": [0, 2]}[layout]
-    assert np.flatnonzero(axial(np.eye(8)[:1], [[2, 3]], layout=layout)).tolist() == pair
-    turned = Axial(8, layout=layout).turn(torch.eye(8)[None, None, :1], torch.tensor([[2, 3]]))
-    assert turned.flatten().nonzero().flatten().tolist() == pair
+    unit = np.eye(8)[:1]
+    assert np.flatnonzero(axial(unit, [[2, 3]], layout=layout)).tolist() == pair
+    result = turned(Axial(8, layout=layout), torch.tensor(unit)[None, None], torch.tensor([[2, 3]]))
+    assert result.flatten().nonzero().flatten().tolist() == pair
 
 
 @each_layout
 def test_turning_to_minus_the_position_turns_back(layout):
     q, _ = content(6)
-    encoding, grid = Axial(16, layout=layout), grid_positions(2, 3)
-    torch.testing.assert_close(encoding.turn(encoding.turn(q, grid), -grid), q)
+    encoding = Axial(16, layout=layout)
+    grid = grid_positions(2, 3)
+    torch.testing.assert_close(turned(encoding, turned(encoding, q, grid), -grid), q)
 
 
 # Where tokens stand
 
 
-@pytest.mark.parametrize("heads", [None, 2])
-def test_one_row_of_coordinates_or_of_a_table_serves_a_batch(heads):
-    q, k = torch.randn(3, 4, 6, 16), torch.randn(3, 2, 6, 16)
-    encoding, grid = Axial(16, heads=heads), grid_positions(2, 3)
-    expected = encoding(q, k, grid, grid)
-    one, whole = encoding.table(grid[None]), encoding.table(grid.expand(3, 6, 2))
-    for made in (
-        encoding(q, k, grid[None], grid[None]),
-        encoding(q, k, grid[None], grid.expand(3, 6, 2)),
-        encoding(q, k, table=one),
-        encoding(q, k, table=whole),
-    ):
-        assert all(torch.equal(*each) for each in zip(made, expected, strict=True))
+@pytest.mark.parametrize(("t", "s"), [(1, 1), (0, 0), (0, 3), (2, 5), (5, 2)])
+@pytest.mark.parametrize("heads", [None, 1])
+def test_any_numbers_of_queries_and_keys(t, s, heads):
+    q, k = torch.randn(2, 2, t, 16), torch.randn(2, 1, s, 16)
+    m, n = torch.randint(9, (t, 2)), torch.randint(9, (2, s, 2))
+    rotated_q, rotated_k = Axial(16, heads=heads)(q, k, m, n)
+    assert (rotated_q.shape, rotated_k.shape) == (q.shape, k.shape)
+
+
+def test_no_patches_give_nothing():
+    assert axial(np.zeros((2, 0, 8)), np.zeros((0, 2))).shape == (2, 0, 8)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3])
-@pytest.mark.parametrize("shape", [(2, 2), (1, 2, 2), (0, 2, 2)], ids=["t, n", "1, t, n", "b, t, n"])
-def test_compiles_where_sizes_are_as_many_as_the_axes(batch, shape):
-    x, grid = torch.randn(batch, 4, 2, 16), torch.tensor([[0, 1], [2, 0]]).expand(shape[0] or batch, 2, 2)
-    grid = grid[0] if len(shape) == 2 else grid
+@pytest.mark.parametrize("kind", ["t, n", "1, t, n", "b, t, n"])
+def test_compiles_where_sizes_are_as_many_as_the_axes(batch, kind):
+    shape = {"t, n": (2, 2), "1, t, n": (1, 2, 2), "b, t, n": (batch, 2, 2)}[kind]
+    x = torch.randn(batch, 4, 2, 16)
+    positions = torch.tensor([[0, 1], [2, 0]]).expand(shape)
     torch._dynamo.reset()
-    made = torch.compile(Axial(16), fullgraph=True, backend="eager", dynamic=True)(x, x, grid, grid)
-    assert all(torch.equal(*each) for each in zip(made, Axial(16)(x, x, grid, grid), strict=True))
+    compiled = torch.compile(Axial(16), fullgraph=True, backend="eager", dynamic=True)
+    result = compiled(x, x, positions, positions)
+    assert all(map(torch.equal, result, Axial(16)(x, x, positions, positions)))
 
 
 # Axes of unequal shares
 
 
-def test_the_video_models_that_give_time_more_pairs_or_fewer():
-    # Wan gives 44, 42 and 42 channels of a head to time, row and column, HunyuanVideo 16, 56 and 56 at base 256: the
-    # pairs of each, as complex numbers, turn by the frequencies of a head so wide
-    grid, x = grid_positions(3, 4, 5).numpy(), np.random.default_rng(0).normal(size=(2, 60, 128))
-    for shares, base in (((44, 42, 42), 10_000.0), ((16, 56, 56), 256.0)):
-        theta, ends = np.zeros((3, 64)), np.cumsum(shares) // 2
-        turned, whole = [], (x[..., 0::2] + 1j * x[..., 1::2])
-        for axis, (share, end) in enumerate(zip(shares, ends, strict=True)):
-            own = base ** (-np.arange(0, share, 2) / share)
-            theta[axis, end - share // 2 : end] = own
-            turned.append(whole[..., end - share // 2 : end] * np.exp(1j * np.outer(grid[:, axis], own)))
-        turned = np.concatenate(turned, axis=-1)
-        expected = np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
-        np.testing.assert_allclose(axial(x, grid, layout="interleaved", theta=theta), expected, atol=1e-13)
-        places, both = torch.from_numpy(grid), [torch.from_numpy(x)[None]] * 2
-        for made in Axial(128, axes=3, layout="interleaved", theta=theta)(*both, places, places):
-            np.testing.assert_allclose(made[0], expected, atol=1e-13)
+@pytest.mark.parametrize(("shares", "base"), [((44, 42, 42), 10_000.0), ((16, 56, 56), 256.0)], ids=["Wan", "Hunyuan"])
+def test_the_video_models_that_give_time_more_pairs_or_fewer(shares, base):
+    # channels of a head for time, row and column in Wan and HunyuanVideo: the pairs of each, as complex numbers, turn
+    # by the frequencies of a head so wide
+    grid = grid_positions(3, 4, 5)
+    x = np.random.default_rng(0).normal(size=(2, 60, 128))
+    pairs = np.split(x[..., 0::2] + 1j * x[..., 1::2], np.cumsum(shares)[:2] // 2, axis=-1)
+    frequencies = [base ** (-np.arange(0, share, 2) / share) for share in shares]
+    waves = [np.exp(1j * np.outer(grid[:, axis], of_axis)) for axis, of_axis in enumerate(frequencies)]
+    rotated = np.concatenate([p * wave for p, wave in zip(pairs, waves, strict=True)], axis=-1)
+    expected = np.stack([rotated.real, rotated.imag], axis=-1).reshape(x.shape)
+    theta = torch.block_diag(*(torch.tensor(of_axis) for of_axis in frequencies))
+    assert theta.shape == (3, 64)
+    np.testing.assert_allclose(axial(x, grid, layout="interleaved", theta=theta), expected, atol=1e-13)
+    encoding = Axial(128, axes=3, layout="interleaved", theta=theta)
+    np.testing.assert_allclose(turned(encoding, torch.tensor(x)[None], grid)[0], expected, atol=1e-13)
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -202,39 +211,42 @@ def test_mixed_frequencies_start_as_the_axial_ones_turned_by_one_angle_a_head():
     y, x = theta[:, 0], theta[:, 1]
     radius = 10.0 ** (-np.arange(4) / 4)
     np.testing.assert_allclose(np.hypot(x, y), np.tile(radius, (64, 2)), rtol=1e-6)
-    turn = np.arctan2(y, x)
-    np.testing.assert_allclose(np.cos(turn[:, :4]), np.cos(turn[:, :1]).repeat(4, 1), atol=1e-6)
-    quarter = np.angle(np.exp(1j * (turn[:, 4:] - turn[:, :4])))
-    np.testing.assert_allclose(quarter, -math.pi / 2, atol=1e-6)
-    spread = np.exp(1j * turn[:, 0])  # all around the circle
-    assert abs(spread.mean()) < 0.4
-    assert {(np.real(z) > 0, np.imag(z) > 0) for z in spread} == set(itertools.product([False, True], repeat=2))
+    angle = np.arctan2(y, x)
+    np.testing.assert_allclose(np.cos(angle[:, :4]), np.cos(angle[:, :1]).repeat(4, 1), atol=1e-6)
+    between_axes = np.angle(np.exp(1j * (angle[:, 4:] - angle[:, :4])))
+    np.testing.assert_allclose(between_axes, -math.pi / 2, atol=1e-6)
+    directions = np.exp(1j * angle[:, 0])  # all around the circle
+    assert abs(directions.mean()) < 0.4
+    quadrants = {(z.real > 0, z.imag > 0) for z in directions}
+    assert quadrants == set(itertools.product([False, True], repeat=2))
 
 
 def test_mixed_frequencies_can_start_from_given_ones():
-    theta = [[0, 0, 1, 0.1], [1, 0.1, 0, 0]]
-    made = Axial(8, theta=theta, heads=3).theta.detach().double()
-    np.testing.assert_allclose(made.norm(dim=1), np.tile([1, 0.1], (3, 2)), rtol=1e-6)
+    start = [[0, 0, 1, 0.1], [1, 0.1, 0, 0]]
+    theta = Axial(8, theta=start, heads=3).theta.detach().double()
+    np.testing.assert_allclose(theta.norm(dim=1), np.tile([1, 0.1], (3, 2)), rtol=1e-6)
 
 
 def test_heads_learn_apart_and_share_with_the_query_heads_of_their_key():
     torch.manual_seed(0)
-    encoding, (q, k) = Axial(16, heads=2).double(), content(4, h=4, g=2)
+    q, k = content(4, h=4, g=2)
     grid = grid_positions(2, 2)
-    turned, keys = encoding(q, k, grid, grid)
+    encoding = Axial(16, heads=2).double()
+    rotated_q, rotated_k = encoding(q, k, grid)
     for head in range(4):
-        own = axial(q[0, head], grid, theta=encoding.theta[head // 2].detach())
-        np.testing.assert_allclose(turned[0, head].detach(), own, atol=1e-12)
-    assert keys.shape == k.shape
-    turned[:, 2:, :, 0].sum().backward()
+        expected = axial(q[0, head], grid, theta=encoding.theta[head // 2].detach())
+        np.testing.assert_allclose(rotated_q[0, head].detach(), expected, atol=1e-12)
+    assert rotated_k.shape == k.shape
+    rotated_q[:, 2:, :, 0].sum().backward()
     assert encoding.theta.grad is not None
     assert encoding.theta.grad[1].count_nonzero() == 2  # of one pair, both directions
     assert not encoding.theta.grad[0].any()
 
 
 def test_one_head_of_frequencies_serves_all():
-    encoding, (q, k) = Axial(16, heads=1), content(3, h=4, g=2)
-    assert [x.shape for x in encoding(q, k, grid_positions(1, 3))] == [q.shape, k.shape]
+    q, k = content(3, h=4, g=2)
+    rotated_q, rotated_k = Axial(16, heads=1)(q, k, grid_positions(1, 3))
+    assert (rotated_q.shape, rotated_k.shape) == (q.shape, k.shape)
 
 
 def test_heads_that_share_a_key_cannot_turn_apart():
@@ -243,69 +255,67 @@ def test_heads_that_share_a_key_cannot_turn_apart():
 
 
 def test_fixed_frequencies_can_differ_by_head():
-    theta, (q, k) = np.random.default_rng(0).normal(size=(2, 2, 8)), content(6, h=4, g=2)
-    encoding, grid = Axial(16, theta=theta), grid_positions(2, 3)
+    q, k = content(6, h=4, g=2)
+    grid = grid_positions(2, 3)
+    theta = np.random.default_rng(0).normal(size=(2, 2, 8))
+    encoding = Axial(16, theta=theta)
     assert not list(encoding.parameters())
-    for turned, x in zip(encoding(q, k, grid, grid), (q, k), strict=True):
-        np.testing.assert_allclose(turned[0], axial(x[0], grid, theta=theta), atol=1e-13)
+    rotated_q, rotated_k = encoding(q, k, grid)
+    np.testing.assert_allclose(rotated_q, axial(q, grid, theta=theta), atol=1e-13)
+    np.testing.assert_allclose(rotated_k, axial(k, grid, theta=theta), atol=1e-13)
 
 
-# The table, and edges
-
-
-@pytest.mark.parametrize(("t", "s"), [(1, 1), (0, 0), (0, 3), (2, 5), (5, 2)])
-@pytest.mark.parametrize("heads", [None, 1])
-def test_any_numbers_of_queries_and_keys(t, s, heads):
-    q, k = torch.randn(2, 2, t, 16), torch.randn(2, 1, s, 16)
-    m, n = torch.randint(9, (t, 2)), torch.randint(9, (2, s, 2))
-    assert [x.shape for x in Axial(16, heads=heads)(q, k, m, n)] == [q.shape, k.shape]
+# The table
 
 
 def test_the_same_positions_are_worked_out_once():
-    calls, encoding, (q, k), grid = [], Axial(16), content(6), grid_positions(2, 3)
-    make = encoding.table
-    encoding.table = lambda *given: calls.append(given) or make(*given)
-    encoding(q, k, grid)
-    assert len(calls) == 1
-    encoding(q, k, grid, grid.clone())
-    assert len(calls) == 3
+    q, k = content(6)
+    grid = grid_positions(2, 3)
+    encoding = Axial(16)
+    with mock.patch.object(encoding, "table", wraps=encoding.table) as table:
+        encoding(q, k, grid)
+        assert table.call_count == 1
+        encoding(q, k, grid, grid.clone())
+        assert table.call_count == 3
 
 
 @pytest.mark.parametrize("options", [{}, {"layout": "interleaved"}, {"heads": 2}], ids=str)
-@pytest.mark.parametrize("batch", [False, True], ids=["t, n", "b, t, n"])
-def test_a_shared_table_gives_what_its_positions_give(options, batch):
-    q, k = (x.expand(3, -1, -1, -1) for x in content(2, 4, h=4, g=2, dtype=torch.float32))
-    grid = torch.randint(9, (3, 4, 2)) if batch else torch.randint(9, (4, 2))
+@pytest.mark.parametrize("shape", [(4, 2), (1, 4, 2), (3, 4, 2)], ids=["t, n", "1, t, n", "b, t, n"])
+def test_a_shared_table_gives_what_its_positions_give(options, shape):
+    q, k = (x.expand(3, -1, -1, -1) for x in content(4, h=4, g=2, dtype=torch.float32))
+    positions = torch.randint(9, shape)
     encoding = Axial(16, **options)
-    expected, made = encoding(q, k, grid[..., 2:, :], grid), encoding(q, k, table=encoding.table(grid))
-    assert all(map(torch.equal, made, expected))
+    table = encoding.table(positions)
+    rotated_q, rotated_k = encoding(q, k, positions)
+    assert torch.equal(encoding.turn(q, table), rotated_q)
+    assert torch.equal(encoding.turn(k, table), rotated_k)
 
 
-def test_a_table_holds_cosines_and_signed_sines_in_the_places_of_a_pair():
-    at = torch.tensor([[2, 3]])
-    c, s = {a: math.cos(a) for a in (2, 3, 0.2, 0.3)}, {a: math.sin(a) for a in (2, 3, 0.2, 0.3)}
-    half, neighbors = (Axial(4, layout=way).table(at, torch.float64)[0, 0] for way in ("half", "interleaved"))
-    np.testing.assert_allclose(half, [c[2], c[3], c[2], c[3], -s[2], -s[3], s[2], s[3]], rtol=1e-14)
-    np.testing.assert_allclose(neighbors, [c[2], c[2], c[3], c[3], -s[2], s[2], -s[3], s[3]], rtol=1e-14)
-    blocks = Axial(8, base=100, layout="blocks").table(at, torch.float64)[0, 0, 8:]
-    np.testing.assert_allclose(blocks, [-s[2], -s[0.2], s[2], s[0.2], -s[3], -s[0.3], s[3], s[0.3]], rtol=1e-13)
-    assert Axial(4).table(torch.zeros(2, 3, 2)).shape == (2, 1, 3, 8)
-    assert Axial(4, heads=5).table(torch.zeros(2, 3, 2)).shape == (2, 5, 3, 8)
-    assert Axial(4).half().table(torch.zeros(3, 2)).dtype == torch.float32
+def test_a_table_holds_cosines_and_sines_of_each_pair():
+    # width 8, base 100: theta 1 and 1/10; in each layout the first pairs follow the row
+    angle = np.array([2, 0.2, 3, 0.3])
+    for layout in ("half", "interleaved", "blocks"):
+        cos, sin = Axial(8, base=100, layout=layout).table(torch.tensor([[2, 3]]), torch.float64)
+        np.testing.assert_allclose(cos, [[np.cos(angle)]], rtol=1e-14)
+        np.testing.assert_allclose(sin, [[np.sin(angle)]], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("heads", "sets"), [(None, 1), (1, 1), (5, 5)])
+def test_a_table_has_an_axis_of_sets_and_is_of_float32(heads, sets):
+    cos, sin = Axial(4, heads=heads).half().table(torch.zeros(2, 3, 2))
+    assert cos.shape == sin.shape == (2, sets, 3, 2)
+    assert cos.dtype == sin.dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtypes", [(torch.float16, torch.float32), (torch.float32, torch.float64)], ids=str)
 def test_queries_and_keys_keep_their_own_dtypes(dtypes):
-    (q, _), (_, k) = (content(3, dtype=dtype) for dtype in dtypes)
+    q, k = (x.to(dtype) for x, dtype in zip(content(3), dtypes, strict=True))
     grid = grid_positions(1, 3)
-    made, reference = Axial(16)(q, k, grid, grid), Axial(16)(q.double(), k.double(), grid, grid)
-    assert tuple(x.dtype for x in made) == dtypes
-    for got, want in zip(made, reference, strict=True):
-        torch.testing.assert_close(got, want.to(got.dtype), rtol=1e-3, atol=1e-6)
-
-
-def test_no_patches_give_nothing():
-    assert axial(np.zeros((2, 0, 8)), np.zeros((0, 2))).shape == (2, 0, 8)
+    rotated_q, rotated_k = Axial(16)(q, k, grid, grid)
+    assert (rotated_q.dtype, rotated_k.dtype) == dtypes
+    expected_q, expected_k = Axial(16)(q.double(), k.double(), grid, grid)
+    torch.testing.assert_close(rotated_q, expected_q.to(rotated_q.dtype), rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(rotated_k, expected_k.to(rotated_k.dtype), rtol=1e-3, atol=1e-6)
 
 
 # What is refused: what would give a wrong result without an error
@@ -313,38 +323,45 @@ def test_no_patches_give_nothing():
 
 @pytest.mark.parametrize("wrong", [None, torch.arange(6), torch.zeros(6, 3), torch.zeros(2, 6), torch.zeros(2, 3, 6)])
 def test_patches_do_not_lie_on_the_diagonal_by_mistake(wrong):
-    (q, k), grid, got = content(6), grid_positions(2, 3), "None" if wrong is None else r"\(.*\)"
-    said = rf"axial: positions or key_positions must be \(t, 2\), .*, got {got}; .*grid_positions\(height, width\)"
-    for told in ({"positions": wrong}, {"positions": wrong, "key_positions": grid}):
-        with pytest.raises(ValueError, match=said):
-            Axial(16)(q, k, **told)
-    with pytest.raises(ValueError, match=said):
+    q, k = content(6)
+    grid = grid_positions(2, 3)
+    got = "None" if wrong is None else r"\(.*\)"
+    message = rf"axial: positions or key_positions must be \(t, 2\), .*, got {got}; .*grid_positions\(height, width\)"
+    for key_positions in (None, grid):
+        with pytest.raises(ValueError, match=message):
+            Axial(16)(q, k, wrong, key_positions)
+    with pytest.raises(ValueError, match=message):
         Axial(16).table(wrong)
 
 
 @pytest.mark.parametrize("heads", [None, 2])
 @pytest.mark.parametrize("shape", [(4, 2), (1, 2), (4096, 2), (1, 4, 2), (2, 5, 2)], ids=str)
 def test_positions_and_tables_of_another_length_are_refused(shape, heads):
-    x, encoding, wrong = torch.zeros(3, 2, 5, 16), Axial(16, heads=heads), torch.zeros(shape)
-    said, grid = r"axial: positions or table must be \(5,\) or \(3, 5\), got \(", torch.zeros(5, 2)
-    for told in ((wrong,), (grid, wrong), (wrong, grid), (None, None, encoding.table(wrong))):
-        with pytest.raises(ValueError, match=said):
-            encoding(x, x, *told)
+    x = torch.zeros(3, 2, 5, 16)
+    encoding = Axial(16, heads=heads)
+    grid, wrong = torch.zeros(5, 2), torch.zeros(shape)
+    message = r"axial: positions or table must be \(5,\) or \(3, 5\), got \("
+    for positions in ((wrong,), (grid, wrong), (wrong, grid)):
+        with pytest.raises(ValueError, match=message):
+            encoding(x, x, *positions)
+    with pytest.raises(ValueError, match=message):
+        encoding.turn(x, encoding.table(wrong))
 
 
-@pytest.mark.parametrize(("t", "s"), [(5, 3), (6, 3)])
-def test_a_table_of_fewer_keys_than_queries_is_refused(t, s):
+@pytest.mark.parametrize("t", [5, 6])
+def test_a_table_of_fewer_keys_than_queries_is_refused(t):
+    q, _ = content(t)
     encoding = Axial(16)
-    with pytest.raises(ValueError, match=rf"axial: positions or table must be \({t},\)"):
-        encoding(*content(t, s), table=encoding.table(torch.zeros(s, 2)))
+    with pytest.raises(ValueError, match=rf"axial: positions or table must be \({t},\) or \(1, {t}\), got \(3,\)"):
+        encoding.turn(q, encoding.table(torch.zeros(3, 2)))
 
 
 @pytest.mark.parametrize("wrong", [lambda x: x[..., :1], lambda x: x[..., :8], lambda x: x.long()])
 def test_content_of_another_form_is_refused(wrong):
-    (q, k), grid = content(6), grid_positions(2, 3)
-    for call in ((wrong(q), k), (q, wrong(k))):
+    q, k = content(6)
+    for inputs in ((wrong(q), k), (q, wrong(k))):
         with pytest.raises(ValueError, match=r"axial: dim of float q or k must be 16, got torch\.\w+ \(1, "):
-            Axial(16)(*call, grid)
+            Axial(16)(*inputs, grid_positions(2, 3))
 
 
 @pytest.mark.parametrize("positions", [[0], [0, 0], [[0, 0]] * 2, [[[0, 0]]]], ids=repr)

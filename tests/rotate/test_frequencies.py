@@ -35,7 +35,7 @@ def oracle(dim, base, g=lambda i, theta: 1):
     """Work out g_i base^(-2i/d) with 60 digits, where `g` sees the pair and its frequency."""
     with mpmath.workdps(60):
         theta = [mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / dim) for i in range(dim // 2)]
-        return np.array([float(mpmath.mpf(g(i, each)) * each) for i, each in enumerate(theta)])
+        return np.array([float(mpmath.mpf(g(i, frequency)) * frequency) for i, frequency in enumerate(theta)])
 
 
 def blend(ramp, factor):
@@ -51,8 +51,8 @@ def exercise(module):
     module.proportional(8, 0.5)
 
 
-def assert_exact(made, expected, factor=1.0):
-    theta, attention_factor = made
+def assert_exact(result, expected, factor=1.0):
+    theta, attention_factor = result
     assert theta.dtype == np.float64
     np.testing.assert_allclose(theta, expected, rtol=1e-13, atol=0)
     assert isinstance(attention_factor, float)
@@ -114,8 +114,8 @@ def test_the_attention_factor_of_yarn(factor, expected):
 
 
 def test_the_attention_factor_of_longrope_for_phi_3():
-    made = longrope(8, np.ones(4), np.ones(4), 1, 4096, 32.0)
-    assert made[1] == pytest.approx(math.sqrt(1 + 5 / 12), rel=1e-15)  # 32 = 2^5, 4096 = 2^12
+    _, attention_factor = longrope(8, np.ones(4), np.ones(4), 1, 4096, 32.0)
+    assert attention_factor == pytest.approx(math.sqrt(1 + 5 / 12), rel=1e-15)  # 32 = 2^5, 4096 = 2^12
 
 
 def test_llama_3_keeps_29_pairs_blends_6_and_divides_29():
@@ -135,9 +135,10 @@ def test_the_softmax_scale_of_deepseek_v3():
 
 
 def test_the_softmax_scale_is_what_yarn_leaves_out_of_the_attention_factor():
-    plain, deepseek = yarn(64, 40.0, 4096), yarn(64, 40.0, 4096, mscale=1.0, mscale_all_dim=1.0)
-    assert deepseek[1] == 1
-    assert softmax_scale(64, 40.0) == pytest.approx(plain[1] ** 2 / 8, rel=1e-14)
+    _, usual = yarn(64, 40.0, 4096)
+    _, of_deepseek = yarn(64, 40.0, 4096, mscale=1.0, mscale_all_dim=1.0)
+    assert of_deepseek == 1
+    assert softmax_scale(64, 40.0) == pytest.approx(usual**2 / 8, rel=1e-14)
 
 
 # Each against its definition, with 60 digits
@@ -218,9 +219,9 @@ def test_the_softmax_scale_equals_mpmath():
 
 @vectors("deepseek_softmax_scale")
 def test_the_softmax_scale_is_that_of_transformers(vector):
-    given = vector["params"]
-    made = softmax_scale(given["qk_head_dim"], given["factor"], given["mscale_all_dim"])
-    assert_agrees(vector, made, vector["expected"]["scaling"])
+    parameters = vector["params"]
+    result = softmax_scale(parameters["qk_head_dim"], parameters["factor"], parameters["mscale_all_dim"])
+    assert_agrees(vector, result, vector["expected"]["scaling"])
 
 
 # Peers
@@ -245,9 +246,6 @@ def test_ntk_equals_the_rescaled_theta_of_rotary_embedding_torch():
     library = peer("rotary_embedding_torch")
     theirs = library.RotaryEmbedding(64, theta_rescale_factor=8.0).freqs.detach().numpy()
     np.testing.assert_allclose(ntk(64, 8.0)[0], theirs, rtol=2e-6)
-
-
-# Configs as they are found
 
 
 # Properties
@@ -337,9 +335,9 @@ def test_the_ramp_of_the_paper_is_that_of_llama3_and_not_that_of_its_code():
 
 
 def test_longrope_switches_past_the_original_length_and_keeps_its_attention_factor():
-    made = {length: longrope(8, np.ones(4), 2 * np.ones(4), length, 64, 4.0) for length in (1, 64, 64.5, 65)}
-    assert [made[length][0][0] for length in made] == [1, 1, 0.5, 0.5]
-    assert len({attention_factor for _, attention_factor in made.values()}) == 1
+    results = [longrope(8, np.ones(4), 2 * np.ones(4), length, 64, 4.0) for length in (1, 64, 64.5, 65)]
+    assert [theta[0] for theta, _ in results] == [1, 1, 0.5, 0.5]
+    assert len({attention_factor for _, attention_factor in results}) == 1
 
 
 def test_one_of_the_two_mscales_alone_is_ignored():
@@ -367,17 +365,17 @@ CALLS = {
     llama3: (),
     proportional: (0.5,),
 }
-each = pytest.mark.parametrize("function", CALLS)
+each_function = pytest.mark.parametrize("function", CALLS)
 
 
-@each
+@each_function
 @pytest.mark.parametrize("dim", [-2, 0, 1, 7])
 def test_a_width_that_is_not_even_is_refused(function, dim):
     with pytest.raises(ValueError, match=f"frequencies: dim must be even and at least 2, got {dim}"):
         function(dim, *CALLS[function])
 
 
-@each
+@each_function
 @pytest.mark.parametrize("base", [0, -1e4, math.nan, math.inf])
 def test_a_base_that_is_none_is_refused(function, base):
     with pytest.raises(ValueError, match="frequencies: base must be finite and above 1, got"):
@@ -406,9 +404,9 @@ def test_ends_in_the_wrong_order_are_refused():
 
 @pytest.mark.parametrize(("value", "got"), [(2.0, r"\(\)"), ([2.0], r"\(1,\)"), ([1.0] * 3, r"\(3,\)")])
 def test_factors_that_do_not_fit_are_refused(value, got):
-    said = rf"frequencies: short_factor and long_factor must be \(4,\), got {got}"
+    message = rf"frequencies: short_factor and long_factor must be \(4,\), got {got}"
     for factors, length in (((value, np.ones(4)), 64), ((np.ones(4), value), 65)):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             longrope(8, *factors, length, 64, 2.0)
 
 

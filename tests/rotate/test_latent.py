@@ -25,111 +25,118 @@ OPTIONS = [
 
 def oracle(x, positions, rotary_dim, start=None, base=10_000.0, layout="interleaved", theta=None):
     """Work out the definition with 60 digits, one product at a time."""
-    start, y = x.shape[-1] - rotary_dim if start is None else start, x.copy()
+    start = x.shape[-1] - rotary_dim if start is None else start
+    y = x.copy()
     with mpmath.workdps(60):
         for i in range(rotary_dim // 2):
-            speed = mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / rotary_dim) if theta is None else mpmath.mpf(theta[i])
+            power = mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / rotary_dim)
+            frequency = power if theta is None else mpmath.mpf(theta[i])
             a, b = (i, i + rotary_dim // 2) if layout == "half" else (2 * i, 2 * i + 1)
             for row, p in enumerate(positions.tolist()):
-                cos, sin = float(mpmath.cos(p * speed)), float(mpmath.sin(p * speed))
-                one, other = x[..., row, start + a], x[..., row, start + b]
-                y[..., row, start + a] = one * cos - other * sin
-                y[..., row, start + b] = other * cos + one * sin
+                cos, sin = float(mpmath.cos(p * frequency)), float(mpmath.sin(p * frequency))
+                first, second = x[..., row, start + a], x[..., row, start + b]
+                y[..., row, start + a] = first * cos - second * sin
+                y[..., row, start + b] = second * cos + first * sin
     return y
 
 
 def exercise(module):
-    module.Latent(6, 4).turn(torch.ones(2, 1, 3, 6), torch.arange(3))
-    module.absorbed_scores(
-        *(torch.ones(size) for size in ((2, 3, 4, 5), (2, 3, 4, 7), (2, 6, 8), (2, 6, 7), (3, 5, 8)))
-    )
+    content, rotary, latents, keys, up = draw((2, 3, 4, 5), (2, 3, 4, 7), (2, 6, 8), (2, 6, 7), (3, 5, 8))
+    module.absorbed_scores(content, rotary, latents, keys, up)
 
 
-def draw(*sizes, seed=0, dtype=torch.float64):
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(size, generator=generator, dtype=dtype) for size in sizes]
+def draw(*shapes, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator, dtype=dtype) for shape in shapes]
+
+
+def turned(encoding, x, positions):
+    """Return `x` turned to `positions`."""
+    return encoding.turn(x, encoding.table(positions, x.dtype))
 
 
 # Values worked by hand, and what it does
 
 
 def test_one_pair_by_hand():
-    turned = latent(np.array([[9.0, 1.0, 2.0, 8.0]]), [3], 2, start=1)
-    expected = [9, math.cos(3) - 2 * math.sin(3), 2 * math.cos(3) + math.sin(3), 8]
-    np.testing.assert_allclose(turned, [expected], rtol=1e-15)
+    x = np.array([[9.0, 1.0, 2.0, 8.0]])
+    expected = [[9, math.cos(3) - 2 * math.sin(3), 2 * math.cos(3) + math.sin(3), 8]]
+    np.testing.assert_allclose(latent(x, [3], 2, start=1), expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("start", [None, 0, 3, 8])
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_it_is_rope_on_the_slice_and_nothing_on_the_rest(start, layout):
     q, k = draw((2, 4, 5, 16), (2, 1, 5, 16))
-    places = torch.tensor([3, 0, 70, 7, 1])
-    made = Latent(16, 8, start, layout=layout)(q, k, places)
+    positions = torch.tensor([3, 0, 70, 7, 1])
+    result = Latent(16, 8, start, layout=layout)(q, k, positions)
     first = 8 if start is None else start
-    inside = slice(first, first + 8)
-    expected = RoPE(8, layout=layout)(q[..., inside].clone(), k[..., inside].clone(), places)
-    for got, want, before in zip(made, expected, (q, k), strict=True):
-        torch.testing.assert_close(got[..., inside], want)
-        assert torch.equal(got[..., :first], before[..., :first])
-        assert torch.equal(got[..., first + 8 :], before[..., first + 8 :])
-
-
-def parts(t=7, h=4, c=6, r=4, width=5, s=7):
-    """Return queries, latents, a shared key and the matrix that makes keys from latents, and positions."""
-    content, rotary, latents, key, up = draw((2, h, t, c), (2, h, t, r), (2, s, width), (2, s, r), (h, c, width))
-    return content, rotary, latents, key, up, torch.arange(s - t, s), torch.arange(s)
+    rotary = slice(first, first + 8)
+    expected = RoPE(8, layout=layout)(q[..., rotary].clone(), k[..., rotary].clone(), positions)
+    for x, rotated, by_rope in zip((q, k), result, expected, strict=True):
+        torch.testing.assert_close(rotated[..., rotary], by_rope)
+        assert torch.equal(rotated[..., :first], x[..., :first])
+        assert torch.equal(rotated[..., first + 8 :], x[..., first + 8 :])
 
 
 @pytest.mark.parametrize("t", [1, 3, 7])
 def test_absorbed_equals_unabsorbed(t):
-    content, rotary, latents, key, up, m, n = parts(t=t)
-    mla = Latent(10, 4)
-    made_keys = torch.einsum("hcl,bsl->bhsc", up, latents)
-    whole_keys = torch.cat([made_keys, key[:, None].expand(-1, 4, -1, -1)], dim=-1)
-    q, k = mla(torch.cat([content, rotary], dim=-1), whole_keys, m, n)
-    turn = Latent(4, 4).turn
-    made = absorbed_scores(content, turn(rotary, m), latents, turn(key[:, None], n)[:, 0], up)
-    torch.testing.assert_close(made, q @ k.mT, rtol=1e-12, atol=1e-12)
+    # 4 heads of 6 channels of content and 4 that turn; a cache of 7 tokens, each of a latent and a rotary key
+    content, rotary, latents, key, up = draw((2, 4, t, 6), (2, 4, t, 4), (2, 7, 5), (2, 7, 4), (4, 6, 5))
+    m, n = torch.arange(7 - t, 7), torch.arange(7)
+    content_keys = torch.einsum("hcl,bsl->bhsc", up, latents)
+    whole_keys = torch.cat([content_keys, key[:, None].expand(-1, 4, -1, -1)], dim=-1)
+    q, k = Latent(10, 4)(torch.cat([content, rotary], dim=-1), whole_keys, m, n)
+    encoding = Latent(4, 4)
+    rotary, key = turned(encoding, rotary, m), turned(encoding, key[:, None], n)[:, 0]
+    result = absorbed_scores(content, rotary, latents, key, up)
+    torch.testing.assert_close(result, q @ k.mT, rtol=1e-12, atol=1e-12)
 
 
 def test_what_a_rotation_of_the_whole_head_would_cost():
     # turned content keys depend on their place, so that no one matrix for all places makes them of latents
-    _, _, latents, _, up, _, n = parts()
+    latents, up = draw((2, 7, 5), (4, 6, 5))
     keys = torch.einsum("hcl,bsl->bhsc", up, latents)
-    turned = RoPE(6).turn(keys, n)
-    flat = latents.flatten(0, 1)
-    fitted = torch.linalg.lstsq(flat, keys[:, 0].flatten(0, 1)).solution
-    torch.testing.assert_close(flat @ fitted, keys[:, 0].flatten(0, 1))
-    fitted = torch.linalg.lstsq(flat, turned[:, 0].flatten(0, 1)).solution
-    assert (flat @ fitted - turned[:, 0].flatten(0, 1)).abs().max() > 0.1
+    rotated_keys = turned(RoPE(6), keys, torch.arange(7))
+    latents = latents.flatten(0, 1)
+
+    def misfit(keys):
+        """Return by how much the best matrix misses the keys of the first head."""
+        keys = keys[:, 0].flatten(0, 1)
+        return (latents @ torch.linalg.lstsq(latents, keys).solution - keys).abs().max()
+
+    assert misfit(keys) < 1e-12
+    assert misfit(rotated_keys) > 0.1
 
 
 def test_turned_back_values_leave_offsets_alone():
     # keys are values, as in DeepSeek V4: without turning back the output depends on where the text stands
-    (q, kv), turn = draw((1, 3, 6, 10), (1, 1, 6, 10)), Latent(10, 4).turn
-    outs, back = [], []
+    q, kv = draw((1, 3, 6, 10), (1, 1, 6, 10))
+    encoding = Latent(10, 4)
+    outputs, turned_back = [], []
     for start in (0, 1000):
         p = torch.arange(start, start + 6)
-        keys = turn(kv, p)
-        outs.append(attention(turn(q, p), keys, keys, causal=True))
-        back.append(turn(outs[-1], -p))
-    torch.testing.assert_close(back[0], back[1], rtol=1e-9, atol=1e-9)
-    assert (outs[0] - outs[1]).abs().max() > 0.1
-    weights = attention_weights(turn(q, torch.arange(6)), turn(kv, torch.arange(6)), causal=True)
-    offsets = [turn(kv.expand(1, 6, 6, 10), torch.arange(6) - m)[:, 0] for m in range(6)]
-    by_hand = torch.stack([weights[:, :, m] @ offsets[m] for m in range(6)], dim=2)
-    torch.testing.assert_close(back[0], by_hand, rtol=1e-12, atol=1e-12)
+        keys = turned(encoding, kv, p)
+        outputs.append(attention(turned(encoding, q, p), keys, keys, causal=True))
+        turned_back.append(turned(encoding, outputs[-1], -p))
+    torch.testing.assert_close(turned_back[0], turned_back[1], rtol=1e-9, atol=1e-9)
+    assert (outputs[0] - outputs[1]).abs().max() > 0.1
+    # a query at m sees each value turned by its offset n - m
+    n = torch.arange(6)
+    weights = attention_weights(turned(encoding, q, n), turned(encoding, kv, n), causal=True)
+    expected = torch.cat([weights[:, :, m : m + 1] @ turned(encoding, kv, n - m) for m in range(6)], dim=2)
+    torch.testing.assert_close(turned_back[0], expected, rtol=1e-12, atol=1e-12)
 
 
 # Peers
 
 
-def states_of(layer, module, hidden, **call):
-    """Return what an attention of transformers hands to its kernel, and what it does with values of all queries."""
+def inputs_of_the_kernel(layer, module, hidden, **call):
+    """Return the q, k and scaling that an attention of transformers hands to its kernel."""
     caught = {}
 
     def kernel(_layer, q, k, v, *_, scaling=None, **__):
-        caught.update(q=q.detach(), k=k.detach(), v=v.detach(), scaling=scaling)
+        caught.update(q=q.detach(), k=k.detach(), scaling=scaling)
         return v.expand_as(q).transpose(1, 2) if v.shape[1] == 1 else v.transpose(1, 2), None
 
     with pytest.MonkeyPatch.context() as patch:
@@ -138,8 +145,8 @@ def states_of(layer, module, hidden, **call):
     return caught
 
 
-def filled(layer, seed=0):
-    generator = torch.Generator().manual_seed(seed)
+def filled(layer):
+    generator = torch.Generator().manual_seed(0)
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.3, generator=generator)
     return layer.eval()
@@ -173,10 +180,11 @@ SCALED = {
 def test_scores_equal_those_of_deepseek_v3_absorbed_or_not(interleave):
     module = peer("transformers.models.deepseek_v3.modeling_deepseek_v3")
     config = peer("transformers").DeepseekV3Config(**MLA, rope_interleave=interleave, rope_parameters=SCALED)
-    layer, (hidden,) = filled(module.DeepseekV3Attention(config, 0)), draw((2, 9, 32), dtype=torch.float32)
+    layer = filled(module.DeepseekV3Attention(config, 0))
+    (hidden,) = draw((2, 9, 32), dtype=torch.float32)
     p = torch.arange(500, 509)
     table = module.DeepseekV3RotaryEmbedding(config)(hidden, p[None])
-    theirs = states_of(layer, module, hidden, position_embeddings=table, attention_mask=None)
+    theirs = inputs_of_the_kernel(layer, module, hidden, position_embeddings=table, attention_mask=None)
     expected = theirs["q"] @ theirs["k"].mT
 
     theta, attention_factor = yarn(6, 40.0, 4096, mscale=1.0, mscale_all_dim=1.0)
@@ -185,14 +193,16 @@ def test_scores_equal_those_of_deepseek_v3_absorbed_or_not(interleave):
     layout = "interleaved" if interleave else "half"
     q = layer.q_b_proj(layer.q_a_layernorm(layer.q_a_proj(hidden))).unflatten(-1, (4, 14)).transpose(1, 2)
     latents, key = layer.kv_a_proj_with_mqa(hidden).split([12, 6], dim=-1)
-    latents, up = layer.kv_a_layernorm(latents), layer.kv_b_proj.weight.unflatten(0, (4, 18))[:, :8]
+    latents = layer.kv_a_layernorm(latents)
+    up = layer.kv_b_proj.weight.unflatten(0, (4, 18))[:, :8]
     keys = torch.cat([torch.einsum("hcl,bsl->bhsc", up, latents), key[:, None].expand(-1, 4, -1, -1)], dim=-1)
-    ours, turned = Latent(14, 6, layout=layout, theta=theta)(q, keys, p)
-    torch.testing.assert_close(ours @ turned.mT, expected, rtol=1e-4, atol=1e-4)
+    rotated_q, rotated_k = Latent(14, 6, layout=layout, theta=theta)(q, keys, p)
+    torch.testing.assert_close(rotated_q @ rotated_k.mT, expected, rtol=1e-4, atol=1e-4)
 
-    mla = Latent(6, 6, layout=layout, theta=theta)
-    made = absorbed_scores(q[..., :8], mla.turn(q[..., 8:], p), latents, mla.turn(key[:, None], p)[:, 0], up)
-    torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-4)
+    encoding = Latent(6, 6, layout=layout, theta=theta)
+    rotary, key = turned(encoding, q[..., 8:], p), turned(encoding, key[:, None], p)[:, 0]
+    result = absorbed_scores(q[..., :8], rotary, latents, key, up)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +225,9 @@ def test_the_indexer_has_its_slice_first_and_a_layout_of_its_own(folder, cls, la
     k = indexer.k_norm(indexer.wk(hidden))[:, None]
 
     def chosen(layout, start=0):
-        turned, keys = Latent(10, 6, start, base, layout)(q, k, p)
+        rotated_q, rotated_k = Latent(10, 6, start, base, layout)(q, k, p)
         weights = indexer.weights_proj(hidden).transpose(1, 2)[..., None]
-        scores = (weights * torch.relu(turned @ keys.mT)).sum(1) + mask
+        scores = (weights * torch.relu(rotated_q @ rotated_k.mT)).sum(1) + mask
         return scores.topk(4, dim=-1).indices[:, 3:].sort().values  # from the fourth query on four can be chosen
 
     expected = theirs[:, 3:].long().sort().values
@@ -246,29 +256,32 @@ def v4_config():
 
 
 def test_deepseek_v4_turns_the_trailing_slice_of_keys_that_are_values_and_turns_outputs_back():
-    module, config = peer("transformers.models.deepseek_v4.modeling_deepseek_v4"), v4_config()
-    (x,), p = draw((2, 4, 9, 16), dtype=torch.float32), torch.arange(100, 109)
-    cos, sin = module.DeepseekV4RotaryEmbedding(config)(x, p[None], layer_type="main")
-    main = Latent(16, 6)
-    torch.testing.assert_close(main.turn(x, p), module.apply_rotary_pos_emb(x, cos, sin), rtol=1e-4, atol=1e-4)
-    back = module.apply_rotary_pos_emb(x, cos, -sin)
-    torch.testing.assert_close(main.turn(x, -p), back, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(main.turn(main.turn(x, p), -p), x, rtol=1e-5, atol=1e-5)
+    module = peer("transformers.models.deepseek_v4.modeling_deepseek_v4")
+    (x,) = draw((2, 4, 9, 16), dtype=torch.float32)
+    p = torch.arange(100, 109)
+    cos, sin = module.DeepseekV4RotaryEmbedding(v4_config())(x, p[None], layer_type="main")
+    encoding = Latent(16, 6)
+    there = turned(encoding, x, p)
+    torch.testing.assert_close(there, module.apply_rotary_pos_emb(x, cos, sin), rtol=1e-4, atol=1e-4)
+    back = turned(encoding, x, -p)
+    torch.testing.assert_close(back, module.apply_rotary_pos_emb(x, cos, -sin), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(turned(encoding, there, -p), x, rtol=1e-5, atol=1e-5)
 
 
 def test_compressed_keys_of_deepseek_v4_stand_at_the_first_token_of_their_window_with_a_base_of_their_own():
-    module, config = peer("transformers.models.deepseek_v4.modeling_deepseek_v4"), v4_config()
+    module = peer("transformers.models.deepseek_v4.modeling_deepseek_v4")
+    config = v4_config()
     assert config.rope_parameters["compress"]["rope_theta"] == 160_000
     compressor = filled(module.DeepseekV4HCACompressor(config))
-    (hidden,), p = draw((1, 19, 32), dtype=torch.float32), torch.arange(19)
-    theirs, _ = compressor(hidden, None, p[None], None, 1)
-    assert theirs.shape == (1, 1, 4, 16)
+    (hidden,) = draw((1, 19, 32), dtype=torch.float32)
+    expected, _ = compressor(hidden, None, torch.arange(19)[None], None, 1)
+    assert expected.shape == (1, 1, 4, 16)
 
     gates = compressor.gate_proj(hidden)[:, :16].unflatten(1, (4, 4)) + compressor.position_bias
     windows = compressor.kv_proj(hidden)[:, :16].unflatten(1, (4, 4)) * gates.softmax(dim=2)
     keys = compressor.kv_norm(windows.sum(dim=2))[:, None]
-    ours = Latent(16, 6, base=160_000.0).turn(keys, 4 * torch.arange(4))
-    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    result = turned(Latent(16, 6, base=160_000.0), keys, 4 * torch.arange(4))
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
 # What is refused: what would give a wrong result without an error
@@ -276,11 +289,19 @@ def test_compressed_keys_of_deepseek_v4_stand_at_the_first_token_of_their_window
 
 @pytest.mark.parametrize(("rotary_dim", "start"), [(3, None), (0, None), (12, None), (4, 7), (4, -1)])
 def test_a_slice_that_does_not_fit_is_refused(rotary_dim, start):
-    for call in (lambda: Latent(10, rotary_dim, start), lambda: latent(np.ones((1, 10)), [0], rotary_dim, start)):
-        with pytest.raises(ValueError, match=r"latent: (rotary_dim of dim must be even, 2 to 10|start must be 0 to 6)"):
-            call()
+    message = r"latent: (rotary_dim of dim must be even, 2 to 10|start must be 0 to 6)"
+    with pytest.raises(ValueError, match=message):
+        Latent(10, rotary_dim, start)
+    with pytest.raises(ValueError, match=message):
+        latent(np.ones((1, 10)), [0], rotary_dim, start)
 
 
 def test_theta_of_another_width_is_refused():
     with pytest.raises(ValueError, match="reshape"):
         Latent(10, 4, theta=(1.0, 0.1, 0.01))
+
+
+@pytest.mark.parametrize("positions", [3, [3], [0, 1]], ids=repr)
+def test_the_numpy_function_takes_one_position_a_row(positions):
+    with pytest.raises(ValueError, match="reshape"):  # NumPy's own words
+        latent(np.ones((2, 3, 10)), positions, 4)

@@ -22,7 +22,8 @@ LEARNED = {"alpha"}
 
 def oracle(x, positions, alpha, base=1e4, layout="half", theta=None, attention_factor=1.0):
     """Work out the definition with 40 digits, one pair at a time."""
-    turned, d = x.astype(float).copy(), x.shape[-1]
+    y = x.astype(float).copy()
+    d = x.shape[-1]
     with mpmath.workdps(40):
         for i in range(d // 2):
             a, b = (i, i + d // 2) if layout == "half" else (2 * i, 2 * i + 1)
@@ -30,30 +31,31 @@ def oracle(x, positions, alpha, base=1e4, layout="half", theta=None, attention_f
             for row, p in enumerate(positions.tolist()):
                 wave = mpmath.expj(p * start * mpmath.exp(mpmath.mpf(float(alpha[i]))))
                 cos, sin = float(wave.real), float(wave.imag)
-                turned[..., row, a] = attention_factor * (x[..., row, a] * cos - x[..., row, b] * sin)
-                turned[..., row, b] = attention_factor * (x[..., row, b] * cos + x[..., row, a] * sin)
-    return turned
+                y[..., row, a] = attention_factor * (x[..., row, a] * cos - x[..., row, b] * sin)
+                y[..., row, b] = attention_factor * (x[..., row, b] * cos + x[..., row, a] * sin)
+    return y
 
 
 def content(t=6, s=6, dim=8, heads=4, groups=2, batch=2):
-    draw = torch.Generator().manual_seed(0)
-    q = torch.randn(batch, heads, t, dim, dtype=torch.float64, generator=draw)
-    return q, torch.randn(batch, groups, s, dim, dtype=torch.float64, generator=draw)
+    """Return random q (b, h, t, d) and k (b, g, s, d)."""
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn(batch, heads, t, dim, dtype=torch.float64, generator=generator)
+    return q, torch.randn(batch, groups, s, dim, dtype=torch.float64, generator=generator)
 
 
 def scores(q, k):
     return q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT
 
 
-def with_alpha(alpha, *arguments, **settings):
-    encoding = LeRoPE(*arguments, **settings)
+def with_alpha(alpha, *arguments, **options):
+    encoding = LeRoPE(*arguments, **options)
     with torch.no_grad():
         encoding.alpha.copy_(torch.as_tensor(alpha))
     return encoding
 
 
-def close(made, expected, atol=1e-12):
-    torch.testing.assert_close(made, expected, rtol=0, atol=atol)
+def assert_close(actual, expected, atol=1e-12):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=atol)
 
 
 # Values worked by hand
@@ -62,27 +64,29 @@ def close(made, expected, atol=1e-12):
 def test_alpha_ln_2_turns_twice_as_fast():
     """Width 2, frequency 1: at position 3 the vector (1, 0) turns by 3 radians, and with ln 2 by 6."""
     for alpha, angle in ((0.0, 3.0), (math.log(2), 6.0), (-math.log(3), 1.0)):
-        made = lerope([[1.0, 0.0]], [3], [alpha])
-        np.testing.assert_allclose(made, [[math.cos(angle), math.sin(angle)]], rtol=0, atol=1e-15)
+        result = lerope([[1.0, 0.0]], [3], [alpha])
+        np.testing.assert_allclose(result, [[math.cos(angle), math.sin(angle)]], rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_it_starts_as_rope(layout):
     q, k = content()
-    close(LeRoPE(8, layout=layout)(q, k), RoPE(8, layout=layout)(q, k))
+    assert_close(LeRoPE(8, layout=layout)(q, k), RoPE(8, layout=layout)(q, k))
 
 
 def test_alpha_multiplies_the_frequencies():
-    (q, k), alpha = content(), torch.tensor([0.5, -1.0, 0.0, 2.0])
+    q, k = content()
+    alpha = torch.tensor([0.5, -1.0, 0.0, 2.0])
     theta = 100.0 ** -(torch.arange(4, dtype=torch.float64) / 4) * alpha.double().exp()
-    made = with_alpha(alpha, 8, base=100.0)(q, k, torch.arange(70, 76))
-    close(made, RoPE(8, theta=theta)(q, k, torch.arange(70, 76)))
+    positions = torch.arange(70, 76)
+    result = with_alpha(alpha, 8, base=100.0)(q, k, positions)
+    assert_close(result, RoPE(8, theta=theta)(q, k, positions))
 
 
 def test_one_alpha_of_minus_ln_stretches_as_linear_interpolation_does():
     q, k = content()
-    made = with_alpha(torch.full((4,), -math.log(4)), 8).double()(q, k, 4 * torch.arange(6))
-    close(made, RoPE(8)(q, k), atol=1e-5)  # alpha is of float32
+    encoding = with_alpha(torch.full((4,), -math.log(4)), 8)
+    assert_close(encoding(q, k, 4 * torch.arange(6)), RoPE(8)(q, k), atol=1e-5)  # alpha is of float32
 
 
 # Peers
@@ -93,69 +97,69 @@ def test_the_module_of_mistral_large_4():
     configuration = peer("transformers.models.mistral_large4.configuration_mistral_large4")
     modeling = peer("transformers.models.mistral_large4.modeling_mistral_large4")
     config = configuration.MistralLarge4TextConfig()
-    theirs, width = modeling.MistralLarge4TextRotaryEmbedding(config), config.head_dim
+    width = config.head_dim
+    theirs = modeling.MistralLarge4TextRotaryEmbedding(config)
     alpha = torch.linspace(-0.3, 0.4, width // 2)
     theirs.alpha.copy_(alpha)
-    cos, sin = theirs(torch.zeros(1), torch.arange(40)[None])
+    their_cos, their_sin = theirs(torch.zeros(1), torch.arange(40)[None])
     theta, _ = from_config(config, width)
     ours = with_alpha(alpha, width, layout="interleaved", theta=theta)
-    our_cos, our_sin = ours.table(torch.arange(40)).chunk(2, dim=-1)
-    close(our_cos, cos[0, :, : width // 2], atol=1e-5)
-    close(our_sin, sin[0, :, : width // 2], atol=1e-5)
+    cos, sin = ours.table(torch.arange(40))
+    assert_close(cos, their_cos[..., : width // 2], atol=1e-5)
+    assert_close(sin, their_sin[..., : width // 2], atol=1e-5)
     q, k = (x.float() for x in content(t=40, s=40, dim=width))
-    turned = modeling.apply_rotary_pos_emb_interleave(q, k, cos, sin)
-    close(scores(*ours(q, k)), scores(*turned), atol=1e-3)
+    expected_q, expected_k = modeling.apply_rotary_pos_emb_interleave(q, k, their_cos, their_sin)
+    assert_close(scores(*ours(q, k)), scores(expected_q, expected_k), atol=1e-3)
 
 
 def test_a_library_that_learns_frequencies_as_they_are():
     """rotary-embedding-torch with learned_freq moves the frequency itself: the same angles, another step."""
-    library = peer("rotary_embedding_torch")
-    theirs = library.RotaryEmbedding(dim=8, learned_freq=True)
+    theirs = peer("rotary_embedding_torch").RotaryEmbedding(dim=8, learned_freq=True)
     alpha = torch.tensor([0.5, -1.0, 0.25, 2.0])
     with torch.no_grad():
         theirs.freqs.mul_(alpha.exp())
     q, _ = (x.float() for x in content())
-    close(with_alpha(alpha, 8, layout="interleaved")(q, q)[0], theirs.rotate_queries_or_keys(q), atol=1e-5)
+    rotated_q, _ = with_alpha(alpha, 8, layout="interleaved")(q, q)
+    assert_close(rotated_q, theirs.rotate_queries_or_keys(q), atol=1e-5)
 
 
 # What is learned
 
 
 def test_the_gradient_of_alpha_is_that_of_the_frequency_times_it():
-    (q, k), encoding = content(), with_alpha([0.1, -0.2, 0.3, 0.0], 8).double()
-    made = scores(*encoding(q, k)).square().sum()
-    (gradient,) = torch.autograd.grad(made, encoding.alpha)
+    q, k = content()
+    encoding = with_alpha([0.1, -0.2, 0.3, 0.0], 8).double()
+    (gradient,) = torch.autograd.grad(scores(*encoding(q, k)).square().sum(), encoding.alpha)
     theta = torch.tensor(encoding.theta) * encoding.alpha.detach().exp()
-    step, places = 1e-6, torch.arange(6)
-    for i in range(4):
-        sides = []
-        for sign in (1, -1):
-            moved = theta.clone()
-            moved[i] += sign * step
-            sides.append(scores(*RoPE(8, theta=moved)(q, k, places)).square().sum())
-        by_theta = (sides[0] - sides[1]) / (2 * step)
+
+    def loss(theta):
+        return scores(*RoPE(8, theta=theta)(q, k)).square().sum()
+
+    for i, step in enumerate(1e-6 * torch.eye(4)):
+        by_theta = (loss(theta + step) - loss(theta - step)) / 2e-6
         assert math.isclose(gradient[i], by_theta * theta[i], rel_tol=1e-5, abs_tol=1e-6)
 
 
 def test_training_finds_the_frequency_of_its_data():
     """Weights of a head that RoPE of another frequency made: alpha comes to the logarithm of their ratio."""
-    torch.manual_seed(0)
     x = torch.ones(1, 1, 24, 2)
-    wanted = scores(*RoPE(2, theta=[0.6])(x, x))
+    expected = scores(*RoPE(2, theta=[0.6])(x, x))
     encoding = with_alpha([-0.3], 2)  # 0.74 for 1
     optimizer = torch.optim.Adam(encoding.parameters(), lr=0.01)
     for _ in range(200):
         optimizer.zero_grad()
-        (scores(*encoding(x, x)) - wanted).square().mean().backward()
+        (scores(*encoding(x, x)) - expected).square().mean().backward()
         optimizer.step()
     assert math.isclose(encoding.alpha.item(), math.log(0.6), abs_tol=1e-3)
 
 
 def test_a_table_serves_layers_and_gives_alpha_its_gradient():
-    (q, k), encoding = content(), LeRoPE(8)
-    v, table = torch.randn(2, 2, 6, 8, dtype=torch.float64), encoding.table(torch.arange(6), torch.float64)
+    q, k = content()
+    v = torch.randn(2, 2, 6, 8, dtype=torch.float64)
+    encoding = LeRoPE(8)
+    table = encoding.table(torch.arange(6), torch.float64)
     for _ in range(2):
-        q = attention(q, k, v, encoding, table=table)
+        q = attention(encoding.turn(q, table), encoding.turn(k, table), v, causal=True)
     (gradient,) = torch.autograd.grad(q.square().sum(), encoding.alpha)
     assert gradient.count_nonzero() == 4
 
@@ -186,7 +190,17 @@ def test_content_of_another_form_is_refused(wrong):
 
 
 @pytest.mark.parametrize("shape", [(5,), (1,), (3, 6)], ids=str)
-def test_positions_of_another_form_are_refused(shape):
+def test_positions_and_tables_of_another_form_are_refused(shape):
     q, k = content()
-    with pytest.raises(ValueError, match=r"lerope: positions or table must be \(6,\) or \(2, 6\), got \("):
-        LeRoPE(8)(q, k, torch.zeros(shape))
+    encoding = LeRoPE(8)
+    message = r"lerope: positions or table must be \(6,\) or \(2, 6\), got \("
+    with pytest.raises(ValueError, match=message):
+        encoding(q, k, torch.zeros(shape))
+    with pytest.raises(ValueError, match=message):
+        encoding.turn(k, encoding.table(torch.zeros(shape)))
+
+
+@pytest.mark.parametrize("positions", [3, [3], [0, 1]], ids=repr)
+def test_the_numpy_function_takes_one_position_a_row(positions):
+    with pytest.raises(ValueError, match="reshape"):  # NumPy's own words
+        lerope(np.ones((2, 3, 8)), positions, np.zeros(4))

@@ -1,14 +1,13 @@
 """QueryScale: each formula by hand and by the models that have it, keys left alone, and what commutes with it."""
 
 import math
-from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 import torch
 
-from posenc.attention import attention
+from posenc.attention import attention_weights
 from posenc.rotate.query_scale import KINDS, QueryScale, position_scale, query_scale
 from posenc.rotate.rope import RoPE
 from tests.peers import peer
@@ -27,8 +26,10 @@ FAR = [0, 1, 2046, 2047, 2048, 4095, 8190, 8191, 8192, 16_383, 100_000, 1_000_00
 
 
 def content(t, heads=2, d=8, dtype=torch.float64):
+    """Return random q and k (1, h, t, d)."""
     generator = torch.Generator().manual_seed(0)
-    return tuple(torch.randn(1, heads, t, d, generator=generator, dtype=dtype) for _ in range(2))
+    q = torch.randn(1, heads, t, d, generator=generator, dtype=dtype)
+    return q, torch.randn(1, heads, t, d, generator=generator, dtype=dtype)
 
 
 # Values worked by hand
@@ -61,43 +62,40 @@ def test_a_factor_by_hand(kind, p, expected):
 
 
 def test_a_factor_of_each_head_by_hand():
-    learned: Any = {"scale": [0.5, 2.0], "bias": [1.0, 0.25]}
-    made = position_scale([0, 1, 7], "head", **learned)
-    one, two = math.log(2), math.log(8)
-    np.testing.assert_allclose(made, [[1, 1 + one / 2, 1 + two / 2], [0.25, 0.25 + 2 * one, 0.25 + 2 * two]])
+    result = position_scale([0, 1, 7], "head", scale=[0.5, 2.0], bias=[1.0, 0.25])
+    ln_2, ln_8 = math.log(2), math.log(8)
+    np.testing.assert_allclose(result, [[1, 1 + ln_2 / 2, 1 + ln_8 / 2], [0.25, 0.25 + 2 * ln_2, 0.25 + 2 * ln_8]])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_factors_are_those_of_mpmath_at_far_positions(kind):
     strength, scale, bias = 0.1, 0.43, 0.2
     with mpmath.workdps(40):
-        length, expected = mpmath.mpf(2048), []
-        for p in FAR:
-            n = mpmath.mpf(p) + 1
-            of_kind = {
-                "llama4": lambda n=n: 1 + mpmath.log(1 + mpmath.floor(n / length)) / 10,
-                "ministral": lambda n=n: 1 + mpmath.log(1 + mpmath.floor((n - 1) / length)) / 10,
-                "inkling": lambda n=n: 1 + mpmath.log(max(n / length, 1)) / 10,
-                "logn": lambda n=n: max(mpmath.log(n) / mpmath.log(length), 1),
-                "power": lambda n=n: (1 + n / length) ** (mpmath.mpf(1) / 10),
-                "head": lambda n=n: mpmath.mpf(scale) * mpmath.log(n) + bias,
-            }
-            expected.append(float(of_kind[kind]()))
-    made = position_scale(FAR, kind, 2048, strength, scale, bias)
-    np.testing.assert_allclose(made, expected, rtol=1e-15)
+        length = mpmath.mpf(2048)
+        formula = {
+            "llama4": lambda n: 1 + mpmath.log(1 + mpmath.floor(n / length)) / 10,
+            "ministral": lambda n: 1 + mpmath.log(1 + mpmath.floor((n - 1) / length)) / 10,
+            "inkling": lambda n: 1 + mpmath.log(max(n / length, 1)) / 10,
+            "logn": lambda n: max(mpmath.log(n) / mpmath.log(length), 1),
+            "power": lambda n: (1 + n / length) ** (mpmath.mpf(1) / 10),
+            "head": lambda n: mpmath.mpf(scale) * mpmath.log(n) + bias,
+        }[kind]
+        expected = [float(formula(mpmath.mpf(p) + 1)) for p in FAR]
+    result = position_scale(FAR, kind, 2048, strength, scale, bias)
+    np.testing.assert_allclose(result, expected, rtol=1e-15)
     module = QueryScale(kind, 2048, strength, heads=1).double()
     if kind == "head":
         torch.nn.init.constant_(module.scale, scale)
         torch.nn.init.constant_(module.bias, bias)
-    np.testing.assert_allclose(module.factor(torch.tensor(FAR)).detach().numpy().reshape(-1), expected, rtol=1e-15)
+    np.testing.assert_allclose(module.factor(torch.tensor(FAR)).detach()[0], expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_factor_keeps_the_shape_of_the_positions(kind, shape):
     for dtype in (np.int32, np.float32, np.float64):
-        made = position_scale(np.full(shape, 9000, dtype), kind)
-        assert (made.shape, made.dtype) == (shape, np.float64)
+        result = position_scale(np.full(shape, 9000, dtype), kind)
+        assert (result.shape, result.dtype) == (shape, np.float64)
 
 
 # What it does to attention
@@ -106,58 +104,71 @@ def test_the_factor_keeps_the_shape_of_the_positions(kind, shape):
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys_stay_as_they_are(kind):
     q, k = content(9)
-    _, same = QueryScale(kind, 3, heads=2)(q, k)
-    assert torch.equal(same, k)
+    _, scaled_k = QueryScale(kind, 3, heads=2)(q, k)
+    assert torch.equal(scaled_k, k)
 
 
 @pytest.mark.parametrize("kind", ["llama4", "ministral", "inkling", "logn", "head"])
 def test_nothing_changes_within_the_trained_length(kind):
     q, k = content(9)
-    made, _ = QueryScale(kind, 10, heads=2)(q, k)
-    torch.testing.assert_close(made, q, rtol=1e-15, atol=0)
+    scaled_q, _ = QueryScale(kind, 10, heads=2)(q, k)
+    torch.testing.assert_close(scaled_q, q, rtol=1e-15, atol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_commutes_with_a_rotation(kind):
-    (q, k), rope, scale = content(9), RoPE(8), QueryScale(kind, 3, 0.5, heads=2)
-    first = rope(*scale(q, k))
-    last = scale(*rope(q, k))
-    torch.testing.assert_close(first, last, rtol=1e-12, atol=1e-12)
+    q, k = content(9)
+    rope = RoPE(8)
+    scale = QueryScale(kind, 3, 0.5, heads=2)
+    torch.testing.assert_close(rope(*scale(q, k)), scale(*rope(q, k)), rtol=1e-12, atol=1e-12)
 
 
 def test_scalable_softmax_is_a_power_of_the_number_of_keys():
     # eq. 2 of the paper: z -> n^(s z_i) / sum over j of n^(s z_j), here with s = 0.43, its figure 1
-    (q, k), s = content(6, heads=1), 0.43
+    q, k = content(6, heads=1)
     module = QueryScale("head", heads=1).double()
-    torch.nn.init.constant_(module.scale, s)
+    torch.nn.init.constant_(module.scale, 0.43)
     torch.nn.init.zeros_(module.bias)
-    made = attention(q, k, torch.eye(6, dtype=torch.float64)[None, None], module, causal=True)[0, 0]
+    weights = attention_weights(q, k, module, causal=True)[0, 0].detach()
     for m in range(6):
-        n, z = m + 1, (k[0, 0, : m + 1] @ q[0, 0, m] / math.sqrt(8)).numpy()
-        expected = n ** (s * z) / (n ** (s * z)).sum()
-        np.testing.assert_allclose(made[m, :n].detach().numpy(), expected, rtol=1e-12)
+        n = m + 1
+        z = (k[0, 0, :n] @ q[0, 0, m] / math.sqrt(8)).numpy()
+        expected = n ** (0.43 * z) / (n ** (0.43 * z)).sum()
+        np.testing.assert_allclose(weights[m, :n], expected, rtol=1e-12)
 
 
 def test_the_largest_weight_fades_by_softmax_and_stays_by_scalable_softmax():
     # figure 1 of the paper: all logits are -2 but one of +3
-    for scaled, expected in ((False, [0.99, 0.6, 0.13]), (True, [0.9, 0.9, 0.9])):
-        left = []
-        for n in (2, 100, 1000):
-            factor = position_scale(n - 1, "head", scale=0.43, bias=0.0) if scaled else 1.0
-            z = factor * np.array([-2.0] * (n - 1) + [3.0])
-            left.append(np.exp(z[-1]) / np.exp(z).sum())
-        if scaled:
-            assert min(left) > 0.75
-            assert left[2] > left[1]
-        else:
-            np.testing.assert_allclose(left, expected, atol=0.01)
+    def largest_weight(n, factor):
+        z = factor * np.array([-2.0] * (n - 1) + [3.0])
+        return np.exp(z[-1]) / np.exp(z).sum()
+
+    lengths = (2, 100, 1000)
+    softmax = [largest_weight(n, 1.0) for n in lengths]
+    np.testing.assert_allclose(softmax, [0.99, 0.6, 0.13], atol=0.01)
+    scalable = [largest_weight(n, position_scale(n - 1, "head", scale=0.43, bias=0.0)) for n in lengths]
+    assert min(scalable) > 0.75
+    assert scalable[2] > scalable[1]
 
 
 def test_decoding_equals_prefill_past_a_step():
-    (q, k), scale = content(9), QueryScale(original_length=4)
-    whole = scale(q, k)[0]
+    q, k = content(9)
+    scale = QueryScale(original_length=4)
+    whole, _ = scale(q, k)
     for p in range(9):
-        assert torch.equal(scale(q[:, :, p : p + 1], k[:, :, : p + 1], torch.tensor([p]))[0], whole[:, :, p : p + 1])
+        token = slice(p, p + 1)
+        new_q, _ = scale(q[:, :, token], k[:, :, : p + 1], torch.tensor([p]), torch.arange(p + 1))
+        assert torch.equal(new_q, whole[:, :, token])
+
+
+@pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (1, 1), (2, 5), (5, 2)])
+def test_any_numbers_of_queries_and_keys(t, s):
+    q, k = content(9)
+    scale = QueryScale("power", original_length=4)
+    whole, _ = scale(q, k)
+    scaled_q, scaled_k = scale(q[:, :, :t], k[:, :, :s], torch.arange(t), torch.arange(s))
+    assert torch.equal(scaled_q, whole[:, :, :t])
+    assert torch.equal(scaled_k, k[:, :, :s])
 
 
 # Numbers of other libraries
@@ -165,13 +176,15 @@ def test_decoding_equals_prefill_past_a_step():
 
 @vectors("llama4_temperature")
 def test_the_factor_is_that_of_transformers(vector):
-    given = vector["params"]
-    made = position_scale(given["positions"], "llama4", given["floor_scale"], given["attn_scale"])
-    assert_agrees(vector, made, vector["expected"]["scale"])
+    parameters = vector["params"]
+    result = position_scale(
+        parameters["positions"], "llama4", parameters["floor_scale"], strength=parameters["attn_scale"]
+    )
+    assert_agrees(vector, result, vector["expected"]["scale"])
 
 
-def states_of(layer, module, hidden, **call):
-    """Return the queries and keys that an attention of transformers hands to its kernel."""
+def inputs_of_the_kernel(layer, module, hidden, **call):
+    """Return the queries and keys that an attention of transformers hands to its kernel, and its bias."""
     caught = {}
 
     def kernel(_layer, q, k, *_, position_bias=None, **__):
@@ -190,14 +203,15 @@ def test_queries_equal_those_of_llama_4_where_it_has_no_rope():
         hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=8, num_hidden_layers=4, floor_scale=4
     )
     torch.manual_seed(0)
-    layer, hidden = module.Llama4TextAttention(config, layer_idx=3), torch.randn(1, 11, 32)
+    layer = module.Llama4TextAttention(config, layer_idx=3)
+    hidden = torch.randn(1, 11, 32)
     assert not layer.use_rope
-    theirs = states_of(layer, module, hidden, position_embeddings=None, attention_mask=None)
+    theirs = inputs_of_the_kernel(layer, module, hidden, position_embeddings=None, attention_mask=None)
     q = layer.q_proj(hidden).view(1, 11, 4, 8).transpose(1, 2).detach()
-    ours, k = QueryScale("llama4", 4, config.attn_scale)(q, theirs["k"])
-    torch.testing.assert_close(ours, theirs["q"], rtol=1e-6, atol=1e-6)
-    assert (ours / q).max() > 1.1
-    torch.testing.assert_close(k, theirs["k"])
+    scaled_q, scaled_k = QueryScale("llama4", 4, config.attn_scale)(q, theirs["k"])
+    torch.testing.assert_close(scaled_q, theirs["q"], rtol=1e-6, atol=1e-6)
+    assert (scaled_q / q).max() > 1.1
+    torch.testing.assert_close(scaled_k, theirs["k"])
 
 
 @pytest.mark.parametrize("name", ["ministral3", "mistral4"])
@@ -217,13 +231,15 @@ def test_the_factor_equals_that_of_beam():
 def test_queries_equal_those_of_mistral_large_4():
     mistral = peer("transformers.models.mistral_large4.modeling_mistral_large4")
     q, k = content(9, heads=3, dtype=torch.float32)
-    theirs, ours = mistral.MistralLarge4TextSoftmaxScaling(3), QueryScale("head", heads=3)
+    theirs = mistral.MistralLarge4TextSoftmaxScaling(3)
+    ours = QueryScale("head", heads=3)
     state = {"scale": torch.tensor([0.1, -0.2, 0.43]), "bias": torch.tensor([1.0, 0.5, 0.0])}
     theirs.load_state_dict(state)
     ours.load_state_dict(state)
     positions = torch.arange(9)
     expected = theirs(q, positions[None], head_dim_first=True)
-    torch.testing.assert_close(ours(q, k, positions)[0], expected, rtol=1e-6, atol=1e-6)
+    scaled_q, _ = ours(q, k, positions)
+    torch.testing.assert_close(scaled_q, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_queries_equal_those_of_inkling_whose_bias_grows_too():
@@ -236,20 +252,21 @@ def test_queries_equal_those_of_inkling_whose_bias_grows_too():
     layer = module.InklingAttention(config, layer_idx=0)
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter)
-    hidden, call = torch.randn(1, 7, 32), {"attention_mask": None, "position_embeddings": None}
-    grown = states_of(layer, module, hidden, **call)
+    hidden = torch.randn(1, 7, 32)
+    call = {"attention_mask": None, "position_embeddings": None}
+    scaled = inputs_of_the_kernel(layer, module, hidden, **call)
     layer.config.log_scaling_n_floor = None
-    plain = states_of(layer, module, hidden, **call)
+    plain = inputs_of_the_kernel(layer, module, hidden, **call)
     scale = QueryScale("inkling", 3, 0.7)
-    torch.testing.assert_close(scale(plain["q"], plain["k"])[0], grown["q"], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(scale(plain["bias"], plain["bias"])[0], grown["bias"], rtol=1e-5, atol=1e-5)
-    assert (grown["q"] / plain["q"]).max() > 1.5
+    torch.testing.assert_close(scale(plain["q"], plain["k"])[0], scaled["q"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(scale(plain["bias"], plain["bias"])[0], scaled["bias"], rtol=1e-5, atol=1e-5)
+    assert (scaled["q"] / plain["q"]).max() > 1.5
 
 
 def test_logn_is_the_table_that_qwen_writes_down():
     # modeling_qwen.py: log_L(i) for i from 1 where i is past the trained length L, else 1
-    written = [math.log(i, 2048) if i > 2048 else 1 for i in range(1, 32_768)]
-    np.testing.assert_allclose(position_scale(np.arange(32_767), "logn", 2048), written, rtol=1e-14)
+    table = [math.log(i, 2048) if i > 2048 else 1 for i in range(1, 32_768)]
+    np.testing.assert_allclose(position_scale(np.arange(32_767), "logn", 2048), table, rtol=1e-14)
 
 
 # What is refused: what would give a wrong result without an error
@@ -257,16 +274,20 @@ def test_logn_is_the_table_that_qwen_writes_down():
 
 @pytest.mark.parametrize("kind", ["llama", "ssmax", None])
 def test_an_unknown_kind_is_refused(kind):
-    for call in (lambda: QueryScale(kind), lambda: position_scale([1], kind)):
-        with pytest.raises(ValueError, match=r"query_scale: kind must be one of llama4, ministral, .* got"):
-            call()
+    message = r"query_scale: kind must be one of llama4, ministral, .* got"
+    with pytest.raises(ValueError, match=message):
+        QueryScale(kind)
+    with pytest.raises(ValueError, match=message):
+        position_scale([1], kind)
 
 
 @pytest.mark.parametrize("length", [1, 0, -4])
 def test_a_length_without_a_logarithm_is_refused(length):
-    for call in (lambda: QueryScale("logn", length), lambda: position_scale([1], "logn", length)):
-        with pytest.raises(ValueError, match=f"query_scale: original_length must be above 1, got {length}"):
-            call()
+    message = f"query_scale: original_length must be above 1, got {length}"
+    with pytest.raises(ValueError, match=message):
+        QueryScale("logn", length)
+    with pytest.raises(ValueError, match=message):
+        position_scale([1], "logn", length)
 
 
 def test_heads_are_one_for_all_or_each_its_own():
@@ -287,7 +308,8 @@ def test_positions_in_numpy_are_one_a_query():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_a_factor_is_not_rounded_before_its_product(dtype):
-    q, p = content(9, d=64)[0].to(dtype), torch.arange(10_000, 10_009)
+    q, k = content(9, d=64, dtype=dtype)
+    positions = torch.arange(10_000, 10_009)
     scale = QueryScale("inkling", 64, 0.37)
-    expected = (q.float() * scale.factor(p)[..., None].float()).to(dtype)
-    assert torch.equal(scale(q, q, p)[0], expected)
+    scaled_q, _ = scale(q, k, positions)
+    assert torch.equal(scaled_q, (q.float() * scale.factor(positions)[..., None].float()).to(dtype))

@@ -1,7 +1,8 @@
-"""RoPE: values worked by hand, scores that see offsets alone, tables, both orders of axes, and what is refused."""
+"""RoPE: values worked by hand, scores that see offsets alone, where tokens stand, tables, and what is refused."""
 
 import inspect
 import math
+import re
 
 import mpmath
 import numpy as np
@@ -18,42 +19,54 @@ from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
-SOME = (1.0, 0.5, 0.25, 0.125, 0.1, 0.01, 0.001, 0.0)
+THETA = (1.0, 0.5, 0.25, 0.125, 0.1, 0.01, 0.001, 0.0)
 OPTIONS = [
     {},
     {"layout": "interleaved"},
     {"base": 100.0, "rotary_dim": 8},
     {"layout": "interleaved", "rotary_dim": 4, "attention_factor": 1.25},
-    {"theta": SOME, "dim": 18, "rotary_dim": 16},
+    {"theta": THETA, "dim": 18, "rotary_dim": 16},
 ]
 
 
 def oracle(x, positions, base=10_000.0, layout="half", rotary_dim=None, theta=None, attention_factor=1.0):
     """Work out the definition with 60 digits, one pair at a time."""
-    turned, r = x.copy(), rotary_dim or x.shape[-1]
+    y = x.copy()
+    r = rotary_dim or x.shape[-1]
     with mpmath.workdps(60):
         powers = [mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / r) for i in range(r // 2)]
         for row, p in enumerate(positions.tolist()):
             for i, frequency in enumerate(powers if theta is None else theta):
                 first, second = (i, i + r // 2) if layout == "half" else (2 * i, 2 * i + 1)
-                cos, sin = (attention_factor * f(mpmath.mpf(p) * frequency) for f in (mpmath.cos, mpmath.sin))
+                cos = attention_factor * mpmath.cos(mpmath.mpf(p) * frequency)
+                sin = attention_factor * mpmath.sin(mpmath.mpf(p) * frequency)
                 for h in range(len(x)):
                     a, b = x[h, row, first].item(), x[h, row, second].item()
-                    turned[h, row, first], turned[h, row, second] = a * cos - b * sin, b * cos + a * sin
-    return turned
+                    y[h, row, first] = a * cos - b * sin
+                    y[h, row, second] = b * cos + a * sin
+    return y
 
 
 LAYOUTS = ("half", "interleaved")
 each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=40)
-places = st.lists(st.one_of(st.integers(-9999, 9999), st.floats(-99, 99)), min_size=1, max_size=5)
+position_lists = st.lists(st.one_of(st.integers(-9999, 9999), st.floats(-99, 99)), min_size=1, max_size=5)
 shifts = st.integers(-100_000, 100_000)
 
 
 def content(t, s, d=16, heads=4, groups=2, dtype=torch.float64, batch=2):
+    """Return random q (b, h, t, d) and k (b, g, s, d)."""
     generator = torch.Generator().manual_seed(0)
-    shapes = ((batch, heads, t, d), (batch, groups, s, d))
-    return tuple(torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes)
+    q = torch.randn(batch, heads, t, d, generator=generator, dtype=torch.float64)
+    k = torch.randn(batch, groups, s, d, generator=generator, dtype=torch.float64)
+    return q.to(dtype), k.to(dtype)
+
+
+def turned(encoding, x, positions=None):
+    """Return `x` turned to `positions`, by default 0 .. t-1."""
+    if positions is None:
+        positions = torch.arange(x.shape[2])
+    return encoding.turn(x, encoding.table(positions, x.dtype))
 
 
 def scores(q, k):
@@ -94,15 +107,17 @@ def test_interleaved_pairs_neighbors():
 
 
 def test_the_layouts_are_one_another_with_channels_permuted():
-    x, order = np.random.default_rng(0).normal(size=(5, 8)), [0, 2, 4, 6, 1, 3, 5, 7]
+    x = np.random.default_rng(0).normal(size=(5, 8))
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
     interleaved = rope(x, range(5), layout="interleaved")
     np.testing.assert_array_equal(rope(x[:, order], range(5)), interleaved[:, order])
 
 
 def test_the_layouts_give_different_scores():
     q, k = content(4, 4)
-    made = [scores(*RoPE(16, layout=layout)(q, k)) for layout in LAYOUTS]
-    assert (made[0] - made[1]).abs().max() > 1
+    half = scores(*RoPE(16, layout="half")(q, k))
+    interleaved = scores(*RoPE(16, layout="interleaved")(q, k))
+    assert (half - interleaved).abs().max() > 1
 
 
 def test_two_channels_of_four_turn_with_the_frequencies_of_a_width_of_two():
@@ -121,14 +136,16 @@ def test_given_frequencies_replace_those_of_the_base():
 
 def test_the_attention_factor_multiplies_what_turns_and_scores_by_its_square():
     q, k = content(4, 4)
-    plain, scaled = (scores(*RoPE(16, attention_factor=factor)(q, k)) for factor in (1.0, 1.5))
+    plain = scores(*RoPE(16)(q, k))
+    scaled = scores(*RoPE(16, attention_factor=1.5)(q, k))
     torch.testing.assert_close(scaled, 2.25 * plain)
 
 
 def test_channels_that_do_not_turn_are_not_scaled():
     assert_close(rope([[1, 0, 5, 7]], [0], rotary_dim=2, attention_factor=2), [[2, 0, 5, 7]])
     x = torch.tensor([[[[1.0, 0.0, 5.0, 7.0]]]])
-    assert RoPE(4, rotary_dim=2, attention_factor=2).turn(x).tolist() == [[[[2, 0, 5, 7]]]]
+    encoding = RoPE(4, rotary_dim=2, attention_factor=2)
+    assert turned(encoding, x).tolist() == [[[[2, 0, 5, 7]]]]
 
 
 # Numbers of the peers
@@ -136,26 +153,30 @@ def test_channels_that_do_not_turn_are_not_scaled():
 
 @vectors("rope_apply")
 def test_turning_as_llama_and_gptj_do(vector):
-    parameters = vector["params"]["rope_parameters"]
-    d, positions = vector["params"]["head_dim"], torch.tensor(vector["params"]["positions"])
-    theta, factor = from_config(parameters, d)
+    d = vector["params"]["head_dim"]
+    positions = torch.tensor(vector["params"]["positions"])
+    theta, factor = from_config(vector["params"]["rope_parameters"], d)
     q, k = (torch.tensor(vector["inputs"][name], dtype=torch.float64) for name in "qk")
     for layout in LAYOUTS:
-        made = RoPE(d, layout=layout, theta=theta, attention_factor=factor)(q, k, positions, positions)
-        for name, turned in zip("qk", made, strict=True):
-            assert_agrees(vector, turned, vector["expected"][f"{name}_{layout}"])
-            twin = rope(vector["inputs"][name], positions, layout=layout, theta=theta, attention_factor=factor)
-            assert_agrees(vector, twin, vector["expected"][f"{name}_{layout}"])
+        options = {"layout": layout, "theta": theta, "attention_factor": factor}
+        expected_q, expected_k = (vector["expected"][f"{name}_{layout}"] for name in "qk")
+        rotated_q, rotated_k = RoPE(d, **options)(q, k, positions)
+        assert_agrees(vector, rotated_q, expected_q)
+        assert_agrees(vector, rotated_k, expected_k)
+        assert_agrees(vector, rope(q, positions, **options), expected_q)
+        assert_agrees(vector, rope(k, positions, **options), expected_k)
 
 
 @vectors("rope_partial")
 def test_turning_a_part_as_gpt_neox_does(vector):
-    settings = {"base": vector["params"]["rope_theta"], "rotary_dim": vector["params"]["rotary_dim"]}
+    encoding = RoPE(
+        vector["params"]["head_dim"], base=vector["params"]["rope_theta"], rotary_dim=vector["params"]["rotary_dim"]
+    )
     positions = torch.tensor(vector["params"]["positions"])
     q, k = (torch.tensor(vector["inputs"][name], dtype=torch.float64) for name in "qk")
-    made = RoPE(vector["params"]["head_dim"], **settings)(q, k, positions, positions)
-    for name, turned in zip("qk", made, strict=True):
-        assert_agrees(vector, turned, vector["expected"][name])
+    rotated_q, rotated_k = encoding(q, k, positions)
+    assert_agrees(vector, rotated_q, vector["expected"]["q"])
+    assert_agrees(vector, rotated_k, vector["expected"]["k"])
 
 
 # Peers
@@ -180,9 +201,10 @@ def test_half_equals_llama_under_yarn():
     )
     q, k = content(300, 300, dtype=torch.float32)
     cos, sin = llama.LlamaRotaryEmbedding(config)(q, torch.arange(300)[None])
+    expected = llama.apply_rotary_pos_emb(q, k, cos, sin)
     theta, factor = yarn(16, 4.0, 128)
-    made = RoPE(16, theta=theta, attention_factor=factor)(q, k)
-    torch.testing.assert_close(made, llama.apply_rotary_pos_emb(q, k, cos, sin), rtol=0, atol=2e-4)
+    result = RoPE(16, theta=theta, attention_factor=factor)(q, k)
+    torch.testing.assert_close(result, expected, rtol=0, atol=2e-4)
 
 
 def test_a_quarter_of_the_channels_equals_gpt_neox():
@@ -190,9 +212,8 @@ def test_a_quarter_of_the_channels_equals_gpt_neox():
     q, k = content(7, 7)
     encoding = RoPE(16, rotary_dim=4)
     angle = (torch.arange(7)[:, None] * torch.tensor(encoding.theta, dtype=torch.float64)).tile(2)[None]
-    torch.testing.assert_close(
-        encoding(q, k), neox.apply_rotary_pos_emb(q, k, angle.cos(), angle.sin()), rtol=0, atol=1e-12
-    )
+    expected = neox.apply_rotary_pos_emb(q, k, angle.cos(), angle.sin())
+    torch.testing.assert_close(encoding(q, k), expected, rtol=0, atol=1e-12)
 
 
 def test_interleaved_equals_gptj():
@@ -200,142 +221,120 @@ def test_interleaved_equals_gptj():
     q, _ = content(7, 7)
     sin, cos = gptj.create_sinusoidal_positions(7, 16)[None].chunk(2, dim=-1)
     expected = gptj.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)  # tokens before heads
-    torch.testing.assert_close(RoPE(16, layout="interleaved").turn(q), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(turned(RoPE(16, layout="interleaved"), q), expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("r", [16, 8])
 def test_interleaved_equals_rotary_embedding_torch(r):
-    encoding = peer("rotary_embedding_torch").RotaryEmbedding(r, cache_if_possible=False)
+    library = peer("rotary_embedding_torch").RotaryEmbedding(r, cache_if_possible=False)
     q, k = content(7, 7, dtype=torch.float32)
-    expected = tuple(encoding.rotate_queries_or_keys(x) for x in (q, k))
-    made = RoPE(16, layout="interleaved", rotary_dim=r)(q, k)
-    torch.testing.assert_close(made, expected, rtol=0, atol=5e-6)
+    expected = library.rotate_queries_or_keys(q), library.rotate_queries_or_keys(k)
+    result = RoPE(16, layout="interleaved", rotary_dim=r)(q, k)
+    torch.testing.assert_close(result, expected, rtol=0, atol=5e-6)
 
 
 def test_interleaved_equals_x_transformers():
     library = peer("x_transformers.x_transformers")
     frequencies, _ = library.RotaryEmbedding(16)(torch.arange(7))
     q, k = content(4, 7, dtype=torch.float32)
-    expected = tuple(library.apply_rotary_pos_emb(x, frequencies) for x in (q, k))  # queries stand last there, too
-    torch.testing.assert_close(RoPE(16, layout="interleaved")(q, k), expected, rtol=0, atol=5e-6)
+    expected = library.apply_rotary_pos_emb(q, frequencies), library.apply_rotary_pos_emb(k, frequencies)
+    # its queries stand where the last of the keys do
+    result = RoPE(16, layout="interleaved")(q, k, torch.arange(3, 7), torch.arange(7))
+    torch.testing.assert_close(result, expected, rtol=0, atol=5e-6)
 
 
 def test_a_module_of_llama_cast_to_bfloat16_loses_what_ours_keeps():
     llama = peer("transformers.models.llama.modeling_llama")
     config = peer("transformers.models.llama.configuration_llama").LlamaConfig(hidden_size=64, num_attention_heads=4)
-    positions, x = torch.tensor([1000]), torch.ones(1, 1, 1, 16)
+    x = torch.ones(1, 1, 1, 16)
+    positions = torch.tensor([1000])
     theirs = llama.LlamaRotaryEmbedding(config)
     theirs.inv_freq = theirs.inv_freq.bfloat16()  # what model.to(bfloat16) does where buffers are not kept apart
     cos, sin = theirs(x, positions[None])
     exact = rope(x[0].numpy(), positions)
     assert np.abs(llama.apply_rotary_pos_emb(x, x, cos, sin)[0][0].numpy() - exact).max() > 0.1
-    assert_close(RoPE(16).bfloat16().turn(x, positions)[0], exact, atol=1e-6)
+    assert_close(turned(RoPE(16).bfloat16(), x, positions)[0], exact, atol=1e-6)
 
 
 # Properties
 
 
-@given(m=places, n=places, shift=shifts)
+@given(m=position_lists, n=position_lists, shift=shifts)
 @exactly
 @each_layout
 def test_scores_depend_on_offsets_alone(layout, m, n, shift):
     q, k = content(len(m), len(n))
-    encoding, m, n = RoPE(16, layout=layout), torch.tensor(m).double(), torch.tensor(n).double()
-    torch.testing.assert_close(
-        scores(*encoding(q, k, m, n)), scores(*encoding(q, k, m + shift, n + shift)), rtol=0, atol=1e-8
-    )
+    encoding = RoPE(16, layout=layout)
+    m, n = torch.tensor(m).double(), torch.tensor(n).double()
+    here = scores(*encoding(q, k, m, n))
+    there = scores(*encoding(q, k, m + shift, n + shift))
+    torch.testing.assert_close(there, here, rtol=0, atol=1e-8)
 
 
-@given(m=places)
+@given(positions=position_lists)
 @exactly
 @each_layout
-def test_norms_stay(layout, m):
-    q, _ = content(len(m), 1)
-    turned = RoPE(16, layout=layout).turn(q, torch.tensor(m))
-    torch.testing.assert_close(turned.norm(dim=-1), q.norm(dim=-1))
+def test_norms_stay(layout, positions):
+    q, _ = content(len(positions), 1)
+    rotated_q = turned(RoPE(16, layout=layout), q, torch.tensor(positions))
+    torch.testing.assert_close(rotated_q.norm(dim=-1), q.norm(dim=-1))
 
 
-@given(m=places, shift=shifts)
+@given(positions=position_lists, shift=shifts)
 @exactly
 @each_layout
-def test_turns_add_up(layout, m, shift):
-    q, _ = content(len(m), 1)
-    encoding, m = RoPE(16, layout=layout), torch.tensor(m).double()
-    there = encoding.turn(encoding.turn(q, m), torch.full_like(m, shift))
-    torch.testing.assert_close(there, encoding.turn(q, m + shift), rtol=0, atol=1e-9)
+def test_turns_add_up(layout, positions, shift):
+    q, _ = content(len(positions), 1)
+    encoding = RoPE(16, layout=layout)
+    positions = torch.tensor(positions).double()
+    twice = turned(encoding, turned(encoding, q, positions), torch.full_like(positions, shift))
+    torch.testing.assert_close(twice, turned(encoding, q, positions + shift), rtol=0, atol=1e-9)
 
 
 def test_a_query_and_a_key_alike_score_highest_where_they_meet():
     x = torch.ones(1, 1, 100, 64, dtype=torch.float64)
-    q, k = RoPE(64)(x, x)
-    assert scores(q, k)[0, 0, -1].argmax() == 99
+    rotated_q, rotated_k = RoPE(64)(x, x)
+    assert scores(rotated_q, rotated_k)[0, 0, -1].argmax() == 99
 
 
 @each_layout
 def test_turning_to_minus_the_position_turns_back(layout):
     q, _ = content(6, 1)
-    encoding, positions = RoPE(16, layout=layout), torch.arange(6) - 2.5
-    torch.testing.assert_close(encoding.turn(encoding.turn(q, positions), -positions), q)
+    encoding = RoPE(16, layout=layout)
+    positions = torch.arange(6) - 2.5
+    torch.testing.assert_close(turned(encoding, turned(encoding, q, positions), -positions), q)
 
 
 # Where tokens stand
 
 
 @each_layout
-@pytest.mark.parametrize(("t", "s"), [(3, 7), (1, 5), (2, 2), (0, 4), (0, 0)])
-def test_queries_stand_at_the_last_of_the_places_of_the_keys(layout, t, s):
+@pytest.mark.parametrize(("t", "s"), [(3, 7), (7, 3), (1, 5), (1, 1), (0, 4), (0, 0)])
+def test_any_numbers_of_queries_and_keys(layout, t, s):
     q, k = content(t, s)
-    made = RoPE(16, layout=layout)(q, k)
-    for x, turned, positions in zip((q, k), made, (np.arange(s - t, s), np.arange(s)), strict=True):
-        assert_close(turned, rope(x.numpy(), positions, layout=layout))
+    m, n = torch.arange(-4, t - 4), torch.arange(s)
+    rotated_q, rotated_k = RoPE(16, layout=layout)(q, k, m, n)
+    assert_close(rotated_q, rope(q, m, layout=layout))
+    assert_close(rotated_k, rope(k, n, layout=layout))
 
 
-def test_a_lone_query_with_a_lone_key_has_no_default_place():  # a cache of turned keys would hold them all at 0
-    q, k = content(1, 1)
-    with pytest.raises(ValueError, match="rope: positions must be given for 1 queries, 1 keys, got None"):
-        RoPE(16)(q, k)
-    assert_close(RoPE(16)(q, k, torch.tensor([9]))[1], rope(k.numpy(), [9]))
+@pytest.mark.parametrize(("t", "s"), [(1, 1), (1, 5), (3, 7), (7, 3)])
+def test_other_counts_than_as_many_queries_as_keys_have_no_default_positions(t, s):
+    message = f"rope: positions must be given for {t} queries and {s} keys, got None"
+    with pytest.raises(ValueError, match=message):
+        RoPE(16)(*content(t, s))
 
 
-def test_more_queries_than_keys_have_no_default_place():  # such as (b, t, h, d) with few key heads
-    q, k = content(7, 3)
-    with pytest.raises(ValueError, match=r"rope: positions must be given for 7 queries, 3 keys, got None; .*tokens="):
-        RoPE(16)(q, k)
-    m, n = torch.arange(-4, 3), torch.arange(3)
-    assert_close(RoPE(16)(q, k, m, n)[0], rope(q.numpy(), m))
+def test_positions_of_keys_alone_say_nothing_of_queries():
+    with pytest.raises(ValueError, match="rope: positions must be given for 5 queries and 5 keys, got None"):
+        RoPE(16)(*content(5, 5), key_positions=torch.arange(5))
 
 
-@each_layout
-@pytest.mark.parametrize("settings", [{}, {"rotary_dim": 8}], ids=str)
-@pytest.mark.parametrize("positions", [None, torch.arange(5) * 9, torch.arange(10).view(2, 5)], ids=["", "t", "b, t"])
-def test_tokens_may_come_before_heads(layout, settings, positions):
-    q, k = content(5, 5)
-    expected = RoPE(16, layout=layout, **settings)(q, k, positions)
-    made = RoPE(16, layout=layout, tokens=-3, **settings)(q.transpose(1, 2), k.transpose(1, 2), positions)
-    assert all(torch.equal(x.transpose(1, 2), want) for x, want in zip(made, expected, strict=True))
-
-
-@pytest.mark.parametrize("tokens", [2, -1, 3])
-def test_another_axis_for_the_tokens_gives_no_result(tokens):  # with as many heads as tokens, elsewhere silently
-    q, k = content(4, 4, heads=4, groups=4)
-    with pytest.raises((KeyError, ValueError)):
-        RoPE(16, tokens=tokens)(q, k, torch.arange(4))
-
-
-@each_layout
-def test_one_row_of_positions_serves_each_sequence(layout):
-    q, k = content(5, 5)
-    encoding, row = RoPE(16, layout=layout), torch.tensor([[3, 1, 4, 1, 5]])
-    wanted = encoding(q, k, row[0])
-    for made in (encoding(q, k, row), encoding(q, k, table=encoding.table(row, torch.float64))):
-        assert all(map(torch.equal, made, wanted))
-
-
-def test_what_is_not_said_follows_from_what_is():
-    q, k = content(3, 5)
-    places = torch.tensor([9, 4, 4, 0, 1])
-    assert_close(RoPE(16)(q, k, positions=places[:3])[1], rope(k.numpy(), np.arange(5)))
-    assert_close(RoPE(16)(q, k, key_positions=places)[0], rope(q.numpy(), places[2:]))
+def test_tokens_before_heads_are_refused_where_fewer_heads_have_keys():
+    q, k = content(5, 5, heads=4, groups=2)
+    message = "for 4 queries and 2 keys, got None; or transpose(1, 2) if tokens come before heads"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        RoPE(16)(q.transpose(1, 2), k.transpose(1, 2))
 
 
 @each_layout
@@ -343,93 +342,114 @@ def test_what_is_not_said_follows_from_what_is():
 def test_decoding_token_by_token_equals_all_at_once(layout, dtype):
     q, k = content(6, 6, dtype=dtype)
     encoding = RoPE(16, layout=layout)
-    table, whole = encoding.table(torch.arange(6)), encoding(q, k)
+    rotated_q, rotated_k = encoding(q, k)
+    cos, sin = encoding.table(torch.arange(6))
     for p in range(6):
-        here = [x[..., p : p + 1, :] for x in (q, k)]
-        for made in (encoding(*here, torch.tensor([p]), torch.tensor([p])), encoding(*here, table=table[p : p + 1])):
-            for step, turned in zip(made, whole, strict=True):
-                assert torch.equal(step, turned[..., p : p + 1, :])
+        token = slice(p, p + 1)
+        new_q, new_k = encoding(q[:, :, token], k[:, :, token], torch.tensor([p]))
+        assert torch.equal(new_q, rotated_q[:, :, token])
+        assert torch.equal(new_k, rotated_k[:, :, token])
+        row = cos[:, token], sin[:, token]
+        assert torch.equal(encoding.turn(k[:, :, token], row), rotated_k[:, :, token])
 
 
 def test_left_padded_rows_take_their_own_positions():
     _, k = content(1, 4, batch=1)
     padded = torch.cat([torch.zeros(1, 2, 3, 16), k], dim=2)
-    turned = RoPE(16).turn(padded, torch.tensor([[0, 0, 0, 0, 1, 2, 3]]))
-    torch.testing.assert_close(turned[..., 3:, :], RoPE(16).turn(k))
+    rotated_k = turned(RoPE(16), padded, torch.tensor([[0, 0, 0, 0, 1, 2, 3]]))
+    torch.testing.assert_close(rotated_k[..., 3:, :], turned(RoPE(16), k))
 
 
 # Tables
 
 
-@pytest.mark.parametrize("settings", [{}, {"rotary_dim": 8, "attention_factor": 1.5}], ids=str)
-def test_the_table_holds_what_a_call_multiplies_by(settings):
-    angle = np.array([[0.0], [5.0]]) * RoPE(16, **settings).theta
-    cos, sin = (settings.get("attention_factor", 1) * f(angle) for f in (np.cos, np.sin))
-    of_half = RoPE(16, **settings).table(torch.tensor([0, 5]), torch.float64)
-    assert_close(of_half, np.concatenate([cos, cos, -sin, sin], axis=-1))
-    of_pairs = RoPE(16, layout="interleaved", **settings).table(torch.tensor([0, 5]), torch.float64)
-    np.testing.assert_allclose(of_pairs, cos + 1j * sin, atol=1e-12)
+@pytest.mark.parametrize("options", [{}, {"rotary_dim": 8, "attention_factor": 1.5}], ids=str)
+def test_the_table_holds_what_a_call_multiplies_by(options):
+    angle = np.outer([0, 5], RoPE(16, **options).theta)
+    factor = options.get("attention_factor", 1)
+    cos, sin = factor * np.cos(angle), factor * np.sin(angle)
+    positions = torch.tensor([[0, 5]])
+    of_pairs = RoPE(16, layout="interleaved", **options).table(positions, torch.float64)
+    assert_close(of_pairs[0], [[cos]])  # of one sequence, for all heads
+    assert_close(of_pairs[1], [[sin]])
+    of_halves = RoPE(16, layout="half", **options).table(positions, torch.float64)
+    assert_close(of_halves[0], [[np.hstack([cos, cos])]])
+    assert_close(of_halves[1], [[np.hstack([-sin, sin])]])
 
 
 @each_layout
-@pytest.mark.parametrize("settings", [{}, {"rotary_dim": 8}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"rotary_dim": 8}], ids=str)
 @pytest.mark.parametrize("positions", [torch.arange(5) * 9, torch.arange(10).view(2, 5)], ids=["t", "b, t"])
-def test_one_table_serves_layers_and_is_not_changed(layout, settings, positions):
-    encoding, layers = RoPE(16, layout=layout, **settings), [content(t, 5, dtype=torch.float32) for t in (5, 2)]
+def test_one_table_serves_layers_and_is_not_changed(layout, options, positions):
+    encoding = RoPE(16, layout=layout, **options)
     table = encoding.table(positions)
-    before = table.clone()
-    for q, k in layers:
-        expected = encoding(q, k, positions[..., 5 - q.shape[2] :], positions)
-        assert all(map(torch.equal, encoding(q, k, table=table), expected))
-    assert torch.equal(table, before)
+    before = [part.clone() for part in table]
+    for heads in (4, 2):
+        q, k = content(5, 5, heads=heads, dtype=torch.float32)
+        rotated_q, rotated_k = encoding(q, k, positions)
+        assert torch.equal(encoding.turn(q, table), rotated_q)
+        assert torch.equal(encoding.turn(k, table), rotated_k)
+    assert all(map(torch.equal, table, before))
 
 
-def test_a_table_in_float32_does_not_round_content_in_float64():
-    q, k = content(5, 5)
-    for layout in LAYOUTS:
-        encoding = RoPE(16, layout=layout)
-        made = encoding(q, k, table=encoding.table(torch.zeros(5)))
-        assert all(map(torch.equal, made, (q, k)))
+@each_layout
+def test_a_table_in_float32_does_not_round_content_in_float64(layout):
+    q, _ = content(5, 5)
+    encoding = RoPE(16, layout=layout)
+    assert torch.equal(encoding.turn(q, encoding.table(torch.zeros(5))), q)
+
+
+@each_layout
+def test_a_finer_table_serves_coarser_content(layout):
+    q, _ = content(5, 5, dtype=torch.float32)
+    encoding = RoPE(16, layout=layout)
+    result = encoding.turn(q, encoding.table(torch.arange(5), torch.float64))
+    assert result.dtype == torch.float32
+    torch.testing.assert_close(result, turned(encoding, q))
 
 
 def test_frequencies_are_kept_as_python_floats():
-    for theta in (SOME, np.array(SOME), torch.tensor(SOME, dtype=torch.float64)):
-        assert RoPE(16, theta=theta).theta == SOME
+    for theta in (THETA, np.array(THETA), torch.tensor(THETA, dtype=torch.float64)):
+        assert RoPE(16, theta=theta).theta == THETA
     assert type(RoPE(4, theta=np.float32([1, 0.5])).theta[0]) is float
 
 
-def test_a_finer_table_serves_coarser_content():
-    q, k = content(5, 5, dtype=torch.float32)
-    encoding = RoPE(16)
-    made = encoding(q, k, table=encoding.table(torch.arange(5), torch.float64))
-    for turned, want in zip(made, encoding(q, k), strict=True):
-        assert turned.dtype == torch.float32
-        torch.testing.assert_close(turned, want)
-
-
 def test_the_table_of_a_module_cast_to_bfloat16_is_exact():
-    table = RoPE(16).bfloat16().table(torch.tensor([1_000_000]))
-    assert torch.equal(table, RoPE(16).table(torch.tensor([1_000_000])))
+    positions = torch.tensor([1_000_000])
+    assert all(map(torch.equal, RoPE(16).bfloat16().table(positions), RoPE(16).table(positions)))
+
+
+@each_layout
+@pytest.mark.parametrize("shape", [(8,), (1, 8), (8, 8)], ids=str)
+def test_compiles_where_there_are_as_many_tokens_and_sequences_as_channels(layout, shape):
+    x = torch.randn(8, 4, 8, 8)
+    positions = torch.arange(8).expand(shape)
+    encoding = RoPE(8, layout=layout)
+    torch._dynamo.reset()
+    compiled = torch.compile(encoding, fullgraph=True, backend="eager", dynamic=True)
+    assert all(map(torch.equal, compiled(x, x, positions), encoding(x, x, positions)))
 
 
 # Gradients
 
 
 @each_layout
-@pytest.mark.parametrize("settings", [{}, {"rotary_dim": 4}], ids=str)
-def test_first_and_second_gradients(layout, settings):
-    q, k = (x.requires_grad_() for x in content(3, 4, heads=2, batch=1))
-    encoding = RoPE(16, layout=layout, attention_factor=1.2, **settings)
-    assert torch.autograd.gradcheck(encoding, (q, k), fast_mode=True)
-    assert torch.autograd.gradgradcheck(lambda q, k: [x**2 for x in encoding(q, k)], (q, k), fast_mode=True)
+@pytest.mark.parametrize("options", [{}, {"rotary_dim": 4}], ids=str)
+def test_first_and_second_gradients(layout, options):
+    q, k = content(3, 4, heads=2, batch=1)
+    inputs = q.requires_grad_(), k.requires_grad_()
+    encoding = RoPE(16, layout=layout, attention_factor=1.2, **options)
+    m, n = torch.arange(1, 4), torch.arange(4)
+    assert torch.autograd.gradcheck(lambda q, k: encoding(q, k, m, n), inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(lambda q, k: [x**2 for x in encoding(q, k, m, n)], inputs, fast_mode=True)
 
 
 @each_layout
 def test_the_gradient_is_the_turn_back(layout):
-    q, seed = content(6, 6, groups=4)
-    encoding, positions = RoPE(16, layout=layout), torch.arange(6)
-    encoding.turn(q.requires_grad_(), positions).backward(seed)
-    torch.testing.assert_close(q.grad, encoding.turn(seed, -positions))
+    q, gradient = content(6, 6, groups=4)
+    encoding = RoPE(16, layout=layout)
+    turned(encoding, q.requires_grad_(), torch.arange(6)).backward(gradient)
+    torch.testing.assert_close(q.grad, turned(encoding, gradient, -torch.arange(6)))
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is")  # which torch.func.jvp calls
@@ -437,8 +457,8 @@ def test_the_gradient_is_the_turn_back(layout):
 def test_forward_mode_turns_the_tangent(layout):
     q, tangent = content(5, 5, groups=4)
     encoding = RoPE(16, layout=layout)
-    made, pushed = torch.func.jvp(encoding.turn, (q,), (tangent,))
-    torch.testing.assert_close((made, pushed), (encoding.turn(q), encoding.turn(tangent)))
+    result = torch.func.jvp(lambda x: turned(encoding, x), (q,), (tangent,))
+    torch.testing.assert_close(result, (turned(encoding, q), turned(encoding, tangent)))
 
 
 def test_gradients_reach_positions():
@@ -447,19 +467,21 @@ def test_gradients_reach_positions():
     assert torch.autograd.gradcheck(lambda p: RoPE(16)(q, k, p, p), (positions,))
 
 
-def test_float16_and_bfloat16_content_is_rounded_once():
-    for dtype in (torch.float16, torch.bfloat16):
-        for layout in LAYOUTS:
-            q, _ = content(600, 1, d=64, heads=8, dtype=dtype)
-            made = RoPE(64, layout=layout).turn(q, torch.arange(600) + 1_000_000)
-            exact = RoPE(64, layout=layout).turn(q.double(), torch.arange(600) + 1_000_000)
-            wrong = (made != exact.to(dtype)).double().mean()
-            assert wrong < 1e-3  # a tie of float32 now and then
+@each_layout
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_float16_and_bfloat16_content_is_rounded_once(layout, dtype):
+    q, _ = content(600, 1, d=64, heads=8, dtype=dtype)
+    encoding = RoPE(64, layout=layout)
+    positions = torch.arange(600) + 1_000_000
+    exact = turned(encoding, q.double(), positions)
+    wrong = turned(encoding, q, positions) != exact.to(dtype)
+    assert wrong.double().mean() < 1e-3  # a tie of float32 now and then
 
 
 def test_gradients_of_a_bfloat16_module_flow_as_those_of_a_plain_one():
-    q, k = (x.requires_grad_() for x in content(5, 5, dtype=torch.bfloat16))
-    sum(x.float().sum() for x in RoPE(16).bfloat16()(q, k)).backward()
+    q, k = content(5, 5, dtype=torch.bfloat16)
+    rotated_q, rotated_k = RoPE(16).bfloat16()(q.requires_grad_(), k.requires_grad_())
+    (rotated_q.float().sum() + rotated_k.float().sum()).backward()
     assert q.grad.dtype == k.grad.dtype == torch.bfloat16
 
 
@@ -468,28 +490,26 @@ def test_gradients_of_a_bfloat16_module_flow_as_those_of_a_plain_one():
 
 @each_layout
 @pytest.mark.parametrize(
-    ("places", "got"),
+    ("wrong", "got"),
     [(torch.arange(4096), r"\(4096,\)"), (torch.tensor([3]), r"\(1,\)"), (torch.zeros(3, 5), r"\(3, 5\)")],
-    ids=str,
-)  # fmt: skip
-def test_positions_and_tables_of_another_length_are_refused(layout, places, got):
+    ids=["4096", "1", "3, 5"],
+)
+def test_positions_and_tables_of_another_length_are_refused(layout, wrong, got):
     q, k = content(5, 5)
     encoding = RoPE(16, layout=layout)
-    said = rf"rope: positions or table must be \(5,\) or \(2, 5\), got {got}"
-    for call in (
-        lambda: encoding(q, k, places),
-        lambda: encoding(q, k, key_positions=places),
-        lambda: encoding(q, k, table=encoding.table(places)),
-        lambda: encoding.turn(q, places),
-    ):
-        with pytest.raises(ValueError, match=said):
-            call()
+    message = rf"rope: positions or table must be \(5,\) or \(2, 5\), got {got}"
+    with pytest.raises(ValueError, match=message):
+        encoding(q, k, wrong)
+    with pytest.raises(ValueError, match=message):
+        encoding(q, k, torch.arange(5), wrong)
+    with pytest.raises(ValueError, match=message):
+        encoding.turn(q, encoding.table(wrong))
 
 
-def test_the_numpy_function_takes_one_position_a_row():
-    for positions in (3, [3], [0, 1], [[0, 1, 2, 3]]):
-        with pytest.raises(ValueError, match="cannot reshape"):  # NumPy's own words
-            rope(np.ones((2, 3, 16)), positions)
+@pytest.mark.parametrize("positions", [3, [3], [0, 1], [[0, 1, 2, 3]]], ids=repr)
+def test_the_numpy_function_takes_one_position_a_row(positions):
+    with pytest.raises(ValueError, match=r"reshape|broadcast"):  # NumPy's own words
+        rope(np.ones((2, 3, 16)), positions)
 
 
 @pytest.mark.parametrize(
@@ -499,6 +519,7 @@ def test_the_numpy_function_takes_one_position_a_row():
         (lambda x: x[0], r"torch.float64 \(4, 5, 16\)"),
         (lambda x: x.long(), r"torch.int64 \(2, 4, 5, 16\)"),
     ],
+    ids=["width", "axes", "dtype"],
 )
 def test_content_of_another_form_is_refused(wrong, got):
     q = wrong(content(5, 5)[0])
@@ -517,10 +538,11 @@ WRONG = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name in WRONG for value in WRONG[name]], ids=repr)
 def test_wrong_settings_are_refused_by_class_and_function(name, value):
-    with pytest.raises(ValueError, match=rf"rope: .*{name}.* must be .*, got "):
+    message = rf"rope: .*{name}.* must be .*, got "
+    with pytest.raises(ValueError, match=message):
         RoPE(**{"dim": 16} | {name: value})
     if name != "dim":
-        with pytest.raises(ValueError, match=rf"rope: .*{name}.* must be .*, got "):
+        with pytest.raises(ValueError, match=message):
             rope(np.ones((3, 16)), range(3), **{name: value})
 
 

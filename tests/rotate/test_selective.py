@@ -17,18 +17,19 @@ LEARNED = {"weight", "bias"}
 OPTIONS = [{}, {"base": 100.0}]
 
 
-def content(t=6, s=6, dim=8, heads=4, groups=2, batch=2, seed=0):
-    generator = torch.Generator().manual_seed(seed)
+def content(t=6, s=6, dim=8, heads=4, groups=2, batch=2):
+    """Return random q (b, h, t, d) and k (b, g, s, d)."""
+    generator = torch.Generator().manual_seed(0)
     q = torch.randn(batch, heads, t, dim, dtype=torch.float64, generator=generator)
     return q, torch.randn(batch, groups, s, dim, dtype=torch.float64, generator=generator)
 
 
-def some_phases(groups=2, s=6, pairs=4, batch=2, seed=1):
-    draw = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, groups, s, pairs, dtype=torch.float64, generator=draw)
+def random_phases(groups=2, s=6, pairs=4, batch=2):
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(batch, groups, s, pairs, dtype=torch.float64, generator=generator)
 
 
-def moved(dim=8):
+def away_from_its_start(dim=8):
     """Return an encoding in float64 whose parameters are away from their start."""
     torch.manual_seed(2)
     encoding = Selective(dim).double()
@@ -41,8 +42,8 @@ def scores(q, k):
     return q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT
 
 
-def close(made, expected, atol=1e-12):
-    torch.testing.assert_close(made, expected, rtol=0, atol=atol)
+def assert_close(actual, expected, atol=1e-12):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=atol)
 
 
 # Values worked by hand
@@ -50,17 +51,19 @@ def close(made, expected, atol=1e-12):
 
 def test_a_score_is_the_cosine_of_the_phases_between():
     """Content 1 in the first channel: the score of a pair is cos of what the tokens after the key turn."""
-    x, phases = np.array([[[1.0, 0.0]] * 3]), np.array([0.2, 0.5, 1.1])
-    made = selective(x, x, range(3), range(3), phases=phases[None, :, None])
+    x = np.array([[[1.0, 0.0]] * 3])
+    phases = np.array([[[0.2], [0.5], [1.1]]])
+    result = selective(x, x, range(3), range(3), phases=phases)
     between = np.array([[0, 0.5, 1.6], [0.5, 0, 1.1], [1.6, 1.1, 0]])
-    np.testing.assert_allclose(made[0], np.cos(between), rtol=0, atol=1e-15)
+    np.testing.assert_allclose(result[0], np.cos(between), rtol=0, atol=1e-15)
 
 
 def test_a_query_ahead_of_its_key_turns_forward():
     """A key of phase a quarter later than its query lies a quarter turn ahead: the sign is that of RoPE."""
-    q, k = np.array([[[1.0, 0.0]]]), np.array([[[0.0, 1.0]]])
-    made = selective(q, k, [0], [1], phases=np.full((1, 1, 1), np.pi / 2))
-    np.testing.assert_allclose(made, [[[-1.0]]], atol=1e-15)
+    q = np.array([[[1.0, 0.0]]])
+    k = np.array([[[0.0, 1.0]]])
+    result = selective(q, k, [0], [1], phases=np.full((1, 1, 1), np.pi / 2))
+    np.testing.assert_allclose(result, [[[-1.0]]], atol=1e-15)
 
 
 def test_phases_are_read_from_keys():
@@ -69,8 +72,8 @@ def test_phases_are_read_from_keys():
     with torch.no_grad():
         encoding.weight.copy_(torch.tensor([[1.0, 0, 0, 0], [0, 2.0, 0, 0]]))
         encoding.bias.copy_(torch.tensor([0.5, -1.0]))
-    read = encoding.phases(torch.tensor([[[[3.0, 4.0, 5.0, 6.0]]]], dtype=torch.float64))
-    close(read, torch.tensor([[[[3.5, 0.7]]]], dtype=torch.float64))
+    phases = encoding.phases(torch.tensor([[[[3.0, 4.0, 5.0, 6.0]]]], dtype=torch.float64))
+    assert_close(phases, torch.tensor([[[[3.5, 0.7]]]], dtype=torch.float64))
 
 
 # Special cases
@@ -78,32 +81,35 @@ def test_phases_are_read_from_keys():
 
 def test_it_starts_as_rope():
     q, k = content()
-    close(scores(*Selective(8)(q, k)), scores(*RoPE(8)(q, k)))
+    assert_close(scores(*Selective(8)(q, k)), scores(*RoPE(8)(q, k)))
 
 
 def test_equal_phases_are_rope_of_that_frequency():
     q, k = content()
     theta = torch.tensor([1.0, 0.3, 0.05, 0.0], dtype=torch.float64)
-    made = Selective(8)(q, k, phases=theta.expand(2, 1, 6, 4))
-    close(scores(*made), scores(*RoPE(8, theta=theta)(q, k)))
+    result = Selective(8)(q, k, phases=theta.expand(2, 1, 6, 4))
+    assert_close(scores(*result), scores(*RoPE(8, theta=theta)(q, k)))
 
 
 def test_a_silent_token_has_no_length():
     """Tokens of phase 0 put between others change no other score."""
-    (q, k), phases, kept = content(), some_phases(), [0, 1, 3, 5]
+    q, k = content()
+    phases = random_phases()
     phases[:, :, [2, 4]] = 0
     whole = scores(*Selective(8)(q, k, phases=phases))
-    without = Selective(8)(q[:, :, kept], k[:, :, kept], phases=phases[:, :, kept])
-    close(scores(*without), whole[:, :, kept][..., kept])
+    others = [0, 1, 3, 5]
+    without = Selective(8)(q[:, :, others], k[:, :, others], phases=phases[:, :, others])
+    assert_close(scores(*without), whole[:, :, others][..., others])
 
 
 def test_positions_order_tokens_and_do_no_more():
-    (q, k), encoding = content(), moved()
-    spread = encoding(q, k, torch.tensor([-7.0, 0.5, 2.0, 90.0, 91.0, 1e6]))
-    close(spread, encoding(q, k))
+    q, k = content()
+    encoding = away_from_its_start()
+    in_order = encoding(q, k)
+    assert_close(encoding(q, k, torch.tensor([-7.0, 0.5, 2.0, 90.0, 91.0, 1e6])), in_order)
     shuffled = torch.tensor([3, 0, 5, 1, 4, 2])
-    made = encoding(q[:, :, shuffled], k[:, :, shuffled], shuffled)
-    close(made, tuple(x[:, :, shuffled] for x in encoding(q, k)))
+    result = encoding(q[:, :, shuffled], k[:, :, shuffled], shuffled)
+    assert_close(result, tuple(x[:, :, shuffled] for x in in_order))
 
 
 # The papers' forms
@@ -111,72 +117,90 @@ def test_positions_order_tokens_and_do_no_more():
 
 def test_the_rotation_of_mamba_3_step_by_step():
     """Its state turns by pi tanh(a) dt at each token, kept below a whole turn; B and C turn by the state."""
-    (q, k), draw = content(dim=8, heads=2), torch.Generator().manual_seed(3)
-    angles = torch.randn(2, 6, 2, dtype=torch.float64, generator=draw)  # of half the pairs, for all heads
-    dt = torch.nn.functional.softplus(torch.randn(2, 2, 6, dtype=torch.float64, generator=draw))
-    state, turned_q, turned_k = torch.zeros(2, 2, 2, dtype=torch.float64), [], []
-    for at in range(6):
-        state = (state + math.pi * angles[:, None, at].tanh() * dt[:, :, at, None]) % (2 * math.pi)
-        whole = torch.nn.functional.pad(state, (0, 2))  # the other pairs rest
-        turn = torch.polar(torch.ones_like(whole), whole)
-        for turned, x in ((turned_q, q), (turned_k, k)):
-            pairs = torch.complex(x[:, :, at, :4], x[:, :, at, 4:]) * turn
-            turned.append(torch.cat([pairs.real, pairs.imag], dim=-1))
+    q, k = content(dim=8, heads=2)
+    generator = torch.Generator().manual_seed(3)
+    angles = torch.randn(2, 6, 2, dtype=torch.float64, generator=generator)  # of half the pairs, for all heads
+    dt = torch.nn.functional.softplus(torch.randn(2, 2, 6, dtype=torch.float64, generator=generator))
     phases = math.pi * angles[:, None].tanh() * dt[..., None]
-    made = Selective(8)(q, k, phases=torch.nn.functional.pad(phases, (0, 2)))
-    close(made, (torch.stack(turned_q, dim=2), torch.stack(turned_k, dim=2)))
+    phases = torch.nn.functional.pad(phases, (0, 2))  # the other pairs rest
+    rotated_q, rotated_k = Selective(8)(q, k, phases=phases)
+    state = torch.zeros(2, 2, 4, dtype=torch.float64)
+    for p in range(6):
+        state = (state + phases[:, :, p]) % (2 * math.pi)
+        wave = torch.polar(torch.ones_like(state), state)
+        for x, rotated in ((q, rotated_q), (k, rotated_k)):
+            pairs = torch.complex(x[:, :, p, :4], x[:, :, p, 4:]) * wave
+            assert_close(rotated[:, :, p], torch.cat([pairs.real, pairs.imag], dim=-1))
 
 
 def test_the_phases_of_selective_rope():
     """As the authors' module: normed tokens, a thin matrix, a convolution over the last four, a running sum."""
-    (q, k), draw = content(groups=4), torch.Generator().manual_seed(4)
-    x = torch.randn(2, 6, 32, dtype=torch.float64, generator=draw)
-    down, up = torch.randn(32, 3, dtype=torch.float64), torch.randn(3, 16, dtype=torch.float64)
-    kernel = torch.randn(16, 4, dtype=torch.float64)
+    q, k = content(groups=4)
+    generator = torch.Generator().manual_seed(4)
+    x, down, up, kernel = (
+        torch.randn(shape, dtype=torch.float64, generator=generator)
+        for shape in ((2, 6, 32), (32, 3), (3, 16), (16, 1, 4))
+    )
     theta = 500_000.0 ** -(torch.arange(4, dtype=torch.float64) / 4)
     phi = torch.nn.functional.normalize(x, dim=-1) @ down @ up  # (b, t, heads * pairs)
-    phi = torch.nn.functional.conv1d(phi.mT, kernel[:, None], padding=3, groups=16)[..., :6]
+    phi = torch.nn.functional.conv1d(phi.mT, kernel, padding=3, groups=16)[..., :6]
     phi = phi.unflatten(1, (4, 4)).mT  # (b, h, t, pairs)
     angle = theta * phi.cumsum(dim=2)
     first, second = k.chunk(2, dim=-1)
     by_hand = [first * angle.cos() - second * angle.sin(), first * angle.sin() + second * angle.cos()]
-    close(Selective(8)(q, k, phases=theta * phi)[1], torch.cat(by_hand, dim=-1))
+    _, rotated_k = Selective(8)(q, k, phases=theta * phi)
+    assert_close(rotated_k, torch.cat(by_hand, dim=-1))
 
 
 # In attention
 
 
 def test_a_cache_of_turned_keys_needs_the_sum_so_far():
-    (q, k), encoding = content(), moved()
-    whole_q, whole_k = encoding(q, k)
+    q, k = content()
+    encoding = away_from_its_start()
+    rotated_q, rotated_k = encoding(q, k)
     total = torch.zeros(2, 2, 1, 4, dtype=torch.float64)
-    for at in range(6):
-        new = slice(at, at + 1)
-        total = total + encoding.phases(k[:, :, new])
-        close(encoding.turn(q[:, :, new], total), whole_q[:, :, new])
-        close(encoding.turn(k[:, :, new], total), whole_k[:, :, new])
+    for p in range(6):
+        token = slice(p, p + 1)
+        total = total + encoding.phases(k[:, :, token])
+        assert_close(encoding.turn(q[:, :, token], total), rotated_q[:, :, token])
+        assert_close(encoding.turn(k[:, :, token], total), rotated_k[:, :, token])
 
 
 def test_packed_documents_need_no_positions():
-    (q, k), encoding = content(t=9, s=9), moved()
-    v, lengths = torch.randn(2, 2, 9, 8, dtype=torch.float64), [4, 5]
+    q, k = content(t=9, s=9)
+    v = torch.randn(2, 2, 9, 8, dtype=torch.float64)
+    encoding = away_from_its_start()
     mask = document_mask(packed_documents(torch.tensor([0, 4, 9])))
     packed = attention(q, k, v, encoding, causal=True, mask=mask)
-    parts = zip(*(x.split(lengths, dim=2) for x in (q, k, v)), strict=True)
-    alone = [attention(one_q, one_k, one_v, encoding, causal=True) for one_q, one_k, one_v in parts]
-    close(packed, torch.cat(alone, dim=2))
+    for document in (slice(0, 4), slice(4, 9)):
+        alone = attention(q[:, :, document], k[:, :, document], v[:, :, document], encoding, causal=True)
+        assert_close(packed[:, :, document], alone)
+
+
+@pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (1, 1), (2, 5), (5, 2)])
+def test_any_numbers_of_queries_and_keys(t, s):
+    q, k = content(t, s)
+    m, n = torch.arange(1, t + 1), torch.arange(s)
+    result = scores(*Selective(8)(q, k, m, n))
+    # no token turns what stands behind the last key
+    expected = scores(*RoPE(8)(q, k, m.clamp(max=s - 1), n))
+    assert_close(result, expected)
 
 
 def test_phases_of_one_head_serve_all():
-    (q, k), phases = content(), some_phases(groups=1)
-    close(Selective(8)(q, k, phases=phases), Selective(8)(q, k, phases=phases.expand(2, 2, 6, 4)))
+    q, k = content()
+    phases = random_phases(groups=1)
+    assert_close(Selective(8)(q, k, phases=phases), Selective(8)(q, k, phases=phases.expand(2, 2, 6, 4)))
 
 
 def test_without_parameters_phases_are_enough():
+    q, k = content()
+    phases = random_phases()
     encoding = Selective(8)
+    expected = encoding(q, k, phases=phases)
     del encoding.weight, encoding.bias
-    (q, k), phases = content(), some_phases()
-    close(encoding(q, k, phases=phases), Selective(8)(q, k, phases=phases))
+    assert_close(encoding(q, k, phases=phases), expected)
     assert not list(encoding.parameters())
 
 
@@ -193,9 +217,10 @@ def test_content_of_another_form_is_refused(wrong):
 @pytest.mark.parametrize("wrong", [torch.arange(5), torch.arange(1), torch.zeros(2, 7)], ids=lambda x: str(x.shape))
 def test_positions_of_another_length_are_refused(wrong):
     q, k = content()
-    for told in ((wrong, torch.arange(6)), (torch.arange(6), wrong)):
+    right = torch.arange(6)
+    for positions, key_positions in ((wrong, right), (right, wrong), (wrong, None)):
         with pytest.raises(ValueError, match=r"selective: positions must be 6 a row, got \("):
-            Selective(8)(q, k, *told)
+            Selective(8)(q, k, positions, key_positions)
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 5, 4), (3, 2, 6, 4), (2, 3, 6, 4)], ids=str)

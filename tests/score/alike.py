@@ -17,8 +17,8 @@ def assert_one_row_serves_a_batch(module, q, k, logits):
         pairs = torch.meshgrid([torch.arange(size) for size in expected.shape], indexing="ij")
         modify = module.score_mod(q, k, m, n)
         torch.testing.assert_close(modify(logits, *pairs), (logits + expected).to(logits.dtype))
-    for name in ("positions", "key_positions"):
-        assert torch.equal(module(q, k, **{name: one}), module(q, k, **{name: one[0]}))
+    assert torch.equal(module(q, k, one), module(q, k, one[0]))
+    assert torch.equal(module(q, k, one[0], one), module(q, k, one[0], one[0]))
     for wrong in (one[:, 1:], one.mT, one[None], torch.cat([one] * 3)):
         with pytest.raises((ValueError, RuntimeError)):
             module(q, k, wrong)
@@ -28,7 +28,7 @@ def assert_the_score_mod_keeps_no_strided_positions(module, q, k):
     """Positions that are strided, which kernels of a CPU cannot read, are not among what it captures."""
     rows = torch.arange(24).view(2, 12)[:, ::2]
     for places in (rows, rows[0], rows[:1], rows[:1].expand(2, 6)):
-        for modify in (module.score_mod(q, k, places), module.score_mod(q, k, None, places)):
+        for modify in (module.score_mod(q, k, places), module.score_mod(q, k, torch.arange(6), places)):
             kept = tree_leaves([cell.cell_contents for cell in modify.__closure__])
             positions = [value for value in kept if isinstance(value, torch.Tensor) and not value.is_floating_point()]
             assert len(positions) > 1
@@ -37,15 +37,20 @@ def assert_the_score_mod_keeps_no_strided_positions(module, q, k):
 
 def assert_refused_with_numbers(module, q, k, wanted, others):
     """`q` and `k` are of 6 tokens; `wanted` is what the message wants of positions, `others` what they must not be."""
-    name = type(module).__module__.rpartition(".")[2]
+    name, right = type(module).__module__.rpartition(".")[2], torch.arange(6)
     calls = [module, *([module.score_mod] if hasattr(module, "score_mod") else [])]
     for call in calls:
-        with pytest.raises(ValueError, match=rf"{name}: positions must be given .*6 .*3 keys, got None"):
-            call(q, k[:, :, :3])
+        for t, s in ((6, 3), (1, 1)):
+            with pytest.raises(ValueError, match=f"{name}: positions must be given for {t} queries and {s} keys, got"):
+                call(q[:, :, :t], k[:, :, :s])
+        with pytest.raises(ValueError, match=f"{name}: key_positions must be "):
+            call(q[:, :, :1], k, torch.tensor([5]))
         for other, got in others:
-            for where in ({"positions": other}, {"key_positions": other}, {"positions": other, "key_positions": other}):
+            with pytest.raises(ValueError, match=re.escape(f"{name}: key_positions must be {wanted}, got {got}")):
+                call(q, k, right, other)
+            for key_positions in (None, right, other):
                 with pytest.raises(ValueError, match=re.escape(f"{name}: positions must be {wanted}, got {got}")):
-                    call(q, k, **where)
+                    call(q, k, other, key_positions)
 
 
 def assert_numpy_wants_one_position_a_token(twin, *learned, **named):

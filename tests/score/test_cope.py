@@ -137,7 +137,8 @@ def test_with_every_gate_open_it_is_a_table_of_relative_positions_that_counts_fr
     offset = where[3:, None] - where[None, :]
     table = module.weight[(offset + 1).clamp(0, 5)]  # (t, s, d)
     relative = torch.einsum("bhtd,tsd->bhts", q, table)
-    torch.testing.assert_close(module(q, k), relative.masked_fill(offset < 0, 0))
+    scores = module(q, k, where[3:], where)
+    torch.testing.assert_close(scores, relative.masked_fill(offset < 0, 0))
 
 
 def test_sentences_are_counted_where_only_full_stops_are_relevant():
@@ -205,8 +206,10 @@ def test_positions_order_the_tokens_and_their_gaps_do_not_matter():
 
 
 def test_given_places_equal_the_default_ones():
-    q, k = content(t=4)
-    torch.testing.assert_close(build()(q, k, torch.arange(2, 6), torch.arange(6)), build()(q, k))
+    (q, k), where = content(), torch.arange(6)
+    torch.testing.assert_close(build()(q, k, where, where), build()(q, k))
+    last = build()(q[:, :, 2:], k, where[2:], where)
+    torch.testing.assert_close(last, build()(q, k)[:, :, 2:])
 
 
 # Hidden tokens
@@ -272,7 +275,7 @@ def test_decoding_token_by_token_equals_scoring_at_once():
     (q, k), module = content(), build()
     whole = module(q, k)
     for p in range(6):
-        step = module(q[:, :, p : p + 1], k[:, :, : p + 1])
+        step = module(q[:, :, p : p + 1], k[:, :, : p + 1], torch.tensor([p]), torch.arange(p + 1))
         torch.testing.assert_close(step[..., 0, :], whole[..., p, : p + 1])
 
 
@@ -282,21 +285,23 @@ def test_grouped_heads_equal_repeated_keys():
 
 
 def test_one_token_counts_itself():
-    assert counter()(ones(1), gated(0.25)).item() == pytest.approx(0.25)
+    assert counter()(ones(1), gated(0.25), torch.tensor([7])).item() == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (3, 0)])
-@pytest.mark.parametrize("placed", [False, True])
-def test_no_tokens_have_no_scores(t, s, placed):
+def test_no_tokens_have_no_scores(t, s):
     q, k = content(t=t, s=s)
-    where = {"positions": torch.arange(t), "key_positions": torch.arange(s)} if placed or t > s else {}
-    assert build()(q, k, **where).shape == (2, 4, t, s)
+    assert build()(q, k, torch.arange(t), torch.arange(s)).shape == (2, 4, t, s)
+
+
+def test_no_tokens_have_no_scores_by_default():
+    assert build()(*content(t=0, s=0)).shape == (2, 4, 0, 0)
 
 
 def test_queries_before_all_keys_score_nothing():
-    (q, k), where = content(t=8, s=6), torch.arange(-2, 6)
-    assert not build()(q, k, where)[:, :, :2].any()
-    torch.testing.assert_close(build()(q, k, where)[:, :, 2:], build()(q[:, :, 2:], k))
+    (q, k), places = content(t=8, s=6), (torch.arange(-2, 6), torch.arange(6))
+    assert not build()(q, k, *places)[:, :, :2].any()
+    torch.testing.assert_close(build()(q, k, *places)[:, :, 2:], build()(q[:, :, 2:], k))
 
 
 def test_gradients_reach_the_gates_through_the_fractions():
@@ -309,7 +314,8 @@ def test_gradients_reach_the_gates_through_the_fractions():
 def test_counts_of_ten_thousand_tokens_stay_exact_in_float32():
     gates = np.random.default_rng(0).uniform(0, 0.01, 10_000)
     module = counter(length=100).float()
-    scores = module(torch.ones(1, 1, 1, 1), gated(*gates).float()).flatten()
+    places = torch.tensor([9_999]), torch.arange(10_000)
+    scores = module(torch.ones(1, 1, 1, 1), gated(*gates).float(), *places).flatten()
     expected = np.cumsum(gates[::-1])[::-1]
     np.testing.assert_allclose(scores.detach(), expected, rtol=3e-6)
 
@@ -360,7 +366,8 @@ def x_transformers_scores(module, q, k, hidden):
 def test_equals_x_transformers_on_the_pairs_that_are_seen(t):
     (q, k), module = content(t=t, s=7), build()
     ahead = torch.ones(t, 7, dtype=torch.bool).triu(8 - t)
-    torch.testing.assert_close(causal(module(q, k)), causal(x_transformers_scores(module, q, k, ahead)))
+    scores = module(q, k, torch.arange(7 - t, 7), torch.arange(7))
+    torch.testing.assert_close(causal(scores), causal(x_transformers_scores(module, q, k, ahead)))
 
 
 def test_equals_x_transformers_where_padding_is_masked():
@@ -378,8 +385,10 @@ def test_content_of_integers_and_queries_without_a_place_are_refused():
     (q, k), module = content(), build()
     with pytest.raises(ValueError, match=r"cope: q must be floats \(b, h, t, d\), got torch\.int64"):
         module(q.long(), k)
-    with pytest.raises(ValueError, match="cope: positions must be given for 6 queries, 3 keys, got None"):
+    with pytest.raises(ValueError, match="cope: positions must be given for 6 queries and 3 keys, got None"):
         module(q, k[:, :, :3])
+    with pytest.raises(ValueError, match="cope: key_positions must be given for 6 queries and 3 keys, got None"):
+        module(q, k[:, :, :3], torch.arange(6))
 
 
 @pytest.mark.parametrize("where", [torch.arange(4096), torch.tensor([3]), torch.zeros(2, 1)], ids=str)

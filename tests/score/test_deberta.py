@@ -143,12 +143,12 @@ def test_buckets_equal_those_of_transformers(vector):
 
 
 def test_queries_meet_the_row_of_the_bucket_of_query_minus_key():
-    scores = ruler("c2p")(ones(1), 0 * ones(10), torch.tensor([5]))[0, 0, 0]  # offsets 5 .. -4
+    scores = ruler("c2p")(ones(1), 0 * ones(10), torch.tensor([5]), torch.arange(10))[0, 0, 0]  # offsets 5 .. -4
     torch.testing.assert_close(scores * math.sqrt(3), torch.tensor([3.0, 3, 3, 2, 1, 0, -1, -2, -3, -3]).double())
 
 
 def test_keys_meet_the_row_of_the_same_bucket():
-    scores = ruler("p2c")(0 * ones(1), ones(10), torch.tensor([5]))[0, 0, 0]
+    scores = ruler("p2c")(0 * ones(1), ones(10), torch.tensor([5]), torch.arange(10))[0, 0, 0]
     torch.testing.assert_close(scores * math.sqrt(3), torch.tensor([3.0, 3, 3, 2, 1, 0, -1, -2, -3, -3]).double())
 
 
@@ -352,14 +352,15 @@ def test_decoding_token_by_token_equals_scoring_at_once(terms):
     (q, k), module = content(), build(terms=terms)
     whole = module(q, k)
     for p in range(6):
-        step = module(q[:, :, p : p + 1], k[:, :, : p + 1])
+        step = module(q[:, :, p : p + 1], k[:, :, : p + 1], torch.tensor([p]), torch.arange(p + 1))
         torch.testing.assert_close(step[..., 0, :], whole[..., p, : p + 1])
 
 
 @each_term
-def test_fewer_queries_than_keys_are_the_last_of_them(terms):
+def test_fewer_queries_than_keys_score_as_among_all(terms):
     (q, k), module = content(t=300, s=300), build(buckets=32, max_distance=128, terms=terms)
-    torch.testing.assert_close(module(q[:, :, 297:], k), module(q, k)[:, :, 297:])
+    last = module(q[:, :, 297:], k, torch.arange(297, 300), torch.arange(300))
+    torch.testing.assert_close(last, module(q, k)[:, :, 297:])
 
 
 def test_grouped_heads_equal_repeated_keys():
@@ -407,13 +408,15 @@ def test_a_distance_within_the_buckets_of_one_offset_is_refused(buckets, distanc
 def test_floats_for_positions_and_integers_for_content_are_refused():
     (q, k), module = content(), build()
     for call in (module, module.score_mod):
-        for places in ((torch.arange(6.0), None), (None, torch.arange(6.0)), (torch.arange(6), torch.arange(6.0))):
-            with pytest.raises(ValueError, match=r"deberta: positions must be integers, q floats, got torch\.float32"):
+        for places in ((torch.arange(6.0), None), (torch.arange(6), torch.arange(6.0))):
+            with pytest.raises(ValueError, match=r"deberta: positions must be integers, got torch\.float32"):
                 call(q, k, *places)
-        with pytest.raises(ValueError, match=r"deberta: positions must be integers, q floats, got torch\.int64"):
+        with pytest.raises(ValueError, match=r"deberta: q must be floats \(b, h, t, d\), got torch\.int64"):
             call(q.long(), k)
-        with pytest.raises(ValueError, match="deberta: positions must be given for 6 queries, 3 keys, got None"):
+        with pytest.raises(ValueError, match="deberta: positions must be given for 6 queries and 3 keys, got None"):
             call(q, k[:, :, :3])
+        with pytest.raises(ValueError, match="deberta: key_positions must be given for 6 queries and 3 keys, got None"):
+            call(q, k[:, :, :3], torch.arange(6))
 
 
 @pytest.mark.parametrize("where", [torch.arange(4096), torch.tensor([3]), torch.zeros(2, 1).long()], ids=str)

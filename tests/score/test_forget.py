@@ -43,8 +43,8 @@ def oracle(q, k, positions, key_positions, weight=None, bias=None, gates=None, m
 def exercise(module):
     q, k = torch.ones(2, 2, 3, 2), torch.ones(2, 1, 5, 2)
     encoding = module.Forget(2, 2)
-    encoding(q, k, mask=torch.ones(2, 1, 3, 5, dtype=torch.bool))
-    encoding.score_mod(q, k)
+    encoding(q, k, torch.arange(3), torch.arange(5), mask=torch.ones(2, 1, 3, 5, dtype=torch.bool))
+    encoding.score_mod(q, k, torch.arange(3), torch.arange(5))
     module.forget(*np.ones((2, 1, 2, 2)), range(2), range(2), gates=np.ones((1, 2)), mask=np.ones((2, 2), dtype=bool))
 
 
@@ -238,13 +238,15 @@ def test_a_mask_compiles_once_where_even_the_heads_are_a_symbol(shape):
     for b, t, s in ((5, 7, 9), (8, 11, 13)):  # no two sizes alike: torch would tie them
         q, k, gates = content(b=b, t=t, s=s)
         mask = torch.rand([{"b": b, "h": 4, "t": t, "s": s}.get(size, size) for size in shape]) > 0.3
-        assert torch.equal(compiled(q, k, gates=gates, mask=mask), module(q, k, gates=gates, mask=mask))
+        places = torch.arange(s - t, s), torch.arange(s)
+        assert torch.equal(compiled(q, k, *places, gates, mask), module(q, k, *places, gates, mask))
     assert len(made) == 1
 
 
 def test_given_places_equal_the_default_ones():
-    q, k, _ = content(t=4)
-    assert torch.equal(build()(q, k, torch.arange(2, 6), torch.arange(6)), build()(q, k))
+    (q, k, _), where = content(), torch.arange(6)
+    assert torch.equal(build()(q, k, where, where), build()(q, k))
+    assert torch.equal(build()(q[:, :, 2:], k, where[2:], where), build()(q, k)[:, :, 2:])
 
 
 # Hidden tokens
@@ -308,7 +310,7 @@ def test_decoding_token_by_token_equals_scoring_at_once():
     (q, k, _), module = content(), build()
     whole = module(q, k)
     for p in range(6):
-        step = module(q[:, :, p : p + 1], k[:, :, : p + 1])
+        step = module(q[:, :, p : p + 1], k[:, :, : p + 1], torch.tensor([p]), torch.arange(p + 1))
         torch.testing.assert_close(step[..., 0, :], whole[..., p, : p + 1])
 
 
@@ -341,25 +343,27 @@ def test_without_parameters_gates_must_be_given():
 
 
 @pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (3, 0), (1, 1)])
-@pytest.mark.parametrize("placed", [False, True])
-def test_few_tokens_or_none(t, s, placed):
+def test_few_tokens_or_none(t, s):
     q, k, _ = content(t=t, s=s)
-    where = {"positions": torch.arange(t), "key_positions": torch.arange(s)} if placed or t > s else {}
-    scores = build()(q, k, **where)
+    scores = build()(q, k, torch.arange(t), torch.arange(s))
     assert scores.shape == (2, 4, t, s)
     assert not scores.any()
 
 
+def test_no_tokens_have_no_scores_by_default():
+    assert build()(*content(t=0, s=0)[:2]).shape == (2, 4, 0, 0)
+
+
 def test_queries_before_all_keys_score_nothing():
-    (q, k, _), where = content(t=8, s=6), torch.arange(-2, 6)
-    assert not build()(q, k, where)[:, :, :2].any()
-    torch.testing.assert_close(build()(q, k, where)[:, :, 2:], build()(q[:, :, 2:], k))
+    (q, k, _), places = content(t=8, s=6), (torch.arange(-2, 6), torch.arange(6))
+    assert not build()(q, k, *places)[:, :, :2].any()
+    torch.testing.assert_close(build()(q, k, *places)[:, :, 2:], build()(q[:, :, 2:], k))
 
 
 def test_neighbors_at_the_end_of_a_hundred_thousand_tokens_lose_nothing():
     gates = torch.tensor(np.random.default_rng(0).normal(size=(1, 1, 100_000)), dtype=torch.float32)
-    x = torch.zeros(1, 1, 100_000, 1)
-    scores = Forget(1, 1)(x[:, :, :2], x, gates=gates)[0, 0, 1, -4:].double()
+    x, where = torch.zeros(1, 1, 100_000, 1), torch.arange(100_000)
+    scores = Forget(1, 1)(x[:, :, :2], x, where[-2:], where, gates=gates)[0, 0, 1, -4:].double()
     tail = torch.nn.functional.logsigmoid(gates[0, 0, -3:].double())
     torch.testing.assert_close(scores, torch.cat([tail.flip(0).cumsum(0).flip(0), torch.zeros(1)]), rtol=1e-7, atol=0)
 
@@ -401,12 +405,12 @@ def test_flex_attention_takes_the_score_mod():
 
     q, k, gates = (x.float() for x in content(d=16, s=8))
     v, padding = torch.randn(2, 2, 8, 16), torch.tensor([1, 1, 0, 1, 1, 0, 1, 1]).bool()
-    module = Forget(16, 4)
+    module, places = Forget(16, 4), (torch.arange(2, 8), torch.arange(8))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns that it is slow where it is not compiled
-        modify = module.score_mod(q, k, gates=gates, mask=padding)
+        modify = module.score_mod(q, k, *places, gates, padding)
         made = flex_attention(q, k, v, score_mod=modify, enable_gqa=True)
-    bias = module(q, k, gates=gates, mask=padding)
+    bias = module(q, k, *places, gates, padding)
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, enable_gqa=True)
     torch.testing.assert_close(made, expected)
 

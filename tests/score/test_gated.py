@@ -49,7 +49,7 @@ def oracle(q, k, positions, key_positions, weight, gate, bias, scale, max_distan
 
 def exercise(module):
     q, k = torch.ones(2, 2, 3, 2), torch.ones(2, 1, 5, 2)
-    module.Gated(2, 2).score_mod(q, k)
+    module.Gated(2, 2).score_mod(q, k, torch.arange(3), torch.arange(5))
 
 
 def content(seed=0, b=2, h=4, g=2, t=6, s=6, d=3):
@@ -223,10 +223,13 @@ def test_tables_that_make_no_buckets_are_refused(buckets, max_distance, got):
 
 def test_more_queries_than_keys_need_positions_and_positions_must_fit():
     (q, k, _), module = content(), build()
-    with pytest.raises(ValueError, match=r"gated: positions must be given for 6 queries, 3 keys, got None"):
-        module(q, k[:, :, :3])
+    for call in (module, module.score_mod):
+        with pytest.raises(ValueError, match=r"gated: positions must be given for 6 queries and 3 keys, got None"):
+            call(q, k[:, :, :3])
+        with pytest.raises(ValueError, match=r"gated: key_positions must be given for 6 queries and 3 keys, got None"):
+            call(q, k[:, :, :3], torch.arange(6))
     for wrong in (torch.arange(5), torch.tensor([3]), torch.zeros(2, 1), torch.zeros(3, 6)):
-        for given in ({"positions": wrong}, {"key_positions": wrong}):
+        for given in ({"positions": wrong}, {"positions": torch.arange(6), "key_positions": wrong}):
             with pytest.raises(RuntimeError):
                 module(q, k, **given)
 

@@ -150,7 +150,7 @@ def test_equals_the_relative_attention_of_tensor2tensor(length):
 
 
 def test_the_score_is_the_offset_of_a_table_of_offsets():
-    scores = ruler()(ones(3), ones(6))[0, 0]  # the queries stand at 3, 4 and 5
+    scores = ruler()(ones(3), ones(6), torch.tensor([3, 4, 5]), torch.arange(6))[0, 0]
     torch.testing.assert_close(
         scores, torch.tensor([[-3, -2, -1, 0, 0, 0], [-3, -3, -2, -1, 0, 0], [-3, -3, -3, -2, -1, 0]]).double()
     )
@@ -188,13 +188,14 @@ def test_it_is_the_past_of_shaw():
 # Skewing and looking up are the same
 
 
-@given(seed=seeds, t=sizes, more=sizes, length=st.integers(1, 12))
+@given(seed=seeds, t=sizes.filter(lambda t: t != 1), last=sizes, length=st.integers(1, 12))
 @exactly
-def test_default_positions_equal_the_same_positions_given(seed, t, more, length):
-    s = t + more
-    (q, k), module = content(seed, t=t, s=s), build(length=length)
-    assert torch.equal(module(q, k), module(q, k, torch.arange(s - t, s), torch.arange(s)))
-    assert torch.equal(module(q, k), module(q, k, torch.arange(s - t, s)))
+def test_default_positions_equal_the_same_positions_given(seed, t, last, length):
+    (q, k), module, where = content(seed, t=t, s=t), build(length=length), torch.arange(t)
+    scores, first = module(q, k), max(t - last, 0)
+    assert torch.equal(scores, module(q, k, where, where))
+    assert torch.equal(scores, module(q, k, where))
+    torch.testing.assert_close(scores[:, :, first:], module(q[:, :, first:], k, where[first:], where))
 
 
 def test_the_products_of_offsets_beyond_the_table_are_those_of_its_last_row():
@@ -233,7 +234,7 @@ def test_decoding_token_by_token_equals_scoring_at_once():
     (q, k), module = content(), build()
     whole = module(q, k)
     for p in range(6):
-        step = module(q[:, :, p : p + 1], k[:, :, : p + 1])
+        step = module(q[:, :, p : p + 1], k[:, :, : p + 1], torch.tensor([p]), torch.arange(p + 1))
         torch.testing.assert_close(step[..., 0, :], whole[..., p, : p + 1])
 
 
@@ -264,8 +265,8 @@ def test_one_compilation_serves_every_cache_that_grows():
     module = build()
     compiled = torch.compile(module, fullgraph=True, backend=backend)
     for s in (5, 6, 9, 17):
-        q, k = content(t=1, s=s)
-        assert torch.equal(compiled(q, k), module(q, k))
+        (q, k), places = content(t=1, s=s), (torch.tensor([s - 1]), torch.arange(s))
+        assert torch.equal(compiled(q, k, *places), module(q, k, *places))
     assert len(graphs) <= 2
 
 
@@ -274,15 +275,17 @@ def test_one_compilation_serves_every_cache_that_grows():
 
 @pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (3, 0)])
 def test_no_tokens_have_no_scores(t, s):
-    where = (torch.arange(t), torch.arange(s)) if t > s else ()
-    assert build()(*content(t=t, s=s), *where).shape == (2, 4, t, s)
+    assert build()(*content(t=t, s=s), torch.arange(t), torch.arange(s)).shape == (2, 4, t, s)
+
+
+def test_no_tokens_have_no_scores_by_default():
+    assert build()(*content(t=0, s=0)).shape == (2, 4, 0, 0)
 
 
 def test_one_token_scores_its_own_place():
     q, k = content(t=1, s=1)
-    torch.testing.assert_close(
-        build()(q, k)[..., 0], torch.einsum("bhtd,hd->bht", q, build().weight[:, -1]) / math.sqrt(3)
-    )
+    scores = build()(q, k, torch.tensor([7]))
+    torch.testing.assert_close(scores[..., 0], torch.einsum("bhtd,hd->bht", q, build().weight[:, -1]) / math.sqrt(3))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

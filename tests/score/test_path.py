@@ -39,7 +39,8 @@ def oracle(q, k, positions, key_positions, weight=None, gate=None, bias=None, w=
 
 def exercise(module):
     mask = np.ones((2, 3, 5), dtype=bool)
-    module.PaTH(2)(torch.ones(2, 2, 3, 2), torch.ones(2, 1, 5, 2), mask=torch.tensor(mask))
+    places = torch.arange(3), torch.arange(5)
+    module.PaTH(2)(torch.ones(2, 2, 3, 2), torch.ones(2, 1, 5, 2), *places, mask=torch.tensor(mask))
     k, beta = np.ones((1, 5, 2)), np.ones((1, 5))
     module.path(np.ones((2, 3, 2)), k, range(3), range(5), w=k, beta=beta, mask=mask)
 
@@ -257,8 +258,10 @@ def test_positions_may_have_a_batch_on_either_side(m, n):
 
 
 def test_given_places_equal_the_default_ones():
-    q, k, *_ = content(t=4)
-    assert torch.equal(build()(q, k, torch.arange(2, 6), torch.arange(6)), build()(q, k))
+    (q, k, *_), where = content(), torch.arange(6)
+    assert torch.equal(build()(q, k, where, where), build()(q, k))
+    last = build()(q[:, :, 2:], k, where[2:], where)
+    torch.testing.assert_close(last, build()(q, k)[:, :, 2:])
 
 
 # Hidden tokens
@@ -323,7 +326,7 @@ def test_decoding_token_by_token_equals_scoring_at_once():
     (q, k, *_), module = content(), build()
     whole = module(q, k)
     for p in range(6):
-        step = module(q[:, :, p : p + 1], k[:, :, : p + 1])
+        step = module(q[:, :, p : p + 1], k[:, :, : p + 1], torch.tensor([p]), torch.arange(p + 1))
         torch.testing.assert_close(step[..., 0, :], whole[..., p, : p + 1])
 
 
@@ -369,19 +372,21 @@ def test_without_parameters_both_must_be_given():
 
 
 @pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (3, 0), (1, 1)])
-@pytest.mark.parametrize("placed", [False, True])
-def test_few_tokens_or_none(t, s, placed):
+def test_few_tokens_or_none(t, s):
     q, k, *_ = content(t=t, s=s)
-    where = {"positions": torch.arange(t), "key_positions": torch.arange(s)} if placed or t > s else {}
-    scores = build()(q, k, **where)
+    scores = build()(q, k, torch.arange(t), torch.arange(s))
     assert scores.shape == (2, 4, t, s)
     assert not scores.any()
 
 
+def test_no_tokens_have_no_scores_by_default():
+    assert build()(*content(t=0, s=0)[:2]).shape == (2, 4, 0, 0)
+
+
 def test_queries_before_all_keys_score_nothing():
-    (q, k, *_), where = content(t=8, s=6), torch.arange(-2, 6)
-    assert not build()(q, k, where)[:, :, :2].any()
-    torch.testing.assert_close(build()(q, k, where)[:, :, 2:], build()(q[:, :, 2:], k))
+    (q, k, *_), places = content(t=8, s=6), (torch.arange(-2, 6), torch.arange(6))
+    assert not build()(q, k, *places)[:, :, :2].any()
+    torch.testing.assert_close(build()(q, k, *places)[:, :, 2:], build()(q[:, :, 2:], k))
 
 
 def test_a_thousand_reflections_lose_nothing():
@@ -391,8 +396,8 @@ def test_a_thousand_reflections_lose_nothing():
     for at in range(1000):
         arrived[:at] -= beta[0, 0, at] * (arrived[:at] @ unit[at])[:, None] * unit[at]
     expected = (arrived - k[0, 0]) @ q[0, 0, 0] / math.sqrt(8)
-    module = PaTH(8)
-    torch.testing.assert_close(module(q, k, w=w, beta=beta)[0, 0, 0], expected, rtol=1e-11, atol=1e-11)
+    scores = PaTH(8)(q, k, torch.tensor([999]), torch.arange(1000), w, beta)
+    torch.testing.assert_close(scores[0, 0, 0], expected, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
@@ -403,8 +408,8 @@ def test_content_is_scored_in_full_and_rounded_once(dtype):
 
 
 def test_gradients_reach_what_is_given():
-    given_ones = [x.requires_grad_() for x in content(t=4)]
-    assert torch.autograd.gradcheck(lambda q, k, w, beta: bare(q, k, w=w, beta=beta), given_ones, fast_mode=True)
+    given_ones, places = [x.requires_grad_() for x in content(t=4)], (torch.arange(2, 6), torch.arange(6))
+    assert torch.autograd.gradcheck(lambda q, k, *read: bare(q, k, *places, *read), given_ones, fast_mode=True)
 
 
 # Peers
@@ -426,8 +431,10 @@ def test_content_of_integers_and_queries_without_a_place_are_refused():
     (q, k, *_), module = content(), build()
     with pytest.raises(ValueError, match=r"path: q must be floats \(b, h, t, d\), got torch\.int64"):
         module(q.long(), k)
-    with pytest.raises(ValueError, match="path: positions must be given for 6 queries, 3 keys, got None"):
+    with pytest.raises(ValueError, match="path: positions must be given for 6 queries and 3 keys, got None"):
         module(q, k[:, :, :3])
+    with pytest.raises(ValueError, match="path: key_positions must be given for 6 queries and 3 keys, got None"):
+        module(q, k[:, :, :3], torch.arange(6))
 
 
 @pytest.mark.parametrize("where", [torch.arange(4096), torch.tensor([3]), torch.zeros(2, 1)], ids=str)

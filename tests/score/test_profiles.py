@@ -115,7 +115,7 @@ def test_the_score_is_not_divided_by_the_root_of_the_width():
     module = build(4, 1, 1, 1)
     module.weight.data[0, 0] = torch.tensor([2.0, 0, 0, 0])
     module.bank.data.fill_(1)
-    assert module(q, q).item() == 6
+    assert module(q, q, torch.tensor([7])).item() == 6
 
 
 def test_heads_read_states_of_their_own_from_one_bank():
@@ -133,7 +133,8 @@ def test_the_keys_content_does_not_matter():
 
 def test_the_curves_are_the_scores_of_a_query_with_all_before_it():
     (q, k), module = content(t=1, s=4), build()
-    torch.testing.assert_close(module.curves(q).flip(3), module(q, k))
+    scores = module(q, k, torch.tensor([3]), torch.arange(4))
+    torch.testing.assert_close(module.curves(q).flip(3), scores)
 
 
 # Peers
@@ -155,8 +156,8 @@ def test_equals_the_relative_logits_of_inkling(version, t, s, extent):
     theirs = relative_logits(5, extent).double()
     theirs.proj.data = module.bank.data
     states = torch.einsum("bhtd,hrd->bthr", q, module.weight)
-    expected = theirs(states, torch.arange(s - t, s), torch.arange(s))
-    torch.testing.assert_close(module(q, k), expected)
+    places = torch.arange(s - t, s), torch.arange(s)
+    torch.testing.assert_close(module(q, k, *places), theirs(states, *places))
 
 
 def test_equals_inkling_where_the_positions_are_its_own():
@@ -206,7 +207,8 @@ def test_equals_the_projected_bias_of_x_transformers(t, s):
     module.bank.data = theirs.distance_bank.data
     states = theirs.to_distance_weights(x)  # of the hidden state, with a bias
     (q, k) = content(t=t, s=s)
-    torch.testing.assert_close(module(q, k, states=states), theirs(x, s))
+    scores = module(q, k, torch.arange(s - t, s), torch.arange(s), states)
+    torch.testing.assert_close(scores, theirs(x, s))
 
 
 # Properties
@@ -250,7 +252,7 @@ def test_decoding_token_by_token_equals_scoring_at_once():
     (q, k), module = content(), build()
     whole = module(q, k)
     for p in range(6):
-        step = module(q[:, :, p : p + 1], k[:, :, : p + 1])
+        step = module(q[:, :, p : p + 1], k[:, :, : p + 1], torch.tensor([p]), torch.arange(p + 1))
         torch.testing.assert_close(step[..., 0, :], whole[..., p, : p + 1])
 
 
@@ -279,7 +281,7 @@ def test_no_tokens_have_no_scores(t, s):
 
 
 def test_more_queries_than_keys_stand_where_they_are_said_to():
-    scores = ruler()(ones(3), ones(1), torch.tensor([2, 1, 0])).flatten()
+    scores = ruler()(ones(3), ones(1), torch.tensor([2, 1, 0]), torch.tensor([0])).flatten()
     torch.testing.assert_close(scores, torch.tensor([3.0, 2, 1]).double())
 
 

@@ -44,7 +44,7 @@ def oracle(q, k, positions, key_positions, key_table):
 
 def exercise(module):
     weights, encoding = torch.ones(2, 3, 4, 5), module.Shaw(8, clip=2, on_values=True)
-    encoding.values(weights)
+    encoding.values(weights, torch.arange(4), torch.arange(5))
     encoding.values(weights, torch.arange(8).view(2, 4), torch.arange(5))
     module.shaw_values(weights[0], range(1, 5), range(5), encoding.value_table.detach())
 
@@ -124,7 +124,7 @@ def test_the_keys_content_does_not_matter():
 
 def test_all_keys_beyond_the_clip_score_alike():
     q, k = content(t=1, s=9)
-    scores = build(clip=4)(q, k)
+    scores = build(clip=4)(q, k, torch.tensor([8]), torch.arange(9))
     assert (scores[..., :5] == scores[..., :1]).all()
     assert (scores[..., 4] != scores[..., 5]).all()
 
@@ -148,8 +148,9 @@ def paper(q, k, v, positions, key_positions, key_table, value_table):
 
 def test_scores_and_values_make_the_attention_of_the_paper():
     (q, k), module, v = content(b=1, h=1, g=1, t=4, s=7), build(on_values=True), content(seed=1, b=1, h=1, g=1, s=7)[1]
-    weights = (q @ k.mT / math.sqrt(3) + module(q, k)).softmax(dim=-1)
-    output = weights @ v + module.values(weights)
+    places = torch.arange(3, 7), torch.arange(7)
+    weights = (q @ k.mT / math.sqrt(3) + module(q, k, *places)).softmax(dim=-1)
+    output = weights @ v + module.values(weights, *places)
     tables = (table.detach().numpy() for table in (module.key_table, module.value_table))
     expected = paper(*(x[0, 0].numpy() for x in (q, k, v)), np.arange(3, 7), np.arange(7), *tables)
     np.testing.assert_allclose(output[0, 0].detach(), expected, atol=1e-12)
@@ -173,7 +174,8 @@ def test_the_weight_of_a_whole_bucket_goes_to_one_vector():
     module = build(on_values=True)
     weights = torch.zeros(1, 1, 1, 10).double()
     weights[..., :3] = 1 / 3
-    torch.testing.assert_close(module.values(weights)[0, 0, 0], module.value_table[0])
+    summed = module.values(weights, torch.tensor([9]), torch.arange(10))
+    torch.testing.assert_close(summed[0, 0, 0], module.value_table[0])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -246,8 +248,8 @@ def test_wav2vec2_bert_lets_fewer_queries_than_keys_stand_at_the_first_of_them()
     q, k = content(t=2, d=8)
     module = build(dim=8, clip=4)
     theirs = wav2vec2_bert(module, 4, q, k)
-    torch.testing.assert_close(module(q, k, torch.arange(2)), theirs)
-    assert not torch.allclose(module(q, k), theirs)
+    torch.testing.assert_close(module(q, k, torch.arange(2), torch.arange(6)), theirs)
+    assert not torch.allclose(module(q, k, torch.arange(4, 6), torch.arange(6)), theirs)
 
 
 def wav2vec2_bert(module, clip, q, k):
@@ -270,9 +272,10 @@ def test_decoding_token_by_token_equals_scoring_at_once():
     whole = module(q, k)
     weights = torch.where(torch.ones(6, 6).tril().bool(), whole, -math.inf).softmax(dim=-1)
     for p in range(6):
-        step = module(q[:, :, p : p + 1], k[:, :, : p + 1])
+        places = torch.tensor([p]), torch.arange(p + 1)
+        step = module(q[:, :, p : p + 1], k[:, :, : p + 1], *places)
         torch.testing.assert_close(step[..., 0, :], whole[..., p, : p + 1])
-        summed = module.values(step.softmax(dim=-1))
+        summed = module.values(step.softmax(dim=-1), *places)
         torch.testing.assert_close(summed[..., 0, :], module.values(weights)[..., p, :])
 
 
@@ -291,7 +294,7 @@ def test_the_number_of_key_heads_does_not_matter():
 
 
 def test_one_token_scores_its_own_place():
-    assert ruler()(ones(1), ones(1)).item() == 0
+    assert ruler()(ones(1), ones(1), torch.tensor([7])).item() == 0
 
 
 @pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (3, 0)])
@@ -303,7 +306,7 @@ def test_no_tokens_have_no_scores(t, s):
 
 
 def test_more_queries_than_keys_stand_where_they_are_said_to():
-    scores = ruler()(ones(3), ones(1), torch.tensor([-2, -1, 0])).flatten()
+    scores = ruler()(ones(3), ones(1), torch.tensor([-2, -1, 0]), torch.tensor([0])).flatten()
     torch.testing.assert_close(scores, torch.tensor([2.0, 1, 0]).double())
 
 
@@ -331,8 +334,11 @@ def test_positions_that_do_not_fit_are_refused_with_numbers():
     others = [(torch.arange(4096), "torch.int64 (4096,)"), (torch.tensor([3]), "torch.int64 (1,)")]
     others += [(torch.arange(6) / 2, "torch.float32 (6,)"), (torch.zeros(2, 1).long(), "torch.int64 (2, 1)")]
     assert_refused_with_numbers(build(), *content(), "6 integers", others)
+    values, weights = build(on_values=True).values, torch.rand(2, 4, 6, 6)
     with pytest.raises(ValueError, match=r"shaw: positions must be 6 integers, got torch.int64 \(5,\)"):
-        build(on_values=True).values(torch.rand(2, 4, 6, 6), torch.arange(5))
+        values(weights, torch.arange(5))
+    with pytest.raises(ValueError, match="shaw: positions must be given for 3 queries and 6 keys, got None"):
+        values(weights[:, :, :3])
 
 
 def test_content_of_another_width_or_of_integers_is_refused():
@@ -359,8 +365,8 @@ def test_values_compile_once_where_even_the_heads_are_a_symbol():
     module, made = build(heads=4, on_values=True), []
     compiled = torch.compile(module.values, dynamic=True, fullgraph=True, backend=lambda g, _: made.append(g) or g)
     for b, t, s in ((5, 7, 9), (8, 11, 13)):  # no two sizes alike: torch would tie them
-        weights = torch.rand(b, 4, t, s).double()
-        assert torch.equal(compiled(weights), module.values(weights))
+        weights, places = torch.rand(b, 4, t, s).double(), (torch.arange(t), torch.arange(s))
+        assert torch.equal(compiled(weights, *places), module.values(weights, *places))
     assert len(made) == 1
 
 

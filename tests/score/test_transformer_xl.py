@@ -75,7 +75,7 @@ def ones(t):
 
 
 def test_the_score_is_the_cosine_of_the_offset():
-    scores = tuned(cosine=1.0)(ones(1), ones(4)).flatten()
+    scores = tuned(cosine=1.0)(ones(1), ones(4), torch.tensor([3]), torch.arange(4)).flatten()
     np.testing.assert_allclose(scores.detach(), [math.cos(3), math.cos(2), math.cos(1), 1], rtol=1e-14)
 
 
@@ -95,12 +95,12 @@ def test_the_second_frequency_is_slower_by_the_base_to_the_2_over_w():
 
 def test_u_weighs_the_key_wherever_it_stands():
     k = torch.tensor([1.0, 2, 3]).view(1, 1, 3, 1).double()
-    scores = tuned(u=5.0)(ones(2), k)[0, 0]
+    scores = tuned(u=5.0)(ones(2), k, torch.arange(1, 3), torch.arange(3))[0, 0]
     torch.testing.assert_close(scores, torch.tensor([[5.0, 10, 15], [5, 10, 15]]).double())
 
 
 def test_v_adds_to_the_query_that_meets_the_sinusoid():
-    scores = tuned(v=2.0, cosine=1.0)(10 * ones(1), ones(2)).flatten()
+    scores = tuned(v=2.0, cosine=1.0)(10 * ones(1), ones(2), torch.tensor([1]), torch.arange(2)).flatten()
     np.testing.assert_allclose(scores.detach(), [12 * math.cos(1), 12], rtol=1e-14)
 
 
@@ -134,7 +134,8 @@ def test_equals_the_attention_of_xlnet(t, s, sides):
     mask = torch.arange(s) > torch.arange(s - t, s)[:, None] if sides == "uni" else torch.zeros(t, s)
     arguments = {"attn_mask": mask[:, :, None, None].float(), "output_attentions": True}
     weights = theirs.rel_attn_core(split[0], split[1], split[1], projected, **arguments)[1].permute(2, 3, 0, 1)
-    logits = (q @ k.mT / math.sqrt(8) + ours(q, k)).masked_fill(mask.bool(), -math.inf)
+    scores = ours(q, k, torch.arange(s - t, s), torch.arange(s))
+    logits = (q @ k.mT / math.sqrt(8) + scores).masked_fill(mask.bool(), -math.inf)
     torch.testing.assert_close(logits.softmax(dim=-1).float(), weights, rtol=1e-4, atol=1e-5)
 
 
@@ -154,7 +155,8 @@ def test_equals_a_conformer_whose_sines_and_cosines_alternate(t):
     sinusoid = conformer.Wav2Vec2BertRelPositionalEmbedding(table)(torch.zeros(1, t, 32))
     query, scores = conformer._apply_relative_position_encoding(theirs, q.float(), k.float(), sinusoid)
     logits = query @ k.float().mT / math.sqrt(8) + scores
-    torch.testing.assert_close((q @ k.mT / math.sqrt(8) + ours(q, k)).float(), logits, rtol=1e-4, atol=1e-4)
+    made = q @ k.mT / math.sqrt(8) + ours(q, k, torch.arange(t))
+    torch.testing.assert_close(made.float(), logits, rtol=1e-4, atol=1e-4)
 
 
 def test_equals_the_authors_code_where_a_causal_query_looks():
@@ -166,7 +168,8 @@ def test_equals_the_authors_code_where_a_causal_query_looks():
     shifted = F.pad(products, (1, 0)).view(2, 4, s + 1, 3)[:, :, 1:].view(2, 4, 3, s)
     logits = ((q + ours.u[:, None]) @ k.mT + shifted) / math.sqrt(8)
     past = torch.ones(3, s).tril(s - 3).bool()
-    torch.testing.assert_close((q @ k.mT / math.sqrt(8) + ours(q, k))[..., past], logits[..., past])
+    made = q @ k.mT / math.sqrt(8) + ours(q, k, torch.arange(4, 7), torch.arange(7))
+    torch.testing.assert_close(made[..., past], logits[..., past])
 
 
 # Properties
@@ -226,13 +229,14 @@ def test_decoding_token_by_token_equals_scoring_at_once():
     (q, k), module = content(), build()
     whole = module(q, k)
     for p in range(6):
-        step = module(q[:, :, p : p + 1], k[:, :, : p + 1])
+        step = module(q[:, :, p : p + 1], k[:, :, : p + 1], torch.tensor([p]), torch.arange(p + 1))
         torch.testing.assert_close(step[..., 0, :], whole[..., p, : p + 1])
 
 
 def test_a_memory_of_keys_stands_before_the_segment():
     (q, k), module = content(t=3, s=8), build()
-    torch.testing.assert_close(module(q, k), module(q, k, torch.tensor([0, 1, 2]), torch.arange(-5, 3)))
+    behind = module(q, k, torch.arange(5, 8), torch.arange(8))
+    torch.testing.assert_close(behind, module(q, k, torch.tensor([0, 1, 2]), torch.arange(-5, 3)))
 
 
 def test_grouped_heads_equal_repeated_keys():
@@ -241,7 +245,7 @@ def test_grouped_heads_equal_repeated_keys():
 
 
 def test_one_token_meets_the_sinusoid_of_offset_0():
-    assert tuned(sine=7.0, cosine=3.0, u=1.0)(ones(1), ones(1)).item() == 4
+    assert tuned(sine=7.0, cosine=3.0, u=1.0)(ones(1), ones(1), torch.tensor([0])).item() == 4
 
 
 @pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (3, 0)])
@@ -251,7 +255,7 @@ def test_no_tokens_have_no_scores(t, s):
 
 
 def test_more_queries_than_keys_stand_where_they_are_said_to():
-    scores = tuned(sine=1.0)(ones(3), ones(1), torch.tensor([-2, -1, 0])).flatten()
+    scores = tuned(sine=1.0)(ones(3), ones(1), torch.tensor([-2, -1, 0]), torch.tensor([0])).flatten()
     np.testing.assert_allclose(scores.detach(), [math.sin(-2), math.sin(-1), 0], rtol=1e-14)
 
 
@@ -298,16 +302,19 @@ def test_a_base_that_is_not_positive_is_refused(base):
 
 def test_content_of_integers_and_queries_without_a_place_are_refused():
     (q, k), module = content(), build()
-    with pytest.raises(ValueError, match=r"transformer_xl: q must be floats, got torch\.int64"):
+    with pytest.raises(ValueError, match=r"transformer_xl: q must be floats \(b, h, t, d\), got torch\.int64"):
         module(q.long(), k)
-    with pytest.raises(ValueError, match="transformer_xl: positions must be given if 6 > 3 keys, got None"):
+    given = "must be given for 6 queries and 3 keys, got None"
+    with pytest.raises(ValueError, match=f"transformer_xl: positions {given}"):
         module(q, k[:, :, :3])
+    with pytest.raises(ValueError, match=f"transformer_xl: key_positions {given}"):
+        module(q, k[:, :, :3], torch.arange(6))
 
 
 @pytest.mark.parametrize("where", [torch.arange(4096), torch.tensor([3]), torch.zeros(2, 1), torch.zeros(2, 12)])
 def test_another_number_of_positions_is_refused_by_torch_in_numbers(where):
     (q, k), module = content(), build()
-    for places in ({"positions": where}, {"key_positions": where}):
+    for places in ({"positions": where}, {"positions": torch.arange(6), "key_positions": where}):
         with pytest.raises(RuntimeError, match=rf"sizes \[1, 6, 1\] don't multiply up to .*\({where.shape[-1]}\)"):
             module(q, k, **places)
 

@@ -15,5 +15,6 @@ def test_sizes_are_those_of_the_tensors(heads, groups, width, latent, rotary):
     made = LATENTS("perToken(sizes)", sizes=sizes)
     for kind, count in (("each head", heads), ("groups", groups), ("one key", 1)):
         assert made[kind] == 2 * torch.zeros(count, width).numel()
-    turned = Latent(rotary, rotary).turn(torch.zeros(1, 1, 1, rotary), torch.tensor([5]))
+    x = torch.zeros(1, 1, 1, rotary)
+    turned, _ = Latent(rotary, rotary)(x, x, torch.tensor([5]))
     assert made["latent"] == torch.zeros(latent).numel() + turned.numel()

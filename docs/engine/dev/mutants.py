@@ -48,20 +48,24 @@ ENDLESS = "its tests do not end"
 DEAR = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
 
 # What no test can tell from the file as it is, in the words in which it is listed where it survives, and why.
-_ANY_NEGATIVE = "NumPy takes any negative number for the length that follows from the others"
 EQUIVALENT = {
-    ("rotate/rope", 'first, second = channel.reshape(2, {-1 -> -2}) if layout == "half" else channel.reshape(-1, 2).T'):
-        _ANY_NEGATIVE,
-    ("rotate/rope", 'first, second = channel.reshape(2, -1) if layout == "half" else channel.reshape({-1 -> -2}, 2).T'):
-        _ANY_NEGATIVE,
-    ("bias/t5", "by_offset = self(torch.zeros_like(offset[{:1 -> 1:}]), offset)[:, 0]  # (h, 2z+1)"):
+    ("bias/t5", "by_offset = self(torch.zeros_like(offsets[{:1 -> 1:}]), offsets)[:, 0]  # (h, 2z+1)"):
         "the rows after the first are not read",
     ("models/swin", "for size, place in zip(window, np.indices(window), strict={True -> False}):"):
         "there are as many indices as axes",
     ("rotate/rope", "if dim % 2 or r not in range(2, dim + {1 -> 2}, 2):"):
         "after an even dim the next even number is dim + 2, which is in neither range",
-    ("rotate/latent", "def table(self, positions: Tensor, dtype=torch.{float32 -> float16}) -> Tensor:"):
-        "it is promoted to float32",
+}  # fmt: skip
+_TABLE = "def table(self, positions: Tensor, dtype: torch.dtype = torch.{float32 -> float16}) -> tuple[Tensor, Tensor]:"
+EQUIVALENT |= {
+    (f"rotate/{name}", _TABLE): "it is promoted to float32"
+    for name in ("fope", "latent", "lerope", "mrope", "pope", "rope")
+}
+_DTYPE = "dtype: torch.dtype = torch.{float32 -> float16}"
+EQUIVALENT |= {
+    ("rotate/axial", f"self, positions: Tensor | None, {_DTYPE}"): "it is promoted to float32",
+    ("rotate/liere", f"def table(self, positions: Tensor | None, {_DTYPE}) -> Tensor:"): "it is promoted to float32",
+    ("rotate/xpos", f"def table(self, positions: Tensor, {_DTYPE}) -> Table:"): "it is promoted to float32",
 }  # fmt: skip
 
 # What the doctor is free to choose, so that no test holds it: how much it asks (numbers from five on, what is drawn);

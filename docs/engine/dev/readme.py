@@ -27,7 +27,9 @@ def row(encoding: posenc.Encoding) -> str:
     source = (ROOT / "posenc" / encoding.door / f"{encoding.name}.py").read_text(encoding="utf-8")
     said = " ".join((ast.get_docstring(ast.parse(source)) or "").split("\n\n")[0].split())
     does = re.sub(r"(?<=\.) .*", "", said.partition(": ")[2])
-    paper = f"[{encoding.authors}, {encoding.year}]({encoding.url})"
+    paper = f"{encoding.authors}, {encoding.year}"
+    if encoding.url:
+        paper = f"[{paper}]({encoding.url})"
     return f"| [{encoding.cls}]({SITE}#{encoding.name}) | {encoding.door} | {does[:1].upper()}{does[1:]} | {paper} |"
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from galley.around import branch, notebooks, offline
@@ -23,7 +24,9 @@ def main() -> int:
     if not results:
         parser.error(f"no page ends with {' or '.join(options.only)}")
     if options.update:
-        results = book.run(rewrite(book, results))
+        checked = book.run(rewrite(book, results))
+        # what ran before its text was rewritten is not run again, and has run all the same
+        results = {name: replace(result, cached=results[name].cached) for name, result in checked.items()}
     for result in results.values():
         for problem in [*result.report, *(result.advice if options.lint else [])]:
             print(problem, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Other programs' configurations in the words of transformers, told by keys of their own.
+"""Other programs' configurations in the words of transformers, told apart by keys of their own.
 
 Known are those of FORMATS, and vLLM's words inside transformers' own. What a program's code assumes
 and the file does not say is said in `warnings`; `layout` is set where the weights beside the file
@@ -7,17 +7,21 @@ pair channels otherwise than those that transformers has of the same model.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from posenc.config.formats import makers, training
 from posenc.config.formats.gguf import gguf
+from posenc.config.formats.makers import Conversion
 from posenc.models.from_config import FOREIGN
 
-VLLM = ("attn_factor", "apply_yarn_scaling", "extrapolation_factor")
+VLLM_KEYS = ("attn_factor", "apply_yarn_scaling", "extrapolation_factor")
+
+Test = Callable[[Mapping[str, Any]], bool]
+Reader = Callable[[Mapping[str, Any]], Conversion]
 
 
-class Found(NamedTuple):
+class Detection(NamedTuple):
     """A configuration in the words of transformers, and what it was."""
 
     format: str
@@ -35,20 +39,22 @@ def to_transformers(config: Mapping[str, Any]) -> dict[str, Any]:
     return recognized(config).config
 
 
-def recognized(config: Mapping[str, Any]) -> Found:
+def recognized(config: Mapping[str, Any]) -> Detection:
     """Return a configuration in the words of transformers, its format and what it leaves open."""
-    for name, (own, read) in FORMATS.items():
-        if own(config):
-            said, layout, warnings = read(config)
-            kind = {"model_type": config["model_type"]} if "model_type" in config else {}
-            return Found(name, said | kind, layout, warnings)
-    strange = [name for name in config if name in FOREIGN and config[name] not in (None, False)]
-    if strange and "model_type" not in config:
+    for name, (fits, read) in FORMATS.items():
+        if fits(config):
+            fields, layout, warnings = read(config)
+            # a model type that someone has added is the better guess
+            if "model_type" in config:
+                fields = fields | {"model_type": config["model_type"]}
+            return Detection(name, fields, layout, warnings)
+    foreign = [key for key in config if key in FOREIGN and config[key] not in (None, False)]
+    if foreign and "model_type" not in config:
         raise ValueError(
             f"plan: config must be of one of {', '.join(FORMATS)}, got keys such as "
-            f"{', '.join(strange)} without those that tell which; add model_type"
+            f"{', '.join(foreign)} without those that tell which; add model_type"
         )
-    return Found("transformers", _without_vllm(config))
+    return Detection("transformers", _without_vllm(config))
 
 
 def merged(config: Mapping[str, Any], overrides: Mapping[str, Any] | str) -> dict[str, Any]:
@@ -59,66 +65,72 @@ def merged(config: Mapping[str, Any], overrides: Mapping[str, Any] | str) -> dic
         {'rope_theta': 1000000.0, 'rope_scaling': {'rope_type': 'linear', 'factor': 2.0}}
     """
     changes = json.loads(overrides) if isinstance(overrides, str) else dict(overrides)
-    changed = dict(config)
-    rope = changes.keys() & {"rope_scaling", "rope_parameters"}
-    if rope:  # one takes the place of the other, and the base stays unless it is said anew
-        before = {
-            **(changed.pop("rope_scaling", None) or {}),
-            **(changed.pop("rope_parameters", None) or {}),
-        }
-        base = before.get("rope_theta", changed.get("rope_theta"))
-        if base is not None and not any("rope_theta" in (changes[name] or {}) for name in rope):
-            changed["rope_theta"] = base
-    for name, value in changes.items():
-        inner = (
-            isinstance(value, Mapping)
-            and isinstance(changed.get(name), Mapping)
-            and name not in rope
-        )
-        changed[name] = merged(changed[name], value) if inner else value
-    return changed
+    result = dict(config)
+    rope_keys = changes.keys() & {"rope_scaling", "rope_parameters"}
+    if rope_keys:
+        # one takes the place of the other, and the base stays unless it is said anew
+        scaling = result.pop("rope_scaling", None) or {}
+        parameters = result.pop("rope_parameters", None) or {}
+        base = {**scaling, **parameters}.get("rope_theta", result.get("rope_theta"))
+        is_new = any("rope_theta" in (changes[key] or {}) for key in rope_keys)
+        if base is not None and not is_new:
+            result["rope_theta"] = base
+    for key, value in changes.items():
+        are_dicts = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        # a rope dict is replaced whole
+        if are_dicts and key not in rope_keys:
+            value = merged(result[key], value)
+        result[key] = value
+    return result
 
 
 def _without_vllm(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration with vLLM's words of YaRN as the attention_factor that they make."""
-    said = dict(config)
+    fields = dict(config)
     for name in ("rope_scaling", "rope_parameters"):
-        rope = dict(said.get(name) or {})
+        rope = dict(fields.get(name) or {})
+        # the name in vLLM of the same formula
         if rope.get("rope_type", rope.get("type")) == "deepseek_yarn":
             rope["rope_type"] = "yarn"
-        words = {key: rope.pop(key) for key in VLLM if key in rope}
-        if words:
-            _check_vllm(words, rope)
-            rope |= _attention_factor(words, rope)
+        options = {key: rope.pop(key) for key in VLLM_KEYS if key in rope}
+        if options:
+            _check_vllm(options, rope)
+            rope |= _attention_factor(options, rope)
         if rope:
-            said[name] = rope
-    return said
+            fields[name] = rope
+    return fields
 
 
-def _check_vllm(words: Mapping[str, Any], rope: Mapping[str, Any]) -> None:
-    mixed = words.get("extrapolation_factor", 1)
-    if mixed != 1:
+def _check_vllm(options: Mapping[str, Any], rope: Mapping[str, Any]) -> None:
+    extrapolation = options.get("extrapolation_factor", 1)
+    if extrapolation != 1:
         raise ValueError(
-            f"plan: extrapolation_factor must be 1, got {mixed}; transformers has no word for "
-            "another"
+            f"plan: extrapolation_factor must be 1, got {extrapolation}; transformers has no word "
+            "for another"
         )
     if "attention_factor" in rope:
         raise ValueError(
-            f"plan: attention_factor must be alone, got {', '.join(words)} beside it; vLLM "
+            f"plan: attention_factor must be alone, got {', '.join(options)} beside it; vLLM "
             "reads one and transformers the other"
         )
 
 
-def _attention_factor(words: Mapping[str, Any], rope: Mapping[str, Any]) -> dict[str, float]:
-    if not words.keys() & {"attn_factor", "apply_yarn_scaling"}:
+def _attention_factor(options: Mapping[str, Any], rope: Mapping[str, Any]) -> dict[str, float]:
+    """Return the attention_factor that vLLM makes of its own options, empty where it has none."""
+    if not options.keys() & {"attn_factor", "apply_yarn_scaling"}:
         return {}
-    grows = words.get("apply_yarn_scaling", True)
-    grown = 0.1 * math.log(max(rope.get("factor") or 1.0, 1.0)) + 1 if grows else 1.0
-    return {"attention_factor": grown * words.get("attn_factor", 1.0)}
+    factor = 1.0
+    if options.get("apply_yarn_scaling", True):
+        factor = 0.1 * math.log(max(rope.get("factor") or 1.0, 1.0)) + 1
+    return {"attention_factor": factor * options.get("attn_factor", 1.0)}
 
 
-def _has(*names: str):
-    return lambda config: all(name in config for name in names)
+def _has(*keys: str) -> Test:
+    return lambda config: all(key in config for key in keys)
+
+
+def _is_gguf(config: Mapping[str, Any]) -> bool:
+    return any(key.endswith(".block_count") for key in config)
 
 
 def _is_meta(config: Mapping[str, Any]) -> bool:
@@ -142,12 +154,15 @@ def _is_megatron(config: Mapping[str, Any]) -> bool:
 
 
 def _is_mistral(config: Mapping[str, Any]) -> bool:
-    own = {"dim", "n_layers", "n_heads", "hidden_dim"}
-    return own <= config.keys() and "model_type" not in config  # DistilBERT has these names too
+    # DistilBERT has these keys too, and a model type
+    return {"dim", "n_layers", "n_heads", "hidden_dim"} <= config.keys() and (
+        "model_type" not in config
+    )
 
 
-FORMATS = {  # in this order: those whose keys are of no other first
-    "GGUF": (lambda config: any(name.endswith(".block_count") for name in config), gguf),
+# in this order: those whose keys are of no other first
+FORMATS: dict[str, tuple[Test, Reader]] = {
+    "GGUF": (_is_gguf, gguf),
     "gpt-oss": (
         _has("initial_context_length", "rope_ntk_alpha", "rope_scaling_factor"),
         makers.gpt_oss,

@@ -8,9 +8,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.config.formats.makers import TRAINED, Read
+from posenc.config.formats.makers import TRAINED, Conversion
 
-TYPES = {  # an architecture's name there: here, where it differs
+# an architecture's name there: here, where it differs
+TYPES = {
     "gptneox": "gpt_neox",
     "gpt-oss": "gpt_oss",
     "phi2": "phi",
@@ -33,8 +34,6 @@ SAME = (
     "stablelm",
     "starcoder2",
     "cohere2",
-)
-SAME += (
     "olmo",
     "olmo2",
     "granite",
@@ -47,6 +46,7 @@ SAME += (
     "gpt2",
     "deepseek2",
 )
+# the rows of their queries and keys are reordered there
 INTERLEAVED = (
     "llama",
     "granite",
@@ -55,8 +55,8 @@ INTERLEAVED = (
     "arcee",
     "mistral3",
     "olmo",
-)  # rows reordered there
-NUMBERS = {
+)
+SIZE_KEYS = {
     "block_count": "num_hidden_layers",
     "embedding_length": "hidden_size",
     "attention.head_count": "num_attention_heads",
@@ -65,70 +65,80 @@ NUMBERS = {
     "context_length": "max_position_embeddings",
     "attention.sliding_window": "sliding_window",
 }
-YARN = {
+YARN_KEYS = {
     "rope.scaling.yarn_beta_fast": "beta_fast",
     "rope.scaling.yarn_beta_slow": "beta_slow",
 }
 
 
-def gguf(config: Mapping[str, Any]) -> Read:
+def gguf(config: Mapping[str, Any]) -> Conversion:
     """Read the metadata of a GGUF file, as gguf-py or llama.cpp print it."""
-    arch = _arch(config)
-    said = {name.removeprefix(f"{arch}."): value for name, value in config.items()}
-    found = {theirs: said[name] for name, theirs in NUMBERS.items() if name in said}
-    base = said.get("rope.freq_base", 10_000.0)
-    found |= {"model_type": TYPES.get(arch, arch), "rope_theta": base}
-    found |= _latent(said) if arch == "deepseek2" else _share(said, found)
-    if arch == "gemma3":
-        found["rope_local_base_freq"] = said.get("rope.freq_base_swa", 10_000.0)
-    if rope := _scaling(said, found, arch):
-        found["rope_scaling"] = rope
+    architecture = _architecture(config)
+    metadata = {key.removeprefix(f"{architecture}."): value for key, value in config.items()}
+    base = metadata.get("rope.freq_base", 10_000.0)
+    fields = {key: metadata[name] for name, key in SIZE_KEYS.items() if name in metadata}
+    fields["model_type"] = TYPES.get(architecture, architecture)
+    fields["rope_theta"] = base
+    fields |= _latent(metadata) if architecture == "deepseek2" else _share(metadata, fields)
+    if architecture == "gemma3":
+        fields["rope_local_base_freq"] = metadata.get("rope.freq_base_swa", 10_000.0)
+    rope = _scaling(metadata, fields.get("max_position_embeddings"), architecture)
+    if rope:
+        fields["rope_scaling"] = rope
     warnings = []
-    if "rope.freq_base" not in said:
+    if "rope.freq_base" not in metadata:
         warnings.append("rope.freq_base is missing: 10,000 as in llama.cpp")
-    if arch == "llama" and base >= 500_000 and not rope:
-        words = "a Llama 3.1 keeps its scaling in the tensor rope_freqs.weight, not in the metadata"
-        warnings.append(words)
-    return found, "interleaved" if arch in INTERLEAVED else None, tuple(warnings)
+    # Llama 3 has this base, 3.1 scaling besides
+    if architecture == "llama" and base >= 500_000 and not rope:
+        warnings.append(
+            "a Llama 3.1 keeps its scaling in the tensor rope_freqs.weight, not in the metadata"
+        )
+    layout = "interleaved" if architecture in INTERLEAVED else None
+    return fields, layout, tuple(warnings)
 
 
-def _arch(config: Mapping[str, Any]) -> str:
-    own = (name.partition(".")[0] for name in config if name.endswith(".block_count"))
-    arch = config.get("general.architecture") or next(own)
-    if arch not in (*TYPES, *SAME):
+def _architecture(config: Mapping[str, Any]) -> str:
+    prefixes = (key.partition(".")[0] for key in config if key.endswith(".block_count"))
+    architecture = config.get("general.architecture") or next(prefixes)
+    if architecture not in (*TYPES, *SAME):
         raise ValueError(
             f"plan: architecture must be one of {', '.join((*TYPES, *SAME))}, "
-            f"got {arch!r}; pass the config.json of the model"
+            f"got {architecture!r}; pass the config.json of the model"
         )
-    return arch
+    return architecture
 
 
-def _share(said: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def _share(metadata: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what share of a head turns, where the metadata count the channels."""
-    heads = found.get("num_attention_heads")
-    width = found.get("head_dim") or (
-        found["hidden_size"] // heads if isinstance(heads, int) else None
-    )
-    turning = said.get("rope.dimension_count", width)
-    return {} if turning == width or width is None else {"partial_rotary_factor": turning / width}
+    heads = fields.get("num_attention_heads")
+    width = fields.get("head_dim")
+    # some have a number of heads for each layer
+    if not width:
+        width = fields["hidden_size"] // heads if isinstance(heads, int) else None
+    rotary_dim = metadata.get("rope.dimension_count", width)
+    if width is None or rotary_dim == width:
+        return {}
+    return {"partial_rotary_factor": rotary_dim / width}
 
 
-def _latent(said: Mapping[str, Any]) -> dict[str, Any]:
+def _latent(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a head of DeepSeek's latent attention: the type by its scoring."""
-    turning = said["rope.dimension_count"]
-    whole = said.get("attention.key_length_mla", said.get("attention.key_length"))
-    kind = "deepseek_v3" if said.get("expert_gating_func") == 2 else "deepseek_v2"
+    rotary_dim = metadata["rope.dimension_count"]
+    width = metadata.get("attention.key_length_mla", metadata.get("attention.key_length"))
+    # llama.cpp numbers how experts are scored: 2 is the sigmoid
+    is_sigmoid = metadata.get("expert_gating_func") == 2
     return {
-        "model_type": kind,
-        "qk_rope_head_dim": turning,
-        "qk_nope_head_dim": whole - turning,
-        "head_dim": turning,
+        "model_type": "deepseek_v3" if is_sigmoid else "deepseek_v2",
+        "qk_rope_head_dim": rotary_dim,
+        "qk_nope_head_dim": width - rotary_dim,
+        "head_dim": rotary_dim,
     }
 
 
-def _scaling(said: Mapping[str, Any], found: Mapping[str, Any], arch: str) -> dict[str, Any]:
-    kind = said.get("rope.scaling.type", "none")
-    factor = said.get("rope.scaling.factor", 1.0)
+def _scaling(metadata: Mapping[str, Any], longest: int | None, architecture: str) -> dict[str, Any]:
+    """Return the scaling as a rope_scaling, empty where there is none."""
+    kind = metadata.get("rope.scaling.type", "none")
+    factor = metadata.get("rope.scaling.factor", 1.0)
     if kind not in ("none", "linear", "yarn"):
         raise ValueError(
             f"plan: scaling type must be none, linear or yarn, got {kind!r}; the factors of "
@@ -138,11 +148,25 @@ def _scaling(said: Mapping[str, Any], found: Mapping[str, Any], arch: str) -> di
         return {}
     if kind == "linear":
         return {"rope_type": "linear", "factor": float(factor)}
-    trained = said.get("rope.scaling.original_context_length", found.get("max_position_embeddings"))
+    trained = metadata.get("rope.scaling.original_context_length", longest)
     rope = {"rope_type": "yarn", "factor": float(factor), TRAINED: trained}
-    rope |= {theirs: said[name] for name, theirs in YARN.items() if name in said}
-    if sharper := said.get("rope.scaling.yarn_attn_factor", said.get("rope.scaling.attn_factor")):
-        rope["attention_factor"] = sharper * (0.1 * math.log(factor) + 1)  # ggml multiplies the two
-    if multiplier := said.get("rope.scaling.yarn_log_multiplier"):
-        rope |= {"mscale": 10 * multiplier, "mscale_all_dim": 10 * multiplier}
-    return rope | ({"truncate": False} if arch == "gpt-oss" else {})
+    rope |= {key: metadata[name] for name, key in YARN_KEYS.items() if name in metadata}
+    rope |= _yarn_factor(metadata, factor)
+    if architecture == "gpt-oss":
+        rope["truncate"] = False
+    return rope
+
+
+def _yarn_factor(metadata: Mapping[str, Any], factor: float) -> dict[str, float]:
+    """Return what makes the attention factor, where the metadata state it."""
+    result = {}
+    scale = metadata.get("rope.scaling.attn_factor")
+    scale = metadata.get("rope.scaling.yarn_attn_factor", scale)
+    if scale:
+        # ggml multiplies YaRN's own factor by it
+        result["attention_factor"] = scale * (0.1 * math.log(factor) + 1)
+    multiplier = metadata.get("rope.scaling.yarn_log_multiplier")
+    if multiplier:
+        # DeepSeek's mscale, with the 0.1 of its formula
+        result |= {"mscale": 10 * multiplier, "mscale_all_dim": 10 * multiplier}
+    return result

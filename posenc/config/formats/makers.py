@@ -10,55 +10,68 @@ from typing import Any
 from posenc.config.model_types import MOST_LAYERS
 from posenc.models.from_config import TRAINED
 
-Read = tuple[dict[str, Any], str | None, tuple[str, ...]]
-HEADS = {"dim": "hidden_size", "n_layers": "num_hidden_layers", "n_heads": "num_attention_heads"}
+# the configuration, the layout of the weights, warnings
+Conversion = tuple[dict[str, Any], str | None, tuple[str, ...]]
+
+SIZE_KEYS = {
+    "dim": "hidden_size",
+    "n_layers": "num_hidden_layers",
+    "n_heads": "num_attention_heads",
+}
 LLAMA_3 = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 
-def meta(config: Mapping[str, Any]) -> Read:
+def meta(config: Mapping[str, Any]) -> Conversion:
     """Read Meta's params.json, of Llama 1 to 4."""
-    said = {theirs: config[name] for name, theirs in HEADS.items()}
-    said |= {name: config[name] for name in ("head_dim", "rope_theta") if config.get(name)}
+    fields = {standard: config[key] for key, standard in SIZE_KEYS.items()}
+    fields |= {key: config[key] for key in ("head_dim", "rope_theta") if config.get(key)}
     warnings = []
-    if "rope_theta" not in said:
-        said["rope_theta"] = 10_000.0
+    if "rope_theta" not in fields:
+        fields["rope_theta"] = 10_000.0
         warnings.append("rope_theta is not stated: 10,000 as in the code of Llama 1 and 2")
     if "nope_layer_interval" in config or "moe_args" in config:
-        return _llama_4(config, said, warnings)
+        return _llama_4(config, fields, warnings)
     if config.get("use_scaled_rope"):
-        small = (config["dim"], config["n_layers"]) in ((2048, 16), (3072, 28))
-        factor = 32.0 if small else 8.0
-        said["rope_scaling"] = {**LLAMA_3, "factor": factor, TRAINED: 8192}
-        said["max_position_embeddings"] = 131_072
-        of = "Llama 3.2 of 1B and 3B" if small else "Llama 3.1"
+        # the file is a switch alone: models are told apart by their size
+        is_small = (config["dim"], config["n_layers"]) in ((2048, 16), (3072, 28))
+        factor = 32.0 if is_small else 8.0
+        model = "Llama 3.2 of 1B and 3B" if is_small else "Llama 3.1"
+        fields["rope_scaling"] = {**LLAMA_3, "factor": factor, TRAINED: 8192}
+        fields["max_position_embeddings"] = 131_072
         warnings.append(
-            f"use_scaled_rope states no factor: {factor:g} as in the published config of {of}"
+            f"use_scaled_rope states no factor: {factor:g} as in the published config of {model}"
         )
-    return {"model_type": "llama", **said}, "interleaved", tuple(warnings)
+    return {"model_type": "llama", **fields}, "interleaved", tuple(warnings)
 
 
-def _llama_4(config: Mapping[str, Any], said: dict[str, Any], warnings: list[str]) -> Read:
-    each = config.get("nope_layer_interval")
-    if said["num_hidden_layers"] > MOST_LAYERS:
-        got = said["num_hidden_layers"]
-        raise ValueError(f"plan: n_layers must be at most {MOST_LAYERS:,}, got {got}")
-    layers = range(said["num_hidden_layers"])
-    said["no_rope_layers"] = [int(bool(each is None or (index + 1) % each)) for index in layers]
-    names = ("attention_chunk_size", "attn_temperature_tuning", "floor_scale", "attn_scale")
-    said |= {name: config[name] for name in names if name in config}
+def _llama_4(config: Mapping[str, Any], fields: dict[str, Any], warnings: list[str]) -> Conversion:
+    """Read what Llama 4 has beside what all have, which stands in `fields`."""
+    count = fields["num_hidden_layers"]
+    # before a list is made of so many
+    if count > MOST_LAYERS:
+        raise ValueError(f"plan: n_layers must be at most {MOST_LAYERS:,}, got {count}")
+    # the last layer of each interval does not rotate; 1 in this list means that one does
+    interval = config.get("nope_layer_interval")
+    fields["no_rope_layers"] = [
+        int(interval is None or bool((index + 1) % interval)) for index in range(count)
+    ]
+    keys = ("attention_chunk_size", "attn_temperature_tuning", "floor_scale", "attn_scale")
+    fields |= {key: config[key] for key in keys if key in config}
     if config.get("use_scaled_rope"):
-        scaling = {**LLAMA_3, "factor": config.get("rope_scaling_factor") or 16.0, TRAINED: 8192}
-        said["rope_scaling"] = scaling | {
-            "high_freq_factor": config.get("rope_high_freq_factor") or 1.0
+        fields["rope_scaling"] = {
+            **LLAMA_3,
+            "factor": config.get("rope_scaling_factor") or 16.0,
+            "high_freq_factor": config.get("rope_high_freq_factor") or 1.0,
+            TRAINED: 8192,
         }
         if not config.get("rope_scaling_factor"):
             warnings.append(
                 "use_scaled_rope states no factor: 16 as in Meta's code for Llama 4 Scout"
             )
-    return {"model_type": "llama4_text", **said}, None, tuple(warnings)
+    return {"model_type": "llama4_text", **fields}, None, tuple(warnings)
 
 
-def mistral(config: Mapping[str, Any]) -> Read:
+def mistral(config: Mapping[str, Any]) -> Conversion:
     """Read Mistral's params.json."""
     if config.get("qk_nope_head_dim"):
         raise ValueError(
@@ -70,63 +83,85 @@ def mistral(config: Mapping[str, Any]) -> Read:
             f"plan: rope_theta must be stated, got {config.get('rope_theta')}; Mistral's code "
             "has had 10,000 and 1,000,000"
         )
-    said = {theirs: config[name] for name, theirs in HEADS.items()}
-    names = ("head_dim", "rope_theta", "sliding_window", "max_position_embeddings")
-    said |= {name: config[name] for name in names if config.get(name)}
-    kind = "mixtral" if config.get("moe") else "mistral"
-    if yarn := config.get("yarn"):
-        rope = {"rope_type": "yarn", "rope_theta": said.pop("rope_theta"), "mscale_all_dim": 1}
-        rope |= {"factor": float(yarn["factor"]), TRAINED: yarn[TRAINED]}
-        rope |= {"beta_fast": float(yarn.get("beta", 32)), "beta_slow": float(yarn.get("alpha", 1))}
-        rope |= {} if yarn.get("apply_scale", True) else {"attention_factor": 1.0}
-        said["rope_parameters"] = rope
-        if scale := config.get("llama_4_scaling"):
-            kind = "ministral3"
-            rope["llama_4_scaling_beta"] = scale["beta"]
-    return {"model_type": kind, **said}, "interleaved", ()
+    fields = {standard: config[key] for key, standard in SIZE_KEYS.items()}
+    keys = ("head_dim", "rope_theta", "sliding_window", "max_position_embeddings")
+    fields |= {key: config[key] for key in keys if config.get(key)}
+    model_type = "mixtral" if config.get("moe") else "mistral"
+    if config.get("yarn"):
+        fields["rope_parameters"] = _mistral_yarn(config["yarn"], fields.pop("rope_theta"))
+        # Ministral 3, in whose code queries grow with their position
+        if config.get("llama_4_scaling"):
+            model_type = "ministral3"
+            fields["rope_parameters"]["llama_4_scaling_beta"] = config["llama_4_scaling"]["beta"]
+    return {"model_type": model_type, **fields}, "interleaved", ()
 
 
-def deepseek(config: Mapping[str, Any]) -> Read:
+def _mistral_yarn(yarn: Mapping[str, Any], base: float) -> dict[str, Any]:
+    rope = {
+        "rope_type": "yarn",
+        "rope_theta": base,
+        "mscale_all_dim": 1,
+        "factor": float(yarn["factor"]),
+        TRAINED: yarn[TRAINED],
+        "beta_fast": float(yarn.get("beta", 32)),
+        "beta_slow": float(yarn.get("alpha", 1)),
+    }
+    # apply_scale is the growth of the attention factor
+    if not yarn.get("apply_scale", True):
+        rope["attention_factor"] = 1.0
+    return rope
+
+
+def deepseek(config: Mapping[str, Any]) -> Conversion:
     """Read what DeepSeek's inference code reads, of V2 to V3.2."""
-    kind = "deepseek_v3" if config.get("score_func") == "sigmoid" else "deepseek_v2"
-    kind = "deepseek_v32" if "index_n_heads" in config else kind
-    said = {theirs: config[name] for name, theirs in HEADS.items()}
-    names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-    said |= {name: config[name] or None for name in names if name in config}
-    trained, factor = config.get("original_seq_len", 4096), config.get("rope_factor", 40)
+    model_type = "deepseek_v3" if config.get("score_func") == "sigmoid" else "deepseek_v2"
+    if "index_n_heads" in config:
+        model_type = "deepseek_v32"
+    fields = {standard: config[key] for key, standard in SIZE_KEYS.items()}
+    keys = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+    # a rank of 0 is none
+    fields |= {key: config[key] or None for key in keys if key in config}
+    trained = config.get("original_seq_len", 4096)
+    factor = config.get("rope_factor", 40)
     mscale = config.get("mscale", 1.0)
-    said |= {
-        "rope_theta": config.get("rope_theta", 10_000.0),
-        "max_position_embeddings": trained * factor,
+    fields["rope_theta"] = config.get("rope_theta", 10_000.0)
+    fields["max_position_embeddings"] = trained * factor
+    fields["rope_scaling"] = {
+        "type": "yarn",
+        "factor": factor,
+        TRAINED: trained,
+        "beta_fast": config.get("beta_fast", 32),
+        "beta_slow": config.get("beta_slow", 1),
+        "mscale": mscale,
+        "mscale_all_dim": mscale,
     }
-    said["rope_scaling"] = {"type": "yarn", "factor": factor, TRAINED: trained}
-    said["rope_scaling"] |= {
-        name: config.get(name, value) for name, value in (("beta_fast", 32), ("beta_slow", 1))
-    }
-    said["rope_scaling"] |= {"mscale": mscale, "mscale_all_dim": mscale}
-    missing = [
-        name for name in ("rope_theta", "rope_factor", "original_seq_len") if name not in config
-    ]
-    words = f"{', '.join(missing)} not stated: as in DeepSeek's inference code" if missing else ""
-    return {"model_type": kind, **said}, None, (words,) if words else ()
+    keys = ("rope_theta", "rope_factor", "original_seq_len")
+    missing = ", ".join(key for key in keys if key not in config)
+    warnings = (f"{missing} not stated: as in DeepSeek's inference code",) if missing else ()
+    return {"model_type": model_type, **fields}, None, warnings
 
 
-def gpt_oss(config: Mapping[str, Any]) -> Read:
+def gpt_oss(config: Mapping[str, Any]) -> Conversion:
     """Read the config.json in the folder original of gpt-oss."""
-    names = (
+    keys = (
         "num_hidden_layers",
         "hidden_size",
         "head_dim",
         "num_attention_heads",
         "sliding_window",
     )
-    said = {name: config[name] for name in names if name in config}
-    trained, factor = config["initial_context_length"], config["rope_scaling_factor"]
-    rope = {"rope_type": "yarn", "factor": float(factor), TRAINED: trained, "truncate": False}
-    rope |= {
+    fields = {key: config[key] for key in keys if key in config}
+    trained = config["initial_context_length"]
+    factor = config["rope_scaling_factor"]
+    rope = {
+        "rope_type": "yarn",
+        "factor": float(factor),
+        TRAINED: trained,
+        # its code does not round the ramp to whole pairs
+        "truncate": False,
         "beta_slow": float(config["rope_ntk_alpha"]),
         "beta_fast": float(config["rope_ntk_beta"]),
     }
-    said |= {"rope_theta": config["rope_theta"], "rope_scaling": rope}
-    said["max_position_embeddings"] = int(trained * factor)
-    return {"model_type": "gpt_oss", **said}, None, ()
+    fields |= {"rope_theta": config["rope_theta"], "rope_scaling": rope}
+    fields["max_position_embeddings"] = int(trained * factor)
+    return {"model_type": "gpt_oss", **fields}, None, ()

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.config.export import words
+from posenc.config.export import rope_parameters_by_kind
 from posenc.config.layer import Layer, Plan
 from posenc.config.plan import plan
 from posenc.doctor.calling.recognize import recognize
@@ -65,7 +65,7 @@ def examine(
 
 def _words(config: Any, read: Plan) -> dict[str, Any]:
     """Return what the config says of each kind of layer, in words of transformers; nothing if these do not do."""
-    found, _ = attempt(words, config)
+    found, _ = attempt(rope_parameters_by_kind, config)
     longest = {} if read.trained is None else {LONGEST: read.trained}
     return {kind: {**longest, **said} for kind, said in (found or {}).items()}
 

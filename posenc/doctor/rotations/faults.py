@@ -75,7 +75,7 @@ def faults(layer: Layer, said: Mapping[str, Any], dim: int) -> list[Fault]:
 
     Args:
         layer: A layer of a plan, which rotates.
-        said: The words for its kind, as posenc.config.export.words has them.
+        said: The words for its kind, as posenc.config.export.rope_parameters_by_kind has them.
         dim: The width of the heads that the function is given.
     """
     right = turn_of(layer, dim)

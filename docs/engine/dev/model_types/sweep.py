@@ -103,12 +103,17 @@ def difference(config, layer):
     return min((error for error in errors if error is not None), default=None)
 
 
+def _turned(layer, x, positions):
+    """Return `x` turned to `positions` by the encoding of a layer."""
+    return layer.encoding.turn(x, layer.encoding.table(positions, x.dtype))
+
+
 def on_grid(config, layer):
     """Return how far scores are from those of a tower for pictures, by the function and shape that come nearest."""
     width = layer.head_dim
     places = modules.PLACES[:, None].expand(-1, width, -1)
     eye = torch.eye(width, dtype=torch.float64)[None, None]
-    mine = torch.stack([layer.encoding.turn(eye, place)[0, 0] for place in places]).numpy()
+    mine = torch.stack([_turned(layer, eye, place)[0, 0] for place in places]).numpy()
     found = modules.on_grid(type(config), config, width)
     return min((float(abs(modules.scores(mine) - modules.scores(each)).max()) for each in found), default=None)
 
@@ -155,7 +160,7 @@ def turned(layer, width):
     places = torch.tensor(modules.POSITIONS)
     axes = getattr(layer.encoding, "axes", None)
     places = places[:, None] // torch.arange(1, axes + 1) if axes else places
-    return layer.encoding.turn(x.contiguous(), places)[0].transpose(0, 1).numpy()
+    return _turned(layer, x.contiguous(), places)[0].transpose(0, 1).numpy()
 
 
 def sweep(names=None):

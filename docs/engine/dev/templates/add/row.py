@@ -11,10 +11,11 @@ Key:   b batch, t length, d model dim, n positions
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def row(positions, weight) -> np.ndarray:
+def row(positions: ArrayLike, weight: ArrayLike) -> np.ndarray:
     """Return the rows (t, d) of the learned `weight` (n, d) at `positions` (t,), in float64."""
     positions = np.asarray(positions)
     if (positions < 0).any() or (positions % 1).any():
@@ -43,21 +44,25 @@ class Row(nn.Module):
             raise ValueError(f"row: dim must be 1 or more, got {dim}")
         self.weight = nn.Parameter(torch.zeros(length, dim))  # (n, d)
 
-    def forward(self, x: Tensor, positions=None, table=None) -> Tensor:
-        """Return `x` (b, t, d) plus a table: of `positions` (t,) or (b, t), by default 0 .. t-1."""
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Return `x` (b, t, d) plus the rows of `positions` (t,) or (b, t), by default 0 .. t-1."""
         b, t, d = x.shape
-        if d != self.weight.shape[1] or not x.is_floating_point():
-            width = self.weight.shape[1]
+        width = self.weight.shape[1]
+        if d != width or not x.is_floating_point():
             raise ValueError(f"row: x must be floats (b, t, {width}), got {x.dtype} {(b, t, d)}")
-        if table is None:
-            table = self.table(torch.arange(t, device=x.device) if positions is None else positions)
-        rows = tuple(table.shape[:-1])
-        if rows not in ((t,), (1, t), (b, t)):
-            raise ValueError(f"row: positions or table must be ({t},) or ({b}, {t}), got {rows}")
-        return x + table.to(x)  # (b, t, d)
+        if positions is None:
+            # a lone token is a new one behind others, and does not stand at 0
+            if t == 1:
+                raise ValueError(f"row: positions must be given for {t} token, got None")
+            positions = torch.arange(t, device=x.device)
+        # one row for all tokens would broadcast
+        shape = tuple(positions.shape)
+        if shape != (t,) and shape != (1, t) and shape != (b, t):
+            raise ValueError(f"row: positions must be ({t},) or ({b}, {t}), got {shape}")
+        return x + self.table(positions).to(x)  # (b, t, d)
 
     def table(self, positions: Tensor) -> Tensor:
-        """Return the rows (..., t, d) of integer `positions` (..., t), to share between calls."""
+        """Return the rows (..., t, d) of integer `positions` (..., t)."""
         if positions.is_floating_point():
             raise ValueError(f"row: positions must be integers, got {positions.dtype}")
         return nn.functional.embedding(positions.long(), self.weight)  # (..., t, d)

@@ -13,11 +13,6 @@ LEARNED = {"weight"}
 REFUSED = {"far", "fractional", "negative"}
 
 
-def exercise(module):
-    encoding, x = module.Row(dim=2, length=3), torch.zeros(1, 3, 2)
-    encoding(x, table=encoding.table(torch.arange(3)))
-
-
 def test_values_by_hand():
     np.testing.assert_array_equal(row(np.array([1, 0, 1]), np.array([[1, 2], [3, 4]])), [[3, 4], [1, 2], [3, 4]])
 

@@ -12,17 +12,19 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def turn(x, positions, base=10_000.0) -> np.ndarray:
+def turn(x: ArrayLike, positions: ArrayLike, base: float = 10_000.0) -> np.ndarray:
     """Return `x` (..., t, d) in float64, each row turned to its position (t,)."""
     x = np.asarray(x, np.float64)
     theta = _theta(x.shape[-1], base)  # (d/2,)
     angle = np.reshape(positions, (x.shape[-2], 1)) * theta  # (t, d/2)
-    cos, sin = np.cos(angle), np.sin(angle)
+    cos = np.cos(angle)
+    sin = np.sin(angle)
     first, second = np.split(x, 2, axis=-1)
-    turned = first * cos - second * sin, second * cos + first * sin
+    turned = [first * cos - second * sin, second * cos + first * sin]
     return np.concatenate(turned, axis=-1)  # (..., t, d)
 
 
@@ -39,46 +41,54 @@ class Turn(nn.Module):
         [-0.3, 0.99, 1.38, 1.01]
     """
 
-    def __init__(self, dim: int, base=10_000.0):
+    def __init__(self, dim: int, base: float = 10_000.0):
         super().__init__()
         self.dim = dim
-        self.theta = tuple(_theta(dim, base).tolist())  # no buffer: a cast would round it
+        # a tuple, not a buffer: model.to(torch.bfloat16) would round it
+        self.theta = tuple(_theta(dim, base).tolist())
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
 
-        By default keys stand at 0 .. s-1, or where as many queries do, and queries where the last
-        t keys do.
+        As many keys as queries stand where these do, by default at 0 .. t-1.
         """
         t, s = q.shape[-2], k.shape[-2]
-        if positions is key_positions is None and (t > s or s == 1):
-            raise ValueError(f"turn: positions must be given for {t} queries, {s} keys, got None")
-        if key_positions is None:
-            key_positions = torch.arange(s, device=k.device)
-            if positions is not None and t == s:
-                key_positions = positions
         if positions is None:
-            positions = key_positions[..., s - t :]
+            # a lone token is a new one behind a cache, and does not stand at 0
+            if t != s or t == 1 or key_positions is not None:
+                got = f"{t} queries and {s} keys, got None"
+                raise ValueError(f"turn: positions must be given for {got}")
+            positions = torch.arange(t, device=q.device)
+        if key_positions is None:
+            key_positions = positions
         return self._turned(q, positions), self._turned(k, key_positions)
 
-    def _turned(self, x, positions):
+    def _turned(self, x: Tensor, positions: Tensor) -> Tensor:
         b, _, t, d = x.shape
         if d != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
             raise ValueError(f"turn: q or k must be floats (b, h, t, {self.dim}), got {got}")
+        # one position for all tokens would broadcast
         rows = tuple(positions.shape)
-        if rows not in ((t,), (1, t), (b, t)):
+        if rows != (t,) and rows != (1, t) and rows != (b, t):
             raise ValueError(f"turn: positions must be ({t},) or ({b}, {t}), got {rows}")
 
         theta = torch.tensor(self.theta, dtype=torch.float64, device=x.device)  # (d/2,)
         angle = positions.double()[..., None, :, None] * theta  # (..., 1, t, d/2)
-        cos, sin = angle.cos(), angle.sin()
+        cos = angle.cos()
+        sin = angle.sin()
         first, second = x.double().chunk(2, dim=-1)  # (b, h, t, d/2), (b, h, t, d/2)
-        turned = first * cos - second * sin, second * cos + first * sin
+        turned = [first * cos - second * sin, second * cos + first * sin]
         return torch.cat(turned, dim=-1).to(x.dtype)  # (b, h, t, d)
 
 
-def _theta(dim, base):
+def _theta(dim: int, base: float) -> np.ndarray:
     if dim < 2 or dim % 2:
         raise ValueError(f"turn: dim must be even and 2 or more, got {dim}; channels turn in pairs")
     if not 0 < base < np.inf:

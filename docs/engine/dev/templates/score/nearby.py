@@ -9,14 +9,24 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c reach, r 
     s(q, k, m, n) = q . weight[clip(n - m, -c, c) + c] / sqrt(d)
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
-def nearby(q, k, positions, key_positions, weight) -> np.ndarray:
+def nearby(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: ArrayLike,
+    key_positions: ArrayLike,
+    weight: ArrayLike,
+) -> np.ndarray:
     """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d)."""
-    q, weight = np.asarray(q, np.float64), np.asarray(weight, np.float64)
+    q = np.asarray(q, np.float64)
+    weight = np.asarray(weight, np.float64)
     m = np.reshape(positions, (q.shape[1], 1))
     n = np.reshape(key_positions, (1, np.shape(k)[1]))
     row = _row(n - m, reach=len(weight) // 2)  # (t, s)
@@ -46,31 +56,44 @@ class Nearby(nn.Module):
         super().__init__()
         if dim < 1 or reach < 0:
             raise ValueError(f"nearby: dim and reach must be >= 1 and 0, got {dim} and {reach}")
-        self.dim, self.reach = dim, reach
+        self.dim = dim
+        self.reach = reach
         self.weight = nn.Parameter(torch.zeros(2 * reach + 1, dim))
 
-    def forward(self, q: Tensor, k: Tensor, positions=None, key_positions=None) -> Tensor:
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). By default keys stand at 0 .. s-1, or where as many
-        queries do, and queries where the last t keys do.
+        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
+        default at 0 .. t-1.
         """
         m, n = _places(q, k.shape[2], positions, key_positions)
         row = _row(n - m, self.reach).expand(*q.shape[:3], -1)  # (b, h, t, s)
         return self._products(q, k).gather(3, row)
 
-    def score_mod(self, q: Tensor, k: Tensor, positions=None, key_positions=None):
+    def score_mod(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+    ) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same score, one number at a time."""
         m, n = _places(q, k.shape[2], positions, key_positions)
         products = self._products(q, k)
 
-        def _modify(score, b, h, t, s):
+        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
             row = _row(n[b, 0, 0, s] - m[b, 0, t, 0], self.reach)
             return score + products[b, h, t, row]
 
         return _modify
 
-    def _products(self, q, k):
+    def _products(self, q: Tensor, k: Tensor) -> Tensor:
         widths = q.shape[3], k.shape[3]
         if widths != (self.dim, self.dim) or not q.is_floating_point():
             got = f"{q.dtype} of widths {widths}"
@@ -78,25 +101,31 @@ class Nearby(nn.Module):
         return q @ self.weight.to(q).T / self.dim**0.5  # (b, h, t, r)
 
 
-def _row(offset, reach):
+def _row(offset, reach: int):
     return offset.clip(-reach, reach) + reach
 
 
-def _places(q, s, positions, key_positions):
+def _places(q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return where the queries and s keys stand: (b, 1, t, 1) and (b, 1, 1, s)."""
     b, _, t, _ = q.shape
-    if positions is key_positions is None and t > s:
-        raise ValueError(f"nearby: positions must be given for {t} queries, {s} keys, got None")
-    if key_positions is None:
-        key_positions = torch.arange(s, device=q.device)
-        if positions is not None and t == s:
-            key_positions = positions
     if positions is None:
-        positions = key_positions[..., s - t :]
-    for given, length in ((positions, t), (key_positions, s)):
-        got = tuple(given.shape)
-        if given.is_floating_point() or got not in ((length,), (1, length), (b, length)):
-            raise ValueError(f"nearby: positions must be {length} integers, got {given.dtype} {got}")
-    m = positions.long().expand(b, t).reshape(b, 1, t, 1)
-    n = key_positions.long().expand(b, s).reshape(b, 1, 1, s)
-    return m.contiguous(), n.contiguous()  # kernels read no strides
+        # a lone token is a new one behind a cache, and does not stand at 0
+        if t != s or t == 1 or key_positions is not None:
+            got = f"{t} queries and {s} keys, got None"
+            raise ValueError(f"nearby: positions must be given for {got}")
+        positions = torch.arange(t, device=q.device)
+    if key_positions is None:
+        key_positions = positions
+    m = _integers(positions, b, t).reshape(b, 1, t, 1)
+    n = _integers(key_positions, b, s).reshape(b, 1, 1, s)
+    # kernels read no strides
+    return m.contiguous(), n.contiguous()
+
+
+def _integers(positions: Tensor, b: int, length: int) -> Tensor:
+    shape = tuple(positions.shape)
+    misfit = shape != (length,) and shape != (1, length) and shape != (b, length)
+    if positions.is_floating_point() or misfit:
+        got = f"{positions.dtype} {shape}"
+        raise ValueError(f"nearby: positions must be {length} integers, got {got}")
+    return positions.long().expand(b, length)

@@ -24,5 +24,5 @@ def test_values_by_hand():
 def test_beyond_its_reach_all_keys_are_alike():
     encoding = Nearby(dim=4, reach=2)
     torch.nn.init.normal_(encoding.weight)
-    made = encoding(torch.ones(1, 1, 1, 4), torch.ones(1, 1, 9, 4))[0, 0, 0]  # of the last query
-    assert torch.equal(made[:6], made[6].expand(6))
+    scores = encoding(torch.ones(1, 1, 1, 4), torch.ones(1, 1, 9, 4), torch.tensor([8]), torch.arange(9))[0, 0, 0]
+    assert torch.equal(scores[:6], scores[6].expand(6))
