@@ -106,7 +106,7 @@ class Rounded(RoPE):
         theta = torch.tensor(self.theta, dtype=torch.float16)
         angle = (positions.half()[:, None] * theta).double()
         cos, sin = angle.cos(), angle.sin()
-        return torch.cat([cos, cos, -sin, sin], dim=-1).to(dtype)
+        return torch.cat([cos, cos], dim=-1).to(dtype), torch.cat([-sin, sin], dim=-1).to(dtype)
 
 
 def test_the_ruler_rounds_as_torch_does(site, visit):
