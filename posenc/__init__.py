@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from posenc._exports import *  # noqa: F403
+    from posenc._typing_exports import *  # noqa: F403
 
 DOORS = ("add", "rotate", "bias", "score")
 FUNCTIONS = {  # at the top, beside the encodings

@@ -192,12 +192,12 @@ def _read(asked: argparse.Namespace) -> int:
 
 def _vectors(asked: argparse.Namespace) -> int:
     made = import_module("posenc.config.vectors").vectors(asked.config, asked.length)
-    text, kinds = json.dumps(made), len(made["layers"])
+    text, count = json.dumps(made), len(made["layers"])
     if asked.output is None:
         print(text)
         return 0
     asked.output.write_text(text, encoding="utf-8")
-    print(f"{asked.output}: {kinds} kind{'s' if kinds > 1 else ''} of layer")
+    print(f"{asked.output}: {count} type{'s' if count > 1 else ''} of layer")
     return 0
 
 

@@ -2,17 +2,21 @@
 
 Paper: Vaswani et al., 2017, "Attention Is All You Need", https://arxiv.org/abs/1706.03762, eq. 1.
 
-Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, w width, n coordinates
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, e width of values,
+       w width of encoded q and k, n coordinates
 
     attention(q, k, v) = softmax(q k^T / sqrt(d) + position) v
 
 so permuting the tokens permutes the outputs and changes nothing else, unless a mask or a position
 breaks the symmetry. An encoding is a rotation (q, k, positions, key_positions) -> (q, k), a score
 of the same arguments -> (b, h, t, s), or a bias (positions, key_positions) -> (h, t, s), whatever
-its arguments are named: see `takes_content`. Here alone positions have defaults for any number of
-queries and keys: keys stand at 0 .. s-1, or where as many queries do, and queries where the last t
-keys do. So one new query after a cache of keys is right without being told;
-`F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first keys instead.
+its arguments are named: see `takes_content`.
+
+By default keys stand at 0 .. s-1, but where the queries do if positions are given and t = s;
+queries stand where the last t keys do. So one new query after a cache of keys is right without
+positions; `F.scaled_dot_product_attention(is_causal=True)` aligns queries with the first keys
+instead. An encoding called alone has a default only for t = s > 1.
+
 A rotation stays on torch's fused kernels; a bias or score is a tensor (h, t, s) for them. Other
 ways to compute the same are in `posenc.fast`: FlexAttention, blocks of queries, ALiBi as channels.
 """
@@ -26,6 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+# the folders of encodings, by where position enters; called doors throughout
 DOORS = ("add", "rotate", "bias", "score")
 
 
@@ -41,7 +46,7 @@ def attention(
     scale: float | None = None,
     **extra: Any,
 ) -> Tensor:
-    """Return the attention output (b, h, t, d) of `q` (b, h, t, d) over `k` and `v` (b, g, s, d).
+    """Return the attention output (b, h, t, e) of `q` (b, h, t, d) over `k` and `v`.
 
     To cache rotated keys, rotate with `q, k = rope(q, k, positions)` and attend to the cache
     without an encoding.
@@ -49,20 +54,26 @@ def attention(
     Args:
         q: Queries (b, h, t, d), h a multiple of g.
         k: Keys (b, g, s, d).
-        v: Values (b, g, s, d), of any width.
+        v: Values (b, g, s, e); e may differ from d, and is the width of the output.
         encoding: A rotation, a bias or a score; any function that is called like one.
         positions: Of the queries, (t,), (1, t) or (b, t); of a grid (..., t, n).
         key_positions: Of the keys, likewise.
-        causal: Let a query see the keys at its own position and before; on a grid, up to its place.
+        causal: Let a query see the keys at its own position and before; with coordinates, the keys
+            up to its index in the sequence, of which the queries are the last t tokens.
         mask: Boolean, true where a query may look, broadcastable to (b, h, t, s).
         scale: Multiplies q k^T, not what is added; by default 1/sqrt(d). T5 has 1.
         extra: What else the encoding takes, such as `gates` or `phases`.
+
+    Raises:
+        ValueError: If more queries than keys have no positions, as in cross-attention.
+        ValueError: If `encoding` is no rotation, bias or score, or `mask` is not boolean.
 
     Examples:
         >>> import math
         >>> from posenc.bias.alibi import ALiBi
         >>> q, v = torch.zeros(1, 1, 3, 8), torch.eye(3)[None, None]  # so weights come out
-        >>> attention(q, q, v, ALiBi(1, slopes=[math.log(2)]), causal=True)[0, 0] * 7  # half a step
+        >>> bias = ALiBi(1, slopes=[math.log(2)])  # each step back halves the weight
+        >>> attention(q, q, v, bias, causal=True)[0, 0] * 7
         tensor([[7.0000, 0.0000, 0.0000],
                 [2.3333, 4.6667, 0.0000],
                 [1.0000, 2.0000, 4.0000]])
@@ -73,18 +84,19 @@ def attention(
         # what an encoding adds to the values depends on the weights, which no kernel returns
         settings = (positions, key_positions, causal, mask, factor)
         weights = attention_weights(q, k, encoding, *settings, **extra)
-        return _with_values(weights, v, module, *places(q, k, positions, key_positions))
+        return _with_values(weights, v, module, *default_positions(q, k, positions, key_positions))
     encoded_q, encoded_k, added = encoded(q, k, encoding, positions, key_positions, mask, **extra)
-    placed = positions is not None or key_positions is not None
-    if causal and q.shape[2] == k.shape[2] and not placed and mask is None and added is None:
+    positions_given = positions is not None or key_positions is not None
+    aligned = q.shape[2] == k.shape[2] and not positions_given
+    if causal and aligned and mask is None and added is None:
         # kernels hide what lies ahead by themselves, without a tensor
-        return _product(encoded_q, encoded_k, v, factor, is_causal=True)
+        return _fused_attention(encoded_q, encoded_k, v, factor, is_causal=True)
     visible = _visible(q, k, encoding, positions, key_positions, causal, mask)
     if added is None:
-        return _product(encoded_q, encoded_k, v, factor, attn_mask=visible)
+        return _fused_attention(encoded_q, encoded_k, v, factor, attn_mask=visible)
     if visible is not None:
         added = added.masked_fill(~visible, float("-inf"))
-    return _product(encoded_q, encoded_k, v, factor, attn_mask=added.to(q.dtype))
+    return _fused_attention(encoded_q, encoded_k, v, factor, attn_mask=added.to(q.dtype))
 
 
 def attention_weights(
@@ -116,20 +128,22 @@ def attention_weights(
         logits = logits + added  # (b, h, t, s)
     if visible is not None:
         logits = logits.masked_fill(~visible, float("-inf"))  # (b, h, t, s)
-    # a softmax over nothing is NaN; a query that sees no key weighs none
-    blind = logits.isneginf().all(dim=-1, keepdim=True)  # (b, h, t, 1)
-    weights = logits.masked_fill(blind, 0).softmax(dim=-1)  # (b, h, t, s)
-    return weights.masked_fill(blind, 0).to(q.dtype)
+    # a softmax over nothing is NaN; a query that sees no key has weights of 0
+    fully_masked = logits.isneginf().all(dim=-1, keepdim=True)  # (b, h, t, 1)
+    weights = logits.masked_fill(fully_masked, 0).softmax(dim=-1)  # (b, h, t, s)
+    return weights.masked_fill(fully_masked, 0).to(q.dtype)
 
 
 def _with_values(
     weights: Tensor, v: Tensor, module: Any, positions: Tensor, key_positions: Tensor
 ) -> Tensor:
-    v = v.repeat_interleave(weights.shape[1] // v.shape[1], dim=1)  # (b, h, s, d)
-    return weights @ v + module.values(weights, positions, key_positions)  # (b, h, t, d)
+    """Return the weighted sum of the values, and what the encoding adds to it."""
+    v = v.repeat_interleave(weights.shape[1] // v.shape[1], dim=1)  # (b, h, s, e)
+    return weights @ v + module.values(weights, positions, key_positions)  # (b, h, t, e)
 
 
-def _product(q: Tensor, k: Tensor, v: Tensor, scale: float, **options: Any) -> Tensor:
+def _fused_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, **options: Any) -> Tensor:
+    """Return torch's scaled dot-product attention, of values that may be narrower than keys."""
     width = v.shape[-1]
     if q.shape[2] > 1 and width < q.shape[-1]:
         # kernels want equal widths; one query needs no kernel
@@ -142,7 +156,7 @@ def _product(q: Tensor, k: Tensor, v: Tensor, scale: float, **options: Any) -> T
 # Positions
 
 
-def places(
+def default_positions(
     q: Tensor,
     k: Tensor,
     positions: Tensor | None = None,
@@ -154,7 +168,8 @@ def places(
         ValueError: If more queries than keys have no positions, as in cross-attention.
 
     Examples:
-        >>> places(torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 3, 8))  # a query and a cache
+        >>> q, cache = torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 3, 8)
+        >>> default_positions(q, cache)
         (tensor([2]), tensor([0, 1, 2]))
     """
     t, s = q.shape[2], k.shape[2]
@@ -165,16 +180,18 @@ def places(
     if positions is None and t > s:
         raise ValueError(f"attention: positions must be given for {t} queries, {s} keys, got None")
     if positions is None:
-        # of as many, the same tensor: encodings make one table of both
+        # with t = s the same tensor object: `_result` tests `m is n`, and one table serves both
         positions = key_positions if t == s else key_positions[..., s - t :]
     return positions, key_positions
 
 
-def is_in_line(positions: Tensor | None, x: Tensor, encoding: Any = None) -> bool:
-    """Tell whether positions are numbers, (t,) or (b, t) for x (b, h, t, d), and no coordinates.
+def is_scalar_per_token(positions: Tensor | None, x: Tensor, encoding: Any = None) -> bool:
+    """Tell whether positions are one number a token, (t,) or (b, t), for x (b, h, t, d).
+
+    Coordinates (t, n) can look like (b, t): then `axes` of the encoding decides.
 
     Examples:
-        >>> [is_in_line(torch.zeros(6, n), torch.zeros(6, 1, 6, 8)) for n in (2, 6)]
+        >>> [is_scalar_per_token(torch.zeros(6, n), torch.zeros(6, 1, 6, 8)) for n in (2, 6)]
         [False, True]
     """
     if positions is None or positions.ndim == 1:
@@ -199,13 +216,14 @@ def _visible(
     if mask is not None:
         mask = torch.atleast_2d(mask)
     t, s = q.shape[2], k.shape[2]
-    placed = positions is not None or key_positions is not None
+    positions_given = positions is not None or key_positions is not None
     # a lone query behind a cache sees all of it
-    if not causal or (t == 1 and not placed):
+    if not causal or (t == 1 and not positions_given):
         return mask
-    in_line = is_in_line(positions, q, encoding) and is_in_line(key_positions, k, encoding)
-    if placed and in_line:
-        m, n = places(q, k, positions, key_positions)
+    scalar_q = is_scalar_per_token(positions, q, encoding)
+    scalar_k = is_scalar_per_token(key_positions, k, encoding)
+    if positions_given and scalar_q and scalar_k:
+        m, n = default_positions(q, k, positions, key_positions)
         past = m[..., :, None] >= n[..., None, :]  # (..., t, s)
         past = past.reshape(-1, 1, t, s)  # (..., 1, t, s)
     else:
@@ -240,7 +258,7 @@ def encoded(
     _check(encoding)
     if _asks_for_mask(encoding):
         extra = {"mask": mask} | extra
-    m, n = places(q, k, positions, key_positions)
+    m, n = default_positions(q, k, positions, key_positions)
     result = _result(encoding, q, k, m, n, extra)
     if isinstance(result, Tensor):
         return q, k, result.reshape(-1, *result.shape[-3:])
@@ -249,11 +267,11 @@ def encoded(
 
 
 def takes_content(encoding: Any) -> bool | None:
-    """Tell whether an encoding is called with q and k before the positions, None if that is open.
+    """Tell whether an encoding is called with q and k before the positions; None if unclear.
 
     An encoding of this package says so by its folder. Of any other callable the number of its
-    arguments tells, never their names: a bias takes two, rotations and scores take four. It stays
-    open for what takes two as well as four, such as `lambda *arguments: rope(*arguments)`.
+    arguments tells, never their names: a bias takes two, rotations and scores take four. What
+    takes two as well as four is unclear, such as `lambda *arguments: rope(*arguments)`.
 
     Examples:
         >>> from posenc.bias.alibi import ALiBi
@@ -273,6 +291,7 @@ def takes_content(encoding: Any) -> bool | None:
 
 
 def _check(encoding: Any) -> None:
+    """Refuse a class, a tensor, and an encoding that is added to embeddings."""
     if isinstance(encoding, type):
         got = f"the class {encoding.__name__}; write {encoding.__name__}(...)"
         raise ValueError(f"attention: encoding must be built, got {got}")
@@ -287,7 +306,10 @@ def _check(encoding: Any) -> None:
 def _result(
     encoding: Callable[..., Any], q: Tensor, k: Tensor, m: Tensor, n: Tensor, extra: dict[str, Any]
 ) -> Any:
-    """Return what an encoding gives, called as its door is; where that is open, what fits one."""
+    """Call the encoding with (q, k, m, n) or (m, n), as `takes_content` tells.
+
+    If it cannot tell, both are tried, and the first result whose shape fits is taken.
+    """
     t, s = q.shape[2], k.shape[2]
     with_content = (q, k, m, n)
     positions_alone = (m, n)
@@ -307,7 +329,8 @@ def _result(
     if not _fits(result, t, s):
         got = repr(error) if error else _described(result)
         raise ValueError(
-            f"attention: result of encoding must be q and k, or (h, {t}, {s}), got {got}; "
+            f"attention: result of encoding must be q and k, or have shape (h, {t}, {s}), "
+            f"got {got}; "
             "rotations and scores take (q, k, positions, key_positions), biases the last two"
         ) from error
     return result
@@ -320,7 +343,10 @@ def _first_that_fits(
     t: int,
     s: int,
 ) -> tuple[Any, Exception | None]:
-    """Return the result of the first call that fits, or of the first, and what that one raised."""
+    """Return the first result that fits, with None.
+
+    If none fits, return the result and the error of the first call.
+    """
     outcomes: list[tuple[Any, Exception | None]] = []
     for arguments in calls:
         try:
@@ -343,6 +369,7 @@ def _fits(result: Any, t: int, s: int) -> bool:
 
 
 def _described(result: Any) -> list[Any]:
+    """Return the shapes of a result, or the types of what is no tensor."""
     parts = result if isinstance(result, tuple | list) else [result]
     return [tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in parts]
 
@@ -356,6 +383,7 @@ def _door(encoding: Any) -> str | None:
 
 
 def _asks_for_mask(encoding: Any) -> bool:
+    """Tell whether a call takes `mask`, and no partial has bound it."""
     bound = encoding.keywords if isinstance(encoding, partial) else {}
     return "mask" in _parameters(encoding) and "mask" not in bound
 

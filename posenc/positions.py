@@ -54,8 +54,8 @@ def packed_documents(cu_seqlens: Tensor, length: int | None = None) -> Tensor:
     if readable and (cu_seqlens[0] != 0 or (cu_seqlens.diff() < 0).any()):
         raise ValueError(f"positions: cu_seqlens must be rising from 0, got {cu_seqlens.tolist()}")
     length = int(cu_seqlens[-1]) if length is None else length
-    places = torch.arange(length, device=cu_seqlens.device)  # (t,)
-    return torch.searchsorted(cu_seqlens.long(), places, right=True) - 1  # (t,)
+    index = torch.arange(length, device=cu_seqlens.device)  # (t,)
+    return torch.searchsorted(cu_seqlens.long(), index, right=True) - 1  # (t,)
 
 
 def document_mask(documents: Tensor) -> Tensor:
@@ -67,8 +67,9 @@ def document_mask(documents: Tensor) -> Tensor:
                 [0, 1, 1],
                 [0, 1, 1]], dtype=torch.int32)
     """
-    own = documents[..., :, None] == documents[..., None, :]  # (..., t, t)
-    return own[:, None] if own.ndim == 3 else own
+    same = documents[..., :, None] == documents[..., None, :]  # (..., t, t)
+    # of a batch, an axis of heads
+    return same[:, None] if same.ndim == 3 else same
 
 
 def packed_positions(cu_seqlens: Tensor, length: int | None = None) -> Tensor:
@@ -82,8 +83,8 @@ def packed_positions(cu_seqlens: Tensor, length: int | None = None) -> Tensor:
         tensor([0, 1, 2, 0, 1])
     """
     document = packed_documents(cu_seqlens, length)  # (t,)
-    places = torch.arange(len(document), device=document.device)  # (t,)
-    return places - cu_seqlens.long()[document]  # (t,)
+    index = torch.arange(len(document), device=document.device)  # (t,)
+    return index - cu_seqlens.long()[document]  # (t,)
 
 
 def random_positions(
@@ -96,15 +97,15 @@ def random_positions(
     Source: Ruoss et al., 2023, https://arxiv.org/abs/2305.16843; its code draws a row for a batch.
 
     Examples:
-        >>> places = random_positions(4, longer=1000)
-        >>> bool((places.diff() > 0).all()), bool(places[-1] < 1000)
+        >>> positions = random_positions(4, longer=1000)
+        >>> bool((positions.diff() > 0).all()), bool(positions[-1] < 1000)
         (True, True)
     """
     if not 0 <= length <= longer:
         raise ValueError(f"positions: length must be 0 to longer, {longer}, got {length}")
-    where = generator.device if generator else None
+    device = generator.device if generator else None
     drawn = [
-        torch.randperm(longer, generator=generator, device=where)[:length]
+        torch.randperm(longer, generator=generator, device=device)[:length]
         for _ in range(1 if batch is None else batch)
     ]
     rows = torch.stack(drawn).sort(dim=-1).values
@@ -124,10 +125,10 @@ def shifted_positions(
         >>> shifted_positions(4, largest=1000).diff()  # each offset is what it was
         tensor([1, 1, 1])
     """
-    where = generator.device if generator else None
+    device = generator.device if generator else None
     size = (1,) if batch is None else (batch, 1)
-    shift = torch.randint(largest + 1, size, generator=generator, device=where)
-    return torch.arange(length, device=where) + shift  # (..., t)
+    shift = torch.randint(largest + 1, size, generator=generator, device=device)
+    return torch.arange(length, device=device) + shift  # (..., t)
 
 
 def augmented_positions(
@@ -154,9 +155,9 @@ def augmented_positions(
     p = positions.to("cpu" if positions.device.type == "mps" else positions.device, torch.float64)
     if center:
         p = p - p.mean(dim=-1, keepdim=True)  # (..., t)
-    where = generator.device if generator else p.device
+    device = generator.device if generator else p.device
     size = (*p.shape[:-1], 2 + p.shape[-1])
-    noise = 2 * torch.rand(size, dtype=p.dtype, generator=generator, device=where).to(p) - 1
+    noise = 2 * torch.rand(size, dtype=p.dtype, generator=generator, device=device).to(p) - 1
     shift, stretch, jitter = noise.tensor_split((1, 2), dim=-1)  # (..., 1), (..., 1), (..., t)
     return (p + global_shift * shift + local_shift * jitter) * scale**stretch  # (..., t)
 
@@ -171,8 +172,8 @@ def interpolated_positions(length: int, trained_length: int) -> Tensor:
         >>> interpolated_positions(8, trained_length=4).tolist()
         [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
     """
-    places = torch.arange(length, dtype=torch.float64)  # (t,)
-    return places * trained_length / max(length, trained_length)
+    positions = torch.arange(length, dtype=torch.float64)  # (t,)
+    return positions * trained_length / max(length, trained_length)
 
 
 def grid_positions(*size: int) -> Tensor:
@@ -248,19 +249,19 @@ def dual_chunk_positions(
     Source: An et al., 2024 (dual chunk attention), https://arxiv.org/abs/2402.17463, sec. 3.
 
     Examples:
-        >>> places = torch.arange(12)
-        >>> queries, keys, which = dual_chunk_positions(places, places, 6, trained_length=10)
+        >>> p = torch.arange(12)
+        >>> queries, keys, which = dual_chunk_positions(p, p, 6, trained_length=10)
         >>> keys[0].tolist(), queries[1, 6:].tolist(), queries[2, 6:].tolist()
         ([0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 9, 9], [9, 9, 9, 9, 9, 9])
     """
     if not 0 < chunk < trained_length:
         raise ValueError(f"positions: chunk must be 1 to {trained_length - 1}, got {chunk}")
-    within = positions % chunk
-    next_to = (within + chunk).clamp(max=trained_length - 1)
+    same_chunk = positions % chunk
+    next_chunk = (same_chunk + chunk).clamp(max=trained_length - 1)
     far = torch.full_like(positions, trained_length - 1)
     keys = (key_positions % chunk).expand(3, -1)  # (3, s)
-    back = (positions // chunk)[:, None] - key_positions // chunk  # (t, s)
-    return torch.stack([within, next_to, far]), keys, back.clamp(0, 2)
+    chunks_back = (positions // chunk)[:, None] - key_positions // chunk  # (t, s)
+    return torch.stack([same_chunk, next_chunk, far]), keys, chunks_back.clamp(0, 2)
 
 
 def self_extend_positions(

@@ -14,7 +14,7 @@ from posenc.add.sinusoidal import Sinusoidal
 from posenc.attention import attention, attention_weights, takes_content
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
-from posenc.fast.chunked_attention import attention_in_blocks
+from posenc.fast.attention_in_blocks import attention_in_blocks
 from posenc.fast.flex import attention_by_flex
 from posenc.positions import document_mask
 from posenc.rotate.axial import Axial
@@ -509,7 +509,7 @@ def coordinates(encoding, positions):
     """Return positions as the encoding takes them: numbers, or rows of coordinates that differ."""
     if encoding.takes_text:
         return positions
-    return torch.stack([(axis + 1) * positions % 7 for axis in range(encoding.told("AXES", 0))], dim=-1)
+    return torch.stack([(axis + 1) * positions % 7 for axis in range(encoding.declared("AXES", 0))], dim=-1)
 
 
 def places(encoding, start, stop):
@@ -798,17 +798,17 @@ WRONG = {
     "a tensor": (torch.zeros(H, T, S), "be a module or a function, got Tensor; of a bias, lambda positions"),
     "a rotation of two arguments": (
         lambda q, k: (q, k),
-        r"be q and k, or \(h, 4, 7\), got \[\(4,\), \(7,\)\]; rotations",
+        r"be q and k, or have shape \(h, 4, 7\), got \[\(4,\), \(7,\)\]; rotations",
     ),
     "a rotation of two arguments that looks at q": (
         lambda queries, keys: RoPE(D)(queries, keys),
         r"got IndexError\('tuple index out of range'\); rotations and scores take \(q, k, positions, key_positions\)",
     ),
-    "a rotation of q alone": (lambda q, k, m, n: q, r"be q and k, or \(h, 4, 7\), got \[\(2, 6, 4, 8\)\]"),
-    "a number": (lambda *given: 3, r"be q and k, or \(h, 4, 7\), got \['int'\]"),
+    "a rotation of q alone": (lambda q, k, m, n: q, r"be q and k, or have shape \(h, 4, 7\), got \[\(2, 6, 4, 8\)\]"),
+    "a number": (lambda *given: 3, r"be q and k, or have shape \(h, 4, 7\), got \['int'\]"),
     "what fails": (
         lambda *given: given[9],
-        r"be q and k, or \(h, 4, 7\), got IndexError\('tuple index out of range'\)",
+        r"be q and k, or have shape \(h, 4, 7\), got IndexError\('tuple index out of range'\)",
     ),
     "scores of other tokens": (lambda *given: torch.zeros(H, S, T), r"got \[\(6, 7, 4\)\]"),
 }

@@ -28,7 +28,7 @@ def run(code: str, *path) -> str:
 
 def test_type_checkers_see_every_name():
     """Write them with `make update`."""
-    assert names.PATH.read_text(encoding="utf-8") == names.text(), "posenc/_exports.py is out of date: make update"
+    assert names.PATH.read_text(encoding="utf-8") == names.text(), "_typing_exports.py is out of date: make update"
 
 
 def test_public_names_are_unique():

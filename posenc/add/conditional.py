@@ -31,7 +31,11 @@ def conditional(
     bias: ArrayLike,
     kernel: int = 3,
 ) -> np.ndarray:
-    """Return what is added to `x` (t, d) in float64, for filters `weight` (d, k, k)."""
+    """Return what is added to `x` (t, d) in float64, for filters `weight` (d, k, k).
+
+    Raises:
+        ValueError: If `positions` are not (t, 2).
+    """
     x = np.asarray(x, np.float64)
     weight = np.asarray(weight, np.float64)
     bias = np.asarray(bias, np.float64)
@@ -58,6 +62,10 @@ class Conditional(nn.Module):
         dim: Width d of the model.
         kernel: Side k of the filter, which must be odd.
 
+    Raises:
+        ValueError: If `dim` is below 1, or `kernel` even.
+        ValueError: In a call, if `positions` are missing, or a shape or dtype does not fit.
+
     Examples:
         >>> encoding = Conditional(dim=1)
         >>> encoding.weight.data[:] = 1.0
@@ -71,6 +79,8 @@ class Conditional(nn.Module):
 
     def __init__(self, dim: int, kernel: int = 3):
         super().__init__()
+        if dim < 1:
+            raise ValueError(f"conditional: dim must be 1 or more, got {dim}")
         if kernel % 2 == 0:
             raise ValueError(f"conditional: kernel must be odd, got {kernel}; it has a middle")
         self.dim = dim
@@ -104,19 +114,21 @@ class Conditional(nn.Module):
         """Return x in float32 or finer, since sums in half precision would lose digits."""
         if x.shape[-1] != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"conditional: dim of float x must be {self.dim}, got {got}")
+            raise ValueError(
+                f"conditional: x must have shape (b, t, {self.dim}) and a float dtype, got {got}"
+            )
         return x.to(torch.promote_types(x.dtype, torch.float32))
 
     def _neighbors(self, x: Tensor, positions: Tensor | None) -> Tensor:
         """Return for each tap of the filter the patch that it meets, (b, c, t, d)."""
         b, t, _ = x.shape
-        # one position for all patches would broadcast
+        # one position would broadcast over all patches without an error
         got = None if positions is None else tuple(positions.shape)
         misfit = got != (t, 2) and got != (1, t, 2) and got != (b, t, 2)
         if positions is None or misfit:
             raise ValueError(
-                f"conditional: positions must be rows and columns ({t}, 2), got {got}; "
-                "of patches, grid_positions(height, width)"
+                f"conditional: positions must have shape ({t}, 2) or ({b}, {t}, 2), got {got}; "
+                "rows and columns of patches are grid_positions(height, width)"
             )
         device = "cpu" if x.device.type == "mps" else x.device  # mps lacks float64
         p = positions.to(device, torch.float64)

@@ -37,7 +37,11 @@ def convolution(
     kernel: int = 128,
     groups: int = 16,
 ) -> np.ndarray:
-    """Return what is added to `x` (t, d) in float64, for a filter `weight` (d, d/g, c)."""
+    """Return what is added to `x` (t, d) in float64, for a filter `weight` (d, d/g, c).
+
+    Raises:
+        ValueError: If `positions` are not (t,).
+    """
     x = np.asarray(x, np.float64)
     t, d = x.shape
     p = np.reshape(positions, t).astype(np.float64)
@@ -61,6 +65,10 @@ class Convolution(nn.Module):
         kernel: Places c that the filter reaches over, c//2 of them before the token.
         groups: Groups g of channels that are filtered apart.
 
+    Raises:
+        ValueError: If `dim` is not a positive multiple of `groups`.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
+
     Examples:
         >>> encoding = Convolution(dim=1, kernel=3, groups=1)
         >>> encoding.weight.data[0, 0] = torch.tensor([100.0, 0.0, 0.0])  # of the token before
@@ -82,9 +90,9 @@ class Convolution(nn.Module):
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """Return `x` (b, t, d) with what its neighbors add.
 
-        Neighbors are those at neighboring positions, numbers (t,) or (b, t), in any order; by
-        default tokens stand at 0 .. t-1, as in speech, and torch's own convolution is taken. A lone
-        token, which may have neighbors elsewhere, has no default.
+        Neighbors are those at neighboring positions, numbers (t,) or (b, t), in any order. With
+        t > 1, `positions` default to 0 .. t-1, as in speech, for which torch's own convolution is
+        taken; a lone token, which may have neighbors elsewhere, must be given its own.
         """
         self._check(x, positions)
         # sums in half precision would lose digits
@@ -122,7 +130,9 @@ class Convolution(nn.Module):
         *batch, t, dim = x.shape
         if dim != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"convolution: dim of float x must be {self.dim}, got {got}")
+            raise ValueError(
+                f"convolution: x must have shape (b, t, {self.dim}) and a float dtype, got {got}"
+            )
         if positions is None:
             # a lone token is one of a text that is not here, and lacks its neighbors
             if t == 1:
@@ -131,8 +141,8 @@ class Convolution(nn.Module):
                     "torch.tensor([0]) if it has no neighbors"
                 )
             return
-        # one position for all tokens would broadcast
-        rows = tuple(positions.shape)
-        if rows != (t,) and rows != (1, t) and rows != (*batch, t):
+        # one position would broadcast over all tokens without an error
+        shape = tuple(positions.shape)
+        if shape != (t,) and shape != (1, t) and shape != (*batch, t):
             fitting = f"({t},) or {(*batch, t)}"
-            raise ValueError(f"convolution: positions must be {fitting}, got {rows}")
+            raise ValueError(f"convolution: positions must have shape {fitting}, got {shape}")

@@ -52,6 +52,10 @@ def fourier(
     """Return the table (..., t, d) in float64 for `positions` (..., t), on n > 1 axes (..., t, n).
 
     `cycles` (n, d/2) replaces those of `kind`; for "learned" it is the trained parameter.
+
+    Raises:
+        ValueError: If `kind` is unknown, or `dim` no multiple of 2, for "powers" and "bands" of 2n.
+        ValueError: If `positions` on several axes are not (..., t, n).
     """
     start = fourier_cycles(dim, axes, kind, resolution, scale, seed)  # (n, d/2)
     cycles = start if cycles is None else np.broadcast_to(cycles, start.shape)  # (n, d/2)
@@ -75,6 +79,10 @@ class Fourier(nn.Module):
         scale: For "gaussian" and "learned": the spread of the cycles; larger fits finer detail, and
             noise.
         seed: For "gaussian" and "learned": what NumPy's default generator draws the cycles from.
+
+    Raises:
+        ValueError: If `kind` is unknown, or `dim` no multiple of 2, for "powers" and "bands" of 2n.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> encode, x = Fourier(dim=64, axes=2, kind="gaussian", scale=10.0), torch.randn(1, 5, 64)
@@ -104,8 +112,8 @@ class Fourier(nn.Module):
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """Return `x` (b, t, d) plus the table of its `positions` (t, n) or (b, t, n).
 
-        On one axis they are (t,) or (b, t), by default 0 .. t-1. A lone token, as in decoding, and
-        several axes have no default.
+        On one axis they are (t,) or (b, t), and with t > 1 default to 0 .. t-1; a lone token, as in
+        decoding, must be given its own. Several axes have no default.
         """
         self._check(x, positions)
         if positions is None:
@@ -127,21 +135,25 @@ class Fourier(nn.Module):
         *batch, t, dim = x.shape
         if dim != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"fourier: x must be floats (b, t, {self.dim}), got {got}")
+            raise ValueError(
+                f"fourier: x must have shape (b, t, {self.dim}) and a float dtype, got {got}"
+            )
         if positions is None:
             self._check_default(t)
             return
-        # one position for all tokens would broadcast
-        rows = tuple(_coordinates(positions, self.axes).shape[:-1])
-        misfit = rows != (t,) and rows != (1, t) and rows != (*batch, t)
-        if misfit or len(rows) >= x.ndim:
+        # one position would broadcast over all tokens without an error
+        shape = tuple(_coordinates(positions, self.axes).shape[:-1])
+        misfit = shape != (t,) and shape != (1, t) and shape != (*batch, t)
+        if misfit or len(shape) >= x.ndim:
             fitting = f"({t},) or {(*batch, t)}"
-            raise ValueError(f"fourier: positions must be of {fitting} tokens, got {rows}")
+            raise ValueError(f"fourier: positions must be of {fitting} tokens, got {shape}")
 
     def _check_default(self, t: int) -> None:
         # token i of an image does not stand at (i, i)
         if self.axes > 1:
-            raise ValueError(f"fourier: positions must be ({t}, {self.axes}), got None; {REMEDY}")
+            raise ValueError(
+                f"fourier: positions must have shape ({t}, {self.axes}), got None; {REMEDY}"
+            )
         # a lone token is a new one behind a cache, and does not stand at 0
         if t == 1:
             raise ValueError(
@@ -189,5 +201,7 @@ def _coordinates(positions: Array, axes: int) -> Array:
     # else token i would stand at (i, i)
     if positions.ndim < 2 or positions.shape[-1] != axes:
         got = tuple(positions.shape)
-        raise ValueError(f"fourier: positions must be (..., t, {axes}), got {got}; {REMEDY}")
+        raise ValueError(
+            f"fourier: positions must have shape (..., t, {axes}), got {got}; {REMEDY}"
+        )
     return positions  # (..., t, n)

@@ -41,7 +41,12 @@ def grid(
     base: float = 10_000.0,
     order: str = "mae",
 ) -> np.ndarray:
-    """Return the table (..., t, d) in float64 for `positions` (..., t, n), a row a token."""
+    """Return the table (..., t, d) in float64 for `positions` (..., t, n), a row a token.
+
+    Raises:
+        ValueError: If `dim` is no multiple of 2n, unless `order` is "per-axis".
+        ValueError: If `base` is not positive and finite, or `order` unknown.
+    """
     positions = np.asarray(positions, np.float64)
     *batch, t, n = positions.shape
     theta = _frequencies(dim, n, base, order)  # (w/2,)
@@ -64,6 +69,11 @@ class Grid(nn.Module):
         axes: Coordinates n of a position: 2 for images, 3 for video.
         base: Sets the slowest wavelength along each axis.
         order: Where sines, cosines and axes go: "mae", "timm", "timm-axes", "detr" or "per-axis".
+
+    Raises:
+        ValueError: If `dim` is no multiple of twice the axes, unless `order` is "per-axis".
+        ValueError: If `base` is not positive and finite, or `order` unknown.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> rows, columns = torch.meshgrid(torch.arange(14), torch.arange(14), indexing="ij")
@@ -88,8 +98,9 @@ class Grid(nn.Module):
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """Return `x` (b, t, d) plus the table of its `positions` (t, n) or (b, t, n).
 
-        On one axis they may be (t,), by default 0 .. t-1. A lone token, as in decoding, and several
-        axes have no default: a place in a text is no place in a grid.
+        On one axis they may be (t,), and with t > 1 default to 0 .. t-1; a lone token, as in
+        decoding, must be given its own. Several axes have no default: a place in a text is no place
+        in a grid.
         """
         self._check(x, positions)
         if positions is None:
@@ -112,21 +123,25 @@ class Grid(nn.Module):
         *batch, t, dim = x.shape
         if dim != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"grid: x must be floats (b, t, {self.dim}), got {got}")
+            raise ValueError(
+                f"grid: x must have shape (b, t, {self.dim}) and a float dtype, got {got}"
+            )
         if positions is None:
             self._check_default(t)
             return
-        # one position for all tokens would broadcast
-        rows = tuple(_coordinates(positions, self.axes).shape[:-1])
-        misfit = rows != (t,) and rows != (1, t) and rows != (*batch, t)
-        if misfit or len(rows) >= x.ndim:
+        # one position would broadcast over all tokens without an error
+        shape = tuple(_coordinates(positions, self.axes).shape[:-1])
+        misfit = shape != (t,) and shape != (1, t) and shape != (*batch, t)
+        if misfit or len(shape) >= x.ndim:
             fitting = f"({t},) or {(*batch, t)}"
-            raise ValueError(f"grid: positions must be of {fitting} tokens, got {rows}")
+            raise ValueError(f"grid: positions must be of {fitting} tokens, got {shape}")
 
     def _check_default(self, t: int) -> None:
         # token i of an image does not stand at (i, i)
         if self.axes > 1:
-            raise ValueError(f"grid: positions must be ({t}, {self.axes}), got None; {REMEDY}")
+            raise ValueError(
+                f"grid: positions must have shape ({t}, {self.axes}), got None; {REMEDY}"
+            )
         # a lone token is a new one behind a cache, and does not stand at 0
         if t == 1:
             raise ValueError(
@@ -161,7 +176,7 @@ def _coordinates(positions: Tensor, axes: int) -> Tensor:
     # else token i would stand at (i, i)
     if positions.ndim < 2 or positions.shape[-1] != axes:
         got = tuple(positions.shape)
-        raise ValueError(f"grid: positions must be (..., t, {axes}), got {got}; {REMEDY}")
+        raise ValueError(f"grid: positions must have shape (..., t, {axes}), got {got}; {REMEDY}")
     return positions
 
 

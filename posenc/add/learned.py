@@ -23,7 +23,12 @@ from torch import Tensor, nn
 
 
 def learned(positions: ArrayLike, weight: ArrayLike, offset: int = 0) -> np.ndarray:
-    """Return the rows (..., t, d) of `weight` (n, d) for `positions` (..., t), in float64."""
+    """Return the rows (..., t, d) of `weight` (n, d) for `positions` (..., t), in float64.
+
+    Raises:
+        ValueError: If `positions` or `offset` are negative or fractions.
+        IndexError: If a position has no row.
+    """
     positions = np.asarray(positions)  # (..., t)
     # NumPy would count a negative row from the end
     if offset < 0 or (positions < 0).any() or (positions % 1).any():
@@ -41,6 +46,11 @@ class Learned(nn.Module):
         offset: Rows before that of position 0: 2 for OPT, padding index + 1 for RoBERTa.
         std: Deviation of the normal distribution that `weight` (offset + length, d) starts from.
         dropout: Probability of zeroing an element of the sum while training.
+
+    Raises:
+        ValueError: If `dim` is below 1, or `offset` below 0.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
+        IndexError: In a call, if a position has no row.
 
     Examples:
         >>> encode, x = Learned(dim=64, length=512), torch.randn(2, 10, 64)
@@ -69,7 +79,8 @@ class Learned(nn.Module):
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """Return `x` (b, t, d) plus the rows of its `positions` (t,) or (b, t).
 
-        By default tokens stand at 0 .. t-1; a lone one, as in decoding, has no default.
+        With t > 1, `positions` default to 0 .. t-1; a lone token, as in decoding, must be given its
+        own.
         """
         self._check(x, positions)
         if positions is None:
@@ -91,16 +102,18 @@ class Learned(nn.Module):
         *batch, t, dim = x.shape
         if dim != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"learned: x must be floats (b, t, {self.dim}), got {got}")
+            raise ValueError(
+                f"learned: x must have shape (b, t, {self.dim}) and a float dtype, got {got}"
+            )
         if positions is None:
             self._check_default(t)
             return
-        # one position for all tokens would broadcast
-        rows = tuple(positions.shape)
-        misfit = rows != (t,) and rows != (1, t) and rows != (*batch, t)
-        if misfit or len(rows) >= x.ndim:
+        # one position would broadcast over all tokens without an error
+        shape = tuple(positions.shape)
+        misfit = shape != (t,) and shape != (1, t) and shape != (*batch, t)
+        if misfit or len(shape) >= x.ndim:
             fitting = f"({t},) or {(*batch, t)}"
-            raise ValueError(f"learned: positions must be {fitting}, got {rows}")
+            raise ValueError(f"learned: positions must have shape {fitting}, got {shape}")
 
     def _check_default(self, t: int) -> None:
         # a lone token is a new one behind a cache, and does not stand at 0
@@ -109,7 +122,7 @@ class Learned(nn.Module):
                 "learned: positions must be given for a lone token, got None; "
                 "torch.tensor([s]) behind a cache of s tokens"
             )
-        # a lone row would broadcast
+        # a table of one row would broadcast over all tokens without an error
         rows = len(self.weight) - self.offset
         if t > rows:
             raise ValueError(

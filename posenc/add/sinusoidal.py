@@ -32,7 +32,12 @@ def sinusoidal(
     base: float = 10_000.0,
     order: str = "interleaved",
 ) -> np.ndarray:
-    """Return the table (..., t, d) in float64 for `positions` (..., t), any real numbers."""
+    """Return the table (..., t, d) in float64 for `positions` (..., t), any real numbers.
+
+    Raises:
+        ValueError: If `dim` is odd or below 2; of "tensor2tensor", if it is below 4.
+        ValueError: If `base` is not positive and finite, or `order` unknown.
+    """
     theta = _frequencies(dim, base, order)  # (d/2,)
     angle = np.asarray(positions, np.float64)[..., None] * theta  # (..., t, d/2)
     sine, cosine = _channels(dim, order)
@@ -52,6 +57,11 @@ class Sinusoidal(nn.Module):
         order: "interleaved", "split" or "tensor2tensor" (see the module).
         scale: Multiply the embeddings by sqrt(d) first, as the paper does (sec. 3.4).
         dropout: Probability of zeroing an element of the sum while training.
+
+    Raises:
+        ValueError: If `dim` is odd or below 2; of "tensor2tensor", if it is below 4.
+        ValueError: If `base` is not positive and finite, or `order` unknown.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> encode, x = Sinusoidal(64), torch.randn(2, 10, 64)
@@ -79,7 +89,8 @@ class Sinusoidal(nn.Module):
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """Return `x` (b, t, d) plus the table of its `positions` (t,) or (b, t).
 
-        By default tokens stand at 0 .. t-1; a lone one, as in decoding, has no default.
+        With t > 1, `positions` default to 0 .. t-1; a lone token, as in decoding, must be given its
+        own.
         """
         self._check(x, positions)
         if positions is None:
@@ -104,7 +115,9 @@ class Sinusoidal(nn.Module):
         *batch, t, dim = x.shape
         if dim != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"sinusoidal: x must be floats (b, t, {self.dim}), got {got}")
+            raise ValueError(
+                f"sinusoidal: x must have shape (b, t, {self.dim}) and a float dtype, got {got}"
+            )
         if positions is None:
             # a lone token is a new one behind a cache, and does not stand at 0
             if t == 1:
@@ -113,12 +126,12 @@ class Sinusoidal(nn.Module):
                     "torch.tensor([s]) behind a cache of s tokens"
                 )
             return
-        # one position for all tokens would broadcast
-        rows = tuple(positions.shape)
-        misfit = rows != (t,) and rows != (1, t) and rows != (*batch, t)
-        if misfit or len(rows) >= x.ndim:
+        # one position would broadcast over all tokens without an error
+        shape = tuple(positions.shape)
+        misfit = shape != (t,) and shape != (1, t) and shape != (*batch, t)
+        if misfit or len(shape) >= x.ndim:
             fitting = f"({t},) or {(*batch, t)}"
-            raise ValueError(f"sinusoidal: positions must be {fitting}, got {rows}")
+            raise ValueError(f"sinusoidal: positions must have shape {fitting}, got {shape}")
 
 
 def wavelengths(dim: int, base: float = 10_000.0, order: str = "interleaved") -> np.ndarray:

@@ -54,14 +54,19 @@ def alibi(
     causal: bool = False,
     alibi_bias_max: float = 8.0,
 ) -> np.ndarray:
-    """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,)."""
+    """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,).
+
+    Raises:
+        ValueError: If a slope is negative, or one of `slopes` infinite.
+        ValueError: If positions are not (t,) and (s,).
+    """
     left, right = _slopes(heads, slopes, right_slopes, alibi_bias_max)
     m = np.asarray(positions, np.float64)
     n = np.asarray(key_positions, np.float64)
-    # not m[:, None], which would take a batch (b, t)
+    # reshape refuses a batch (b, t); m[:, None] would broadcast it silently
     offset = n.reshape(1, len(n)) - m.reshape(len(m), 1)  # (t, s)
-    slope = np.where(offset > 0, -right[:, None, None], left[:, None, None])  # (h, t, s)
-    bias = slope * offset  # (h, t, s)
+    signed_slope = np.where(offset > 0, -right[:, None, None], left[:, None, None])  # (h, t, s)
+    bias = signed_slope * offset  # (h, t, s)
     if causal:
         bias = np.where(offset > 0, -np.inf, bias)  # (h, t, s)
     return bias
@@ -76,7 +81,12 @@ class ALiBi(nn.Module):
             `alibi_slopes`.
         right_slopes: Of the keys ahead, likewise; by default `slopes`, 0 for no penalty.
         causal: Give -inf to the keys ahead, where the logits have no causal mask already.
-        alibi_bias_max: The 8 of 2^-8, the slope of the flattest head; MPT's config calls it so.
+        alibi_bias_max: The 8 in the formula; the flattest head has slope 2^-8. Named as in MPT's
+            config.
+
+    Raises:
+        ValueError: If a slope is negative, or one of `slopes` infinite.
+        ValueError: In a call, if a lone query has no `key_positions`.
 
     Examples:
         >>> bias = ALiBi(heads=8)(torch.tensor([3]), torch.arange(6))  # one query, six keys
@@ -103,8 +113,8 @@ class ALiBi(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Without `key_positions` keys stand where queries do, of which there must be more than one.
-        A batch (b, t) or (b, s) gives (b, h, t, s).
+        `key_positions` default to `positions`; a lone query must be given them. A batch (b, t) or
+        (b, s) gives (b, h, t, s).
         """
         m, n = _positions(positions, key_positions)
         offset = n[..., None, :] - m[..., :, None]  # (..., t, s)
@@ -116,9 +126,9 @@ class ALiBi(nn.Module):
             mask = torch.zeros_like(offset).masked_fill(offset > 0, -math.inf)  # (..., 1, t, s)
             return (left * offset).add_(mask)  # (..., h, t, s)
         right = offset.new_tensor(self.right_slopes)[:, None, None]  # (h, 1, 1)
-        slope = torch.where(offset > 0, -right, left)  # (..., h, t, s)
-        # in place, since nothing else is as large
-        return slope.mul_(offset)  # (..., h, t, s)
+        signed_slope = torch.where(offset > 0, -right, left)  # (..., h, t, s)
+        # in place: spares a second tensor (b, h, t, s)
+        return signed_slope.mul_(offset)  # (..., h, t, s)
 
     def score_mod(
         self, positions: Tensor, key_positions: Tensor | None = None
@@ -128,8 +138,8 @@ class ALiBi(nn.Module):
         left = m.new_tensor(self.slopes, dtype=torch.float32)  # (h,)
         right = m.new_tensor(self.right_slopes, dtype=torch.float32)  # (h,)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            offset = (_at(n, b, s) - _at(m, b, t)).float()
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            offset = (_at(n, b, kv_idx) - _at(m, b, q_idx)).float()
             bias = torch.where(offset > 0, -right[h], left[h]) * offset
             if self.causal:
                 bias = torch.where(offset > 0, -math.inf, bias)
@@ -142,8 +152,10 @@ class ALiBi(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return channels of queries (h, t, 2) and keys (1, s, 2) whose products are the bias.
 
-        Behind q and k they spare attention a bias (h, t, s). Causal only: keys ahead get a bonus
-        in place of a penalty. Float64, from the first query on: that keeps the numbers small.
+        Concatenate them with q and k in place of a bias (h, t, s), one of the two divided by the
+        softmax scale, by which attention multiplies their products; `posenc.fast.alibi` does both.
+        For causal attention only: keys ahead would get a bonus. In float64, positions counted from
+        the first query, so that the numbers stay small.
         """
         m, n = _positions(positions, key_positions)
         first = m[..., :1]
@@ -151,9 +163,9 @@ class ALiBi(nn.Module):
         n = (n - first).unsqueeze(-2)  # (..., 1, s)
         slopes = m.new_tensor(self.slopes)[:, None, None]  # (h, 1, 1)
         # -slope (m - n) = (slope, -slope m) . (n, 1)
-        of_queries = slopes * torch.stack([torch.ones_like(m), -m], dim=-1)  # (..., h, t, c)
-        of_keys = torch.stack([n, torch.ones_like(n)], dim=-1)  # (..., 1, s, c)
-        return of_queries, of_keys
+        query_channels = slopes * torch.stack([torch.ones_like(m), -m], dim=-1)  # (..., h, t, c)
+        key_channels = torch.stack([n, torch.ones_like(n)], dim=-1)  # (..., 1, s, c)
+        return query_channels, key_channels
 
 
 def _slopes(

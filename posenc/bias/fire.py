@@ -38,10 +38,14 @@ def fire(
     threshold: float = 512.0,
     eps: float = 1e-6,
 ) -> np.ndarray:
-    """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,)."""
+    """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,).
+
+    Raises:
+        ValueError: If positions are not (t,) and (s,).
+    """
     m = np.asarray(positions, np.float64)
     n = np.asarray(key_positions, np.float64)
-    # not m[:, None], which would take a batch (b, t)
+    # reshape refuses a batch (b, t); m[:, None] would broadcast it silently
     m = m.reshape(len(m), 1)  # (t, 1)
     n = n.reshape(1, len(n))  # (1, s)
     c = np.abs(np.asarray(c, np.float64))
@@ -68,6 +72,10 @@ class FIRE(nn.Module):
         threshold: L before it is learned: up to this place one yardstick measures all distances.
         eps: Added to the yardstick, which is 0 where c is.
 
+    Raises:
+        ValueError: If `heads` is below 1.
+        ValueError: In a call, if a lone query has no `key_positions`.
+
     Examples:
         >>> FIRE(heads=8, threshold=64)(torch.arange(100)).shape
         torch.Size([8, 100, 100])
@@ -92,8 +100,8 @@ class FIRE(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Without `key_positions` keys stand where queries do, of which there must be more than one.
-        A batch (b, t) or (b, s) gives (b, h, t, s).
+        `key_positions` default to `positions`; a lone query must be given them. A batch (b, t) or
+        (b, s) gives (b, h, t, s).
         """
         m, n = _positions(positions, key_positions)
         hidden_weight, hidden_bias, out_weight, out_bias = self._network()
@@ -114,8 +122,8 @@ class FIRE(nn.Module):
         m, n = torch.atleast_2d(*_positions(positions, key_positions))
         hidden_weight, hidden_bias, out_weight, out_bias = self._network()
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            share = self._share(_at(m, b, t), _at(n, b, s)).to(out_bias.dtype)
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            share = self._share(_at(m, b, q_idx), _at(n, b, kv_idx)).to(out_bias.dtype)
             bias = out_bias[h]
             # a loop, since FlexAttention's kernels have no sum over an axis
             for u in range(self.width):

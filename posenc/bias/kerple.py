@@ -40,10 +40,14 @@ def kerple(
     """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,).
 
     `r1` and `r2` (h,) are the rates.
+
+    Raises:
+        ValueError: If `form` is unknown.
+        ValueError: If positions are not (t,) and (s,).
     """
     m = np.asarray(positions, np.float64)
     n = np.asarray(key_positions, np.float64)
-    # not m[:, None], which would take a batch (b, t)
+    # reshape refuses a batch (b, t); m[:, None] would broadcast it silently
     distance = np.abs(m.reshape(len(m), 1) - n.reshape(1, len(n)))  # (t, s)
     r1 = np.maximum(np.asarray(r1, np.float64), FLOOR)[:, None, None]  # (h, 1, 1)
     r2 = np.clip(np.asarray(r2, np.float64), FLOOR, _ceiling(form))[:, None, None]  # (h, 1, 1)
@@ -62,6 +66,10 @@ class KERPLE(nn.Module):
     Args:
         heads: Number of query heads h.
         form: "log" or "power".
+
+    Raises:
+        ValueError: If `heads` is below 1, or `form` unknown.
+        ValueError: In a call, if a lone query has no `key_positions`.
 
     Examples:
         >>> encoding = KERPLE(heads=1)
@@ -82,8 +90,8 @@ class KERPLE(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Without `key_positions` keys stand where queries do, of which there must be more than one.
-        A batch (b, t) or (b, s) gives (b, h, t, s).
+        `key_positions` default to `positions`; a lone query must be given them. A batch (b, t) or
+        (b, s) gives (b, h, t, s).
         """
         m, n = _positions(positions, key_positions)
         distance = (m[..., :, None] - n[..., None, :]).abs()  # (..., t, s)
@@ -101,8 +109,8 @@ class KERPLE(nn.Module):
         r1 = _bounded(self.r1)  # (h,)
         r2 = _bounded(self.r2, self.ceiling)  # (h,)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            distance = (_at(m, b, t) - _at(n, b, s)).abs()
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            distance = (_at(m, b, q_idx) - _at(n, b, kv_idx)).abs()
             bias = self._bias(distance.to(r1.dtype), r1[h], r2[h])
             return score + bias.to(score.dtype)
 

@@ -33,12 +33,17 @@ def sandwich(
     dim: int = 128,
     base: float = 10_000.0,
 ) -> np.ndarray:
-    """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,)."""
+    """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,).
+
+    Raises:
+        ValueError: If `heads` is below 1, `dim` odd or below 2, or `base` not positive and finite.
+        ValueError: If positions are not (t,) and (s,).
+    """
     slopes = _slopes(heads)[:, None, None]  # (h, 1, 1)
     theta = _frequencies(dim, base)  # (d/2,)
     m = np.asarray(positions, np.float64)
     n = np.asarray(key_positions, np.float64)
-    # not m[:, None], which would take a batch (b, t)
+    # reshape refuses a batch (b, t); m[:, None] would broadcast it silently
     offset = m.reshape(len(m), 1) - n.reshape(1, len(n))  # (t, s)
     # one frequency after the other, with no array (t, s, d/2)
     cosines = sum(np.cos(offset * frequency) for frequency in theta)  # (t, s)
@@ -52,6 +57,10 @@ class Sandwich(nn.Module):
         heads: Number of query heads h.
         dim: Width d of the sinusoids, even; 128 whatever the width of the model.
         base: Sets the slowest wavelength, 2 pi base positions.
+
+    Raises:
+        ValueError: If `heads` is below 1, `dim` odd or below 2, or `base` not positive and finite.
+        ValueError: In a call, if a lone query has no `key_positions`.
 
     Examples:
         >>> Sandwich(heads=8)(torch.tensor([0]), torch.tensor([0, 1, 10, 100, 1000]))[0, 0]
@@ -70,8 +79,8 @@ class Sandwich(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Without `key_positions` keys stand where queries do, of which there must be more than one.
-        A batch (b, t) or (b, s) gives (b, h, t, s).
+        `key_positions` default to `positions`; a lone query must be given them. A batch (b, t) or
+        (b, s) gives (b, h, t, s).
         """
         m, n = _positions(positions, key_positions)
         # cos(a - b) = cos a cos b + sin a sin b: two tables, not d/2 cosines for each pair
@@ -87,8 +96,8 @@ class Sandwich(nn.Module):
         m, n = torch.atleast_2d(*_positions(positions, key_positions))
         slopes = m.new_tensor(self.slopes)  # (h,)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            offset = _at(m, b, t) - _at(n, b, s)
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            offset = _at(m, b, q_idx) - _at(n, b, kv_idx)
             # one after the other: FlexAttention's kernels have no sum over an axis
             cosines = sum([torch.cos(offset * frequency) for frequency in self.theta])
             bias = slopes[h] * (cosines - self.dim / 2)

@@ -6,21 +6,23 @@ Used:  T5, mT5, FLAN-T5, UL2, LongT5, MPNet; one table serves all layers of a st
        cross-attention
 Cost:  buckets x h numbers to learn; a call finds the bucket of each pair and looks up its numbers
 
-Key:   b batch, h heads, t queries, s keys, r buckets, a of one side, e exact, w max distance,
-       z start of the last bucket, m position of a query, n of a key
+Key:   b batch, h heads, t queries, s keys, r buckets, o offsets, m position of a query, n of a key
 
-    B[i, m, n] = weight[bucket(n - m), i]                               for head i
-    bucket     = distance                                               distance < e
-               = min(e + floor((a-e) ln(distance/e) / ln(w/e)), a-1)    otherwise,  e = floor(a/2)
-    both ways:   distance = |n - m|, a = r/2; keys ahead of the query have their bucket plus a
-    one way:     distance = m - n, a = r; keys ahead, with a negative one, have bucket 0
+    B[i, m, n] = weight[bucket(n - m), i]                                for head i
+    bucket     = distance                                                if distance < exact
+               = min(exact + floor(shared growth), one_side - 1)         otherwise
+    growth     = ln(distance/exact) / ln(max_distance/exact)
+    exact      = floor(one_side/2),  shared = one_side - exact
+    bidirectional:  distance = |n - m|, one_side = r/2; keys ahead have their bucket plus one_side
+    otherwise:      distance = m - n, one_side = r; keys ahead, where it is negative, have bucket 0
 
-so near offsets have a bucket each, far ones share buckets that widen in proportion, and all from w
-on share the last. Where a bucket starts is found in whole numbers, since a logarithm can round to
-the wrong side. That of T5, in float32, does so in few settings (48 buckets one way up to 81), and
-in none of powers of two that the tests try. A fractional offset counts as the whole one toward 0.
-The offset is key - query. The bias is not divided by sqrt(d), here as in T5, which does not divide
-q . k either: for its checkpoints give `attention` scale=1.
+so near offsets have a bucket each, far ones share buckets that widen in proportion, and all from
+max_distance on share the last. Bucket starts are computed in integers, because a rounded logarithm
+can fall on the wrong side. T5's own float32 logarithm does so rarely: with buckets=48,
+max_distance=81, bidirectional=False it misplaces distance 54; with powers of two never in our
+tests. A fractional offset counts as the whole one toward 0. The offset is key - query. The bias is
+not divided by sqrt(d), here as in T5, which does not divide q . k either: for its checkpoints give
+`attention` scale=1.
 """
 
 from collections.abc import Callable
@@ -63,11 +65,16 @@ def t5(
     """Return the float64 bias (h, t, s) between `positions` (t,) and `key_positions` (s,).
 
     `weight` (r, h) is the table.
+
+    Raises:
+        ValueError: If r is below 2 a side, or odd if `bidirectional`.
+        ValueError: If `max_distance` is within the exact buckets, or above 2**53.
+        ValueError: If positions are not (t,) and (s,).
     """
     weight = np.asarray(weight, np.float64)  # (r, h)
     m = np.asarray(positions, np.float64)
     n = np.asarray(key_positions, np.float64)
-    # not m[:, None], which would take a batch (b, t)
+    # reshape refuses a batch (b, t); m[:, None] would broadcast it silently
     offset = n.reshape(1, len(n)) - m.reshape(len(m), 1)  # (t, s)
     bucket = t5_bucket(offset, len(weight), max_distance, bidirectional)  # (t, s)
     return weight[bucket].transpose(2, 0, 1)  # (h, t, s)
@@ -84,6 +91,11 @@ class T5(nn.Module):
         max_distance: From this distance on all keys share a bucket.
         bidirectional: Tell the keys ahead apart; if not, they share bucket 0 with the query itself,
             as in T5's decoder.
+
+    Raises:
+        ValueError: If `heads` is below 1, or `buckets` below 2 a side, or odd if `bidirectional`.
+        ValueError: If `max_distance` is within the exact buckets, or above 2**53.
+        ValueError: In a call, if a lone query has no `key_positions`.
 
     Examples:
         >>> encoding = T5(heads=1)
@@ -112,12 +124,12 @@ class T5(nn.Module):
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
         """Return the bias (h, t, s), float32, from `positions` (t,) to `key_positions` (s,).
 
-        Without `key_positions` keys stand where queries do, of which there must be more than one.
-        A batch (b, t) or (b, s) gives (b, h, t, s).
+        `key_positions` default to `positions`; a lone query must be given them. A batch (b, t) or
+        (b, s) gives (b, h, t, s).
         """
         m, n = _positions(positions, key_positions)
         bucket = self._bucket(n[..., None, :] - m[..., :, None])  # (..., t, s)
-        # weight[bucket] has the heads last; looked up heads first, the bias lies in order
+        # index heads first, so that the bias is contiguous
         rows = bucket.flatten().to(self.weight.device)
         bias = self.weight.float().T.index_select(1, rows).unflatten(1, bucket.shape)
         return bias.movedim(0, -3)  # (..., h, t, s)
@@ -127,13 +139,13 @@ class T5(nn.Module):
     ) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same bias, one number at a time."""
         m, n = torch.atleast_2d(*_positions(positions, key_positions))
-        # the kernel looks offsets up in a row, which ends where nothing changes any more
+        # the bias for offsets -reach .. reach; further out it is constant
         reach = self.starts[-1]
-        offsets = torch.arange(-reach, reach + 1, device=positions.device)  # (2z+1,)
-        by_offset = self(torch.zeros_like(offsets[:1]), offsets)[:, 0]  # (h, 2z+1)
+        offsets = torch.arange(-reach, reach + 1, device=positions.device)  # (o,)
+        by_offset = self(torch.zeros_like(offsets[:1]), offsets)[:, 0]  # (h, o)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            offset = _at(n, b, s) - _at(m, b, t)
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            offset = _at(n, b, kv_idx) - _at(m, b, q_idx)
             column = offset.clamp(-reach, reach).int() + reach
             return score + by_offset[h, column].to(score.dtype)
 
@@ -155,7 +167,9 @@ def _starts(buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, 
     one_side = buckets // 2 if bidirectional else buckets
     exact = one_side // 2
     if exact < 1 or (bidirectional and buckets % 2):
-        raise ValueError(f"t5: buckets must be 2 or more a side, and even for two, got {buckets}")
+        raise ValueError(
+            f"t5: buckets must be 2 or more a side, and even if bidirectional, got {buckets}"
+        )
     # beyond 2^53 float64 skips whole numbers
     if not exact < max_distance <= 2**53:
         bounds = f"more than {exact} and at most 2**53"
@@ -164,7 +178,7 @@ def _starts(buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, 
     shared = one_side - exact
     for k in range(1, shared):
         start = int(exact * (max_distance / exact) ** (k / shared))
-        # the first whole distance >= e (w/e)^(k / shared): a float may be rounded below it
+        # the first integer >= exact (max_distance/exact)^(k/shared): a float may be rounded below
         while start**shared < max_distance**k * exact ** (shared - k):
             start += 1
         starts.append(start)

@@ -40,7 +40,12 @@ def window(
     window: tuple[int, ...] = (7, 7),
     pretrained_window: tuple[int, ...] | None = None,
 ) -> np.ndarray:
-    """Return the float64 bias (h, t, s) from the table `weight` (r, h), or from what makes it."""
+    """Return the float64 bias (h, t, s) from the table `weight` (r, h), or from what makes it.
+
+    Raises:
+        ValueError: If `weight` has not one row for each offset of the window.
+        ValueError: If positions are fractions, or not (t, a) and (s, a).
+    """
     axes = len(window)
     x = log_coordinates(window, pretrained_window).reshape(-1, axes)  # (r, a)
     if weight is None:
@@ -54,7 +59,7 @@ def window(
         raise ValueError(f"window: weight must be of {len(x)} rows, got {len(weight)}; resize it")
     m = np.asarray(positions, np.float64)
     n = np.asarray(key_positions, np.float64)
-    # not m[:, None], which would take a batch (b, t, a)
+    # reshape refuses a batch (b, t, a); m[:, None] would broadcast it silently
     offset = m.reshape(len(m), 1, axes) - n.reshape(1, len(n), axes)  # (t, s, a)
     if (m % 1).any() or (n % 1).any():
         raise ValueError(f"window: positions must be whole, got {positions} and {key_positions}")
@@ -88,9 +93,14 @@ class Window(nn.Module):
         continuous: Make the table as Swin V2 does.
         pretrained_window: That of the network's training, if another; 0 is none, as in Swin V2.
 
+    Raises:
+        ValueError: If `heads` is below 1, or `pretrained_window` has other axes than `window`.
+        ValueError: In a call, if positions are not whole (t, a).
+        ValueError: In a call, if a lone query has no `key_positions`.
+
     Examples:
-        >>> places = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])  # grid_positions(2, 2)
-        >>> Window(heads=3, window=(2, 2))(places).shape
+        >>> positions = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])  # grid_positions(2, 2)
+        >>> Window(heads=3, window=(2, 2))(positions).shape
         torch.Size([3, 4, 4])
     """
 
@@ -117,15 +127,15 @@ class Window(nn.Module):
             self.weight = nn.Parameter(0.02 * torch.randn(rows, heads))
 
     def forward(self, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
-        """Return the bias (h, t, s), float32, from places (t, a) to `key_positions` (s, a).
+        """Return the bias (h, t, s), float32, from `positions` (t, a) to `key_positions` (s, a).
 
-        Without `key_positions` keys stand where queries do, of which there must be more than one.
-        A batch (b, t, a) or (b, s, a) gives (b, h, t, s).
+        `key_positions` default to `positions`; a lone query must be given them. A batch (b, t, a)
+        or (b, s, a) gives (b, h, t, s).
         """
         m, n = self._positions(positions, key_positions)
         offset = m[..., :, None, :] - n[..., None, :, :]  # (..., t, s, a)
         row = _row(offset.unbind(-1), self.window)  # (..., t, s)
-        # heads first, so that the bias of a window lies in order
+        # index heads first, so that the bias is contiguous
         return self._table().T[:, row].movedim(0, -3)  # (..., h, t, s)
 
     def score_mod(
@@ -137,21 +147,22 @@ class Window(nn.Module):
         n = n.reshape(-1, *n.shape[-2:])
         table = self._table()  # (r, h)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            offset = [_at(m, b, t, axis) - _at(n, b, s, axis) for axis in range(self.axes)]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            offset = [_at(m, b, q_idx, axis) - _at(n, b, kv_idx, axis) for axis in range(self.axes)]
             return score + table[_row(offset, self.window), h].to(score.dtype)
 
         return _modify
 
     def _positions(self, positions: Tensor, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the places of queries and keys, in whole numbers that may be negative."""
+        """Return the positions of queries and keys, in whole numbers that may be negative."""
         keys = positions if key_positions is None else key_positions
-        for places in (positions, keys):
+        for p in (positions, keys):
             # a text (t,) would put token i on the diagonal, at (i, i)
-            if places.is_floating_point() or places.ndim < 2 or places.shape[-1] != self.axes:
+            if p.is_floating_point() or p.ndim < 2 or p.shape[-1] != self.axes:
                 raise ValueError(
-                    f"window: positions must be whole (t, {self.axes}) or (b, t, {self.axes}), got "
-                    f"{places.dtype} {tuple(places.shape)}; take grid_positions{self.window}"
+                    f"window: positions must have shape (t, {self.axes}) or (b, t, {self.axes}) "
+                    f"and an integer dtype, got {p.dtype} {tuple(p.shape)}; "
+                    f"take grid_positions{self.window}"
                 )
         # a lone query has a cache of keys, over which its bias (h, 1, 1) would broadcast
         if key_positions is None and positions.shape[-2] == 1:

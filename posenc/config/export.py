@@ -1,6 +1,7 @@
 """Say how a model turns in the words of another program: transformers 5 and 4, vLLM, llama.cpp.
 
-Each function takes what `plan` takes and refuses what its program has no words for.
+Each function takes what `plan` takes, and refuses with a ValueError what its program has no words
+for, a configuration whose layers do not rotate, and what `plan` refuses.
 """
 
 import json
@@ -10,14 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from posenc.config.formats.detection import to_transformers
-from posenc.config.layer_types import layer_kinds, unrotated_reasons
+from posenc.config.layer_types import layer_types_of, unrotated_reasons
 from posenc.config.model_types import Config, facts, resolve
 from posenc.config.plan import loaded
-from posenc.config.rotation import base_of, rope_dict, rope_kind, share_of
+from posenc.config.rotation import base_of, rope_dict, rope_type_of, share_of
 from posenc.config.rotation_objects import head_channels
 from posenc.models.from_config import LONGEST, ROPE_KEYS, TRAINED
 
-LLAMA_CPP_KINDS = ("default", "linear", "yarn")
+LLAMA_CPP_ROPE_TYPES = ("default", "linear", "yarn")
 # a key of yarn: the option of llama.cpp, and its default
 LLAMA_CPP_OPTIONS = {
     "beta_fast": ("--yarn-beta-fast", 32.0),
@@ -25,43 +26,52 @@ LLAMA_CPP_OPTIONS = {
 }
 
 
-def rope_parameters_by_kind(config: Any) -> dict[str, dict[str, Any]]:
-    """Return transformers 5's dict for each kind of layer that rotates, nothing left out.
+def rope_parameters_by_layer_type(config: Any) -> dict[str, dict[str, Any]]:
+    """Return transformers 5's dict for each type of layer that rotates, nothing left out.
+
+    Raises:
+        ValueError: If no layer rotates.
+        ValueError: If bases differ from layer to layer.
 
     Examples:
         >>> config = {"model_type": "llama", "rope_theta": 5e5, "num_hidden_layers": 2}
-        >>> rope_parameters_by_kind(config)
+        >>> rope_parameters_by_layer_type(config)
         {'full_attention': {'rope_type': 'default', 'rope_theta': 500000.0}}
     """
     _, text = _text_part(config)
-    return _by_kind(text)
+    return _by_layer_type(text)
 
 
 def rope_parameters(config: Any) -> dict[str, Any]:
-    """Return `rope_parameters` as transformers 5 has them: one dict, or one for each kind of layer.
+    """Return `rope_parameters` as transformers 5 has them: one dict, or one for each type of layer.
+
+    Raises:
+        ValueError: If no layer rotates.
+        ValueError: If bases differ from layer to layer.
 
     Examples:
         >>> config = {"model_type": "llama", "rope_theta": 5e5, "num_hidden_layers": 2}
         >>> rope_parameters(config)
         {'rope_type': 'default', 'rope_theta': 500000.0}
     """
-    by_kind = rope_parameters_by_kind(config)
-    first, *others = by_kind.values()
-    return first if all(rope == first for rope in others) else by_kind
+    by_layer_type = rope_parameters_by_layer_type(config)
+    first, *others = by_layer_type.values()
+    return first if all(rope == first for rope in others) else by_layer_type
 
 
 def rope_scaling(config: Any) -> dict[str, Any]:
     """Return the keys that transformers 4 has at the top: rope_theta, rope_scaling, and the share.
 
     Raises:
-        ValueError: If kinds of layers differ and version 4 had no keys of its own for the model.
+        ValueError: If no layer rotates.
+        ValueError: If types of layers differ and version 4 had no keys of its own for the model.
     """
     _, text = _text_part(config)
-    by_kind = _by_kind(text)
+    by_layer_type = _by_layer_type(text)
     bases = text.facts.get("bases", {})
-    if bases and by_kind.keys() <= bases.keys():
-        return _two_bases(by_kind, bases)
-    rope = dict(_single(by_kind, "transformers 4"))
+    if bases and by_layer_type.keys() <= bases.keys():
+        return _two_bases(by_layer_type, bases)
+    rope = dict(_single(by_layer_type, "transformers 4"))
     fields = {"rope_theta": rope.pop("rope_theta")}
     # in a proportional rotation the share belongs to the formula
     if "partial_rotary_factor" in rope and rope["rope_type"] != "proportional":
@@ -71,7 +81,12 @@ def rope_scaling(config: Any) -> dict[str, Any]:
 
 
 def vllm(config: Any) -> str:
-    """Return the option of `vllm serve` that gives a model this rotation."""
+    """Return the option of `vllm serve` that gives a model this rotation.
+
+    Raises:
+        ValueError: If no layer rotates.
+        ValueError: If bases differ from layer to layer.
+    """
     path, _ = _text_part(config)
     overrides: dict[str, Any] = {"rope_parameters": rope_parameters(config)}
     # in a model of several parts, inside that of its text
@@ -84,31 +99,38 @@ def llama_cpp(config: Any) -> str:
     """Return the options of llama.cpp that give a model this rotation.
 
     Raises:
-        ValueError: If it has none, as for llama3 and longrope, whose factors lie in the file.
+        ValueError: If no layer rotates, or types of layers differ.
+        ValueError: If it has no option for the rope_type, as for llama3, whose factors are weights.
+        ValueError: If the ramp of yarn is not rounded, as llama.cpp does.
     """
-    rope = _single(rope_parameters_by_kind(config), "llama.cpp")
-    kind = rope["rope_type"]
-    if kind not in LLAMA_CPP_KINDS:
+    rope = _single(rope_parameters_by_layer_type(config), "llama.cpp")
+    rope_type = rope["rope_type"]
+    if rope_type not in LLAMA_CPP_ROPE_TYPES:
         raise ValueError(
-            f"export: rope_type must be one of {', '.join(LLAMA_CPP_KINDS)} for llama.cpp, "
-            f"got {kind}; convert the weights: their file keeps its factors"
+            f"export: rope_type must be one of {', '.join(LLAMA_CPP_ROPE_TYPES)} for llama.cpp, "
+            f"got {rope_type}; convert the weights: their file keeps its factors"
         )
     if rope.get("truncate") is False:
         raise ValueError(
             f"export: truncate must be True for llama.cpp, got {rope['truncate']}; it always rounds"
         )
     options = [f"--rope-freq-base {rope['rope_theta']:g}"]
-    if kind != "default":
-        options += [f"--rope-scaling {kind}", f"--rope-scale {rope['factor']:g}"]
-    if kind == "yarn":
+    if rope_type != "default":
+        options += [f"--rope-scaling {rope_type}", f"--rope-scale {rope['factor']:g}"]
+    if rope_type == "yarn":
         options += _yarn_options(rope)
     return " ".join(options)
 
 
 def export(config: Any, to: str) -> str:
-    """Return one of EXPORTS as text, as the command line prints it."""
+    """Return one of EXPORTS as text, as the command line prints it.
+
+    Raises:
+        ValueError: If there is no such export.
+        ValueError: If the program has no words for the rotation.
+    """
     if to not in EXPORTS:
-        raise ValueError(f"export: to must be one of {', '.join(EXPORTS)}, got {to!r}")
+        raise ValueError(f"export: to must be one of {', '.join(EXPORTS)}, got {to!r}; pick one")
     result = EXPORTS[to](config)
     return result if isinstance(result, str) else json.dumps(result, indent=2)
 
@@ -147,78 +169,78 @@ def _text_part(config: Any) -> tuple[list[str], Config]:
     return path, text
 
 
-def _by_kind(config: Config) -> dict[str, dict[str, Any]]:
-    """Return the rotation of each kind of layer that has one."""
-    layer_types = layer_kinds(config)
+def _by_layer_type(config: Config) -> dict[str, dict[str, Any]]:
+    """Return the rotation of each type of layer that has one."""
+    layer_types = layer_types_of(config)
     if config.fields.get("layer_rope_theta"):
         raise ValueError(
-            f"export: config must be of one base a kind of layer, got a {config.model_type} with "
-            "layer_rope_theta; keep the list"
+            f"export: config must be of one base for each type of layer, got a "
+            f"{config.model_type} with layer_rope_theta; keep the list"
         )
     reasons = unrotated_reasons(config, layer_types)
-    by_kind = {}
+    by_layer_type = {}
     for index, (layer_type, reason) in enumerate(zip(layer_types, reasons, strict=True)):
-        # layers of one kind rotate alike
-        if reason or layer_type in by_kind:
+        # layers of one type rotate alike
+        if reason or layer_type in by_layer_type:
             continue
         rope = rope_dict(config, index, layer_type)
         if rope is not None:
             _, part = head_channels(config, index, layer_type)
             width = part.stop - part.start
-            by_kind[config.label(layer_type)] = _complete(config, rope, layer_type, width)
-    if not by_kind:
+            by_layer_type[config.label(layer_type)] = _complete(config, rope, layer_type, width)
+    if not by_layer_type:
         raise ValueError(
             f"export: config must be of layers that rotate, got a {config.model_type} without; "
             "there is nothing to say"
         )
-    return by_kind
+    return by_layer_type
 
 
 def _complete(
     config: Config, rope: Mapping[str, Any], layer_type: str, width: int
 ) -> dict[str, Any]:
     """Return all that makes the frequencies of a layer, so that nothing is left to a default."""
-    kind = rope_kind(config, rope)
+    rope_type = rope_type_of(rope)
     base, _ = base_of(config, rope, layer_type)
-    fields: dict[str, Any] = {"rope_type": kind, "rope_theta": base}
+    fields: dict[str, Any] = {"rope_type": rope_type, "rope_theta": base}
     for key, value in rope.items():
         if key in ROPE_KEYS:
             fields.setdefault(key, value)
     longest = config.get(LONGEST)
     # what from_config would take for them
-    if kind in ("yarn", "longrope", "llama3"):
+    if rope_type in ("yarn", "longrope", "llama3"):
         fields[TRAINED] = config.get(TRAINED) or rope.get(TRAINED) or longest
-    if kind in ("yarn", "longrope"):
+    if rope_type in ("yarn", "longrope"):
         fields.setdefault("factor", longest / fields[TRAINED])
     # a slice of a head turns whole
     share = 1.0 if "slice" in config.facts else share_of(config, rope, width)
-    if share != 1 or kind == "proportional":
+    if share != 1 or rope_type == "proportional":
         fields["partial_rotary_factor"] = share
     return fields
 
 
-def _single(by_kind: dict[str, dict[str, Any]], program: str) -> dict[str, Any]:
-    """Return the rotation that all kinds of layers share, or refuse for a program without more."""
-    first, *others = by_kind.values()
+def _single(by_layer_type: dict[str, dict[str, Any]], program: str) -> dict[str, Any]:
+    """Return the rotation that all types of layers share, or refuse for a program without more."""
+    first, *others = by_layer_type.values()
     if any(rope != first for rope in others):
         raise ValueError(
-            f"export: config must be of one kind of layer for {program}, got {', '.join(by_kind)}; "
-            "it has no words for two"
+            f"export: config must be of one type of layer for {program}, got "
+            f"{', '.join(by_layer_type)}; it has no words for two"
         )
     return first
 
 
 def _two_bases(
-    by_kind: dict[str, dict[str, Any]], bases: Mapping[str, Mapping[str, Any]]
+    by_layer_type: dict[str, dict[str, Any]], bases: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the keys of version 4 for a model with a key for the base of each kind of layer."""
+    """Return the keys of version 4 for a model with a key for the base of each type of layer."""
     fields: dict[str, Any] = {"rope_scaling": None}
-    for label, rope in by_kind.items():
+    for label, rope in by_layer_type.items():
         scaling = {key: value for key, value in rope.items() if key != "rope_theta"}
         fields[bases[label]["key"]] = rope["rope_theta"]
         if scaling == {"rope_type": "default"}:
             continue
-        # rope_scaling was for one of the kinds alone
+        # rope_scaling was for one of the types alone
         if not bases[label]["scaled"]:
             raise ValueError(
                 f"export: {label} must be without scaling for transformers 4, got {scaling}; it "

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.config.printed import table
+from posenc.config.plan_text import table
 from posenc.rotate.query_scale import QueryScale
 
 
@@ -14,8 +14,9 @@ class Layer:
     """How position enters one layer.
 
     `encoding` turns queries and keys or biases logits; it is None where the layer has no position
-    of its own. `slice` are the channels of each head that it is given. `theta`, `base` and `factor`
-    are those of a rotation, `window` the most keys that a query sees.
+    of its own. `slice` are the channels of each head that it is given. `theta` (r/2,), in
+    radians a position, and `base` are those of a rotation, whose cos and sin `attention_factor`
+    multiplies. `window` is the most keys that a query sees.
 
     Examples:
         >>> from posenc import plan
@@ -25,13 +26,13 @@ class Layer:
     """
 
     index: int
-    kind: str
+    layer_type: str
     encoding: Any
     head_dim: int
     slice: slice
     layout: str | None = None
     theta: np.ndarray | None = None
-    factor: float = 1.0
+    attention_factor: float = 1.0
     base: float | None = None
     window: int | None = None
     sections: tuple[int, ...] | None = None
@@ -48,13 +49,13 @@ class Layer:
             query_scale = {name: getattr(self.query_scale, name) for name in names}
         return {
             "index": self.index,
-            "kind": self.kind,
+            "layer_type": self.layer_type,
             "encoding": None if self.encoding is None else type(self.encoding).__name__,
             "head_dim": self.head_dim,
             "slice": [self.slice.start, self.slice.stop],
             "layout": self.layout,
             "theta": None if self.theta is None else self.theta.tolist(),
-            "factor": self.factor,
+            "attention_factor": self.attention_factor,
             "base": self.base,
             "window": self.window,
             "sections": None if self.sections is None else list(self.sections),
@@ -73,7 +74,7 @@ class Plan:
 
     Examples:
         >>> from posenc import plan
-        >>> [layer.kind for layer in plan({"model_type": "gpt_oss"}).layers[:2]]
+        >>> [layer.layer_type for layer in plan({"model_type": "gpt_oss"}).layers[:2]]
         ['sliding_attention', 'full_attention']
     """
 

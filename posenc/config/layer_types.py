@@ -1,4 +1,39 @@
-"""Of what type each layer is, by its configuration or by the rule of its model type's code."""
+"""Of which type each layer is, and which do not rotate: by the configuration or its code's rule.
+
+A type is one of those in `layer_types`, such as "sliding_attention". Where a configuration has no
+`layer_types`, the rule of its model type stands in model_types.json under "layers". A and B are
+types, `field` is a key of the configuration:
+
+    {"all": A}                       every layer is A
+    {"period": 6, "offset": 5,       A where index % 6 == 5, else B
+     "type": A, "other": B}
+        "period_key": field          the field has the period; 6 and 5 are for a config without it
+        "offset_key": field          the field has the offset
+        "from_end": true             the index counts from the last layer, which is 0
+        "also": [0], "last": true    A too: the layers of this list, the last layer
+    {"first": [..], "cycle": [..]}   the types of `first`, then cycle[index % its length]
+    {"by_list": field,               A where the list of the field marks the layer, else B
+     "type": A, "other": B}
+        "counted_from": 1            the list has numbers of layers, counted from 1, and no marks
+        "default_list": [..]         the list if the field is absent
+        "period_key": field          without a list all layers are marked but the last of each
+        "default_period": 4              period, which the field has, or by default 4
+    {"map": field, "to": {name: A},  A by the name that the list of the field has for the layer;
+     "other": B}                     B for another name, or without a list
+        "without_list": rule         the rule without a list, if not all are B then
+    {"window_from_layer": true}      Qwen2: layers from max_window_layers on see the window
+    "unknown"                        none: the configuration must have `layer_types`
+
+Under "nope" stands which layers do not rotate, by one of:
+
+    {"types": [A]}                   the layers of these types
+        "if": field                  not if the field is null or false
+        "unless_list": field         not if the field has a list, of a base for each layer
+    {"unless": [field, value]}       all, unless the field has this value
+    {"by_list": field}               those that the list does not mark; more keys as above
+    {"cross_attention": field,       those whose index is in the list of the field
+     "default_list": [..]}
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +44,10 @@ RENAMED = {
     "attention": "full_attention",
     "mamba": "linear_attention",
     "recurrent": "linear_attention",
+    "deepseek_sparse_attention": "indexed_attention",
+    "qwen_sparse_attention": "indexed_attention",
 }
+# no softmax attention: nothing to rotate
 WITHOUT_ATTENTION = ("linear_attention", "conv", "moe", "mlp")
 WINDOW_KEYS = {
     "sliding_attention": "sliding_window",
@@ -20,12 +58,18 @@ WINDOW_KEYS = {
 }
 
 
-def layer_kinds(config: Config) -> list[str]:
-    """Return the type of each layer, that of `layer_types` where the configuration has them."""
+def layer_types_of(config: Config) -> list[str]:
+    """Return the type of each layer, that of `layer_types` where the configuration has them.
+
+    Raises:
+        ValueError: If `layer_types` has not a value for each layer.
+        ValueError: If it is missing and no rule is known.
+        ValueError: If a list that the rule reads has fewer values than there are layers.
+    """
     stated = config.get("layer_types")
     if stated:
-        config.check_layers("layer_types", len(stated))
-        return [RENAMED.get(str(layer_type), str(layer_type)) for layer_type in stated]
+        count = _stated_count(config, stated)
+        return [RENAMED.get(str(layer_type), str(layer_type)) for layer_type in stated[:count]]
     count = config.number("num_hidden_layers")
     rule = config.facts.get("layers", {"all": "full_attention"})
     if rule == "unknown":
@@ -36,44 +80,65 @@ def layer_kinds(config: Config) -> list[str]:
     return [_layer_type(config, rule, index, count) for index in range(count)]
 
 
+def _stated_count(config: Config, stated: Sequence[Any]) -> int:
+    """Return the number of layers, or refuse `layer_types` that are not one for each."""
+    # Nemotron-H counts its layers by this list alone
+    if config.get("num_hidden_layers") is None:
+        config.check_layers(len(stated))
+        return len(stated)
+    count = config.number("num_hidden_layers")
+    # Step 3.5 goes on with the layers that predict further tokens, which transformers cuts off
+    further = config.get("num_nextn_predict_layers")
+    lengths = (count, count + further) if isinstance(further, int) else (count,)
+    if len(stated) not in lengths:
+        raise ValueError(
+            f"plan: layer_types must have {count} values, one for each layer, got {len(stated)}; "
+            "correct it or num_hidden_layers"
+        )
+    return count
+
+
 def _layer_type(config: Config, rule: Mapping[str, Any], index: int, count: int) -> str:
     """Return the type of one layer by a rule of model_types.json."""
-    if "by_window" in rule:
-        return _by_window(config, index)
+    if "window_from_layer" in rule:
+        return _window_from_layer(config, index)
     if "map" in rule:
-        # the configuration has a list, or a string, with names of its own
+        # a list, or a string with a letter for each layer
         stated = config.get(rule["map"])
-        name = per_layer(config, rule["map"], stated)[index] if stated else ""
+        if not stated and "without_list" in rule:
+            return _layer_type(config, rule["without_list"], index, count)
+        name = checked_per_layer(config, rule["map"], stated)[index] if stated else ""
         return rule["to"].get(str(name), rule["other"])
     if "cycle" in rule:
         if index < len(rule["first"]):
             return rule["first"][index]
         return rule["cycle"][index % len(rule["cycle"])]
     if "by_list" in rule:
-        return rule["word"] if marked_layers(config, rule)[index] else rule["other"]
-    if "each" in rule:
+        return rule["type"] if marked_layers(config, rule)[index] else rule["other"]
+    if "period" in rule:
         return _periodic(config, rule, index, count)
     return rule["all"]
 
 
 def _periodic(config: Config, rule: Mapping[str, Any], index: int, count: int) -> str:
-    """Return the type of a layer where one in so many is another, and maybe the first and last."""
-    period = config.get(rule.get("key", ""), rule["each"]) or 0
+    """Return the type where one layer in each period differs, and perhaps some at the ends."""
+    # a rule without a key has a fixed period
+    period = config.get(rule.get("period_key", ""), rule["period"]) or 0
     if period < 1:
-        return rule["word"]
-    # a configuration with another period keeps the place: the first of it or the last
-    place = rule["at"]
-    if period != rule["each"]:
-        place = period - 1 if place else 0
-    place = config.get(rule.get("offset_key", ""), place)
+        return rule["type"]
+    offset = rule["offset"]
+    # another period than the code's: the special layer stays first, or last, in it
+    if period != rule["period"]:
+        offset = period - 1 if offset else 0
+    offset = config.get(rule.get("offset_key", ""), offset)
     counted = count - 1 - index if rule.get("from_end") else index
     is_extra = index in rule.get("also", ()) or (rule.get("last") and index == count - 1)
-    if counted % period == place or is_extra:
-        return rule["word"]
+    if counted % period == offset or is_extra:
+        return rule["type"]
     return rule["other"]
 
 
-def _by_window(config: Config, index: int) -> str:
+def _window_from_layer(config: Config, index: int) -> str:
     """Return the type by Qwen2's rule: layers from max_window_layers on see a window, if any."""
     has_window = config.get("use_sliding_window", True) and config.get("sliding_window")
     if has_window and index >= config.get("max_window_layers", 0):
@@ -82,28 +147,38 @@ def _by_window(config: Config, index: int) -> str:
 
 
 def marked_layers(config: Config, rule: Mapping[str, Any]) -> list[bool]:
-    """Return for each layer whether a list of the configuration marks it, or has its number."""
-    marks = config.get(rule["by_list"], rule.get("usual"))
+    """Return for each layer whether a list of the configuration marks it, or has its number.
+
+    Raises:
+        ValueError: If a list of marks has fewer values than the model has layers.
+    """
+    marks = config.get(rule["by_list"], rule.get("default_list"))
     count = config.number("num_hidden_layers")
     if not marks:
-        # without a list the last of each period is not marked: of 0 all are, of 1 none is
-        period = config.get(rule.get("key", ""), rule.get("default", 0))
+        # no list: the last layer of each period is unmarked; period 0 marks all layers, 1 none
+        period = config.get(rule.get("period_key", ""), rule.get("default_period", 0))
         return [not period or bool((index + 1) % period) for index in range(count)]
-    if "from" in rule:
-        # the list has numbers of layers, counted from 0 or from 1
-        return [index + rule["from"] in marks for index in range(count)]
-    return [bool(mark) for mark in per_layer(config, rule["by_list"], marks)]
+    if "counted_from" in rule:
+        return [index + rule["counted_from"] in marks for index in range(count)]
+    return [bool(mark) for mark in checked_per_layer(config, rule["by_list"], marks)[:count]]
 
 
-def per_layer(config: Config, name: str, stated: Sequence[Any]) -> Sequence[Any]:
-    """Return a list that has a value for each layer, or refuse it."""
+def checked_per_layer(config: Config, name: str, stated: Sequence[Any]) -> Sequence[Any]:
+    """Return a list that has a value for each layer, and perhaps for layers beyond the last.
+
+    Raises:
+        ValueError: If it has fewer values than the model has layers.
+    """
     count = config.number("num_hidden_layers")
     if len(stated) < count:
-        raise ValueError(f"plan: {name} must be {count} marks, one a layer, got {len(stated)}")
+        raise ValueError(
+            f"plan: {name} must have {count} values, one for each layer, got {len(stated)}; "
+            "correct it or num_hidden_layers"
+        )
     return stated
 
 
-def window(config: Config, layer_type: str) -> int | None:
+def window_of(config: Config, layer_type: str) -> int | None:
     """Return how many keys a query of such a layer sees, None for all."""
     key = WINDOW_KEYS.get(layer_type)
     # in some code, such as Mistral's, every layer has the window, and no type says so
@@ -114,30 +189,40 @@ def window(config: Config, layer_type: str) -> int | None:
 
 
 def unrotated_reasons(config: Config, layer_types: Sequence[str]) -> list[str | None]:
-    """Return for each layer why it does not rotate queries and keys, None where it does."""
+    """Return for each layer why it does not rotate queries and keys, None where it does.
+
+    Raises:
+        ValueError: If a list of marks has fewer values than the model has layers.
+    """
     rule = config.facts.get("nope", {})
     marks = marked_layers(config, rule) if "by_list" in rule else [True] * len(layer_types)
     return [
-        _unrotated_reason(config, rule, marks, index, layer_type)
+        _unrotated_reason(config, rule, marks[index], index, layer_type)
         for index, layer_type in enumerate(layer_types)
     ]
 
 
 def _unrotated_reason(
-    config: Config, rule: Mapping[str, Any], marks: list[bool], index: int, layer_type: str
+    config: Config, rule: Mapping[str, Any], is_marked: bool, index: int, layer_type: str
 ) -> str | None:
-    flag, value = rule.get("unless", (None, None))
-    # where a list has a base for each layer, its zeros say it, and not the types
-    unrotated_types = () if config.fields.get(rule.get("unlisted", "")) else rule.get("words", ())
+    """Return why one layer does not rotate, None where it does."""
     if layer_type in WITHOUT_ATTENTION:
-        return "no attention here"
-    if "across" in rule and index in (config.get(rule["across"]) or rule.get("default", ())):
+        return "no softmax attention here"
+    if index in _cross_attention_layers(config, rule):
         return "cross-attention, whose keys are of a picture"
-    if flag is not None and config.get(flag) != value:
-        return f"{flag} is not {value}"
-    if layer_type in unrotated_types and config.get(rule.get("if", ""), True):
+    field, value = rule.get("unless", (None, None))
+    if field is not None and config.get(field) != value:
+        return f"{field} is not {value}"
+    # where the field lists a base for each layer, a base of 0 means no rotation, and types mean
+    # nothing
+    has_bases = bool(config.fields.get(rule.get("unless_list", "")))
+    is_unrotated_type = layer_type in rule.get("types", ()) and not has_bases
+    if is_unrotated_type and config.get(rule.get("if", ""), True):
         return f"{layer_type} of {config.model_type} does not rotate"
-    # a list may have fewer marks than there are layers
-    if marks[index : index + 1] != [True]:
-        return f"0 in {rule['by_list']} means no RoPE"
-    return None
+    return None if is_marked else f"0 in {rule['by_list']} means no RoPE"
+
+
+def _cross_attention_layers(config: Config, rule: Mapping[str, Any]) -> Sequence[int]:
+    if "cross_attention" not in rule:
+        return ()
+    return config.get(rule["cross_attention"]) or rule["default_list"]

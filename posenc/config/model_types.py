@@ -1,4 +1,38 @@
-"""What the code of each model type knows and its configurations do not say: model_types.json."""
+"""What the code of each model type knows and its configurations do not say: model_types.json.
+
+These are its facts, of which a model type has those that it needs:
+
+    encoding         rope, axial, alibi, t5, learned, profiles or none; parts, of a model with
+                     several; other, which is refused
+    why              for none and other
+    defaults         values that the code fills in, by the names that transformers has in common
+    names            the model's own name of such a key
+    inside           a key: the dict that it stands in, such as DBRX's attn_config
+    switch           further facts, where a key has a value, such as Falcon with ALiBi
+    parts            the model type of each part; `part_at_top` may stand in the file itself
+    layers, nope     rules for the types of layers, and for those that do not rotate: layer_types.py
+    window           "all": every layer has the window, and no type of layer says so
+    layer_sizes      a type of layer: its own sizes, each by a key and a default
+    slice            the channels that rotate: "end" of the head, after those without position, or
+                     "trailing", a share of it at its end
+    layout, sign     how channels are paired; -1 if they turn the other way
+    base, share      of the rotation, where the configuration does not say
+    default_rope     the rope dict of a configuration without one
+    rope_values      a rope_type: keys of its rope dict that the code sets itself
+    bases            a type of layer: the key of its base at the top of older files, the default,
+                     and whether a rope dict for the whole model is for these layers
+    labels           a type of layer: its name in rope_parameters and `bases`, where that differs
+    unscaled_types   types of layers that the one rope dict is not for
+    unread_keys      keys that configurations have and the code does not read
+    mrope, sections  order of the axes of M-RoPE, and the default mrope_section
+    grid             order of rows and columns of an axial rotation
+    scale            what the softmax scale is: scales.py
+    query_scale      which scale of queries: scales.py
+    width_key        where the width of embeddings stands, for `learned`, or that of the model
+    offset           rows before that of the first position, for `learned`; rows_include_offset, if
+                     max_position_embeddings counts them
+    table_per_layer  for `t5`: each layer has a table of its own
+"""
 
 import json
 from collections.abc import Mapping
@@ -18,19 +52,23 @@ def facts() -> dict[str, dict[str, Any]]:
         'end'
     """
     text = files("posenc.config").joinpath("model_types.json").read_text("utf-8")
-    return json.loads(text)["kinds"]
+    return json.loads(text)["model_types"]
 
 
 class Config:
-    """A configuration with the facts of its model type: its fields first, then those defaults."""
+    """The fields of a configuration, with the facts of its model type."""
 
     def __init__(self, fields: Mapping[str, Any], model_type: str, facts: dict[str, Any]):
         self.fields = fields
         self.model_type = model_type
         self.facts = facts
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return what stands under a name of transformers or the model's own; None counts."""
+    def get(self, name: str, fallback: Any = None) -> Any:
+        """Return what stands under a name of transformers, or under the model's own for it.
+
+        That is the value in the configuration, then the default of its model type's code, then
+        `fallback`. A null in the configuration counts as a value: the default is not taken then.
+        """
         # some models keep these fields in a dict, such as DBRX's attn_config
         group = self.facts.get("inside", {}).get(name)
         fields = self.fields.get(group) or self.fields
@@ -38,10 +76,14 @@ class Config:
         for key in (name, own_name):
             if key in fields:
                 return fields[key]
-        return self.facts.get("defaults", {}).get(name, default)
+        return self.facts.get("defaults", {}).get(name, fallback)
 
     def number(self, name: str) -> int:
-        """Return a number that a plan cannot do without."""
+        """Return a number that a plan cannot do without.
+
+        Raises:
+            ValueError: If it is missing or no positive integer.
+        """
         value = self.get(name)
         if not isinstance(value, int) or value < 1:
             raise ValueError(
@@ -54,12 +96,16 @@ class Config:
         """Return the name under which rope_parameters have the rotation of a type of layer."""
         return self.facts.get("labels", {}).get(layer_type, layer_type)
 
-    def check_layers(self, name: str, count: int) -> None:
-        """Refuse more layers than any model has."""
+    def check_layers(self, count: int) -> None:
+        """Refuse more layers than any model has.
+
+        Raises:
+            ValueError: If there are more than MOST_LAYERS.
+        """
         if count > MOST_LAYERS:
             raise ValueError(
-                f"plan: {name} must be at most {MOST_LAYERS:,} in a config of {self.model_type}, "
-                f"got {count}"
+                f"plan: num_hidden_layers must be at most {MOST_LAYERS:,} in a config of "
+                f"{self.model_type}, got {count}; correct it"
             )
 
 
@@ -74,8 +120,8 @@ def resolve(
         all_facts: Those of every model type.
 
     Raises:
-        ValueError: If the configuration names no model type, or one that transformers lacks, or
-            more layers than any model has.
+        ValueError: If the configuration names no model type, or one that transformers lacks.
+        ValueError: If it has more layers than any model.
     """
     # a part may leave out its own
     model_type = fields.get("model_type") or default_type
@@ -88,7 +134,7 @@ def resolve(
     config = Config(fields, model_type, all_facts[model_type])
     layers = config.get("num_hidden_layers")
     if isinstance(layers, int):
-        config.check_layers("num_hidden_layers", layers)
+        config.check_layers(layers)
     # a field may change the facts, as in Falcon, which has ALiBi or RoPE
     switch = config.facts.get("switch")
     if switch and config.get(switch["key"]) == switch["value"]:

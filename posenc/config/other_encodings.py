@@ -8,10 +8,10 @@ from posenc.add.learned import Learned
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
 from posenc.config.layer import Layer, Plan
-from posenc.config.layer_types import layer_kinds, unrotated_reasons, window
+from posenc.config.layer_types import layer_types_of, unrotated_reasons, window_of
 from posenc.config.model_types import Config
 from posenc.config.rotation import base_of, rope_dict
-from posenc.config.rotation_objects import grid
+from posenc.config.rotation_objects import grid_frequencies
 from posenc.config.scales import softmax_scale
 from posenc.rotate.axial import Axial
 from posenc.rotate.query_scale import QueryScale
@@ -35,7 +35,7 @@ def plan_without_rotation(config: Config) -> Plan:
 
 def _layers(config: Config, encoding: Any, why: str) -> tuple[Layer, ...]:
     """Return the layers of a model, all with the same `encoding`."""
-    layer_types = layer_kinds(config)
+    layer_types = layer_types_of(config)
     width = config.get("head_dim") or _head_dim(config)
     return tuple(
         Layer(
@@ -44,7 +44,7 @@ def _layers(config: Config, encoding: Any, why: str) -> tuple[Layer, ...]:
             encoding,
             width,
             slice(0, width),
-            window=window(config, layer_type),
+            window=window_of(config, layer_type),
             softmax_scale=softmax_scale(config, None, width),
             why=why,
         )
@@ -56,7 +56,7 @@ def _head_dim(config: Config) -> int:
     # a state, such as Mamba's, has no heads
     is_state = config.facts["encoding"] == "none" and config.get("num_attention_heads") is None
     heads = 1 if is_state else config.number("num_attention_heads")
-    return config.number(config.facts.get("width", "hidden_size")) // heads
+    return config.number(config.facts.get("width_key", "hidden_size")) // heads
 
 
 def _longest(config: Config) -> int | None:
@@ -75,7 +75,7 @@ def _t5(config: Config) -> Plan:
     for name, bidirectional in (("encoder", True), ("decoder", False)):
         encoding = _t5_biases(config, bidirectional)
         layers = _layers(config, encoding, "one table of biases for all layers")
-        if config.facts.get("each"):
+        if config.facts.get("table_per_layer"):
             # as in UMT5
             why = "a table of biases of its own"
             layers = tuple(
@@ -99,11 +99,11 @@ def _learned(config: Config) -> Plan:
     """Return a model to whose embeddings a learned table is added, as in BERT."""
     rows = config.number("max_position_embeddings")
     offset = config.facts.get("offset", 0)
-    if config.facts.get("within"):
+    if config.facts.get("rows_include_offset"):
         # the rows before the first position are counted too
         rows -= offset
     # embeddings may be narrower than the model, which then projects them, as in ALBERT
-    width = config.get(config.facts.get("width", "embedding_size"))
+    width = config.get(config.facts.get("width_key", "embedding_size"))
     width = width or config.get("input_embedding_size")
     width = width or config.number("hidden_size")
     added = Learned(width, rows, offset=offset)
@@ -113,12 +113,12 @@ def _learned(config: Config) -> Plan:
 
 def _axial(config: Config) -> Plan:
     """Return a tower for pictures, whose patches stand at rows and columns."""
-    layers = _layers(config, None, "no attention here")
-    reasons = unrotated_reasons(config, [layer.kind for layer in layers])
+    layers = _layers(config, None, "")
+    reasons = unrotated_reasons(config, [layer.layer_type for layer in layers])
     return Plan(
         config.model_type,
         tuple(
-            layer if reason else _on_grid(config, layer)
+            replace(layer, why=reason) if reason else _on_grid(config, layer)
             for layer, reason in zip(layers, reasons, strict=True)
         ),
     )
@@ -126,11 +126,11 @@ def _axial(config: Config) -> Plan:
 
 def _on_grid(config: Config, layer: Layer) -> Layer:
     """Return a layer with the rotation by rows and columns that is its own."""
-    rope = rope_dict(config, layer.index, layer.kind)
+    rope = rope_dict(config, layer.index, layer.layer_type)
     if rope is None:
         return replace(layer, why="rope_theta is 0: it does not rotate")
-    base, source = base_of(config, rope, layer.kind)
-    theta = grid(config.facts["grid"], layer.head_dim, base)
+    base, source = base_of(config, rope, layer.layer_type)
+    theta = grid_frequencies(config.facts["grid"], layer.head_dim, base)
     layout = config.facts["layout"]
     return replace(
         layer,

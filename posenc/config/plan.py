@@ -11,7 +11,7 @@ import torch
 from posenc.config import warnings
 from posenc.config.formats.detection import merged, recognized
 from posenc.config.layer import Layer, Plan
-from posenc.config.layer_types import layer_kinds, unrotated_reasons, window
+from posenc.config.layer_types import layer_types_of, unrotated_reasons, window_of
 from posenc.config.model_types import Config, facts, resolve
 from posenc.config.other_encodings import plan_without_rotation
 from posenc.config.rotation import frequencies, rope_dict
@@ -36,7 +36,10 @@ def plan(
         The plan: print it, read `layers`, `parts` and `warnings`.
 
     Raises:
-        ValueError: If the model type is unknown or its positions are none that posenc reads.
+        ValueError: If `config` is no configuration, or of a format that is not known.
+        ValueError: If the model type is unknown.
+        ValueError: If its positions are none that posenc reads.
+        ValueError: If a key is misspelled, missing, or has a value that no layer can have.
 
     Examples:
         >>> config = {"model_type": "llama", "num_hidden_layers": 2, "rope_theta": 5e5}
@@ -57,7 +60,12 @@ def plan(
 
 
 def loaded(config: Any, overrides: Mapping[str, Any] | str | None = None) -> dict[str, Any]:
-    """Return what `config`, as `plan` takes it, says with its overrides."""
+    """Return what `config`, as `plan` takes it, says with its overrides.
+
+    Raises:
+        ValueError: If `config` is a path and no file of JSON is there.
+        ValueError: If it is no dict, no path and no object with to_dict.
+    """
     if hasattr(config, "to_dict"):
         config = config.to_dict()
     if isinstance(config, str | Path):
@@ -116,8 +124,8 @@ def _part_fields(config: Config, name: str) -> Any:
     """Return what a configuration says of one part."""
     fields = config.fields.get(name)
     # in the first models of pictures and text, that of the text stands at the top
-    is_flat = name == config.facts.get("flat") and "num_hidden_layers" in config.fields
-    if fields or not is_flat:
+    is_at_top = name == config.facts.get("part_at_top") and "num_hidden_layers" in config.fields
+    if fields or not is_at_top:
         return fields
     stated = {
         part for part in config.facts["parts"] if isinstance(config.fields.get(part), Mapping)
@@ -129,7 +137,7 @@ def _part_fields(config: Config, name: str) -> Any:
 
 def _plan_with_rotation(config: Config, length: int | None) -> Plan:
     warnings.refuse_misspelled(config)
-    layer_types = layer_kinds(config)
+    layer_types = layer_types_of(config)
     reasons = unrotated_reasons(config, layer_types)
     layers = [
         _layer(config, index, layer_type, reason, length)
@@ -155,7 +163,7 @@ def _layer(
         None,
         width,
         slice(0, width),
-        window=window(config, layer_type),
+        window=window_of(config, layer_type),
         # Llama 4 scales queries where it does not rotate
         query_scale=query_scale(config, rope),
         softmax_scale=softmax_scale(config, rope, width),
@@ -169,19 +177,21 @@ def _rotated_layer(
 ) -> Layer:
     """Return a layer with the rotation that `rope` describes, of the channels `part`."""
     width = part.stop - part.start
-    theta, factor, base, source = frequencies(config, rope, layer.kind, width, length)
+    theta, attention_factor, base, source = frequencies(
+        config, rope, layer.layer_type, width, length
+    )
     # some code turns the other way
     theta = config.facts.get("sign", 1) * theta
     stated = rope.get("mrope_section") or config.facts.get("sections")
     sections = tuple(stated) if stated else None
-    encoding, part = rotation(config, part, theta, factor, sections)
+    encoding, part = rotation(config, part, theta, attention_factor, sections)
     return replace(
         layer,
         encoding=encoding,
         slice=part,
         layout=config.facts["layout"],
         theta=theta,
-        factor=factor,
+        attention_factor=attention_factor,
         base=base,
         sections=sections,
         why=f"{rope.get('rope_type', 'default')} rotation, its base from {source}",

@@ -1,16 +1,21 @@
-"""How fast each pair of a layer turns: the rope dict that is its own, its base, share and width."""
+"""How fast each pair of a layer turns: the rope dict that is its own, its base, share and width.
+
+The base is looked up in the rope dict, then in the configuration, then in a dict inside it (DBRX),
+then it is the code's default. In a model with two bases, each type of layer reads its own key of
+the configuration, and has its own default.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.config.layer_types import per_layer
+from posenc.config.layer_types import checked_per_layer
 from posenc.config.model_types import Config
-from posenc.models.from_config import ALIASES, BASE_KEYS, KINDS, LONGEST, TRAINED, from_config
+from posenc.models.from_config import ALIASES, BASE_KEYS, LONGEST, ROPE_TYPES, TRAINED, from_config
 
-CODE = "the code"
-PER_LAYER = {  # lists with a value for each layer: the key of one
+FROM_CODE = "the code"
+PER_LAYER = {  # a list with a value for each layer: the key that it gives a layer's rope dict
     "rope_theta": "rope_theta",
     "layer_rope_theta": "rope_theta",
     "partial_rotary_factors": "partial_rotary_factor",
@@ -23,9 +28,9 @@ SHARE_KEYS = (
     "rope_pct",
     "rope_percent",
 )
-FORMULA_KEYS = {key for _, needed, optional in KINDS.values() for key in (*needed, *optional)}
+FORMULA_KEYS = {key for _, needed, optional in ROPE_TYPES.values() for key in (*needed, *optional)}
 # the length is of the text, not of the config
-READ_KEYS = (FORMULA_KEYS - {"length"}) | {
+ROPE_DICT_KEYS = (FORMULA_KEYS - {"length"}) | {
     "rope_type",
     "rope_theta",
     "rope_ratio",
@@ -37,20 +42,28 @@ READ_KEYS = (FORMULA_KEYS - {"length"}) | {
 
 
 class Frequencies(NamedTuple):
-    """The frequencies of a layer, what multiplies cos and sin, the base, and where that stands."""
+    """The frequencies of a layer.
+
+    `theta` (r/2,) in radians a position; `attention_factor` multiplies cos and sin; `base`;
+    `source` says where the base was stated.
+    """
 
     theta: np.ndarray
-    factor: float
+    attention_factor: float
     base: float
     source: str
 
 
 def rope_dict(config: Config, index: int, layer_type: str) -> dict[str, Any] | None:
-    """Return what a configuration says of the rotation of one layer, None where it says: none."""
+    """Return the rope dict of one layer, None if the config says that it does not rotate.
+
+    Raises:
+        ValueError: If a list of a value for each layer has fewer than the model has layers.
+    """
     rope = config.fields.get("rope_scaling") or config.fields.get("rope_parameters")
-    # what a model's code scales by itself has keys of its own where there are two bases
+    # the code's default rope dict; models with two bases get these from `facts["bases"]` instead
     if not rope and not config.facts.get("bases"):
-        rope = config.facts.get("rope")
+        rope = config.facts.get("default_rope")
     rope = rope or {}
     if any(isinstance(value, Mapping) for value in rope.values()):
         rope = rope.get(config.label(layer_type))
@@ -64,7 +77,7 @@ def rope_dict(config: Config, index: int, layer_type: str) -> dict[str, Any] | N
     for list_key, key in PER_LAYER.items():
         values = config.fields.get(list_key)
         if isinstance(values, list) and values:
-            fields[key] = per_layer(config, list_key, values)[index]
+            fields[key] = checked_per_layer(config, list_key, values)[index]
     return None if fields.get("rope_theta") == 0 else fields
 
 
@@ -73,18 +86,21 @@ def _is_unscaled(config: Config, layer_type: str) -> bool:
     bases = config.facts.get("bases")
     if bases and not bases.get(config.label(layer_type), {}).get("scaled"):
         return True
-    return layer_type in config.facts.get("plain", ())
+    return layer_type in config.facts.get("unscaled_types", ())
 
 
-def rope_kind(config: Config, rope: Mapping[str, Any]) -> str:
-    """Return the kind of a rotation, by the name that from_config has for it."""
-    kind = rope.get("rope_type", "default")
-    renamed = {"axial": "default", **config.facts.get("types", {})}
-    return renamed.get(kind, kind)
+def rope_type_of(rope: Mapping[str, Any]) -> str:
+    """Return the rope_type of a rope dict, by the name that from_config has for it."""
+    rope_type = rope.get("rope_type", "default")
+    return "default" if rope_type == "axial" else rope_type
 
 
 def base_of(config: Config, rope: Mapping[str, Any], layer_type: str) -> tuple[float, str]:
-    """Return the base of a rotation and where it stands."""
+    """Return the base of a rotation and where it stands.
+
+    Raises:
+        ValueError: If nothing states it and the code has no default.
+    """
     # where there are two bases, each has a key of its own beside the rope dict
     rule = config.facts.get("bases", {}).get(config.label(layer_type))
     top_keys = (rule["key"],) if rule else BASE_KEYS
@@ -105,10 +121,10 @@ def base_of(config: Config, rope: Mapping[str, Any], layer_type: str) -> tuple[f
         base = config.facts.get("defaults", {}).get("rope_theta") or config.facts.get("base")
     if base is None:
         raise ValueError(
-            f"plan: rope_theta must be in the config of {config.model_type}, got None; its code "
-            "has no default"
+            f"plan: rope_theta must be in the config of {config.model_type}, got None; add it: "
+            "its code has no default"
         )
-    return float(base), CODE
+    return float(base), FROM_CODE
 
 
 def share_of(config: Config, rope: Mapping[str, Any], width: int) -> float:
@@ -118,7 +134,7 @@ def share_of(config: Config, rope: Mapping[str, Any], width: int) -> float:
             if isinstance(fields.get(key), int | float):
                 return fields[key]
     # some configurations have a rotary_dim that their code does not read
-    if "rotary_dim" not in config.facts.get("unread", ()):
+    if "rotary_dim" not in config.facts.get("unread_keys", ()):
         rotary_dim = config.get("rotary_dim")
         if rotary_dim:
             return rotary_dim / width
@@ -128,17 +144,24 @@ def share_of(config: Config, rope: Mapping[str, Any], width: int) -> float:
 def frequencies(
     config: Config, rope: Mapping[str, Any], layer_type: str, width: int, length: int | None
 ) -> Frequencies:
-    """Return the frequencies of `width` channels, for a text of `length` tokens."""
-    kind = rope_kind(config, rope)
+    """Return the frequencies of `width` channels, for a text of `length` tokens.
+
+    With `length=None` it is a short one, which dynamic and longrope scaling leave as trained.
+
+    Raises:
+        ValueError: If nothing states the base and the code has no default.
+        ValueError: If the rope dict lacks a key that its rope_type needs.
+    """
+    rope_type = rope_type_of(rope)
     base, source = base_of(config, rope, layer_type)
-    # the code's own values of this kind stand below what the configuration says
-    fields = dict(config.facts.get("with", {}).get(kind, {}))
-    fields |= {key: value for key, value in rope.items() if key in READ_KEYS}
-    fields |= {"rope_theta": base, "rope_type": kind}
+    # the config wins over the code's own values
+    fields = dict(config.facts.get("rope_values", {}).get(rope_type, {}))
+    fields |= {key: value for key, value in rope.items() if key in ROPE_DICT_KEYS}
+    fields |= {"rope_theta": base, "rope_type": rope_type}
     # a slice of a head turns whole
     share = 1.0 if "slice" in config.facts else share_of(config, rope, width)
     fields.pop("partial_rotary_factor", None)
-    if share != 1 or kind == "proportional":
+    if share != 1 or rope_type == "proportional":
         fields["partial_rotary_factor"] = share
     longest = config.get(LONGEST)
     trained = config.get(TRAINED) or fields.get(TRAINED) or longest
@@ -147,5 +170,7 @@ def frequencies(
         theta, factor = from_config({"rope_parameters": fields, LONGEST: longest}, width, length)
     except KeyError as error:
         missing = error.args[0]
-        raise ValueError(f"plan: {missing} must be stated for {kind}, got None; add it") from error
+        raise ValueError(
+            f"plan: {missing} must be stated for {rope_type}, got None; add it"
+        ) from error
     return Frequencies(theta, float(factor), base, source)

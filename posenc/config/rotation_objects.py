@@ -4,13 +4,18 @@ import numpy as np
 from torch import nn
 
 from posenc.config.model_types import Config
+from posenc.models.mrope import mrope_axes
 from posenc.rotate.axial import Axial
 from posenc.rotate.mrope import MRoPE
 from posenc.rotate.rope import RoPE
 
 
 def head_channels(config: Config, index: int, layer_type: str) -> tuple[int, slice]:
-    """Return the width of a query, and the channels of it that a rotation is given."""
+    """Return the width of a query, and the channels of it that a rotation is given.
+
+    Raises:
+        ValueError: If a size that makes them is missing.
+    """
     sizes = _layer_sizes(config, index, layer_type)
     part = config.facts.get("slice")
     if part == "end":
@@ -35,7 +40,7 @@ def _layer_sizes(config: Config, index: int, layer_type: str) -> dict[str, int]:
         # JSON has its numbers as text, "05" or "5"
         sizes = {int(key): layer for key, layer in stated.items()}
         return sizes.get(index, {})
-    rule = config.facts.get("own", {}).get(layer_type, {})
+    rule = config.facts.get("layer_sizes", {}).get(layer_type, {})
     return {name: config.get(key) or default for name, (key, default) in rule.items()}
 
 
@@ -43,23 +48,24 @@ def rotation(
     config: Config,
     part: slice,
     theta: np.ndarray,
-    factor: float,
+    attention_factor: float,
     sections: tuple[int, ...] | None,
 ) -> tuple[nn.Module, slice]:
-    """Return the object for the channels `part`, and the channels that it is given at last."""
+    """Return the object for the channels `part`, and the channels that it is given at last.
+
+    Raises:
+        ValueError: If `sections` do not fit the order of the axes, or the number of pairs.
+    """
     width = part.stop - part.start
     rotary_dim = 2 * len(theta)
     layout = config.facts["layout"]
     order = config.facts.get("mrope")
+    settings = {"rotary_dim": rotary_dim, "theta": theta, "attention_factor": attention_factor}
     if sections is None or order is None:
-        rope = RoPE(
-            width, layout=layout, rotary_dim=rotary_dim, theta=theta, attention_factor=factor
-        )
-        return rope, part
-    axes = axis(order, sections, len(theta))
+        return RoPE(width, layout=layout, **settings), part
+    axes = axis_of_pairs(order, sections, len(theta))
     if layout == "half":
-        mrope = MRoPE(width, rotary_dim=rotary_dim, theta=theta, attention_factor=factor, axes=axes)
-        return mrope, part
+        return MRoPE(width, axes=axes, **settings), part
     # MRoPE pairs halves alone, and Axial turns all that it is given
     n = max(3, len(sections))
     theta_of_axis = np.where(axes == np.arange(n)[:, None], theta, 0.0)
@@ -67,38 +73,50 @@ def rotation(
     return axial, slice(part.start, part.start + rotary_dim)
 
 
-def axis(order: str, sections: tuple[int, ...], pairs: int) -> np.ndarray:
-    """Return the axis of each pair: 0 time, 1 rows, 2 columns.
+def axis_of_pairs(order: str, sections: tuple[int, ...], pairs: int) -> np.ndarray:
+    """Return the axis of each pair, as `mrope_axes`, by `sections` as a configuration has them.
+
+    Raises:
+        ValueError: If the order is "alternating" and the sections are not [n, n, time].
+        ValueError: If the sections are not of so many pairs.
 
     Examples:
-        >>> axis("chunked", (2, 1, 1), 4).tolist(), axis("interleaved", (2, 1, 1), 4).tolist()
-        ([0, 0, 1, 2], [0, 1, 2, 0])
+        >>> axis_of_pairs("chunked", (2, 1, 1), 4).tolist()
+        [0, 0, 1, 2]
+        >>> axis_of_pairs("alternating", (1, 1, 2), 4).tolist()
+        [1, 2, 0, 0]
     """
     if order == "interleaved":
-        axes = np.zeros(pairs, int)
-        axes[1 : 3 * sections[1] : 3] = 1
-        axes[2 : 3 * sections[2] : 3] = 2
-        return axes
-    if order == "alternating" and len(sections) != 3:
-        raise ValueError(f"plan: mrope_section must be three numbers, got {list(sections)}")
+        # time has what rows and columns leave, whatever its own section says
+        return mrope_axes((pairs, *sections[1:]), order)[:pairs]
+    if order == "alternating" and (len(sections) != 3 or sections[0] != sections[1]):
+        raise ValueError(
+            f"plan: mrope_section must be [n, n, time], rows and columns alike, got "
+            f"{list(sections)}; correct it"
+        )
     if sum(sections) != pairs:
-        raise ValueError(f"plan: mrope_section must be {pairs} pairs in all, got {list(sections)}")
+        raise ValueError(
+            f"plan: mrope_section must be {pairs} pairs in all, got {list(sections)}; correct it"
+        )
     if order == "alternating":
-        # Ernie and Ling name rows and columns first, and time last
+        # Ernie's sections have time last
         rows, columns, time = sections
-        return np.concatenate([np.arange(rows + columns) % 2 + 1, np.zeros(time, int)])
-    return np.repeat(np.arange(len(sections)), sections)
+        sections = (time, rows, columns)
+    return mrope_axes(sections, order)
 
 
-def grid(order: str, width: int, base: float) -> np.ndarray:
+def grid_frequencies(order: str, width: int, base: float) -> np.ndarray:
     """Return the frequencies (2, width/2) of rows and columns in the order of a picture's model.
 
+    Raises:
+        ValueError: If the base is not positive and finite.
+
     Examples:
-        >>> grid("columns first", 8, 100.0).round(3).tolist()
+        >>> grid_frequencies("columns first", 8, 100.0).round(3).tolist()
         [[0.0, 0.0, 1.0, 0.1], [1.0, 0.1, 0.0, 0.0]]
     """
     if not 0 < base < float("inf"):
-        raise ValueError(f"plan: rope_theta must be positive and finite, got {base:g}")
+        raise ValueError(f"plan: rope_theta must be positive and finite, got {base:g}; correct it")
     pairs = width // 4
     k = np.tile(np.arange(pairs), 2)
     axes = np.repeat([0, 1], pairs)

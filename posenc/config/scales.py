@@ -36,7 +36,7 @@ def query_scale(config: Config, rope: Mapping[str, Any] | None) -> QueryScale | 
     stated = (
         config.fields.get("rope_parameters")
         or config.fields.get("rope_scaling")
-        or config.facts.get("rope")
+        or config.facts.get("default_rope")
         or {}
     )
     if rule == "ministral" and stated.get("llama_4_scaling_beta"):

@@ -31,6 +31,17 @@ COORDINATES = (
     (40, 41, 42),
     (1000, 1000, 1000),
 )
+# of each layer, as Layer.to_dict has them
+FIELDS = (
+    "layer_type",
+    "layout",
+    "head_dim",
+    "slice",
+    "theta",
+    "attention_factor",
+    "sections",
+    "softmax_scale",
+)
 # of the largest number of the same row, plus what rounded angles may add at each position
 TOLERANCES = {
     "float32": (1e-5, 3e-7),
@@ -39,14 +50,15 @@ TOLERANCES = {
 
 
 def vectors(config: Any, length: int | None = None) -> dict[str, Any]:
-    """Return golden vectors of each distinct kind of layer that rotates, as plain JSON.
+    """Return golden vectors of each distinct type of layer that rotates, as plain JSON.
 
     Args:
         config: What `plan` takes.
         length: Tokens of the text, for dynamic and longrope scaling.
 
     Raises:
-        ValueError: If no layer rotates, or the config is of several parts.
+        ValueError: If no layer rotates.
+        ValueError: If the config is of several parts and none of them is text.
 
     Examples:
         >>> config = {"model_type": "llama", "num_hidden_layers": 2, "rope_theta": 5e5}
@@ -96,7 +108,7 @@ def _groups(layers: Sequence[Layer]) -> list[list[Layer]]:
         if layer.theta is not None:
             channels = (layer.slice.start, layer.slice.stop, layer.head_dim)
             # bytes can be part of a key, an array cannot
-            key = (layer.kind, *channels, layer.factor, layer.theta.tobytes())
+            key = (layer.layer_type, *channels, layer.attention_factor, layer.theta.tobytes())
             groups.setdefault(key, []).append(layer)
     return list(groups.values())
 
@@ -111,12 +123,11 @@ def _vectors_of(layer: Layer) -> dict[str, Any]:
     scaled_q = rotated_q if scale is None else rotated_q * scale[:, None]
     scores = layer.softmax_scale * scaled_q @ rotated_k.mT
     cos, sin = _cos_sin(layer, positions)
-    names = ("kind", "layout", "head_dim", "slice", "theta", "factor", "sections", "softmax_scale")
     fields = layer.to_dict()
     tables = {"positions": positions, "cos": cos, "sin": sin, "query_scale": scale}
     heads = {"q": q, "k": k, "rotated_q": rotated_q, "rotated_k": rotated_k, "scores": scores}
     return {
-        **{name: fields[name] for name in names},
+        **{name: fields[name] for name in FIELDS},
         "rotary_dim": 2 * len(fields["theta"]),
         **{name: None if x is None else x.tolist() for name, x in tables.items()},
         **{name: x[0, 0].tolist() for name, x in heads.items()},
@@ -143,13 +154,15 @@ def _query_scale(layer: Layer, positions: Tensor) -> Tensor | None:
 
 
 def _cos_sin(layer: Layer, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cos and sin (t, r/2) of each pair, times the factor: what a channel of 1 becomes."""
+    """Return cos and sin (t, r/2) of each pair, times the attention factor.
+
+    That is what the rotation makes of pairs (1, 0).
+    """
     pairs = len(layer.to_dict()["theta"])
     blocks = {"half": 1, "interleaved": pairs, "blocks": 2}[str(layer.layout)]
     first, second = torch.arange(2 * pairs).view(blocks, 2, -1).transpose(0, 1).reshape(2, -1)
     width = layer.slice.stop - layer.slice.start
     x = torch.zeros(1, 1, len(positions), width, dtype=torch.float64)
-    # the pair (1, 0) turns to (cos, sin)
     x[..., first] = 1.0
     turned = _turned(layer, x, positions)[0, 0]
     return turned[:, first], turned[:, second]
@@ -198,25 +211,28 @@ def check(
         vectors: What `vectors` returns, or `json.load` of its file.
         layer: The index of the layer whose vectors are meant; by default the first that rotates.
         dtype: Of q and k: torch.float32 or torch.bfloat16.
+
+    Raises:
+        ValueError: If `layer` is none of those that rotate.
     """
-    kinds = vectors["layers"]
-    matches = [kind for kind in kinds if layer is None or layer in kind["indices"]]
+    groups = vectors["layers"]
+    matches = [group for group in groups if layer is None or layer in group["indices"]]
     if not matches:
-        indices = sorted(index for kind in kinds for index in kind["indices"])
+        indices = sorted(index for group in groups for index in group["indices"])
         raise ValueError(
             f"vectors: layer must be one of {indices}, got {layer}; others do not turn"
         )
     # layers that turn alike share their vectors
-    kind = matches[0]
+    group = matches[0]
     tolerance = vectors["near"][str(dtype).removeprefix("torch.")]
-    q, k = (torch.tensor(kind[name], dtype=dtype)[None, None] for name in ("q", "k"))
-    results = function(q, k, torch.tensor(kind["positions"]))
+    q, k = (torch.tensor(group[name], dtype=dtype)[None, None] for name in ("q", "k"))
+    results = function(q, k, torch.tensor(group["positions"]))
     differences = []
     for name, result in zip(("rotated_q", "rotated_k"), results, strict=True):
-        expected = np.array(kind[name])
+        expected = np.array(group[name])
         if tuple(result.shape) == (1, 1, *expected.shape):
             actual = result.detach().double().numpy()[0, 0]
-            differences += _beyond(name, actual, expected, kind["positions"], tolerance)
+            differences += _beyond(name, actual, expected, group["positions"], tolerance)
         else:
             shape = tuple(result.shape)
             differences.append(f"{name} has shape {shape}, expected (1, 1, *{expected.shape})")

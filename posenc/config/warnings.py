@@ -7,7 +7,7 @@ import numpy as np
 
 from posenc.config.layer import Layer
 from posenc.config.model_types import Config
-from posenc.config.rotation import CODE
+from posenc.config.rotation import FROM_CODE
 from posenc.models.from_config import LONGEST, TRAINED, misspelled, problem
 
 
@@ -18,7 +18,7 @@ def collect_warnings(config: Config, layers: Sequence[Layer]) -> tuple[str, ...]
     for name, rope in _rope_dicts(config):
         result += [*_unread(name, rope), *_lengths(config, name, rope)]
     result += _slow_pairs(config, rotating)
-    # layers of one kind say the same
+    # layers of one type say the same
     return tuple(dict.fromkeys(result))
 
 
@@ -47,7 +47,7 @@ def _rope_dicts(config: Config) -> list[tuple[str, Mapping[str, Any]]]:
     for name in ("rope_scaling", "rope_parameters"):
         rope = config.fields.get(name)
         if rope:
-            # there may be one for each kind of layer
+            # there may be one for each type of layer
             parts = {key: part for key, part in rope.items() if isinstance(part, Mapping)}
             flat += [(f"{name}[{key!r}]", part) for key, part in parts.items()] or [(name, rope)]
     return flat
@@ -70,7 +70,7 @@ def _unrotated(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
 def _bases(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
     """Yield which base counts where a configuration states none, or two."""
     defaults = {
-        layer.base for layer in rotating if layer.base and layer.why.endswith(f"from {CODE}")
+        layer.base for layer in rotating if layer.base and layer.why.endswith(f"from {FROM_CODE}")
     }
     if defaults:
         bases = " and ".join(f"{base:,.0f}" for base in sorted(defaults))
@@ -103,10 +103,10 @@ def _widths(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
     for layer in rotating:
         width = layer.slice.stop - layer.slice.start
         if stated and layer.head_dim != stated:
-            yield f"heads of {layer.kind} are {layer.head_dim} wide, not head_dim = {stated}"
+            yield f"heads of {layer.layer_type} are {layer.head_dim} wide, not head_dim = {stated}"
         turned = 2 * np.asarray(layer.theta).size
         if turned < width:
-            yield f"{turned} of {width} channels turn in {layer.kind}"
+            yield f"{turned} of {width} channels turn in {layer.layer_type}"
 
 
 def _unread(name: str, rope: Mapping[str, Any]) -> Iterator[str]:
@@ -128,13 +128,13 @@ def _unread_keys(rope: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _lengths(config: Config, name: str, rope: Mapping[str, Any]) -> Iterator[str]:
     """Yield where the trained length is missing, or does not fit the factor."""
-    kind = rope.get("rope_type", rope.get("type"))
+    rope_type = rope.get("rope_type", rope.get("type"))
     longest = config.get(LONGEST)
     trained = config.fields.get(TRAINED) or rope.get(TRAINED)
-    if kind in ("yarn", "llama3", "longrope") and not trained and longest:
-        yield f"{name}: {kind} without {TRAINED}; {LONGEST}, {longest:,}, is taken for it"
+    if rope_type in ("yarn", "llama3", "longrope") and not trained and longest:
+        yield f"{name}: {rope_type} without {TRAINED}; {LONGEST}, {longest:,}, is taken for it"
     factor = rope.get("factor")
-    if kind != "yarn" or not (trained and longest and factor):
+    if rope_type != "yarn" or not (trained and longest and factor):
         return
     # the longest may be that of training, as in Qwen, or after stretching
     if longest not in (trained, factor * trained):
@@ -153,4 +153,4 @@ def _slow_pairs(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
         if slow.any():
             limit = "window" if layer.window and reach == layer.window else "length"
             pairs = f"{slow.sum()} of {len(slow)} pairs"
-            yield f"{pairs} never turn once within the {limit} of {reach:,} in {layer.kind}"
+            yield f"{pairs} never turn once within the {limit} of {reach:,} in {layer.layer_type}"

@@ -1,1 +1,1 @@
-"""The same results as the plain files, sooner or in less memory: opt-in, one file each."""
+"""The same results as the plain files, faster or in less memory: opt-in, one file each."""

@@ -3,7 +3,7 @@
 Paper: Press et al., 2021, "Train Short, Test Long: Attention with Linear Biases Enables Input
        Length Extrapolation", https://arxiv.org/abs/2108.12409, sec. 3.
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c channels, w width d + c
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c channels, w width d + c
 
     -slope (m - n) = (slope, -slope m) . (n, 1)          key n at or before query m
 
@@ -19,7 +19,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from posenc.attention import places
+from posenc.attention import default_positions
 from posenc.bias import alibi
 
 PARTS = {
@@ -31,6 +31,9 @@ PARTS = {
 
 class ALiBi(nn.Module):
     """Give queries and keys the channels of ALiBi: called like a rotation, for causal attention.
+
+    Raises:
+        ValueError: If a slope is negative or infinite.
 
     Examples:
         >>> from posenc.attention import attention
@@ -56,14 +59,14 @@ class ALiBi(nn.Module):
 
         Positions are as in `attention`. float16 lacks the range, and becomes float32.
         """
-        m, n = places(q, k, positions, key_positions)
-        of_queries, of_keys = self.bias.channels(m, n)
+        m, n = default_positions(q, k, positions, key_positions)
+        query_channels, key_channels = self.bias.channels(m, n)
         factor = q.shape[-1] ** -0.5 if scale is None else scale
-        return with_channels(q, k, of_queries, of_keys, factor)
+        return with_channels(q, k, query_channels, key_channels, factor)
 
 
 def with_channels(
-    q: Tensor, k: Tensor, of_queries: Tensor, of_keys: Tensor, scale: float
+    q: Tensor, k: Tensor, query_channels: Tensor, key_channels: Tensor, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Return `q` (b, h, t, w) and `k` (b, g, s, w) behind channels, which come in float64.
 
@@ -77,16 +80,16 @@ def with_channels(
     """
     dtype = _dtype(q)
     dtypes_q, dtypes_k = PARTS[dtype]
-    parts_q = _parts(of_queries / scale, dtypes_q)
-    parts_k = _parts(of_keys, dtypes_k)
+    parts_q = _parts(query_channels / scale, dtypes_q)
+    parts_k = _parts(key_channels, dtypes_k)
     # of all products of parts, those below the last digit are left out
     pairs = [
         (a, b) for i, a in enumerate(parts_q) for j, b in enumerate(parts_k) if i + j < len(parts_q)
     ]
-    for_q = torch.cat([a for a, _ in pairs], dim=-1).to(q.device, dtype)  # (..., h, t, c)
-    for_k = torch.cat([b for _, b in pairs], dim=-1).to(k.device, dtype)  # (..., 1, s, c)
-    q = torch.cat([for_q.expand(*q.shape[:-1], -1), q.to(dtype)], dim=-1)  # (b, h, t, w)
-    k = torch.cat([for_k.expand(*k.shape[:-1], -1), k.to(dtype)], dim=-1)  # (b, g, s, w)
+    all_q = torch.cat([a for a, _ in pairs], dim=-1).to(q.device, dtype)  # (..., h, t, c)
+    all_k = torch.cat([b for _, b in pairs], dim=-1).to(k.device, dtype)  # (..., 1, s, c)
+    q = torch.cat([all_q.expand(*q.shape[:-1], -1), q.to(dtype)], dim=-1)  # (b, h, t, w)
+    k = torch.cat([all_k.expand(*k.shape[:-1], -1), k.to(dtype)], dim=-1)  # (b, g, s, w)
     return q, k
 
 

@@ -3,7 +3,7 @@
 Paper: Dong et al., 2024, "Flex Attention: A Programming Model for Generating Optimized Attention
        Kernels", https://arxiv.org/abs/2412.05496.
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
 
 Compiled once for each kind of call; on a CPU, where it has no gradients, for each shape.
 `torch._dynamo.config.recompile_limit` bounds their number.
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from posenc.attention import encoded, is_in_line, places, takes_content
+from posenc.attention import default_positions, encoded, is_scalar_per_token, takes_content
 
 
 def attention_by_flex(
@@ -34,13 +34,17 @@ def attention_by_flex(
 
     `documents` are ids of the keys, (s,) or (b, s): a query, one of the last t, sees keys of its
     own document only.
+
+    Raises:
+        ValueError: If gradients are recorded on a CPU.
+        ValueError: If `encoding` is no rotation and has no `score_mod`.
     """
     if q.device.type == "cpu" and torch.is_grad_enabled():
-        remedy = "call it under torch.no_grad(), or take posenc.fast.chunked_attention"
+        remedy = "call it under torch.no_grad(), or take posenc.fast.attention_in_blocks"
         raise ValueError(
             f"flex: device must be a GPU to record gradients, got {q.device}; {remedy}"
         )
-    m, n = places(q, k, positions, key_positions)
+    m, n = default_positions(q, k, positions, key_positions)
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     block_mask = _block_mask(q, k, encoding, m, n, causal, documents)
     q, k, modify = _encoded(q, k, encoding, m, n)
@@ -60,7 +64,7 @@ def _encoded(
         return q, k, encoding.score_mod(q, k, m, n)
     q, k, added = encoded(q, k, encoding, m, n)
     if added is not None:
-        got = f"{type(encoding).__name__}; posenc.fast.chunked_attention takes any bias or score"
+        got = f"{type(encoding).__name__}; posenc.fast.attention_in_blocks takes any bias or score"
         raise ValueError(f"flex: encoding must be a rotation or have a score_mod, got {got}")
     return q, k, None
 
@@ -76,16 +80,16 @@ def _block_mask(
 ) -> Any:
     """Return which blocks of pairs are computed: those with a query that sees a key."""
     t, s = q.shape[2], k.shape[2]
-    if not (is_in_line(m, q, encoding) and is_in_line(n, k, encoding)):
+    if not (is_scalar_per_token(m, q, encoding) and is_scalar_per_token(n, k, encoding)):
         # on a grid the order is that of the sequence
-        m, n = places(q, k)
+        m, n = default_positions(q, k)
 
-    def _sees(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        sees = i >= 0
+    def _sees(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+        sees = q_idx >= 0
         if causal:
-            sees = sees & (_at(m, b, i) >= _at(n, b, j))
+            sees = sees & (_at(m, b, q_idx) >= _at(n, b, kv_idx))
         if documents is not None:
-            sees = sees & (_at(documents, b, i + s - t) == _at(documents, b, j))
+            sees = sees & (_at(documents, b, q_idx + s - t) == _at(documents, b, kv_idx))
         return sees
 
     batched = any(x is not None and x.ndim > 1 for x in (m, n, documents))

@@ -13,7 +13,7 @@ from posenc.bias import t5
 
 
 class T5(t5.T5):
-    """Give the bias of `posenc.bias.t5.T5`, sooner where queries and keys each stand in a row.
+    """Give the bias of `posenc.bias.t5.T5`, faster where queries and keys each stand in a row.
 
     Examples:
         >>> queries, keys, fast = torch.arange(3, 8), torch.arange(8), T5(heads=2)

@@ -53,6 +53,11 @@ def axial_convention(
 ) -> dict[str, Any]:
     """Return the `theta` and `layout` of a convention, as `Axial` takes them.
 
+    Raises:
+        ValueError: If there is no such convention.
+        ValueError: If `base` is not positive and finite.
+        ValueError: If `dim` is not of whole pairs of each axis.
+
     Examples:
         >>> axial_convention(4, "sam2")["layout"]
         'interleaved'
@@ -65,6 +70,11 @@ def axial_theta(
     dim: int, convention: str = "per-axis", axes: int = 2, base: float | None = None
 ) -> np.ndarray:
     """Return the frequencies (n, d/2) of a convention; `base` replaces its own.
+
+    Raises:
+        ValueError: If there is no such convention.
+        ValueError: If `base` is not positive and finite.
+        ValueError: If `dim` is not of whole pairs of each axis.
 
     Examples:
         >>> axial_theta(8, "sam2").round(2).tolist()  # y turns the last pairs, x the first
@@ -103,6 +113,10 @@ def axial_coordinates(
     `size` counts the tokens along each axis, (height, width) for an image. `reference` is the size
     of training, to which whole numbers are scaled: (16, 16) in EVA-02. `merge` is the side of a
     block of "qwen-vl".
+
+    Raises:
+        ValueError: If there is no such convention.
+        ValueError: If there is a `reference` for a convention that scales every size by itself.
 
     Examples:
         >>> axial_coordinates((2, 2), "eva", reference=(1, 1)).tolist()
@@ -150,6 +164,10 @@ def axial_preset(name: str, dim: int = 128, scale: Sequence[float] | None = None
 
     `scale` (n,) stretches each axis, (2, 1, 1) in the first Cosmos.
 
+    Raises:
+        ValueError: If there is no such preset.
+        ValueError: If `dim` cannot be divided among the axes of the preset.
+
     Examples:
         >>> preset = axial_preset("cogvideox", 16)
         >>> preset["axes"], preset["layout"], preset["theta"].round(2).tolist()[1]
@@ -176,6 +194,8 @@ def _widths(name: str, dim: int) -> list[int]:
     """Return the channels w of each axis, which add up to `dim`."""
     _, shares, _ = PRESETS[name]
     if shares is None:
+        if dim < 6 or dim % 2:
+            raise ValueError(f"axial_preset: dim must be even, 6 or more, got {dim}")
         side = dim // 6 * 2
         return [dim - 2 * side, side, side]
     unit = dim // sum(shares)
@@ -196,6 +216,9 @@ def preset_coordinates(
     `frame` is the number of the first frame, which tells given pictures apart. `fps` is for videos
     of Cosmos. `reference` (height, width) is for CogVideoX of the first version: the grid of its
     training, into which another is fitted.
+
+    Raises:
+        ValueError: If there is no such preset.
 
     Examples:
         >>> preset_coordinates((1, 2, 3), "qwen-image")[:3].tolist()  # from the center
@@ -235,6 +258,9 @@ def _fitted(height: int, width: int, reference: Sequence[int]) -> list[np.ndarra
 
 def preset_text(length: int, size: Sequence[int], name: str) -> np.ndarray:
     """Return the coordinates (t, n) of `length` tokens of text beside a picture of `size`.
+
+    Raises:
+        ValueError: If there is no such preset.
 
     Examples:
         >>> preset_text(2, (1, 4, 6), "qwen-image").tolist()  # on the diagonal, past the picture

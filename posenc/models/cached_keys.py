@@ -50,6 +50,12 @@ def rerotate(
         layout: "half" pairs the channels (i, i + r/2), "interleaved" (2i, 2i + 1).
         rotary_dim: How many channels r turn, the first of each head; all by default.
 
+    Raises:
+        ValueError: If `base` is not positive and finite.
+        ValueError: If positions or frequencies have another shape than the keys ask for.
+        ValueError: If `k` is not of floats (b, g, s, d).
+        ValueError: If `layout` is none of the two.
+
     Examples:
         >>> k = torch.tensor([[[[1.0, 0.0]]]])  # one pair, which turns 1 radian a position
         >>> rerotate(k, torch.tensor([0]), torch.tensor([2])).flatten()

@@ -40,6 +40,9 @@ def layout_order(dim: int, to: str, rotary_dim: int | None = None, start: int = 
 
     The rows that turn are `rotary_dim`, by default all, from `start` on.
 
+    Raises:
+        ValueError: If `to` is none of the two layouts.
+
     Examples:
         >>> layout_order(8, "half"), layout_order(8, "interleaved")
         (array([0, 2, 4, 6, 1, 3, 5, 7]), array([0, 4, 1, 5, 2, 6, 3, 7]))
@@ -62,6 +65,9 @@ def convert_layout(
 
     It is a projection (h*d, m), a LoRA's B (h*d, rank), a bias (h*d,) or a norm (d,). Heads are
     counted from its rows, so grouped keys need no special care.
+
+    Raises:
+        ValueError: If `to` is none of the two layouts.
 
     Examples:
         >>> convert_layout(np.array([[0], [0], [1], [1]]), 4, "half").ravel()  # pair 0, then pair 1
@@ -87,6 +93,10 @@ def convert_fused(
     Its rows are those of all `heads` of q, then of all k, then of all v (Phi-3, GLM-4), or, where
     `grouped`, of the queries of a key head, its k and its v, a key head after the other (GPT-NeoX,
     where each head has its own; Falcon, InternLM 2).
+
+    Raises:
+        ValueError: If `weight` has not the rows of so many heads.
+        ValueError: If `to` is none of the two layouts.
 
     Examples:
         >>> convert_fused(np.arange(12), 4, heads=1, key_heads=1, to="half")
@@ -122,6 +132,11 @@ def convert_checkpoint(
     DoRA's magnitude; norms may be (d,), (h*d,) or (h, d). LoRA's A and scales of a single number
     stay. Meta's names are wq and wk, llama.cpp's GGUF_NAMES. Leave out parts that do not rotate,
     such as a vision tower.
+
+    Raises:
+        ValueError: If no key has one of `names`.
+        ValueError: If what is to be converted is no plain weight, such as a quantized one.
+        ValueError: If `to` is none of the two layouts.
 
     Examples:
         >>> rows = np.arange(4)

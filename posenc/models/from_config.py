@@ -9,10 +9,10 @@ Key:   d head dim, r rotated width
     (theta, attention_factor) = linear(r, factor, base), where rope_type is "linear", and so on
     r = d, or rotary_dim, or int(d partial_rotary_factor);  base = rope_theta
 
-The formulas are those of rotate/frequencies.py; KINDS has the keys that each of them takes. Also
-read: rotary_dim (MiniMax-M2, GPT-J), rope_ratio (ChatGLM3, GLM-4), alpha (Hunyuan), long_mscale
-(Phi-3.5-MoE), other names of the same (ALIASES). Unlike in transformers, yarn's truncate counts in
-a part of a config as well.
+The formulas are those of rotate/frequencies.py; ROPE_TYPES has the keys that each of them takes.
+Also read: rotary_dim (MiniMax-M2, GPT-J), rope_ratio (ChatGLM3, GLM-4), alpha (Hunyuan),
+long_mscale (Phi-3.5-MoE), other names of the same (ALIASES). Unlike in transformers, yarn's
+truncate counts in a part of a config as well.
 
 Nothing is guessed. A config is refused, in words, unless it states a base or is of a model whose
 code has one (DEFAULT_BASE_TYPES); if a key is misspelled (ROPE_KEYS has those that are known) or
@@ -42,7 +42,7 @@ LONGEST = "max_position_embeddings"
 TRAINED = "original_max_position_embeddings"
 YARN = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
 LONGROPE = ("short_factor", "long_factor", "length", TRAINED, "factor")
-KINDS: dict[str, tuple[Formula, tuple[str, ...], tuple[str, ...]]] = {
+ROPE_TYPES: dict[str, tuple[Formula, tuple[str, ...], tuple[str, ...]]] = {
     # rope_type: the formula, the keys that it needs, those that it may have besides
     "default": (frequencies.rope_frequencies, (), ()),
     "mrope": (frequencies.rope_frequencies, (), ()),
@@ -79,7 +79,7 @@ DEFAULT_BASE_TYPES = {"llama", "chatglm", "codegen", "falcon", "gpt_neox", "gptj
 DEFAULT_SHARES = {"chatglm": 0.5}  # of a head, by the code of a model type
 HEAD_DIM_KEYS = ("head_dim", "global_head_dim", "swa_head_dim", "kv_channels")
 # in Gemma 4 the layers of this rope_type have wider heads
-HEAD_DIM_KEYS_OF_KIND = {"proportional": ("global_head_dim",)}
+HEAD_DIM_KEYS_BY_ROPE_TYPE = {"proportional": ("global_head_dim",)}
 # a width and the number of heads that divide it
 WIDTH_KEYS = (
     ("hidden_size", "num_attention_heads"),
@@ -201,6 +201,14 @@ def from_config(
     not V4); of a share, give RoPE rotary_dim=2 * len(theta). `length` counts the text so far, for
     dynamic and longrope, by default a short one; `max_length` replaces the config's longest.
 
+    Raises:
+        ValueError: If the config has a key that is misspelled or another program's.
+        ValueError: If its layers do not rotate, or it states several rotations.
+        ValueError: If it states no base and the code of its model has none.
+        ValueError: If its rope_type has no formula here.
+        ValueError: If `dim` is not the width that the config states, or less than what turns.
+        KeyError: If it lacks a key that the formula of its rope_type needs.
+
     Examples:
         >>> config = {"rope_theta": 1e6, "rope_scaling": {"type": "linear", "factor": 2.0}}
         >>> from_config(config, dim=4)[0].round(6).tolist()
@@ -208,19 +216,21 @@ def from_config(
     """
     fields = _fields(config, length or 1, max_length)
     # a factor without a type would be dropped without an error
-    kind = fields.get("rope_type", None if "factor" in fields else "default")
-    if kind not in KINDS:
-        raise ValueError(f"from_config: rope_type must be one of {', '.join(KINDS)}, got {kind!r}")
-    head_dims = widths(fields, kind) or {dim}
+    rope_type = fields.get("rope_type", None if "factor" in fields else "default")
+    if rope_type not in ROPE_TYPES:
+        raise ValueError(
+            f"from_config: rope_type must be one of {', '.join(ROPE_TYPES)}, got {rope_type!r}"
+        )
+    head_dims = widths(fields, rope_type) or {dim}
     if dim not in head_dims:
         raise ValueError(f"from_config: dim must be {head_dims}, as config has it, got {dim}")
-    formula, needed, optional = KINDS[kind]
-    if kind == "dynamic" and fields.get("alpha"):
+    formula, needed, optional = ROPE_TYPES[rope_type]
+    if rope_type == "dynamic" and fields.get("alpha"):
         # Hunyuan's is the same at every length
         formula = frequencies.ntk
         needed = ("alpha",)
-    r, base = _width_and_base(fields, dim, kind)
-    fields = _with_defaults(fields, kind)
+    r, base = _width_and_base(fields, dim, rope_type)
+    fields = _with_defaults(fields, rope_type)
     options = {name: fields[name] for name in optional if name in fields}
     theta, factor = formula(r, *(fields[name] for name in needed), base=base, **options)
     if formula in (frequencies.yarn, frequencies.longrope):
@@ -257,32 +267,32 @@ def _renamed(fields: Mapping[str, Any]) -> dict[str, Any]:
     return usual | stated
 
 
-def _with_defaults(fields: dict[str, Any], kind: str) -> dict[str, Any]:
+def _with_defaults(fields: dict[str, Any], rope_type: str) -> dict[str, Any]:
     """Return the fields with what a formula needs and a config may leave out."""
-    if kind == "proportional":
+    if rope_type == "proportional":
         return {"partial_rotary_factor": 1.0} | fields
-    if kind in ("yarn", "longrope", "su") and LONGEST in fields:
+    if rope_type in ("yarn", "longrope", "su") and LONGEST in fields:
         return {"factor": fields[LONGEST] / fields[TRAINED]} | fields
     return fields
 
 
-def _width_and_base(fields: Mapping[str, Any], dim: int, kind: str) -> tuple[int, float]:
+def _width_and_base(fields: Mapping[str, Any], dim: int, rope_type: str) -> tuple[int, float]:
     """Return how many channels r of a head turn, and the base of their frequencies."""
     base = fields.get("rope_theta", 10_000.0) * fields.get("rope_ratio", 1)
     share = fields.get("partial_rotary_factor", DEFAULT_SHARES.get(fields.get("model_type", "")))
-    if kind == "proportional":
+    if rope_type == "proportional":
         # its formula takes the share by itself, of all pairs
         return dim, base
     r = fields.get("rotary_dim", dim) if share is None else int(dim * share)
     if r > dim:
         raise ValueError(f"from_config: dim must be at least {r}, which turn, got {dim}")
-    if r % 2 and r < dim and kind not in ("dynamic", "yarn"):
+    if r % 2 and r < dim and rope_type not in ("dynamic", "yarn"):
         # 21 channels make 11 pairs in transformers, with the exponents -2i/21
         return r + 1, base ** (1 + 1 / r)
     return r, base
 
 
-def widths(config: Mapping[str, Any], kind: str = "default") -> set[int]:
+def widths(config: Mapping[str, Any], rope_type: str = "default") -> set[int]:
     """Return the widths that what turns can have by a config, a set; empty where it does not say.
 
     Examples:
@@ -293,7 +303,7 @@ def widths(config: Mapping[str, Any], kind: str = "default") -> set[int]:
     # a head of latent attention turns in this part of it alone
     if "qk_rope_head_dim" in sizes and not config.get("partial_rotary_factor"):
         return {sizes["qk_rope_head_dim"]}
-    keys = HEAD_DIM_KEYS_OF_KIND.get(kind, HEAD_DIM_KEYS)
+    keys = HEAD_DIM_KEYS_BY_ROPE_TYPE.get(rope_type, HEAD_DIM_KEYS)
     stated = {sizes[key] for key in keys if key in sizes}
     divided = {
         sizes[width] // sizes[heads]
@@ -318,7 +328,7 @@ def problem(config: Mapping[str, Any]) -> Problem | None:
         return reason
     several = [*parts(inside or config), *(key for key in PER_LAYER_KEYS if config.get(key))]
     if several:
-        return "of one kind of layer", str(several), "pick one"
+        return "of one type of layer", str(several), "pick one"
     return _without_base(config, fields)
 
 
@@ -347,7 +357,7 @@ def misspelled(config: Mapping[str, Any], inside: Mapping[str, Any]) -> Problem 
         near = get_close_matches(plain, SPELLINGS, n=1, cutoff=cutoff)
         if near:
             return "spelled in known words", name, f"did you mean {SPELLINGS[near[0]]}?"
-        # a dict inside is the rotation of a kind of layer, under its name
+        # a dict inside is the rotation of a type of layer, under its name
         if not isinstance(inside.get(name), Mapping | None):
             return "spelled in known words", name, "what it would do is not known"
     return None

@@ -57,6 +57,9 @@ def resize_window(
     `mode` is "cubic", as in Swin, or "linear", as in transformers' BEiT; PyTorch calls them bicubic
     and bilinear. The three rows of a class token stay.
 
+    Raises:
+        ValueError: If `weight` is not of floats, or has not a row for each offset of the window.
+
     Examples:
         >>> resize_window(torch.zeros(13 * 13, 3), (7, 7), (12, 12)).shape  # 3 heads
         torch.Size([529, 3])

@@ -5,7 +5,7 @@ Paper: Heo et al., 2024, "Rotary Position Embedding for Vision Transformer",
 Used:  EVA-02, DINOv3, Pixtral, SAM 2, RoPE-ViT, vision towers of Qwen2-VL to Qwen3-VL and Gemma 4
 Cost:  nothing to learn, or d numbers a head (mixed); one table, one pass over queries and keys
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, n axes, c sets of theta
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, n axes, c sets of theta
 
     y_first  = x_first cos(angle_i) - x_second sin(angle_i),    angle_i = sum_a p_a theta[a, i]
     y_second = x_second cos(angle_i) + x_first sin(angle_i),    i = 0 .. d/2-1
@@ -32,6 +32,10 @@ def axial(
     """Return `x` (..., h, t, d) in float64, turned to `positions` (t, n).
 
     `theta` (n, d/2), or (c, n, d/2) for h/c heads each, replaces those of `base`.
+
+    Raises:
+        ValueError: If d is no multiple of 2n, or `theta` not (n, d/2) or (c, n, d/2).
+        ValueError: If `base` is not positive and finite, or `layout` unknown.
     """
     x = np.asarray(x, np.float64)
     t, d = x.shape[-2:]
@@ -61,8 +65,13 @@ class Axial(nn.Module):
         base: Sets the slowest wavelength, as in RoPE.
         layout: Which channels are pairs: "half", "interleaved" or "blocks".
         theta: Frequencies (n, d/2) in place of those of `base`, of any axis in any pair.
-        heads: How many sets of theta c to learn, as RoPE-ViT's mixed: the key heads g, or a
-            divisor of g. Each starts as theta turned by a random angle, on two axes.
+        heads: How many sets of theta c to learn, as RoPE-ViT's mixed: the key/value heads g, or
+            a divisor of g. Each starts as theta turned by a random angle, on two axes.
+
+    Raises:
+        ValueError: If `dim` is no multiple of twice the axes, or `theta` not (n, d/2).
+        ValueError: If `base` is not positive and finite, or `layout` unknown.
+        ValueError: In a call, if `positions` are missing, or a shape or dtype does not fit.
 
     Examples:
         >>> q, k = torch.randn(1, 8, 4, 64), torch.randn(1, 2, 4, 64)
@@ -97,11 +106,12 @@ class Axial(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t, n) or (b, t, n).
 
-        They have no default, which would be a diagonal. As many keys stand where queries do.
+        `positions` have no default, which would be a diagonal; with t = s, `key_positions` default
+        to `positions`.
         """
-        of_q = self.table(positions, q.dtype)
-        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
-        return self.turn(q, of_q), self.turn(k, of_k)
+        table_q = self.table(positions, q.dtype)
+        table_k = table_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, table_q), self.turn(k, table_k)
 
     def table(
         self, positions: Tensor | None, dtype: torch.dtype = torch.float32
@@ -110,8 +120,8 @@ class Axial(nn.Module):
         if positions is None or positions.shape[1:][-1:] != (self.axes,):
             got = None if positions is None else tuple(positions.shape)
             raise ValueError(
-                f"axial: positions or key_positions must be (t, {self.axes}), a row a token, "
-                f"got {got}; of patches, grid_positions(height, width)"
+                f"axial: positions or key_positions must have shape (t, {self.axes}) "
+                f"or (b, t, {self.axes}), got {got}; of patches, grid_positions(height, width)"
             )
         device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
         theta = torch.as_tensor(self.theta, dtype=torch.float64, device=device)  # (c, n, d/2)
@@ -142,17 +152,23 @@ class Axial(nn.Module):
         b, _, t, d = x.shape
         if d != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"axial: dim of float q or k must be {self.dim}, got {got}")
-        # one row for all tokens would broadcast
-        rows = (*cos.shape[:-3], cos.shape[-2])
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"axial: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+            raise ValueError(
+                f"axial: q or k must have shape (b, h, t, {self.dim}) and a float dtype, got {got}"
+            )
+        # a table of one row would broadcast over all tokens without an error
+        table_shape = (*cos.shape[:-3], cos.shape[-2])
+        if table_shape != (t,) and table_shape != (1, t) and table_shape != (b, t):
+            raise ValueError(
+                f"axial: positions or table must have shape ({t},) or ({b}, {t}), got {table_shape}"
+            )
 
 
 def _frequencies(dim: int, axes: int, base: float, theta: ArrayLike | None) -> np.ndarray:
     """Return theta (c, n, d/2): how far a step along each axis turns each pair, a set a group."""
     if not 0 < base < float("inf"):
         raise ValueError(f"axial: base must be positive and finite, got {base}")
+    if dim < 2:
+        raise ValueError(f"axial: dim must be 2 or more, got {dim}")
     if theta is None:
         pairs = dim // axes // 2
         if pairs < 1 or dim != 2 * pairs * axes:
@@ -161,7 +177,7 @@ def _frequencies(dim: int, axes: int, base: float, theta: ArrayLike | None) -> n
     theta = np.asarray(theta, np.float64)
     shape = (axes, dim // 2)
     if theta.shape[-2:] != shape:
-        raise ValueError(f"axial: theta or dim must be {shape}, got {theta.shape} for dim {dim}")
+        raise ValueError(f"axial: theta for this dim must have shape {shape}, got {theta.shape}")
     return theta.reshape(-1, *shape)
 
 

@@ -5,7 +5,8 @@ Paper: Hua et al., 2024, "Fourier Position Embedding: Enhancing Attention's Peri
 Used:  the authors' OLMo models of up to 1.2B parameters, Intern-S1-Pro
 Cost:  2 c f^2 coefficients, learned or left as they start; one table (s, 2f), two small products
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c sets, f frequencies
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c sets, f frequencies,
+       p position
 
     theta_j = base^(-2j/d),  j = 0 .. f-1: those of at least 2 pi / length
     C_i(p)  = sum_j cos_coef[j, i] cos(p theta_j),  S_i(p) = sum_j sin_coef[j, i] sin(p theta_j)
@@ -34,6 +35,10 @@ def fope(
     """Return `x` (..., h, t, d) in float64, each row turned to its position (t,).
 
     Coefficients are (c, f, f), a set for h/c heads; without them pair i turns by theta_i alone.
+
+    Raises:
+        ValueError: If d is odd or below 2, or `length` 2 pi or less.
+        ValueError: If `base` is not positive and finite.
     """
     x = np.asarray(x, np.float64)
     heads, t, dim = x.shape[-3:]
@@ -67,6 +72,11 @@ class FoPE(nn.Module):
             num_inv_freq n one of 2 pi base^((2n-1)/d).
         base: Sets the frequencies, base^(-2j/d).
         gain: Size of the noise, 0.3 to 0.6 in the authors' models, 0.5 in Intern-S1-Pro; 0 is RoPE.
+
+    Raises:
+        ValueError: If `dim` is odd or below 2, or `length` 2 pi or less.
+        ValueError: If `base` is not positive and finite.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> q, k = torch.ones(1, 1, 9, 64), torch.ones(1, 1, 9, 64)
@@ -102,7 +112,8 @@ class FoPE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
 
-        As many keys as queries stand where these do, by default at 0 .. t-1.
+        With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
+        `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
@@ -113,9 +124,9 @@ class FoPE(nn.Module):
                     "or transpose(1, 2) if tokens come before heads"
                 )
             positions = torch.arange(t, device=q.device)
-        of_q = self.table(positions, q.dtype)
-        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
-        return self.turn(q, of_q), self.turn(k, of_k)  # (b, h, t, d), (b, g, s, d)
+        table_q = self.table(positions, q.dtype)
+        table_k = table_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, table_q), self.turn(k, table_k)  # (b, h, t, d), (b, g, s, d)
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """Return cosines and sines (..., 1, t, f) for every layer, in float32 or finer."""
@@ -153,14 +164,17 @@ class FoPE(nn.Module):
 
     def _check(self, x: Tensor, cos: Tensor) -> None:
         if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
             raise ValueError(
-                f"fope: q or k must be floats (b, h, t, {self.dim}), got {x.dtype} {tuple(x.shape)}"
+                f"fope: q or k must have shape (b, h, t, {self.dim}) and a float dtype, got {got}"
             )
         b, _, t, _ = x.shape
-        # one row for all tokens would broadcast
-        rows = (*cos.shape[:-3], cos.shape[-2])
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"fope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+        # a table of one row would broadcast over all tokens without an error
+        table_shape = (*cos.shape[:-3], cos.shape[-2])
+        if table_shape != (t,) and table_shape != (1, t) and table_shape != (b, t):
+            raise ValueError(
+                f"fope: positions or table must have shape ({t},) or ({b}, {t}), got {table_shape}"
+            )
 
 
 def _frequencies(dim, length, base):

@@ -6,7 +6,7 @@ Used:  linear Gemma 3; yarn Qwen, DeepSeek, gpt-oss; longrope Phi; llama3 Llama 
        proportional Gemma 4
 Cost:  nothing to learn; d/2 numbers, computed once
 
-Key:   d rotated width, s the new context over the old, L the old context
+Key:   d rotary dim, s the new context over the old, L the old context
 
     theta_i = g_i base^(-2i/d),  i = 0 .. d/2-1
     g_i     = 1/s linear,  s^(-2i/(d-2)) ntk,  1/x_i longrope,  1 - r_i + r_i/s by_parts yarn llama3
@@ -162,7 +162,8 @@ def longrope(
     divisor = np.asarray(long_factor if length > original_length else short_factor)  # (d/2,)
     if divisor.shape != theta.shape:
         raise ValueError(
-            f"frequencies: short_factor and long_factor must be ({dim // 2},), got {divisor.shape}"
+            f"frequencies: short_factor and long_factor must have shape ({dim // 2},), "
+            f"got {divisor.shape}"
         )
     attention_factor = np.sqrt(1 + np.log(max(factor, 1.0)) / np.log(original_length))
     return theta / divisor, float(attention_factor)

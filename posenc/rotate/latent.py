@@ -5,7 +5,8 @@ Paper: DeepSeek-AI, 2024, "DeepSeek-V2: A Strong, Economical, and Efficient Mixt
 Used:  DeepSeek V2 to V4, Kimi K2, GLM-5, Mistral 4, LongCat, MiniCPM 3
 Cost:  nothing to learn; a cache of l + r numbers a token, whatever the number of heads
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c content, r rotary, l latent
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c content, r rotary dim,
+       l latent, m position of a query, n of a key
 
     score = q_content . (U_h latent_n) + (R_m q_rotary) . (R_n key_n)
     score = (U_h^T q_content) . latent_n + (R_m q_rotary) . (R_n key_n),  theta_i = base^(-2i/r)
@@ -32,7 +33,12 @@ def latent(
     layout: str = "interleaved",
     theta: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return `x` (..., t, d) in float64, the slice of `rotary_dim` channels turned."""
+    """Return `x` (..., t, d) in float64, the slice of `rotary_dim` channels turned.
+
+    Raises:
+        ValueError: If `rotary_dim` is odd or below 2, or the slice lies outside d channels.
+        ValueError: If `base` is not positive and finite, `layout` unknown, or `theta` not (r/2,).
+    """
     x = np.asarray(x, np.float64)
     first, second = _pairs(x.shape[-1], rotary_dim, start, layout)
     theta = _frequencies(rotary_dim, base, theta)
@@ -75,6 +81,11 @@ class Latent(nn.Module):
         layout: "interleaved" pairs the channels (2i, 2i + 1) of the slice, "half" (i, i + r/2).
         theta: Frequencies (r/2,) in place of those of `base`, such as YaRN's.
 
+    Raises:
+        ValueError: If `rotary_dim` is odd or below 2, or the slice lies outside `dim` channels.
+        ValueError: If `base` is not positive and finite, `layout` unknown, or `theta` not (r/2,).
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
+
     Examples:
         >>> mla, q, k = Latent(192, 64), torch.randn(1, 8, 5, 192), torch.randn(1, 1, 5, 192)
         >>> turned_q, turned_k = mla(q, k)  # one rotary key for eight heads
@@ -104,7 +115,8 @@ class Latent(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
 
-        As many keys as queries stand where these do, by default at 0 .. t-1.
+        With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
+        `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
@@ -115,9 +127,9 @@ class Latent(nn.Module):
                     "or transpose(1, 2) if tokens come before heads"
                 )
             positions = torch.arange(t, device=q.device)
-        of_q = self.table(positions, q.dtype)
-        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
-        return self.turn(q, of_q), self.turn(k, of_k)
+        table_q = self.table(positions, q.dtype)
+        table_k = table_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, table_q), self.turn(k, table_k)
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """Return cosines and sines (..., 1, t, r/2) for every layer; of -positions to turn back."""
@@ -145,11 +157,17 @@ class Latent(nn.Module):
     def _check(self, x: Tensor, cos: Tensor) -> None:
         b, _, t, d = x.shape
         if d != self.dim or not x.is_floating_point():
-            raise ValueError(f"latent: dim of float q or k must be {self.dim}, got {x.dtype}, {d}")
-        # one row for all tokens would broadcast
-        rows = (*cos.shape[:-3], cos.shape[-2])
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"latent: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(
+                f"latent: q or k must have shape (b, h, t, {self.dim}) and a float dtype, got {got}"
+            )
+        # a table of one row would broadcast over all tokens without an error
+        table_shape = (*cos.shape[:-3], cos.shape[-2])
+        if table_shape != (t,) and table_shape != (1, t) and table_shape != (b, t):
+            raise ValueError(
+                f"latent: positions or table must have shape ({t},) or ({b}, {t}), "
+                f"got {table_shape}"
+            )
 
 
 def _frequencies(rotary_dim: int, base: float, theta: ArrayLike | None) -> np.ndarray:
@@ -158,7 +176,10 @@ def _frequencies(rotary_dim: int, base: float, theta: ArrayLike | None) -> np.nd
         raise ValueError(f"latent: base must be positive and finite, got {base}")
     if theta is None:
         theta = base ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
-    return np.asarray(theta, np.float64).reshape(rotary_dim // 2)
+    theta = np.asarray(theta, np.float64)
+    if theta.shape != (rotary_dim // 2,):
+        raise ValueError(f"latent: theta must have shape ({rotary_dim // 2},), got {theta.shape}")
+    return theta
 
 
 def _pairs(dim: int, rotary_dim: int, start: int | None, layout: str) -> tuple[slice, slice]:

@@ -5,7 +5,7 @@ Paper: Mistral AI and Hugging Face, 2026, "Mistral Large 4, the model of transfo
 Used:  Mistral Large 4, on YaRN's frequencies; rotary-embedding-torch learns them as they are
 Cost:  d/2 numbers to learn; one table for all layers, one pass over queries and keys
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, p position
 
     y_first  = x_first cos(p theta_i) - x_second sin(p theta_i)
     y_second = x_second cos(p theta_i) + x_first sin(p theta_i),    i = 0 .. d/2-1
@@ -34,7 +34,12 @@ def lerope(
     theta: ArrayLike | None = None,
     attention_factor: float = 1.0,
 ) -> np.ndarray:
-    """Return `x` (..., t, d) in float64, each row turned to its position (t,)."""
+    """Return `x` (..., t, d) in float64, each row turned to its position (t,).
+
+    Raises:
+        ValueError: If d is odd or below 2, or `theta` not (d/2,).
+        ValueError: If `base` is not positive and finite, or `layout` unknown.
+    """
     x = np.asarray(x, np.float64)
     theta = _frequencies(x.shape[-1], base, theta) * np.exp(alpha)  # (d/2,)
     angle = np.asarray(positions).reshape(x.shape[-2], 1) * theta  # (t, d/2)
@@ -59,6 +64,11 @@ class LeRoPE(nn.Module):
         layout: "half" pairs the channels (i, i + d/2), "interleaved" (2i, 2i + 1).
         theta: Frequencies (d/2,) at the start in place of those of `base`, such as YaRN's.
         attention_factor: Multiplies cosine and sine, as YaRN does.
+
+    Raises:
+        ValueError: If `dim` is odd or below 2, or `theta` not (d/2,).
+        ValueError: If `base` is not positive and finite, or `layout` unknown.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> lerope, q, k = LeRoPE(64), torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64)
@@ -94,7 +104,8 @@ class LeRoPE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
 
-        As many keys as queries stand where these do, by default at 0 .. t-1.
+        With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
+        `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
@@ -105,9 +116,9 @@ class LeRoPE(nn.Module):
                     "or transpose(1, 2) if tokens come before heads"
                 )
             positions = torch.arange(t, device=q.device)
-        of_q = self.table(positions, q.dtype)
-        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
-        return self.turn(q, of_q), self.turn(k, of_k)
+        table_q = self.table(positions, q.dtype)
+        table_k = table_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, table_q), self.turn(k, table_k)
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """Return cosines and sines (..., 1, t, d/2) for every layer, in float32 or finer."""
@@ -142,11 +153,16 @@ class LeRoPE(nn.Module):
         b, _, t, d = x.shape
         if d != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"lerope: q or k must be floats (b, h, t, {self.dim}), got {got}")
-        # one row for all tokens would broadcast
-        rows = (*cos.shape[:-3], cos.shape[-2])
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"lerope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+            raise ValueError(
+                f"lerope: q or k must have shape (b, h, t, {self.dim}) and a float dtype, got {got}"
+            )
+        # a table of one row would broadcast over all tokens without an error
+        table_shape = (*cos.shape[:-3], cos.shape[-2])
+        if table_shape != (t,) and table_shape != (1, t) and table_shape != (b, t):
+            raise ValueError(
+                f"lerope: positions or table must have shape ({t},) or ({b}, {t}), "
+                f"got {table_shape}"
+            )
 
 
 def _frequencies(dim: int, base: float, theta: ArrayLike | None) -> np.ndarray:
@@ -157,7 +173,10 @@ def _frequencies(dim: int, base: float, theta: ArrayLike | None) -> np.ndarray:
         raise ValueError(f"lerope: base must be positive and finite, got {base}")
     if theta is None:
         theta = base ** (-np.arange(0, dim, 2) / dim)
-    return np.asarray(theta, np.float64).reshape(dim // 2)  # (d/2,)
+    theta = np.asarray(theta, np.float64)
+    if theta.shape != (dim // 2,):
+        raise ValueError(f"lerope: theta must have shape ({dim // 2},), got {theta.shape}")
+    return theta
 
 
 def _pairs(count: int, layout: str) -> tuple[slice, slice]:

@@ -5,8 +5,8 @@ Paper: Ostmeier et al., 2024, "LieRE: Lie Rotational Positional Encodings",
 Used:  the authors' vision transformers for images and videos
 Cost:  a c d (w-1)/2 numbers to learn; c exponentials (w, w) per token and block, then a product
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, a axes, w width of a block,
-       n blocks, c sets of generators
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, a axes,
+       w width of a block, n blocks, c sets of generators
 
     y = R(p) x in each block,    R(p) = exp(sum_a p_a A_a),    A_a = U_a - U_a^T
 
@@ -34,6 +34,9 @@ def liere(x: ArrayLike, positions: ArrayLike, generators: ArrayLike) -> np.ndarr
     """Return `x` (..., h, t, d), or (t, d), in float64, turned to `positions` (t, a).
 
     `generators` are (a, c, n, w, w), a set for h/c heads in turn, or (a, n, w, w), one for all.
+
+    Raises:
+        ValueError: If `positions` are not (t, a).
     """
     x = np.asarray(x, np.float64)
     p = np.asarray(positions, np.float64)
@@ -44,7 +47,7 @@ def liere(x: ArrayLike, positions: ArrayLike, generators: ArrayLike) -> np.ndarr
     # of (t, d) there is one head
     h = math.prod(x.shape[-3:-2])
     if p.shape != (t, axes):
-        raise ValueError(f"liere: positions must be ({t}, {axes}), got {p.shape}")
+        raise ValueError(f"liere: positions must have shape ({t}, {axes}), got {p.shape}")
 
     upper = np.triu(raw, 1)
     algebra = np.einsum("ta,acnij->ctnij", p, upper - upper.swapaxes(-2, -1))  # (c, t, n, w, w)
@@ -67,7 +70,11 @@ class LieRE(nn.Module):
         block: Width w of the blocks that turn apart, a divisor of `dim`; by default all of it.
         init: `generators` (a, c, n, w, w) start uniform in [0, init); the authors' 2 pi is for
             positions within [0, 1].
-        heads: Sets of generators c: 1 for all heads, or the key heads g, or a divisor of g.
+        heads: Sets of generators c: 1 for all heads, or the key/value heads g, or a divisor of g.
+
+    Raises:
+        ValueError: If `block` is below 2, or no divisor of `dim`.
+        ValueError: In a call, if `positions` are missing, or a shape or dtype does not fit.
 
     Examples:
         >>> q, k = torch.randn(1, 8, 4, 64), torch.randn(1, 2, 4, 64)
@@ -105,19 +112,24 @@ class LieRE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t, a) or (b, t, a).
 
-        They have no default, which would be a diagonal. As many keys stand where queries do.
+        `positions` have no default, which would be a diagonal; with t = s, `key_positions` default
+        to `positions`.
         """
-        of_q = self.table(positions, q.dtype)
-        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
-        return self.turn(q, of_q), self.turn(k, of_k)
+        table_q = self.table(positions, q.dtype)
+        # `attention` gives one tensor for both, and a matrix exponential is worth sharing
+        if key_positions is None or key_positions is positions:
+            table_k = table_q
+        else:
+            table_k = self.table(key_positions, k.dtype)
+        return self.turn(q, table_q), self.turn(k, table_k)
 
     def table(self, positions: Tensor | None, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the rotations (..., c, t, n, w, w) for every call, in float32 or finer."""
         if positions is None or positions.shape[1:][-1:] != (self.axes,):
             got = None if positions is None else tuple(positions.shape)
             raise ValueError(
-                f"liere: positions or key_positions must be (t, {self.axes}), a row a token, "
-                f"got {got}; of patches, grid_positions(height, width)"
+                f"liere: positions or key_positions must have shape (t, {self.axes}) "
+                f"or (b, t, {self.axes}), got {got}; of patches, grid_positions(height, width)"
             )
         device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
         upper = self.generators.to(device, torch.float64).triu(1)  # (a, c, n, w, w)
@@ -144,8 +156,12 @@ class LieRE(nn.Module):
         b, _, t, d = x.shape
         if d != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"liere: dim of float q or k must be {self.dim}, got {got}")
-        # one row for all tokens would broadcast
-        rows = (*table.shape[:-5], table.shape[-4])
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"liere: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+            raise ValueError(
+                f"liere: q or k must have shape (b, h, t, {self.dim}) and a float dtype, got {got}"
+            )
+        # a table of one row would broadcast over all tokens without an error
+        table_shape = (*table.shape[:-5], table.shape[-4])
+        if table_shape != (t,) and table_shape != (1, t) and table_shape != (b, t):
+            raise ValueError(
+                f"liere: positions or table must have shape ({t},) or ({b}, {t}), got {table_shape}"
+            )

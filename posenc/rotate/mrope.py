@@ -5,12 +5,13 @@ Paper: Wang et al., 2024, "Qwen2-VL: Enhancing Vision-Language Model's Perceptio
 Used:  Qwen2-VL (chunked); Qwen3-VL (interleaved, arXiv 2511.21631); by `axes`, Ernie 4.5 VL, NeoMME
 Cost:  nothing to learn; one table for all layers, one pass over queries and keys
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rotary dim, n axes
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rotary dim, n axes
 
     y_first  = x_first cos(angle) - x_second sin(angle),    angle_i = p[axes_i] theta_i
     y_second = x_second cos(angle) + x_first sin(angle),    theta_i = base^(-2i/r)
 
-with p = (time, row, column) and pairs (i, i + r/2). Text has equal numbers and turns as by RoPE.
+with p = (time, row, column) and pairs (i, i + r/2). Text has one position on all axes, and turns as
+by RoPE; `posenc.models.mrope` has the positions and axes of released models.
 Sections (T, R, C) count the pairs of an axis. Chunked, the first T turn with time, the next with
 the row, the last, slowest, with the column. Interleaved, R pairs 1, 4, 7 .. turn with the row, C
 pairs 2, 5, 8 .. with the column, as far as there are such, the others with time: (8, 12, 12) is
@@ -36,13 +37,21 @@ def mrope(
     attention_factor: float = 1.0,
     axes: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return `x` (..., t, d) in float64, each row turned to its time, row and column (t, n)."""
+    """Return `x` (..., t, d) in float64, each row turned to its time, row and column (t, n).
+
+    Raises:
+        ValueError: If d or `rotary_dim` is odd, or `rotary_dim` not 2 to d.
+        ValueError: If `sections`, `axes` or `theta` are not of r/2 pairs.
+        ValueError: If `positions` are not (t, n).
+        ValueError: If `base` is not positive and finite.
+    """
     x = np.asarray(x, np.float64)
     theta = _frequencies(x.shape[-1], base, rotary_dim, theta)
     theta = theta * _axes(len(theta), sections, interleaved, axes)  # (n, r/2)
     p = np.asarray(positions)
     if p.shape != (x.shape[-2], len(theta)):
-        raise ValueError(f"mrope: positions must be {x.shape[-2], len(theta)}, got {p.shape}")
+        expected = (x.shape[-2], len(theta))
+        raise ValueError(f"mrope: positions must have shape {expected}, got {p.shape}")
     angle = p @ theta  # (t, r/2)
     cos = attention_factor * np.cos(angle)
     sin = attention_factor * np.sin(angle)
@@ -63,6 +72,12 @@ class MRoPE(nn.Module):
         theta: Frequencies (r/2,) in place of those of `base`, such as YaRN's of Qwen2.5-VL.
         attention_factor: Multiplies cosine and sine, as YaRN does.
         axes: The axis (r/2,) that each pair follows, counted from 0, in place of sections.
+
+    Raises:
+        ValueError: If `dim` or `rotary_dim` is odd, or `rotary_dim` not 2 to `dim`.
+        ValueError: If `sections`, `axes` or `theta` are not of r/2 pairs.
+        ValueError: If `base` is not positive and finite.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> mrope, q, k = MRoPE(128), torch.randn(1, 8, 3, 128), torch.randn(1, 2, 3, 128)
@@ -98,8 +113,8 @@ class MRoPE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t, n) or (b, t, n).
 
-        Text may be (t,). As many keys as queries stand where these do, by default as text at
-        0 .. t-1.
+        Text may be (t,). With t = s > 1, `positions` default to 0 .. t-1, as of text; with t = s,
+        `key_positions` default to `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
@@ -110,9 +125,9 @@ class MRoPE(nn.Module):
                     "or transpose(1, 2) if tokens come before heads"
                 )
             positions = torch.arange(t, device=q.device)
-        of_q = self.table(positions, q.dtype)
-        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
-        return self.turn(q, of_q), self.turn(k, of_k)
+        table_q = self.table(positions, q.dtype)
+        table_k = table_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, table_q), self.turn(k, table_k)
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """Return cosines and sines (..., 1, t, r/2) for every layer, in float32 or finer."""
@@ -121,7 +136,7 @@ class MRoPE(nn.Module):
         p = positions[:, None].expand(-1, n) if positions.ndim == 1 else positions  # (..., t, n)
         if p.shape[-1] != n:
             got = f"{tuple(p.shape)}; movedim(0, -1) makes it of Qwen's ({n}, b, t)"
-            raise ValueError(f"mrope: positions must be (t, {n}) or (b, t, {n}), got {got}")
+            raise ValueError(f"mrope: positions must have shape (t, {n}) or (b, t, {n}), got {got}")
         device = "cpu" if p.device.type == "mps" else p.device  # mps lacks float64
         theta = torch.tensor(self.theta, dtype=torch.float64, device=device)  # (n, r/2)
         # the same for all heads
@@ -146,12 +161,16 @@ class MRoPE(nn.Module):
     def _check(self, x: Tensor, cos: Tensor) -> None:
         if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"mrope: q or k must be floats (b, h, t, {self.dim}), got {got}")
+            raise ValueError(
+                f"mrope: q or k must have shape (b, h, t, {self.dim}) and a float dtype, got {got}"
+            )
         b, _, t, _ = x.shape
-        # one row for all tokens would broadcast
-        rows = (*cos.shape[:-3], cos.shape[-2])
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"mrope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+        # a table of one row would broadcast over all tokens without an error
+        table_shape = (*cos.shape[:-3], cos.shape[-2])
+        if table_shape != (t,) and table_shape != (1, t) and table_shape != (b, t):
+            raise ValueError(
+                f"mrope: positions or table must have shape ({t},) or ({b}, {t}), got {table_shape}"
+            )
 
 
 def _frequencies(
@@ -165,7 +184,10 @@ def _frequencies(
         raise ValueError(f"mrope: base must be positive and finite, got {base}")
     if theta is None:
         theta = base ** (-np.arange(0, r, 2) / r)
-    return np.asarray(theta, np.float64).reshape(r // 2)
+    theta = np.asarray(theta, np.float64)
+    if theta.shape != (r // 2,):
+        raise ValueError(f"mrope: theta must have shape ({r // 2},), got {theta.shape}")
+    return theta
 
 
 def _axes(

@@ -5,7 +5,7 @@ Paper: Nakanishi, 2025, "Scalable-Softmax Is Superior for Attention",
 Used:  Llama 4 where it has no RoPE, Ministral 3, Mistral 4, Inkling, Qwen, Mistral Large 4, Beam
 Cost:  one product of the queries; nothing to learn, but for "head" two numbers a head
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
 
     q_m = c(m) q_m,   k_n = k_n,   n = m + 1 the tokens that the query sees, L `original_length`
     c = 1 + strength ln(1 + floor(n / L))         llama4
@@ -68,7 +68,11 @@ def query_scale(
     scale: ArrayLike = 0.0,
     bias: ArrayLike = 1.0,
 ) -> np.ndarray:
-    """Return float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d), before 1/sqrt(d)."""
+    """Return float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d), before 1/sqrt(d).
+
+    Raises:
+        ValueError: If `kind` is unknown, or `original_length` 1 or less.
+    """
     q = np.asarray(q, np.float64)
     k = np.asarray(k, np.float64)
     c = position_scale(positions, kind, original_length, strength, scale, bias)
@@ -84,6 +88,10 @@ class QueryScale(nn.Module):
         original_length: The trained length L, from which most formulas grow; not of "head".
         strength: How fast the factor grows; not of "logn" and "head".
         heads: How many learn a `scale`, at first 0, and a `bias`, at first 1; of "head".
+
+    Raises:
+        ValueError: If `kind` is unknown, `original_length` 1 or less, or `heads` below 1.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> longer, q = QueryScale(original_length=4), torch.ones(1, 1, 5, 1)
@@ -118,7 +126,8 @@ class QueryScale(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d), scaled for its positions (t,) or (b, t), and a copy of `k`.
 
-        As many keys as queries stand where these do, by default at 0 .. t-1.
+        With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
+        `positions`.
         """
         t, s = q.shape[2], k.shape[2]
         if q.shape[3] != k.shape[3]:
@@ -134,6 +143,7 @@ class QueryScale(nn.Module):
             positions = torch.arange(t, device=q.device)
         _check_tokens(q, positions)
         _check_tokens(k, positions if key_positions is None else key_positions)
+        # an axis of channels, over which the factor is the same
         c = self.factor(positions)[..., None]
         # products in half precision would lose digits
         c = c.to(q.device, torch.promote_types(q.dtype, torch.float32))
@@ -167,8 +177,10 @@ def _check(kind: str, original_length: float) -> None:
 
 def _check_tokens(x: Tensor, positions: Tensor) -> None:
     b, _, t, _ = x.shape
-    rows = tuple(positions.shape)
-    if rows != (t,) and rows != (1, t) and rows != (b, t):
-        raise ValueError(f"query_scale: positions must be ({t},) or ({b}, {t}), got {rows}")
+    shape = tuple(positions.shape)
+    if shape != (t,) and shape != (1, t) and shape != (b, t):
+        raise ValueError(
+            f"query_scale: positions must have shape ({t},) or ({b}, {t}), got {shape}"
+        )
     if not x.is_floating_point():
         raise ValueError(f"query_scale: q and k must be floating point, got {x.dtype}")

@@ -5,7 +5,8 @@ Paper: Li, Zhao & Sproat, 2025, "RePo: Language Models with Context Re-Positioni
 Used:  the authors' OLMo-2 1B, trained further with it from the sixth layer on
 Cost:  w (2d + c) numbers to learn; a small network and d/2 angles for each token and head
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d dim read, e head dim, w width, c sets
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d dim read, e head dim, w width,
+       c sets
 
     z = final . (silu(gate x) * (content x)),    theta_i = base^(-2i/e)
     y_i = x_i e^(i z theta_i),  where channels (i, i + e/2) are one number
@@ -33,7 +34,11 @@ def repo(
     final: ArrayLike,
     base: float = 10_000.0,
 ) -> np.ndarray:
-    """Return `x` (h, t, d) in float64, each row turned to the place that it reads from itself."""
+    """Return `x` (h, t, d) in float64, each row turned to the place that it reads from itself.
+
+    Raises:
+        ValueError: If d is odd or below 2, or `base` not positive and finite.
+    """
     x = np.asarray(x, np.float64)
     gated = x @ np.asarray(gate).T  # (h, t, w)
     silu = gated / (1 + np.exp(-gated))
@@ -58,9 +63,14 @@ class RePo(nn.Module):
 
     Args:
         dim: Width d of what is read: of a head, or of the hidden states where `x` is given.
-        heads: Sets of `final`, c: 1 for all heads, or the key heads g, or a divisor of g.
+        heads: Sets of `final`, c: 1 for all heads, or the key/value heads g, or a divisor of g.
         width: Width w of the network; d/8 by default, and 1 at least.
         base: Sets the frequencies; the paper has 500,000.
+
+    Raises:
+        ValueError: If `dim` is below 1, or `base` not positive and finite.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
+        ValueError: In a call, if the width e of `q` or `k` is odd.
 
     Examples:
         >>> q, k, x = torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64), torch.randn(1, 1, 5, 512)
@@ -112,11 +122,11 @@ class RePo(nn.Module):
             key_positions = positions
         _check_rows(q, positions)
         _check_rows(k, key_positions)
-        of_q = q if x is None else x
-        of_k = k if x is None else x
+        x_q = q if x is None else x
+        x_k = k if x is None else x
         if key_x is not None:
-            of_k = key_x
-        return self.turn(q, self.places(of_q)), self.turn(k, self.places(of_k))
+            x_k = key_x
+        return self.turn(q, self.places(x_q)), self.turn(k, self.places(x_k))
 
     def places(self, x: Tensor) -> Tensor:
         """Return where tokens stand, (b, h, t) for `x` (b, h, t, d), (b, c, t) for (b, 1, t, d)."""
@@ -131,7 +141,7 @@ class RePo(nn.Module):
     def turn(self, x: Tensor, places: Tensor) -> Tensor:
         """Return `x` (b, h, t, e) turned to `places` (b, h, t), of all heads or of groups."""
         if not x.is_floating_point():
-            raise ValueError(f"repo: q and k must be floats (b, h, t, e), got {x.dtype}")
+            raise ValueError(f"repo: q and k must be floating point, got {x.dtype}")
         e = _check_width(x.shape[-1])
         pair = torch.arange(0, e, 2, dtype=torch.float64, device=places.device)
         theta = self.base ** (-pair / e)  # (e/2,)
@@ -151,9 +161,11 @@ def _check_rows(x: Tensor, positions: Tensor | None) -> None:
     if positions is None:
         return
     b, _, t, _ = x.shape
-    rows = tuple(positions.shape)
-    if rows != (t,) and rows != (1, t) and rows != (b, t):
-        raise ValueError(f"repo: positions or key_positions must be {t} a row, got {rows}")
+    shape = tuple(positions.shape)
+    if shape != (t,) and shape != (1, t) and shape != (b, t):
+        raise ValueError(
+            f"repo: positions or key_positions must have shape ({t},) or ({b}, {t}), got {shape}"
+        )
 
 
 def _check_width(width: int) -> int:

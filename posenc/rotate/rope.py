@@ -5,15 +5,16 @@ Paper: Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Emb
 Used:  Llama, Mistral, Qwen, Gemma, DeepSeek; GPT-NeoX and GPT-J turn a part of each head
 Cost:  nothing to learn; one table for all layers, one pass over queries and keys
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rotary dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rotary dim,
+       p position, m position of a query, n of a key
 
     y_first  = x_first cos(p theta_i) - x_second sin(p theta_i)
     y_second = x_second cos(p theta_i) + x_first sin(p theta_i)
-    theta_i  = base^(-2i/r),  i = 0 .. r/2-1
+    theta_i  = base^(-2i/r),  i = 0 .. r/2-1, in radians a position
 
-so R_m q . R_n k = q . R_(n-m) k: a logit sees the offset alone. Norms stay, and so do the channels
-after r. A pair is (i, i + r/2) in Hugging Face's Llama and GPT-NeoX ("half"), (2i, 2i + 1) in the
-paper, GPT-J and Meta's Llama ("interleaved").
+so, with R_p the rotation at p, R_m q . R_n k = q . R_(n-m) k: a logit sees the offset alone. Norms
+stay, and so do the channels after r. A pair is (i, i + r/2) in Hugging Face's Llama and GPT-NeoX
+("half"), (2i, 2i + 1) in the paper, GPT-J and Meta's Llama ("interleaved").
 """
 
 import numpy as np
@@ -31,7 +32,12 @@ def rope(
     theta: ArrayLike | None = None,
     attention_factor: float = 1.0,
 ) -> np.ndarray:
-    """Return `x` (..., t, d) in float64, each row turned to its position (t,)."""
+    """Return `x` (..., t, d) in float64, each row turned to its position (t,).
+
+    Raises:
+        ValueError: If d or `rotary_dim` is odd, or `rotary_dim` not 2 to d.
+        ValueError: If `base` is not positive and finite, `layout` unknown, or `theta` not (r/2,).
+    """
     x = np.asarray(x, np.float64)
     theta = _frequencies(x.shape[-1], base, rotary_dim, theta)
     angle = np.asarray(positions).reshape(x.shape[-2], 1) * theta  # (t, r/2)
@@ -47,7 +53,7 @@ def rope(
 class RoPE(nn.Module):
     """Turn queries and keys to their positions. Angles are computed in float64 and rounded once.
 
-    In bfloat16 and float16 products are taken in float32; `posenc.fast.rope` does so sooner.
+    In bfloat16 and float16 products are taken in float32; `posenc.fast.rope` is faster.
 
     Args:
         dim: Width d of a head.
@@ -56,6 +62,11 @@ class RoPE(nn.Module):
         rotary_dim: How many channels r turn, the first ones; all by default.
         theta: Frequencies (r/2,) in place of those of `base`, such as YaRN's.
         attention_factor: Multiplies cosine and sine, as YaRN does.
+
+    Raises:
+        ValueError: If `dim` or `rotary_dim` is odd, or `rotary_dim` not 2 to `dim`.
+        ValueError: If `base` is not positive and finite, `layout` unknown, or `theta` not (r/2,).
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> rope, q, k = RoPE(64), torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64)
@@ -93,7 +104,8 @@ class RoPE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to their positions (t,) or (b, t).
 
-        As many keys as queries stand where these do, by default at 0 .. t-1.
+        With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
+        `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
@@ -104,15 +116,16 @@ class RoPE(nn.Module):
                     "or transpose(1, 2) if tokens come before heads"
                 )
             positions = torch.arange(t, device=q.device)
-        of_q = self.table(positions, q.dtype)
-        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
-        return self.turn(q, of_q), self.turn(k, of_k)
+        table_q = self.table(positions, q.dtype)
+        table_k = table_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn(q, table_q), self.turn(k, table_k)
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-        """Return what turns `positions` (t,) or (b, t), for every layer, in float32 or finer.
+        """Return (cos, sin) of the angles at `positions` (t,) or (b, t), for every layer.
 
-        That is cosines and sines, (..., 1, t, r/2) of pairs of neighbors; of halves (..., 1, t, r),
-        a number a channel, the sines of the first members negative.
+        In float32 or finer, times `attention_factor`. "interleaved": (..., 1, t, r/2), one a pair;
+        "half": (..., 1, t, r), one a channel, sin negated for the first channel of each pair, as
+        `turn` expects.
         """
         device = "cpu" if positions.device.type == "mps" else positions.device  # mps lacks float64
         theta = torch.tensor(self.theta, dtype=torch.float64, device=device)
@@ -140,7 +153,7 @@ class RoPE(nn.Module):
             other = turning.roll(r // 2, dims=-1)
             turned = torch.addcmul(turning * cos, other, sin)
         else:
-            # the same as a product of complex numbers, far sooner than with strides of two
+            # the same as a product of complex numbers, far faster than with strides of two
             pairs = torch.view_as_complex(turning.unflatten(-1, (-1, 2)))  # (b, h, t, r/2)
             turned = torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
         turned = turned.to(x.dtype)
@@ -149,12 +162,16 @@ class RoPE(nn.Module):
     def _check(self, x: Tensor, cos: Tensor) -> None:
         if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"rope: q or k must be floats (b, h, t, {self.dim}), got {got}")
+            raise ValueError(
+                f"rope: q or k must have shape (b, h, t, {self.dim}) and a float dtype, got {got}"
+            )
         b, _, t, _ = x.shape
-        # one row for all tokens would broadcast
-        rows = (*cos.shape[:-3], cos.shape[-2])
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"rope: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+        # a table of one row would broadcast over all tokens without an error
+        table_shape = (*cos.shape[:-3], cos.shape[-2])
+        if table_shape != (t,) and table_shape != (1, t) and table_shape != (b, t):
+            raise ValueError(
+                f"rope: positions or table must have shape ({t},) or ({b}, {t}), got {table_shape}"
+            )
 
 
 def _frequencies(
@@ -170,7 +187,10 @@ def _frequencies(
         return base ** (-np.arange(0, r, 2) / r)
     theta = np.asarray(theta, np.float64)
     if theta.shape != (r // 2,):
-        raise ValueError(f"rope: theta must be {r // 2} numbers, got {theta.shape}; one is a base")
+        raise ValueError(
+            f"rope: theta must have shape ({r // 2},), got {theta.shape}; "
+            "a single number belongs in base"
+        )
     return theta
 
 

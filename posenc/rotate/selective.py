@@ -3,9 +3,10 @@
 Paper: Movahedi et al., 2026, "Selective Rotary Position Embedding",
        https://arxiv.org/abs/2511.17388, the section that defines Selective RoPE.
 Used:  the authors' linear and softmax models; Mamba-3 turns its B and C so (arXiv:2603.15569)
-Cost:  (d + 1) d/2 numbers to learn, or none where the caller computes phases; f sums a key head
+Cost:  (d + 1) d/2 numbers to learn, or none where the caller computes phases; f sums for each
+       key/value head
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, f pairs d/2
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, f pairs d/2
 
     phase(l)_i = theta_i (weight_i . k_l + bias_i),  theta_i = base^(-2i/d),  or the `phases` given
     A(x)_i     = sum of phase(l)_i over the tokens l at positions <= x
@@ -36,7 +37,11 @@ def selective(
     base: float = 10_000.0,
     phases: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d), not yet scaled."""
+    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d), not yet scaled.
+
+    Raises:
+        ValueError: If d is odd or below 2, or `base` not positive and finite.
+    """
     q = np.asarray(q, np.float64)
     k = np.asarray(k, np.float64)
     m = np.reshape(positions, (q.shape[1], 1))
@@ -57,13 +62,17 @@ def selective(
 
 
 class Selective(nn.Module):
-    """Turn queries and keys by sums of phases, which each key head reads from its keys.
+    """Turn queries and keys by sums of phases, which each key/value head reads from its keys.
 
     `weight` (f, d) starts at 0, `bias` (f,) at 1. Where each call is given `phases`, delete both.
 
     Args:
         dim: Width d of a head.
         base: Sets theta, the phases of a token at the start; the paper has 500,000.
+
+    Raises:
+        ValueError: If `dim` is odd or below 2, or `base` not positive and finite.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> x, quarter = torch.ones(1, 1, 3, 2), torch.pi / 2
@@ -91,9 +100,9 @@ class Selective(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned; positions are (t,) or (b, t).
 
-        As many keys as queries stand where these do, by default at 0 .. t-1. `phases` (b, g, s, f)
-        or (b, 1, s, f) replace those read. To cache turned keys, `turn` each new one by the sum of
-        all phases so far, its own included.
+        With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
+        `positions`. `phases` (b, g, s, f) or (b, 1, s, f) replace those read. To cache turned keys,
+        `turn` each new one by the sum of all phases so far, its own included.
         """
         m, n = self._positions(q, k, positions, key_positions)  # (b, t), (b, s)
         if phases is None:
@@ -116,7 +125,7 @@ class Selective(nn.Module):
         return theta * read  # (b, g, s, f)
 
     def turn(self, x: Tensor, angle: Tensor) -> Tensor:
-        """Return `x` (b, h, t, d) turned by `angle` (b, g, t, f), of one key head or of each."""
+        """Return `x` (b, h, t, d) turned by `angle` (b, g, t, f), or (b, 1, t, f) for all heads."""
         heads_a_key = x.shape[1] // angle.shape[1]
         angle = angle.repeat_interleave(heads_a_key, dim=1)  # (b, h, t, f)
         # products in half precision would lose digits
@@ -153,10 +162,12 @@ class Selective(nn.Module):
 
 def _in_float64(positions: Tensor, batch: int, length: int, device: torch.device) -> Tensor:
     """Return positions (t,), (1, t) or (b, t) as (b, t)."""
-    # one position for all tokens would broadcast
+    # one position would broadcast over all tokens without an error
     if positions.shape[-1] != length:
         got = tuple(positions.shape)
-        raise ValueError(f"selective: positions must be {length} a row, got {got}")
+        raise ValueError(
+            f"selective: positions must have shape ({length},) or ({batch}, {length}), got {got}"
+        )
     place = "cpu" if device.type == "mps" else device  # mps lacks float64
     return positions.to(place, torch.float64).expand(batch, length).contiguous()
 

@@ -5,7 +5,8 @@ Paper: Sun et al., 2022, "A Length-Extrapolatable Transformer", https://arxiv.or
 Used:  LeX; an option of torchscale, flash-attn, x-transformers and rotary-embedding-torch
 Cost:  nothing to learn; one table for all layers, one pass over queries and keys
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim,
+       m position of a query, n of a key
 
     q_i = zeta_i^((m - center) / scale_base) R(m theta_i) q_i,    theta_i = base^(-2i/d)
     k_i = zeta_i^((center - n) / scale_base) R(n theta_i) k_i,    zeta_i = (2i/d + 0.4) / 1.4
@@ -32,7 +33,12 @@ def xpos(
     base: float = 10_000.0,
     scale_base: float = 512.0,
 ) -> np.ndarray:
-    """Return float64 scores (..., h, t, s) of q (..., h, t, d) and k (..., g, s, d), unscaled."""
+    """Return float64 scores (..., h, t, s) of q (..., h, t, d) and k (..., g, s, d), unscaled.
+
+    Raises:
+        ValueError: If d is odd or below 2, or `base` not positive and finite.
+        ValueError: If a query and a key are more than 64 `scale_base` apart.
+    """
     theta, zeta = _frequencies(np.shape(q)[-1], base)
     # two neighboring channels are one complex number
     q = np.ascontiguousarray(q, np.float64).view(np.complex128)  # (..., h, t, d/2)
@@ -59,6 +65,10 @@ class XPos(nn.Module):
         scale_base: Positions over which pair i fades to zeta_i: 0.29 first, almost 1 last.
         center: The position left unscaled; half the longest context reaches furthest.
 
+    Raises:
+        ValueError: If `dim` is odd or below 2, or `base` not positive and finite.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
+
     Examples:
         >>> xpos, k, back = XPos(64), torch.ones(1, 1, 3, 64), torch.tensor([0, 64, 512])
         >>> q, k = xpos(k[:, :, :1], k, torch.tensor([9000]), 9000 - back)
@@ -74,6 +84,7 @@ class XPos(nn.Module):
         center: float = 0.0,
     ):
         super().__init__()
+        self.dim = dim
         theta, zeta = _frequencies(dim, base)
         # tuples, not buffers: model.to(torch.bfloat16) would round them
         self.theta = tuple(theta.tolist())
@@ -90,7 +101,8 @@ class XPos(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned and scaled for (t,) or (b, t).
 
-        As many keys as queries stand where these do, by default at 0 .. t-1.
+        With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
+        `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
@@ -101,9 +113,9 @@ class XPos(nn.Module):
                     "or transpose(1, 2) if tokens come before heads"
                 )
             positions = torch.arange(t, device=q.device)
-        of_q = self.table(positions, q.dtype)
-        of_k = of_q if key_positions is None else self.table(key_positions, k.dtype)
-        return self.turn_q(q, of_q), self.turn_k(k, of_k)
+        table_q = self.table(positions, q.dtype)
+        table_k = table_q if key_positions is None else self.table(key_positions, k.dtype)
+        return self.turn_q(q, table_q), self.turn_k(k, table_k)
 
     def table(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Table:
         """Return cosines, sines and scales (..., 1, t, d/2) for every layer, float32 or finer."""
@@ -128,13 +140,18 @@ class XPos(nn.Module):
         return self._turn(k, cos / scale, sin / scale)  # (b, g, s, d)
 
     def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        if not x.is_floating_point():
-            raise ValueError(f"xpos: q and k must be floating point, got {x.dtype}")
+        if x.ndim != 4 or x.shape[-1] != self.dim or not x.is_floating_point():
+            got = f"{x.dtype} {tuple(x.shape)}"
+            raise ValueError(
+                f"xpos: q or k must have shape (b, h, t, {self.dim}) and a float dtype, got {got}"
+            )
         b, _, t, _ = x.shape
-        # one row for all tokens would broadcast
-        rows = (*cos.shape[:-3], cos.shape[-2])
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"xpos: positions or table must be ({t},) or ({b}, {t}), got {rows}")
+        # a table of one row would broadcast over all tokens without an error
+        table_shape = (*cos.shape[:-3], cos.shape[-2])
+        if table_shape != (t,) and table_shape != (1, t) and table_shape != (b, t):
+            raise ValueError(
+                f"xpos: positions or table must have shape ({t},) or ({b}, {t}), got {table_shape}"
+            )
         # products in half precision would lose digits
         wide = x.to(torch.promote_types(x.dtype, cos.dtype))
         first, second = wide.unflatten(-1, (-1, 2)).unbind(-1)  # (b, h, t, d/2), (b, h, t, d/2)

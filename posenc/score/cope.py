@@ -5,7 +5,7 @@ Paper: Golovneva et al., 2024, "Contextual Position Encoding: Learning to Count 
 Used:  research models up to GPT-2's size; x-transformers offers it
 Cost:  length x dim numbers to learn, for all heads; (b, h, t, s) gates a call, no fused attention
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rows of the table
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows of the table
 
     gate(m, l)    = sigmoid(q_m . k_l / sqrt(d))        for a query at m and a key at l
     count(m, n)   = sum of gate(m, l) over the tokens l with n <= position of l <= m, at most r - 1
@@ -35,7 +35,11 @@ def cope(
     weight: ArrayLike,
     mask: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
+    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+
+    Raises:
+        ValueError: If positions are not (t,) and (s,).
+    """
     q = np.asarray(q, np.float64)
     k = np.asarray(k, np.float64)
     weight = np.asarray(weight, np.float64)
@@ -70,6 +74,10 @@ class CoPE(nn.Module):
         dim: Width d of a head.
         length: Rows of the table; counts past length - 1 share the last one.
 
+    Raises:
+        ValueError: In a call, if omitted positions have no default.
+        ValueError: In a call, if `q` is not floating point.
+
     Examples:
         >>> encoding = CoPE(dim=1, length=5)
         >>> encoding.weight.data[:, 0] = torch.arange(5)  # so that the score is the count
@@ -92,12 +100,12 @@ class CoPE(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t), in any order. As many keys as queries stand where
-        these do, by default at 0 .. t-1. `mask`, true where a query may look, is broadcast to
-        (b, h, t, s).
+        Positions are numbers, (t,) or (b, t), in any order. With t = s > 1, `positions` default to
+        0 .. t-1; with t = s, `key_positions` default to `positions`. `mask`, true where a query may
+        look, is broadcast to (b, h, t, s).
         """
         if not q.is_floating_point():
-            raise ValueError(f"cope: q must be floats (b, h, t, d), got {q.dtype}")
+            raise ValueError(f"cope: q must be floating point, got {q.dtype}")
         m, n = _positions(q, k.shape[2], positions, key_positions)
         past = n <= m  # (..., 1, t, s)
         counted = past if mask is None else past & mask  # (..., t, s)

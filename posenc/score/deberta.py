@@ -5,7 +5,7 @@ Paper: He et al., 2021, "DeBERTa: Decoding-enhanced BERT with Disentangled Atten
 Used:  DeBERTa (max_distance=None); DeBERTa v2 and v3, mDeBERTa (buckets that widen)
 Cost:  two tables (h, 2B, d) to learn; q k, (b, h, t, 2B) and (b, h, s, 2B) products a call
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rows 2B
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows 2B
 
     row(m, n)     = clip(bucket(m - n) + B, 0, 2B - 1)        for a query at m and a key at n
     s(q, k, m, n) = (q . k + q . key_table[row] + k . query_table[row]) / sqrt(3d) - q . k / sqrt(d)
@@ -32,7 +32,12 @@ def deberta(
     query_table: ArrayLike,
     max_distance: int | None = 512,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
+    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+
+    Raises:
+        ValueError: If positions are fractions, or not (t,) and (s,).
+        ValueError: If `max_distance` is B/2 + 1 or less.
+    """
     q = np.asarray(q, np.float64)
     k = np.asarray(k, np.float64)
     key_table = np.asarray(key_table, np.float64)
@@ -41,7 +46,7 @@ def deberta(
     m = np.reshape(positions, (q.shape[1], 1))
     n = np.reshape(key_positions, (1, k.shape[1]))
     offset = np.subtract(m, n, dtype=np.float64)  # (t, s)
-    # between two offsets there is no row
+    # the tables have rows for whole offsets only
     if (offset % 1).any():
         got = f"{positions} and {key_positions}"
         raise ValueError(f"deberta: positions must be whole numbers, got {got}")
@@ -87,9 +92,14 @@ class DeBERTa(nn.Module):
 
     Args:
         dim: Width d of a head.
-        heads: Number of query heads h; key heads may be fewer.
+        heads: Number of query heads h; key/value heads may be fewer.
         buckets: Buckets B on each side; half of them hold one offset each.
         max_distance: Offsets from it on share a row; None, for one each, is v1 with 512 buckets.
+
+    Raises:
+        ValueError: In a call, if omitted positions have no default, or others are no integers.
+        ValueError: In a call, if `max_distance` is buckets/2 + 1 or less.
+        ValueError: In a call, if `q` is not floating point.
 
     Examples:
         >>> encoding, q, k = DeBERTa(8, 2), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)
@@ -119,8 +129,8 @@ class DeBERTa(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
-        default at 0 .. t-1.
+        Positions are integers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1;
+        with t = s, `key_positions` default to `positions`.
         """
         m, n = _positions(q, k.shape[2], positions, key_positions)
         scaled_q, wide_k = self._scaled(q, k)
@@ -142,24 +152,27 @@ class DeBERTa(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, t, s): the same in FlexAttention, of a score q k / sqrt(d)."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention.
+
+        The score that it is called with must be q k / sqrt(d).
+        """
         m, n = _positions(q, k.shape[2], positions, key_positions)
         by_query, by_key = self._products(*self._scaled(q, k))
         # made here: a kernel that meets single pairs has no logarithms to take
         rows = self._rows(q.device)
         reach = len(rows) // 2
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            offset = m[b, 0, t, 0] - n[b, 0, 0, s]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            offset = m[b, 0, q_idx, 0] - n[b, 0, 0, kv_idx]
             row = rows[offset.clamp(-reach, reach) + reach]
-            return (score + by_query[b, h, t, row] + by_key[b, h, s, row]) / 3**0.5
+            return (score + by_query[b, h, q_idx, row] + by_key[b, h, kv_idx, row]) / 3**0.5
 
         return _modify
 
     def _scaled(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return queries over sqrt(d), and keys for as many heads."""
         if not q.is_floating_point():
-            raise ValueError(f"deberta: q must be floats (b, h, t, d), got {q.dtype}")
+            raise ValueError(f"deberta: q must be floating point, got {q.dtype}")
         # products in half precision would lose digits
         wide_q = q.to(torch.promote_types(q.dtype, torch.float32))
         wide_k = k.repeat_interleave(len(self.key_table) // k.shape[1], dim=1).to(wide_q)

@@ -5,8 +5,8 @@ Paper: Li et al., 2022, "MViTv2: Improved Multiscale Vision Transformers for Cla
 Used:  SAM, SAM-HQ, MViTv2, ViTDet, SegGPT, GOT-OCR2, DeepSeek-OCR2
 Cost:  two tables (2H-1, d) and (2W-1, d) to learn for all heads; two products a query and offset
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, H rows of a grid, W columns,
-       r rows of the one table, c of the other, m position of a query, n of a key
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, H rows of a grid,
+       W columns, r rows of the one table, c of the other, m position of a query, n of a key
 
     s(q, k, m, n) = q . row_table[dy + H - 1] + q . column_table[dx + W - 1],  (dy, dx) = m - n
 
@@ -33,14 +33,18 @@ def decomposed(
     row_table: ArrayLike,
     column_table: ArrayLike,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d)."""
+    """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
+
+    Raises:
+        ValueError: If positions are fractions, or not (t, 2) and (s, 2).
+    """
     q = np.asarray(q, np.float64)
     row_table = np.asarray(row_table, np.float64)
     column_table = np.asarray(column_table, np.float64)
     m = np.asarray(positions, np.float64).reshape(q.shape[1], 1, 2)
     n = np.asarray(key_positions, np.float64).reshape(1, np.shape(k)[1], 2)
     offset = m - n  # (t, s, 2)
-    # between two offsets there is no vector
+    # the table has vectors for whole offsets only
     if (offset % 1).any():
         got = f"{positions} and {key_positions}"
         raise ValueError(f"decomposed: positions must be whole, got {got}")
@@ -75,11 +79,15 @@ class Decomposed(nn.Module):
         dim: Width d of a head.
         size: Rows H and columns W of the grid; 14 x 14 are a window of SAM.
 
+    Raises:
+        ValueError: In a call, if positions are missing, fractions or of another shape.
+        ValueError: In a call, if `q` and `k` are not floats of one width.
+
     Examples:
         >>> encoding = Decomposed(dim=1, size=(2, 2))
         >>> encoding.column_table.data[:, 0] = torch.tensor([-1.0, 0.0, 1.0])  # the offset
-        >>> places = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])  # grid_positions(2, 2)
-        >>> encoding(torch.ones(1, 1, 4, 1), torch.ones(1, 1, 4, 1), places)[0, 0, 1].tolist()
+        >>> positions = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])  # grid_positions(2, 2)
+        >>> encoding(torch.ones(1, 1, 4, 1), torch.ones(1, 1, 4, 1), positions)[0, 0, 1].tolist()
         [1.0, 0.0, 1.0, 0.0]
     """
 
@@ -101,8 +109,8 @@ class Decomposed(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers (t, 2) or (b, t, 2), without a default; as many keys as queries
-        stand where these do.
+        Positions are integers (t, 2) or (b, t, 2), without a default; with t = s, `key_positions`
+        default to `positions`.
         """
         m, n = self._positions(q, k, positions, key_positions)
         offset = m.unsqueeze(-2) - n.unsqueeze(-3)  # (..., t, s, 2)
@@ -123,18 +131,18 @@ class Decomposed(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
         m, n = self._positions(q, k, positions, key_positions)
         # the kernels of FlexAttention read no strides
         m = m.expand(len(q), -1, -1).contiguous()
         n = n.expand(len(q), -1, -1).contiguous()
         by_row, by_column = self._products(q, k)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            dy = m[b, t, 0] - n[b, s, 0]
-            dx = m[b, t, 1] - n[b, s, 1]
-            of_row = by_row[b, h, t, _row(dy, by_row)]
-            of_column = by_column[b, h, t, _row(dx, by_column)]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            dy = m[b, q_idx, 0] - n[b, kv_idx, 0]
+            dx = m[b, q_idx, 1] - n[b, kv_idx, 1]
+            of_row = by_row[b, h, q_idx, _row(dy, by_row)]
+            of_column = by_column[b, h, q_idx, _row(dx, by_column)]
             return score + of_row + of_column
 
         return _modify
@@ -142,7 +150,7 @@ class Decomposed(nn.Module):
     def _products(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return the products of each query with all rows of both tables."""
         d = q.shape[3]
-        # what k holds enters nowhere: another width would pass
+        # k's content is unused, so a wrong width would go unnoticed
         if k.shape[3] != d or not q.is_floating_point():
             got = f"{q.dtype} of width {d} and {k.shape[3]}"
             raise ValueError(f"decomposed: q and k must be floats of one width, got {got}")
@@ -163,7 +171,7 @@ class Decomposed(nn.Module):
         return m, n  # (..., t, 2), (..., s, 2)
 
     def _whole(self, name: str, positions: Tensor | None, length: int) -> Tensor:
-        # places in a text are no coordinates, and one place for all tokens would broadcast
+        # positions of a text are no coordinates; one alone would broadcast over all tokens
         if (
             positions is None
             or positions.is_floating_point()
@@ -171,8 +179,8 @@ class Decomposed(nn.Module):
         ):
             got = None if positions is None else f"{positions.dtype} {tuple(positions.shape)}"
             raise ValueError(
-                f"decomposed: {name} must be whole rows and columns ({length}, 2), "
-                f"got {got}; take grid_positions{self.size}"
+                f"decomposed: {name} must have shape ({length}, 2) or (b, {length}, 2) and an "
+                f"integer dtype, got {got}; take grid_positions{self.size}"
             )
         return positions.long()
 

@@ -5,7 +5,7 @@ Paper: Lin et al., 2025, "Forgetting Transformer: Softmax Attention with a Forge
 Used:  FoX, PaTH-FoX; x-transformers (as data-dependent ALiBi) and flash-linear-attention offer it
 Cost:  heads x (dim + 1) numbers to learn, or none where the caller computes gates; s sums a head
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
 
     f(l)          = weight . k_l + bias for each head, or the `gates` given
     F(x)          = sum of ln sigmoid(f(l)) over the tokens l at positions <= x
@@ -38,7 +38,11 @@ def forget(
     gates: ArrayLike | None = None,
     mask: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
+    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+
+    Raises:
+        ValueError: If positions are not (t,) and (s,).
+    """
     k = np.asarray(k, np.float64)
     h, t, _ = np.shape(q)
     m = np.reshape(positions, (t, 1, 1))
@@ -60,13 +64,17 @@ class Forget(nn.Module):
     """Score each key by the forget gates of the tokens after it, up to the query.
 
     `weight` (heads, dim) and `bias` (heads,) read the gates from the keys; of grouped heads, each
-    query head reads its own from their key head. `weight` starts normal with standard deviation
-    0.02, `bias` at `initial`. Where each call is given `gates`, delete both.
+    query head reads its own from their key/value head. `weight` starts normal with standard
+    deviation 0.02, `bias` at `initial`. Where each call is given `gates`, delete both.
 
     Args:
         dim: Width d of a head.
-        heads: Number of query heads h, each with gates of its own; key heads may be fewer.
+        heads: Number of query heads h, each with gates of its own; key/value heads may be fewer.
         initial: Logit of every gate at the start; at 0 a token halves the weight of those before.
+
+    Raises:
+        ValueError: In a call, if omitted positions have no default, or others another shape.
+        ValueError: In a call, if `q` and `k` are not floats of one width.
 
     Examples:
         >>> q, k, gates = torch.zeros(1, 1, 3, 8), torch.zeros(1, 1, 3, 8), torch.zeros(1, 1, 3)
@@ -92,13 +100,13 @@ class Forget(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t), in any order. As many keys as queries stand where
-        these do, by default at 0 .. t-1. `gates` (b, h, s) are logits in place of those read.
-        `mask` (b, h, t, s), or less, is true where a query may look.
+        Positions are numbers, (t,) or (b, t), in any order. With t = s > 1, `positions` default to
+        0 .. t-1; with t = s, `key_positions` default to `positions`. `gates` (b, h, s) are logits
+        in place of those read. `mask` (b, h, t, s), or less, is true where a query may look.
         """
-        of_queries, of_keys = self._sums(q, k, positions, key_positions, gates, mask)
+        sums_q, sums_k = self._sums(q, k, positions, key_positions, gates, mask)
         # the difference is positive where a key lies ahead
-        scores = (of_queries - of_keys).clamp(max=0)
+        scores = (sums_q - sums_k).clamp(max=0)
         return scores.to(q)  # (b, h, t, s)
 
     def score_mod(
@@ -110,18 +118,21 @@ class Forget(nn.Module):
         gates: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, t, s): the same, where `mask` has one row for all queries."""
-        of_queries, of_keys = self._sums(q, k, positions, key_positions, gates, mask)
-        rows = of_keys.shape[2]
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention.
+
+        `mask` must have one row for all queries.
+        """
+        sums_q, sums_k = self._sums(q, k, positions, key_positions, gates, mask)
+        rows = sums_k.shape[2]
         if rows > 1:
             raise ValueError(f"forget: mask must be one row for all queries, got {rows} rows")
         # kernels take no float64
-        high_m, low_m = _in_float32(of_queries[..., 0])  # (b, h, t), (b, h, t)
-        high_n, low_n = _in_float32(of_keys[:, :, 0])  # (b, h, s), (b, h, s)
+        high_m, low_m = _in_float32(sums_q[..., 0])  # (b, h, t), (b, h, t)
+        high_n, low_n = _in_float32(sums_k[:, :, 0])  # (b, h, s), (b, h, s)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            high = high_m[b, h, t] - high_n[b, h, s]
-            low = low_m[b, h, t] - low_n[b, h, s]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            high = high_m[b, h, q_idx] - high_n[b, h, kv_idx]
+            low = low_m[b, h, q_idx] - low_n[b, h, kv_idx]
             return score + (high + low).clamp(max=0)
 
         return _modify
@@ -143,7 +154,7 @@ class Forget(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return F at the queries (b, h, t, 1) and the keys (b, h, 1, s), or (b, h, t, s)."""
         b, h, _, d = q.shape
-        # what q holds enters nowhere: another width would pass
+        # q's content is unused, so a wrong width would go unnoticed
         if k.shape[3] != d or not q.is_floating_point():
             got = f"{q.dtype} of width {d} and {k.shape[3]}"
             raise ValueError(f"forget: q and k must be floats of one width, got {got}")
@@ -170,9 +181,9 @@ def _sums_up_to(m: Tensor, n: Tensor, fade: Tensor) -> tuple[Tensor, Tensor]:
     sums = nn.functional.pad(sums, (1, 0))
     up_to_m = torch.searchsorted(ordered, m, right=True).reshape(b, 1, rows, t // rows)
     up_to_n = torch.searchsorted(ordered, n, right=True).reshape(b, 1, 1, s)
-    of_queries = sums.gather(3, up_to_m.expand(b, h, rows, t // rows)).reshape(b, h, t, 1)
-    of_keys = sums.gather(3, up_to_n.expand(fade.shape))
-    return of_queries, of_keys
+    sums_q = sums.gather(3, up_to_m.expand(b, h, rows, t // rows)).reshape(b, h, t, 1)
+    sums_k = sums.gather(3, up_to_n.expand(fade.shape))
+    return sums_q, sums_k
 
 
 def _in_float32(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -196,10 +207,11 @@ def _positions(
         positions = torch.arange(t, device=q.device)
     if key_positions is None:
         key_positions = positions
-    # one position for all tokens would broadcast
+    # one position would broadcast over all tokens without an error
     for name, p, length in (("positions", positions, t), ("key_positions", key_positions, s)):
         if p.shape[-1:] != (length,):
-            raise ValueError(f"forget: {name} must be {length} a row, got {tuple(p.shape)}")
+            fitting = f"({length},) or ({b}, {length})"
+            raise ValueError(f"forget: {name} must have shape {fitting}, got {tuple(p.shape)}")
     device = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
     m = positions.to(device, torch.float64).expand(b, t)
     n = key_positions.to(device, torch.float64).expand(b, s)

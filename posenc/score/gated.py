@@ -5,13 +5,15 @@ Paper: Chen et al., 2022, "WavLM: Large-Scale Self-Supervised Pre-Training for F
 Used:  WavLM, one table for all layers and gates in each; XLM-E
 Cost:  r h + h + 2 d + 2 numbers to learn; two products a query, and a look-up for each pair
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r buckets, w max distance
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r buckets,
+       m position of a query, n of a key
 
-    s(q, m, n) = (2 - u + u v scale[i]) weight[bucket(n - m), i]    of head i, for places m and n
+    s(q, m, n) = (2 - u + u v scale[i]) weight[bucket(n - m), i]    for head i
     (u, v)     = sigmoid(q_m . gate + bias), the two columns of gate
-    bucket     = |n - m|                                                        |n - m| < e
-               = min(e + floor((a-e) ln(|n - m|/e) / ln(w/e)), a-1)             otherwise
-                 a = r/2, e = floor(a/2); keys ahead have their bucket plus a
+    bucket     = distance                                                if distance < exact
+               = min(exact + floor(shared growth), r/2 - 1)              otherwise
+    growth     = ln(distance/exact) / ln(max_distance/exact),  distance = |n - m|
+    exact      = floor(r/4),  shared = r/2 - exact; keys ahead have their bucket plus r/2
 
 so what a head reads makes distance count up to twice as much, at scale 1. The paper reads gates
 from the query; its code and transformers from the layer's input x, cut into heads: give it as
@@ -38,7 +40,12 @@ def gated(
     max_distance: int = 800,
     states: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d), or `states`, for `k` (g, s, d)."""
+    """Return the float64 scores (h, t, s) of `q` (h, t, d), or `states`, for `k` (g, s, d).
+
+    Raises:
+        ValueError: If r is odd or below 4, or `max_distance` within the exact buckets.
+        ValueError: If positions are not (t,) and (s,).
+    """
     x = np.asarray(q if states is None else states, np.float64)
     weight = np.asarray(weight, np.float64)
     m = np.reshape(positions, (x.shape[1], 1))
@@ -66,9 +73,14 @@ class Gated(nn.Module):
 
     Args:
         dim: Width d of a head.
-        heads: Number of query heads h; key heads may be fewer.
+        heads: Number of query heads h; key/value heads may be fewer.
         buckets: Rows r of the table, half of them for keys ahead.
         max_distance: From this distance on all keys of a side share a bucket.
+
+    Raises:
+        ValueError: If `buckets` is odd or below 4, or `max_distance` within the exact buckets.
+        ValueError: In a call, if omitted positions have no default.
+        ValueError: In a call, if `q` and `k` are not floats of one width.
 
     Examples:
         >>> encoding = Gated(dim=8, heads=1)
@@ -102,8 +114,8 @@ class Gated(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t). As many keys as queries stand where these do, by
-        default at 0 .. t-1. `states` (b, h, t, d) replace q.
+        Positions are numbers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1; with
+        t = s, `key_positions` default to `positions`. `states` (b, h, t, d) replace q.
         """
         _check_content(q, k)
         m, n = _positions(q, k.shape[2], positions, key_positions)
@@ -120,18 +132,18 @@ class Gated(nn.Module):
         key_positions: Tensor | None = None,
         states: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
         _check_content(q, k)
         m, n = _positions(q, k.shape[2], positions, key_positions)
         factor = self.factor(q, states)
-        # the kernel looks offsets up in a row, which ends where nothing changes any more
+        # the numbers for offsets -reach .. reach; further out they are constant
         reach = self.starts[-1]
         numbers = self._numbers(torch.arange(-reach, reach + 1, device=q.device))
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            offset = n[b, 0, s] - m[b, t, 0]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            offset = n[b, 0, kv_idx] - m[b, q_idx, 0]
             column = offset.clamp(-reach, reach).int() + reach
-            return score + (factor[b, h, t] * numbers[h, column]).to(score)
+            return score + (factor[b, h, q_idx] * numbers[h, column]).to(score)
 
         return _modify
 
@@ -150,7 +162,7 @@ class Gated(nn.Module):
         offset = offset.trunc()
         bucket = torch.bucketize(offset.abs(), offset.new_tensor(self.starts), right=True)
         row = torch.where(offset > 0, bucket + len(self.weight) // 2, bucket)
-        # weight[row] has the heads last; looked up heads first, the numbers lie in order
+        # index heads first, so that the numbers are contiguous
         row = row.flatten().to(self.weight.device)
         return self.weight.T.index_select(1, row).unflatten(1, offset.shape)
 
@@ -169,7 +181,7 @@ def _starts(buckets: int, max_distance: int) -> np.ndarray:
 
 
 def _check_content(q: Tensor, k: Tensor) -> None:
-    # what k holds enters nowhere: another width would pass
+    # k's content is unused, so a wrong width would go unnoticed
     if k.shape[3] != q.shape[3] or not q.is_floating_point():
         got = f"{q.dtype} of width {q.shape[3]} and {k.shape[3]}"
         raise ValueError(f"gated: q and k must be floats of one width, got {got}")

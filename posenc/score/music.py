@@ -4,7 +4,7 @@ Paper: Huang et al., 2019, "Music Transformer", https://arxiv.org/abs/1809.04281
 Used:  Music Transformer, tensor2tensor's "relative v2" attention; Transformer-XL, XLNet shift alike
 Cost:  one table (r, d) a head to learn; (b, h, t, r) products a call, slid into place, no (t, s, d)
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rows, w columns
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rows, w columns
 
     row(m, n)     = clip(n - m, 1 - r, 0) + r - 1          for a query at m and a key at n
     s(q, k, m, n) = q . weight[row(m, n)] / sqrt(d), and 0 where n > m
@@ -35,6 +35,9 @@ def music(
     """Return the scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d) in float64.
 
     `weight` is (h, r, d), or (r, d) where all heads share it.
+
+    Raises:
+        ValueError: If positions are fractions, or not (t,) and (s,).
     """
     q = np.asarray(q, np.float64)
     weight = np.asarray(weight, np.float64)
@@ -42,7 +45,7 @@ def music(
     m = np.asarray(positions, np.float64).reshape(t, 1)
     n = np.asarray(key_positions, np.float64).reshape(1, np.shape(k)[-2])
     offset = n - m  # (t, s)
-    # between two offsets there is no vector
+    # the table has vectors for whole offsets only
     if (offset % 1).any():
         got = f"{positions} and {key_positions}"
         raise ValueError(f"music: positions must be whole numbers, got {got}")
@@ -88,6 +91,11 @@ class Music(nn.Module):
         heads: Number of query heads h, each with its table; 1 for a table that all share.
         length: Distances 0 .. length - 1 that have a row; further keys share the last.
 
+    Raises:
+        ValueError: In a call, if omitted positions have no default.
+        ValueError: In a call, if positions are fractions, or of another shape.
+        ValueError: In a call, if `q` and `k` are not floats of one width.
+
     Examples:
         >>> encoding = Music(dim=1, heads=1, length=3)
         >>> encoding.weight.data[0, :, 0] = torch.tensor([2.0, 1.0, 0.0])  # the distances
@@ -110,8 +118,8 @@ class Music(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
-        default at 0 .. t-1.
+        Positions are integers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1;
+        with t = s, `key_positions` default to `positions`.
         """
         s = k.shape[-2]
         m, n = _positions(q, s, positions, key_positions)
@@ -132,14 +140,14 @@ class Music(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
         m, n = _positions(q, k.shape[-2], positions, key_positions)
         products = self._products(q, k)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            offset = n[b, 0, 0, s] - m[b, 0, t, 0]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            offset = n[b, 0, 0, kv_idx] - m[b, 0, q_idx, 0]
             row = self._row(offset)
-            return torch.where(offset > 0, score, score + products[b, h, t, row])
+            return torch.where(offset > 0, score, score + products[b, h, q_idx, row])
 
         return _modify
 
@@ -150,7 +158,7 @@ class Music(nn.Module):
     def _products(self, q: Tensor, k: Tensor) -> Tensor:
         """Return the scores of each query for every row of the table."""
         d = q.shape[-1]
-        # what k holds enters nowhere: another width would pass
+        # k's content is unused, so a wrong width would go unnoticed
         if k.shape[-1] != d or not q.is_floating_point():
             got = f"{q.dtype} of width {d} and {k.shape[-1]}"
             raise ValueError(f"music: q and k must be floats of one width, got {got}")
@@ -184,7 +192,8 @@ def _positions(
 
 
 def _check(name: str, positions: Tensor, length: int) -> None:
-    # one position for all tokens would broadcast
+    # one position would broadcast over all tokens without an error
     if positions.is_floating_point() or positions.shape[-1:] != (length,):
         got = f"{positions.dtype} {tuple(positions.shape)}"
-        raise ValueError(f"music: {name} must be {length} integers, got {got}")
+        shape = f"({length},) or (b, {length})"
+        raise ValueError(f"music: {name} must have shape {shape} and an integer dtype, got {got}")

@@ -5,7 +5,7 @@ Paper: Yang et al., 2025, "PaTH Attention: Position Encoding via Accumulating Ho
 Used:  research models; flash-linear-attention has the kernels
 Cost:  d^2 + d + 1 numbers to learn; a call solves s equations a head, in float64: no kernel
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
 
     H_l           = I - beta_l w_l w_l^T,  |w_l| = 1,  0 <= beta_l <= 2
     s(q, k, m, n) = (q_m^T H_z .. H_a k_n - q_m . k_n) / sqrt(d)   for a query at m, a key at n
@@ -39,9 +39,12 @@ def path(
     beta: ArrayLike | None = None,
     mask: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
-    q = np.asarray(q, np.float64)
-    k = np.asarray(k, np.float64)
+    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+
+    Raises:
+        ValueError: If positions are not (t,) and (s,).
+    """
+    q, k = np.asarray(q, np.float64), np.asarray(k, np.float64)
     m = np.reshape(positions, (q.shape[1], 1))
     n = np.reshape(key_positions, k.shape[1])
     if w is None:
@@ -49,7 +52,7 @@ def path(
     if beta is None:
         logits = k @ np.asarray(gate, np.float64) + np.asarray(bias, np.float64)
         beta = 2 / (1 + np.exp(-logits))
-    # the reflections of a key head serve as many query heads as the key
+    # the reflections of a key/value head serve all its query heads
     k, w, beta = (_for_heads(x, len(q)) for x in (k, w, beta))
     unit = w / np.maximum(np.linalg.norm(w, axis=2, keepdims=True), 1e-12)
     # an axis for queries, since a mask may hide other tokens from each
@@ -85,6 +88,10 @@ class PaTH(nn.Module):
     Args:
         dim: Width d of a head.
 
+    Raises:
+        ValueError: In a call, if omitted positions have no default.
+        ValueError: In a call, if `q` is not floating point.
+
     Examples:
         >>> x, beta = torch.ones(1, 1, 3, 1), torch.tensor([[[2.0, 0.0, 2.0]]])
         >>> 1 + PaTH(1)(x, x, w=x, beta=beta)[0, 0]  # the first token mirrors, and the third
@@ -111,13 +118,13 @@ class PaTH(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t), in any order. As many keys as queries stand where
-        these do, by default at 0 .. t-1. `w` (b, h or g, s, d) and `beta` (b, h or g, s) replace
-        what is read. `mask`, true where a query may look, is broadcast to (b, h, t, s); where
-        queries differ, each solves a system of its own.
+        Positions are numbers, (t,) or (b, t), in any order. With t = s > 1, `positions` default to
+        0 .. t-1; with t = s, `key_positions` default to `positions`. `w` (b, h or g, s, d) and
+        `beta` (b, h or g, s) replace what is read. `mask`, true where a query may look, is
+        broadcast to (b, h, t, s); where queries differ, each solves a system of its own.
         """
         if not q.is_floating_point():
-            raise ValueError(f"path: q must be floats (b, h, t, d), got {q.dtype}")
+            raise ValueError(f"path: q must be floating point, got {q.dtype}")
         m, n = _positions(q, k.shape[2], positions, key_positions)
         # a chain of reflections is exact in float64 alone
         device = "cpu" if q.device.type == "mps" else q.device  # mps lacks float64
@@ -125,7 +132,7 @@ class PaTH(nn.Module):
         wide_k = k.to(wide_q)
         w = self.directions(wide_k) if w is None else w.to(wide_k)
         beta = self.strengths(wide_k) if beta is None else beta.to(wide_k)
-        # the reflections of a key head serve as many query heads as the key
+        # the reflections of a key/value head serve all its query heads
         h = q.shape[1]
         wide_k, w, beta = (x.repeat_interleave(h // x.shape[1], dim=1) for x in (wide_k, w, beta))
         w = nn.functional.normalize(w, dim=3)

@@ -5,7 +5,7 @@ Paper: Thinking Machines Lab, 2026, "Inkling",
 Used:  Inkling and Inkling 2, language models without RoPE; x-transformers offers it
 Cost:  one bank (r, e) for all heads and r numbers a query to read; (b, h, t, e) products a call
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, r rank, e extent
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, r rank, e extent
 
     state(m)      = weight q_m, r numbers for each head; or the `states` given
     s(q, k, m, n) = sum_i state(m)_i bank[i, m - n]    where 0 <= m - n < e, and 0 elsewhere
@@ -39,13 +39,16 @@ def profiles(
     """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
 
     `weight` is (h, r, d) and `bank` (r, e); `states` (h, t, r) replace what `weight` reads.
+
+    Raises:
+        ValueError: If positions are fractions, or not (t,) and (s,).
     """
     q = np.asarray(q, np.float64)
     bank = np.asarray(bank, np.float64)
     m = np.asarray(positions, np.float64).reshape(q.shape[1], 1)
     n = np.asarray(key_positions, np.float64).reshape(1, np.shape(k)[1])
     distance = m - n  # (t, s)
-    # the curves have a number for each whole distance alone
+    # the curves have numbers for whole distances only
     if (distance % 1).any():
         got = f"{positions} and {key_positions}"
         raise ValueError(f"profiles: positions must be whole numbers, got {got}")
@@ -69,6 +72,11 @@ class Profiles(nn.Module):
         heads: Number of query heads h, each with its own states of one bank.
         rank: Curves r in the bank; Inkling has 16.
         extent: Distances 0 .. extent - 1 that have a score; Inkling has 1,024.
+
+    Raises:
+        ValueError: In a call, if omitted positions have no default.
+        ValueError: In a call, if positions are fractions, or of another shape.
+        ValueError: In a call, if `q` and `k` are not floats of one width.
 
     Examples:
         >>> encoding = Profiles(dim=2, heads=1, rank=2, extent=3)
@@ -95,8 +103,9 @@ class Profiles(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
-        default at 0 .. t-1. `states` (b, h, t, r) replace those read.
+        Positions are integers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1;
+        with t = s, `key_positions` default to `positions`. `states` (b, h, t, r) replace those
+        read.
         """
         _check_content(q, k)
         m, n = _positions(q, k.shape[2], positions, key_positions)
@@ -123,14 +132,14 @@ class Profiles(nn.Module):
         key_positions: Tensor | None = None,
         states: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
         _check_content(q, k)
         m, n = _positions(q, k.shape[2], positions, key_positions)
         curves = self.curves(q, states)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            inside, near = self._inside(m[b, 0, t, 0] - n[b, 0, 0, s])
-            return torch.where(near, score + curves[b, h, t, inside], score)
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            inside, near = self._inside(m[b, 0, q_idx, 0] - n[b, 0, 0, kv_idx])
+            return torch.where(near, score + curves[b, h, q_idx, inside], score)
 
         return _modify
 
@@ -141,7 +150,7 @@ class Profiles(nn.Module):
 
 
 def _check_content(q: Tensor, k: Tensor) -> None:
-    # what k holds enters nowhere: another width would pass
+    # k's content is unused, so a wrong width would go unnoticed
     if k.shape[3] != q.shape[3] or not q.is_floating_point():
         got = f"{q.dtype} of width {q.shape[3]} and {k.shape[3]}"
         raise ValueError(f"profiles: q and k must be floats of one width, got {got}")
@@ -171,7 +180,10 @@ def _positions(
 
 
 def _check(name: str, positions: Tensor, length: int) -> None:
-    # one position for all tokens would broadcast
+    # one position would broadcast over all tokens without an error
     if positions.is_floating_point() or positions.shape[-1:] != (length,):
         got = f"{positions.dtype} {tuple(positions.shape)}"
-        raise ValueError(f"profiles: {name} must be {length} integers, got {got}")
+        shape = f"({length},) or (b, {length})"
+        raise ValueError(
+            f"profiles: {name} must have shape {shape} and an integer dtype, got {got}"
+        )

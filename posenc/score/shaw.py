@@ -5,7 +5,7 @@ Paper: Shaw et al., 2018, "Self-Attention with Relative Position Representations
 Used:  tensor2tensor's relative Transformers, wav2vec2-BERT, the speech encoder of SeamlessM4T v2
 Cost:  one table (2c+1, d) to learn, with on_values a second; (b, h, t, 2c+1) products a call
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c clip, r rows 2c+1
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c clip, r rows 2c+1
 
     row(m, n)     = clip(n - m, -c, c) + c               for a query at m and a key at n
     s(q, k, m, n) = q_m . key_table[row(m, n)] / sqrt(d)
@@ -13,8 +13,9 @@ Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c clip, r r
 
 so keys at least c away on one side share a vector. The offset is key minus query: row 0 is the far
 past. One table serves all heads, as in tensor2tensor and the paper's big model (c = 8); its base
-model (c = 16) has one a head. wav2vec2-BERT has no value table, clips the past at 64 and the future
-at 8, and lets queries stand at 0, not last, where keys outnumber them.
+model (c = 16) has one table for each head. wav2vec2-BERT has no value table, clips the past at 64
+and the future at 8, and lets queries stand at 0 .. t-1 where there are more keys. One `clip` serves
+both sides here.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,11 @@ def shaw(
 ) -> np.ndarray:
     """Return the scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d) in float64.
 
-    `key_table` is (2c+1, d), or (h, 2c+1, d) where each head has its own.
+    `key_table` is (2c+1, d), or (h, 2c+1, d) where each head has its own. Of `k` only the count s
+    is used.
+
+    Raises:
+        ValueError: If positions are fractions, or not (t,) and (s,).
     """
     q = np.asarray(q, np.float64)
     key_table = np.asarray(key_table, np.float64)
@@ -78,8 +83,13 @@ class Shaw(nn.Module):
 
     Args:
         dim: Width d of a head.
-        clip: Offsets beyond it count as `clip`; the paper takes 16.
+        clip: Offsets beyond +-clip count as +-clip; 16 in the paper's base model.
         on_values: Learn the table of `values()` too.
+
+    Raises:
+        ValueError: In a call, if omitted positions have no default.
+        ValueError: In a call, if positions are fractions, or of another shape.
+        ValueError: In a call, if `q` and `k` are not floats of one width.
 
     Examples:
         >>> encoding = Shaw(dim=1, clip=2)
@@ -108,8 +118,8 @@ class Shaw(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
-        default at 0 .. t-1.
+        Positions are integers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1;
+        with t = s, `key_positions` default to `positions`.
         """
         m, n = _positions(q, k.shape[-2], positions, key_positions)
         products = self._products(q, k)
@@ -144,13 +154,13 @@ class Shaw(nn.Module):
         positions: Tensor | None = None,
         key_positions: Tensor | None = None,
     ) -> Callable[..., Tensor]:
-        """Return modify(score, b, h, t, s), which adds the same scores in FlexAttention."""
+        """Return modify(score, b, h, q_idx, kv_idx), which adds the same score in FlexAttention."""
         m, n = _positions(q, k.shape[-2], positions, key_positions)
         products = self._products(q, k)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            row = self._row(m[b, 0, t, 0], n[b, 0, 0, s])
-            return score + products[b, h, t, row]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            row = self._row(m[b, 0, q_idx, 0], n[b, 0, 0, kv_idx])
+            return score + products[b, h, q_idx, row]
 
         return _modify
 
@@ -161,7 +171,7 @@ class Shaw(nn.Module):
     def _products(self, q: Tensor, k: Tensor) -> Tensor:
         """Return the scores of each query for every row of the table."""
         d = q.shape[-1]
-        # what k holds enters nowhere: another width would pass
+        # k's content is unused, so a wrong width would go unnoticed
         if k.shape[-1] != d or not q.is_floating_point():
             got = f"{q.dtype} of width {d} and {k.shape[-1]}"
             raise ValueError(f"shaw: q and k must be floats of one width, got {got}")
@@ -175,7 +185,7 @@ def _rows(positions: ArrayLike, key_positions: ArrayLike, t: int, s: int, clip: 
     """Return row(m, n) for all queries and keys, (t, s)."""
     m = np.asarray(positions, np.float64).reshape(t, 1)
     n = np.asarray(key_positions, np.float64).reshape(1, s)
-    # between two offsets there is no vector
+    # the table has vectors for whole offsets only
     if ((n - m) % 1).any():
         got = f"{positions} and {key_positions}"
         raise ValueError(f"shaw: positions must be whole numbers, got {got}")
@@ -207,7 +217,8 @@ def _positions(
 
 
 def _check(name: str, positions: Tensor, length: int) -> None:
-    # one position for all tokens would broadcast
+    # one position would broadcast over all tokens without an error
     if positions.is_floating_point() or positions.shape[-1:] != (length,):
         got = f"{positions.dtype} {tuple(positions.shape)}"
-        raise ValueError(f"shaw: {name} must be {length} integers, got {got}")
+        shape = f"({length},) or (b, {length})"
+        raise ValueError(f"shaw: {name} must have shape {shape} and an integer dtype, got {got}")

@@ -5,7 +5,7 @@ Paper: Dai et al., 2019, "Transformer-XL: Attentive Language Models Beyond a Fix
 Used:  Transformer-XL, XLNet, Funnel Transformer, Conformers such as Parakeet
 Cost:  u and v (h, d) and weight (h, d, w) to learn; w products for each pair, where q k takes d
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, w sinusoid width
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, w sinusoid width
 
     R[o]          = [sin(o theta_i) for each i, cos(o theta_i) for each i],  theta_i = base^(-2i/w)
     s(q, k, m, n) = (u . k + (q + v) . weight R[m - n]) / sqrt(d)    for a query at m, a key at n
@@ -36,7 +36,12 @@ def transformer_xl(
     weight: ArrayLike,
     base: float = 10_000.0,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d)."""
+    """Return the float64 scores (h, t, s) of `q` (h, t, d) and `k` (g, s, d).
+
+    Raises:
+        ValueError: If `base` is not positive and finite.
+        ValueError: If positions are not (t,) and (s,).
+    """
     q = np.asarray(q, np.float64)
     k = np.asarray(k, np.float64)
     u, v, weight = (np.asarray(x, np.float64) for x in (u, v, weight))
@@ -63,6 +68,11 @@ class TransformerXL(nn.Module):
         heads: Number of heads h.
         base: Sets the slowest wavelength of the sinusoid, 2 pi base^(1 - 2/width) positions.
         width: Width w of the sinusoid, even; by default that of the model, dim x heads.
+
+    Raises:
+        ValueError: If `base` is not positive and finite.
+        ValueError: In a call, if omitted positions have no default.
+        ValueError: In a call, if `q` is not floating point.
 
     Examples:
         >>> encoding, q, k = TransformerXL(8, 2), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)
@@ -93,11 +103,11 @@ class TransformerXL(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are numbers, (t,) or (b, t). As many keys as queries stand where these do, by
-        default at 0 .. t-1.
+        Positions are numbers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1; with
+        t = s, `key_positions` default to `positions`.
         """
         if not q.is_floating_point():
-            raise ValueError(f"transformer_xl: q must be floats (b, h, t, d), got {q.dtype}")
+            raise ValueError(f"transformer_xl: q must be floating point, got {q.dtype}")
         m, n = _positions(q, k.shape[2], positions, key_positions)
         # products in half precision would lose digits
         wide = q.to(torch.promote_types(q.dtype, torch.float32))
@@ -110,7 +120,7 @@ class TransformerXL(nn.Module):
         for_cos = a_sin * sin_m + a_cos * cos_m
         for_sin = a_cos * sin_m - a_sin * cos_m
         of_offset = for_cos @ cos_n.mT + for_sin @ sin_n.mT  # (b, h, t, s)
-        # a key head serves h/g query heads
+        # a key/value head serves h/g query heads
         k = k.repeat_interleave(len(self.u) // k.shape[1], dim=1).to(wide)  # (b, h, s, d)
         of_key = self.u.to(wide)[:, None] @ k.mT  # (b, h, 1, s)
         scores = (of_key + of_offset) / q.shape[-1] ** 0.5

@@ -1,23 +1,23 @@
-"""What the tests of several biases assert alike: which positions they take, and refuse."""
+"""What the tests of several biases assert alike: which positions they take, and what a kernel asks of a score_mod."""
 
-import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-ROWS = torch.tensor([[0, 1, 2], [50, 90, 7]])
+ONE_ROW = torch.tensor([[3, 1, 4, 1]])
+TWO_ROWS = torch.tensor([[0, 1, 2], [50, 90, 7]])
+SUMS = {"sum", "mean", "dot", "mv", "mm", "bmm", "addmm"}
 
 
-def assert_one_row_serves_a_batch(module):
-    """A row (4,) or (1, 4) of positions is that of both sequences, in the call and in its `score_mod`."""
-    row, one = torch.tensor([3, 1, 4, 1]), torch.tensor([[3, 1, 4, 1]])
-    torch.testing.assert_close(module(row, ROWS), torch.stack([module(row, other) for other in ROWS]))
-    torch.testing.assert_close(module(ROWS, row), torch.stack([module(other, row) for other in ROWS]))
-    assert torch.equal(module(one), module(row)[None])
-    for m, n in ((one, ROWS), (ROWS, one), (one, one), (one, row)):
+def assert_one_row_serves_a_batch(module, one=ONE_ROW, two=TWO_ROWS):
+    """In `score_mod`, too, a row of positions is that of both sequences; and no queries have no bias."""
+    for m, n in ((one, two), (two, one), (one[0], two)):
         bias = module(m, n)
-        assert torch.equal(bias, module(*(p.expand(len(bias), -1) for p in (m, n))))
-        pairs = torch.meshgrid([torch.arange(size) for size in (2, *bias.shape[1:])], indexing="ij")
-        torch.testing.assert_close(module.score_mod(m, n)(torch.zeros(()), *pairs), bias.expand(2, -1, -1, -1))
+        pairs = torch.meshgrid([torch.arange(size) for size in bias.shape], indexing="ij")
+        torch.testing.assert_close(module.score_mod(m, n)(torch.zeros(()), *pairs), bias)
+    heads, keys = bias.shape[1], two.shape[1]
+    assert module(one[0, :0], two[0]).shape == (heads, 0, keys)
 
 
 def assert_a_lone_query_needs_keys(*calls):
@@ -29,19 +29,28 @@ def assert_a_lone_query_needs_keys(*calls):
             call(lone, lone)
 
 
-def assert_numpy_takes_one_row(twin, **named):
+def assert_numpy_takes_one_row(twin, **settings):
     """The NumPy function takes rows (t,) and (s,): of a batch NumPy itself says that it has another shape."""
-    for wrong in ([[3.0, 1.0, 4.0]], np.zeros((2, 3))):
-        for m, n in ((wrong, [1, 2]), ([1, 2], wrong)):
-            with pytest.raises(ValueError, match="cannot reshape"):
-                twin(m, n, **named)
+    batch = [[3.0, 1.0, 4.0], [1.0, 5.0, 9.0]]
+    for m, n in ((batch, [1, 2]), ([1, 2], batch)):
+        with pytest.raises(ValueError, match="cannot reshape"):
+            twin(m, n, **settings)
 
 
-def assert_unsigned_positions_do_not_wrap_around(module):
-    """Bytes, whose difference cannot be negative, are subtracted as the numbers that they are."""
-    small, zero = torch.arange(5, dtype=torch.uint8), torch.zeros((), dtype=torch.long)
-    expected = module(torch.arange(5))
-    torch.testing.assert_close(module(small), expected)
-    modify = module.score_mod(small)
-    torch.testing.assert_close(modify(torch.zeros(()), zero, zero, zero, zero + 4), expected[0, 0, 4])
-    torch.testing.assert_close(modify(torch.zeros(()), zero, zero, zero + 4, zero), expected[0, 4, 0])
+def assert_a_kernel_can_compute(score_mod):
+    """The kernels of FlexAttention sum over no axis, and read no tensor that does not lie in order."""
+
+    operations = set()
+
+    class Record(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            operations.add(func.overloadpacket.__name__)
+            return func(*args, **(kwargs or {}))
+
+    modify = score_mod(torch.arange(12)[::2])
+    zero = torch.zeros((), dtype=torch.long)
+    with Record():
+        modify(torch.zeros(()), zero, zero, zero, zero)
+    assert not SUMS & operations
+    closed_over = tree_leaves([cell.cell_contents for cell in modify.__closure__])
+    assert all(value.is_contiguous() for value in closed_over if isinstance(value, torch.Tensor))

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import posenc
 from posenc.add.sinusoidal import kernel, sinusoidal, wavelengths
 from posenc.bias.alibi import alibi
 from posenc.bias.kerple import kerple
@@ -22,7 +21,8 @@ pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parents[2]
 SIZES = {(256, 128): 16, (512, 256): 40}  # milliseconds that a redraw should take at most, at length and width
-ENCODINGS = [key.partition("/")[2] for key in posenc.encodings() if not key.endswith("query_scale")] + ["none"]
+KINDS = (ROOT / "docs/assets/js/explorer/kinds.js").read_text(encoding="utf-8")
+ENCODINGS = re.findall(r"^  (\w+): \{", KINDS, re.M)
 MOVE_EVERY_KNOB = """async () => {
   const host = document.querySelector("posenc-figure[name=explorer]")
   host.dataset.measure = ""
@@ -267,7 +267,7 @@ def test_what_the_page_loads_is_small(explore):
     seen = explore()
     seen.page.wait_for_selector(".explorer-judge:not(:empty)")
     loaded = {urllib.parse.urlparse(url).path.partition("/assets/js/")[2] for url in seen.requests}
-    files = [ROOT / "docs/assets/js" / name for name in loaded if name.endswith(".js") and name != "reach.js"]
+    files = [ROOT / "docs/assets/js" / name for name in loaded if name.endswith(".js") and name != "accessibility.js"]
     assert len(files) > 10
     assert sum(len(gzip.compress(file.read_bytes(), 9)) for file in files) <= 84 * 1000
 

@@ -351,7 +351,7 @@ def test_without_javascript_a_browser_shows_the_stills(site, browser):
 def test_pages_without_live_figures_load_none_of_their_scripts(site, visit):
     visited = visit(site + "reference/speed/")
     loaded = {re.sub(r".*/assets/js/", "", url) for url in visited.requests if "/assets/js/" in url}
-    assert loaded - {"search.js"} == {"figures.js", "print.js", "reach.js"}  # the search's comes a little later
+    assert loaded - {"search.js"} == {"figures.js", "print.js", "accessibility.js"}  # the search's comes a little later
 
 
 @pytest.mark.full

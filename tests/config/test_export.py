@@ -49,14 +49,14 @@ def bare(config):
     return {name: value for name, value in config.items() if name not in LEFT_OUT}
 
 
-def same(one, other, length=None):
-    for made, expected in zip(plan(one, length).layers, plan(other, length).layers, strict=True):
-        assert (made.theta is None) == (expected.theta is None)
-        if made.theta is not None:
-            np.testing.assert_allclose(made.theta, expected.theta, rtol=1e-14)
-        assert made.factor == pytest.approx(expected.factor, rel=1e-14)
-        assert made.softmax_scale == expected.softmax_scale
-        assert made.to_dict()["query_scale"] == expected.to_dict()["query_scale"]
+def same(config, other, length=None):
+    for actual, expected in zip(plan(config, length).layers, plan(other, length).layers, strict=True):
+        assert (actual.theta is None) == (expected.theta is None)
+        if actual.theta is not None:
+            np.testing.assert_allclose(actual.theta, expected.theta, rtol=1e-14)
+        assert actual.attention_factor == pytest.approx(expected.attention_factor, rel=1e-14)
+        assert actual.softmax_scale == expected.softmax_scale
+        assert actual.to_dict()["query_scale"] == expected.to_dict()["query_scale"]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -69,9 +69,9 @@ def test_rope_parameters_are_read_back(name, length):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_words_of_version_4_are_read_back(name):
     config = CONFIGS[name]
-    said = rope_scaling(config)
-    assert not {"rope_parameters"} & {*said}
-    same(bare(config) | said, config)
+    scaling = rope_scaling(config)
+    assert not {"rope_parameters"} & {*scaling}
+    same(bare(config) | scaling, config)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -87,17 +87,17 @@ def test_transformers_computes_the_same_from_what_is_said(name):
     utils = peer("transformers.modeling_rope_utils")
     config = CONFIGS[name]
     rope = rope_parameters(config)
-    made = plan(config).layers[0]
+    layer = plan(config).layers[0]
     if rope["rope_type"] == "default":
         return
     theirs = type("Config", (utils.RotaryEmbeddingConfigMixin,), {})()
-    width = made.slice.stop - made.slice.start
+    width = layer.slice.stop - layer.slice.start
     theirs.__dict__.update(rope_parameters=rope, head_dim=width, hidden_size=width, num_attention_heads=1)
     theirs.__dict__.update(max_position_embeddings=config.get("max_position_embeddings"), layer_types=None)
     theirs.per_layer_config = {}
     theta, factor = utils.ROPE_INIT_FUNCTIONS[rope["rope_type"]](theirs, seq_len=1)
-    np.testing.assert_allclose(made.theta, theta.double().numpy(), rtol=3e-6)
-    assert made.factor == pytest.approx(factor, rel=1e-9)
+    np.testing.assert_allclose(layer.theta, theta.double().numpy(), rtol=3e-6)
+    assert layer.attention_factor == pytest.approx(factor, rel=1e-9)
 
 
 def test_the_export_into_a_config_of_transformers_5_is_what_it_builds():
@@ -108,30 +108,30 @@ def test_the_export_into_a_config_of_transformers_5_is_what_it_builds():
     config = gemma.Gemma3TextConfig(**bare(GEMMA), rope_parameters=rope)
     module = gemma.Gemma3RotaryEmbedding(config)
     for layer in plan(GEMMA).layers:
-        theirs = getattr(module, f"{layer.kind}_inv_freq")
+        theirs = getattr(module, f"{layer.layer_type}_inv_freq")
         np.testing.assert_allclose(layer.theta, theirs.double().numpy(), rtol=2e-6)
 
 
 def flags(text):
-    words = shlex.split(text)
-    return dict(zip(words[::2], words[1::2], strict=True))
+    arguments = shlex.split(text)
+    return dict(zip(arguments[::2], arguments[1::2], strict=True))
 
 
 @pytest.mark.parametrize("name", ["llama", "linear", "qwen 3", "pythia", "ministral"])
 def test_the_options_of_llama_cpp_give_the_same_frequencies(name):
-    made, said = plan(CONFIGS[name]).layers[0], flags(llama_cpp(CONFIGS[name]))
-    width, base = 2 * len(made.theta), float(said["--rope-freq-base"])
-    factor = float(said.get("--rope-scale", 1))
-    kind = said.get("--rope-scaling", "none")
+    layer, stated = plan(CONFIGS[name]).layers[0], flags(llama_cpp(CONFIGS[name]))
+    width, base = 2 * len(layer.theta), float(stated["--rope-freq-base"])
+    factor = float(stated.get("--rope-scale", 1))
+    kind = stated.get("--rope-scaling", "none")
     if kind == "yarn":
-        beta = float(said.get("--yarn-beta-fast", 32)), float(said.get("--yarn-beta-slow", 1))
-        theta, _ = by_parts(width, factor, int(said["--yarn-orig-ctx"]), base, *beta)
+        beta = float(stated.get("--yarn-beta-fast", 32)), float(stated.get("--yarn-beta-slow", 1))
+        theta, _ = by_parts(width, factor, int(stated["--yarn-orig-ctx"]), base, *beta)
         grown = 0.1 * np.log(factor) + 1
-        assert made.factor == pytest.approx(grown * float(said.get("--yarn-attn-factor", 1)), rel=1e-8)
+        assert layer.attention_factor == pytest.approx(grown * float(stated.get("--yarn-attn-factor", 1)), rel=1e-8)
     else:
         theta, _ = linear(width, factor, base) if kind == "linear" else rope_frequencies(width, base)
-        assert made.factor == 1
-    np.testing.assert_allclose(made.theta, theta, rtol=1e-12)
+        assert layer.attention_factor == 1
+    np.testing.assert_allclose(layer.theta, theta, rtol=1e-12)
 
 
 def test_the_options_of_llama_cpp_in_full():
@@ -142,23 +142,23 @@ def test_the_options_of_llama_cpp_in_full():
 
 
 @pytest.mark.parametrize(
-    ("config", "words"),
+    ("config", "message"),
     [
         (LLAMA_31, "rope_type must be one of default, linear, yarn for llama.cpp, got llama3"),
         (PHI, "for llama.cpp, got longrope"),
         (GPT_OSS, "truncate must be True for llama.cpp, got False"),
-        (GEMMA, "one kind of layer for llama.cpp, got sliding_attention, full_attention"),
+        (GEMMA, "one type of layer for llama.cpp, got sliding_attention, full_attention"),
     ],
-    ids=["llama3", "longrope", "truncate", "two kinds"],
+    ids=["llama3", "longrope", "truncate", "two types"],
 )
-def test_what_llama_cpp_cannot_say_is_refused(config, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_llama_cpp_cannot_say_is_refused(config, message):
+    with pytest.raises(ValueError, match=message):
         llama_cpp(config)
 
 
 def test_what_version_4_cannot_say_is_refused():
     gemma = peer("transformers.models.gemma4.configuration_gemma4").Gemma4TextConfig()
-    with pytest.raises(ValueError, match="export: config must be of one kind of layer for transformers 4, got sliding"):
+    with pytest.raises(ValueError, match="export: config must be of one type of layer for transformers 4, got sliding"):
         rope_scaling(gemma)
     local = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
     both = bare(GEMMA) | {"rope_parameters": {"full_attention": local, "sliding_attention": local | {"factor": 3.0}}}

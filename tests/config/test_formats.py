@@ -183,7 +183,18 @@ SAME = {  # name: the format, in the other words, in those of transformers
         MINISTRAL,
     ),
 }
-READ = ("kind", "head_dim", "slice", "theta", "factor", "base", "window", "sections", "query_scale", "softmax_scale")
+READ = (
+    "layer_type",
+    "head_dim",
+    "slice",
+    "theta",
+    "attention_factor",
+    "base",
+    "window",
+    "sections",
+    "query_scale",
+    "softmax_scale",
+)
 
 
 def read(config):
@@ -193,20 +204,20 @@ def read(config):
 
 @pytest.mark.parametrize("name", SAME)
 def test_another_program_s_configuration_is_read_as_that_of_transformers(name):
-    kind, other, ours = SAME[name]
-    assert recognized(other).format == kind
+    program, other, ours = SAME[name]
+    assert recognized(other).format == program
     converted = to_transformers(other)
     assert converted["model_type"] == ours["model_type"]
     assert converted.get("max_position_embeddings", 0) in (0, ours.get("max_position_embeddings", 0), 131_072)
-    for made, expected in zip(read(converted), read(ours), strict=True):
-        numbers = ("theta", "factor", "base", "softmax_scale")
+    for actual, expected in zip(read(converted), read(ours), strict=True):
+        numbers = ("theta", "attention_factor", "base", "softmax_scale")
         for key in READ:
             near = expected[key] is not None and key in numbers
-            assert made[key] == (pytest.approx(expected[key], rel=1e-12) if near else expected[key]), key
+            assert actual[key] == (pytest.approx(expected[key], rel=1e-12) if near else expected[key]), key
 
 
 def test_all_formats_are_tried():
-    assert {kind for kind, _, _ in SAME.values()} == {*FORMATS}
+    assert {program for program, _, _ in SAME.values()} == {*FORMATS}
 
 
 def test_a_plan_reads_them_all():
@@ -243,7 +254,7 @@ def test_the_layout_of_the_weights_beside_it_is_told(other, layout):
 
 
 @pytest.mark.parametrize(
-    ("other", "words"),
+    ("other", "warning"),
     [
         (META, "10,000 as in the code of Llama 1 and 2"),
         (META | {"rope_theta": 5e5, "use_scaled_rope": True}, "8 as in the published config of Llama 3.1"),
@@ -256,9 +267,9 @@ def test_the_layout_of_the_weights_beside_it_is_told(other, layout):
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_is_assumed_is_said(other, words):
-    (said,) = recognized(other).warnings
-    assert re.search(words, said)
+def test_what_is_assumed_is_said(other, warning):
+    (actual,) = recognized(other).warnings
+    assert re.search(warning, actual)
 
 
 def test_nothing_is_assumed_where_all_is_said():
@@ -289,13 +300,13 @@ def test_overrides_of_vllm_take_the_place_of_what_a_config_says():
 
 def test_overrides_reach_into_a_part():
     config = {"model_type": "gemma3", "text_config": GEMMA}
-    made = merged(config, {"text_config": {"rope_theta": 5e5}})
-    assert made["text_config"] == GEMMA | {"rope_theta": 5e5}
+    result = merged(config, {"text_config": {"rope_theta": 5e5}})
+    assert result["text_config"] == GEMMA | {"rope_theta": 5e5}
     assert config["text_config"]["rope_theta"] == 1e6
 
 
 @pytest.mark.parametrize(
-    ("words", "factor"),
+    ("fields", "factor"),
     [
         ({"attn_factor": 0.5}, 0.5 * (0.1 * np.log(4) + 1)),
         ({"apply_yarn_scaling": False}, 1.0),
@@ -303,17 +314,17 @@ def test_overrides_reach_into_a_part():
         ({"apply_yarn_scaling": True, "extrapolation_factor": 1.0}, 0.1 * np.log(4) + 1),
     ],
 )
-def test_the_words_of_vllm_for_the_attention_factor(words, factor):
+def test_the_words_of_vllm_for_the_attention_factor(fields, factor):
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
-    for layer in plan(QWEN | {"rope_scaling": yarn | words}).layers:
-        assert layer.factor == pytest.approx(factor, rel=1e-12)
+    for layer in plan(QWEN | {"rope_scaling": yarn | fields}).layers:
+        assert layer.attention_factor == pytest.approx(factor, rel=1e-12)
 
 
 # What is refused
 
 
 @pytest.mark.parametrize(
-    ("other", "words"),
+    ("other", "message"),
     [
         ({"rope_factor": 40, "rope_theta": 1e4}, "plan: config must be of one of GGUF, .*, got .*rope_factor"),
         (
@@ -343,8 +354,8 @@ def test_the_words_of_vllm_for_the_attention_factor(words, factor):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_cannot_be_said_is_refused_by_name(other, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_cannot_be_said_is_refused_by_name(other, message):
+    with pytest.raises(ValueError, match=message):
         to_transformers(other)
 
 
@@ -357,5 +368,5 @@ def test_more_layers_than_any_model_has_are_refused_in_each_format(name, layers)
     _, other, _ = SAME[name]
     keys = [key for key in other if key in COUNTS or key.endswith(".block_count")]
     assert keys
-    with pytest.raises(ValueError, match=rf"(num_hidden|n)_layers must be at most 10,000.*, got {layers}$"):
+    with pytest.raises(ValueError, match=rf"(num_hidden|n)_layers must be at most 10,000.*, got {layers}; correct it$"):
         plan(other | dict.fromkeys(keys, layers))

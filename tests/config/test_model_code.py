@@ -7,7 +7,7 @@ import warnings
 import pytest
 import torch
 
-from dev.model_types import hand, modules
+from dev.model_types import facts_by_hand, modules
 from posenc.config import model_types
 from posenc.config.plan import plan
 from tests.peers import peer
@@ -27,7 +27,7 @@ MORE = {key: {"query_pre_attn_scalar": 100} for key in ("gemma2", "gemma3_text",
 MORE |= {key: {"attention_multiplier": 0.3} for key in ("granite", "granitemoe")}
 MORE |= {"deepseek_v4": {"head_dim": 32, "num_key_value_heads": 1}, "longcat_flash": {"head_dim": 8}}
 STILL = {"kimi_linear", "glm5_next_text"}  # their slice does not turn
-SLICED = sorted({*" ".join(hand.SLICES.values()).split()} - STILL)
+SLICED = sorted({*" ".join(facts_by_hand.SLICES.values()).split()} - STILL)
 SCALED = ["llama", "cohere2", "gpt_oss", "gemma2", "gemma3_text", "granite", "granitemoe", "vaultgemma", "gemma4_text"]
 
 
@@ -60,17 +60,17 @@ def caught(name, config, layer, start):
     rotary = modules.rotary_class(type(config))(config)
     x = torch.randn(1, 3, config.hidden_size, generator=torch.Generator().manual_seed(1))
     places = torch.arange(3)[None] + start
-    own = {"deepseek_v4": "main"}.get(name, layer.kind)
-    kinds = {"layer_type": own} if "layer_type" in inspect.signature(rotary.forward).parameters else {}
-    turns = rotary(x, places, **kinds)
+    own = {"deepseek_v4": "main"}.get(name, layer.layer_type)
+    options = {"layer_type": own} if "layer_type" in inspect.signature(rotary.forward).parameters else {}
+    turns = rotary(x, places, **options)
     turns = {"main": turns, "compress": turns} if name == "deepseek_v4" else turns
-    given = {"position_embeddings": turns, "attention_mask": torch.zeros(1, 1, 3, 3), "position_ids": places}
+    arguments = {"position_embeddings": turns, "attention_mask": torch.zeros(1, 1, 3, 3), "position_ids": places}
     torch.manual_seed(0)
     layer_of = attention(config, layer).eval()
     if "shared_kv_states" in inspect.signature(layer_of.forward).parameters:
-        given["shared_kv_states"] = {}
+        arguments["shared_kv_states"] = {}
     try:
-        layer_of(hidden_states=x, **given)
+        layer_of(hidden_states=x, **arguments)
     except Caught as found:
         return found.args
     raise AssertionError(f"{name} never multiplies queries and keys")

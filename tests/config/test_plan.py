@@ -19,21 +19,21 @@ from tests.config import published
 from tests.peers import peer
 
 
-def turning(found):
-    return [layer for layer in found.layers if layer.theta is not None]
+def turning(model):
+    return [layer for layer in model.layers if layer.theta is not None]
 
 
-def still(found):
-    return [layer.index for layer in found.layers if layer.theta is None]
+def still(model):
+    return [layer.index for layer in model.layers if layer.theta is None]
 
 
 def test_llama_3_1_is_llama3_scaling_in_all_layers():
-    found = plan(published.LLAMA_3_1_8B)
-    assert len(found.layers) == 32
-    for layer in found.layers:
+    model = plan(published.LLAMA_3_1_8B)
+    assert len(model.layers) == 32
+    for layer in model.layers:
         np.testing.assert_array_equal(layer.theta, frequencies.llama3(128)[0])
         assert (layer.layout, layer.head_dim, layer.slice, layer.base) == ("half", 128, slice(0, 128), 5e5)
-        assert (layer.window, layer.factor, layer.query_scale) == (None, 1.0, None)
+        assert (layer.window, layer.attention_factor, layer.query_scale) == (None, 1.0, None)
         assert layer.softmax_scale == pytest.approx(128**-0.5)
         assert isinstance(layer.encoding, RoPE)
 
@@ -43,37 +43,44 @@ def test_llama_4_scout_leaves_every_fourth_layer_unturned_and_scales_its_queries
     assert still(text) == [*range(3, 48, 4)]
     for layer in text.layers:
         if layer.index % 4 == 3:
-            assert (layer.kind, layer.window, layer.encoding) == ("full_attention", None, None)
+            assert (layer.layer_type, layer.window, layer.encoding) == ("full_attention", None, None)
             scale = layer.query_scale.factor(torch.tensor([0, 8191, 100_000])).flatten()
             np.testing.assert_allclose(scale, [1, 1 + 0.1 * np.log(2), 1 + 0.1 * np.log(13)], rtol=1e-12)
         else:
-            assert (layer.kind, layer.window, layer.query_scale) == ("chunked_attention", 8192, None)
+            assert (layer.layer_type, layer.window, layer.query_scale) == ("chunked_attention", 8192, None)
             np.testing.assert_array_equal(layer.theta, frequencies.llama3(128, 16.0, 1.0, 1.0)[0])
             assert layer.layout == "interleaved"
 
 
 def test_qwen_2_5_is_yarn_with_its_factor():
-    found = plan(published.QWEN_2_5_YARN)
+    model = plan(published.QWEN_2_5_YARN)
     theta, factor = frequencies.yarn(128, 4.0, 32_768, 1e6)
-    for layer in found.layers:
+    for layer in model.layers:
         np.testing.assert_array_equal(layer.theta, theta)
-        assert layer.factor == factor == pytest.approx(0.1 * np.log(4) + 1)
+        assert layer.attention_factor == factor == pytest.approx(0.1 * np.log(4) + 1)
         assert layer.window is None
 
 
 def test_qwen_3_has_heads_of_its_own_width():
     wider = published.QWEN_3_8B | {"hidden_size": 1024, "num_attention_heads": 16}  # Qwen3 0.6B
     for config, warned in ((published.QWEN_3_8B, False), (wider, True)):
-        found = plan(config)
-        assert {layer.head_dim for layer in found.layers} == {128}
-        assert any("not hidden_size / num_attention_heads = 64" in words for words in found.warnings) == warned
+        model = plan(config)
+        assert {layer.head_dim for layer in model.layers} == {128}
+        assert any("not hidden_size / num_attention_heads = 64" in warning for warning in model.warnings) == warned
+
+
+@pytest.mark.parametrize(("first", "windows"), [(0, [16] * 4), (2, [None, None, 16, 16]), (4, [None] * 4)])
+def test_qwen_2_sees_windows_from_the_layer_max_window_layers_on(first, windows):
+    config = {"model_type": "qwen2", "num_hidden_layers": 4, "sliding_window": 16, "max_window_layers": first}
+    assert [layer.window for layer in plan(config | {"use_sliding_window": True}).layers] == windows
+    assert {layer.window for layer in plan(config | {"use_sliding_window": False}).layers} == {None}
 
 
 def test_gemma_3_has_two_bases_and_stretches_one():
     text = plan(published.GEMMA_3_4B).parts["text_config"]
-    assert [layer.index for layer in text.layers if layer.kind == "full_attention"] == [*range(5, 34, 6)]
+    assert [layer.index for layer in text.layers if layer.layer_type == "full_attention"] == [*range(5, 34, 6)]
     for layer in text.layers:
-        local = layer.kind == "sliding_attention"
+        local = layer.layer_type == "sliding_attention"
         factor, base = (1, 1e4) if local else (8, 1e6)
         np.testing.assert_allclose(layer.theta, base ** (-np.arange(0, 256, 2) / 256) / factor, rtol=1e-14)
         assert layer.window == (1024 if local else None)
@@ -81,31 +88,31 @@ def test_gemma_3_has_two_bases_and_stretches_one():
 
 
 def test_deepseek_v3_turns_the_end_of_each_head_in_neighbors():
-    found = plan(published.DEEPSEEK_V3)
+    model = plan(published.DEEPSEEK_V3)
     theta, factor = frequencies.yarn(64, 40, 4096, 1e4, mscale=1.0, mscale_all_dim=1.0)
-    for layer in found.layers:
+    for layer in model.layers:
         np.testing.assert_array_equal(layer.theta, theta)
         assert (layer.head_dim, layer.slice, layer.layout) == (192, slice(128, 192), "interleaved")
-        assert layer.factor == factor == 1
+        assert layer.attention_factor == factor == 1
         assert layer.softmax_scale * 192**0.5 == pytest.approx(1.874, abs=5e-4)  # softmax_scale has it from the paper
 
 
 def test_gpt_oss_alternates_windows_and_rounds_no_ramp():
-    found = plan(published.GPT_OSS_20B)
+    model = plan(published.GPT_OSS_20B)
     theta, factor = frequencies.yarn(64, 32.0, 4096, 1.5e5, truncate=False)
-    for layer in found.layers:
+    for layer in model.layers:
         np.testing.assert_array_equal(layer.theta, theta)
         assert layer.window == (None if layer.index % 2 else 128)
-        assert layer.factor == factor == pytest.approx(0.1 * np.log(32) + 1)
+        assert layer.attention_factor == factor == pytest.approx(0.1 * np.log(32) + 1)
 
 
 @pytest.mark.parametrize(("length", "step"), [(None, 100), (4096, 100), (4097, 2)])
 def test_phi_3_divides_by_one_list_or_the_other(length, step):
-    found = plan(published.PHI_3_MINI_128K, length)
+    model = plan(published.PHI_3_MINI_128K, length)
     pairs = np.arange(48)
-    for layer in found.layers:
+    for layer in model.layers:
         np.testing.assert_allclose(layer.theta, 1e4 ** (-pairs / 48) / (1 + pairs / step), rtol=1e-14)
-        assert layer.factor == pytest.approx(np.sqrt(1 + np.log(32) / np.log(4096)))
+        assert layer.attention_factor == pytest.approx(np.sqrt(1 + np.log(32) / np.log(4096)))
         assert layer.window == 262_144
 
 
@@ -118,22 +125,22 @@ def test_qwen_2_vl_is_read_although_its_text_stands_at_the_top():
 
 
 def test_smollm_3_rotates_where_no_rope_layers_says_1():
-    found = plan(published.SMOLLM_3_3B)
-    assert still(found) == [*range(3, 36, 4)]
-    assert found.warnings[0].startswith("no_rope_layers: 1 means that a layer rotates, 0 that it does not; 27 of 36 do")
+    model = plan(published.SMOLLM_3_3B)
+    assert still(model) == [*range(3, 36, 4)]
+    assert model.warnings[0].startswith("no_rope_layers: 1 means that a layer rotates, 0 that it does not; 27 of 36 do")
 
 
 def test_command_r7b_rotates_in_windows_alone():
-    found = plan(published.COMMAND_R7B)
-    assert still(found) == [*range(3, 32, 4)]
-    assert {layer.window for layer in turning(found)} == {4096}
-    assert {layer.layout for layer in turning(found)} == {"interleaved"}
+    model = plan(published.COMMAND_R7B)
+    assert still(model) == [*range(3, 32, 4)]
+    assert {layer.window for layer in turning(model)} == {4096}
+    assert {layer.layout for layer in turning(model)} == {"interleaved"}
 
 
 def test_jamba_has_attention_without_rotation():
-    found = plan(published.JAMBA)
-    assert [layer.index for layer in found.layers if layer.kind == "full_attention"] == [4, 12, 20, 28]
-    assert not turning(found)
+    model = plan(published.JAMBA)
+    assert [layer.index for layer in model.layers if layer.layer_type == "full_attention"] == [4, 12, 20, 28]
+    assert not turning(model)
 
 
 CONFIGS = {name: config for name, config in vars(published).items() if name.isupper()}
@@ -143,9 +150,9 @@ CONFIGS = {name: config for name, config in vars(published).items() if name.isup
 def test_dict_file_folder_and_json_say_the_same(name, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIGS[name]))
-    said = plan(CONFIGS[name]).to_dict()
-    assert plan(path).to_dict() == plan(str(tmp_path)).to_dict() == said
-    assert json.loads(json.dumps(said)) == said
+    fields = plan(CONFIGS[name]).to_dict()
+    assert plan(path).to_dict() == plan(str(tmp_path)).to_dict() == fields
+    assert json.loads(json.dumps(fields)) == fields
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -156,11 +163,11 @@ def test_an_object_of_transformers_has_the_same_layers(name):
     if name == "JAMBA":
         pytest.importorskip("transformers.models.jamba")
     config = deepcopy(CONFIGS[name])
-    made = AutoConfig.for_model(config.pop("model_type"), **config)
-    theirs, mine = plan(made), plan(CONFIGS[name])
-    for their, my in zip(theirs.parts.values() or [theirs], mine.parts.values() or [mine], strict=True):
-        for one, other in zip(their.layers, my.layers, strict=True):
-            assert {**one.to_dict(), "why": ""} == {**other.to_dict(), "why": ""}
+    config_object = AutoConfig.for_model(config.pop("model_type"), **config)
+    theirs, ours = plan(config_object), plan(CONFIGS[name])
+    for part, own in zip(theirs.parts.values() or [theirs], ours.parts.values() or [ours], strict=True):
+        for layer, own_layer in zip(part.layers, own.layers, strict=True):
+            assert {**layer.to_dict(), "why": ""} == {**own_layer.to_dict(), "why": ""}
 
 
 def test_two_bases_in_a_list_or_in_a_part_are_read():
@@ -172,10 +179,10 @@ def test_two_bases_in_a_list_or_in_a_part_are_read():
 
 
 def test_gemma_4_has_wider_heads_where_it_sees_all():
-    found = plan({"model_type": "gemma4_text", "num_hidden_layers": 6})
-    assert [layer.head_dim for layer in found.layers] == [256] * 5 + [512]
-    assert np.count_nonzero(found.layers[5].theta) == 64  # a quarter of 256 pairs
-    assert any("heads of full_attention are 512 wide, not head_dim = 256" in words for words in found.warnings)
+    model = plan({"model_type": "gemma4_text", "num_hidden_layers": 6})
+    assert [layer.head_dim for layer in model.layers] == [256] * 5 + [512]
+    assert np.count_nonzero(model.layers[5].theta) == 64  # a quarter of 256 pairs
+    assert any("heads of full_attention are 512 wide, not head_dim = 256" in warning for warning in model.warnings)
 
 
 def test_cross_attention_of_llama_3_2_does_not_rotate():
@@ -186,27 +193,29 @@ def test_cross_attention_of_llama_3_2_does_not_rotate():
 def test_deepseek_v4_has_a_base_for_what_is_compressed():
     config = {"model_type": "deepseek_v4", "num_hidden_layers": 3, "compress_ratios": [0, 4, 128]}
     config |= {"rope_scaling": {"type": "yarn", "factor": 16, "original_max_position_embeddings": 65_536}}
-    found = plan(config)
-    assert [layer.base for layer in found.layers] == [1e4, 1.6e5, 1.6e5]
-    assert [layer.window for layer in found.layers] == [128, None, None]
-    assert {(layer.slice.start, layer.factor, layer.layout) for layer in found.layers} == {(448, 1.0, "interleaved")}
-    np.testing.assert_array_equal(found.layers[1].theta, frequencies.yarn(64, 16, 65_536, 1.6e5)[0])
-    np.testing.assert_array_equal(found.layers[0].theta, frequencies.rope_frequencies(64)[0])
+    model = plan(config)
+    assert [layer.base for layer in model.layers] == [1e4, 1.6e5, 1.6e5]
+    assert [layer.window for layer in model.layers] == [128, None, None]
+    assert {(layer.slice.start, layer.attention_factor, layer.layout) for layer in model.layers} == {
+        (448, 1.0, "interleaved")
+    }
+    np.testing.assert_array_equal(model.layers[1].theta, frequencies.yarn(64, 16, 65_536, 1.6e5)[0])
+    np.testing.assert_array_equal(model.layers[0].theta, frequencies.rope_frequencies(64)[0])
 
 
 @pytest.mark.parametrize("model_type", ["deepseek_v3", "deepseek_v4", "mistral4", "minicpm3", "axk2"])
 def test_of_a_slice_that_starts_later_all_channels_turn(model_type):
     """Nothing is said of a part that turns: a slice is as wide as it is, not as where it ends."""
-    found = plan({"model_type": model_type})
-    starts = {layer.slice.start for layer in turning(found)}
+    model = plan({"model_type": model_type})
+    starts = {layer.slice.start for layer in turning(model)}
     assert starts
     assert min(starts) > 0
-    assert not [words for words in found.warnings if "channels turn" in words]
+    assert not [warning for warning in model.warnings if "channels turn" in warning]
 
 
 def test_a_part_of_the_channels_that_turns_is_counted():
-    found = plan({"model_type": "gpt_neox", "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}})
-    assert "24 of 96 channels turn in full_attention" in found.warnings
+    model = plan({"model_type": "gpt_neox", "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}})
+    assert "24 of 96 channels turn in full_attention" in model.warnings
 
 
 @pytest.mark.parametrize(
@@ -248,7 +257,7 @@ def test_the_command_prints_it(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("config", "words"),
+    ("config", "message"),
     [
         ({"rope_theta": 1e6}, "model_type must be one that transformers knows, got None"),
         ({"model_type": "lama"}, "near are llama"),
@@ -262,17 +271,17 @@ def test_the_command_prints_it(tmp_path, capsys):
         (7, "config must be a dict, a path or an object with to_dict, got 7"),
     ],
 )
-def test_it_refuses_in_words(config, words, capsys):
+def test_it_refuses_in_words(config, message, capsys):
     with pytest.raises(ValueError, match=r"^plan: ") as error:
         plan(config)
-    assert words in str(error.value)
+    assert message in str(error.value)
     if isinstance(config, str):
         assert main(["read", config]) == 1
-        assert words in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "warning"),
     [
         ({"rope_theta": None}, "rope_theta is not in the config: the code takes 10,000"),
         (
@@ -288,9 +297,9 @@ def test_it_refuses_in_words(config, words, capsys):
         ({}, "25 of 64 pairs never turn once within the length of 131,072 in full_attention"),
     ],
 )
-def test_it_warns_of(change, words):
-    found = plan(published.LLAMA_3_1_8B | change)
-    assert any(words in warning for warning in found.warnings), found.warnings
+def test_it_warns_of(change, warning):
+    model = plan(published.LLAMA_3_1_8B | change)
+    assert any(warning in text for text in model.warnings), model.warnings
 
 
 def counting(model_type):
@@ -298,15 +307,17 @@ def counting(model_type):
     return {"num_hidden_layers", facts()[model_type].get("names", {}).get("num_hidden_layers", "num_hidden_layers")}
 
 
-READABLE = sorted(name for name, kind in facts().items() if kind.get("encoding") in ("rope", *other_encodings.READERS))
+READABLE = sorted(
+    name for name, known in facts().items() if known.get("encoding") in ("rope", *other_encodings.READERS)
+)
 
 
 @pytest.mark.parametrize("layers", [10_001, 10**12])
 @pytest.mark.parametrize("model_type", READABLE)
 def test_more_layers_than_any_model_has_are_refused(model_type, layers):
-    said = f"plan: num_hidden_layers must be at most 10,000 in a config of {model_type}, got {layers}"
+    message = f"plan: num_hidden_layers must be at most 10,000 in a config of {model_type}, got {layers}; correct it"
     for name in counting(model_type):
-        with pytest.raises(ValueError, match=f"^{said}$"):
+        with pytest.raises(ValueError, match=f"^{message}$"):
             plan({"model_type": model_type, name: layers})
 
 
@@ -315,15 +326,15 @@ def test_as_many_layers_as_allowed_are_read():
 
 
 def test_a_longer_list_of_layers_is_refused_too():
-    said = "plan: layer_types must be at most 10,000 in a config of qwen3, got 10001"
-    with pytest.raises(ValueError, match=said):
+    message = "plan: layer_types must have 32 values, one for each layer, got 10001; correct it or num_hidden_layers"
+    with pytest.raises(ValueError, match=f"^{message}$"):
         plan({"model_type": "qwen3", "layer_types": ["full_attention"] * 10_001})
 
 
 @pytest.mark.parametrize("distance", [2**53 + 1, 10**30, 1e30, float("inf"), float("nan")])
 def test_a_distance_that_no_bucket_can_reach_is_refused(distance):
-    said = "t5: max_distance must be more than 8 and at most 2\\*\\*53, got"
-    with pytest.raises(ValueError, match=said):
+    message = "t5: max_distance must be more than 8 and at most 2\\*\\*53, got"
+    with pytest.raises(ValueError, match=message):
         plan({"model_type": "t5", "relative_attention_max_distance": distance})
 
 
@@ -338,12 +349,12 @@ def test_it_is_at_the_top():
 
 
 def test_inkling_mixes_curves_as_long_as_its_window_and_longer_ones_where_it_has_none():
-    found = plan({"model_type": "inkling2_text", "num_hidden_layers": 6})
-    assert [type(layer.encoding).__name__ for layer in found.layers] == ["Profiles"] * 6
-    assert [layer.window for layer in found.layers] == [1024] * 5 + [None]
-    assert found.layers[5].encoding.bank.shape == (16, 1024)
-    assert [layer.query_scale and layer.query_scale.kind for layer in found.layers] == [None] * 5 + ["inkling"]
-    assert {layer.softmax_scale for layer in found.layers} == {128**-0.5}
+    model = plan({"model_type": "inkling2_text", "num_hidden_layers": 6})
+    assert [type(layer.encoding).__name__ for layer in model.layers] == ["Profiles"] * 6
+    assert [layer.window for layer in model.layers] == [1024] * 5 + [None]
+    assert model.layers[5].encoding.bank.shape == (16, 1024)
+    assert [layer.query_scale and layer.query_scale.kind for layer in model.layers] == [None] * 5 + ["inkling"]
+    assert {layer.softmax_scale for layer in model.layers} == {128**-0.5}
     older = plan({"model_type": "inkling_text", "local_layer_ids": [0], "num_hidden_layers": 2, "swa_head_dim": 64})
     assert [(layer.window, layer.head_dim) for layer in older.layers] == [(512, 64), (None, 128)]
     assert older.layers[0].softmax_scale == 1 / 64
@@ -362,8 +373,8 @@ def test_towers_for_pictures_turn_by_rows_and_columns(name, order, first):
 
 
 def test_qwen_2_5_sees_windows_but_in_four_layers_of_its_tower():
-    words = [layer.kind for layer in plan({"model_type": "qwen2_5_vl_vision"}).layers]
-    assert [index for index, word in enumerate(words) if word == "full_attention"] == [7, 15, 23, 31]
+    layers = plan({"model_type": "qwen2_5_vl_vision"}).layers
+    assert [layer.index for layer in layers if layer.layer_type == "full_attention"] == [7, 15, 23, 31]
 
 
 @pytest.mark.parametrize("key", ["rope_thet", "rope_scalling", "RopeTheta"])
@@ -388,7 +399,26 @@ def test_a_word_that_is_missing_is_named(rope, missing):
 
 
 def test_a_list_that_is_too_short_and_a_base_that_is_none_are_refused():
-    with pytest.raises(ValueError, match="layer_rope_theta must be 28 marks, one a layer, got 2"):
+    with pytest.raises(
+        ValueError,
+        match="layer_rope_theta must have 28 values, one for each layer, got 2; correct it or num_hidden_layers",
+    ):
         plan({"model_type": "granite_swa", "num_hidden_layers": 28, "layer_rope_theta": [1e4, 0]})
-    with pytest.raises(ValueError, match="rope_theta must be positive and finite, got -1"):
+    with pytest.raises(ValueError, match="rope_theta must be positive and finite, got -1; correct it"):
         plan({"model_type": "pixtral", "rope_theta": -1})
+
+
+@pytest.mark.parametrize(
+    ("model_type", "sections", "condition"),
+    [
+        ("qwen2_vl_text", [16, 24, 20], "64 pairs in all"),
+        ("ernie4_5_vl_moe_text", [22, 20, 22], r"\[n, n, time\], rows and columns alike"),
+        ("ernie4_5_vl_moe_text", [32, 32], r"\[n, n, time\], rows and columns alike"),
+        ("ernie4_5_vl_moe_text", [22, 22, 10], "64 pairs in all"),
+    ],
+)
+def test_sections_that_do_not_fit_are_refused(model_type, sections, condition):
+    config = {"model_type": model_type, "hidden_size": 256, "num_attention_heads": 2, "head_dim": 128}
+    message = rf"^plan: mrope_section must be {condition}, got \[{', '.join(map(str, sections))}\]; correct it$"
+    with pytest.raises(ValueError, match=message):
+        plan(config | {"rope_scaling": {"type": "default", "mrope_section": sections}})

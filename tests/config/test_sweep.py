@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from dev.model_types import hand, modules, sweep
+from dev.model_types import facts_by_hand, modules, sweep
 from dev.model_types.exceptions import EXCEPTED
 from posenc.config import model_types
 from tests.peers import peer
@@ -17,19 +17,19 @@ STORED = json.loads(sweep.PATH.read_text(encoding="utf-8"))
 
 @pytest.fixture(scope="module")
 def installed():
-    found = peer("transformers").__version__
-    if found != TESTED:
+    version = peer("transformers").__version__
+    if version != TESTED:
         pytest.skip(
-            f"model_types.json is of transformers {TESTED}, {found} is installed: python -m dev.model_types.write"
+            f"model_types.json is of transformers {TESTED}, {version} is installed: python -m dev.model_types.write"
         )
 
 
 @pytest.mark.full
 def test_every_model_type_has_the_verdict_that_is_stored(installed):
-    """A new kind is in no list: `python -m dev.model_types.write`, then `python -m dev.model_types.sweep`, and look."""
-    found = sweep.sweep()
-    assert {*found} == {*STORED}, {*found} ^ {*STORED}
-    changed = {name: (STORED[name][0], *each) for name, each in found.items() if each[0] != STORED[name][0]}
+    """After a new model type: `python -m dev.model_types.write`, then `python -m dev.model_types.sweep`, and look."""
+    verdicts = sweep.sweep()
+    assert {*verdicts} == {*STORED}, {*verdicts} ^ {*STORED}
+    changed = {name: (STORED[name][0], *verdict) for name, verdict in verdicts.items() if verdict[0] != STORED[name][0]}
     assert not changed
 
 
@@ -63,20 +63,20 @@ def test_no_verdict_is_unequal_and_each_exception_has_a_reason():
     assert {*counts} <= {*sweep.VERDICTS}
     assert {name for name, (verdict, _) in STORED.items() if verdict == "excepted"} == {*EXCEPTED}
     assert all(len(reason.split()) > 3 for reason in EXCEPTED.values())
-    assert all(words for verdict, words in STORED.values() if verdict in ("refused", "none", "alone"))
+    assert all(why for verdict, why in STORED.values() if verdict in ("refused", "none", "alone"))
 
 
-def test_kinds_are_those_of_transformers(installed):
+def test_model_types_are_those_of_transformers(installed):
     assert {*model_types.facts()} == {*modules.mapping()}
 
 
-def test_what_was_read_by_hand_stands_in_kinds():
-    """After a change of hand.py: `python -m dev.model_types.write`, with the names of those that changed."""
+def test_what_was_read_by_hand_stands_in_the_facts():
+    """After a change of facts_by_hand.py: `python -m dev.model_types.write`, with the names of those that changed."""
     stored = model_types.facts()
-    for name, more in hand.facts(stored).items():
+    for name, more in facts_by_hand.facts(stored).items():
         wanted = json.loads(json.dumps({key: value for key, value in more.items() if value is not None}))
-        found = {key: stored[name].get(key) for key in wanted}
-        assert found == wanted, name
+        facts = {key: stored[name].get(key) for key in wanted}
+        assert facts == wanted, name
 
 
 RULES = [
@@ -102,9 +102,9 @@ RULES = [
 
 @pytest.mark.parametrize(("name", "options"), RULES)
 @pytest.mark.parametrize("count", [6, 13, 30])
-def test_layers_are_of_the_kinds_that_the_configuration_class_says(installed, name, options, count):
-    from posenc.config.layer_types import RENAMED, layer_kinds
+def test_layers_are_of_the_types_that_the_configuration_class_says(installed, name, options, count):
+    from posenc.config.layer_types import RENAMED, layer_types_of
 
-    made = modules.mapping()[name](num_hidden_layers=count, **options)
+    theirs = modules.mapping()[name](num_hidden_layers=count, **options)
     config = model_types.Config(options | {"num_hidden_layers": count}, name, model_types.facts()[name])
-    assert layer_kinds(config) == [RENAMED.get(word, word) for word in made.layer_types]
+    assert layer_types_of(config) == [RENAMED.get(layer_type, layer_type) for layer_type in theirs.layer_types]

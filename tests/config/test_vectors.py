@@ -46,47 +46,47 @@ def test_the_modules_of_transformers_pass(config, function, dtype):
     assert check(function(), json.loads(json.dumps(vectors(config))), dtype=dtype) == []
 
 
-def test_each_kind_of_layer_has_its_own_vectors():
+def test_each_type_of_layer_has_its_own_vectors():
     theirs = peer("transformers.models.gemma3.modeling_gemma3")
     module = theirs.Gemma3RotaryEmbedding(theirs.Gemma3TextConfig(**deepcopy(GEMMA)))
-    made = vectors(GEMMA)
-    assert [kind["indices"] for kind in made["layers"]] == [[0, 1, 2, 3, 4, 6], [5]]
-    for layer, kind in ((0, "sliding_attention"), (5, "full_attention")):
+    written = vectors(GEMMA)
+    assert [group["indices"] for group in written["layers"]] == [[0, 1, 2, 3, 4, 6], [5]]
+    for layer, layer_type in ((0, "sliding_attention"), (5, "full_attention")):
 
-        def rotate(q, k, positions, kind=kind):
-            return theirs.apply_rotary_pos_emb(q, k, *module(q, positions[None], kind))
+        def rotate(q, k, positions, layer_type=layer_type):
+            return theirs.apply_rotary_pos_emb(q, k, *module(q, positions[None], layer_type))
 
-        assert check(rotate, made, layer) == []
-        assert check(rotate, made, 5 - layer)
+        assert check(rotate, written, layer) == []
+        assert check(rotate, written, 5 - layer)
     with pytest.raises(ValueError, match=r"layer must be one of \[0, 1, 2, 3, 4, 5, 6\], got 7; others"):
-        check(rotate, made, 7)
+        check(rotate, written, 7)
 
 
 def test_a_latent_head_turns_its_last_channels():
     theirs = peer("transformers.models.deepseek_v3.modeling_deepseek_v3")
-    (kind,) = vectors(V3)["layers"]
-    assert (kind["head_dim"], kind["slice"], kind["layout"]) == (192, [128, 192], "interleaved")
+    (group,) = vectors(V3)["layers"]
+    assert (group["head_dim"], group["slice"], group["layout"]) == (192, [128, 192], "interleaved")
     module = theirs.DeepseekV3RotaryEmbedding(theirs.DeepseekV3Config(**deepcopy(V3)))
-    q, k = (torch.tensor(kind[name])[None, None] for name in ("q", "k"))
-    cos, sin = module(q, torch.tensor([kind["positions"]]))
+    q, k = (torch.tensor(group[name])[None, None] for name in ("q", "k"))
+    cos, sin = module(q, torch.tensor([group["positions"]]))
     turned = theirs.apply_rotary_pos_emb_interleave(q[..., 128:], k[..., 128:], cos, sin)
     logits = turned[0] @ turned[1].mT + q[..., :128] @ k[..., :128].mT
-    near = torch.tensor(kind["scores"]) / kind["softmax_scale"]
+    near = torch.tensor(group["scores"]) / group["softmax_scale"]
     torch.testing.assert_close(logits[0, 0], near, rtol=1e-4, atol=2e-2)
-    np.testing.assert_array_equal(np.array(kind["rotated_q"])[:, :128], np.array(kind["q"])[:, :128])
+    np.testing.assert_array_equal(np.array(group["rotated_q"])[:, :128], np.array(group["q"])[:, :128])
 
 
 def test_the_numbers_are_those_of_the_formula():
-    (kind,) = vectors(LONG)["layers"]
-    p, theta = np.array(kind["positions"]), np.array(kind["theta"])
+    (group,) = vectors(LONG)["layers"]
+    p, theta = np.array(group["positions"]), np.array(group["theta"])
     angle = p[:, None] * theta
-    np.testing.assert_allclose(kind["cos"], kind["factor"] * np.cos(angle), atol=1e-14)
-    np.testing.assert_allclose(kind["sin"], kind["factor"] * np.sin(angle), atol=1e-14)
-    turned = [rope(np.array(kind[x]), p, theta=theta, attention_factor=kind["factor"]) for x in ("q", "k")]
-    np.testing.assert_allclose(kind["rotated_q"], turned[0], atol=1e-13)
-    np.testing.assert_allclose(kind["rotated_k"], turned[1], atol=1e-13)
-    np.testing.assert_allclose(kind["scores"], turned[0] @ turned[1].T * 128**-0.5, atol=1e-12)
-    assert kind["query_scale"] is None
+    np.testing.assert_allclose(group["cos"], group["attention_factor"] * np.cos(angle), atol=1e-14)
+    np.testing.assert_allclose(group["sin"], group["attention_factor"] * np.sin(angle), atol=1e-14)
+    turned = [rope(np.array(group[x]), p, theta=theta, attention_factor=group["attention_factor"]) for x in ("q", "k")]
+    np.testing.assert_allclose(group["rotated_q"], turned[0], atol=1e-13)
+    np.testing.assert_allclose(group["rotated_k"], turned[1], atol=1e-13)
+    np.testing.assert_allclose(group["scores"], turned[0] @ turned[1].T * 128**-0.5, atol=1e-12)
+    assert group["query_scale"] is None
 
 
 def test_cos_and_sin_are_of_the_layout_too():
@@ -97,11 +97,11 @@ def test_cos_and_sin_are_of_the_layout_too():
 
 
 def test_queries_that_are_scaled_by_position_say_so():
-    (kind,) = vectors(MINISTRAL)["layers"]
-    assert kind["query_scale"][0] == 1
-    turned = [np.array(kind[name]) for name in ("rotated_q", "rotated_k")]
-    scaled = turned[0] * np.array(kind["query_scale"])[:, None]
-    np.testing.assert_allclose(kind["scores"], kind["softmax_scale"] * scaled @ turned[1].T, atol=1e-12)
+    (group,) = vectors(MINISTRAL)["layers"]
+    assert group["query_scale"][0] == 1
+    turned = [np.array(group[name]) for name in ("rotated_q", "rotated_k")]
+    scaled = turned[0] * np.array(group["query_scale"])[:, None]
+    np.testing.assert_allclose(group["scores"], group["softmax_scale"] * scaled @ turned[1].T, atol=1e-12)
 
 
 def test_the_content_is_drawn_as_stated():
@@ -112,9 +112,9 @@ def test_the_content_is_drawn_as_stated():
     assert "1103515245 state + 12345" in DRAWN
     assert "state // 65536 mod 129 - 64) / 64" in DRAWN
     assert drawn(2, 3, seed=1).flatten().tolist() == numbers
-    (kind,) = vectors(LONG)["layers"]
-    q = torch.tensor(kind["q"], dtype=torch.float64)
-    assert torch.equal(q, drawn(len(kind["positions"]), 128, seed=1)[0, 0])
+    (group,) = vectors(LONG)["layers"]
+    q = torch.tensor(group["q"], dtype=torch.float64)
+    assert torch.equal(q, drawn(len(group["positions"]), 128, seed=1)[0, 0])
     assert torch.equal(q.bfloat16().double(), q)
 
 
@@ -123,11 +123,11 @@ def faults():
     (layer, *_) = plan(LONG).layers
 
     def turning(**changed):
-        said = {"theta": layer.theta, "attention_factor": layer.factor} | changed
-        start = said.pop("start", 0)
+        stated = {"theta": layer.theta, "attention_factor": layer.attention_factor} | changed
+        start = stated.pop("start", 0)
 
         def rotate(q, k, positions):
-            both = (rope(x.numpy(), positions.numpy() + start, **said) for x in (q, k))
+            both = (rope(x.numpy(), positions.numpy() + start, **stated) for x in (q, k))
             return tuple(torch.tensor(x) for x in both)
 
         return rotate
@@ -138,7 +138,7 @@ def faults():
         "layout": turning(layout="interleaved"),
         "YaRN dropped": turning(theta=plain, attention_factor=1.0),
         "factor dropped": turning(attention_factor=1.0),
-        "factor twice": turning(attention_factor=layer.factor**2),
+        "factor twice": turning(attention_factor=layer.attention_factor**2),
         "base": turning(theta=plain * 0.99),
         "off by one": turning(start=1),
         "sign": turning(theta=-layer.theta),
@@ -149,20 +149,20 @@ def faults():
 
 @pytest.mark.parametrize("fault", faults())
 def test_faults_fail(fault):
-    found = check(faults()[fault], vectors(LONG))
-    assert bool(found) == (fault != "right")
-    assert fault != "keys stay" or [words[:9] for words in found] == ["rotated_k"]
-    assert fault != "shape" or "has shape (1, 1, 8, 2), expected" in found[0]
+    problems = check(faults()[fault], vectors(LONG))
+    assert bool(problems) == (fault != "right")
+    assert fault != "keys stay" or [problem[:9] for problem in problems] == ["rotated_k"]
+    assert fault != "shape" or "has shape (1, 1, 8, 2), expected" in problems[0]
 
 
 def test_of_several_axes_positions_have_several_numbers():
     config = {"model_type": "qwen2_5_vl_text", "num_hidden_layers": 1, "hidden_size": 256, "num_attention_heads": 2}
     config |= {"rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}
-    (kind,) = vectors(config)["layers"]
-    assert np.array(kind["positions"]).shape == (8, 3)
+    (group,) = vectors(config)["layers"]
+    assert np.array(group["positions"]).shape == (8, 3)
     axis = np.repeat([0, 1, 2], [16, 24, 24])
-    angle = np.array(kind["positions"])[:, axis] * np.array(kind["theta"])
-    np.testing.assert_allclose(kind["cos"], np.cos(angle), atol=1e-14)
+    angle = np.array(group["positions"])[:, axis] * np.array(group["theta"])
+    np.testing.assert_allclose(group["cos"], np.cos(angle), atol=1e-14)
     (layer,) = plan(config).layers
     assert check(lambda q, k, p: (rotated(layer, q, p), rotated(layer, k, p)), vectors(config)) == []
 
@@ -186,11 +186,11 @@ def test_a_model_that_does_not_rotate_has_none():
 
 
 def test_the_command_writes_a_file_or_prints(tmp_path, capsys):
-    config, made = tmp_path / "config.json", tmp_path / "vectors.json"
+    config, file = tmp_path / "config.json", tmp_path / "vectors.json"
     config.write_text(json.dumps(LONG))
-    assert main(["vectors", str(config), "-o", str(made)]) == 0
-    assert capsys.readouterr().out.startswith(f"{made}: 1 kind of layer")
-    assert json.loads(made.read_text()) == vectors(LONG)
+    assert main(["vectors", str(config), "-o", str(file)]) == 0
+    assert capsys.readouterr().out.startswith(f"{file}: 1 type of layer")
+    assert json.loads(file.read_text()) == vectors(LONG)
     assert main(["vectors", str(config)]) == 0
     assert json.loads(capsys.readouterr().out) == vectors(LONG)
     assert main(["vectors", str(tmp_path / "missing.json")]) == 1

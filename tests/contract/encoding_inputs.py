@@ -7,7 +7,7 @@ Whatever else the contract has to know, an encoding tells it in its own test fil
     LEARNED = {"weight"}                 its parameters; the twin takes each of them under the same name
     REFUSED = {"far", "fractional"}      the POSITIONS that it refuses with a ValueError
     AXES = 2                             a position is a row of so many coordinates: (t, n) or (b, t, n)
-    TEXT = False                         it refuses text, positions (t,) or none given: a row of coordinates it is
+    TEXT = False                         it refuses text, positions (t,) or none: a position is a row of coordinates
     NEIGHBORS = True                     what it adds to a token depends on those beside it, so that none can come alone
     def oracle(...)                      the twin again, with the arguments of the twin, in mpmath
     def exercise(module)                 calls what the contract does not, so that every shape comment is reached
@@ -87,22 +87,24 @@ class Encoding:
         here = [value for value in public if inspect.isclass(value) and value.__module__ == self.module.__name__]
         return [cls for cls in here if issubclass(cls, nn.Module)]
 
-    def told(self, name: str, otherwise: Any) -> Any:
-        """Return what the encoding's own test file says under `name`, for these options where that matters."""
-        said = getattr(self.own, name, otherwise)
-        return said(self.options) if name in ("LEARNED", "REFUSED", "AXES", "TEXT") and callable(said) else said
+    def declared(self, name: str, default: Any) -> Any:
+        """Return what the encoding's own test file declares under `name`, for these options where that matters."""
+        value = getattr(self.own, name, default)
+        if name in ("LEARNED", "REFUSED", "AXES", "TEXT") and callable(value):
+            return value(self.options)
+        return value
 
     def variants(self) -> list["Encoding"]:
-        return [replace(self, options=options) for options in self.told("OPTIONS", [{}])]
+        return [replace(self, options=options) for options in self.declared("OPTIONS", [{}])]
 
     @property
     def takes_text(self) -> bool:
         """Tell whether a token may be without coordinates of its own, at its place in a text."""
-        return self.told("TEXT", True)
+        return self.declared("TEXT", True)
 
     def furthest(self) -> str:
         """Return the kind of POSITIONS that shows coarse angles best, of those that the encoding takes."""
-        return "start" if "far" in self.told("REFUSED", ()) else "far"
+        return "start" if "far" in self.declared("REFUSED", ()) else "far"
 
     # The torch class
 
@@ -120,17 +122,21 @@ class Encoding:
         """Return every argument of the call: content between -1 and 1, and one key more than there are queries."""
         if key_positions is None:
             key_positions = np.concatenate([positions, positions[..., :1] + 3], axis=-1)
-        t, s, rng = positions.shape[-1], key_positions.shape[-1], np.random.default_rng(0)
+        t, s = positions.shape[-1], key_positions.shape[-1]
+        rng = np.random.default_rng(0)
         shapes = {"x": (B, t, self.width), "q": (B, H, t, self.width), "k": (B, G, s, self.width)}
         content = {name: rng.uniform(-1, 1, shape) for name, shape in shapes.items()}
         places = {"positions": self.spread(positions), "key_positions": self.spread(key_positions)}
         return {name: (content | places)[name] for name in self.call}
 
     def spread(self, positions: np.ndarray) -> np.ndarray:
-        """Give each position its coordinates: equal ones where it counts 0, 1, 2 as text does, else different ones."""
-        counting = self.takes_text and (np.diff(positions) == 1).all()
-        axes = [positions if counting else np.roll(positions, axis, axis=-1) for axis in range(self.told("AXES", 0))]
-        return np.stack(axes, axis=-1) if axes else positions
+        """Give each position its coordinates: equal ones where positions count 0, 1, 2 as in text, else others."""
+        axes = self.declared("AXES", 0)
+        if not axes:
+            return positions
+        is_text = self.takes_text and (np.diff(positions) == 1).all()
+        columns = [positions if is_text else np.roll(positions, axis, axis=-1) for axis in range(axes)]
+        return np.stack(columns, axis=-1)
 
     @property
     def call(self) -> tuple[str, ...]:
@@ -142,19 +148,20 @@ class Encoding:
 
     def tensors(self, arguments: Arguments, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
         """Return the arguments as tensors, the content (not the positions) in `dtype`."""
-        made = {name: torch.tensor(value) for name, value in arguments.items()}
-        return {name: value if "positions" in name else value.to(dtype) for name, value in made.items()}
+        tensors = {name: torch.tensor(value) for name, value in arguments.items()}
+        return {name: value if "positions" in name else value.to(dtype) for name, value in tensors.items()}
 
-    def plain(self, length: int, dtype: torch.dtype = torch.float64, given: bool = False) -> dict[str, Tensor]:
-        """Return the tensors of `length` tokens that attend to themselves; positions only if `given` or required."""
-        arguments = self.tensors(self.arguments(np.arange(length), np.arange(length)), dtype)
-        given = given or self.door == "bias" or not self.takes_text
-        return {name: value for name, value in arguments.items() if given or "positions" not in name}
+    def plain(self, length: int, dtype: torch.dtype = torch.float64, with_positions: bool = False) -> dict[str, Tensor]:
+        """Return the tensors of `length` tokens that attend to themselves; positions only on request or if required."""
+        tensors = self.tensors(self.arguments(np.arange(length), np.arange(length)), dtype)
+        if with_positions or self.door == "bias" or not self.takes_text:
+            return tensors
+        return {name: value for name, value in tensors.items() if "positions" not in name}
 
     def results(self, module: nn.Module, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
         """Call the module; return its tensors, one or two."""
-        made = module(**tensors)
-        return made if isinstance(made, tuple) else (made,)
+        result = module(**tensors)
+        return result if isinstance(result, tuple) else (result,)
 
     def comparable(self, results: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Return results as `expected` gives them: the q k^T of a rotation whose twin takes q and k."""
@@ -173,26 +180,23 @@ class Encoding:
         rows = [self._row(twin, row, settings) for row in self._rows(arguments)]
         if self.door == "bias" and not any(self._has_batch(name, value) for name, value in arguments.items()):
             return rows[0]
-        return tuple(np.stack(made) for made in zip(*rows, strict=True))
+        return tuple(np.stack(results) for results in zip(*rows, strict=True))
 
     def _row(self, twin: Callable, row: Arguments, settings: dict[str, Any]) -> tuple[np.ndarray, ...]:
         known = settings | row
         if self.door == "add":
             return (row["x"] + twin(**self._needed(twin, known)),)
         if self.door == "rotate" and "x" in inspect.signature(twin).parameters:
-            of_keys = {"x": row["k"], "positions": row["key_positions"]}
-            return tuple(twin(**self._needed(twin, known | given)) for given in ({"x": row["q"]}, of_keys))
+            inputs = ({"x": row["q"]}, {"x": row["k"], "positions": row["key_positions"]})
+            return tuple(twin(**self._needed(twin, known | content)) for content in inputs)
         return (twin(**self._needed(twin, known)),)
 
     def _needed(self, function: Callable, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values that a function takes; what it cannot do without and is not among them, it must be told."""
+        """Return the values that a function takes, or raise where they lack one without a default."""
+        own = own_tests_path(self.key).relative_to(ROOT)
         for name, parameter in inspect.signature(function).parameters.items():
-            own = own_tests_path(self.key).relative_to(ROOT)
-            if (
-                parameter.default is parameter.empty
-                and name not in values
-                and parameter.kind is not parameter.VAR_KEYWORD
-            ):
+            required = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+            if required and name not in values:
                 raise AssertionError(f"{function.__name__} needs {name}: give it in OPTIONS of {own}, or a default")
         return _accepted(function, values)
 
@@ -206,7 +210,7 @@ class Encoding:
 
     def axes_after_length(self, name: str) -> int:
         """Return where the axis of the tokens stands in an argument, counted from its end."""
-        return 2 if "positions" not in name or self.told("AXES", 0) else 1
+        return 2 if "positions" not in name or self.declared("AXES", 0) else 1
 
     def _has_batch(self, name: str, array: np.ndarray) -> bool:
         return "positions" not in name or array.ndim > self.axes_after_length(name)
@@ -218,7 +222,7 @@ def _accepted(function: Callable, values: dict[str, Any]) -> dict[str, Any]:
 
 def encodings() -> list[Encoding]:
     """Return every encoding of the package, each with its own test file where there is one."""
-    return [Encoding(key, found.module, _own_tests(key)) for key, found in posenc.encodings().items()]
+    return [Encoding(key, encoding.module, _own_tests(key)) for key, encoding in posenc.encodings().items()]
 
 
 def own_tests_path(key: str) -> Path:

@@ -37,18 +37,21 @@ class Report:
 
     def problems(self) -> list[str]:
         unreached = dict.fromkeys(self.shapes.keys() - self.reached, "is never reached")
-        return [f"{self.path.name}:{line}: {said}" for line, said in sorted((unreached | self.lies).items())]
+        problems = unreached | self.lies
+        return [f"{self.path.name}:{line}: {problem}" for line, problem in sorted(problems.items())]
 
     def see(self, line: int, sizes: dict[str, set[int]], value: object) -> object:
         """Compare `value` with the comment on `line`; the copy calls this where the original only goes on."""
         self.reached.add(line)
-        shapes, values = self.shapes[line], value if isinstance(value, tuple) else (value,)
+        shapes = self.shapes[line]
+        values = value if isinstance(value, tuple) else (value,)
         if len(shapes) == 1:
             shapes = shapes * len(values)
         if len(shapes) != len(values):
             self.lies.setdefault(line, f"names {len(shapes)} shapes for {len(values)} values")
-        for shape, made in zip(shapes, values, strict=False):
-            if problem := contradiction(shape, getattr(made, "shape", None), sizes):
+        for shape, array in zip(shapes, values, strict=False):
+            problem = contradiction(shape, getattr(array, "shape", None), sizes)
+            if problem:
                 self.lies.setdefault(line, f"says ({', '.join(shape)}), but {problem}")
         return value
 
@@ -114,7 +117,7 @@ def _letters(axis: str) -> list[str]:
 
 def _comments(source: str, lies: dict[int, str]) -> dict[int, list[Shape]]:
     """Read the shapes of each line; note in `lies` the comments that start like one and are none."""
-    found = {}
+    comments = {}
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type != tokenize.COMMENT or not re.match(r"#\s*\(", token.string):
             continue
@@ -123,17 +126,18 @@ def _comments(source: str, lies: dict[int, str]) -> dict[int, list[Shape]]:
         shapes = [shape[:-1] if shape[-1] == "" else shape for shape in shapes]  # (t,) and ()
         axes = [axis for shape in shapes for axis in (shape[1:] if shape[:1] == ["..."] else shape)]
         if written and all(AXIS.fullmatch(axis.replace(" ", "")) for axis in axes):
-            found[token.start[0]] = [[axis.replace(" ", "") for axis in shape] for shape in shapes]
+            comments[token.start[0]] = [[axis.replace(" ", "") for axis in shape] for shape in shapes]
         else:
             lies[token.start[0]] = f"{token.string!r} starts like a shape and is none"
-    return found
+    return comments
 
 
 class _Watcher(ast.NodeTransformer):
     """Rewrite a module so that each commented assignment and return passes its value to `Report.see`."""
 
     def __init__(self, report: Report) -> None:
-        self.shapes, self.watched = report.shapes, set()
+        self.shapes = report.shapes
+        self.watched = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)

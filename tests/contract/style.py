@@ -43,7 +43,8 @@ def _is_condition(node: ast.AST) -> bool:
 
 def _is_unlike(node: ast.Assign) -> bool:
     """Tell whether one statement binds several names to expressions of different forms."""
-    target, value = node.targets[0], node.value
+    target = node.targets[0]
+    value = node.value
     if not (isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)):
         return False
     return len({_form(part) for part in value.elts}) > 1
@@ -82,7 +83,7 @@ def filler_names(paths: list[Path]) -> tuple[list[str], float]:
 def untyped(path: Path) -> list[str]:
     """Return the public functions and methods of a file that have a parameter, or a result, without a type."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = []
+    functions = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef) or (node.name.startswith("_") and node.name != "__init__"):
             continue
@@ -91,5 +92,5 @@ def untyped(path: Path) -> list[str]:
         if node.returns is None and node.name != "__init__":
             bare.append("its result")
         if bare:
-            found.append(f"{node.name}: {', '.join(bare)}")
-    return found
+            functions.append(f"{node.name}: {', '.join(bare)}")
+    return functions

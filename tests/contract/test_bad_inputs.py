@@ -25,7 +25,7 @@ from posenc.rotate.rope import RoPE, rope
 
 def refused(name: str, argument: str):
     """Expect our error, which names the encoding and the argument."""
-    return pytest.raises(ValueError, match=rf"^{name}: [^;]*\b{argument}\b[^;]* must be .*, got ")
+    return pytest.raises(ValueError, match=rf"^{name}: [^;]*\b{argument}\b[^;]* must (be|have) .*, got ")
 
 
 # Widths
@@ -112,11 +112,11 @@ def test_a_word_that_there_is_not_is_refused(name, value):  # elsewhere a bare K
         CHOSEN[name](value)
 
 
-def test_each_function_that_is_told_a_word_is_among_these():
+def test_each_function_with_a_word_among_its_defaults_is_among_these():
     for name, module in _index.definitions():
-        found = getattr(importlib.import_module(module), name)
-        of_encoding = module.rpartition(".")[2] in (name, name.lower()) or inspect.isclass(found)
-        defaults = [parameter.default for parameter in inspect.signature(found).parameters.values()]
+        definition = getattr(importlib.import_module(module), name)
+        of_encoding = module.rpartition(".")[2] in (name, name.lower()) or inspect.isclass(definition)
+        defaults = [parameter.default for parameter in inspect.signature(definition).parameters.values()]
         if any(isinstance(default, str) for default in defaults) and not of_encoding:
             assert name in CHOSEN.keys() | OTHERS, name
 
@@ -155,8 +155,8 @@ def test_a_table_of_one_row_is_not_given_to_five_tokens():  # elsewhere silently
 def test_a_batch_gets_the_rows_of_its_tokens():  # elsewhere row 0 everywhere when the batch is of one
     encode = Learned(8, 16)
     for batch in (1, 2, 5):
-        made = encode(torch.zeros(batch, 5, 8))
-        assert torch.equal(made, encode.weight[:5].expand(batch, 5, 8))
+        result = encode(torch.zeros(batch, 5, 8))
+        assert torch.equal(result, encode.weight[:5].expand(batch, 5, 8))
 
 
 def test_a_negative_position_is_no_row():  # elsewhere NumPy silently takes the last one
@@ -170,9 +170,9 @@ def test_a_negative_position_is_no_row():  # elsewhere NumPy silently takes the 
 
 
 def test_the_sequence_is_the_axis_before_the_last():  # elsewhere a table varies along the batch
-    made = Sinusoidal(8)(torch.zeros(10, 2, 8))  # ten sequences of two tokens
-    assert torch.equal(made[0], made[9])
-    assert not torch.equal(made[:, 0], made[:, 1])
+    result = Sinusoidal(8)(torch.zeros(10, 2, 8))  # ten sequences of two tokens
+    assert torch.equal(result[0], result[9])
+    assert not torch.equal(result[:, 0], result[:, 1])
 
 
 def test_one_sequence_needs_no_batch():  # elsewhere an extra axis appears where length and width agree
@@ -222,8 +222,8 @@ def test_one_query_after_ten_keys_says_where_it_stands():  # elsewhere logits ar
     all_q, all_k = rope(q, k)
     with refused("rope", "positions"):
         rope(q[:, :, 9:], k)
-    one_q, _ = rope(q[:, :, 9:], k, torch.tensor([9]), torch.arange(10))
-    torch.testing.assert_close(one_q @ all_k.mT, (all_q @ all_k.mT)[:, :, 9:])
+    last_q, _ = rope(q[:, :, 9:], k, torch.tensor([9]), torch.arange(10))
+    torch.testing.assert_close(last_q @ all_k.mT, (all_q @ all_k.mT)[:, :, 9:])
 
 
 def test_negative_and_fractional_positions_turn():
@@ -255,18 +255,18 @@ def test_too_few_positions_are_refused(count):  # elsewhere one position silentl
 def test_a_position_that_is_no_number_shows_in_its_own_row_alone(place):  # elsewhere everything turns to NaN
     places, x = np.array([0, place, 2]), np.ones((3, 8))
     at, wide = torch.tensor(places), torch.ones(1, 1, 3, 8, dtype=torch.float64)
-    made = {
+    results = {
         "sinusoidal": sinusoidal(places, 8),
         "rope": rope(x, places),
         "Sinusoidal": Sinusoidal(8)(wide[0], at)[0].numpy() - 1,
         "RoPE": RoPE(8)(wide, wide, at)[1][0, 0].numpy(),
         "pairs": RoPE(8, layout="interleaved")(wide, wide, at)[1][0, 0].numpy(),
     }
-    for name, rows in made.items():
+    for name, rows in results.items():
         assert np.isnan(rows[1]).any(), name
         assert np.isfinite(rows[[0, 2]]).all(), name
-    np.testing.assert_allclose(made["Sinusoidal"][2], sinusoidal(2, 8), atol=1e-15)
-    np.testing.assert_allclose(made["RoPE"][2], rope(x[2:], [2])[0], atol=1e-15)
+    np.testing.assert_allclose(results["Sinusoidal"][2], sinusoidal(2, 8), atol=1e-15)
+    np.testing.assert_allclose(results["RoPE"][2], rope(x[2:], [2])[0], atol=1e-15)
 
 
 # Types
@@ -297,8 +297,8 @@ def test_a_dtype_is_kept(dtype):  # elsewhere half precision silently becomes fl
 
 
 def test_float64_content_gets_a_table_as_fine():  # elsewhere the table of float32, off by 0.0002
-    made = Sinusoidal(64)(torch.zeros(1, 1, 64, dtype=torch.float64), torch.tensor([4987]))
-    np.testing.assert_allclose(made[0, 0], sinusoidal(4987, 64), atol=1e-12)
+    result = Sinusoidal(64)(torch.zeros(1, 1, 64, dtype=torch.float64), torch.tensor([4987]))
+    np.testing.assert_allclose(result[0, 0], sinusoidal(4987, 64), atol=1e-12)
 
 
 def test_strides_do_not_matter_and_inputs_are_left_alone():
@@ -333,8 +333,8 @@ def test_the_default_dtype_does_not_touch_the_angles():
 
 
 def test_positions_may_lie_elsewhere_than_the_content():  # elsewhere "not on the expected device"
-    made = Sinusoidal(8)(torch.zeros(1, 3, 8, device="meta"), torch.arange(3))
-    assert made.device.type == "meta"
+    result = Sinusoidal(8)(torch.zeros(1, 3, 8, device="meta"), torch.arange(3))
+    assert result.device.type == "meta"
 
 
 def test_a_module_made_on_the_meta_device_lacks_nothing():  # elsewhere its table is uninitialised memory
@@ -371,9 +371,9 @@ def test_a_whole_base_is_fine():  # elsewhere "Integers to negative integer powe
 
 def test_the_first_call_of_a_module_works():  # elsewhere an attribute is missing, which no import shows
     ids, token = torch.tensor([[3, 1, 2]]), torch.nn.Embedding(5, 16)
-    made = Sinusoidal(16, scale=True, dropout=0.1).eval()(token(ids))
+    result = Sinusoidal(16, scale=True, dropout=0.1).eval()(token(ids))
     expected = 4 * token(ids)[0].detach().numpy() + sinusoidal(np.arange(3), 16)
-    np.testing.assert_allclose(made[0].detach(), expected, atol=1e-6)
+    np.testing.assert_allclose(result[0].detach(), expected, atol=1e-6)
 
 
 def test_a_loop_over_elements_gives_the_same_numbers():  # elsewhere five times slower, and not bit for bit

@@ -24,7 +24,7 @@ from tests.contract.encoding_inputs import POSITIONS, B, Encoding, H
 LENGTHS = (1, 7, 64, 512, 1000)
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 COORDINATES = r"\b(grid_positions|axial_coordinates)\("
-MESSAGE = re.compile(r"(?P<argument>[\w ]+) must be .+, got .+", re.S)
+MESSAGE = re.compile(r"(?P<argument>[\w ]+) must (be|have) .+, got .+", re.S)
 LOUD = (AttributeError, IndexError, OverflowError, RuntimeError, TypeError, ValueError, ZeroDivisionError)
 
 
@@ -39,31 +39,33 @@ def worth_compiling(encoding: Encoding) -> list:
     return [first, *(pytest.param(variant, marks=marks) for variant in others)]
 
 
-each = pytest.mark.parametrize("encoding", [v for e in encoding_inputs.encodings() for v in e.variants()], ids=str)
-each_compiled = pytest.mark.parametrize(
+over_encodings = pytest.mark.parametrize(
+    "encoding", [v for e in encoding_inputs.encodings() for v in e.variants()], ids=str
+)
+over_compiled = pytest.mark.parametrize(
     "encoding", [v for e in encoding_inputs.encodings() for v in worth_compiling(e)], ids=str
 )
-at_each_kind_of_position = pytest.mark.parametrize("kind", POSITIONS)
-in_each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+over_position_kinds = pytest.mark.parametrize("kind", POSITIONS)
+over_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def assert_equal(actual, expected, atol=0.0):
-    torch.testing.assert_close(actual, expected, rtol=0, atol=atol, msg=in_words)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=atol, msg=without_torchs_words)
 
 
 def assert_near(actual, expected):
-    torch.testing.assert_close(actual, expected, msg=in_words)
+    torch.testing.assert_close(actual, expected, msg=without_torchs_words)
 
 
-def in_words(said: str) -> str:
-    return re.sub(r"\w+(-likes)? are not (equal|close)!\s+", "two results that should be the same differ: ", said)
+def without_torchs_words(message: str) -> str:
+    return re.sub(r"\w+(-likes)? are not (equal|close)!\s+", "two results that should be the same differ: ", message)
 
 
 def assert_close(tensors, arrays, rtol=0.0, atol=0.0):
     """Compare what torch returned with what NumPy says, whole arrays."""
     for got, want in zip(tensors, arrays, strict=True):
-        said = "the result is not what the NumPy function, or the oracle, says"
-        np.testing.assert_allclose(got.double().numpy(), want, rtol=rtol, atol=atol, err_msg=said)
+        message = "the result is not what the NumPy function, or the oracle, says"
+        np.testing.assert_allclose(got.double().numpy(), want, rtol=rtol, atol=atol, err_msg=message)
 
 
 def far(encoding: Encoding) -> encoding_inputs.Arguments:
@@ -77,7 +79,7 @@ ORACLES: dict[tuple, tuple] = {}
 
 def exact(encoding: Encoding, module: nn.Module) -> tuple:
     """Return what must come out at far positions; an oracle in mpmath takes seconds, and is asked once."""
-    oracle = encoding.told("oracle", None)
+    oracle = encoding.declared("oracle", None)
     if oracle is None:
         return encoding.expected(far(encoding), module)
     if (oracle, str(encoding)) not in ORACLES:
@@ -88,11 +90,11 @@ def exact(encoding: Encoding, module: nn.Module) -> tuple:
 # The same function, in torch and in NumPy
 
 
-@each
-@at_each_kind_of_position
+@over_encodings
+@over_position_kinds
 def test_torch_equals_numpy(encoding: Encoding, kind):
     """Class and NumPy function compute one formula: correct the one that errs. Positions are (t,) or a batch (b, t)."""
-    if kind in encoding.told("REFUSED", ()):
+    if kind in encoding.declared("REFUSED", ()):
         pytest.skip("refused, see test_refused_positions_are_refused")
     module, arguments = encoding.build().double(), encoding.arguments(POSITIONS[kind])
     actual = encoding.comparable(encoding.results(module, encoding.tensors(arguments)))
@@ -101,7 +103,7 @@ def test_torch_equals_numpy(encoding: Encoding, kind):
     assert_close(actual, encoding.expected(arguments, module), rtol=1e-12 + rounded, atol=1e-12 + coarse)
 
 
-@each
+@over_encodings
 def test_a_float32_result_is_exact_at_far_positions(encoding: Encoding):
     """Compute from positions in float64, `positions.double()`, and cast the result once: float32 has too few digits.
 
@@ -112,7 +114,7 @@ def test_a_float32_result_is_exact_at_far_positions(encoding: Encoding):
     assert_close(actual, exact(encoding, module), rtol=1e-6, atol=1e-6)
 
 
-@each
+@over_encodings
 def test_the_numpy_function_is_exact_at_far_positions(encoding: Encoding):
     """Start the NumPy function with np.asarray(positions, np.float64); compare it with the oracle of its test file."""
     module = encoding.build()
@@ -120,19 +122,19 @@ def test_the_numpy_function_is_exact_at_far_positions(encoding: Encoding):
         np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
 
 
-@each
+@over_encodings
 def test_the_numpy_function_computes_in_float64(encoding: Encoding):
     """Start the NumPy function with np.asarray(…, np.float64) of all that comes in: it states the formula, exactly."""
     arguments = encoding.arguments(POSITIONS["start"])
     arguments = {name: array.astype(np.float32) for name, array in arguments.items()}
-    for made in encoding.expected(arguments, encoding.build()):
-        assert made.dtype == np.float64, f"{encoding.name}(…) gives {made.dtype} for content in float32"
+    for result in encoding.expected(arguments, encoding.build()):
+        assert result.dtype == np.float64, f"{encoding.name}(…) gives {result.dtype} for content in float32"
 
 
-@each
+@over_encodings
 def test_refused_positions_are_refused(encoding: Encoding):
     """REFUSED of its test file names the positions that class and NumPy function refuse; infinities are no result."""
-    for kind in encoding.told("REFUSED", ()):
+    for kind in encoding.declared("REFUSED", ()):
         arguments = encoding.arguments(POSITIONS[kind])
         got = f"{kind} positions such as {arguments['positions'].flat[-1]}"
         with refusal(encoding, "key_positions", got=got):  # or positions
@@ -143,57 +145,59 @@ def test_refused_positions_are_refused(encoding: Encoding):
             encoding.expected(arguments, encoding.build())
 
 
-@each
+@over_encodings
 def test_tokens_that_attend_to_themselves_stand_at_0_to_t_by_default(encoding: Encoding):
     """As many keys as queries, more than one, stand at torch.arange(t) unless told; nothing else has a default."""
     if not encoding.takes_text:
         pytest.skip("refused, see test_text_is_refused_where_a_token_needs_coordinates")
-    module, given = encoding.build(), encoding.plain(6, given=True)
-    omitted = {name: value for name, value in given.items() if "positions" not in name}
+    module, tensors = encoding.build(), encoding.plain(6, with_positions=True)
+    omitted = {name: value for name, value in tensors.items() if "positions" not in name}
     if encoding.door == "bias":
-        omitted["positions"] = given["positions"]
-    same = assert_near if encoding.told("NEIGHBORS", False) else assert_equal  # in order, torch has a kernel for them
-    same(encoding.results(module, omitted), encoding.results(module, given))
+        omitted["positions"] = tensors["positions"]
+    same = (
+        assert_near if encoding.declared("NEIGHBORS", False) else assert_equal
+    )  # in order, torch has a kernel for them
+    same(encoding.results(module, omitted), encoding.results(module, tensors))
 
 
-@each
+@over_encodings
 def test_as_many_keys_stand_where_queries_are_said_to(encoding: Encoding):
     """Where `positions` alone are given, and there are as many keys as queries, the keys stand there too."""
-    module, given = encoding.build(), encoding.plain(6, given=True)
-    given |= {name: value + 3 for name, value in given.items() if "positions" in name}
-    alone = {name: value for name, value in given.items() if name != "key_positions"}
-    assert_equal(encoding.results(module, alone), encoding.results(module, given))
+    module, tensors = encoding.build(), encoding.plain(6, with_positions=True)
+    tensors |= {name: value + 3 for name, value in tensors.items() if "positions" in name}
+    alone = {name: value for name, value in tensors.items() if name != "key_positions"}
+    assert_equal(encoding.results(module, alone), encoding.results(module, tensors))
     if hasattr(module, "score_mod"):
-        mods, zero = [module.score_mod(**tensors) for tensors in (alone, given)], torch.zeros((), dtype=torch.long)
+        mods, zero = [module.score_mod(**call) for call in (alone, tensors)], torch.zeros((), dtype=torch.long)
         assert_equal(*(modify(torch.zeros(()), zero, zero, zero + 4, zero + 1) for modify in mods))
 
 
-@each
+@over_encodings
 def test_tokens_without_a_default_place_are_refused(encoding: Encoding):
     """Refuse in one sentence what has no default: a lone token, other keys than queries, keys alone.
 
     A lone token is a new one behind a cache and does not stand at 0; `attention` knows where it does.
     """
-    module, given = encoding.build(), encoding.plain(6, given=True)
-    lone = {name: value[:1] if "positions" in name else value[..., :1, :] for name, value in given.items()}
+    module, tensors = encoding.build(), encoding.plain(6, with_positions=True)
+    lone = {name: value[:1] if "positions" in name else value[..., :1, :] for name, value in tensors.items()}
     calls = {"a lone token": lone}
     if "k" in encoding.call:
-        fewer = {name: value[..., :3, :] if name == "k" else value for name, value in given.items()}
-        calls |= {"6 queries of 3 keys": fewer, "a query of 6 keys": given | {"q": given["q"][..., :1, :]}}
-    for got, tensors in calls.items():
-        without = {name: value for name, value in tensors.items() if "positions" not in name or encoding.door == "bias"}
+        fewer = {name: value[..., :3, :] if name == "k" else value for name, value in tensors.items()}
+        calls |= {"6 queries of 3 keys": fewer, "a query of 6 keys": tensors | {"q": tensors["q"][..., :1, :]}}
+    for got, call in calls.items():
+        without = {name: value for name, value in call.items() if "positions" not in name or encoding.door == "bias"}
         without.pop("key_positions", None)
         with refusal(encoding, "key_positions", got=f"a default place for {got}", own=True):  # or positions
             module(**without)
     if "k" in encoding.call:
         with refusal(encoding, "positions", got="a default place for queries whose keys are placed", own=True):
-            module(**{name: value for name, value in given.items() if name != "positions"})
+            module(**{name: value for name, value in tensors.items() if name != "positions"})
         with refusal(encoding, "key_positions", got="a default place for keys of other count than queries"):
             module(**{name: value for name, value in calls["a query of 6 keys"].items() if name != "key_positions"})
     module(**lone)
 
 
-@each
+@over_encodings
 def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
     """Refuse positions (t,) and None, and name what makes coordinates, such as grid_positions(…).
 
@@ -210,25 +214,25 @@ def test_text_is_refused_where_a_token_needs_coordinates(encoding: Encoding):
                 with refusal(encoding, name, got="positions (t,)") as caught:
                     call(**tensors | text)
                 assert re.search(COORDINATES, str(caught[0])), f"{caught[0]!r} does not say what makes coordinates"
-        if encoding.told("AXES", 0) > 1:  # for one axis a line of numbers can mean nothing else
+        if encoding.declared("AXES", 0) > 1:  # for one axis a line of numbers can mean nothing else
             with refusal(encoding, name, got="positions (t,)"):
                 encoding.expected(arguments | {name: np.arange(6)}, module)
 
 
-@each
+@over_encodings
 def test_one_query_after_a_cache_of_keys_equals_the_last_query_of_all(encoding: Encoding):
     """Place a query by its position, never by its row: alone, after a cache of keys, it is what it was among all."""
-    if encoding.told("NEIGHBORS", False):
+    if encoding.declared("NEIGHBORS", False):
         pytest.skip("a token alone has no neighbors")
     module, keys = encoding.build(), np.arange(7)
     whole = encoding.tensors(encoding.arguments(keys, keys))
     last = {name: v[..., -1:, :] if name in ("x", "q") else v for name, v in whole.items()}
     last["positions"] = whole["positions"][-1:]
-    of_all, of_one = encoding.results(module, whole)[0], encoding.results(module, last)[0]
-    assert_near(of_one, of_all[..., -1:, :])
+    whole_result, alone = encoding.results(module, whole)[0], encoding.results(module, last)[0]
+    assert_near(alone, whole_result[..., -1:, :])
 
 
-@each
+@over_encodings
 def test_any_dtype_of_positions_gives_the_same(encoding: Encoding):
     """Convert positions to float64 before any arithmetic: unsigned integers wrap around where a key lies ahead.
 
@@ -237,39 +241,39 @@ def test_any_dtype_of_positions_gives_the_same(encoding: Encoding):
     module, tensors = encoding.build(), encoding.tensors(encoding.arguments(POSITIONS["unsorted"]))
     expected = encoding.results(module, tensors)
     for dtype in (torch.int32, torch.uint8, torch.float32, torch.float64):
-        if not dtype.is_floating_point or "fractional" not in encoding.told("REFUSED", ()):
+        if not dtype.is_floating_point or "fractional" not in encoding.declared("REFUSED", ()):
             other = {name: v.to(dtype) if "positions" in name else v for name, v in tensors.items()}
             assert_equal(encoding.results(module, other), expected)
 
 
-@each
+@over_encodings
 def test_one_row_of_positions_serves_a_batch(encoding: Encoding):
     """Take (t,), (1, t) and (b, t) for either: positions[..., :, None] - key_positions[..., None, :]."""
     module, rng = encoding.build(), np.random.default_rng(0)
-    one, rows = np.array([3, 0, 70, 7, 7, 1]), rng.integers(0, 99, (B, 6))
-    shared = encoding.tensors(encoding.arguments(one, one[::-1].copy()))
+    row, rows = np.array([3, 0, 70, 7, 7, 1]), rng.integers(0, 99, (B, 6))
+    shared = encoding.tensors(encoding.arguments(row, row[::-1].copy()))
     own = encoding.tensors(encoding.arguments(rows, rows[:, ::-1].copy()))
-    places = [name for name in encoding.call if "positions" in name]
+    names = [name for name in encoding.call if "positions" in name]
 
     def results(positions):
-        return encoding.results(module, shared | dict(zip(places, positions, strict=True)))
+        return encoding.results(module, shared | dict(zip(names, positions, strict=True)))
 
-    kinds = [tuple(given[name] for given in (shared, own)) for name in places]
-    for which in itertools.product((0, 1), repeat=len(places)):
-        chosen = [kind[batched] for kind, batched in zip(kinds, which, strict=True)]
-        full = [p if batched else p.expand(B, *p.shape) for p, batched in zip(chosen, which, strict=True)]
-        row = [p if batched else p[None] for p, batched in zip(chosen, which, strict=True)]
+    kinds = [tuple(inputs[name] for inputs in (shared, own)) for name in names]
+    for which in itertools.product((0, 1), repeat=len(names)):
+        mixed = [kind[batched] for kind, batched in zip(kinds, which, strict=True)]
+        full = [p if batched else p.expand(B, *p.shape) for p, batched in zip(mixed, which, strict=True)]
+        with_batch_axis = [p if batched else p[None] for p, batched in zip(mixed, which, strict=True)]
         expected = results(full)
-        for given in (row, chosen):  # (1, t) or (t,) beside (b, s)
-            made = results(given)
-            for part, whole in zip(made, expected, strict=True):
+        for inputs in (with_batch_axis, mixed):  # (1, t) or (t,) beside (b, s)
+            actual = results(inputs)
+            for part, whole in zip(actual, expected, strict=True):
                 assert_near(part.expand_as(whole), whole)
 
 
 # A table made once, and the bias of FlexAttention
 
 
-@each
+@over_encodings
 def test_a_table_made_once_gives_the_same(encoding: Encoding):
     """`table(positions)` holds all that a call needs of positions; `turn(x, table)` gives what the call gives.
 
@@ -294,15 +298,15 @@ def test_a_table_made_once_gives_the_same(encoding: Encoding):
         turn_q(arguments["q"], module.table(arguments["positions"][:1]))
 
 
-@each
-@at_each_kind_of_position
+@over_encodings
+@over_position_kinds
 def test_a_score_mod_equals_the_dense_scores(encoding: Encoding, kind):
-    """`score_mod` takes what forward takes, and returns modify(score, b, h, t, s), which adds the same for one pair."""
+    """`score_mod` takes what forward takes, and returns modify(score, b, h, q_idx, kv_idx): the same for one pair."""
     module, arguments = encoding.build(), encoding.arguments(POSITIONS[kind])
     if not hasattr(module, "score_mod"):
         assert encoding.door != "bias", f"{type(module).__name__} has no score_mod; every bias has one"
         pytest.skip("its score of a pair needs the pairs between them")
-    if kind in encoding.told("REFUSED", ()):
+    if kind in encoding.declared("REFUSED", ()):
         pytest.skip("refused")
     tensors = encoding.tensors(arguments, torch.float32)
     (dense,) = encoding.results(module, tensors)
@@ -314,15 +318,15 @@ def test_a_score_mod_equals_the_dense_scores(encoding: Encoding, kind):
     modify = module.score_mod(**tensors)
     for axis in (4, 3, 2, 1):  # one key, then one query, head and sequence: as FlexAttention calls it
         modify = torch.func.vmap(modify, in_dims=(0, *(0 if place == axis else None for place in range(1, 5))))
-    made = modify(logits, *(torch.arange(size) for size in logits.shape))
-    assert_equal(made.float(), (logits + dense).float(), atol=2e-6 * (1 + dense.abs().max().item()))
+    actual = modify(logits, *(torch.arange(size) for size in logits.shape))
+    assert_equal(actual.float(), (logits + dense).float(), atol=2e-6 * (1 + dense.abs().max().item()))
 
 
 # What comes out
 
 
-@each
-@in_each_dtype
+@over_encodings
+@over_dtypes
 def test_the_result_has_the_dtype_of_the_input(encoding: Encoding, dtype):
     """Cast the result to the dtype of the content, `.to(x)`; a bias, which sees no content, gives floats."""
     tensors = encoding.tensors(encoding.arguments(POSITIONS["start"]), dtype)
@@ -331,7 +335,7 @@ def test_the_result_has_the_dtype_of_the_input(encoding: Encoding, dtype):
         assert result.dtype == dtype or encoding.door == "bias", f"{dtype} came in, {result.dtype} comes out"
 
 
-@each
+@over_encodings
 @pytest.mark.parametrize("dtype", DTYPES[:3], ids=str)
 def test_a_result_is_rounded_once_however_far_the_positions(encoding: Encoding, dtype):
     """Compute in float64 or float32 and cast at the end, once: what is cast to 16 bits before that is lost."""
@@ -339,17 +343,17 @@ def test_a_result_is_rounded_once_however_far_the_positions(encoding: Encoding, 
         pytest.skip("a bias has no input to take a dtype from")
     module, arguments = encoding.build(), far(encoding)
     tensors = encoding.tensors(arguments, dtype)
-    given = {name: a if "positions" in name else tensors[name].double().numpy() for name, a in arguments.items()}
+    inputs = {name: a if "positions" in name else tensors[name].double().numpy() for name, a in arguments.items()}
     rounded = encoding.comparable(encoding.results(module, tensors))
-    expected = encoding.expected(given, module)
-    largest = max(np.abs(made).max() for made in expected)
+    expected = encoding.expected(inputs, module)
+    largest = max(np.abs(result).max() for result in expected)
     assert_close(rounded, expected, atol=4 * torch.finfo(dtype).eps * largest)
 
 
-@each
+@over_encodings
 def test_inputs_are_not_changed(encoding: Encoding):
     """Change no argument in place (add_, mul_, x[…] = …): make a new tensor."""
-    tensors = encoding.plain(6, given=True)
+    tensors = encoding.plain(6, with_positions=True)
     before = copy.deepcopy(tensors)
     encoding.build().train()(**tensors)
     assert_equal(tensors, before)
@@ -357,32 +361,32 @@ def test_inputs_are_not_changed(encoding: Encoding):
     assert not written, f"{' and '.join(written)} written to, even if written back"
 
 
-@each
+@over_encodings
 def test_writing_to_a_result_leaves_the_inputs_alone(encoding: Encoding):
     """Return a new tensor, no view of an argument; where nothing changes, a clone."""
-    tensors = encoding.plain(6, given=True)
+    tensors = encoding.plain(6, with_positions=True)
     before = copy.deepcopy(tensors)
     for result in encoding.results(encoding.build(), tensors):
         result.detach().zero_()
     assert_equal(tensors, before)
 
 
-@each
+@over_encodings
 def test_strides_do_not_matter(encoding: Encoding):
     """Take queries of (b, t, h, d) with two axes swapped as they lie: reshape instead of view."""
-    module, tensors = encoding.build(), encoding.plain(6, given=True)
+    module, tensors = encoding.build(), encoding.plain(6, with_positions=True)
     strided = {
         name: x.transpose(1, -2).contiguous().transpose(1, -2) if x.ndim > 2 else x for name, x in tensors.items()
     }
     assert_equal(encoding.results(module, strided), encoding.results(module, tensors))
 
 
-@each
+@over_encodings
 def test_integer_content_is_refused_or_gives_floats(encoding: Encoding):
     """Refuse integers in the content, or give floats: a result cast back to integers is truncated."""
     if encoding.door == "bias":
         pytest.skip("a bias has no content")
-    module, tensors = encoding.build(), encoding.plain(6, given=True)
+    module, tensors = encoding.build(), encoding.plain(6, with_positions=True)
     whole = {name: value if "positions" in name else (3 * value).long() for name, value in tensors.items()}
     same = {name: value if "positions" in name else value.double() for name, value in whole.items()}
     try:
@@ -393,7 +397,7 @@ def test_integer_content_is_refused_or_gives_floats(encoding: Encoding):
         assert_equal(got.double(), want, atol=1e-6)
 
 
-@each
+@over_encodings
 def test_integer_content_does_not_truncate_in_numpy(encoding: Encoding):
     """Start the NumPy function with np.asarray(x, np.float64): a result in the dtype of integers is truncated."""
     arguments = encoding.arguments(POSITIONS["start"])
@@ -429,8 +433,8 @@ def assert_as_without_the_cast(encoding: Encoding, module: nn.Module, results, d
         assert_equal(got.float(), want.float(), atol=tolerance)
 
 
-@each
-@in_each_dtype
+@over_encodings
+@over_dtypes
 def test_casting_the_module_changes_nothing(encoding: Encoding, dtype):
     """`module.to(bfloat16)` may round parameters and nothing else: keep no other tensor, and compute in float64."""
     module = encoding.build().to(dtype)
@@ -438,8 +442,8 @@ def test_casting_the_module_changes_nothing(encoding: Encoding, dtype):
     assert_as_without_the_cast(encoding, module, results, dtype)
 
 
-@each
-@in_each_dtype
+@over_encodings
+@over_dtypes
 def test_the_default_dtype_changes_nothing(encoding: Encoding, dtype):
     """Give torch.arange, zeros, ones, full and 2.0 ** torch.arange(…) a dtype: else the default dtype coarsens them."""
     tensors = encoding.tensors(far(encoding), torch.float32)
@@ -449,7 +453,7 @@ def test_the_default_dtype_changes_nothing(encoding: Encoding, dtype):
     assert_as_without_the_cast(encoding, module, results, dtype)
 
 
-@each
+@over_encodings
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_autocast_changes_nothing_but_products_of_content(encoding: Encoding, dtype):
     """Autocast rounds matrix products: compute angles and biases by elementwise ones, in float64."""
@@ -463,26 +467,26 @@ def test_autocast_changes_nothing_but_products_of_content(encoding: Encoding, dt
 
 def multiplies(encoding: Encoding) -> bool:
     """Tell whether the content is multiplied by matrices, which autocast rounds."""
-    return encoding.door == "score" or encoding.told("NEIGHBORS", False)
+    return encoding.door == "score" or encoding.declared("NEIGHBORS", False)
 
 
 # Nothing is stored
 
 
-@each
+@over_encodings
 def test_only_what_is_learned_is_stored(encoding: Encoding):
     """Name the parameters in its test file, LEARNED = {"weight"}; no buffers: forward computes what is not learned."""
     module = encoding.build()
-    buffers, parameters = (sorted(dict(made)) for made in (module.named_buffers(), module.named_parameters()))
-    told = sorted(encoding.told("LEARNED", ()))
+    buffers, parameters = (sorted(dict(entries)) for entries in (module.named_buffers(), module.named_parameters()))
+    learned = sorted(encoding.declared("LEARNED", ()))
     assert not buffers, f"{type(module).__name__} registers the buffers {buffers}"
-    assert parameters == told, f"{type(module).__name__} has the parameters {parameters}, LEARNED names {told}"
-    assert sorted(module.state_dict()) == told, (
-        f"a checkpoint holds {sorted(module.state_dict())}, LEARNED names {told}"
+    assert parameters == learned, f"{type(module).__name__} has the parameters {parameters}, LEARNED names {learned}"
+    assert sorted(module.state_dict()) == learned, (
+        f"a checkpoint holds {sorted(module.state_dict())}, LEARNED names {learned}"
     )
 
 
-@each
+@over_encodings
 def test_every_parameter_is_an_argument_of_the_numpy_function(encoding: Encoding):
     """The NumPy function takes every learned parameter as an array, under the name that it has in the class."""
     wanted = inspect.signature(encoding.function).parameters
@@ -490,7 +494,7 @@ def test_every_parameter_is_an_argument_of_the_numpy_function(encoding: Encoding
     assert not missing, f"{encoding.name}(…) does not take {' and '.join(missing)}"
 
 
-@each
+@over_encodings
 def test_no_tensor_hides_in_an_attribute(encoding: Encoding):
     """Keep numbers in attributes and compute tensors in forward: `.to(device)` would not move what is hidden there."""
     module = encoding.build()
@@ -510,7 +514,7 @@ def tensors_in(value) -> Iterator[object]:
             yield from tensors_in(item)
 
 
-@each
+@over_encodings
 def test_a_call_leaves_no_trace(encoding: Encoding):
     """Assign nothing to self, to the class or to the file in a call: what a call leaves, the next one meets."""
     module = encoding.build()
@@ -528,7 +532,7 @@ def state_of(module) -> dict[str, str]:
     return {name: repr(value) for name, value in vars(module).items() if not name.startswith("__")}
 
 
-@each
+@over_encodings
 def test_nothing_is_cached(encoding: Encoding):
     """No functools.cache: what costs is computed once by the caller, `table(positions)`, and handed to each layer."""
     owners = [encoding.module, *encoding.classes]
@@ -536,7 +540,7 @@ def test_nothing_is_cached(encoding: Encoding):
     assert not cached, f"{' and '.join(cached)} caches"
 
 
-@each
+@over_encodings
 def test_a_call_does_not_depend_on_the_calls_before(encoding: Encoding):
     """Equal arguments give equal results, whatever came before: assign nothing in a call."""
     used = encoding.build()
@@ -547,12 +551,12 @@ def test_a_call_does_not_depend_on_the_calls_before(encoding: Encoding):
     assert_equal(encoding.results(used, tensors), encoding.results(encoding.build(), tensors))
 
 
-@each
+@over_encodings
 def test_two_bases_share_nothing(encoding: Encoding):
     """Compute with the base of this module, self.base, wherever the base enters."""
     if "base" not in inspect.signature(encoding.classes[0]).parameters or "base" in encoding.options:
         pytest.skip("it has no base, or the variant fixes it")
-    tensors, arguments = encoding.plain(6, given=True), encoding.arguments(np.arange(6), np.arange(6))
+    tensors, arguments = encoding.plain(6, with_positions=True), encoding.arguments(np.arange(6), np.arange(6))
     modules = {base: encoding.build(base=base) for base in (100.0, 50_000.0)}
     for base in (100.0, 50_000.0, 100.0):
         actual = encoding.comparable(encoding.results(modules[base], tensors))
@@ -579,47 +583,51 @@ def kinds_of_positions(encoding: Encoding) -> list[bool]:
     return [False, True] if "positions" not in encoding.plain(1) else [True]
 
 
-@each_compiled
+@over_compiled
 def test_compiles_at_most_twice_over_all_lengths(encoding: Encoding):
     """One graph serves all lengths: no .item(), no branch on a value, no NumPy, and no loop over tokens in forward."""
     module = encoding.build()
-    for given in kinds_of_positions(encoding):
+    for with_positions in kinds_of_positions(encoding):
         compiled, graphs = compiled_and_its_graphs(module)
         for length in LENGTHS:
-            if length > 1 or given:  # a lone token has no default
-                tensors = encoding.plain(length, torch.float32, given)
+            if length > 1 or with_positions:  # a lone token has no default
+                tensors = encoding.plain(length, torch.float32, with_positions)
                 assert_equal(compiled(**tensors), module(**tensors))
-        assert len(graphs) <= 2, f"compiled {len(graphs)} times, positions {'given' if given else 'by default'}"
+        assert len(graphs) <= 2, (
+            f"compiled {len(graphs)} times, positions {'given' if with_positions else 'by default'}"
+        )
 
 
-@each_compiled
+@over_compiled
 def test_compiles_at_most_twice_over_all_sizes(encoding: Encoding):
     """One graph serves all batches and heads: no loop over them and no Python number made from them in forward."""
     module = encoding.build()
     heads_of_its_own = "heads" in inspect.signature(encoding.classes[0]).parameters
-    for given in kinds_of_positions(encoding):
+    for with_positions in kinds_of_positions(encoding):
         compiled, graphs = compiled_and_its_graphs(module, dynamic=True)
         for batch, more, length in ((5, 1, 11), (19, 2, 13), (23, 3, 64)):  # no two sizes alike: torch would tie them
-            tensors = encoding.plain(length, torch.float32, given)
+            tensors = encoding.plain(length, torch.float32, with_positions)
             for name in set(tensors) & {"x", "q", "k"}:
                 rows = tensors[name][:1].repeat_interleave(batch, dim=0)
                 apart = name == "x" or heads_of_its_own
                 tensors[name] = rows if apart else rows.repeat_interleave(more, dim=1)
             assert_equal(compiled(**tensors), module(**tensors))
-        assert len(graphs) <= 2, f"compiled {len(graphs)} times, positions {'given' if given else 'by default'}"
+        assert len(graphs) <= 2, (
+            f"compiled {len(graphs)} times, positions {'given' if with_positions else 'by default'}"
+        )
 
 
-@each_compiled
+@over_compiled
 def test_compiles_where_sizes_are_alike(encoding: Encoding):
-    """Compare shapes one by one, rows != (t,) and rows != (b, t): `in` fails in a graph where two sizes agree."""
+    """Compare shapes one by one, shape != (t,) and shape != (b, t): `in` fails in a graph where two sizes agree."""
     module = encoding.build()
     compiled, _ = compiled_and_its_graphs(module, dynamic=True)
     for length in (encoding.width, B, H):
-        tensors = encoding.plain(length, torch.float32, given=True)
+        tensors = encoding.plain(length, torch.float32, with_positions=True)
         assert_equal(compiled(**tensors), module(**tensors))
 
 
-@each_compiled
+@over_compiled
 def test_one_exported_program_serves_every_length(encoding: Encoding):
     """Take lengths from shapes, `x.shape[-2]`, and make no Python number of them: torch.export holds each for good."""
     module, example = encoding.build(), encoding.plain(6, torch.float32)
@@ -630,7 +638,7 @@ def test_one_exported_program_serves_every_length(encoding: Encoding):
     assert_equal(program.module()(**longer), module(**longer))
 
 
-@each
+@over_encodings
 def test_vmap_over_content_and_positions_equals_a_loop(encoding: Encoding):
     """Plain tensor operations alone, counted from the last axis: no .item() and no branch on a value in forward."""
     module, kinds = encoding.build(), [np.arange(6), np.array([5, 0, 2, 70, 1, 1])]
@@ -638,11 +646,11 @@ def test_vmap_over_content_and_positions_equals_a_loop(encoding: Encoding):
     stacked = tuple(torch.stack([call[name] for call in calls]) for name in encoding.call)
     actual = torch.func.vmap(module)(*stacked)
     looped = [encoding.results(module, call) for call in calls]
-    expected = tuple(torch.stack(made) for made in zip(*looped, strict=True))
+    expected = tuple(torch.stack(results) for results in zip(*looped, strict=True))
     assert_near(actual if isinstance(actual, tuple) else (actual,), expected)
 
 
-@each
+@over_encodings
 def test_on_the_meta_device_only_shapes_are_computed(encoding: Encoding):
     """Make tensors on the device of the input, device=positions.device, and read no value (.item, .tolist)."""
     tensors = encoding.tensors(encoding.arguments(POSITIONS["batched"]), torch.bfloat16)
@@ -650,11 +658,11 @@ def test_on_the_meta_device_only_shapes_are_computed(encoding: Encoding):
     meta = encoding.results(encoding.build().to("meta"), {name: value.to("meta") for name, value in tensors.items()})
     for there, here in zip(meta, real, strict=True):
         assert there.device.type == "meta", f"the result lies on {there.device}, the inputs on meta"
-        found, expected = ((tuple(made.shape), made.dtype) for made in (there, here))
-        assert found == expected, f"on meta the result is {found}, on the CPU {expected}"
+        actual, expected = ((tuple(result.shape), result.dtype) for result in (there, here))
+        assert actual == expected, f"on meta the result is {actual}, on the CPU {expected}"
 
 
-@each
+@over_encodings
 def test_a_module_built_on_the_meta_device_lacks_nothing_but_its_parameters(encoding: Encoding):
     """Keep parameters and Python numbers in the module: a tensor made by __init__ has no values on the meta device."""
     reference = encoding.build()
@@ -666,18 +674,18 @@ def test_a_module_built_on_the_meta_device_lacks_nothing_but_its_parameters(enco
     assert_equal(encoding.results(module, tensors), encoding.results(reference, tensors))
 
 
-@each
-@pytest.mark.parametrize("given", [False, True], ids=["default positions", "given positions"])
-def test_a_result_lies_on_the_device_of_the_inputs(encoding: Encoding, given):
+@over_encodings
+@pytest.mark.parametrize("with_positions", [False, True], ids=["default positions", "given positions"])
+def test_a_result_lies_on_the_device_of_the_inputs(encoding: Encoding, with_positions):
     """Give torch.arange, zeros and their like the device of the input: device=positions.device."""
-    module, tensors = encoding.build(), encoding.plain(6, given=given)
+    module, tensors = encoding.build(), encoding.plain(6, with_positions=with_positions)
     expected = encoding.results(module, tensors)
     with torch.device("meta"):  # the default device, which must not matter
         results = encoding.results(module, tensors)
     assert_equal(results, expected)
 
 
-@each
+@over_encodings
 def test_nothing_is_recorded_under_no_grad(encoding: Encoding):
     """Leave gradients to the caller: no requires_grad_() and no enable_grad() in forward."""
     tensors = {n: v.requires_grad_(v.is_floating_point()) for n, v in encoding.plain(6).items()}
@@ -686,7 +694,7 @@ def test_nothing_is_recorded_under_no_grad(encoding: Encoding):
     assert not any(result.requires_grad for result in results), "the result asks for a gradient under no_grad"
 
 
-@each
+@over_encodings
 def test_works_in_inference_mode(encoding: Encoding):
     """Change nothing in place and keep no tensor between calls."""
     module, tensors = encoding.build(), encoding.plain(6)
@@ -695,11 +703,11 @@ def test_works_in_inference_mode(encoding: Encoding):
     assert_equal([result.clone() for result in results], list(encoding.results(module, tensors)))
 
 
-@each
+@over_encodings
 def test_gradients_flow_to_the_content(encoding: Encoding):
     """Let gradients pass to q, k and x: no detach(), no rounding, no .item() on their way."""
-    content = {n: v.requires_grad_() for n, v in encoding.plain(3, given=True).items() if "positions" not in n}
-    rest = {n: v for n, v in encoding.plain(3, given=True).items() if "positions" in n}
+    content = {n: v.requires_grad_() for n, v in encoding.plain(3, with_positions=True).items() if "positions" not in n}
+    rest = {n: v for n, v in encoding.plain(3, with_positions=True).items() if "positions" in n}
     if not content:
         pytest.skip("a bias has no content")
     module = encoding.build()
@@ -712,7 +720,7 @@ def test_gradients_flow_to_the_content(encoding: Encoding):
     )
 
 
-@each
+@over_encodings
 def test_gradients_flow_to_every_parameter(encoding: Encoding):
     """Every parameter has a share in the result: take out what has none, and detach nothing."""
     module = encoding.build()
@@ -724,14 +732,14 @@ def test_gradients_flow_to_every_parameter(encoding: Encoding):
         assert gradient.count_nonzero(), f"the gradient of {name} is zero"
 
 
-@each
+@over_encodings
 def test_gradients_are_finite_where_a_key_stands_at_the_query(encoding: Encoding):
     """At distance 0 a logarithm, a root or a power below 1 has an infinite slope: keep it away by torch.where.
 
     Positions may be learned, so gradients reach them too; where they must be whole, content and parameters are tried.
     """
     module, tensors = encoding.build(), encoding.tensors(encoding.arguments(POSITIONS["unsorted"]))
-    refused = encoding.told("REFUSED", ())
+    refused = encoding.declared("REFUSED", ())
     if "fractional" not in refused:
         tensors = {name: value.double() for name, value in tensors.items()}
     leaves = {name: value.requires_grad_() for name, value in tensors.items() if value.is_floating_point()}
@@ -760,15 +768,15 @@ WRONG_SETTINGS = {
 WRONG_WORDS = ["no such word", "", ["no", "word"], None]
 
 
-@each
+@over_encodings
 def test_wrong_settings_give_no_result(encoding: Encoding):
     """Refuse what torch lets pass: an odd width that loses a channel, a base that makes every angle NaN, a word."""
     for argument, value, own in wrong_settings(encoding.classes[0]):
         with refusal(encoding, argument, got=f"{argument}={value!r}", own=own):
-            encoding.results(encoding.build(**{argument: value}), encoding.plain(6, given=True))
+            encoding.results(encoding.build(**{argument: value}), encoding.plain(6, with_positions=True))
 
 
-@each
+@over_encodings
 def test_wrong_settings_give_no_result_of_the_numpy_function(encoding: Encoding):
     """The NumPy function refuses what the class refuses: let both call one private function."""
     module, arguments = encoding.build(), encoding.arguments(np.arange(6), np.arange(6))
@@ -789,7 +797,7 @@ def wrong_settings(function) -> Iterator[tuple[str, object, bool]]:
             yield name, value, is_word
 
 
-@each
+@over_encodings
 def test_a_width_is_refused_by_name_or_gives_all_its_channels(encoding: Encoding):
     """Refuse a width whose channels do not make whole pairs, axes or groups; what refuses 1 refuses 0 and less too."""
     if "dim" not in inspect.signature(encoding.classes[0]).parameters:
@@ -798,7 +806,7 @@ def test_a_width_is_refused_by_name_or_gives_all_its_channels(encoding: Encoding
     for dim in (0, -2) if 1 in refused else ():
         with refusal(encoding, "dim", got=f"dim={dim}", own=True):
             encoding.build(dim=dim)
-    for dim in (*refused, 0) if refused and not encoding.told("LEARNED", ()) else ():
+    for dim in (*refused, 0) if refused and not encoding.declared("LEARNED", ()) else ():
         narrow = replace(encoding, options=encoding.options | {"dim": dim})
         with refusal(encoding, "dim", got=f"dim={dim} of the NumPy function", own=True):
             narrow.expected(narrow.arguments(np.arange(6), np.arange(6)))
@@ -840,11 +848,11 @@ def wrongly_shaped(tensor: torch.Tensor, how: str) -> torch.Tensor:
     }[how]()
 
 
-@each
+@over_encodings
 @pytest.mark.parametrize("how", WRONG_SHAPES)
 def test_wrong_shapes_give_no_result(encoding: Encoding, how):
     """Refuse with the numbers of the call what would broadcast; what torch cannot multiply, it refuses itself."""
-    module, tensors = encoding.build(), encoding.plain(6, given=True)
+    module, tensors = encoding.build(), encoding.plain(6, with_positions=True)
     for name in set(WRONG_SHAPES[how]) & set(tensors):
         if encoding.door == "bias" and how.startswith("one position"):
             continue  # a bias may have any number of queries and keys
@@ -870,9 +878,9 @@ def refusal(encoding: Encoding, argument: str, got: str, own: bool = False) -> I
     assert caught, f"{got} gives a result; raise {form}"
     is_own = isinstance(caught[0], ValueError) and str(caught[0]).startswith(f"{encoding.name}: ")
     assert is_own or not own, f"{got} ends in {caught[0]!r}; raise {form}"
-    name, _, said = str(caught[0]).partition(": ")
+    name, _, text = str(caught[0]).partition(": ")
     if name == encoding.name:
-        named = MESSAGE.match(said)
-        words = set(re.findall(r"\w+", named["argument"])) if named else set()
+        named = MESSAGE.match(text)
+        arguments = set(re.findall(r"\w+", named["argument"])) if named else set()
         alike = {"q": {"q", "k", "x"}, "k": {"q", "k", "x"}, "key_positions": {"positions", "key_positions"}}
-        assert words & alike.get(argument, {argument}), f"{got} is refused with {caught[0]!r}; raise {form}"
+        assert arguments & alike.get(argument, {argument}), f"{got} is refused with {caught[0]!r}; raise {form}"

@@ -57,10 +57,13 @@ PLAIN_FOLDERS = [f"posenc/{name}" for name in ("add", "rotate", "bias", "score",
 PLAIN = [path for folder in PLAIN_FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 PLAIN += [PACKAGE / f"{name}.py" for name in ("attention", "positions", "_index")]
 
-each = pytest.mark.parametrize("encoding", encoding_inputs.encodings(), ids=str)
-each_plain_file = pytest.mark.parametrize("path", PLAIN, ids=lambda path: str(path.relative_to(ROOT)))
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-each_in_a_door = pytest.mark.parametrize("path", IN_A_DOOR, ids=lambda path: f"{path.parent.name}/{path.stem}")
+TESTED_FOLDERS = ("add", "rotate", "bias", "score", "models", "config", "fast", "contract", "dev", "in_models")
+NAMED_FOLDERS = [*PLAIN_FOLDERS, "docs/engine/dev", *(f"tests/{name}" for name in TESTED_FOLDERS)]
+
+over_encodings = pytest.mark.parametrize("encoding", encoding_inputs.encodings(), ids=str)
+over_plain_files = pytest.mark.parametrize("path", PLAIN, ids=lambda path: str(path.relative_to(ROOT)))
+over_files = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+over_door_files = pytest.mark.parametrize("path", IN_A_DOOR, ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 
 def functions_of(path: Path) -> list[ast.FunctionDef]:
@@ -69,20 +72,20 @@ def functions_of(path: Path) -> list[ast.FunctionDef]:
 
 def public_definitions(path: Path) -> list[ast.FunctionDef | ast.ClassDef]:
     """Return the public functions and classes of a file, and the public methods of the latter."""
-    found = []
+    definitions = []
     scopes = [ast.parse(path.read_text())]
     for scope in scopes:
         for node in scope.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                found.append(node)
+                definitions.append(node)
                 scopes += [node] if isinstance(node, ast.ClassDef) else []
-    return found
+    return definitions
 
 
 # Every file of the package
 
 
-@each_file
+@over_files
 def test_the_package_does_not_assert(path):
     """Raise a ValueError: `python -O` takes asserts out."""
     lines = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
@@ -94,14 +97,14 @@ def test_every_error_is_a_value_error_that_names_file_argument_condition_and_val
     """Write raise ValueError(f"NAME: dim must be even, got {dim}; features turn in pairs"), NAME being the file's."""
     speakers = {path.stem, *(node.name for node in public_definitions(path))}
     speakers |= {speaker for folder, speaker in SPEAKERS.items() if folder in path.parts}
-    form = re.compile(rf"({'|'.join(sorted(speakers))}): [\w {{}}]+ must be .+, got (None|.*{{}})", re.S)
+    form = re.compile(rf"({'|'.join(sorted(speakers))}): [\w {{}}]+ must (be|have) .+, got (None|.*{{}})", re.S)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Raise):
             where = f"{path.name}:{node.lineno}"
             assert isinstance(node.exc, ast.Call), f"{where} raises something other than ValueError(...)"
             assert ast.unparse(node.exc.func) == "ValueError", f"{where} raises {ast.unparse(node.exc.func)}"
-            said = template(node.exc.args[0])
-            assert form.match(said), f'{where} says {said!r}, not "{path.stem}: … must be …, got {{value}}"'
+            message = template(node.exc.args[0])
+            assert form.match(message), f'{where} says {message!r}, not "{path.stem}: … must be …, got {{value}}"'
 
 
 def template(text: ast.expr) -> str:
@@ -110,7 +113,7 @@ def template(text: ast.expr) -> str:
     return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
 
 
-@each_file
+@over_files
 def test_functions_have_at_most_25_code_lines(path):
     """Give a part of the function a name of its own; what stands in its signature is not counted."""
     lines = path.read_text().splitlines()
@@ -127,7 +130,7 @@ def test_a_file_to_copy_uses_plain_operations(path):
     assert not style.tricks(path), f"{path.name} uses {', '.join(style.tricks(path))}"
 
 
-@each_plain_file
+@over_plain_files
 def test_one_statement_says_one_thing(path):
     """A reader takes in one step at a time: write two statements."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -135,20 +138,20 @@ def test_one_statement_says_one_thing(path):
     assert not doubled, "\n".join(doubled)
 
 
-@each_plain_file
+@over_plain_files
 def test_public_signatures_are_typed(path):
     """Annotate every parameter and result: editors and readers see what a call takes."""
     assert not style.untyped(path), f"{path.name}: {'; '.join(style.untyped(path))}"
 
 
-@pytest.mark.parametrize("folder", PLAIN_FOLDERS)
+@pytest.mark.parametrize("folder", NAMED_FOLDERS)
 def test_names_say_what_they_hold(folder):
     """Take the field's word (result, expected, tokens, layout): of a hundred names one may be a filler."""
     names, share = style.filler_names(sorted((ROOT / folder).rglob("*.py")))
     assert share < 0.02, f"{folder}: {share:.1%} of the names bound are filler, such as {', '.join(names[:9])}"
 
 
-@each_file
+@over_files
 def test_modules_public_functions_and_classes_have_docstrings(path):
     """Write a docstring, or start the name with an underscore."""
     assert ast.get_docstring(ast.parse(path.read_text())), f"{path.name} has no docstring on top"
@@ -156,7 +159,7 @@ def test_modules_public_functions_and_classes_have_docstrings(path):
     assert not bare, f"{path.name}: {' and '.join(bare)} without a docstring"
 
 
-@each_file
+@over_files
 def test_public_arguments_have_the_names_of_the_book(path):
     """One thing has one name in the whole book: rename the argument."""
     for node in functions_of(path):
@@ -186,7 +189,7 @@ def own_tests(path: Path):
     return importlib.import_module(".".join((*tests, *folders, f"test_{name}")))
 
 
-@each_file
+@over_files
 def test_public_functions_and_classes_show_an_example(path):
     """Write `Examples:` and a >>> line into the docstring; that of a class serves its NumPy function too."""
     nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
@@ -195,11 +198,13 @@ def test_public_functions_and_classes_show_an_example(path):
     if module_name(path) not in _index.modules():
         face = importlib.import_module(module_name(path.with_name("__init__.py")))
         public &= {*getattr(face, "__all__", ())}
-    shown = {node.name for node in nodes if re.search(r"^Examples:\n +>>> ", ast.get_docstring(node) or "", re.M)}
-    assert not public - shown, f"{path.name}: {' and '.join(sorted(public - shown))} without an example"
+    with_example = {
+        node.name for node in nodes if re.search(r"^Examples:\n +>>> ", ast.get_docstring(node) or "", re.M)
+    }
+    assert not public - with_example, f"{path.name}: {' and '.join(sorted(public - with_example))} without an example"
 
 
-@each_file
+@over_files
 def test_an_example_does_not_print_the_last_bit_of_a_float(path):
     """Round what is no whole number of 1/1024s, `.round(4).tolist()`: another NumPy prints 0.09999999999999999."""
     nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
@@ -237,17 +242,31 @@ def lacks(path: Path, heading: str) -> str:
     return f"{path.name}: its docstring has no line `{heading}: {HEAD[heading]}`"
 
 
-@each_in_a_door
+PAPER = re.compile(r"^Paper: +(unpublished, .+?, \d{4}|.+ \d{4}, .+https://\S+)", re.M | re.S)
+
+
+@pytest.mark.parametrize(
+    ("line", "names_a_source"),
+    [
+        ('Paper: You et al., 2026, "Where it is from",\n       https://example.org/a, eq. 3.', True),
+        ("Paper: unpublished, You, 2026", True),
+        ("Paper: unpublished, You", False),
+        ('Paper: You et al., "Where it is from"', False),
+    ],
+)
+def test_a_source_is_a_paper_or_unpublished(line, names_a_source):
+    assert bool(PAPER.search(line)) == names_a_source
+
+
+@over_door_files
 def test_the_docstring_names_source_and_axes(path):
     """Write into the docstring of the file its `Paper:` and the letters of its axes, `Key:`."""
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    assert re.search(r"^Paper: (.+ \d{4}, .+https://\S+| +unpublished, .+, \d{4})", docstring, re.M | re.S), lacks(
-        path, "Paper"
-    )
+    assert PAPER.search(docstring), lacks(path, "Paper")
     assert shape_comments.key_letters(docstring), lacks(path, "Key")
 
 
-@each_in_a_door
+@over_door_files
 def test_the_file_imports_numpy_torch_and_the_standard_library_only(path):
     """Import NumPy, torch and the standard library alone, no file beside it: a copied file must run."""
     tree = ast.parse(path.read_text())
@@ -258,14 +277,14 @@ def test_the_file_imports_numpy_torch_and_the_standard_library_only(path):
     assert not other, f"{path.name} imports {' and '.join(sorted(other))}"
 
 
-@each_in_a_door
+@over_door_files
 def test_has_its_own_tests(path):
     """Write tests/DOOR/test_NAME.py: values by hand or from the paper, and what encoding_inputs.py must be told."""
     own = encoding_inputs.own_tests_path(f"{path.parent.name}/{path.stem}")
     assert own.exists(), f"there is no {own.relative_to(ROOT)}"
 
 
-@each_in_a_door
+@over_door_files
 def test_has_a_page_that_imports_it(path):
     """`make update` writes its card into docs/gallery.md, which imports it; a chapter may follow."""
     pages = [page for page in (ROOT / "docs").rglob("*.md") if "engine" not in page.relative_to(ROOT / "docs").parts]
@@ -276,7 +295,7 @@ def test_has_a_page_that_imports_it(path):
 # Every file of an encoding
 
 
-@each
+@over_encodings
 def test_the_function_is_named_like_the_file(encoding: Encoding):
     """The file defines a NumPy function of its own name: the formula, in float64."""
     function = getattr(encoding.module, encoding.name, None)
@@ -284,7 +303,7 @@ def test_the_function_is_named_like_the_file(encoding: Encoding):
     assert here, f"{encoding.path.name} defines no function {encoding.name}"
 
 
-@each
+@over_encodings
 def test_the_class_is_named_like_the_file(encoding: Encoding):
     """The file defines one public torch class, named like the file but for capitals and underscores."""
     names = [cls.__name__ for cls in encoding.classes]
@@ -292,19 +311,19 @@ def test_the_class_is_named_like_the_file(encoding: Encoding):
     assert fitting, f"{encoding.path.name} defines the public classes {names}, not one that is named like the file"
 
 
-@each
+@over_encodings
 def test_the_call_is_that_of_the_door(encoding: Encoding):
     """forward takes the arguments of its door, in this order; tests/contract/encoding_inputs.py lists them as CALLS."""
     parameters = list(inspect.signature(encoding.classes[0].forward).parameters.values())[1:]
-    found = tuple(parameter.name for parameter in parameters[: len(encoding.call)])
-    assert found == encoding.call, f"forward takes {', '.join(found)}; its door, {', '.join(encoding.call)}"
+    names = tuple(parameter.name for parameter in parameters[: len(encoding.call)])
+    assert names == encoding.call, f"forward takes {', '.join(names)}; its door, {', '.join(encoding.call)}"
     for parameter in parameters[: len(encoding.call)]:
         required = parameter.name in ("x", "q", "k") or (encoding.door == "bias" and parameter.name == "positions")
         right = parameter.default is (inspect.Parameter.empty if required else None)
         assert right, f"{parameter.name} of forward must {'have no default' if required else 'be None by default'}"
 
 
-@each
+@over_encodings
 def test_the_base_is_a_number_and_theta_are_frequencies(encoding: Encoding):
     """`base` is the number whose powers are wavelengths, such as 10,000; `theta` are frequencies, by default None."""
     for function in (encoding.function, encoding.classes[0]):
@@ -314,21 +333,21 @@ def test_the_base_is_a_number_and_theta_are_frequencies(encoding: Encoding):
         assert theta in (None, inspect.Parameter.empty), f"theta of {function.__name__} is by default {theta!r}"
 
 
-@each
+@over_encodings
 def test_options_are_spelled_the_same_in_numpy_and_torch(encoding: Encoding):
     """Class and NumPy function take the same options, with the same names and defaults."""
     cls = encoding.classes[0]
     of_class = dict(inspect.signature(cls.forward).parameters) | dict(inspect.signature(cls).parameters)
-    learned = {name for variant in encoding.variants() for name in variant.told("LEARNED", ())}
-    given = {"x", "positions", "key_positions", "dim", "heads", *learned}
+    learned = {name for variant in encoding.variants() for name in variant.declared("LEARNED", ())}
+    of_every_call = {"x", "positions", "key_positions", "dim", "heads", *learned}
     for name, parameter in inspect.signature(encoding.function).parameters.items():
-        if name not in given:
+        if name not in of_every_call:
             assert name in of_class, f"{cls.__name__} has no {name}, which {encoding.name}(…) takes"
             two = f"{parameter.default!r} in {encoding.name}(…) and {of_class[name].default!r} in {cls.__name__}"
             assert parameter.default == of_class[name].default, f"{name} has two defaults: {two}"
 
 
-@each
+@over_encodings
 def test_the_docstring_says_what_the_gallery_shows(encoding: Encoding):
     """Write into the docstring of the file: `Paper:`, `Used:` (by whom), `Cost:` and `Key:` (the letters of axes)."""
     docstring = encoding.module.__doc__ or ""
@@ -338,17 +357,17 @@ def test_the_docstring_says_what_the_gallery_shows(encoding: Encoding):
 
 def test_the_head_of_every_file_can_be_read_without_importing_it():
     """Write `Paper: authors, year, "title", https://…` into the docstring of the file."""
-    for key, found in posenc.encodings().items():
+    for key, encoding in posenc.encodings().items():
         path = PACKAGE / f"{key}.py"
-        assert found.paper, lacks(path, "Paper")
-        assert found.authors, lacks(path, "Paper")
-        assert 1980 < found.year < 2100, f"{lacks(path, 'Paper')}: the year is {found.year}"
-        linked = found.url.startswith("https://") or found.paper == "unpublished"
-        assert linked, f"{lacks(path, 'Paper')}: the link is {found.url!r}"
-        assert hasattr(found.module, found.cls), f"{key}: the file defines no {found.cls}"
+        assert encoding.paper, lacks(path, "Paper")
+        assert encoding.authors, lacks(path, "Paper")
+        assert 1980 < encoding.year < 2100, f"{lacks(path, 'Paper')}: the year is {encoding.year}"
+        linked = encoding.url.startswith("https://") or encoding.paper == "unpublished"
+        assert linked, f"{lacks(path, 'Paper')}: the link is {encoding.url!r}"
+        assert hasattr(encoding.module, encoding.cls), f"{key}: the file defines no {encoding.cls}"
 
 
-@each
+@over_encodings
 def test_the_file_has_shape_comments_all_true_and_all_reached(encoding: Encoding):
     """Comment what makes or reshapes an array: `# (b, h, t, d)`, in the letters of `Key:`; the tests compare it.
 
@@ -357,7 +376,7 @@ def test_the_file_has_shape_comments_all_true_and_all_reached(encoding: Encoding
     watched, report = shape_comments.watch(encoding.path, encoding.module.__name__)
     assert report.shapes, f"{encoding.path.name} has no shape comment"
     run_everything(replace(encoding, module=watched))
-    encoding.told("exercise", lambda module: None)(watched)
+    encoding.declared("exercise", lambda module: None)(watched)
     assert not report.problems(), "\n".join(report.problems())
 
 
@@ -393,7 +412,7 @@ def copied_alone(encodings: list[Encoding], folder: Path) -> list[str]:
         variant, place = encoding.variants()[0], folder / encoding.door / encoding.name
         place.mkdir(parents=True)
         (place / encoding.path.name).write_text(encoding.path.read_text())
-        module, tensors = variant.build(), variant.plain(6, given=True)
+        module, tensors = variant.build(), variant.plain(6, with_positions=True)
         accepted = inspect.signature(encoding.classes[0]).parameters
         settings = {"dim": encoding_inputs.D, "heads": encoding_inputs.H} | variant.options
         cases.append(

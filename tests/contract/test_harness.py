@@ -34,7 +34,7 @@ def own_tests(key: str) -> ModuleType:
 
 
 OWN = {key: own_tests(key) for key in KEYS}
-each_toy = pytest.mark.parametrize("key", OWN)
+over_toys = pytest.mark.parametrize("key", OWN)
 
 
 def toy(key: str, path: Path | None = None) -> Encoding:
@@ -42,7 +42,7 @@ def toy(key: str, path: Path | None = None) -> Encoding:
 
 
 def run(test, encoding: Encoding) -> None:
-    """Run one contract test on every variant of `encoding`, for every other parameter of the test."""
+    """Run one contract test on every variant of `encoding`, with every value of its other parameters."""
     marks = [mark.args for mark in test.pytestmark if mark.args[0] != "encoding"]
     for variant, *values in itertools.product(encoding.variants(), *(choices for _, choices in marks)):
         try:
@@ -51,13 +51,13 @@ def run(test, encoding: Encoding) -> None:
             continue
 
 
-@each_toy
+@over_toys
 @pytest.mark.parametrize("name", CONTRACT)
 def test_a_healthy_encoding_passes(key, name):
     run(CONTRACT[name], toy(key))
 
 
-@each_toy
+@over_toys
 def test_the_own_tests_of_a_toy_pass(key):
     tests = [test for name, test in vars(OWN[key]).items() if name.startswith("test_")]
     assert len(tests) >= 2
@@ -70,14 +70,14 @@ def test_the_toys_can_be_copied(tmp_path):
 
 
 def faults() -> dict[str, tuple[str, str, list[tuple[str, str]]]]:
-    """Read the faults to plant: each a title, the toy, the contract test that must fail, and its replacements."""
-    found = {}
+    """Read the faults to plant: by title the toy, the contract test that must fail, and the replacements."""
+    faults = {}
     for fault in re.split(r"^--- ", (TEMPLATES / "faults.diff").read_text(), flags=re.M)[1:]:
         title, _, body = fault.partition("\n")
         changes = re.findall(r"^-(.*(?:\n-.*)*)\n\+(.*(?:\n\+.*)*)$", body, re.M)
         changes = [(old.replace("\n-", "\n"), new.replace("\n+", "\n")) for old, new in changes]
-        found[title] = title.split()[0], title.rpartition(": ")[2], changes
-    return found
+        faults[title] = title.split()[0], title.rpartition(": ")[2], changes
+    return faults
 
 
 @pytest.mark.parametrize("title", faults())

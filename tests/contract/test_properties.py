@@ -82,12 +82,12 @@ KEYS = {
 }
 
 exactly = settings(deadline=None, derandomize=True, database=None, max_examples=10)
-each = pytest.mark.parametrize("encoding", EACH, ids=str)
-each_order = pytest.mark.parametrize("order", ["contiguous", "zigzag"])
-each_coarse_dtype = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+over_encodings = pytest.mark.parametrize("encoding", EACH, ids=str)
+over_orders = pytest.mark.parametrize("order", ["contiguous", "zigzag"])
+over_coarse_dtypes = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 
 
-def each_through(*doors: str, but: dict[str, str] | None = None) -> pytest.MarkDecorator:
+def through_doors(*doors: str, but: dict[str, str] | None = None) -> pytest.MarkDecorator:
     """Return a decorator that tries every encoding of some doors, by default of all, but those of a table."""
     chosen = [e for e in EACH if (e.door in doors or not doors) and not _excepted(e, but or {})]
     return pytest.mark.parametrize("encoding", chosen, ids=str)
@@ -161,7 +161,7 @@ def tokens(encoding: Encoding, length: int, batch: int = 2) -> list[Tensor]:
 
 def places(encoding: Encoding, length: int) -> Tensor:
     """Return the positions 0, 1, 2, ...; with axes those of a grid whose rows count slower from axis to axis."""
-    line, axes = torch.arange(length), encoding.told("AXES", 0)
+    line, axes = torch.arange(length), encoding.declared("AXES", 0)
     return line[:, None] // torch.arange(1, axes + 1) if axes else line
 
 
@@ -171,10 +171,10 @@ def at(positions: Tensor, key_positions: Tensor | None = None) -> dict[str, Tens
 
 def logits(encoding: Encoding, arguments: encoding_inputs.Arguments) -> Tensor:
     """Return what the encoding makes of them: the products of what it turns or adds to, its bias, or its scores."""
-    made = encoding.results(built(str(encoding)), encoding.tensors(arguments))
+    results = encoding.results(built(str(encoding)), encoding.tensors(arguments))
     if encoding.door in ("bias", "score"):
-        return made[0]
-    q, k = made[0], made[-1]
+        return results[0]
+    q, k = results[0], results[-1]
     return q @ (k if k.ndim == 3 else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)).mT
 
 
@@ -182,15 +182,15 @@ def moved(
     encoding: Encoding, arguments: encoding_inputs.Arguments, shift: float, names: str = "positions"
 ) -> encoding_inputs.Arguments:
     """Return the arguments with those that end in `names` moved, along each axis by a multiple of its own."""
-    axes = encoding.told("AXES", 0)
+    axes = encoding.declared("AXES", 0)
     step = shift * np.arange(1, axes + 1) if axes else shift
     return {name: value + step if name.endswith(names) else value for name, value in arguments.items()}
 
 
-def gap(made: Tensor, expected: Tensor) -> float:
+def gap(actual: Tensor, expected: Tensor) -> float:
     """Return how far apart two results are at most; the same infinities are not."""
-    made, expected = made.double(), expected.double()
-    return torch.where(made == expected, 0, made - expected).abs().max().item()
+    actual, expected = actual.double(), expected.double()
+    return torch.where(actual == expected, 0, actual - expected).abs().max().item()
 
 
 def tolerance(encoding: Encoding) -> float:
@@ -228,7 +228,7 @@ def stretch(encoding: Encoding) -> float:
     return max((turned.norm(dim=-1) / x.norm(dim=-1) / factor - 1).abs().max().item() for turned, x in pairs)
 
 
-@each_through("rotate", but=NORMS)
+@through_doors("rotate", but=NORMS)
 def test_a_rotation_keeps_norms(encoding):
     """A rotation keeps lengths. If it must not, name it in NORMS of this file, with a reason."""
     within(stretch(encoding), 1e-7)  # at a position of 10^7, float64 has nine digits of an angle
@@ -243,14 +243,14 @@ def test_what_keeps_no_norms(encoding):
 @st.composite
 def shifts(draw, encoding: Encoding) -> float:
     """Draw a whole number or sixty-fourths, whose sums with positions are exact, of those that the encoding takes."""
-    refused = encoding.told("REFUSED", ())
+    refused = encoding.declared("REFUSED", ())
     reach = 1_000 if "far" in refused else 10_000
     least = 0 if "negative" in refused else -reach
     whole = st.integers(least, reach)
     return draw(whole if "fractional" in refused else whole | st.integers(64 * least, 64 * reach).map(lambda n: n / 64))
 
 
-@each_through(but=OFFSETS)
+@through_doors(but=OFFSETS)
 @given(data=st.data())
 @exactly
 def test_logits_depend_on_offsets_only(encoding, data):
@@ -261,10 +261,10 @@ def test_logits_depend_on_offsets_only(encoding, data):
     within(gap(there, here), tolerance(encoding))
 
 
-@each_through("bias", "score", but=OFFSETS)
+@through_doors("bias", "score", but=OFFSETS)
 def test_places_beyond_32_bits_are_told_apart(encoding):
     """Keep whole positions in 64 bits, and subtract them there or in float64."""
-    if "far" in encoding.told("REFUSED", ()):
+    if "far" in encoding.declared("REFUSED", ()):
         pytest.skip("it refuses far positions")
     here = encoding.arguments(POSITIONS["unsorted"])
     there = moved(encoding, here, 2**40)
@@ -285,7 +285,7 @@ def effect_of_moving_keys(encoding: Encoding) -> float:
     return gap(logits(encoding, elsewhere), logits(encoding, arguments))
 
 
-@each_through("rotate", "bias", "score", but=KEYS)
+@through_doors("rotate", "bias", "score", but=KEYS)
 def test_logits_depend_on_offsets(encoding):
     """Moving the keys must change logits: else the encoding says nothing about places."""
     beyond(effect_of_moving_keys(encoding), 1e-3)
@@ -302,11 +302,11 @@ def effect_of_another_token(encoding: Encoding) -> float:
     arguments = encoding.arguments(np.arange(6), np.arange(6))
     changed = arguments | {"k": arguments["k"].copy()}
     changed["k"][:, :, 2] += 1
-    here, there = (logits(encoding, given) for given in (arguments, changed))
+    here, there = (logits(encoding, inputs) for inputs in (arguments, changed))
     return gap(there[..., [0, 1, 3, 4, 5]], here[..., [0, 1, 3, 4, 5]])
 
 
-@each_through("rotate", "score", but=PAIRS)
+@through_doors("rotate", "score", but=PAIRS)
 def test_a_logit_depends_on_its_two_tokens_only(encoding):
     """A third token changes no logit. If it must, name it in PAIRS of this file, with a reason."""
     within(effect_of_another_token(encoding), 1e-12)
@@ -321,18 +321,18 @@ def test_what_depends_on_tokens_between(encoding):
 # Decoding
 
 
-@each_through(but=NEIGHBORS)
+@through_doors(but=NEIGHBORS)
 @pytest.mark.parametrize("sizes", [[1] * 10, [4, 3, 1, 2]], ids=["token by token", "in chunks"])
-@pytest.mark.parametrize("told", [False, True], ids=["by default", "given"])
-def test_decoding_equals_prefill(encoding, sizes, told):
+@pytest.mark.parametrize("with_positions", [False, True], ids=["by default", "given"])
+def test_decoding_equals_prefill(encoding, sizes, with_positions):
     """One token after the other gives what all at once give: place queries at the last t of the keys."""
-    if not told:
+    if not with_positions:
         needs_text(encoding)
     (q, k, v), p = tokens(encoding, 10), places(encoding, 10)
-    whole = attend(encoding, q, k, v, causal=True, **(at(p) if told else {}))
+    whole = attend(encoding, q, k, v, causal=True, **(at(p) if with_positions else {}))
     for end, size in zip(np.cumsum(sizes), sizes, strict=True):
         new = slice(end - size, end)
-        here = at(p[new], p[:end]) if told else {}
+        here = at(p[new], p[:end]) if with_positions else {}
         step = attend(encoding, q[:, :, new], k[:, :, :end], v[:, :, :end], causal=True, **here)
         within(gap(step, whole[:, :, new]), tolerance(encoding))
 
@@ -351,7 +351,7 @@ def effect_of_a_cache(encoding: Encoding) -> float:
     return max(apart)
 
 
-@each_through("add", "rotate", but=CACHED)
+@through_doors("add", "rotate", but=CACHED)
 def test_keys_may_be_cached_as_they_were_encoded(encoding):
     """An encoded key depends on its own place alone, so that it can lie in a cache."""
     within(effect_of_a_cache(encoding), tolerance(encoding))
@@ -363,7 +363,7 @@ def test_what_a_token_alone_lacks(encoding):
     x, p = tokens(encoding, 10)[0].flatten(0, 1), places(encoding, 10)
     module = built(str(encoding))
     beyond(gap(module(x[:, 5:6], p[5:6]), module(x, p)[:, 5:6]), 1e-3)
-    assert encoding.told("NEIGHBORS", False), f"say NEIGHBORS = True in the tests of {encoding.key}"
+    assert encoding.declared("NEIGHBORS", False), f"say NEIGHBORS = True in the tests of {encoding.key}"
 
 
 @each_of(CACHED)
@@ -375,30 +375,32 @@ def test_what_a_cache_of_encoded_keys_changes(encoding):
 # Padding and packing
 
 
-def effect_of_padding(encoding: Encoding, lengths: tuple[int, ...], told: bool) -> float:
+def effect_of_padding(encoding: Encoding, lengths: tuple[int, ...], with_positions: bool) -> float:
     """Return how far the real tokens of texts padded on the left are from those of the texts alone."""
     longest = max(lengths)
     real = torch.arange(longest) >= longest - torch.tensor(lengths)[:, None]
     padded = [torch.where(real[:, None, :, None], x, 100.0) for x in tokens(encoding, longest, len(lengths))]
     positions = places(encoding, longest)[padded_positions(real)]
-    made = attend(encoding, *padded, causal=True, mask=real[:, None, None], **(at(positions) if told else {}))
+    actual = attend(
+        encoding, *padded, causal=True, mask=real[:, None, None], **(at(positions) if with_positions else {})
+    )
     apart = []
     for row, length in enumerate(lengths):
         text = [x[row : row + 1, :, longest - length :] for x in padded]
-        alone = attend(encoding, *text, causal=True, **(at(places(encoding, length)) if told else {}))
-        apart.append(gap(made[row : row + 1, :, longest - length :], alone))
+        alone = attend(encoding, *text, causal=True, **(at(places(encoding, length)) if with_positions else {}))
+        apart.append(gap(actual[row : row + 1, :, longest - length :], alone))
     return max(apart)
 
 
-@each_through(but=NEIGHBORS)
+@through_doors(but=NEIGHBORS)
 @given(lengths=st.tuples(*[st.integers(1, 9)] * 2))
 @exactly
 def test_left_padding_changes_nothing_with_padded_positions(encoding, lengths):
     """A padded batch, with positions (b, t) that start at each text, gives what each text gives alone."""
-    within(effect_of_padding(encoding, lengths, told=True), tolerance(encoding))
+    within(effect_of_padding(encoding, lengths, with_positions=True), tolerance(encoding))
 
 
-@each_through(but=NEIGHBORS)
+@through_doors(but=NEIGHBORS)
 def test_decoding_a_padded_batch_equals_prefill_alone(encoding):
     """Take a batch of positions for queries and another for keys, (b, t) and (b, s), and use both."""
     (q, k, v), real = tokens(encoding, 7), torch.arange(7) >= torch.tensor([[0], [3]])
@@ -410,18 +412,18 @@ def test_decoding_a_padded_batch_equals_prefill_alone(encoding):
         within(gap(step[row], alone[0, :, -1:]), tolerance(encoding))
 
 
-@each_through(but=PADDED_UNTOLD)
+@through_doors(but=PADDED_UNTOLD)
 def test_left_padding_changes_nothing_where_only_offsets_count(encoding):
     """Padding changes nothing. If it must, name it in PADDED_UNTOLD of this file, with a reason."""
     needs_text(encoding)
-    within(effect_of_padding(encoding, (9, 4), told=False), tolerance(encoding))
+    within(effect_of_padding(encoding, (9, 4), with_positions=False), tolerance(encoding))
 
 
 @each_of(PADDED_UNTOLD)
 def test_what_left_padding_changes_without_padded_positions(encoding):
     """Padding changes nothing after all: take it out of PADDED_UNTOLD of this file."""
     needs_text(encoding)
-    beyond(effect_of_padding(encoding, (9, 4), told=False), 1e-3)
+    beyond(effect_of_padding(encoding, (9, 4), with_positions=False), 1e-3)
 
 
 def effect_of_packing(encoding: Encoding, lengths: list[int], causal: bool) -> float:
@@ -435,7 +437,7 @@ def effect_of_packing(encoding: Encoding, lengths: list[int], causal: bool) -> f
     return gap(packed, torch.cat(alone, dim=2))
 
 
-@each_through(but=PACKED)
+@through_doors(but=PACKED)
 @given(lengths=st.lists(st.integers(1, 5), min_size=3, max_size=4), causal=st.booleans())
 @exactly
 def test_packed_documents_are_as_alone(encoding, lengths, causal):
@@ -452,8 +454,8 @@ def test_what_packing_changes(encoding):
 # Context parallelism
 
 
-@each_through(but=NEIGHBORS)
-@each_order
+@through_doors(but=NEIGHBORS)
+@over_orders
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_shards_equal_the_whole(encoding, order, ranks):
     """Keys may come in any order, each with its position: use positions, never rows."""
@@ -464,7 +466,7 @@ def test_shards_equal_the_whole(encoding, order, ranks):
     k, v = k[:, :, gathered], v[:, :, gathered]
     for rank, mine in enumerate(held):
         # rows of coordinates tell no order: there a mask does
-        past = {"mask": mine[:, None] >= gathered} if encoding.told("AXES", 0) else {"causal": True}
+        past = {"mask": mine[:, None] >= gathered} if encoding.declared("AXES", 0) else {"causal": True}
         parts.append(attend(encoding, shard(q, rank, ranks, order), k, v, **at(p[mine], p[gathered]), **past))
     within(gap(unshard(parts, order), whole), tolerance(encoding))
 
@@ -472,17 +474,17 @@ def test_shards_equal_the_whole(encoding, order, ranks):
 # Heads, gradients, dtypes
 
 
-@each
+@over_encodings
 def test_grouped_keys_equal_repeated_keys(encoding):
     """k may have fewer heads than q: each serves h/g heads of q in turn, as repeat_interleave would."""
     q, k, v = tokens(encoding, 6)
-    each_k, each_v = (x.repeat_interleave(H // G, dim=1) for x in (k, v))
+    repeated_k, repeated_v = (x.repeat_interleave(H // G, dim=1) for x in (k, v))
     for past in (True, False):
-        grouped, repeated = (attend(encoding, q, *x, causal=past) for x in ((k, v), (each_k, each_v)))
+        grouped, repeated = (attend(encoding, q, *x, causal=past) for x in ((k, v), (repeated_k, repeated_v)))
         within(gap(grouped, repeated), tolerance(encoding))
 
 
-@each
+@over_encodings
 def test_gradients_are_those_of_differences(encoding):
     """The gradient is that of what is computed: no detach(), and no branch that leaves the formula."""
     module, p = encoding.build().double(), places(encoding, 4)
@@ -497,25 +499,25 @@ def test_gradients_are_those_of_differences(encoding):
     assert torch.autograd.gradcheck(_attend, (*inputs, *module.parameters()), fast_mode=True, **tolerances)
 
 
-@each
-@each_coarse_dtype
+@over_encodings
+@over_coarse_dtypes
 def test_half_precision_is_within_its_rounding(encoding, dtype):
     """Compute in float32 or float64 and cast once at the end."""
     module, p = encoding.build().requires_grad_(False), places(encoding, 10)
-    p = p if "far" in encoding.told("REFUSED", ()) else p + 100_003  # no number of 16 bits
+    p = p if "far" in encoding.declared("REFUSED", ()) else p + 100_003  # no number of 16 bits
     coarse = [x.to(dtype) for x in tokens(encoding, 10)]
-    made = attend(encoding, *coarse, module, causal=True, **at(p))
+    result = attend(encoding, *coarse, module, causal=True, **at(p))
     exact = attend(encoding, *(x.float() for x in coarse), module, causal=True, **at(p))
-    assert made.dtype == dtype, f"{dtype} came in, {made.dtype} comes out"
-    within(gap(made, exact), 4 * torch.finfo(dtype).eps * exact.abs().max().item())
+    assert result.dtype == dtype, f"{dtype} came in, {result.dtype} comes out"
+    within(gap(result, exact), 4 * torch.finfo(dtype).eps * exact.abs().max().item())
 
 
-@each
-@each_coarse_dtype
+@over_encodings
+@over_coarse_dtypes
 def test_casting_the_module_rounds_what_is_learned_and_nothing_else(encoding, dtype):
     """Keep no tensor but parameters, and compute from them in float32 or float64."""
     cast, rounded = encoding.build().to(dtype), encoding.build()
     rounded.load_state_dict({name: value.float() for name, value in cast.state_dict().items()})
     content = [x.float() for x in tokens(encoding, 10)]
-    made, expected = (attend(encoding, *content, module, causal=True) for module in (cast, rounded))
-    within(gap(made, expected), 0)
+    actual, expected = (attend(encoding, *content, module, causal=True) for module in (cast, rounded))
+    within(gap(actual, expected), 0)

@@ -58,10 +58,10 @@ LIES = {
 
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_is_reported_with_its_line(tmp_path, name):
-    code, arrays, said = LIES[name]
+    code, arrays, message = LIES[name]
     (problem,) = problems(tmp_path, code, arrays)
     assert problem.startswith(f"{HEAD.count(chr(10)) + code.count(chr(10)) + 1}:")
-    assert said in problem
+    assert message in problem
 
 
 def test_a_letter_may_have_another_size_in_the_next_call(tmp_path):

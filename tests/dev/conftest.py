@@ -47,9 +47,9 @@ def runner(copy: Path) -> Callable[..., str]:
         done = subprocess.run(
             line, shell=True, cwd=copy, env=environment, capture_output=True, text=True, check=False, timeout=900
         )
-        said = done.stdout + done.stderr
-        assert (done.returncode != 0) == fails, f"{line} ends with {done.returncode}:\n{said}"
-        return said
+        output = done.stdout + done.stderr
+        assert (done.returncode != 0) == fails, f"{line} ends with {done.returncode}:\n{output}"
+        return output
 
     return _run
 

@@ -108,7 +108,7 @@ def test_a_python_that_cannot_make_environments_names_the_package_of_debian(clon
 
 
 @pytest.mark.parametrize(
-    ("words", "remedy"),
+    ("message", "remedy"),
     [
         (NO_NETWORK, "Check the network"),
         ("ERROR: Could not find a version that satisfies hatchling>=1.26 (from versions: none)", "PIP_INDEX_URL"),
@@ -116,12 +116,12 @@ def test_a_python_that_cannot_make_environments_names_the_package_of_debian(clon
         ("ERROR: No matching distribution found for torch==2.13.0", "this is Python 3.12"),
     ],
 )
-def test_what_pip_says_is_shown_and_then_what_to_do(clone, words, remedy):
-    add_pip(clone / "made", f'echo "{words}" >&2; false')
-    message = install(clone, fails=True)
-    assert message.startswith(words)
-    assert remedy in message
-    assert "run make again" in message
+def test_what_pip_says_is_shown_and_then_what_to_do(clone, message, remedy):
+    add_pip(clone / "made", f'echo "{message}" >&2; false')
+    output = install(clone, fails=True)
+    assert output.startswith(message)
+    assert remedy in output
+    assert "run make again" in output
 
 
 def test_a_second_try_keeps_what_the_first_has_installed(clone):

@@ -69,10 +69,10 @@ def drawn(texts):
 
 
 def test_code_is_changed_and_words_and_types_are_not():
-    made = mutants.mutants("add/toy", TOY)
-    assert [mutant.change for mutant in made] == CHANGES.split("\n")[1:-1]
+    drawn = mutants.mutants("add/toy", TOY)
+    assert [mutant.change for mutant in drawn] == CHANGES.split("\n")[1:-1]
     assert [mutant.change for mutant in mutants.mutants("add/toy", TOY.rstrip())] == CHANGES.split("\n")[1:-1]
-    for mutant in made:
+    for mutant in drawn:
         before, after = TOY.split("\n"), mutant.text.split("\n")
         assert [n for n, line in enumerate(before, 1) if line != after[n - 1]] == [mutant.line]
 
@@ -98,8 +98,8 @@ def test_a_file_that_changes_leaves_the_draw_of_the_others(texts, drawn):
 @pytest.mark.parametrize(("file", "change"), EQUIVALENT, ids=str)
 def test_what_is_called_equivalent_is_still_there(file, change, texts):
     """Take it out of EQUIVALENT, or write there what the line is now."""
-    found = {mutant.change for mutant in mutants.mutants(file, texts[file])}
-    assert change in found, f"posenc/{file}.py has no mutant {change}"
+    changes = {mutant.change for mutant in mutants.mutants(file, texts[file])}
+    assert change in changes, f"posenc/{file}.py has no mutant {change}"
     assert EQUIVALENT[file, change]
     assert (file, change) not in {(mutant.file, mutant.change) for mutant in draw({file: texts[file]}, sys.maxsize)}
 
@@ -176,12 +176,12 @@ def run_on_a_toy(folder, own_tests):
 def test_the_tests_of_a_file_run_on_its_mutants(tmp_path):
     done = run_on_a_toy(tmp_path, OWN)
     assert done.returncode == 1, done.stdout + done.stderr
-    said = done.stdout.split("\n")
+    lines = done.stdout.split("\n")
     left_out = "left out are such as tests/add/test_toy.py::test_fails_anyway"
-    assert said[0] == f"add/toy: 1 tests fail without a mutant; {left_out}"
-    assert said[3:5] == ["| add/toy | 12 | 11 |", "| **all** | 12 | 11 (91.7%) |"]
-    assert said[6] == "- survives: posenc/add/toy.py:4: operator: `y = x {* -> /} 1`"
-    endless = [line.split("`")[1] for line in said if line.startswith("- its tests do not end")]
+    assert lines[0] == f"add/toy: 1 tests fail without a mutant; {left_out}"
+    assert lines[3:5] == ["| add/toy | 12 | 11 |", "| **all** | 12 | 11 (91.7%) |"]
+    assert lines[6] == "- survives: posenc/add/toy.py:4: operator: `y = x {* -> /} 1`"
+    endless = [line.split("`")[1] for line in lines if line.startswith("- its tests do not end")]
     assert sorted(endless) == ["x = x - {1 -> 0}", "x = x {- -> +} 1"]
     assert (tmp_path / "posenc/add/toy.py").read_text() == TOY_TO_RUN
 

@@ -68,5 +68,5 @@ def test_what_is_made_can_be_made():
         ".github/workflows/nightly.yml",
     ):
         text = (readme.ROOT / name).read_text(encoding="utf-8")
-        made = re.findall(r"(?:`|run: |step |^)make ([a-z][\w-]*)", text, re.M)
-        assert not {*made} - {*targets}, name
+        commands = re.findall(r"(?:`|run: |step |^)make ([a-z][\w-]*)", text, re.M)
+        assert not {*commands} - {*targets}, name

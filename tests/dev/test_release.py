@@ -34,7 +34,7 @@ def test_what_agrees_can_be_released(ready):
 
 
 @pytest.mark.parametrize(
-    ("place", "old", "new", "said"),
+    ("place", "old", "new", "message"),
     [
         ("pyproject.toml", '"0.1.0"', '"0.1.1"', "pyproject.toml says 0.1.1, the tag 0.1.0"),
         ("docs/book/pyproject.toml", 'version = "0.1.0"', 'version = "0.2.0"', "docs/book/pyproject.toml says 0.2.0"),
@@ -54,10 +54,10 @@ def test_what_agrees_can_be_released(ready):
         ),
     ],
 )
-def test_what_does_not_agree_is_named(ready, place, old, new, said):
+def test_what_does_not_agree_is_named(ready, place, old, new, message):
     edit(ready / place, old, new)
     (problem,) = problems("v0.1.0", ready)
-    assert problem.startswith(said)
+    assert problem.startswith(message)
 
 
 def test_another_tag_is_refused(ready):

@@ -92,16 +92,16 @@ def test_of_the_site(built_site, n):
 
 
 @pytest.mark.parametrize(
-    ("whole", "asked", "outcome"),
+    ("whole", "keyword", "outcome"),
     [
         (True, "test", "1 failed, 5 passed"),
         (False, "test", "1 failed, 5 skipped"),
         (False, "test_of_the_site", "5 errors"),
     ],
 )
-def test_what_is_wrong_with_the_site_is_one_failure(tmp_path, whole, asked, outcome):
+def test_what_is_wrong_with_the_site_is_one_failure(tmp_path, whole, keyword, outcome):
     (tmp_path / "test_broken.py").write_text(BROKEN.format(whole=whole))
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-k", asked, str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-k", keyword, str(tmp_path)]
     environment = os.environ | {"PYTHONPATH": str(conftest.ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert outcome in done.stdout, done.stdout

@@ -45,18 +45,18 @@ SLOW = {
 
 TESTS = ROOT / "tests"
 OF_MARKS = ("test_changed.py", "test_left_out.py", "test_tiers.py")  # they are about the marks
-TOLD = re.search(r"leaves to `make test-full`(.*?)To `make test-all`(.*?) Without make:", " ".join(GUIDE.split()))
+LEFT_OUT = re.search(r"leaves to `make test-full`(.*?)To `make test-all`(.*?) Without make:", " ".join(GUIDE.split()))
 
 
 def marked(mark: str) -> set[str]:
     """Return the files whose tests `make test` leaves out, all or some."""
-    found = {path for path in TESTS.rglob("test_*.py") if f"pytest.mark.{mark}" in path.read_text(encoding="utf-8")}
-    return {path.relative_to(TESTS).as_posix() for path in found if path.name not in OF_MARKS}
+    paths = {path for path in TESTS.rglob("test_*.py") if f"pytest.mark.{mark}" in path.read_text(encoding="utf-8")}
+    return {path.relative_to(TESTS).as_posix() for path in paths if path.name not in OF_MARKS}
 
 
-@pytest.mark.parametrize(("mark", "words", "told"), [("full", FULL, TOLD[1]), ("slow", SLOW, TOLD[2])])
-def test_the_guide_says_what_is_left_out(mark, words, told):
+@pytest.mark.parametrize(("mark", "subjects", "text"), [("full", FULL, LEFT_OUT[1]), ("slow", SLOW, LEFT_OUT[2])])
+def test_the_guide_says_what_is_left_out(mark, subjects, text):
     """Add what the tests of a marked file are about to the list in CONTRIBUTING.md, and here."""
-    assert [each for each in words if each not in told] == []
-    patterns = " ".join(words.values()).split()
+    assert [subject for subject in subjects if subject not in text] == []
+    patterns = " ".join(subjects.values()).split()
     assert marked(mark) == {path.relative_to(TESTS).as_posix() for name in patterns for path in TESTS.glob(name)}

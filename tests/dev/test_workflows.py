@@ -13,7 +13,7 @@ FLOWS = [path for path in PATHS if path.parent.name == "workflows"]
 
 MAY = {"deploy": {"contents": "write"}, "publish": {"id-token": "write"}}
 
-each_flow = pytest.mark.parametrize("path", FLOWS, ids=lambda path: path.stem)
+over_flows = pytest.mark.parametrize("path", FLOWS, ids=lambda path: path.stem)
 
 
 def test_there_are_workflows_and_an_action():
@@ -27,7 +27,7 @@ def test_every_action_is_pinned_by_its_hash_with_its_version_beside_it(path):
         assert re.fullmatch(r"\./\S+|[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), f"{path.name}: {used}"
 
 
-@each_flow
+@over_flows
 def test_nothing_is_permitted_but_reading_and_every_job_ends(path):
     flow = yaml.safe_load(path.read_text())
     assert flow["permissions"] == {"contents": "read"}

@@ -9,7 +9,7 @@ import torch
 
 from posenc import diagnose
 from posenc.__main__ import main
-from posenc.config.export import rope_parameters_by_kind
+from posenc.config.export import rope_parameters_by_layer_type
 from posenc.config.plan import plan
 from posenc.doctor.rotations import against_config
 from posenc.doctor.rotations.faults import faults, turn_of
@@ -86,23 +86,23 @@ def test_a_part_of_a_head_is_healthy():
     assert diagnose(rotate, config=PYTHIA).healthy
 
 
-@pytest.mark.parametrize("kind", ["sliding_attention", "full_attention"])
-def test_either_kind_of_layer_is_healthy_and_named(kind):
-    rotate = gemma(kind)
+@pytest.mark.parametrize("layer_type", ["sliding_attention", "full_attention"])
+def test_either_type_of_layer_is_healthy_and_named(layer_type):
+    rotate = gemma(layer_type)
     found = said(rotate, GEMMA)
     assert found.verdict == "ok"
-    assert found.words == f"turns as the layers of {kind} that the config describes"
-    index, other = (0, 5) if kind == "sliding_attention" else (5, 0)
+    assert found.words == f"turns as the layers of {layer_type} that the config describes"
+    index, other = (0, 5) if layer_type == "sliding_attention" else (5, 0)
     assert said(rotate, GEMMA, layer=index).verdict == "ok"
     elsewhere = said(rotate, GEMMA, layer=other)
     assert elsewhere.verdict == "wrong"
-    assert elsewhere.words.startswith(f"another layer: turns as layer {index} ({kind}, base 1")
+    assert elsewhere.words.startswith(f"another layer: turns as layer {index} ({layer_type}, base 1")
 
 
-def gemma(kind):
+def gemma(layer_type):
     theirs = peer("transformers.models.gemma3.modeling_gemma3")
     module = theirs.Gemma3RotaryEmbedding(theirs.Gemma3TextConfig(**deepcopy(GEMMA)))
-    return lambda q, k, position_ids: theirs.apply_rotary_pos_emb(q, k, *module(q, position_ids, kind))
+    return lambda q, k, position_ids: theirs.apply_rotary_pos_emb(q, k, *module(q, position_ids, layer_type))
 
 
 def test_another_order_of_channels_is_healthy_as_logits_are_right():
@@ -236,7 +236,7 @@ def test_llama_3_at_the_wrong_factor_is_wrong_without_a_name():
 def test_no_fault_passes_for_another_or_for_the_config(config):
     layer = plan(config).layers[0]
     dim = layer.head_dim
-    right, named = turn_of(layer, dim), rope_parameters_by_kind(config)[layer.kind]
+    right, named = turn_of(layer, dim), rope_parameters_by_layer_type(config)[layer.layer_type]
     x, positions = torch.randn(1, 1, 4, dim, dtype=torch.float64), torch.tensor([1, 10, 100, 2000])
     for fault in faults(layer, named, dim):
         turned = right._replace(**fault.changed)
@@ -306,7 +306,7 @@ def test_the_command_compares_with_a_config(tmp_path, capsys, monkeypatch):
 
 def test_proportional_and_partial_are_told_apart():
     gemma4 = peer("transformers.models.gemma4.configuration_gemma4").Gemma4TextConfig()
-    layer = next(one for one in plan(gemma4).layers if one.kind == "full_attention")
+    layer = next(one for one in plan(gemma4).layers if one.layer_type == "full_attention")
     part = rope_frequencies(128, 1e6)[0]
     right = turning(theta=layer.theta)
     wrong = turning(theta=part, rotary_dim=128)

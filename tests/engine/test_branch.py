@@ -52,6 +52,16 @@ print("[the list](code.md)")
 [the list](code.md)
 
 <!-- /output -->
+
+```python
+print("| made |\\n|---|\\n| here |")
+```
+
+<!-- output: built -->
+
+*Rows.*
+
+<!-- /output -->
 """
 WRITTEN = """\
 It has 42<!-- = {"a": [answer]}["a"][0] --> rows: [some](other.md#rows),
@@ -93,6 +103,8 @@ def test_prose_leads_to_the_branch_and_else_to_the_site_and_code_is_as_it_was(wr
     assert WRITTEN in text
     assert "*A caption, [some](other.md).*" in text
     assert '## Printed <a id="in-print"></a>\n[the list](https://example.org/book/code/)' in text
+    assert "| made |\n|---|\n| here |" in text
+    assert "Rows." not in text
 
 
 def test_the_front_matter_gives_way_to_where_else_the_page_is(written):

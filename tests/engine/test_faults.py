@@ -43,6 +43,11 @@ FAULTS = {
         8,
         "output differs",
     ),
+    "an output to be built of a block that prints nothing": (
+        "# Page\n\n```python\nx = 1\n```\n\n<!-- output: built -->\n\n*Rows.*\n\n<!-- /output -->\n",
+        8,
+        "output differs",
+    ),
     "a number that no longer holds": (
         "# Page\n\nThere are 47,118<!-- = n --> of them.\n\n```python\nn = 47_117.24\n```\n",
         3,

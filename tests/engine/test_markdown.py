@@ -36,6 +36,14 @@ def test_a_figure_is_placed_with_its_words_and_caption(render):
     assert "line.svg" not in page
 
 
+def test_an_output_that_is_built_stands_where_its_file_has_other_words(render):
+    block = "```python\nprint('| a |\\n| - |\\n| 2.5 |')\n```\n"
+    page = render(f"# Page\n\n{block}\n<!-- output: built -->\n\n*Some\nrows.*\n\n<!-- /output -->\n\nAfter.\n")
+    assert "<td>2.5</td>" in page
+    assert "rows." not in page
+    assert "<p>After.</p>" in page
+
+
 def test_two_figures_of_a_block_stand_in_order(render):
     code = "```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1, 2])\nplt.figure()\nplt.plot([2, 1])\n```\n"
     page = render(f"{code}\n![Up](figures/up.svg)\n\n![Down](figures/down.svg)\n")

@@ -70,6 +70,16 @@ def test_a_twin_has_what_a_reader_sees_and_no_marks(project):
         assert mark not in text
 
 
+def test_an_output_that_is_built_stands_in_the_twin(project):
+    text = "# Page\n\n```python\nprint(table)\n```\n\n<!-- output: built -->\n\n*Rows.*\n\n<!-- /output -->\n\nAfter.\n"
+    site = small(project, page=text)
+    page = shown(site, "page.md")
+    page.result.steps = [{"stdout": "| made |\n|---|\n| here |\n"}]
+    made_of_it = twins.twin(page, site)
+    assert "```\n\n| made |\n|---|\n| here |\n\nAfter." in made_of_it
+    assert "Rows." not in made_of_it
+
+
 def test_a_figure_is_told_and_the_code_that_draws_it_is_left_out(project):
     _, text = made(project)
     assert "*Figure: A wave that falls.*\n\n*It falls.*" in text

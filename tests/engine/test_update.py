@@ -40,6 +40,12 @@ def test_a_computed_table_is_filled(project):
     assert update(project, text)[0] == text
 
 
+def test_an_output_that_is_built_is_never_written(project):
+    block = '```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```'
+    code = f"# Page\n\n{block}\n\n<!-- output: built -->\n\n*Rows.*\n\n<!-- /output -->\n"
+    assert update(project, code) == (code, [])
+
+
 def test_a_number_in_a_sentence_is_rewritten_at_its_precision(project):
     text, problems = update(
         project, "# Page\n\nIt has 47,116<!-- = n --> and 3.1<!-- = n / 10_000 -->.\n\n```python\nn = 47_117.24\n```\n"

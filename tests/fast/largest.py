@@ -12,18 +12,18 @@ class Largest(TorchDispatchMode):
         self.size = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        tensors = made if isinstance(made, tuple | list) else [made]
+        result = func(*args, **(kwargs or {}))
+        tensors = result if isinstance(result, tuple | list) else [result]
         self.size = max([self.size, *(x.numel() for x in tensors if isinstance(x, torch.Tensor))])
-        return made
+        return result
 
 
 def largest(attend, encoding, length, trains=True, **arguments):
     """Return how many numbers it has for 16 heads of width 8 that attend to the past."""
     torch.manual_seed(0)
     q, k, v = (x.requires_grad_(trains) for x in torch.randn(3, 1, 16, length, 8).unbind())
-    with Largest() as seen:
+    with Largest() as largest:
         out = attend(q, k, v, encoding, causal=True, **arguments)
         if trains:
             out.sum().backward()
-    return seen.size
+    return largest.size

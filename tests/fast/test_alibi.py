@@ -36,9 +36,9 @@ def test_it_is_as_exact_as_the_bias(dtype, tolerance, start):
     q, k, v = content(700, 12, 48, dtype)
     positions = torch.arange(start, start + 700)
     expected = exact(q, k, v, positions)
-    made = attention(q, k, v, ALiBi(12), positions, positions, causal=True)
-    assert made.dtype == dtype
-    assert (made - expected).norm() < tolerance * expected.norm()
+    result = attention(q, k, v, ALiBi(12), positions, positions, causal=True)
+    assert result.dtype == dtype
+    assert (result - expected).norm() < tolerance * expected.norm()
 
 
 @pytest.mark.parametrize("start", [0, 10**7], ids=["from 0", "from 10^7"])
@@ -56,8 +56,8 @@ def test_it_is_exact_under_autocast():
     q, k, v = content(700)
     expected = exact(q, k, v, torch.arange(700))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        made = attention(q, k, v, ALiBi(4), causal=True)
-    assert (made - expected).norm() < 6e-3 * expected.norm()
+        result = attention(q, k, v, ALiBi(4), causal=True)
+    assert (result - expected).norm() < 6e-3 * expected.norm()
 
 
 def test_positions_in_bfloat16_would_be_far_off():
@@ -66,8 +66,8 @@ def test_positions_in_bfloat16_would_be_far_off():
     wide_q = torch.cat([q, slopes[:, None, None].expand(1, 4, 700, 1)], dim=-1)
     wide_k = torch.cat([k, torch.arange(700).bfloat16()[:, None].expand(1, 4, 700, 1)], dim=-1)
     naive = F.scaled_dot_product_attention(wide_q, wide_k, v, is_causal=True, scale=32**-0.5)
-    made, expected = attention(q, k, v, ALiBi(4), causal=True), exact(q, k, v, torch.arange(700))
-    assert (naive - expected).norm() > 10 * (made - expected).norm()
+    result, expected = attention(q, k, v, ALiBi(4), causal=True), exact(q, k, v, torch.arange(700))
+    assert (naive - expected).norm() > 10 * (result - expected).norm()
 
 
 CALLS = {
@@ -84,14 +84,14 @@ CALLS = {
 def test_it_gives_what_the_bias_gives(name):
     torch.manual_seed(0)
     q, k, v = torch.randn(2, 6, 17, 8), *torch.randn(2, 2, 3, 37, 8).unbind()
-    made = attention(q, k, v, ALiBi(6), **CALLS[name], causal=True)
-    torch.testing.assert_close(made, attention(q, k, v, plain.ALiBi(6), **CALLS[name], causal=True))
+    result = attention(q, k, v, ALiBi(6), **CALLS[name], causal=True)
+    torch.testing.assert_close(result, attention(q, k, v, plain.ALiBi(6), **CALLS[name], causal=True))
 
 
 def test_a_scale_of_ones_own_is_told_to_both():
     q, k, v = content(30)
-    made = attention(*ALiBi(4)(q, k, scale=0.3), v, causal=True, scale=0.3)
-    torch.testing.assert_close(made, attention(q, k, v, plain.ALiBi(4), causal=True, scale=0.3))
+    result = attention(*ALiBi(4)(q, k, scale=0.3), v, causal=True, scale=0.3)
+    torch.testing.assert_close(result, attention(q, k, v, plain.ALiBi(4), causal=True, scale=0.3))
 
 
 def test_its_gradients_are_those_of_the_bias():

@@ -28,7 +28,7 @@ def uncompiled(monkeypatch):
     monkeypatch.setattr(flex, "flex_attention", _dense)
 
 
-def _dense(q, k, v, modify, seen, scale, grouped):
+def _dense(q, k, v, modify, visible, scale, grouped):
     """Do what FlexAttention does, each pair by `modify` and `seen`."""
     assert grouped == (k.shape[1] != q.shape[1])
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
@@ -37,16 +37,16 @@ def _dense(q, k, v, modify, seen, scale, grouped):
         place = [torch.tensor(number) for number in (b, h, i, j)]
         if modify is not None:
             logits[b, h, i, j] = modify(logits[b, h, i, j], *place)
-        if not seen.mask_mod(place[0] % seen.shape[0], *place[1:]):  # without a batch, the first serves all
+        if not visible.mask_mod(place[0] % visible.shape[0], *place[1:]):  # without a batch, the first serves all
             logits[b, h, i, j] = -torch.inf
     return logits.softmax(dim=-1) @ v
 
 
 def flex_equals_dense(q, k, v, encoding, mask=None, **arguments):
     with torch.no_grad():
-        made = attention_by_flex(q, k, v, encoding, **arguments)
+        result = attention_by_flex(q, k, v, encoding, **arguments)
         arguments.pop("documents", None)
-        torch.testing.assert_close(made, attention(q, k, v, encoding, mask=mask, **arguments), atol=2e-6, rtol=1e-5)
+        torch.testing.assert_close(result, attention(q, k, v, encoding, mask=mask, **arguments), atol=2e-6, rtol=1e-5)
 
 
 @compiled
@@ -77,7 +77,7 @@ ENCODINGS = {
     "a bias": T5(4),
     "a score": Shaw(8, clip=2),
     "a rotation": RoPE(8),
-    "a rotation in a function": lambda *given: RoPE(8)(*given),
+    "a rotation in a function": lambda *inputs: RoPE(8)(*inputs),
 }
 CALLS = {
     "as it is": {},
@@ -103,10 +103,10 @@ def test_each_pair_is_that_of_attention(uncompiled, encoding, call):
 @torch.no_grad()
 def test_a_bias_without_a_function_of_a_pair_is_refused():
     q = torch.randn(1, 2, 8, 16)
-    said = (
-        "flex: encoding must be a rotation or have a score_mod, got function; posenc.fast.chunked_attention takes any"
+    message = (
+        "flex: encoding must be a rotation or have a score_mod, got function; posenc.fast.attention_in_blocks takes any"
     )
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         attention_by_flex(q, q, q, lambda m, n: torch.zeros(2, 8, 8))
 
 

@@ -27,15 +27,15 @@ def exercise(module):
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("name", PLACES)
 def test_it_gives_what_the_plain_file_gives(name, bidirectional):
-    made, gradients = [], []
+    results, gradients = [], []
     for cls in (T5, plain.T5):
         encoding = cls(4, buckets=8, max_distance=20, bidirectional=bidirectional)
         torch.manual_seed(0)
         nn.init.normal_(encoding.weight)
-        made.append(encoding(*PLACES[name]))
-        made[-1].square().sum().backward()
+        results.append(encoding(*PLACES[name]))
+        results[-1].square().sum().backward()
         gradients.append(encoding.weight.grad)
-    assert torch.equal(*made)
+    assert torch.equal(*results)
     torch.testing.assert_close(*gradients)
 
 
@@ -46,11 +46,11 @@ def test_keys_stand_where_queries_do_by_default():
 
 
 def test_it_looks_up_offsets_and_not_pairs(monkeypatch):
-    asked = []
+    offsets = []
     forward = plain.T5.forward
-    monkeypatch.setattr(plain.T5, "forward", lambda self, m, n: asked.append((len(m), len(n))) or forward(self, m, n))
+    monkeypatch.setattr(plain.T5, "forward", lambda self, m, n: offsets.append((len(m), len(n))) or forward(self, m, n))
     T5(4)(torch.arange(5), torch.arange(9))
-    assert asked == [(1, 13)]
+    assert offsets == [(1, 13)]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler's own imports

@@ -28,7 +28,7 @@ ENCODINGS = {
     "learned": lambda copied: {"add": copied("Learned")(DIM, length=LENGTH)},
 }
 LEARNED = {"pope": {"phase"}, "t5": {"weight"}, "shaw": {"key_table"}, "learned": {"weight"}}
-each = pytest.mark.parametrize("name", ENCODINGS)
+over_encodings = pytest.mark.parametrize("name", ENCODINGS)
 
 
 def places(name):
@@ -41,7 +41,7 @@ def model(name, copied):
     return GPT(**ENCODINGS[name](copied))
 
 
-@each
+@over_encodings
 def test_it_trains(name, copied):
     gpt, positions = model(name, copied), places(name)
     tokens = torch.randint(11, (4, LENGTH + 1), generator=torch.Generator().manual_seed(1))
@@ -58,7 +58,7 @@ def test_it_trains(name, copied):
     assert len(trained) == len(list(gpt.parameters()))
 
 
-@each
+@over_encodings
 def test_decoding_from_a_cache_equals_all_at_once(name, copied):
     gpt, positions = model(name, copied), places(name)
     with torch.no_grad():
@@ -70,7 +70,7 @@ def test_decoding_from_a_cache_equals_all_at_once(name, copied):
         torch.testing.assert_close(torch.cat(steps, dim=1), gpt(tokens, positions), rtol=0, atol=2e-5)
 
 
-@each
+@over_encodings
 def test_the_checkpoint_holds_what_is_learned_alone(name, copied):
     more = model(name, copied).state_dict().keys() - GPT().state_dict().keys()
     assert {key.rpartition(".")[2] for key in more} == LEARNED.get(name, set())

@@ -116,13 +116,13 @@ def let_layers(model, attend):
     class Attention(llama.LlamaAttention):
         def forward(self, hidden_states, attention_mask, past_key_values=None, position_ids=None, **_):
             shape = (*hidden_states.shape[:-1], -1, self.head_dim)
-            made = (project(hidden_states) for project in (self.q_proj, self.k_proj, self.v_proj))
-            q, k, v = (x.view(shape).transpose(1, 2) for x in made)
+            projected = (project(hidden_states) for project in (self.q_proj, self.k_proj, self.v_proj))
+            q, k, v = (x.view(shape).transpose(1, 2) for x in projected)
             q, k, attention_mask = attend(self, q, k, position_ids, attention_mask)
             if past_key_values is not None:
                 k, v = past_key_values.update(k, v, self.layer_idx)
-            made, weights = llama.eager_attention_forward(self, q, k, v, attention_mask, self.scaling)
-            return self.o_proj(made.flatten(2)), weights
+            y, weights = llama.eager_attention_forward(self, q, k, v, attention_mask, self.scaling)
+            return self.o_proj(y.flatten(2)), weights
 
     for layer in model.model.layers:
         layer.self_attn.__class__ = Attention
@@ -176,8 +176,8 @@ def test_alibi_as_the_mask_of_llama(copied):
     theirs = bloom.build_alibi_tensor(torch.ones(2, LENGTH), HEADS, torch.float32).view(2, HEADS, 1, LENGTH)
     ours = copied("ALiBi")(HEADS)(torch.arange(LENGTH)).expand(2, -1, -1, -1)
     model = without_positions()
-    made = [model(tokens(), attention_mask=bias + causal()).logits for bias in (ours, theirs)]
-    assert_same(*made)
+    logits = [model(tokens(), attention_mask=bias + causal()).logits for bias in (ours, theirs)]
+    assert_same(*logits)
 
 
 def test_t5_as_the_mask_of_llama(copied):
@@ -187,11 +187,11 @@ def test_t5_as_the_mask_of_llama(copied):
     ours = copied("T5")(HEADS, bidirectional=False)
     ours.load_state_dict(attention.relative_attention_bias.state_dict())
     model, theirs = without_positions(), attention.compute_bias(LENGTH, LENGTH)
-    made = [
+    logits = [
         model(tokens(), attention_mask=(bias + causal()).expand(2, -1, -1, -1)).logits
         for bias in (ours(torch.arange(LENGTH)), theirs)
     ]
-    assert_same(*made)
+    assert_same(*logits)
 
 
 def test_sinusoidal_before_llama(copied):

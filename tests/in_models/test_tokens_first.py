@@ -66,46 +66,46 @@ def places(name):
 
 @pytest.mark.parametrize("name", ["RoPE", "PoPE", "MRoPE", "Shaw"])
 def test_tokens_before_heads_are_refused_with_the_remedy(name, copied):
-    made = copied("RoPE")(D) if name == "RoPE" else OTHERS[name](copied)
+    module = copied("RoPE")(D) if name == "RoPE" else OTHERS[name](copied)
     q, k, _ = content()
     with pytest.raises(ValueError, match=r"transpose\(1, 2\)"):
-        made(q, k)
+        module(q, k)
 
 
 @pytest.mark.parametrize("name", ["RoPE", *OTHERS])
 def test_tokens_before_heads_are_refused_by_the_number_of_positions(name, copied):
-    made = copied("RoPE")(D) if name == "RoPE" else OTHERS[name](copied)
+    module = copied("RoPE")(D) if name == "RoPE" else OTHERS[name](copied)
     q, k, _ = content()
     with pytest.raises(ValueError, match=rf"{name.lower()}: .*\b({LENGTH}|{HEADS})\b"):
-        made(q, k, *[places(name)] * 2)
+        module(q, k, *[places(name)] * 2)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_with_the_remedy_attention_is_what_numpy_says(name, copied):
-    made, (q, k, v), at = OTHERS[name](copied).requires_grad_(False), content(), places(name)
-    for parameter in made.parameters():  # as if trained
+    module, (q, k, v), at = OTHERS[name](copied).requires_grad_(False), content(), places(name)
+    for parameter in module.parameters():  # as if trained
         parameter.uniform_(-1, 0)
     heads_first = [x.transpose(1, 2) for x in (q, k)]
     if name == "Shaw":
-        y = attend(q, k, v, bias=made(*heads_first, at, at))
+        y = attend(q, k, v, bias=module(*heads_first, at, at))
     else:
-        turned_q, turned_k = made(*heads_first, at, at)
+        turned_q, turned_k = module(*heads_first, at, at)
         y = attend(turned_q.transpose(1, 2), turned_k.transpose(1, 2), v)
     for row in range(len(q)):
-        logits = logits_of(copied(name.lower()), *(x[row].double().numpy() for x in heads_first), at.numpy(), made)
+        logits = logits_of(copied(name.lower()), *(x[row].double().numpy() for x in heads_first), at.numpy(), module)
         weights = torch.from_numpy(logits).masked_fill(torch.ones(LENGTH, LENGTH).triu(1).bool(), float("-inf"))
         of_heads = v[row].double().repeat_interleave(HEADS // GROUPS, dim=1)
         expected = torch.einsum("hts,shd->thd", weights.softmax(dim=-1), of_heads)
         torch.testing.assert_close(y[row].double(), expected, rtol=0, atol=2e-6)
 
 
-def logits_of(twin, q, k, at, made):
+def logits_of(twin, q, k, at, module):
     """Return the logits (h, t, s) by the NumPy function of a file."""
     if twin.__name__ == "pope":
-        return twin(q, k, at, at, phase=made.phase.numpy()) * D**-0.5
+        return twin(q, k, at, at, phase=module.phase.numpy()) * D**-0.5
     more = k.repeat(HEADS // GROUPS, axis=0)
     if twin.__name__ == "shaw":
-        return q @ more.swapaxes(1, 2) * D**-0.5 + twin(q, k, at, at, made.key_table.numpy())
+        return q @ more.swapaxes(1, 2) * D**-0.5 + twin(q, k, at, at, module.key_table.numpy())
     return twin(q, at) @ twin(more, at).swapaxes(1, 2) * D**-0.5
 
 

@@ -133,9 +133,9 @@ def test_tensors_of_processors_are_taken():
 
 @vectors("mrope_position_ids")
 def test_vectors_of_position_ids(vector):
-    told = vector["params"]
+    params = vector["params"]
     positions, following = mrope_positions(
-        told["mm_token_type_ids"], told["image_grid_thw"], merge=told["spatial_merge_size"]
+        params["mm_token_type_ids"], params["image_grid_thw"], merge=params["spatial_merge_size"]
     )
     assert_agrees(vector, positions.T, vector["expected"]["position_ids_thw"])
     assert following - len(positions) == vector["expected"]["delta"]
@@ -214,40 +214,68 @@ def test_a_video_of_qwen3_vl_is_one_grid_a_frame():
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "message"),
     [
-        {"kinds": [0, 1]},
-        {"kinds": [0, 2], "image_grids": [(1, 2, 2)]},
-        {"kinds": [1, 1, 1], "image_grids": [(1, 4, 4)]},
-        {"kinds": [1] * 5, "image_grids": [(1, 4, 4)]},
-        {"kinds": [1, 2], "image_grids": [(1, 2, 4)], "video_grids": [(1, 2, 2)]},
-        {"kinds": [0], "image_grids": [(1, 2, 2)]},
-        {"kinds": [1], "image_grids": [(1, 2, 2)] * 2},
-        {"kinds": [1], "image_grids": [(1, 3, 4)]},
+        ({"kinds": [0, 1]}, "1 0 times, as the grids have tokens, got 1"),
+        ({"kinds": [0, 2], "image_grids": [(1, 2, 2)]}, "1 1 times, as the grids have tokens, got 0"),
+        ({"kinds": [1, 1, 1], "image_grids": [(1, 4, 4)]}, "1 4 times, as the grids have tokens, got 3"),
+        ({"kinds": [1] * 5, "image_grids": [(1, 4, 4)]}, "1 4 times, as the grids have tokens, got 5"),
+        (
+            {"kinds": [1, 2], "image_grids": [(1, 2, 4)], "video_grids": [(1, 2, 2)]},
+            "1 2 times, as the grids have tokens, got 1",
+        ),
+        ({"kinds": [2, 2], "video_grids": [(1, 2, 2)]}, "2 1 times, as the grids have tokens, got 2"),
+        ({"kinds": [0], "image_grids": [(1, 2, 2)]}, "1 1 times, as the grids have tokens, got 0"),
+        ({"kinds": [1], "image_grids": [(1, 2, 2)] * 2}, "1 2 times, as the grids have tokens, got 1"),
     ],
     ids=str,
 )
-def test_tokens_that_contradict_their_grids_are_refused(arguments):
-    with pytest.raises(ValueError, match=r"mrope_positions: kinds must be [12] \d times, got \d"):
+def test_tokens_that_contradict_their_grids_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=f"^mrope_positions: kinds must be {message}; merge counts too$"):
         mrope_positions(**arguments)
 
 
-def test_an_image_that_text_interrupts_gives_no_result():
-    for kinds, grids in (([1, 1, 0, 1, 1], [(1, 4, 4)]), ([1] * 6 + [0] + [1] * 4, [(1, 4, 4), (1, 4, 6)])):
-        with pytest.raises(StopIteration):
-            mrope_positions(kinds, grids)
+@pytest.mark.parametrize(
+    ("kinds", "grids", "message"),
+    [
+        ([1, 1, 0, 1, 1], [(1, 4, 4)], r"4 tokens on end from token 0, .*, got \[1, 1, 0, 1\]"),
+        (
+            [1] * 6 + [0] + [1] * 4,
+            [(1, 4, 4), (1, 4, 6)],
+            r"6 tokens on end from token 4, .*, got \[1, 1, 0, 1, 1, 1\]",
+        ),
+        ([1, 1, 0, 1, 1], [(1, 2, 2), (1, 2, 6)], r"3 tokens on end from token 1, .*, got \[1, 0, 1\]"),
+        ([1, 0, 1], [(1, 2, 4)], r"2 tokens on end from token 0, .*, got \[1, 0\]"),
+    ],
+    ids=str,
+)
+def test_an_image_that_text_interrupts_is_refused(kinds, grids, message):
+    with pytest.raises(ValueError, match=f"^mrope_positions: kinds must be 1 for {message}; no other token may stand"):
+        mrope_positions(kinds, grids)
 
 
-@pytest.mark.parametrize("kinds", [[3], [-1], [0.5], [0, 1, 4]], ids=repr)
-def test_unknown_kinds_give_no_result(kinds):
-    with pytest.raises((KeyError, ValueError)):
+@pytest.mark.parametrize(("kinds", "got"), [([3], 3), ([-1], -1), ([0.5], 0.5), ([0, 3, 0], 3), ([0, 1, 4], 4)])
+def test_unknown_kinds_are_refused(kinds, got):
+    message = (
+        rf"^mrope_positions: kinds must be 0 \(text\), 1 \(image\) or 2 \(video\), got {got}; tmrope_positions has"
+    )
+    with pytest.raises(ValueError, match=message):
         mrope_positions(kinds)
 
 
 @pytest.mark.parametrize("seconds", [[], [1.0, 2.0]], ids=repr)
 def test_each_video_has_its_seconds(seconds):
-    with pytest.raises(ValueError, match=r"zip\(\) argument 2 is"):
+    message = f"seconds_per_grid must have 1 values, one for each video, got {len(seconds)}; None is 1 second each"
+    with pytest.raises(ValueError, match=f"^mrope_positions: {message}$"):
         mrope_positions([2], video_grids=[(1, 2, 2)], seconds_per_grid=seconds)
+
+
+@pytest.mark.parametrize("grid", [(1, 3, 4), (1, 4, 3), (1, 1, 1), (0, 2, 2), (2, 2), (1, 2, 2, 2), 4], ids=repr)
+def test_a_grid_that_is_not_of_whole_tokens_is_refused(grid):
+    message = r"^mrope: grids must be \(time, height, width\), with height and width multiples of 2, got .*; they count"
+    for call in (lambda: mrope_positions([1], [grid]), lambda: tmrope_positions([("image", grid)])):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 # Values worked by hand
@@ -290,8 +318,30 @@ def test_nothing_has_no_positions_with_sound_either():
 
 
 def test_an_unknown_part_is_refused():
-    with pytest.raises(ValueError, match="tmrope_positions: parts must be of text, audio, image or video, got 'sound'"):
-        tmrope_positions([("sound", 3)])
+    for part, got in ((("sound", 3), "'sound'"), ((), "None"), ((["text"], 3), r"\['text'\]"), ("text", "'t'")):
+        message = f"^tmrope_positions: parts must be of text, audio, image or video, got {got}; marks are text$"
+        with pytest.raises(ValueError, match=message):
+            tmrope_positions([part])
+
+
+VIDEO_FORMS = r"\('video', grid, seconds\) or \('video', grid, seconds, audio tokens\)"
+
+
+@pytest.mark.parametrize(
+    ("part", "form"),
+    [
+        (("text",), r"\('text', tokens\)"),
+        (("text", 3, 1.0, 2), r"\('text', tokens\)"),  # which would bring marks
+        (("audio", 3, 1.0), r"\('audio', tokens\)"),
+        (("image", (1, 2, 2), 1.0), r"\('image', grid\)"),
+        (("video", (4, 2, 2)), VIDEO_FORMS),  # all of whose frames would share a number
+        (("video", (4, 2, 2), 1.0, 25, 2), VIDEO_FORMS),
+    ],
+    ids=str,
+)
+def test_a_part_of_another_form_is_refused(part, form):
+    with pytest.raises(ValueError, match=f"^tmrope_positions: parts of {part[0]} must be {form}, got .*; a grid is"):
+        tmrope_positions([("text", 1), part])
 
 
 # What transformers does
@@ -299,7 +349,7 @@ def test_an_unknown_part_is_refused():
 TEXT, IMAGE, VIDEO, AUDIO, MARK, SOUND_MARK = range(6)
 
 
-def theirs(ids, use_audio_in_video=False, **told):
+def theirs(ids, use_audio_in_video=False, **inputs):
     """Call get_rope_index of Qwen2.5-Omni, which needs no weights; return positions (t, 3) and the following number."""
     module = peer("transformers.models.qwen2_5_omni.modeling_qwen2_5_omni")
     of = module.Qwen2_5OmniPreTrainedModelForConditionalGeneration
@@ -311,10 +361,10 @@ def theirs(ids, use_audio_in_video=False, **told):
         "Stand", (), {"config": config, "spatial_merge_size": 2} | {name: getattr(of, name) for name in names}
     )
     ids = torch.tensor([ids])
-    told = {name: torch.tensor(value) for name, value in told.items()}
+    inputs = {name: torch.tensor(value) for name, value in inputs.items()}
     # without a mask: theirs compares it with 1 for every sequence
     positions, delta = stand_in().get_rope_index(
-        ids, use_audio_in_video=use_audio_in_video, attention_mask=torch.ones_like(ids), **told
+        ids, use_audio_in_video=use_audio_in_video, attention_mask=torch.ones_like(ids), **inputs
     )
     return positions[:, 0].T.numpy(), delta.item() + ids.shape[1]
 
@@ -398,8 +448,8 @@ def test_orders_by_hand(order, sections, axes):
 def test_it_gives_what_sections_give(sections, interleaved):
     x, p = content()[0][0, 0].numpy(), np.random.default_rng(0).integers(99, size=(9, 3))
     order = "interleaved" if interleaved else "chunked"
-    made = mrope(x, p, axes=mrope_axes(sections, order))
-    np.testing.assert_array_equal(made, mrope(x, p, sections, interleaved))
+    turned = mrope(x, p, axes=mrope_axes(sections, order))
+    np.testing.assert_array_equal(turned, mrope(x, p, sections, interleaved))
 
 
 @pytest.mark.parametrize(
@@ -422,8 +472,8 @@ def test_orders_that_are_none_are_refused(sections, order):
 def ernie():
     module = peer("transformers.models.ernie4_5_vl_moe.modeling_ernie4_5_vl_moe")
     config = peer("transformers.models.ernie4_5_vl_moe.configuration_ernie4_5_vl_moe")
-    told = {"rope_type": "default", "rope_theta": 500_000.0, "mrope_section": [22, 22, 20]}
-    settings = config.Ernie4_5_VLMoeTextConfig(hidden_size=512, num_attention_heads=4, rope_parameters=told)
+    params = {"rope_type": "default", "rope_theta": 500_000.0, "mrope_section": [22, 22, 20]}
+    settings = config.Ernie4_5_VLMoeTextConfig(hidden_size=512, num_attention_heads=4, rope_parameters=params)
     (q, k), where = content(), places(3)
     cos, sin = module.Ernie4_5_VLMoeTextRotaryEmbedding(settings)(q, where)
     return (q, k), where.permute(1, 2, 0), module.apply_rotary_pos_emb(q, k, cos, sin)

@@ -16,7 +16,7 @@ def planted():
 
 @pytest.mark.slow
 def test_at_least_95_of_100_planted_faults_are_found(planted):
-    faults, caught = planted_faults.found(planted)
+    faults, caught = planted_faults.judge(planted)
     assert len(caught) == planted_faults.EACH * len(planted_faults.KINDS) == 150
     assert sum(caught) >= 0.95 * len(caught), planted_faults.table(faults, caught)
 

@@ -1,6 +1,7 @@
 """Latent: the slice that turns, absorbed against unabsorbed, and the layers of DeepSeek V3, V3.2, V4 and GLM-5."""
 
 import math
+import re
 
 import mpmath
 import numpy as np
@@ -55,7 +56,7 @@ def turned(encoding, x, positions):
     return encoding.turn(x, encoding.table(positions, x.dtype))
 
 
-# Values worked by hand, and what it does
+# The slice that turns
 
 
 def test_one_pair_by_hand():
@@ -64,26 +65,33 @@ def test_one_pair_by_hand():
     np.testing.assert_allclose(latent(x, [3], 2, start=1), expected, rtol=1e-15)
 
 
-@pytest.mark.parametrize("start", [None, 0, 3, 8])
+def test_a_table_holds_cosines_and_sines_of_the_pairs_that_turn():
+    # r = 4, base 10,000: theta = 1 and 1/100; however coarse the content, it is of float32 or finer
+    cos, sin = Latent(6, 4).table(torch.tensor([5]), torch.float16)
+    torch.testing.assert_close(cos, torch.tensor([[[math.cos(5), math.cos(0.05)]]]))
+    torch.testing.assert_close(sin, torch.tensor([[[math.sin(5), math.sin(0.05)]]]))
+
+
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_it_is_rope_on_the_slice_and_nothing_on_the_rest(start, layout):
+@pytest.mark.parametrize(("start", "first"), [(None, 8), (0, 0), (3, 3)])
+def test_it_is_rope_on_the_slice_and_nothing_on_the_rest(layout, start, first):
     q, k = draw((2, 4, 5, 16), (2, 1, 5, 16))
     positions = torch.tensor([3, 0, 70, 7, 1])
-    result = Latent(16, 8, start, layout=layout)(q, k, positions)
-    first = 8 if start is None else start
+    expected_q, expected_k = q.clone(), k.clone()
     rotary = slice(first, first + 8)
-    expected = RoPE(8, layout=layout)(q[..., rotary].clone(), k[..., rotary].clone(), positions)
-    for x, rotated, by_rope in zip((q, k), result, expected, strict=True):
-        torch.testing.assert_close(rotated[..., rotary], by_rope)
-        assert torch.equal(rotated[..., :first], x[..., :first])
-        assert torch.equal(rotated[..., first + 8 :], x[..., first + 8 :])
+    turned_slices = RoPE(8, layout=layout)(q[..., rotary].clone(), k[..., rotary].clone(), positions)
+    expected_q[..., rotary], expected_k[..., rotary] = turned_slices
+    result = Latent(16, 8, start, layout=layout)(q, k, positions)
+    torch.testing.assert_close(result, (expected_q, expected_k))
 
 
-@pytest.mark.parametrize("t", [1, 3, 7])
-def test_absorbed_equals_unabsorbed(t):
+# Why only a slice turns
+
+
+def test_absorbed_equals_unabsorbed():
     # 4 heads of 6 channels of content and 4 that turn; a cache of 7 tokens, each of a latent and a rotary key
-    content, rotary, latents, key, up = draw((2, 4, t, 6), (2, 4, t, 4), (2, 7, 5), (2, 7, 4), (4, 6, 5))
-    m, n = torch.arange(7 - t, 7), torch.arange(7)
+    content, rotary, latents, key, up = draw((2, 4, 3, 6), (2, 4, 3, 4), (2, 7, 5), (2, 7, 4), (4, 6, 5))
+    m, n = torch.arange(4, 7), torch.arange(7)
     content_keys = torch.einsum("hcl,bsl->bhsc", up, latents)
     whole_keys = torch.cat([content_keys, key[:, None].expand(-1, 4, -1, -1)], dim=-1)
     q, k = Latent(10, 4)(torch.cat([content, rotary], dim=-1), whole_keys, m, n)
@@ -109,23 +117,18 @@ def test_what_a_rotation_of_the_whole_head_would_cost():
     assert misfit(rotated_keys) > 0.1
 
 
-def test_turned_back_values_leave_offsets_alone():
-    # keys are values, as in DeepSeek V4: without turning back the output depends on where the text stands
+def test_outputs_turned_back_hold_each_value_turned_by_its_offset():
+    # keys are values, as in DeepSeek V4; not turned back, outputs depend on where the text stands
     q, kv = draw((1, 3, 6, 10), (1, 1, 6, 10))
     encoding = Latent(10, 4)
-    outputs, turned_back = [], []
-    for start in (0, 1000):
-        p = torch.arange(start, start + 6)
-        keys = turned(encoding, kv, p)
-        outputs.append(attention(turned(encoding, q, p), keys, keys, causal=True))
-        turned_back.append(turned(encoding, outputs[-1], -p))
-    torch.testing.assert_close(turned_back[0], turned_back[1], rtol=1e-9, atol=1e-9)
-    assert (outputs[0] - outputs[1]).abs().max() > 0.1
-    # a query at m sees each value turned by its offset n - m
+    p = torch.arange(1000, 1006)
+    keys = turned(encoding, kv, p)
+    outputs = attention(turned(encoding, q, p), keys, keys, causal=True)
     n = torch.arange(6)
     weights = attention_weights(turned(encoding, q, n), turned(encoding, kv, n), causal=True)
     expected = torch.cat([weights[:, :, m : m + 1] @ turned(encoding, kv, n - m) for m in range(6)], dim=2)
-    torch.testing.assert_close(turned_back[0], expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(turned(encoding, outputs, -p), expected, rtol=1e-9, atol=1e-9)
+    assert (outputs - expected).abs().max() > 0.1
 
 
 # Peers
@@ -261,11 +264,9 @@ def test_deepseek_v4_turns_the_trailing_slice_of_keys_that_are_values_and_turns_
     p = torch.arange(100, 109)
     cos, sin = module.DeepseekV4RotaryEmbedding(v4_config())(x, p[None], layer_type="main")
     encoding = Latent(16, 6)
-    there = turned(encoding, x, p)
+    there, back = turned(encoding, x, p), turned(encoding, x, -p)
     torch.testing.assert_close(there, module.apply_rotary_pos_emb(x, cos, sin), rtol=1e-4, atol=1e-4)
-    back = turned(encoding, x, -p)
     torch.testing.assert_close(back, module.apply_rotary_pos_emb(x, cos, -sin), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(turned(encoding, there, -p), x, rtol=1e-5, atol=1e-5)
 
 
 def test_compressed_keys_of_deepseek_v4_stand_at_the_first_token_of_their_window_with_a_base_of_their_own():
@@ -284,24 +285,30 @@ def test_compressed_keys_of_deepseek_v4_stand_at_the_first_token_of_their_window
     torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
-# What is refused: what would give a wrong result without an error
+# What is refused
 
 
 @pytest.mark.parametrize(("rotary_dim", "start"), [(3, None), (0, None), (12, None), (4, 7), (4, -1)])
 def test_a_slice_that_does_not_fit_is_refused(rotary_dim, start):
-    message = r"latent: (rotary_dim of dim must be even, 2 to 10|start must be 0 to 6)"
+    message = r"latent: (rotary_dim of dim must be even, 2 to 10|start must be 0 to 6), got"
     with pytest.raises(ValueError, match=message):
         Latent(10, rotary_dim, start)
     with pytest.raises(ValueError, match=message):
         latent(np.ones((1, 10)), [0], rotary_dim, start)
 
 
-def test_theta_of_another_width_is_refused():
-    with pytest.raises(ValueError, match="reshape"):
-        Latent(10, 4, theta=(1.0, 0.1, 0.01))
+def test_positions_of_two_sequences_are_refused_for_one():  # which would become two
+    x = torch.ones(1, 2, 5, 10)
+    message = "latent: positions or table must have shape (5,) or (1, 5), got (2, 5)"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Latent(10, 4)(x, x, torch.zeros(2, 5))
 
 
-@pytest.mark.parametrize("positions", [3, [3], [0, 1]], ids=repr)
-def test_the_numpy_function_takes_one_position_a_row(positions):
-    with pytest.raises(ValueError, match="reshape"):  # NumPy's own words
-        latent(np.ones((2, 3, 10)), positions, 4)
+def test_the_numpy_function_takes_one_position_a_row():
+    with pytest.raises(ValueError, match="cannot reshape"):  # NumPy's own words; a lone position would broadcast
+        latent(np.ones((2, 3, 10)), [3], 4)
+
+
+def test_theta_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match=re.escape("latent: theta must have shape (4,), got (3,)")):
+        Latent(16, 8, theta=[1.0, 0.1, 0.01])

@@ -1,6 +1,7 @@
 """LeRoPE: RoPE at the start, values by hand, the module of Mistral Large 4 and a library that learns frequencies."""
 
 import math
+import re
 
 import mpmath
 import numpy as np
@@ -36,11 +37,11 @@ def oracle(x, positions, alpha, base=1e4, layout="half", theta=None, attention_f
     return y
 
 
-def content(t=6, s=6, dim=8, heads=4, groups=2, batch=2):
-    """Return random q (b, h, t, d) and k (b, g, s, d)."""
+def content(t=6, dim=8, batch=2):
+    """Return random q (b, 4, t, d) and k (b, 2, t, d)."""
     generator = torch.Generator().manual_seed(0)
-    q = torch.randn(batch, heads, t, dim, dtype=torch.float64, generator=generator)
-    return q, torch.randn(batch, groups, s, dim, dtype=torch.float64, generator=generator)
+    q = torch.randn(batch, 4, t, dim, dtype=torch.float64, generator=generator)
+    return q, torch.randn(batch, 2, t, dim, dtype=torch.float64, generator=generator)
 
 
 def scores(q, k):
@@ -61,11 +62,19 @@ def assert_close(actual, expected, atol=1e-12):
 # Values worked by hand
 
 
-def test_alpha_ln_2_turns_twice_as_fast():
-    """Width 2, frequency 1: at position 3 the vector (1, 0) turns by 3 radians, and with ln 2 by 6."""
-    for alpha, angle in ((0.0, 3.0), (math.log(2), 6.0), (-math.log(3), 1.0)):
-        result = lerope([[1.0, 0.0]], [3], [alpha])
-        np.testing.assert_allclose(result, [[math.cos(angle), math.sin(angle)]], rtol=0, atol=1e-15)
+@pytest.mark.parametrize(("alpha", "angle"), [(0, 3), (math.log(2), 6), (-math.log(3), 1)])
+def test_alpha_ln_2_turns_twice_as_fast(alpha, angle):
+    # width 2, frequency 1: at position 3 the vector (1, 0) turns by 3 radians, and with ln 2 by 6
+    result = lerope([[1.0, 0.0]], [3], [alpha])
+    np.testing.assert_allclose(result, [[math.cos(angle), math.sin(angle)]], rtol=0, atol=1e-15)
+
+
+def test_a_table_holds_cosines_and_sines():
+    # theta = e^0.5 and e^-1 / 100; however coarse the content, it is of float32 or finer
+    cos, sin = with_alpha([0.5, -1.0], 4).table(torch.tensor([5]), torch.float16)
+    fast, slow = 5 * math.exp(0.5), 0.05 * math.exp(-1)
+    torch.testing.assert_close(cos, torch.tensor([[[math.cos(fast), math.cos(slow)]]]))
+    torch.testing.assert_close(sin, torch.tensor([[[math.sin(fast), math.sin(slow)]]]))
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -83,44 +92,36 @@ def test_alpha_multiplies_the_frequencies():
     assert_close(result, RoPE(8, theta=theta)(q, k, positions))
 
 
-def test_one_alpha_of_minus_ln_stretches_as_linear_interpolation_does():
-    q, k = content()
-    encoding = with_alpha(torch.full((4,), -math.log(4)), 8)
-    assert_close(encoding(q, k, 4 * torch.arange(6)), RoPE(8)(q, k), atol=1e-5)  # alpha is of float32
-
-
 # Peers
 
 
-def test_the_module_of_mistral_large_4():
-    """Its cosines and sines, on YaRN's frequencies, and the scores of its interleaved pairs."""
+def test_cosines_sines_and_scores_are_those_of_mistral_large_4():
     configuration = peer("transformers.models.mistral_large4.configuration_mistral_large4")
     modeling = peer("transformers.models.mistral_large4.modeling_mistral_large4")
     config = configuration.MistralLarge4TextConfig()
     width = config.head_dim
-    theirs = modeling.MistralLarge4TextRotaryEmbedding(config)
+    library = modeling.MistralLarge4TextRotaryEmbedding(config)
     alpha = torch.linspace(-0.3, 0.4, width // 2)
-    theirs.alpha.copy_(alpha)
-    their_cos, their_sin = theirs(torch.zeros(1), torch.arange(40)[None])
+    library.alpha.copy_(alpha)
+    expected_cos, expected_sin = library(torch.zeros(1), torch.arange(40)[None])
     theta, _ = from_config(config, width)
-    ours = with_alpha(alpha, width, layout="interleaved", theta=theta)
-    cos, sin = ours.table(torch.arange(40))
-    assert_close(cos, their_cos[..., : width // 2], atol=1e-5)
-    assert_close(sin, their_sin[..., : width // 2], atol=1e-5)
-    q, k = (x.float() for x in content(t=40, s=40, dim=width))
-    expected_q, expected_k = modeling.apply_rotary_pos_emb_interleave(q, k, their_cos, their_sin)
-    assert_close(scores(*ours(q, k)), scores(expected_q, expected_k), atol=1e-3)
+    encoding = with_alpha(alpha, width, layout="interleaved", theta=theta)
+    cos, sin = encoding.table(torch.arange(40))
+    assert_close(cos, expected_cos[..., : width // 2], atol=1e-5)
+    assert_close(sin, expected_sin[..., : width // 2], atol=1e-5)
+    q, k = (x.float() for x in content(t=40, dim=width))
+    expected_q, expected_k = modeling.apply_rotary_pos_emb_interleave(q, k, expected_cos, expected_sin)
+    assert_close(scores(*encoding(q, k)), scores(expected_q, expected_k), atol=1e-3)
 
 
-def test_a_library_that_learns_frequencies_as_they_are():
-    """rotary-embedding-torch with learned_freq moves the frequency itself: the same angles, another step."""
-    theirs = peer("rotary_embedding_torch").RotaryEmbedding(dim=8, learned_freq=True)
+def test_rotary_embedding_torch_learns_the_frequencies_themselves():  # the same angles, another step
+    library = peer("rotary_embedding_torch").RotaryEmbedding(dim=8, learned_freq=True)
     alpha = torch.tensor([0.5, -1.0, 0.25, 2.0])
     with torch.no_grad():
-        theirs.freqs.mul_(alpha.exp())
+        library.freqs.mul_(alpha.exp())
     q, _ = (x.float() for x in content())
-    rotated_q, _ = with_alpha(alpha, 8, layout="interleaved")(q, q)
-    assert_close(rotated_q, theirs.rotate_queries_or_keys(q), atol=1e-5)
+    turned_q, _ = with_alpha(alpha, 8, layout="interleaved")(q, q)
+    assert_close(turned_q, library.rotate_queries_or_keys(q), atol=1e-5)
 
 
 # What is learned
@@ -141,7 +142,7 @@ def test_the_gradient_of_alpha_is_that_of_the_frequency_times_it():
 
 
 def test_training_finds_the_frequency_of_its_data():
-    """Weights of a head that RoPE of another frequency made: alpha comes to the logarithm of their ratio."""
+    # scores of a head that RoPE of frequency 0.6 turned: alpha comes to the logarithm of its ratio to 1
     x = torch.ones(1, 1, 24, 2)
     expected = scores(*RoPE(2, theta=[0.6])(x, x))
     encoding = with_alpha([-0.3], 2)  # 0.74 for 1
@@ -176,31 +177,25 @@ def test_alpha_starts_in_float32_whatever_the_default():
 # What is refused
 
 
-@pytest.mark.parametrize("theta", [[1.0], [1.0] * 8, 10_000.0])
-def test_frequencies_of_another_number_are_refused(theta):
-    with pytest.raises(ValueError, match="reshape"):
-        LeRoPE(8, theta=theta)
+def test_frequencies_of_another_number_are_refused():
+    with pytest.raises(ValueError, match=re.escape("lerope: theta must have shape (4,), got (1,)")):
+        LeRoPE(8, theta=[1.0])
 
 
-@pytest.mark.parametrize("wrong", [lambda x: x[..., :4], lambda x: x.long()])
+def test_positions_of_two_sequences_are_refused_for_one():  # which would become two
+    q, k = content(batch=1)
+    message = "lerope: positions or table must have shape (6,) or (1, 6), got (2, 6)"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        LeRoPE(8)(q, k, torch.zeros(2, 6))
+
+
+@pytest.mark.parametrize("wrong", [torch.zeros(2, 4, 6, 4), torch.zeros(2, 4, 6, 8).long()], ids=["width", "dtype"])
 def test_content_of_another_form_is_refused(wrong):
-    q, k = content()
-    with pytest.raises(ValueError, match=r"lerope: q or k must be floats \(b, h, t, 8\), got torch\.\w+ \(2, 4"):
-        LeRoPE(8)(wrong(q), k)
+    message = f"lerope: q or k must have shape (b, h, t, 8) and a float dtype, got {wrong.dtype} {tuple(wrong.shape)}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        LeRoPE(8)(wrong, wrong)
 
 
-@pytest.mark.parametrize("shape", [(5,), (1,), (3, 6)], ids=str)
-def test_positions_and_tables_of_another_form_are_refused(shape):
-    q, k = content()
-    encoding = LeRoPE(8)
-    message = r"lerope: positions or table must be \(6,\) or \(2, 6\), got \("
-    with pytest.raises(ValueError, match=message):
-        encoding(q, k, torch.zeros(shape))
-    with pytest.raises(ValueError, match=message):
-        encoding.turn(k, encoding.table(torch.zeros(shape)))
-
-
-@pytest.mark.parametrize("positions", [3, [3], [0, 1]], ids=repr)
-def test_the_numpy_function_takes_one_position_a_row(positions):
-    with pytest.raises(ValueError, match="reshape"):  # NumPy's own words
-        lerope(np.ones((2, 3, 8)), positions, np.zeros(4))
+def test_the_numpy_function_takes_one_position_a_row():
+    with pytest.raises(ValueError, match="cannot reshape"):  # NumPy's own words; a lone position would broadcast
+        lerope(np.ones((2, 3, 8)), [3], np.zeros(4))

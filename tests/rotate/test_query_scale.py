@@ -23,6 +23,7 @@ def LEARNED(options):
 
 
 FAR = [0, 1, 2046, 2047, 2048, 4095, 8190, 8191, 8192, 16_383, 100_000, 1_000_000, 2**24 + 1]
+for_every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def content(t, heads=2, d=8, dtype=torch.float64):
@@ -32,20 +33,22 @@ def content(t, heads=2, d=8, dtype=torch.float64):
     return q, torch.randn(1, heads, t, d, generator=generator, dtype=dtype)
 
 
+def assert_close(actual, expected, rtol=1e-6):
+    torch.testing.assert_close(actual, expected, rtol=rtol, atol=rtol)
+
+
 # Values worked by hand
-
-
-@pytest.mark.parametrize(("p", "expected"), [(0, 1), (8190, 1), (8191, 1.0693147), (16383, 1.1098612), (-5, 1)])
-def test_the_factor_of_llama_4_steps_at_the_end_of_each_context(p, expected):
-    assert position_scale(p) == pytest.approx(expected, abs=1e-7)
 
 
 @pytest.mark.parametrize(
     ("kind", "p", "expected"),
     [
+        ("llama4", 2, 1),  # n = 3 of L = 4 tokens
+        ("llama4", 3, 1 + 0.1 * math.log(2)),  # a step at the end of each context
+        ("llama4", 7, 1 + 0.1 * math.log(3)),
+        ("llama4", -5, 1),  # padding counts as position 0
         ("ministral", 3, 1),
-        ("ministral", 4, 1 + 0.1 * math.log(2)),  # llama4 steps one token earlier
-        ("llama4", 3, 1 + 0.1 * math.log(2)),
+        ("ministral", 4, 1 + 0.1 * math.log(2)),  # a token later than llama4
         ("inkling", 3, 1),
         ("inkling", 7, 1 + 0.1 * math.log(2)),
         ("inkling", 5, 1 + 0.1 * math.log(1.5)),  # no step: it grows with each token
@@ -54,20 +57,25 @@ def test_the_factor_of_llama_4_steps_at_the_end_of_each_context(p, expected):
         ("logn", 15, 2),  # ln 16 / ln 4
         ("power", 3, 2**0.1),
         ("power", 11, 4**0.1),
-        ("head", 3, 1),
+        ("head", 3, 1),  # scale starts at 0, bias at 1
     ],
 )
 def test_a_factor_by_hand(kind, p, expected):
     assert position_scale(p, kind, original_length=4) == pytest.approx(expected, rel=1e-15)
 
 
-def test_a_factor_of_each_head_by_hand():
+@pytest.mark.parametrize(("p", "expected"), [(8190, 1), (8191, 1.0693147), (16_383, 1.1098612)])
+def test_the_defaults_are_those_of_llama_4(p, expected):
+    assert position_scale(p) == pytest.approx(expected, abs=1e-7)
+
+
+def test_heads_with_factors_of_their_own_by_hand():
     result = position_scale([0, 1, 7], "head", scale=[0.5, 2.0], bias=[1.0, 0.25])
     ln_2, ln_8 = math.log(2), math.log(8)
     np.testing.assert_allclose(result, [[1, 1 + ln_2 / 2, 1 + ln_8 / 2], [0.25, 0.25 + 2 * ln_2, 0.25 + 2 * ln_8]])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_every_kind
 def test_factors_are_those_of_mpmath_at_far_positions(kind):
     strength, scale, bias = 0.1, 0.43, 0.2
     with mpmath.workdps(40):
@@ -90,37 +98,24 @@ def test_factors_are_those_of_mpmath_at_far_positions(kind):
     np.testing.assert_allclose(module.factor(torch.tensor(FAR)).detach()[0], expected, rtol=1e-15)
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_factor_keeps_the_shape_of_the_positions(kind, shape):
-    for dtype in (np.int32, np.float32, np.float64):
-        result = position_scale(np.full(shape, 9000, dtype), kind)
-        assert (result.shape, result.dtype) == (shape, np.float64)
-
-
 # What it does to attention
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_keys_stay_as_they_are(kind):
+@for_every_kind
+def test_keys_stay_as_they_are_and_so_do_queries_within_the_trained_length(kind):
     q, k = content(9)
-    _, scaled_k = QueryScale(kind, 3, heads=2)(q, k)
+    scaled_q, scaled_k = QueryScale(kind, 10, heads=2)(q, k)
     assert torch.equal(scaled_k, k)
+    if kind != "power":  # (1 + n / L)^strength, which is above 1 from the first token on
+        assert_close(scaled_q, q, rtol=1e-15)
 
 
-@pytest.mark.parametrize("kind", ["llama4", "ministral", "inkling", "logn", "head"])
-def test_nothing_changes_within_the_trained_length(kind):
-    q, k = content(9)
-    scaled_q, _ = QueryScale(kind, 10, heads=2)(q, k)
-    torch.testing.assert_close(scaled_q, q, rtol=1e-15, atol=0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@for_every_kind
 def test_it_commutes_with_a_rotation(kind):
     q, k = content(9)
     rope = RoPE(8)
     scale = QueryScale(kind, 3, 0.5, heads=2)
-    torch.testing.assert_close(rope(*scale(q, k)), scale(*rope(q, k)), rtol=1e-12, atol=1e-12)
+    assert_close(rope(*scale(q, k)), scale(*rope(q, k)), rtol=1e-12)
 
 
 def test_scalable_softmax_is_a_power_of_the_number_of_keys():
@@ -151,24 +146,13 @@ def test_the_largest_weight_fades_by_softmax_and_stays_by_scalable_softmax():
     assert scalable[2] > scalable[1]
 
 
-def test_decoding_equals_prefill_past_a_step():
-    q, k = content(9)
-    scale = QueryScale(original_length=4)
-    whole, _ = scale(q, k)
-    for p in range(9):
-        token = slice(p, p + 1)
-        new_q, _ = scale(q[:, :, token], k[:, :, : p + 1], torch.tensor([p]), torch.arange(p + 1))
-        assert torch.equal(new_q, whole[:, :, token])
-
-
-@pytest.mark.parametrize(("t", "s"), [(0, 0), (0, 3), (1, 1), (2, 5), (5, 2)])
-def test_any_numbers_of_queries_and_keys(t, s):
-    q, k = content(9)
-    scale = QueryScale("power", original_length=4)
-    whole, _ = scale(q, k)
-    scaled_q, scaled_k = scale(q[:, :, :t], k[:, :, :s], torch.arange(t), torch.arange(s))
-    assert torch.equal(scaled_q, whole[:, :, :t])
-    assert torch.equal(scaled_k, k[:, :, :s])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_factor_is_not_rounded_before_its_product(dtype):
+    q, k = content(9, d=64, dtype=dtype)
+    positions = torch.arange(10_000, 10_009)
+    scale = QueryScale("inkling", 64, 0.37)
+    scaled_q, _ = scale(q, k, positions)
+    assert torch.equal(scaled_q, (q.float() * scale.factor(positions)[..., None].float()).to(dtype))
 
 
 # Numbers of other libraries
@@ -185,16 +169,16 @@ def test_the_factor_is_that_of_transformers(vector):
 
 def inputs_of_the_kernel(layer, module, hidden, **call):
     """Return the queries and keys that an attention of transformers hands to its kernel, and its bias."""
-    caught = {}
+    inputs = {}
 
     def kernel(_layer, q, k, *_, position_bias=None, **__):
-        caught.update(q=q.detach(), k=k.detach(), bias=position_bias)
+        inputs.update(q=q.detach(), k=k.detach(), bias=position_bias)
         return q.transpose(1, 2), None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.ALL_ATTENTION_FUNCTIONS, "get_interface", lambda *_: kernel)
         layer(hidden, **call)
-    return caught
+    return inputs
 
 
 def test_queries_equal_those_of_llama_4_where_it_has_no_rope():
@@ -209,9 +193,9 @@ def test_queries_equal_those_of_llama_4_where_it_has_no_rope():
     theirs = inputs_of_the_kernel(layer, module, hidden, position_embeddings=None, attention_mask=None)
     q = layer.q_proj(hidden).view(1, 11, 4, 8).transpose(1, 2).detach()
     scaled_q, scaled_k = QueryScale("llama4", 4, config.attn_scale)(q, theirs["k"])
-    torch.testing.assert_close(scaled_q, theirs["q"], rtol=1e-6, atol=1e-6)
+    assert_close(scaled_q, theirs["q"])
     assert (scaled_q / q).max() > 1.1
-    torch.testing.assert_close(scaled_k, theirs["k"])
+    assert_close(scaled_k, theirs["k"])
 
 
 @pytest.mark.parametrize("name", ["ministral3", "mistral4"])
@@ -239,14 +223,14 @@ def test_queries_equal_those_of_mistral_large_4():
     positions = torch.arange(9)
     expected = theirs(q, positions[None], head_dim_first=True)
     scaled_q, _ = ours(q, k, positions)
-    torch.testing.assert_close(scaled_q, expected, rtol=1e-6, atol=1e-6)
+    assert_close(scaled_q, expected)
 
 
 def test_queries_equal_those_of_inkling_whose_bias_grows_too():
     module = peer("transformers.models.inkling.modeling_inkling")
-    names = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "num_hidden_layers": 2}
+    sizes = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "num_hidden_layers": 2}
     config = peer("transformers").InklingTextConfig(
-        hidden_size=32, log_scaling_n_floor=3, log_scaling_alpha=0.7, layer_types=["full_attention"] * 2, **names
+        hidden_size=32, log_scaling_n_floor=3, log_scaling_alpha=0.7, layer_types=["full_attention"] * 2, **sizes
     )
     torch.manual_seed(0)
     layer = module.InklingAttention(config, layer_idx=0)
@@ -258,8 +242,8 @@ def test_queries_equal_those_of_inkling_whose_bias_grows_too():
     layer.config.log_scaling_n_floor = None
     plain = inputs_of_the_kernel(layer, module, hidden, **call)
     scale = QueryScale("inkling", 3, 0.7)
-    torch.testing.assert_close(scale(plain["q"], plain["k"])[0], scaled["q"], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(scale(plain["bias"], plain["bias"])[0], scaled["bias"], rtol=1e-5, atol=1e-5)
+    for name in ("q", "bias"):
+        assert_close(scale(plain[name], plain[name])[0], scaled[name], rtol=1e-5)
     assert (scaled["q"] / plain["q"]).max() > 1.5
 
 
@@ -269,47 +253,32 @@ def test_logn_is_the_table_that_qwen_writes_down():
     np.testing.assert_allclose(position_scale(np.arange(32_767), "logn", 2048), table, rtol=1e-14)
 
 
-# What is refused: what would give a wrong result without an error
+# What is refused
 
 
-@pytest.mark.parametrize("kind", ["llama", "ssmax", None])
-def test_an_unknown_kind_is_refused(kind):
-    message = r"query_scale: kind must be one of llama4, ministral, .* got"
-    with pytest.raises(ValueError, match=message):
-        QueryScale(kind)
-    with pytest.raises(ValueError, match=message):
-        position_scale([1], kind)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "ssmax"}, "kind must .* llama4, ministral, .*, got 'ssmax'"),
+        ({"original_length": 1}, "original_length must be above 1, got 1"),  # which has no logarithm to divide by
+        ({"original_length": -4}, "original_length must be above 1, got -4"),
+    ],
+)
+def test_wrong_settings_are_refused_by_class_and_function(changes, message):
+    for call in (QueryScale, lambda **settings: position_scale([1], **settings)):
+        with pytest.raises(ValueError, match=f"query_scale: {message}"):
+            call(**{"kind": "logn"} | changes)
 
 
-@pytest.mark.parametrize("length", [1, 0, -4])
-def test_a_length_without_a_logarithm_is_refused(length):
-    message = f"query_scale: original_length must be above 1, got {length}"
-    with pytest.raises(ValueError, match=message):
-        QueryScale("logn", length)
-    with pytest.raises(ValueError, match=message):
-        position_scale([1], "logn", length)
-
-
-def test_heads_are_one_for_all_or_each_its_own():
-    q, k = content(3)
+def test_heads_are_one_for_all_or_those_of_the_queries():
+    q, k = content(3, heads=3)
     assert QueryScale("head")(q, k)[0].shape == q.shape
     with pytest.raises(RuntimeError, match="must match"):
-        QueryScale("head", heads=3)(q, k)
-    with pytest.raises(ValueError, match="query_scale: heads must be 1 or more, got 0"):
-        QueryScale("head", heads=0)
+        QueryScale("head", heads=2)(q, k)
 
 
-def test_positions_in_numpy_are_one_a_query():
+def test_positions_in_numpy_are_those_of_the_queries():
     q, k = np.ones((1, 2, 4)), np.ones((1, 3, 4))
-    assert query_scale(q, k, [1, 2]).shape == (1, 2, 3)
+    assert query_scale(q, k, [1, 2], kind="head").tolist() == [[[4.0] * 3] * 2]  # at the start of "head", q k^T
     with pytest.raises(ValueError, match="broadcast"):
         query_scale(q, k, [1, 2, 3])
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_a_factor_is_not_rounded_before_its_product(dtype):
-    q, k = content(9, d=64, dtype=dtype)
-    positions = torch.arange(10_000, 10_009)
-    scale = QueryScale("inkling", 64, 0.37)
-    scaled_q, _ = scale(q, k, positions)
-    assert torch.equal(scaled_q, (q.float() * scale.factor(positions)[..., None].float()).to(dtype))

@@ -43,34 +43,32 @@ def assert_close(actual, expected, atol=1e-12):
 
 
 def test_the_place_of_a_token_by_hand():
-    """Of x = (1, 2): gate 2 and content 3 make silu(2) * 3 = 5.2848, half of which is the place."""
+    # of x = (1, 2): gate 2 and content 3 make silu(2) * 3 = 5.2848, of which the place is 0.3
     x = torch.tensor([[[[1.0, 2.0]]]])
     encoding = RePo(2)
-    with torch.no_grad():
-        encoding.gate.copy_(torch.tensor([[0.0, 1.0]]))
-        encoding.content.copy_(torch.tensor([[1.0, 1.0]]))
-        encoding.final.fill_(0.5)
-    place = 1.5 * 2 / (1 + np.exp(-2))
+    encoding.gate.data = torch.tensor([[0.0, 1.0]])
+    encoding.content.data = torch.tensor([[1.0, 1.0]])
+    encoding.final.data.fill_(0.3)
+    place = 0.3 * 3 * 2 / (1 + np.exp(-2))
     assert_close(encoding.places(x), torch.tensor([[[place]]], dtype=torch.float64), atol=1e-6)
-    rotated = repo(x[0], [[0.0, 1.0]], [[1.0, 1.0]], [[0.5]])
+    turned = repo(x[0], [[0.0, 1.0]], [[1.0, 1.0]], [[0.3]])
     by_hand = [np.cos(place) - 2 * np.sin(place), 2 * np.cos(place) + np.sin(place)]
-    np.testing.assert_allclose(rotated, [[by_hand]], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(turned, [[by_hand]], rtol=0, atol=1e-15)
 
 
-def test_it_is_rope_at_the_places_that_it_reads():
-    """Read two heads' places, and let RoPE turn each head to its own."""
+@pytest.mark.parametrize("base", [10_000.0, 1.0])
+def test_it_is_rope_at_the_places_that_it_reads(base):
     q, k = content()
-    encoding = spread_out(8, heads=2)
+    encoding = spread_out(8, heads=2, base=base)
     places = encoding.places(k)
-    _, rotated_k = encoding(q, k)
+    _, turned_k = encoding(q, k)
     for b in range(2):
         for head in range(2):
-            expected = rope(k[b, head], places[b, head])
-            np.testing.assert_allclose(rotated_k[b, head], expected, rtol=0, atol=1e-12)
+            expected = rope(k[b, head], places[b, head], base)
+            np.testing.assert_allclose(turned_k[b, head], expected, rtol=0, atol=1e-12)
 
 
 def test_without_its_last_matrix_there_are_no_positions():
-    """With `final` at zero all tokens share a place: no encoding at all."""
     q, k = content()
     encoding = spread_out(8)
     encoding.final.zero_()
@@ -81,7 +79,7 @@ def test_without_its_last_matrix_there_are_no_positions():
 
 
 def test_the_places_of_the_authors_module():
-    """As theirs: places of hidden states, one for each head, the same for the query and the key of a token."""
+    # places of hidden states, a place for each head, the same for the query and the key of a token
     q, k = content(groups=4)
     x = hidden_states()
     encoding = spread_out(32, heads=4, base=500_000.0)
@@ -89,20 +87,20 @@ def test_the_places_of_the_authors_module():
     hidden = torch.nn.functional.silu(x @ encoding.gate.T) * (x @ encoding.content.T)
     places = (hidden @ encoding.final.T).mT[:, 0]  # (b, h, t)
     assert_close(encoding.places(x), places)
-    rotated_q, rotated_k = encoding(q, k, x=x)
+    turned_q, turned_k = encoding(q, k, x=x)
     for head in range(4):
         expected_q, expected_k = RoPE(8, base=500_000.0)(q, k, places[:, head])
-        assert_close(rotated_q[:, head], expected_q[:, head])
-        assert_close(rotated_k[:, head], expected_k[:, head])
+        assert_close(turned_q[:, head], expected_q[:, head])
+        assert_close(turned_k[:, head], expected_k[:, head])
 
 
 def test_a_query_head_stands_where_its_key_head_does():
     q, k = content(heads=4, groups=2)
     x = hidden_states()
     encoding = spread_out(32, heads=2)
-    rotated_q, _ = encoding(q, k, x=x)
+    turned_q, _ = encoding(q, k, x=x)
     places = encoding.places(x).repeat_interleave(2, dim=1)
-    assert_close(rotated_q, encoding.turn(q, places), atol=0)
+    assert_close(turned_q, encoding.turn(q, places), atol=0)
 
 
 def test_keys_may_have_hidden_states_of_their_own():
@@ -110,9 +108,9 @@ def test_keys_may_have_hidden_states_of_their_own():
     x = hidden_states()
     encoding = spread_out(32)
     m, n = torch.arange(4, 6), torch.arange(6)
-    rotated_q, rotated_k = encoding(q, k, m, n, x=x[:, :, 4:], key_x=x)
-    assert_close(rotated_q, encoding.turn(q, encoding.places(x)[:, :, 4:]))
-    assert_close(rotated_k, encoding.turn(k, encoding.places(x)))
+    turned_q, turned_k = encoding(q, k, m, n, x=x[:, :, 4:], key_x=x)
+    assert_close(turned_q, encoding.turn(q, encoding.places(x)[:, :, 4:]))
+    assert_close(turned_k, encoding.turn(k, encoding.places(x)))
     with pytest.raises(RuntimeError, match="must match"):
         encoding(q, k, m, n, x=x[:, :, 4:])  # places of two tokens, for six keys
 
@@ -123,25 +121,26 @@ def test_it_starts_with_all_tokens_close_together():
     assert 0 < places.abs().max() < 0.05
 
 
-def test_positions_change_nothing():
-    q, k = content()
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_rounded_once(dtype):
+    q = content()[0].to(dtype)
     encoding = spread_out(8)
-    assert_close(encoding(q, k, 7 * torch.arange(6), torch.arange(6)), encoding(q, k), atol=0)
+    assert torch.equal(encoding.turn(q, encoding.places(q)), encoding.turn(q.float(), encoding.places(q)).to(dtype))
 
 
 # What is refused
 
 
-def test_integers_are_refused():
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("q", torch.ones(2, 4, 6, 8).long(), "q and k must .* got torch.int64"),
+        ("positions", torch.zeros(5), r"positions or key_positions must .* got \(5,\)"),
+        ("positions", torch.zeros(3, 6), r"positions or key_positions must .* got \(3, 6\)"),
+        ("key_positions", torch.zeros(1), r"positions or key_positions must .* got \(1,\)"),
+    ],
+)
+def test_what_would_be_wrong_without_an_error_is_refused(name, value, message):
     q, k = content()
-    with pytest.raises(ValueError, match=r"repo: q and k must be floats \(b, h, t, e\), got torch.int64"):
-        RePo(8)(q.long(), k.long())
-
-
-@pytest.mark.parametrize("shape", [(5,), (1,), (3, 6), (2, 6, 1)], ids=str)
-def test_positions_of_another_form_are_refused(shape):
-    q, k = content()
-    wrong, right = torch.zeros(shape), torch.arange(6)
-    for positions, key_positions in ((wrong, right), (right, wrong), (wrong, None)):
-        with pytest.raises(ValueError, match=r"repo: positions or key_positions must be 6 a row, got \("):
-            RePo(8)(q, k, positions, key_positions)
+    with pytest.raises(ValueError, match=f"repo: {message}"):
+        RePo(8)(**{"q": q, "k": k, "positions": torch.arange(6)} | {name: value})

@@ -1,6 +1,4 @@
-"""What the tests of several score encodings assert alike: which positions they take, and refuse."""
-
-import re
+"""What the tests of several score encodings have in common: random content, and what they assert alike."""
 
 import numpy as np
 import pytest
@@ -8,55 +6,45 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 
-def assert_one_row_serves_a_batch(module, q, k, logits):
-    """A row (1, 6) of positions is that of both sequences, in the call and in what `score_mod` makes of `logits`."""
-    one, rows = torch.tensor([[3, 0, 9, 7, 7, 1]]), torch.tensor([[5, 0, 1, 2, 9, 3], [4, 4, 0, 8, 1, 2]])
-    for m, n in ((one, one), (one, rows), (rows, one), (one, one[0]), (one[0], one)):
-        expected = module(q, k, m.expand(2, 6), n.expand(2, 6))
-        assert torch.equal(module(q, k, m, n), expected)
-        pairs = torch.meshgrid([torch.arange(size) for size in expected.shape], indexing="ij")
+def content(b=2, h=4, g=2, t=6, s=6, d=3, seed=0):
+    """Return random queries (b, h, t, d) and keys (b, g, s, d) in float64."""
+    rng = np.random.default_rng(seed)
+    q = torch.tensor(rng.normal(size=(b, h, t, d)))
+    k = torch.tensor(rng.normal(size=(b, g, s, d)))
+    return q, k
+
+
+def randomized(module, std=1.0):
+    """Return the module in float64, its parameters random."""
+    torch.manual_seed(0)
+    for parameter in module.double().parameters():
+        torch.nn.init.normal_(parameter, std=std)
+    return module
+
+
+def causal(scores):
+    """Return the scores of the pairs that causal attention keeps, the queries being the last of the keys."""
+    t, s = scores.shape[-2:]
+    return scores[..., torch.ones(t, s).tril(s - t).bool()]
+
+
+def assert_the_score_mod_takes_rows_as_they_lie(module, q, k):
+    """A row (1, 6) of positions serves a batch; strided rows are copied, since the kernels of a CPU read no strides."""
+    shared = torch.tensor([[3, 0, 9, 7, 7, 1]])
+    strided = torch.arange(24).view(2, 12)[:, ::2]
+    logits = q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT / q.shape[-1] ** 0.5
+    pairs = torch.meshgrid([torch.arange(size) for size in logits.shape], indexing="ij")
+    for m, n in ((shared, strided), (strided, shared), (strided[0], strided[0])):
         modify = module.score_mod(q, k, m, n)
-        torch.testing.assert_close(modify(logits, *pairs), (logits + expected).to(logits.dtype))
-    assert torch.equal(module(q, k, one), module(q, k, one[0]))
-    assert torch.equal(module(q, k, one[0], one), module(q, k, one[0], one[0]))
-    for wrong in (one[:, 1:], one.mT, one[None], torch.cat([one] * 3)):
-        with pytest.raises((ValueError, RuntimeError)):
-            module(q, k, wrong)
+        torch.testing.assert_close(modify(logits, *pairs), logits + module(q, k, m, n))
+        captured = tree_leaves([cell.cell_contents for cell in modify.__closure__])
+        assert all(value.is_contiguous() for value in captured if isinstance(value, torch.Tensor))
 
 
-def assert_the_score_mod_keeps_no_strided_positions(module, q, k):
-    """Positions that are strided, which kernels of a CPU cannot read, are not among what it captures."""
-    rows = torch.arange(24).view(2, 12)[:, ::2]
-    for places in (rows, rows[0], rows[:1], rows[:1].expand(2, 6)):
-        for modify in (module.score_mod(q, k, places), module.score_mod(q, k, torch.arange(6), places)):
-            kept = tree_leaves([cell.cell_contents for cell in modify.__closure__])
-            positions = [value for value in kept if isinstance(value, torch.Tensor) and not value.is_floating_point()]
-            assert len(positions) > 1
-            assert all(value.is_contiguous() for value in positions)
-
-
-def assert_refused_with_numbers(module, q, k, wanted, others):
-    """`q` and `k` are of 6 tokens; `wanted` is what the message wants of positions, `others` what they must not be."""
-    name, right = type(module).__module__.rpartition(".")[2], torch.arange(6)
-    calls = [module, *([module.score_mod] if hasattr(module, "score_mod") else [])]
-    for call in calls:
-        for t, s in ((6, 3), (1, 1)):
-            with pytest.raises(ValueError, match=f"{name}: positions must be given for {t} queries and {s} keys, got"):
-                call(q[:, :, :t], k[:, :, :s])
-        with pytest.raises(ValueError, match=f"{name}: key_positions must be "):
-            call(q[:, :, :1], k, torch.tensor([5]))
-        for other, got in others:
-            with pytest.raises(ValueError, match=re.escape(f"{name}: key_positions must be {wanted}, got {got}")):
-                call(q, k, right, other)
-            for key_positions in (None, right, other):
-                with pytest.raises(ValueError, match=re.escape(f"{name}: positions must be {wanted}, got {got}")):
-                    call(q, k, other, key_positions)
-
-
-def assert_numpy_wants_one_position_a_token(twin, *learned, **named):
-    """The function takes (3,), not one for all, nor a row too long."""
+def assert_numpy_wants_one_position_a_token(twin, *learned, **kwargs):
+    """One position for all three tokens would broadcast, and so would a batch of rows."""
     x = np.ones((2, 3, 4))
-    for wrong in ([0], [0, 1], range(4), [[0, 1, 2]] * 2, 0):
+    for wrong in ([0], range(4), [[0, 1, 2]] * 2):
         for m, n in ((wrong, range(3)), (range(3), wrong)):
             with pytest.raises(ValueError, match="cannot reshape"):  # NumPy's own words
-                twin(x, x, m, n, *learned, **named)
+                twin(x, x, m, n, *learned, **kwargs)

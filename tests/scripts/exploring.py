@@ -25,7 +25,8 @@ class Knowing(Script):
         return super().__call__(expression, **known)
 
 
-MODEL, SPEC, SNIPPET, JUDGE = (Knowing(f"explorer/{name}.js") for name in ("model", "spec", "snippet", "judge"))
+MODEL, SNIPPET = (Knowing(f"explorer/{name}.js") for name in ("model", "snippet"))
+DEFAULTS, SELF_CHECK = (Knowing(f"explorer/{name}.js") for name in ("defaults", "self-check"))
 QUERY, SETTINGS, KINDS = (Knowing(f"explorer/{name}.js") for name in ("query", "settings", "kinds"))
 SEEDS = range(4)
 VECTORS = [{"content": content} for content in ("constant", "random", "tokens", "peak")]
@@ -107,7 +108,7 @@ def ran(code):
 def usual(**state):
     """The defaults of an encoding over numbered positions, with what is set beside."""
     encoding = state.get("encoding", "sinusoidal")
-    return SPEC("defaults(given, encoding, true)", encoding=encoding) | state
+    return DEFAULTS("defaults(given, encoding, true)", encoding=encoding) | state
 
 
 def shown(state):

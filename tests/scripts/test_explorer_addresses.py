@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.scripts.exploring import CASES, QUERY, SEEDS, SETTINGS, SPEC, drawn, given, named, usual
+from tests.scripts.exploring import CASES, DEFAULTS, QUERY, SEEDS, SETTINGS, drawn, given, named, usual
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_an_address_brings_its_view_back(case, seed):
-    view = SPEC("settle(state, given)", state=usual(**drawn(case, seed)))
+    view = DEFAULTS("settle(state, given)", state=usual(**drawn(case, seed)))
     query = QUERY("toQuery(state, given)", state=view)
     again = QUERY("fromQuery(query, given)", query=query)
     applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=view)
@@ -27,8 +27,8 @@ def test_the_first_view_has_no_address_and_no_number():
 @pytest.mark.parametrize("case", CASES[::3], ids=named)
 def test_an_address_brings_two_views_back(case, seed):
     a, b = (usual(**drawn(each, seed)) for each in ({"encoding": "rope", "scaling": "yarn"}, case))
-    a = SPEC("settle(state, given)", state=a)
-    b = SPEC("settle(state, given)", state=b | QUERY("shared(a)", a=a))
+    a = DEFAULTS("settle(state, given)", state=a)
+    b = DEFAULTS("settle(state, given)", state=b | QUERY("shared(a)", a=a))
     query = QUERY("toQuery(a, given, b)", a=a, b=b)
     again = QUERY("otherFromQuery(query, fromQuery(query, given), given)", query=query)
     applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=b)
@@ -45,8 +45,8 @@ def test_an_address_means_a_sentence_or_numbers(query, length):
 
 
 def test_a_sentence_is_words_with_a_space_between():
-    assert SPEC("sentence(text)", text="  the \t dog\nbit ") == "the dog bit"
-    assert SPEC("sentence(text).split(' ').length", text="a " * 40) == 24
+    assert DEFAULTS("sentence(text)", text="  the \t dog\nbit ") == "the dog bit"
+    assert DEFAULTS("sentence(text).split(' ').length", text="a " * 40) == 24
 
 
 @pytest.mark.parametrize("name", ["encoding", "b.encoding"])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from posenc.rotate.rope import rope
-from tests.scripts.exploring import KINDS, SEEDS, SPEC
+from tests.scripts.exploring import DEFAULTS, KINDS, SEEDS
 from tests.scripts.javascript import Script
 
 PRODUCTS, TABLES = (Script(f"math/{name}.js") for name in ("products", "tables"))
@@ -13,7 +13,9 @@ GELU, EXPONENTIAL = (Script(f"math/{name}.js") for name in ("gelu", "exponential
 
 
 def test_columns_and_biases():
-    assert SPEC("columnsOf({ encoding: 'pope', width: 6 })") == 2 * SPEC("columnsOf({ encoding: 'rope', width: 6 })")
+    assert DEFAULTS("columnsOf({ encoding: 'pope', width: 6 })") == 2 * DEFAULTS(
+        "columnsOf({ encoding: 'rope', width: 6 })"
+    )
     assert [KINDS("biased({ encoding })", encoding=name) for name in ("t5", "rope")] == [True, False]
 
 

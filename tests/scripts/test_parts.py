@@ -30,7 +30,7 @@ REQUIRED = {
     "explorer",
 }
 CHAPTER_LIMIT, PAGE_LIMIT, KIT_LIMIT, EXPLORER_LIMIT = 10_000, 12_000, 13_000, 84_000  # bytes, compressed
-OWN_LIMIT = {"docs/reference/read-a-config.md": 27_000}  # its figure has every rule by which posenc.plan reads
+OWN_LIMIT = {"docs/reference/read-a-config.md": 28_000}  # its figure has every rule by which posenc.plan reads
 
 
 LATER = re.compile(r"""await import\("(?P<path>[^"]+)"\)""")  # loaded once the figure stands, most by a click

@@ -22,10 +22,10 @@ def test_the_phase_that_is_used(held):
 @pytest.mark.parametrize("k", [1, 2, 4, 12])
 def test_what_a_channel_gives_is_its_share_of_the_score(k, held):
     ones, theta = np.ones((1, 1, 1)), 0.37
-    top = pope(ones, ones, [0], [0], theta=np.array([[theta]])).item()  # the lengths of query and key
+    top = pope(ones, ones, [0], [0], theta=[theta]).item()  # the lengths of query and key
     for stored in STORED:
         phase = np.array([[stored]])
-        score = pope(ones, ones, [k], [0], theta=np.array([[theta]]), phase=phase, bound=held).item()
+        score = pope(ones, ones, [k], [0], theta=[theta], phase=phase, bound=held).item()
         ours = PHASES("gives(k, theta, stored, held)", k=k, theta=theta, stored=float(stored), held=held)
         assert ours == pytest.approx(score / top, abs=1e-9)
 

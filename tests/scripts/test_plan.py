@@ -10,15 +10,15 @@ import posenc
 from dev.model_types import modules
 from posenc.config.formats.detection import FORMATS
 from posenc.config.model_types import facts
-from tests.config import published, test_formats
+from tests.config import published, test_formats, test_layer_types
 from tests.scripts.javascript import Script
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = json.loads((ROOT / "docs/assets/data/configs.json").read_text(encoding="utf-8"))
 READ = Script("config/plan.js")
-READ.context.eval(f"const kinds = {json.dumps(facts())}")
+READ.context.eval(f"const allFacts = {json.dumps(facts())}")
 OTHERS = "plan: config must be in the words of transformers, got those of "
-BOTH = "(() => { try { return plan(said, kinds) } catch (error) { return { refused: error.message } } })()"
+BOTH = "(() => { try { return plan(fields, allFacts) } catch (error) { return { refused: error.message } } })()"
 
 
 def like(mine, theirs, where="plan"):
@@ -37,23 +37,23 @@ def like(mine, theirs, where="plan"):
         assert mine == theirs, where
 
 
-def both(said):
-    """Compare what both find, or the words in which both refuse."""
-    theirs = READ(BOTH, said=said)
+def both(config):
+    """Compare the plans of both languages, or the words in which both refuse."""
+    theirs = READ(BOTH, fields=config)
     if theirs.get("refused", "").startswith(OTHERS):
-        assert foreign(said) == theirs["refused"].removeprefix(OTHERS)
+        assert foreign(config) == theirs["refused"].removeprefix(OTHERS)
         return False
     try:
-        mine = posenc.plan(said).to_dict()
+        mine = posenc.plan(config).to_dict()
     except ValueError as error:
         mine = {"refused": str(error)}
     like(mine, theirs)
     return "refused" not in mine
 
 
-def foreign(said):
+def foreign(config):
     """Return the name of another program's format, which the page does not read."""
-    return next((name for name, (own, _) in FORMATS.items() if own(said)), None)
+    return next((name for name, (own, _) in FORMATS.items() if own(config)), None)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -68,8 +68,8 @@ def test_hand_written_configurations_are_read_alike(name):
 
 @pytest.mark.parametrize("name", test_formats.SAME)
 def test_formats_are_told_apart_alike(name):
-    kind, other, ours = test_formats.SAME[name]
-    assert READ(BOTH, said=other) == {"refused": OTHERS + kind}
+    program, other, ours = test_formats.SAME[name]
+    assert READ(BOTH, fields=other) == {"refused": OTHERS + program}
     assert both(ours)
 
 
@@ -85,7 +85,12 @@ CHANGES = {
     "heads of an odd width": {"head_dim": 33, "partial_rotary_factor": 0.5},
     "heads of another width in one layer": {"per_layer_config": {"1": {"head_dim": 32}}},
     "a base for each layer": {"layer_rope_theta": [1e4, 0] * 99},
-    "layers of other words": {"layer_types": ["attention", "mamba", "sliding_attention", "conv"]},
+    "layers of other names": {
+        "num_hidden_layers": 4,
+        "layer_types": ["attention", "mamba", "sliding_attention", "conv"],
+    },
+    "fewer types than layers": {"layer_types": ["full_attention"]},
+    "windows from a layer on": {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 2},
     "alpha": {"rope_scaling": {"rope_type": "dynamic", "alpha": 1000.0, "factor": 1.0}},
     "vLLM's factor": {"rope_scaling": YARN | {"attn_factor": 0.5}},
     "vLLM's name": {"rope_scaling": YARN | {"rope_type": "deepseek_yarn", "apply_yarn_scaling": False}},
@@ -101,6 +106,7 @@ CHANGES = {
     "no layers": {"num_hidden_layers": None, "layer_types": None},
     "too many layers": {"num_hidden_layers": 10**12, "layer_types": None},
     "too long a list of layers": {"layer_types": ["full_attention"] * 10_001},
+    "layers that predict further tokens": {"num_nextn_predict_layers": 1, "layer_types": ["sliding_attention"] * 33},
     "a base of one": {"rope_theta": 1.0, "rope_parameters": None},
 }
 
@@ -114,6 +120,18 @@ def test_what_is_changed_or_wrong_is_read_alike(name, change):
 @pytest.mark.parametrize("distance", [8, 16, 1e30, 2**53])
 def test_distances_of_buckets_are_refused_alike(distance):
     both({"model_type": "t5", "relative_attention_max_distance": distance})
+
+
+@pytest.mark.parametrize("sections", [[22, 22, 20], [22, 20, 22], [32, 32], [22, 22, 10], [24, 20, 20], [16] * 4])
+@pytest.mark.parametrize("name", sorted(name for name, known in facts().items() if "mrope" in known))
+def test_sections_are_read_or_refused_alike(name, sections):
+    both({"model_type": name, "head_dim": 128, "rope_scaling": {"type": "default", "mrope_section": sections}})
+
+
+@pytest.mark.parametrize("row", [*test_layer_types.TYPES, *test_layer_types.TYPES_OF_CODE, *test_layer_types.ROTATING])
+def test_each_form_of_rule_is_read_alike(row):
+    model_type, fields, letters = row
+    both({"model_type": model_type, "num_hidden_layers": len(letters)} | fields)
 
 
 @pytest.mark.parametrize("name", sorted(facts()))

@@ -1,4 +1,4 @@
-"""Which files git says have changed: since the branch that is public, or by the last commit where that is all of it."""
+"""Which files git says have changed: since origin/main, or in the last commit where origin/main has all commits."""
 
 import subprocess
 from functools import cache

@@ -43,9 +43,9 @@ OF_ALL_AT_ONCE = {
     "test_the_table_has_every_name",
     "test_every_encoding_has_its_row",
 }
-DEAR = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
+EXPENSIVE = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
 WHOLE_BOOK = {"results", "site_build", "built_site"}  # fixtures that run every page, or build the site
-MOST_SAID, LINES_SAID = 3, 4  # of what one cause makes many tests say
+MOST_MESSAGES, MOST_LINES = 3, 4  # shown of a cause, and of a message
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Cause:
 
     promise: str
     remedy: str
-    said: list[str]
+    messages: list[str]
     marks: set[str]
     count: int = 1
 
@@ -77,27 +77,28 @@ class Only:
         if needs & WHOLE_BOOK or any(item.get_closest_marker(mark) for mark in ("slow", "full")):
             return False
         if item.path in self.files or item.name in OF_ALL_AT_ONCE:
-            return not DEAR.search(item.name)
-        given = getattr(getattr(item, "callspec", None), "params", {})
-        encoding = given.get("encoding")
+            return not EXPENSIVE.search(item.name)
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        encoding = params.get("encoding")
         if encoding is not None and hasattr(encoding, "variants"):
             first = encoding.options == encoding.variants()[0].options
-            return encoding.path in self.files and (first or not DEAR.search(item.name))
-        return given.get("path") in self.files or given.get("name") in self.pages
+            return encoding.path in self.files and (first or not EXPENSIVE.search(item.name))
+        return params.get("path") in self.files or params.get("name") in self.pages
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Say once what cannot be imported, though every file of tests imports it."""
         if report.failed:
             lines = [line.removeprefix("E").strip() for line in str(report.longrepr).splitlines()]
-            said = next(line for line in reversed(lines) if line)
-            if all(said not in cause.marks for cause in self.causes):
-                self.causes.append(Cause("the tests can be imported", "", [said], {said}))
+            message = next(line for line in reversed(lines) if line)
+            if all(message not in cause.marks for cause in self.causes):
+                self.causes.append(Cause("the tests can be imported", "", [message], {message}))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
         """Count what passes; add what fails to a cause that is known, or as a new one."""
         report = yield
-        self.passed += report.passed and report.when == "call"
+        if report.passed and report.when == "call":
+            self.passed += 1
         if report.failed and call.excinfo is not None:
             test = getattr(item, "function", None)
             self.add(getattr(item, "originalname", None) or item.name, inspect.getdoc(test) or "", call.excinfo)
@@ -105,33 +106,40 @@ class Only:
 
     def add(self, test: str, remedy: str, error: pytest.ExceptionInfo) -> None:
         """Add a failure to the cause that it shares with another: the test, the message, or the line of the file."""
-        said = str(error.value) if error.errisinstance((AssertionError, pytest.fail.Exception)) else error.exconly()
-        said = re.split(r"\n(?:assert |Failing test case)", said)[0].split("\n")
-        said = "\n".join([line for line in said if line.strip()][:LINES_SAID])
+        message = message_of(error)
         places = [entry for entry in error.traceback if Path(entry.path) in self.files]
-        marks = {test, said}
+        marks = {test, message}
         if places:
-            marks = {test, f"{places[-1].lineno}: {re.sub(r'[0-9]+', '', said)}"}
-            said = f"{Path(places[-1].path).name}:{places[-1].lineno + 1}: {said}"
+            marks = {test, f"{places[-1].lineno}: {re.sub(r'[0-9]+', '', message)}"}
+            message = f"{Path(places[-1].path).name}:{places[-1].lineno + 1}: {message}"
         for known in self.causes:
             if known.marks & marks:
                 known.marks |= marks
-                known.said += [said] if said not in known.said else []
+                if message not in known.messages:
+                    known.messages.append(message)
                 known.count += 1
                 return
-        self.causes.append(Cause(in_words(test), remedy, [said], marks))
+        self.causes.append(Cause(sentence(test), remedy, [message], marks))
 
 
-def in_words(name: str) -> str:
+def message_of(error: pytest.ExceptionInfo) -> str:
+    """Return the first lines of an error, without what pytest and Hypothesis add; of an assert, without its type."""
+    bare = error.errisinstance((AssertionError, pytest.fail.Exception))
+    text = str(error.value) if bare else error.exconly()
+    lines = re.split(r"\n(?:assert |Failing test case)", text)[0].split("\n")
+    return "\n".join([line for line in lines if line.strip()][:MOST_LINES])
+
+
+def sentence(name: str) -> str:
     """Return the name of a test as the sentence that it is."""
     return name.removeprefix("test_").replace("_", " ")
 
 
 def files_of(name: str) -> list[Path]:
     """Return the file of that name in a door, where there is one, and its tests."""
-    found = [path for door in posenc.DOORS for path in (ROOT / "posenc" / door).glob(f"{name}.py")]
-    own = [ROOT / "tests" / path.parent.name / f"test_{name}.py" for path in found]
-    return [*found, *(path for path in own if path.exists())]
+    files = [path for door in posenc.DOORS for path in (ROOT / "posenc" / door).glob(f"{name}.py")]
+    own = [ROOT / "tests" / path.parent.name / f"test_{name}.py" for path in files]
+    return [*files, *(path for path in own if path.exists())]
 
 
 def page_of(name: str, files: list[Path]) -> str:
@@ -148,7 +156,7 @@ def page_of(name: str, files: list[Path]) -> str:
 
 
 def run_tests(only: Only) -> bool:
-    """Run the tests that `only` keeps, saying nothing; tell whether all could be run."""
+    """Run the tests that `only` keeps, and print nothing; return whether all could be run."""
     names = {f"{path.parent.name}/{path.stem}" for path in only.files}
     concerned = {key: encoding for key, encoding in posenc.encodings().items() if key in names}
     posenc.encodings = lambda: concerned  # tests are made for these alone
@@ -177,32 +185,47 @@ def report(only: Only, wrong: list[str]) -> Iterator[str]:
     for number, cause in enumerate(only.causes, 1):
         times = f" ({cause.count} tests)" if cause.count > 1 else ""
         yield f"{number:2}. {cause.promise}{times}"
-        said = [f"> {said}".replace("\n", "\n  ") for said in cause.said[:MOST_SAID]]
-        yield textwrap.indent("\n".join([cause.remedy, *said] if cause.remedy else said), "    ") + "\n"
+        lines = [f"> {message}".replace("\n", "\n  ") for message in cause.messages[:MOST_MESSAGES]]
+        if cause.remedy:
+            lines = [cause.remedy, *lines]
+        yield textwrap.indent("\n".join(lines), "    ") + "\n"
     yield from wrong
+
+
+def select(name: str, only: Only) -> bool:
+    """Add the files and the page of that name to what is checked; return whether there is one."""
+    files = files_of(name)
+    page = page_of(name, files)
+    only.files += files
+    if page and page not in only.pages:
+        only.pages.append(page)
+    return bool(files or page)
+
+
+def start_galley(pages: list[str]) -> subprocess.Popen[str]:
+    """Start the checker of the book on some pages; what is wrong on them it writes to its stderr."""
+    command = [sys.executable, "-m", "galley"]
+    for page in pages:
+        command += ["--only", page]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def main(names: list[str]) -> int:
     """Check encodings, their pages, and pages; return 1 where something is missing, 2 for no such name."""
-    begin, only = time.perf_counter(), Only([], [])
+    begin = time.perf_counter()
+    only = Only([], [])
     for name in names or [""]:
-        files = files_of(name)
-        page = page_of(name, files)
-        if not files and not page:
-            print(
-                f"check: NAME must be a file of posenc/ or a page of docs/, got {name!r}; make new-encoding writes one"
-            )
+        if not select(name, only):
+            must = "must be a file of posenc/ or a page of docs/"
+            print(f"check: NAME {must}, got {name!r}; make new-encoding writes one")
             return 2
-        only.files += files
-        only.pages += [page] if page and page not in only.pages else []
     if why := broken(only.files):
         print(why)
         return 1
     print("checking", ", ".join([*(str(path.relative_to(ROOT)) for path in only.files), *only.pages]), flush=True)
-    command = [sys.executable, "-m", "galley", *(word for page in only.pages for word in ("--only", page))]
-    running = subprocess.Popen(command, cwd=ROOT, stdout=-3, stderr=-1, text=True) if only.pages else None
+    checker = start_galley(only.pages) if only.pages else None
     complete = run_tests(only)
-    wrong = running.communicate()[1].splitlines() if running else []
+    wrong = checker.communicate()[1].splitlines() if checker else []
     print("\n".join(report(only, wrong)))
     failed = sum(cause.count for cause in only.causes)
     on_pages = f", {len(wrong)} lines about the page" if wrong else ""

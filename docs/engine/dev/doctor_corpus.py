@@ -29,8 +29,8 @@ from tests.doctor.corpus.load import FOLDER, made, prepare
 
 VERDICTS = ROOT / "docs/assets/data/doctor.json"
 SHELVES = (rotations, tables, biases, attentions, later)
-SHELF = {one.name: shelf for shelf in SHELVES for one in shelf.IMPLEMENTATIONS}
-IMPLEMENTATIONS = [one for shelf in SHELVES for one in shelf.IMPLEMENTATIONS]
+SHELF = {implementation.name: shelf for shelf in SHELVES for implementation in shelf.IMPLEMENTATIONS}
+IMPLEMENTATIONS = [implementation for shelf in SHELVES for implementation in shelf.IMPLEMENTATIONS]
 SECONDS = 900  # for a package
 
 
@@ -38,27 +38,28 @@ def half(implementation: Implementation) -> str:
     """Tell whether the implementation was known while the doctor was written, or was gathered afterwards."""
     if SHELF[implementation.name] is later:
         return "later"
-    return ("known", "unknown")[zlib.crc32(implementation.name.encode()) % 2]
+    is_odd = zlib.crc32(implementation.name.encode()) % 2
+    return "unknown" if is_odd else "known"
 
 
 def examined(thing: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Return what the doctor says of one thing: its kind and findings, or why it refuses."""
     from posenc.doctor import diagnose
 
-    begun = time.thread_time()
+    begin = time.thread_time()
     try:
         report = diagnose(thing, **settings)
     except ValueError as error:
-        return {"refused": str(error)[:400], "seconds": time.thread_time() - begun}
+        return {"refused": str(error)[:400], "seconds": time.thread_time() - begin}
     except Exception as error:  # what the doctor must never do
-        return {"crashed": f"{type(error).__name__}: {error}"[:400], "seconds": time.thread_time() - begun}
-    found = [[f.verdict, f.check, f.id, f.words] for f in report.findings if f.verdict in ("wrong", "note")]
+        return {"crashed": f"{type(error).__name__}: {error}"[:400], "seconds": time.thread_time() - begin}
+    findings = [[f.verdict, f.check, f.id, f.words] for f in report.findings if f.verdict in ("wrong", "note")]
     head = str(report).split("\nWRONG")[0].split("\nnote")[0].split("\nok")[0].replace("\n", " ")
-    said = {"kind": report.kind, "healthy": report.healthy, "findings": found, "head": head}
-    return said | {"seconds": time.thread_time() - begun}
+    seconds = time.thread_time() - begin
+    return {"kind": report.kind, "healthy": report.healthy, "findings": findings, "head": head, "seconds": seconds}
 
 
-def told(implementation: Implementation) -> dict[str, Any]:
+def diagnoses(implementation: Implementation) -> dict[str, Any]:
     """Return what the doctor says of an implementation and of each bug in it."""
     first = _tried(implementation, None, False)
     glued = "kind" not in first and bool(implementation.glue)
@@ -87,15 +88,19 @@ def _tried(implementation: Implementation, bug: Bug | None, glued: bool) -> dict
 
 
 def _of_package(name: str, which: str) -> dict[str, Any]:
-    """Return what is told of a package, in this process."""
+    """Return the diagnoses of a package's implementations, made in this process."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
     shelf, _, name = name.partition("/")
     packages = {package.name: package for package in _shelf(shelf).PACKAGES}
     prepare(packages[name], packages)
-    wanted = [one for one in _shelf(shelf).IMPLEMENTATIONS if one.package == name and which in ("", half(one))]
-    return {one.name: told(one) for one in wanted}
+    implementations = [
+        implementation
+        for implementation in _shelf(shelf).IMPLEMENTATIONS
+        if implementation.package == name and which in ("", half(implementation))
+    ]
+    return {implementation.name: diagnoses(implementation) for implementation in implementations}
 
 
 def _shelf(name: str) -> Any:
@@ -113,51 +118,61 @@ def _in_a_process(name: str, which: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Judge all, or a part, and write what was said; of all, the verdicts too."""
+    """Diagnose all, or a part, and write the diagnoses; of all, the verdicts too."""
     parser = argparse.ArgumentParser()
     for name in ("--half", "--only", "--inside"):
         parser.add_argument(name, default="")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--output", type=Path, default=FOLDER / "said.json")
-    asked = parser.parse_args()
-    if asked.inside:
-        print(json.dumps(_of_package(asked.inside, asked.half)))
+    arguments = parser.parse_args()
+    if arguments.inside:
+        print(json.dumps(_of_package(arguments.inside, arguments.half)))
         return
-    names = sorted(
-        {
-            f"{shelf.__name__.rpartition('.')[2]}/{one.package}"
-            for shelf in SHELVES
-            for one in shelf.IMPLEMENTATIONS
-            if asked.only in ("", one.package, shelf.__name__.rpartition(".")[2]) and asked.half in ("", half(one))
-        }
-    )
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        parts = list(pool.map(lambda name: _in_a_process(name, asked.half), names))
-    found = {name: said for part in parts for name, said in part.items()}
-    asked.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    if not asked.only and not asked.half:
-        write(found)
+    names = _packages_to_run(arguments.only, arguments.half)
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        parts = list(pool.map(lambda name: _in_a_process(name, arguments.half), names))
+    results = {name: result for part in parts for name, result in part.items()}
+    arguments.output.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    if not arguments.only and not arguments.half:
+        write(results)
 
 
-def write(said: dict[str, Any]) -> None:
+def _packages_to_run(only: str, which: str) -> list[str]:
+    """Return shelf/package for each that holds an implementation of a half; `only` names a package or a shelf."""
+    names = set()
+    for shelf in SHELVES:
+        folder = shelf.__name__.rpartition(".")[2]
+        for implementation in shelf.IMPLEMENTATIONS:
+            package = implementation.package
+            if only in ("", package, folder) and which in ("", half(implementation)):
+                names.add(f"{folder}/{package}")
+    return sorted(names)
+
+
+def write(results: dict[str, Any]) -> None:
     """Write the verdicts, with the origin and the licence of each package, and what they were reached with."""
     data = json.loads(VERDICTS.read_text(encoding="utf-8")) if VERDICTS.exists() else {}
-    judged = [(one, said[one.name]) for one in IMPLEMENTATIONS if one.name in said]
+    judged = [
+        (implementation, results[implementation.name])
+        for implementation in IMPLEMENTATIONS
+        if implementation.name in results
+    ]
     data["date"] = datetime.now(UTC).date().isoformat()
     data["torch"] = torch.__version__.partition("+")[0]
-    data["seconds"] = statistics.median(what["sound"]["seconds"] for _, what in judged)
+    data["seconds"] = statistics.median(result["sound"]["seconds"] for _, result in judged)
     data["packages"] = [
-        {"name": one.name, "version": one.version, "licence": one.licence, "url": one.url} for one in _packages()
+        {"name": package.name, "version": package.version, "licence": package.licence, "url": package.url}
+        for package in _packages()
     ]
-    data["implementations"] = [verdict.verdict(one, what) for one, what in judged]
+    data["implementations"] = [verdict.verdict(implementation, result) for implementation, result in judged]
     VERDICTS.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def _packages() -> list[Package]:
     """Return each package that is examined, once."""
-    examined = {one.package for one in IMPLEMENTATIONS}
+    names = {implementation.package for implementation in IMPLEMENTATIONS}
     packages = {package.name: package for shelf in SHELVES for package in shelf.PACKAGES}
-    return [packages[name] for name in sorted(packages, key=str.lower) if name in examined]
+    return [packages[name] for name in sorted(packages, key=str.lower) if name in names]
 
 
 if __name__ == "__main__":

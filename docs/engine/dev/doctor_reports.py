@@ -14,7 +14,7 @@ from functools import cache
 from itertools import zip_longest
 
 from dev import ROOT
-from posenc.doctor.report import Report
+from posenc.doctor.report import Finding, Report
 
 PATH = ROOT / "tests/doctor/reports.json"
 WRITES = "NEW_REPORTS"  # the variable of the environment under which the tests write
@@ -28,34 +28,45 @@ NOTHING = 1e-4  # numbers below this are all alike
 def lines(report: Report) -> list[str]:
     """Return a report in short, a line for all that passed."""
     about = ", ".join(str(value) for value in report.examined.values() if value not in (None, ""))
-    passed = [f.check + _shown(f.number) * (f.check not in BY_TIME) for f in report.findings if f.verdict == "ok"]
-    unmade = [f.check for f in report.findings if f.verdict == "not checked"]
-    told = [f for f in report.findings if f.verdict in ("wrong", "note")]
-    said = [f"{f.verdict} {f.id}: {f.words}{_shown(f.number)}" for f in told]
-    return [f"{report.kind} ({about})", *said, f"ok: {', '.join(passed)}", f"not checked: {', '.join(unmade)}"]
+    passed = [_passed(f) for f in report.findings if f.verdict == "ok"]
+    skipped = [f.check for f in report.findings if f.verdict == "not checked"]
+    problems = [
+        f"{f.verdict} {f.id}: {f.words}{_printed(f.number)}" for f in report.findings if f.verdict in ("wrong", "note")
+    ]
+    return [f"{report.kind} ({about})", *problems, f"ok: {', '.join(passed)}", f"not checked: {', '.join(skipped)}"]
 
 
-def _shown(number: float | None) -> str:
+def _passed(finding: Finding) -> str:
+    if finding.check in BY_TIME:
+        return finding.check
+    return finding.check + _printed(finding.number)
+
+
+def _printed(number: float | None) -> str:
     return "" if number is None else f" {number:.3g}"
 
 
-def differences(said: list[list[str]], known: list[list[str]]) -> list[str]:
-    """Return the lines of reports that do not read as they did, each beside the one that it was."""
-    reports = zip(said, known, strict=False)  # a count that differs is told below
-    pairs = [pair for one, other in reports for pair in zip_longest(one, other, fillvalue="")]
-    found = [f"  was {before}\n  now {now}" for now, before in pairs if not alike(now, before)]
-    return found + [f"  {len(known)} reports were made, now {len(said)}"] * (len(said) != len(known))
+def differences(reports: list[list[str]], known: list[list[str]]) -> list[str]:
+    """Return the lines of reports that do not read as the known ones, each beside the line that it was."""
+    changes = []
+    for report, before in zip(reports, known, strict=False):  # of unequal counts the last line speaks
+        for line, line_before in zip_longest(report, before, fillvalue=""):
+            if not alike(line, line_before):
+                changes.append(f"  was {line_before}\n  now {line}")
+    if len(reports) != len(known):
+        changes.append(f"  {len(known)} reports were made, now {len(reports)}")
+    return changes
 
 
-def alike(one: str, other: str) -> bool:
+def alike(line: str, other: str) -> bool:
     """Tell whether two lines have the same words, and numbers that are nearly the same."""
-    if NUMBER.sub("#", one) != NUMBER.sub("#", other):
+    if NUMBER.sub("#", line) != NUMBER.sub("#", other):
         return False
-    return all(_near(a, b) for a, b in zip(NUMBER.findall(one), NUMBER.findall(other), strict=True))
+    return all(_near(a, b) for a, b in zip(NUMBER.findall(line), NUMBER.findall(other), strict=True))
 
 
-def _near(one: str, other: str) -> bool:
-    a, b = (abs(float(text.replace(",", ""))) for text in (one, other))
+def _near(number: str, other: str) -> bool:
+    a, b = (abs(float(text.replace(",", ""))) for text in (number, other))
     large, small = max(a, b), min(a, b)
     return large - small <= NEAR * large or large < NOTHING or (large < ROUNDING and large <= FACTOR * small)
 

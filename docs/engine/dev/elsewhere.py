@@ -99,20 +99,20 @@ def changed_pages() -> list[str]:
 def run_book(file: Path, only: list[str]) -> int:
     """Run the pages here and now, and write what came of each into `file`: the work of a child process."""
     book = Book.find(use_cache=False)
-    found = {}
+    pages = {}
     for name, result in book.run(book.pages(only)).items():
         steps = zip(result.page.steps, result.steps, strict=False)
         numbers = [numbers_of(step, outcome) for step, outcome in steps]
         problems = result.report
         if not problems and updated(result, book) != result.page.source:
             problems = [f"{name}: an update would rewrite this page here"]
-        found[name] = {"problems": problems, "seconds": result.seconds, "numbers": list(filter(None, numbers))}
-    file.write_text(json.dumps(found), encoding="utf-8")
+        pages[name] = {"problems": problems, "seconds": result.seconds, "numbers": list(filter(None, numbers))}
+    file.write_text(json.dumps(pages), encoding="utf-8")
     return 0
 
 
 def numbers_of(step: object, outcome: dict) -> dict | None:
-    """Return what a step is called, the numbers that it gave, and for one in a sentence between what they must lie."""
+    """Return the label of a step and its numbers; of a number in a sentence also the bounds between which it holds."""
     if isinstance(step, Number) and isinstance(outcome.get("value"), list):
         label = f"{step.line}: {step.written} {step.operator} {step.body}"
         return {"label": label, "values": outcome["value"], "room": room(step, len(outcome["value"]))}
@@ -125,15 +125,16 @@ def numbers_of(step: object, outcome: dict) -> dict | None:
 def room(number: Number, count: int) -> list[tuple[float, float]] | None:
     """Return the least and the greatest value with which each part of a sentence's number would hold."""
     try:
-        shown = [read(text) for text in parts(number.written)]
+        written = [read(text) for text in parts(number.written)]
     except ValueError:
         return None  # a word that the code decides
-    if len(shown) != count:
+    if len(written) != count:
         return None
     if number.operator == "=":
-        return [(one.value - one.unit, one.value + one.unit) for one in shown]
-    below = number.operator in (">", ">=")
-    return [(-math.inf, one.value) if below else (one.value, math.inf) for one in shown]
+        return [(part.value - part.unit, part.value + part.unit) for part in written]
+    if number.operator in (">", ">="):
+        return [(-math.inf, part.value) for part in written]
+    return [(part.value, math.inf) for part in written]
 
 
 def run_profile(profile: Profile, python: str, only: list[str], tests: bool) -> dict:
@@ -141,12 +142,16 @@ def run_profile(profile: Profile, python: str, only: list[str], tests: bool) -> 
     root = copied(FOLDER / "projet à part") if profile.strange else ROOT
     variables = environment(profile, FOLDER)
     variables["PYTHONPATH"] = os.pathsep.join(map(str, (root, root / "docs/engine", root / "docs/book")))
-    file, begin = FOLDER / "run.json", time.perf_counter()
+    file = FOLDER / "run.json"
+    begin = time.perf_counter()
     command = [python, "-W", "ignore", "-m", "dev.elsewhere", "--child", str(file)]
-    command += [word for page in only for word in ("--only", page)]
+    for page in only:
+        command += ["--only", page]
     subprocess.run(command, cwd=root, env=variables, check=True)
-    found = {"pages": json.loads(file.read_text(encoding="utf-8")), "seconds": time.perf_counter() - begin}
-    return found | (run_tests(python, root, variables) if tests else {})
+    run = {"pages": json.loads(file.read_text(encoding="utf-8")), "seconds": time.perf_counter() - begin}
+    if tests:
+        run |= run_tests(python, root, variables)
+    return run
 
 
 def run_tests(python: str, root: Path, variables: dict[str, str]) -> dict:
@@ -188,10 +193,11 @@ def verdict(run: dict) -> str:
 
 def table(runs: dict[str, dict]) -> list[str]:
     """Return a row for each page that is not the same everywhere: its problems under each profile, "~" where moved."""
-    names = list(next(iter(runs.values()))["pages"])
-    rows, alike = [], 0
-    for name in names:
-        cells = [cell(name, run, next(iter(runs.values()))) for run in runs.values()]
+    reference = next(iter(runs.values()))
+    rows = []
+    alike = 0
+    for name in reference["pages"]:
+        cells = [cell(name, run, reference) for run in runs.values()]
         if any(cells):
             rows.append(f"| {name} | " + " | ".join(cells) + " |")
         else:
@@ -211,29 +217,29 @@ def cell(name: str, run: dict, reference: dict) -> str:
 
 def ranges(runs: dict[str, dict]) -> dict[str, dict[str, list]]:
     """Return by page and number its least and greatest value over all runs, and the room that the page gives it."""
-    found: dict[str, dict[str, list]] = {}
+    measured: dict[str, dict[str, list]] = {}
     for run in runs.values():
         for name, page in run["pages"].items():
+            numbers = measured.setdefault(name, {})
             for number in page["numbers"]:
-                values, known = number["values"], found.setdefault(name, {}).get(number["label"])
-                if known is None:
-                    known = [values, values, number["room"]]
-                pairs = [zip(side, values, strict=False) for side in known[:2]]
-                least, greatest = [min(pair) for pair in pairs[0]], [max(pair) for pair in pairs[1]]
-                found[name][number["label"]] = [least, greatest, known[2]]
-    return found
+                values = number["values"]
+                least, greatest, rooms = numbers.get(number["label"], (values, values, number["room"]))
+                least = [min(pair) for pair in zip(least, values, strict=False)]
+                greatest = [max(pair) for pair in zip(greatest, values, strict=False)]
+                numbers[number["label"]] = [least, greatest, rooms]
+    return measured
 
 
 def near_the_edge(measured: dict[str, dict[str, list]]) -> list[str]:
     """Return the numbers in sentences that move, and that would not hold if they moved as much again."""
-    found = []
+    near = []
     for name, numbers in measured.items():
         for label, (least, greatest, rooms) in numbers.items():
             for low, high, (bottom, top) in zip(least, greatest, rooms or [], strict=False):
                 spread = high - low
                 if spread and (low - spread < bottom or high + spread > top):
-                    found.append(f"{name}:{label}: from {low:.6g} to {high:.6g}")
-    return found
+                    near.append(f"{name}:{label}: from {low:.6g} to {high:.6g}")
+    return near
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 A mutant is a file with one change: of an operator, a number, an axis, a comparison, a word of logic, a default, a dtype
 or a slice. Three hundred are drawn by a fixed seed, as many from each file, and from a file as many of each kind as can
-be. Each meets the tests that concern its file, the quick ones first: its own and the contract. What these let pass
-meets those that compile, too. A test that fails without a mutant catches none. The doctor's mutants are drawn by lot,
-from all of its files together, and meet all of its tests.
+be. On each run the tests that concern its file, its own and the contract, the quick ones first. On those that pass run
+the tests that compile, too. A test that fails without a mutant catches none. The doctor's mutants are drawn by lot,
+from all of its files together, and all of its tests run on them.
 
     python -m dev.mutants                     the table, and every mutant that survives
     python -m dev.mutants rotate/rope --all   every mutant of one file
@@ -37,19 +37,19 @@ from dev import ROOT
 
 DOORS = ("add", "rotate", "bias", "score", "models")
 DOCTOR = "doctor"
-COUNT, WANTED = 300, {DOCTOR: 0.9}
-WANTED |= dict.fromkeys(DOORS, 0.97)
+COUNT = 300
+WANTED = dict.fromkeys(DOORS, 0.97) | {DOCTOR: 0.9}  # the share that is to be caught
 WORKERS = 2
-LIMIT = 120  # seconds on a processor, for the tests of a mutant: what does not end is caught
-SLOWER = 5  # times as long as without a mutant, which the doctor's tests may take where that is more
-MEMORY = 24 << 30  # bytes of addresses, for a number that asks for more than there is
+LIMIT = 120  # seconds of processor time, for the tests of a mutant: what does not end is caught
+SLOWER = 5  # the doctor's tests may take so many times as long as without a mutant, where that is more than LIMIT
+MEMORY = 24 << 30  # bytes of address space: a mutant may ask for more than there is
 WARM = ("torch._dynamo", "hypothesis.strategies", "mpmath", "pytest", "transformers.models.llama.modeling_llama")
 ENDLESS = "its tests do not end"
-DEAR = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
+EXPENSIVE = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
 
-# What no test can tell from the file as it is, in the words in which it is listed where it survives, and why.
+# Mutants that do what the file does, as they are listed where they survive, and why no test can catch them.
 EQUIVALENT = {
-    ("bias/t5", "by_offset = self(torch.zeros_like(offsets[{:1 -> 1:}]), offsets)[:, 0]  # (h, 2z+1)"):
+    ("bias/t5", "by_offset = self(torch.zeros_like(offsets[{:1 -> 1:}]), offsets)[:, 0]  # (h, o)"):
         "the rows after the first are not read",
     ("models/swin", "for size, place in zip(window, np.indices(window), strict={True -> False}):"):
         "there are as many indices as axes",
@@ -61,6 +61,44 @@ EQUIVALENT |= {
     (f"rotate/{name}", _TABLE): "it is promoted to float32"
     for name in ("fope", "latent", "lerope", "mrope", "pope", "rope")
 }
+_WIDTHS = 'def widths(config: Mapping[str, Any], rope_type: str = {"default" -> "mrope"}) -> set[int]:'
+EQUIVALENT |= {
+    ("add/conditional", "at_tap = (offset.unsqueeze(-4) == taps.unsqueeze({-2 -> -3})).all(-1)  # (..., c, t, s)"):
+        "both are a new axis beside one of size 1",
+    ("add/convolution", "near = (at_tap @ x).reshape(t, kernel, groups, {-1 -> -2})  # (t, c, g, i)"):
+        "NumPy takes any negative size for -1",
+    ("add/learned", "return nn.functional.embedding(positions.{long -> int}(), rows)  # (..., t, d)"):
+        "a table of more than 2**31 rows fits nowhere",
+    ("bias/alibi", "signed_slope = torch.where(offset {> -> >=} 0, -right, left)  # (..., h, t, s)"):
+        "at offset 0 the product with either is 0",
+    ("bias/window", "for step, size in zip(offset, window, strict={True -> False}):"):
+        "there are as many axes as sizes, which is checked before",
+    ("models/axial", "k = np.arange(m) {+ -> -} np.zeros((axes, 1))  # (n, m)"): "plus and minus 0",
+    ("models/axial", "place = np.arange(length, dtype=np.{float64 -> float32})[:, None]"):
+        "whole numbers below 2**24, and products of them with float64",
+    ("models/cached_keys", 'device = "cpu" if k.device.type {== -> !=} "mps" else k.device  # mps lacks float64'):
+        "a machine without mps computes on its CPU either way",
+    ("models/checkpoints", 'old = turning.reshape(-1, 2) if to == "half" else turning.reshape(2, {-1 -> -2})'):
+        "NumPy takes any negative size for -1",
+    ("models/from_config", "fields = _fields(config, length or {1 -> 0}, max_length)"):
+        "a text of no token is as short as one of a token",
+    ("models/from_config", _WIDTHS): "both types have the same widths",
+    ("models/mrope", "for grid, seconds_per_frame in zip(video_grids, seconds, strict={True -> False})"):
+        "there are as many seconds as grids, which is checked before",
+    ("models/mrope", "positions = [np.zeros((0, 3), dtype=np.{int64 -> int32})]"): "it is joined to others of int64",
+    ("models/mrope", "return np.arange(tokens)[:, None] + np.zeros(3, dtype=np.{int64 -> int32})"):
+        "its sum with int64 is int64",
+    ("models/mrope", "text = np.zeros((1, 3), dtype=np.{int64 -> int32})"): "it is joined to others of int64",
+    ("rotate/axial", "if pairs < {1 -> 0} or dim != 2 * pairs * axes:"): "without pairs, dim would have to be 0",
+    ("rotate/fope", 'fine = torch.{float32 -> float16} if waves.device.type == "mps" else torch.float64'):
+        "a machine without mps takes float64",
+    ("rotate/lerope", "return slice(0, count), slice(count, {2 -> 3} * count)"): "there are 2 * count channels",
+    ("rotate/liere", "if block not in range(2, dim + {1 -> 2}) or dim % block:"): "dim + 1 does not divide dim",
+    ("score/cope", "low = count.{long -> int}().clamp(0, last)"): "counts end at the last row of the table",
+    ("score/path", "ordered, order = n.sort(stable={True -> False})"):
+        "sort is stable on a CPU either way",
+    ("score/shaw", "row = self._row(m[b, 0, q_idx, {0 -> -1}], n[b, 0, 0, kv_idx])"): "this axis is of size 1",
+}  # fmt: skip
 _DTYPE = "dtype: torch.dtype = torch.{float32 -> float16}"
 EQUIVALENT |= {
     ("rotate/axial", f"self, positions: Tensor | None, {_DTYPE}"): "it is promoted to float32",
@@ -68,9 +106,9 @@ EQUIVALENT |= {
     ("rotate/xpos", f"def table(self, positions: Tensor, {_DTYPE}) -> Table:"): "it is promoted to float32",
 }  # fmt: skip
 
-# What the doctor is free to choose, so that no test holds it: how much it asks (numbers from five on, what is drawn);
-# by a tolerance, whether a measure equal to it passes, or to half of it; and in how many bits it is measured. That a
-# measure of one more passes is a mutant. A guard of lists that are of one length can never be seen.
+# What the doctor is free to choose, so that no test holds it: how many positions, channels or draws it tries (numbers
+# of five and more, what is random); whether a measure equal to a tolerance, or to half of it, passes; and the dtype in
+# which it measures. A small tolerance that grows by one is a mutant. For lists of one length strict=True does nothing.
 _REAL = r"(?:-?\d+\.\d+|-?\d+(?:\.\d+)?e-?\d+|[A-Z]{4,})"
 _LESS = r"\{[<>]=? -> [<>]=?\}"
 FREE = re.compile(
@@ -86,7 +124,7 @@ TOLERANCE = re.compile(r"\{(-?[\d_]+\.\d*|-?\d+(?:\.\d+)?e-?\d+) -> ([^}]+)\}")
 SIGNS = {"+": "-", "-": "+", "*": "/", "/": "*", "**": "*", "//": "*", "%": "*", "@": "*", "&": "|", "|": "&"}
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 COMPARISONS |= {"is": "is not", "is not": "is", "in": "not in", "not in": "in"}
-WORDS = {"and": "or", "or": "and"}
+LOGIC = {"and": "or", "or": "and"}
 COARSER = {"float64": "float32", "float32": "float16", "int64": "int32", "long": "int32"}
 SHORTER = {"double": "float", "long": "int"}  # x.double(), x.long()
 OF_AXES = ("squeeze", "unsqueeze", "flatten", "unflatten", "transpose", "swapaxes", "movedim", "expand_dims", "permute")
@@ -110,21 +148,23 @@ class Changes(ast.NodeVisitor):
     """Finds what can be changed in a text; annotations, docstrings and what is said of errors are not looked at."""
 
     def __init__(self, text: str):
-        self.text, self.kind = text, ""
-        self.found: list[tuple[int, int, str, str]] = []  # where, what takes its place, and the kind
+        self.text = text
+        self.kind = ""
+        self.changes: list[tuple[int, int, str, str]] = []  # begin and end, what takes its place, and the kind
         self.starts = [0]
         for line in text.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
         tree = ast.parse(text)
-        self.words = [_words(node) for node in ast.walk(tree)]
+        self.choices = [_choices(node) for node in ast.walk(tree)]
         self.visit(tree)
 
     def _add(self, begin: int, end: int, becomes: str, kind: str) -> None:
-        self.found.append((begin, end, becomes, self.kind or kind))
+        self.changes.append((begin, end, becomes, self.kind or kind))
 
     def _within(self, kind: str, *nodes: ast.AST | None) -> None:
-        """Visit nodes in which whatever is found is of this kind."""
-        before, self.kind = self.kind, self.kind or kind
+        """Visit nodes in which every change is of this kind, unless they lie in others with a kind."""
+        before = self.kind
+        self.kind = before or kind
         for node in filter(None, nodes):
             self.visit(node)
         self.kind = before
@@ -172,7 +212,7 @@ class Changes(ast.NodeVisitor):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
         for left, right in zip(node.values, node.values[1:], strict=False):
-            self._between(left, right, WORDS, "word of logic")
+            self._between(left, right, LOGIC, "word of logic")
         self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
@@ -190,9 +230,10 @@ class Changes(ast.NodeVisitor):
         elif isinstance(node.value, int | float):
             self._number(node, node.value)
         elif isinstance(node.value, str) and self.kind == "default":
-            others = [word for words in self.words if node.value in words for word in words if word != node.value]
-            for other in others[:1]:
-                self._add(*self._span(node), f'"{other}"', "default")
+            lists = [choices for choices in self.choices if node.value in choices]
+            others = [choice for choices in lists for choice in choices if choice != node.value]
+            if others:
+                self._add(*self._span(node), f'"{others[0]}"', "default")
 
     def visit_keyword(self, node: ast.keyword) -> None:
         self._within("axis" if node.arg in ("dim", "dims", "axis") else "", node.value)
@@ -227,22 +268,24 @@ class Changes(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def _words(node: ast.AST) -> list[str]:
-    """Return the words that a tuple, a list, a set or the keys of a dictionary offer to choose from."""
-    offered = getattr(node, "elts", None) or getattr(node, "keys", None) or []
-    return [each.value for each in offered if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+def _choices(node: ast.AST) -> list[str]:
+    """Return the strings of a tuple, a list, a set or the keys of a dictionary, from which a setting is chosen."""
+    elements = getattr(node, "elts", None) or getattr(node, "keys", None) or []
+    return [e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
 
 
 def mutants(file: str, text: str) -> list[Mutant]:
     """Return every mutant of a file, those that are equivalent to it among them."""
-    made = []
-    for begin, end, becomes, kind in Changes(text).found:
-        was, before, after = text[begin:end], text[:begin].rpartition("\n")[2], text[end:].partition("\n")[0]
+    result = []
+    for begin, end, becomes, kind in Changes(text).changes:
+        was = text[begin:end]
+        before = text[:begin].rpartition("\n")[2]
+        after = text[end:].partition("\n")[0]
         if was != becomes and "\n" not in was:
             change = f"{before}{{{was.strip()} -> {becomes}}}{after}".strip()
             line = text.count("\n", 0, begin) + 1
-            made.append(Mutant(file, line, kind, change, text[:begin] + becomes + text[end:]))
-    return made
+            result.append(Mutant(file, line, kind, change, text[:begin] + becomes + text[end:]))
+    return result
 
 
 def _runs(text: str) -> bool:
@@ -255,26 +298,32 @@ def _runs(text: str) -> bool:
     return True
 
 
-def _told_apart(file: str, text: str) -> list[Mutant]:
-    of_doctor = file.startswith(DOCTOR)
-    made = [mutant for mutant in mutants(file, text) if not (of_doctor and free(mutant.change))]
-    return [mutant for mutant in made if (file, mutant.change) not in EQUIVALENT]
+def _not_equivalent(file: str, text: str) -> list[Mutant]:
+    """Return the mutants of a file that a test should catch."""
+    different = [mutant for mutant in mutants(file, text) if (file, mutant.change) not in EQUIVALENT]
+    if file.startswith(DOCTOR):
+        return [mutant for mutant in different if not free(mutant.change)]
+    return different
 
 
 def free(change: str) -> bool:
-    """Tell whether the doctor may choose so or otherwise, and no test should hold it to one."""
-    if number := TOLERANCE.search(change):
-        was, becomes = float(number[1]), float(number[2])
-        if 0 < was == 2 * becomes <= 0.1 or 5 <= was == becomes - 1:
-            return True
-    return FREE.search(change) is not None
+    """Tell whether the doctor may choose either way, so that no test should hold it to one."""
+    if FREE.search(change):
+        return True
+    tolerance = TOLERANCE.search(change)
+    if tolerance is None:
+        return False
+    was, becomes = float(tolerance[1]), float(tolerance[2])
+    is_halved_tolerance = 0 < was <= 0.1 and becomes == was / 2
+    is_larger_number = was >= 5 and becomes == was + 1
+    return is_halved_tolerance or is_larger_number
 
 
 def draw_by_lot(texts: dict[str, str], count: int, seed: int = 0) -> list[Mutant]:
     """Return `count` mutants of all files, each as likely as the others."""
-    found = [mutant for file, text in texts.items() for mutant in _told_apart(file, text)]
-    random.Random(seed).shuffle(found)
-    return list(islice((mutant for mutant in found if _runs(mutant.text)), count))
+    candidates = [mutant for file, text in texts.items() for mutant in _not_equivalent(file, text)]
+    random.Random(seed).shuffle(candidates)
+    return list(islice((mutant for mutant in candidates if _runs(mutant.text)), count))
 
 
 def draw(texts: dict[str, str], count: int, seed: int = 0) -> list[Mutant]:
@@ -282,18 +331,19 @@ def draw(texts: dict[str, str], count: int, seed: int = 0) -> list[Mutant]:
     drawn: list[Mutant] = []
     waiting = {}
     for file, text in texts.items():
-        found = _told_apart(file, text)
-        random.Random(f"{seed} {file}").shuffle(found)
+        candidates = _not_equivalent(file, text)
+        random.Random(f"{seed} {file}").shuffle(candidates)
         of_kind: Counter[str] = Counter()
         rounds = {}
-        for mutant in found:
+        for mutant in candidates:
             of_kind[mutant.kind] += 1
             rounds[mutant] = of_kind[mutant.kind]
-        waiting[file] = sorted(found, key=rounds.__getitem__, reverse=True)
+        waiting[file] = sorted(candidates, key=rounds.__getitem__, reverse=True)
     while len(drawn) < count and any(waiting.values()):
         for file in [file for file in texts if waiting[file]][: count - len(drawn)]:
             mutant = waiting[file].pop()
-            drawn += [mutant] * _runs(mutant.text)
+            if _runs(mutant.text):
+                drawn.append(mutant)
     return drawn
 
 
@@ -305,13 +355,14 @@ class Task:
     """A run of the tests of a file: on a mutant, up to the first that fails; or on the file as it is, all of them."""
 
     file: str
-    dear: bool
+    expensive: bool
     mutant: Mutant | None = None
 
     @property
     def suite(self) -> tuple[str, bool]:
         """Return what decides which tests there are: a file of a door has its own, the doctor's have them in common."""
-        return DOCTOR if self.file.startswith(DOCTOR) else self.file, self.dear
+        tests_of = DOCTOR if self.file.startswith(DOCTOR) else self.file
+        return tests_of, self.expensive
 
 
 @dataclass
@@ -330,15 +381,27 @@ class Chosen:
         tests = folder / "tests" / door
         self.path = folder / "posenc" / door / f"{name}.py"
         self.own = {tests / f"test_{name}.py"} if door in posenc.DOORS else {*tests.glob("test_*.py")}
-        known = SLOWER * sum(seconds for _, seconds in ranks.values())
-        self.limit = LIMIT if door in DOORS else max(LIMIT, round(known)) if task.mutant else None
-        self.task, self.ranks, self.answer = task, ranks, Answer()
+        self.task = task
+        self.ranks = ranks
+        self.answer = Answer()
+
+    @property
+    def limit(self) -> int | None:
+        """Return the seconds of processor time that the tests may take; the doctor's file as it is has no limit."""
+        if not self.task.file.startswith(DOCTOR):
+            return LIMIT
+        if self.task.mutant is None:
+            return None
+        return max(LIMIT, round(SLOWER * sum(seconds for _, seconds in self.ranks.values())))
 
     def _concerns(self, item) -> bool:
-        given = getattr(getattr(item, "callspec", None), "params", {})
-        of_file = self.path in (given.get("path"), getattr(given.get("encoding"), "path", None), item.path)
-        known = self.task.mutant is None or item.nodeid in self.ranks
-        return known and (of_file or item.path in self.own) and bool(DEAR.search(item.name)) == self.task.dear
+        if self.task.mutant and item.nodeid not in self.ranks:
+            return False
+        if bool(EXPENSIVE.search(item.name)) != self.task.expensive:
+            return False
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        paths = (params.get("path"), getattr(params.get("encoding"), "path", None), item.path)
+        return self.path in paths or item.path in self.own
 
     def pytest_collection_modifyitems(self, items: list) -> None:
         """Keep what concerns the file; for a mutant, what passes without it."""
@@ -370,10 +433,10 @@ class Court:
     def judge(self, drawn: list[Mutant]) -> dict[Mutant, str]:
         """Return the mutants that are caught, each with the test that it fails."""
         caught: dict[Mutant, str] = {}
-        for dear in (False, True):
+        for expensive in (False, True):
             left = [mutant for mutant in drawn if mutant not in caught]
-            self._learn(sorted({mutant.file for mutant in left}), dear)
-            tasks = [Task(mutant.file, dear, mutant) for mutant in left]
+            self._learn(sorted({mutant.file for mutant in left}), expensive)
+            tasks = [Task(mutant.file, expensive, mutant) for mutant in left]
             for task, answer in self.run([task for task in tasks if self.known[task.suite]]):
                 if answer.failed and task.mutant:
                     caught[task.mutant] = answer.failed[0]
@@ -381,20 +444,22 @@ class Court:
                 print("caught:" if answer.failed else "passes:", task.mutant, file=sys.stderr, flush=True)
         return caught
 
-    def _learn(self, files: list[str], dear: bool) -> None:
+    def _learn(self, files: list[str], expensive: bool) -> None:
         """Learn which tests pass without a mutant, and how long they take."""
-        suites = {task.suite: task for task in (Task(file, dear) for file in files)}
+        suites = {task.suite: task for task in (Task(file, expensive) for file in files)}
         for task, answer in self.run([*suites.values()]):
             self.known[task.suite] = answer.passed
             if failed := answer.failed:
                 print(f"{task.suite[0]}: {len(failed)} tests fail without a mutant; left out are such as {failed[0]}")
-        silent = [name for name, dear in suites if not dear and not self.known[name, dear]]
+        silent = [suite[0] for suite in suites if not expensive and not self.known[suite]]
         if silent:
             raise SystemExit(f"mutants: no test passes of {', '.join(silent)}")
 
     def run(self, tasks: list[Task]) -> Iterator[tuple[Task, Answer]]:
         """Yield each task with its answer, in the order in which they end."""
-        waiting, free, running = tasks[::-1], [*self.folders], {}
+        waiting = tasks[::-1]
+        free = [*self.folders]
+        running = {}
         while waiting or running:
             if waiting and free:
                 task, folder = waiting.pop(), free.pop()
@@ -448,9 +513,9 @@ def _run_tests(chosen: Chosen, folder: Path) -> None:
     if chosen.limit is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (chosen.limit, chosen.limit))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    said = os.open(folder / "said.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
+    output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     if chosen.task.mutant:
         chosen.path.write_text(chosen.task.mutant.text, encoding="utf-8")
     os.chdir(folder)
@@ -459,15 +524,10 @@ def _run_tests(chosen: Chosen, folder: Path) -> None:
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True  # two texts of one size, written within a second, would be taken for one
     posenc = import_module("posenc")
-    concerned = {key: found for key, found in posenc.encodings().items() if key == chosen.task.file}
+    concerned = {key: encoding for key, encoding in posenc.encodings().items() if key == chosen.task.file}
     if concerned:
         posenc.encodings = lambda: concerned  # tests are made for this one alone
-    hypothesis = import_module("hypothesis")
-    quick = [
-        phase for phase in hypothesis.Phase if phase.name in ("explicit", "generate")
-    ]  # a failure need not be small
-    hypothesis.settings.register_profile("quick", phases=quick)
-    hypothesis.settings.load_profile("quick")
+    _do_not_shrink()
     options = "-o addopts= -p no:terminal -p no:cacheprovider -p no:xdist --assert=plain --doctest-modules"
     options += " --import-mode=importlib --strict-markers --rootdir . -c pyproject.toml"
     of_all = ["tests/contract/test_contract.py", "tests/contract/test_files.py"] if concerned else []
@@ -476,16 +536,24 @@ def _run_tests(chosen: Chosen, folder: Path) -> None:
     import_module("pytest").main([*options.split(), "-m", "not slow and not full", *first, *where], plugins=[chosen])
 
 
+def _do_not_shrink() -> None:
+    """Let Hypothesis report the first failure that it draws: only whether a test fails counts."""
+    hypothesis = import_module("hypothesis")
+    phases = [phase for phase in hypothesis.Phase if phase.name in ("explicit", "generate")]
+    hypothesis.settings.register_profile("quick", phases=phases)
+    hypothesis.settings.load_profile("quick")
+
+
 def _answer(task: Task, folder: Path) -> Answer:
     path = folder / "answer.json"
     if path.exists():
         return Answer(**json.loads(path.read_text(encoding="utf-8")))
     if task.mutant is None:
-        raise SystemExit(f"the tests of {task.file} do not end: {(folder / 'said.txt').read_text(encoding='utf-8')}")
+        raise SystemExit(f"the tests of {task.file} do not end: {(folder / 'output.txt').read_text(encoding='utf-8')}")
     return Answer(failed=[ENDLESS])
 
 
-# What is said of it
+# The report
 
 
 def table(drawn: list[Mutant], caught: dict[Mutant, str]) -> str:
@@ -519,10 +587,14 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--count", type=int, default=COUNT, help="how many mutants")
     parser.add_argument("--all", action="store_true", help="every mutant of these files")
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args(arguments)
-    texts, begin = read(root, asked.files), time.perf_counter()
-    drawing = draw_by_lot if all(file.startswith(DOCTOR) for file in texts) else draw
-    drawn = drawing(texts, sys.maxsize if asked.all else asked.count, asked.seed)
+    options = parser.parse_args(arguments)
+    begin = time.perf_counter()
+    texts = read(root, options.files)
+    count = sys.maxsize if options.all else options.count
+    if all(file.startswith(DOCTOR) for file in texts):
+        drawn = draw_by_lot(texts, count, options.seed)
+    else:
+        drawn = draw(texts, count, options.seed)
     with tempfile.TemporaryDirectory() as place:
         caught = Court(root, texts, Path(place)).judge(drawn)
     print(table(drawn, caught))

@@ -1,4 +1,4 @@
-"""`python -m dev.names` writes posenc/_exports.py: the names at the top of posenc, for who does not run it.
+"""`python -m dev.names` writes posenc/_typing_exports.py: the names at the top of posenc, for who does not run it.
 
 Type checkers, editors and programs that freeze an app read imports; posenc itself finds its encodings in its folders.
 """
@@ -10,7 +10,7 @@ import posenc
 from dev import ROOT
 from posenc import _index
 
-PATH = ROOT / "posenc" / "_exports.py"
+PATH = ROOT / "posenc" / "_typing_exports.py"
 FILE = '''\
 """What `from posenc import` offers, for type checkers, editors and programs that freeze an app. Never run.
 

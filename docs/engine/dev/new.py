@@ -30,16 +30,15 @@ def encoding(name: str, door: str) -> list[Path]:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise Refused(f"NAME must be a name of Python in small letters, such as gauss, got {name!r}")
     cls = "".join(part.capitalize() for part in name.split("_"))
-    taken = {known.lower() for known in _index.places()} | {*_index.top_modules()}
-    if {name, cls.lower()} & taken:
+    known = {public.lower() for public in _index.places()} | {*_index.top_modules()}
+    if {name, cls.lower()} & known:
         raise Refused(f"NAME must be new, got {name!r}; the package has it already")
     toy = TOY[door]
     places = {
         TEMPLATES / door / f"{toy}.py": ROOT / "posenc" / door / f"{name}.py",
         TEMPLATES / door / f"test_{toy}.py": ROOT / "tests" / door / f"test_{name}.py",
     }
-    words = {toy: name, toy.capitalize(): cls}
-    return write(places, words)
+    return write(places, {toy: name, toy.capitalize(): cls})
 
 
 def page(name: str) -> list[Path]:
@@ -52,7 +51,7 @@ def page(name: str) -> list[Path]:
             f"NAME must be a part and a page, such as 4-biases/gauss, got {name!r}; parts: {', '.join(parts)}"
         )
     listed = re.findall(rf"^ +- chapters/{part}/.*\n", nav.read_text(encoding="utf-8"), re.M)
-    words = {
+    replacements = {
         "NUMBER": f"{part[0]}.{len(listed)}",  # the first that is listed is the part's own page
         "TITLE": stem.replace("-", " ").capitalize(),
         "PAGE": stem,
@@ -60,19 +59,20 @@ def page(name: str) -> list[Path]:
     }
     figure = docs / "assets" / "js" / "figures" / f"{stem}.js"
     places = {TEMPLATES / "page.md": docs / "chapters" / part / f"{stem}.md", TEMPLATES / "figure.js": figure}
-    written = write(places, words)
+    written = write(places, replacements)
     line = f"{listed[-1].partition('-')[0]}- chapters/{part}/{stem}.md\n"
     nav.write_text(nav.read_text(encoding="utf-8").replace(listed[-1], listed[-1] + line), encoding="utf-8")
     return [*written, nav]
 
 
-def write(places: dict[Path, Path], words: dict[str, str]) -> list[Path]:
-    """Write a copy of each toy at its place, with its words replaced; where a file is there already, write none."""
+def write(places: dict[Path, Path], replacements: dict[str, str]) -> list[Path]:
+    """Write a copy of each template at its place, with words replaced; where a file is there already, write none."""
     if there := [path for path in places.values() if path.exists()]:
         raise Refused(f"NAME must be new, got one of {there[0].relative_to(ROOT)}, which is there already")
-    for toy, place in places.items():
-        text = toy.read_text(encoding="utf-8")
-        place.write_text(re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[0]], text), encoding="utf-8")
+    word = re.compile(rf"\b({'|'.join(replacements)})\b")
+    for template, place in places.items():
+        text = template.read_text(encoding="utf-8")
+        place.write_text(word.sub(lambda match: replacements[match[0]], text), encoding="utf-8")
     return list(places.values())
 
 
@@ -87,6 +87,7 @@ def main(kind: str = "", *names: str) -> int:
         print(f"new: {error}")
         return 2
     print("\n".join(f"wrote {path.relative_to(ROOT)}" for path in written))
+    print(f"CONTRIBUTING.md, step by step, says what comes next; at last: make check NAME={written[0].stem}")
     return 0
 
 

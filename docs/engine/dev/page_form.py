@@ -15,7 +15,7 @@ from galley.cells import read
 from galley.page import Block, Page
 
 DETAILS = re.compile(r"<details\b.*?</details>", re.S)
-CODE = r"^(`{3,}).*?^\1\s*$|<!-- output -->.*?<!-- /output -->|<!--.*?-->"  # and what it prints
+CODE = r"^(`{3,}).*?^\1\s*$|<!-- output(?:: built)? -->.*?<!-- /output -->|<!--.*?-->"  # and what it prints
 OTHER = r"\$\$.*?\$\$|^\|.*?$|^!\[.*?\]\(\S+\)$"  # formulas, tables, the words of a figure for those who do not see it
 UNREAD = re.compile(f"{CODE}|{OTHER}", re.S | re.M)
 TARGET = re.compile(r"\]\([^)]*\)")
@@ -56,13 +56,13 @@ def main_line(page: Page) -> MainLine:
     """Measure what stands above the depth."""
     end = depth(page)
     text = "\n".join(page.lines[page.meta_lines : end - 1])
-    shown = DETAILS.sub("", text)
+    unfolded = DETAILS.sub("", text)
     answers = backstage.in_details(page)
     blocks = [block for block in page.blocks if block.line < end and block.line not in answers]
     figures = [block for block in blocks if block.figures]
     return MainLine(
         answer=words(next((part for part in text.split("\n\n") if part.startswith("**In short.**")), "")),
-        words=words(shown),
+        words=words(unfolded),
         code=sum(lines(block) for block in blocks if not backstage.label(block)),
         figures=sum(len(block.figures) for block in figures),
         live=sum("live" in block.options for block in figures),
@@ -87,16 +87,19 @@ def asserting(page: Page) -> list[Block]:
 
 
 def _mostly_asserts(block: Block) -> bool:
-    said = [line.strip() for line in block.code.split("\n") if line.strip()]
-    asserts = sum(line.startswith("assert") for line in said)
-    shows = block.output is not None or block.figures or "standalone" in block.options
-    return not backstage.label(block) and block.runs and not shows and 2 * asserts >= len(said)
+    if backstage.label(block) or not block.runs:
+        return False
+    if block.output is not None or block.figures or "standalone" in block.options:
+        return False
+    statements = [line.strip() for line in block.code.split("\n") if line.strip()]
+    asserts = sum(line.startswith("assert") for line in statements)
+    return 2 * asserts >= len(statements)
 
 
 if __name__ == "__main__":
     for name, page in chapters().items():
         if any(wanted in name for wanted in sys.argv[1:]) or not sys.argv[1:]:
-            found = main_line(page)
-            print(f"{Path(name).stem:28} {found.minutes:4.1f} min  {found}")
+            measures = main_line(page)
+            print(f"{Path(name).stem:28} {measures.minutes:4.1f} min  {measures}")
             print(*(f"    line {line}: {n} is bound only in a fold" for line, n in backstage.unseen(page)), sep="\n")
             print(*(f"    line {block.line}: mostly asserts" for block in asserting(page)), sep="\n")

@@ -76,13 +76,14 @@ def numbers(binding: str) -> Callable[[Page], Iterator[Site]]:
             digits = re.search(r"\d", number.written)
             if number.start < 0 or digits is None or number.written[0] in "`$*":
                 continue
-            if binding != (number.operator if number.operator in EXACT else "bound"):
+            kind = number.operator if number.operator in EXACT else "bound"
+            if kind != binding:
                 continue
             begin = starts[number.line - 1] + number.start
             changed = number.written.replace(digits[0], str((int(digits[0]) + 1) % 10 or 1), 1)
             if binding == "bound":
-                value = read(number.written).value
-                changed = rewritten(number.written, value * (0.1 if ">" in number.operator else 10.0)) or ""
+                factor = 0.1 if ">" in number.operator else 10.0
+                changed = rewritten(number.written, factor * read(number.written).value) or ""
             if changed and changed != number.written and not re.search(r"^0+$", changed):
                 yield begin, begin + len(number.written), changed
 
@@ -118,7 +119,8 @@ def words(page: Page) -> Iterator[Site]:
         for figure in block.figures:
             begin = starts[figure.line] if figure.caption else 0
             for match in VERDICT.finditer(COMMENT.sub(lambda m: " " * len(m[0]), figure.caption)):
-                if (other := OPPOSITE.get(match[0].lower())) is not None:
+                other = OPPOSITE.get(match[0].lower())
+                if other is not None:
                     yield begin + match.start(), begin + match.end(), other
 
 
@@ -147,10 +149,10 @@ def alt_texts(page: Page) -> Iterator[Site]:
     for block in page.blocks:
         for figure in block.figures:
             begin = starts[figure.line - 1] + page.lines[figure.line - 1].index("[") + 1
-            found = [match for match in re.finditer(r"(?<![\w.,])\d{2,}\b(?!,)", figure.alt) if match[0] != "10"]
-            for match in found:
+            matches = [match for match in re.finditer(r"(?<![\w.,])\d{2,}\b(?!,)", figure.alt) if match[0] != "10"]
+            for match in matches:
                 yield begin + match.start(), begin + match.end(), str(int(match[0]) + 13)
-            if not found:
+            if not matches:
                 yield begin, begin + len(figure.alt), ""
 
 
@@ -194,36 +196,42 @@ KINDS: dict[str, list[Callable[[Page], Iterator[Site]]]] = {
 def plant(pages: dict[str, str], seed: int = 0) -> list[Plant]:
     """Return fifteen faults of each kind and some more of code, on as many pages as there are."""
     parsed = {name: parse(text) for name, text in pages.items() if not name.endswith(SUFFIX)}
-    made: list[Plant] = []
+    planted: list[Plant] = []
     for kind, finds in KINDS.items():
         chance = random.Random(f"{seed} {kind}")
+        quotient, remainder = divmod(EACH, len(finds))
         for n, find in enumerate(finds):
-            count = SPARE * (kind == "code") + EACH // len(finds) + (n < EACH % len(finds))
-            made += _of_kind(kind, find, parsed, chance, count)
-    return made
+            count = quotient
+            if n < remainder:
+                count += 1
+            if kind == "code":
+                count += SPARE
+            planted += _of_kind(kind, find, parsed, chance, count)
+    return planted
 
 
 def _of_kind(kind: str, find: Callable, parsed: dict[str, Page], chance: random.Random, count: int) -> list[Plant]:
     sites = {name: list(find(page)) for name, page in parsed.items()}
-    made: list[Plant] = []
-    while len(made) < count and any(sites.values()):
-        names = [name for name, found in sites.items() if found]
-        for name in chance.sample(names, min(len(names), count - len(made))):
+    planted: list[Plant] = []
+    while len(planted) < count and any(sites.values()):
+        names = [name for name, left in sites.items() if left]
+        for name in chance.sample(names, min(len(names), count - len(planted))):
             begin, end, becomes = sites[name].pop(chance.randrange(len(sites[name])))
             text = parsed[name].text
-            where = text.count("\n", 0, begin) + 1
-            made.append(Plant(kind, name, where, text[begin:end], becomes, text[:begin] + becomes + text[end:]))
-    return made
+            line = text.count("\n", 0, begin) + 1
+            planted.append(Plant(kind, name, line, text[begin:end], becomes, text[:begin] + becomes + text[end:]))
+    return planted
 
 
-def found(planted: list[Plant]) -> tuple[list[Plant], list[bool]]:
+def judge(planted: list[Plant]) -> tuple[list[Plant], list[bool]]:
     """Return the faults that count, and for each whether the checker finds it.
 
     Each page lies beside the one that it was made from.
     """
     aside = {f"{Path(p.page).with_suffix('')}~{n}.md": p for n, p in enumerate(planted)}
     book = Book(ROOT)
-    whole, results = book.run(book.pages()), book.run({name: p.text for name, p in aside.items()})
+    whole = book.run(book.pages())
+    results = book.run({name: p.text for name, p in aside.items()})
     counted: dict[str, list[tuple[Plant, bool]]] = {kind: [] for kind in KINDS}
     for name, p in aside.items():
         caught = bool(results[name].problems)
@@ -260,4 +268,4 @@ def _span(page: Page, block) -> tuple[int, int]:
 
 if __name__ == "__main__":
     faults = plant(Book(ROOT).pages(), int(sys.argv[1]) if len(sys.argv) > 1 else 0)
-    print(table(*found(faults)))
+    print(table(*judge(faults)))

@@ -82,19 +82,21 @@ PROFILES = {
 
 def environment(profile: Profile, folder: Path) -> dict[str, str]:
     """Return the variables of a process that computes as `profile`; `folder` keeps what they need."""
-    found = os.environ | profile.variables
-    if profile.intel and (library := as_intel(folder)):
-        found["LD_PRELOAD"] = str(library)
+    variables = os.environ | profile.variables
+    library = as_intel(folder) if profile.intel else None
+    if library:
+        variables["LD_PRELOAD"] = str(library)
     if profile.strange:
-        found["PATH"] = str(without_git(folder))
-        found["TMPDIR"] = str(folder / "tmp é b")
-        Path(found["TMPDIR"]).mkdir(parents=True, exist_ok=True)
-    return found
+        variables["PATH"] = str(without_git(folder))
+        variables["TMPDIR"] = str(folder / "tmp é b")
+        Path(variables["TMPDIR"]).mkdir(parents=True, exist_ok=True)
+    return variables
 
 
 def as_intel(folder: Path) -> Path | None:
     """Return a library that makes MKL take the processor for Intel's; None where no compiler makes one."""
-    compiler, library = shutil.which("cc"), folder / "intel.so"
+    compiler = shutil.which("cc")
+    library = folder / "intel.so"
     if not sys.platform.startswith("linux") or not compiler:
         return None
     if not library.exists():

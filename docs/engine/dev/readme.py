@@ -25,8 +25,8 @@ def rows() -> list[str]:
 def row(encoding: posenc.Encoding) -> str:
     """Return the row of one encoding: its card, what it does, where it comes from."""
     source = (ROOT / "posenc" / encoding.door / f"{encoding.name}.py").read_text(encoding="utf-8")
-    said = " ".join((ast.get_docstring(ast.parse(source)) or "").split("\n\n")[0].split())
-    does = re.sub(r"(?<=\.) .*", "", said.partition(": ")[2])
+    head = " ".join((ast.get_docstring(ast.parse(source)) or "").split("\n\n")[0].split())
+    does = re.sub(r"(?<=\.) .*", "", head.partition(": ")[2])
     paper = f"{encoding.authors}, {encoding.year}"
     if encoding.url:
         paper = f"[{paper}]({encoding.url})"
@@ -34,9 +34,9 @@ def row(encoding: posenc.Encoding) -> str:
 
 
 def table() -> str:
-    """Return the whole table, below a sentence with the number of its rows."""
+    """Return the whole table, below a sentence that names the doors."""
     doors = "; ".join(f"`{door}`: {place}" for door, place in ENTERS.items())
-    head = f"\n{len(rows())} encodings, by the door through which a position enters attention ({doors}).\n"
+    head = f"\nBy the door through which a position enters attention ({doors}).\n"
     return "\n".join([head, "| Encoding | Door | What it does | Paper |", "|---|---|---|---|", *rows(), "", ""])
 
 

@@ -1,4 +1,4 @@
-"""Whether all that names a version names that of a tag; then print what is new: python -m dev.release v0.1.0."""
+"""Check that all that names a version names that of a tag, and print what is new: python -m dev.release v0.1.0."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from dev import ROOT
 
 
 def notes(changelog: str, version: str) -> tuple[str, str]:
-    """Return the date under which a changelog has a version, and what it says of it; nothing where it has none."""
+    """Return the date of a version and its part of the changelog; empty texts where the changelog has no such part."""
     part = re.search(rf"^## {re.escape(version)} — (\S+)\n(.*?)(?=^## |\Z)", changelog, re.M | re.S)
     return (part[1], part[2].strip()) if part else ("", "")
 
@@ -22,13 +22,15 @@ def problems(tag: str, root: Path = ROOT) -> Iterator[str]:
     version = tag.removeprefix("v")
     project, book = (_project(root / place) for place in ("pyproject.toml", "docs/book/pyproject.toml"))
     citation = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
-    named = {
+    versions = {
         "pyproject.toml": project["version"],
         "docs/book/pyproject.toml": book["version"],
         "what docs/book/pyproject.toml needs": book["dependencies"][0].removeprefix("posenc=="),
         "CITATION.cff": citation["version"],
     }
-    yield from (f"{place} says {found}, the tag {version}" for place, found in named.items() if found != version)
+    for place, other in versions.items():
+        if other != version:
+            yield f"{place} says {other}, the tag {version}"
     date, _ = notes((root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", date):
         yield f"CHANGELOG.md has no `## {version} — YYYY-MM-DD`"
@@ -42,8 +44,9 @@ def _project(path: Path) -> dict:
 
 def main(tag: str) -> int:
     """Print what is new, or what is wrong."""
-    if found := list(problems(tag)):
-        print(*found, sep="\n", file=sys.stderr)
+    differences = list(problems(tag))
+    if differences:
+        print(*differences, sep="\n", file=sys.stderr)
         return 1
     print(notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), tag.removeprefix("v"))[1])
     return 0

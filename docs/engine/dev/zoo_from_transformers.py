@@ -1,4 +1,4 @@
-"""Write the entries of the zoo that come from classes of transformers: what each says made without arguments.
+"""Write the entries of the zoo that come from classes of transformers, built without arguments.
 
 python -m dev.zoo_from_transformers           print the entries
 python -m dev.zoo_from_transformers --write   put them into docs/assets/data/models.json
@@ -37,7 +37,7 @@ class Kind:
     still: str = ""  # which layers that attend do not rotate: list, theta, seeing all, each, or none of them
     layout: str = "halves"
     note: str = ""
-    says: dict = field(default_factory=dict)  # fields from elsewhere
+    fields: dict = field(default_factory=dict)  # of the config, from elsewhere
     sources: list = field(default_factory=list)  # of those fields
 
 
@@ -70,7 +70,7 @@ KINDS = [
         "minimax_m2",
         "MiniMaxM2Config",
         note="Published files say rotary_dim, 64, which the class turns into a half.",
-        says={"rotary_dim": 64},
+        fields={"rotary_dim": 64},
         sources=[SLIME],
     ),
     Kind("OLMo 3 7B", 2025, "olmo3", "Olmo3Config"),
@@ -123,7 +123,7 @@ KINDS = [
         "minimax_m3_vl",
         "MiniMaxM3VLTextConfig",
         note="The class has a rotary_dim of 64, and made without arguments turns all 128 channels.",
-        says={"rotary_dim": 64},
+        fields={"rotary_dim": 64},
         sources=[MINIMAX],
     ),
     Kind(
@@ -197,7 +197,7 @@ KINDS = [
 
 
 def defaults(kind: Kind) -> dict:
-    """Return what the class says when it is made without arguments."""
+    """Return the fields of the class, built without arguments."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = importlib.import_module(f"transformers.models.{kind.folder}.configuration_{kind.folder}")
@@ -210,24 +210,24 @@ def entry(kind: Kind) -> dict:
     config = defaults(kind)
     main, second = _kinds_of_rope(config)
     rotates = not (kind.still == "each" or "rel_extent" in config)
-    found = {"name": kind.name, "year": kind.year}
-    found["encoding"] = "rope" if rotates else "profiles" if "rel_extent" in config else "none"
-    found["head"] = _head(config)
+    model = {"name": kind.name, "year": kind.year}
+    model["encoding"] = "rope" if rotates else "profiles" if "rel_extent" in config else "none"
+    model["head"] = _head(config)
     if rotates:
-        found |= _rotation(config, main, kind) | {"layout": kind.layout}
-    found |= _layers(config, kind, bool(second)) | _beside(config, second, found)
-    said = {key for key in found if key not in ("name", "year")}
+        model |= _rotation(config, main, kind) | {"layout": kind.layout}
+    model |= _layers(config, kind, bool(second)) | _beside(config, second, model)
+    sourced = model.keys() - {"name", "year"}
     longest = config.get("max_position_embeddings")
-    found["transformers"] = {"class": f"transformers.models.{kind.folder}.configuration_{kind.folder}.{kind.config}"}
-    found["transformers"] |= {"names": _checkpoint(kind), "head": found["head"]}
+    model["transformers"] = {"class": f"transformers.models.{kind.folder}.configuration_{kind.folder}.{kind.config}"}
+    model["transformers"] |= {"names": _checkpoint(kind), "head": model["head"]}
     if rotates:
         scaling = main.get("rope_type", "default")
-        found["transformers"] |= {"base": main["rope_theta"], "longest": longest, "scaling": scaling}
-    found["model_type"] = kind.folder
+        model["transformers"] |= {"base": main["rope_theta"], "longest": longest, "scaling": scaling}
+    model["model_type"] = kind.folder
     if kind.note:
-        found["note"] = kind.note
-    found["sources"] = _sources(kind, said)
-    return found
+        model["note"] = kind.note
+    model["sources"] = _sources(kind, sourced)
+    return model
 
 
 def _kinds_of_rope(config: dict) -> tuple[dict, dict]:
@@ -251,24 +251,25 @@ def _turning(config: dict, rope: dict) -> int:
 
 def _rotation(config: dict, rope: dict, kind: Kind) -> dict:
     """Return the channels that turn, and what from_config needs, if the class states its base."""
-    turning = kind.says.get("rotary_dim") or _turning(config, rope)
+    turning = kind.fields.get("rotary_dim") or _turning(config, rope)
     stated = {key: rope[key] for key in FALLBACK if key in rope} != FALLBACK or "compress_rope_theta" in config
     if not stated:
         return {"turning": turning}
     if rope.get("rope_type") == "proportional":
         return {"turning": turning, "config": {"rope_parameters": rope}}
-    said = {"rope_theta": rope["rope_theta"], **kind.says}
+    needed = {"rope_theta": rope["rope_theta"], **kind.fields}
     if config.get("kv_lora_rank"):
-        said["qk_rope_head_dim"] = turning
+        needed["qk_rope_head_dim"] = turning
     elif "partial_rotary_factor" in rope:
-        said["partial_rotary_factor"] = rope["partial_rotary_factor"]
+        needed["partial_rotary_factor"] = rope["partial_rotary_factor"]
     if rope.get("rope_type", "default") == "default":
-        return {"turning": turning, "config": said}
-    said["rope_scaling"] = {key: rope[key] for key in SCALING if key in rope}
-    found = {"turning": turning, "config": said | {"max_position_embeddings": config["max_position_embeddings"]}}
+        return {"turning": turning, "config": needed}
+    longest = config["max_position_embeddings"]
+    needed["rope_scaling"] = {key: rope[key] for key in SCALING if key in rope}
+    rotation = {"turning": turning, "config": needed | {"max_position_embeddings": longest}}
     if kind.folder not in ("apertus", "mistral_large4"):  # see their notes
-        found |= {"trained": rope["original_max_position_embeddings"], "claimed": config["max_position_embeddings"]}
-    return found
+        rotation |= {"trained": rope["original_max_position_embeddings"], "claimed": longest}
+    return rotation
 
 
 def _layers(config: dict, kind: Kind, bases_differ: bool) -> dict:
@@ -276,32 +277,39 @@ def _layers(config: dict, kind: Kind, bases_differ: bool) -> dict:
     types = config["layer_types"] or ["full_attention"] * config.get("num_hidden_layers", 0)
     if kind.folder in ("nemotron_h", "granitemoehybrid"):  # defaults of a toy
         return {}
-    attend = [kind_of in ATTENTION or "rel_extent" in config for kind_of in types]
-    if kind.still == "list":
-        still = [not turns for turns in config["no_rope_layers"]]  # 1 means: it rotates
-    elif kind.still == "theta":
-        still = [base == 0 for base in config["layer_rope_theta"]]
-    elif kind.still == "seeing all":
-        still = [kind_of in MAIN for kind_of in types]
-    else:
-        still = [kind.still == "each" and one for one in attend]
+    attend = [layer in ATTENTION or "rel_extent" in config for layer in types]
+    still = _still(config, kind, types, attend)
     turning = [a and not s for a, s in zip(attend, still, strict=True)]
-    windows = [kind_of in SECOND or kind_of == "hybrid_sliding" for kind_of in types]
-    n, found = len(types), {}
+    windows = [layer in SECOND or layer == "hybrid_sliding" for layer in types]
+    n = len(types)
+    counts = {}
     if bases_differ and any(windows):  # the first base is that of the layers that see everything
         turning = [t and not w for t, w in zip(turning, windows, strict=True)]
     if 0 < sum(turning) < n and "rel_extent" not in config:
-        found["rotated"] = f"{sum(turning)} of {n}"
+        counts["rotated"] = f"{sum(turning)} of {n}"
     if any(still):
-        found["nope"] = f"{sum(still)} of {n}"
+        counts["nope"] = f"{sum(still)} of {n}"
     if not all(attend):
-        found["recurrent"] = f"{n - sum(attend)} of {n}"
-    if any(still) and any(windows) and all(w == t for w, t in zip(windows, turning, strict=True)):
-        found["window"] = config["sliding_window"]
-    return found
+        counts["recurrent"] = f"{n - sum(attend)} of {n}"
+    if any(still) and any(windows) and windows == turning:
+        counts["window"] = config["sliding_window"]
+    return counts
 
 
-def _beside(config: dict, second: dict, found: dict) -> dict:
+def _still(config: dict, kind: Kind, types: list[str], attend: list[bool]) -> list[bool]:
+    """Tell for each layer whether it attends without positions."""
+    if kind.still == "list":
+        return [not turns for turns in config["no_rope_layers"]]  # 1 means: it rotates
+    if kind.still == "theta":
+        return [base == 0 for base in config["layer_rope_theta"]]
+    if kind.still == "seeing all":
+        return [layer in MAIN for layer in types]
+    if kind.still == "each":
+        return attend
+    return [False] * len(types)
+
+
+def _beside(config: dict, second: dict, model: dict) -> dict:
     """Return the latent, the second base, the query scale and the profiles, as far as there are any."""
     more = {}
     if config.get("kv_lora_rank"):
@@ -317,11 +325,11 @@ def _beside(config: dict, second: dict, found: dict) -> dict:
             more["second"]["window"] = config["sliding_window"]
     strength = (config.get("rope_parameters") or {}).get("llama_4_scaling_beta")
     if strength:
-        more["query_scale"] = {"kind": "ministral", "original_length": found["trained"], "strength": strength}
+        more["query_scale"] = {"kind": "ministral", "original_length": model["trained"], "strength": strength}
     elif config.get("log_scaling_n_floor"):
         length, strength = config["log_scaling_n_floor"], config["log_scaling_alpha"]
         more["query_scale"] = {"kind": "inkling", "original_length": length, "strength": strength}
-    elif found["name"] == "Mistral Large 4":
+    elif model["name"] == "Mistral Large 4":
         more["query_scale"] = {"kind": "head"}
     if "rel_extent" in config:
         more["size"] = config["rel_extent"]
@@ -335,16 +343,17 @@ def _checkpoint(kind: Kind) -> str:
     return re.findall(r'checkpoint="([^"]+)"', before)[-1]
 
 
-def _sources(kind: Kind, said: set) -> list:
-    of_code = said & {"encoding", "layout", "nope", "query_scale", "rotated"}
-    of_class = said - {"encoding", "layout"} - ({"turning"} if kind.says else set())
-    if kind.says and "config" not in said:
-        of_class -= {"config"}
-    found = [
+def _sources(kind: Kind, keys: set) -> list:
+    """Return the sources of an entry, each with the keys that it says."""
+    of_code = keys & {"encoding", "layout", "nope", "query_scale", "rotated"}
+    of_class = keys - {"encoding", "layout"}
+    if kind.fields:
+        of_class -= {"turning"}
+    sources = [
         {"kind": "default", "url": f"{CODE}/{kind.folder}/configuration_{kind.folder}.py", "says": sorted(of_class)},
         {"kind": "code", "url": f"{CODE}/{kind.folder}/modeling_{kind.folder}.py", "says": sorted(of_code)},
     ]
-    return found + [{"kind": "documentation", "url": url, "says": ["config", "turning"]} for url in kind.sources]
+    return sources + [{"kind": "documentation", "url": url, "says": ["config", "turning"]} for url in kind.sources]
 
 
 def render(model: dict) -> str:

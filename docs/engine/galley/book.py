@@ -41,6 +41,17 @@ class Result:
         return {step.line: outcome for step, outcome in pairs if isinstance(step, Block)}
 
     @property
+    def built_outputs(self) -> dict[int, str]:
+        """What blocks print into the page when it is shown, by the index of a line; the lines of its span are blank."""
+        outputs: dict[int, str] = {}
+        for block in self.page.blocks:
+            printed = self.by_block.get(block.line, {}).get("stdout")
+            if block.output_is_built and block.output_span and printed:
+                outputs |= dict.fromkeys(range(*block.output_span), "")
+                outputs[block.output_span[0]] = f"\n{printed.strip()}\n"
+        return outputs
+
+    @property
     def asserts(self) -> int:
         """How often the page's assertions ran, with the examples of its sessions."""
         return sum(step.get("asserts", 0) for step in self.steps)

@@ -1,6 +1,7 @@
 """Compare what a page shows with what its code gives, number by number; and list what no code stands behind."""
 
 import ast
+import difflib
 import re
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from galley.book import Book
 
 LARGEST_FIGURE = 150_000  # bytes
+MOST_LINES = 24  # of a difference
 LIVE = "assets/js/figures"  # where the scripts of live figures lie
 # Numbers in sentences that need no binding, each for its reason.
 FREE = [
@@ -126,17 +128,27 @@ def _block(block: Block, outcome: dict) -> list[Problem]:
     given, shown = outcome["stdout"].rstrip(), block.output
     if block.lang == "python" and not shows(block, outcome):
         line = block.output_span[0] if block.output_span else block.span[1]
-        both = f"--- the page shows\n{shown or '(nothing)'}\n+++ the code prints\n{given or '(nothing)'}"
-        found.append(Problem(line + 1, f"output differs\n{both}"))
+        difference = _difference(shown or "", given)
+        found.append(Problem(line + 1, f"output differs\n{difference}"))
     return found + _tolerance(block, given) + _figures(block, outcome["figures"])
 
 
 def shows(block: Block, outcome: dict) -> bool:
     """Whether a page shows what a block printed. Of an error that a library words, its name alone is compared."""
     shown, given = block.output or "", outcome["stdout"].rstrip()
+    if block.output_is_built:
+        return bool(given)
     if name := outcome.get("foreign"):
         shown, given = (re.sub(rf"(?ms)^{name}: .*\Z", name, text) for text in (shown, given))
     return same(shown, given, block.tolerance)
+
+
+def _difference(shown: str, given: str) -> str:
+    """Return the lines that differ, each with a line around it, and how many more there are."""
+    before, after = ((text.strip("\n") or "(nothing)").split("\n") for text in (shown, given))
+    lines = list(difflib.unified_diff(before, after, "the page shows", "the code prints", n=1, lineterm=""))
+    more = len(lines) - MOST_LINES
+    return "\n".join([*lines[:MOST_LINES], *([f"... {more} more lines of this difference"] if more > 0 else [])])
 
 
 def _tolerance(block: Block, given: str) -> list[Problem]:

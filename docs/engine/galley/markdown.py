@@ -20,7 +20,7 @@ from markdown.treeprocessors import Treeprocessor
 from galley import backstage, katex, stage
 from galley.book import Book, Result
 from galley.counts import MARKER, counts, foot
-from galley.page import OPTIONS, REGION_CLOSE, REGION_OPEN, Block, Page, is_caption, parse
+from galley.page import OPENINGS, OPTIONS, REGION_CLOSE, Block, Page, is_caption, parse
 
 log = logging.getLogger("mkdocs.galley")
 FORMULA = re.compile(
@@ -54,6 +54,8 @@ class Pages(Preprocessor):
                 edited[n] = ">" * lines[n].lstrip().startswith(">")
         self._numbers(page, edited)
         self._markers(page, edited)
+        for n, text in (result.built_outputs if result else {}).items():
+            edited[n] = text
         for block in page.blocks:
             self._figures(block, result, edited)
             self._fold(block, edited)
@@ -76,7 +78,7 @@ class Pages(Preprocessor):
     def _markers(self, page: Page, edited: list[str | None]) -> None:
         fenced = {n for block in page.blocks for n in range(*block.span)}
         for n, line in enumerate(page.lines):
-            if n not in fenced and (OPTIONS.match(line) or line.strip() in (REGION_OPEN, REGION_CLOSE)):
+            if n not in fenced and (OPTIONS.match(line) or line.strip() in (*OPENINGS, REGION_CLOSE)):
                 edited[n] = ""
             elif n not in fenced and MARKER.match(line):
                 edited[n] = shared_book().counts()

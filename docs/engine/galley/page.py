@@ -12,6 +12,8 @@ OPTIONS = re.compile(r"^\s*<!--\s*block:\s*(?P<options>.*?)\s*-->\s*$")
 IMAGE = re.compile(r"^\s*!\[(?P<alt>[^\]]*)\]\((?P<src>[^)\s]+\.svg)\)\s*$")
 NO_IMAGE = re.compile(r"^\s*!\[(?P<alt>.*)\]\((?P<src>figures/[^)\s]+)\)\s*$")  # meant for one, and is none
 REGION_OPEN, REGION_CLOSE = "<!-- output -->", "<!-- /output -->"
+BUILT_OPEN = "<!-- output: built -->"  # of Markdown that the file does not hold
+OPENINGS = (REGION_OPEN, BUILT_OPEN)
 BOUND = re.compile(r"<!--\s*(?P<operator>=|<=|>=|<|>|cite:|given)\s*(?P<body>.*?)\s*-->")
 HEADING = re.compile(r"^(?P<level>#{1,6})\s+(?P<title>.*?)(?:\s*\{:?\s*#(?P<anchor>[\w.-]+)\s*\})?\s*#*\s*$")
 LINK = re.compile(r"(?<!\\)\[(?P<label>(?:[^\[\]]|\[[^\]]*\])*)\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
@@ -57,6 +59,7 @@ class Block:
     output: str | None = None
     output_span: tuple[int, int] | None = None
     output_is_markdown: bool = False
+    output_is_built: bool = False  # put in when the page is shown; its file holds other words there
     figures: list[Figure] = field(default_factory=list)
 
     @property
@@ -140,7 +143,7 @@ class Page:
         kinds = {"=": "computed", "cite": "cited", "given": "given"}
         found = [kinds.get(number.operator, "bounded") for number in self.numbers]
         counts = {kind: found.count(kind) for kind in ("computed", "bounded", "cited", "given")}
-        counts["outputs"] = sum(block.output is not None for block in self.blocks)
+        counts["outputs"] = sum(block.output is not None and not block.output_is_built for block in self.blocks)
         counts["figures"] = sum(len(block.figures) for block in self.blocks)
         kinds = [formula.kind for formula in self.displayed]
         return counts | {f"formulas {kind}": kinds.count(kind) for kind in ("read", "checked", "reason")}
@@ -170,7 +173,7 @@ class _Reader:
             if fence := FENCE.match(line):
                 self._prose(prose, i)
                 i = prose = self._fence(i, fence)
-            elif line.strip() == REGION_OPEN:
+            elif line.strip() in OPENINGS:
                 self._prose(prose, i)
                 i = prose = self._region(i)
             elif options := OPTIONS.match(line):
@@ -290,6 +293,7 @@ class _Reader:
         self._links(blank(CODE_SPAN, "\n".join(prose)), start + 1)
         if self.last is not None:
             self.last.output_is_markdown = True
+            self.last.output_is_built = self.lines[start].strip() == BUILT_OPEN
             for n in range(start + 1, end):
                 if image := IMAGE.match(self.lines[n]):
                     self._figure(n, image)
@@ -372,7 +376,7 @@ def ticks(text: str) -> str:
 
 def is_caption(line: str) -> bool:
     """Whether a line right under a figure belongs to its caption."""
-    begins_something = FENCE.match(line) or OPTIONS.match(line) or IMAGE.match(line) or line.strip() == REGION_OPEN
+    begins_something = FENCE.match(line) or OPTIONS.match(line) or IMAGE.match(line) or line.strip() in OPENINGS
     return bool(line.strip()) and not begins_something
 
 

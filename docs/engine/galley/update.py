@@ -59,7 +59,7 @@ def updated(result: Result, book: Book) -> str:
             given = _printed(step, outcome)
             if result.page.cells:
                 printed[step.line] = given
-            elif given != (step.output or ""):
+            elif given != (step.output or "") and not step.output_is_built:
                 _output(step, given, lines)
         elif isinstance(step, Number) and step.operator == "=":
             _number(step, outcome["value"], lines)

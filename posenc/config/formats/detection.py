@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from posenc.config.formats import makers, training
+from posenc.config.formats import training, vendors
 from posenc.config.formats.gguf import gguf
-from posenc.config.formats.makers import Conversion
+from posenc.config.formats.vendors import Conversion
 from posenc.models.from_config import FOREIGN
 
 VLLM_KEYS = ("attn_factor", "apply_yarn_scaling", "extrapolation_factor")
@@ -34,13 +34,19 @@ def to_transformers(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration in the words of transformers; one that is in them stays as it is.
 
     Raises:
-        ValueError: If it is of another format that is not known, or says what cannot be said there.
+        ValueError: If it is of another format that is not known.
+        ValueError: If it says what has no words in transformers.
     """
     return recognized(config).config
 
 
 def recognized(config: Mapping[str, Any]) -> Detection:
-    """Return a configuration in the words of transformers, its format and what it leaves open."""
+    """Return a configuration in the words of transformers, its format and what it leaves open.
+
+    Raises:
+        ValueError: If it is of another format that is not known.
+        ValueError: If it says what has no words in transformers.
+    """
     for name, (fits, read) in FORMATS.items():
         if fits(config):
             fields, layout, warnings = read(config)
@@ -165,11 +171,11 @@ FORMATS: dict[str, tuple[Test, Reader]] = {
     "GGUF": (_is_gguf, gguf),
     "gpt-oss": (
         _has("initial_context_length", "rope_ntk_alpha", "rope_scaling_factor"),
-        makers.gpt_oss,
+        vendors.gpt_oss,
     ),
-    "DeepSeek": (_has("dim", "n_heads", "inter_dim", "qk_rope_head_dim"), makers.deepseek),
+    "DeepSeek": (_has("dim", "n_heads", "inter_dim", "qk_rope_head_dim"), vendors.deepseek),
     "litgpt": (_is_litgpt, training.litgpt),
     "Megatron": (_is_megatron, training.megatron),
-    "Meta": (_is_meta, makers.meta),
-    "Mistral": (_is_mistral, makers.mistral),
+    "Meta": (_is_meta, vendors.meta),
+    "Mistral": (_is_mistral, vendors.mistral),
 }

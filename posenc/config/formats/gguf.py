@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.config.formats.makers import TRAINED, Conversion
+from posenc.config.formats.vendors import TRAINED, Conversion
 
 # an architecture's name there: here, where it differs
 TYPES = {
@@ -72,7 +72,12 @@ YARN_KEYS = {
 
 
 def gguf(config: Mapping[str, Any]) -> Conversion:
-    """Read the metadata of a GGUF file, as gguf-py or llama.cpp print it."""
+    """Read the metadata of a GGUF file, as gguf-py or llama.cpp print it.
+
+    Raises:
+        ValueError: If posenc does not read its architecture.
+        ValueError: If its scaling lies in tensors, not in the metadata.
+    """
     architecture = _architecture(config)
     metadata = {key.removeprefix(f"{architecture}."): value for key, value in config.items()}
     base = metadata.get("rope.freq_base", 10_000.0)
@@ -137,16 +142,16 @@ def _latent(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _scaling(metadata: Mapping[str, Any], longest: int | None, architecture: str) -> dict[str, Any]:
     """Return the scaling as a rope_scaling, empty where there is none."""
-    kind = metadata.get("rope.scaling.type", "none")
+    scaling_type = metadata.get("rope.scaling.type", "none")
     factor = metadata.get("rope.scaling.factor", 1.0)
-    if kind not in ("none", "linear", "yarn"):
+    if scaling_type not in ("none", "linear", "yarn"):
         raise ValueError(
-            f"plan: scaling type must be none, linear or yarn, got {kind!r}; the factors of "
-            "another lie in tensors: pass the config.json of the model"
+            f"plan: scaling type must be none, linear or yarn, got {scaling_type!r}; the factors "
+            "of another lie in tensors: pass the config.json of the model"
         )
-    if kind == "none" or factor == 1:
+    if scaling_type == "none" or factor == 1:
         return {}
-    if kind == "linear":
+    if scaling_type == "linear":
         return {"rope_type": "linear", "factor": float(factor)}
     trained = metadata.get("rope.scaling.original_context_length", longest)
     rope = {"rope_type": "yarn", "factor": float(factor), TRAINED: trained}

@@ -1,12 +1,12 @@
 """Training libraries' configurations in the words of transformers: those of Megatron and litgpt.
 
-The functions return what those of makers.py do.
+The functions return what those of vendors.py do.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.config.formats.makers import LLAMA_3, TRAINED, Conversion
+from posenc.config.formats.vendors import LLAMA_3, TRAINED, Conversion
 
 MEGATRON_KEYS = {
     "num_layers": "num_hidden_layers",
@@ -66,12 +66,18 @@ LITGPT_TYPES = {
 
 
 def megatron(config: Mapping[str, Any]) -> Conversion:
-    """Read the arguments of Megatron, as its checkpoints keep them."""
-    kind = _megatron_kind(config)
+    """Read the arguments of Megatron, as its checkpoints keep them.
+
+    Raises:
+        ValueError: If attention is latent, or layers do not rotate.
+        ValueError: If position enters in another way than by RoPE.
+        ValueError: If an argument that yarn needs is missing.
+    """
+    encoding = _megatron_encoding(config)
     fields = _renamed(config, MEGATRON_KEYS)
     fields.setdefault("rope_theta", 10_000)
     stretch = config.get("rotary_seq_len_interpolation_factor")
-    if kind == "yarn":
+    if encoding == "yarn":
         fields["rope_scaling"] = _megatron_yarn(config)
     elif config.get("use_rope_scaling"):
         # that of Llama 3.1
@@ -89,7 +95,7 @@ def _renamed(config: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, An
     return {standard: config[key] for key, standard in keys.items() if config.get(key) is not None}
 
 
-def _megatron_kind(config: Mapping[str, Any]) -> str:
+def _megatron_encoding(config: Mapping[str, Any]) -> str:
     """Return how Megatron encodes position, or refuse what is not RoPE of a whole head."""
     for key, meaning in MEGATRON_REFUSED.items():
         if config.get(key):
@@ -97,13 +103,13 @@ def _megatron_kind(config: Mapping[str, Any]) -> str:
                 f"plan: {key} must be off, got {config[key]}; it means {meaning}: pass the "
                 "config.json of transformers"
             )
-    kind = config.get("position_embedding_type", "rope")
-    if kind not in ("rope", "yarn"):
+    encoding = config.get("position_embedding_type", "rope")
+    if encoding not in ("rope", "yarn"):
         raise ValueError(
-            f"plan: position_embedding_type must be rope or yarn, got {kind!r}; with another "
+            f"plan: position_embedding_type must be rope or yarn, got {encoding!r}; with another "
             "nothing is rotated, or by several axes"
         )
-    return kind
+    return encoding
 
 
 def _megatron_yarn(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,10 +122,17 @@ def _megatron_yarn(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def litgpt(config: Mapping[str, Any]) -> Conversion:
-    """Read litgpt's model_config.yaml, as a dict."""
+    """Read litgpt's model_config.yaml, as a dict.
+
+    Raises:
+        ValueError: If neither its name nor `model_type` says which model it is.
+        ValueError: If its scaling is not one of transformers.
+    """
     name = str((config.get("hf_config") or {}).get("name") or config.get("name", "")).lower()
-    types = [kind for prefix, kind in LITGPT_TYPES.items() if name.startswith(prefix)]
-    if not types and "model_type" not in config:
+    model_types = [
+        model_type for prefix, model_type in LITGPT_TYPES.items() if name.startswith(prefix)
+    ]
+    if not model_types and "model_type" not in config:
         raise ValueError(
             f"plan: name must be of one of {', '.join(LITGPT_TYPES)}, got {name!r}; "
             "say model_type beside it"
@@ -138,7 +151,7 @@ def litgpt(config: Mapping[str, Any]) -> Conversion:
             for is_local in config["rope_indices"][: config["n_layer"]]
         ]
     layout = "interleaved" if config.get("rope_interleave") else "half"
-    return {"model_type": types[0] if types else None, **fields}, layout, ()
+    return {"model_type": model_types[0] if model_types else None, **fields}, layout, ()
 
 
 def _litgpt_scaling(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.config.export import rope_parameters_by_kind
+from posenc.config.export import rope_parameters_by_layer_type
 from posenc.config.layer import Layer, Plan
 from posenc.config.plan import plan
 from posenc.doctor.calling.recognize import recognize
@@ -64,10 +64,10 @@ def examine(
 
 
 def _words(config: Any, read: Plan) -> dict[str, Any]:
-    """Return what the config says of each kind of layer, in words of transformers; nothing if these do not do."""
-    found, _ = attempt(rope_parameters_by_kind, config)
+    """Return what the config says of each type of layer, in words of transformers; nothing if these do not do."""
+    found, _ = attempt(rope_parameters_by_layer_type, config)
     longest = {} if read.trained is None else {LONGEST: read.trained}
-    return {kind: {**longest, **said} for kind, said in (found or {}).items()}
+    return {layer_type: {**longest, **said} for layer_type, said in (found or {}).items()}
 
 
 def _one_part(read: Plan) -> Plan:
@@ -80,15 +80,15 @@ def _one_part(read: Plan) -> Plan:
 
 
 def _distinct(read: Plan, layer: int | None) -> list[Layer]:
-    """Return one layer of each kind that rotates, or the one that is asked for."""
-    kinds: dict[Any, Layer] = {}
+    """Return one of all layers that rotate alike, or the one that is asked for."""
+    distinct: dict[Any, Layer] = {}
     for one in read.layers:
         if one.theta is not None and layer in (None, one.index):
-            kinds.setdefault((one.factor, one.slice.start, one.slice.stop, one.theta.tobytes()), one)
-    if not kinds:
+            distinct.setdefault((one.attention_factor, one.slice.start, one.slice.stop, one.theta.tobytes()), one)
+    if not distinct:
         turning = [one.index for one in read.layers if one.theta is not None]
         raise ValueError(f"doctor: layer must be one that rotates, {turning or 'none here'}, got {layer}")
-    return list(kinds.values())
+    return list(distinct.values())
 
 
 def _widths(layer: Layer) -> tuple[int, ...]:
@@ -127,7 +127,7 @@ def _compared(sides: list[Side], layers: list[Layer], said: dict[str, Any]) -> F
     dim = sides[0].x.shape[-1]
     for layer in layers:
         if (off := _off(sides, layer)) < NEAR:
-            which = f" of {layer.kind}" if len(layers) > 1 else ""
+            which = f" of {layer.layer_type}" if len(layers) > 1 else ""
             part = f", given the {dim} channels that turn of a head of {layer.head_dim}" if dim < layer.head_dim else ""
             return ok(f"turns as the layers{which} that the config describes{part}", off)
     explained = [_explained(side, layers, said) for side in sides]
@@ -147,7 +147,7 @@ def _as_another(sides: list[Side], others: list[Layer]) -> Finding | None:
     for other in others:
         if (off := _off(sides, other)) < NEAR:
             base = f", base {other.base:,.0f}" if other.base else ""
-            words = f"another layer: turns as layer {other.index} ({other.kind}{base}), not as the one meant"
+            words = f"another layer: turns as layer {other.index} ({other.layer_type}{base}), not as the one meant"
             return wrong("against-config", words, off)
     return None
 
@@ -165,7 +165,7 @@ def _explained(side: Side, layers: list[Layer], said: dict[str, Any]) -> tuple[F
         offs.append(_off([side], layer))
         if offs[-1] < NEAR:
             return Fault("right", "as the config describes", {}), offs[-1]
-        for fault in faults(layer, said[layer.kind], dim) if layer.kind in said else ():
+        for fault in faults(layer, said[layer.layer_type], dim) if layer.layer_type in said else ():
             turned = turn_of(layer, dim)._replace(**fault.changed)
             if turned.start + turned.width <= dim and far(side.y, turned(side.x, side.positions)) < NEAR:
                 return fault, offs[-1]

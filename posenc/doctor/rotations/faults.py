@@ -67,7 +67,7 @@ def turn_of(layer: Layer, dim: int) -> Turn:
     """Return how a layer turns heads of `dim` channels: whole heads, or only the part that turns."""
     theta = np.zeros(0) if layer.theta is None else np.asarray(layer.theta)
     start = layer.slice.start if dim == layer.head_dim else 0
-    return Turn(theta, layer.factor, layer.layout or "half", start)
+    return Turn(theta, layer.attention_factor, layer.layout or "half", start)
 
 
 def faults(layer: Layer, said: Mapping[str, Any], dim: int) -> list[Fault]:
@@ -75,7 +75,7 @@ def faults(layer: Layer, said: Mapping[str, Any], dim: int) -> list[Fault]:
 
     Args:
         layer: A layer of a plan, which rotates.
-        said: The words for its kind, as posenc.config.export.rope_parameters_by_kind has them.
+        said: The words for its type, as posenc.config.export.rope_parameters_by_layer_type has them.
         dim: The width of the heads that the function is given.
     """
     right = turn_of(layer, dim)

@@ -1,4 +1,4 @@
-// Layers that are alike, and the words of a table for them. posenc.config.printed in another language.
+// Layers that are alike, and the cells of a table for them. posenc.config.plan_text in another language.
 
 /** @typedef {import("./layer.js").Plan} Plan */
 /** @typedef {import("./layer.js").Layer} Layer */
@@ -13,24 +13,24 @@ export const towers = (plan, name = "") => {
 /** @param {Plan} plan @returns {Group[]} */
 export const groups = (plan) => {
   /** @type {Map<string, Group>} */
-  const found = new Map()
+  const byContent = new Map()
   for (const layer of plan.layers) {
     const key = JSON.stringify({ ...layer, index: 0 })
-    const group = found.get(key) ?? { layers: [], layer, theta: layer.theta ?? [], color: found.size }
+    const group = byContent.get(key) ?? { layers: [], layer, theta: layer.theta ?? [], color: byContent.size }
     group.layers.push(layer.index)
-    found.set(key, group)
+    byContent.set(key, group)
   }
-  return [...found.values()]
+  return [...byContent.values()]
 }
 
-const many = (/** @type {number} */ v) =>
+const threeDigits = (/** @type {number} */ v) =>
   v < 100 ? String(Number(v.toPrecision(3))) : Math.round(v).toLocaleString("en")
 
 /** 0-3, 5-7: neighbors in one piece; every fourth as 3, 7 … 31. @param {number[]} numbers */
-export const listed = (numbers) => {
+export const ranges = (numbers) => {
   const step = numbers[1] - numbers[0]
-  const even = numbers.length > 3 && step > 1 && numbers.every((n, i) => n === numbers[0] + i * step)
-  if (even) return `${numbers[0]}, ${numbers[1]} … ${numbers[numbers.length - 1]}`
+  const isEven = numbers.length > 3 && step > 1 && numbers.every((n, i) => n === numbers[0] + i * step)
+  if (isEven) return `${numbers[0]}, ${numbers[1]} … ${numbers[numbers.length - 1]}`
   /** @type {[number, number][]} */
   const runs = []
   for (const n of numbers) {
@@ -38,47 +38,47 @@ export const listed = (numbers) => {
     if (last && last[1] === n - 1) last[1] = n
     else runs.push([n, n])
   }
-  const words = runs.map(([a, b]) => (a === b ? String(a) : `${a}–${b}`))
-  return words.length > 4 ? `${words[0]}, ${words[1]} … ${words[words.length - 1]}` : words.join(", ")
+  const texts = runs.map(([a, b]) => (a === b ? String(a) : `${a}–${b}`))
+  return texts.length > 4 ? `${texts[0]}, ${texts[1]} … ${texts[texts.length - 1]}` : texts.join(", ")
 }
 
 /** What multiplies those that turn, all logits beside 1/√d, and queries by their place. @param {Layer} layer */
-const scales = ({ factor, softmax_scale, head_dim, query_scale }) => {
-  const softmax = softmax_scale * Math.sqrt(head_dim)
-  const found = []
-  if (factor !== 1) found.push(`× ${Number(factor.toPrecision(4))}`)
-  if (Math.abs(softmax - 1) > 1e-9) found.push(`softmax × ${Number(softmax.toPrecision(4))}`)
-  if (query_scale?.kind === "head") found.push("queries × head, learned")
-  else if (query_scale) found.push(`queries × ${query_scale.kind} from ${many(query_scale.original_length)}`)
-  return found.map((words) => `, ${words}`).join("")
+const scales = ({ attention_factor, softmax_scale, head_dim, query_scale }) => {
+  const relative = softmax_scale * Math.sqrt(head_dim)
+  const result = []
+  if (attention_factor !== 1) result.push(`× ${Number(attention_factor.toPrecision(4))}`)
+  if (Math.abs(relative - 1) > 1e-9) result.push(`softmax × ${Number(relative.toPrecision(4))}`)
+  if (query_scale?.kind === "head") result.push("queries × head, learned")
+  else if (query_scale) result.push(`queries × ${query_scale.kind} from ${threeDigits(query_scale.original_length)}`)
+  return result.map((text) => `, ${text}`).join("")
 }
 
 /** How many tokens a layer sees, infinitely many where nothing tells. @param {Layer} layer @param {number} trained */
 export const reach = ({ window }, trained) => Math.min(window ?? Infinity, trained || Infinity)
 
 /** The cells of a group's row. @param {Group} group @param {number} trained @returns {string[]} */
-export const marks = ({ layers, layer, theta }, trained) => {
-  const which = `${layers.length} (${listed(layers)})`
-  const window = layer.window ? many(layer.window) : "all"
-  const scaled = scales(layer)
+export const cells = ({ layers, layer, theta }, trained) => {
+  const members = `${layers.length} (${ranges(layers)})`
+  const window = layer.window ? threeDigits(layer.window) : "all"
+  const scale = scales(layer)
   if (!theta.length)
-    return [which, `${layer.encoding ?? `none: ${layer.why}`}${scaled}`, "–", "–", "–", window, "–", "–", "–"]
+    return [members, `${layer.encoding ?? `none: ${layer.why}`}${scale}`, "–", "–", "–", window, "–", "–", "–"]
   const [start, stop] = layer.slice
   const slow = Math.min(...theta.filter(Boolean).map(Math.abs))
-  const seen = reach(layer, trained)
-  const never = theta.filter((t) => Math.abs(t) * seen < 2 * Math.PI).length
+  const length = reach(layer, trained)
+  const still = theta.filter((t) => Math.abs(t) * length < 2 * Math.PI).length
   const turning =
     2 * theta.length === layer.head_dim ? `all ${layer.head_dim}` : `${2 * theta.length} of ${layer.head_dim}`
   const from = start ? `, from ${start}` : ""
   return [
-    which,
-    `${layer.encoding}${layer.sections ? ` [${layer.sections.join(", ")}]` : ""}${scaled}`,
-    layer.base === null ? "–" : many(layer.base),
+    members,
+    `${layer.encoding}${layer.sections ? ` [${layer.sections.join(", ")}]` : ""}${scale}`,
+    layer.base === null ? "–" : threeDigits(layer.base),
     `${turning}${stop - start === layer.head_dim ? "" : from}`,
     layer.layout ?? "–",
     window,
-    many((2 * Math.PI) / slow),
-    Number.isFinite(seen) ? `${many((slow * seen) / (2 * Math.PI))} ×` : "–",
-    Number.isFinite(seen) ? `${Math.round((100 * never) / theta.length)} %` : "–",
+    threeDigits((2 * Math.PI) / slow),
+    Number.isFinite(length) ? `${threeDigits((slow * length) / (2 * Math.PI))} ×` : "–",
+    Number.isFinite(length) ? `${Math.round((100 * still) / theta.length)} %` : "–",
   ]
 }

@@ -1,15 +1,22 @@
-// Of what kind each layer is. posenc.config.layer_types in another language.
+// Of which type each layer is, and which do not rotate. posenc.config.layer_types in another language, whose docstring
+// has the rules.
 
-import { truth } from "./model-types.js"
+import { isTruthy } from "./model-types.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {Record<string, any>} Words */
+/** @typedef {Record<string, any>} Fields */
 
 /** @type {Record<string, string>} */
-const RENAMED = { attention: "full_attention", mamba: "linear_attention", recurrent: "linear_attention" }
-const STILL = ["linear_attention", "conv", "moe", "mlp"] // words of layers without attention
+const RENAMED = {
+  attention: "full_attention",
+  mamba: "linear_attention",
+  recurrent: "linear_attention",
+  deepseek_sparse_attention: "indexed_attention",
+  qwen_sparse_attention: "indexed_attention",
+}
+const WITHOUT_ATTENTION = ["linear_attention", "conv", "moe", "mlp"] // no softmax attention: nothing to rotate
 /** @type {Record<string, string>} */
-const WINDOWED = {
+const WINDOW_KEYS = {
   sliding_attention: "sliding_window",
   hybrid_sliding: "sliding_window",
   reference_sliding_attention: "sliding_window",
@@ -17,99 +24,120 @@ const WINDOWED = {
   chunked_attention: "attention_chunk_size",
 }
 
-/** A word for each layer, those of layer_types where the configuration has them. @param {Config} config @returns {string[]} */
-export const layerKinds = (config) => {
+/** The type of each layer, that of `layer_types` where the configuration has them. @param {Config} config @returns {string[]} */
+export const layerTypesOf = (config) => {
   const stated = config.get("layer_types")
-  if (truth(stated)) {
-    config.checkLayers("layer_types", stated.length)
-    return stated.map((/** @type {string} */ word) => RENAMED[word] ?? String(word))
+  if (isTruthy(stated)) {
+    const count = statedCount(config, stated)
+    return stated.slice(0, count).map((/** @type {string} */ layerType) => RENAMED[layerType] ?? String(layerType))
   }
   const count = config.number("num_hidden_layers")
-  const rule = config.kind.layers ?? { all: "full_attention" }
+  const rule = config.facts.layers ?? { all: "full_attention" }
   if (rule === "unknown")
     throw new Error(
       `plan: layer_types must be in a config of ${config.modelType}, got None; its code mixes layers in a way ` +
         "that posenc does not know",
     )
-  return Array.from({ length: count }, (_, index) => wordOf(config, rule, index, count))
+  return Array.from({ length: count }, (_, index) => layerTypeOf(config, rule, index, count))
 }
 
-/** @param {Config} config @param {Words} rule @param {number} index @param {number} count @returns {string} */
-const wordOf = (config, rule, index, count) => {
-  if ("by_window" in rule) return byWindow(config, index)
+/** The number of layers; `layer_types` that are not one for each are refused, but for those that predict further tokens. @param {Config} config @param {string[]} stated */
+const statedCount = (config, stated) => {
+  if (config.get("num_hidden_layers") === null) {
+    config.checkLayers(stated.length)
+    return stated.length
+  }
+  const count = config.number("num_hidden_layers")
+  const further = config.get("num_nextn_predict_layers")
+  if (![count, count + (Number.isInteger(further) ? further : 0)].includes(stated.length))
+    throw wrongLength("layer_types", count, stated)
+  return count
+}
+
+/** @param {string} name @param {number} count @param {{ length: number }} stated */
+const wrongLength = (name, count, stated) =>
+  new Error(
+    `plan: ${name} must have ${count} values, one for each layer, got ${stated.length}; correct it or num_hidden_layers`,
+  )
+
+/** The type of one layer by a rule of model_types.json. @param {Config} config @param {Fields} rule @param {number} index @param {number} count @returns {string} */
+const layerTypeOf = (config, rule, index, count) => {
+  if ("window_from_layer" in rule) return windowFromLayer(config, index)
   if ("map" in rule) {
     const stated = config.get(rule.map)
-    return rule.to[truth(stated) ? oneEach(config, rule.map, stated)[index] : ""] ?? rule.other
+    if (!isTruthy(stated) && "without_list" in rule) return layerTypeOf(config, rule.without_list, index, count)
+    return rule.to[isTruthy(stated) ? checkedPerLayer(config, rule.map, stated)[index] : ""] ?? rule.other
   }
   if ("cycle" in rule) return rule.first[index] ?? rule.cycle[index % rule.cycle.length]
-  if ("by_list" in rule) return listed(config, rule)[index] ? rule.word : rule.other
-  return "each" in rule ? periodic(config, rule, index, count) : rule.all
+  if ("by_list" in rule) return markedLayers(config, rule)[index] ? rule.type : rule.other
+  return "period" in rule ? periodic(config, rule, index, count) : rule.all
 }
 
-/** One in so many is another, and maybe the first and last. @param {Config} config @param {Words} rule @param {number} index @param {number} count @returns {string} */
+/** The type where one layer in each period differs, and perhaps some at the ends. @param {Config} config @param {Fields} rule @param {number} index @param {number} count @returns {string} */
 const periodic = (config, rule, index, count) => {
-  const each = config.get(rule.key ?? "", rule.each) || 0
-  if (each < 1) return rule.word
-  const usual = each === rule.each ? rule.at : rule.at ? each - 1 : 0
-  const at = config.get(rule.offset_key ?? "", usual)
-  const place = rule.from_end ? count - 1 - index : index
-  const special = rule.also?.includes(index) || (rule.last && index === count - 1)
-  return place % each === at || special ? rule.word : rule.other
+  const period = config.get(rule.period_key ?? "", rule.period) || 0
+  if (period < 1) return rule.type
+  const fallback = period === rule.period ? rule.offset : rule.offset ? period - 1 : 0
+  const offset = config.get(rule.offset_key ?? "", fallback)
+  const counted = rule.from_end ? count - 1 - index : index
+  const isExtra = rule.also?.includes(index) || (rule.last && index === count - 1)
+  return counted % period === offset || isExtra ? rule.type : rule.other
 }
 
 /** Qwen2's rule: layers from max_window_layers on see a window, if any. @param {Config} config @param {number} index */
-const byWindow = (config, index) => {
-  const windowed = config.get("use_sliding_window", true) && config.get("sliding_window")
-  return windowed && index >= config.get("max_window_layers", 0) ? "sliding_attention" : "full_attention"
+const windowFromLayer = (config, index) => {
+  const hasWindow = config.get("use_sliding_window", true) && config.get("sliding_window")
+  return hasWindow && index >= config.get("max_window_layers", 0) ? "sliding_attention" : "full_attention"
 }
 
-/** Whether a list of the configuration marks a layer, or has its number. @param {Config} config @param {Words} rule @returns {boolean[]} */
-const listed = (config, rule) => {
-  const marks = config.get(rule.by_list, rule.usual)
+/** For each layer whether a list of the configuration marks it, or has its number. @param {Config} config @param {Fields} rule @returns {boolean[]} */
+const markedLayers = (config, rule) => {
+  const marks = config.get(rule.by_list, rule.default_list)
   const count = config.number("num_hidden_layers")
-  const layers = Array.from({ length: count }, (_, index) => index)
-  if (!truth(marks)) {
-    const each = config.get(rule.key ?? "", rule.default ?? 0)
-    return layers.map((index) => !each || (index + 1) % each !== 0)
+  const indices = Array.from({ length: count }, (_, index) => index)
+  if (!isTruthy(marks)) {
+    const period = config.get(rule.period_key ?? "", rule.default_period ?? 0)
+    return indices.map((index) => !period || (index + 1) % period !== 0)
   }
-  if ("from" in rule) return layers.map((index) => marks.includes(index + rule.from))
-  return oneEach(config, rule.by_list, marks).map(truth)
+  if ("counted_from" in rule) return indices.map((index) => marks.includes(index + rule.counted_from))
+  return checkedPerLayer(config, rule.by_list, marks).slice(0, count).map(isTruthy)
 }
 
-/** A list that has something for each layer. @template {{ length: number }} T @param {Config} config @param {string} name @param {T} stated @returns {T} */
-export const oneEach = (config, name, stated) => {
+/** A list that has a value for each layer, and perhaps for layers beyond the last. @template {{ length: number }} T @param {Config} config @param {string} name @param {T} stated @returns {T} */
+export const checkedPerLayer = (config, name, stated) => {
   const count = config.number("num_hidden_layers")
-  if (stated.length >= count) return stated
-  throw new Error(`plan: ${name} must be ${count} marks, one a layer, got ${stated.length}`)
+  if (stated.length < count) throw wrongLength(name, count, stated)
+  return stated
 }
 
-/** How many keys a query of such a layer sees, null for all. @param {Config} config @param {string} word */
-export const windowOf = (config, word) => {
-  const all = config.kind.window === "all" && word === "full_attention"
-  const name = WINDOWED[word] ?? (all ? "sliding_window" : null)
-  const found = name ? config.get(name) : null
-  return Number.isInteger(found) && found > 0 ? found : null
+/** How many keys a query of such a layer sees, null for all. @param {Config} config @param {string} layerType */
+export const windowOf = (config, layerType) => {
+  const inAll = config.facts.window === "all" && layerType === "full_attention"
+  const key = WINDOW_KEYS[layerType] ?? (inAll ? "sliding_window" : null)
+  const size = key ? config.get(key) : null
+  return Number.isInteger(size) && size > 0 ? size : null
 }
 
-/** For each layer why it does not turn, null where it does. @param {Config} config @param {string[]} words @returns {(string | null)[]} */
-export const turning = (config, words) => {
-  const rule = config.kind.nope ?? {}
-  const marks = "by_list" in rule ? listed(config, rule) : words.map(() => true)
-  const [flag, wanted] = rule.unless ?? []
-  const off = flag && config.get(flag) !== wanted
-  const still = truth(config.said[rule.unlisted]) ? [] : (rule.words ?? [])
-  const across = "across" in rule ? crossing(config, rule) : []
-  return words.map((word, index) => {
-    if (STILL.includes(word)) return "no attention here"
-    if (across.includes(index)) return "cross-attention, whose keys are of a picture"
-    if (off) return `${flag} is not ${wanted === true ? "True" : wanted}`
-    if (still.includes(word) && config.get(rule.if ?? "", true)) return `${word} of ${config.modelType} does not rotate`
+/** For each layer why it does not rotate, null where it does. @param {Config} config @param {string[]} layerTypes @returns {(string | null)[]} */
+export const unrotatedReasons = (config, layerTypes) => {
+  const rule = config.facts.nope ?? {}
+  const marks = "by_list" in rule ? markedLayers(config, rule) : layerTypes.map(() => true)
+  const [field, value] = rule.unless ?? []
+  const unrotated = isTruthy(config.fields[rule.unless_list]) ? [] : (rule.types ?? [])
+  const crossing = crossAttentionLayers(config, rule)
+  return layerTypes.map((layerType, index) => {
+    if (WITHOUT_ATTENTION.includes(layerType)) return "no softmax attention here"
+    if (crossing.includes(index)) return "cross-attention, whose keys are of a picture"
+    if (field && config.get(field) !== value) return `${field} is not ${value === true ? "True" : value}`
+    if (unrotated.includes(layerType) && config.get(rule.if ?? "", true))
+      return `${layerType} of ${config.modelType} does not rotate`
     return marks[index] ? null : `0 in ${rule.by_list} means no RoPE`
   })
 }
 
-/** @param {Config} config @param {Words} rule @returns {number[]} */
-const crossing = (config, rule) => {
-  const stated = config.get(rule.across)
-  return truth(stated) ? stated : rule.default
+/** @param {Config} config @param {Fields} rule @returns {number[]} */
+const crossAttentionLayers = (config, rule) => {
+  if (!("cross_attention" in rule)) return []
+  const stated = config.get(rule.cross_attention)
+  return isTruthy(stated) ? stated : rule.default_list
 }

@@ -1,78 +1,78 @@
-// Models that do not rotate. posenc.config.other_encodings in another language.
+// Models that do not rotate by one place. posenc.config.other_encodings in another language.
 
-import { whole } from "./model-types.js"
+import { withCommas } from "./model-types.js"
 import { layerOf, planOf } from "./layer.js"
-import { layerKinds, turning, windowOf } from "./layer-types.js"
-import { grid, scaled, softmaxScale } from "./parts.js"
+import { layerTypesOf, unrotatedReasons, windowOf } from "./layer-types.js"
+import { gridFrequencies, scaleOf, softmaxScale } from "./parts.js"
 import { baseOf, ropeDict } from "./rotation.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
 /** @typedef {import("./layer.js").Layer} Layer */
 /** @typedef {import("./layer.js").Plan} Plan */
 
-/** The plan of a model without rotation. @param {Config} config @returns {Plan} */
-export const unturned = (config) => {
-  const { encoding, why = "its code is none of text" } = config.kind
+/** The plan of a model without rotation, or with one by rows and columns. @param {Config} config @returns {Plan} */
+export const planWithoutRotation = (config) => {
+  const { encoding, why = "its code is none of text" } = config.facts
   if (Object.hasOwn(READERS, encoding)) return READERS[encoding](config)
   throw new Error(`plan: model_type must be one whose positions posenc reads, got ${config.modelType}; ${why}`)
 }
 
-/** @param {Config} config @param {string | null} encoding @param {string} why */
+/** The layers of a model, all with the same encoding. @param {Config} config @param {string | null} encoding @param {string} why */
 const layersOf = (config, encoding, why) => {
-  const words = layerKinds(config)
-  const width = config.get("head_dim") || Math.floor(config.number(config.kind.width ?? "hidden_size") / heads(config))
-  return words.map((word, index) =>
+  const layerTypes = layerTypesOf(config)
+  const width = config.get("head_dim") || headDim(config)
+  return layerTypes.map((layerType, index) =>
     layerOf({
       index,
-      kind: word,
+      layer_type: layerType,
       encoding,
       head_dim: width,
       slice: [0, width],
-      window: windowOf(config, word),
+      window: windowOf(config, layerType),
       softmax_scale: softmaxScale(config, null, width),
       why,
     }),
   )
 }
 
-/** A state has no heads. @param {Config} config */
-const heads = (config) => {
-  const one = config.kind.encoding === "none" && config.get("num_attention_heads") === null
-  return one ? 1 : config.number("num_attention_heads")
+/** A state, such as Mamba's, has no heads. @param {Config} config */
+const headDim = (config) => {
+  const isState = config.facts.encoding === "none" && config.get("num_attention_heads") === null
+  const heads = isState ? 1 : config.number("num_attention_heads")
+  return Math.floor(config.number(config.facts.width_key ?? "hidden_size") / heads)
 }
 
-/** @param {Config} config @param {Partial<Plan>} found */
-const made = (config, found) => planOf({ model_type: config.modelType, trained: trained(config), ...found })
+/** @param {Config} config @param {Partial<Plan>} fields */
+const planOfLayers = (config, fields) =>
+  planOf({ model_type: config.modelType, trained: config.get("max_position_embeddings"), ...fields })
 
-/** @param {Config} config @returns {number | null} */
-const trained = (config) => config.get("max_position_embeddings")
-
-/** A layer of a tower for pictures, whose patches stand at rows and columns. @param {Config} config @param {Layer} layer @returns {Layer} */
+/** A layer with the rotation by rows and columns that is its own. @param {Config} config @param {Layer} layer @returns {Layer} */
 const onGrid = (config, layer) => {
-  const { layout } = config.kind
-  const rope = ropeDict(config, layer.index, layer.kind)
+  const { layout } = config.facts
+  const rope = ropeDict(config, layer.index, layer.layer_type)
   if (!rope) return { ...layer, why: "rope_theta is 0: it does not rotate" }
-  const [base, where] = baseOf(config, rope, layer.kind)
-  const why = `rotation by rows and columns, its base from ${where}`
-  return { ...layer, encoding: "Axial", layout, theta: grid(config.kind.grid, layer.head_dim, base), base, why }
+  const [base, source] = baseOf(config, rope, layer.layer_type)
+  const theta = gridFrequencies(config.facts.grid, layer.head_dim, base)
+  const why = `rotation by rows and columns, its base from ${source}`
+  return { ...layer, encoding: "Axial", layout, theta, base, why }
 }
 
 /** A layer of Inkling; one with a window has heads of its own and no scale of queries. @param {Config} config @param {Layer} layer @returns {Layer} */
-const mixed = (config, layer) => {
-  const swa = layer.window ? "swa_" : ""
-  config.number(`${swa}num_attention_heads`)
-  const width = config.number(`${swa}head_dim`)
+const withProfiles = (config, layer) => {
+  const prefix = layer.window ? "swa_" : ""
+  config.number(`${prefix}num_attention_heads`)
+  const width = config.number(`${prefix}head_dim`)
   const rank = config.number("d_rel")
   const extent = layer.window ?? config.number("rel_extent")
-  const floor = swa ? null : config.get("log_scaling_n_floor")
+  const floor = layer.window ? null : config.get("log_scaling_n_floor")
   return {
     ...layer,
     encoding: "Profiles",
     head_dim: width,
     slice: [0, width],
     softmax_scale: softmaxScale(config, null, width),
-    query_scale: floor ? scaled("inkling", floor, config.get("log_scaling_alpha")) : null,
-    why: `each query mixes ${rank} curves over ${whole(extent)} tokens`,
+    query_scale: floor ? scaleOf("inkling", floor, config.get("log_scaling_alpha")) : null,
+    why: `each query mixes ${rank} curves over ${withCommas(extent)} tokens`,
   }
 }
 
@@ -82,7 +82,7 @@ const checkBuckets = (config) => {
   const longest = config.get("relative_attention_max_distance")
   const exact = [4, 2].map((parts) => Math.floor(buckets / parts))
   if (exact[0] < 1 || buckets % 2)
-    throw new Error(`t5: buckets must be 2 or more a side, and even for two, got ${buckets}`)
+    throw new Error(`t5: buckets must be 2 or more a side, and even if bidirectional, got ${buckets}`)
   const least = exact.find((n) => !(longest > n && longest <= 2 ** 53))
   if (least !== undefined)
     throw new Error(`t5: max_distance must be more than ${least} and at most 2**53, got ${longest}`)
@@ -91,35 +91,37 @@ const checkBuckets = (config) => {
 /** @type {Record<string, (config: Config) => Plan>} */
 const READERS = {
   axial: (config) => {
-    const still = turning(config, layerKinds(config))
-    const layers = layersOf(config, null, "no attention here")
-    return made(config, { layers: layers.map((one, n) => (still[n] ? one : onGrid(config, one))), trained: null })
+    const layers = layersOf(config, null, "")
+    const layerTypes = layers.map(({ layer_type }) => layer_type)
+    const reasons = unrotatedReasons(config, layerTypes)
+    const rotated = layers.map((layer, n) => (reasons[n] ? { ...layer, why: reasons[n] } : onGrid(config, layer)))
+    return planOfLayers(config, { layers: rotated, trained: null })
   },
-  profiles: (config) => made(config, { layers: layersOf(config, null, "").map((one) => mixed(config, one)) }),
+  profiles: (config) =>
+    planOfLayers(config, { layers: layersOf(config, null, "").map((layer) => withProfiles(config, layer)) }),
   alibi: (config) => {
     config.number("num_attention_heads")
-    return made(config, { layers: layersOf(config, "ALiBi", "a slope a head") })
+    return planOfLayers(config, { layers: layersOf(config, "ALiBi", "a slope a head") })
   },
   t5: (config) => {
     const model_type = config.modelType
-    const why = config.kind.each ? "a table of biases of its own" : "one table of biases for all layers"
-    const names = ["encoder", "decoder"]
+    const why = config.facts.table_per_layer ? "a table of biases of its own" : "one table of biases for all layers"
     config.number("num_attention_heads")
     checkBuckets(config)
     const layers = layersOf(config, "T5", why)
-    const parts = names.map((name) => [name, planOf({ model_type: `${model_type} ${name}`, layers })])
+    const parts = ["encoder", "decoder"].map((name) => [name, planOf({ model_type: `${model_type} ${name}`, layers })])
     return planOf({ model_type, parts: Object.fromEntries(parts) })
   },
   learned: (config) => {
     const stated = config.number("max_position_embeddings")
-    const rows = stated - (config.kind.within ? (config.kind.offset ?? 0) : 0)
-    const width = config.get(config.kind.width ?? "embedding_size") || config.get("input_embedding_size")
+    const rows = stated - (config.facts.rows_include_offset ? (config.facts.offset ?? 0) : 0)
+    const width = config.get(config.facts.width_key ?? "embedding_size") || config.get("input_embedding_size")
     if (!width) config.number("hidden_size")
     const layers = layersOf(config, null, "learned rows are added to the embeddings")
-    return made(config, { layers, added: "Learned", trained: rows })
+    return planOfLayers(config, { layers, added: "Learned", trained: rows })
   },
   none: (config) => {
-    const why = config.kind.why ?? "no position but by the causal mask"
-    return made(config, { layers: layersOf(config, null, why) })
+    const why = config.facts.why ?? "no position but by the causal mask"
+    return planOfLayers(config, { layers: layersOf(config, null, why) })
   },
 }

@@ -1,40 +1,40 @@
 // The channels that a layer turns, the name of what turns them, and what multiplies logits.
 // posenc.config.rotation_objects and posenc.config.scales in another language.
 
-import { truth } from "./model-types.js"
+import { isTruthy } from "./model-types.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {Record<string, any>} Words */
+/** @typedef {Record<string, any>} Fields */
 
-/** @param {Config} config @param {number} index @param {string} word @returns {{ width: number, part: [number, number] }} */
-export const head = (config, index, word) => {
-  const own = ofLayer(config, index, word)
-  const where = config.kind.slice
-  if (where === "end") {
-    const turning = own.qk_rope_head_dim || config.number("qk_rope_head_dim")
-    const width = turning + (own.qk_nope_head_dim || config.number("qk_nope_head_dim"))
-    return { width, part: [width - turning, width] }
+/** The width of a query, and the channels of it that a rotation gets. @param {Config} config @param {number} index @param {string} layerType @returns {{ width: number, part: [number, number] }} */
+export const headChannels = (config, index, layerType) => {
+  const sizes = layerSizes(config, index, layerType)
+  const { slice } = config.facts
+  if (slice === "end") {
+    const rotated = sizes.qk_rope_head_dim || config.number("qk_rope_head_dim")
+    const width = rotated + (sizes.qk_nope_head_dim || config.number("qk_nope_head_dim"))
+    return { width, part: [width - rotated, width] }
   }
-  const stated = own.head_dim || config.get("head_dim")
+  const stated = sizes.head_dim || config.get("head_dim")
   const width = stated || Math.floor(config.number("hidden_size") / config.number("num_attention_heads"))
-  if (where !== "trailing") return { width, part: [0, width] }
-  const share = config.get("partial_rotary_factor") || (config.kind.share ?? 1)
-  const turning = config.said.qk_rope_head_dim || Math.trunc(width * share)
-  return { width, part: [width - turning, width] }
+  if (slice !== "trailing") return { width, part: [0, width] }
+  const share = config.get("partial_rotary_factor") || (config.facts.share ?? 1)
+  const rotated = config.fields.qk_rope_head_dim || Math.trunc(width * share)
+  return { width, part: [width - rotated, width] }
 }
 
-/** What one layer has for itself, such as Gemma 4's wider heads of full attention. @param {Config} config @param {number} index @param {string} word @returns {Words} */
-const ofLayer = (config, index, word) => {
-  const stated = config.said.per_layer_config
-  if (truth(stated)) return Object.entries(stated).find(([key]) => Number(key) === index)?.[1] ?? {}
+/** What one layer has for itself, such as Gemma 4's wider heads of full attention. @param {Config} config @param {number} index @param {string} layerType @returns {Fields} */
+const layerSizes = (config, index, layerType) => {
+  const stated = config.fields.per_layer_config
+  if (isTruthy(stated)) return Object.entries(stated).find(([key]) => Number(key) === index)?.[1] ?? {}
   /** @type {[string, [string, number]][]} */
-  const rule = Object.entries(config.kind.own?.[word] ?? {})
-  return Object.fromEntries(rule.map(([name, [key, otherwise]]) => [name, config.get(key) || otherwise]))
+  const rule = Object.entries(config.facts.layer_sizes?.[layerType] ?? {})
+  return Object.fromEntries(rule.map(([name, [key, fallback]]) => [name, config.get(key) || fallback]))
 }
 
-/** The class that turns the channels `part`, and those that it is given at last. @param {Config} config @param {[number, number]} part @param {number} pairs @param {number[] | null} sections @returns {{ encoding: string, part: [number, number] }} */
+/** The class that turns the channels `part`, and those that it gets at last. @param {Config} config @param {[number, number]} part @param {number} pairs @param {number[] | null} sections @returns {{ encoding: string, part: [number, number] }} */
 export const rotation = (config, part, pairs, sections) => {
-  const { layout, mrope: order } = config.kind
+  const { layout, mrope: order } = config.facts
   const width = part[1] - part[0]
   const axes = sections && order
   if (axes) checkSections(order, sections, pairs)
@@ -49,29 +49,30 @@ export const rotation = (config, part, pairs, sections) => {
 
 /** @param {string} order @param {number[]} sections @param {number} pairs */
 const checkSections = (order, sections, pairs) => {
-  if (order === "alternating" && sections.length !== 3)
-    throw new Error(`plan: mrope_section must be three numbers, got [${sections.join(", ")}]`)
+  const stated = `[${sections.join(", ")}]`
+  if (order === "alternating" && (sections.length !== 3 || sections[0] !== sections[1]))
+    throw new Error(`plan: mrope_section must be [n, n, time], rows and columns alike, got ${stated}; correct it`)
   if (order !== "interleaved" && sections.reduce((sum, n) => sum + n, 0) !== pairs)
-    throw new Error(`plan: mrope_section must be ${pairs} pairs in all, got [${sections.join(", ")}]`)
+    throw new Error(`plan: mrope_section must be ${pairs} pairs in all, got ${stated}; correct it`)
 }
 
 /** How fast each pair turns with its row or its column, in the order of a picture's model. @param {string} order @param {number} width @param {number} base */
-export const grid = (order, width, base) => {
+export const gridFrequencies = (order, width, base) => {
   if (!(base > 0 && base < Infinity))
-    throw new Error(`plan: rope_theta must be positive and finite, got ${Number(base.toPrecision(6))}`)
+    throw new Error(`plan: rope_theta must be positive and finite, got ${Number(base.toPrecision(6))}; correct it`)
   const pairs = Math.floor(width / 4)
   const half = Math.floor(width / 2)
   if (half !== 2 * pairs)
-    throw new Error(`axial: theta or dim must be (2, ${half}), got (2, ${2 * pairs}) for dim ${width}`)
+    throw new Error(`axial: theta of dim ${width} must have shape (2, ${half}), got (2, ${2 * pairs})`)
   return Array.from({ length: 2 * pairs }, (_, pair) => {
-    const own = order === "by turns" ? Math.floor(pair / 2) : pair % pairs
-    return base ** -((order === "pixtral" && pair >= pairs ? own + 0.5 : own) / pairs)
+    const k = order === "by turns" ? Math.floor(pair / 2) : pair % pairs
+    return base ** -((order === "pixtral" && pair >= pairs ? k + 0.5 : k) / pairs)
   })
 }
 
-/** What multiplies q.k before the softmax. @param {Config} config @param {Words | null} rope @param {number} width @returns {number} */
+/** What multiplies q.k before the softmax. @param {Config} config @param {Fields | null} rope @param {number} width @returns {number} */
 export const softmaxScale = (config, rope, width) => {
-  const rule = config.kind.scale ?? "head"
+  const rule = config.facts.scale ?? "head"
   if (typeof rule === "number") return rule
   if (rule === "yarn" && (rope?.rope_type ?? "default") !== "default" && rope?.mscale_all_dim && rope.factor)
     return (0.1 * rope.mscale_all_dim * Math.log(Math.max(rope.factor, 1)) + 1) ** 2 / Math.sqrt(width)
@@ -80,23 +81,23 @@ export const softmaxScale = (config, rope, width) => {
   return rule === "inverse" ? 1 / width : width ** -0.5
 }
 
-/** The scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere. @param {Config} config @param {Words | null} rope @returns {Words | null} */
+/** The scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere. @param {Config} config @param {Fields | null} rope @returns {Fields | null} */
 export const queryScale = (config, rope) => {
-  const rule = config.kind.query_scale
+  const rule = config.facts.query_scale
   if (rule === "llama4" && !rope && config.get("attn_temperature_tuning"))
-    return scaled(rule, config.get("floor_scale", 8192), config.get("attn_scale", 0.1))
-  const { rope_parameters, rope_scaling } = config.said
-  const stated = [rope_parameters, rope_scaling, config.kind.rope].find(truth) ?? {}
+    return scaleOf(rule, config.get("floor_scale", 8192), config.get("attn_scale", 0.1))
+  const { rope_parameters, rope_scaling } = config.fields
+  const stated = [rope_parameters, rope_scaling, config.facts.default_rope].find(isTruthy) ?? {}
   if (rule === "ministral" && stated.llama_4_scaling_beta)
-    return scaled(rule, Math.trunc(stated.original_max_position_embeddings), stated.llama_4_scaling_beta)
-  if (rule === "power" && !rope) return scaled(rule, 2048, 0.1)
+    return scaleOf(rule, Math.trunc(stated.original_max_position_embeddings), stated.llama_4_scaling_beta)
+  if (rule === "power" && !rope) return scaleOf(rule, 2048, 0.1)
   if (rule !== "head") return null
   config.number("num_attention_heads")
-  return scaled(rule, 8192, 0.1) // which its formula does not have
+  return scaleOf(rule, 8192, 0.1) // which its formula does not have
 }
 
-/** @param {string} kind @param {number} original_length @param {number} strength */
-export const scaled = (kind, original_length, strength) => {
+/** @param {string} kind of QueryScale @param {number} original_length @param {number} strength */
+export const scaleOf = (kind, original_length, strength) => {
   if (original_length > 1) return { kind, original_length, strength }
   throw new Error(`query_scale: original_length must be above 1, got ${original_length}`)
 }

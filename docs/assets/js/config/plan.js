@@ -1,99 +1,109 @@
 // How position enters each layer of a model, by its configuration alone. posenc.config.plan in another language:
 // a test holds both equal on the default configuration of every model type and on published ones.
 
-import { unturned } from "./other-encodings.js"
+import { planWithoutRotation } from "./other-encodings.js"
 import { recognized } from "./formats.js"
-import { isDict, known, shown, truth } from "./model-types.js"
+import { isDict, isTruthy, repr, resolve } from "./model-types.js"
 import { layerOf, planOf } from "./layer.js"
-import { layerKinds, turning, windowOf } from "./layer-types.js"
-import { head, queryScale, rotation, softmaxScale } from "./parts.js"
+import { layerTypesOf, unrotatedReasons, windowOf } from "./layer-types.js"
+import { headChannels, queryScale, rotation, softmaxScale } from "./parts.js"
 import { frequencies, LONGEST, ropeDict } from "./rotation.js"
-import { refuseMisspelled, warnings } from "./warnings.js"
+import { collectWarnings, refuseMisspelled } from "./warnings.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
+/** @typedef {import("./model-types.js").Facts} Facts */
 /** @typedef {import("./layer.js").Layer} Layer */
 /** @typedef {import("./layer.js").Plan} Plan */
-/** @typedef {Record<string, any>} Words */
+/** @typedef {Record<string, any>} Fields */
 
-/** @param {Words} said what a config.json says @param {Record<string, Words>} kinds what codes know @param {number} [length] of the text, for dynamic and longrope scaling @returns {Plan} */
-export const plan = (said, kinds, length = 1) => {
-  if (isDict(said)) return planned(recognized(said), kinds, length, null)
-  throw new Error(`plan: config must be a dict, got ${shown(said)}`)
+/** @param {Fields} config a config.json @param {Facts} allFacts of every model type @param {number} [length] of the text, for dynamic and longrope scaling @returns {Plan} */
+export const plan = (config, allFacts, length = 1) => {
+  if (isDict(config)) return planOfModel(recognized(config), allFacts, length, null)
+  throw new Error(`plan: config must be a dict, got ${repr(config)}`)
 }
 
-/** @param {Words} said @param {Record<string, Words>} kinds @param {number} length @param {string | null} hint the model type of a part that names none @returns {Plan} */
-const planned = (said, kinds, length, hint) => {
-  const config = known(said, hint, kinds)
-  if ("parts" in config.kind) return composite(config, kinds, length)
-  return config.kind.encoding === "rope" ? turned(config, length) : unturned(config)
+/** The plan of one model, or of a model that is a part of another. @param {Fields} fields @param {Facts} allFacts @param {number} length @param {string | null} defaultType the model type of a part that names none @returns {Plan} */
+const planOfModel = (fields, allFacts, length, defaultType) => {
+  const config = resolve(fields, defaultType, allFacts)
+  if ("parts" in config.facts) return composite(config, allFacts, length)
+  return config.facts.encoding === "rope" ? planWithRotation(config, length) : planWithoutRotation(config)
 }
 
-/** The plans of all parts; of a part that cannot be read, the reason as a warning. @param {Config} config @param {Record<string, Words>} kinds @param {number} length */
-const composite = ({ said, kind, modelType: model_type }, kinds, length) => {
+/** The plans of all parts; of a part that cannot be read, the reason as a warning. @param {Config} config @param {Facts} allFacts @param {number} length */
+const composite = (config, allFacts, length) => {
+  const { modelType: model_type, facts } = config
   /** @type {Record<string, Plan>} */
   const parts = {}
   const reasons = []
-  for (const [name, inner] of Object.entries(kind.parts)) {
-    const flat = !truth(said[name]) && name === kind.flat && "num_hidden_layers" in said
-    const part = flat ? besideParts(said, kind.parts) : said[name]
-    if (!isDict(part)) continue
+  for (const [name, modelType] of Object.entries(facts.parts)) {
+    const fields = partFields(config, name)
+    if (!isDict(fields)) continue
     try {
-      parts[name] = planned(part, kinds, length, inner)
+      parts[name] = planOfModel(fields, allFacts, length, modelType)
     } catch (error) {
       reasons.push(`${name}: ${(error instanceof Error ? error.message : String(error)).replace(/^plan: /, "")}`)
     }
   }
   if (Object.keys(parts).length) return planOf({ model_type, parts, warnings: reasons })
-  const why = reasons.join("; ") || `it has none of ${Object.keys(kind.parts).join(", ")}`
+  const why = reasons.join("; ") || `it has none of ${Object.keys(facts.parts).join(", ")}`
   throw new Error(`plan: config must be of parts that can be read, got ${model_type}; ${why}`)
 }
 
-/** What older files say of the text at the top. @param {Words} said @param {Words} parts @returns {Words} */
-const besideParts = (said, parts) => {
-  const own = Object.entries(said).filter(([name, value]) => name !== "model_type" && !(name in parts && isDict(value)))
-  return Object.fromEntries(own)
+/** What a configuration says of one part; in older files that of the text stands at the top. @param {Config} config @param {string} name @returns {any} */
+const partFields = ({ fields, facts }, name) => {
+  const isAtTop = name === facts.part_at_top && "num_hidden_layers" in fields
+  if (isTruthy(fields[name]) || !isAtTop) return fields[name]
+  const isStated = (/** @type {string} */ key) => key in facts.parts && isDict(fields[key])
+  return Object.fromEntries(Object.entries(fields).filter(([key]) => key !== "model_type" && !isStated(key)))
 }
 
 /** @param {Config} config @param {number} length */
-const turned = (config, length) => {
+const planWithRotation = (config, length) => {
   refuseMisspelled(config)
-  const words = layerKinds(config)
-  const still = turning(config, words)
-  const layers = words.map((word, index) => layer(config, index, word, still[index], length))
+  const layerTypes = layerTypesOf(config)
+  const reasons = unrotatedReasons(config, layerTypes)
+  const layers = layerTypes.map((layerType, index) => layerAt(config, index, layerType, reasons[index], length))
   const trained = config.get(LONGEST)
-  return planOf({ model_type: config.modelType, layers, warnings: warnings(config, layers), trained })
+  return planOf({ model_type: config.modelType, layers, warnings: collectWarnings(config, layers), trained })
 }
 
-/** @param {Config} config @param {number} index @param {string} word @param {string | null} reason @param {number} length @returns {Layer} */
-const layer = (config, index, word, reason, length) => {
-  const { width, part } = head(config, index, word)
-  const rope = reason ? null : ropeDict(config, index, word)
-  const found = layerOf({
+/** One layer, which does not rotate where there is a reason. @param {Config} config @param {number} index @param {string} layerType @param {string | null} reason @param {number} length @returns {Layer} */
+const layerAt = (config, index, layerType, reason, length) => {
+  const { width, part } = headChannels(config, index, layerType)
+  const rope = reason ? null : ropeDict(config, index, layerType)
+  const layer = layerOf({
     index,
-    kind: word,
+    layer_type: layerType,
     head_dim: width,
     slice: [0, width],
-    window: windowOf(config, word),
+    window: windowOf(config, layerType),
     query_scale: queryScale(config, rope),
     softmax_scale: softmaxScale(config, rope, width),
-    why: reason ?? `${word} has no rotation in rope_parameters`,
+    why: reason ?? `${layerType} has no rotation in rope_parameters`,
   })
-  return rope ? { ...found, ...turns(config, word, part, rope, length) } : found
+  return rope ? rotatedLayer(config, layer, part, rope, length) : layer
 }
 
-/** What a layer that turns has more. @param {Config} config @param {string} word @param {[number, number]} part @param {Words} rope @param {number} length */
-const turns = (config, word, part, rope, length) => {
-  const { theta, factor, base, where } = frequencies(config, rope, word, part[1] - part[0], length)
-  const sections = [rope.mrope_section, config.kind.sections].find(truth) ?? null
-  const { encoding, part: given } = rotation(config, part, theta.length, sections)
+/** A layer with the rotation of its rope dict, of the channels `part`. @param {Config} config @param {Layer} layer @param {[number, number]} part @param {Fields} rope @param {number} length @returns {Layer} */
+const rotatedLayer = (config, layer, part, rope, length) => {
+  const { theta, attentionFactor, base, source } = frequencies(
+    config,
+    rope,
+    layer.layer_type,
+    part[1] - part[0],
+    length,
+  )
+  const sections = [rope.mrope_section, config.facts.sections].find(isTruthy) ?? null
+  const { encoding, part: slice } = rotation(config, part, theta.length, sections)
   return {
+    ...layer,
     encoding,
-    slice: given,
-    layout: config.kind.layout,
-    theta: theta.map((t) => (config.kind.sign ?? 1) * t),
-    factor,
+    slice,
+    layout: config.facts.layout,
+    theta: theta.map((t) => (config.facts.sign ?? 1) * t),
+    attention_factor: attentionFactor,
     base,
     sections,
-    why: `${rope.rope_type ?? "default"} rotation, its base from ${where}`,
+    why: `${rope.rope_type ?? "default"} rotation, its base from ${source}`,
   }
 }

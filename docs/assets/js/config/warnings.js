@@ -1,130 +1,135 @@
 // Traps and contradictions of a configuration. posenc.config.warnings in another language.
 
 import { misspelled, problem } from "./keys.js"
-import { isDict, truth, whole } from "./model-types.js"
-import { CODE, LONGEST, TRAINED } from "./rotation.js"
+import { isDict, isTruthy, withCommas } from "./model-types.js"
+import { FROM_CODE, LONGEST, TRAINED } from "./rotation.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
 /** @typedef {import("./layer.js").Layer} Layer */
-/** @typedef {Layer & { theta: number[] }} Turning */
-/** @typedef {Record<string, any>} Words */
+/** @typedef {Layer & { theta: number[] }} Rotating */
+/** @typedef {Record<string, any>} Fields */
 
-const few = (/** @type {number} */ v) => String(Number(v.toPrecision(6)))
+const sixDigits = (/** @type {number} */ value) => String(Number(value.toPrecision(6)))
 
 /** @param {Config} config @param {Layer[]} layers @returns {string[]} */
-export const warnings = (config, layers) => {
-  const turning = /** @type {Turning[]} */ (layers.filter(({ theta }) => theta))
-  const found = [...still(config, layers, turning), ...bases(config, turning), ...widths(config, turning)]
-  for (const [name, rope] of dicts(config)) {
-    found.push(...unknown(rope).map(({ word, remedy }) => `${name}: ${word} is not read; ${remedy}`))
-    found.push(...lengths(config, name, rope))
+export const collectWarnings = (config, layers) => {
+  const rotating = /** @type {Rotating[]} */ (layers.filter(({ theta }) => theta))
+  const result = [...unrotated(config, layers, rotating), ...bases(config, rotating), ...widths(config, rotating)]
+  for (const [name, rope] of ropeDicts(config)) {
+    result.push(...unreadKeys(rope).map(({ key, remedy }) => `${name}: ${key} is not read; ${remedy}`))
+    result.push(...lengths(config, name, rope))
   }
-  return [...new Set([...found, ...slow(config, turning)])]
+  return [...new Set([...result, ...slowPairs(config, rotating)])]
 }
 
 /** Refuse what would be left out without an error. @param {Config} config */
 export const refuseMisspelled = (config) => {
-  const top = misspelled(config.said, {})
-  if (top) throw new Error(`plan: config must be spelled in known words, got ${top.word}; ${top.remedy}`)
-  for (const [name, rope] of dicts(config)) {
-    const wrong = unknown(rope).find(({ remedy }) => remedy.startsWith("did you mean"))
-    if (wrong) throw new Error(`plan: ${name} must be of words that are read, got ${wrong.word}; ${wrong.remedy}`)
+  const reason = misspelled(config.fields, {})
+  if (reason) throw new Error(`plan: config must be spelled in known words, got ${reason.key}; ${reason.remedy}`)
+  for (const [name, rope] of ropeDicts(config)) {
+    const wrong = unreadKeys(rope).find(({ remedy }) => remedy.startsWith("did you mean"))
+    if (wrong) throw new Error(`plan: ${name} must be of words that are read, got ${wrong.key}; ${wrong.remedy}`)
   }
 }
 
-/** What the configuration says of rotations, part by part, under its name. @param {Config} config @returns {[string, Words][]} */
-const dicts = ({ said }) =>
+/** What the configuration says of rotations, part by part, under its name. @param {Config} config @returns {[string, Fields][]} */
+const ropeDicts = ({ fields }) =>
   ["rope_scaling", "rope_parameters"]
-    .filter((name) => truth(said[name]))
+    .filter((name) => isTruthy(fields[name]))
     .flatMap((name) => {
-      const parts = Object.entries(said[name]).filter(([, part]) => isDict(part))
-      const named = parts.map(([key, part]) => /** @type {[string, Words]} */ ([`${name}['${key}']`, part]))
-      return named.length ? named : [/** @type {[string, Words]} */ ([name, said[name]])]
+      const parts = Object.entries(fields[name]).filter(([, part]) => isDict(part))
+      const named = parts.map(([key, part]) => /** @type {[string, Fields]} */ ([`${name}['${key}']`, part]))
+      return named.length ? named : [/** @type {[string, Fields]} */ ([name, fields[name]])]
     })
 
-/** @param {Config} config @param {Layer[]} layers @param {Turning[]} turning */
-const still = ({ kind }, layers, turning) => {
-  const list = kind.nope?.by_list
+/** @param {Config} config @param {Layer[]} layers @param {Rotating[]} rotating */
+const unrotated = ({ facts }, layers, rotating) => {
+  const list = facts.nope?.by_list
   if (list)
-    return [`${list}: 1 means that a layer rotates, 0 that it does not; ${turning.length} of ${layers.length} do`]
-  return turning.length ? [] : ["no layer rotates; a rope_theta in this config has no effect"]
+    return [`${list}: 1 means that a layer rotates, 0 that it does not; ${rotating.length} of ${layers.length} do`]
+  return rotating.length ? [] : ["no layer rotates; a rope_theta in this config has no effect"]
 }
 
-/** @param {Config} config @param {Turning[]} turning */
-const bases = ({ said }, turning) => {
-  const found = []
-  const defaults = turning.filter(({ why }) => why.endsWith(`from ${CODE}`)).map(({ base }) => base ?? 0)
-  const all = [...new Set(defaults)].sort((a, b) => a - b).map(whole)
-  if (all.length) found.push(`rope_theta is not in the config: the code takes ${all.join(" and ")}`)
-  const { rope_scaling: scaled, rope_parameters: rope } = said
-  const [inside, outside] = [rope?.rope_theta, said.rope_theta]
+/** @param {Config} config @param {Rotating[]} rotating */
+const bases = ({ fields }, rotating) => {
+  const result = []
+  const defaults = rotating.filter(({ why }) => why.endsWith(`from ${FROM_CODE}`)).map(({ base }) => base ?? 0)
+  const distinct = [...new Set(defaults)].sort((a, b) => a - b).map(withCommas)
+  if (distinct.length) result.push(`rope_theta is not in the config: the code takes ${distinct.join(" and ")}`)
+  const { rope_scaling: scaling, rope_parameters: rope } = fields
+  const [inside, outside] = [rope?.rope_theta, fields.rope_theta]
   if (typeof inside === "number" && typeof outside === "number" && inside !== outside)
-    found.push(`rope_theta is ${whole(outside)} at the top, ${whole(inside)} in rope_parameters, which counts`)
-  if (truth(scaled) && truth(rope) && !same(scaled, rope))
-    found.push("rope_scaling and rope_parameters differ; rope_scaling counts")
-  return found
+    result.push(
+      `rope_theta is ${withCommas(outside)} at the top, ${withCommas(inside)} in rope_parameters, which counts`,
+    )
+  if (isTruthy(scaling) && isTruthy(rope) && !isEqual(scaling, rope))
+    result.push("rope_scaling and rope_parameters differ; rope_scaling counts")
+  return result
 }
 
 /** Whether two values of JSON are equal, in whatever order their keys stand. @param {any} a @param {any} b @returns {boolean} */
-const same = (a, b) => {
+const isEqual = (a, b) => {
   if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return a === b
-  const names = Object.keys(a)
-  return names.length === Object.keys(b).length && names.every((name) => name in b && same(a[name], b[name]))
+  const keys = Object.keys(a)
+  return keys.length === Object.keys(b).length && keys.every((key) => key in b && isEqual(a[key], b[key]))
 }
 
-/** @param {Config} config @param {Turning[]} turning */
-const widths = (config, turning) => {
-  const [hidden, heads, stated] = ["hidden_size", "num_attention_heads", "head_dim"].map((name) => config.get(name))
-  const plain = stated && !("slice" in config.kind)
-  const found = []
+/** @param {Config} config @param {Rotating[]} rotating */
+const widths = (config, rotating) => {
+  const [hidden, heads, headDim] = ["hidden_size", "num_attention_heads", "head_dim"].map((name) => config.get(name))
+  const stated = "slice" in config.facts ? null : headDim
+  const result = []
   const divided = Math.floor(hidden / heads)
-  if (plain && hidden && heads && divided !== stated)
-    found.push(`heads are ${stated} wide by head_dim, not hidden_size / num_attention_heads = ${divided}`)
-  for (const layer of turning) {
+  if (stated && hidden && heads && divided !== stated)
+    result.push(`heads are ${stated} wide by head_dim, not hidden_size / num_attention_heads = ${divided}`)
+  for (const layer of rotating) {
     const width = layer.slice[1] - layer.slice[0]
-    if (plain && layer.head_dim !== stated)
-      found.push(`heads of ${layer.kind} are ${layer.head_dim} wide, not head_dim = ${stated}`)
+    if (stated && layer.head_dim !== stated)
+      result.push(`heads of ${layer.layer_type} are ${layer.head_dim} wide, not head_dim = ${stated}`)
     if (2 * layer.theta.length < width)
-      found.push(`${2 * layer.theta.length} of ${width} channels turn in ${layer.kind}`)
+      result.push(`${2 * layer.theta.length} of ${width} channels turn in ${layer.layer_type}`)
   }
-  return found
+  return result
 }
 
-/** The words of a rope dict that are not read, each with what may help. @param {Words} rope */
-const unknown = (rope) => {
+/** The keys of a rope dict that are not read, each with what may help. @param {Fields} rope */
+const unreadKeys = (rope) => {
   const rest = { ...rope }
-  const found = []
-  for (let wrong = problem(rest); wrong; wrong = problem(rest)) {
-    found.push(wrong)
-    if (!(wrong.word in rest)) break
-    delete rest[wrong.word]
+  const result = []
+  for (let reason = problem(rest); reason; reason = problem(rest)) {
+    result.push(reason)
+    if (!(reason.key in rest)) break
+    delete rest[reason.key]
   }
-  return found
+  return result
 }
 
-/** @param {Config} config @param {string} name @param {Words} rope */
+/** @param {Config} config @param {string} name @param {Fields} rope */
 const lengths = (config, name, rope) => {
-  const found = []
-  const kind = "rope_type" in rope ? rope.rope_type : rope.type
+  const result = []
+  const ropeType = "rope_type" in rope ? rope.rope_type : rope.type
   const longest = config.get(LONGEST)
-  const trained = config.said[TRAINED] || rope[TRAINED]
-  if (["yarn", "llama3", "longrope"].includes(kind) && !trained && longest)
-    found.push(`${name}: ${kind} without ${TRAINED}; ${LONGEST}, ${whole(longest)}, is taken for it`)
+  const trained = config.fields[TRAINED] || rope[TRAINED]
+  if (["yarn", "llama3", "longrope"].includes(ropeType) && !trained && longest)
+    result.push(`${name}: ${ropeType} without ${TRAINED}; ${LONGEST}, ${withCommas(longest)}, is taken for it`)
   const { factor } = rope
-  const reached = factor * trained
-  if (kind === "yarn" && trained && longest && factor && reached !== longest && longest !== trained)
-    found.push(
-      `${name}: factor ${few(factor)} times ${whole(trained)} is ${whole(reached)}, ${LONGEST} is ${whole(longest)}`,
+  const stretched = factor * trained
+  if (ropeType === "yarn" && trained && longest && factor && stretched !== longest && longest !== trained)
+    result.push(
+      `${name}: factor ${sixDigits(factor)} times ${withCommas(trained)} is ${withCommas(stretched)}, ` +
+        `${LONGEST} is ${withCommas(longest)}`,
     )
-  return found
+  return result
 }
 
-/** @param {Config} config @param {Turning[]} turning */
-const slow = (config, turning) =>
-  turning.flatMap(({ theta, window, kind }) => {
-    const seen = Math.min(...[config.get(LONGEST), window].filter(Boolean))
-    const count = theta.filter((t) => Math.abs(t) * seen < 2 * Math.PI).length
-    if (!Number.isFinite(seen) || !count) return []
-    const where = window && seen === window ? "window" : "length"
-    return [`${count} of ${theta.length} pairs never turn once within the ${where} of ${whole(seen)} in ${kind}`]
+/** @param {Config} config @param {Rotating[]} rotating */
+const slowPairs = (config, rotating) =>
+  rotating.flatMap(({ theta, window, layer_type }) => {
+    const reach = Math.min(...[config.get(LONGEST), window].filter(Boolean))
+    const count = theta.filter((t) => Math.abs(t) * reach < 2 * Math.PI).length
+    if (!Number.isFinite(reach) || !count) return []
+    const limit = window && reach === window ? "window" : "length"
+    return [
+      `${count} of ${theta.length} pairs never turn once within the ${limit} of ${withCommas(reach)} in ${layer_type}`,
+    ]
   })

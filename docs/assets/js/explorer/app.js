@@ -1,18 +1,18 @@
 // The explorer: controls on one side, four linked panels on the other, and what can be taken along below.
 
 import { make } from "../kit/controls.js"
-import { acts } from "./acts.js"
-import { held } from "./held.js"
+import { acts } from "./actions.js"
+import { held } from "./state.js"
 import { KINDS } from "./kinds.js"
-import { knobs } from "./knobs.js"
+import { knobs } from "./controls.js"
 import { panels, RESPONSE } from "./panels.js"
 import { stepped } from "./panels/steps.js"
-import { rooms, sheet } from "./rooms.js"
-import { captions, label, reading, readings } from "./words.js"
+import { rooms, sheet } from "./layout.js"
+import { captions, label, reading, readings } from "./captions.js"
 
 /** @import { Stage } from "../kit/stage.js" */
 /** @import { Given, Focus, Panel } from "./types.js" */
-/** @import { Held } from "./held.js" */
+/** @import { Held } from "./state.js" */
 
 const PLACE = ["query", "key", "channel", "causal", "softmax", "far"] // knobs that choose what is read, not what is computed
 const FEW = ["encoding", "length", "base", "query", "key"] // of a chapter's view that names none
@@ -139,4 +139,4 @@ const drawers = (stage, all) => {
 }
 
 /** @param {Stage} stage @param {Given} given */
-const judged = async (stage, given) => (await import("./judge.js")).judge(stage, given)
+const judged = async (stage, given) => (await import("./self-check.js")).judge(stage, given)

@@ -3,7 +3,7 @@
 import { softmax } from "../math/attention.js"
 import { ENCODINGS } from "./encodings/index.js"
 import { isLogit } from "./kinds.js"
-import { settle } from "./spec.js"
+import { settle } from "./defaults.js"
 
 /** @import { State, Given, View, Once, Found } from "./types.js" */
 

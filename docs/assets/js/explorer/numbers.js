@@ -4,8 +4,8 @@ import { make } from "../kit/controls.js"
 import { biased, kindOf } from "./kinds.js"
 import { farDistances } from "./model.js"
 import { weighs } from "./panels/steps.js"
-import { firstOf, wordAt } from "./spec.js"
-import { captions, wavelength } from "./words.js"
+import { firstOf, wordAt } from "./defaults.js"
+import { captions, wavelength } from "./captions.js"
 
 /** @import { View } from "./types.js" */
 /** @typedef {Array<Array<string | number>>} Rows */

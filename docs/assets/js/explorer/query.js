@@ -2,7 +2,7 @@
 
 import { KINDS } from "./kinds.js"
 import { KNOBS } from "./settings.js"
-import { bounded, defaults, sentence, settle } from "./spec.js"
+import { bounded, defaults, sentence, settle } from "./defaults.js"
 
 /** @import { State, Given, Knob } from "./types.js" */
 

@@ -7,7 +7,7 @@ import { rows } from "./numbers.js"
 import { kindOf } from "./kinds.js"
 import { panels, RESPONSE } from "./panels.js"
 import { Vector } from "./vector.js"
-import { captions } from "./words.js"
+import { captions } from "./captions.js"
 
 /** @import { View } from "./types.js" */
 

@@ -5,7 +5,7 @@ import { ADD } from "./snippets/add.js"
 import { BIAS } from "./snippets/bias.js"
 import { ROTATE } from "./snippets/rotate.js"
 import { SCORE } from "./snippets/score.js"
-import { settle } from "./spec.js"
+import { settle } from "./defaults.js"
 
 /** @import { State, Given } from "./types.js" */
 

@@ -23,7 +23,7 @@ import "../explorer/model.js"
 import "../explorer/panels.js"
 import "../explorer/query.js"
 import "../explorer/settings.js"
-import "../explorer/words.js"
+import "../explorer/captions.js"
 import { build } from "../explorer/app.js"
 
 /** Tables and values to be judged by, as numbers. @param {any} data */

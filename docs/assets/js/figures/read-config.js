@@ -3,7 +3,7 @@
 import { make } from "../kit/controls.js"
 import { dial } from "../kit/dial.js"
 import { axes, line, short, write } from "../kit/plot.js"
-import { groups, listed, marks, reach, towers } from "../config/groups.js"
+import { cells, groups, ranges, reach, towers } from "../config/groups.js"
 import { plan } from "../config/plan.js"
 
 /** @typedef {import("../kit/stage.js").Stage} Stage */
@@ -11,7 +11,7 @@ import { plan } from "../config/plan.js"
 /** @typedef {import("../config/groups.js").Group} Group */
 /** @typedef {import("../config/layer.js").Plan} Plan */
 /** @typedef {Record<string, Record<string, any>>} Named */
-/** @typedef {{ samples: Named, start: string, kinds: Named }} Data kinds are what the code of each model type knows */
+/** @typedef {{ samples: Named, start: string, facts: Named }} Data facts are what the code of each model type knows */
 
 const CHART = 280 // pixels of height
 const ROW = 84 // of dials
@@ -28,7 +28,7 @@ const EMPTY = { "–": { class: "reader-empty" } }
 
 /** @param {Stage} stage */
 export default function readConfig(stage) {
-  const { samples, start, kinds } = /** @type {Data} */ (stage.data)
+  const { samples, start, facts } = /** @type {Data} */ (stage.data)
   const box = field(stage, samples, start, () => read())
   const told = stage.add(make("p", { class: "reader-told", role: "status" }))
   const shown = stage.add(make("div", { class: "reader-shown" }))
@@ -42,7 +42,7 @@ export default function readConfig(stage) {
   const read = () => {
     found = []
     try {
-      const said = plan(parsed(box.value), kinds)
+      const said = plan(parsed(box.value), facts)
       found = towers(said).map(({ name, plan: one }) => ({
         tower: name,
         groups: groups(one),
@@ -64,7 +64,7 @@ export default function readConfig(stage) {
 
   const place = stage.slider("position", { min: 1, max: 131_072, value: 1_000, log: true, show: whole })
   stage.canvas({
-    label: () => `The clocks of ${turning().length} kinds of layers at position ${whole(place.value)}`,
+    label: () => `The clocks of ${turning().length} groups of layers at position ${whole(place.value)}`,
     ratio: () => (turning().length ? CHART + ROW * rows().length : 0),
     draw: (ctx, width, _height, look) => {
       if (!turning().length) return
@@ -138,19 +138,17 @@ const summary = (said, found) => {
 }
 
 /** The row of layers and the table of one tower. @param {{ tower: string, groups: Group[], trained: number }} tower */
-const drawn = ({ tower, groups: kinds, trained }) => {
-  const order = kinds
-    .flatMap((group, n) => group.layers.map((index) => ({ index, n })))
-    .sort((a, b) => a.index - b.index)
+const drawn = ({ tower, groups: all, trained }) => {
+  const order = all.flatMap((group, n) => group.layers.map((index) => ({ index, n }))).sort((a, b) => a.index - b.index)
   const row = make(
     "div",
-    { class: "reader-layers", role: "img", "aria-label": kinds.map((group) => marks(group, trained)[0]).join("; ") },
+    { class: "reader-layers", role: "img", "aria-label": all.map((group) => cells(group, trained)[0]).join("; ") },
     order.map(({ index, n }) => make("i", { class: `reader-kind-${n % 6}`, title: `layer ${index}` })),
   )
-  const rows = kinds.map((group, n) =>
+  const rows = all.map((group, n) =>
     make("tr", {}, [
-      make("th", { scope: "row" }, [make("i", { class: `reader-kind-${n % 6}` }), marks(group, trained)[0]]),
-      ...marks(group, trained)
+      make("th", { scope: "row" }, [make("i", { class: `reader-kind-${n % 6}` }), cells(group, trained)[0]]),
+      ...cells(group, trained)
         .slice(1)
         .map((words, column) => make("td", { "data-head": HEADS[column + 1], ...EMPTY[words] }, [words])),
     ]),
@@ -180,10 +178,10 @@ const warned = (said) => {
   )
 }
 
-/** How long each pair takes to go round. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} height @param {Group[]} kinds @param {number} trained */
-const waves = (ctx, look, width, height, kinds, trained) => {
-  const most = Math.max(...kinds.map(({ theta }) => theta.length))
-  const turns = kinds.map(({ theta }) => theta.map((t) => (t ? (2 * Math.PI) / Math.abs(t) : NaN)))
+/** How long each pair takes to go round. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} height @param {Group[]} all @param {number} trained */
+const waves = (ctx, look, width, height, all, trained) => {
+  const most = Math.max(...all.map(({ theta }) => theta.length))
+  const turns = all.map(({ theta }) => theta.map((t) => (t ? (2 * Math.PI) / Math.abs(t) : NaN)))
   const top = Math.max(trained, ...turns.flat().filter(Number.isFinite)) * 1.6
   const box = { left: 68, top: 22, width: width - 78, height: height - 76 }
   const decades = Array.from({ length: 14 }, (_, n) => 10 ** n).filter((v) => v > 6 && v < top)
@@ -212,7 +210,7 @@ const waves = (ctx, look, width, height, kinds, trained) => {
       to,
       Array.from(wave, (_, i) => i),
       wave.map(up),
-      look.series[kinds[n].color % 6],
+      look.series[all[n].color % 6],
       2.4,
     ),
   )
@@ -225,7 +223,7 @@ const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position
   const step = (width - 20) / count
   const radius = Math.min(26, step * 0.42)
   const mark = { color: look.letters[color % 6], size: 11.5, weight: 600 }
-  write(ctx, look, `layers ${listed(layers)}`, 10, top + 2, mark)
+  write(ctx, look, `layers ${ranges(layers)}`, 10, top + 2, mark)
   for (let n = 0; n < count; n++) {
     const pair = count > 1 ? Math.round((n * (theta.length - 1)) / (count - 1)) : 0
     const [x, y] = [10 + step * (n + 0.5), top + 40]

@@ -21,7 +21,7 @@ WIDTH, TURNING = 64, 36
 def _two(delta: tuple[float, float]) -> float:
     """Return PoPE's score of two channels, from 7 to 5."""
     q, k = np.log([[[1.0, 3.0]]]), np.log([[[7.0, 3.0]]])
-    theta, phase = [[np.pi / 2, np.pi / 6]], np.array([delta])
+    theta, phase = [np.pi / 2, np.pi / 6], np.array([delta])
     return float(pope(q, k, np.array([7]), np.array([5]), theta=theta, phase=phase)[0, 0, 0])
 
 

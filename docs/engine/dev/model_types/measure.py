@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from dev.model_types import modules, unread_encodings
-from posenc.config.rotation_objects import axis, grid
+from posenc.config.rotation_objects import axis_of_pairs, grid_frequencies
 from posenc.rotate.axial import axial
 from posenc.rotate.rope import rope
 
@@ -82,53 +82,53 @@ def facts(name):
     if cls is None or config is None:
         return {"encoding": "other", "why": "transformers cannot make its default configuration"}
     names = {standard: own for standard, own in cls.attribute_map.items() if standard in (*KEYS, "layer_types")}
-    found = {"names": names, "defaults": defaults(cls, names)}
-    found |= rotation(cls, config)
-    if "layout" not in found:
-        found |= grids(cls, config)
-        found |= parts(cls, config)
+    measured = {"names": names, "defaults": defaults(cls, names)}
+    measured |= rotation(cls, config)
+    if "layout" not in measured:
+        measured |= grids(cls, config)
+        measured |= parts(cls, config)
     if getattr(config, "rope_parameters", None):
-        found |= rope_defaults(cls, config)
+        measured |= rope_defaults(cls, config)
     if getattr(config, "layer_types", None):
-        found |= layers(cls, config)
-    if "encoding" not in found:
-        found["why"] = unread_encodings.why(cls)
-    return {key: value for key, value in found.items() if value not in ({}, None)}
+        measured |= layers(cls, config)
+    if "encoding" not in measured:
+        measured["why"] = unread_encodings.why(cls)
+    return {key: value for key, value in measured.items() if value not in ({}, None)}
 
 
 def defaults(cls, names):
     """Return what the class fills in by itself; what it computes from other values is left out."""
     fields = getattr(cls, "__dataclass_fields__", {})
-    made = {}
+    stated = {}
     for key in KEYS:
         field = fields.get(names.get(key, key))
         if field is not None and field.default is not MISSING and isinstance(field.default, int | float | str):
-            made[key] = field.default
-    return made
+            stated[key] = field.default
+    return stated
 
 
 def parts(cls, config):
     """Return the model types of a configuration's parts."""
-    made = {}
+    types = {}
     for key in cls.sub_configs:
         part = getattr(config, key, None)
         model_type = getattr(part, "model_type", None)
         if model_type:
-            made[key] = model_type
-    flat = "text_config" if "text_config" in made else None
-    return {"parts": made, "flat": flat, "encoding": "parts"} if made else {}
+            types[key] = model_type
+    at_top = "text_config" if "text_config" in types else None
+    return {"parts": types, "part_at_top": at_top, "encoding": "parts"} if types else {}
 
 
 def rotation(cls, config):
     """Return encoding and layout as its rotary module and the function of its attention have them."""
-    made = quietly(_rotary, cls, config)
-    if made is None:
+    tables = quietly(_rotary, cls, config)
+    if tables is None:
         return {}
     for _, function in modules.functions(cls):
-        layout = quietly(_layout, function, *made[1:])
+        layout = quietly(_layout, function, *tables[1:])
         if layout:
-            return {"encoding": "rope", **layout, **(quietly(_sections, function, layout, *made) or {})}
-    return {"rotary": modules.rotary_class(cls).__name__}
+            return {"encoding": "rope", **layout, **(quietly(_sections, function, layout, *tables) or {})}
+    return {}
 
 
 def grids(cls, config):
@@ -139,11 +139,11 @@ def grids(cls, config):
     if not hidden or not modules.rotary_class(cls):
         return {}
     width = getattr(config, "head_dim", None) or hidden // config.num_attention_heads
-    wider = {"width": "embed_dim"} if hasattr(config, "embed_dim") else {}
+    wider = {"width_key": "embed_dim"} if hasattr(config, "embed_dim") else {}
     base = config.rope_parameters["rope_theta"]
     for turned in modules.on_grid(cls, config, width):
         for order, layout in itertools.product(GRIDS, ("half", "interleaved", "blocks")):
-            theta = grid(order, width, base)
+            theta = grid_frequencies(order, width, base)
             mine = [axial(np.eye(width), np.repeat([at], width, 0), theta=theta, layout=layout) for at in PLACES]
             if abs(modules.scores(np.stack(mine)) - modules.scores(turned)).max() < 2e-4:
                 return {"encoding": "axial", "layout": layout, "grid": order, **wider}
@@ -153,14 +153,14 @@ def grids(cls, config):
 def _rotary(cls, config):
     """Return a rotary module, its tables, its frequencies and its factor."""
     module = modules.rotary_class(cls)(config)
-    kinds = labels(config) if "layer_type" in inspect.signature(module.forward).parameters else [None]
+    types = labels(config) if "layer_type" in inspect.signature(module.forward).parameters else [None]
     for axes in (None, 3, 4, 2):
-        tables = quietly(modules.tables, module, kinds[0], axes=axes)
+        tables = quietly(modules.tables, module, types[0], axes=axes)
         if tables is not None:
             break
     own = {name: value for name, value in module.named_buffers() if "original" not in name}
-    theta = next(value for name, value in own.items() if kinds[0] is None or name.startswith(kinds[0]))
-    prefix = f"{kinds[0]}_" if kinds[0] else ""
+    theta = next(value for name, value in own.items() if types[0] is None or name.startswith(types[0]))
+    prefix = f"{types[0]}_" if types[0] else ""
     return module, tables, theta.double().numpy(), getattr(module, f"{prefix}attention_scaling", 1.0)
 
 
@@ -175,7 +175,7 @@ def _sections(function, layout, module, tables, theta, factor):
     turned = modules.scores(modules.turned(function, tables, width))
     for order in ("chunked", "interleaved", "alternating"):
         base = np.sort(theta)[::-1]
-        rows = base * (axis(order, sections, len(theta)) == np.arange(3)[:, None])
+        rows = base * (axis_of_pairs(order, sections, len(theta)) == np.arange(3)[:, None])
         options = {"theta": rows, "layout": layout["layout"]}
         mine = np.stack([axial(np.eye(width), np.repeat([at], width, 0), **options) for at in spread.T.numpy()])
         if abs(modules.scores(mine) - turned).max() < 2e-4:
@@ -208,67 +208,70 @@ def _layout(function, tables, theta, factor):
 def rope_defaults(cls, config):
     """Return the rotation of the default configuration, and base and share that are filled in where one lacks."""
     default = {key: value for key, value in (config.rope_parameters or {}).items() if value != {}}
-    found = {}
+    if any(isinstance(value, dict) for value in default.values()):
+        # some code makes it of a set of layer types, in another order each time
+        default = dict(sorted(default.items()))
+    stated = {}
     filled = quietly(cls, rope_parameters={"rope_type": "linear", "factor": 2.0}) or config
     rope = filled.rope_parameters or {}
     if isinstance(rope.get("rope_theta"), int | float):
-        found["base"] = rope["rope_theta"]
+        stated["base"] = rope["rope_theta"]
     elif isinstance(cls.default_theta, int | float):
-        found["base"] = cls.default_theta
+        stated["base"] = cls.default_theta
     if rope.get("partial_rotary_factor") and rope.get("partial_rotary_factor") != 1:
-        found["share"] = rope["partial_rotary_factor"]
+        stated["share"] = rope["partial_rotary_factor"]
     if not set(default) <= PLAIN or default.get("rope_type", "default") not in ("default", "axial"):
-        found["rope"] = {
-            key: value for key, value in default.items() if (key, value) != ("rope_theta", found.get("base"))
+        stated["default_rope"] = {
+            key: value for key, value in default.items() if (key, value) != ("rope_theta", stated.get("base"))
         }
     elif default.get("partial_rotary_factor", 1) != 1:
-        found["share"] = default["partial_rotary_factor"]
-    return found
+        stated["share"] = default["partial_rotary_factor"]
+    return stated
 
 
 def layers(cls, config):
-    """Return the rule by which layers are of one kind or another, tried at several depths."""
-    made = {n: quietly(_words, cls, num_hidden_layers=n) for n in (6, 13, 24, 31)}
-    made = {n: each for n, each in made.items() if each and len(each) == n}
-    if len(made) < 3:
+    """Return the rule by which layers are of one type or another, tried at several depths."""
+    by_depth = {n: quietly(_layer_types, cls, num_hidden_layers=n) for n in (6, 13, 24, 31)}
+    by_depth = {n: layer_types for n, layer_types in by_depth.items() if layer_types and len(layer_types) == n}
+    if len(by_depth) < 3:
         return {}
-    rule = _periodic(made)
+    rule = _periodic(by_depth)
     if rule is None:
         return {"layers": "unknown"}
     for key in PERIODS:
-        other = 5 if rule.get("each") == 3 else 3
-        moved = quietly(_words, cls, num_hidden_layers=24, **{key: other})
-        if "each" in rule and moved and moved != made.get(24):
-            rule["key"] = key
+        other = 5 if rule.get("period") == 3 else 3
+        moved = quietly(_layer_types, cls, num_hidden_layers=24, **{key: other})
+        if "period" in rule and moved and moved != by_depth.get(24):
+            rule["period_key"] = key
     return {} if rule == {"all": "full_attention"} else {"layers": rule}
 
 
-def _words(cls, **options):
+def _layer_types(cls, **options):
     from posenc.config.layer_types import RENAMED
 
-    return [RENAMED.get(word, word) for word in cls(**options).layer_types]
+    return [RENAMED.get(layer_type, layer_type) for layer_type in cls(**options).layer_types]
 
 
-def _periodic(made):
-    kinds = {word for each in made.values() for word in each}
-    if len(kinds) == 1:
-        return {"all": kinds.pop()}
-    if len(kinds) != 2:
+def _periodic(by_depth):
+    types = {layer_type for layer_types in by_depth.values() for layer_type in layer_types}
+    if len(types) == 1:
+        return {"all": types.pop()}
+    if len(types) != 2:
         return None
-    for word in sorted(kinds):
-        (other,) = kinds - {word}
-        for each in range(2, 13):
-            for at in range(each):
+    for layer_type in sorted(types):
+        (other,) = types - {layer_type}
+        for period in range(2, 13):
+            for offset in range(period):
                 for extra in ({}, {"last": True}, {"also": [0]}, {"from_end": True}, {"also": [0], "last": True}):
-                    rule = {"each": each, "at": at, "word": word, "other": other, **extra}
-                    if all(_follows(rule, each_words) for each_words in made.values()):
+                    rule = {"period": period, "offset": offset, "type": layer_type, "other": other, **extra}
+                    if all(_follows(rule, layer_types) for layer_types in by_depth.values()):
                         return rule
     return None
 
 
 def _follows(rule, stated):
-    from posenc.config.layer_types import layer_kinds
+    from posenc.config.layer_types import layer_types_of
     from posenc.config.model_types import Config
 
     config = Config({"num_hidden_layers": len(stated)}, "", {"layers": rule})
-    return layer_kinds(config) == stated
+    return layer_types_of(config) == stated

@@ -15,9 +15,9 @@ from posenc.rotate.rope import rope
 TOKENS = 40
 
 
-def learned(config, found):
+def learned(config, read):
     """Compare the number of rows and their width with those of a table in the model, made without numbers."""
-    wanted = found.added.length + found.added.offset, found.added.dim
+    wanted = read.added.length + read.added.offset, read.added.dim
     for model in _models(config):
         named = [*model.named_parameters(), *model.named_buffers()]
         tables = {tuple(table.shape) for name, table in named if re.search("pos|wpe", name) and table.ndim == 2}
@@ -41,26 +41,26 @@ def _models(config):
                     continue
 
 
-def alibi(config, found):
+def alibi(config, read):
     """Compare differences of biases within a row: theirs are constant along it, which no softmax sees."""
-    module, heads = modules.modeling(type(config)), found.layers[0].encoding.heads
+    module, heads = modules.modeling(type(config)), read.layers[0].encoding.heads
     if hasattr(module, "build_mpt_alibi_tensor"):
         theirs = module.build_mpt_alibi_tensor(heads, TOKENS, config.attn_config.alibi_bias_max)
     else:
         theirs = module.build_alibi_tensor(torch.ones(1, TOKENS), heads, torch.float32)
-    last = found.layers[0].encoding(torch.tensor([TOKENS - 1]), torch.arange(TOKENS))
+    last = read.layers[0].encoding(torch.tensor([TOKENS - 1]), torch.arange(TOKENS))
     mine, theirs = last[..., 0, :].reshape(heads, TOKENS), theirs.reshape(heads, TOKENS)
     return float((mine - mine[:, -1:] - (theirs - theirs[:, -1:])).abs().max())
 
 
-def t5(config, found):
+def t5(config, read):
     """Compare biases where both have the same table."""
     module = modules.modeling(type(config))
     attention = next(
         cls for name, cls in vars(module).items() if re.fullmatch("(T5|MT5|UMT5|SwitchTransformers)Attention", name)
     )
     worst = 0.0
-    for name, part in found.parts.items():
+    for name, part in read.parts.items():
         config.is_decoder = name == "decoder"
         theirs, mine = attention(config, has_relative_attention_bias=True), part.layers[0].encoding
         with torch.no_grad():
@@ -70,11 +70,11 @@ def t5(config, found):
     return worst
 
 
-def profiles(config, found):
-    """Compare extent and rank with those of each kind of layer, and scores of the same bank and states."""
+def profiles(config, read):
+    """Compare extent and rank with those of each type of layer, and scores of the same bank and states."""
     module, worst = modules.modeling(type(config)), 0.0
     cls = next(cls for name, cls in vars(module).items() if name.endswith("RelativeLogits"))
-    for layer in {layer.kind: layer for layer in found.layers}.values():
+    for layer in {layer.layer_type: layer for layer in read.layers}.values():
         attention = _attention(module, config, layer)
         theirs = cls(config.d_rel, attention.rel_extent)
         mine = layer.encoding

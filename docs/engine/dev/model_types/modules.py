@@ -34,13 +34,13 @@ def mapping():
     peer("transformers")
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 
-    found = {}
+    classes = {}
     for name in CONFIG_MAPPING_NAMES:
         try:
-            found[name] = CONFIG_MAPPING[name]
+            classes[name] = CONFIG_MAPPING[name]
         except (ImportError, AttributeError, KeyError, ValueError):
-            found[name] = None
-    return found
+            classes[name] = None
+    return classes
 
 
 def default(name):
@@ -98,7 +98,7 @@ def _annotation(cls):
 
 def takes(cls, config_class):
     """Return whether a class is built of this configuration, by its annotation."""
-    names = [each.__name__ for each in config_class.__mro__ if each.__name__.endswith("Config")]
+    names = [base.__name__ for base in config_class.__mro__ if base.__name__.endswith("Config")]
     return names[0] in _annotation(cls).split(" | ")
 
 
@@ -121,7 +121,7 @@ def _called(config_class, module):
         of_this = inspect.isclass(value) and wanted & {*_annotation(value).split(" | ")}
         if of_this and re.search("Attention$|MLA$", name) and "Cross" not in name:
             used = value.forward.__code__.co_names
-            if any(("apply" in each and "rotary" in each) or "rope" in each for each in used):
+            if any(("apply" in name and "rotary" in name) or "rope" in name for name in used):
                 return used
     return ()
 
@@ -143,7 +143,7 @@ def turned(function, tables, width):
     return out[0].transpose(0, 1).double().numpy()
 
 
-def tables(module, layer_kind=None, dim=64, axes=None, spread=False):
+def tables(module, layer_type=None, dim=64, axes=None, spread=False):
     """Return what a rotary module makes for POSITIONS: (cos, sin), or one complex table."""
     places = torch.tensor([POSITIONS])
     if axes:
@@ -151,17 +151,17 @@ def tables(module, layer_kind=None, dim=64, axes=None, spread=False):
     if spread:  # each axis has numbers of its own
         places = places // torch.arange(1, axes + 1)[:, None, None]
     x = torch.zeros(1, len(POSITIONS), dim)
-    kinds = {"layer_type": layer_kind} if "layer_type" in inspect.signature(module.forward).parameters else {}
-    made = module(x, places, **kinds)
-    return made if isinstance(made, tuple) else (made,)
+    options = {"layer_type": layer_type} if "layer_type" in inspect.signature(module.forward).parameters else {}
+    result = module(x, places, **options)
+    return result if isinstance(result, tuple) else (result,)
 
 
 def on_grid(config_class, config, width):
     """Yield what a tower for pictures makes of unit vectors at rows and columns, (t, width, width), as shapes allow."""
     module = rotary_class(config_class)(config)
     x = torch.zeros(1, len(POSITIONS), 64)
-    given = PLACES.flip(-1) if config_class.__name__ in SWAPPED else PLACES
-    for places, function in itertools.product((given, given[None]), on_grid_functions(config_class)):
+    grid = PLACES.flip(-1) if config_class.__name__ in SWAPPED else PLACES
+    for places, function in itertools.product((grid, grid[None]), on_grid_functions(config_class)):
         for axis in (0, 1, 2):  # heads before tokens, behind them, or no batch
             q = torch.eye(width).expand(len(POSITIONS), width, width)
             q = q if axis == 2 else q.movedim(0, axis)[None]

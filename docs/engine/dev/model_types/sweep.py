@@ -1,6 +1,6 @@
 """Every model type of the installed transformers: what `plan` says of its default configuration, beside its own code.
 
-equal     each kind of layer does what the model's own code does: its rotary module and function, table or bias
+equal     each type of layer does what the model's own code does: its rotary module and function, table or bias
 none      neither the plan nor the code has a position
 part      parts of a model were read, each by its own row
 refused   the plan says in words why not
@@ -60,28 +60,26 @@ def verdict(name):
     if config is None:
         return "refused", "transformers cannot make its default configuration"
     try:
-        found = plan(config.to_dict())
+        read = plan(config.to_dict())
     except ValueError as error:
         return "refused", str(error).partition("; ")[2] or str(error)
-    encoding = model_types.facts()[found.model_type]["encoding"]
+    encoding = model_types.facts()[read.model_type]["encoding"]
     if encoding == "parts":
-        return "part", ", ".join(found.parts)
-    if encoding == "none" or (
-        found.layers and all(layer.encoding is None for layer in found.layers) and not found.added
-    ):
-        return "none", found.layers[0].why
-    error = compared(config, found)
+        return "part", ", ".join(read.parts)
+    if encoding == "none" or (read.layers and all(layer.encoding is None for layer in read.layers) and not read.added):
+        return "none", read.layers[0].why
+    error = compared(config, read)
     if error is None:
         return "unequal", "no code of the model can be called"
     return ("equal", "") if error < CLOSE else ("unequal", f"{error:.1e}")
 
 
-def compared(config, found):
+def compared(config, read):
     """Return how far the plan is from the model's code, None where that cannot be called."""
-    encoding = model_types.facts()[found.model_type]["encoding"]
+    encoding = model_types.facts()[read.model_type]["encoding"]
     if encoding in BESIDE:
-        return BESIDE[encoding](config, found)
-    groups = {(layer.kind, layer.theta.tobytes()): layer for layer in found.layers if layer.theta is not None}
+        return BESIDE[encoding](config, read)
+    groups = {(layer.layer_type, layer.theta.tobytes()): layer for layer in read.layers if layer.theta is not None}
     errors = [difference(config, layer) for layer in groups.values()]
     return None if None in errors else max(errors)
 
@@ -114,8 +112,8 @@ def on_grid(config, layer):
     places = modules.PLACES[:, None].expand(-1, width, -1)
     eye = torch.eye(width, dtype=torch.float64)[None, None]
     mine = torch.stack([_turned(layer, eye, place)[0, 0] for place in places]).numpy()
-    found = modules.on_grid(type(config), config, width)
-    return min((float(abs(modules.scores(mine) - modules.scores(each)).max()) for each in found), default=None)
+    shapes = modules.on_grid(type(config), config, width)
+    return min((float(abs(modules.scores(mine) - modules.scores(theirs)).max()) for theirs in shapes), default=None)
 
 
 def at(config, layer):
@@ -127,16 +125,16 @@ def at(config, layer):
 
 
 def model_tables(module, config, layer):
-    """Return what the rotary module makes for this kind of layer."""
-    kind = None
+    """Return what the rotary module makes for this type of layer."""
+    layer_type = None
     if "layer_type" in inspect.signature(module.forward).parameters:
         labels = [name for name, _ in module.named_buffers()]
-        kind = layer.kind
-        if not any(label.startswith(kind) for label in labels):
-            kind = "main" if layer.kind == "sliding_attention" else "compress"
+        layer_type = layer.layer_type
+        if not any(label.startswith(layer_type) for label in labels):
+            layer_type = "main" if layer.layer_type == "sliding_attention" else "compress"
     axes = getattr(layer.encoding, "axes", None)
     with torch.no_grad():
-        return modules.tables(module, kind, axes=axes, spread=axes)
+        return modules.tables(module, layer_type, axes=axes, spread=axes)
 
 
 def one_function(function, tables, layer):
@@ -149,7 +147,7 @@ def one_function(function, tables, layer):
         except (RuntimeError, TypeError, ValueError, IndexError):
             continue
         mine = turned(layer, width)[:, :columns, :columns]
-        return float(abs(modules.scores(mine) - modules.scores(theirs)).max() / max(1, layer.factor**2))
+        return float(abs(modules.scores(mine) - modules.scores(theirs)).max() / max(1, layer.attention_factor**2))
     return None
 
 
@@ -167,16 +165,16 @@ def sweep(names=None):
     """Return the verdict on each model type."""
     logging.disable(logging.CRITICAL)
     try:
-        found = {name: verdict(name) for name in names or modules.mapping()}
+        verdicts = {name: verdict(name) for name in names or modules.mapping()}
     finally:
         logging.disable(logging.NOTSET)
-    return {name: ("excepted", EXCEPTED[name]) if name in EXCEPTED else each for name, each in found.items()}
+    return {name: ("excepted", EXCEPTED[name]) if name in EXCEPTED else result for name, result in verdicts.items()}
 
 
 if __name__ == "__main__":
-    made = sweep(sys.argv[1:])
+    verdicts = sweep(sys.argv[1:])
     if sys.argv[1:]:
-        print(made)
-        made = json.loads(PATH.read_text(encoding="utf-8")) | made
-    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in sorted(made.items()))
+        print(verdicts)
+        verdicts = json.loads(PATH.read_text(encoding="utf-8")) | verdicts
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(verdicts.items()))
     PATH.write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")

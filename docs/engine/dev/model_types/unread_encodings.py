@@ -27,9 +27,9 @@ SIGNS = [  # the first that is found in the code of a configuration's classes
 def why(config_class):
     """Return in a few words how position enters, as far as the names in the code tell."""
     source = "\n".join(_sources(config_class))
-    for words, sign in SIGNS:
+    for topic, sign in SIGNS:
         if re.search(sign, source):
-            return f"its code speaks of {words}"
+            return f"its code speaks of {topic}"
     return "no positions of text were found in its code"
 
 
@@ -41,13 +41,13 @@ def _sources(config_class):
     texts = _classes(module.__file__)
     texts = {name: text for name, text in texts.items() if not name.endswith("PreTrainedModel")}  # they speak of all
     wanted = [name for name in texts if modules.takes(getattr(module, name, None), config_class)]
-    seen = set()
+    visited = set()
     while wanted:
         name = wanted.pop()
-        if name not in seen:
-            seen.add(name)
+        if name not in visited:
+            visited.add(name)
             yield re.sub(r'""".*?"""|#.*', "", texts[name], flags=re.DOTALL)
-            wanted += [other for other in {*re.findall(r"\b[A-Z]\w+", texts[name])} & {*texts} if other not in seen]
+            wanted += [other for other in {*re.findall(r"\b[A-Z]\w+", texts[name])} & {*texts} if other not in visited]
 
 
 @cache

@@ -79,6 +79,8 @@ class _Told:
             lines[start:end] = self._links("\n".join(lines[start:end])).split("\n")
         for n in self._titles():
             lines[n] = _heading(lines[n])
+        for n, text in self.shown.result.built_outputs.items():
+            lines[n] = text
         lines = [self.site.book.counts() if MARKER.match(line) else line for line in lines]
         return f"{self._elsewhere()}\n\n" + "\n".join(lines[self.page.meta_lines :]).lstrip("\n")
 

@@ -49,7 +49,9 @@ def twin(shown: Shown, site: Site) -> str:
     here = (site.book.docs / shown.uri).parent
     parts = []
     folded = {n for block in page.blocks if block.runs and "fold" in block.options for n in range(*block.span)}
-    kept = [line for n, line in enumerate(page.lines) if n >= page.meta_lines and n not in folded]
+    built = shown.result.built_outputs
+    shown_lines = (built.get(n, line) for n, line in enumerate(page.lines) if n >= page.meta_lines and n not in folded)
+    kept = "\n".join(shown_lines).split("\n")
     for fenced, lines in _runs(kept):
         parts.append("\n".join(lines) if fenced else _clean(lines, address, here, site.book))
     text = "\n\n".join(part.strip("\n") for part in parts if part.strip())

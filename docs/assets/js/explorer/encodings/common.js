@@ -3,7 +3,7 @@
 import { products } from "../../math/products.js"
 import { randomState } from "../../math/random.js"
 import { turnedBy, wheelOf } from "../../math/tables.js"
-import { wordsOf } from "../spec.js"
+import { wordsOf } from "../defaults.js"
 
 /** @import { State, Found, Once } from "../types.js" */
 /** @typedef {{ q: Float64Array, k: Float64Array, each: boolean }} Contents one vector for all positions, or a row for each */

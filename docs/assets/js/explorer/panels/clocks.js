@@ -3,7 +3,7 @@
 import { color } from "../../kit/heat.js"
 import { hand, short, write } from "../../kit/plot.js"
 import { pairOf } from "../model.js"
-import { wordAt } from "../spec.js"
+import { wordAt } from "../defaults.js"
 import { clip, ofKey, ofQuery } from "./marks.js"
 
 /** @import { Panel, State } from "../types.js" */

@@ -2,7 +2,7 @@
 
 import { heat } from "../../kit/heat.js"
 import { short, write } from "../../kit/plot.js"
-import { wordsOf } from "../spec.js"
+import { wordsOf } from "../defaults.js"
 
 /** @import { Look, Box, Ctx, State, Scales } from "../types.js" */
 

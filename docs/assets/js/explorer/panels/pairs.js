@@ -1,8 +1,8 @@
 // The second panel: the score of every query and key.
 
 import { axes, dot, short, write } from "../../kit/plot.js"
-import { painter } from "../paint.js"
-import { firstOf, wordsOf } from "../spec.js"
+import { painter } from "../raster.js"
+import { firstOf, wordsOf } from "../defaults.js"
 import {
   BAR,
   clip,

@@ -3,8 +3,8 @@
 import { axes, dot } from "../../kit/plot.js"
 import { biased, kindOf } from "../kinds.js"
 import { pairOf } from "../model.js"
-import { painter } from "../paint.js"
-import { firstOf, wordsOf } from "../spec.js"
+import { painter } from "../raster.js"
+import { firstOf, wordsOf } from "../defaults.js"
 import {
   BAR,
   BOTTOM,

@@ -4,7 +4,7 @@ import { heat } from "../../kit/heat.js"
 import { axes, dot, line, short, write } from "../../kit/plot.js"
 import { kindOf } from "../kinds.js"
 import { farDistances } from "../model.js"
-import { wordsOf } from "../spec.js"
+import { wordsOf } from "../defaults.js"
 import { BAR, BOTTOM, clip, colorBar, DASH, LEFT, mapOf, mark, ofKey, ofQuery, tick, TOP, whole } from "./marks.js"
 import { byDistance } from "./steps.js"
 

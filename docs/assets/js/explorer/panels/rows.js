@@ -1,7 +1,7 @@
 // The last panel, where there are no hands: two rows of a table, or the weights of the chosen query.
 
 import { axes, dot, line } from "../../kit/plot.js"
-import { firstOf, wordsOf } from "../spec.js"
+import { firstOf, wordsOf } from "../defaults.js"
 import { BOTTOM, clip, DASH, LEFT, mark, ofKey, ofQuery, roomFor, tick, TOP, whole, wordsAlong } from "./marks.js"
 import { weighs } from "./steps.js"
 

@@ -16,7 +16,11 @@ from torch import Tensor, nn
 
 
 def row(positions: ArrayLike, weight: ArrayLike) -> np.ndarray:
-    """Return the rows (t, d) of the learned `weight` (n, d) at `positions` (t,), in float64."""
+    """Return the rows (t, d) of the learned `weight` (n, d) at `positions` (t,), in float64.
+
+    Raises:
+        ValueError: If `positions` are negative or fractions.
+    """
     positions = np.asarray(positions)
     if (positions < 0).any() or (positions % 1).any():
         raise ValueError(f"row: positions must be 0, 1, .., got {positions}")
@@ -29,6 +33,10 @@ class Row(nn.Module):
     Args:
         dim: Width d of the embeddings.
         length: How many positions n there are; a later one is refused.
+
+    Raises:
+        ValueError: If `dim` is below 1.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> encoding = Row(dim=2, length=9)
@@ -45,20 +53,24 @@ class Row(nn.Module):
         self.weight = nn.Parameter(torch.zeros(length, dim))  # (n, d)
 
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Return `x` (b, t, d) plus the rows of `positions` (t,) or (b, t), by default 0 .. t-1."""
+        """Return `x` (b, t, d) plus the rows of its `positions` (t,) or (b, t).
+
+        With t > 1, `positions` default to 0 .. t-1; a lone token must be given its own.
+        """
         b, t, d = x.shape
         width = self.weight.shape[1]
         if d != width or not x.is_floating_point():
-            raise ValueError(f"row: x must be floats (b, t, {width}), got {x.dtype} {(b, t, d)}")
+            got = f"{x.dtype} {(b, t, d)}"
+            raise ValueError(f"row: x must have shape (b, t, {width}) and a float dtype, got {got}")
         if positions is None:
             # a lone token is a new one behind others, and does not stand at 0
             if t == 1:
                 raise ValueError(f"row: positions must be given for {t} token, got None")
             positions = torch.arange(t, device=x.device)
-        # one row for all tokens would broadcast
+        # one position would broadcast over all tokens without an error
         shape = tuple(positions.shape)
         if shape != (t,) and shape != (1, t) and shape != (b, t):
-            raise ValueError(f"row: positions must be ({t},) or ({b}, {t}), got {shape}")
+            raise ValueError(f"row: positions must have shape ({t},) or ({b}, {t}), got {shape}")
         return x + self.table(positions).to(x)  # (b, t, d)
 
     def table(self, positions: Tensor) -> Tensor:

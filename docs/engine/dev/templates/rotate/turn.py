@@ -4,7 +4,7 @@ Paper: Nobody, 2000, "A toy for the tests", https://example.org, eq. 1.
 Used:  nobody; `make new-encoding` starts from it
 Cost:  nothing to learn; four products for each pair of channels
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, p position
 
     y_i       = x_i cos(p theta_i) - x_(i+d/2) sin(p theta_i),    theta_i = base^(-2i/d)
     y_(i+d/2) = x_(i+d/2) cos(p theta_i) + x_i sin(p theta_i)
@@ -17,7 +17,11 @@ from torch import Tensor, nn
 
 
 def turn(x: ArrayLike, positions: ArrayLike, base: float = 10_000.0) -> np.ndarray:
-    """Return `x` (..., t, d) in float64, each row turned to its position (t,)."""
+    """Return `x` (..., t, d) in float64, each row turned to its position (t,).
+
+    Raises:
+        ValueError: If d is odd or below 2, or `base` not positive and finite.
+    """
     x = np.asarray(x, np.float64)
     theta = _theta(x.shape[-1], base)  # (d/2,)
     angle = np.reshape(positions, (x.shape[-2], 1)) * theta  # (t, d/2)
@@ -34,6 +38,10 @@ class Turn(nn.Module):
     Args:
         dim: Width d of a head, even.
         base: Sets the slowest turn, base^(-1 + 2/d) radians a position.
+
+    Raises:
+        ValueError: If `dim` is odd or below 2, or `base` not positive and finite.
+        ValueError: In a call, if omitted positions have no default, or a shape or dtype is wrong.
 
     Examples:
         >>> q, k = Turn(dim=4)(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 4))
@@ -56,7 +64,8 @@ class Turn(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return `q` (b, h, t, d) and `k` (b, g, s, d), turned to positions (t,) or (b, t).
 
-        As many keys as queries stand where these do, by default at 0 .. t-1.
+        With t = s > 1, `positions` default to 0 .. t-1; with t = s, `key_positions` default to
+        `positions`.
         """
         t, s = q.shape[-2], k.shape[-2]
         if positions is None:
@@ -72,12 +81,13 @@ class Turn(nn.Module):
     def _turned(self, x: Tensor, positions: Tensor) -> Tensor:
         b, _, t, d = x.shape
         if d != self.dim or not x.is_floating_point():
+            fitting = f"shape (b, h, t, {self.dim}) and a float dtype"
             got = f"{x.dtype} {tuple(x.shape)}"
-            raise ValueError(f"turn: q or k must be floats (b, h, t, {self.dim}), got {got}")
-        # one position for all tokens would broadcast
-        rows = tuple(positions.shape)
-        if rows != (t,) and rows != (1, t) and rows != (b, t):
-            raise ValueError(f"turn: positions must be ({t},) or ({b}, {t}), got {rows}")
+            raise ValueError(f"turn: q or k must have {fitting}, got {got}")
+        # one position would broadcast over all tokens without an error
+        shape = tuple(positions.shape)
+        if shape != (t,) and shape != (1, t) and shape != (b, t):
+            raise ValueError(f"turn: positions must have shape ({t},) or ({b}, {t}), got {shape}")
 
         theta = torch.tensor(self.theta, dtype=torch.float64, device=x.device)  # (d/2,)
         angle = positions.double()[..., None, :, None] * theta  # (..., 1, t, d/2)

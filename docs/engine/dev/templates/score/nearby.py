@@ -4,7 +4,7 @@ Paper: Nobody, 2000, "A toy for the tests", https://example.org, eq. 1.
 Used:  nobody; `make new-encoding` starts from it
 Cost:  (2c+1) d numbers to learn; one more product of queries for each pair
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim, c reach, r rows 2c+1
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim, c reach, r rows 2c+1
 
     s(q, k, m, n) = q . weight[clip(n - m, -c, c) + c] / sqrt(d)
 """
@@ -24,7 +24,11 @@ def nearby(
     key_positions: ArrayLike,
     weight: ArrayLike,
 ) -> np.ndarray:
-    """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d)."""
+    """Return the float64 scores (h, t, s) of `q` (h, t, d) for `k` (g, s, d).
+
+    Raises:
+        ValueError: If positions are fractions, or not (t,) and (s,).
+    """
     q = np.asarray(q, np.float64)
     weight = np.asarray(weight, np.float64)
     m = np.reshape(positions, (q.shape[1], 1))
@@ -42,6 +46,12 @@ class Nearby(nn.Module):
     Args:
         dim: Width d of a head.
         reach: Offsets beyond it count as it.
+
+    Raises:
+        ValueError: If `dim` is below 1, or `reach` below 0.
+        ValueError: In a call, if omitted positions have no default.
+        ValueError: In a call, if positions are fractions, or of another shape.
+        ValueError: In a call, if `q` and `k` are not floats of one width.
 
     Examples:
         >>> encoding = Nearby(dim=4, reach=1)
@@ -69,10 +79,10 @@ class Nearby(nn.Module):
     ) -> Tensor:
         """Return the scores (b, h, t, s) of `q` (b, h, t, d) for `k` (b, g, s, d).
 
-        Positions are integers, (t,) or (b, t). As many keys as queries stand where these do, by
-        default at 0 .. t-1.
+        Positions are integers, (t,) or (b, t). With t = s > 1, `positions` default to 0 .. t-1;
+        with t = s, `key_positions` default to `positions`.
         """
-        m, n = _places(q, k.shape[2], positions, key_positions)
+        m, n = _positions(q, k.shape[2], positions, key_positions)
         row = _row(n - m, self.reach).expand(*q.shape[:3], -1)  # (b, h, t, s)
         return self._products(q, k).gather(3, row)
 
@@ -84,12 +94,12 @@ class Nearby(nn.Module):
         key_positions: Tensor | None = None,
     ) -> Callable[..., Tensor]:
         """Return what FlexAttention calls for each pair: the same score, one number at a time."""
-        m, n = _places(q, k.shape[2], positions, key_positions)
+        m, n = _positions(q, k.shape[2], positions, key_positions)
         products = self._products(q, k)
 
-        def _modify(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-            row = _row(n[b, 0, 0, s] - m[b, 0, t, 0], self.reach)
-            return score + products[b, h, t, row]
+        def _modify(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            row = _row(n[b, 0, 0, kv_idx] - m[b, 0, q_idx, 0], self.reach)
+            return score + products[b, h, q_idx, row]
 
         return _modify
 
@@ -105,8 +115,13 @@ def _row(offset, reach: int):
     return offset.clip(-reach, reach) + reach
 
 
-def _places(q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return where the queries and s keys stand: (b, 1, t, 1) and (b, 1, 1, s)."""
+def _positions(
+    q: Tensor,
+    s: int,
+    positions: Tensor | None,
+    key_positions: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Return the positions of the queries (b, h, t, d) and of `s` keys, to subtract."""
     b, _, t, _ = q.shape
     if positions is None:
         # a lone token is a new one behind a cache, and does not stand at 0
@@ -118,14 +133,15 @@ def _places(q: Tensor, s: int, positions: Tensor | None, key_positions: Tensor |
         key_positions = positions
     m = _integers(positions, b, t).reshape(b, 1, t, 1)
     n = _integers(key_positions, b, s).reshape(b, 1, 1, s)
-    # kernels read no strides
-    return m.contiguous(), n.contiguous()
+    # the kernels of FlexAttention read no strides
+    return m.contiguous(), n.contiguous()  # (b, 1, t, 1), (b, 1, 1, s)
 
 
 def _integers(positions: Tensor, b: int, length: int) -> Tensor:
     shape = tuple(positions.shape)
     misfit = shape != (length,) and shape != (1, length) and shape != (b, length)
     if positions.is_floating_point() or misfit:
+        fitting = f"shape ({length},) or ({b}, {length}) and an integer dtype"
         got = f"{positions.dtype} {shape}"
-        raise ValueError(f"nearby: positions must be {length} integers, got {got}")
+        raise ValueError(f"nearby: positions must have {fitting}, got {got}")
     return positions.long().expand(b, length)

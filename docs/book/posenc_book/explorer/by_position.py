@@ -18,7 +18,7 @@ from posenc.rotate.mrope import mrope
 from posenc.rotate.repo import repo
 from posenc.rotate.selective import selective
 from posenc.rotate.xpos import xpos
-from posenc_book.explorer.given import Shown, contents, learned, patches, products
+from posenc_book.explorer.inputs import Shown, contents, learned, patches, products
 
 
 def _fourier(s: dict) -> Shown:

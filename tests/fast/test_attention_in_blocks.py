@@ -6,7 +6,7 @@ from torch import nn
 
 from posenc.attention import attention
 from posenc.bias.t5 import T5
-from posenc.fast.chunked_attention import attention_in_blocks
+from posenc.fast.attention_in_blocks import attention_in_blocks
 from tests.contract import encoding_inputs
 from tests.fast.largest import largest
 from tests.test_attention import each_encoding, places

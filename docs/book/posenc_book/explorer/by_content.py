@@ -15,7 +15,7 @@ from posenc.score.path import path
 from posenc.score.profiles import profiles
 from posenc.score.shaw import shaw
 from posenc.score.transformer_xl import transformer_xl
-from posenc_book.explorer.given import Shown, contents, learned, patches
+from posenc_book.explorer.inputs import Shown, contents, learned, patches
 
 
 def _asked(s: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -13,13 +13,13 @@ Row = tuple[str, ...]
 
 COLUMNS = (
     "layers",
-    "kind",
+    "layer_type",
     "encoding",
     "base",
     "turning",
     "layout",
     "window",
-    "factor",
+    "attention_factor",
     "scale",
     "queries",
     "slowest",
@@ -31,10 +31,11 @@ COLUMNS = (
 def table(plan: "Plan", name: str = "") -> str:
     """Return a plan as text: layers that are alike share a row.
 
-    `factor` multiplies queries and keys that turn, `scale` is the softmax's times the root of the
-    head's width, and `queries` names what else lengthens queries. `slowest` is the longest wave in
-    positions, `turns` how often that pair turns within the window or the trained length, `still`
-    the share of pairs that never turn once within it. Columns that say nothing are left out.
+    `attention_factor` multiplies queries and keys that turn, `scale` is the softmax's times the
+    root of the head's width, and `queries` names what else lengthens queries. `slowest` is the
+    longest wave in positions, `turns` how often that pair turns within the window or the trained
+    length, `still` the share of pairs that never turn once within it. Columns that say nothing are
+    left out.
     """
     title = f"{name}: {plan.model_type}" if name else plan.model_type
     if plan.trained:
@@ -98,18 +99,18 @@ def _cells(layer: "Layer", trained: int | None) -> Row:
     scales = _scales(layer)
     # a bias, or nothing: what a rotation has stays empty
     if layer.theta is None:
-        return layer.kind, name, "", "", "", window, "", *scales, "", "", ""
+        return layer.layer_type, name, "", "", "", window, "", *scales, "", "", ""
     turning = f"{2 * np.count_nonzero(layer.theta)} of {layer.head_dim}"
     if layer.slice.start:
         turning += f", from {layer.slice.start}"
     return (
-        layer.kind,
+        layer.layer_type,
         name,
         f"{layer.base:,.0f}",
         turning,
         layer.layout or "",
         window,
-        f"{layer.factor:.4g}",
+        f"{layer.attention_factor:.4g}",
         *scales,
         *_waves(layer.theta, trained, layer.window),
     )

@@ -2,15 +2,15 @@
 
 import { make, press } from "../kit/controls.js"
 import { KINDS } from "./kinds.js"
-import { most } from "./knobs.js"
+import { most } from "./controls.js"
 import { toQuery } from "./query.js"
 import { KNOBS } from "./settings.js"
-import { defaults, rounded, settle } from "./spec.js"
+import { defaults, rounded, settle } from "./defaults.js"
 
 /** @import { Stage } from "../kit/stage.js" */
 /** @import { State, Given } from "./types.js" */
-/** @import { Held } from "./held.js" */
-/** @import { Rooms } from "./rooms.js" */
+/** @import { Held } from "./state.js" */
+/** @import { Rooms } from "./layout.js" */
 
 const SWEEP = 9000 // milliseconds from one end of a knob to the other
 const STEPS = 24 // of a sweep for those who want no motion, one a second

@@ -3,7 +3,7 @@
 Paper: Rabe & Staats, 2021, "Self-attention Does Not Need O(n^2) Memory",
        https://arxiv.org/abs/2112.05682, sec. 2.
 
-Key:   b batch, h heads, g key heads, t queries, s keys, d head dim
+Key:   b batch, h heads, g key/value heads, t queries, s keys, d head dim
 
 For a learned bias or a score, which fused kernels do not know. What a block stored on its way is
 made again for its gradients.
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from posenc.attention import attention, is_in_line, places
+from posenc.attention import attention, default_positions, is_scalar_per_token
 
 
 def attention_in_blocks(
@@ -35,36 +35,28 @@ def attention_in_blocks(
 
     Examples:
         >>> q, k, v = torch.randn(3, 1, 2, 1000, 8).unbind()
-        >>> made = attention_in_blocks(q, k, v, causal=True)
-        >>> torch.allclose(made, attention(q, k, v, causal=True), atol=1e-6)
+        >>> output = attention_in_blocks(q, k, v, causal=True)
+        >>> torch.allclose(output, attention(q, k, v, causal=True), atol=1e-6)
         True
     """
     t, s = q.shape[2], k.shape[2]
-    m, n = places(q, k, positions, key_positions)
+    m, n = default_positions(q, k, positions, key_positions)
     if mask is not None:
         mask = torch.atleast_2d(mask).expand(*mask.shape[:-2], t, s)
     # the axis of tokens, which coordinates stand behind
-    axis_m = -1 if is_in_line(m, q, encoding) else -2
-    axis_n = -1 if is_in_line(n, k, encoding) else -2
+    axis_m = -1 if is_scalar_per_token(m, q, encoding) else -2
+    axis_n = -1 if is_scalar_per_token(n, k, encoding) else -2
     # where tokens are in order, a block sees no key behind its last query
     in_order = axis_m == -2 or (positions is None and key_positions is None)
     outputs = []
     for start in range(0, max(t, 1), block):
         size = min(block, t - start)
         keys = s - t + start + size if causal and in_order else s
-        block_mask = None if mask is None else mask[..., start : start + size, :keys]
-        output = _attention(
-            q[:, :, start : start + size],
-            k[:, :, :keys],
-            v[:, :, :keys],
-            encoding,
-            m.narrow(axis_m, start, size),
-            n.narrow(axis_n, 0, keys),
-            causal,
-            block_mask,
-            scale,
-        )
-        outputs.append(output)
+        rows = slice(start, start + size)
+        content = (q[:, :, rows], k[:, :, :keys], v[:, :, :keys])
+        tokens = (m.narrow(axis_m, start, size), n.narrow(axis_n, 0, keys))
+        block_mask = None if mask is None else mask[..., rows, :keys]
+        outputs.append(_attention(*content, encoding, *tokens, causal, block_mask, scale))
     return torch.cat(outputs, dim=2)
 
 

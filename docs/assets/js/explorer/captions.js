@@ -2,10 +2,10 @@
 
 import { short } from "../kit/plot.js"
 import { biased, channeled, isLogit, kindOf } from "./kinds.js"
-import { meaning, patternText } from "./meanings.js"
+import { meaning, patternText } from "./labels.js"
 import { pairOf, share } from "./model.js"
 import { weighs } from "./panels/steps.js"
-import { firstOf, wordAt } from "./spec.js"
+import { firstOf, wordAt } from "./defaults.js"
 
 /** @import { State, View } from "./types.js" */
 

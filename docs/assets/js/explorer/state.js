@@ -4,7 +4,7 @@ import { address } from "./address.js"
 import { kindOf } from "./kinds.js"
 import { explorer } from "./model.js"
 import { asked, otherAsked, SHARED, shared, toQuery, unknown } from "./query.js"
-import { defaults, settle } from "./spec.js"
+import { defaults, settle } from "./defaults.js"
 
 /** @import { Stage } from "../kit/stage.js" */
 /** @import { State, Given, Focus, View } from "./types.js" */

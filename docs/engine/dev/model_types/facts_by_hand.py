@@ -37,7 +37,7 @@ ONES = [
     "pop2piano",
 ]
 
-WINDOWED = [
+WINDOW_IN_ALL_LAYERS = [
     "mistral",
     "mixtral",
     "phi3",
@@ -56,7 +56,7 @@ WINDOWED = [
 ]
 """All layers see the window: attention is called with `sliding_window=getattr(self.config, "sliding_window", None)`."""
 
-BY_WINDOW = [
+WINDOW_FROM_LAYER = [
     "qwen2",
     "qwen3",
     "qwen2_vl_text",
@@ -69,8 +69,8 @@ BY_WINDOW = [
 ]
 """`i >= max_window_layers` see the window, if `use_sliding_window`."""
 
-BLOCKS = {"by_list": "fullatt_block_indexes", "from": 0, "usual": [7, 15, 23, 31]}
-BLOCKS |= {"word": "full_attention", "other": "window_attention"}
+BLOCKS = {"by_list": "fullatt_block_indexes", "counted_from": 0, "default_list": [7, 15, 23, 31]}
+BLOCKS |= {"type": "full_attention", "other": "window_attention"}
 
 LEARNED = [
     "albert",
@@ -123,7 +123,7 @@ ROBERTAS = [
 OPTS = ["opt", "biogpt"]
 """The table has two rows more: `self.offset = 2`."""
 
-STILL = {
+WITHOUT_POSITION = {
     "full attention without RoPE: the recurrent layers between carry the order": "jamba nemotron_h zamba kimi_linear "
     "glm5_next_text",
     "no attention: each token meets the past in a state": "mamba mamba2 falcon_mamba rwkv xlstm",
@@ -145,18 +145,29 @@ BASES = {  # the two bases of older files: key, default of the code, and whether
     "deepseek_v4": FOURS,
 }
 
-BY_LIST = {"by_list": "no_rope_layers", "key": "no_rope_layer_interval", "default": 4}
-LOCAL = {"by_list": "local_layer_ids", "from": 0, "default": 6, "word": "hybrid_sliding", "other": "hybrid"}
+BY_LIST = {"by_list": "no_rope_layers", "period_key": "no_rope_layer_interval", "default_period": 4}
+LOCAL = {
+    "by_list": "local_layer_ids",
+    "counted_from": 0,
+    "default_period": 6,
+    "type": "hybrid_sliding",
+    "other": "hybrid",
+}
 NO_ALIBI = {"key": "alibi", "value": False, "to": {"encoding": "other", "why": "without ALiBi it adds learned rows"}}
-FULL = {"words": ["full_attention"]}
-HYBRID = {"words": ["full_attention"], "if": "sliding_window"}
+FULL = {"types": ["full_attention"]}
+HYBRID = {"types": ["full_attention"], "if": "sliding_window"}
 LETTERS = {"M": "linear_attention", "-": "mlp", "E": "moe", "*": "full_attention"}
 GEMMAS = ["gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text"]
-NUMBERS = {"word": "full_attention", "other": "linear_attention"}
+NUMBERS = {"type": "full_attention", "other": "linear_attention"}
 RATIOS = {"0": "sliding_attention", "4": "compressed_sparse_attention"}
+DEEPSEEK_V4 = {"map": "compress_ratios", "to": RATIOS, "other": "heavily_compressed_attention"}
+DEEPSEEK_V4["without_list"] = {
+    "first": ["heavily_compressed_attention"] * 2,
+    "cycle": ["heavily_compressed_attention", "compressed_sparse_attention"],
+}
 RULES = {
     "llama4_text": {
-        "layers": BY_LIST | {"word": "chunked_attention", "other": "full_attention"},
+        "layers": BY_LIST | {"type": "chunked_attention", "other": "full_attention"},
         "nope": BY_LIST,
         "query_scale": "llama4",
     },
@@ -173,8 +184,8 @@ RULES = {
     "exaone4_5_text": {"nope": HYBRID},
     "exaone_moe": {"nope": HYBRID},
     "kolibri1": {"nope": HYBRID},
-    "muse_spark_text": {"nope": FULL | {"unlisted": "layer_rope_theta"}},
-    "muse_glimmer_text": {"nope": FULL | {"unlisted": "layer_rope_theta"}},
+    "muse_spark_text": {"nope": FULL | {"unless_list": "layer_rope_theta"}},
+    "muse_glimmer_text": {"nope": FULL | {"unless_list": "layer_rope_theta"}},
     "granitemoehybrid": {"nope": {"unless": ["position_embedding_type", "rope"]}},
     "zamba2": {"nope": {"unless": ["use_mem_rope", True]}, "layers": "unknown"},
     "deepseek_v4": {
@@ -183,25 +194,25 @@ RULES = {
             "compressed_sparse_attention": "compress",
             "heavily_compressed_attention": "compress",
         },
-        "layers": {"map": "compress_ratios", "to": RATIOS, "other": "heavily_compressed_attention"},
-        "with": {"yarn": {"attention_factor": 1.0}},
+        "layers": DEEPSEEK_V4,
+        "rope_values": {"yarn": {"attention_factor": 1.0}},
         "share": 0.125,
     },
     "jamba": {
         "layers": {
-            "each": 8,
-            "at": 4,
-            "key": "attn_layer_period",
+            "period": 8,
+            "offset": 4,
+            "period_key": "attn_layer_period",
             "offset_key": "attn_layer_offset",
-            "word": "full_attention",
+            "type": "full_attention",
             "other": "linear_attention",
         },
     },
-    "lfm2": {"layers": NUMBERS | {"by_list": "full_attn_idxs", "from": 0, "other": "conv"}},
-    "lfm2_moe": {"layers": NUMBERS | {"by_list": "full_attn_idxs", "from": 0, "other": "conv"}},
-    "bamba": {"layers": NUMBERS | {"by_list": "attn_layer_indices", "from": 0, "default": 1}},
+    "lfm2": {"layers": NUMBERS | {"by_list": "full_attn_idxs", "counted_from": 0, "other": "conv"}},
+    "lfm2_moe": {"layers": NUMBERS | {"by_list": "full_attn_idxs", "counted_from": 0, "other": "conv"}},
+    "bamba": {"layers": NUMBERS | {"by_list": "attn_layer_indices", "counted_from": 0, "default_period": 1}},
     "kimi_linear": {
-        "layers": NUMBERS | {"by_list": "full_attn_layers", "from": 1},
+        "layers": NUMBERS | {"by_list": "full_attn_layers", "counted_from": 1},
         "inside": {"full_attn_layers": "linear_attn_config"},
     },
     "lfm3": {
@@ -213,7 +224,7 @@ RULES = {
     "esm": {
         "encoding": "learned",
         "offset": 2,
-        "within": True,
+        "rows_include_offset": True,
         "switch": {
             "key": "position_embedding_type",
             "value": "rotary",
@@ -224,9 +235,11 @@ RULES = {
     "zamba": {"layers": {"all": "hybrid"}},
     "nemotron_h": {"layers": {"map": "hybrid_override_pattern", "to": LETTERS, "other": "full_attention"}},
     "dbrx": {"inside": {"rope_theta": "attn_config"}},
-    "mllama_text_model": {"nope": {"across": "cross_attention_layers", "default": [3, 8, 13, 18, 23, 28, 33, 38]}},
-    "step3p5": {"rope": None, "plain": ["sliding_attention"]},
-    **{name: {"own": {"full_attention": {"head_dim": ["global_head_dim", 512]}}} for name in GEMMAS},
+    "mllama_text_model": {
+        "nope": {"cross_attention": "cross_attention_layers", "default_list": [3, 8, 13, 18, 23, 28, 33, 38]}
+    },
+    "step3p5": {"default_rope": None, "unscaled_types": ["sliding_attention"]},
+    **{name: {"layer_sizes": {"full_attention": {"head_dim": ["global_head_dim", 512]}}} for name in GEMMAS},
     "gptj": {"encoding": "rope", "layout": "interleaved", "base": 1e4},
     "codegen": {"encoding": "rope", "layout": "interleaved", "base": 1e4},
     "roformer": {"encoding": "rope", "layout": "interleaved", "base": 1e4},
@@ -246,7 +259,7 @@ RULES = {
     "qwen3_omni_moe_text": {"mrope": "interleaved", "sections": [24, 20, 20]},
     "qwen3_omni_moe_talker_text": {"mrope": "interleaved", "sections": [24, 20, 20]},
     "qwen4_exp_text": {"mrope": "interleaved", "sections": [11, 11, 10]},
-    "mobilebert": {"encoding": "learned", "width": "hidden_size"},
+    "mobilebert": {"encoding": "learned", "width_key": "hidden_size"},
     "bloom": {"encoding": "alibi"},
     "mpt": {"encoding": "alibi", "inside": {"alibi": "attn_config"}, "switch": NO_ALIBI},
     "inkling_text": {"encoding": "profiles", "layers": LOCAL},
@@ -257,13 +270,13 @@ RULES = {
     "sam3_vit_model": {"layers": BLOCKS | {"by_list": "global_attn_indexes"}},
     "t5": {"encoding": "t5"},
     "mt5": {"encoding": "t5"},
-    "umt5": {"encoding": "t5", "each": True},
+    "umt5": {"encoding": "t5", "table_per_layer": True},
     "switch_transformers": {"encoding": "t5"},
-    "minimax_m3_vl_text": {"unread": ["rotary_dim"]},
+    "minimax_m3_vl_text": {"unread_keys": ["rotary_dim"]},
 }
 
 
-def facts(found):
+def facts(measured):
     """Return for each model type what is added to its measured facts, or put in their place."""
     more = defaultdict(dict)
     for key, table in (("slice", SLICES), ("scale", SCALES)):
@@ -272,22 +285,22 @@ def facts(found):
                 more[name][key] = value
     for name in ONES:
         more[name]["scale"] = 1.0
-    for name in WINDOWED:
+    for name in WINDOW_IN_ALL_LAYERS:
         more[name]["window"] = "all"
-    for name in BY_WINDOW:
-        more[name]["layers"] = {"by_window": True}
+    for name in WINDOW_FROM_LAYER:
+        more[name]["layers"] = {"window_from_layer": True}
     for name in LEARNED:
         more[name]["encoding"] = "learned"
     for name in ROBERTAS:
-        more[name] |= {"encoding": "learned", "offset": 2, "within": True}
+        more[name] |= {"encoding": "learned", "offset": 2, "rows_include_offset": True}
     for name in OPTS:
         more[name] |= {"encoding": "learned", "offset": 2}
-    for why, names in STILL.items():
+    for why, names in WITHOUT_POSITION.items():
         for name in names.split():
             more[name] |= {"encoding": "none", "why": why}
-    for name, each in BASES.items():
+    for name, rules in BASES.items():
         keys = ("key", "base", "scaled")
-        more[name]["bases"] = {word: dict(zip(keys, rule, strict=True)) for word, rule in each.items()}
+        more[name]["bases"] = {layer_type: dict(zip(keys, rule, strict=True)) for layer_type, rule in rules.items()}
     for name, rule in RULES.items():
         more[name] |= rule
-    return {name: each for name, each in more.items() if name in found}
+    return {name: added for name, added in more.items() if name in measured}

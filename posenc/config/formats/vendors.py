@@ -1,4 +1,4 @@
-"""The makers' own configurations in the words of transformers: of Meta, Mistral, DeepSeek, gpt-oss.
+"""Vendors' own configurations in the words of transformers: Meta, Mistral, DeepSeek, gpt-oss.
 
 Each function returns the configuration, the layout where the weights beside the file pair channels
 otherwise than those that transformers has, and what its code assumes and the file does not say.
@@ -22,7 +22,11 @@ LLAMA_3 = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.
 
 
 def meta(config: Mapping[str, Any]) -> Conversion:
-    """Read Meta's params.json, of Llama 1 to 4."""
+    """Read Meta's params.json, of Llama 1 to 4.
+
+    Raises:
+        ValueError: If a Llama 4 has more layers than any model.
+    """
     fields = {standard: config[key] for key, standard in SIZE_KEYS.items()}
     fields |= {key: config[key] for key in ("head_dim", "rope_theta") if config.get(key)}
     warnings = []
@@ -49,7 +53,7 @@ def _llama_4(config: Mapping[str, Any], fields: dict[str, Any], warnings: list[s
     count = fields["num_hidden_layers"]
     # before a list is made of so many
     if count > MOST_LAYERS:
-        raise ValueError(f"plan: n_layers must be at most {MOST_LAYERS:,}, got {count}")
+        raise ValueError(f"plan: n_layers must be at most {MOST_LAYERS:,}, got {count}; correct it")
     # the last layer of each interval does not rotate; 1 in this list means that one does
     interval = config.get("nope_layer_interval")
     fields["no_rope_layers"] = [
@@ -72,7 +76,12 @@ def _llama_4(config: Mapping[str, Any], fields: dict[str, Any], warnings: list[s
 
 
 def mistral(config: Mapping[str, Any]) -> Conversion:
-    """Read Mistral's params.json."""
+    """Read Mistral's params.json.
+
+    Raises:
+        ValueError: If its attention is latent.
+        ValueError: If it states no base.
+    """
     if config.get("qk_nope_head_dim"):
         raise ValueError(
             "plan: config must be of Mistral's models without latent attention, got "
@@ -80,8 +89,8 @@ def mistral(config: Mapping[str, Any]) -> Conversion:
         )
     if not config.get("rope_theta"):
         raise ValueError(
-            f"plan: rope_theta must be stated, got {config.get('rope_theta')}; Mistral's code "
-            "has had 10,000 and 1,000,000"
+            f"plan: rope_theta must be stated, got {config.get('rope_theta')}; add it: Mistral's "
+            "code has had 10,000 and 1,000,000"
         )
     fields = {standard: config[key] for key, standard in SIZE_KEYS.items()}
     keys = ("head_dim", "rope_theta", "sliding_window", "max_position_embeddings")

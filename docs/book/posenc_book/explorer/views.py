@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from posenc_book.explorer import content, turns
-from posenc_book.explorer.given import Shown
+from posenc_book.explorer import by_content, by_position
+from posenc_book.explorer.inputs import Shown
 
 State = dict
 
@@ -36,7 +36,7 @@ VIEWS: dict[str, list[State]] = {
     "path": [{"content": "tokens", "width": 8}],
 }
 SMALL = {"length": 32, "side": 6, "before": 4, "seed": 0, "base": 10_000, "heads": 8, "head": 2, "scale": 4}
-MAKERS: dict[str, Callable[[State], Shown]] = turns.MAKERS | content.MAKERS
+MAKERS: dict[str, Callable[[State], Shown]] = by_position.MAKERS | by_content.MAKERS
 
 
 def views() -> Iterator[tuple[State, Shown]]:

@@ -2,7 +2,7 @@
 
 import { make } from "../kit/controls.js"
 import { explorer } from "./model.js"
-import { defaults } from "./spec.js"
+import { defaults } from "./defaults.js"
 
 /** @import { Given, State, View } from "./types.js" */
 

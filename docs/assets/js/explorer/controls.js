@@ -4,8 +4,8 @@ import { make } from "../kit/controls.js"
 import { short } from "../kit/plot.js"
 import { DOORS, KINDS } from "./kinds.js"
 import { KNOBS } from "./settings.js"
-import { columnsOf, longest, rounded, wordAt } from "./spec.js"
-import { NAMES } from "./meanings.js"
+import { columnsOf, longest, rounded, wordAt } from "./defaults.js"
+import { NAMES } from "./labels.js"
 
 /** @import { Stage } from "../kit/stage.js" */
 /** @import { State, Given, Knob } from "./types.js" */
