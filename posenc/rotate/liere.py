@@ -116,11 +116,7 @@ class LieRE(nn.Module):
         to `positions`.
         """
         table_q = self.table(positions, q.dtype)
-        # `attention` gives one tensor for both, and a matrix exponential is worth sharing
-        if key_positions is None or key_positions is positions:
-            table_k = table_q
-        else:
-            table_k = self.table(key_positions, k.dtype)
+        table_k = table_q if key_positions is None else self.table(key_positions, k.dtype)
         return self.turn(q, table_q), self.turn(k, table_k)
 
     def table(self, positions: Tensor | None, dtype: torch.dtype = torch.float32) -> Tensor:
