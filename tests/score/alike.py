@@ -48,3 +48,15 @@ def assert_numpy_wants_one_position_a_token(twin, *learned, **kwargs):
         for m, n in ((wrong, range(3)), (range(3), wrong)):
             with pytest.raises(ValueError, match="cannot reshape"):  # NumPy's own words
                 twin(x, x, m, n, *learned, **kwargs)
+
+
+def assert_half_precision_is_rounded_once(module, d=3):
+    """Scores of float16 are those of the same content in float32, rounded at the end."""
+    module = module.float()
+    q, k = (x.half() for x in content(d=d))
+    assert torch.equal(module(q, k), module(q.float(), k.float()).half())
+
+
+def assert_positions_are_subtracted_in_64_bits(module, d=3):
+    q, k = content(d=d)
+    torch.testing.assert_close(module(q, k, 2**40 + torch.arange(6)), module(q, k))

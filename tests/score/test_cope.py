@@ -9,7 +9,13 @@ import torch
 
 from posenc.score.cope import CoPE, cope
 from tests.peers import peer
-from tests.score.alike import assert_numpy_wants_one_position_a_token, causal, content, randomized
+from tests.score.alike import (
+    assert_half_precision_is_rounded_once,
+    assert_numpy_wants_one_position_a_token,
+    causal,
+    content,
+    randomized,
+)
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/contract/encoding_inputs.py)
@@ -164,8 +170,7 @@ def test_no_tokens_have_no_scores(t, s):
 
 
 def test_half_precision_is_scored_in_float32_and_rounded_once():
-    (q, k), module = (x.half() for x in content()), build().float()
-    assert torch.equal(module(q, k), module(q.float(), k.float()).half())
+    assert_half_precision_is_rounded_once(build())
 
 
 def test_counts_of_ten_thousand_tokens_stay_exact_in_float32():

@@ -11,7 +11,9 @@ import torch
 from posenc.score.deberta import DeBERTa, deberta, deberta_bucket
 from tests.peers import peer
 from tests.score.alike import (
+    assert_half_precision_is_rounded_once,
     assert_numpy_wants_one_position_a_token,
+    assert_positions_are_subtracted_in_64_bits,
     assert_the_score_mod_takes_rows_as_they_lie,
     content,
     randomized,
@@ -254,13 +256,11 @@ def test_no_tokens_have_no_scores(t, s):
 
 
 def test_half_precision_is_scored_in_float32_and_rounded_once():
-    (q, k), module = (x.half() for x in content(d=8)), build().float()
-    assert torch.equal(module(q, k), module(q.float(), k.float()).half())
+    assert_half_precision_is_rounded_once(build(), d=8)
 
 
 def test_positions_are_subtracted_in_64_bits():
-    (q, k), far = content(d=8), 2**40 + torch.arange(6)
-    torch.testing.assert_close(build()(q, k, far), build()(q, k))
+    assert_positions_are_subtracted_in_64_bits(build(), d=8)
 
 
 def test_tables_start_normal_with_a_standard_deviation_of_2_percent():

@@ -13,6 +13,7 @@ from posenc.bias.t5 import T5, t5_bucket
 from posenc.score.gated import Gated, gated
 from tests.peers import peer
 from tests.score.alike import (
+    assert_half_precision_is_rounded_once,
     assert_numpy_wants_one_position_a_token,
     assert_the_score_mod_takes_rows_as_they_lie,
     content,
@@ -146,8 +147,7 @@ def test_offsets_are_exact_far_out_where_float32_is_not():
 
 
 def test_half_precision_is_scored_in_float32_and_rounded_once():
-    (q, k), module = (x.half() for x in content()), build().float()
-    assert torch.equal(module(q, k), module(q.float(), k.float()).half())
+    assert_half_precision_is_rounded_once(build())
 
 
 def test_the_score_mod_takes_rows_as_they_lie():

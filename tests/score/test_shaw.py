@@ -13,7 +13,9 @@ from torch import nn
 from posenc.score.shaw import Shaw, shaw, shaw_values
 from tests.peers import peer
 from tests.score.alike import (
+    assert_half_precision_is_rounded_once,
     assert_numpy_wants_one_position_a_token,
+    assert_positions_are_subtracted_in_64_bits,
     assert_the_score_mod_takes_rows_as_they_lie,
     content,
     randomized,
@@ -223,13 +225,11 @@ def test_no_tokens_have_no_scores_and_no_values(t, s):
 
 
 def test_half_precision_is_scored_in_float32_and_rounded_once():
-    (q, k), module = (x.half() for x in content()), build().float()
-    assert torch.equal(module(q, k), module(q.float(), k.float()).half())
+    assert_half_precision_is_rounded_once(build())
 
 
 def test_positions_are_subtracted_in_64_bits():
-    (q, k), far = content(), 2**40 + torch.arange(6)
-    torch.testing.assert_close(build()(q, k, far), build()(q, k))
+    assert_positions_are_subtracted_in_64_bits(build())
 
 
 def test_the_score_mod_takes_rows_as_they_lie():

@@ -12,7 +12,12 @@ import torch.nn.functional as F
 
 from posenc.score.transformer_xl import TransformerXL, transformer_xl
 from tests.peers import peer
-from tests.score.alike import assert_numpy_wants_one_position_a_token, content, randomized
+from tests.score.alike import (
+    assert_half_precision_is_rounded_once,
+    assert_numpy_wants_one_position_a_token,
+    content,
+    randomized,
+)
 
 # What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
@@ -158,8 +163,7 @@ def test_ten_million_positions_on_the_scores_are_the_same_in_float32():
 
 
 def test_half_precision_is_scored_in_float32_and_rounded_once():
-    (q, k), module = (x.half() for x in content(d=8)), build().float()
-    assert torch.equal(module(q, k), module(q.float(), k.float()).half())
+    assert_half_precision_is_rounded_once(build(), d=8)
 
 
 # The module
