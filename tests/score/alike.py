@@ -5,6 +5,15 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
+WRONG_CONTENT = [  # what is changed of a call, and what the error says
+    ({"k": torch.ones(2, 2, 6, 2)}, r"q and k must be floats of one width, got torch\.float64 of width 3 and 2"),
+    ({"q": torch.ones(2, 4, 6, 3).long()}, r"q and k must be floats of one width, got torch\.int64 of width 3 and 3"),
+]
+FLOAT_POSITIONS = (
+    {"positions": torch.arange(6.0)},
+    r"positions must have shape \(6,\) or \(b, 6\) and an integer dtype, got torch\.float32 \(6,\)",
+)
+
 
 def content(b=2, h=4, g=2, t=6, s=6, d=3, seed=0):
     """Return random queries (b, h, t, d) and keys (b, g, s, d) in float64."""

@@ -12,6 +12,8 @@ from posenc.score.profiles import Profiles, profiles
 from posenc.score.shaw import Shaw
 from tests.peers import peer
 from tests.score.alike import (
+    FLOAT_POSITIONS,
+    WRONG_CONTENT,
     assert_half_precision_is_rounded_once,
     assert_numpy_wants_one_position_a_token,
     assert_positions_are_subtracted_in_64_bits,
@@ -221,14 +223,7 @@ def test_the_score_mod_takes_rows_as_they_lie():
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"k": torch.ones(2, 2, 6, 2)}, r"q and k must .* got torch\.float64 of width 3 and 2"),
-        ({"q": torch.ones(2, 4, 6, 3).long()}, r"q and k must .* got torch\.int64 of width 3 and 3"),
-        ({"positions": torch.arange(6.0)}, r"positions must .* got torch\.float32 \(6,\)"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [*WRONG_CONTENT, FLOAT_POSITIONS])
 def test_content_of_two_widths_or_integers_and_positions_of_floats_are_refused(changes, message):
     q, k = content()
     for call in (build(), build().score_mod):
