@@ -196,19 +196,28 @@ def test_the_filter_starts_with_a_deviation_of_1_over_its_side(kernel):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("x", torch.ones(2, 12, 5).long(), r"x must .*, got torch.int64 \(2, 12, 5\)"),
-        ("x", torch.ones(2, 12, 1), r"x must .*, got torch.float32 \(2, 12, 1\)"),
-        ("positions", None, r"positions must .*\(12, 2\).*, got None; .*grid_positions\(height, width\)"),
-        ("positions", torch.arange(12), r"positions must .*\(12, 2\).*, got \(12,\)"),
-        ("positions", torch.ones(1, 2), r"positions must .*\(12, 2\).*, got \(1, 2\)"),
+        (
+            "x",
+            torch.ones(2, 12, 5).long(),
+            r"x must have shape \(b, t, 5\) and a float dtype, got torch.int64 \(2, 12, 5\)",
+        ),
+        ("x", torch.ones(2, 12, 1), r"x must have shape \(b, t, 5\) and a float dtype, got torch.float32 \(2, 12, 1\)"),
+        (
+            "positions",
+            None,
+            r"positions must have shape \(12, 2\) or \(2, 12, 2\), got None; "
+            r"rows and columns of patches are grid_positions\(height, width\)",
+        ),
+        ("positions", torch.arange(12), r"positions must have shape \(12, 2\) or \(2, 12, 2\), got \(12,\)"),
+        ("positions", torch.ones(1, 2), r"positions must have shape \(12, 2\) or \(2, 12, 2\), got \(1, 2\)"),
     ],
 )
 def test_what_would_be_wrong_without_an_error_is_refused(name, value, message):
     x, positions = patches()
-    with pytest.raises(ValueError, match=f"conditional: .*{message}"):
+    with pytest.raises(ValueError, match=f"conditional: {message}"):
         build()(**{"x": x, "positions": positions} | {name: value})
     if name == "x":
-        with pytest.raises(ValueError, match=f"conditional: .*{message}"):
+        with pytest.raises(ValueError, match=f"conditional: {message}"):
             build().on_grid(value, 4, 3)
 
 

@@ -184,10 +184,18 @@ def test_padding_that_is_zero_is_as_no_padding():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("x", torch.ones(2, 10, 12).long(), r"x must .*, got torch.int64 \(2, 10, 12\)"),
-        ("x", torch.ones(2, 10, 1), r"x must .*, got torch.float32 \(2, 10, 1\)"),
-        ("positions", torch.arange(9), r"positions must .*\(10,\) or \(2, 10\), got \(9,\)"),
-        ("positions", torch.zeros(2, 1), r"positions must .*\(10,\) or \(2, 10\), got \(2, 1\)"),
+        (
+            "x",
+            torch.ones(2, 10, 12).long(),
+            r"x must have shape \(b, t, 12\) and a float dtype, got torch.int64 \(2, 10, 12\)",
+        ),
+        (
+            "x",
+            torch.ones(2, 10, 1),
+            r"x must have shape \(b, t, 12\) and a float dtype, got torch.float32 \(2, 10, 1\)",
+        ),
+        ("positions", torch.arange(9), r"positions must have shape \(10,\) or \(2, 10\), got \(9,\)"),
+        ("positions", torch.zeros(2, 1), r"positions must have shape \(10,\) or \(2, 10\), got \(2, 1\)"),
     ],
 )
 def test_what_would_be_wrong_without_an_error_is_refused(name, value, message):

@@ -184,12 +184,14 @@ def test_patches_without_coordinates_are_refused():
     x = torch.zeros(1, 6, 16)
     remedy = r"axial_coordinates\(\(height, width\)"
     for t in (6, 2):  # however many, and be it as many as there are axes
-        message = rf"fourier: positions must .*\(..., t, 2\), got \({t},\); .* {remedy}"
+        message = rf"fourier: positions must have shape \(\.\.\., t, 2\), got \({t},\); a row a token, such as {remedy}"
         with pytest.raises(ValueError, match=message):
             encode(x, torch.arange(t))
         with pytest.raises(ValueError, match=message):
             fourier(np.arange(t), 16, 2)
-    with pytest.raises(ValueError, match=rf"fourier: positions must .*\(6, 2\), got None; .* {remedy}"):
+    with pytest.raises(
+        ValueError, match=rf"fourier: positions must have shape \(6, 2\), got None; a row a token, such as {remedy}"
+    ):
         encode(x)
     grid = torch.from_numpy(axial_coordinates((2, 3), "eva-pixel"))
     assert (grid.min(), grid.max()) == (-1, 1)
@@ -221,13 +223,21 @@ def test_cycles_have_the_defaults_of_the_class():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("x", torch.zeros(2, 5, 1), r"x must .*, got torch.float32 \(2, 5, 1\)"),
-        ("x", torch.zeros(2, 5, 16).int(), r"x must .*, got torch.int32 \(2, 5, 16\)"),
-        ("x", torch.zeros(5, 16), r"positions must .*\(5,\).*, got \(1, 5\)"),  # a sequence becomes no batch
-        ("positions", torch.zeros(5, 3), r"positions must .*\(..., t, 2\), got \(5, 3\)"),
-        ("positions", torch.zeros(5, 1), r"positions must .*\(..., t, 2\), got \(5, 1\)"),
-        ("positions", torch.zeros(1, 2), r"positions must .*\(5,\) or \(2, 5\) tokens, got \(1,\)"),
-        ("positions", torch.zeros(2, 1, 2), r"positions must .*\(5,\) or \(2, 5\) tokens, got \(2, 1\)"),
+        ("x", torch.zeros(2, 5, 1), r"x must have shape \(b, t, 16\) and a float dtype, got torch.float32 \(2, 5, 1\)"),
+        (
+            "x",
+            torch.zeros(2, 5, 16).int(),
+            r"x must have shape \(b, t, 16\) and a float dtype, got torch.int32 \(2, 5, 16\)",
+        ),
+        (
+            "x",
+            torch.zeros(5, 16),
+            r"positions must be of \(5,\) or \(5,\) tokens, got \(1, 5\)",
+        ),  # a sequence becomes no batch
+        ("positions", torch.zeros(5, 3), r"positions must have shape \(\.\.\., t, 2\), got \(5, 3\)"),
+        ("positions", torch.zeros(5, 1), r"positions must have shape \(\.\.\., t, 2\), got \(5, 1\)"),
+        ("positions", torch.zeros(1, 2), r"positions must be of \(5,\) or \(2, 5\) tokens, got \(1,\)"),
+        ("positions", torch.zeros(2, 1, 2), r"positions must be of \(5,\) or \(2, 5\) tokens, got \(2, 1\)"),
     ],
 )
 def test_what_would_be_wrong_without_an_error_is_refused(name, value, message):

@@ -216,11 +216,19 @@ def test_a_width_of_0_and_an_offset_below_0_are_refused(dim, offset):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("x", torch.zeros(2, 3, 1), r"x must .*, got torch.float32 \(2, 3, 1\)"),
-        ("x", torch.zeros(2, 3, 4).long(), r"x must .*, got torch.int64 \(2, 3, 4\)"),
-        ("x", torch.zeros(3, 4), r"positions must .*\(3,\).*, got \(1, 3\)"),  # a sequence does not become a batch
-        ("positions", torch.tensor([7]), r"positions must .*\(3,\) or \(2, 3\), got \(1,\)"),
-        ("positions", torch.tensor([[7], [0]]), r"positions must .*\(3,\) or \(2, 3\), got \(2, 1\)"),
+        ("x", torch.zeros(2, 3, 1), r"x must have shape \(b, t, 4\) and a float dtype, got torch.float32 \(2, 3, 1\)"),
+        (
+            "x",
+            torch.zeros(2, 3, 4).long(),
+            r"x must have shape \(b, t, 4\) and a float dtype, got torch.int64 \(2, 3, 4\)",
+        ),
+        (
+            "x",
+            torch.zeros(3, 4),
+            r"positions must have shape \(3,\) or \(3,\), got \(1, 3\)",
+        ),  # a sequence does not become a batch
+        ("positions", torch.tensor([7]), r"positions must have shape \(3,\) or \(2, 3\), got \(1,\)"),
+        ("positions", torch.tensor([[7], [0]]), r"positions must have shape \(3,\) or \(2, 3\), got \(2, 1\)"),
         ("positions", torch.tensor([0, 1, 2]).half(), "positions must be integers, got torch.float16"),
     ],
 )

@@ -152,7 +152,8 @@ def test_coefficients_start_as_an_identity_with_the_noise_of_the_authors():
 def test_content_without_an_axis_of_heads_is_refused():
     x = torch.ones(3, 5, 16)
     with pytest.raises(
-        ValueError, match=r"fope: q or k must have shape \(b, h, t, 16\) and .*, got torch.float32 \(3, 5, 16\)"
+        ValueError,
+        match=r"fope: q or k must have shape \(b, h, t, 16\) and a float dtype, got torch.float32 \(3, 5, 16\)",
     ):
         FoPE(16, heads=1, length=512)(x, x)
 

@@ -134,10 +134,14 @@ def test_half_precision_is_rounded_once(dtype):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("q", torch.ones(2, 4, 6, 8).long(), "q and k must .* got torch.int64"),
-        ("positions", torch.zeros(5), r"positions or key_positions must .* got \(5,\)"),
-        ("positions", torch.zeros(3, 6), r"positions or key_positions must .* got \(3, 6\)"),
-        ("key_positions", torch.zeros(1), r"positions or key_positions must .* got \(1,\)"),
+        ("q", torch.ones(2, 4, 6, 8).long(), "q and k must be floating point, got torch.int64"),
+        ("positions", torch.zeros(5), r"positions or key_positions must have shape \(6,\) or \(2, 6\), got \(5,\)"),
+        (
+            "positions",
+            torch.zeros(3, 6),
+            r"positions or key_positions must have shape \(6,\) or \(2, 6\), got \(3, 6\)",
+        ),
+        ("key_positions", torch.zeros(1), r"positions or key_positions must have shape \(6,\) or \(2, 6\), got \(1,\)"),
     ],
 )
 def test_what_would_be_wrong_without_an_error_is_refused(name, value, message):

@@ -262,7 +262,7 @@ def test_vectors(vector):
 
 def test_content_of_integers_is_refused():
     q, k = content()
-    with pytest.raises(ValueError, match=r"path: q must be .* got torch\.int64"):
+    with pytest.raises(ValueError, match=r"path: q must be floating point, got torch\.int64"):
         build()(q.long(), k)
 
 

@@ -246,7 +246,10 @@ def test_content_of_two_widths_or_integers_and_positions_of_floats_are_refused(c
 
 
 def test_values_refuse_the_positions_that_scores_refuse():
-    with pytest.raises(ValueError, match=r"shaw: positions must .* got torch\.int64 \(5,\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"shaw: positions must have shape \(6,\) or \(b, 6\) and an integer dtype, got torch\.int64 \(5,\)",
+    ):
         build().values(attention_weights(), torch.arange(5))
     with pytest.raises(ValueError, match="shaw: positions must be given for 3 queries and 6 keys, got None"):
         build().values(attention_weights(q=3))
