@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from posenc.add.fourier import KINDS, Fourier, fourier, fourier_cycles
 from posenc.models.axial import axial_coordinates
+from tests.add.alike import WRONG_ON_TWO_AXES
 from tests.peers import peer
 from tests.vectors import assert_agrees, vectors
 
@@ -220,26 +221,7 @@ def test_cycles_have_the_defaults_of_the_class():
     assert [p.default for p in of_class.values()] == [p.default for p in of_cycles.values()]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("x", torch.zeros(2, 5, 1), r"x must have shape \(b, t, 16\) and a float dtype, got torch.float32 \(2, 5, 1\)"),
-        (
-            "x",
-            torch.zeros(2, 5, 16).int(),
-            r"x must have shape \(b, t, 16\) and a float dtype, got torch.int32 \(2, 5, 16\)",
-        ),
-        (
-            "x",
-            torch.zeros(5, 16),
-            r"positions must be of \(5,\) or \(5,\) tokens, got \(1, 5\)",
-        ),  # a sequence becomes no batch
-        ("positions", torch.zeros(5, 3), r"positions must have shape \(\.\.\., t, 2\), got \(5, 3\)"),
-        ("positions", torch.zeros(5, 1), r"positions must have shape \(\.\.\., t, 2\), got \(5, 1\)"),
-        ("positions", torch.zeros(1, 2), r"positions must be of \(5,\) or \(2, 5\) tokens, got \(1,\)"),
-        ("positions", torch.zeros(2, 1, 2), r"positions must be of \(5,\) or \(2, 5\) tokens, got \(2, 1\)"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "message"), WRONG_ON_TWO_AXES)
 def test_what_would_be_wrong_without_an_error_is_refused(name, value, message):
     with pytest.raises(ValueError, match=f"fourier: {message}"):
         Fourier(16, 2)(**{"x": torch.zeros(2, 5, 16), "positions": torch.zeros(1, 5, 2)} | {name: value})

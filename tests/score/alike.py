@@ -69,3 +69,11 @@ def assert_half_precision_is_rounded_once(module, d=3):
 def assert_positions_are_subtracted_in_64_bits(module, d=3):
     q, k = content(d=d)
     torch.testing.assert_close(module(q, k, 2**40 + torch.arange(6)), module(q, k))
+
+
+def assert_hidden_tokens_count_for_nothing(module):
+    """What `mask` hides acts between other tokens as if it were not there."""
+    q, k = content()
+    mask = torch.tensor([True, False, True, True, False, True])
+    without = module(q[:, :, mask], k[:, :, mask])
+    torch.testing.assert_close(module(q, k, mask=mask)[:, :, mask][..., mask], without)

@@ -11,6 +11,7 @@ from posenc.score.cope import CoPE, cope
 from tests.peers import peer
 from tests.score.alike import (
     assert_half_precision_is_rounded_once,
+    assert_hidden_tokens_count_for_nothing,
     assert_numpy_wants_one_position_a_token,
     causal,
     content,
@@ -133,10 +134,7 @@ def test_the_table_has_64_rows_and_starts_at_zero():
 
 
 def test_hidden_tokens_count_as_if_they_were_not_there():
-    q, k = content()
-    mask = torch.tensor([True, False, True, True, False, True])
-    without = build()(q[:, :, mask], k[:, :, mask])
-    torch.testing.assert_close(build()(q, k, mask=mask)[:, :, mask][..., mask], without)
+    assert_hidden_tokens_count_for_nothing(build())
 
 
 def test_documents_whose_positions_restart_need_a_mask():

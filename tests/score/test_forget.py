@@ -12,6 +12,7 @@ from posenc.score.forget import Forget, forget
 from tests.peers import peer
 from tests.score.alike import (
     WRONG_CONTENT,
+    assert_hidden_tokens_count_for_nothing,
     assert_numpy_wants_one_position_a_token,
     assert_the_score_mod_takes_rows_as_they_lie,
     causal,
@@ -157,10 +158,7 @@ def test_gradients_reach_gates_but_that_of_the_first_token():
 
 
 def test_hidden_tokens_forget_as_if_they_were_not_there():
-    q, k = content()
-    mask = torch.tensor([True, False, True, True, False, True])
-    without = build()(q[:, :, mask], k[:, :, mask])
-    torch.testing.assert_close(build()(q, k, mask=mask)[:, :, mask][..., mask], without)
+    assert_hidden_tokens_count_for_nothing(build())
 
 
 def test_documents_whose_positions_go_on_need_no_mask():
