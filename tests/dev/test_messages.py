@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dev import check
+from dev import EXPENSIVE, check
 from galley.cells import read
 from tests.contract import encoding_inputs, test_contract, test_files, test_properties
 from tests.contract.encoding_inputs import Encoding
@@ -51,7 +51,7 @@ def badly_explained(causes: list[check.Cause]) -> list[str]:
 def test_the_draft_of_an_encoding_is_told_in_words():
     path = DRAFTS / "gauss.py"
     draft = Encoding("bias/gauss", encoding_inputs.load(path, "gauss"), None)
-    tests = {name: test for name, test in CONTRACT.items() if not check.EXPENSIVE.search(name)}
+    tests = {name: test for name, test in CONTRACT.items() if not EXPENSIVE.search(name)}
     causes = gathered(tests, [path], lambda test: run(test, draft))
     assert badly_explained(causes) == []
     assert 10 <= len(causes) <= 20, [cause.promise for cause in causes]

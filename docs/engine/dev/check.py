@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import posenc
-from dev import ROOT
+from dev import EXPENSIVE, ROOT
 from galley.book import Book
 
 OF_AN_ENCODING = (
@@ -43,7 +43,6 @@ OF_ALL_AT_ONCE = {
     "test_the_table_has_every_name",
     "test_every_encoding_has_its_row",
 }
-EXPENSIVE = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
 WHOLE_BOOK = {"results", "site_build", "built_site"}  # fixtures that run every page, or build the site
 MOST_MESSAGES, MOST_LINES = 3, 4  # shown of a cause, and of a message
 

@@ -33,7 +33,7 @@ from itertools import islice
 from pathlib import Path
 
 import posenc
-from dev import ROOT
+from dev import EXPENSIVE, ROOT
 
 DOORS = ("add", "rotate", "bias", "score", "models")
 DOCTOR = "doctor"
@@ -45,7 +45,6 @@ SLOWER = 5  # the doctor's tests may take so many times as long as without a mut
 MEMORY = 24 << 30  # bytes of address space: a mutant may ask for more than there is
 WARM = ("torch._dynamo", "hypothesis.strategies", "mpmath", "pytest", "transformers.models.llama.modeling_llama")
 ENDLESS = "its tests do not end"
-EXPENSIVE = re.compile(r"_(compile[sd]?|exported)_")  # tests that take seconds each
 
 # Mutants that do what the file does, as they are listed where they survive, and why no test can catch them.
 EQUIVALENT = {
