@@ -77,7 +77,7 @@ def layer_types_of(config: Config) -> list[str]:
             f"plan: layer_types must be in a config of {config.model_type}, got None; its code "
             "mixes layers in a way that posenc does not know"
         )
-    return [_layer_type(config, rule, index, count) for index in range(count)]
+    return _by_rule(config, rule, count)
 
 
 def _stated_count(config: Config, stated: Sequence[Any]) -> int:
@@ -98,26 +98,27 @@ def _stated_count(config: Config, stated: Sequence[Any]) -> int:
     return count
 
 
-def _layer_type(config: Config, rule: Mapping[str, Any], index: int, count: int) -> str:
-    """Return the type of one layer by a rule of model_types.json."""
+def _by_rule(config: Config, rule: Mapping[str, Any], count: int) -> list[str]:
+    """Return the type of each layer by a rule of model_types.json."""
     if "window_from_layer" in rule:
-        return _window_from_layer(config, index)
+        return [_window_from_layer(config, index) for index in range(count)]
     if "map" in rule:
         # a list, or a string with a letter for each layer
         stated = config.get(rule["map"])
         if not stated and "without_list" in rule:
-            return _layer_type(config, rule["without_list"], index, count)
-        name = checked_per_layer(config, rule["map"], stated)[index] if stated else ""
-        return rule["to"].get(str(name), rule["other"])
+            return _by_rule(config, rule["without_list"], count)
+        names = checked_per_layer(config, rule["map"], stated)[:count] if stated else [""] * count
+        return [rule["to"].get(str(name), rule["other"]) for name in names]
     if "cycle" in rule:
-        if index < len(rule["first"]):
-            return rule["first"][index]
-        return rule["cycle"][index % len(rule["cycle"])]
+        first, cycle = rule["first"], rule["cycle"]
+        types = first + [cycle[index % len(cycle)] for index in range(len(first), count)]
+        return types[:count]
     if "by_list" in rule:
-        return rule["type"] if marked_layers(config, rule)[index] else rule["other"]
+        marks = marked_layers(config, rule)
+        return [rule["type"] if marked else rule["other"] for marked in marks]
     if "period" in rule:
-        return _periodic(config, rule, index, count)
-    return rule["all"]
+        return [_periodic(config, rule, index, count) for index in range(count)]
+    return [rule["all"]] * count
 
 
 def _periodic(config: Config, rule: Mapping[str, Any], index: int, count: int) -> str:

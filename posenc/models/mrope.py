@@ -115,7 +115,7 @@ def mrope_positions(
 
 
 def _check_kinds(kinds: np.ndarray, images: list[np.ndarray], videos: list[np.ndarray]) -> None:
-    """Refuse other numbers than 0, 1 and 2, and as many tokens as no grids have."""
+    """Refuse other kinds than 0, 1 and 2, and other counts of tokens than those of the grids."""
     for kind in kinds.tolist():
         if kind not in (0, 1, 2):
             raise ValueError(
@@ -143,7 +143,7 @@ def _blocks(
         kind = kinds[start]
         block = next(blocks_of_kind[kind]) if kind else text
         run = kinds[start : start + len(block)].tolist()
-        if len(run) < len(block) or set(run) != {kind}:
+        if set(run) != {kind}:
             raise ValueError(
                 f"mrope_positions: kinds must be {kind} for {len(block)} tokens on end from token "
                 f"{start}, as their grid has them, got {run}; no other token may stand between"

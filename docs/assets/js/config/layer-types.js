@@ -38,7 +38,7 @@ export const layerTypesOf = (config) => {
       `plan: layer_types must be in a config of ${config.modelType}, got None; its code mixes layers in a way ` +
         "that posenc does not know",
     )
-  return Array.from({ length: count }, (_, index) => layerTypeOf(config, rule, index, count))
+  return byRule(config, rule, count)
 }
 
 /** The number of layers; `layer_types` that are not one for each are refused, but for those that predict further tokens. @param {Config} config @param {string[]} stated */
@@ -60,17 +60,19 @@ const wrongLength = (name, count, stated) =>
     `plan: ${name} must have ${count} values, one for each layer, got ${stated.length}; correct it or num_hidden_layers`,
   )
 
-/** The type of one layer by a rule of model_types.json. @param {Config} config @param {Fields} rule @param {number} index @param {number} count @returns {string} */
-const layerTypeOf = (config, rule, index, count) => {
-  if ("window_from_layer" in rule) return windowFromLayer(config, index)
+/** The type of each layer by a rule of model_types.json. @param {Config} config @param {Fields} rule @param {number} count @returns {string[]} */
+const byRule = (config, rule, count) => {
+  const indices = Array.from({ length: count }, (_, index) => index)
+  if ("window_from_layer" in rule) return indices.map((index) => windowFromLayer(config, index))
   if ("map" in rule) {
     const stated = config.get(rule.map)
-    if (!isTruthy(stated) && "without_list" in rule) return layerTypeOf(config, rule.without_list, index, count)
-    return rule.to[isTruthy(stated) ? checkedPerLayer(config, rule.map, stated)[index] : ""] ?? rule.other
+    if (!isTruthy(stated) && "without_list" in rule) return byRule(config, rule.without_list, count)
+    const names = isTruthy(stated) ? checkedPerLayer(config, rule.map, stated) : []
+    return indices.map((index) => rule.to[names[index] ?? ""] ?? rule.other)
   }
-  if ("cycle" in rule) return rule.first[index] ?? rule.cycle[index % rule.cycle.length]
-  if ("by_list" in rule) return markedLayers(config, rule)[index] ? rule.type : rule.other
-  return "period" in rule ? periodic(config, rule, index, count) : rule.all
+  if ("cycle" in rule) return indices.map((index) => rule.first[index] ?? rule.cycle[index % rule.cycle.length])
+  if ("by_list" in rule) return markedLayers(config, rule).map((marked) => (marked ? rule.type : rule.other))
+  return indices.map((index) => ("period" in rule ? periodic(config, rule, index, count) : rule.all))
 }
 
 /** The type where one layer in each period differs, and perhaps some at the ends. @param {Config} config @param {Fields} rule @param {number} index @param {number} count @returns {string} */
