@@ -39,7 +39,7 @@ def test_it_says_what_ran_what_was_kept_and_how_long_it_took(galley):
 def test_it_names_what_is_wrong(galley):
     status, _, errors = galley()
     assert status == 1
-    assert "docs/stale.md:8: output differs\n--- the page shows\n3\n+++ the code prints\n2\n" in errors
+    assert "docs/stale.md:8: output differs\n--- the page shows\n+++ the code prints\n@@ -1 +1 @@\n-3\n+2\n" in errors
 
 
 def test_it_updates(galley, project):
