@@ -11,6 +11,7 @@ import torch
 
 from posenc.rotate.axial import Axial, axial
 from posenc.rotate.rope import RoPE
+from tests.rotate.alike import assert_positions_of_two_sequences_are_refused_for_one
 
 # What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
@@ -160,10 +161,8 @@ def test_positions_that_are_not_a_row_of_coordinates_a_token_are_refused(shape):
         Axial(16).table(torch.zeros(shape))
 
 
-def test_positions_of_two_sequences_are_refused_for_one():  # which would become two
-    x = torch.ones(1, 2, 5, 16)
-    with pytest.raises(ValueError, match=r"axial: positions or table must have shape \(5,\) or \(1, 5\), got \(2, 5\)"):
-        Axial(16)(x, x, torch.zeros(2, 5, 2))
+def test_positions_of_two_sequences_are_refused_for_one():
+    assert_positions_of_two_sequences_are_refused_for_one(Axial(16), axes=(2,))
 
 
 @pytest.mark.parametrize(

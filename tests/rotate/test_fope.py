@@ -10,6 +10,7 @@ import torch
 
 from posenc.rotate.fope import FoPE, fope
 from posenc.rotate.rope import RoPE
+from tests.rotate.alike import assert_positions_of_two_sequences_are_refused_for_one
 
 # What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
@@ -158,10 +159,8 @@ def test_content_without_an_axis_of_heads_is_refused():
         FoPE(16, heads=1, length=512)(x, x)
 
 
-def test_positions_of_two_sequences_are_refused_for_one():  # which would become two
-    x = torch.ones(1, 2, 5, 16)
-    with pytest.raises(ValueError, match=r"fope: positions or table must have shape \(5,\) or \(1, 5\), got \(2, 5\)"):
-        FoPE(16, heads=2, length=512)(x, x, torch.zeros(2, 5))
+def test_positions_of_two_sequences_are_refused_for_one():
+    assert_positions_of_two_sequences_are_refused_for_one(FoPE(16, heads=2, length=512))
 
 
 @pytest.mark.parametrize("length", [0, 6, math.nan])

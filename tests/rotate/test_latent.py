@@ -13,6 +13,7 @@ from posenc.rotate.frequencies import softmax_scale, yarn
 from posenc.rotate.latent import Latent, absorbed_scores, latent
 from posenc.rotate.rope import RoPE
 from tests.peers import peer
+from tests.rotate.alike import assert_positions_of_two_sequences_are_refused_for_one
 
 # What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
@@ -297,11 +298,8 @@ def test_a_slice_that_does_not_fit_is_refused(rotary_dim, start):
         latent(np.ones((1, 10)), [0], rotary_dim, start)
 
 
-def test_positions_of_two_sequences_are_refused_for_one():  # which would become two
-    x = torch.ones(1, 2, 5, 10)
-    message = "latent: positions or table must have shape (5,) or (1, 5), got (2, 5)"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        Latent(10, 4)(x, x, torch.zeros(2, 5))
+def test_positions_of_two_sequences_are_refused_for_one():
+    assert_positions_of_two_sequences_are_refused_for_one(Latent(10, 4))
 
 
 def test_the_numpy_function_takes_one_position_a_row():

@@ -13,6 +13,7 @@ from posenc.models.from_config import from_config
 from posenc.rotate.lerope import LeRoPE, lerope
 from posenc.rotate.rope import RoPE
 from tests.peers import peer
+from tests.rotate.alike import assert_positions_of_two_sequences_are_refused_for_one
 
 # What the contract tests need to know (see tests/contract/encoding_inputs.py)
 
@@ -182,11 +183,8 @@ def test_frequencies_of_another_number_are_refused():
         LeRoPE(8, theta=[1.0])
 
 
-def test_positions_of_two_sequences_are_refused_for_one():  # which would become two
-    q, k = content(batch=1)
-    message = "lerope: positions or table must have shape (6,) or (1, 6), got (2, 6)"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        LeRoPE(8)(q, k, torch.zeros(2, 6))
+def test_positions_of_two_sequences_are_refused_for_one():
+    assert_positions_of_two_sequences_are_refused_for_one(LeRoPE(8))
 
 
 @pytest.mark.parametrize("wrong", [torch.zeros(2, 4, 6, 4), torch.zeros(2, 4, 6, 8).long()], ids=["width", "dtype"])

@@ -15,6 +15,10 @@ from posenc.rotate.frequencies import yarn
 from posenc.rotate.mrope import MRoPE, mrope
 from posenc.rotate.rope import RoPE
 from tests.peers import peer
+from tests.rotate.alike import (
+    assert_content_of_another_form_is_refused,
+    assert_positions_of_two_sequences_are_refused_for_one,
+)
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/contract/encoding_inputs.py)
@@ -294,26 +298,12 @@ def test_equals_the_mrope_of_timm_where_no_token_has_a_time(dim):
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("x", "got"),
-    [
-        (torch.zeros(1, 2, 5, 8), "torch.float32 (1, 2, 5, 8)"),
-        (torch.zeros(2, 5, 16), "torch.float32 (2, 5, 16)"),
-        (torch.zeros(1, 2, 5, 16, dtype=torch.int64), "torch.int64 (1, 2, 5, 16)"),
-    ],
-    ids=["width", "axes", "dtype"],
-)
-def test_content_of_another_form_is_refused(x, got):
-    message = f"mrope: q or k must have shape (b, h, t, 16) and a float dtype, got {got}"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        MRoPE(16)(x, x, torch.arange(5))
+def test_content_of_another_form_is_refused():
+    assert_content_of_another_form_is_refused(MRoPE(16), torch.arange(5))
 
 
-def test_positions_of_two_sequences_are_refused_for_one():  # which would become two
-    x = torch.zeros(1, 2, 5, 16)
-    message = "mrope: positions or table must have shape (5,) or (1, 5), got (2, 5)"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        MRoPE(16)(x, x, torch.zeros(2, 5, 3))
+def test_positions_of_two_sequences_are_refused_for_one():
+    assert_positions_of_two_sequences_are_refused_for_one(MRoPE(16), axes=(3,))
 
 
 @pytest.mark.parametrize("shape", [(5, 1), (5, 2), (3, 5), (3, 4, 5)], ids=str)

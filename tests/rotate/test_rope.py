@@ -12,6 +12,10 @@ from posenc.models.from_config import from_config
 from posenc.rotate.frequencies import yarn
 from posenc.rotate.rope import RoPE, rope
 from tests.peers import peer
+from tests.rotate.alike import (
+    assert_content_of_another_form_is_refused,
+    assert_positions_of_two_sequences_are_refused_for_one,
+)
 from tests.vectors import assert_agrees, vectors
 
 # What the contract tests need to know (see tests/contract/encoding_inputs.py)
@@ -267,23 +271,9 @@ def test_wrong_settings_are_refused(settings, message):
         RoPE(**{"dim": 16} | settings)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "got"),
-    [
-        (torch.zeros(2, 4, 5, 8), "torch.float32 (2, 4, 5, 8)"),
-        (torch.zeros(4, 5, 16), "torch.float32 (4, 5, 16)"),
-        (torch.zeros(2, 4, 5, 16, dtype=torch.int64), "torch.int64 (2, 4, 5, 16)"),
-    ],
-    ids=["width", "axes", "dtype"],
-)
-def test_content_of_another_form_is_refused(wrong, got):
-    message = f"rope: q or k must have shape (b, h, t, 16) and a float dtype, got {got}"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        RoPE(16)(wrong, wrong)
+def test_content_of_another_form_is_refused():
+    assert_content_of_another_form_is_refused(RoPE(16))
 
 
-def test_positions_of_two_sequences_are_refused_for_one():  # which would become two
-    x = torch.ones(1, 2, 5, 16)
-    message = "rope: positions or table must have shape (5,) or (1, 5), got (2, 5)"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        RoPE(16)(x, x, torch.zeros(2, 5))
+def test_positions_of_two_sequences_are_refused_for_one():
+    assert_positions_of_two_sequences_are_refused_for_one(RoPE(16))
