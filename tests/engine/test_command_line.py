@@ -42,6 +42,13 @@ def test_it_names_what_is_wrong(galley):
     assert "docs/stale.md:8: output differs\n--- the page shows\n+++ the code prints\n@@ -1 +1 @@\n-3\n+2\n" in errors
 
 
+def test_it_shows_the_beginning_of_a_long_difference(galley, project):
+    project.page("long.md", '# Long\n\n```python\nprint(*range(60), sep="\\n")\n```\n\n```output\n0\n```\n')
+    _, _, errors = galley("--only", "long.md")
+    assert "@@ -1 +1,60 @@\n 0\n+1\n" in errors
+    assert "\n+20\n... 39 more lines of this difference\n" in errors
+
+
 def test_it_updates(galley, project):
     assert galley("--update")[0] == 0
     assert (project.docs / "stale.md").read_text() == GOOD

@@ -148,7 +148,9 @@ def _difference(shown: str, given: str) -> str:
     before, after = ((text.strip("\n") or "(nothing)").split("\n") for text in (shown, given))
     lines = list(difflib.unified_diff(before, after, "the page shows", "the code prints", n=1, lineterm=""))
     more = len(lines) - MOST_LINES
-    return "\n".join([*lines[:MOST_LINES], *([f"... {more} more lines of this difference"] if more > 0 else [])])
+    if more > 0:
+        lines[MOST_LINES:] = [f"... {more} more lines of this difference"]
+    return "\n".join(lines)
 
 
 def _tolerance(block: Block, given: str) -> list[Problem]:
