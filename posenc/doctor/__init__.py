@@ -13,17 +13,17 @@ from typing import Any
 
 import torch
 
-from posenc.doctor import models
-from posenc.doctor.calling import layers
-from posenc.doctor.calling.order import SHOWN
-from posenc.doctor.calling.parameters import UNDERSTOOD, name_of
-from posenc.doctor.calling.recognize import KINDS, recognize
-from posenc.doctor.calling.resolve_name import is_layer_of_transformers
-from posenc.doctor.calling.resolve_name import thing as named_thing
-from posenc.doctor.calling.safe_call import attempt
-from posenc.doctor.calling.unknown_code import Code
-from posenc.doctor.report import Finding, Report, named, note, ok, with_article
-from posenc.doctor.rotations import against_config
+from posenc.doctor import model
+from posenc.doctor.attempt import attempt
+from posenc.doctor.call import transformers_layer
+from posenc.doctor.call.axes import SHOWN
+from posenc.doctor.call.code import Code
+from posenc.doctor.call.identify import KINDS, identify
+from posenc.doctor.call.parameters import UNDERSTOOD, name_of
+from posenc.doctor.call.resolve_name import is_layer_of_transformers
+from posenc.doctor.call.resolve_name import thing as named_thing
+from posenc.doctor.report import Finding, Report, note, passed, with_article, with_check_name
+from posenc.doctor.rotation import against_config
 
 __all__ = ["Finding", "Report", "diagnose"]
 
@@ -82,11 +82,11 @@ def diagnose(
         >>> import torch
         >>> def slopes(heads):
         ...     return [2 ** (-8 * head / heads) for head in range(heads)]
-        >>> print(diagnose(slopes).told("slopes").words.split(":")[0])
+        >>> print(diagnose(slopes).finding("slopes").words.split(":")[0])
         with 4 heads the slopes start at 1 where ALiBi's start at 0.25
     """
     function = named_thing(function) if isinstance(function, str) else function
-    function = layers.Layer(function) if is_layer_of_transformers(function) else function
+    function = transformers_layer.Layer(function) if is_layer_of_transformers(function) else function
     _check(function, kind, dim, heads, order)
     if config is not None and kind not in (None, "rotation"):
         raise ValueError(f"doctor: kind must be 'rotation' with a config, got {kind!r}; or leave config out")
@@ -98,12 +98,12 @@ def diagnose(
         told = []
         if config is not None:
             found, (code, told) = "rotation", against_config.examine(function, dim, heads, order, config, layer)
-        elif models.is_meant(function, kind):
-            found_out, about = models.examine(function)
+        elif model.is_meant(function, kind):
+            found_out, about = model.examine(function)
             return Report(name_of(function), "model", tuple(found_out), about)
         else:
-            found, code = recognize(function, kind, dim, heads, order)
-        code.heads_asked = heads is not None
+            found, code = identify(function, kind, dim, heads, order)
+        code.heads_requested = heads is not None
         found_out, about = _examined(function, found, code)
     findings = [*told, *found_out, *_assumed(code, order)]
     return Report(name_of(function), found, tuple(findings), {"sizes": _sizes(code, found), **about})
@@ -126,11 +126,11 @@ def _sizes(code: Code, kind: str) -> str:
 def _assumed(code: Code, order: str | None) -> list[Finding]:
     """Return what was taken for granted on the way: the order of axes, the form of positions."""
     found = []
-    if code.way.order and not order:
-        words = f"taken as {SHOWN[code.way.order]}; order='bhtd' if that is wrong"
-        found.append(named(note(words), "axes"))
-    if code.way.form != "t":
-        found.append(named(ok(f"given as {FORMS[code.way.form]}"), "positions"))
+    if code.call.order and not order:
+        words = f"taken as {SHOWN[code.call.order]}; order='bhtd' if that is wrong"
+        found.append(with_check_name(note(words), "axes"))
+    if code.call.positions_form != "t":
+        found.append(with_check_name(passed(f"given as {FORMS[code.call.positions_form]}"), "positions"))
     return found
 
 

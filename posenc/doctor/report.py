@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from posenc.doctor.calling.safe_call import line_of
-from posenc.doctor.causes import page_of
+from posenc.doctor.attempt import error_line
+from posenc.doctor.findings import page_of
 
 OURS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))  # the doctor and PyTorch
 SECONDS = 30
@@ -75,7 +75,7 @@ class Report(NamedTuple):
         made = {finding.check for finding in self.findings if finding.verdict != "not checked"}
         return () if made & {*wanted} or self._with("wrong") else wanted
 
-    def told(self, check: str) -> Finding:
+    def finding(self, check: str) -> Finding:
         """Return the gravest finding of one check.
 
         Raises:
@@ -143,7 +143,7 @@ def with_article(kind: str) -> str:
     return f"{'an' if kind[0] == 'a' else 'a'} {kind}"
 
 
-def ok(words: str, number: float | None = None) -> Finding:
+def passed(words: str, number: float | None = None) -> Finding:
     """Return what a check found to be right; `findings` adds the name of the check."""
     return Finding("", "ok", words, number)
 
@@ -154,34 +154,34 @@ def note(words: str, number: float | None = None) -> Finding:
 
 
 def wrong(cause: str, words: str, number: float | None = None) -> Finding:
-    """Return what a check found to be wrong, by a cause of posenc.doctor.causes."""
+    """Return what a check found to be wrong, by a cause of posenc.doctor.findings."""
     return Finding("", "wrong", words, number, cause)
 
 
-def unchecked(words: str) -> Finding:
+def not_checked(words: str) -> Finding:
     """Return why a check could not be made."""
     return Finding("", "not checked", words)
 
 
-def findings(checks: Iterable[Callable[[Any], Any]], case: Any) -> list[Finding]:
+def run_checks(checks: Iterable[Callable[[Any], Any]], case: Any) -> list[Finding]:
     """Run the checks on a case; each returns a finding, several, or None. One that raises counts as not checked."""
     found, began = [], time.thread_time()
     for check in checks:
         late = time.thread_time() - began > SECONDS
-        result = unchecked(f"the checks before took more than {SECONDS} s") if late else _made(check, case)
+        result = not_checked(f"the checks before took more than {SECONDS} s") if late else _result(check, case)
         name = check.__name__.removeprefix("check_").replace("_", " ")
         several = result if isinstance(result, list) else [result]
-        found += [named(finding, name) for finding in several if finding]
+        found += [with_check_name(finding, name) for finding in several if finding]
     return found
 
 
-def _made(check: Callable[[Any], Any], case: Any) -> Any:
+def _result(check: Callable[[Any], Any], case: Any) -> Any:
     """Return what a check finds, or that it could not be made and whose error that is."""
     try:
         return check(case)
     except Exception as error:
         whose = "your code raises" if _is_theirs(error) else "the check itself raises"
-        return unchecked(f"{whose} {line_of(error)}")
+        return not_checked(f"{whose} {error_line(error)}")
 
 
 def _is_theirs(error: Exception) -> bool:
@@ -190,7 +190,7 @@ def _is_theirs(error: Exception) -> bool:
     return not all(file.startswith(OURS) for file in files)
 
 
-def named(finding: Finding, check: str) -> Finding:
+def with_check_name(finding: Finding, check: str) -> Finding:
     """Return the finding with the name of its check, and with its id."""
     check = finding.check or check
     return finding._replace(check=check, id=finding.id or check.replace(" ", "-"))

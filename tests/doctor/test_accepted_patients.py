@@ -49,7 +49,7 @@ def of_rows(x, position_ids=None):
 def test_positions_make_no_other_shape():
     report = diagnose(of_rows, kind="rotation", dim=16, heads=1)
     assert report.healthy, str(report)
-    assert report.told("batched positions").verdict == "ok"
+    assert report.finding("batched positions").verdict == "ok"
 
 
 class Silent(nn.Module):

@@ -87,7 +87,7 @@ def test_tokens_on_a_grid():
     report = diagnose(Grid(), dim=64)
     assert report.healthy, str(report)
     assert report.kind == "attention"
-    assert "evenly" in report.told("rotation inside, layout").words
+    assert "evenly" in report.finding("rotation inside, layout").words
     assert ids(diagnose(Grid(scale=1.0), dim=64)) == {"scale-missing"}
     assert diagnose(Picture(), dim=64).healthy
     assert ids(diagnose(Picture(1 / 8), dim=64)) == {"scale-wrong"}
@@ -125,7 +125,7 @@ class Apart(nn.Module):
 def test_heads_in_layers_apart():
     report = diagnose(Apart(), dim=64)
     assert report.healthy, str(report)
-    assert report.told("scale").verdict == "ok"
+    assert report.finding("scale").verdict == "ok"
     assert ids(diagnose(Apart(1 / 8), dim=64)) == {"scale-wrong"}
 
 
@@ -145,7 +145,7 @@ class Windowed(nn.Module):
 def test_whole_windows_without_layers():
     report = diagnose(Windowed(), dim=16, order="btd")
     assert report.healthy, str(report)
-    assert "a window of 8 keys" in report.told("future").words
+    assert "a window of 8 keys" in report.finding("future").words
     assert ids(diagnose(Windowed(1), dim=16, order="btd")) == {"future-seen"}
 
 
@@ -167,8 +167,8 @@ class Beside(Attention):
 def test_what_comes_beside_the_result_is_no_cache(weights):
     report = diagnose(Beside(weights), dim=64)
     assert report.healthy, str(report)
-    assert report.told("cache").verdict == "not checked"
-    assert report.told("padding").verdict == "ok"
+    assert report.finding("cache").verdict == "not checked"
+    assert report.finding("padding").verdict == "ok"
 
 
 class OfOffsets(Attention):
@@ -229,7 +229,7 @@ def test_masks_second_inputs_and_heads_of_keys_that_cannot_be_left_out():
     assert diagnose(MaskedAlways(), dim=64).healthy
     assert ids(diagnose(MaskedAlways(1.0), dim=64)) == {"scale-missing"}
     assert diagnose(OfTwo(), dim=64).healthy
-    assert diagnose(grouped, heads=4, order="btd").told("grouped heads").verdict == "ok"
+    assert diagnose(grouped, heads=4, order="btd").finding("grouped heads").verdict == "ok"
     assert ids(diagnose(tiled, heads=4, order="btd")) == {"groups-tiled"}
 
 
@@ -252,7 +252,7 @@ class InBuckets(Attention):
 def test_a_bias_in_buckets_goes_without_a_scale():
     report = diagnose(InBuckets(), dim=64)
     assert report.healthy, str(report)
-    assert report.told("scale").verdict == "note"
+    assert report.finding("scale").verdict == "note"
     assert ids(diagnose(InBuckets(False), dim=64)) == {"scale-missing"}
 
 
@@ -304,4 +304,4 @@ class Normed(Attention):
 def test_a_norm_of_keys_is_not_taken_for_a_missing_scale():
     report = diagnose(Normed(), dim=64)
     assert report.healthy, str(report)
-    assert report.told("scale").verdict == "note"
+    assert report.finding("scale").verdict == "note"

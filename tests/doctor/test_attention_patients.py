@@ -216,7 +216,7 @@ def test_a_table_of_offsets_is_read_on_both_sides(made, cause):
 @pytest.mark.parametrize(("seen", "heads", "dim"), [(2, 3, 20), (3, 1, 16), (99, 5, 24)])
 def test_products_are_measured_in_a_narrow_window(seen, heads, dim):
     report = diagnose(Sliding(seen), dim=dim, heads=heads)
-    assert report.told("scale").verdict == "ok"
+    assert report.finding("scale").verdict == "ok"
 
 
 class Configured(Plain):
@@ -240,4 +240,4 @@ class Configured(Plain):
     ],
 )
 def test_a_configuration_says_the_scale(scale, said, verdict):
-    assert diagnose(Configured(scale, **said), dim=DIM, heads=HEADS).told("scale").verdict == verdict
+    assert diagnose(Configured(scale, **said), dim=DIM, heads=HEADS).finding("scale").verdict == verdict

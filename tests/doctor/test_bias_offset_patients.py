@@ -69,13 +69,13 @@ def test_every_key_of_a_query_gets_the_same():
 
 
 def test_a_bias_of_zeros_is_noted():
-    assert of_function(lambda offset, made: 0 * made).told("offsets").verdict == "note"
+    assert of_function(lambda offset, made: 0 * made).finding("offsets").verdict == "note"
 
 
 def test_a_constant_of_each_query_is_noted():
     report = of_function(lambda offset, made: made - made[:, :, :1])
     assert report.healthy, str(report)
-    assert "a constant of each query" in report.told("offsets").words
+    assert "a constant of each query" in report.finding("offsets").words
 
 
 def at_places(change, positions, key_positions):
@@ -95,8 +95,8 @@ def at_places(change, positions, key_positions):
 )
 def test_a_bias_far_out(change, verdict, said):
     report = diagnose(lambda positions, key_positions: at_places(change, positions, key_positions), heads=4)
-    assert report.told("far positions").verdict == verdict, str(report)
-    assert said in report.told("far positions").words
+    assert report.finding("far positions").verdict == verdict, str(report)
+    assert said in report.finding("far positions").words
 
 
 def test_positions_that_raise_far_out_are_noted():
@@ -111,7 +111,7 @@ def test_positions_that_raise_far_out_are_noted():
 
     report = diagnose(bias, heads=4)
     assert [found.verdict for found in report.findings if found.check == "far positions"] == ["note"]
-    assert "position 10,000 raises IndexError" in report.told("far positions").words
+    assert "position 10,000 raises IndexError" in report.finding("far positions").words
 
 
 class Remembers(nn.Module):
@@ -153,8 +153,8 @@ def decoded(change):
 )
 def test_one_query_after_its_keys(change, said):
     report = decoded(change)
-    assert report.told("decoding").verdict == "note", str(report)
-    assert said in report.told("decoding").words
+    assert report.finding("decoding").verdict == "note", str(report)
+    assert said in report.finding("decoding").words
 
 
 @pytest.mark.parametrize(
@@ -221,4 +221,4 @@ def test_which_axes_of_a_page_are_seen(how, name, causes):
 def test_both_axes_of_a_page_may_share_one_table():
     report = on_a_page("one table", tables=1)
     assert report.healthy, str(report)
-    assert "share their numbers" in report.told("axes").words
+    assert "share their numbers" in report.finding("axes").words

@@ -84,7 +84,7 @@ def test_what_is_no_bias(made):
 def test_what_makes_no_slopes_and_a_bias_of_two_places():
     with pytest.raises(ValueError, match="must be a rotation"):
         diagnose(lambda heads: torch.zeros(heads, 3), kind="bias")
-    assert diagnose(lambda: torch.zeros(2, 2), kind="bias").told("offsets").verdict == "note"
+    assert diagnose(lambda: torch.zeros(2, 2), kind="bias").finding("offsets").verdict == "note"
 
 
 # How a bias is told for which tokens
@@ -175,7 +175,7 @@ def test_small_numbers_that_depend_on_places_a_little(size, cause):
 
 def test_one_head_has_nothing_to_be_mixed_with():
     report = diagnose(lambda length: (ARANGE(length) * (1 + ARANGE(length)[:, None]) / 8.0)[None], kind="bias")
-    assert report.told("offsets").id == "absolute", str(report)
+    assert report.finding("offsets").id == "absolute", str(report)
 
 
 @pytest.mark.parametrize("heads", [2, 5])
@@ -194,7 +194,7 @@ def test_queries_that_hide_keys_of_their_own_choice():
         return alibi(heads, length, length).masked_fill(part != part[:, None], -math.inf)
 
     report = diagnose(bias, heads=4)
-    assert report.told("offsets").verdict == "ok", str(report)
+    assert report.finding("offsets").verdict == "ok", str(report)
 
 
 @pytest.mark.parametrize(("ahead", "cause"), [(0, ""), (1, "mask-off-by-one"), (2, ""), (-1, "mask-off-by-one")])
@@ -220,7 +220,7 @@ class OfGain(nn.Module):
 
 @pytest.mark.parametrize(("signed", "verdict"), [(True, "note"), (False, "wrong")])
 def test_a_sign_that_training_can_turn(signed, verdict):
-    assert diagnose(OfGain(signed), heads=4).told("sign").verdict == verdict
+    assert diagnose(OfGain(signed), heads=4).finding("sign").verdict == verdict
 
 
 @pytest.mark.parametrize("window", [1, 3])
@@ -275,7 +275,7 @@ def test_one_query_whose_axis_is_lost():
     def bias(heads, i, j):
         return alibi(heads, i, j).squeeze(1)
 
-    assert "one query after 24 keys raises" in diagnose(bias, heads=4).told("decoding").words
+    assert "one query after 24 keys raises" in diagnose(bias, heads=4).finding("decoding").words
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0])
@@ -283,15 +283,15 @@ def test_a_constant_of_one_query_alone_is_not_seen(shift):
     def bias(heads, i, j):
         return alibi(heads, i, j) + shift * (i == 1) - 7 * (i < 3) * (ARANGE(i)[:, None] % 2)
 
-    assert diagnose(bias, heads=4).told("decoding").verdict == "ok"
+    assert diagnose(bias, heads=4).finding("decoding").verdict == "ok"
 
 
 def test_ids_that_are_counted_from_the_first_key():
     def shifted(length, key_length):
         return (ARANGE(key_length) - ARANGE(length)[:, None]).clamp(max=0).abs()
 
-    assert diagnose(shifted).told("decoding").id == "decode-aligned-first"
-    assert diagnose(lambda length, key_length: ARANGE(key_length) - ARANGE(length)[:, None]).told("decoding").id == (
+    assert diagnose(shifted).finding("decoding").id == "decode-aligned-first"
+    assert diagnose(lambda length, key_length: ARANGE(key_length) - ARANGE(length)[:, None]).finding("decoding").id == (
         "decode-aligned-first"
     )
 

@@ -160,8 +160,8 @@ SICK = {
 def test_a_cache_is_sound(cls):
     report = diagnose(cls(), dim=16, heads=2)
     assert report.healthy, str(report)
-    assert report.told("cache").verdict == "ok"
-    assert report.told("eviction").verdict == ("ok" if cls is Dropping else "not checked")
+    assert report.finding("cache").verdict == "ok"
+    assert report.finding("eviction").verdict == ("ok" if cls is Dropping else "not checked")
 
 
 @pytest.mark.parametrize("cls", SICK)
@@ -190,12 +190,12 @@ def test_the_same_in_another_order_of_axes(cls):
 
 def test_a_decoder_that_sees_all_is_right_one_at_a_time():
     report = diagnose(SeenByAll(), dim=16, heads=2)
-    assert report.told("cache").verdict == "wrong"
+    assert report.finding("cache").verdict == "wrong"
 
 
 def test_few_channels_decode_too():
     report = diagnose(NoScaleInSteps(), dim=8, heads=2)
-    assert report.told("cache").verdict == "wrong"
+    assert report.finding("cache").verdict == "wrong"
 
 
 # A cache that a module holds
@@ -238,7 +238,7 @@ class Holding(nn.Module):
 def test_a_cache_that_a_module_holds(given, cause):
     report = diagnose(Holding(**given), dim=64, heads=4)
     assert ids(report) == ({cause} if cause else set()), str(report)
-    assert report.told("own cache").verdict == ("wrong" if cause else "ok")
+    assert report.finding("own cache").verdict == ("wrong" if cause else "ok")
 
 
 # What a cache looks like
@@ -293,7 +293,7 @@ def looking(made, look):
 @pytest.mark.parametrize("cls", [Caching, FromTheCall, NewKeysFirst, TurnedAgain])
 def test_the_cache_is_found_in_what_comes_back(cls, look):
     report = diagnose(looking(cls(), look), dim=16, heads=2)
-    assert report.told("cache").verdict == ("wrong" if cls in SICK else "ok"), str(report)
+    assert report.finding("cache").verdict == ("wrong" if cls in SICK else "ok"), str(report)
 
 
 @pytest.mark.parametrize("cls", [NeverGrown, SlowlyTurned])

@@ -203,4 +203,4 @@ def if_causal(q, k, v, causal=False):
 def test_a_lone_query_may_count_from_0_in_an_encoder_alone(function, found):
     report = diagnose(function, dim=WIDE, heads=3)
     assert ids(report) == found, str(report)
-    assert report.told("decoding").verdict == ("wrong" if found else "note")
+    assert report.finding("decoding").verdict == ("wrong" if found else "note")

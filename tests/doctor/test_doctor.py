@@ -90,7 +90,7 @@ def test_attention_with_each_encoding_passes(build):
 
     report = diagnose(attend)
     assert report.healthy, str(report)
-    assert report.told("shift").verdict == report.told("order").verdict == report.told("decoding").verdict == "ok"
+    assert report.finding("shift").verdict == report.finding("order").verdict == report.finding("decoding").verdict == "ok"
 
 
 # What it reads
@@ -101,29 +101,29 @@ def test_attention_with_each_encoding_passes(build):
 )
 def test_layout_width_and_base_are_read(base, layout, width):
     report = diagnose(posenc.RoPE(64, base=base, layout=layout, rotary_dim=width))
-    assert report.told("layout").words.startswith(layout)
-    assert report.told("layout").number == width
-    assert report.told("frequencies").number == pytest.approx(base)
-    assert f"base {base:,.6g}" in report.told("frequencies").words
+    assert report.finding("layout").words.startswith(layout)
+    assert report.finding("layout").number == width
+    assert report.finding("frequencies").number == pytest.approx(base)
+    assert f"base {base:,.6g}" in report.finding("frequencies").words
 
 
 def test_scalings_are_named():
-    assert "divided by 4 " in diagnose(posenc.RoPE(64, theta=linear(64, 4.0)[0])).told("frequencies").words
-    assert "slowed 8 times" in diagnose(posenc.RoPE(64, theta=llama3(64)[0])).told("frequencies").words
+    assert "divided by 4 " in diagnose(posenc.RoPE(64, theta=linear(64, 4.0)[0])).finding("frequencies").words
+    assert "slowed 8 times" in diagnose(posenc.RoPE(64, theta=llama3(64)[0])).finding("frequencies").words
     theta, factor = yarn(64, 16.0, 4096)
     report = diagnose(posenc.RoPE(64, theta=theta, attention_factor=factor))
-    assert "YaRN's factor for a scaling by 16" in report.told("norm").words
+    assert "YaRN's factor for a scaling by 16" in report.finding("norm").words
 
 
 def test_an_operator_that_binds_otherwise_is_named_at_any_width():
     for dim in (16, 64, 512):
-        finding = diagnose(cases.precedence_table, dim=dim).told("speeds")
+        finding = diagnose(cases.precedence_table, dim=dim).finding("speeds")
         assert finding.verdict == "wrong"
         assert "-log(10000)/d//2" in finding.words
 
 
 def test_an_attention_factor_is_measured():
-    finding = diagnose(posenc.RoPE(64, attention_factor=1.4852)).told("norm")
+    finding = diagnose(posenc.RoPE(64, attention_factor=1.4852)).finding("norm")
     assert finding.verdict == "note"
     assert finding.number == pytest.approx(1.4852)
     assert "logits by 2.2058" in finding.words
@@ -133,7 +133,7 @@ def test_a_rotation_the_other_way_is_a_note():
     def backwards(x, positions):
         return cases.rotation(x, -positions)
 
-    assert diagnose(backwards).told("direction").verdict == "note"
+    assert diagnose(backwards).finding("direction").verdict == "note"
 
 
 def test_a_length_limit_is_found():
@@ -145,7 +145,7 @@ def test_a_length_limit_is_found():
         def forward(self, x, positions):
             return cases.turned(x, self.table[positions])
 
-    finding = diagnose(Tabled).told("limit")
+    finding = diagnose(Tabled).finding("limit")
     assert finding.verdict == "note"
     assert finding.number == 2999
 
@@ -161,9 +161,9 @@ def test_meta_s_own_code_is_understood():
 
     report = diagnose(apply_rotary)
     assert report.healthy, str(report)
-    assert "(b, t, h, d)" in report.told("axes").words
-    assert report.told("layout").words.startswith("interleaved")
-    assert report.told("decoding").verdict == "ok"
+    assert "(b, t, h, d)" in report.finding("axes").words
+    assert report.finding("layout").words.startswith("interleaved")
+    assert report.finding("decoding").verdict == "ok"
 
 
 def test_a_module_that_returns_the_table_alone():
@@ -173,7 +173,7 @@ def test_a_module_that_returns_the_table_alone():
 
     report = diagnose(Alone())
     assert (report.kind, report.healthy) == ("table", True)
-    assert report.told("speeds").verdict == "ok"
+    assert report.finding("speeds").verdict == "ok"
 
 
 def test_a_table_that_is_appended_is_not_added():
@@ -181,7 +181,7 @@ def test_a_table_that_is_appended_is_not_added():
         def forward(self, x):
             return torch.cat((x, cases.table(x.shape[1], 8).expand(len(x), -1, -1)), dim=-1)
 
-    assert "appended" in diagnose(Appends()).told("sum").words
+    assert "appended" in diagnose(Appends()).finding("sum").words
 
 
 def test_a_clipped_bias_is_seen_and_one_of_the_query_s_place_is_a_note():
@@ -189,8 +189,8 @@ def test_a_clipped_bias_is_seen_and_one_of_the_query_s_place_is_a_note():
         offset = key_positions.clamp(max=5000)[None, :] - positions.clamp(max=5000)[:, None]
         return -cases.slopes(4)[:, None, None] * offset.abs()
 
-    assert "neighbors share a number" in diagnose(clipped).told("far positions").words
-    assert diagnose(posenc.FIRE(heads=4)).told("far positions").verdict == "note"
+    assert "neighbors share a number" in diagnose(clipped).finding("far positions").words
+    assert diagnose(posenc.FIRE(heads=4)).finding("far positions").verdict == "note"
 
 
 def test_the_sign_of_a_bias_that_learns_it_is_a_note_and_one_that_is_built_in_is_wrong():
@@ -198,15 +198,15 @@ def test_the_sign_of_a_bias_that_learns_it_is_a_note_and_one_that_is_built_in_is
     with torch.no_grad():
         for parameter in fire.parameters():
             parameter.abs_()
-    assert "that training can turn" in diagnose(fire).told("sign").words
+    assert "that training can turn" in diagnose(fire).finding("sign").words
     assert diagnose(fire).healthy
 
     class Reversed(posenc.KERPLE):
         def forward(self, positions, key_positions):
             return -super().forward(positions, key_positions)
 
-    assert diagnose(posenc.KERPLE(heads=4)).told("sign").verdict == "ok"
-    assert diagnose(Reversed(heads=4)).told("sign").verdict == "wrong"
+    assert diagnose(posenc.KERPLE(heads=4)).finding("sign").verdict == "ok"
+    assert diagnose(Reversed(heads=4)).finding("sign").verdict == "wrong"
 
 
 def test_halves_with_a_table_for_interleaved_pairs():
@@ -215,7 +215,7 @@ def test_halves_with_a_table_for_interleaved_pairs():
         first, second = x.chunk(2, dim=-1)
         return x * angle.cos() + torch.cat((-second, first), dim=-1) * angle.sin()
 
-    assert "is repeated for the interleaved one" in diagnose(rotate).told("norm").words
+    assert "is repeated for the interleaved one" in diagnose(rotate).finding("norm").words
 
 
 def test_rounded_parameters_are_a_note():
@@ -227,7 +227,7 @@ def test_rounded_parameters_are_a_note():
         def forward(self, x, positions):
             return cases.turned(x, positions[:, None] * self.theta)
 
-    finding = diagnose(Learned).told("module cast")
+    finding = diagnose(Learned).finding("module cast")
     assert finding.verdict == "note"
     assert "what is learned is rounded" in finding.words
 
@@ -237,14 +237,14 @@ def test_dropout_that_stays_on_is_seen():
         def forward(self, x):
             return nn.functional.dropout(x + 1 + cases.table(x.shape[1], x.shape[2]), 0.5)
 
-    assert "dropout stays on" in diagnose(Drops(), kind="table").told("repeatable").words
+    assert "dropout stays on" in diagnose(Drops(), kind="table").finding("repeatable").words
 
 
 def test_half_the_exponent_shows_as_the_square_root_of_the_base():
     def rotate(x, positions):
         return cases.turned(x, positions[:, None] * cases.thetas(x.shape[-1], 100.0))
 
-    finding = diagnose(rotate).told("frequencies")
+    finding = diagnose(rotate).finding("frequencies")
     assert (finding.verdict, finding.id) == ("wrong", "exponent-halved")
     assert "square root" in finding.words
 
@@ -253,7 +253,7 @@ def test_a_base_that_is_named_is_no_square_root():
     def rotate(x, positions, base=100.0):
         return cases.turned(x, positions[:, None] * cases.thetas(x.shape[-1], base))
 
-    assert diagnose(rotate).told("frequencies").verdict == "ok"
+    assert diagnose(rotate).finding("frequencies").verdict == "ok"
 
 
 def test_axes_in_another_order():
@@ -266,7 +266,7 @@ def test_axes_in_another_order():
     assert diagnose(rotate, order="bthd").healthy
     for function in (rotate, rotate_from_0):
         assert diagnose(function).healthy
-        assert "(b, t, h, d)" in diagnose(function).told("axes").words
+        assert "(b, t, h, d)" in diagnose(function).finding("axes").words
     assert diagnose(cases.AlongBatch, order="tbd").healthy
 
 
@@ -274,8 +274,8 @@ def test_rows_of_positions_are_found_out_and_read_rightly():
     for order in (None, "bhtd"):
         report = diagnose(cases.row_rotation, order=order)
         assert report.healthy
-        assert report.told("positions").words == "given as a row for each text, (b, t)"
-        assert report.told("batched positions").verdict == "ok"
+        assert report.finding("positions").words == "given as a row for each text, (b, t)"
+        assert report.finding("batched positions").verdict == "ok"
         assert not [finding for finding in report.findings if finding.check == "axes"]
 
 
@@ -286,8 +286,8 @@ def test_rows_of_positions_with_heads_third():
 
     report = diagnose(rotate)
     assert report.healthy
-    assert "(b, t, h, d)" in report.told("axes").words
-    assert report.told("batched positions").verdict == "ok"
+    assert "(b, t, h, d)" in report.finding("axes").words
+    assert report.finding("batched positions").verdict == "ok"
 
 
 def test_rows_of_positions_under_a_name_that_does_not_tell():
@@ -303,8 +303,8 @@ def test_rows_of_positions_under_a_name_that_does_not_tell():
     for function, form in ((rotate, "(1, t)"), (optional, "(1, t)"), (strict, "(b, t)")):
         report = diagnose(function, order="bhtd")
         assert report.healthy, str(report)
-        assert form in report.told("positions").words
-        assert report.told("batched positions").verdict == "ok"
+        assert form in report.finding("positions").words
+        assert report.finding("batched positions").verdict == "ok"
 
 
 @pytest.mark.parametrize("heads", [None, 2, 6, 12])
@@ -336,7 +336,7 @@ def test_positions_without_a_batch_are_given_so_whatever_they_are_called():
         report = diagnose(function)
         assert (report.kind, report.healthy) == ("rotation", True), str(report)
         assert not [finding for finding in report.findings if finding.check == "positions"]
-    assert "(b, t, h, d)" in diagnose(third).told("axes").words
+    assert "(b, t, h, d)" in diagnose(third).finding("axes").words
 
 
 def test_positions_without_a_batch_are_tried_in_each_order_of_axes_first():
@@ -345,9 +345,9 @@ def test_positions_without_a_batch_are_tried_in_each_order_of_axes_first():
 
     report = diagnose(third)
     assert report.healthy
-    assert "(b, t, h, d)" in report.told("axes").words
+    assert "(b, t, h, d)" in report.finding("axes").words
     assert not [finding for finding in report.findings if finding.check == "positions"]
-    assert "(1, t)" in diagnose(third, order="bhtd").told("positions").words
+    assert "(1, t)" in diagnose(third, order="bhtd").finding("positions").words
 
 
 def test_a_rotation_of_queries_alone():
@@ -359,8 +359,8 @@ def test_a_rotation_of_queries_alone():
 
 def test_a_mask_that_stands_in_for_causality_is_not_taken_for_counted_padding():
     report = diagnose(cases.masked_attention)
-    assert report.told("padding").verdict == "ok"
-    assert report.told("padding").words == "hidden padding on the left leaves the real tokens alone"
+    assert report.finding("padding").verdict == "ok"
+    assert report.finding("padding").words == "hidden padding on the left leaves the real tokens alone"
 
 
 def test_the_mask_of_a_whole_block_is_looked_at():
@@ -368,8 +368,8 @@ def test_the_mask_of_a_whole_block_is_looked_at():
         def forward(self, x, position_ids, attention_mask=None):
             return super().forward(x, position_ids)
 
-    assert diagnose(cases.RowBlock).told("padding").verdict == "ok"
-    assert "the mask is ignored" in diagnose(Ignores).told("padding").words
+    assert diagnose(cases.RowBlock).finding("padding").verdict == "ok"
+    assert "the mask is ignored" in diagnose(Ignores).finding("padding").words
 
 
 def test_masks_of_1_and_0_and_a_mask_that_hides_what_is_negative():
@@ -383,7 +383,7 @@ def test_masks_of_1_and_0_and_a_mask_that_hides_what_is_negative():
     for function in (bert, negative):
         report = diagnose(function)
         assert report.healthy, str(report)
-        assert report.told("padding").verdict == "ok"
+        assert report.finding("padding").verdict == "ok"
 
 
 def test_a_class_that_asks_for_dropout_is_built_without():
@@ -440,28 +440,28 @@ def test_code_that_makes_angles_is_examined_by_turning_with_them(made):
 
     report = diagnose(Rotary())
     assert (report.kind, report.healthy) == ("rotation", True), str(report)
-    assert "base 10,000" in report.told("frequencies").words
-    assert diagnose(Rotary(100.0)).told("frequencies").verdict == "ok"  # 100 is what it says
+    assert "base 10,000" in report.finding("frequencies").words
+    assert diagnose(Rotary(100.0)).finding("frequencies").verdict == "ok"  # 100 is what it says
 
 
 def test_the_measured_number_of_bug_1_is_that_of_the_formula():
-    assert diagnose(cases.inverted_table, dim=512).told("speeds").number == pytest.approx(10_000 ** (510 / 512))
+    assert diagnose(cases.inverted_table, dim=512).finding("speeds").number == pytest.approx(10_000 ** (510 / 512))
 
 
 def test_slopes_that_are_off_by_one_start_at_one():
     for heads, count, start in ((None, 4, 0.25), (8, 8, 0.5)):
-        finding = diagnose(cases.slopes_from_one, heads=heads).told("slopes")
+        finding = diagnose(cases.slopes_from_one, heads=heads).finding("slopes")
         assert f"with {count} heads the slopes start at 1 where ALiBi's start at {start}" in finding.words
 
 
 @pytest.mark.parametrize("function", [cases.slopes_of_any_heads, cases.bias_of_any_heads])
 def test_slopes_are_judged_for_the_heads_asked_for(function):
-    assert "with 12 heads" in diagnose(function).told("other heads").words
+    assert "with 12 heads" in diagnose(function).finding("other heads").words
     assert not diagnose(function).healthy
     asked = diagnose(function, heads=8)
     assert asked.healthy, str(asked)
-    assert asked.told("other heads").verdict == "note"
-    assert "with 12 heads" in asked.told("other heads").words
+    assert asked.finding("other heads").verdict == "note"
+    assert "with 12 heads" in asked.finding("other heads").words
     assert "those of ALiBi's authors for 8 heads" in str(asked)
     assert not diagnose(function, heads=12).healthy
 
@@ -539,9 +539,9 @@ def test_a_report_puts_what_is_wrong_first():
     )
     assert [line.split()[0] for line in str(report).splitlines()] == ["f,", "WRONG", "note", "ok"]
     assert "1 thing is wrong" in str(report)
-    assert report.told("b").words == "bad"
+    assert report.finding("b").words == "bad"
     with pytest.raises(ValueError, match="doctor: check must be one of a, b, c, got 'd'"):
-        report.told("d")
+        report.finding("d")
 
 
 def test_a_report_says_in_a_line_what_is_wrong():
@@ -581,9 +581,9 @@ def test_doctor_and_report_come_from_the_package():
 def test_rotary_embedding_torch_fails_once_it_has_seen_bfloat16():
     library = peer("rotary_embedding_torch")
     report = diagnose(library.RotaryEmbedding(dim=64).rotate_queries_or_keys)
-    assert report.told("layout").words.startswith("interleaved"), str(report)
-    assert report.told("memory").verdict == "wrong"  # its cache keeps positions in the dtype of the first call
-    assert report.told("module cast").verdict == "wrong"
+    assert report.finding("layout").words.startswith("interleaved"), str(report)
+    assert report.finding("memory").verdict == "wrong"  # its cache keeps positions in the dtype of the first call
+    assert report.finding("module cast").verdict == "wrong"
 
 
 def test_the_modules_of_peers_that_make_angles_are_examined():
@@ -593,13 +593,13 @@ def test_the_modules_of_peers_that_make_angles_are_examined():
         llama().rotary,
     ):
         report = diagnose(made)
-        assert "base 10,000" in report.told("frequencies").words, str(report)
-        assert report.told("module cast").id == "buffers-rounded"
+        assert "base 10,000" in report.finding("frequencies").words, str(report)
+        assert report.finding("module cast").id == "buffers-rounded"
 
 
 def test_the_sinusoidal_of_x_transformers_rounds_its_positions_in_bfloat16():
     library = peer("x_transformers.x_transformers")
-    assert "256 and 257" in diagnose(library.ScaledSinusoidalEmbedding(64)).told("rounding").words
+    assert "256 and 257" in diagnose(library.ScaledSinusoidalEmbedding(64)).finding("rounding").words
 
 
 def llama(**settings):
@@ -622,16 +622,16 @@ def llama(**settings):
 
 def test_llama_of_transformers_is_well_until_it_is_cast():
     report = diagnose(llama())
-    assert report.told("layout").words.startswith("half")
-    assert "base 10,000" in report.told("frequencies").words
+    assert report.finding("layout").words.startswith("half")
+    assert "base 10,000" in report.finding("frequencies").words
     wrong = [finding.check for finding in report.findings if finding.verdict == "wrong"]
     assert wrong == ["module cast"], str(report)
-    assert "inv_freq" in report.told("module cast").words
+    assert "inv_freq" in report.finding("module cast").words
 
 
 def test_dynamic_ntk_of_transformers_depends_on_the_length():
     scaling = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    assert "dynamic NTK" in diagnose(llama(rope_parameters=scaling)).told("longer calls").words
+    assert "dynamic NTK" in diagnose(llama(rope_parameters=scaling)).finding("longer calls").words
 
 
 # The command line

@@ -118,7 +118,7 @@ def test_rows_of_a_neighbor_for_each_text(by):
 def test_embeddings_that_are_a_little_otherwise(otherwise, words):
     report = diagnose(lambda x: otherwise(x) + waves(torch.arange(of_width(x)), 64))
     assert not causes(report), str(report)
-    assert words in report.told("content").words
+    assert words in report.finding("content").words
 
 
 @pytest.mark.parametrize(("more", "found"), [(1e-8, set()), (1e-4, {"length-dependent"})])
@@ -168,7 +168,7 @@ def test_speeds_spread_to_the_end(dim, base):
 
     report = diagnose(table, dim=dim)
     assert report.healthy, str(report)
-    assert "tensor2tensor" in report.told("speeds").words
+    assert "tensor2tensor" in report.finding("speeds").words
 
 
 # Pictures
@@ -196,7 +196,7 @@ def test_one_axis_alone_that_is_a_fraction(scaled):
 
     report = diagnose(table)
     assert report.healthy, str(report)
-    assert report.told("other sizes").verdict == "note"
+    assert report.finding("other sizes").verdict == "note"
 
 
 def test_learned_rows_for_each_cell_and_a_class_token():

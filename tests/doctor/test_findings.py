@@ -222,12 +222,12 @@ def test_sizes_that_are_too_small_for_a_check():
     narrow, odd = diagnose(cases.scaled_attention, dim=8), diagnose(cases.scaled_attention, heads=3)
     for check in ("offsets", "decay", "scale"):
         assert narrow.told(check).words == "needs heads of at least 16 channels"
-    assert odd.told("grouped heads").words == "needs an even number of heads"
+    assert odd.finding("grouped heads").words == "needs an even number of heads"
 
 
 def test_one_slope():
     assert (
-        "not ALiBi's: 3 and not 0.003906" in diagnose(lambda heads: 3 * torch.ones(heads), heads=1).told("slopes").words
+        "not ALiBi's: 3 and not 0.003906" in diagnose(lambda heads: 3 * torch.ones(heads), heads=1).finding("slopes").words
     )
 
 

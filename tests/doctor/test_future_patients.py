@@ -179,9 +179,9 @@ class Closed(nn.Module):
 )
 def test_a_norm_hides_no_key_ahead(seen, cause):
     report = diagnose(Closed(seen), dim=64, heads=4)
-    assert report.told("weights").verdict == "not checked"
+    assert report.finding("weights").verdict == "not checked"
     assert ids(report) == ({cause} if cause else set()), str(report)
-    assert report.told("future").verdict == ("wrong" if cause else "note" if seen is everything else "ok")
+    assert report.finding("future").verdict == ("wrong" if cause else "note" if seen is everything else "ok")
 
 
 # Texts, heads and values

@@ -155,4 +155,4 @@ def test_a_function_that_turns_inside(heads, dim, room):
 
     report = diagnose(fn, dim=dim, heads=heads)
     assert report.healthy, str(report)
-    assert report.told("rotation inside, frequencies").verdict == "ok"
+    assert report.finding("rotation inside, frequencies").verdict == "ok"

@@ -36,7 +36,7 @@ def test_a_table_in_half_precision_is_rounded_and_turns_all_the_same():
     assert ids(diagnose(lambda x, offset=0: coarse(x, offset))) == {"angles-rounded"}
     assert ids(diagnose(lambda x, offset=0: coarse(x, offset, 100.0))) == {"angles-rounded", "exponent-halved"}
     report = diagnose(lambda x, offset=0: coarse(x, offset, first=1))
-    assert "as position 1 should be" in report.told("origin").words
+    assert "as position 1 should be" in report.finding("origin").words
 
 
 def test_a_mixed_layout_is_one_cause():

@@ -53,7 +53,7 @@ def test_a_mask_of_bools_is_read_whichever_way_it_tells_what_is_seen(make, cause
 
 
 def test_a_mask_hides_the_own_key():
-    assert diagnose(added_past_only, kind="bias").told("own place").id == "mask-off-by-one"
+    assert diagnose(added_past_only, kind="bias").finding("own place").id == "mask-off-by-one"
 
 
 def test_numbers_of_keys_whose_heads_are_mixed():
@@ -61,7 +61,7 @@ def test_numbers_of_keys_whose_heads_are_mixed():
         numbers = ARANGE(length)[:, None] * torch.tensor([2.0 ** (-head - 1) for head in range(heads)])
         return numbers.reshape(heads, 1, length)
 
-    assert diagnose(bias, kind="bias").told("offsets").id == "heads-mixed"
+    assert diagnose(bias, kind="bias").finding("offsets").id == "heads-mixed"
 
 
 def test_a_distance_of_keys_ahead_alone_is_transposed():
@@ -69,7 +69,7 @@ def test_a_distance_of_keys_ahead_alone_is_transposed():
         offset = ARANGE(key_length) - ARANGE(key_length - query_length, key_length)[:, None]
         return -torch.tensor([0.25, 0.0625])[:, None, None] * offset.clamp(min=0)
 
-    assert diagnose(bias, kind="bias").told("ahead").id == "transposed"
+    assert diagnose(bias, kind="bias").finding("ahead").id == "transposed"
 
 
 class Window(nn.Module):
@@ -94,9 +94,9 @@ class Window(nn.Module):
 def test_a_window_of_its_own_reads_its_table(size):
     report = diagnose(Window(size), kind="bias")
     assert report.healthy, str(report)
-    assert "the learned table" in report.told("entries").words
+    assert "the learned table" in report.finding("entries").words
 
 
 @pytest.mark.parametrize("size", [(3, 4), (4, 6)])
 def test_a_window_of_its_own_that_counts_rows_for_columns(size):
-    assert diagnose(Window(size, swapped=True), kind="bias").told("distinct").id == "axes-swapped"
+    assert diagnose(Window(size, swapped=True), kind="bias").finding("distinct").id == "axes-swapped"

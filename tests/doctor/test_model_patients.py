@@ -206,15 +206,15 @@ def test_a_cache_that_does_not_come_back_cannot_be_checked():
 
 
 def test_a_decoder_that_sees_all_leaks_and_decodes_something_else():
-    told = diagnose(SeesAllAndKeeps()).told("future")
+    told = diagnose(SeesAllAndKeeps()).finding("future")
     assert told.id == "future-seen"
     assert "what is decoded with the cache is something else" in told.words
 
 
 def test_pieces_that_are_refused_cannot_be_checked():
     report = diagnose(TakesOneAfterTheCache())
-    assert report.told("decoding").verdict == "ok"
-    assert "one token at a time" in report.told("pieces").words
+    assert report.finding("decoding").verdict == "ok"
+    assert "one token at a time" in report.finding("pieces").words
 
 
 class KnowsItsLimit(Tiny):
@@ -227,7 +227,7 @@ class KnowsItsLimit(Tiny):
 
 
 def test_frequencies_that_change_beyond_the_limit_are_seen():
-    assert "in a text of 128 tokens" in diagnose(KnowsItsLimit()).told("longer").words
+    assert "in a text of 128 tokens" in diagnose(KnowsItsLimit()).finding("longer").words
 
 
 class ReadsTheLastAlone(Tiny):
@@ -270,12 +270,12 @@ class SumsItsWords(Embeds):
 def test_models_that_are_called_otherwise_are_healthy(make):
     report = diagnose(make())
     assert (report.kind, report.healthy) == ("model", True), str(report)
-    assert report.told("decoding").verdict == ("not checked" if "takes ids alone" in str(report) else "ok")
+    assert report.finding("decoding").verdict == ("not checked" if "takes ids alone" in str(report) else "ok")
 
 
 def test_tokens_that_meet_make_a_model_and_so_do_logits():
-    assert diagnose(SumsItsWords()).told("order").id == "positions-ignored"
-    assert diagnose(Embeds(50)).told("order").id == "positions-ignored"
+    assert diagnose(SumsItsWords()).finding("order").id == "positions-ignored"
+    assert diagnose(Embeds(50)).finding("order").id == "positions-ignored"
     assert diagnose(Embeds(50), kind="table").kind == diagnose(Embeds(32)).kind == "table"
 
 

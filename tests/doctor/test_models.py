@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from posenc.__main__ import main
 from posenc.doctor import diagnose
-from posenc.doctor.causes import CAUSES, SITE
+from posenc.doctor.findings import CAUSES, SITE
 from tests.contract.encoding_inputs import ROOT
 from tests.doctor import cases
 from tests.peers import peer
@@ -120,7 +120,7 @@ def test_a_small_model_of_transformers(family):
     config = library.AutoConfig.for_model(family, **FAMILIES[family])
     report = diagnose(library.AutoModelForCausalLM.from_config(config))
     assert (report.kind, report.healthy) == ("model", True), str(report)
-    assert report.told("decoding").verdict == report.told("batch").verdict == "ok"
+    assert report.finding("decoding").verdict == report.finding("batch").verdict == "ok"
 
 
 def counts_from_the_call(forward):
@@ -206,7 +206,7 @@ def test_a_layer_of_transformers_by_name(name):
     peer("transformers")
     report = diagnose(f"transformers:{name}")
     assert (report.kind, report.healthy) == ("attention", True), str(report)
-    assert report.told("cache").verdict == report.told("padding").verdict == "ok"
+    assert report.finding("cache").verdict == report.finding("padding").verdict == "ok"
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -133,7 +133,7 @@ class Small(nn.Module):
 def test_a_narrow_module_is_opened():
     report = diagnose(Small(), dim=32, heads=4)
     assert report.healthy, str(report)
-    assert report.told("values").verdict == "ok"
+    assert report.finding("values").verdict == "ok"
 
 
 # What comes in by one layer
@@ -255,7 +255,7 @@ def test_layers_by_which_queries_keys_and_values_come_in(made, cause):
     assert ids(report) == ({cause} if cause else set()), str(report)
     assert "brought in by the projections" in " ".join(str(report).split())
     if made is Narrow:
-        assert report.told("rotation inside, layout").verdict == "ok"
+        assert report.finding("rotation inside, layout").verdict == "ok"
 
 
 # Whose content products and values are made of

@@ -56,15 +56,15 @@ class ShortFromZero(Short):
 def test_a_rotation_of_few_positions_is_examined(cls, length):
     report = diagnose(cls(64, length))
     assert report.healthy, str(report)
-    assert report.told("limit").number == length - 1
-    assert "base 10,000" in report.told("frequencies").words
+    assert report.finding("limit").number == length - 1
+    assert "base 10,000" in report.finding("frequencies").words
 
 
 def test_positions_that_start_again_are_said_to_do_so():
     def rotate(x, positions):
         return rotation(x, positions % 4096)
 
-    finding = diagnose(rotate).told("limit")
+    finding = diagnose(rotate).finding("limit")
     assert finding.id == "wrapped"
     assert "position 4,096 is turned as an earlier one is" in finding.words
 
@@ -73,7 +73,7 @@ def test_tokens_beyond_the_table_that_are_not_turned_are_said_so():
     def rotate(x, positions):
         return torch.where((positions < 4096)[:, None], rotation(x, positions), x)
 
-    assert "are not turned at all" in diagnose(rotate).told("limit").words
+    assert "are not turned at all" in diagnose(rotate).finding("limit").words
 
 
 # Axes
@@ -95,8 +95,8 @@ def test_a_rotation_along_the_heads():
 
     assert ids(diagnose(rotate, order="bhtd")) == {"heads-axis"}
     report = diagnose(rotate)
-    assert report.told("axes").verdict == "note"
-    assert "(b, t, h, d)" in report.told("axes").words
+    assert report.finding("axes").verdict == "note"
+    assert "(b, t, h, d)" in report.finding("axes").words
 
 
 def grid_angles(rows, columns, dim, lost=False):
@@ -128,7 +128,7 @@ def test_positions_of_several_axes(lost):
         return turned(x, torch.cat(parts, -1))
 
     report = diagnose(rotate)
-    assert report.told("positions").words == "given as a pair for each token, (t, 2)"
+    assert report.finding("positions").words == "given as a pair for each token, (t, 2)"
     assert ids(report) == ({"axis-lost"} if lost else set()), str(report)
 
 
@@ -217,7 +217,7 @@ def test_a_bias_of_places_in_bfloat16():
 
     report = diagnose(bloom)
     assert "bias-rounded" in ids(report), str(report)
-    assert "rounded before they are subtracted" in report.told("rounding").words
+    assert "rounded before they are subtracted" in report.finding("rounding").words
 
 
 def test_past_tokens_are_an_offset():
@@ -228,8 +228,8 @@ def test_past_tokens_are_an_offset():
     def forgets(query_length, key_length, past_seen_tokens=0):
         return compute_bias(query_length, key_length)
 
-    assert diagnose(compute_bias).told("decoding").verdict == "ok"
-    assert diagnose(forgets).told("decoding").id == "decode-aligned-first"
+    assert diagnose(compute_bias).finding("decoding").verdict == "ok"
+    assert diagnose(forgets).finding("decoding").id == "decode-aligned-first"
 
 
 @pytest.mark.parametrize(("diagonal", "cause"), [(1, None), (0, "mask-off-by-one"), (2, "mask-off-by-one")])
@@ -347,7 +347,7 @@ def test_a_sound_attention_of_embeddings():
     report = diagnose(Embedded())
     assert report.healthy, str(report)
     assert "16 of 16 channels turn inside, half layout, base 10,000" in report.examined["layout"]
-    assert report.told("heads").verdict == report.told("scale").verdict == "ok"
+    assert report.finding("heads").verdict == report.finding("scale").verdict == "ok"
 
 
 def test_a_function_around_a_module_is_examined_with_a_copy_of_it():
@@ -373,8 +373,8 @@ def test_what_cannot_be_examined_is_not_called_healthy():
             return self.four(self.join(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
 
     report = diagnose(Closed())
-    assert report.told("weights").verdict == "not checked"
-    assert "projections were not found" in report.told("weights").words
+    assert report.finding("weights").verdict == "not checked"
+    assert "projections were not found" in report.finding("weights").words
 
 
 # Errors

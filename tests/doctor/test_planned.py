@@ -11,8 +11,8 @@ from posenc import diagnose
 from posenc.__main__ import main
 from posenc.config.export import rope_parameters_by_layer_type
 from posenc.config.plan import plan
-from posenc.doctor.rotations import against_config
-from posenc.doctor.rotations.faults import faults, turn_of
+from posenc.doctor.rotation import against_config
+from posenc.doctor.rotation.config_faults import faults, turn_of
 from posenc.rotate.frequencies import llama3, rope_frequencies, yarn
 from posenc.rotate.rope import RoPE, rope
 from tests.config.test_formats import GEMMA, GPT_OSS, LLAMA, LLAMA_31, PYTHIA, QWEN, SCOUT, V3
@@ -72,7 +72,7 @@ def of_transformers(name, cls, config, apply="apply_rotary_pos_emb"):
 )
 def test_modules_of_transformers_are_healthy(name, cls, config):
     report = diagnose(of_transformers(name, cls, config=config), config=config)
-    assert report.told("config").words == "turns as the layers that the config describes"
+    assert report.finding("config").words == "turns as the layers that the config describes"
     assert report.healthy, report
 
 
@@ -108,8 +108,8 @@ def gemma(layer_type):
 def test_another_order_of_channels_is_healthy_as_logits_are_right():
     rotate = of_transformers("deepseek_v3", "DeepseekV3", DEEP, "apply_rotary_pos_emb_interleave")
     report = diagnose(rotate, config=DEEP)
-    assert report.told("config").words.startswith("logits are those of the layers that the config describes, by ano")
-    assert report.told("config").verdict == "ok"
+    assert report.finding("config").words.startswith("logits are those of the layers that the config describes, by ano")
+    assert report.finding("config").verdict == "ok"
 
 
 def test_the_part_that_turns_may_be_given_alone_or_in_its_head():
@@ -122,11 +122,11 @@ def test_the_part_that_turns_may_be_given_alone_or_in_its_head():
 
 def test_what_a_rotation_does_not_show_is_noted():
     (layer, *_) = plan(DEEP).layers
-    beside = diagnose(RoPE(64, theta=layer.theta, layout="interleaved"), config=DEEP).told("beside the rotation")
+    beside = diagnose(RoPE(64, theta=layer.theta, layout="interleaved"), config=DEEP).finding("beside the rotation")
     assert beside.verdict == "note"
     assert "logits are scaled by" in beside.words
     scout = plan(SCOUT).layers[0]
-    beside = diagnose(RoPE(128, theta=scout.theta, layout="interleaved"), config=SCOUT).told("beside the rotation")
+    beside = diagnose(RoPE(128, theta=scout.theta, layout="interleaved"), config=SCOUT).finding("beside the rotation")
     assert "layers 3, 7 do not rotate" in beside.words
     assert "queries are scaled by their position besides" in beside.words
 
@@ -146,7 +146,7 @@ def test_what_queries_gain_keys_may_lose():
 def test_a_width_is_that_of_a_head_or_of_what_turns():
     alone = turning(base=1e4)
     assert (
-        diagnose(alone, dim=32, config=PYTHIA).told("config").words.endswith("32 channels that turn of a head of 128")
+        diagnose(alone, dim=32, config=PYTHIA).finding("config").words.endswith("32 channels that turn of a head of 128")
     )
     with pytest.raises(ValueError, match=r"doctor: dim must be one of \[32, 128\] with this config, got 64"):
         diagnose(alone, dim=64, config=PYTHIA)

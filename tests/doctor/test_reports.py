@@ -6,7 +6,7 @@ import torch
 from dev.doctor_reports import alike, differences, lines
 from posenc.doctor import diagnose
 from posenc.doctor.report import Finding, Report, findings, ok
-from posenc.doctor.tables import check_rows
+from posenc.doctor.table import check_rows
 from tests.doctor.cases import rotation
 
 REPORT = Report(
@@ -85,7 +85,7 @@ def test_a_report_in_print():
         "axis-lost", "norm", "rows-alike", "heads", "future", "limit"
     ]  # fmt: skip
     assert [line[:13].strip() for line in rest[3:]] == ["", "WRONG", "", "note", "ok", "not checked"]
-    assert rest[3].endswith(SICK.told("norm").page)
+    assert rest[3].endswith(SICK.finding("norm").page)
 
 
 def test_a_report_in_one_line():
@@ -118,9 +118,9 @@ def test_what_is_healthy(verdict):
 def test_a_kind_of_which_nothing_is_asked_and_a_check_that_is_not_there():
     assert Report("f", "other", ()).healthy
     assert Report("f", "rotation", (Finding("norm", "ok", ""), Finding("shift", "not checked", ""))).healthy
-    assert SICK.told("norm").words == LONG
+    assert SICK.finding("norm").words == LONG
     with pytest.raises(ValueError, match="check must be one of future, heads, norm, limit, got 'rows'"):
-        SICK.told("rows")
+        SICK.finding("rows")
 
 
 def test_whose_error_it_is():

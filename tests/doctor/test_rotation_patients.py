@@ -36,7 +36,7 @@ def test_keys_undo_the_scale_of_queries():
 def test_a_scale_of_one_side_is_no_fault_as_long_as_the_other_is_not_seen():
     report = diagnose(lambda x, positions: faded(x, positions))
     assert report.healthy, str(report)
-    assert report.told("norm").verdict == "note"
+    assert report.finding("norm").verdict == "note"
 
 
 # Pairs and channels

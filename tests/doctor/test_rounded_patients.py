@@ -71,8 +71,8 @@ def failing(x, positions):
 )
 def test_far_positions_are_asked_for_as_far_as_they_go(function, words):
     report = diagnose(function, kind="rotation", **SIZES)
-    assert words in report.told("far positions").words, str(report)
-    assert report.told("far positions").verdict == ("ok" if function is exactly else "note")
+    assert words in report.finding("far positions").words, str(report)
+    assert report.finding("far positions").verdict == ("ok" if function is exactly else "note")
 
 
 class Cast(nn.Module):
@@ -102,5 +102,5 @@ class Cast(nn.Module):
 )
 def test_a_module_may_be_cast(held, verdict):
     report = diagnose(Cast(held), **SIZES)
-    assert report.told("module cast").verdict == verdict, str(report)
+    assert report.finding("module cast").verdict == verdict, str(report)
     assert ids(report) <= {"buffers-rounded"}

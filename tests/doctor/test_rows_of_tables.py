@@ -103,7 +103,7 @@ def test_a_row_of_zeros_before_all_others(left_out):
 
     report = diagnose(table)
     assert causes(report) == ({"positions-shifted"} if left_out else set()), str(report)
-    assert "zeros, as of a padding" in report.told("first row").words
+    assert "zeros, as of a padding" in report.finding("first row").words
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -164,7 +164,7 @@ def test_angles_that_do_not_grow_with_the_position():
 def test_a_table_that_is_multiplied(factor):
     report = diagnose(lambda length, dim: factor * waves(torch.arange(length), dim))
     assert not causes(report), str(report)
-    assert f"multiplied by {factor:g}" in report.told("size").words
+    assert f"multiplied by {factor:g}" in report.finding("size").words
 
 
 # Rows
@@ -176,19 +176,19 @@ def test_two_rows_that_are_alike(first, second):
     rows[second] = rows[first]
     report = diagnose(lambda positions: rows[positions])
     assert causes(report) == {"rows-alike"}
-    assert f"positions {first} and {second} have" in report.told("rows").words
+    assert f"positions {first} and {second} have" in report.finding("rows").words
 
 
 @pytest.mark.parametrize("period", [2, 8])
 def test_rows_that_repeat(period):
     report = diagnose(lambda positions, dim: waves(positions % period, dim))
-    assert report.told("rows").words.startswith(f"rows repeat every {period} positions: right only")
+    assert report.finding("rows").words.startswith(f"rows repeat every {period} positions: right only")
 
 
 @pytest.mark.parametrize("times", [0.25, 0.5])
 def test_positions_that_are_multiplied(times):
     report = diagnose(lambda length, dim: waves(torch.arange(length) * times, dim))
-    assert f"positions are multiplied by {times:.3g}" in report.told("speeds").words
+    assert f"positions are multiplied by {times:.3g}" in report.finding("speeds").words
 
 
 def test_a_base_that_is_refused():
@@ -199,4 +199,4 @@ def test_a_base_that_is_refused():
 
     report = diagnose(table)
     assert report.healthy
-    assert report.told("base").verdict == "not checked"
+    assert report.finding("base").verdict == "not checked"

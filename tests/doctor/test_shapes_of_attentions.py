@@ -34,7 +34,7 @@ def masked(of_places):
     ],
 )
 def test_masks_of_many_forms(of_places, cause, words):
-    future = diagnose(masked(of_places), dim=24, heads=3).told("future")
+    future = diagnose(masked(of_places), dim=24, heads=3).finding("future")
     assert (future.id if future.verdict == "wrong" else None) == cause, future
     assert words in future.words
     assert ("window" in words) == ("a window of" in future.words) or cause
@@ -180,8 +180,8 @@ def test_layers_of_many_shapes(cls, dim, scale):
 
 def test_what_comes_out_may_be_too_narrow_to_name_keys():
     report = diagnose(Layers(80), dim=80, heads=6)
-    assert report.told("values").verdict == "ok"
-    assert report.told("scale").verdict == "not checked"
+    assert report.finding("values").verdict == "ok"
+    assert report.finding("scale").verdict == "not checked"
 
 
 def test_values_that_are_crossed_before_heads_share_them():

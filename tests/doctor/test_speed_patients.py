@@ -112,7 +112,7 @@ def test_the_rule_of_few_speeds_is_named(dim, speeds, said):
 @pytest.mark.parametrize("base", [100, 1e3, 1e4, 4e4, 1e5, 1.5e5, 5e5, 1e6, 5e6, 1e7])
 def test_usual_bases_are_known_so_well_that_far_positions_can_be_told(base):
     report = diagnose(lambda x, positions: turned(x, (positions[:, None] * powers(16, base).double()).float()), **SIZES)
-    assert report.told("far positions").verdict in ("ok", "note"), str(report)
+    assert report.finding("far positions").verdict in ("ok", "note"), str(report)
     assert f"base {base:,.6g}" in " ".join(str(report).split())
 
 
@@ -231,7 +231,7 @@ class InRowsOfFour(Based):
 def test_a_base_of_two_axes_may_count_as_that_of_one():
     report = diagnose(InRowsOfFour(16), **SIZES)
     assert not ids(report), str(report)
-    assert report.told("base").verdict == "ok"
+    assert report.finding("base").verdict == "ok"
 
 
 class Deaf(Based):

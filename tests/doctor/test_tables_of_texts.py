@@ -44,7 +44,7 @@ class Adds(nn.Module):
 def test_what_becomes_of_embeddings(otherwise, found, words):
     report = diagnose(Adds(otherwise))
     assert causes(report) == found, str(report)
-    assert words in report.told("content").words
+    assert words in report.finding("content").words
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_becomes_of_embeddings(otherwise, found, words):
 def test_axes_of_embeddings(otherwise, cause):
     report = diagnose(Adds(otherwise))
     assert causes(report) == {cause}, str(report)
-    assert report.told("everything else").verdict == "not checked"
+    assert report.finding("everything else").verdict == "not checked"
 
 
 def gate(x):
@@ -127,7 +127,7 @@ def test_places_as_numbers(form):
 
     report = diagnose(fourier, kind="table")
     assert report.healthy, str(report)
-    assert report.told("decoding").verdict == "ok"
+    assert report.finding("decoding").verdict == "ok"
 
 
 @pytest.mark.parametrize("lag", [-2, -1, 0, 0.125, 1, 2])
@@ -249,8 +249,8 @@ class Rows(nn.Module):
 
 def test_padding_on_the_right_only():
     report = diagnose(Rows(), kind="table")
-    assert report.told("padding").verdict == "note", str(report)
-    assert "right with padding on the right only" in report.told("padding").words
+    assert report.finding("padding").verdict == "note", str(report)
+    assert "right with padding on the right only" in report.finding("padding").words
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_embeddings_in_half_precision_that_are_refused():
 
     report = diagnose(adds)
     assert report.healthy, str(report)
-    assert report.told("half input").verdict == "not checked"
+    assert report.finding("half input").verdict == "not checked"
 
 
 @pytest.mark.parametrize("way", ["refuses", "crashes", "fits", "is wider"])
@@ -308,4 +308,4 @@ def test_an_odd_width(way):
 
     report = diagnose(table)
     assert report.healthy
-    assert report.told("odd width").verdict == ("ok" if way in ("refuses", "fits") else "note")
+    assert report.finding("odd width").verdict == ("ok" if way in ("refuses", "fits") else "note")

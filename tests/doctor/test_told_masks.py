@@ -48,7 +48,7 @@ def only(shape, means, hidden=hides, places=None):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_form_of_masks_is_enough(shape, means):
     report = diagnose(only(shape, means), dim=16, heads=3)
-    assert report.told("padding").verdict == "ok", str(report)
+    assert report.finding("padding").verdict == "ok", str(report)
     assert report.healthy
 
 
@@ -56,7 +56,7 @@ def test_one_form_of_masks_is_enough(shape, means):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_mask_that_hides_what_is_seen(shape, means):
     report = diagnose(only(shape, means, lambda mask, means: ~hides(mask, means)), dim=16, heads=3)
-    assert report.told("padding").verdict in ("wrong", "note"), str(report)
+    assert report.finding("padding").verdict in ("wrong", "note"), str(report)
 
 
 def nothing(mask, means):
@@ -76,7 +76,7 @@ def but_one(mask, means):
 @pytest.mark.parametrize("hidden", [nothing, but_the_last, but_one])
 def test_a_mask_that_hides_too_little_or_too_much(hidden):
     report = diagnose(only("bs", "bool", hidden), dim=16, heads=3)
-    assert report.told("padding").verdict in ("wrong", "note"), str(report)
+    assert report.finding("padding").verdict in ("wrong", "note"), str(report)
 
 
 def of_texts(in_turn=False, more=0, less=0):

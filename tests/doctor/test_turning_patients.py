@@ -359,7 +359,7 @@ class Near(nn.Module):
 
 def test_what_is_kept_of_near_places_alone_is_found_stale():
     report = examined(Near())
-    assert report.told("starts").id == "cache-stale", str(report)
+    assert report.finding("starts").id == "cache-stale", str(report)
 
 
 def rows_apart(x, positions):

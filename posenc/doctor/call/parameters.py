@@ -1,0 +1,239 @@
+"""What the parameters of unknown code mean: each role has many spellings, and a class is built from a few of them.
+
+What has a default is left alone unless a check needs it. A class gets dim, heads, a length of 4,096 and no dropout
+where it asks for them.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from posenc.doctor.call.signature_from_doc import as_documented
+
+LONGEST = 4096
+SPELLINGS = {
+    "x": """x xs input inputs inp input_ids ids token_ids input_tensor patches pixel_values imgs img images hidden
+        hidden_states hidden_state tensor u emb embedding embeddings embedded src t x_btd x_bthd token_embeddings
+        token_embedding scores attn attention_scores attn_scores dots sim embeds inputs_embeds emb_x sequence seq
+        input_embeds features logits attn_logits attention_logits attn_weights qk_dots qk_dot""",
+    "q": "q query queries xq q_embed query_states query_layer q_heads query_bthd",
+    "k": "k key keys xk k_embed key_states key_layer k_heads",
+    "v": "v value values xv value_states value_layer",
+    "positions": """positions position pos position_ids pos_ids position_id token_positions input_pos q_positions
+        query_positions positions_q q_pos cache_position pos_id coords coords_input coordinates position_index timesteps
+        timestep offsets indices seq_id query_id pos_i""",
+    "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos kv_id key_id pos_j",
+    "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
+        past_key_values_length past_kv_length past_seen_tokens past_kv_len step pos_offset position_offset
+        start_idx index_offset seq_offset seq_pos_offset cache_len""",
+    "length": """length seq_len seqlen seq_length sequence_length max_length max_len max_seq_len n_positions n_position
+        num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches
+        max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings n_pos query_seq_length
+        query_seq_len q_seq_len q_seqlen max_positions""",
+    "relative": "relative_position relative_positions rel_pos rel_positions distance distances relative_distance",
+    "key_length": """key_length k_len klen kv_len kv_length key_len s j n_keys src_len key_value_length
+        sequence_length_with_past key_seq_length key_seq_len k_seq_len k_seqlen""",
+    "dim": """dim d d_model dmodel model_dim embed_dim embedding_dim emb_dim emb_size d_emb d_hid hidden_size hidden_dim
+        head_dim d_head channels n_embd d_k d_hidden attention_head_size rotary_dim n_elem num_channels
+        hidden_channels out_channels features_dim dim_head feature_dim num_pos_feats pos_dim""",
+    "heads": """heads h n_head n_heads nhead nheads num_heads num_attention_heads n_attention_heads num_alibi_heads
+        attn_heads total_num_heads number_of_heads attention_heads""",
+    "buckets": "num_buckets n_buckets bucket_size relative_positions_buckets relative_attention_num_buckets",
+    "limit": "max_distance max_relative_positions max_relative_position relative_attention_max_distance",
+    "kv_heads": "kv_heads num_kv_heads n_kv_heads kv_n_heads num_key_value_heads n_kv_head",
+    "shape": "shape",
+    "grid": "size grid_size grid grid_shape feat_shape image_size input_size window_size win_size",
+    "depth": "depth frames num_frames n_frames temporal_size",
+    "rows": "height win_h h_patches n_rows grid_h grid_height rows num_rows",
+    "columns": "width win_w width_patches w_patches n_cols grid_w grid_width cols columns num_cols",
+    "boxes": "bbox bboxes boxes box",
+    "row_table": "rel_pos_h rel_pos_height rel_h",
+    "column_table": "rel_pos_w rel_pos_width rel_w",
+    "q_grid": "q_size q_shape q_hw",
+    "k_grid": "k_size k_shape k_hw",
+    "base": "base theta rope_theta rope_base rotary_base temperature max_period theta_base max_timescale",
+    "factor": """scaling_factor linear_factor interpolation_factor interpolate_factor condense_ratio
+        seq_len_interpolation_factor""",
+    "causal": "causal is_causal use_causal_mask",
+    "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
+        attn_bias""",
+    "lengths": "valid_lens seq_lens key_lengths lengths",
+    "dtype": "dtype",
+    "device": "device",
+    "like": "like",
+    "batch": "batch_size bsz batch b",
+    "cache": "cache past kv_cache past_kv past_key_value past_key_values layer_past past_state cache_params",
+    "keeps": "use_cache return_cache return_kv_cache",
+    "state": "incremental_state",
+    "score": "score",
+    "cos": """cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines
+        freqs_cis_real freqs_real""",
+    "sin": """sin sine freqs_sin rope_sin sin_cached sin_emb rotary_sin sines freqs_cis_imag
+        freqs_imag""",
+    "angles": """freqs_cis freq_cis freqs_complex angles freqs rotary_emb rotary_pos_emb pos_emb rope rope_cache
+        sinusoidal_pos rotary_embedding theta_positions sincos frequencies rotary_embed pos_enc freqs_cis_q freqs_ci
+        sinu_pos sinusoids pos_embs rel_pos_emb""",
+    "tables": "position_embeddings rotary_embeddings rope_emb image_rotary_emb cos_sin position_embedding rotary_table",
+}
+ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
+PIECES = {  # of a name that is in no list, with _ between them; a name with pieces of two roles tells nothing
+    "positions": "pos position positions",
+    "q": "q query queries",
+    "k": "k key keys",
+    "v": "v value values",
+    "cos": "cos cosine cosines",
+    "sin": "sin sine sines",
+}
+SILENT = {"h", "x", "seq", "in", "input", "tensor", "states", "state", "heads", "vec", "t", "b", "layer", "tok"}
+ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
+SCORES = ("logits", "attn_logits", "attention_logits", "qk_dots", "qk_dot", "attention_scores", "attn_scores", "dots")
+BASES = (*SPELLINGS["base"].split(),)
+FACTORS = (*SPELLINGS["factor"].split(), "scale_factor")
+OTHERS = ("c", "context", "y")  # what queries look at, where keys are not made of the input alone
+SIZES = ("rows", "columns", "length", "dim", "heads", "depth")  # what no bool can be
+DIRECTIONS = ("is_decoder", "bidirectional")
+FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate", *DIRECTIONS)
+FIXED: dict[str, Any] = {
+    "flag": False,
+    "device": torch.device("cpu"),
+    "dtype": torch.float32,
+    "batch": 1,
+    "like": torch.zeros(1),
+    "base": 10_000.0,
+    "buckets": 32,
+    "limit": 128,
+    "causal": True,
+    "factor": 1.0,
+}
+UNDERSTOOD = (
+    "fn(x), fn(x, positions), fn(x, offset), fn(q, k), fn(q, k, positions, key_positions), fn(q, k, cos, sin), "
+    "fn(x, freqs_cis) for a rotation; "
+    "module(x), fn(positions, dim), fn(length, dim), fn(dim, height, width) for a table; "
+    "fn(heads), fn(heads, length), fn(heads, t, s), fn(positions, key_positions), "
+    "fn(score, b, h, q_idx, kv_idx), fn(attention_scores), fn(window_size), fn(bbox) for a bias; "
+    "fn(q, k, v) or module(x), with or without positions, key_positions, causal, mask, cache, for an attention; "
+    "model(input_ids) for a whole model"
+)
+
+
+def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
+    """Return the name of the parameter of each role, and all parameters.
+
+    Raises:
+        ValueError: If a parameter without a default has no known role.
+    """
+    parameters = _parameters(function)
+    if getattr(type(function), "forward", None) is nn.Embedding.forward:
+        return {"positions": "input"}, parameters  # a table that is learned: its input picks rows
+    if len(parameters) == 5 and next(iter(parameters)) == "score":
+        return dict(zip(("score", "b", "h", "positions", "key_positions"), parameters, strict=True)), parameters
+    found: dict[str, str] = {}
+    known = {ROLE.get(name.lower().strip("_")) for name in parameters if name != "t"}
+    for place, (name, parameter) in enumerate(parameters.items()):
+        role = _by_default(_role(name, place, known, {*parameters}), name, parameter)
+        if "x" in found and name in OTHERS:
+            role = "other"
+        if role == "length" and "length" in found:
+            role = "key_length"
+        if role is not None and role not in found:
+            found[role] = name
+        elif parameter.default is parameter.empty:
+            why = f"{name}, which is not known: {wrapper(parameters, function)}. Understood are {UNDERSTOOD}"
+            raise ValueError(f"doctor: function must be one whose parameters have known names, got {why}")
+    if found.get("x") == "t" and found.get("positions") == next(iter(parameters)):
+        found["angles"] = found.pop("positions")  # f(pos, t): what stands before the content is what it turns by
+    content = {*found} & {"x", "q", "k", "v"}
+    if content in ({"q"}, {"k"}):
+        found["x"] = found.pop(*content)
+    return found, parameters
+
+
+def _by_default(role: str | None, name: str, parameter: inspect.Parameter) -> str | None:
+    """Return the role that goes with the default: what has none is guessed at, a small width is an axis."""
+    default = parameter.default
+    if role is None and default is parameter.empty:
+        return _of_pieces(name)
+    if role in SIZES and isinstance(default, bool):
+        return "flag"
+    return None if role == "dim" and default in range(-5, 5) else role
+
+
+def _role(name: str, place: int, known: set[str | None], known_names: set[str]) -> str | None:
+    """Return the role of a parameter; t is content where it stands first and no size stands beside it."""
+    if name == "t":
+        alone = not known & {"x", "q", "dim", "heads", "key_length"}
+        return "x" if alone and (place == 0 or known & {"positions", "angles", "cos", "tables"}) else "length"
+    if name == "width" and "rows" not in known:
+        return "dim"
+    if name in ("h", "w") and (known & {"columns", "rows"} or {"h", "w"} <= known_names):
+        return {"h": "rows", "w": "columns"}[name]
+    return "flag" if name in FLAGS else ROLE.get(name.lower().strip("_"))
+
+
+def _of_pieces(name: str) -> str | None:
+    """Return the role that one piece of a name tells, if no other piece may mean something else."""
+    pieces = set(name.lower().strip("_").split("_")) - SILENT
+    told = [role for role, names in PIECES.items() if pieces and pieces <= {*names.split()}]
+    return told[0] if told else None
+
+
+def wrapper(parameters: dict[str, inspect.Parameter], function: Any) -> str:
+    """Return the function to write around code whose parameters are not known."""
+    names = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
+    told = [name for name in names if ROLE.get(name.lower())] or ["x", "positions"]
+    given = ", ".join(name if name in told else f"{name}=..." for name in names)
+    return f"wrap it, def wrapped({', '.join(told)}): return {name_of(function)}({given})"
+
+
+def _parameters(function: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters that have a name."""
+    try:
+        signature = inspect.signature(function.forward if isinstance(function, nn.Module) else function)
+    except (TypeError, ValueError):
+        if told := as_documented(function):
+            return told
+        why = f"{name_of(function)}, whose parameters cannot be read. Understood are {UNDERSTOOD}"
+        raise ValueError(f"doctor: function must be one with named parameters, got {why}") from None
+    return {n: p for n, p in signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+
+
+def built(cls: type, sizes: dict[str, int], **others: Any) -> Any:
+    """Return an instance of a class; `others` go to parameters of these names.
+
+    Raises:
+        ValueError: If it asks for something else than dim, heads, a length and dropout.
+    """
+    given, parameters = dict(others), _parameters(cls)
+    for name, parameter in parameters.items():
+        role, needed = ROLE.get(name.lower()), parameter.default is parameter.empty
+        if name in others:
+            continue
+        if role in ("dim", "heads"):
+            given[name] = sizes[role]
+        elif needed and role == "length":
+            given[name] = LONGEST
+        elif needed and (name == "p" or "drop" in name.lower()):
+            given[name] = 0.0
+        elif needed and name in BASES:
+            given[name] = FIXED["base"]
+        elif needed:
+            why = f"{name_of(cls)}, which asks for {name} too: build it yourself and pass the instance instead"
+            raise ValueError(f"doctor: function must be a class of dim, heads, a length and dropout, got {why}")
+    return _attempted(cls, given, parameters)
+
+
+def _attempted(cls: Callable[..., Any], given: dict[str, Any], parameters: dict[str, inspect.Parameter]) -> Any:
+    """Return an instance; sizes that have a default are left out where they do not go with the other settings."""
+    try:
+        return cls(**given)
+    except Exception:  # heads may not go with the other settings
+        free = {n for n, p in parameters.items() if ROLE.get(n.lower()) == "heads" and p.default is not p.empty}
+        return cls(**{name: value for name, value in given.items() if name not in free})
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a function, class or module."""
+    return getattr(function, "__qualname__", type(function).__qualname__)
