@@ -1,4 +1,4 @@
-"""The doctor: examine a rotation, a position table, a bias, an attention or a model, and say what is wrong in words.
+"""The doctor: examine a rotation, a position table, a bias, an attention or a model, and say what is wrong.
 
     print(posenc.diagnose(apply_rotary))        or    posenc doctor mypackage.model:apply_rotary
 
@@ -15,19 +15,17 @@ import torch
 
 from posenc.doctor import model
 from posenc.doctor.attempt import attempt
-from posenc.doctor.call import transformers_layer
 from posenc.doctor.call.axes import SHOWN
 from posenc.doctor.call.code import Code
 from posenc.doctor.call.identify import KINDS, identify
 from posenc.doctor.call.parameters import UNDERSTOOD, name_of
-from posenc.doctor.call.resolve_name import is_layer_of_transformers
-from posenc.doctor.call.resolve_name import thing as named_thing
+from posenc.doctor.call.transformers_layer import Layer, code_by_name, is_layer_of_transformers
 from posenc.doctor.report import Finding, Report, note, passed, with_article, with_check_name
 from posenc.doctor.rotation import against_config
 
 __all__ = ["Finding", "Report", "diagnose"]
 
-FORMS = {
+POSITIONS_FORMS = {
     "b": "an offset for each text, (b,)",
     "1t": "one row for all texts, (1, t)",
     "bt": "a row for each text, (b, t)",
@@ -63,7 +61,7 @@ def diagnose(
             q, k, v; positions, key_positions, offset or length; cos and sin, or freqs_cis; dim, heads; causal, mask,
             cache. Whether positions are (t,), (1, t) or (b, t) is found out. A module that takes token ids is
             examined as a whole model.
-        kind: "rotation", "table", "bias", "attention" or "model"; by default told from the parameters and a first call.
+        kind: "rotation", "table", "bias", "attention" or "model"; by default found out from a first call.
         dim: Width of a head (of an embedding, for a table); by default what fits, 64 first.
         heads: How many heads; by default what fits, 4 first. Slopes are judged for this number where it is given.
         order: Of the axes: "bhtd" (the default), "bthd", "tbhd", "thd" or "htd" for heads, "btd" or "tbd" for
@@ -85,62 +83,70 @@ def diagnose(
         >>> print(diagnose(slopes).finding("slopes").words.split(":")[0])
         with 4 heads the slopes start at 1 where ALiBi's start at 0.25
     """
-    function = named_thing(function) if isinstance(function, str) else function
-    function = transformers_layer.Layer(function) if is_layer_of_transformers(function) else function
-    _check(function, kind, dim, heads, order)
-    if config is not None and kind not in (None, "rotation"):
-        raise ValueError(f"doctor: kind must be 'rotation' with a config, got {kind!r}; or leave config out")
-    if config is None and layer is not None:
-        raise ValueError(f"doctor: layer must be None without a config, got {layer!r}; pass config as well")
+    function = code_by_name(function) if isinstance(function, str) else function
+    function = Layer(function) if is_layer_of_transformers(function) else function
+    _check_arguments(function, kind, dim, heads, order)
+    _check_config(kind, config, layer)
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]), _eager():
         warnings.simplefilter("ignore")
         torch.manual_seed(seed=0)
-        told = []
+        if config is None and model.is_meant(function, kind):
+            findings, examined = model.examine(function)
+            return Report(name_of(function), "model", tuple(findings), examined)
         if config is not None:
-            found, (code, told) = "rotation", against_config.examine(function, dim, heads, order, config, layer)
-        elif model.is_meant(function, kind):
-            found_out, about = model.examine(function)
-            return Report(name_of(function), "model", tuple(found_out), about)
+            kind = "rotation"
+            code, against = against_config.examine(function, dim, heads, order, config, layer)
         else:
-            found, code = identify(function, kind, dim, heads, order)
+            kind, code = identify(function, kind, dim, heads, order)
+            against = []
         code.heads_requested = heads is not None
-        found_out, about = _examined(function, found, code)
-    findings = [*told, *found_out, *_assumed(code, order)]
-    return Report(name_of(function), found, tuple(findings), {"sizes": _sizes(code, found), **about})
+        findings, examined = _examine(function, kind, code)
+    findings = [*against, *findings, *_assumptions(code, order)]
+    return Report(name_of(function), kind, tuple(findings), {"sizes": _sizes(code, kind), **examined})
 
 
-def _examined(function: Any, kind: str, code: Code) -> tuple[list[Finding], dict[str, Any]]:
-    """Return the findings of a kind, and what was examined; what cannot be read at all is refused."""
-    made, failed = attempt(KINDS[kind].examine, code)
+def _examine(function: Any, kind: str, code: Code) -> tuple[list[Finding], dict[str, Any]]:
+    """Return the findings of a kind, and what was measured; what cannot be measured at all is refused."""
+    result, failed = attempt(KINDS[kind].examine, code)
     if failed:
-        why = f"{name_of(function)}, which raises {failed} examined as {with_article(kind)}; kind=... tells another"
-        raise ValueError(f"doctor: function must be something to examine, got {why}")
-    return made
+        reason = f"{name_of(function)}, which raises {failed} examined as {with_article(kind)}; kind=... tells another"
+        raise ValueError(f"doctor: function must be something to examine, got {reason}")
+    return result
 
 
 def _sizes(code: Code, kind: str) -> str:
-    heads = f"{code.heads} head{'s' * (code.heads != 1)}"
-    return {"table": f"{code.dim} channels", "bias": heads}.get(kind, f"{heads} of {code.dim} channels")
+    heads = "1 head" if code.heads == 1 else f"{code.heads} heads"
+    if kind == "table":
+        return f"{code.dim} channels"
+    return heads if kind == "bias" else f"{heads} of {code.dim} channels"
 
 
-def _assumed(code: Code, order: str | None) -> list[Finding]:
-    """Return what was taken for granted on the way: the order of axes, the form of positions."""
-    found = []
+def _assumptions(code: Code, order: str | None) -> list[Finding]:
+    """Return what was assumed of the call: the order of axes, the form of positions."""
+    findings = []
     if code.call.order and not order:
-        words = f"taken as {SHOWN[code.call.order]}; order='bhtd' if that is wrong"
-        found.append(with_check_name(note(words), "axes"))
+        sentence = f"taken as {SHOWN[code.call.order]}; order='bhtd' if that is wrong"
+        findings.append(with_check_name(note(sentence), "axes"))
     if code.call.positions_form != "t":
-        found.append(with_check_name(passed(f"given as {FORMS[code.call.positions_form]}"), "positions"))
-    return found
+        sentence = f"passed as {POSITIONS_FORMS[code.call.positions_form]}"
+        findings.append(with_check_name(passed(sentence), "positions"))
+    return findings
 
 
-def _check(function: Any, kind: Any, dim: Any, heads: Any, order: Any) -> None:
+def _check_arguments(function: Any, kind: Any, dim: Any, heads: Any, order: Any) -> None:
     if not callable(function):
         raise ValueError(f"doctor: function must be something to call, got {function!r}; {UNDERSTOOD}")
     if kind not in (None, *KINDS, "model"):
         raise ValueError(f"doctor: kind must be one of {', '.join(KINDS)}, model, got {kind!r}; None finds it out")
-    for name, given in (("dim", dim), ("heads", heads)):
-        if given is not None and (type(given) is not int or given < 1):
-            raise ValueError(f"doctor: {name} must be a positive integer, got {given!r}; None finds it out")
+    for name, size in (("dim", dim), ("heads", heads)):
+        if size is not None and (type(size) is not int or size < 1):
+            raise ValueError(f"doctor: {name} must be a positive integer, got {size!r}; None finds it out")
     if order not in (None, *ORDERS):
         raise ValueError(f"doctor: order must be one of {', '.join(ORDERS)}, got {order!r}")
+
+
+def _check_config(kind: Any, config: Any, layer: Any) -> None:
+    if config is not None and kind not in (None, "rotation"):
+        raise ValueError(f"doctor: kind must be 'rotation' with a config, got {kind!r}; or leave config out")
+    if config is None and layer is not None:
+        raise ValueError(f"doctor: layer must be None without a config, got {layer!r}; pass config as well")

@@ -1,18 +1,23 @@
-"""Call what may raise anything."""
+"""Call somebody else's code, which may raise anything."""
 
 from collections.abc import Callable
 from typing import Any
 
 
-def attempt(call: Callable[..., Any], *arguments: Any, **with_check_name: Any) -> tuple[Any, str]:
-    """Return the result and "", or None and the error in one line: their code may raise anything."""
+def attempt(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> tuple[Any, str]:
+    """Return the result and "", or None and the error in one line."""
     try:
-        return call(*arguments, **with_check_name), ""
+        return call(*arguments, **keywords), ""
     except Exception as error:
         return None, error_line(error)
 
 
 def error_line(error: Exception) -> str:
-    """Return the kind of an error and its first line."""
-    line = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {line if line.startswith('doctor: ') else line[:120]}"
+    """Return the type of an error and the first line of its message, which may be empty."""
+    name = type(error).__name__
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return name
+    line = lines[0]
+    is_own = line.startswith("doctor: ")  # its remedy stands at the end
+    return f"{name}: {line if is_own else line[:120]}"

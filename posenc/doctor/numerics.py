@@ -1,11 +1,13 @@
-"""What the checks measure with: random content, and how far two results are apart."""
+"""Random content, and the one place where the doctor compares numbers: what is not a number is equal to nothing."""
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-DRAWN = 64  # tokens of noise
+DRAWN_TOKENS = 64  # of repeated_random
+TINY = 1e-30
 
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -14,9 +16,10 @@ def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Te
 
 
 def repeated_random(like: Tensor, seed: int) -> Tensor:
-    """Return other content of the shape and dtype of `like` (b, h, t, d); drawing takes time, so it repeats itself."""
+    """Return random content of the shape and dtype of `like` (b, h, t, d), which repeats itself: drawing is slow."""
     b, h, t, d = like.shape
-    return random(b, h, min(t, DRAWN), d, seed=seed).to(like.dtype)[:, :, torch.arange(t) % DRAWN]
+    drawn = random(b, h, min(t, DRAWN_TOKENS), d, seed=seed).to(like.dtype)
+    return drawn[:, :, torch.arange(t) % DRAWN_TOKENS]
 
 
 def wrap_angle(angle: Tensor) -> Tensor:
@@ -24,25 +27,40 @@ def wrap_angle(angle: Tensor) -> Tensor:
     return torch.atan2(angle.sin(), angle.cos())
 
 
-def relative_difference(one: Any, other: Any) -> float:
-    """Return the largest difference, relative to the largest number of `other`; inf if shapes or NaNs differ."""
-    if not all(isinstance(part, Tensor) for part in (one, other)) or one.shape != other.shape:
-        return float("inf")
-    one, other = one.detach().double(), other.detach().double()
-    finite = one.isfinite()
-    if not torch.equal(finite, other.isfinite()):
-        return float("inf")
-    one, other = one[finite], other[finite]
-    return float(one.numel() and (one - other).abs().max() / other.abs().max().clamp(min=1e-30))
+def relative_difference(result: Any, expected: Any) -> float:
+    """Return the largest difference, relative to the largest number of `expected`.
+
+    It is inf where one is no tensor, where shapes differ, where `result` holds a NaN, and where infinities differ.
+    """
+    if not isinstance(result, Tensor) or not isinstance(expected, Tensor) or result.shape != expected.shape:
+        return math.inf
+    result, expected = result.detach().double(), expected.detach().double()
+    is_finite = result.isfinite()
+    # Masked scores are -inf in both; a NaN, or an infinity in one of the two alone, is a difference.
+    if result.isnan().any() or not torch.equal(result[~is_finite], expected[~is_finite]):
+        return math.inf
+    if not expected[is_finite].isfinite().all():
+        return math.inf
+    if not is_finite.any():
+        return 0.0
+    result, expected = result[is_finite], expected[is_finite]
+    return float((result - expected).abs().max() / expected.abs().max().clamp(min=TINY))
 
 
-def with_heads_and_tokens_swapped(x: Tensor) -> Tensor:
-    """Return (b, h, t, d) as if its numbers had been laid out as (b, t, h, d), or the other way round."""
-    return x.transpose(1, 2).reshape(x.shape)
+def token_differences(result: Tensor, expected: Tensor) -> Tensor:
+    """Return the largest difference of each token (t,) of (b, h, t, d), relative to its length; inf for a NaN."""
+    lengths = expected.double().norm(dim=-1).clamp(min=torch.finfo(torch.float64).eps)  # (b, h, t)
+    differences = (result.double() - expected.double()).norm(dim=-1) / lengths  # (b, h, t)
+    return differences.nan_to_num(nan=math.inf, posinf=math.inf).flatten(0, 1).amax(0)
 
 
-def mixes_own_values_only(out: Tensor, v: Tensor) -> bool:
-    """Tell whether each head of what comes out is a sum of its own values, by whatever weights, and none is silent."""
-    weights = torch.linalg.lstsq(v.mT.double(), out.mT.double()).solution
-    speak = bool(torch.linalg.matrix_norm(out).all())
-    return speak and relative_difference(v.mT.double() @ weights, out.mT.double()) < 2e-2
+def worst(*differences: float | Tensor) -> float:
+    """Return the largest of all differences, inf if one of them is a NaN."""
+    flat = torch.cat([torch.as_tensor(difference, dtype=torch.float64).flatten() for difference in differences])
+    return float(flat.nan_to_num(nan=math.inf, posinf=math.inf).amax()) if len(flat) else 0.0
+
+
+def is_finite(result: Any) -> bool:
+    """Tell whether a tensor, or each tensor of several, holds neither a NaN nor an infinity."""
+    parts = result if isinstance(result, tuple) else (result,)
+    return all(bool(part.isfinite().all()) for part in parts if isinstance(part, Tensor) and not part.is_complex())

@@ -1,4 +1,4 @@
-"""What the doctor writes down: one finding a check, and the report that puts the bad news first."""
+"""What the doctor writes down: the findings of each check, and the report that puts what is wrong first."""
 
 import os
 import textwrap
@@ -6,19 +6,21 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 from posenc.doctor.attempt import error_line
 from posenc.doctor.findings import page_of
 
-OURS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))  # the doctor and PyTorch
-SECONDS = 30
-WIDTH = 88
-SHOWN = 140  # characters of a finding in the line for pytest, which shows 240
+Record = TypeVar("Record")
+
+OWN_FOLDERS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))  # the doctor's and PyTorch's
+SECONDS = 30  # of processor time for the checks of one function
+LINE_WIDTH = 88
+SHORT = 140  # characters of a finding in the line for pytest, which shows 240
 VERDICTS = ("wrong", "note", "ok", "not checked")
-ESSENTIAL = {  # the checks without which nothing can be called healthy
+ESSENTIAL = {  # the checks of which one must have been made before a function is called healthy
     "rotation": ("norm", "shift"),
     "table": ("rows",),
     "bias": ("offsets", "slopes", "parts"),
@@ -28,7 +30,7 @@ ESSENTIAL = {  # the checks without which nothing can be called healthy
 
 
 class Finding(NamedTuple):
-    """One check: its name, the verdict ("ok", "wrong", "note", "not checked"), why in words, what was measured.
+    """One check: its name, the verdict ("ok", "wrong", "note", "not checked"), a sentence, the number measured.
 
     `id` stays the same from release to release: the cause of what is wrong, else the name of the check.
 
@@ -44,9 +46,14 @@ class Finding(NamedTuple):
     id: str = ""
 
     @property
+    def is_wrong(self) -> bool:
+        """Whether the verdict is "wrong"."""
+        return self.verdict == "wrong"
+
+    @property
     def page(self) -> str:
-        """The address of what explains a cause; "" for what is not wrong."""
-        return page_of(self.id) if self.verdict == "wrong" else ""
+        """The address of the page that explains a cause; "" for what is not wrong."""
+        return page_of(self.id) if self.is_wrong else ""
 
 
 class Report(NamedTuple):
@@ -61,7 +68,7 @@ class Report(NamedTuple):
     name: str
     kind: str
     findings: tuple[Finding, ...]
-    examined: dict[str, Any] = {}  # noqa: RUF012  # what was found out on the way: dim, heads, axes, layout ...
+    examined: dict[str, Any] = {}  # noqa: RUF012  # what was measured on the way: sizes, axes, layout, base ...
 
     @property
     def healthy(self) -> bool:
@@ -70,33 +77,40 @@ class Report(NamedTuple):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The checks that the kind stands on and that could not be made, where none of them could."""
-        wanted = ESSENTIAL.get(self.kind, ())
-        made = {finding.check for finding in self.findings if finding.verdict != "not checked"}
-        return () if made & {*wanted} or self._with("wrong") else wanted
+        """The essential checks of the kind, where none of them could be made and nothing is wrong."""
+        essential = ESSENTIAL.get(self.kind, ())
+        checked = {finding.check for finding in self.findings if finding.verdict != "not checked"}
+        if checked & {*essential} or self._with("wrong"):
+            return ()
+        return essential
 
     def finding(self, check: str) -> Finding:
         """Return the gravest finding of one check.
 
         Raises:
-            ValueError: If nothing is said of `check`.
+            ValueError: If there is no finding of `check`.
         """
-        for finding in self._sorted():
+        for finding in self._by_gravity():
             if finding.check == check:
                 return finding
-        known = ", ".join(dict.fromkeys(finding.check for finding in self.findings))
-        raise ValueError(f"doctor: check must be one of {known}, got {check!r}")
+        checks = ", ".join(dict.fromkeys(finding.check for finding in self.findings))
+        raise ValueError(f"doctor: check must be one of {checks}, got {check!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data, for JSON: each finding with its id and the page that explains it."""
-        found = [finding._asdict() | {"page": finding.page} for finding in self._sorted()]
-        whole = {"name": self.name, "kind": self.kind, "healthy": self.healthy, "examined": dict(self.examined)}
-        return whole | {"checks": self._counts(), "findings": found}
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "healthy": self.healthy,
+            "examined": dict(self.examined),
+            "checks": self._counts(),
+            "findings": [finding._asdict() | {"page": finding.page} for finding in self._by_gravity()],
+        }
 
     def _with(self, verdict: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.verdict == verdict]
 
-    def _sorted(self) -> list[Finding]:
+    def _by_gravity(self) -> list[Finding]:
         return sorted(self.findings, key=lambda finding: VERDICTS.index(finding.verdict))
 
     def _counts(self) -> dict[str, int]:
@@ -110,87 +124,93 @@ class Report(NamedTuple):
             return f"too little could be examined to call it healthy ({' and '.join(self.missing)} are not checked)"
         return "nothing wrong found"
 
-    def _head(self) -> str:
-        counts = self._counts()
-        made = len(self.findings) - counts["not checked"]
-        about = ", ".join(str(value) for value in self.examined.values() if value not in (None, ""))
-        tally = f"of {made} check{'s' * (made != 1)} {counts['ok']} passed"
-        for verdict, words in (("note", "noted"), ("not checked", "could not be made")):
-            tally += f", {counts[verdict]} {words}" if counts[verdict] else ""
-        return f"{self._subject()}{f' ({about})' if about else ''}: {self._state()}; {tally}"
-
     def _subject(self) -> str:
         return f"{self.name}, examined as {with_article(self.kind)}"
 
+    def _head(self) -> str:
+        counts = self._counts()
+        checked = len(self.findings) - counts["not checked"]
+        examined = ", ".join(str(value) for value in self.examined.values() if value not in (None, ""))
+        tally = f"of {checked} check{'s' * (checked != 1)} {counts['ok']} passed"
+        for verdict, participle in (("note", "noted"), ("not checked", "could not be made")):
+            if counts[verdict]:
+                tally += f", {counts[verdict]} {participle}"
+        subject = f"{self._subject()} ({examined})" if examined else self._subject()
+        return f"{subject}: {self._state()}; {tally}"
+
     def __str__(self) -> str:
-        lines = [textwrap.fill(self._head(), WIDTH)]
-        for finding in self._sorted():
-            mark = f"{finding.verdict.upper() if finding.verdict == 'wrong' else finding.verdict:<13}"
-            words = f"{mark}{finding.check}: {finding.words}"
-            lines.append(textwrap.fill(words, WIDTH, subsequent_indent=" " * len(mark)))
+        lines = [textwrap.fill(self._head(), LINE_WIDTH)]
+        for finding in self._by_gravity():
+            mark = "WRONG" if finding.is_wrong else finding.verdict
+            line = f"{mark:<13}{finding.check}: {finding.words}"
+            lines.append(textwrap.fill(line, LINE_WIDTH, subsequent_indent=" " * 13))
             if finding.page:
                 lines.append(f"{'':13}{finding.id}: {finding.page}")
         return "\n".join(lines)
 
-    def __repr__(self) -> str:  # a line for pytest, which shows it where `assert doctor(function).healthy` fails
-        said = [f"{finding.check}: {finding.words}" for finding in self._with("wrong")]
-        shown = [textwrap.shorten(words, SHOWN, placeholder=" ...") for words in said]
+    def __repr__(self) -> str:  # one line for pytest, which shows it where `assert diagnose(function).healthy` fails
+        sentences = [f"{finding.check}: {finding.words}" for finding in self._with("wrong")]
+        shown = [textwrap.shorten(sentence, SHORT, placeholder=" ...") for sentence in sentences]
         return f"<{' | '.join([f'{self._subject()}: {self._state()}', *shown])}>"
 
 
 def with_article(kind: str) -> str:
     """Return "a rotation", "an attention"."""
-    return f"{'an' if kind[0] == 'a' else 'a'} {kind}"
+    article = "an" if kind.startswith("a") else "a"
+    return f"{article} {kind}"
 
 
-def passed(words: str, number: float | None = None) -> Finding:
-    """Return what a check found to be right; `findings` adds the name of the check."""
-    return Finding("", "ok", words, number)
+def passed(sentence: str, number: float | None = None) -> Finding:
+    """Return what a check found to be right; `run_checks` adds the name of the check."""
+    return Finding("", "ok", sentence, number)
 
 
-def note(words: str, number: float | None = None) -> Finding:
+def note(sentence: str, number: float | None = None) -> Finding:
     """Return what a check found and the user has to judge."""
-    return Finding("", "note", words, number)
+    return Finding("", "note", sentence, number)
 
 
-def wrong(cause: str, words: str, number: float | None = None) -> Finding:
-    """Return what a check found to be wrong, by a cause of posenc.doctor.findings."""
-    return Finding("", "wrong", words, number, cause)
+def wrong(cause: str, sentence: str, number: float | None = None) -> Finding:
+    """Return what a check found to be wrong, by a cause that stands in posenc.doctor.findings."""
+    return Finding("", "wrong", sentence, number, cause)
 
 
-def not_checked(words: str) -> Finding:
+def not_checked(reason: str) -> Finding:
     """Return why a check could not be made."""
-    return Finding("", "not checked", words)
-
-
-def run_checks(checks: Iterable[Callable[[Any], Any]], case: Any) -> list[Finding]:
-    """Run the checks on a case; each returns a finding, several, or None. One that raises counts as not checked."""
-    found, began = [], time.thread_time()
-    for check in checks:
-        late = time.thread_time() - began > SECONDS
-        result = not_checked(f"the checks before took more than {SECONDS} s") if late else _result(check, case)
-        name = check.__name__.removeprefix("check_").replace("_", " ")
-        several = result if isinstance(result, list) else [result]
-        found += [with_check_name(finding, name) for finding in several if finding]
-    return found
-
-
-def _result(check: Callable[[Any], Any], case: Any) -> Any:
-    """Return what a check finds, or that it could not be made and whose error that is."""
-    try:
-        return check(case)
-    except Exception as error:
-        whose = "your code raises" if _is_theirs(error) else "the check itself raises"
-        return not_checked(f"{whose} {error_line(error)}")
-
-
-def _is_theirs(error: Exception) -> bool:
-    """Tell whether code was running that is neither the doctor's nor PyTorch's."""
-    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return not all(file.startswith(OURS) for file in files)
+    return Finding("", "not checked", reason)
 
 
 def with_check_name(finding: Finding, check: str) -> Finding:
-    """Return the finding with the name of its check, and with its id."""
+    """Return the finding with the name of its check, and with its id, unless it has them."""
     check = finding.check or check
     return finding._replace(check=check, id=finding.id or check.replace(" ", "-"))
+
+
+def run_checks(checks: Iterable[Callable[[Record], Finding | list[Finding] | None]], record: Record) -> list[Finding]:
+    """Run the checks on a record; each returns a finding, several, or None. One that raises counts as not checked."""
+    findings: list[Finding] = []
+    start = time.thread_time()
+    for check in checks:
+        if time.thread_time() - start > SECONDS:
+            result = not_checked(f"the checks before took more than {SECONDS} s")
+        else:
+            result = _run(check, record)
+        name = check.__name__.removeprefix("check_").replace("_", " ")
+        several = result if isinstance(result, list) else [result]
+        findings += [with_check_name(finding, name) for finding in several if finding]
+    return findings
+
+
+def _run(check: Callable[[Record], Any], record: Record) -> Any:
+    """Return what a check finds, or that it could not be made and whose error that is."""
+    try:
+        return check(record)
+    except Exception as error:
+        raised_by = "your code raises" if _is_from_examined_code(error) else "the check itself raises"
+        return not_checked(f"{raised_by} {error_line(error)}")
+
+
+def _is_from_examined_code(error: Exception) -> bool:
+    """Tell whether a frame of the traceback is neither the doctor's nor PyTorch's."""
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return not all(file.startswith(OWN_FOLDERS) for file in files)

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from posenc.doctor import diagnose, models
-from posenc.doctor.report import findings
+from posenc.doctor import diagnose, model
+from posenc.doctor.report import run_checks
 from tests.doctor import cases
 from tests.doctor.cases import ids, rotation, slopes, table, thetas, turned
 
@@ -392,4 +392,4 @@ def test_whose_error_it_is():
             raise IndexError("no such row")
 
     assert findings([far], Case)[0].words == "your code raises IndexError: no such row"
-    assert findings([models.repeatable], None)[0].words.startswith("the check itself raises AttributeError: ")
+    assert run_checks([model.repeatable], None)[0].words.startswith("the check itself raises AttributeError: ")

@@ -5,7 +5,7 @@ import torch
 
 from dev.doctor_reports import alike, differences, lines
 from posenc.doctor import diagnose
-from posenc.doctor.report import Finding, Report, findings, ok
+from posenc.doctor.report import Finding, Report, passed, run_checks
 from posenc.doctor.table import check_rows
 from tests.doctor.cases import rotation
 
@@ -128,28 +128,28 @@ def test_whose_error_it_is():
         return case()
 
     def several(case):
-        return [ok("one", 1.0), ok("two")._replace(check="other name"), None]
+        return [passed("one", 1.0), passed("two")._replace(check="other name"), None]
 
     def nothing(case):
         return None
 
-    made = findings((of_the_code, several, nothing), lambda: 1 / 0)
+    made = run_checks((of_the_code, several, nothing), lambda: 1 / 0)
     assert [(one.check, one.verdict, one.id) for one in made] == [
         ("of the code", "not checked", "of-the-code"),
         ("several", "ok", "several"),
         ("other name", "ok", "other-name"),
     ]
     assert made[0].words == "your code raises ZeroDivisionError: division by zero"
-    by_torch = findings((check_rows,), torch.ones(2))  # a check of the doctor's, on what is no case
+    by_torch = run_checks((check_rows,), torch.ones(2))  # a check of the doctor's, on what is no case
     assert by_torch[0].words.startswith("the check itself raises AttributeError: ")
 
 
 def test_what_comes_too_late_is_not_checked(monkeypatch):
     def one(case):
-        return ok(case)
+        return passed(case)
 
     monkeypatch.setattr("time.thread_time", iter((100.0, 110.0, 129.0, 131.0)).__next__)
-    assert [finding.verdict for finding in findings((one, one, one), "fine")] == ["ok", "ok", "not checked"]
+    assert [finding.verdict for finding in run_checks((one, one, one), "fine")] == ["ok", "ok", "not checked"]
 
 
 def test_one_head_can_be_asked_for():

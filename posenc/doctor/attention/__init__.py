@@ -48,10 +48,12 @@ def accepts(code: Code) -> bool:
         return False
     first = torch.arange(t) < SEVERAL
     after = case.attend.at(*other_at(case, parts, first))
-    return relative_difference(after[:, :, ~first], made[:, :, ~first]) > SAME  # an inverted mask is none of those that are tried
+    return (
+        relative_difference(after[:, :, ~first], made[:, :, ~first]) > SAME
+    )  # an inverted mask is none of those that are tried
 
 
-def sound(code: Code) -> bool:
+def is_sound(code: Code) -> bool:
     """Tell whether moving all tokens changes nothing: among several forms of tables, the one that fits."""
     return _moved_by(case_of(code), 100) < MOVED
 
@@ -144,7 +146,7 @@ def _names(case: Case) -> str:
     if {"positions", *angle_tables.ROLES} & {*code.roles}:
         return ""
     names = [*(inner.co_names + inner.co_varnames if inner else ())]
-    for part in code.parts:
+    for part in code.modules:
         names += [type(part).__name__, *part._modules, *part._buffers, *part._parameters]
     return " ".join(names)
 

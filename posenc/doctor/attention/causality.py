@@ -95,7 +95,7 @@ def _ahead_only(case: Case) -> Finding | None:
 
 def _told_windows(case: Case) -> list[int]:
     """Return how many keys a window has, as the code or its configuration says."""
-    owners = [case.code.function, *case.code.parts]
+    owners = [case.code.function, *case.code.modules]
     owners += [owner.config for owner in owners if hasattr(owner, "config")]
     said = [getattr(owner, name, None) for owner in owners for name in WINDOWS]
     return [one for one in said if type(one) is int]

@@ -76,7 +76,7 @@ def held(case: Case) -> dict[str, nn.Parameter]:
     if not case.attend.opened:
         return {}
     ours = {weight for layer in case.attend.opened.layers.values() for weight in layer.weights}
-    *_, attention = (part for part in case.attend.code.parts if ours <= {*part.parameters()})  # the innermost of them
+    *_, attention = (part for part in case.attend.code.modules if ours <= {*part.parameters()})  # the innermost of them
     with_check_name = attention.named_parameters()
     return {name: one for name, one in with_check_name if one not in ours and POSITIONAL.search(name.lower())}
 

@@ -11,7 +11,7 @@ from posenc.doctor.attention import latent
 from posenc.doctor.attention.projections import Layer, Projections, found
 from posenc.doctor.call.axes import EMBEDDED
 from posenc.doctor.call.code import Code, first_result
-from posenc.doctor.numerics import mixes_own_values_only, random, relative_difference, with_heads_and_tokens_swapped
+from posenc.doctor.numerics import random, relative_difference
 
 T = 16
 OPENS = 4  # tokens that show whether projections are the ones they are taken for
@@ -147,7 +147,11 @@ def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
         return "right" if empty.abs().max() < SAME else "added"
     if mixes_own_values_only(out, torch.cat([v] * share, 1)):
         return "tiled"
-    pairs = (with_heads_and_tokens_swapped(out), each), (out.mT.reshape(out.shape), each), (out, with_heads_and_tokens_swapped(v).repeat_interleave(share, 1))
+    pairs = (
+        (with_heads_and_tokens_swapped(out), each),
+        (out.mT.reshape(out.shape), each),
+        (out, with_heads_and_tokens_swapped(v).repeat_interleave(share, 1)),
+    )
     if any(mixes_own_values_only(*pair) for pair in pairs):
         return "mixed"
     first = _shown(code, one, v * (torch.arange(OPENS) == 0)[:, None])  # at place 0 nothing moves
@@ -229,3 +233,15 @@ def case_of(code: Code) -> Case:
     """Return the case of an attention that is called afresh."""
     attend = Attention(code.fresh())
     return Case(code, attend.dim, attend.heads, attend)
+
+
+def with_heads_and_tokens_swapped(x: Tensor) -> Tensor:
+    """Return (b, h, t, d) as if its numbers had been laid out as (b, t, h, d), or the other way round."""
+    return x.transpose(1, 2).reshape(x.shape)
+
+
+def mixes_own_values_only(result: Tensor, v: Tensor) -> bool:
+    """Tell whether each head of the result is a sum of its own values, by whatever weights, and none is 0."""
+    weights = torch.linalg.lstsq(v.mT.double(), result.mT.double()).solution
+    none_is_zero = bool(torch.linalg.matrix_norm(result).all())
+    return none_is_zero and relative_difference(v.mT.double() @ weights, result.mT.double()) < 2e-2

@@ -100,9 +100,7 @@ def _of_uneven(queries: Tensor, keys: Tensor) -> Finding:
 def _checks(found: Turned) -> tuple[Any, ...]:
     if "none" in _layouts(found) and difference(found):
         return (check_layout,)
-    return (
-        (norm, check_layout, direction, frequencies.frequencies) if found.reading.pairs else (norm, check_layout)
-    )
+    return (norm, check_layout, direction, frequencies.frequencies) if found.reading.pairs else (norm, check_layout)
 
 
 def _reading(matrices: Tensor) -> Reading:

@@ -59,7 +59,9 @@ def _turned_back(case: Case) -> bool:
         made = case.attend.at(q, k, torch.zeros_like(given).index_copy(2, torch.tensor([place]), v))
         outs.append(torch.nn.functional.normalize(made, dim=-1).roll(-place, 2)[:, :, :6])
     first, itself = outs[-1], torch.nn.functional.normalize(_to_heads(case, v), dim=-1)
-    return relative_difference(first[:, :, :1], itself) < NEARLY and all(relative_difference(one, first) < NEARLY for one in outs)
+    return relative_difference(first[:, :, :1], itself) < NEARLY and all(
+        relative_difference(one, first) < NEARLY for one in outs
+    )
 
 
 def _added_by_place(case: Case) -> bool:
@@ -180,7 +182,7 @@ def _told_scale(case: Case) -> float | None:
 
 def _in_buckets(case: Case) -> bool:
     """Tell whether the module has a bias by buckets of distances, which came with products that are not divided."""
-    return any("bucket" in name for part in case.code.parts for name in vars(part))
+    return any("bucket" in name for part in case.code.modules for name in vars(part))
 
 
 def grouped_heads(case: Case) -> Finding | None:

@@ -55,7 +55,11 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     bias = Bias(code.fresh())
     if bias.told_by == "heads":
         found = compared_with_alibi(
-            lambda n: code.fresh(heads=n)().flatten().double(), code.heads, True, code.heads_requested, named_alibi(code)
+            lambda n: code.fresh(heads=n)().flatten().double(),
+            code.heads,
+            True,
+            code.heads_requested,
+            named_alibi(code),
         )
         return found, {"what": "slopes alone"}
     case = _case(filled(code))

@@ -84,7 +84,10 @@ def even(square: Tensor) -> bool:
 
 def linear(steps: Tensor) -> bool:
     """Tell whether the steps (h, t) from key to key are alike, and none is 0."""
-    return bool(steps.isfinite().all() and steps.all()) and relative_difference(steps, steps[:, :1].expand_as(steps)) <= 1e-3
+    return (
+        bool(steps.isfinite().all() and steps.all())
+        and relative_difference(steps, steps[:, :1].expand_as(steps)) <= 1e-3
+    )
 
 
 def hides(square: Tensor) -> Tensor:

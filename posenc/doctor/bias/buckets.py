@@ -8,8 +8,8 @@ from torch import Tensor
 
 from posenc.doctor.attempt import attempt
 from posenc.doctor.bias.bias_matrix import Case
-from posenc.doctor.call.declared import said, told
-from posenc.doctor.call.parameters import FIXED
+from posenc.doctor.call.declared import declared_flag, declared_number
+from posenc.doctor.call.parameters import DEFAULTS
 from posenc.doctor.numerics import relative_difference
 from posenc.doctor.report import Finding, note, passed, wrong
 
@@ -67,8 +67,8 @@ def steady(line: Tensor) -> Tensor:
 
 def limit(case: Case) -> float | None:
     """Return the largest distance that is told apart, if the code says so or the doctor had to."""
-    given = FIXED["limit"] if case.code.needs("limit") else None
-    return given or told(case.code, LIMITS)
+    given = DEFAULTS["limit"] if case.code.needs("limit") else None
+    return given or declared_number(case.code, LIMITS)
 
 
 def lines(case: Case) -> Lines:
@@ -144,7 +144,7 @@ def _unread(case: Case, both: Lines) -> Finding | None:
 def _rows(case: Case) -> int:
     """Return how many rows the learned table has that offsets look up, or how many ids were asked for."""
     if case.bias.ids:
-        return FIXED["buckets"] * case.code.needs("buckets")
+        return DEFAULTS["buckets"] * case.code.needs("buckets")
     for name, table in case.code.learned_parameters.items():
         for axis in (0, 1) if table.ndim == 2 else ():
             other = case.code.fresh()
@@ -177,7 +177,9 @@ def _stops(case: Case, both: Lines) -> Finding | None:
 
 def _symmetric(case: Case, both: Lines) -> Finding | None:
     alike = min(map(count, both.sides.values())) == 1
-    told_apart = said(case.code, ("is_decoder", "causal")) is False or said(case.code, ("bidirectional",))
+    told_apart = declared_flag(case.code, ("is_decoder", "causal")) is False or declared_flag(
+        case.code, ("bidirectional",)
+    )
     if told_apart and both.ended and (alike or both.symmetric):
         words = "all keys on one side share a number" if alike else "keys ahead share the numbers of keys behind"
         return wrong("one-direction-lost", f"{words}, and the code says that both directions are told apart")

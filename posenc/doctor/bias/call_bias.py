@@ -100,7 +100,10 @@ class Bias:
             return fits
         scores = random(*x.shape, seed=1)
         other, _ = attempt(self._of_copy, scores, t, s)
-        return bool(made.any()) and min(relative_difference(other, made), relative_difference(other, made + scores.squeeze(0))) < 1e-5
+        return (
+            bool(made.any())
+            and min(relative_difference(other, made), relative_difference(other, made + scores.squeeze(0))) < 1e-5
+        )
 
     def _of_copy(self, x: Tensor, t: int, s: int) -> Tensor:
         """Return the numbers for x, asked of a copy, since code may keep what it made, or write on x."""
@@ -161,13 +164,13 @@ def names_of(code: Code) -> str:
     """Return the names that the code goes by: its own, its owner's, of what it calls and of the modules inside."""
     owner = getattr(code.function, "__self__", code.function)
     used = getattr(getattr(code.function, "__code__", None), "co_names", ())
-    inside = [type(part).__name__ for part in code.parts]
+    inside = [type(part).__name__ for part in code.modules]
     return " ".join((name_of(code.source), name_of(code.function), type(owner).__name__, *used, *inside)).lower()
 
 
 def own_windows(code: Code) -> list[tuple[int, ...]]:
     """Return the window that a module says it is for, unless that is a square."""
-    said = [tuple(size) for part in code.parts if isinstance(size := getattr(part, "window_size", None), tuple | list)]
+    said = [tuple(size) for part in code.modules if isinstance(size := getattr(part, "window_size", None), tuple | list)]
     return [size for size in said if len(size) == len({*size}) == 2]
 
 

@@ -155,13 +155,13 @@ def factor(case: Case) -> Finding | None:
     """Negate the factor that a module keeps for the bias, and see whether the bias follows."""
     if hasattr(case.code.function, "__self__"):
         return None
-    for place, part in enumerate(case.code.parts):
+    for place, part in enumerate(case.code.modules):
         for name in FACTORS:
             value = getattr(part, name, 1)
             if type(value) not in (int, float) or value in (0, 1):
                 continue
             other = case.code.fresh()
-            setattr(other.parts[place], name, -value)
+            setattr(other.modules[place], name, -value)
             made, failed = attempt(case.again, other)
             if not failed and relative_difference(made.square, case.square) < 1e-6:
                 words = f"the module's {name} is {value:.4g}, and the bias does not follow it"

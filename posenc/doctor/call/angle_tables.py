@@ -1,4 +1,4 @@
-"""Make the angles that code wants to be given: cos and sin, complex numbers or plain angles, in each usual form.
+"""Make the tables that a rotation takes as an argument: cos and sin, complex numbers or angles, in each usual form.
 
 Functions such as apply_rotary_pos_emb(q, k, cos, sin) turn by tables that are made elsewhere. The doctor makes these
 itself, base 10,000, and tries the forms that libraries use until one fits.
@@ -29,23 +29,23 @@ AXES = {  # how tables (b, t, w) are shaped; b is 1 where rows do not differ
 }
 
 
-def _waves(angle: Tensor) -> tuple[Tensor, Tensor]:
+def _cos_sin(angle: Tensor) -> tuple[Tensor, Tensor]:
     return angle.cos().float(), angle.sin().float()
 
 
 PACKED: dict[str, Callable[[Tensor], Any]] = {  # what holds cos and sin
-    "pair": _waves,
-    "complex": lambda angle: torch.complex(*_waves(angle)),
+    "pair": _cos_sin,
+    "complex": lambda angle: torch.complex(*_cos_sin(angle)),
     "angles": lambda angle: angle.float(),
-    "cos and sin stacked last": lambda angle: torch.stack(_waves(angle), -1),
-    "sin, then cos": lambda angle: torch.cat((*reversed(_waves(angle)),), -1),
-    "cos, then sin": lambda angle: torch.cat(_waves(angle), -1),
-    OFFSETS: lambda angle: torch.stack((*reversed(_waves(angle)),), -1).flatten(-2),
+    "cos and sin stacked last": lambda angle: torch.stack(_cos_sin(angle), -1),
+    "sin, then cos": lambda angle: torch.cat((angle.sin(), angle.cos()), -1).float(),
+    "cos, then sin": lambda angle: torch.cat((angle.cos(), angle.sin()), -1).float(),
+    OFFSETS: lambda angle: torch.stack((angle.sin(), angle.cos()), -1).flatten(-2).float(),
 }
 
 
 class TableForm(NamedTuple):
-    """How a table is told: what holds it, how each angle is spread over its pair, its axes."""
+    """The form of a table: what holds cos and sin, how each angle is spread over its pair of channels, its axes."""
 
     packed: str
     spread: str
@@ -57,7 +57,7 @@ class TableForm(NamedTuple):
         return f"{held} {self.axes}{spread}"
 
     @property
-    def rows_are_lost(self) -> bool:
+    def is_shared_by_batch(self) -> bool:
         """Whether the table has no axis for the rows of a batch."""
         return "b" not in self.axes
 
@@ -68,11 +68,11 @@ class TableForm(NamedTuple):
             t = positions.shape[-1]
             positions = torch.arange(t - 1, -t, -1)
         rows = positions if positions.ndim == 2 else positions[None]
-        angle = rows.double()[..., None] * theta
+        angle = rows.double()[..., None] * theta  # (b, t, w / 2)
         return PACKED[self.packed](AXES[self.axes](SPREAD[self.spread](angle)))
 
 
-FITTING = {  # the axes of a table that go with an order of axes of the content
+AXES_FOR_ORDER = {  # the axes of a table that go with an order of axes of the content
     "bhtd": ("(t, w)", "(b, t, w)", "(b, 1, t, w)"),
     "bthd": ("(t, w)", "(b, t, w)", "(b, t, 1, w)", "(t, 1, w)"),
     "tbhd": ("(t, b, 1, w)", "(t, 1, w)", "(t, w)"),
@@ -85,24 +85,30 @@ FITTING = {  # the axes of a table that go with an order of axes of the content
 
 def forms(roles: dict[str, str], order: str) -> Iterator[TableForm]:
     """Yield the forms that the parameters allow, likeliest first; nothing where no table is asked for."""
-    shapes, pair = FITTING.get(order, ()), bool({"cos", "tables"} & roles.keys())
-    pairs = [TableForm("pair", spread, axes) for spread in SPREAD for axes in shapes]
-    yield from pairs if pair else ()
+
+    def each(packed: str, *spreads: str) -> list[TableForm]:
+        return [TableForm(packed, spread, axes) for spread in spreads for axes in AXES_FOR_ORDER.get(order, ())]
+
+    takes_pair = bool({"cos", "tables"} & roles.keys())
+    if takes_pair:
+        yield from each("pair", *SPREAD)
     if "angles" in roles and order in ("btd", "tbd"):
         yield TableForm(OFFSETS, "once", "(1, 2t - 1, w)")
     if {"angles", "tables"} & roles.keys():
-        yield from (TableForm("complex", spread, axes) for spread in ("once", "half", "interleaved") for axes in shapes)
-        yield from (TableForm("cos and sin stacked last", "once", axes) for axes in shapes)
-        yield from (TableForm("angles", spread, axes) for spread in SPREAD for axes in shapes)
-        for packed in ("sin, then cos", "cos, then sin"):
-            yield from (TableForm(packed, spread, axes) for spread in ("once", "interleaved", "half") for axes in shapes)
-        yield from () if pair else pairs
+        yield from each("complex", "once", "half", "interleaved")
+        yield from each("cos and sin stacked last", "once")
+        yield from each("angles", *SPREAD)
+        yield from each("sin, then cos", "once", "interleaved", "half")
+        yield from each("cos, then sin", "once", "interleaved", "half")
+        if not takes_pair:
+            yield from each("pair", *SPREAD)
 
 
 def arguments(form: TableForm, roles: dict[str, str], positions: Tensor, width: int, indexed: bool) -> dict[str, Any]:
     """Return the tables by role; where positions are asked for besides (`indexed`), whole tables that these index."""
-    places = torch.arange(int(positions.max()) + 1) if indexed else positions
-    made = form(places, width)
+    rows = torch.arange(int(positions.max()) + 1) if indexed else positions
+    table = form(rows, width)
     if "cos" in roles:
-        return dict(zip(("cos", "sin"), made, strict=True))
-    return dict.fromkeys(("angles", "tables"), made)
+        cos, sin = table
+        return {"cos": cos, "sin": sin}
+    return {"angles": table, "tables": table}

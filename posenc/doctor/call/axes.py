@@ -27,65 +27,71 @@ SHOWN = {
     "bdrc": "(b, h * d, rows, columns)",
     "bxyrcd": "(b, 1, 1, rows, columns, h * d)",
 }
-WHOLE = {"btd": "bthd", "tbd": "tbhd", "thd": "bthd", "htd": "bhtd"}  # orders with the axes that they do without
+COMPLETE = {"btd": "bthd", "tbd": "tbhd", "thd": "bthd", "htd": "bhtd"}  # orders with the axes that they lack
 FOR_EMBEDDINGS = ("bdt", "brcd", "bdrc", "bxyrcd")
 ONE_TEXT = ("thd", "htd")
-ROWS = 4
-TOKENS = {"t": (-1,), "rc": (ROWS, -1), "xyrc": (1, 1, ROWS, -1)}  # the axes on which tokens lie
+GRID_ROWS = 4
+TOKEN_AXES = {"t": (-1,), "rc": (GRID_ROWS, -1), "xyrc": (1, 1, GRID_ROWS, -1)}  # the axes that tokens are split into
 
 
-def _permuted(x: Tensor, order: str, other: str) -> Tensor:
-    return x if order == other else x.permute([order.index(axis) for axis in other])
+def _permuted(x: Tensor, order: str, target: str) -> Tensor:
+    return x if order == target else x.permute([order.index(axis) for axis in target])
 
 
-def there(x: Tensor, order: str) -> Tensor:
+def to_order(x: Tensor, order: str) -> Tensor:
     """Return content (b, h, t, d) in another order of axes."""
-    x = _permuted(x, "bhtd", WHOLE.get(order, order))
+    x = _permuted(x, "bhtd", COMPLETE.get(order, order))
     if order in ONE_TEXT:
         return x.squeeze(0)
     return x if "h" in order else x.flatten(-2)
 
 
-def back(y: Any, order: str, heads: int) -> Any:
+def from_order(y: Any, order: str, heads: int) -> Any:
     """Return a result (b, h, t, d) from another order of axes; what is no such result comes back as it is."""
     if not isinstance(y, Tensor) or y.ndim != len(order):
         return y
-    y = y if "b" in order else y[None]
-    y = y if "h" in order else y.unflatten(-1, (heads, -1))
-    return _permuted(y, WHOLE.get(order, order), "bhtd")
+    if "b" not in order:
+        y = y[None]
+    if "h" not in order:
+        y = y.unflatten(-1, (heads, -1))
+    return _permuted(y, COMPLETE.get(order, order), "bhtd")
 
 
-def _laid(x: Tensor, order: str) -> Tensor:
+def _token_axes(order: str) -> str:
+    return order.translate({ord(axis): "" for axis in "bd"})
+
+
+def _embeddings_to_order(x: Tensor, order: str) -> Tensor:
     """Return embeddings (b, t, D) in another order of axes."""
-    tokens = order.translate({ord(axis): "" for axis in "bd"})
-    return _permuted(x.unflatten(1, TOKENS[tokens]), f"b{tokens}d", order)
+    tokens = _token_axes(order)
+    return _permuted(x.unflatten(1, TOKEN_AXES[tokens]), f"b{tokens}d", order)
 
 
-def _unlaid(y: Tensor, order: str) -> Tensor:
-    tokens = order.translate({ord(axis): "" for axis in "bd"})
+def _embeddings_from_order(y: Tensor, order: str) -> Tensor:
+    tokens = _token_axes(order)
     return _permuted(y, order, f"b{tokens}d").flatten(1, -2)
 
 
 EMBEDDED: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {  # from (b, t, D), and back
-    order: (partial(_laid, order=order), partial(_unlaid, order=order)) for order in ("btd", "tbd", *FOR_EMBEDDINGS)
+    order: (partial(_embeddings_to_order, order=order), partial(_embeddings_from_order, order=order))
+    for order in ("btd", "tbd", *FOR_EMBEDDINGS)
 }
 
 
-def by_text(call: Callable[..., Any], contents: dict[str, Tensor], **given: Any) -> Any:
+def text_by_text(call: Callable[..., Any], contents: dict[str, Tensor], **arguments: Any) -> Any:
     """Call for each text of a batch alone, with its row of positions, and put the results together."""
     results = []
-    for i, texts in enumerate(zip(*(x.split(1) for x in contents.values()), strict=True)):
-        rows = dict(zip(contents, texts, strict=True))
-        results.append(call(rows, **{role: _row(value, i) for role, value in given.items()}))
-    return _together(results)
+    for row, texts in enumerate(zip(*(x.split(1) for x in contents.values()), strict=True)):
+        own = {
+            role: value[row] if isinstance(value, Tensor) and value.ndim == 2 else value
+            for role, value in arguments.items()
+        }
+        results.append(call(dict(zip(contents, texts, strict=True)), **own))
+    return _concatenated(results)
 
 
-def _together(results: Any) -> Any:
-    one, *_ = results
-    if isinstance(one, tuple):
-        return tuple(map(_together, zip(*results, strict=True)))
-    return torch.cat(results) if isinstance(one, Tensor) else one
-
-
-def _row(value: Any, i: int) -> Any:
-    return value[i] if isinstance(value, Tensor) and value.ndim == 2 else value
+def _concatenated(results: list[Any]) -> Any:
+    first = results[0]
+    if isinstance(first, tuple):
+        return tuple(_concatenated([*parts]) for parts in zip(*results, strict=True))
+    return torch.cat(results) if isinstance(first, Tensor) else first

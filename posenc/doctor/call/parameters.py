@@ -4,16 +4,17 @@ What has a default is left alone unless a check needs it. A class gets dim, head
 where it asks for them.
 """
 
+import ast
 import inspect
-from collections.abc import Callable
+import itertools
+import re
 from typing import Any
 
 import torch
 from torch import nn
 
-from posenc.doctor.call.signature_from_doc import as_documented
-
 LONGEST = 4096
+DOCUMENTED_CALL = re.compile(r"\s*\w+\((.*?)\)", re.S)
 SPELLINGS = {
     "x": """x xs input inputs inp input_ids ids token_ids input_tensor patches pixel_values imgs img images hidden
         hidden_states hidden_state tensor u emb embedding embeddings embedded src t x_btd x_bthd token_embeddings
@@ -66,7 +67,7 @@ SPELLINGS = {
     "like": "like",
     "batch": "batch_size bsz batch b",
     "cache": "cache past kv_cache past_kv past_key_value past_key_values layer_past past_state cache_params",
-    "keeps": "use_cache return_cache return_kv_cache",
+    "returns_cache": "use_cache return_cache return_kv_cache",
     "state": "incremental_state",
     "score": "score",
     "cos": """cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines
@@ -87,16 +88,25 @@ PIECES = {  # of a name that is in no list, with _ between them; a name with pie
     "cos": "cos cosine cosines",
     "sin": "sin sine sines",
 }
-SILENT = {"h", "x", "seq", "in", "input", "tensor", "states", "state", "heads", "vec", "t", "b", "layer", "tok"}
-ROWS = ("position_ids", "pos_ids", "position_id", "input_pos")
-SCORES = ("logits", "attn_logits", "attention_logits", "qk_dots", "qk_dot", "attention_scores", "attn_scores", "dots")
+MEANINGLESS = {"h", "x", "seq", "in", "input", "tensor", "states", "state", "heads", "vec", "t", "b", "layer", "tok"}
+BATCHED_NAMES = ("position_ids", "pos_ids", "position_id", "input_pos")
+SCORE_NAMES = (
+    "logits",
+    "attn_logits",
+    "attention_logits",
+    "qk_dots",
+    "qk_dot",
+    "attention_scores",
+    "attn_scores",
+    "dots",
+)
 BASES = (*SPELLINGS["base"].split(),)
 FACTORS = (*SPELLINGS["factor"].split(), "scale_factor")
-OTHERS = ("c", "context", "y")  # what queries look at, where keys are not made of the input alone
+CONTEXTS = ("c", "context", "y")  # what queries look at, where keys are not made of the input alone
 SIZES = ("rows", "columns", "length", "dim", "heads", "depth")  # what no bool can be
 DIRECTIONS = ("is_decoder", "bidirectional")
 FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate", *DIRECTIONS)
-FIXED: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "flag": False,
     "device": torch.device("cpu"),
     "dtype": torch.float32,
@@ -127,65 +137,81 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     """
     parameters = _parameters(function)
     if getattr(type(function), "forward", None) is nn.Embedding.forward:
-        return {"positions": "input"}, parameters  # a table that is learned: its input picks rows
-    if len(parameters) == 5 and next(iter(parameters)) == "score":
+        return {"positions": "input"}, parameters  # a learned table: its input picks rows
+    if len(parameters) == 5 and next(iter(parameters)) == "score":  # a score_mod of flex attention
         return dict(zip(("score", "b", "h", "positions", "key_positions"), parameters, strict=True)), parameters
-    found: dict[str, str] = {}
-    known = {ROLE.get(name.lower().strip("_")) for name in parameters if name != "t"}
+    roles_present = {ROLE.get(_normalized(name)) for name in parameters if name != "t"}
+    names: dict[str, str] = {}  # by role
     for place, (name, parameter) in enumerate(parameters.items()):
-        role = _by_default(_role(name, place, known, {*parameters}), name, parameter)
-        if "x" in found and name in OTHERS:
+        role = _role_by_default(_role(name, place, roles_present, {*parameters}), name, parameter)
+        if "x" in names and name in CONTEXTS:
             role = "other"
-        if role == "length" and "length" in found:
+        if role == "length" and "length" in names:
             role = "key_length"
-        if role is not None and role not in found:
-            found[role] = name
+        if role is not None and role not in names:
+            names[role] = name
         elif parameter.default is parameter.empty:
-            why = f"{name}, which is not known: {wrapper(parameters, function)}. Understood are {UNDERSTOOD}"
-            raise ValueError(f"doctor: function must be one whose parameters have known names, got {why}")
-    if found.get("x") == "t" and found.get("positions") == next(iter(parameters)):
-        found["angles"] = found.pop("positions")  # f(pos, t): what stands before the content is what it turns by
-    content = {*found} & {"x", "q", "k", "v"}
+            reason = f"{name}, which is not known: {wrapper(parameters, function)}. Understood are {UNDERSTOOD}"
+            raise ValueError(f"doctor: function must be one whose parameters have known names, got {reason}")
+    return _by_context(names, next(iter(parameters), "")), parameters
+
+
+def _by_context(names: dict[str, str], first: str) -> dict[str, str]:
+    """Return the names by role, where the other parameters say what a name means."""
+    if names.get("x") == "t" and names.get("positions") == first:
+        names["angles"] = names.pop("positions")  # f(pos, t): what comes before the content is what it turns by
+    content = {*names} & {"x", "q", "k", "v"}
     if content in ({"q"}, {"k"}):
-        found["x"] = found.pop(*content)
-    return found, parameters
+        names["x"] = names.pop(*content)
+    return names
 
 
-def _by_default(role: str | None, name: str, parameter: inspect.Parameter) -> str | None:
+def _normalized(name: str) -> str:
+    return name.lower().strip("_")
+
+
+def _role_by_default(role: str | None, name: str, parameter: inspect.Parameter) -> str | None:
     """Return the role that goes with the default: what has none is guessed at, a small width is an axis."""
     default = parameter.default
     if role is None and default is parameter.empty:
-        return _of_pieces(name)
+        return _role_of_pieces(name)
     if role in SIZES and isinstance(default, bool):
         return "flag"
     return None if role == "dim" and default in range(-5, 5) else role
 
 
-def _role(name: str, place: int, known: set[str | None], known_names: set[str]) -> str | None:
-    """Return the role of a parameter; t is content where it stands first and no size stands beside it."""
+def _role(name: str, place: int, present: set[str | None], names: set[str]) -> str | None:
+    """Return the role of a parameter; t is content where it comes first and there is no size beside it."""
     if name == "t":
-        alone = not known & {"x", "q", "dim", "heads", "key_length"}
-        return "x" if alone and (place == 0 or known & {"positions", "angles", "cos", "tables"}) else "length"
-    if name == "width" and "rows" not in known:
+        is_alone = not present & {"x", "q", "dim", "heads", "key_length"}
+        is_content = place == 0 or present & {"positions", "angles", "cos", "tables"}
+        return "x" if is_alone and is_content else "length"
+    if name == "width" and "rows" not in present:
         return "dim"
-    if name in ("h", "w") and (known & {"columns", "rows"} or {"h", "w"} <= known_names):
-        return {"h": "rows", "w": "columns"}[name]
-    return "flag" if name in FLAGS else ROLE.get(name.lower().strip("_"))
+    if name in ("h", "w") and (present & {"columns", "rows"} or {"h", "w"} <= names):
+        return "rows" if name == "h" else "columns"
+    return "flag" if name in FLAGS else ROLE.get(_normalized(name))
 
 
-def _of_pieces(name: str) -> str | None:
+def _role_of_pieces(name: str) -> str | None:
     """Return the role that one piece of a name tells, if no other piece may mean something else."""
-    pieces = set(name.lower().strip("_").split("_")) - SILENT
-    told = [role for role, names in PIECES.items() if pieces and pieces <= {*names.split()}]
-    return told[0] if told else None
+    pieces = set(_normalized(name).split("_")) - MEANINGLESS
+    for role, names in PIECES.items():
+        if pieces and pieces <= {*names.split()}:
+            return role
+    return None
 
 
 def wrapper(parameters: dict[str, inspect.Parameter], function: Any) -> str:
     """Return the function to write around code whose parameters are not known."""
     names = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
-    told = [name for name in names if ROLE.get(name.lower())] or ["x", "positions"]
-    given = ", ".join(name if name in told else f"{name}=..." for name in names)
-    return f"wrap it, def wrapped({', '.join(told)}): return {name_of(function)}({given})"
+    known = [name for name in names if ROLE.get(name.lower())]
+    # What stands behind the first keyword has to be a keyword too.
+    are_plain = itertools.takewhile(lambda name: name in known, names)
+    positional = [*are_plain]
+    keywords = [f"{name}={name}" if name in known else f"{name}=..." for name in names[len(positional) :]]
+    call = f"{name_of(function)}({', '.join(positional + keywords)})"
+    return f"wrap it, def wrapped({', '.join(known or ['x', 'positions'])}): return {call}"
 
 
 def _parameters(function: Any) -> dict[str, inspect.Parameter]:
@@ -193,45 +219,57 @@ def _parameters(function: Any) -> dict[str, inspect.Parameter]:
     try:
         signature = inspect.signature(function.forward if isinstance(function, nn.Module) else function)
     except (TypeError, ValueError):
-        if told := as_documented(function):
-            return told
-        why = f"{name_of(function)}, whose parameters cannot be read. Understood are {UNDERSTOOD}"
-        raise ValueError(f"doctor: function must be one with named parameters, got {why}") from None
+        if documented := _documented_parameters(function):
+            return documented
+        reason = f"{name_of(function)}, whose parameters cannot be read. Understood are {UNDERSTOOD}"
+        raise ValueError(f"doctor: function must be one with named parameters, got {reason}") from None
     return {n: p for n, p in signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
-def built(cls: type, sizes: dict[str, int], **others: Any) -> Any:
-    """Return an instance of a class; `others` go to parameters of these names.
+def _documented_parameters(function: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of compiled code, such as torch's attention, whose documentation begins with a call."""
+    call = DOCUMENTED_CALL.match(getattr(function, "__doc__", None) or "")
+    if call is None:
+        return {}
+    try:
+        tree = ast.parse(f"lambda {call[1]}: 0", mode="eval")
+        arguments = tree.body.args  # type: ignore[attr-defined]
+        defaults = [ast.literal_eval(default) for default in arguments.defaults]
+    except (SyntaxError, ValueError):  # a sentence in brackets
+        return {}
+    defaults = [inspect.Parameter.empty] * (len(arguments.args) - len(defaults)) + defaults
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = zip((argument.arg for argument in arguments.args), defaults, strict=True)
+    return {name: inspect.Parameter(name, kind, default=default) for name, default in named}
+
+
+def construct(cls: type, sizes: dict[str, int], **keywords: Any) -> Any:
+    """Return an instance of a class; `keywords` go to parameters of these names.
 
     Raises:
         ValueError: If it asks for something else than dim, heads, a length and dropout.
     """
-    given, parameters = dict(others), _parameters(cls)
+    arguments, parameters = dict(keywords), _parameters(cls)
     for name, parameter in parameters.items():
-        role, needed = ROLE.get(name.lower()), parameter.default is parameter.empty
-        if name in others:
+        role, is_needed = ROLE.get(name.lower()), parameter.default is parameter.empty
+        if name in keywords:
             continue
         if role in ("dim", "heads"):
-            given[name] = sizes[role]
-        elif needed and role == "length":
-            given[name] = LONGEST
-        elif needed and (name == "p" or "drop" in name.lower()):
-            given[name] = 0.0
-        elif needed and name in BASES:
-            given[name] = FIXED["base"]
-        elif needed:
-            why = f"{name_of(cls)}, which asks for {name} too: build it yourself and pass the instance instead"
-            raise ValueError(f"doctor: function must be a class of dim, heads, a length and dropout, got {why}")
-    return _attempted(cls, given, parameters)
-
-
-def _attempted(cls: Callable[..., Any], given: dict[str, Any], parameters: dict[str, inspect.Parameter]) -> Any:
-    """Return an instance; sizes that have a default are left out where they do not go with the other settings."""
+            arguments[name] = sizes[role]
+        elif is_needed and role == "length":
+            arguments[name] = LONGEST
+        elif is_needed and (name == "p" or "drop" in name.lower()):
+            arguments[name] = 0.0
+        elif is_needed and name in BASES:
+            arguments[name] = DEFAULTS["base"]
+        elif is_needed:
+            reason = f"{name_of(cls)}, which asks for {name} too: build it yourself and pass the instance instead"
+            raise ValueError(f"doctor: function must be a class of dim, heads, a length and dropout, got {reason}")
     try:
-        return cls(**given)
-    except Exception:  # heads may not go with the other settings
-        free = {n for n, p in parameters.items() if ROLE.get(n.lower()) == "heads" and p.default is not p.empty}
-        return cls(**{name: value for name, value in given.items() if name not in free})
+        return cls(**arguments)
+    except Exception:  # the number of heads may not go with the other settings; its default does
+        optional = {n for n, p in parameters.items() if ROLE.get(n.lower()) == "heads" and p.default is not p.empty}
+        return cls(**{name: value for name, value in arguments.items() if name not in optional})
 
 
 def name_of(function: Any) -> str:

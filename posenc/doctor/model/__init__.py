@@ -104,7 +104,9 @@ def shift(text: Text) -> Finding:
     if off < SAME:
         return passed("moving all positions together changes nothing: it sees offsets only", off)
     if text.model.rows:
-        return passed(f"moving all positions together changes the logits by {off:.2g}: it has a table of positions", off)
+        return passed(
+            f"moving all positions together changes the logits by {off:.2g}: it has a table of positions", off
+        )
     words = f"moving all positions together changes the logits by {off:.2g}, and there is no table of positions"
     return wrong("absolute", f"{words}: queries and keys are turned to different places", off)
 

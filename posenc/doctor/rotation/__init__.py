@@ -84,7 +84,7 @@ def _accepts(code: Code, t: int) -> bool:
     return bool(over_tokens) or not over_heads or code.call.order is not None
 
 
-def sound(code: Code) -> bool:
+def is_sound(code: Code) -> bool:
     """Tell whether lengths stay and something turns: among several forms of tables, the one that fits."""
     x = random(1, code.heads, 1, code.dim, seed=1).repeat_interleave(code.call.tokens or 6, dim=2)
     y = Rotation(code)(x)
@@ -106,9 +106,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     of_matrices = run_checks(_of_matrices(case), case)
     moves = any(finding.id in MOVES for finding in of_matrices)
     shifted = [with_check_name(not_checked(FOLLOWS), "shift")] if moves else run_checks((shift,), case)
-    rest = run_checks(
-        (frequencies.base, frequencies.factor, frequencies.width, *precision.CHECKS, *USAGE), case
-    )
+    rest = run_checks((frequencies.base, frequencies.factor, frequencies.width, *precision.CHECKS, *USAGE), case)
     twice = with_check_name(not_checked(TWICE), "rotating twice")
     return [*first, *of_matrices, *shifted, *rest, twice, *_given(case)], about | _about(case)
 

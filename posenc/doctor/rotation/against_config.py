@@ -167,7 +167,10 @@ def _explained(side: Side, layers: list[Layer], said: dict[str, Any]) -> tuple[F
             return Fault("right", "as the config describes", {}), offs[-1]
         for fault in faults(layer, said[layer.layer_type], dim) if layer.layer_type in said else ():
             turned = turn_of(layer, dim)._replace(**fault.changed)
-            if turned.start + turned.width <= dim and relative_difference(side.y, turned(side.x, side.positions)) < NEAR:
+            if (
+                turned.start + turned.width <= dim
+                and relative_difference(side.y, turned(side.x, side.positions)) < NEAR
+            ):
                 return fault, offs[-1]
     return Fault("", "", {}), min(offs)
 

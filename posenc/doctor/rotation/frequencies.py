@@ -7,7 +7,7 @@ from torch import Tensor
 
 from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code
-from posenc.doctor.call.declared import WIDTHS, declared_base, rebuilt_with, told
+from posenc.doctor.call.declared import ROTARY_WIDTHS, declared_base, declared_number, rebuilt_with
 from posenc.doctor.numerics import random, relative_difference
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.rotation.fit_frequencies import fit, mostly_one, near
@@ -161,7 +161,7 @@ def factor(case: Case) -> Finding | None:
 def width(case: Case) -> Finding | None:
     """Compare how many channels turn with how many the code says."""
     turning = 2 * len(case.reading.pairs)
-    said = told(case.code, WIDTHS) or turning
+    said = declared_number(case.code, ROTARY_WIDTHS) or turning
     if turning and not case.reading.columns and turning != said <= case.dim:  # of a grid a row may not show all pairs
         words = f"{turning} of {case.dim} channels turn, and the code says {said:,.0f}"
         return wrong("width-wrong", f"{words}: the others should pass as they are", turning)

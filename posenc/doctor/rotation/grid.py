@@ -3,7 +3,7 @@
 import torch
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.call.code import AXES
+from posenc.doctor.call.code import POSITION_AXES
 from posenc.doctor.numerics import random, relative_difference
 from posenc.doctor.report import Finding, passed, wrong
 from posenc.doctor.rotation.measure_angles import ROWS, SLIGHT, Case, Rotation, matrices_of, read
@@ -46,12 +46,12 @@ def each_axis(case: Case) -> Finding | None:
     """Move along one axis at a time: each has pairs of its own."""
     if case.rotate.told_by != "positions" or case.given_angles:
         return None
-    form = case.code.call.positions_form if case.code.call.positions_form in AXES else "3bt"
+    form = case.code.call.positions_form if case.code.call.positions_form in POSITION_AXES else "3bt"
     x, places = random(2, case.heads, 6, case.dim, seed=19), torch.arange(6)
     y, failed = attempt(_along(case, form), x, places)
     if failed or relative_difference(y, case.rotate(x, places)) > SLIGHT:  # it takes one number, or counts all into one
         return None
-    shares = [len(read(_along(case, form, axis), case.reach).pairs) for axis in range(AXES[form])]
+    shares = [len(read(_along(case, form, axis), case.reach).pairs) for axis in range(POSITION_AXES[form])]
     words = f"along {len(shares)} axes {', '.join(map(str, shares))} pairs turn"
     return passed(words) if all(shares) else wrong("axis-lost", f"{words}: give each axis pairs of its own")
 

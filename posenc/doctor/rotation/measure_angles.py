@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.call.code import AXES, Code
+from posenc.doctor.call.code import POSITION_AXES, Code
 from posenc.doctor.numerics import random, repeated_random, wrap_angle
 from posenc.doctor.rotation.fit_frequencies import Fit
 from posenc.doctor.rotation.pairs import angles_of, pairs_of, rows_of
@@ -60,7 +60,9 @@ class Rotation:
     def _call(self, x: Tensor, of_keys: bool, **given: Any) -> Tensor:
         if not self.code.takes("q", "k"):
             return self.code.apply(x=x, **self._sizes(), **given)
-        q, k = self.pair(repeated_random(x, 77), x, **given) if of_keys else self.pair(x, repeated_random(x, 78), **given)
+        q, k = (
+            self.pair(repeated_random(x, 77), x, **given) if of_keys else self.pair(x, repeated_random(x, 78), **given)
+        )
         return k if of_keys else q
 
     def pair(self, q: Tensor, k: Tensor, **given: Any) -> tuple[Tensor, Tensor]:
@@ -178,7 +180,7 @@ class Case(NamedTuple):
     @property
     def of_axes(self) -> bool:
         """Whether there are several axes: a grid, or positions of several numbers."""
-        return bool(self.reading.columns) or self.code.call.positions_form in AXES
+        return bool(self.reading.columns) or self.code.call.positions_form in POSITION_AXES
 
     @property
     def given_angles(self) -> bool:

@@ -131,7 +131,9 @@ def longer_calls(case: Case) -> Finding:
 
 def batched_positions(case: Case) -> Finding:
     """Give each row of a batch its own positions, as left padding and packing need."""
-    if case.rotate.told_by != "positions" or (case.code.call.table_form and case.code.call.table_form.rows_are_lost):
+    if case.rotate.told_by != "positions" or (
+        case.code.call.table_form and case.code.call.table_form.is_shared_by_batch
+    ):
         return not_checked("needs a parameter for positions, as left padding and packed rows do")
     x, off = random(2, case.heads, 6, case.dim, seed=12), 0.0
     places = torch.stack((torch.arange(6), torch.arange(8)[-6:]))

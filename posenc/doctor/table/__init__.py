@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code
-from posenc.doctor.call.declared import rebuilt_with_base
+from posenc.doctor.call.declared import rebuilt_with
 from posenc.doctor.numerics import random, relative_difference
 from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, with_check_name, wrong
 from posenc.doctor.table import batches, grid, usage
@@ -172,7 +172,7 @@ def _of_twins(case: Case, first: int, second: int) -> Finding:
 
 def base(case: Case) -> Finding | None:
     """Ask for another base, and see whether the rows follow."""
-    code = rebuilt_with_base(case.code, 500)
+    code = rebuilt_with(case.code, "base", 500)
     if code is None:
         return None
     if relative_difference(case.table.of(code)(len(case.first)), case.first) < ALIKE:

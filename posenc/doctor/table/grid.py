@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc.doctor.call.code import Code
-from posenc.doctor.call.declared import declared_bases_of_axes, rebuilt_with_base
+from posenc.doctor.call.declared import declared_bases_of_axes, rebuilt_with
 from posenc.doctor.numerics import relative_difference
 from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, wrong
 from posenc.doctor.table.cells import MARGIN, Cells, again, made_by
@@ -138,7 +138,7 @@ def _whole(moved: Tensor) -> list[Tensor]:
 
 def base(cells: Cells) -> Finding | None:
     """Ask for another base, and see whether the numbers follow."""
-    code = rebuilt_with_base(cells.code, 500)
+    code = rebuilt_with(cells.code, "base", 500)
     made = None if code is None else again(cells._replace(code=code), cells.sides)
     if made is None:
         return None

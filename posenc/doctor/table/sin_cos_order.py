@@ -34,7 +34,9 @@ def twice(table: Tensor) -> Finding | None:
     for order, (one, other) in orders(table.shape[1]).items():
         if (table[:, one] - table[:, other]).abs().max() < ALIKE:
             words = f"both channels of each pair ({short(order).partition(',')[0]}) hold the same numbers"
-            return with_check_name(wrong("order-broken", f"{words}: sine and cosine should differ by a quarter turn"), "order")
+            return with_check_name(
+                wrong("order-broken", f"{words}: sine and cosine should differ by a quarter turn"), "order"
+            )
     return None
 
 
