@@ -1,16 +1,16 @@
-"""Each report that a test of the doctor makes must read as tests/doctor/reports.json says."""
+"""Each report that a test of the doctor makes must have the kind and identifiers that `reports.json` lists for it."""
 
-import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
 
 from dev import doctor_reports
 from posenc import doctor
-from posenc.doctor.report import Report
 
-MADE: dict[str, list[list[str]]] = {}  # by test
+SUMMARIES: dict[str, list[str]] = {}  # by test
+FILES: set[str] = set()  # whose tests ran
 
 
 @pytest.fixture(autouse=True)
@@ -22,26 +22,38 @@ def layers_that_begin_alike():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """Note the reports of a test that passes, and compare them with those that are known."""
-    made: list[list[str]] = []
+    summaries: list[str] = []
+    make = doctor.Report
 
-    def noted(*parts):
-        report = Report(*parts)
-        made.append(doctor_reports.lines(report))
+    def noted(*values, **named):
+        report = make(*values, **named)
+        summaries.append(doctor_reports.summary(report))
         return report
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(doctor, "Report", noted)
         result = yield
-    name = f"{item.path.stem} {item.name}"
+    file = item.path.relative_to(Path(__file__).parent).with_suffix("").as_posix()
+    test = f"{file} {item.name}"
     if os.environ.get(doctor_reports.WRITES):
-        MADE[name] = made
-    elif differences := doctor_reports.differences(made, doctor_reports.known().get(name, [])):
-        pytest.fail("\n".join(["reports read otherwise; python -m dev.doctor_reports if so meant", *differences]))
+        FILES.add(file)
+        SUMMARIES[test] = summaries
+        return result
+    changes = differences(doctor_reports.known().get(test, []), summaries)
+    if changes:
+        pytest.fail("\n".join(["other reports; python -m dev.doctor_reports if so meant", *changes]))
     return result
+
+
+def differences(expected: list[str], summaries: list[str]) -> list[str]:
+    """Return the lines in which the summaries of a test differ from those that are known."""
+    changes = [f"was {old}\nnow {new}" for old, new in zip(expected, summaries, strict=False) if old != new]
+    if len(expected) != len(summaries):
+        changes.append(f"{len(expected)} reports are known, now {len(summaries)}")
+    return changes
 
 
 def pytest_sessionfinish(session):
     """Write the reports down, where that is asked for and no test failed."""
     if os.environ.get(doctor_reports.WRITES) and not session.testsfailed:
-        text = json.dumps({name: made for name, made in sorted(MADE.items()) if made}, indent=0, ensure_ascii=False)
-        doctor_reports.PATH.write_text(text + "\n", encoding="utf-8")
+        doctor_reports.write(SUMMARIES, FILES)

@@ -1,9 +1,9 @@
-"""Comparing reports sees other words, numbers and counts, and no rounding; and how a report reads."""
+"""How a report reads, and the summary of it that `reports.json` holds."""
 
 import pytest
 import torch
 
-from dev.doctor_reports import alike, differences, lines
+from dev.doctor_reports import summary
 from posenc.doctor import diagnose
 from posenc.doctor.report import Finding, Report, passed, run_checks
 from posenc.doctor.table import check_rows
@@ -15,47 +15,27 @@ REPORT = Report(
     (
         Finding("norm", "ok", "lengths stay the same", 2.5e-8),
         Finding("shift", "wrong", "logits change by 12.5 at 1,024", 12.5, "shift-broken"),
-        Finding("limit", "not checked", "the check itself raises"),
+        Finding("limit", "not checked", "the check itself raises", None, "limit"),
     ),
     {"sizes": "4 heads of 64 channels", "scaling": ""},
 )
-LINES = [
-    "rotation (4 heads of 64 channels)",
-    "wrong shift-broken: logits change by 12.5 at 1,024 12.5",
-    "ok: norm 2.5e-08",
-    "not checked: limit",
-]
 
 
-def test_a_report_in_short():
-    assert lines(REPORT) == LINES
-    assert differences([LINES], [LINES]) == []
+def test_a_summary_lists_the_kind_and_the_identifiers_of_what_did_not_pass():
+    more = (
+        Finding("decoding", "note", "needs an offset", None, "decoding"),
+        Finding("axes", "note", "(b, t, h, d)", None, "axes"),
+        Finding("far positions", "not checked", "needs a base", None, "far-positions"),
+    )
+    report = REPORT._replace(findings=(*REPORT.findings, *more))
+    assert summary(report) == "rotation: wrong shift-broken; note axes, decoding; not checked far-positions"
+    assert summary(REPORT._replace(findings=REPORT.findings[:1])) == "rotation: ok"
 
 
-@pytest.mark.parametrize(
-    ("now", "same"),
-    [
-        ("off by 1.25 at 1,024", True),
-        ("off by 1.3 at 1,024", True),
-        ("off by 1.6 at 1,024", False),
-        ("off by 1.25 at 2,048", False),
-        ("off by 1.25 of 1,024", False),
-        ("off by 1.25", False),
-    ],
-)
-def test_words_are_equal_and_numbers_nearly(now, same):
-    assert alike(now, "off by 1.25 at 1,024") is same
-
-
-def test_numbers_that_are_rounding_are_alike():
-    assert alike("norm 2.5e-08", "norm 0.0")
-    assert alike("ok: padding 2.5e-08, scale", "ok: padding 0, scale")
-    assert not alike("norm 2.5e-03", "norm 0.0")
-
-
-@pytest.mark.parametrize("said", [[], [LINES, LINES], [LINES[:-1]], [[*LINES, "more"]]])
-def test_what_is_missing_or_more_is_told(said):
-    assert len(differences(said, [LINES])) == 1
+@pytest.mark.parametrize(("verdict", "expected"), [("note", "ok"), ("not checked", "ok"), ("wrong", "wrong limit")])
+def test_a_check_that_goes_by_time_is_listed_where_it_is_wrong(verdict, expected):
+    report = REPORT._replace(findings=(Finding("limit", verdict, "", None, "limit"),))
+    assert summary(report) == f"rotation: {expected}"
 
 
 # What a report says of itself

@@ -1,89 +1,64 @@
-"""All that the doctor says in its tests, as it was looked at: python -m dev.doctor_reports writes it anew.
+"""Kind and identifiers of each report that the doctor's tests make: python -m dev.doctor_reports writes them anew.
 
-A test of the doctor asserts what its name says. Beside that, each report that it makes must read as `reports.json`
-says: what was examined, the verdict and the number of each check, and the words of what is wrong or noted. So a change
-of the doctor shows in `git diff` with all that it does.
+    python -m dev.doctor_reports [tests/doctor/bias ...]
+
+A test of the doctor asserts what its name says. Beside that, each report that it makes must have the kind, and the
+identifiers of what is wrong, noted and not checked, that `reports.json` lists. So a change of the doctor shows in
+`git diff` with all that it does. No sentence, no number and no check that passed is listed.
 """
 
 import json
 import os
-import re
 import subprocess
 import sys
 from functools import cache
-from itertools import zip_longest
 
 from dev import ROOT
-from posenc.doctor.report import Finding, Report
+from posenc.doctor import Report
 
-PATH = ROOT / "tests/doctor/reports.json"
+TESTS = ROOT / "tests/doctor"
+PATH = TESTS / "reports.json"
 WRITES = "NEW_REPORTS"  # the variable of the environment under which the tests write
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
-BY_TIME = {"limit"}  # checks that go as far as time allows
-NEAR = 0.2  # machines round differently: so far apart numbers may be
-ROUNDING, FACTOR = 0.01, 4  # below this a number is a rounding error, and its size alone is compared
-NOTHING = 1e-4  # numbers below this are all alike
+LISTED = ("wrong", "note", "not checked")
+BY_TIME = "limit"  # this check goes as far as time allows, so that only what is wrong is listed of it
 
 
-def lines(report: Report) -> list[str]:
-    """Return a report in short, a line for all that passed."""
-    about = ", ".join(str(value) for value in report.examined.values() if value not in (None, ""))
-    passed = [_passed(f) for f in report.findings if f.verdict == "ok"]
-    skipped = [f.check for f in report.findings if f.verdict == "not checked"]
-    problems = [
-        f"{f.verdict} {f.id}: {f.words}{_printed(f.number)}" for f in report.findings if f.verdict in ("wrong", "note")
-    ]
-    return [f"{report.kind} ({about})", *problems, f"ok: {', '.join(passed)}", f"not checked: {', '.join(skipped)}"]
-
-
-def _passed(finding: Finding) -> str:
-    if finding.check in BY_TIME:
-        return finding.check
-    return finding.check + _printed(finding.number)
-
-
-def _printed(number: float | None) -> str:
-    return "" if number is None else f" {number:.3g}"
-
-
-def differences(reports: list[list[str]], known: list[list[str]]) -> list[str]:
-    """Return the lines of reports that do not read as the known ones, each beside the line that it was."""
-    changes = []
-    for report, before in zip(reports, known, strict=False):  # of unequal counts the last line speaks
-        for line, line_before in zip_longest(report, before, fillvalue=""):
-            if not alike(line, line_before):
-                changes.append(f"  was {line_before}\n  now {line}")
-    if len(reports) != len(known):
-        changes.append(f"  {len(known)} reports were made, now {len(reports)}")
-    return changes
-
-
-def alike(line: str, other: str) -> bool:
-    """Tell whether two lines have the same words, and numbers that are nearly the same."""
-    if NUMBER.sub("#", line) != NUMBER.sub("#", other):
-        return False
-    return all(_near(a, b) for a, b in zip(NUMBER.findall(line), NUMBER.findall(other), strict=True))
-
-
-def _near(number: str, other: str) -> bool:
-    a, b = (abs(float(text.replace(",", ""))) for text in (number, other))
-    large, small = max(a, b), min(a, b)
-    return large - small <= NEAR * large or large < NOTHING or (large < ROUNDING and large <= FACTOR * small)
+def summary(report: Report) -> str:
+    """Return the kind of a report, and the identifiers under each verdict: "table: wrong clipped; note rows"."""
+    parts = []
+    for verdict in LISTED:
+        listed = {finding.id for finding in report.findings if finding.verdict == verdict}
+        if verdict != "wrong":
+            listed.discard(BY_TIME)
+        if listed:
+            parts.append(f"{verdict} {', '.join(sorted(listed))}")
+    return f"{report.kind}: {'; '.join(parts) or 'ok'}"
 
 
 @cache
-def known() -> dict[str, list[list[str]]]:
-    """Return the reports of each test."""
+def known() -> dict[str, list[str]]:
+    """Return the summaries of each test's reports."""
     return json.loads(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
 
 
-def main() -> int:
-    """Run the tests of the doctor in one process, which writes their reports; it needs the peers, as they do."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", "-m", "", "tests/doctor"]
-    return subprocess.run(
-        command, cwd=ROOT, env=os.environ | {WRITES: "1", "REQUIRE_PEERS": "1"}, check=False
-    ).returncode
+def write(summaries: dict[str, list[str]], files: set[str]) -> None:
+    """Write the summaries of the tests that ran, and keep those of files that did not run and still exist."""
+    kept = {test: lines for test, lines in known().items() if _is_kept(test.partition(" ")[0], files)}
+    listed = {test: lines for test, lines in sorted((kept | summaries).items()) if lines}
+    lines = [f"{json.dumps(test, ensure_ascii=False)}: {json.dumps(value)}" for test, value in listed.items()]
+    PATH.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _is_kept(file: str, files: set[str]) -> bool:
+    return file not in files and (TESTS / f"{file}.py").exists()
+
+
+def main(paths: list[str]) -> int:
+    """Run the doctor's tests in one process, which writes their reports; it needs the peers, as they do."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", *(paths or ["tests/doctor"])]
+    environment = os.environ | {WRITES: "1", "REQUIRE_PEERS": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

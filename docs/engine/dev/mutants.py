@@ -379,7 +379,7 @@ class Chosen:
         door, _, name = task.file.partition("/")
         tests = folder / "tests" / door
         self.path = folder / "posenc" / door / f"{name}.py"
-        self.own = {tests / f"test_{name}.py"} if door in posenc.DOORS else {*tests.glob("test_*.py")}
+        self.own = {tests / f"test_{name}.py"} if door in posenc.DOORS else {*tests.rglob("test_*.py")}
         self.task = task
         self.ranks = ranks
         self.answer = Answer()
