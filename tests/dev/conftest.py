@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,15 @@ KEPT = {"sinusoidal", "alibi", "rope"}  # other encodings are drawn in vain
 LEFT_OUT = (".git", ".venv", ".galley", ".node", "site", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 
 
-def copied(folder: Path) -> Path:
-    """Copy the project into `folder`, with commands in .venv/bin that run what this test runs on."""
+def copied(folder: Path, kept: Collection[str] = KEPT) -> Path:
+    """Copy the project into `folder`, with commands in .venv/bin that run what this test runs on.
+
+    Of the encodings it has those whose names are `kept`.
+    """
     copy = folder / "posenc"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
     for encoding in posenc.encodings().values():
-        if encoding.name not in KEPT:
+        if encoding.name not in kept:
             (copy / "posenc" / encoding.door / f"{encoding.name}.py").unlink()
     bin_ = copy / ".venv" / "bin"
     bin_.mkdir(parents=True)

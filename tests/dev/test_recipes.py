@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.dev.conftest import ROOT
+import posenc
+from tests.dev.conftest import ROOT, copied, runner
 
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 STEP = re.compile(
@@ -68,6 +69,23 @@ def test_a_figure_step_by_step(copy, run):
     if not (copy / ".node").exists():
         pytest.skip("there is no Node: make scripts")
     follow("A figure, step by step", copy, run)
+
+
+READ_BY_THE_PAGE = """
+from tests.scripts.test_plan import BOTH, READ
+print(READ(BOTH, fields={"model_type": "llama", "rotary_theta": 5e5})["layers"][0]["base"])
+"""
+
+
+@pytest.mark.full
+def test_a_key_of_a_configuration_step_by_step(tmp_path):
+    # a plan may be of any encoding
+    copy = copied(tmp_path, {encoding.name for encoding in posenc.encodings().values()})
+    run = runner(copy)
+    said: list[str] = []
+    follow("A key of a configuration, step by step", copy, lambda line: said.append(run(line)))
+    assert " 500,000 " in said[-1]
+    assert run(f".venv/bin/python -c '{READ_BY_THE_PAGE}'") == "500000\n"
 
 
 def test_the_page_that_shows_how_a_page_is_written_passes(copy, run):
