@@ -1,4 +1,4 @@
-// Keys that nobody reads: another program's, or misspelled. posenc.models.from_config in another language.
+// Keys that are read, and those that are refused: another program's, or misspelled. posenc.models.from_config in another language.
 
 import { isDict } from "./model-types.js"
 import { closeMatches } from "./close-matches.js"
