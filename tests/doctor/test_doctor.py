@@ -274,7 +274,7 @@ def test_rows_of_positions_are_found_out_and_read_rightly():
     for order in (None, "bhtd"):
         report = diagnose(cases.row_rotation, order=order)
         assert report.healthy
-        assert report.finding("positions").words == "given as a row for each text, (b, t)"
+        assert report.finding("positions").words == "passed as a row for each text, (b, t)"
         assert report.finding("batched positions").verdict == "ok"
         assert not [finding for finding in report.findings if finding.check == "axes"]
 
@@ -316,7 +316,7 @@ def test_rows_of_positions_do_not_broadcast_against_heads(heads):
     for function in (attend, cases.row_attention):
         report = diagnose(function, heads=heads)
         assert report.healthy, str(report)
-        assert [report.told(check).verdict for check in ("order", "shift", "decoding")] == ["ok"] * 3
+        assert [report.finding(check).verdict for check in ("order", "shift", "decoding")] == ["ok"] * 3
 
 
 def test_positions_without_a_batch_are_given_so_whatever_they_are_called():

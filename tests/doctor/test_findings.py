@@ -221,7 +221,7 @@ def test_pairs_that_mix_and_do_not_turn_have_no_sense_and_no_frequencies():
 def test_sizes_that_are_too_small_for_a_check():
     narrow, odd = diagnose(cases.scaled_attention, dim=8), diagnose(cases.scaled_attention, heads=3)
     for check in ("offsets", "decay", "scale"):
-        assert narrow.told(check).words == "needs heads of at least 16 channels"
+        assert narrow.finding(check).words == "needs heads of at least 16 channels"
     assert odd.finding("grouped heads").words == "needs an even number of heads"
 
 

@@ -163,8 +163,8 @@ TOLD = [
 @pytest.mark.parametrize(("make", "check", "verdict", "words"), TOLD)
 def test_what_is_told_of_a_model_without_a_fault(make, check, verdict, words):
     report = diagnose(make(), kind="model")
-    assert report.told(check).verdict == verdict, str(report)
-    assert words in report.told(check).words
+    assert report.finding(check).verdict == verdict, str(report)
+    assert words in report.finding(check).words
 
 
 WRONG = [
@@ -180,7 +180,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("make", "check", "cause"), WRONG)
 def test_a_bug_in_a_model_with_a_table(make, check, cause):
-    assert diagnose(make(), kind="model").told(check).id == cause
+    assert diagnose(make(), kind="model").finding(check).id == cause
 
 
 class KeepsNoCache(Tiny):
@@ -202,7 +202,7 @@ class TakesOneAfterTheCache(Tiny):
 
 def test_a_cache_that_does_not_come_back_cannot_be_checked():
     report = diagnose(KeepsNoCache())
-    assert [report.told(name).verdict for name in ("decoding", "pieces")] == ["not checked"] * 2
+    assert [report.finding(name).verdict for name in ("decoding", "pieces")] == ["not checked"] * 2
 
 
 def test_a_decoder_that_sees_all_leaks_and_decodes_something_else():

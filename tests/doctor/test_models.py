@@ -86,13 +86,13 @@ MODELS = [
 def test_a_sound_model():
     report = diagnose(Tiny())
     assert (report.kind, report.healthy) == ("model", True), str(report)
-    assert [report.told(name).verdict for name in ("future", "batch", "decoding", "pieces", "shift")] == ["ok"] * 5
+    assert [report.finding(name).verdict for name in ("future", "batch", "decoding", "pieces", "shift")] == ["ok"] * 5
 
 
 @pytest.mark.parametrize(("cls", "check", "cause"), MODELS)
 def test_a_bug_in_a_model(cls, check, cause):
     report = diagnose(cls())
-    assert report.told(check).id == cause, str(report)
+    assert report.finding(check).id == cause, str(report)
     assert not report.healthy
 
 
@@ -192,7 +192,7 @@ def test_a_bug_in_a_small_model_of_transformers(family, place, bug, check, cause
     torch.manual_seed(0)
     config = library.AutoConfig.for_model(family, **FAMILIES[family])
     report = diagnose(library.AutoModelForCausalLM.from_config(config))
-    assert (report.told(check).verdict, report.told(check).id) == ("wrong", cause), str(report)
+    assert (report.finding(check).verdict, report.finding(check).id) == ("wrong", cause), str(report)
 
 
 LAYERS = """LlamaAttention MistralAttention Qwen3Attention GemmaAttention Gemma2Attention Gemma3Attention PhiAttention

@@ -128,7 +128,7 @@ def test_positions_of_several_axes(lost):
         return turned(x, torch.cat(parts, -1))
 
     report = diagnose(rotate)
-    assert report.finding("positions").words == "given as a pair for each token, (t, 2)"
+    assert report.finding("positions").words == "passed as a pair for each token, (t, 2)"
     assert ids(report) == ({"axis-lost"} if lost else set()), str(report)
 
 

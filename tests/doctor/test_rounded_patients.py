@@ -42,7 +42,7 @@ ROUNDED = {
 def test_what_is_rounded_is_told_by_the_check_that_sees_it(name):
     function, check, cause = ROUNDED[name]
     report = diagnose(function, kind="rotation", **SIZES)
-    found = report.told(check)
+    found = report.finding(check)
     assert (found.id == cause) if cause else (found.verdict != "wrong"), str(report)
 
 

@@ -232,7 +232,7 @@ def _documented_parameters(function: Any) -> dict[str, inspect.Parameter]:
     if call is None:
         return {}
     try:
-        tree = ast.parse(f"lambda {call[1]}: 0", mode="eval")
+        tree = ast.parse(f"(lambda {call[1]}: 0)", mode="eval")  # in brackets: the call may run over lines
         arguments = tree.body.args  # type: ignore[attr-defined]
         defaults = [ast.literal_eval(default) for default in arguments.defaults]
     except (SyntaxError, ValueError):  # a sentence in brackets

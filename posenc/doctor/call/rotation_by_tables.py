@@ -122,8 +122,9 @@ def returns_plain_angles(code: Code) -> bool:
 def _cosines(result: Any, table_layout: TableLayout) -> Tensor | None:
     """Return the cosines (t, w) of the first row if the result holds cos and sin in this layout, else None."""
     cos, sin = torch.stack(table_layout.cos_sin(result)).double().squeeze((1, 2))
-    lengths = torch.hypot(cos, sin)
-    if len(cos) < T or not lengths.max() <= EQUAL_LENGTHS * lengths.min():
+    t, _ = cos.shape
+    lengths = torch.hypot(cos, sin)  # (t, w)
+    if t < T or not lengths.max() <= EQUAL_LENGTHS * lengths.min():
         return None
     if cos[0].min() < SMALL_SINE or sin.abs().max() < SMALL_SINE:
         return None
