@@ -170,7 +170,9 @@ def names_of(code: Code) -> str:
 
 def own_windows(code: Code) -> list[tuple[int, ...]]:
     """Return the window that a module says it is for, unless that is a square."""
-    said = [tuple(size) for part in code.modules if isinstance(size := getattr(part, "window_size", None), tuple | list)]
+    said = [
+        tuple(size) for part in code.modules if isinstance(size := getattr(part, "window_size", None), tuple | list)
+    ]
     return [size for size in said if len(size) == len({*size}) == 2]
 
 
