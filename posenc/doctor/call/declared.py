@@ -2,7 +2,7 @@
 
 import inspect
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeGuard
 
 from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code
@@ -45,7 +45,7 @@ def declared_number(code: Code, names: tuple[str, ...]) -> float | None:
     return None
 
 
-def _is_above_one(value: Any) -> bool:
+def _is_above_one(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and value > 1
 
 
