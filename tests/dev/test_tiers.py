@@ -37,7 +37,7 @@ SLOW = {
     "planted faults": "pages/test_plants.py",
     "mutants": "dev/test_mutants.py",
     "first draft": "dev/test_recipes.py",
-    "four packages": "doctor/corpus/test_again.py",
+    "four packages": "doctor/corpus/test_corpus_verdicts.py",
     "pace": "browser/test_explorer.py",
     "the zip": "browser/test_from_a_disk.py",
 }

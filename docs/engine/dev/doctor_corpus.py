@@ -1,21 +1,21 @@
-"""Hand the world's code to the doctor, as it stands and with each bug, and write down what it says.
+"""Hand the corpus of public implementations to the doctor, each as it stands and with each bug, and keep its diagnoses.
 
-    python -m dev.doctor_corpus [--half known|unknown|later] [--only PACKAGE] [--jobs 2]
+    python -m dev.doctor_corpus [--half known|unknown|later] [--only PACKAGE] [--jobs 2] [--output FILE]
 
-Each package runs in a process of its own. What the doctor said goes to `.world/said.json`; a run over all of them
+Each package runs in a process of its own. The diagnoses go to `.world/diagnoses.json`; a run over the whole corpus
 writes the verdicts that the doctor's page shows. While the doctor was written, one half of the implementations was
 looked at; the other half was not, until it was judged for the first time. A name's checksum tells which.
 """
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
 import time
 import warnings
 import zlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,155 +24,157 @@ from typing import Any
 import torch
 
 from dev import ROOT
-from tests.doctor.corpus import Bug, Implementation, Package, attentions, biases, later, rotations, tables, verdict
-from tests.doctor.corpus.load import FOLDER, made, prepare
+from posenc.doctor import diagnose
+from posenc.doctor.report import Report
+from tests.doctor.corpus import IMPLEMENTATIONS, PACKAGES, Bug, Implementation, verdict
+from tests.doctor.corpus.load import FOLDER, build, prepare
 
 VERDICTS = ROOT / "docs/assets/data/doctor.json"
-SHELVES = (rotations, tables, biases, attentions, later)
-SHELF = {implementation.name: shelf for shelf in SHELVES for implementation in shelf.IMPLEMENTATIONS}
-IMPLEMENTATIONS = [implementation for shelf in SHELVES for implementation in shelf.IMPLEMENTATIONS]
-SECONDS = 900  # for a package
+HALVES = ("known", "unknown", "later")
+SECONDS = 1800  # for a package
 
 
-def half(implementation: Implementation) -> str:
-    """Tell whether the implementation was known while the doctor was written, or was gathered afterwards."""
-    if SHELF[implementation.name] is later:
+def half_of(implementation: Implementation) -> str:
+    """Tell whether an implementation was known while the doctor was written, or was gathered afterwards."""
+    if implementation.later:
         return "later"
-    is_odd = zlib.crc32(implementation.name.encode()) % 2
-    return "unknown" if is_odd else "known"
+    checksum = zlib.crc32(implementation.name.encode())
+    return "unknown" if checksum % 2 else "known"
 
 
-def examined(thing: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what the doctor says of one thing: its kind and findings, or why it refuses."""
-    from posenc.doctor import diagnose
+def selected(package: str, half: str) -> list[Implementation]:
+    """Return the implementations of a package and of a half; an empty name stands for all."""
+    return [
+        implementation
+        for implementation in IMPLEMENTATIONS
+        if package in ("", implementation.package) and half in ("", half_of(implementation))
+    ]
 
-    begin = time.thread_time()
+
+def diagnosis_of(subject: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """Examine one object.
+
+    Args:
+        subject: A function, class or module, as a user would hand it in.
+        settings: What the user tells the doctor besides.
+
+    Returns:
+        The kind and the findings, or why the doctor refuses, and the seconds that it took.
+    """
+    start = time.thread_time()
     try:
-        report = diagnose(thing, **settings)
+        diagnosis = _summary(diagnose(subject, **settings))
     except ValueError as error:
-        return {"refused": str(error)[:400], "seconds": time.thread_time() - begin}
+        diagnosis = {"refused": str(error)[:400]}
     except Exception as error:  # what the doctor must never do
-        return {"crashed": f"{type(error).__name__}: {error}"[:400], "seconds": time.thread_time() - begin}
+        diagnosis = {"crashed": f"{type(error).__name__}: {error}"[:400]}
+    return diagnosis | {"seconds": time.thread_time() - start}
+
+
+def _summary(report: Report) -> dict[str, Any]:
     findings = [[f.verdict, f.check, f.id, f.words] for f in report.findings if f.verdict in ("wrong", "note")]
-    head = str(report).split("\nWRONG")[0].split("\nnote")[0].split("\nok")[0].replace("\n", " ")
-    seconds = time.thread_time() - begin
-    return {"kind": report.kind, "healthy": report.healthy, "findings": findings, "head": head, "seconds": seconds}
+    head = re.split(r"\n(?:WRONG|note|ok)", str(report), maxsplit=1)[0].replace("\n", " ")
+    return {"kind": report.kind, "healthy": report.healthy, "findings": findings, "head": head}
 
 
-def diagnoses(implementation: Implementation) -> dict[str, Any]:
-    """Return what the doctor says of an implementation and of each bug in it."""
-    first = _tried(implementation, None, False)
+def result_of(implementation: Implementation) -> dict[str, Any]:
+    """Diagnose an implementation as it stands and with each bug.
+
+    Returns:
+        The diagnosis of what a user hands in first; of the sound code, by its glue if the first was refused; of each
+        bug, handed in the same way; and, where there is glue still, of each bug that was missed without it.
+    """
+    torch.manual_seed(0)  # so that the result is the same whatever ran before it
+    first = _built_and_diagnosed(implementation)
     glued = "kind" not in first and bool(implementation.glue)
-    sound = _tried(implementation, None, True) if glued else first
-    bugs = {bug.name: _tried(implementation, bug, glued) for bug in implementation.bugs}
-    other = {}
-    if not glued and implementation.glue:  # what the first try cannot see
-        other = {bug.name: _tried(implementation, bug, True) for bug in _missed(implementation, sound, bugs)}
-    alike = _tried(implementation, None, True) if other else {}
-    return {"first": first, "sound": sound, "bugs": bugs, "glued": other, "glued sound": alike}
+    sound = _built_and_diagnosed(implementation, glued=True) if glued else first
+    bugs = {bug.name: _built_and_diagnosed(implementation, bug, glued) for bug in implementation.bugs}
+    result = {"first": first, "sound": sound, "bugs": bugs, "glued": {}, "glued sound": {}}
+
+    missed = [bug for bug in implementation.bugs if _is_missed(bugs[bug.name], sound)]
+    if missed and implementation.glue and not glued:
+        result["glued"] = {bug.name: _built_and_diagnosed(implementation, bug, glued=True) for bug in missed}
+        result["glued sound"] = _built_and_diagnosed(implementation, glued=True)
+    return result
 
 
-def _missed(implementation: Implementation, sound: dict[str, Any], bugs: dict[str, Any]) -> Iterator[Bug]:
-    for bug in implementation.bugs:
-        if "kind" not in bugs[bug.name] or not verdict.new(bugs[bug.name], sound):
-            yield bug
+def _is_missed(diagnosis: dict[str, Any], sound: dict[str, Any]) -> bool:
+    return "kind" not in diagnosis or not verdict.new_findings(diagnosis, sound)
 
 
-def _tried(implementation: Implementation, bug: Bug | None, glued: bool) -> dict[str, Any]:
-    settings = dict(implementation.settings)
+def _built_and_diagnosed(implementation: Implementation, bug: Bug | None = None, glued: bool = False) -> dict[str, Any]:
     try:
-        thing = made(implementation, bug, glued)
+        subject = build(implementation, bug, glued)
     except Exception as error:
         return {"broken": f"{type(error).__name__}: {error}"[:300], "seconds": 0.0}
-    return examined(thing, settings)
+    return diagnosis_of(subject, dict(implementation.settings))
 
 
-def _of_package(name: str, which: str) -> dict[str, Any]:
-    """Return the diagnoses of a package's implementations, made in this process."""
+def results_of_package(package: str, half: str) -> dict[str, Any]:
+    """Return the result of each implementation of a package by its name, reached in this process."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    shelf, _, name = name.partition("/")
-    packages = {package.name: package for package in _shelf(shelf).PACKAGES}
-    prepare(packages[name], packages)
-    implementations = [
-        implementation
-        for implementation in _shelf(shelf).IMPLEMENTATIONS
-        if implementation.package == name and which in ("", half(implementation))
-    ]
-    return {implementation.name: diagnoses(implementation) for implementation in implementations}
+    prepare(PACKAGES[package])
+    return {implementation.name: result_of(implementation) for implementation in selected(package, half)}
 
 
-def _shelf(name: str) -> Any:
-    return next(shelf for shelf in SHELVES if shelf.__name__.endswith(name))
-
-
-def _in_a_process(name: str, which: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "dev.doctor_corpus", "--inside", name, "--half", which]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        print(f"{name}: {done.stderr[-600:]}", file=sys.stderr)
+def _results_of_a_process(package: str, half: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "dev.doctor_corpus", "--inside", package, "--half", half]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    lines = process.stdout.strip().splitlines()
+    if process.returncode or not lines:
+        print(f"{package}: {process.stderr[-600:]}", file=sys.stderr)
         return {}
-    return json.loads(lines[-1])
+    return json.loads(lines[-1])  # the packages may print before
 
 
-def main() -> None:
-    """Diagnose all, or a part, and write the diagnoses; of all, the verdicts too."""
-    parser = argparse.ArgumentParser()
-    for name in ("--half", "--only", "--inside"):
-        parser.add_argument(name, default="")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--output", type=Path, default=FOLDER / "said.json")
-    arguments = parser.parse_args()
-    if arguments.inside:
-        print(json.dumps(_of_package(arguments.inside, arguments.half)))
-        return
-    names = _packages_to_run(arguments.only, arguments.half)
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        parts = list(pool.map(lambda name: _in_a_process(name, arguments.half), names))
-    results = {name: result for part in parts for name, result in part.items()}
-    arguments.output.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    if not arguments.only and not arguments.half:
-        write(results)
+def results_of_packages(packages: list[str], half: str, jobs: int) -> dict[str, Any]:
+    """Return the results of several packages, each reached in a process of its own, `jobs` at a time."""
+    with ThreadPoolExecutor(jobs) as pool:
+        parts = list(pool.map(lambda package: _results_of_a_process(package, half), packages))
+    return {name: result for part in parts for name, result in part.items()}
 
 
-def _packages_to_run(only: str, which: str) -> list[str]:
-    """Return shelf/package for each that holds an implementation of a half; `only` names a package or a shelf."""
-    names = set()
-    for shelf in SHELVES:
-        folder = shelf.__name__.rpartition(".")[2]
-        for implementation in shelf.IMPLEMENTATIONS:
-            package = implementation.package
-            if only in ("", package, folder) and which in ("", half(implementation)):
-                names.add(f"{folder}/{package}")
-    return sorted(names)
-
-
-def write(results: dict[str, Any]) -> None:
+def write_verdicts(results: dict[str, Any]) -> None:
     """Write the verdicts, with the origin and the licence of each package, and what they were reached with."""
     data = json.loads(VERDICTS.read_text(encoding="utf-8")) if VERDICTS.exists() else {}
-    judged = [
-        (implementation, results[implementation.name])
-        for implementation in IMPLEMENTATIONS
-        if implementation.name in results
-    ]
+    judged = [implementation for implementation in IMPLEMENTATIONS if implementation.name in results]
     data["date"] = datetime.now(UTC).date().isoformat()
     data["torch"] = torch.__version__.partition("+")[0]
-    data["seconds"] = statistics.median(result["sound"]["seconds"] for _, result in judged)
-    data["packages"] = [
-        {"name": package.name, "version": package.version, "licence": package.licence, "url": package.url}
-        for package in _packages()
-    ]
-    data["implementations"] = [verdict.verdict(implementation, result) for implementation, result in judged]
+    data["seconds"] = statistics.median(results[implementation.name]["sound"]["seconds"] for implementation in judged)
+    data["packages"] = _origins()
+    data["implementations"] = [verdict.verdict(each, results[each.name]) for each in judged]
     VERDICTS.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
-def _packages() -> list[Package]:
-    """Return each package that is examined, once."""
+def _origins() -> list[dict[str, str]]:
+    """Return where each package with an implementation is from; the others are only imported by these."""
     names = {implementation.package for implementation in IMPLEMENTATIONS}
-    packages = {package.name: package for shelf in SHELVES for package in shelf.PACKAGES}
-    return [packages[name] for name in sorted(packages, key=str.lower) if name in names]
+    packages = [PACKAGES[name] for name in sorted(names, key=lambda name: (name.lower(), name))]
+    return [{"name": p.name, "version": p.version, "licence": p.licence, "url": p.url} for p in packages]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--half", default="", choices=("", *HALVES), metavar="|".join(HALVES))
+    parser.add_argument("--only", default="", metavar="PACKAGE")
+    parser.add_argument("--inside", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=FOLDER / "diagnoses.json")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Diagnose the corpus or a part of it, and write the diagnoses; of the whole, the verdicts too."""
+    arguments = _arguments()
+    if arguments.inside:
+        print(json.dumps(results_of_package(arguments.inside, arguments.half)))
+        return
+    packages = sorted({implementation.package for implementation in selected(arguments.only, arguments.half)})
+    results = results_of_packages(packages, arguments.half, arguments.jobs)
+    arguments.output.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    if not arguments.only and not arguments.half:
+        write_verdicts(results)
 
 
 if __name__ == "__main__":

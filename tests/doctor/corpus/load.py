@@ -12,11 +12,9 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
-from tests.doctor.corpus import Bug, Implementation, Package
+from tests.doctor.corpus import PACKAGES, ROOT, Bug, Implementation, Package
 
-ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / ".world"
-AS_HERE = {"PIP_CONSTRAINT": str(ROOT / "constraints.txt")}  # else what is built from source brings a torch of its own
 
 
 def folder(package: Package) -> Path:
@@ -25,26 +23,40 @@ def folder(package: Package) -> Path:
 
 def fetch(package: Package) -> None:
     """Install a package alone, without what it depends on, where it is not there yet."""
-    if not folder(package).exists():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-        asked = f"{package.name}=={package.version}"
-        command += ["--target", str(folder(package)), asked]
-        subprocess.run(command, env=os.environ | AS_HERE, check=True)
+    if folder(package).exists():
+        return
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+    command += ["--target", str(folder(package)), f"{package.name}=={package.version}"]
+    subprocess.run(command, env=os.environ | {"PIP_CONSTRAINT": str(_constraint())}, check=True)
 
 
-def prepare(package: Package, packages: dict[str, Package]) -> None:
+def _constraint() -> Path:
+    """Return a file that holds torch at the tested version, else a package built from source brings one of its own.
+
+    The other tested versions must not hold: the corpus has releases of some of these packages that are years older.
+    """
+    tested = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    path = FOLDER / "torch-constraint.txt"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(line for line in tested if line.startswith("torch==")) + "\n", encoding="utf-8")
+    return path
+
+
+def prepare(package: Package) -> None:
     """Make the modules of a package importable in this process."""
-    for one in (*(packages[name] for name in package.needs), package):
-        fetch(one)
-        sys.path.insert(0, str(folder(one)))
-    for one in (*(packages[name] for name in package.needs), package):
-        for name in one.stubs:
+    packages = [*(PACKAGES[name] for name in package.needs), package]
+    for needed in packages:
+        fetch(needed)
+        sys.path.insert(0, str(folder(needed)))
+    for needed in packages:
+        for name in needed.stubs:
             sys.modules.setdefault(name, MagicMock(name=name))
-        for name in one.bare:
+        for name in needed.bare:
             _skip_the_start_of(name)
 
 
 def _skip_the_start_of(name: str) -> None:
+    """Put an empty package in place of one, so that its modules are found and its `__init__.py` is not run."""
     place = next(Path(root, *name.split(".")) for root in sys.path if Path(root, *name.split(".")).is_dir())
     stand_in = ModuleType(name)
     stand_in.__spec__ = ModuleSpec(name, None, is_package=True)
@@ -57,31 +69,35 @@ def module(name: str, bug: Bug | None = None) -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         spec = importlib.util.find_spec(name)
-        source = Path(spec.origin).read_text(encoding="utf-8")
-        if bug is not None:
-            times = source.count(bug.old)
-            if times != 1:
-                raise ValueError(f"load: old must be there once, got {bug.old!r} {times} times in {name}")
-            source = source.replace(bug.old, bug.new)
-        made = importlib.util.module_from_spec(spec)
+        source = _source(spec, bug)
+        fresh = importlib.util.module_from_spec(spec)
         before = sys.modules.get(name)
-        sys.modules[name] = made
+        sys.modules[name] = fresh  # what runs below may look for itself, as dataclasses do
         try:
-            exec(compile(source, spec.origin, "exec"), made.__dict__)
+            exec(compile(source, spec.origin, "exec"), fresh.__dict__)
         finally:
             if before is None:
                 del sys.modules[name]
             else:
                 sys.modules[name] = before
         if before is None and bug is None:
-            sys.modules[name] = made
-        return made
+            sys.modules[name] = fresh
+        return fresh
 
 
-def made(implementation: Implementation, bug: Bug | None = None, glued: bool = False) -> Any:
+def _source(spec: ModuleSpec, bug: Bug | None) -> str:
+    source = Path(spec.origin).read_text(encoding="utf-8")
+    if bug is None:
+        return source
+    times = source.count(bug.old)
+    if times != 1:
+        raise ValueError(f"load: old must be there once, got {bug.old!r} {times} times in {spec.name}")
+    return source.replace(bug.old, bug.new)
+
+
+def build(implementation: Implementation, bug: Bug | None = None, glued: bool = False) -> Any:
     """Return what the user hands in, or what is wrapped by glue."""
-    found = module(implementation.module, bug)
-    names = dict(found.__dict__)
+    names = dict(module(implementation.module, bug).__dict__)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if glued:
