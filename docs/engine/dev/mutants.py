@@ -4,7 +4,7 @@ A mutant is a file with one change: of an operator, a number, an axis, a compari
 or a slice. Three hundred are drawn by a fixed seed, as many from each file, and from a file as many of each kind as can
 be. On each run the tests that concern its file, its own and the contract, the quick ones first. On those that pass run
 the tests that compile, too. A test that fails without a mutant catches none. The doctor's mutants are drawn by lot,
-from all of its files together, and all of its tests run on them.
+from all of its files together; on one of a room run the tests of that room, on any other all tests of the doctor.
 
     python -m dev.mutants                     the table, and every mutant that survives
     python -m dev.mutants rotate/rope --all   every mutant of one file
@@ -359,9 +359,8 @@ class Task:
 
     @property
     def suite(self) -> tuple[str, bool]:
-        """Return what decides which tests there are: a file of a door has its own, the doctor's have them in common."""
-        tests_of = DOCTOR if self.file.startswith(DOCTOR) else self.file
-        return tests_of, self.expensive
+        """Return what decides which tests there are: a file of a door has its own, a room of the doctor has them."""
+        return _tests_of(self.file) if self.file.startswith(DOCTOR) else self.file, self.expensive
 
 
 @dataclass
@@ -372,12 +371,18 @@ class Answer:
     failed: list[str] = field(default_factory=list)
 
 
+def _tests_of(file: str) -> str:
+    """Return the folder in tests/ whose tests run on a file of the doctor: its room's, if there are such."""
+    room = file.rpartition("/")[0]
+    return room if (ROOT / "tests" / room).is_dir() else DOCTOR
+
+
 class Chosen:
     """A pytest plugin: keep the tests that concern a file, sorted by what is known of them."""
 
     def __init__(self, folder: Path, task: Task, ranks: dict[str, tuple[int, float]]):
         door, _, name = task.file.partition("/")
-        tests = folder / "tests" / door
+        tests = folder / "tests" / (_tests_of(task.file) if door == DOCTOR else door)
         self.path = folder / "posenc" / door / f"{name}.py"
         self.own = {tests / f"test_{name}.py"} if door in posenc.DOORS else {*tests.rglob("test_*.py")}
         self.task = task
