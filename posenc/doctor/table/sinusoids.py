@@ -200,7 +200,7 @@ def _speeds(theta: Tensor, known: _Told) -> Finding:
         name = "flat"
     elif name == "regular":
         name = _of_base(base, known.bases)
-    elif known.learned_parameters:
+    elif known.learned:
         name = "irregular"
     verdict, words = WORDS.get(name, WORDS["irregular"])
     words = words.format(base=base, n=n, still=still, top=top, low=low, times=1 / factor)
