@@ -1,168 +1,402 @@
-"""Examine a table of a picture or of a volume: a row of numbers for each cell of a grid, whose sides differ."""
+"""Examine the table of a picture or a volume: a row of numbers for each cell of a grid, whose sides differ."""
 
+import math
+from collections.abc import Iterator
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from posenc.doctor.call.code import Code
-from posenc.doctor.call.declared import declared_bases_of_axes, rebuilt_with
-from posenc.doctor.numerics import relative_difference
-from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, wrong
-from posenc.doctor.table.cells import MARGIN, Cells, again, made_by
-from posenc.doctor.table.grid_use import CHECKS
-from posenc.doctor.table.row_distance import ALIKE, largest, twins
-from posenc.doctor.table.sin_cos_order import twice
-from posenc.doctor.table.sinusoids import check_sinusoids
+from posenc.doctor.attempt import attempt
+from posenc.doctor.call.code import Code, first_result
+from posenc.doctor.call.declared import declared_bases_of_axes
+from posenc.doctor.numerics import is_finite, random, relative_difference, worst
+from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, with_check_name, wrong
+from posenc.doctor.table.measure import EQUAL, are_equal, grows_linearly, nearest_rows, not_finite
+from posenc.doctor.table.precision import HalfCall, check_half
+from posenc.doctor.table.sinusoids import equal_channels, examine_sinusoids
+from posenc.doctor.table.usage import BLOCKED, cached, check_base, run_until_wrong, written_in_place
+
+PICTURE, VOLUME = (4, 6), (3, 4, 6)
+SQUARES = (5, 14, 7, 16, 8)  # sides of a picture that is asked for by one side, or whose cells are tokens
+BATCH = 2  # pictures
+VARIES = 1e-5  # from which range on a channel depends on an axis
+LONGER = 9  # cells, by which a side grows
+MORE_ROWS = 300  # of which bfloat16 cannot tell the last ones apart
+PADDED = ((2, 3), (3, 2))  # rows and columns that two masks leave
+AXES = {2: ("row", "column"), 3: ("first axis", "second axis", "third axis")}
+Sides = tuple[int, ...]
+
+
+class GridRecord(NamedTuple):
+    """The rows of cells (rows, columns, d), or with an axis more, in float64, and the call that they came from.
+
+    `returned_axes` is the order of the axes of the result, and `cell_order` that in which cells run, where these are
+    not the usual ones; `rows` are in the usual order.
+    """
+
+    code: Code
+    rows: Tensor
+    call: str
+    returned_axes: Sides = ()
+    cell_order: Sides = ()
+
+    @property
+    def sides(self) -> Sides:
+        """How many cells along each axis."""
+        return tuple(self.rows.shape[:-1])
+
+    @property
+    def size(self) -> str:
+        """The sides in words."""
+        return " by ".join(map(str, self.sides))
+
+    @property
+    def varies(self) -> Tensor:
+        """Which channels depend on each axis, (axes, d)."""
+        ranges = [self.rows.amax(axis) - self.rows.amin(axis) for axis in range(len(self.sides))]
+        return torch.stack([_largest(each) > VARIES for each in ranges])
+
+    @property
+    def mixed_channels(self) -> int:
+        """How many channels depend on several axes."""
+        return int((self.varies.sum(0) > 1).sum())
+
+    def arguments(self, sides: Sides) -> dict[str, Any] | None:
+        """Return the arguments that ask for these sides in the same call; None where there are none."""
+        for call, arguments in _calls(self.code, sides):
+            if call == self.call:
+                return arguments
+        return None
+
+    def of(self, code: Code, sides: Sides = ()) -> Tensor | None:
+        """Return the rows of other code, or of other sides, by the same call; None where none come."""
+        sides = sides or self.sides
+        arguments = self.arguments(sides)
+        result = None if arguments is None else _table(code, sides, arguments)
+        return None if result is None else result[0]
+
+
+def _largest(numbers: Tensor) -> Tensor:
+    """Return the largest absolute number of each channel (d,) of (..., d)."""
+    return numbers.abs().flatten(0, -2).amax(0)
+
+
+# The calls
+
+
+def _calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the calls that ask for a grid of these sides: name, arguments."""
+    d, is_square = code.dim, len({*sides}) == 1
+    if code.takes("mask"):
+        yield from _calls_with_mask(code, torch.ones(BATCH, *sides, dtype=torch.bool))
+    if code.takes("depth", "rows", "columns") and len(sides) == 3:
+        yield "depth, rows and columns", dict(zip(_roles_of_sides(code), sides, strict=True))
+    elif code.takes("rows", "columns") and len(sides) == 2:
+        yield "rows and columns", {"rows": sides[0], "columns": sides[1]}
+    if code.takes("positions"):
+        points = torch.cartesian_prod(*(torch.arange(float(side)) for side in sides)).flip(-1)
+        yield "points (b, n, axes), the last axis first", {"positions": points[None], "grid": sides}
+    elif code.takes("grid"):
+        yield "sides", {"grid": sides}
+        if is_square:
+            yield "a side", {"grid": sides[0]}
+    if code.takes("shape"):
+        yield "a shape (b, d, h, w)", {"shape": torch.Size((BATCH, d, *sides))}
+    if code.takes("x"):
+        yield "a picture (b, d, h, w)", {"x": torch.zeros(BATCH, d, *sides)}
+        yield "a picture (b, h, w, d)", {"x": torch.zeros(BATCH, *sides, d)}
+        yield "a mask (b, h, w)", {"x": torch.zeros(BATCH, *sides, dtype=torch.bool)}
+        if is_square:
+            tokens = f"tokens of {' by '.join(map(str, sides))} cells"
+            yield tokens, {"x": torch.zeros(BATCH, math.prod(sides), d)}
+
+
+def _calls_with_mask(code: Code, visible: Tensor) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the calls with a mask (b, h, w), which may mark what is padded or what is visible."""
+    shape = torch.Size((BATCH, code.dim, *visible[0].shape))
+    calls: dict[str, dict[str, Any]] = {"a mask (b, h, w)": {}}
+    if code.takes("shape"):
+        calls = {"a shape and a mask (b, h, w)": {"shape": shape}}
+    elif code.takes("x"):
+        calls = {"a picture and its mask": {"x": torch.zeros(shape)}}
+    for call, arguments in calls.items():
+        yield f"{call} of what is padded", arguments | {"mask": ~visible}
+        yield f"{call} of what is visible", arguments | {"mask": visible.float()}
+
+
+def _roles_of_sides(code: Code) -> tuple[str, ...]:
+    """Return the roles of three sides in the order of the parameters: depth comes first or last."""
+    names = [*code.parameters]
+    depth_first = names.index(code.roles["depth"]) < names.index(code.roles["rows"])
+    return ("depth", "rows", "columns") if depth_first else ("rows", "columns", "depth")
+
+
+def _grids(code: Code) -> Iterator[GridRecord]:
+    """Yield the table of each call that returns one."""
+    for sides in (PICTURE, VOLUME, *((side, side) for side in SQUARES)):
+        for call, arguments in _calls(code, sides):
+            if sides not in (PICTURE, VOLUME) and not call.startswith(("tokens", "a side")):
+                continue
+            result = _table(code, sides, arguments)
+            if result is None:
+                continue
+            cells = result[0].flatten(0, -2)
+            if are_equal(cells) or grows_linearly(cells):  # no table, or plain angles
+                continue
+            # A layer that divides by the length of its content returns NaN for zeros, and is no table.
+            if "x" in arguments and not is_finite(result[0]):
+                continue
+            has_axes = code.takes("x") or code.takes("mask")
+            yield GridRecord(code, result[0], call, result[1] if has_axes else ())
+
+
+def _table(code: Code, sides: Sides, arguments: dict[str, Any]) -> tuple[Tensor, Sides] | None:
+    """Return the table (*sides, d) and the order in which its axes came; None where no table comes."""
+    result, _ = attempt(lambda: first_result(code(**arguments)))
+    if not isinstance(result, Tensor) or not result.is_floating_point():
+        return None
+    table = result.detach().double()
+    if table.ndim > 2:
+        table = table[0] if len(table) <= BATCH else table.squeeze(1)  # the batch may be the second axis
+    cells, n = math.prod(sides), len(sides)
+    if table.ndim == 2 and len(table) in (cells, cells + 1) and table.shape[1] != cells:
+        return table[-cells:].reshape(*sides, -1), ()  # without the class token before the cells
+    for order in permutations(range(n)) if table.ndim == n + 1 else ():
+        for channels_last in (table, table.movedim(0, -1)):
+            if tuple(channels_last.shape[:-1]) == tuple(sides[axis] for axis in order):
+                is_usual = order == tuple(range(n))
+                return channels_last.permute(*_inverse(order), -1), () if is_usual else order
+    return None
+
+
+def _inverse(order: Sides) -> list[int]:
+    return [order.index(axis) for axis in range(len(order))]
 
 
 def accepts(code: Code) -> bool:
-    """Tell whether some call gives a row for each cell of a grid."""
-    return next(made_by(code), None) is not None
+    """Tell whether some call returns a row for each cell of a grid."""
+    return any(True for _ in _grids(code))
+
+
+def measure(code: Code) -> GridRecord:
+    """Return the grid whose channels follow one axis each, of all that calls return, with its cells in place."""
+    record = max(_grids(code), key=_plainness)
+    for order in () if record.returned_axes else permutations(range(len(record.sides))):
+        table = record.rows.reshape(*(record.sides[axis] for axis in order), -1).permute(*_inverse(order), -1)
+        relaid = record._replace(rows=table)
+        if not relaid.mixed_channels:
+            is_usual = order == tuple(range(len(order)))
+            return relaid._replace(cell_order=() if is_usual else order)
+    return record
+
+
+def _plainness(record: GridRecord) -> tuple[bool, float, bool]:
+    """Tell how far this looks like a grid: finite, what share of channels follows one axis alone, no axis lost."""
+    axes = record.varies.sum(0)
+    share = float((axes[axes > 0] == 1).double().mean().nan_to_num())
+    return is_finite(record.rows), share, bool(record.varies.any(1).all())
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
-    """Return the findings on the grid whose channels follow one axis each, and what was examined."""
-    cells = max(made_by(code), key=_plain)
-    sides = " by ".join(map(str, cells.sides))
-    about = {"grid": f"a grid of {sides}, asked for by {cells.asked}", "width": f"{cells.moved.shape[1]} channels"}
-    straight, order = _straight(cells)
-    if order:
-        return [*run_checks((distinct,), straight), *run_checks((axes,), cells), *run_checks((waves,), straight)], about
-    return run_checks((distinct, axes, waves, base, other_sizes, *CHECKS), cells), about
+    """Return the findings on a grid, and what was examined."""
+    record = measure(code)
+    width = f"{record.rows.shape[-1]} channels"
+    examined = {"grid": f"a grid of {record.size}, asked for by {record.call}", "width": width}
+    findings = run_until_wrong((finite,), record)
+    if findings[-1].check == BLOCKED:
+        return findings, examined
+    # Calls for other sizes would have to be put in order too.
+    checks = CHECKS_OF_CELLS if record.cell_order else (*CHECKS_OF_CELLS, *CHECKS_OF_CALLS)
+    return findings + run_checks(checks, record), examined
 
 
-def _straight(cells: Cells) -> tuple[Cells, tuple[int, ...]]:
-    """Return the cells as they lie where channels follow one axis each, and the order of axes if it is another."""
-    for order in permutations(range(len(cells.sides))) if not cells.order else ():
-        turned = cells._replace(numbers=_relaid(cells.numbers, order))
-        if not (turned.moved.sum(0) > 1).any():
-            return turned, order if order != tuple(range(len(order))) else ()
-    return cells, ()
+# Checks of cells
 
 
-def _plain(cells: Cells) -> tuple[float, bool]:
-    """Tell how far this looks like a grid: what share of channels follows one axis alone, whether none is lost."""
-    axes = cells.moved.sum(0)
-    return float((axes[axes > 0] == 1).double().mean()), bool(cells.moved.any(1).all())
+def finite(record: GridRecord) -> Finding:
+    """Check that the rows of cells hold neither NaN nor infinity."""
+    return not_finite(record.rows, "the rows of cells") or passed("the rows of all cells are finite")
 
 
-def distinct(cells: Cells) -> Finding:
+def rows(record: GridRecord) -> Finding:
     """Check that no two cells share a row of numbers."""
-    nearest, *places = twins(cells.numbers.flatten(0, -2))
-    lost = [name for name, moved in zip(cells.names, cells.moved, strict=True) if not moved.any()]
-    if nearest >= MARGIN and not lost:
-        return passed(f"all cells differ, the nearest two by {nearest:.2g}", nearest)._replace(check="rows")
-    first, second = (_cell(place, cells) for place in places)
-    words = f"cells {first} and {second} ({', '.join(cells.names)}) have the same numbers"
-    if lost:
-        words = f"{words}: no channel depends on the {lost[0]}, so one axis of the grid is lost"
-    return wrong("axis-lost" if lost else "rows-alike", words, nearest)._replace(check="rows")
+    distance, *nearest = nearest_rows(record.rows.flatten(0, -2))
+    if distance >= VARIES and bool(record.varies.any(1).all()):
+        return passed(f"all cells differ, the nearest two by {distance:.2g}", distance)
+    first, second = (tuple(map(int, torch.unravel_index(torch.tensor(cell), record.sides))) for cell in nearest)
+    message = f"cells {first} and {second} ({', '.join(AXES[len(record.sides)])}) have the same numbers"
+    for name, varies in zip(AXES[len(record.sides)], record.varies, strict=True):
+        if not varies.any():
+            message = f"{message}: no channel depends on the {name}, so one axis of the grid is lost"
+            return wrong("axis-lost", message, distance)
+    return wrong("rows-alike", message, distance)
 
 
-def _cell(place: int, cells: Cells) -> tuple[int, ...]:
-    return tuple(int(index) for index in torch.unravel_index(torch.tensor(place), cells.sides))
-
-
-def axes(cells: Cells) -> Finding:
-    """Say which channels follow which axis."""
-    mixed = int((cells.moved.sum(0) > 1).sum())
-    sides = " by ".join(map(str, cells.sides))
-    if cells.order:
-        words = f"for a grid of {sides} one of {' by '.join(str(cells.sides[i]) for i in cells.order)} comes back"
-        return wrong("axes-swapped", f"{words}: axes are exchanged on the way")
-    if not mixed:
-        each = [f"{int(moved.sum())} the {name}" for name, moved in zip(cells.names, cells.moved, strict=True)]
+def axes(record: GridRecord) -> Finding:
+    """Tell which channels depend on which axis."""
+    if record.returned_axes:
+        returned = " by ".join(str(record.sides[axis]) for axis in record.returned_axes)
+        message = f"for a grid of {record.size} one of {returned} comes back: exchange the axes"
+        return wrong("axes-swapped", message)
+    if record.cell_order:
+        message = f"in a grid of {record.size} the cells run in another order than the last axis first: right only"
+        remedy = "where sides are equal. Flatten in the order of the axes, or exchange them"
+        return wrong("axes-swapped", f"{message} {remedy}")
+    if record.mixed_channels == 0:
+        each = [
+            f"{int(varies.sum())} the {name}"
+            for name, varies in zip(AXES[len(record.sides)], record.varies, strict=True)
+        ]
         return passed(f"of the channels follow {', '.join(each)}")
-    if _straight(cells)[1]:
-        return wrong(
-            "axes-swapped",
-            f"in a grid of {sides} the cells run in another order than the last axis first: "
-            "right only where sides are equal. Flatten in the order of the axes, or exchange them",
-            mixed,
-        )
-    words = f"{mixed} of {cells.moved.shape[1]} channels depend on several axes together: learned, or waves across"
-    return note(words, mixed)
+    message = f"{record.mixed_channels} of {record.varies.shape[1]} channels depend on several axes together"
+    return note(f"{message}: learned, or sines and cosines of a sum", record.mixed_channels)
 
 
-def _relaid(numbers: Tensor, order: tuple[int, ...]) -> Tensor:
-    """Return the cells as if they had been laid in another order of axes."""
-    sides = [numbers.shape[axis] for axis in order]
-    back = [order.index(axis) for axis in range(len(order))]
-    return numbers.reshape(*sides, -1).permute(*back, -1)
-
-
-def waves(cells: Cells) -> list[Finding]:
+def waves(record: GridRecord) -> list[Finding]:
     """Read sines and cosines along each axis."""
-    live = largest(cells.numbers)  # a width that no number of axes divides is filled up with zeros
-    cells = cells._replace(numbers=cells.numbers[..., : int(live.nonzero().max()) + 1])
-    if (cells.moved.sum(0) > 1).any() or not cells.moved.any(1).all():
-        twins = twice(cells.numbers.flatten(0, -2)) if cells.moved.any(1).all() else None
-        return [twins or not_checked("needs channels for each axis")._replace(check="waves")]
-    bases = declared_bases_of_axes(cells.code)
-    found = []
-    for axis, (name, part) in enumerate(zip(cells.names, _whole(cells.moved), strict=True)):
-        told, _ = check_sinusoids(cells.line(axis)[:, part], cells.code, by_first=True)
-        found += [f._replace(words=f"by {name}: {f.words}") for f in told if _worth(f)]
-        found += _deaf(name, bases, next((f.number for f in told if f.check == "speeds" and f.verdict == "ok"), None))
-    return found
+    used = _largest(record.rows).nonzero()  # a width that the axes do not divide is filled up with zeros
+    record = record._replace(rows=record.rows[..., : int(used.max()) + 1])
+    if not record.varies.any(1).all():
+        return [not_checked("needs channels for each axis")]
+    if record.mixed_channels:
+        return [equal_channels(record.rows.flatten(0, -2)) or not_checked("needs channels for each axis")]
+    findings = []
+    for axis, (name, channels) in enumerate(
+        zip(AXES[len(record.sides)], _channels_of_axes(record.varies), strict=True)
+    ):
+        cells = record.rows.movedim(axis, -2).flatten(0, -3).mean(0)  # (t, d), equal along the other axes
+        of_axis, _ = examine_sinusoids(cells[:, channels], record.code, is_relative=True)
+        findings += [finding._replace(words=f"by {name}: {finding.words}") for finding in of_axis if _counts(finding)]
+        bases = [finding.number for finding in of_axis if finding.check == "speeds" and finding.verdict == "ok"]
+        findings += _declared_base(name, declared_bases_of_axes(record.code), bases)
+    return findings
 
 
-def _deaf(axis: str, bases: dict[str, float], base: float | None) -> list[Finding]:
-    """Say whether the base that the code names for an axis is another than its speeds show."""
-    sides = ("height", "h", "y") if axis == "row" else ("width", "w", "x")
-    name = next((name for name in bases if name.rpartition("_")[2] in sides), None)
-    if name is None or base is None or abs(base / bases[name] - 1) < 1e-2:
-        return []
-    words = f"by {axis}: {name} is {bases[name]:g}, and speeds fall as for a base of {base:.4g}: it does not arrive"
-    return [wrong("base-ignored", words, base)._replace(check="bases")]
-
-
-def _worth(finding: Finding) -> bool:
-    """Tell what is said of an axis: cells often count from 1, and speeds are read off few of them."""
+def _counts(finding: Finding) -> bool:
+    """Tell what counts along an axis: cells are often counted from 1, and frequencies are read off few of them."""
     return finding.verdict != "ok" and finding.id not in ("positions-shifted", "exponent-shifted")
 
 
-def _whole(moved: Tensor) -> list[Tensor]:
-    """Return the channels of each axis with those that move too slowly to be seen: parts, or every other few."""
-    n, d = moved.shape
+def _declared_base(axis: str, declared: dict[str, float], bases: list[float | None]) -> list[Finding]:
+    """Check the base that was read against the one that the code names for an axis."""
+    endings = ("height", "h", "y") if axis == "row" else ("width", "w", "x")
+    for name, expected in declared.items():
+        if name.rpartition("_")[2] not in endings:
+            continue
+        base = bases[0] if bases else None
+        if base is None or abs(base / expected - 1) < 1e-2:
+            return []
+        message = f"by {axis}: {name} is {expected:g}, and frequencies fall as for a base of {base:.4g}"
+        return [with_check_name(wrong("base-ignored", f"{message}: it does not arrive", base), "bases")]
+    return []
+
+
+def _channels_of_axes(varies: Tensor) -> list[Tensor]:
+    """Return which channels (d,) belong to each axis, with those whose frequency is too low to be seen to vary."""
+    n, d = varies.shape
     channel = torch.arange(d)
-    for group in (channel * n // d, channel * n * 2 // d % n, channel // 2 % n, channel % n):
+    layouts = (channel * n // d, channel * n * 2 // d % n, channel // 2 % n, channel % n)  # parts, or every other few
+    for axis_of_channel in layouts:
         for order in permutations(range(n)):
-            parts = [group == place for place in order]
-            if not any((own & ~part).any() for own, part in zip(moved, parts, strict=True)):
+            parts = [axis_of_channel == place for place in order]
+            if not any((own & ~part).any() for own, part in zip(varies, parts, strict=True)):
                 return parts
-    return [*moved]
+    return [*varies]
 
 
-def base(cells: Cells) -> Finding | None:
-    """Ask for another base, and see whether the numbers follow."""
-    code = rebuilt_with(cells.code, "base", 500)
-    made = None if code is None else again(cells._replace(code=code), cells.sides)
-    if made is None:
-        return None
-    if relative_difference(made, cells.numbers) < ALIKE:
-        return wrong("base-ignored", "asked for base 500, it gives the same numbers: the base does not arrive", 500.0)
-    return passed("asked for base 500, it gives other numbers")
+# Checks of calls
 
 
-def other_sizes(cells: Cells) -> Finding:
-    """Ask for grids that are longer along one axis: cells keep their numbers, or each axis is scaled by its side."""
-    grown = [again(cells, _longer(cells, axis)) for axis in range(len(cells.sides))]
-    if any(one is None for one in grown):
-        return not_checked("another size raises, or gives another form")
-    inside = tuple(slice(side) for side in cells.sides)
-    changes = [largest(one[inside] - cells.numbers) > 1e-3 for one in grown if one is not None]
-    any_change = torch.stack(changes).any(0)
-    if not any_change.any():
+def base(record: GridRecord) -> Finding | None:
+    """Check that another base gives other rows."""
+    return check_base(record.code, record.rows, record.of)
+
+
+def other_sizes(record: GridRecord) -> Finding:
+    """Compare grids that are longer along one axis: cells keep their numbers, or each axis is divided by its side."""
+    changes = []  # (d,) bool, for each axis
+    for axis in range(len(record.sides)):
+        sides = tuple(side + LONGER if each == axis else side for each, side in enumerate(record.sides))
+        table = record.of(record.code, sides)
+        if table is None:
+            return not_checked("another size raises, or gives another form")
+        if finding := not_finite(table, f"the cells of a grid of {' by '.join(map(str, sides))}"):
+            return finding
+        inside = tuple(slice(side) for side in record.sides)
+        changes.append(_largest(table[inside] - record.rows) > 1e-3)
+    changes_at_all = torch.stack(changes).any(0)
+    if not changes_at_all.any():
         return passed("a cell keeps its numbers in a larger grid")
-    for name, moved, change in zip(cells.names, cells.moved, changes, strict=True):
-        if (moved & any_change).any() and not (moved & change).any():
-            words = f"numbers change along the {name} with the length of another axis, not with its own"
-            return wrong("axes-swapped", f"{words}: positions are divided by the wrong side")
+    for name, varies, change in zip(AXES[len(record.sides)], record.varies, changes, strict=True):
+        if (varies & changes_at_all).any() and not (varies & change).any():
+            message = f"numbers change along the {name} with the length of another axis, not with its own"
+            return wrong("axes-swapped", f"{message}: positions are divided by the wrong side")
     return note("a cell has other numbers in a larger grid: positions are fractions of the size")
 
 
-def _longer(cells: Cells, axis: int) -> tuple[int, ...]:
-    return tuple(side + 9 * (place == axis) for place, side in enumerate(cells.sides))
+def content(record: GridRecord) -> Finding | None:
+    """Check that the arguments stay as they are, and tell whether the picture comes back in the result."""
+    arguments = record.arguments(record.sides) or {}
+    role = "x" if "x" in arguments else "positions"
+    if role not in arguments:
+        return None
+    x = arguments[role] if arguments[role].any() else random(*arguments[role].shape)  # not a picture of zeros
+    original = x.clone()
+    result = first_result(record.code.fresh()(**arguments | {role: x}))
+    if finding := written_in_place(x, original) or not_finite(result, "for random content rows"):
+        return finding
+    if relative_difference(result, first_result(record.code.fresh()(**arguments))) < EQUAL:
+        return passed("the result is the table alone")
+    return passed("the picture comes back with the table added")
+
+
+def padding(record: GridRecord) -> Finding | None:
+    """Check that padding on the right and below, marked by the mask, is not counted, by fresh and by used code."""
+    calls = [record.arguments(record.sides) or {}]
+    for rows, columns in PADDED if len(record.sides) == 2 else ():
+        visible = torch.zeros(BATCH, *record.sides, dtype=torch.bool)
+        visible[:, :rows, :columns] = True
+        calls += [arguments for call, arguments in _calls_with_mask(record.code, visible) if call == record.call]
+    if len(calls) == 1:
+        return None
+    used = record.code.fresh()
+    results = [used(**arguments) for arguments in calls]
+    expected = [record.code.fresh()(**arguments) for arguments in calls]
+    if relative_difference(expected[1], expected[0]) < EQUAL:
+        if record.code.learned_parameters:
+            return passed("learned rows and columns, which no mask changes")
+        message = "the mask changes nothing: rows and columns of padding are counted"
+        return wrong("padding-counted", f"{message}. Count with cumsum over what is visible")
+    if finding := not_finite(expected[1], "with a mask numbers"):
+        return finding
+    differences = [relative_difference(*pair) for pair in zip(results, expected, strict=True)]
+    if worst(*differences) > 1e-6:
+        return cached(worst(*differences), "another mask of the same shape")
+    return passed("padding that the mask marks is not counted")
+
+
+def half_precision(record: GridRecord) -> list[Finding]:
+    """Check a module that was cast to half precision, and a picture in bfloat16 before one in float32."""
+    code, sides = record.code, (record.sides[0] + MORE_ROWS, *record.sides[1:])
+    arguments = record.arguments(sides)
+    if arguments is None or code.module is None or arguments.get("x", record.rows).dtype == torch.bool:
+        return []
+
+    def call(code: Code, dtype: torch.dtype) -> Tensor:
+        in_dtype = {role: value.to(dtype) if role == "x" else value for role, value in arguments.items()}
+        return first_result(code(**in_dtype))
+
+    expected = call(code.fresh(), torch.float32)
+    findings = [check_half(code, [HalfCall(call, expected)], is_cast=True)]
+    if "x" in arguments:
+        used = code.fresh()
+        attempt(call, used, torch.bfloat16)
+        result, failed = attempt(call, used, torch.float32)
+        findings.append(cached(0.0 if failed else relative_difference(result, expected), "one call in bfloat16"))
+    return findings
+
+
+CHECKS_OF_CELLS = (rows, axes, waves)
+CHECKS_OF_CALLS = (base, other_sizes, content, padding, half_precision)

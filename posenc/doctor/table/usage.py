@@ -1,110 +1,340 @@
-"""Examine how a table bears use: decoding, rows of a batch, long texts, odd widths."""
+"""Check how a table is used: its axes, its rows, embeddings, batches, decoding, caching, another base, its end."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.numerics import relative_difference
-from posenc.doctor.report import Finding, not_checked, note, passed, wrong
-from posenc.doctor.table.rows import T, Table
+from posenc.doctor.call.code import Code, first_result
+from posenc.doctor.call.declared import rebuilt_with
+from posenc.doctor.numerics import random, relative_difference, worst
+from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, with_check_name, wrong
+from posenc.doctor.table.measure import EQUAL, TOKEN_ID, B, T, Table, TableRecord, are_equal, nearest_rows, not_finite
+
+BLOCKED = "everything else"  # the check that stands for those that are not made
+ROUNDING = 1e-4  # how far equal rows may differ that were computed in another way
+PADS = 2
+FIRST_COARSE = 256  # from here on bfloat16 cannot tell a position from the next
+LONGEST, SECONDS = 2**16, 0.3  # of the search for the end of a table
+FAR, SECONDS_FAR = (100_000, 1_000_000), 0.01  # positions at which a row must still be finite
 
 
-def decoding(case: Any) -> Finding:
-    """Check that a token alone gets the row of its position."""
-    table, place = case.table, len(case.first) // 2
-    if not table.told:
-        alone = "each new token of a cache gets row 0" if table.adds else "rows are those of 0 .. t-1"
-        return note(f"takes neither positions nor an offset: {alone}; pass the position")
-    off = 0.0
-    for told_by in table.told:
-        whole = case.first if table.state else table(len(case.first), told_by=told_by).double()
-        alone = table(1, place, told_by=told_by).double().squeeze(0)
-        off = relative_difference(alone, whole[place])
-        if off > 1e-4:
-            return _elsewhere(alone, whole, place, told_by, off)
-    return passed("a token alone gets the row of its position", off)
+def run_until_wrong(checks: tuple[Callable[[Any], Finding | None], ...], record: Any) -> list[Finding]:
+    """Run the checks up to the first that finds something wrong, after which nothing else can be judged."""
+    findings: list[Finding] = []
+    for check in checks:
+        findings += run_checks((check,), record)
+        if findings and findings[-1].is_wrong:
+            return [*findings, with_check_name(not_checked("repair that first, then ask again"), BLOCKED)]
+    return findings
 
 
-def _elsewhere(alone: Tensor, whole: Tensor, place: int, told_by: str, off: float) -> Finding:
-    """Say whose row a token gets that does not get its own."""
-    for lag in (-1, 1, -2):
-        if relative_difference(alone, whole[place + lag]) < 1e-4:
-            words = f"a token alone gets the row of the position {lag:+d} from its own: one is added or left out there"
-            return wrong("positions-shifted", words, lag)
-    words = f"a token alone at its {told_by} gets another row than among others (off by {off:.2g})"
-    return wrong("offset-ignored", words, off)
+def finite(record: TableRecord) -> Finding:
+    """Check that the measured rows hold neither NaN nor infinity."""
+    return not_finite(record.rows, "the first rows") or passed("the measured rows are finite")
 
 
-def shorter(case: Any) -> Finding | None:
-    """Compare the rows of a short table with those of a long one."""
-    short = case.table(T).double()
-    off = relative_difference(short, case.first[:T])
-    if off < 1e-4:
-        return passed("a short table is the beginning of a long one", off)
-    words = f"the first rows of a table of {len(case.first)} are others than those of a table of {T} (by {off:.2g})"
-    return wrong("length-dependent", f"{words}: angles depend on the length", off)
+def repeatable(record: TableRecord) -> Finding:
+    """Check that two calls agree, so that dropout rests."""
+    difference = relative_difference(record.table(T), record.table(T))
+    if difference == 0:
+        return passed("two equal calls return equal rows", 0.0)
+    return wrong("dropout-on", "two equal calls return other rows: is dropout applied in eval mode?", difference)
 
 
-def memory(case: Any) -> Finding | None:
-    """Check that a call does not depend on a longer one before it, nor on one in bfloat16."""
-    if not case.table.adds:
+def axis(record: TableRecord) -> Finding | None:
+    """Check that rows run along the tokens and not along the batch, with positions and without."""
+    if not record.table.takes_input:
         return None
-    other = case.table.of(case.code.fresh())
-    attempt(other, len(case.first), dtype=torch.bfloat16)
-    off = relative_difference(other(T), case.first[:T])
-    if off < 1e-3:
-        return passed("a call does not depend on the calls before it", off)
-    return wrong("cache-stale", f"after one call in bfloat16, rows differ by {off:.2g}: a cached table stays", off)
+    finding = _axis(record.table, {"positions": torch.arange(T)})
+    if finding.is_wrong:
+        return finding
+    without_positions, _ = attempt(_axis, record.table, {})
+    return without_positions or finding
 
 
-def limit(case: Any) -> Finding:
-    """Find the first length that raises or repeats a row."""
-    good, top, last = 2, 2**16, time.thread_time() + 0.3  # a call may take twice as long as the one before
-    while good < top and time.thread_time() < last:
-        place, where = 2 * good - 2, f"ends between lengths {good:,} and {2 * good:,}"
-        pair, failed = attempt(case.table, 2, place)
-        if failed:
-            return note(f"{where}: {failed}", good)
-        if len(pair) < 2:
-            return note(f"{where}: fewer rows come back than there are tokens", good)
+def _axis(table: Table, arguments: dict[str, Tensor]) -> Finding:
+    result = table.on(torch.zeros(B, T, table.dim), arguments)  # (b, t, d), (1, t, d) or (b, 1, d)
+    if finding := not_finite(result, "rows for a batch"):
+        return finding
+    if result.shape[1] != T:
+        shape = f"(b, t, d) = ({B}, {T}, {table.dim})"
+        message = f"for embeddings {shape} the result is {tuple(result.shape)}: rows do not run along the tokens"
+        return wrong("batch-axis", f"{message}. Add table[: x.shape[1]] to them (for (t, b, d) say order='tbd')")
+    if are_equal(result):
+        difference = worst((result - result[:, :1]).abs())
+        return passed("the table runs along the tokens and is the same for each text", difference)
+    if not are_equal(result.transpose(0, 1)):
+        return wrong("rows-mixed", "texts of a batch get different rows for the same positions")
+    message = "all tokens of a text get one row: the table is added along the batch, as for embeddings (t, b, d)"
+    remedy = "Transpose them, or add table[: x.shape[1]] (if the code takes (t, b, d), say order='tbd')"
+    return wrong("batch-axis", f"{message}. {remedy}")
+
+
+def check_rows(record: TableRecord) -> Finding:
+    """Check that no two rows are equal."""
+    if are_equal(record.rows):
+        message = "all rows are equal: every angle is 0. An integer division in the exponent or of the position?"
+        return wrong("rows-alike", message)
+    distance, first, second = nearest_rows(record.rows)
+    if distance >= EQUAL:
+        return passed(f"all rows differ, the nearest two by {distance:.2g}", distance)
+    return _equal_rows(record, first, second)
+
+
+def _equal_rows(record: TableRecord, first: int, second: int) -> Finding:
+    """Tell why two positions share a row."""
+    rows, period = record.rows, second - first
+    position = torch.arange(len(rows))
+    repeats = relative_difference(rows[position % period], rows) < EQUAL
+    message = f"rows repeat every {period} positions"
+    if repeats and not record.code.learned_parameters:
+        return note(f"{message}: right only where positions are fractions of that", period)
+    block = int(((rows - rows[:1]).abs().amax(1) > EQUAL).int().argmax())  # the first row that is not as row 0
+    if not repeats:
+        message = f"rows change every {block} positions only"
+    if repeats or (block > 1 and relative_difference(rows[position // block * block], rows) < EQUAL):
+        return wrong("axis-lost", f"{message}: an axis of a grid is lost, or positions are divided by its side", block)
+    message = f"positions {first} and {second} have the same row"
+    if first >= FIRST_COARSE and period == 1:
+        message = f"{message}, and those before differ: positions are counted in bfloat16. Count them in float32"
+        return wrong("positions-rounded", message, first)
+    return wrong("rows-alike", message, 0.0)
+
+
+def check_sum(record: TableRecord) -> Finding | None:
+    """Check that a table is added to embeddings, not appended."""
+    width, dim = record.rows.shape[-1], record.code.dim
+    if width <= dim or not record.table.takes_input:
+        return None
+    return note(f"the result is {width} wide for embeddings of {dim}: the table is appended, not added")
+
+
+def content(record: TableRecord) -> Finding | None:
+    """Check what happens to the embeddings: kept, scaled, or overwritten."""
+    table = record.table
+    if not table.takes_input or table.takes_ids:
+        return None
+    x = random(B, T, table.dim, seed=1)
+    original = x.clone()
+    result = table.on(x, {"positions": torch.arange(T)})
+    if finding := written_in_place(x, original) or not_finite(result, "rows for random embeddings"):
+        return finding
+    if table.returns_table_alone:
+        return _gain(0.0, table.dim)
+    kept = result - table.on(torch.zeros_like(x), {"positions": torch.arange(T)})
+    gain = float((kept * x).sum() / (x * x).sum())
+    if relative_difference(kept, gain * x) <= 1e-3:
+        return _gain(gain, table.dim)
+    return note("embeddings do not come through unchanged (a norm, a projection?)", gain)
+
+
+def written_in_place(x: Tensor, original: Tensor) -> Finding | None:
+    """Check that what was passed to a call is as before."""
+    if torch.equal(x, original):
+        return None
+    message = "what is passed is written to in place (x += ..., x[...] /= ...): whoever holds it sees other numbers"
+    return wrong("in-place", f"{message}. Return x + table, or work on a copy", relative_difference(x, original))
+
+
+def _gain(gain: float, dim: int) -> Finding:
+    """Judge the number by which embeddings are multiplied."""
+    if abs(gain - 1) < 1e-3:
+        return passed("embeddings come through as they are", gain)
+    if abs(gain) < 1e-3:
+        return note("embeddings do not come through: the result is the table alone, to be added by the caller", gain)
+    for power, factor in ((1.0, "the width"), (-0.5, "1 over the root of the width"), (-1.0, "1 over the width")):
+        if abs(gain / dim**power - 1) < 1e-3:
+            message = f"embeddings are multiplied by {gain:.4g}, {factor}: multiply by the square root of the width"
+            return wrong("scale-twice", f"{message}, once, as the paper does", gain)
+    is_root = abs(gain / dim**0.5 - 1) < 1e-3
+    factor = " (the square root of the width, as in the paper)" if is_root else ""
+    return note(f"embeddings are multiplied by {gain:.4g}{factor}: do so in one place only", gain)
+
+
+def padding(record: TableRecord) -> Finding | None:
+    """Check that padding on the left, marked by its own id or by the mask, does not move tokens to other rows."""
+    table, pad_id = record.table, getattr(record.code.module, "padding_idx", None)
+    if table.input_form == "mask":
+        tokens, pad_id = torch.ones(1, PADS + T, dtype=torch.long), 0
+    elif table.input_form == "ids" and type(pad_id) is int:
+        tokens = torch.full((1, PADS + T), TOKEN_ID)
+    else:
+        return None
+    padded = tokens.clone()
+    padded[:, :PADS] = pad_id
+    rows, expected = _rows_of(record, padded), _rows_of(record, tokens[:, PADS:])
+    difference = relative_difference(rows[:, PADS:], expected)
+    if difference < ROUNDING:
+        return passed("padding on the left is not counted", difference)
+    message = "padding on the left moves the tokens after it to other rows"
+    if table.input_form == "ids" and relative_difference(rows[:, 0], rows[:, 1]) < EQUAL:
+        reason = "though it has a row of its own: right with padding on the right only"
+        return note(f"{message}, {reason}", difference)
+    remedy = "positions count the padding. Count with cumsum over the tokens that the mask shows"
+    return wrong("padding-counted", f"{message}: {remedy}", difference)
+
+
+def _rows_of(record: TableRecord, tokens: Tensor) -> Tensor:
+    """Return the result for token ids, or a mask, of a copy that was not called before."""
+    return first_result(record.code.fresh()(**{record.table.input_role: tokens}))
+
+
+def words(record: TableRecord) -> Finding | None:
+    """Check that a module that embeds words returns other rows for other words."""
+    module = record.code.module
+    if record.table.input_form != "ids" or module is None or not _embeds_words(module):
+        return None
+    ids = torch.full((1, T), TOKEN_ID)
+    changed = _rows_of(record, ids + 1)
+    if finding := not_finite(changed, f"rows of token id {TOKEN_ID + 1}"):
+        return finding
+    difference = relative_difference(changed, _rows_of(record, ids))
+    if difference > EQUAL:
+        return passed("other token ids get other rows", difference)
+    return wrong("embeddings-lost", "other token ids get the same rows: the embeddings of words are lost", difference)
+
+
+def _embeds_words(module: nn.Module) -> bool:
+    """Tell whether there is a part that embeds words, by its name."""
+    names = [name.lower() for name, part in module.named_modules() if isinstance(part, nn.Embedding)]
+    return any(("tok" in name or "word" in name) and "type" not in name for name in names)
+
+
+def batch(record: TableRecord) -> Finding | None:
+    """Check the rows where each of two texts has positions of its own."""
+    table = record.table
+    if table.takes_input or table.position_argument != "positions" or record.code.needs("x"):
+        return None
+    positions = torch.stack((torch.arange(T), torch.arange(2, T + 2)))  # (b, t)
+    result, _ = attempt(lambda: first_result(record.code(positions=positions)))
+    if not isinstance(result, Tensor) or result.ndim != 3:
+        return not_checked("positions (b, t) raise, or give another form")
+    expected = record.rows[positions]  # (b, t, d)
+    if relative_difference(result, expected) < ROUNDING:
+        return passed("each text of a batch gets the rows of its own positions")
+    if relative_difference(result.transpose(0, 1), expected) < ROUNDING:
+        return wrong("batch-axis", "for positions (b, t) the result is (t, b, d): transpose it back")
+    finding = not_finite(result, "rows for positions (b, t)")
+    return finding or wrong("rows-mixed", "texts with positions of their own get the rows of other positions")
+
+
+def decoding(record: TableRecord) -> Finding:
+    """Check that a token alone gets the row of its position."""
+    table, rows, position = record.table, record.rows, len(record.rows) // 2
+    if not table.position_arguments:
+        result = "each token that is decoded with a cache gets row 0" if table.takes_input else "rows are 0 .. t-1"
+        return note(f"takes neither positions nor an offset: {result}; pass the position")
+    difference = 0.0
+    for argument in table.position_arguments:
+        # With a state, each argument has to be passed to count at all.
+        expected = rows if table.has_state else table(len(rows), position_argument=argument).double()
+        alone = table(1, position, position_argument=argument).squeeze(0)
+        difference = relative_difference(alone, expected[position])
+        if difference <= ROUNDING:
+            continue
+        finding = not_finite(alone, f"the row of a token alone at its {argument}")
+        return finding or _row_of_another(alone, expected, position, argument, difference)
+    return passed("a token alone gets the row of its position", difference)
+
+
+def _row_of_another(alone: Tensor, rows: Tensor, position: int, argument: str, difference: float) -> Finding:
+    """Tell which row a token alone gets that does not get its own."""
+    for lag in (-1, 1, -2):
+        if relative_difference(alone, rows[position + lag]) < ROUNDING:
+            message = f"a token alone gets the row of the position {lag:+d} from its own: check what is added to its"
+            return wrong("positions-shifted", f"{message} {argument}", lag)
+    message = f"a token alone at its {argument} gets another row than among others, with a difference of"
+    return wrong("offset-ignored", f"{message} {difference:.2g}", difference)
+
+
+def shorter(record: TableRecord) -> Finding:
+    """Compare the rows of a short table with those of a long one."""
+    difference = relative_difference(record.table(T), record.rows[:T])
+    if difference < ROUNDING:
+        return passed("a short table is the beginning of a long one", difference)
+    message = f"the first rows of a table of {len(record.rows)} and of a table of {T} differ by {difference:.2g}"
+    return wrong("length-dependent", f"{message}: angles depend on the length", difference)
+
+
+def memory(record: TableRecord) -> Finding | None:
+    """Check that a call does not depend on a longer one before it, nor on one in bfloat16."""
+    if not record.table.takes_input:
+        return None
+    used = record.table.of(record.code.fresh())
+    attempt(used, len(record.rows), dtype=torch.bfloat16)
+    return cached(relative_difference(used(T), record.rows[:T]), "one call in bfloat16")
+
+
+def cached(difference: float, condition: str) -> Finding:
+    """Judge by how much a call differs after another one."""
+    if difference < 1e-3:
+        return passed("a call does not depend on the calls before it", difference)
+    message = f"after {condition} numbers differ by {difference:.2g}: a cached table stays"
+    return wrong("cache-stale", f"{message}. Keep it in float32, and for the call that it was made for", difference)
+
+
+def base(record: TableRecord) -> Finding | None:
+    """Check that another base gives other rows."""
+    return check_base(record.code, record.rows, lambda code: record.table.of(code)(len(record.rows)))
+
+
+def check_base(code: Code, rows: Tensor, rows_of: Callable[[Code], Tensor | None]) -> Finding | None:
+    """Compare rows with those of the same code with another base, where it takes one."""
+    rebuilt = rebuilt_with(code, "base", 500)
+    changed = None if rebuilt is None else rows_of(rebuilt)
+    if changed is None:
+        return None
+    if finding := not_finite(changed, "for base 500 rows"):
+        return finding
+    if relative_difference(changed, rows) < EQUAL:
+        return wrong("base-ignored", "for base 500 the rows are the same: the base does not arrive", 500.0)
+    return passed("the base argument is used: for base 500 the rows change")
+
+
+def limit(record: TableRecord) -> Finding:
+    """Look for the first length at which the table raises or repeats a row."""
+    length, start = 2, time.thread_time()
+    # A call may take twice as long as the one before.
+    while length < LONGEST and time.thread_time() - start < SECONDS:
+        position, where = 2 * length - 2, f"ends between lengths {length:,} and {2 * length:,}"
+        pair, failed = attempt(record.table, 2, position)
+        if failed or len(pair) < 2:
+            return note(f"{where}: {failed or 'fewer rows come back than there are tokens'}", length)
+        if finding := not_finite(pair, f"the rows of positions {position:,} and {position + 1:,}"):
+            return finding
         if torch.equal(*pair):
-            return _repeating(case, place, where)
-        if (case.first[:good] == pair[0].double()).all(-1).any():
-            return wrong("wrapped", f"{where}: rows start again without a word", good)
-        good *= 2
-    return passed(f"none up to length {good:,}", good)
+            return _repeated_row(record, position, where)
+        if (record.rows[:length] == pair[0].double()).all(-1).any():
+            return wrong("wrapped", f"{where}: rows start again without an error", length)
+        length *= 2
+    return _far(record) or passed(f"none up to length {length:,}", length)
 
 
-def _repeating(case: Any, place: int, where: str) -> Finding:
+def _repeated_row(record: TableRecord, position: int, where: str) -> Finding:
     """Tell rows that stay the same from positions that are rounded to the same."""
-    near = case.first[place : place + 2]
-    if len(near) == 2 and torch.equal(near[0], near[1]):
-        return not_checked("rows near the start are alike already")
-    further, failed = attempt(case.table, 16, place)
+    measured = record.rows[position : position + 2]
+    if len(measured) == 2 and torch.equal(measured[0], measured[1]):
+        return not_checked("rows near the start are equal already")
+    further, failed = attempt(record.table, 16, position)
     if failed or torch.equal(further[0], further[-1]):
-        return wrong("clipped", f"{where}: rows repeat, without a word", place)
-    words = f"positions {place:,} and {place + 1:,} get the same row, and later ones another: positions are rounded"
-    return wrong("positions-rounded", f"{words}. Count them in float32", place)
+        return wrong("clipped", f"{where}: rows repeat without an error", position)
+    message = f"positions {position:,} and {position + 1:,} get the same row, and later ones another"
+    return wrong("positions-rounded", f"{message}: positions are rounded. Count them in float32", position)
 
 
-def odd_width(case: Any) -> Finding:
-    """Ask for a table of an odd width."""
-    code, odd = case.code, case.dim + 1
-    if code.module is not None and not isinstance(code.source, type):
-        return not_checked("needs the class, to build it with an odd width")
-    made, failed = attempt(lambda: Table(code.fresh(dim=odd))(T))
-    if failed.startswith(("ValueError", "AssertionError")):
-        return passed(f"refused in words: {failed}")
-    if not failed and made.shape[-1] == odd:
-        return passed(f"a width of {odd} works")
-    why = failed or f"the table is {made.shape[-1]} wide"
-    return note(
-        f"an odd width ({odd}) crashes or does not fit: {why}. "
-        "Give cosines one channel fewer, cos(...)[..., : dim // 2], or refuse it in words"
-    )
-
-
-CHECKS = (decoding, shorter, memory)
+def _far(record: TableRecord) -> Finding | None:
+    """Check that far rows are finite, where they can be had without those before."""
+    if record.table.position_argument == "length":
+        return None
+    for position in FAR:
+        start = time.thread_time()
+        row, failed = attempt(record.table, 1, position)
+        finding = None if failed else not_finite(row, f"the numbers of position {position:,}")
+        # Code that makes all rows up to the position needs a time and a memory that grow with it.
+        if finding or time.thread_time() - start > SECONDS_FAR:
+            return finding
+    return None

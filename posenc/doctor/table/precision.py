@@ -1,0 +1,107 @@
+"""Check what a table loses to half precision: rows kept in it, embeddings in it, a module that was cast to it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc.doctor.attempt import attempt
+from posenc.doctor.call.code import Code
+from posenc.doctor.numerics import relative_difference, worst
+from posenc.doctor.report import Finding, not_checked, passed, wrong
+from posenc.doctor.table.measure import LENGTHS, TableRecord, not_finite
+
+HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+ROUNDED_ONCE = 0.03  # one rounding to bfloat16 stays below, and several do not
+FAR, FAR_ROWS = 4_000, 2  # positions that float16 cannot tell apart
+
+
+class HalfCall(NamedTuple):
+    """A call of code in a dtype, the position of its first row, and the rows of float32."""
+
+    call: Callable[[Code, torch.dtype], Tensor]
+    expected: Tensor
+    position: int = 0
+
+
+def held(record: TableRecord) -> Finding | None:
+    """Check that the rows are not all numbers of bfloat16 or float16; small integers are in any case."""
+    rows = record.rows
+    if torch.equal(rows, rows.round()):
+        return None
+    for name, dtype in HALF.items():
+        if torch.equal(rows.to(dtype).double(), rows):
+            message = f"every number of the table is one of {name}: it is kept in half precision"
+            error = torch.finfo(dtype).eps / 4  # of numbers from 1/2 to 1
+            remedy = "Compute it in float32 and round in the call"
+            return wrong("angles-rounded", f"{message}, with errors up to {error:.2g}. {remedy}")
+    return None
+
+
+def half_input(record: TableRecord) -> Finding | None:
+    """Check that embeddings in half precision get the rows of float32: code may compute positions in their dtype."""
+    if not record.table.takes_input or record.table.takes_ids:
+        return None
+    return check_half(record.code, _half_calls(record), is_cast=False)
+
+
+def rounding(record: TableRecord) -> Finding:
+    """Check the rows of a module that was cast to half precision."""
+    if record.code.module is None:
+        return not_checked("no torch module, so there is nothing to cast")
+    return check_half(record.code, _half_calls(record), is_cast=True)
+
+
+def _half_calls(record: TableRecord) -> list[HalfCall]:
+    """Return the calls for the first rows, and for two far ones."""
+    table, t = record.table, len(record.rows)
+    calls = [HalfCall(lambda code, dtype: table.of(code)(t, dtype=dtype), record.rows)]
+    if t == LENGTHS[0]:  # else the table ends before, or takes long
+        far, _ = attempt(table, FAR_ROWS, FAR)
+        if far is not None and len(far) == FAR_ROWS:
+            calls.append(HalfCall(lambda code, dtype: table.of(code)(FAR_ROWS, FAR, dtype), far, FAR))
+    return calls
+
+
+def check_half(code: Code, calls: list[HalfCall], is_cast: bool) -> Finding:
+    """Compare the rows in half precision with float32, of the cast module or for embeddings of another dtype."""
+    differences = []
+    for name, dtype in HALF.items():
+        copied = code.cast(dtype) if is_cast else code.fresh()
+        for call in calls:
+            rows, failed = attempt(call.call, copied, dtype)
+            if failed and dtype == torch.bfloat16:
+                return not_checked(f"in bfloat16 it raises {failed}")
+            if failed:  # not every operation has a float16 version on the CPU
+                continue
+            differences.append(relative_difference(rows, call.expected))
+            if differences[-1] <= ROUNDED_ONCE:
+                continue
+            subject = f"{'cast to' if is_cast else 'for embeddings in'} {name}, rows from position {call.position:,} on"
+            if finding := not_finite(rows, subject):
+                return finding
+            equal = _equal_neighbors(rows, call.position)
+            message = f"{subject} are off by {differences[-1]:.2g}{equal}: positions, frequencies or angles are rounded"
+            cause = "positions-rounded" if equal else "angles-rounded"
+            if is_cast:
+                cause = _cause_of_cast(code.cast(dtype), call)
+            return wrong(cause, f"{message} before the sine. Compute the table in float32, round once", differences[-1])
+    difference = worst(*differences)
+    return passed(f"in half precision rows are within {difference:.1g} of float32: rounded once", difference)
+
+
+def _cause_of_cast(cast: Code, call: HalfCall) -> str:
+    """Tell buffers from positions: an input in float32 leaves the buffers alone in half precision."""
+    rows, _ = attempt(call.call, cast, torch.float32)
+    only_positions = relative_difference(rows, call.expected) <= ROUNDED_ONCE
+    return "positions-rounded" if only_positions else "buffers-rounded"
+
+
+def _equal_neighbors(rows: Tensor, position: int) -> str:
+    """Return the first two neighbors of rows (t, ...) that are equal, in words; "" where none are."""
+    equal = (rows[1:] == rows[:-1]).flatten(1).all(1)  # (t - 1,)
+    if not equal.any():
+        return ""
+    first = position + int(equal.int().argmax())
+    return f"; positions {first:,} and {first + 1:,} get the same row"
