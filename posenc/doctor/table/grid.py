@@ -53,15 +53,20 @@ class GridRecord(NamedTuple):
         return " by ".join(map(str, self.sides))
 
     @property
-    def varies(self) -> Tensor:
-        """Which channels depend on each axis, (axes, d)."""
+    def channels(self) -> dict[str, Tensor]:
+        """Which channels (d,) vary along each axis, by the name of the axis."""
         ranges = [self.rows.amax(axis) - self.rows.amin(axis) for axis in range(len(self.sides))]
-        return torch.stack([_largest(each) > VARIES for each in ranges])
+        return {name: _largest(each) > VARIES for name, each in zip(AXES[len(self.sides)], ranges, strict=True)}
+
+    @property
+    def lost_axes(self) -> list[str]:
+        """The axes along which no channel varies."""
+        return [name for name, varies in self.channels.items() if not varies.any()]
 
     @property
     def mixed_channels(self) -> int:
-        """How many channels depend on several axes."""
-        return int((self.varies.sum(0) > 1).sum())
+        """How many channels vary along several axes."""
+        return int((torch.stack([*self.channels.values()]).sum(0) > 1).sum())
 
     def arguments(self, sides: Sides) -> dict[str, Any] | None:
         """Return the arguments that ask for these sides in the same call; None where there are none."""
@@ -109,21 +114,7 @@ def _calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "a picture (b, h, w, d)", {"x": torch.zeros(BATCH, *sides, d)}
         yield "a mask (b, h, w)", {"x": torch.zeros(BATCH, *sides, dtype=torch.bool)}
         if is_square:
-            tokens = f"tokens of {' by '.join(map(str, sides))} cells"
-            yield tokens, {"x": torch.zeros(BATCH, math.prod(sides), d)}
-
-
-def _calls_with_mask(code: Code, visible: Tensor) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the calls with a mask (b, h, w), which may mark what is padded or what is visible."""
-    shape = torch.Size((BATCH, code.dim, *visible[0].shape))
-    calls: dict[str, dict[str, Any]] = {"a mask (b, h, w)": {}}
-    if code.takes("shape"):
-        calls = {"a shape and a mask (b, h, w)": {"shape": shape}}
-    elif code.takes("x"):
-        calls = {"a picture and its mask": {"x": torch.zeros(shape)}}
-    for call, arguments in calls.items():
-        yield f"{call} of what is padded", arguments | {"mask": ~visible}
-        yield f"{call} of what is visible", arguments | {"mask": visible.float()}
+            yield f"tokens of {' by '.join(map(str, sides))} cells", {"x": torch.zeros(BATCH, math.prod(sides), d)}
 
 
 def _roles_of_sides(code: Code) -> tuple[str, ...]:
@@ -131,6 +122,18 @@ def _roles_of_sides(code: Code) -> tuple[str, ...]:
     names = [*code.parameters]
     depth_first = names.index(code.roles["depth"]) < names.index(code.roles["rows"])
     return ("depth", "rows", "columns") if depth_first else ("rows", "columns", "depth")
+
+
+def _calls_with_mask(code: Code, visible: Tensor) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the calls with a mask (b, h, w), which may mark what is padded or what is visible."""
+    shape = torch.Size((BATCH, code.dim, *visible[0].shape))
+    call, arguments = "a mask (b, h, w)", {}
+    if code.takes("shape"):
+        call, arguments = "a shape and a mask (b, h, w)", {"shape": shape}
+    elif code.takes("x"):
+        call, arguments = "a picture and its mask", {"x": torch.zeros(shape)}
+    yield f"{call} of what is padded", arguments | {"mask": ~visible}
+    yield f"{call} of what is visible", arguments | {"mask": visible.float()}
 
 
 def _grids(code: Code) -> Iterator[GridRecord]:
@@ -142,14 +145,14 @@ def _grids(code: Code) -> Iterator[GridRecord]:
             result = _table(code, sides, arguments)
             if result is None:
                 continue
-            cells = result[0].flatten(0, -2)
-            if are_equal(cells) or grows_linearly(cells):  # no table, or plain angles
-                continue
+            table, returned_axes = result
+            cells = table.flatten(0, -2)
             # A layer that divides by the length of its content returns NaN for zeros, and is no table.
-            if "x" in arguments and not is_finite(result[0]):
+            is_layer = "x" in arguments and not is_finite(table)
+            if is_layer or are_equal(cells) or grows_linearly(cells):  # plain angles grow linearly
                 continue
             has_axes = code.takes("x") or code.takes("mask")
-            yield GridRecord(code, result[0], call, result[1] if has_axes else ())
+            yield GridRecord(code, table, call, returned_axes if has_axes else ())
 
 
 def _table(code: Code, sides: Sides, arguments: dict[str, Any]) -> tuple[Tensor, Sides] | None:
@@ -194,9 +197,9 @@ def measure(code: Code) -> GridRecord:
 
 def _plainness(record: GridRecord) -> tuple[bool, float, bool]:
     """Tell how far this looks like a grid: finite, what share of channels follows one axis alone, no axis lost."""
-    axes = record.varies.sum(0)
+    axes = torch.stack([*record.channels.values()]).sum(0)
     share = float((axes[axes > 0] == 1).double().mean().nan_to_num())
-    return is_finite(record.rows), share, bool(record.varies.any(1).all())
+    return is_finite(record.rows), share, not record.lost_axes
 
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
@@ -223,15 +226,14 @@ def finite(record: GridRecord) -> Finding:
 def rows(record: GridRecord) -> Finding:
     """Check that no two cells share a row of numbers."""
     distance, *nearest = nearest_rows(record.rows.flatten(0, -2))
-    if distance >= VARIES and bool(record.varies.any(1).all()):
+    if distance >= VARIES and not record.lost_axes:
         return passed(f"all cells differ, the nearest two by {distance:.2g}", distance)
     first, second = (tuple(map(int, torch.unravel_index(torch.tensor(cell), record.sides))) for cell in nearest)
-    message = f"cells {first} and {second} ({', '.join(AXES[len(record.sides)])}) have the same numbers"
-    for name, varies in zip(AXES[len(record.sides)], record.varies, strict=True):
-        if not varies.any():
-            message = f"{message}: no channel depends on the {name}, so one axis of the grid is lost"
-            return wrong("axis-lost", message, distance)
-    return wrong("rows-alike", message, distance)
+    message = f"cells {first} and {second} ({', '.join(record.channels)}) have the same numbers"
+    if not record.lost_axes:
+        return wrong("rows-alike", message, distance)
+    message = f"{message}: no channel depends on the {record.lost_axes[0]}, so one axis of the grid is lost"
+    return wrong("axis-lost", message, distance)
 
 
 def axes(record: GridRecord) -> Finding:
@@ -245,12 +247,9 @@ def axes(record: GridRecord) -> Finding:
         remedy = "where sides are equal. Flatten in the order of the axes, or exchange them"
         return wrong("axes-swapped", f"{message} {remedy}")
     if record.mixed_channels == 0:
-        each = [
-            f"{int(varies.sum())} the {name}"
-            for name, varies in zip(AXES[len(record.sides)], record.varies, strict=True)
-        ]
+        each = [f"{int(varies.sum())} the {name}" for name, varies in record.channels.items()]
         return passed(f"of the channels follow {', '.join(each)}")
-    message = f"{record.mixed_channels} of {record.varies.shape[1]} channels depend on several axes together"
+    message = f"{record.mixed_channels} of {record.rows.shape[-1]} channels depend on several axes together"
     return note(f"{message}: learned, or sines and cosines of a sum", record.mixed_channels)
 
 
@@ -258,52 +257,42 @@ def waves(record: GridRecord) -> list[Finding]:
     """Read sines and cosines along each axis."""
     used = _largest(record.rows).nonzero()  # a width that the axes do not divide is filled up with zeros
     record = record._replace(rows=record.rows[..., : int(used.max()) + 1])
-    if not record.varies.any(1).all():
-        return [not_checked("needs channels for each axis")]
-    if record.mixed_channels:
-        return [equal_channels(record.rows.flatten(0, -2)) or not_checked("needs channels for each axis")]
+    if record.lost_axes or record.mixed_channels:
+        equal = None if record.lost_axes else equal_channels(record.rows.flatten(0, -2))
+        return [equal or not_checked("needs channels for each axis")]
     findings = []
-    for axis, (name, channels) in enumerate(
-        zip(AXES[len(record.sides)], _channels_of_axes(record.varies), strict=True)
-    ):
+    for axis, (name, channels) in enumerate(_channels_of_axes(record.channels).items()):
         cells = record.rows.movedim(axis, -2).flatten(0, -3).mean(0)  # (t, d), equal along the other axes
         of_axis, _ = examine_sinusoids(cells[:, channels], record.code, is_relative=True)
-        findings += [finding._replace(words=f"by {name}: {finding.words}") for finding in of_axis if _counts(finding)]
+        # Cells are often counted from 1, and frequencies are read off few of them.
+        reported = [f for f in of_axis if f.verdict != "ok" and f.id not in ("positions-shifted", "exponent-shifted")]
+        findings += [finding._replace(words=f"by {name}: {finding.words}") for finding in reported]
         bases = [finding.number for finding in of_axis if finding.check == "speeds" and finding.verdict == "ok"]
-        findings += _declared_base(name, declared_bases_of_axes(record.code), bases)
-    return findings
+        findings += [_declared_base(record.code, name, base) for base in bases if base]
+    return [finding for finding in findings if finding]
 
 
-def _counts(finding: Finding) -> bool:
-    """Tell what counts along an axis: cells are often counted from 1, and frequencies are read off few of them."""
-    return finding.verdict != "ok" and finding.id not in ("positions-shifted", "exponent-shifted")
-
-
-def _declared_base(axis: str, declared: dict[str, float], bases: list[float | None]) -> list[Finding]:
+def _declared_base(code: Code, axis: str, base: float) -> Finding | None:
     """Check the base that was read against the one that the code names for an axis."""
     endings = ("height", "h", "y") if axis == "row" else ("width", "w", "x")
-    for name, expected in declared.items():
-        if name.rpartition("_")[2] not in endings:
-            continue
-        base = bases[0] if bases else None
-        if base is None or abs(base / expected - 1) < 1e-2:
-            return []
-        message = f"by {axis}: {name} is {expected:g}, and frequencies fall as for a base of {base:.4g}"
-        return [with_check_name(wrong("base-ignored", f"{message}: it does not arrive", base), "bases")]
-    return []
+    for name, expected in declared_bases_of_axes(code).items():
+        if name.rpartition("_")[2] in endings and abs(base / expected - 1) >= 1e-2:
+            message = f"by {axis}: {name} is {expected:g}, and frequencies fall as for a base of {base:.4g}"
+            return with_check_name(wrong("base-ignored", f"{message}: it does not arrive", base), "bases")
+    return None
 
 
-def _channels_of_axes(varies: Tensor) -> list[Tensor]:
-    """Return which channels (d,) belong to each axis, with those whose frequency is too low to be seen to vary."""
-    n, d = varies.shape
+def _channels_of_axes(channels: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the channels (d,) of each axis, with those whose frequency is too low to be seen to vary."""
+    n, d = len(channels), len(next(iter(channels.values())))
     channel = torch.arange(d)
-    layouts = (channel * n // d, channel * n * 2 // d % n, channel // 2 % n, channel % n)  # parts, or every other few
-    for axis_of_channel in layouts:
+    # The axes have parts one after the other, two parts each, pairs in turn, or channels in turn.
+    for axis_of_channel in (channel * n // d, channel * n * 2 // d % n, channel // 2 % n, channel % n):
         for order in permutations(range(n)):
-            parts = [axis_of_channel == place for place in order]
-            if not any((own & ~part).any() for own, part in zip(varies, parts, strict=True)):
+            parts = {name: axis_of_channel == place for name, place in zip(channels, order, strict=True)}
+            if not any((channels[name] & ~part).any() for name, part in parts.items()):
                 return parts
-    return [*varies]
+    return channels
 
 
 # Checks of calls
@@ -329,7 +318,7 @@ def other_sizes(record: GridRecord) -> Finding:
     changes_at_all = torch.stack(changes).any(0)
     if not changes_at_all.any():
         return passed("a cell keeps its numbers in a larger grid")
-    for name, varies, change in zip(AXES[len(record.sides)], record.varies, changes, strict=True):
+    for (name, varies), change in zip(record.channels.items(), changes, strict=True):
         if (varies & changes_at_all).any() and not (varies & change).any():
             message = f"numbers change along the {name} with the length of another axis, not with its own"
             return wrong("axes-swapped", f"{message}: positions are divided by the wrong side")
@@ -345,7 +334,7 @@ def content(record: GridRecord) -> Finding | None:
     x = arguments[role] if arguments[role].any() else random(*arguments[role].shape)  # not a picture of zeros
     original = x.clone()
     result = first_result(record.code.fresh()(**arguments | {role: x}))
-    if finding := written_in_place(x, original) or not_finite(result, "for random content rows"):
+    if finding := written_in_place(x, original) or not_finite(result, "for random content"):
         return finding
     if relative_difference(result, first_result(record.code.fresh()(**arguments))) < EQUAL:
         return passed("the result is the table alone")
@@ -362,19 +351,19 @@ def padding(record: GridRecord) -> Finding | None:
     if len(calls) == 1:
         return None
     used = record.code.fresh()
-    results = [used(**arguments) for arguments in calls]
-    expected = [record.code.fresh()(**arguments) for arguments in calls]
+    results = [first_result(used(**arguments)) for arguments in calls]
+    expected = [first_result(record.code.fresh()(**arguments)) for arguments in calls]
     if relative_difference(expected[1], expected[0]) < EQUAL:
         if record.code.learned_parameters:
             return passed("learned rows and columns, which no mask changes")
         message = "the mask changes nothing: rows and columns of padding are counted"
         return wrong("padding-counted", f"{message}. Count with cumsum over what is visible")
-    if finding := not_finite(expected[1], "with a mask numbers"):
+    if finding := not_finite(expected[1], "with a mask"):
         return finding
-    differences = [relative_difference(*pair) for pair in zip(results, expected, strict=True)]
-    if worst(*differences) > 1e-6:
-        return cached(worst(*differences), "another mask of the same shape")
-    return passed("padding that the mask marks is not counted")
+    difference = worst(*(relative_difference(*pair) for pair in zip(results, expected, strict=True)))
+    if difference <= EQUAL:
+        return passed("padding that the mask marks is not counted")
+    return cached(difference, "another mask of the same shape")
 
 
 def half_precision(record: GridRecord) -> list[Finding]:

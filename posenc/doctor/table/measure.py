@@ -230,8 +230,8 @@ def not_finite(result: Tensor, subject: str) -> Finding | None:
     """Return the finding on a result (..., d) with NaN or infinity in it, None where all numbers are finite."""
     if is_finite(result):
         return None
-    rows = result.flatten(0, -2)
-    failed = ~rows.isfinite().all(-1)
-    where = f"{int(failed.sum()):,} of {len(rows):,} rows, first in row {int(failed.int().argmax()):,}"
-    message = f"{subject} hold NaN or infinity in {where}. Look for a division by 0 or an overflow"
-    return wrong("not-finite", message)
+    failed = ~result.reshape(-1, result.shape[-1]).isfinite().all(-1)  # (rows,)
+    where = "all rows"
+    if not failed.all():
+        where = f"{int(failed.sum()):,} of {len(failed):,} rows, first in row {int(failed.int().argmax()):,}"
+    return wrong("not-finite", f"{subject}: NaN or infinity in {where}. Look for a division by 0 or an overflow")

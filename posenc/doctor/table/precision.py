@@ -73,22 +73,23 @@ def check_half(code: Code, calls: list[HalfCall], is_cast: bool) -> Finding:
             rows, failed = attempt(call.call, copied, dtype)
             if failed and dtype == torch.bfloat16:
                 return not_checked(f"in bfloat16 it raises {failed}")
-            if failed:  # not every operation has a float16 version on the CPU
+            if failed:  # some operations have no float16 version on the CPU
                 continue
-            differences.append(relative_difference(rows, call.expected))
-            if differences[-1] <= ROUNDED_ONCE:
+            difference = relative_difference(rows, call.expected)
+            differences.append(difference)
+            if difference <= ROUNDED_ONCE:
                 continue
             subject = f"{'cast to' if is_cast else 'for embeddings in'} {name}, rows from position {call.position:,} on"
             if finding := not_finite(rows, subject):
                 return finding
             equal = _equal_neighbors(rows, call.position)
-            message = f"{subject} are off by {differences[-1]:.2g}{equal}: positions, frequencies or angles are rounded"
+            message = f"{subject} are off by {difference:.2g}{equal}: positions, frequencies or angles are rounded"
             cause = "positions-rounded" if equal else "angles-rounded"
             if is_cast:
                 cause = _cause_of_cast(code.cast(dtype), call)
-            return wrong(cause, f"{message} before the sine. Compute the table in float32, round once", differences[-1])
-    difference = worst(*differences)
-    return passed(f"in half precision rows are within {difference:.1g} of float32: rounded once", difference)
+            return wrong(cause, f"{message} before the sine. Compute the table in float32, round once", difference)
+    largest = worst(*differences)
+    return passed(f"in half precision rows are within {largest:.1g} of float32: rounded once", largest)
 
 
 def _cause_of_cast(cast: Code, call: HalfCall) -> str:
@@ -99,9 +100,9 @@ def _cause_of_cast(cast: Code, call: HalfCall) -> str:
 
 
 def _equal_neighbors(rows: Tensor, position: int) -> str:
-    """Return the first two neighbors of rows (t, ...) that are equal, in words; "" where none are."""
-    equal = (rows[1:] == rows[:-1]).flatten(1).all(1)  # (t - 1,)
-    if not equal.any():
+    """Return the first two neighbors of rows (t, d) that are equal, in words; "" where none are, or for pictures."""
+    equal = (rows[1:] == rows[:-1]).all(-1)  # (t - 1,)
+    if rows.ndim > 2 or not equal.any():
         return ""
     first = position + int(equal.int().argmax())
     return f"; positions {first:,} and {first + 1:,} get the same row"

@@ -70,24 +70,12 @@ class Sinusoids(NamedTuple):
     is_relative: bool
 
     @property
-    def are_on_circles(self) -> bool:
-        """Whether sine² + cosine² is 1 for each pair."""
-        return _are_on_circles(self.sine, self.cosine)
-
-    @property
     def frequencies(self) -> Tensor:
         """The frequency (n,) of each pair, radians per token modulo a turn."""
         theta = wrap_angle(torch.atan2(self.sine[1], self.cosine[1]) - torch.atan2(self.sine[0], self.cosine[0]))
         if self.is_relative and theta[0] != 0:
             return theta / theta[0]
         return theta
-
-    @property
-    def declared_bases(self) -> tuple[float, ...]:
-        """The bases that the code names."""
-        base = declared_base(self.code)
-        of_axes = declared_bases_of_axes(self.code).values()
-        return (*of_axes,) if base is None else (base, *of_axes)
 
 
 def examine_sinusoids(rows: Tensor, code: Code, is_relative: bool = False) -> tuple[list[Finding], dict[str, Any]]:
@@ -97,7 +85,9 @@ def examine_sinusoids(rows: Tensor, code: Code, is_relative: bool = False) -> tu
     sinusoids = read_sinusoids(rows, code, is_relative)
     if sinusoids is None:
         return run_checks((waves,), rows), {}
-    findings = run_checks(CHECKS, sinusoids)
+    findings = run_checks((first_row, order, size, norm), sinusoids)
+    if not findings[-1].is_wrong:  # else pairs have no one angle
+        findings += run_checks((products, speeds), sinusoids)
     bases = [finding.number for finding in findings if finding.check == "speeds" and finding.verdict == "ok"]
     base = f"base {bases[0]:,.6g}" if bases else ""
     return findings, {"layout": sinusoids.order.partition(" (")[0], "base": base}
@@ -182,7 +172,7 @@ def size(sinusoids: Sinusoids) -> Finding | None:
 def norm(sinusoids: Sinusoids) -> Finding:
     """Check that each pair is the sine and the cosine of one angle."""
     n = sinusoids.sine.shape[1]
-    if sinusoids.are_on_circles:
+    if _are_on_circles(sinusoids.sine, sinusoids.cosine):
         return passed(f"every row has the squared length d/2 = {n}", n)
     for value, part, name in ((0, sinusoids.sine, "sines"), (1, sinusoids.cosine, "cosines")):
         constant = int(((part - value).abs() < EQUAL).all(0).sum())
@@ -201,7 +191,7 @@ def norm(sinusoids: Sinusoids) -> Finding:
 def products(sinusoids: Sinusoids) -> Finding | None:
     """Check that angles grow linearly, so that the product of two rows depends on their offset alone."""
     # Angles of frequencies far above 1 are too large for their own rounding.
-    if not sinusoids.are_on_circles or _rule(sinusoids) in ("inverted", "rising", "fast"):
+    if _rule(sinusoids) in ("inverted", "rising", "fast"):
         return None
     sine, cosine = sinusoids.sine, sinusoids.cosine
     product = sine @ sine.T + cosine @ cosine.T  # (t, t)
@@ -214,10 +204,8 @@ def products(sinusoids: Sinusoids) -> Finding | None:
     return wrong("not-linear-in-position", f"{message}. Are positions rounded?", difference)
 
 
-def speeds(sinusoids: Sinusoids) -> Finding | None:
+def speeds(sinusoids: Sinusoids) -> Finding:
     """Check that frequencies follow a base."""
-    if not sinusoids.are_on_circles:
-        return None
     theta = sinusoids.frequencies
     fitted, n, rule = fit(theta), len(theta), _rule(sinusoids)
     lowest, highest = float(theta.abs().min()), float(theta.abs().max())
@@ -239,7 +227,9 @@ def speeds(sinusoids: Sinusoids) -> Finding | None:
 
 def _rule(sinusoids: Sinusoids) -> str:
     """Return the name of the rule that the frequencies follow; one that is not in SENTENCES is irregular."""
-    theta, bases = sinusoids.frequencies, sinusoids.declared_bases
+    theta, base = sinusoids.frequencies, declared_base(sinusoids.code)
+    bases = [] if base is None else [base]
+    bases += declared_bases_of_axes(sinusoids.code).values()
     fitted, n = fit(theta), len(theta)
     if fitted.name == "inverted":
         return "inverted"
@@ -267,7 +257,7 @@ def _ends_at_base(theta: Tensor, base: float) -> bool:
     return worst((theta / ideal - 1).abs()) < 1e-2
 
 
-def _rule_of_base(base: float, declared: tuple[float, ...]) -> str:
+def _rule_of_base(base: float, declared: list[float]) -> str:
     """Tell the declared base, or the usual one, from its root and its square."""
     if any(near(base, number) for number in declared):
         return "regular"
@@ -277,9 +267,6 @@ def _rule_of_base(base: float, declared: tuple[float, ...]) -> str:
         if near(base, number**2):
             return "square"
     return "regular"
-
-
-CHECKS = (first_row, order, size, norm, products, speeds)
 
 
 # Rows without a known order

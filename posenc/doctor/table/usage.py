@@ -18,8 +18,9 @@ BLOCKED = "everything else"  # the check that stands for those that are not made
 ROUNDING = 1e-4  # how far equal rows may differ that were computed in another way
 PADS = 2
 FIRST_COARSE = 256  # from here on bfloat16 cannot tell a position from the next
-LONGEST, SECONDS = 2**16, 0.3  # of the search for the end of a table
-FAR, SECONDS_FAR = (100_000, 1_000_000), 0.01  # positions at which a row must still be finite
+LARGEST_TABLE = 10**7  # numbers that may be computed for two rows
+# Positions at which the end of a table is looked for, and how many seconds may be spent before.
+POSITIONS = {2**n - 2: 0.3 for n in range(2, 17)} | dict.fromkeys((100_000, 1_000_000), 0.1)
 
 
 def run_until_wrong(checks: tuple[Callable[[Any], Finding | None], ...], record: Any) -> list[Finding]:
@@ -28,7 +29,10 @@ def run_until_wrong(checks: tuple[Callable[[Any], Finding | None], ...], record:
     for check in checks:
         findings += run_checks((check,), record)
         if findings and findings[-1].is_wrong:
-            return [*findings, with_check_name(not_checked("repair that first, then ask again"), BLOCKED)]
+            return [
+                *findings,
+                with_check_name(not_checked("repair what is wrong above first, then run the doctor again"), BLOCKED),
+            ]
     return findings
 
 
@@ -58,7 +62,7 @@ def axis(record: TableRecord) -> Finding | None:
 
 def _axis(table: Table, arguments: dict[str, Tensor]) -> Finding:
     result = table.on(torch.zeros(B, T, table.dim), arguments)  # (b, t, d), (1, t, d) or (b, 1, d)
-    if finding := not_finite(result, "rows for a batch"):
+    if finding := not_finite(result, f"for {B} texts"):
         return finding
     if result.shape[1] != T:
         shape = f"(b, t, d) = ({B}, {T}, {table.dim})"
@@ -90,13 +94,12 @@ def _equal_rows(record: TableRecord, first: int, second: int) -> Finding:
     rows, period = record.rows, second - first
     position = torch.arange(len(rows))
     repeats = relative_difference(rows[position % period], rows) < EQUAL
-    message = f"rows repeat every {period} positions"
     if repeats and not record.code.learned_parameters:
-        return note(f"{message}: right only where positions are fractions of that", period)
+        message = f"rows repeat every {period} positions: right only where positions are fractions of that"
+        return note(message, period)
     block = int(((rows - rows[:1]).abs().amax(1) > EQUAL).int().argmax())  # the first row that is not as row 0
-    if not repeats:
-        message = f"rows change every {block} positions only"
     if repeats or (block > 1 and relative_difference(rows[position // block * block], rows) < EQUAL):
+        message = f"rows repeat every {period} positions" if repeats else f"rows change every {block} positions only"
         return wrong("axis-lost", f"{message}: an axis of a grid is lost, or positions are divided by its side", block)
     message = f"positions {first} and {second} have the same row"
     if first >= FIRST_COARSE and period == 1:
@@ -121,7 +124,7 @@ def content(record: TableRecord) -> Finding | None:
     x = random(B, T, table.dim, seed=1)
     original = x.clone()
     result = table.on(x, {"positions": torch.arange(T)})
-    if finding := written_in_place(x, original) or not_finite(result, "rows for random embeddings"):
+    if finding := written_in_place(x, original) or not_finite(result, "for random embeddings"):
         return finding
     if table.returns_table_alone:
         return _gain(0.0, table.dim)
@@ -190,7 +193,7 @@ def words(record: TableRecord) -> Finding | None:
         return None
     ids = torch.full((1, T), TOKEN_ID)
     changed = _rows_of(record, ids + 1)
-    if finding := not_finite(changed, f"rows of token id {TOKEN_ID + 1}"):
+    if finding := not_finite(changed, f"for token id {TOKEN_ID + 1}"):
         return finding
     difference = relative_difference(changed, _rows_of(record, ids))
     if difference > EQUAL:
@@ -218,7 +221,7 @@ def batch(record: TableRecord) -> Finding | None:
         return passed("each text of a batch gets the rows of its own positions")
     if relative_difference(result.transpose(0, 1), expected) < ROUNDING:
         return wrong("batch-axis", "for positions (b, t) the result is (t, b, d): transpose it back")
-    finding = not_finite(result, "rows for positions (b, t)")
+    finding = not_finite(result, "for positions (b, t)")
     return finding or wrong("rows-mixed", "texts with positions of their own get the rows of other positions")
 
 
@@ -236,7 +239,7 @@ def decoding(record: TableRecord) -> Finding:
         difference = relative_difference(alone, expected[position])
         if difference <= ROUNDING:
             continue
-        finding = not_finite(alone, f"the row of a token alone at its {argument}")
+        finding = not_finite(alone, f"a token alone at its {argument}")
         return finding or _row_of_another(alone, expected, position, argument, difference)
     return passed("a token alone gets the row of its position", difference)
 
@@ -288,7 +291,7 @@ def check_base(code: Code, rows: Tensor, rows_of: Callable[[Code], Tensor | None
     changed = None if rebuilt is None else rows_of(rebuilt)
     if changed is None:
         return None
-    if finding := not_finite(changed, "for base 500 rows"):
+    if finding := not_finite(changed, "for base 500"):
         return finding
     if relative_difference(changed, rows) < EQUAL:
         return wrong("base-ignored", "for base 500 the rows are the same: the base does not arrive", 500.0)
@@ -296,22 +299,24 @@ def check_base(code: Code, rows: Tensor, rows_of: Callable[[Code], Tensor | None
 
 
 def limit(record: TableRecord) -> Finding:
-    """Look for the first length at which the table raises or repeats a row."""
-    length, start = 2, time.thread_time()
-    # A call may take twice as long as the one before.
-    while length < LONGEST and time.thread_time() - start < SECONDS:
-        position, where = 2 * length - 2, f"ends between lengths {length:,} and {2 * length:,}"
+    """Look for the first position at which the table raises or repeats a row, and for numbers that are not finite."""
+    last, start = 1, time.thread_time()
+    for position, seconds in POSITIONS.items():
+        needs_all_rows = record.table.position_argument == "length" and position * record.code.dim > LARGEST_TABLE
+        if needs_all_rows or time.thread_time() - start > seconds:
+            break
+        where = f"ends between lengths {last + 1:,} and {position + 2:,}"
         pair, failed = attempt(record.table, 2, position)
         if failed or len(pair) < 2:
-            return note(f"{where}: {failed or 'fewer rows come back than there are tokens'}", length)
-        if finding := not_finite(pair, f"the rows of positions {position:,} and {position + 1:,}"):
+            return note(f"{where}: {failed or 'fewer rows come back than there are tokens'}", position)
+        if finding := not_finite(pair, f"positions {position:,} and {position + 1:,}"):
             return finding
         if torch.equal(*pair):
             return _repeated_row(record, position, where)
-        if (record.rows[:length] == pair[0].double()).all(-1).any():
-            return wrong("wrapped", f"{where}: rows start again without an error", length)
-        length *= 2
-    return _far(record) or passed(f"none up to length {length:,}", length)
+        if (record.rows[:position] == pair[0].double()).all(-1).any():
+            return wrong("wrapped", f"{where}: rows start again without an error", position)
+        last = position + 1
+    return passed(f"none up to length {last + 1:,}", last + 1)
 
 
 def _repeated_row(record: TableRecord, position: int, where: str) -> Finding:
@@ -324,17 +329,3 @@ def _repeated_row(record: TableRecord, position: int, where: str) -> Finding:
         return wrong("clipped", f"{where}: rows repeat without an error", position)
     message = f"positions {position:,} and {position + 1:,} get the same row, and later ones another"
     return wrong("positions-rounded", f"{message}: positions are rounded. Count them in float32", position)
-
-
-def _far(record: TableRecord) -> Finding | None:
-    """Check that far rows are finite, where they can be had without those before."""
-    if record.table.position_argument == "length":
-        return None
-    for position in FAR:
-        start = time.thread_time()
-        row, failed = attempt(record.table, 1, position)
-        finding = None if failed else not_finite(row, f"the numbers of position {position:,}")
-        # Code that makes all rows up to the position needs a time and a memory that grow with it.
-        if finding or time.thread_time() - start > SECONDS_FAR:
-            return finding
-    return None
