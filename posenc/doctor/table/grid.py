@@ -247,8 +247,8 @@ def axes(record: GridRecord) -> Finding:
         remedy = "where sides are equal. Flatten in the order of the axes, or exchange them"
         return wrong("axes-swapped", f"{message} {remedy}")
     if record.mixed_channels == 0:
-        each = [f"{int(varies.sum())} the {name}" for name, varies in record.channels.items()]
-        return passed(f"of the channels follow {', '.join(each)}")
+        counts = [f"{int(varies.sum())} channels depend on the {name}" for name, varies in record.channels.items()]
+        return passed(", ".join(counts))
     message = f"{record.mixed_channels} of {record.rows.shape[-1]} channels depend on several axes together"
     return note(f"{message}: learned, or sines and cosines of a sum", record.mixed_channels)
 

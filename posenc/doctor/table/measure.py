@@ -74,9 +74,9 @@ class Table:
 
     def of(self, code: Code) -> "Table":
         """Return the table of other code, called in the same form."""
-        other = copy.copy(self)
-        other.code = code
-        return other
+        copied = copy.copy(self)
+        copied.code = code
+        return copied
 
     def _input_form(self) -> str:
         """Return the form of input for which rows come back, "" where none does."""
