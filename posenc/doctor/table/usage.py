@@ -46,7 +46,7 @@ def repeatable(record: TableRecord) -> Finding:
     difference = relative_difference(record.table(T), record.table(T))
     if difference == 0:
         return passed("two equal calls return equal rows", 0.0)
-    return wrong("dropout-on", "two equal calls return other rows: is dropout applied in eval mode?", difference)
+    return wrong("dropout-on", "two equal calls return different rows: dropout stays on in eval mode?", difference)
 
 
 def axis(record: TableRecord) -> Finding | None:
