@@ -1,172 +1,213 @@
-"""Examine how a bias bears use: decoding, long texts, half precision, positions far out."""
+"""Check how a bias is used: decoding, calls in turn, long texts, half precision, far positions, factor, content."""
 
 import torch
 from torch import Tensor
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.bias.bias_matrix import Case, even, level, linear
-from posenc.doctor.bias.buckets import FEWEST, limit, runs
-from posenc.doctor.bias.call_bias import Bias
+from posenc.doctor.bias.buckets import FEW, limit, runs
+from posenc.doctor.bias.measure import (
+    Bias,
+    BiasRecord,
+    change_at_one_offset,
+    less_constant,
+    not_finite,
+    relative_to_own_position,
+)
 from posenc.doctor.numerics import random, relative_difference
-from posenc.doctor.report import Finding, not_checked, note, passed, wrong
+from posenc.doctor.report import VERDICTS, Finding, not_checked, note, passed, wrong
 
-MANY, LONG, NEAR = 512, 1024, 32
+MANY = 512  # keys of a long text
+BEYOND_HALF, FEWER = 2_112, 1_024  # keys: float16 rounds integers from 2,048 on
+HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+NEAR = 32  # keys whose steps are compared in half precision
 SAME = 1e-4
-FAR_OUT = (10_000, 1_000_000)
+FAR_POSITIONS = (10_000, 1_000_000)
 FACTORS = ("scale", "bias_gain", "gain", "scaling_factor")
+TAKE_LAST_ROWS = "take the last rows while decoding"
+NO_DTYPE = "needs a parameter dtype that the result follows, or a module to cast"
 
 
-def decoding(case: Case) -> Finding:
+def decoding(record: BiasRecord) -> Finding:
     """Compare one query after its keys, and a few, with the last rows of all."""
-    if not _tells_keys_apart(case):
-        return not_checked(
-            "needs positions or lengths of queries and keys apart; until then take the last rows while decoding"
-        )
+    if not record.bias.tells_queries_from_keys:
+        return not_checked(f"needs positions or lengths of queries and keys apart; until then {TAKE_LAST_ROWS}")
     for queries, name in ((1, "one query"), (5, "five queries")):
-        made, failed = attempt(Bias(case.code.fresh()).last, queries, case.size)
-        words = f"{name} after {case.size} keys"
-        due = case.square[:, -queries:]
+        numbers, failed = attempt(Bias(record.code.fresh()).among, record.size, queries)
+        expected = record.numbers[:, -queries:]
+        call = f"{name} after {record.size} keys"
         if failed:
-            return note(f"{words} raises {failed}; take the last rows while decoding")
-        if not made.any() and due.any() and not case.bias.ids:
-            return note(f"{words} gets no bias at all; take the last rows while decoding")
-        if not (torch.equal(made, due) if case.bias.ids else _alike(made, due)):
-            words += " gets another row than the last: is it aligned with the first key? Place queries at the last of "
-            words += "the keys: query position = keys - queries + i"
-            return wrong("decode-aligned-first", words, relative_difference(made, due))
+            return note(f"{call} raises {failed}; {TAKE_LAST_ROWS}")
+        if finding := not_finite(numbers, f"for {call}"):
+            return finding
+        if not numbers.any() and expected.any() and not record.bias.returns_ids:
+            return note(f"{call} gets no bias at all; {TAKE_LAST_ROWS}")
+        if not _are_equal_rows(record, numbers, expected):
+            sentence = f"{call} gets another row than the last: is it aligned with the first key? Place queries at the"
+            sentence += " last of the keys: query position = keys - queries + i"
+            return wrong("decode-aligned-first", sentence, relative_difference(numbers, expected))
     return passed("one query after its keys gets the last row", 0.0)
 
 
-def _tells_keys_apart(case: Case) -> bool:
-    roles = ("score", "key_positions", "key_length", "k")
-    return case.bias.form == "scores" or any(map(case.code.takes, roles))
+def _are_equal_rows(record: BiasRecord, rows: Tensor, expected: Tensor) -> bool:
+    """Tell whether rows are equal; those of a bias up to a constant of each, which softmax cancels."""
+    if record.bias.returns_ids:
+        return torch.equal(rows, expected)
+    rows, expected = (less_constant(part, part.amax(-1, True)) for part in (rows, expected))
+    return relative_difference(rows, expected) < SAME
 
 
-def _alike(made: Tensor, due: Tensor) -> bool:
-    """Tell whether rows are the same, up to a constant of each that softmax does not see."""
-    one, other = (rows - rows.amax(-1, True) for rows in (made, due))
-    return relative_difference(one, other) < SAME
-
-
-def kept(case: Case) -> Finding | None:
-    """Ask again after other calls: what was kept from these must not show."""
-    if case.bias.told_by in ("relative", "positions") or case.code.module is None:
+def kept(record: BiasRecord) -> Finding | None:
+    """Call again after other calls: what these kept must not show."""
+    if record.bias.position_argument in ("relative", "positions") or record.code.module is None:
         return None
-
-    def one(bias: Bias) -> Tensor:
-        return bias.last(1, case.size)
-
-    def every(bias: Bias) -> Tensor:
-        return bias.near(case.size)
-
-    asked = [one, every] if _tells_keys_apart(case) else [every]
-    alone = [attempt(ask, Bias(case.code.fresh())) for ask in asked]
-    bias = Bias(case.code.fresh())
-    for (made, failed), (again, raised) in zip(alone * 2, [attempt(ask, bias) for ask in asked * 2], strict=True):
-        if raised and not failed:
-            return wrong("cache-stale", f"asked again after another call it raises {raised}")
-        if failed or relative_difference(again, made) <= SAME:
+    calls = [lambda bias: bias.among(record.size)]
+    if record.bias.tells_queries_from_keys:
+        calls.insert(0, lambda bias: bias.among(record.size, 1))
+    # What each call gives alone is compared with what it gives after the others, twice.
+    alone = [attempt(call, Bias(record.code.fresh())) for call in calls]
+    bias = Bias(record.code.fresh())
+    in_turn = [attempt(call, bias) for call in calls * 2]
+    for (expected, failed), (numbers, failed_in_turn) in zip(alone * 2, in_turn, strict=True):
+        if failed_in_turn and not failed:
+            return wrong("cache-stale", f"called again after another call it raises {failed_in_turn}")
+        if failed or relative_difference(numbers, expected) <= SAME:
             continue
-        words = "what one call made is kept and cut wrongly for the next: asked in turn, it gives other numbers"
-        first = _alike(again, case.square[:, :1])
-        return wrong("decode-aligned-first" if first else "cache-stale", words)
+        sentence = "what one call made is kept and cut wrongly for the next: called in turn, it gives other numbers"
+        is_first_row = _are_equal_rows(record, numbers, record.numbers[:, :1])
+        return wrong("decode-aligned-first" if is_first_row else "cache-stale", sentence)
     return None
 
 
-def longer(case: Case) -> Finding:
-    """Ask for many keys: the first ones keep their numbers, and offsets still tell all."""
-    made, failed = attempt(case.bias.near, MANY)
+def longer(record: BiasRecord) -> Finding:
+    """Ask for many keys: the first ones keep their numbers, and these still depend on offsets only."""
+    numbers, failed = attempt(record.bias.among, MANY)
     if failed:
         return note(f"{MANY} keys raise {failed}")
-    first = level(made)[:, : case.size, : case.size]
-    off = relative_difference(first, case.level)
-    if off > 1e-3:
-        words = f"among {MANY} keys the first {case.size} get other numbers than alone (by {off:.2g})"
-        return wrong("length-dependent", words, off)
-    if even(case.level) and not even(level(made)):
-        return wrong("absolute", f"from {case.size} to {MANY} keys it depends on places, not on offsets only")
-    *before, last = runs(case._replace(square=level(made)).behind)
+    if finding := not_finite(numbers, f"among {MANY} keys"):
+        return finding
+    # Softmax cancels a constant of each query.
+    relative = relative_to_own_position(numbers)
+    difference = relative_difference(relative[:, : record.size, : record.size], record.relative)
+    if not difference <= 1e-3:
+        sentence = f"among {MANY} keys the first {record.size} get other numbers than alone (by {difference:.2g})"
+        return wrong("length-dependent", sentence, difference)
+    if change_at_one_offset(record.relative) < SAME <= change_at_one_offset(relative):
+        return wrong("absolute", f"from {record.size} to {MANY} keys it depends on absolute positions")
+    *before, last = runs(numbers[:, -1].flip(-1))
     begins = sum(before)
-    if linear(case.steps) and last > FEWEST and begins != limit(case):
+    if record.is_linear and last > FEW and begins != limit(record):
         return wrong("clipped", f"from distance {begins} on all keys get one number: distances are clipped", begins)
     return passed(f"the same among {MANY} keys")
 
 
-def rounding(case: Case) -> Finding:
-    """Compare the steps between near keys in bfloat16 with those in float32."""
-    code, places = case.code, torch.arange(LONG)
-    if code.takes("dtype") or code.takes("score"):
-        made, failed = attempt(case.bias, places, places, torch.bfloat16)
-    else:
-        made, failed = attempt(lambda: Bias(code.cast(torch.bfloat16))(places, places))
-    if failed:
-        return not_checked(f"in bfloat16, among {LONG} keys: {failed}")
-    if code.module is None and made.dtype not in (torch.bfloat16, torch.float16):
-        return not_checked("needs a parameter dtype, or a module to cast")
-    squares = (made.double(), case.bias(places, places).double())
-    off = relative_difference(*(case._replace(square=square).steps[:, :NEAR] for square in squares))
-    if off > 0.5:
-        return wrong(
-            "bias-rounded",
-            f"in bfloat16 the step between near keys is off by {off:.2g} of itself after {LONG} tokens: large numbers "
-            "are rounded before they are subtracted. Subtract positions first, as integers or in float32",
-            off,
-        )
-    return passed(f"in bfloat16 the steps between near keys stay within {off:.2g}", off)
+def rounding(record: BiasRecord) -> Finding:
+    """Compare the steps between near keys in bfloat16 and float16 with those in float32, among many keys."""
+    code = record.code
+    follows_content = record.bias.position_argument in ("q", "x") and not record.bias.returns_ids
+    takes_dtype = code.takes("dtype") or code.takes("score")
+    if not takes_dtype and not code.module and not follows_content:
+        return not_checked(NO_DTYPE)
+    queries, keys = _many_keys(record)
+    expected = _near_steps(Bias(code.fresh())(queries, keys))
+    findings = []
+    for name, dtype in HALF.items():
+        bias = Bias(code.fresh() if takes_dtype else code.cast(dtype))
+        numbers, failed = attempt(bias, queries, keys, dtype)
+        where = f"in {name}, among {len(keys):,} keys,"
+        if failed:
+            findings.append(not_checked(f"{where} raises {failed}"))
+        elif finding := not_finite(numbers, where):
+            return finding
+        elif not code.module and numbers.dtype != dtype:
+            return not_checked(NO_DTYPE)
+        else:
+            findings.append(_of_steps(_near_steps(numbers), expected, where))
+    return min(findings, key=lambda finding: VERDICTS.index(finding.verdict))
 
 
-def far_positions(case: Case) -> Finding:
-    """Compare the bias far out with the one near 0."""
-    if case.bias.told_by != "positions":
+def _of_steps(steps: Tensor, expected: Tensor, where: str) -> Finding:
+    """Return whether steps (h, n) in half precision are those in float32."""
+    difference = relative_difference(steps, expected)
+    if difference <= 0.5:
+        return passed(f"{where} the steps between near keys stay within {difference:.2g}", difference)
+    sentence = f"{where} the step between near keys is off by {difference:.2g} of itself: large numbers are rounded"
+    remedy = "before they are subtracted. Subtract positions first, as integers or in float32"
+    return wrong("bias-rounded", f"{sentence} {remedy}", difference)
+
+
+def _many_keys(record: BiasRecord) -> tuple[Tensor, Tensor]:
+    """Return the queries and keys of a long text: the last query alone, where code places it at the last key."""
+    keys = torch.arange(BEYOND_HALF)
+    row = None
+    if record.bias.tells_queries_from_keys:
+        row, _ = attempt(Bias(record.code.fresh()).among, record.size, 1)
+    if row is not None and _are_equal_rows(record, row, record.numbers[:, -1:]):
+        return keys[-1:], keys
+    _, failed = attempt(Bias(record.code.fresh()), keys, keys)
+    keys = keys[:FEWER] if failed else keys
+    return keys, keys
+
+
+def _near_steps(numbers: Tensor) -> Tensor:
+    """Return the steps of the last query between near keys, (h, n); 0 beside hidden ones."""
+    steps = numbers[:, -1].flip(-1)[:, : NEAR + 1].double().diff(dim=-1)
+    return torch.where(steps.isfinite(), steps, 0.0)
+
+
+def far_positions(record: BiasRecord) -> Finding:
+    """Compare the bias at far positions with the one near 0."""
+    if record.bias.position_argument != "positions":
         return not_checked("needs a parameter for positions")
-    for start in FAR_OUT:
-        places = torch.arange(start, start + case.size)
-        made, failed = attempt(case.bias, places, places)
+    for start in FAR_POSITIONS:
+        positions = torch.arange(start, start + record.size)
+        numbers, failed = attempt(record.bias, positions, positions)
         if failed:
             return note(f"position {start:,} raises {failed}")
-        moved = level(made.double())
-        off = relative_difference(moved, case.level)
-        if torch.logical_and(moved.diff(dim=-1) == 0, case.level.diff(dim=-1) != 0).any():
+        if finding := not_finite(numbers, f"from position {start:,} on"):
+            return finding
+        numbers = relative_to_own_position(numbers.double())
+        difference = relative_difference(numbers, record.relative)
+        if torch.logical_and(numbers.diff(dim=-1) == 0, record.relative.diff(dim=-1) != 0).any():
             cause = "neighbors share a number: positions are rounded before they are subtracted, or clipped"
-            return wrong("bias-rounded", f"from position {start:,} on {cause}", off)
-        if off > 1e-2:
-            words = f"the numbers are others, by {off:.2g}: they depend on where the query is"
-            return note(f"from position {start:,} on {words}", off)
-    return passed(f"the same at {FAR_OUT[-1]:,} as at 0")
+            return wrong("bias-rounded", f"from position {start:,} on {cause}", difference)
+        if not difference <= 1e-2:
+            sentence = f"from position {start:,} on the numbers are others, by {difference:.2g}"
+            return note(f"{sentence}: they depend on the position of the query", difference)
+    return passed(f"the same at {FAR_POSITIONS[-1]:,} as at 0")
 
 
-def queries(case: Case) -> Finding | None:
-    """Change the content of one query, and see whose numbers follow: a bias made of contents reads its own query."""
-    if case.bias.form not in ("heads", "embeddings"):
+def factor(record: BiasRecord) -> Finding | None:
+    """Negate the factor that a module keeps for the bias: the bias must follow."""
+    if hasattr(record.code.function, "__self__"):
         return None
-    n, place = case.size, case.size // 2
-    x = random(*case.bias.shaped(case.bias.form, n, n).shape, seed=3)
-    other = x.clone()
-    other[..., place, :].neg_()
-    one, two = (case.bias.laid(case.code.fresh()(x=content), n, n).unbind(1) for content in (x, other))
-    rows = [row for row in range(n) if relative_difference(one[row], two[row]) > 1e-6]
-    if rows in ([], [place]):
-        return passed("each query's numbers are made of its own content")
-    others = ", ".join(str(row) for row in rows if row != place)
-    return wrong("queries-mixed", f"the content of query {place} changes the numbers of query {others}")
-
-
-def factor(case: Case) -> Finding | None:
-    """Negate the factor that a module keeps for the bias, and see whether the bias follows."""
-    if hasattr(case.code.function, "__self__"):
-        return None
-    for place, part in enumerate(case.code.modules):
+    for index, part in enumerate(record.code.modules):
         for name in FACTORS:
             value = getattr(part, name, 1)
             if type(value) not in (int, float) or value in (0, 1):
                 continue
-            other = case.code.fresh()
-            setattr(other.modules[place], name, -value)
-            made, failed = attempt(case.again, other)
-            if not failed and relative_difference(made.square, case.square) < 1e-6:
-                words = f"the module's {name} is {value:.4g}, and the bias does not follow it"
-                return wrong("scaled-wrong", words, value)
+            code = record.code.fresh()
+            setattr(code.modules[index], name, -value)
+            negated, failed = attempt(record.of_code, code)
+            if not failed and relative_difference(negated.numbers, record.numbers) < 1e-6:
+                return wrong("scaled-wrong", f"the bias does not follow the module's {name}, {value:.4g}", value)
     return None
+
+
+def queries(record: BiasRecord) -> Finding | None:
+    """Change the content of one query: only its own numbers may follow, where a bias is made of content."""
+    bias, n = record.bias, record.size
+    changed = n // 2
+    if bias.content_form not in ("heads", "embeddings"):
+        return None
+    content = random(*bias.content(bias.content_form, n, n).shape, seed=3)
+    negated = content.clone()
+    negated[..., changed, :].neg_()
+    before, after = (bias.as_numbers(record.code.fresh()(x=x), n, n).unbind(1) for x in (content, negated))
+    rows = [row for row in range(n) if relative_difference(before[row], after[row]) > 1e-6]
+    if rows in ([], [changed]):
+        return passed("each query's numbers are made of its own content")
+    others = ", ".join(str(row) for row in rows if row != changed)
+    return wrong("queries-mixed", f"the content of query {changed} changes the numbers of query {others}")
 
 
 CHECKS = (decoding, kept, longer, rounding, far_positions, factor, queries)

@@ -1,0 +1,374 @@
+"""Call a bias on the logits for its numbers, whatever tells it the tokens, and record them for the checks."""
+
+from collections.abc import Iterable
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc.doctor.attempt import attempt
+from posenc.doctor.call.code import Code
+from posenc.doctor.call.parameters import name_of
+from posenc.doctor.numerics import random, relative_difference, worst
+from posenc.doctor.report import Finding, wrong
+
+SIZES = (24, 16, 12, 8, 6)  # numbers of tokens to try
+FIXED_SIZES = (24, 16, 49, 64, 25, 36, 100, 144, 196, 17, 50, 65, 197)  # of code that takes one number only
+WINDOWS = ((5, 7), (6, 6))  # rows and columns to try
+HIDDEN = -10_000  # a number of this size or below hides a key
+SAME_NUMBERS = 1e-4  # of the largest
+POSITION_ARGUMENTS = {  # what tells code its tokens, by role, likeliest first
+    "relative": "relative",
+    "positions": "positions",
+    "length": "length",
+    "mask": "mask",
+    **dict.fromkeys(("row_table", "grid", "q_grid", "rows"), "window"),
+    "q": "q",
+    "x": "x",
+}
+MAY_HAVE_FIXED_SIZE = ("nothing", "window", "x")
+FORMS = ("scores", "heads", "embeddings")  # of content
+CONTENT_SIZES = (("scores", 5, 6), ("heads", 5, 5), ("embeddings", 5, 5), ("scores", 5, 5))  # form, queries, keys
+
+
+class Bias:
+    """The bias as a function of the positions of queries and keys, (h, t, s)."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.position_argument = _position_argument(code)
+        self.content_form = ""  # of x, or of the mask, once it is known
+        self.returns_ids = False  # whether the last call gave integers: offsets, or ids of buckets
+        self.window = (0, 0)  # the last one that was asked for, in rows and columns
+        self.refusal = ""  # what the first window raised
+
+    @property
+    def tells_queries_from_keys(self) -> bool:
+        """Whether a few queries can be asked for after more keys."""
+        roles = ("score", "key_positions", "key_length", "k")
+        return self.content_form == "scores" or any(self.code.takes(role) for role in roles)
+
+    def __call__(self, queries: Tensor, keys: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Return the bias of `queries` (t,) to `keys` (s,), which count from 0 where code takes lengths only."""
+        arguments = self._arguments(queries, keys, dtype or torch.float32)
+        if dtype is not None:
+            arguments["dtype"] = dtype
+        return self.as_numbers(self.code(**arguments), len(queries), len(keys))
+
+    def among(self, n: int, t: int | None = None) -> Tensor:
+        """Return the bias (h, t, n) of the last t of n tokens, by default of all, in float64."""
+        positions = torch.arange(n)
+        return self(positions[n - (t or n) :], positions).double()
+
+    def of_fixed_size(self) -> Tensor:
+        """Return the bias (h, n, n) of code that takes one number of tokens only, or a window, in float64."""
+        if self.position_argument == "window":
+            return self._of_first_window()
+        if self.position_argument == "nothing":
+            return self._as_square(self.code())
+        self.content_form, n = self._first_content((form, n, n) for form, n in product(FORMS, FIXED_SIZES))
+        return self._as_square(self.code(x=self.content(self.content_form or "scores", n, n)))
+
+    def as_numbers(self, result: Any, t: int, s: int) -> Tensor:
+        """Return a result as numbers (h, t, s), whatever axes it came with."""
+        numbers = _bias_in(result)
+        self.returns_ids = not numbers.is_floating_point() and numbers.dtype != torch.bool
+        while numbers.ndim > 3:
+            numbers = numbers[0]
+        numbers = numbers[None] if numbers.ndim == 2 else numbers
+        if numbers.shape[:2] == (t, s) and numbers.shape[1:] != (t, s):
+            numbers = numbers.permute(2, 0, 1)  # heads came last
+        return _as_added(numbers.expand(-1, t, -1))
+
+    def content(self, form: str, t: int, s: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return what shows the number of tokens: scores of 0, or content that is the same for each token."""
+        heads, dim = self.code.heads, self.code.dim
+        if form == "scores":
+            return torch.zeros(1, heads, t, s, dtype=dtype)
+        shape = (1, heads, t, dim) if form == "heads" else (1, t, dim)
+        return random(dim).to(dtype).expand(shape).clone()
+
+    def _arguments(self, queries: Tensor, keys: Tensor, dtype: torch.dtype) -> dict[str, Any]:
+        t, s = len(queries), len(keys)
+        match self.position_argument:
+            case "relative":
+                return {"relative": keys - queries[:, None]}
+            case "positions" if self.code.takes("score"):
+                # A score_mod of flex attention: scores of 0, and indices that broadcast to them.
+                heads = torch.arange(self.code.heads).view(-1, 1, 1)
+                scores = torch.zeros(len(heads), t, s, dtype=dtype)
+                indices = {"b": torch.tensor(0), "h": heads, "positions": queries[:, None], "key_positions": keys}
+                return {"score": scores, **indices}
+            case "positions":
+                return {"positions": queries, "key_positions": keys}
+            case "length":
+                return {"length": t, "key_length": s, "offset": s - t}
+            case "mask":
+                return {"mask": self._mask(t, s)}
+            case "q":
+                return {"q": self.content("heads", t, s, dtype), "k": self.content("heads", s, s, dtype)}
+            case "x":
+                self.content_form = self.content_form or self._first_content(CONTENT_SIZES)[0]
+                return {"x": self.content(self.content_form or "scores", t, s, dtype)}
+        return {}
+
+    def _mask(self, t: int, s: int) -> Tensor:
+        """Return what is visible: to a text (1, s) or, where code of heads does not take that, to each query."""
+        if not self.content_form:
+            numbers, _ = attempt(lambda: self.as_numbers(self.code.fresh()(mask=torch.ones(1, s)), s, s))
+            is_of_queries = self.code.takes("heads") and not has_shape(numbers, s, s)
+            self.content_form = "causal" if is_of_queries else "padding"
+        return torch.ones(1, s) if self.content_form == "padding" else torch.ones(t, s).tril(s - t)
+
+    def _first_content(self, sizes: Iterable[tuple[str, int, int]]) -> tuple[str, int]:
+        """Return the first form of content, and number of queries, that the code takes; "" if it takes none."""
+        for form, t, s in sizes:
+            if self._takes_content(form, t, s):
+                return form, t
+        return "", SIZES[0]
+
+    def _takes_content(self, form: str, t: int, s: int) -> bool:
+        """Tell whether content of a form gives numbers; scores have them added, or do not matter."""
+
+        def numbers_for(x: Tensor) -> Tensor:
+            # Of a copy, since code may keep what it made, or write into its input.
+            return self.as_numbers(self.code.fresh()(x=x.clone()), t, s)
+
+        content = self.content(form, t, s)
+        numbers, _ = attempt(numbers_for, content)
+        if form != "scores" or not has_shape(numbers, t, s):
+            return has_shape(numbers, t, s)
+        scores = random(*content.shape, seed=1)
+        result, _ = attempt(numbers_for, scores)
+        is_bias = _is_equal(result, numbers, 1e-5) or _is_equal(result, numbers + scores[0], 1e-5)
+        return is_bias and bool(numbers.any())
+
+    def _as_square(self, result: Any) -> Tensor:
+        n = _bias_in(result).shape[-2]
+        return self.as_numbers(result, n, n).double()
+
+    def _of_first_window(self) -> Tensor:
+        """Return the bias of the first window that the code takes."""
+        *others, last = (*declared_windows(self.code), *WINDOWS)
+        for window in others:
+            numbers, failed = attempt(self._of_window, *window)
+            if not failed:
+                return numbers
+            self.refusal = self.refusal or failed
+        return self._of_window(*last)
+
+    def _of_window(self, rows: int, columns: int) -> Tensor:
+        """Return the bias (h, n, n) of a window; content is the same in each cell."""
+        self.window = (rows, columns)
+        n = rows * columns
+        dim = self.code.dim
+        content = random(dim).expand(1, n, dim).clone()
+        arguments: dict[str, Any] = {"grid": self.window, "q_grid": self.window, "rows": rows, "columns": columns}
+        if self.code.needs("k_grid"):
+            arguments["k_grid"] = self.window
+        arguments["row_table"] = random(2 * rows - 1, dim, seed=1)
+        arguments["column_table"] = random(2 * columns - 1, dim, seed=2)
+        scores_or_content = torch.zeros(1, n, n) if self.code.takes("q") else content
+        return self._as_square(self.code(**arguments, q=content, x=scores_or_content))
+
+
+class Grid(NamedTuple):
+    """How the tokens of a window lie: after `lead` tokens of another kind, the cells, row by row."""
+
+    lead: int
+    rows: int
+    columns: int
+
+    def cells(self, numbers: Tensor) -> Tensor:
+        """Return numbers (h, n, n) as (h, rows, columns, rows, columns)."""
+        lead, rows, columns = self
+        return numbers[:, lead:, lead:].reshape(-1, rows, columns, rows, columns)
+
+
+class BiasRecord(NamedTuple):
+    """What the checks share: the code, the bias that it is, and its numbers among the first tokens, in float64."""
+
+    code: Code
+    bias: Bias
+    has_fixed_size: bool  # one number of tokens only, or a window
+    numbers: Tensor  # (h, t, s); slopes alone are (h, 1, 1)
+    relative: Tensor  # (h, t, s), less those of each query's own position: softmax cancels a constant of each query
+    by_distance: Tensor  # (h, s), of the last query: 0 is its own position
+    steps: Tensor  # (h, s - 1), of the last query from key to key, nearest first
+    hidden: Tensor  # (h, t, s), where keys are hidden
+    grid: Grid | None  # of the tokens, where offsets are those of its rows and columns
+
+    @property
+    def size(self) -> int:
+        """For how many tokens there are numbers."""
+        return self.numbers.shape[-1]
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the steps from key to key are equal, and none is 0."""
+        first = self.steps[:, :1].expand_as(self.steps)
+        return bool(self.steps.all()) and relative_difference(self.steps, first) <= 1e-3
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether this is a mask of one size: some pairs are hidden, and nothing is added to the others."""
+        some_are_hidden = self.bias.position_argument == "nothing" and bool(self.hidden.any())
+        return some_are_hidden and not self.numbers[~self.hidden].any()
+
+    def of_code(self, code: Code) -> "BiasRecord":
+        """Return the record of other code, called as this was."""
+        bias = Bias(code)
+        return record_of(code, bias, bias.of_fixed_size() if self.has_fixed_size else bias.among(self.size))
+
+
+def record_of(code: Code, bias: Bias, numbers: Tensor, has_fixed_size: bool = False) -> BiasRecord:
+    """Return the record of numbers (h, t, s) that a bias has."""
+    by_distance = numbers[:, -1].flip(-1)
+    return BiasRecord(
+        code,
+        bias,
+        has_fixed_size,
+        numbers,
+        relative_to_own_position(numbers),
+        by_distance,
+        by_distance.diff(dim=-1),
+        numbers < HIDDEN,
+        grid_of(numbers),
+    )
+
+
+def measure(code: Code) -> BiasRecord:
+    """Return the record of a bias; learned parameters that are all zero show nothing, and are filled."""
+    bias = Bias(code.fresh())
+    if bias.position_argument == "heads":
+        return record_of(code, bias, code().double().view(-1, 1, 1))
+    if not all(parameter.any() for parameter in code.learned_parameters.values()):
+        code = code.fresh()
+        for seed, parameter in enumerate(code.learned_parameters.values()):
+            if not parameter.any():
+                parameter.copy_(random(*parameter.shape, seed=seed))
+    has_fixed_size = bias.position_argument in MAY_HAVE_FIXED_SIZE and bool(attempt(bias.among, SIZES[-1])[1])
+    if has_fixed_size:
+        bias = Bias(code.fresh())
+        return record_of(code, bias, bias.of_fixed_size(), has_fixed_size)
+    return record_of(code, *among_first(code, SIZES))
+
+
+def among_first(code: Code, sizes: tuple[int, ...]) -> tuple[Bias, Tensor]:
+    """Return the bias and its numbers among the first number of tokens that the code takes."""
+    *others, last = sizes
+    for n in others:
+        bias = Bias(code.fresh())
+        numbers, failed = attempt(bias.among, n)
+        if not failed:
+            return bias, numbers
+    bias = Bias(code.fresh())
+    return bias, bias.among(last)
+
+
+def relative_to_own_position(numbers: Tensor) -> Tensor:
+    """Return numbers (h, t, t) less those of each query's own position."""
+    return less_constant(numbers, numbers.diagonal(dim1=1, dim2=2)[..., None])
+
+
+def less_constant(numbers: Tensor, constant: Tensor) -> Tensor:
+    """Return numbers (h, t, s) less a constant (h, t, 1) of each query, unless that is infinite: a hidden key."""
+    return numbers - torch.where(constant.isfinite(), constant, 0.0)
+
+
+def change_at_one_offset(numbers: Tensor) -> float:
+    """Return how much numbers (h, t, s) change where query and key move together, relative to the largest."""
+    later, earlier = numbers[:, 1:, 1:], numbers[:, :-1, :-1]
+    are_finite = later.isfinite() & earlier.isfinite()
+    return relative_difference(later[are_finite], earlier[are_finite])
+
+
+def grid_of(numbers: Tensor) -> Grid | None:
+    """Return the grid whose offsets numbers (h, n, n) depend on, None if there is none; a class token may lead."""
+    n = numbers.shape[-1]
+    if change_at_one_offset(numbers) < SAME_NUMBERS:
+        return None
+    for lead, rows in product((0, 1), range(2, n)):
+        grid = Grid(lead, rows, columns=(n - lead) // rows)
+        if grid.columns < 2 or lead + rows * grid.columns != n:
+            continue
+        # Numbers stay where query and key move together, along a row and from row to row.
+        cells = grid.cells(numbers)
+        along = relative_difference(cells[:, :, 1:, :, 1:], cells[:, :, :-1, :, :-1])
+        if worst(along, relative_difference(cells[:, 1:, :, 1:], cells[:, :-1, :, :-1])) < SAME_NUMBERS:
+            return grid
+    return None
+
+
+def not_finite(numbers: Tensor, where: str) -> Finding | None:
+    """Return that numbers are NaN or inf, if so; -inf hides a key."""
+    invalid = numbers.isnan() | (numbers == torch.inf)
+    if not invalid.any():
+        return None
+    return wrong("not-finite", f"{where} {int(invalid.sum()):,} of {invalid.numel():,} numbers are NaN or inf")
+
+
+def has_shape(numbers: Any, t: int, s: int) -> bool:
+    """Tell whether the result is numbers (h, t, s)."""
+    return isinstance(numbers, Tensor) and numbers.shape[1:] == (t, s)
+
+
+def depends_on_content(bias: Bias) -> bool:
+    """Tell whether numbers for content are no bias of positions: content must not change what is added to scores."""
+    if bias.position_argument == "q":
+        content = bias.content("heads", 6, 6)
+        numbers, result = (_bias_in(bias.code(q=x, k=x)) for x in (content, content.exp()))
+        return not _is_equal(result, numbers, 0.0)
+    return bias.position_argument == "x" and not bias.content_form
+
+
+def names_of(code: Code) -> str:
+    """Return the names that the code goes by: its own, its owner's, of what it calls and of the modules inside."""
+    owner = getattr(code.function, "__self__", code.function)
+    used = getattr(getattr(code.function, "__code__", None), "co_names", ())
+    inside = [type(part).__name__ for part in code.modules]
+    return " ".join((name_of(code.source), name_of(code.function), type(owner).__name__, *used, *inside)).lower()
+
+
+def declared_windows(code: Code) -> list[tuple[int, ...]]:
+    """Return the windows that modules say they are for, without squares."""
+    declared = [getattr(part, "window_size", None) for part in code.modules]
+    sizes = [tuple(size) for size in declared if isinstance(size, tuple | list)]
+    return [size for size in sizes if len(size) == 2 and size[0] != size[1]]
+
+
+def _position_argument(code: Code) -> str:
+    """Return what tells the code its tokens: what it cannot do without, else what it takes."""
+    roles = [role for role in POSITION_ARGUMENTS if code.takes(role)]
+    needed = [role for role in roles if code.needs(role)]
+    for role in needed + roles:
+        return POSITION_ARGUMENTS[role]
+    return "heads" if code.takes("heads") else "nothing"
+
+
+def _bias_in(result: Any) -> Any:
+    """Return the bias among the parts of a result, or of an object: the first of two axes or more."""
+    if isinstance(result, Tensor):
+        return result
+    parts = result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()
+    for part in parts:
+        if isinstance(part, Tensor) and part.ndim > 1:
+            return part
+    return result
+
+
+def _as_added(numbers: Tensor) -> Tensor:
+    """Return what is added to the logits, for a mask of bools that are true where keys are visible, or hidden."""
+    if numbers.dtype != torch.bool:
+        return numbers
+    visible = numbers if numbers[..., -1, -1].all() else ~numbers  # the last query sees its own key
+    return torch.where(visible, 0.0, float("-inf"))
+
+
+def _is_equal(result: Any, expected: Tensor, tolerance: float) -> bool:
+    """Tell whether numbers are equal, a NaN to a NaN: a bias of NaN is a bias."""
+    if not isinstance(result, Tensor):
+        return False
+    result, expected = (torch.where(part.isnan(), 0.0, part) for part in (result, expected))
+    return relative_difference(result, expected) <= tolerance

@@ -1,0 +1,121 @@
+"""Call a model of any library with token ids and what else it takes, and record one text for the checks."""
+
+import copy
+import inspect
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+SAME, CLOSE = 2e-4, 2e-3  # of the largest logit
+TOKENS, MIDDLE, LAST = 12, 6, 11  # of the text: how many, and two positions
+LONG = 1_024
+PARAMETERS = {  # their names by role
+    "ids": "input_ids idx ids tokens token_ids input_tokens x_ids input_seq",
+    "mask": "attention_mask attn_mask mask padding_mask",
+    "positions": "position_ids positions input_pos pos_ids cache_position",
+    "cache": "past_key_values past cache kv_cache layer_past past_kv",
+    "use_cache": "use_cache return_cache",
+    "targets": "targets labels target y",
+}
+LIMITS = (
+    "max_position_embeddings n_positions max_seq_len block_size n_ctx max_sequence_length seq_length max_seq_length"
+)
+POSITION_TABLES = ("position", "wpe", "pos_emb", "embed_pos")  # in the names of their modules
+
+
+class Model:
+    """A model as a function of ids (b, t), and of a mask, positions and a cache where it takes them."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = copy.deepcopy(module).eval()
+        self.names = parameter_names(self.module)
+        config = getattr(module, "config", None)
+        rows: dict[bool, list[int]] = {True: [], False: []}  # of embeddings, by whether they are of positions
+        for name, part in self.module.named_modules():
+            if isinstance(part, nn.Embedding):
+                last = name.lower().rpartition(".")[2]
+                rows[any(piece in last for piece in POSITION_TABLES)].append(part.num_embeddings)
+        declared = getattr(config, "vocab_size", None)
+        self.vocabulary = declared if isinstance(declared, int) else max(rows[False] or rows[True])
+        self.table_rows = max(rows[True], default=0)  # 0 for no table of positions
+        limits = [getattr(owner, name, None) for owner in (config, module) for name in LIMITS.split()]
+        lengths = [n for n in (self.table_rows, *limits) if type(n) is int and n >= TOKENS]
+        self.longest = min([LONG, *lengths])
+
+    def takes(self, role: str) -> bool:
+        """Tell whether there is a parameter for the role."""
+        return role in self.names
+
+    def __call__(self, ids: Tensor, **arguments: Any) -> Tensor:
+        """Return the logits (b, t, vocabulary)."""
+        return self.with_cache(ids, **arguments)[0]
+
+    def with_cache(self, ids: Tensor, **arguments: Any) -> tuple[Tensor, Any]:
+        """Return the logits and the cache, if one comes back; some give all logits only where targets are passed."""
+        result = self._result(ids=ids, **arguments)
+        if _logits(result).shape[:-1] != ids.shape and self.takes("targets"):
+            result = self._result(ids=ids, targets=ids, **arguments)
+        logits = _logits(result)
+        if logits.shape[:-1] != ids.shape:
+            raise ValueError(f"doctor: logits must be {(*ids.shape, 'vocabulary')}, got {tuple(logits.shape)}")
+        return logits.detach().float(), _cache(result)
+
+    def _result(self, **arguments: Any) -> Any:
+        return self.module(**{self.names[role]: value for role, value in arguments.items() if self.takes(role)})
+
+    def random_ids(self, t: int) -> Tensor:
+        """Return ids (2, t), the same first ones for any t; the first few of the vocabulary are padding and such."""
+        generator = torch.Generator().manual_seed(0)
+        low = min(5, self.vocabulary - 2)
+        return torch.randint(low, self.vocabulary, (t, 2), generator=generator).T.contiguous()
+
+
+class ModelRecord(NamedTuple):
+    """What the checks share: the model, two texts of random tokens, and the logits for them."""
+
+    model: Model
+    ids: Tensor  # (b, t)
+    positions: Tensor  # (b, t)
+    logits: Tensor  # (b, t, vocabulary)
+
+    def changes(self, position: int) -> Tensor:
+        """Return how much the logits of each other token change with the token at one position, (t - 1,)."""
+        is_changed = torch.arange(TOKENS) == position
+        others = torch.arange(self.model.vocabulary).roll(997)  # for each token another one
+        logits = self.model(torch.where(is_changed, others[self.ids], self.ids))
+        return (logits - self.logits).abs().amax((0, 2))[~is_changed] / self.logits.abs().max()
+
+
+def measure(module: nn.Module) -> ModelRecord:
+    """Return the record of a model; raise what its call raises."""
+    model = Model(module)
+    ids = model.random_ids(TOKENS)
+    return ModelRecord(model, ids, torch.arange(TOKENS).expand_as(ids), model(ids))
+
+
+def parameter_names(module: nn.Module) -> dict[str, str]:
+    """Return the name of the parameter of each role that a module takes."""
+    parameters = inspect.signature(module.forward).parameters
+    names: dict[str, str] = {}
+    for role, known in PARAMETERS.items():
+        matching = [name for name in parameters if name.lower() in known.split()]
+        if matching:
+            names[role] = matching[0]
+    return names
+
+
+def _logits(result: Any) -> Tensor:
+    for name in ("logits", "last_hidden_state"):
+        if isinstance(getattr(result, name, None), Tensor):
+            return getattr(result, name)
+    return result[0] if isinstance(result, tuple) else result
+
+
+def _cache(result: Any) -> Any:
+    """Return the first part of a result that is no tensor, as logits and a loss are."""
+    parts = result if isinstance(result, tuple) else [getattr(result, "past_key_values", None)]
+    for part in parts:
+        if not isinstance(part, Tensor | None):
+            return part
+    return None
