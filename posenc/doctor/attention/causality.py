@@ -1,145 +1,247 @@
-"""Examine which keys a query sees: those ahead, its own, those of a window, under a mask that may be inverted."""
+"""Examine which keys a query sees, and what positions do: masks, windows, order, moved tokens, one query alone."""
 
 import inspect
+import math
 import re
-from typing import Any
+import time
 
 import torch
 from torch import Tensor, nn
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.attention.measure import NOTICED, Attention, Case, T, looks_ahead
-from posenc.doctor.report import Finding, note, passed, wrong
+from posenc.doctor.attention.measure import LAST, TOLERANCE, Attention, AttentionRecord, T, result_in, visible_keys
+from posenc.doctor.call import angle_tables
+from posenc.doctor.numerics import is_finite, relative_difference, worst
+from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 
-OFF_BY = "the diagonal of the mask is off. Hide all keys with a place above the query's, tril(diagonal=s - t)"
-NAMED = re.compile(r"(?<![Nn]on)(?<!^B[iI])(Causal|Autoregressive)(?!Conv)")
-ALIKE = 0.9  # of the queries: the last of a block may see none ahead
-WIDE, FIRST = 8, 5  # keys
-WINDOWS = ("sliding_window", "sliding_window_size", "context")
-
-
-def other_at(case: Case, parts: tuple[Tensor, Tensor, Tensor], places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the same with other keys and values where `places` (t,) is true; of embeddings, all is other."""
-    new = case.inputs(seed=14, t=len(places))
-    q, k, v = (torch.where(places[:, None], other, one) for other, one in zip(new, parts, strict=True))
-    same, *_ = parts
-    return (q if case.attend.alone else same), k, v
-
-
-def seen_by(case: Case, **given: Any) -> Tensor:
-    """Return which keys (s) each query (t) sees."""
-    parts = case.inputs(seed=1)
-    before = case.attend.at(*parts, **given)
-    after = [case.attend.at(*other_at(case, parts, one), **given) for one in torch.eye(T).bool()]
-    return torch.stack([(each - before).abs().nan_to_num().amax((0, 1, 3)) > NOTICED for each in after], 1)
+DIAGONAL = "the diagonal of the mask is off. Hide all keys with a position above the query's, tril(diagonal=s - t)"
+ONE_TOO_MANY = "does not see its own key: the mask hides one key too many"
+CAUSAL_NAME = re.compile(r"(?<![Nn]on)(?<!^B[iI])(Causal|Autoregressive)(?!Conv)")
+WINDOW_NAMES = ("sliding_window", "sliding_window_size", "context")
+MOST_QUERIES = 0.9  # of all: the last of a block may see no key ahead
+FEW_AHEAD, FIRST_KEYS = 8, 5
+MOVE, FAR = 100, 5_003
+VERY_FAR = (20_000, 100_000, 1_000_000)
+SLOW = 0.03  # s of a call, after which none is made farther out
+ANGLE_TOLERANCE = 2e-3  # more than the rounding of angles changes, also at FAR
+SHUFFLED = torch.tensor([*reversed(range(T - 1)), T - 1])  # the last token stays
+PROMISES = (  # by names in the code: the cause if it does not arrive, and what was promised
+    ("bias-lost", re.compile(r"alibi|linear_?bias", re.I), "ALiBi"),
+    ("positions-ignored", re.compile(r"rope(?!r)|rotary", re.I), "a rotation"),
+)
 
 
-def _keys_ahead(seen: Tensor) -> int:
-    """Return how many keys ahead of it a query sees, if nearly all see as many and see further back; else 0."""
-    ahead, behind = seen.triu(1).sum(1), seen.tril(-1).sum(1)
-    (by, *_), (*_, back) = ahead.tolist(), behind.tolist()
-    alike = (ahead == torch.tensor([*reversed(range(T))]).clamp(max=by)).float()
-    return by if by < min(back, WIDE) and alike.mean() > ALIKE else 0
-
-
-def future(case: Case) -> Finding:
-    """Say whether a query sees keys ahead of it, and whether `causal` is heeded."""
-    if case.code.takes("causal"):
-        return _heeds_causal(case)
-    if by := _keys_ahead(case.seen):
-        words = f"each query sees all keys behind it and {by} ahead, so training leaks the answer: {OFF_BY}"
-        return wrong("future-seen", words, by)
-    if case.causal:
-        return _itself(case)
-    if odd := _ahead_only(case):
-        return odd
-    if _says_causal(case):
-        words = "every query sees every key, and the module says that it is causal: training leaks the answer"
-        return wrong("future-seen", words)
+def future(record: AttentionRecord) -> Finding:
+    """Check whether a query sees keys ahead of it, and whether the argument `causal` is heeded."""
+    if record.code.takes("causal"):
+        return _causal_argument(record)
+    ahead = _keys_ahead(record.visible)
+    if ahead:
+        message = f"each query sees all keys behind it and {ahead} ahead, so training leaks the answer: {DIAGONAL}"
+        return wrong("future-seen", message, ahead)
+    if record.is_causal:
+        return _own_key_and_window(record)
+    if not record.attention.takes_embeddings_only and (finding := _fault_of_mask(record.visible)):
+        return finding
+    if _declares_causal(record):
+        return wrong("future-seen", "every query sees every key in a module that is named causal: training leaks")
     return note("every query sees every key: right for an encoder only")
 
 
-def _says_causal(case: Case) -> bool:
-    """Tell whether the code, or the one attention that it calls, names itself causal."""
-    captured = [*getattr(case.code.function, "captured", ())]
-    owners = (case.code.function, *(captured if len(captured) == 1 else ()))
-    said = [getattr(owner, name, None) for owner in owners for name in ("is_causal", "causal")]
-    return any(one is True for one in [*said, *map(_named_causal, owners)])
-
-
-def _named_causal(owner: Any) -> bool:
-    """Tell whether a module is causal by name, and not by a mask that comes from outside."""
-    if not isinstance(owner, nn.Module) or not NAMED.search(type(owner).__name__):
-        return False
-    return not any("mask" in name or "bias" in name for name in inspect.signature(owner.forward).parameters)
-
-
-def _ahead_only(case: Case) -> Finding | None:
-    """Look whether keys ahead are seen where those behind are not, or not all of them."""
-    if case.attend.alone:
-        return None
-    _, *itself_or_ahead = case.seen.triu().any(1).tolist()
-    if not any(itself_or_ahead):
-        words = "a query does not see its own key, and the first, which has no other, sees all: one key less to hide"
-        return wrong("self-hidden", words)
-    _, *behind, _ = case.seen.tril(-1).any(1).tolist()  # the last, which has none ahead, may see all
-    if not any(behind):
-        words = "each query sees the keys ahead and none behind: the mask is inverted"
-        return wrong("mask-inverted", f"{words}. Fill where it says hidden, not where it says seen")
-    first, *_, last = case.seen
-    if first.all() and not last[:FIRST].any():
-        words = f"a query sees {int(last.sum()) - 1} keys behind and all ahead: the window is open to the future"
-        return wrong("future-seen", f"{words}. Hide the keys ahead as well")
-    return None
-
-
-def _told_windows(case: Case) -> list[int]:
-    """Return how many keys a window has, as the code or its configuration says."""
-    owners = [case.code.function, *case.code.modules]
-    owners += [owner.config for owner in owners if hasattr(owner, "config")]
-    said = [getattr(owner, name, None) for owner in owners for name in WINDOWS]
-    return [one for one in said if type(one) is int]
-
-
-def _itself(case: Case) -> Finding:
-    if _hides_itself(case.seen):
-        return wrong("self-hidden", "causal, and a query does not see its own key: the mask hides one key too many")
-    *_, last = case.seen
-    window = int(last.sum())
-    if window == T or not last[-window:].all():
-        return passed("causal: no query sees keys ahead")
-    if window - 1 in _told_windows(case):
-        words = f"a query sees {window} keys, itself among them, where the window is said to have {window - 1}"
-        return wrong("mask-off-by-one", words, window)
-    return passed(f"causal: no query sees keys ahead, a window of {window} keys")
-
-
-def _hides_itself(seen: Tensor) -> bool:
-    """Tell whether no query sees its own key; the first, which may have no other, is not asked."""
-    _, *itself = seen.diagonal().tolist()
-    return not any(itself)
-
-
-def _heeds_causal(case: Case) -> Finding:
-    seen = seen_by(case, causal=True)
-    if looks_ahead(seen):
-        if _is_hint(case):
-            return note("causal=True alone hides nothing; training refuses it: it hints at a mask. Give that as well")
-        by = _keys_ahead(seen)
-        how = f", {by} of them: {OFF_BY}" if by else ""
-        words = f"with causal=True a query still sees keys ahead of it{how}: training leaks the answer"
-        return wrong("future-seen", words, by)
-    if _hides_itself(seen):
-        return wrong("self-hidden", "with causal=True a query does not see its own key: one key too many is hidden")
-    if looks_ahead(seen_by(case, causal=False)):
+def _causal_argument(record: AttentionRecord) -> Finding:
+    visible = _visible_if(record.attention, causal=True)
+    if visible.triu(1).any():
+        if _needs_mask_too(record):
+            return note("causal=True alone hides nothing, and training refuses it: it hints at a mask. Pass that too")
+        ahead = _keys_ahead(visible)
+        detail = f", {ahead} of them: {DIAGONAL}" if ahead else ""
+        message = f"with causal=True a query still sees keys ahead of it{detail}: training leaks the answer"
+        return wrong("future-seen", message, ahead)
+    if _hides_own_key(visible):
+        return wrong("self-hidden", f"with causal=True a query {ONE_TOO_MANY}")
+    if _visible_if(record.attention, causal=False).triu(1).any():
         return passed("causal=True hides the keys ahead")
     return note("causal=True hides the keys ahead, and so does causal=False")
 
 
-def _is_hint(case: Case) -> bool:
-    """Tell whether a module that trains refuses `causal` alone, as torch's does: there it hints at a mask."""
-    attend = Attention(case.code.fresh())
-    if attend.code.module is not None:
-        attend.code.module.train()
-    _, refused = attempt(attend.at, *case.inputs(seed=1), causal=True)
-    return bool(refused)
+def _visible_if(attention: Attention, causal: bool) -> Tensor:
+    return visible_keys(attention, attention.at(*attention.inputs(), causal=causal), causal=causal)
+
+
+def _needs_mask_too(record: AttentionRecord) -> bool:
+    """Tell whether a module in training refuses `causal` alone, as torch's does: there it hints at a mask."""
+    attention = record.attention.of(record.code.fresh())
+    if attention.code.module is not None:
+        attention.code.module.train()
+    _, failed = attempt(attention.at, *attention.inputs(), causal=True)
+    return bool(failed)
+
+
+def _keys_ahead(visible: Tensor) -> int:
+    """Return how many keys ahead of it a query sees, if nearly all see as many and see further back; else 0."""
+    ahead, behind = visible.triu(1).sum(1), visible.tril(-1).sum(1)  # (t,)
+    count = int(ahead[0])
+    expected = torch.arange(T).flip(0).clamp(max=count)  # the last queries have fewer keys ahead
+    is_same_for_most = (ahead == expected).double().mean() > MOST_QUERIES
+    return count if count < min(int(behind[-1]), FEW_AHEAD) and is_same_for_most else 0
+
+
+def _hides_own_key(visible: Tensor) -> bool:
+    """Tell whether no query sees its own key; the first, which may have no other, is not asked."""
+    return not visible.diagonal()[1:].any()
+
+
+def _own_key_and_window(record: AttentionRecord) -> Finding:
+    if _hides_own_key(record.visible):
+        return wrong("self-hidden", f"causal, and a query {ONE_TOO_MANY}")
+    last = record.visible[-1]  # (s,)
+    window = int(last.sum())
+    if window == T or not last[-window:].all():
+        return passed("causal: no query sees keys ahead")
+    owners = [record.code.function, *record.code.modules]
+    owners += [owner.config for owner in owners if hasattr(owner, "config")]
+    declared = [getattr(owner, name, None) for owner in owners for name in WINDOW_NAMES]
+    if window - 1 in declared:
+        message = f"a query sees {window} keys, itself among them, where the declared window has {window - 1}"
+        return wrong("mask-off-by-one", message, window)
+    return passed(f"causal: no query sees keys ahead, a window of {window} keys")
+
+
+def _fault_of_mask(visible: Tensor) -> Finding | None:
+    """Look whether keys ahead are seen where those behind are not, or not all of them."""
+    if not visible.triu()[1:].any():  # the first, which has no other key, may see all
+        return wrong("self-hidden", f"a query {ONE_TOO_MANY}")
+    if not visible.tril(-1)[1:-1].any():  # the last, which has none ahead, may see all
+        message = "each query sees the keys ahead and none behind: the mask is inverted"
+        return wrong("mask-inverted", f"{message}. Fill with -inf where keys are hidden, not where they are visible")
+    first, last = visible[0], visible[-1]
+    if first.all() and not last[:FIRST_KEYS].any():
+        message = f"a query sees {int(last.sum()) - 1} keys behind and all ahead: the window is open to the future"
+        return wrong("future-seen", f"{message}. Hide the keys ahead as well")
+    return None
+
+
+def _declares_causal(record: AttentionRecord) -> bool:
+    """Tell whether the code, or the one attention that it calls, is causal by an attribute or its name."""
+    captured = [*getattr(record.code.function, "captured", ())]
+    for owner in (record.code.function, *(captured if len(captured) == 1 else ())):
+        if getattr(owner, "is_causal", None) is True or getattr(owner, "causal", None) is True:
+            return True
+        if isinstance(owner, nn.Module) and CAUSAL_NAME.search(type(owner).__name__):
+            names = " ".join(inspect.signature(owner.forward).parameters)
+            if "mask" not in names and "bias" not in names:  # no mask comes from outside
+                return True
+    return False
+
+
+def order(record: AttentionRecord) -> Finding:
+    """Check whether the order of the tokens before it matters to the last query."""
+    attention = record.attention
+    q, k, v = (part[:, :, SHUFFLED] for part in attention.inputs())
+    shuffled = attention.at(q, k, v)
+    if not is_finite(shuffled):
+        return wrong("not-finite", "with the keys in another order the result holds NaN or infinity")
+    difference = relative_difference(shuffled[:, :, -1], record.result[:, :, -1])
+    if difference > TOLERANCE:
+        return passed("the order of the keys changes the result", difference)
+    takes_positions = record.code.needs("positions") or record.code.call.table_form is not None
+    if takes_positions and moved_difference(attention, record.result) < TOLERANCE:
+        message = "positions are an argument and change nothing, and shuffled keys give the same: they are ignored"
+        return wrong("positions-ignored", message, difference)
+    if promise := promised_encoding(record):
+        message = f"shuffled keys give the same, while names in the code promise {promise[1]}: the weights have none"
+        return wrong(promise[0], message, difference)
+    hint = "; in a deep stack the causal mask alone tells order" if record.is_causal else ""
+    message = "shuffled keys give the same: position has to come from outside, by an added table or rotated q and k"
+    return note(f"{message}{hint}", difference)
+
+
+def promised_encoding(record: AttentionRecord) -> tuple[str, str] | None:
+    """Return the encoding that the code makes itself, by the names of its parts and variables, after its cause."""
+    code, compiled = record.code, getattr(record.code.function, "__code__", None)
+    if {"positions", *angle_tables.ROLES} & {*code.roles}:
+        return None
+    names = [*compiled.co_names, *compiled.co_varnames] if compiled else []
+    for part in code.modules:
+        names += [type(part).__name__, *part._modules, *part._buffers, *part._parameters]
+    for cause, pattern, encoding in PROMISES:
+        if pattern.search(" ".join(names)):
+            return cause, encoding
+    return None
+
+
+def moved_difference(attention: Attention, result: Tensor) -> float:
+    """Return how much the result of the inputs changes where all tokens are moved together."""
+    return relative_difference(attention.at(*attention.inputs(), start=MOVE), result)
+
+
+def shift(record: AttentionRecord) -> Finding:
+    """Check that moving all tokens together changes nothing."""
+    attention = record.attention
+    if not attention.takes_both_positions:
+        return not_checked("needs parameters for positions and key_positions")
+    difference = moved_difference(attention, record.result)
+    if math.isinf(difference):
+        return wrong("not-finite", f"at positions from {MOVE} the result holds NaN or infinity", MOVE)
+    if difference < ANGLE_TOLERANCE:
+        return _far_shift(record, difference)
+    message = f"moving all tokens together changes the result by {difference:.2g}"
+    if _order_matters_at_one_position(attention):
+        return wrong("sides-differ", f"{message}: passed positions reach only queries, or only keys", difference)
+    return wrong("absolute", f"{message}: is a learned or added table left beside the rotation?", difference)
+
+
+def _far_shift(record: AttentionRecord, difference: float) -> Finding:
+    """Check that nothing changes at a far position either, and that the result is finite however far it is."""
+    attention, message = record.attention, "moving all tokens together changes nothing"
+    for start in (FAR, *VERY_FAR):
+        begin = time.thread_time()
+        moved, failed = attempt(attention.at, *attention.inputs(), start=start)
+        if failed:  # there are fewer positions
+            break
+        if not is_finite(moved):
+            exact, _ = attempt(result_in, torch.float64, record, attention.inputs(), start)
+            if exact is not None and is_finite(exact):  # lengths that grow, as in xPos
+                return passed(f"{message}; from {start:,} on float32 overflows, and float64 does not", difference)
+            return wrong("not-finite", f"at positions from {start:,} the result holds NaN or infinity", start)
+        far_difference = relative_difference(moved, record.result)
+        # Farther out, rounded angles change more than that.
+        if start == FAR and far_difference > ANGLE_TOLERANCE:
+            message = f"moving all tokens by {FAR:,} changes the result by {far_difference:.2g}, by {MOVE} it does not"
+            return wrong("clipped", f"{message}: positions are clipped, or rounded to a coarse dtype", far_difference)
+        if time.thread_time() - begin > SLOW:  # the code may make tables up to there
+            break
+    return passed(message, difference)
+
+
+def _order_matters_at_one_position(attention: Attention) -> bool:
+    q, k, v = attention.inputs()
+    positions = torch.full((T,), 7)
+    before = attention(q, k, v, positions=positions, key_positions=positions)
+    after = attention(q, k[:, :, SHUFFLED], v[:, :, SHUFFLED], positions=positions, key_positions=positions)
+    return relative_difference(after[:, :, -1], before[:, :, -1]) > ANGLE_TOLERANCE
+
+
+def decoding(record: AttentionRecord) -> Finding | None:
+    """Compare the last query alone, and if they see nothing ahead the last several, with the last of all."""
+    attention = record.attention
+    if record.code.takes("cache") or attention.projections or attention.takes_embeddings_only:
+        return None
+    q, k, v = attention.inputs()
+    alone = attention.at(q[:, :, -1:], k, v)
+    if not is_finite(alone):
+        return wrong("not-finite", "one query after all keys gets NaN or infinity")
+    difference = relative_difference(alone, record.result[:, :, -1:])
+    if record.is_causal:
+        several = attention.at(q[:, :, -LAST:], k, v)
+        difference = worst(difference, relative_difference(several, record.result[:, :, -LAST:]))
+    if difference < TOLERANCE:
+        return passed("the last query alone gets what it gets among all", difference)
+    if relative_difference(alone, v[:, :, :1]) < TOLERANCE:
+        message = f"one query after {T} keys sees the first key only, as with is_causal=True"
+        return wrong("decode-aligned-first", f"{message}. Align queries with the last keys", difference)
+    has_query_position = attention.takes_both_positions or attention.positions_of_keys is not None
+    if not (record.is_causal or has_query_position or record.code.takes("causal") or record.code.takes("offset")):
+        return note(f"a query alone is taken for the first token (by {difference:.2g}): right for an encoder only")
+    message = f"the last query alone differs by {difference:.2g} from the last of all: it is taken for the first token"
+    return wrong("offset-ignored", f"{message}. Give queries the positions of the last keys", difference)

@@ -1,247 +1,208 @@
-"""Call an attention of any signature on queries, keys and values (b, h, t, d) at known places."""
+"""Call an attention of any signature on queries, keys and values (b, h, t, d) at known positions, and record it."""
 
-from collections.abc import Callable
+import copy
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.attention import latent
-from posenc.doctor.attention.projections import Layer, Projections, found
-from posenc.doctor.call.axes import EMBEDDED
-from posenc.doctor.call.code import Code, first_result
+from posenc.doctor.attention.projections import (
+    Projections,
+    embedding_axes,
+    embeddings_by_role,
+    open_projections,
+    passes_values_through,
+    set_identities,
+)
+from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import random, relative_difference
 
-T = 16
-OPENS = 4  # tokens that show whether projections are the ones they are taken for
-LAST = 5
-SAME, NOTICED = 1e-4, 1e-5
-OWN_HEADS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
+T = 16  # tokens
+LAST = 5  # queries at the end
+TOLERANCE = 1e-4  # of results that should be equal
+CHANGE = 1e-5  # of a result, by which it depends on something
+Parts = tuple[Tensor, Tensor, Tensor]  # q (b, h, t, d), k and v (b, hk, s, d)
 
 
 class Attention:
-    """An attention as a function of q, k, v (b, h, t, d), or of x (b, t, d) alone.
+    """An attention as a function of q, k, v (b, h, t, d), or of embeddings (b, t, D) alone, passed as q of one head.
 
-    `opened` is how q, k and v are brought into code that takes x and projects it itself.
+    `projections` are those of code that takes embeddings and was opened; `value_outcome` is how values come out.
     """
 
     def __init__(self, code: Code) -> None:
-        joined = code.module if code.call.order in ("btd", "tbd") and code.takes("v") else None
-        alone = not code.takes("v") or joined is not None
-        self.of_keys: bool | None = None  # whether positions are those of all keys, where that is known
-        probe = code.fresh() if alone else code  # so that what is not opened keeps its weights
-        self.opened, self.strange = _opened(probe) if alone else (None, "")
-        self.code, self.adds = probe if self.opened else code, self.strange == "added"
-        self.dim, self.heads, self.kv_heads = code.dim, code.heads, code.heads
-        self.alone = False
-        if self.opened:
-            self.dim, self.heads, self.kv_heads = self.opened.dim, self.opened.heads, self.opened.kv_heads
-        elif joined is not None and code.learned_parameters and _comes_plain(code, joined):
-            self.dim = code.dim // code.heads
-        elif alone:
-            self.heads = self.kv_heads = 1
-            self.alone = joined is None or bool(code.learned_parameters)
+        self.code, self.dim = code, code.dim
+        self.heads = self.kv_heads = code.heads
+        self.projections: Projections | None = None
+        self.value_outcome = ""
+        self.takes_embeddings_only = self.has_identities = False
+        self.positions_of_keys: bool | None = None  # whether positions are those of all keys, where that is known
+        takes_joined_heads = code.module is not None and code.takes("v") and code.call.order in ("btd", "tbd")
+        if takes_joined_heads or not code.takes("v"):
+            self._open(takes_joined_heads)
 
-    @property
-    def placed(self) -> bool:
-        """Whether positions of both queries and keys can be told."""
-        both = any((self.alone, self.opened, self.of_keys, self.code.takes("key_positions")))
-        return both and self.code.takes("positions")
-
-    @property
-    def places_queries(self) -> bool:
-        """Whether a lone query can be told where it stands, or that keys are behind it."""
-        return self.placed or self.of_keys is not None or any(map(self.code.takes, ("causal", "offset")))
-
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
-        """Return the result (b, h, t, d) for arguments by role."""
-        return first_result(self.whole(q, k, v, **given))
-
-    def whole(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Any:
-        """Return all that comes back, the result (b, h, t, d) first."""
-        return self.part(q, k, v, None, None, **given)
-
-    def part(self, q: Tensor, k: Tensor, v: Tensor, start: int | None, end: int | None, **given: Any) -> Any:
-        """Return all that comes back for some of the tokens, with projections for all: a cache may rely on them."""
-        *_, dim = q.shape
-        if self.opened:
-            return self._joined(self.opened.set(q, k, v)[:, start:end], dim, given)
-        q, k, v = (part[:, :, start:end] for part in (q, k, v))
-        if self.alone:
-            return self._joined(q.transpose(1, 2).flatten(2), dim, given)
-        return self.code.apply(q=q, k=k, v=v, heads=self.heads, **given)
-
-    def _joined(self, x: Tensor, dim: int, given: dict[str, Any]) -> Any:
-        """Call with embeddings (b, t, D) and split the heads of the result, as wide as those of queries."""
-        laid, back = _laid(self.code)
-        made = self.code(**_embedded(self.code, laid(x)), **given)
-        out, *rest = made if isinstance(made, tuple) else (made,)
-        shown = self.opened.shown if self.opened else dim
-        out = back(out)[..., : self.heads * shown].unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return torch.nn.functional.pad(out, (0, dim - out.shape[-1])), *rest
-
-    def at(self, q: Tensor, k: Tensor, v: Tensor, start: int = 0, **given: Any) -> Tensor:
-        """Return the result for keys from place `start` on and queries at the last, where places can be told."""
-        keys = start + torch.arange(k.shape[2])
-        queries = keys[-q.shape[2] :]
-        first, *_ = queries.tolist()
-        positions = keys if self.of_keys else queries
-        return self(q, k, v, positions=positions, key_positions=keys, offset=first, **given)
-
-    def weights(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return the weights (b, h, t, s), read off by values that name their key."""
-        v = naming(k, self.dim)
-        made = self.at(q, k, v)
-        return (made - self.at(q, k, torch.zeros_like(v)) if self.adds else made)[..., : k.shape[2]].double()
-
-    def learn_whose_positions(self, q: Tensor, k: Tensor, v: Tensor) -> None:
-        """Find out whether positions are those of the queries or of all keys, where the code takes one for both."""
-        if not self.code.takes("positions") or self.placed:
+    def _open(self, takes_joined_heads: bool) -> None:
+        """Find the projections, or pass embeddings as they are."""
+        opened = self.code.fresh()  # so that code which cannot be opened keeps its weights
+        self.projections, self.value_outcome = open_projections(opened, least_width=2 * T)
+        if self.projections:
+            self.code, self.dim = opened, self.projections.dim
+            self.heads, self.kv_heads = self.projections.heads, self.projections.kv_heads
             return
-        whole = self.at(q, k, v)[:, :, -LAST:]
-        for self.of_keys in (True, False):
-            made, failed = attempt(self.at, q[:, :, -LAST:], k, v)
-            if not failed and relative_difference(made, whole) < SAME:
+        learns = bool(self.code.learned_parameters)
+        if takes_joined_heads and learns:
+            with_identities = self.code.fresh()
+            set_identities(with_identities)
+            if passes_values_through(with_identities):
+                self.has_identities = True
+                self.code, self.dim = with_identities, self.code.dim // self.code.heads
                 return
-        self.of_keys = None
+        self.heads = self.kv_heads = 1
+        self.takes_embeddings_only = learns or not takes_joined_heads
 
-
-def _laid(code: Code) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-    """Return how embeddings (b, t, D) are laid as the code takes them, and back."""
-    return EMBEDDED.get(str(code.call.order), EMBEDDED["btd"])
-
-
-def _embedded(code: Code, x: Tensor) -> dict[str, Tensor]:
-    """Return embeddings by role: once, or for each of queries, keys and values, or for queries and all else."""
-    return dict.fromkeys("qkv", x) if code.takes("v") else {"x": x, "other": x}
-
-
-def _opened(code: Code) -> tuple[Projections | latent.Latent | None, str]:
-    """Return the projections of a module if values that are set come out of their own heads, else how they do."""
-    module, strange = code.module, ""
-    if module is None:
-        return None, ""
-    if any(nn.parameter.is_lazy(parameter) for parameter in module.parameters()):
-        x = torch.zeros(OPENS, OPENS, code.dim)  # what is lazy takes its width from the first call
-        attempt(code, **_embedded(code, x), positions=torch.arange(OPENS))
-    for heads in _heads(code):
-        for one in (*found(module, heads), *latent.found(module, heads)):
-            if one.width < 2 * T:
-                return None, ""
-            comes, _ = attempt(_comes_out, code, one)
-            if comes in ("right", "added"):
-                return one, comes
-            strange = max(strange, comes or "")
-        if strange:  # half as many heads, twice as wide, could seem right
-            break
-    return None, strange
-
-
-def _comes_out(code: Code, one: Projections | latent.Latent) -> str:
-    """Tell how values come out: "right", "added" (with more than values), "tiled", "mixed", or "" otherwise."""
-    v, share = random(2, one.kv_heads, OPENS, one.shown, seed=3), one.heads // one.kv_heads
-    empty = _shown(code, one, torch.zeros_like(v))
-    out, each = _shown(code, one, v) - empty, v.repeat_interleave(share, 1)
-    if mixes_own_values_only(out, each):
-        return "right" if empty.abs().max() < SAME else "added"
-    if mixes_own_values_only(out, torch.cat([v] * share, 1)):
-        return "tiled"
-    pairs = (
-        (with_heads_and_tokens_swapped(out), each),
-        (out.mT.reshape(out.shape), each),
-        (out, with_heads_and_tokens_swapped(v).repeat_interleave(share, 1)),
-    )
-    if any(mixes_own_values_only(*pair) for pair in pairs):
-        return "mixed"
-    first = _shown(code, one, v * (torch.arange(OPENS) == 0)[:, None])  # at place 0 nothing moves
-    return "right" if mixes_own_values_only((first - empty)[:, :, :1], each) else ""
-
-
-def _shown(code: Code, one: Projections | latent.Latent, v: Tensor) -> Tensor:
-    """Return what comes out (b, h, t, d) for values, where all queries and keys are 0."""
-    v = torch.nn.functional.pad(v, (0, one.dim - one.shown))
-    q, k = torch.zeros(len(v), one.heads, OPENS, one.dim), torch.zeros_like(v)
-    x, (laid, back) = one.set(q, k, v), _laid(code)
-    if "r" in str(code.call.order):  # a grid of 4 tokens may be too small
-        x = torch.cat((x, x, x, x), 1)
-    made = code.fresh()(**_embedded(code, laid(x)), positions=torch.arange(OPENS))  # afresh: no cache of 4 tokens
-    out = back(first_result(made))[:, :OPENS, : one.heads * one.shown]
-    return out.unflatten(-1, (one.heads, -1)).transpose(1, 2).detach()
-
-
-def _heads(code: Code) -> list[int]:
-    """Return how many heads the module may have, as it says itself."""
-    module = code.module
-    places = (module, getattr(module, "config", None))
-    said = [getattr(place, name, None) for place in places for name in OWN_HEADS.split()]
-    return list(dict.fromkeys([*(one for one in said if type(one) is int and one), code.heads]))
-
-
-def _comes_plain(code: Code, module: nn.Module) -> bool:
-    """Let the layers of a module that takes q, k and v (b, t, h * d) hand them through; tell whether they do."""
-    for part in module.modules():
-        if isinstance(part, nn.Linear) and part.in_features == part.out_features:
-            Layer([part]).set(torch.eye(part.out_features))
-    v = random(2, code.heads, 1, code.dim // code.heads, seed=3).expand(-1, -1, OPENS, -1)
-    none = torch.zeros_like(v)
-    comes, _ = attempt(lambda: mixes_own_values_only(first_result(code.apply(q=none, k=none, v=v)), v))
-    return bool(comes)
-
-
-def naming(k: Tensor, dim: int) -> Tensor:
-    """Return values (b, h, s, d) of which each names its key, by a channel of its own."""
-    return torch.eye(k.shape[2], dim, dtype=k.dtype).expand(*k.shape[:2], -1, -1).contiguous()
-
-
-class Case(NamedTuple):
-    """What the checks share: the code and its sizes, the attention that it is, which keys each query (t) sees (s)."""
-
-    code: Code
-    dim: int
-    heads: int
-    attend: Attention
-    seen: Tensor = torch.ones(T, T)
+    def of(self, code: Code) -> "Attention":
+        """Return the same attention of a copy of the code, cast or not; its projections need not be found again."""
+        attention = copy.copy(self)
+        attention.code = code
+        if self.projections:
+            attention.projections = self.projections.of(code)
+        if self.has_identities:
+            set_identities(code)
+        return attention
 
     @property
-    def causal(self) -> bool:
-        """Whether no query sees keys ahead of it."""
-        return not looks_ahead(self.seen)
+    def groups(self) -> int:
+        """How many heads of queries share one of keys."""
+        return self.heads // self.kv_heads
 
     @property
-    def shown(self) -> int:
+    def output_dim(self) -> int:
         """How many channels of a head come out."""
-        return self.attend.opened.shown if self.attend.opened else self.dim
+        return self.projections.output_dim if self.projections else self.dim
 
-    def inputs(self, seed: int, t: int = T, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
-        """Return random q, k, v."""
-        if self.attend.alone:
+    @property
+    def takes_both_positions(self) -> bool:
+        """Whether positions of both queries and keys can be passed."""
+        is_one_argument = self.takes_embeddings_only or self.projections or self.positions_of_keys
+        return self.code.takes("positions") and bool(is_one_argument or self.code.takes("key_positions"))
+
+    def inputs(self, seed: int = 0, t: int = T, dtype: torch.dtype = torch.float32) -> Parts:
+        """Return random q, k, v (b, h, t, d)."""
+        if self.takes_embeddings_only:
             x = random(2, self.heads, t, self.dim, seed=seed, dtype=dtype)
             return x, x, x
-        counts = (self.heads, self.attend.kv_heads, self.attend.kv_heads)
+        counts = (self.heads, self.kv_heads, self.kv_heads)
         q, k, v = (random(2, h, t, self.dim, seed=3 * seed + i, dtype=dtype) for i, h in enumerate(counts))
-        v[..., self.shown :] = 0  # what does not come out
+        v[..., self.output_dim :] = 0  # what does not come out
         return q, k, v
 
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, **arguments: Any) -> Tensor:
+        """Return the result (b, h, t, d) for arguments by role."""
+        return self.call_slice(q, k, v, None, None, **arguments)[0]
 
-def looks_ahead(seen: Tensor) -> bool:
-    """Tell whether a query sees a key ahead of it, by which keys (s) each query (t) sees."""
-    return bool(seen.triu(1).any())
+    def call_slice(
+        self, q: Tensor, k: Tensor, v: Tensor, start: int | None, end: int | None, **arguments: Any
+    ) -> tuple[Any, ...]:
+        """Return all that comes back for some of the tokens, with projections set for all: a cache may rely on them."""
+        if self.projections:
+            return self._call_embeddings(self.projections.set(q, k, v)[:, start:end], q.shape[-1], arguments)
+        q, k, v = q[:, :, start:end], k[:, :, start:end], v[:, :, start:end]
+        if self.takes_embeddings_only:
+            return self._call_embeddings(q.transpose(1, 2).flatten(2), q.shape[-1], arguments)
+        result = self.code.apply(q=q, k=k, v=v, heads=self.heads, **arguments)
+        return result if isinstance(result, tuple) else (result,)
+
+    def _call_embeddings(self, x: Tensor, dim: int, arguments: dict[str, Any]) -> tuple[Any, ...]:
+        """Call with embeddings (b, t, D), and split the heads of the result, `dim` channels wide."""
+        to_order, from_order = embedding_axes(self.code)
+        result = self.code(**embeddings_by_role(self.code, to_order(x)), **arguments)
+        out, *others = result if isinstance(result, tuple) else (result,)
+        output_dim = self.projections.output_dim if self.projections else dim
+        out = from_order(out)[..., : self.heads * output_dim]
+        out = out.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (b, h, t, output_dim)
+        return torch.nn.functional.pad(out, (0, dim - out.shape[-1])), *others
+
+    def at(self, q: Tensor, k: Tensor, v: Tensor, start: int = 0, **arguments: Any) -> Tensor:
+        """Return the result for keys from position `start` on and queries at the last of them."""
+        keys = start + torch.arange(k.shape[2])
+        queries = keys[-q.shape[2] :]
+        positions = keys if self.positions_of_keys else queries
+        return self(q, k, v, positions=positions, key_positions=keys, offset=int(queries[0]), **arguments)
+
+    def weights(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return the weights (b, h, t, s), read off one-hot values, each of which names its key."""
+        v = one_hot_values(k, self.dim)
+        result = self.at(q, k, v)
+        if self.value_outcome == "added":
+            result = result - self.at(q, k, torch.zeros_like(v))
+        return result[..., : k.shape[2]].double()
+
+    def find_positions_of_keys(self, result: Tensor) -> None:
+        """Find out whether positions are those of queries or of all keys, where the code takes one for both."""
+        if not self.code.takes("positions") or self.takes_both_positions:
+            return
+        q, k, v = self.inputs()
+        for of_keys in (True, False):
+            self.positions_of_keys = of_keys
+            last, failed = attempt(self.at, q[:, :, -LAST:], k, v)
+            if not failed and relative_difference(last, result[:, :, -LAST:]) < TOLERANCE:
+                return
+        self.positions_of_keys = None
 
 
-def case_of(code: Code) -> Case:
-    """Return the case of an attention that is called afresh."""
-    attend = Attention(code.fresh())
-    return Case(code, attend.dim, attend.heads, attend)
+class AttentionRecord(NamedTuple):
+    """What the checks share: the code, the attention that it is, and what was measured on its `inputs()`."""
+
+    code: Code
+    attention: Attention
+    result: Tensor  # (b, h, t, d) at positions 0 .. t - 1
+    visible: Tensor  # (t, s), which keys each query sees
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether no query sees keys ahead of it."""
+        return not self.visible.triu(1).any()
 
 
-def with_heads_and_tokens_swapped(x: Tensor) -> Tensor:
-    """Return (b, h, t, d) as if its numbers had been laid out as (b, t, h, d), or the other way round."""
-    return x.transpose(1, 2).reshape(x.shape)
+def measure(code: Code) -> AttentionRecord:
+    """Call the attention on random tokens, and with other keys and values at one token after the other."""
+    attention = Attention(code.fresh())
+    torch.manual_seed(0)  # what dropout draws
+    result = attention.at(*attention.inputs()).detach().clone()
+    record = AttentionRecord(code, attention, result, visible_keys(attention, result))
+    attention.find_positions_of_keys(result)
+    return record
 
 
-def mixes_own_values_only(result: Tensor, v: Tensor) -> bool:
-    """Tell whether each head of the result is a sum of its own values, by whatever weights, and none is 0."""
-    weights = torch.linalg.lstsq(v.mT.double(), result.mT.double()).solution
-    none_is_zero = bool(torch.linalg.matrix_norm(result).all())
-    return none_is_zero and relative_difference(v.mT.double() @ weights, result.mT.double()) < 2e-2
+def result_in(dtype: torch.dtype, record: AttentionRecord, parts: Parts, start: int) -> Tensor:
+    """Return the result of the code and its inputs cast to a dtype, for positions from `start` on."""
+    cast = record.attention.of(record.code.cast(dtype))
+    q, k, v = (part.to(dtype) for part in parts)
+    return cast.at(q, k, v, start=start)
+
+
+def visible_keys(attention: Attention, result: Tensor, **arguments: Any) -> Tensor:
+    """Return which keys (s) each query (t) sees, by what changes in the result of the inputs."""
+    columns = []
+    for token in torch.eye(T, dtype=torch.bool):
+        after = attention.at(*replaced(attention, token), **arguments)
+        columns.append(changed(after, result).any(-1).any(1).any(0))
+    return torch.stack(columns, 1)
+
+
+def replaced(attention: Attention, tokens: Tensor) -> Parts:
+    """Return the inputs with other keys and values where `tokens` (t,) is true; of embeddings, all is other."""
+    parts, others = attention.inputs(t=len(tokens)), attention.inputs(seed=14, t=len(tokens))
+    q, k, v = (torch.where(tokens[:, None], other, part) for part, other in zip(parts, others, strict=True))
+    return q if attention.takes_embeddings_only else parts[0], k, v
+
+
+def changed(result: Tensor, expected: Tensor) -> Tensor:
+    """Tell which entries differ, or are finite in one of the two only."""
+    return ((result - expected).abs() > CHANGE) | (result.isfinite() != expected.isfinite())
+
+
+def one_hot_values(k: Tensor, dim: int) -> Tensor:
+    """Return values (b, h, s, d), each of which names its key by a channel of its own."""
+    return torch.eye(k.shape[2], dim, dtype=k.dtype).expand(*k.shape[:2], -1, -1).contiguous()

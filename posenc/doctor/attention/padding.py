@@ -1,180 +1,173 @@
 """Examine whether the mask of an attention hides padding on the left, and whether positions count that padding.
 
-A hidden key is one whose content does not matter. So first two kinds of padding are compared under one mask: where the
-real tokens differ, it does not hide. Only where they agree can what padding still changes be laid to positions.
+A hidden key is one whose content does not matter. So first two contents of the padding are compared under one mask:
+where the real tokens differ, the mask does not hide. Only where they agree is what padding changes laid to positions.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.attention.measure import SAME, Case, T
-from posenc.doctor.numerics import relative_difference, repeated_random
-from posenc.doctor.report import Finding, not_checked, note, passed, wrong
+from posenc.doctor.attention.causality import promised_encoding
+from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, T
+from posenc.doctor.numerics import is_finite, relative_difference, repeated_random, worst
+from posenc.doctor.report import Finding, not_checked, note, passed, with_check_name, wrong
 
-PAD = 8  # so that windows stay whole
-SHORT, LONG = 7, 11  # told lengths of two texts of T
+PAD = 8  # tokens, so that windows stay whole
+SHORT, LONG = 7, 11  # lengths of two texts of T tokens
 SHAPES = {
-    "(b, 1, 1, s)": lambda seen: seen[:, None, None],
-    "(b, 1, t, s)": lambda seen: seen[:, None, None] & torch.ones_like(seen)[:, None, :, None],
-    "(b, s)": lambda seen: seen,
-    "(b, 1, s)": lambda seen: seen[:, None],
+    "(b, 1, 1, s)": lambda visible: visible[:, None, None],
+    "(b, 1, t, s)": lambda visible: visible[:, None, None] & torch.ones_like(visible)[:, None, :, None],
+    "(b, s)": lambda visible: visible,
+    "(b, 1, s)": lambda visible: visible[:, None],
 }
 MEANINGS = {
-    "booleans": lambda seen: seen,
-    "1 and 0": lambda seen: seen.long(),
-    "numbers to add": lambda seen: seen.logical_not() * torch.finfo().min,
+    "booleans": lambda visible: visible,
+    "1 and 0": lambda visible: visible.long(),
+    "numbers to add": lambda visible: visible.logical_not() * torch.finfo().min,
 }
 
 
-class Form(NamedTuple):
-    """How a mask is told: its shape and what its entries mean."""
+class MaskForm(NamedTuple):
+    """How a mask is passed: its shape and what its entries mean."""
 
     shape: str
     meaning: str
 
-    def __call__(self, seen: Tensor) -> Tensor:
-        """Return the mask for keys (b, s) that are seen or not."""
-        return MEANINGS[self.meaning](SHAPES[self.shape](seen))
+    def __call__(self, visible: Tensor) -> Tensor:
+        """Return the mask for keys (b, s) that are visible or not."""
+        return MEANINGS[self.meaning](SHAPES[self.shape](visible))
 
 
-FORMS = tuple(Form(shape, meaning) for meaning in MEANINGS for shape in SHAPES)
+FORMS = tuple(MaskForm(shape, meaning) for meaning in MEANINGS for shape in SHAPES)
 
 
-class Padded:
-    """An attention on the same real tokens after padding of either content, 0 or 1."""
+class PaddedAttention:
+    """An attention on the same real tokens after padding of one content or another."""
 
-    def __init__(self, case: Case) -> None:
-        self.case, self.real = case, case.inputs(7)
-        places = torch.arange(-PAD, T).expand(len(self.real[0]), -1)
-        self.seen, self.places = places >= 0, places.relu()
+    def __init__(self, attention: Attention) -> None:
+        self.attention, self.inputs = attention, attention.inputs()
+        positions = torch.arange(-PAD, T).expand(len(self.inputs[0]), -1)  # (b, s)
+        self.visible, self.positions = positions >= 0, positions.relu()
 
     def __call__(self, mask: Tensor, seed: int = 80) -> Tensor:
-        """Return what the real tokens get."""
-        q, k, v = (torch.cat((repeated_random(part[:, :, :PAD], seed), part), 2) for part in self.real)
-        made = self.case.attend(q, k, v, positions=self.places, key_positions=self.places, mask=mask)
-        if made.shape[2] != q.shape[2]:
-            raise ValueError(f"doctor: the result must be of {q.shape[2]} tokens, got {tuple(made.shape)}")
-        return made[:, :, PAD:]
+        """Return the result of the real tokens (b, h, t, d)."""
+        q, k, v = (torch.cat((repeated_random(part[:, :, :PAD], seed), part), 2) for part in self.inputs)
+        result = self.attention(q, k, v, positions=self.positions, key_positions=self.positions, mask=mask)
+        if result.shape[2] != q.shape[2]:
+            raise ValueError(f"doctor: the result must be of {q.shape[2]} tokens, got {tuple(result.shape)}")
+        return result[:, :, PAD:]
 
     def leak(self, mask: Tensor) -> float:
-        """Return how much the content of the padding matters to the real tokens."""
-        one, other = self(mask), self(mask, seed=90)
-        return relative_difference(one, other) if one.isfinite().all() else float("inf")
+        """Return how much the content of the padding changes the real tokens."""
+        result = self(mask)
+        return relative_difference(self(mask, seed=90), result) if is_finite(result) else math.inf
 
-    def effect(self, form: Form) -> float:
-        """Return how much hiding the padding changes the real tokens."""
-        return relative_difference(self(form(self.seen)), self(form(torch.ones_like(self.seen))))
+    def moved(self, form: MaskForm) -> float:
+        """Return how far the real tokens are from what they are without padding, under a mask that hides nothing."""
+        all_visible = torch.ones_like(self.visible)[:, PAD:]
+        return relative_difference(self(form(self.visible)), self.attention.at(*self.inputs, mask=form(all_visible)))
 
-    def moved(self, form: Form) -> float:
-        """Return how far the real tokens are from what they get without padding, under a mask that hides nothing."""
-        alone = self.case.attend.at(*self.real, mask=form(torch.ones_like(self.seen)[:, PAD:]))
-        return relative_difference(self(form(self.seen)), alone)
+    def hides_where_true(self, forms: list[MaskForm]) -> bool:
+        """Tell whether a mask hides the padding when it says that the real tokens are hidden."""
+        plain = [form for form in forms if form.meaning != "numbers to add"]
+        leaks = [attempt(self.leak, form(~self.visible)) for form in plain]
+        return any(not failed and leak < TOLERANCE for leak, failed in leaks)
 
-    def read_as_booleans(self, form: Form) -> bool:
+    def reads_as_booleans(self, form: MaskForm) -> bool:
         """Tell whether the size of numbers to add does not matter."""
-        mask = form(self.seen)
-        return form.meaning == "numbers to add" and relative_difference(self(mask.sign()), self(mask)) < SAME
+        mask = form(self.visible)
+        return form.meaning == "numbers to add" and relative_difference(self(mask.sign()), self(mask)) < TOLERANCE
 
 
-def check_padding(case: Case) -> Finding:
-    """Check that padding on the left, hidden by the mask, leaves the real tokens alone."""
-    if not case.code.takes("mask"):
-        return not_checked("needs a parameter for a mask")
-    padded = Padded(case)
-    tried = {form: attempt(padded.leak, form(padded.seen)) for form in FORMS}
+def padding(record: AttentionRecord) -> Finding:
+    """Check that padding on the left that the mask hides, or beyond the length of a text, changes no real token."""
+    if not record.code.takes("mask"):
+        needs = not_checked("needs a parameter for a mask")
+        return _lengths_of_texts(record.attention) if record.code.takes("lengths") else needs
+    padded = PaddedAttention(record.attention)
+    tried = {form: attempt(padded.leak, form(padded.visible)) for form in FORMS}
     leaks = {form: leak for form, (leak, failed) in tried.items() if not failed}
     if not leaks:
-        (_, failed), *_ = tried.values()
-        return not_checked(f"no mask of booleans or numbers is taken: {failed}")
-    hiding = [form for form, leak in leaks.items() if leak < SAME]
-    if hiding and not (all(map(padded.read_as_booleans, hiding)) and _inverted(padded, leaks)):
-        return _counted(padded, hiding, leaks)
-    return _unhidden(padded, leaks)
+        return not_checked(f"no mask of booleans or numbers can be passed: {tried[FORMS[0]][1]}")
+    if math.isinf(min(leaks.values())):
+        return wrong("not-finite", "with a mask that hides padding the result holds NaN or infinity")
+    hiding = [form for form, leak in leaks.items() if leak < TOLERANCE]
+    # Numbers to add that are read as booleans are true where they should hide.
+    if all(padded.reads_as_booleans(form) for form in hiding) and padded.hides_where_true([*leaks]):
+        return _true_hides(record, max(leaks.values()))
+    if hiding:
+        return _positions_of_padded(padded, hiding, leaks)
+    leak = worst(*leaks.values())
+    message = (
+        f"the mask is ignored, added as 1 and 0, or on another axis: masked keys change the real tokens by {leak:.2g}"
+    )
+    return wrong("mask-ignored", f"{message}. Fill the scores of masked keys with -inf before the softmax", leak)
 
 
-def lengths_of_texts(case: Case) -> Finding | None:
-    """Check that tokens beyond the length that is told of a text leave the others alone."""
-    if not case.code.takes("lengths") or case.code.takes("mask"):
-        return None
-    by_the_other, by_none = (_beyond(case, *span) for span in ((SHORT, LONG), (LONG, T)))
-    if by_none:
-        words = "lengths are taken, and tokens beyond them change the others: fill their scores with -inf"
-        return wrong("mask-ignored", words)
-    if by_the_other:
-        words = "a text is masked by another's length, in some heads: repeat_interleave, not repeat"
-        return wrong("rows-mixed", words)
-    return passed("tokens beyond the length of a text leave the others alone")
-
-
-def _beyond(case: Case, start: int, end: int) -> bool:
-    """Tell whether some tokens beyond the length of the first text change its result."""
-    parts, told = case.inputs(7), torch.tensor([SHORT, LONG])
-    others = [part.index_fill(2, torch.arange(start, end), 9) for part in parts]
-    before, after = (case.attend(*each, lengths=told)[0, :, :SHORT] for each in (parts, others))
-    return relative_difference(after, before) > SAME
-
-
-def _inverted(padded: Padded, leaks: dict[Form, float]) -> bool:
-    """Tell whether the mask hides the padding when it says that all else is hidden."""
-    plain = [form for form in leaks if form.meaning != "numbers to add"]
-    tried = [attempt(padded.leak, form(~padded.seen)) for form in plain]
-    return any(not failed and leak < SAME for leak, failed in tried)
-
-
-def _counted(padded: Padded, hiding: list[Form], leaks: dict[Form, float]) -> Finding:
+def _positions_of_padded(padded: PaddedAttention, hiding: list[MaskForm], leaks: dict[MaskForm, float]) -> Finding:
     """Say whether padding that is hidden still moves the real tokens."""
     tried = [attempt(padded.moved, form) for form in hiding]
-    worked = [off for off, failed in tried if not failed]
-    if not worked:
+    differences = [difference for difference, failed in tried if not failed]
+    if not differences:
         return not_checked(f"a mask that hides nothing raises {tried[0][1]}")
-    off = min(worked)
-    if off >= SAME:
-        return wrong(
-            "padding-counted",
-            f"padding on the left, though hidden by the mask, changes the real tokens by {off:.2g}: positions count "
-            "the padding. Count real tokens, mask.cumsum(-1) - 1",
-            off,
-        )
-    added = {form.meaning for form in hiding} == {"numbers to add"} and len(leaks) > len(hiding)
-    but = "; its mask is added, so booleans run too and hide nothing: give 0 and -inf" if added else ""
-    return passed(f"hidden padding on the left leaves the real tokens alone{but}", off)
+    difference = min(differences)
+    if difference < TOLERANCE:
+        is_added = {form.meaning for form in hiding} == {"numbers to add"} and len(leaks) > len(hiding)
+        warning = "; its mask is added, so booleans run too and hide nothing: pass 0 and -inf" if is_added else ""
+        return passed(f"hidden padding on the left leaves the real tokens unchanged{warning}", difference)
+    message = f"padding that the mask hides changes the real tokens by {difference:.2g}: positions count the padding"
+    return wrong("padding-counted", f"{message}. Count real tokens, mask.cumsum(-1) - 1", difference)
 
 
-def _unhidden(padded: Padded, leaks: dict[Form, float]) -> Finding:
-    """Say why the content of masked keys matters."""
-    leak = max(leaks.values())
-    effects = [attempt(padded.effect, form) for form in leaks]
-    if all(failed or effect < SAME for effect, failed in effects):
-        return wrong(
-            "mask-ignored",
-            f"the mask is ignored: with and without it the same, and masked keys change the real tokens by {leak:.2g}. "
-            "Fill the scores of masked keys with -inf before the softmax",
-            leak,
-        )
-    if _inverted(padded, leaks):
-        return _hides_what_is_true(padded, leak)
-    return wrong(
-        "mask-ignored",
-        f"the mask changes the result and hides nothing: masked keys change the real tokens by {leak:.2g}. "
-        "Is it added as 1 and 0, or put on another axis than that of keys?",
-        leak,
-    )
-
-
-def _hides_what_is_true(padded: Padded, leak: float) -> Finding:
-    """Say that True hides: against the meaning of the name attention_mask, or a convention under another name."""
-    name = padded.case.code.roles["mask"].lower()
-    if padded.case.code.call.mask_form == "hidden" or "pad" in name:
-        return passed("hidden padding leaves the real tokens alone; True hides, as in nn.MultiheadAttention")
-    words = "keys where the mask is True are hidden and those where it is False are seen"
+def _true_hides(record: AttentionRecord, leak: float) -> Finding:
+    """Judge a mask of which True hides by its name."""
+    name = record.code.roles["mask"].lower()
+    if record.code.call.mask_form == "hidden" or "pad" in name:
+        return passed("hidden padding leaves the real tokens unchanged; True hides, as in nn.MultiheadAttention")
+    message = "keys where the mask is True are hidden and those where it is False are visible"
     if name != "attention_mask":
-        return note(f"{words}, as in nn.MultiheadAttention; to scaled_dot_product_attention True means seen", leak)
-    return wrong(
-        "mask-inverted",
-        f"the mask is inverted: {words}, while 1 means seen in an attention_mask of transformers. Fill where ~mask; "
-        "if True is meant to hide, say so in its name",
-        leak,
-    )
+        return note(f"{message}, as in nn.MultiheadAttention; in scaled_dot_product_attention True is visible", leak)
+    message = f"the mask is inverted: {message}, while 1 is visible in an attention_mask of transformers"
+    return wrong("mask-inverted", f"{message}. Fill where ~mask; if True is meant to hide, say so in its name", leak)
+
+
+def _lengths_of_texts(attention: Attention) -> Finding:
+    """Check that tokens beyond the length that is passed for a text leave its other tokens unchanged."""
+    parts, lengths = attention.inputs(), torch.tensor([SHORT, LONG])
+    result = attention(*parts, lengths=lengths)[0, :, :SHORT]
+    differences = []
+    for start, end in ((LONG, T), (SHORT, LONG)):
+        others = [part.index_fill(2, torch.arange(start, end), 9) for part in parts]
+        differences.append(relative_difference(attention(*others, lengths=lengths)[0, :, :SHORT], result))
+    beyond_both, beyond_own = differences
+    if beyond_both >= TOLERANCE:
+        message = "lengths are an argument, and tokens beyond them change the others. Fill their scores with -inf"
+        return wrong("mask-ignored", message, beyond_both)
+    if beyond_own >= TOLERANCE:
+        message = "a text is masked by the length of another, in some heads. Use repeat_interleave, not repeat"
+        return wrong("rows-mixed", message, beyond_own)
+    return passed("tokens beyond the length of a text leave its other tokens unchanged")
+
+
+def explain_padding(findings: list[Finding], record: AttentionRecord) -> list[Finding]:
+    """Return the findings, where padding moves the real tokens with what else may be the cause.
+
+    Absolute positions change the real tokens too. So beside another fault padding is not checked; and where names in
+    the code promise an encoding by offsets, that does not depend on offsets only.
+    """
+    moved = [finding for finding in findings if finding.id == "padding-counted"]
+    if not moved:
+        return findings
+    others = [finding for finding in findings if finding not in moved]
+    if any(finding.is_wrong for finding in others):
+        cause = not_checked("padding that is hidden changes the real tokens: repair the rest first, then ask again")
+    elif promised_encoding(record):
+        message = "padding that the mask hides changes the real tokens: the result depends on absolute positions"
+        cause = wrong("absolute", f"{message}. Are queries and keys rotated alike?", moved[0].number)
+    else:
+        return findings
+    return [*others, with_check_name(cause, "padding")]

@@ -1,174 +1,182 @@
-"""Read the rotation inside an attention off its weights, and examine it as one that is handed in alone.
+"""Read the rotation inside an attention off its weights, and examine it as one that is passed alone.
 
-A query at place p is a unit vector a, the key at place 0 a unit vector b, and all other keys are 0, so that their
-logits are known. What the weights then say of the key at 0 is a . R_p^T R_0 b, the rotation of queries. With keys b at
-all places, the last query shows that of keys. A bias is there without a or without b too, and is taken away.
+A query at position p is a unit vector a, the key at position 0 a unit vector b, and all other keys are 0, so that their
+logits are known. What the weights then tell of the key at 0 is a . R_p^T R_0 b, the rotation of queries. With keys b at
+all positions, the last query shows that of keys. A bias is there without a or without b too, and is subtracted.
 """
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.attention.measure import Attention, Case, T
-from posenc.doctor.numerics import random, relative_difference, wrap_angle
+from posenc.doctor.attention.measure import Attention, AttentionRecord, T
+from posenc.doctor.numerics import is_finite, random, relative_difference, wrap_angle
 from posenc.doctor.report import Finding, note, run_checks, with_check_name, wrong
-from posenc.doctor.rotation import frequencies
 from posenc.doctor.rotation.fit_frequencies import fit
-from posenc.doctor.rotation.layout import check_layout, difference, direction
-from posenc.doctor.rotation.measure_angles import Case as Turned
-from posenc.doctor.rotation.measure_angles import Reading, Rotation, angles_of, pairs_of
-from posenc.doctor.rotation.norms import norm
+from posenc.doctor.rotation.frequencies import frequencies
+from posenc.doctor.rotation.layout import check_layout, difference, direction, norm
+from posenc.doctor.rotation.measure import MeasuredPairs, Rotation, RotationRecord, angles_of, pairs_of
 
 SIZE = 2.5  # of unit vectors: products that weights show well
-WIDEST = 64
-NEARLY = 1e-5
-UNEVEN = 1e-2
-ALIKE = 1e-3
-DECAYS = 0.05  # by how much a length may change as in xPos
+WIDEST = 64  # channels
+CALLS = ((torch.float64, WIDEST), (torch.float32, WIDEST), (torch.float32, 1))  # dtype and texts: some take few texts
+TINY = 1e-5
+CHANGE = 1e-3  # of matrices and lengths
+ANGLE_TOLERANCE = 1e-2
+DECAY = 0.05  # the most that lengths change in xPos
+GRID = "angles do not grow evenly from token to token (a grid?), alike in queries and keys: no frequencies are read"
 
 
-def rotation(case: Case) -> tuple[list[Finding], dict[str, Any]]:
-    """Return what is said of the rotation inside and what it is, if there is one that differs from place to place."""
-    if case.shown < T or case.dim > WIDEST:
+def examine(record: AttentionRecord) -> tuple[list[Finding], dict[str, Any]]:
+    """Return the findings on the rotation inside, and its layout, if there is one that depends on the position."""
+    attention = record.attention
+    if attention.output_dim < T or attention.dim > WIDEST:
         return [], {}
-    ways = ((torch.float64, WIDEST), (torch.float32, WIDEST), (torch.float32, 1))  # one may hold room for few texts
-    tried = (attempt(_matrices, case, dtype, batch) for dtype, batch in ways)
-    sides = next((made for made, failed in tried if not failed), None)
-    if sides is None or all(map(_still, sides)):
+    matrices = _matrices(record)
+    if matrices is None or not any(map(_depends_on_position, matrices)):
         return [], {}
-    readings = queries, keys = [_reading(side) for side in sides]
-    found = Turned(case.code, case.dim, case.heads, Rotation(case.code), queries, keys, fit(queries.theta))
-    if broken := _broken(found):
-        return [broken], {}
-    if any(map(_uneven, sides, readings)):
-        return [_of_uneven(*sides)], {}
-    told = [one for one in run_checks(_checks(found), found) if one.verdict != "not checked"]
-    told = [one for one in told if (one.check, one.verdict) != ("norm", "wrong")]  # said above, where it is sure
-    return [one._replace(check=f"rotation inside, {one.check}") for one in told], _about(found)
+    queries, keys = map(_measured_pairs, matrices)
+    rotate = Rotation(record.code)
+    inside = RotationRecord(record.code, attention.dim, attention.heads, rotate, queries, keys, fit(queries.theta))
+    findings = _faults_of_norm(inside)
+    if findings:
+        return findings, {}
+    if not all(map(_grows_evenly, (queries, keys))):
+        return [_uneven_angles(*matrices)], {}
+    for finding in run_checks(_checks(inside), inside):
+        is_unsure_norm = finding.check == "norm" and finding.is_wrong
+        if finding.verdict != "not checked" and not is_unsure_norm:
+            findings.append(_named(finding))
+    base = f", base {inside.fit.base:,.6g}" if inside.fit.name == "regular" else ""
+    channels = f"{2 * len(queries.pairs)} of {attention.dim} channels are rotated inside"
+    return findings, {"layout": f"{channels}, {queries.layout} layout{base}"}
 
 
-def _broken(found: Turned) -> Finding | None:
-    """Say why one of the sides is no rotation at all, so that its speeds mean nothing."""
-    both = (found, found._replace(reading=found.of_keys, of_keys=found.reading))
-    sure = [side for side in both if "none" not in _layouts(found) and _sure(side)]
-    said = (one for side in sure for one in run_checks((norm,), side) if one.verdict == "wrong")
-    return next((one._replace(check="rotation inside, norm") for one in said), None)
+def _named(finding: Finding) -> Finding:
+    return finding._replace(check=f"rotation inside, {finding.check}")
 
 
-def _sure(found: Turned) -> bool:
-    """Tell whether lengths are 1, or far from it: between may be a decay, as in xPos."""
-    off = float((found.reading.gains - 1).abs().max())
-    return not ALIKE < off < DECAYS
-
-
-def _layouts(found: Turned) -> tuple[str, str]:
-    return found.reading.layout, found.of_keys.layout
-
-
-def _about(found: Turned) -> dict[str, Any]:
-    base = f", base {found.fit.base:,.6g}" if found.fit.name == "regular" else ""
-    turning = f"{2 * len(found.reading.pairs)} of {found.dim} channels turn inside"
-    return {"layout": f"{turning}, {found.reading.layout} layout{base}"}
-
-
-def _still(matrices: Tensor) -> bool:
-    return relative_difference(matrices, matrices[:1].expand_as(matrices)) < ALIKE
-
-
-def _uneven(matrices: Tensor, reading: Reading) -> bool:
-    """Tell whether angles do not grow by as much from each place to the next, as along the rows of a grid."""
-    if not reading.pairs:
-        return False
-    off = angles_of(matrices, reading.pairs) - torch.arange(len(matrices))[:, None] * reading.theta
-    return bool(wrap_angle(off).abs().max() > UNEVEN)
-
-
-def _of_uneven(queries: Tensor, keys: Tensor) -> Finding:
-    off = relative_difference(queries, keys)
-    name = "rotation inside, layout"
-    if off < UNEVEN:
-        words = "angles do not grow evenly from token to token (a grid?), alike in queries and keys: no speeds to read"
-        return with_check_name(note(words, off), name)
-    words = f"queries and keys at one place are turned by different angles (off by {off:.2g}): count both alike"
-    return with_check_name(wrong("sides-differ", words, off), name)
-
-
-def _checks(found: Turned) -> tuple[Any, ...]:
-    if "none" in _layouts(found) and difference(found):
+def _checks(inside: RotationRecord) -> tuple[Callable[[RotationRecord], Finding | None], ...]:
+    """Return the checks of a rotation that can be made of matrices alone."""
+    if "none" in (inside.reading.layout, inside.of_keys.layout) and difference(inside):
         return (check_layout,)
-    return (norm, check_layout, direction, frequencies.frequencies) if found.reading.pairs else (norm, check_layout)
+    return (norm, check_layout, direction, frequencies) if inside.reading.pairs else (norm, check_layout)
 
 
-def _reading(matrices: Tensor) -> Reading:
-    """Return the reading of matrices at places 0, 1, 2 ..., of which the first is taken for the identity."""
-    gains, places = matrices.norm(dim=1), torch.arange(len(matrices))
-    matrices = torch.where(matrices.abs() < NEARLY, 0.0, matrices)
-    pairs, name = pairs_of(matrices)
+def _faults_of_norm(inside: RotationRecord) -> list[Finding]:
+    """Say why one of the sides is no rotation at all, so that its frequencies mean nothing."""
+    if "none" in (inside.reading.layout, inside.of_keys.layout):
+        return []
+    for side in (inside, inside._replace(reading=inside.of_keys, of_keys=inside.reading)):
+        change = float((side.reading.gains - 1).abs().max())
+        if CHANGE < change < DECAY:  # may be a decay, as in xPos
+            continue
+        findings = [_named(finding) for finding in run_checks((norm,), side) if finding.is_wrong]
+        if findings:
+            return findings
+    return []
+
+
+def _depends_on_position(matrices: Tensor) -> bool:
+    return relative_difference(matrices, matrices[:1].expand_as(matrices)) >= CHANGE
+
+
+def _grows_evenly(pairs: MeasuredPairs) -> bool:
+    """Tell whether angles grow by the same from each position to the next, unlike along the rows of a grid."""
+    if not pairs.pairs:
+        return True
+    expected = torch.arange(len(pairs.matrices))[:, None] * pairs.theta
+    angles = angles_of(pairs.matrices, pairs.pairs)
+    return bool(wrap_angle(angles - expected).abs().max() <= ANGLE_TOLERANCE)
+
+
+def _uneven_angles(queries: Tensor, keys: Tensor) -> Finding:
+    change = relative_difference(queries, keys)
+    if change < ANGLE_TOLERANCE:
+        return with_check_name(note(GRID, change), "rotation inside, layout")
+    message = f"at one position queries and keys are rotated by different angles (the matrices differ by {change:.2g})"
+    return with_check_name(wrong("sides-differ", message, change), "rotation inside, layout")
+
+
+def _measured_pairs(matrices: Tensor) -> MeasuredPairs:
+    """Return the pairs of matrices at positions 0, 1, 2 ..., of which the first is taken for the identity."""
+    gains, positions = matrices.norm(dim=1), torch.arange(len(matrices))
+    matrices = torch.where(matrices.abs() < TINY, 0.0, matrices)
+    pairs, layout = pairs_of(matrices)
     if not pairs:
-        return Reading(matrices, [], name, places, gains=gains)
-    near, last = (angles_of(matrices[place], pairs) for place in (1, -1))
+        return MeasuredPairs(matrices, [], layout, positions, gains=gains)
+    # The last angle is the most exact, once its whole turns are known from the first.
+    first, last = angles_of(matrices[1], pairs), angles_of(matrices[-1], pairs)
     steps = len(matrices) - 1
-    turns = torch.round((steps * near - last) / (2 * math.pi))
+    turns = torch.round((steps * first - last) / (2 * math.pi))
     theta = (last + 2 * math.pi * turns) / steps
-    return Reading(matrices, pairs, name, places, theta, gains, torch.zeros_like(theta))
+    return MeasuredPairs(matrices, pairs, layout, positions, theta, gains, torch.zeros_like(theta))
 
 
-def _matrices(case: Case, dtype: torch.dtype, batch: int) -> tuple[Tensor, Tensor] | None:
-    """Return the rotations of queries and of keys at places 0 .. T - 2, without the softmax scale."""
-    attend = Attention(case.code.cast(dtype))
-    of_queries, of_keys = (_products(case, attend, dtype, side, batch) for side in (False, True))
-    if not of_keys.isfinite().all() or not _bilinear(case, attend, of_queries, dtype):
+def _matrices(record: AttentionRecord) -> tuple[Tensor, Tensor] | None:
+    """Return the rotations of queries and of keys (t - 1, d, d), by the first way to call that raises nothing."""
+    for dtype, texts in CALLS:
+        matrices, failed = attempt(_matrices_in, record, dtype, texts)
+        if not failed:
+            return matrices
+    return None
+
+
+def _matrices_in(record: AttentionRecord, dtype: torch.dtype, texts: int) -> tuple[Tensor, Tensor] | None:
+    """Return the rotations of queries and of keys at positions 0 .. t - 2, without the softmax scale."""
+    attention = record.attention.of(record.code.cast(dtype))
+    of_queries, of_keys = (_products(attention, dtype, side, texts) for side in ("queries", "keys"))
+    if not is_finite((of_queries, of_keys)) or not _is_bilinear(attention, of_queries, dtype):
         return None
     first, second = of_queries[:2].norm(dim=1)
-    gain = float((first**2 / second).nanmedian())  # at place 0, where lengths decay too
-    identity = torch.eye(case.dim, dtype=torch.float64)
-    *queries, last = identity, *(of_queries.mT / gain)
-    return torch.stack(queries), torch.linalg.pinv(last.mT) @ of_keys / gain
+    scale = float((first**2 / second).nanmedian())  # at position 0, where lengths decay too
+    *queries, last = torch.eye(attention.dim, dtype=torch.float64), *(of_queries.mT / scale)
+    return torch.stack(queries), torch.linalg.pinv(last.mT) @ of_keys / scale
 
 
-def _products(case: Case, attend: Attention, dtype: torch.dtype, of_keys: bool, batch: int) -> Tensor:
-    """Return a . R^T R b for all unit vectors a, b: (places, d, d)."""
-    d, h = case.dim, case.heads
-    unit, none = torch.eye(d, dtype=dtype) * SIZE, torch.zeros(h, d, dtype=dtype)
-    parts = unit.split(min(batch, attend.opened.width // T if attend.opened else d))
-    of_b = [_logits(attend, none, b, of_keys) for b in parts]
-    empty, rows = _logits(attend, none, none[:1], of_keys), []
-    for part in unit.split(h):
-        a = torch.cat((part, none))[:h]
-        of_a = _logits(attend, a, none[:1], of_keys) - empty
-        each = zip(parts, of_b, strict=True)
-        rows.append(torch.cat([_logits(attend, a, b, of_keys) - of_a - own for b, own in each]))
+def _products(attention: Attention, dtype: torch.dtype, side: str, texts: int) -> Tensor:
+    """Return a . R^T R b for all unit vectors a, b: (positions, d, d)."""
+    d, h = attention.dim, attention.heads
+    unit, zeros = torch.eye(d, dtype=dtype) * SIZE, torch.zeros(h, d, dtype=dtype)
+    most = attention.projections.width // T if attention.projections else d
+    parts = unit.split(min(texts, most))
+    keys_alone = [_logits(attention, zeros, b, side) for b in parts]
+    neither, rows = _logits(attention, zeros, zeros[:1], side), []
+    for part in unit.split(h):  # a query for each head
+        a = torch.cat((part, zeros))[:h]
+        query_alone = _logits(attention, a, zeros[:1], side) - neither
+        both = [_logits(attention, a, b, side) for b in parts]
+        rows.append(torch.cat([each - query_alone - alone for each, alone in zip(both, keys_alone, strict=True)]))
     return torch.cat(rows, 1)[:, :d].permute(2, 1, 0) / SIZE**2
 
 
-def _bilinear(case: Case, attend: Attention, of_queries: Tensor, dtype: torch.dtype) -> bool:
-    """Tell whether products of other vectors are what those of unit vectors say: norms or softplus are no rotation."""
-    a, b = random(2, case.dim, seed=17).to(dtype)
-    of_a = a.expand(case.heads, -1)
-    pairs = itertools.product((of_a, torch.zeros_like(of_a)), (b[None], torch.zeros_like(b)[None]))
-    both, first, second, neither = (_logits(attend, *pair, False) for pair in pairs)
-    due = torch.einsum("i,pij,j->p", a.double(), of_queries, b.double())
-    return bool((both - first - second + neither - due).abs().max() < UNEVEN * due.abs().max())
+def _is_bilinear(attention: Attention, of_queries: Tensor, dtype: torch.dtype) -> bool:
+    """Tell whether other vectors have the products that unit vectors predict: with norms or softplus they do not."""
+    a, b = random(2, attention.dim, seed=17).to(dtype)
+    a, b = a.expand(attention.heads, -1), b[None]
+    pairs = itertools.product((a, torch.zeros_like(a)), (b, torch.zeros_like(b)))
+    both, query_alone, key_alone, neither = (_logits(attention, *pair, "queries") for pair in pairs)
+    expected = torch.einsum("i,pij,j->p", a[0].double(), of_queries, b[0].double())
+    result = both - query_alone - key_alone + neither  # (1, h, positions)
+    return relative_difference(result, expected.expand_as(result)) < ANGLE_TOLERANCE
 
 
-def _logits(attend: Attention, a: Tensor, b: Tensor, of_keys: bool) -> Tensor:
-    """Return logits (n, h, T - 1) for queries a (h, d) and keys b (n, d), against a key that is 0.
+def _logits(attention: Attention, a: Tensor, b: Tensor, side: str) -> Tensor:
+    """Return logits (n, h, t - 1) for queries a (h, d) and keys b (n, d), against a key that is 0.
 
-    They are those of the key at 0 for the queries from 1 on, or of all keys but the last for the last query.
+    For the rotation of queries they are those of the key at 0 for the queries from 1 on, for that of keys those of all
+    keys but the last for the last query.
     """
-    q = a[:, None].expand(len(b), -1, T, -1).contiguous()
-    k = b[:, None, None].expand(-1, attend.kv_heads, T, -1) * _given(of_keys)
-    w = attend.weights(q, k).log()
-    if of_keys:
-        return w[:, :, -1, :-1] - w[:, :, -1, -1:]
-    return (w[:, :, :, 0] - w.diagonal(dim1=2, dim2=3))[:, :, 1:]
-
-
-def _given(of_keys: bool) -> Tensor:
-    """Return 1 for the keys (T, 1) that are given, and 0 for the others."""
-    one = torch.eye(T, dtype=torch.long)
-    return 1 - one[:, -1:] if of_keys else one[:, :1]
+    is_last = torch.arange(T)[:, None] == T - 1
+    has_key = ~is_last if side == "keys" else torch.arange(T)[:, None] == 0  # (t, 1)
+    q = a[:, None].expand(len(b), -1, T, -1).contiguous()  # (n, h, t, d)
+    k = b[:, None, None].expand(-1, attention.kv_heads, T, -1) * has_key
+    logits = attention.weights(q, k).log()
+    if side == "keys":
+        return logits[:, :, -1, :-1] - logits[:, :, -1, -1:]
+    return (logits[:, :, :, 0] - logits.diagonal(dim1=2, dim2=3))[:, :, 1:]

@@ -1,231 +1,296 @@
-"""Examine what an attention does between products and values: scale, decay, weights, heads that share keys, dtype."""
+"""Examine the weights of an attention: scale, decay, offsets, whose content makes them, what is done to values."""
 
 import itertools
 import math
+import re
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.attention.contents import contents, lengths, unused
-from posenc.doctor.attention.measure import SAME, Attention, Case, T
-from posenc.doctor.numerics import relative_difference
+from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, T
+from posenc.doctor.numerics import is_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 
-NEARLY = 1e-3
+SMALL = 1e-3  # of weights and their logarithms
 TINY = 1e-30
-KEY = 1.7  # the length of a key, which no norm inside makes 1 or the root of a width
+VISIBLE = 1e-5  # the least weight whose logarithm can be compared
+LOGIT_CHANGE = 5e-3
+KEY_LENGTH = 1.7  # which no norm inside makes 1 or the root of a width
+CHANGED_TOKENS = torch.tensor([8, 13])  # of T
+OTHER_TOKENS = torch.tensor([token for token in range(T) if token not in (8, 13)])
+FEW_KEYS = 5  # that a row must see: the softmax moves all by their median
 NARROW = f"needs heads of at least {T} channels"  # to name each key by a channel of its value
+POSITIONAL = re.compile(r"^(?!.*\.bias$).*(rel|pos|alibi|dist|slope|content_bias|[rk]_bias|r_w|r_r)")  # no layer's bias
 
 
-def values(case: Case) -> Finding:
-    """Check that equal values come out as they are: weights sum to 1 and values do not turn."""
-    q, k, v = case.inputs(3)
-    given = v[:, :, :1].expand_as(v).contiguous()
-    v, made = _to_heads(case, given), case.attend.at(q, k, given)
-    if case.attend.adds:
-        if _added_by_place(case):
-            return wrong("values-moved", "a part by the key's place comes out beside the values: rotate q and k only")
-        made = made - case.attend.at(q, k, torch.zeros_like(given))
-    off = relative_difference(made, v)
-    if off < SAME:
-        more = ", and beside them a learned part by distance (as Shaw's)" if case.attend.adds else ""
-        return passed(f"values come through as they are{more}", off)
-    along = torch.nn.functional.cosine_similarity(made, v, dim=-1)
-    if (along > 1 - NEARLY).all():
-        sums = made.norm(dim=-1) / v.norm(dim=-1)
-        return wrong(
-            "weights-wrong",
-            f"equal values come out different (by {off:.2g}): the weights of a query sum to {float(sums.min()):.3g} up "
-            f"to {float(sums.max()):.3g}, not to 1. Take the softmax over the keys, the last axis",
-            off,
-        )
-    if _turned_back(case):
-        return note("values are turned, and the output is turned back: what comes out hangs on distances only", off)
-    cause = "they are rotated or moved along with the keys, or something is added to them. Rotate q and k only"
-    return wrong("values-moved", f"equal values come out different (by {off:.2g}): {cause}", off)
+def values(record: AttentionRecord) -> Finding:
+    """Check that equal values come out as they are: weights sum to 1 and values are not rotated."""
+    attention = record.attention
+    q, k, v = attention.inputs()
+    v = v[:, :, :1].expand_as(v).contiguous()
+    expected, result = v.repeat_interleave(attention.groups, 1), attention.at(q, k, v)
+    detail = ""
+    if attention.value_outcome == "added":
+        if _adds_by_position_of_key(attention):
+            message = "what is added to the values depends on the position of the key, not on the offset"
+            return wrong("values-moved", f"{message}: rotate q and k only")
+        result = result - attention.at(q, k, torch.zeros_like(v))
+        detail = ", and a learned part by offset (as Shaw's) is added to them"
+    difference = relative_difference(result, expected)
+    if difference < TOLERANCE:
+        return passed(f"values come through as they are{detail}", difference)
+    message = f"equal values come out different (by {difference:.2g})"
+    if (torch.nn.functional.cosine_similarity(result, expected, dim=-1) > 1 - SMALL).all():
+        least, most = map(float, (result.norm(dim=-1) / expected.norm(dim=-1)).aminmax())
+        message = f"{message}: the weights of a query sum to {least:.3g} up to {most:.3g}, not to 1"
+        return wrong("weights-wrong", f"{message}. Take the softmax over the keys, the last axis", difference)
+    if _rotates_back(attention):
+        return note("values are rotated, and the output is rotated back: it depends on offsets only", difference)
+    return wrong("values-moved", f"{message}: they are rotated like keys, or added to. Rotate q and k only", difference)
 
 
-def _to_heads(case: Case, v: Tensor) -> Tensor:
-    """Return the values of each head of queries."""
-    return v.repeat_interleave(case.heads // case.attend.kv_heads, 1)
+def _rotates_back(attention: Attention) -> bool:
+    """Tell whether a value alone comes out by its offset: unchanged at offset 0, and alike from each position."""
+    q, k, v = attention.inputs()
+    value, results = v[:, :, :1], []
+    for position in (9, 5, 6):
+        alone = torch.zeros_like(v).index_copy(2, torch.tensor([position]), value)
+        result = torch.nn.functional.normalize(attention.at(q, k, alone), dim=-1)
+        results.append(result.roll(-position, 2)[:, :, :6])  # by offset
+    unchanged = torch.nn.functional.normalize(value.repeat_interleave(attention.groups, 1), dim=-1)
+    differences = [relative_difference(result, results[0]) for result in results]
+    return worst(relative_difference(results[0][:, :, :1], unchanged), *differences) < SMALL
 
 
-def _turned_back(case: Case) -> bool:
-    """Tell whether a lone value comes out by its distance: at its own place as it is, one step on as any other does."""
-    q, k, given = case.inputs(3)
-    v, outs = given[:, :, :1], []
-    for place in (5, 6, 9):
-        made = case.attend.at(q, k, torch.zeros_like(given).index_copy(2, torch.tensor([place]), v))
-        outs.append(torch.nn.functional.normalize(made, dim=-1).roll(-place, 2)[:, :, :6])
-    first, itself = outs[-1], torch.nn.functional.normalize(_to_heads(case, v), dim=-1)
-    return relative_difference(first[:, :, :1], itself) < NEARLY and all(
-        relative_difference(one, first) < NEARLY for one in outs
-    )
+def _adds_by_position_of_key(attention: Attention) -> bool:
+    """Tell whether what is added to values depends on the position of the key, and not on that of the query."""
+    q, k, v = map(torch.zeros_like, attention.inputs())
+    results = []
+    for position in (5, 6):  # of the key that all look at
+        keys = k.index_fill(2, torch.tensor([position]), 40)
+        results.append(attention.at(q + 1, keys, v)[:, :, 7:])
+    first, second = results
+    return relative_difference(first, first.flip(2)) < SMALL and relative_difference(first, second) > SMALL
 
 
-def _added_by_place(case: Case) -> bool:
-    """Tell whether what comes out beside values hangs on the place of the key looked at, and not on the query's."""
-    first, second = (_added(case, place) for place in (5, 6))
-    return relative_difference(first, first.flip(2)) < NEARLY < relative_difference(first, second)
-
-
-def _added(case: Case, place: int) -> Tensor:
-    """Return what comes out beside values where all queries, of which the last are looked at, look at one key."""
-    q, k, v = map(torch.zeros_like, case.inputs(3))
-    return case.attend.at(q + 1, k.index_fill(2, torch.tensor([place]), 40), v)[:, :, 7:]
-
-
-def offsets(case: Case) -> Finding:
-    """Fill all tokens with one content: the weights of two rows may then differ by distance only."""
-    if case.shown < T:
+def offsets(record: AttentionRecord) -> Finding:
+    """Fill all tokens with one content: the weights of two rows may then differ by offset only."""
+    attention = record.attention
+    if attention.output_dim < T:
         return not_checked(NARROW)
-    q, k, _ = (part[:, :, :1].expand_as(part).contiguous() for part in case.inputs(10))
-    w = case.attend.weights(q, k)
-    steps = torch.where(w > TINY, w, torch.nan).log().diff(dim=-1)  # of keys that are seen
-    off = _uneven(steps, 1, 1)
-    if off < NEARLY:
-        return passed("among equal tokens weights depend on distance only", off)
-    for whose, of_q, of_k in (("keys", 2, 1), ("queries", 1, 2)):
-        if _uneven(steps, of_q, of_k) < NEARLY:
-            return wrong(
-                "turned-twice",
-                f"{whose} stand at twice their position: they are rotated twice (before they come in, or on the way "
-                "into or out of the cache). Rotate each once",
-                off,
-            )
-    if _uneven(steps, 1, 0) < NEARLY:
-        words = "among equal tokens weights depend on the place of the key, whichever the query: no distance is in them"
-        return wrong("absolute", f"{words}. Shift the row of each query by its place", off)
-    return note(
-        "among equal tokens weights depend on where the query stands, not on distance only: "
-        "a table inside? Wrong for a rotation or a bias by distance",
-        off,
-    )
+    q, k, _ = (part[:, :, :1].expand_as(part).contiguous() for part in attention.inputs(10))
+    weights = attention.weights(q, k)  # (b, h, t, s)
+    if not is_finite(weights):
+        return wrong("not-finite", "among equal tokens the result holds NaN or infinity")
+    # How the logit changes from key to key, of keys that are visible.
+    steps = torch.where(weights > TINY, weights, torch.nan).log().diff(dim=-1)
+    difference = _change_along(steps, queries=1, keys=1)
+    if difference < SMALL:
+        return passed("among equal tokens weights depend on the offset only", difference)
+    for side, moved_queries, moved_keys in (("keys", 2, 1), ("queries", 1, 2)):
+        if _change_along(steps, moved_queries, moved_keys) < SMALL:
+            message = f"{side} have twice their position: they are rotated twice (before the call, or in the cache)"
+            return wrong("turned-twice", f"{message}. Rotate each once", difference)
+    if _change_along(steps, queries=1, keys=0) < SMALL:
+        message = "among equal tokens weights depend on the position of the key, whichever the query"
+        return wrong("absolute", f"{message}. Shift the row of each query by its position", difference)
+    message = "among equal tokens weights depend on the position of the query, not on the offset only"
+    return note(f"{message}: an added table? Wrong for a rotation or a bias by offset", difference)
 
 
-def _uneven(steps: Tensor, of_q: int, of_k: int) -> float:
-    """Return how much the steps of weights (b, h, t, s - 1) change when query and key move on by so many places."""
+def _change_along(steps: Tensor, queries: int, keys: int) -> float:
+    """Return how much steps of logits (b, h, t, s - 1) change from query and key to those so many positions later."""
     t, s = steps.shape[-2:]
-    return float((steps[..., of_q:, of_k:] - steps[..., : t - of_q, : s - of_k]).abs().nan_to_num().max())
+    return float((steps[..., queries:, keys:] - steps[..., : t - queries, : s - keys]).abs().nan_to_num().max())
 
 
-def decay(case: Case) -> Finding:
+def decay(record: AttentionRecord) -> Finding:
     """Look at the weights of the last query where queries are 0, so that position alone decides."""
-    if case.shown < T:
+    attention = record.attention
+    if attention.output_dim < T:
         return not_checked(NARROW)
-    q, k, _ = case.inputs(4)
-    w = case.attend.weights(torch.zeros_like(q), k)[:, :, -1].flatten(0, 1)
-    w = w[:, w.any(0)]  # hidden keys, its own among them, say nothing of a bias
-    steps = w.clamp(min=TINY).log().diff(dim=-1)
-    rises, falls = (steps > SAME).any(), (steps < -SAME).any()
+    q, k, _ = attention.inputs()
+    weights = attention.weights(torch.zeros_like(q), k)[:, :, -1].flatten(0, 1)  # (b * h, s)
+    if not is_finite(weights):
+        return not_checked("queries of zeros give NaN or infinity")
+    weights = weights[:, weights.any(0)]  # hidden keys, its own among them, tell nothing of a bias
+    steps = weights.clamp(min=TINY).log().diff(dim=-1)
+    rises, falls = bool((steps > TOLERANCE).any()), bool((steps < -TOLERANCE).any())
     if not rises and not falls:
-        return passed("without content all keys weigh the same: no bias by distance")
+        return passed("with queries of zeros all keys weigh the same: no bias by offset")
     if not falls:
-        return passed("without content near keys weigh more than far ones", float(steps.max()))
+        return passed("with queries of zeros near keys weigh more than far ones", float(steps.max()))
     if not rises:
-        words = "without content far keys weigh more than near ones: the sign of the bias is reversed"
-        return wrong("penalty-reversed", words, float(steps.min()))
-    return note("without content weights neither rise nor fall with distance: a learned bias?")
+        message = "with queries of zeros far keys weigh more than near ones: the sign of the bias is reversed"
+        return wrong("penalty-reversed", message, float(steps.min()))
+    return note("with queries of zeros weights neither rise nor fall with the offset: a learned bias?")
 
 
-def scale(case: Case) -> Finding:
-    """Measure by what a product of query and key is multiplied before the softmax."""
-    if case.shown < T:
+def scale(record: AttentionRecord) -> Finding:
+    """Measure by what the product of query and key is multiplied before the softmax."""
+    attention = record.attention
+    if attention.output_dim < T:
         return not_checked(NARROW)
-    factor = _factor(case)
+    factor, root = _scale_by_root(attention), attention.dim**0.5
     if not math.isfinite(factor):
         return not_checked("the last query does not see the last two keys")
-    if near(factor, 1.0):
-        return passed("products are divided by sqrt(d)", factor)
-    if (said := _told_scale(case)) and near(factor, said * case.dim**0.5):
-        return passed(f"products are multiplied by {said:.5g}, as its configuration says", factor)
-    if near(factor, case.dim**0.5):
-        if _in_buckets(case):
-            return note("products are not divided by sqrt(d), as in T5: right for weights that start small", factor)
-        words = "products are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)"
-        return wrong("scale-missing", words, factor)
-    if near(factor, case.dim**-0.5):
-        return wrong("scale-wrong", "products are divided by d: the scale 1/sqrt(d) is applied twice", factor)
-    widths = {case.heads * case.dim: "the width of all heads, not of one"}
-    for part in case.attend.opened.parts if case.attend.opened else ():
-        widths[part] = f"the width of a part of the head, not of all {case.dim}"
-    for width, what in widths.items():
-        if near(factor, (case.dim / width) ** 0.5):
-            return wrong("scale-wrong", f"products are divided by the root of {width}, {what}", factor)
-    words = f"products are multiplied by {factor:.4f} / sqrt(d): an attention factor (YaRN's: once?), or another width"
-    return note(words, factor)
+    if is_near(factor, 1):
+        return passed("logits are divided by sqrt(d)", factor)
+    declared = _declared_scale(record)
+    if declared and is_near(factor, declared * root):
+        return passed(f"logits are multiplied by {declared:.5g}, as its configuration says", factor)
+    if is_near(factor, root):
+        if any("bucket" in name for part in record.code.modules for name in vars(part)):
+            return note("logits are not divided by sqrt(d), as in T5: right for weights that start small", factor)
+        message = "logits are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)"
+        return wrong("scale-missing", message, factor)
+    if is_near(factor, 1 / root):
+        return wrong("scale-wrong", "logits are divided by d: the scale 1/sqrt(d) is applied twice", factor)
+    for width, meaning in _other_widths(attention).items():
+        if is_near(factor, (attention.dim / width) ** 0.5):
+            return wrong("scale-wrong", f"logits are divided by the root of {width}, {meaning}", factor)
+    message = f"logits are multiplied by {factor:.4f} / sqrt(d)"
+    return note(f"{message}: an attention factor (YaRN's: applied once?), or another width", factor)
 
 
-def near(factor: float, due: float) -> bool:
-    """Tell whether a factor is what it should be."""
-    return abs(factor / due - 1) < 0.01
+def _declared_scale(record: AttentionRecord) -> float | None:
+    """Return the softmax scale that a configuration declares, as those of Gemma and Granite do."""
+    config = getattr(record.code.module, "config", None)
+    scalar = getattr(config, "query_pre_attn_scalar", None)
+    return scalar**-0.5 if scalar else getattr(config, "attention_multiplier", None)
 
 
-def _factor(case: Case) -> float:
-    """Return by how much products are larger than those divided by sqrt(d)."""
-    q, k, _ = map(torch.zeros_like, case.inputs(seed=0))
-    key, logits = k.index_fill(2, torch.tensor([T - 1]), KEY * case.dim**-0.5), []
-    for of_q, of_k in itertools.product((q + 1, q), (key, k)):  # what hangs on one of the two alone cancels
-        before, last = case.attend.weights(of_q, of_k)[:, :, -1, -2:].log().unbind(-1)
+def _other_widths(attention: Attention) -> dict[int, str]:
+    """Return widths whose root may be taken for that of the head, and what they are."""
+    widths = {attention.heads * attention.dim: "the width of all heads, not of one"}
+    if attention.projections and attention.projections.rotary_dim:
+        parts = attention.projections.rotary_dim, attention.dim - attention.projections.rotary_dim
+        widths |= dict.fromkeys(parts, f"the width of a part of the head, not of all {attention.dim}")
+    return widths
+
+
+def is_near(factor: float, expected: float) -> bool:
+    """Tell whether a factor is the expected one."""
+    return abs(factor / expected - 1) < 0.01
+
+
+def _scale_by_root(attention: Attention) -> float:
+    """Return the scale of logits, times sqrt(d)."""
+    q, k, _ = map(torch.zeros_like, attention.inputs())
+    key, logits = k.index_fill(2, torch.tensor([T - 1]), KEY_LENGTH * attention.dim**-0.5), []
+    for each_q, each_k in itertools.product((q + 1, q), (key, k)):  # what depends on one of the two alone cancels
+        before, last = attention.weights(each_q, each_k)[:, :, -1, -2:].log().unbind(-1)
         logits.append(last - before)
     both, of_query, of_key, neither = logits
-    return float((both - of_query - of_key + neither).mean()) / KEY
+    return float((both - of_query - of_key + neither).mean()) / KEY_LENGTH
 
 
-def _told_scale(case: Case) -> float | None:
-    """Return the softmax scale that a configuration names, as those of Gemma and Granite do."""
-    config = getattr(case.code.module, "config", None)
-    with_check_name = getattr(config, "query_pre_attn_scalar", None)
-    return with_check_name**-0.5 if with_check_name else getattr(config, "attention_multiplier", None)
-
-
-def _in_buckets(case: Case) -> bool:
-    """Tell whether the module has a bias by buckets of distances, which came with products that are not divided."""
-    return any("bucket" in name for part in case.code.modules for name in vars(part))
-
-
-def grouped_heads(case: Case) -> Finding | None:
-    """Try half as many heads of keys."""
-    if case.attend.opened:
+def contents(record: AttentionRecord) -> Finding | None:
+    """Change two queries: only their rows of logits may change; change two keys: only their columns."""
+    attention = record.attention
+    if attention.output_dim < T:
         return None
-    if case.heads % 2:
-        return not_checked("needs an even number of heads")
-    q, k, v = case.inputs(8)
-    k, v = k[:, ::2], v[:, ::2]
-    made, failed = attempt(case.attend.at, q, k, v)
-    if failed:
-        return note(f"fewer heads of keys than of queries raise {failed}")
-    off = relative_difference(made, case.attend.at(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)))
-    if off < SAME:
-        return passed("neighboring query heads share a key head", off)
-    return wrong(
-        "groups-tiled",
-        f"query heads share key heads in another order than neighbors (off by {off:.2g}): "
-        "use repeat_interleave, not repeat",
-        off,
+    by_queries, by_keys = _changed_logits(attention, of_queries=True), _changed_logits(attention, of_queries=False)
+    if by_queries is None or by_keys is None:
+        return None
+    keys_follow_queries = by_queries[OTHER_TOKENS][:, CHANGED_TOKENS].any()
+    queries_follow_keys = by_keys[CHANGED_TOKENS][:, OTHER_TOKENS].any()
+    if keys_follow_queries and queries_follow_keys:
+        return wrong("swapped", "the query of a token is taken for its key, and the key for its query: exchange them")
+    if by_queries[OTHER_TOKENS][:, OTHER_TOKENS].any():
+        message = "the weights of a query change with the content of another query"
+        if not positional_parameters(attention):
+            return note(f"{message}: a convolution over tokens?")
+        return wrong("queries-mixed", f"{message}: a row gets the bias of the row beside it. Check the shift of rows")
+    if keys_follow_queries or queries_follow_keys:
+        sides = "keys are made of the content of queries" if keys_follow_queries else "queries are made of that of keys"
+        return wrong("one-for-both", f"{sides}, in part or whole: a name exchanged?")
+    return None
+
+
+def _changed_logits(attention: Attention, of_queries: bool) -> Tensor | None:
+    """Return which logits (t, s) change with the queries, or the keys, of two tokens; None if they cannot be read."""
+    q, k, _ = (part / 5 for part in attention.inputs(14))  # so that no weight is tiny
+    before = attention.weights(q, k)
+    changed = (q if of_queries else k).clone()
+    changed[:, :, CHANGED_TOKENS] *= -1
+    after = attention.weights(changed, k) if of_queries else attention.weights(q, changed)
+    if not _sum_to_one(before):
+        return None
+    visible, change = _logit_changes(before, after)
+    is_seen = visible.sum(-1, keepdim=True) >= FEW_KEYS
+    return ((change > LOGIT_CHANGE) & is_seen).flatten(0, 1).any(0)
+
+
+def _sum_to_one(weights: Tensor) -> bool:
+    """Tell whether weights come of a softmax over keys: nothing else can be read."""
+    return bool((weights.sum(-1) - 1).abs().max() < SMALL)
+
+
+def _logit_changes(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which weights are visible, and how much their logarithms change relative to the others of their row."""
+    visible = (before > VISIBLE) & (after > VISIBLE)
+    change = torch.where(visible, (after / before).log(), torch.nan)
+    return visible, (change - change.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0)
+
+
+def lengths(record: AttentionRecord) -> Finding | None:
+    """Compare the weights of the first tokens among each other with and without tokens that follow."""
+    attention = record.attention
+    if attention.output_dim < T:
+        return None
+    q, k, _ = attention.inputs(16)
+    few = T - 5
+    short, failed = attempt(attention.weights, q[:, :, :few], k[:, :, :few])
+    if failed or not _sum_to_one(short):
+        return None
+    _, change = _logit_changes(short, attention.weights(q, k)[:, :, :few, :few])
+    difference = float(change.max())
+    if difference < LOGIT_CHANGE:
+        return None
+    message = (
+        f"logits of tokens change by {difference:.2g} when tokens follow: positions depend on the length of the call"
     )
+    if record.is_causal:
+        return wrong("length-dependent", f"{message}, so each step of decoding moves the tokens before it", difference)
+    return note(f"{message}, right for texts of one length only", difference)
 
 
-def half_precision(case: Case) -> Finding:
-    """Compare bfloat16 with float32, far out where positions can be told."""
-    start = 4000 * case.attend.placed
-    q, k, v = case.inputs(9, dtype=torch.bfloat16)
-    coarse = Attention(case.code.cast(torch.bfloat16))
-    if (bool(coarse.opened), coarse.alone) != (bool(case.attend.opened), case.attend.alone):
-        return not_checked("its projections are not found once it is cast")
-    made, failed = attempt(coarse.at, q, k, v, start)
-    if failed:
-        return not_checked(f"bfloat16 raises {failed}")
-    off = relative_difference(made, case.attend.at(q.float(), k.float(), v.float(), start))
-    if off < 0.05:
-        return passed(f"bfloat16 within {off:.1g} of float32 at positions from {start:,}", off)
-    return wrong(
-        "precision-lost",
-        f"in bfloat16 off by {off:.2g} at positions from {start:,}: positions, angles or the bias are computed in "
-        "the input's dtype. Compute them in float32",
-        off,
-    )
+def positional_parameters(attention: Attention) -> dict[str, nn.Parameter]:
+    """Return what an opened module learns about positions, by name."""
+    if not attention.projections:
+        return {}
+    weights = {weight for layer in attention.projections.layers.values() for weight in layer.weights}
+    *_, innermost = (part for part in attention.code.modules if weights <= {*part.parameters()})
+    learned = {name: parameter for name, parameter in innermost.named_parameters() if parameter not in weights}
+    return {name: parameter for name, parameter in learned.items() if POSITIONAL.search(name.lower())}
 
 
-CHECKS = (contents, values, offsets, lengths, unused, decay, scale, grouped_heads, half_precision)
+def unused(record: AttentionRecord) -> Finding | None:
+    """Look for what is learned about positions and gets no gradient, or on one side only."""
+    parameters = positional_parameters(record.attention)
+    if not parameters:
+        return None
+    for parameter in parameters.values():
+        parameter.grad = None
+    with torch.enable_grad():
+        record.attention.at(*record.attention.inputs()).square().sum().backward()
+    gradients = {name: parameter.grad for name, parameter in parameters.items()}
+    unread = [name for name, gradient in gradients.items() if gradient is None or not gradient.any()]
+    if unread:
+        message = "is in the module and changes nothing: what it learns about positions is not added to the logits"
+        return wrong("bias-lost", f"{' and '.join(unread)} {message}")
+    halves = [name for name, gradient in gradients.items() if gradient is not None and _is_read_on_one_side(gradient)]
+    if halves and not record.is_causal:
+        message = f"one half of {' and '.join(halves)} is never read: keys ahead, or keys behind, all get offset 0"
+        return wrong("one-direction-lost", f"{message}. Clamp offsets on both sides")
+    return None
+
+
+def _is_read_on_one_side(gradient: Tensor) -> bool:
+    """Tell whether of a table of offsets from -n to n only 0 and those of one sign are read."""
+    is_read = gradient.any(-1).flatten()
+    rows, read, middle = [*range(len(is_read))], is_read.nonzero().flatten().tolist(), len(is_read) // 2
+    behind, ahead = rows[: middle + 1][-T:], rows[middle:][:T]
+    return len(rows) % 2 == 1 and read != rows and read in (behind, ahead)

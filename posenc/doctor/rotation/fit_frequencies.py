@@ -1,4 +1,4 @@
-"""Fit a rule to frequencies that were read: a base, a scaling, or an exponent that went wrong."""
+"""Fit a rule to measured frequencies: a base, a scaling, or an exponent that went wrong."""
 
 import math
 from typing import NamedTuple
@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 BASES = (10_000, 100, 1_000, 40_000, 100_000, 150_000, 500_000, 1_000_000, 5_000_000, 10_000_000)
-CLOSE = 1e-3
-SLOWEST = 10_000  # times slower than without a scaling
+TOLERANCE = 1e-3
+INTEGER_TOLERANCE = 5e-5
+LARGEST_FACTOR = 10_000  # of a scaling
 
 
 class Fit(NamedTuple):
@@ -18,10 +19,10 @@ class Fit(NamedTuple):
     late        the same from i = 1 on, all divided by the factor
     early       the same from i = -1 on
     linear      the same, all divided by the factor
-    by parts    the same, slow ones divided by the factor and fast ones not (YaRN, Llama 3)
+    by parts    the same, low ones divided by the factor and high ones not (YaRN, Llama 3)
     inverted    base^(+2i/r)
-    rising      the second is faster than the first
-    fast        the first is faster than 1
+    rising      the second is higher than the first
+    fast        the first is above 1
     none, single, irregular
     """
 
@@ -30,83 +31,78 @@ class Fit(NamedTuple):
     factor: float = math.nan
     exact: Tensor | None = None
 
-    @property
-    def yarn(self) -> float:
-        """YaRN's attention factor for a scaling by this one."""
-        return yarn_factor(self.factor, 1)
 
-
-def yarn_factor(factor: float, strength: float) -> float:
+def yarn_factor(factor: float, mscale: float = 1) -> float:
     """Return YaRN's attention factor for a scaling."""
-    return 0.1 * strength * math.log(factor) + 1
+    return 0.1 * mscale * math.log(factor) + 1
 
 
-def near(one: float, other: float, slack: float = CLOSE) -> bool:
-    """Tell whether two numbers are the same but for rounding, relative to the larger."""
-    return math.isclose(one, other, rel_tol=slack)
+def near(number: float, expected: float, tolerance: float = TOLERANCE) -> bool:
+    """Tell whether two numbers differ by rounding only, relative to the larger."""
+    return math.isclose(number, expected, rel_tol=tolerance)
 
 
-def fit(theta: Tensor, slack: float = CLOSE) -> Fit:
-    """Return what fits the frequencies (n,), radians a position as seen modulo a turn, first pair first.
+def mostly_one(theta: Tensor) -> bool:
+    """Tell whether more than half of the frequencies (n,), of four at least, are equal to the first."""
+    return len(theta) > 3 and int(((theta / theta[0] - 1).abs() < 1e-6).sum()) > len(theta) // 2
 
-    They were read with an error of `slack` at most.
+
+def fit(theta: Tensor, tolerance: float = TOLERANCE) -> Fit:
+    """Return what fits the frequencies (n,), radians a position modulo a whole turn, in the order of the pairs.
+
+    They were measured with an error of `tolerance` at most.
     """
-    w, n = theta.abs().double(), len(theta)
-    steps, alive = torch.arange(n, dtype=torch.float64) / n, w[w > 1e-9]
-    if n > 3 and (base := _inverted(theta, steps)):
-        return Fit("inverted", base)
-    if not len(alive):
+    size, n = theta.abs().double(), len(theta)
+    exponents, nonzero = torch.arange(n, dtype=torch.float64) / n, size[size > 1e-9]
+    # Inverted frequencies are far above a whole turn, so that cosines are compared.
+    inverted = [base for base in BASES if _largest(torch.cos(base**exponents) - theta.cos()) < 5e-3] if n > 3 else []
+    if inverted:
+        return Fit("inverted", inverted[0])
+    if not len(nonzero):
         return Fit("none")
     if n == 1:
         return Fit("single")
-    first, second, *_ = w.tolist()
-    if second > (1 + CLOSE) * first:
+    first, second = size[:2].tolist()
+    if second > (1 + TOLERANCE) * first:
         return Fit("rising")
-    if first > 1 + slack:
-        return _fast(w, steps)
-    base = float((-n * alive.log().diff().mean()).exp())
-    if _off(alive, first * base ** -steps[: len(alive)]) < slack:
-        return _regular(theta, steps, base, slack)
-    return _by_parts(w, steps)
+    if first > 1 + tolerance:
+        early = [base for base in BASES if _largest(size / base ** (exponents[1] - exponents) - 1) < TOLERANCE]
+        return Fit("early", early[0]) if early else Fit("fast")
+    base = float((-n * nonzero.log().diff().mean()).exp())
+    if _largest(nonzero / (first * base ** -exponents[: len(nonzero)]) - 1) < tolerance:
+        return _geometric(theta, exponents, base, tolerance)
+    return _by_parts(size, exponents)
 
 
-def mostly_one(w: Tensor) -> bool:
-    """Tell whether more than half of the speeds (n,) are one and the same, the first."""
-    return len(w) > 3 and int(((w / w[0] - 1).abs() < 1e-6).sum()) > len(w) // 2
+def _largest(differences: Tensor) -> float:
+    return float(differences.abs().max())
 
 
-def _off(w: Tensor, ideal: Tensor) -> float:
-    return float((w / ideal - 1).abs().max())
-
-
-def _inverted(theta: Tensor, steps: Tensor) -> float | None:
-    return next((base for base in BASES if (torch.cos(base**steps) - theta.cos()).abs().max() < 5e-3), None)
-
-
-def _fast(w: Tensor, steps: Tensor) -> Fit:
-    base = next((base for base in BASES if _off(w, base ** (steps[1] - steps)) < CLOSE), None)
-    return Fit("early", base) if base else Fit("fast")
-
-
-def _regular(theta: Tensor, steps: Tensor, base: float, slack: float) -> Fit:
-    known = next((usual for usual in BASES if near(usual, base, slack)), None)
-    base = known or base
-    exact = theta.sign() * base**-steps if known else None
+def _geometric(theta: Tensor, exponents: Tensor, base: float, tolerance: float) -> Fit:
+    """Return the rule of frequencies that fall by one ratio, which the first of them tells."""
+    usual = [known for known in BASES if near(known, base, tolerance)]
+    base = usual[0] if usual else base
+    exact = theta.sign() * base**-exponents if usual else None
     first, second = theta[:2].abs().tolist()
-    factor, rest = 1 / first, second / first**2
-    if factor < 1 + slack:
+    factor, late_factor = 1 / first, second / first**2
+    if factor < 1 + tolerance:
         return Fit("regular", base, exact=exact)
-    if _whole(rest) and not _whole(factor):
-        return Fit("late", base, round(rest))
-    return Fit("linear", base, factor, exact / round(factor) if exact is not None and _whole(factor) else None)
+    if _is_integer(late_factor) and not _is_integer(factor):
+        return Fit("late", base, round(late_factor))
+    if exact is not None and _is_integer(factor):
+        return Fit("linear", base, factor, exact / round(factor))
+    return Fit("linear", base, factor)
 
 
-def _whole(number: float) -> bool:
-    return near(number, round(number), 5e-5)
+def _is_integer(number: float) -> bool:
+    return near(number, round(number), INTEGER_TOLERANCE)
 
 
-def _by_parts(w: Tensor, steps: Tensor) -> Fit:
-    base = next((base for base in BASES if near(float(w[1] ** -len(w)), base, 1e-2)), math.nan)
-    slowed = base**-steps / w
-    falls = (-slowed.log().diff()).max()
-    return Fit("by parts", base, float(slowed[-1])) if falls < CLOSE and slowed[-1] < SLOWEST else Fit("irregular")
+def _by_parts(theta: Tensor, exponents: Tensor) -> Fit:
+    usual = [base for base in BASES if near(float(theta[1] ** -len(theta)), base, 1e-2)]
+    base = usual[0] if usual else math.nan
+    factors = base**-exponents / theta
+    largest_fall = (-factors.log().diff()).max()
+    if largest_fall < TOLERANCE and factors[-1] < LARGEST_FACTOR:
+        return Fit("by parts", base, float(factors[-1]))
+    return Fit("irregular")

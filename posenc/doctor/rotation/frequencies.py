@@ -1,4 +1,4 @@
-"""Examine how fast pairs turn: the rule behind the frequencies, and whether the base that is asked for arrives."""
+"""Check the frequencies of the pairs: the rule behind them, and whether base, factor and width take effect."""
 
 import math
 
@@ -6,163 +6,167 @@ import torch
 from torch import Tensor
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.call.code import Code
+from posenc.doctor.call.code import POSITION_AXES
 from posenc.doctor.call.declared import ROTARY_WIDTHS, declared_base, declared_number, rebuilt_with
-from posenc.doctor.numerics import random, relative_difference
+from posenc.doctor.numerics import is_finite, random, relative_difference
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
-from posenc.doctor.rotation.fit_frequencies import fit, mostly_one, near
-from posenc.doctor.rotation.measure_angles import Case, Rotation, read
+from posenc.doctor.rotation.fit_frequencies import fit, mostly_one, near, yarn_factor
+from posenc.doctor.rotation.measure import Rotation, RotationRecord, measure_pairs
 
-USUAL, ASKED = 10_000, 500_000  # bases
-LEAST = 10  # of the bases in use
-SAME = 1e-6
-STILL = (
-    "nothing turns at any position: all angles are 0. Integer division in the exponent, or positions that never arrive"
-)
+USUAL_BASE, OTHER_BASE = 10_000, 500_000
+SMALLEST_BASE = 10  # in use
+TOLERANCE = 1e-6
+ZERO = "nothing rotates at any position: all angles are 0. Look for an integer division, or positions that are not used"
 RISING = (
-    "pairs turn by up to {fastest:.3g} rad a token and do not slow down from 1 as base^(-2i/r): "
-    "look at the sign and the brackets of the exponent"
+    "frequencies reach {largest:.3g} and do not fall from 1 as base^(-2i/r): check the exponent's sign and brackets"
 )
 ROOT = (
     "base {base:.4g} fits, the square root of {square:,.0f}: the exponent is i/r in place of 2i/r. Count pairs as "
     "0, 2, 4 ... over r, or 0, 1, 2 ... over r/2 (if {base:.4g} is meant, name it: base={base:.4g})"
 )
-WORDS = {  # by what fits: the cause, or how a right one is told, and the words
+WRONG = {  # by the rule that fits: the cause and the sentence; frequencies are in radians a position
     "inverted": (
         "exponent-inverted",
-        "pair i turns by {base:g}^(+2i/r), up to {top:,.0f} rad a token in place of at most 1: "
-        "the exponent is inverted. Multiply positions by base^(-2i/r), do not divide",
+        "frequencies are {base:g}^(+2i/r), up to {inverted:,.0f}: the exponent is inverted",
     ),
     "rising": ("exponent-rising", RISING),
     "fast": ("exponent-rising", RISING),
-    "flat": (
-        "exponent-flat",
-        "all pairs turn by {fastest:.3g} rad a token: the exponent is 0 for each. An integer division in it?",
-    ),
-    "late": (
-        "exponent-shifted",
-        "base {base:g}, but the first pair turns by {fastest:.4g}, not 1: "
-        "the exponents start at 2/r, so the index counts from 1",
-    ),
-    "early": (
-        "exponent-shifted",
-        "base {base:g}, but the first pair turns by {fastest:.4g}, not 1: the exponents start at -2/r. "
-        "A formula with i - 1 counts i from 1",
-    ),
+    "flat": ("exponent-flat", "most frequencies are {largest:.3g}: look for an integer division in the exponent"),
+    "late": ("exponent-shifted", "base {base:g}, and the first frequency is {largest:.4g}, not 1: count i from 0"),
+    "early": ("exponent-shifted", "base {base:g}, and the first frequency is {largest:.4g}, not 1: i - 1 starts at -1"),
     "root": ("exponent-halved", ROOT),
-    "square": (
-        "exponent-doubled",
-        "base {base:,.4g} fits, the square of {root:,.0f}: the exponent is 4i/r in place of 2i/r. "
-        "Does the index already count channels, 0, 2, 4 ...?",
-    ),
-    "linear": (passed, "base {base:g}, positions divided by {factor:.4g} (linear scaling)"),
-    "by parts": (
-        passed,
-        "base {base:g}, slow pairs slowed {factor:.4g} times and fast ones not (YaRN or Llama 3){missing}",
-    ),
-    "single": (note, "one pair alone, {fastest:.3g} rad a token: no base to read"),
-    "strange": (note, "base {base:.4g} fits: check the exponent"),
-    "regular": (passed, "base {base:,.6g}, from {fastest:.3g} to {slowest:.3g} rad a token"),
-    "irregular": (note, "{n} frequencies from {fastest:.3g} down to {slowest:.3g} rad a token; no base fits"),
+    "square": ("exponent-doubled", "base {base:,.4g} fits, the square of {root:,.0f}: the exponent is 4i/r, not 2i/r"),
+}
+PASSED = {
+    "regular": "base {base:,.6g}, frequencies from {largest:.3g} to {smallest:.3g} rad a token",
+    "linear": "base {base:g}, positions divided by {factor:.4g} (linear scaling)",
+    "by parts": "base {base:g}, low frequencies divided by {factor:.4g} and high ones not (YaRN or Llama 3)",
+}
+NOTED = {
+    "single": "one pair alone, of frequency {largest:.3g} rad a token: no base can be fitted",
+    "strange": "base {base:.4g} fits, which is below any in use: check the exponent",
+    "irregular": "{n} frequencies from {largest:.3g} to {smallest:.3g} rad a token; no base fits",
 }
 
 
-def frequencies(case: Case) -> Finding | None:
-    """Name the frequencies."""
-    name, base, factor, _ = case.fit
-    w = case.reading.theta.abs()
-    if case.of_axes:
-        w = w[w > 0]
-    if not len(w):
-        return wrong("still", STILL, 0.0)
-    if name == "none":  # pairs mix and do not turn, which `norm` says
+def frequencies(record: RotationRecord) -> Finding | None:
+    """Name the rule that the frequencies follow."""
+    reading, theta, base, factor = record.reading, record.reading.theta.abs(), record.fit.base, record.fit.factor
+    if reading.is_identity and record.of_keys.layout == "none":
+        return wrong("still", ZERO, 0.0)
+    if reading.pairs and _has_axes(record) and record.fit.name != "inverted":
+        return _along_an_axis(theta[theta > 0])
+    # Pairs that mix without rotating, of which `norm` tells, have no frequencies.
+    if not reading.pairs or reading.pairs_disagree or record.fit.name == "none":
         return None
-    if case.of_axes and name != "inverted":
-        return _of_axes(w)
-    said = {"base": base, "factor": factor, "n": len(w), "fastest": float(w.max()), "slowest": float(w.min())}
-    said |= {"square": base**2, "root": math.sqrt(base), "top": base / base ** (1 / len(w)), "missing": ""}
-    number = said["top"] if name == "inverted" else said["fastest"]
-    if name == "by parts" and near(float(case.reading.gains.mean()), 1):
-        said["missing"] = f"; if this is YaRN, its factor {case.fit.yarn:.4f} is missing"
-    verdict, words = WORDS.get(_named(case, w), WORDS["irregular"])
-    words = words.format(**said)
-    if isinstance(verdict, str):
-        return wrong(verdict, words, number)
-    return verdict(words, base if verdict is passed else number)
+    rule, largest = _rule(record, theta), float(theta.max())
+    numbers = {"base": base, "square": base**2, "root": math.sqrt(base), "factor": factor, "n": len(theta)}
+    numbers |= {"largest": largest, "smallest": float(theta.min()), "inverted": base ** (1 - 1 / len(theta))}
+    if rule in WRONG:
+        cause, sentence = WRONG[rule]
+        return wrong(cause, sentence.format(**numbers), numbers["inverted"] if rule == "inverted" else largest)
+    if rule in NOTED:
+        return note(NOTED[rule].format(**numbers), largest)
+    missing = ""
+    if rule == "by parts" and near(float(reading.gains.mean()), 1):
+        missing = f"; if this is YaRN, its factor {yarn_factor(factor):.4f} is missing"
+    return passed(PASSED[rule].format(**numbers) + missing, base)
 
 
-def _of_axes(w: Tensor) -> Finding:
-    words = f"{len(w)} pairs turn along a row, from {float(w.max()):.3g} to {float(w.min()):.3g} rad a token"
-    if len(w) > 2 and near(float(w.min()), float(w.max())):
-        return wrong("exponent-flat", f"{words}: all alike. An integer division in the exponent?", float(w.max()))
-    return note(words, float(w.max()))
-
-
-def _named(case: Case, w: Tensor) -> str:
-    """Return the name of what fits; a base whose root or square is usual is suspect where nobody asked for it."""
-    name, base, said = case.fit.name, case.fit.base, declared_base(case.code)
-    if mostly_one(w):
+def _rule(record: RotationRecord, theta: Tensor) -> str:
+    """Return the rule that fits; a base whose root or square is usual is suspect where the code does not declare it."""
+    rule, base, declared = record.fit.name, record.fit.base, declared_base(record.code)
+    if mostly_one(theta):
         return "flat"
-    if name != "regular" or near(said or 0, base):
-        return name
-    usual = (said or USUAL, USUAL, ASKED)
-    if any(near(base**2, one) for one in usual):
+    if rule != "regular" or near(declared or 0, base):
+        return rule
+    expected = (declared or USUAL_BASE, USUAL_BASE, OTHER_BASE)
+    if any(near(base**2, usual) for usual in expected):
         return "root"
-    if any(near(base, one**2) for one in usual):
+    if any(near(base, usual**2) for usual in expected):
         return "square"
-    return name if base >= LEAST else "strange"
+    return rule if base >= SMALLEST_BASE else "strange"
 
 
-def _with(case: Case, role: str, *values: int) -> list[Code]:
-    """Return the code built or called with each of these bases or factors; none where these cannot be told."""
-    codes = [rebuilt_with(case.code, role, float(value)) for value in values]
-    told = [code for code in codes if code and case.reading.pairs and not case.given_angles]
-    return told if len(told) == len(codes) else []
+def _has_axes(record: RotationRecord) -> bool:
+    """Tell whether there are several axes: a grid, or positions of several numbers."""
+    return bool(record.reading.columns) or record.code.call.positions_form in POSITION_AXES
 
 
-def base(case: Case) -> Finding | None:
-    """Ask for two bases, and see whether the frequencies follow."""
-    read_of = [attempt(read, Rotation(code), reach=case.reach) for code in _with(case, "base", USUAL, ASKED)]
-    if not read_of:
+def _along_an_axis(theta: Tensor) -> Finding:
+    """Judge the frequencies of one axis: a base would need those of all."""
+    if not len(theta):
+        return wrong("still", ZERO, 0.0)
+    smallest, largest = float(theta.min()), float(theta.max())
+    sentence = f"{len(theta)} pairs rotate along a row, with frequencies from {largest:.3g} to {smallest:.3g}"
+    if len(theta) > 2 and near(smallest, largest):
+        return wrong("exponent-flat", f"{sentence}: look for an integer division in the exponent", largest)
+    return note(sentence, largest)
+
+
+def _rebuilt(record: RotationRecord, role: str, *numbers: int) -> list[Rotation]:
+    """Return the rotation with each of these bases or factors; none where the code does not take them."""
+    codes = [rebuilt_with(record.code, role, float(number)) for number in numbers]
+    rotations = [Rotation(code) for code in codes if code is not None]
+    is_complete = len(rotations) == len(numbers) and record.reading.pairs and not record.angles_by_doctor
+    return rotations if is_complete else []
+
+
+def base(record: RotationRecord) -> Finding | None:
+    """Check that the base argument is used: frequencies must differ under two bases."""
+    measured = []
+    for rotate in _rebuilt(record, "base", USUAL_BASE, OTHER_BASE):
+        pairs, failed = attempt(measure_pairs, rotate, record.rotate.max_length)
+        if failed:
+            return not_checked(f"base {OTHER_BASE:,} raises {failed}")
+        if not is_finite(pairs.matrices):
+            return wrong("not-finite", f"with base {USUAL_BASE:,} or {OTHER_BASE:,} the result holds NaN or infinity")
+        measured.append(pairs.theta)
+    if not measured:
         return None
-    if failed := next(filter(None, (why for _, why in read_of)), ""):
-        return not_checked(f"base {ASKED:,} raises {failed}")
-    one, other = (reading.theta for reading, _ in read_of)
-    known = any(_alike(theta, case.reading.theta) for theta in (one, other))
-    if _alike(one, other):
-        words = f"asked for base {ASKED:,}, it turns as by 10,000: the base does not arrive"
-        return wrong("base-ignored", words) if known else None
-    found = fit(other)
-    if known and found.name == "regular" and not case.of_axes and not near(found.base, ASKED, 1e-2):
-        return wrong("base-ignored", f"asked for base {ASKED:,}, it turns by base {found.base:,.6g}", found.base)
-    return passed(f"asked for base {ASKED:,}, it turns otherwise", ASKED)
+    usual, other = measured
+    is_declared = _equal(usual, record.reading.theta) or _equal(other, record.reading.theta)
+    if _equal(usual, other):
+        sentence = f"with base {OTHER_BASE:,} the frequencies are those of base {USUAL_BASE:,}"
+        return wrong("base-ignored", f"{sentence}: the base argument is not used") if is_declared else None
+    fitted = fit(other)
+    is_regular = fitted.name == "regular" and not _has_axes(record)
+    if is_declared and is_regular and not near(fitted.base, OTHER_BASE, 1e-2):
+        sentence = f"with base {OTHER_BASE:,} the frequencies are those of base {fitted.base:,.6g}"
+        return wrong("base-ignored", sentence, fitted.base)
+    return passed(f"the base argument is used: with base {OTHER_BASE:,} the frequencies change", OTHER_BASE)
 
 
-def _alike(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.allclose(one, other, atol=1e-7)
+def _equal(theta: Tensor, other: Tensor) -> bool:
+    return theta.shape == other.shape and torch.allclose(theta, other, atol=1e-7)
 
 
-def factor(case: Case) -> Finding | None:
-    """Ask for two factors of a scaling, and see whether far positions follow."""
-    x, places = random(1, case.heads, 8, case.dim, seed=17), torch.arange(case.reach)[-8:]
-    turned = [attempt(Rotation(code), x, places) for code in _with(case, "factor", 10, 40)]
-    if not turned:
+def factor(record: RotationRecord) -> Finding | None:
+    """Check that the factor argument of a scaling is used: results at far positions must differ under two factors."""
+    x, positions = random(1, record.heads, 8, record.dim, seed=17), torch.arange(record.rotate.max_length)[-8:]
+    results = []
+    for rotate in _rebuilt(record, "factor", 10, 40):
+        result, failed = attempt(rotate, x, positions)
+        if failed:
+            return not_checked(f"a factor of 10 or of 40 raises {failed}")
+        if not is_finite(result):
+            return wrong("not-finite", "with a factor of 10 or of 40 the result holds NaN or infinity")
+        results.append(result)
+    if not results:
         return None
-    if failed := next(filter(None, (why for _, why in turned)), ""):
-        return not_checked(f"a factor of 10 or of 40 raises {failed}")
-    one, other = (y for y, _ in turned)
-    if relative_difference(one, other) > SAME:
-        return passed("asked for another factor of its scaling, it turns otherwise")
-    if relative_difference(one, case.rotate(x, places)) > SAME:  # built anew, other settings are not those given
+    if relative_difference(*results) > TOLERANCE:
+        return passed("the factor argument is used: with factors 10 and 40 the results differ")
+    # Code that is built anew may have other settings than the one examined.
+    if relative_difference(results[0], record.rotate(x, positions)) > TOLERANCE:
         return None
-    return wrong("scaling-ignored", "asked for scaling by 10 and by 40, it turns alike: the factor does not arrive")
+    return wrong("scaling-ignored", "with factors 10 and 40 the results are equal: the factor argument is not used")
 
 
-def width(case: Case) -> Finding | None:
-    """Compare how many channels turn with how many the code says."""
-    turning = 2 * len(case.reading.pairs)
-    said = declared_number(case.code, ROTARY_WIDTHS) or turning
-    if turning and not case.reading.columns and turning != said <= case.dim:  # of a grid a row may not show all pairs
-        words = f"{turning} of {case.dim} channels turn, and the code says {said:,.0f}"
-        return wrong("width-wrong", f"{words}: the others should pass as they are", turning)
-    return None
+def width(record: RotationRecord) -> Finding | None:
+    """Compare the number of channels that rotate with the rotary width that the code declares."""
+    measured, declared = 2 * len(record.reading.pairs), declared_number(record.code, ROTARY_WIDTHS)
+    # A row of a grid need not show all pairs.
+    if not measured or record.reading.columns or declared in (None, measured) or declared > record.dim:
+        return None
+    sentence = f"{measured} of {record.dim} channels rotate, and the code declares {declared:,.0f}"
+    return wrong("width-wrong", f"{sentence}: pass the others as they are", measured)

@@ -1,102 +1,305 @@
-"""Examine what a rotation turns: which channels pair, in what sense, from where on, and queries as keys."""
+"""Check the pairs of a rotation: lengths, layout, direction, position 0, queries against keys, logits by offset."""
+
+import math
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from posenc.doctor.numerics import random, relative_difference, wrap_angle
-from posenc.doctor.report import Finding, note, passed, wrong
-from posenc.doctor.rotation.measure_angles import SLIGHT, Case
+from posenc.doctor.attempt import attempt
+from posenc.doctor.numerics import is_finite, random, relative_difference, worst, wrap_angle
+from posenc.doctor.report import Finding, not_checked, note, passed, wrong
+from posenc.doctor.rotation.fit_frequencies import near, yarn_factor
+from posenc.doctor.rotation.grid import each_axis, grid
+from posenc.doctor.rotation.measure import TOLERANCE, MeasuredPairs, Rotation, RotationRecord
 
+GAIN_TOLERANCE = 3e-3
+FINITE_TOKENS = 600
 LAYOUTS = {
-    "half": "half layout, pairs (i, i + r/2), as in Llama of transformers and GPT-NeoX",
+    "half": "half layout, pairs (i, i + {distance}), as in GPT-NeoX and the Llama of transformers",
     "interleaved": "interleaved layout, pairs (2i, 2i + 1), as in GPT-J and Meta's Llama",
 }
-TURNS = {
-    "half": "in halves, pairs (i, i + r/2)",
-    "interleaved": "in neighbors, pairs (2i, 2i + 1)",
-    "none": "not at all",
+REPEATED = {  # the layout of the pairs: that of their angles, and how to repeat these instead
+    "half": ("interleaved", "torch.cat((angles, angles), -1)"),
+    "interleaved": ("half", "angles.repeat_interleave(2, -1)"),
 }
 
 
-def check_layout(case: Case) -> Finding:
+def finite(rotate: Rotation) -> Finding | None:
+    """Check that results in float32 hold neither NaN nor infinity."""
+    positions = torch.arange(min(FINITE_TOKENS, rotate.max_length))
+    x = random(1, rotate.code.heads, len(positions), rotate.code.dim, seed=5)
+    results, failed = attempt(rotate.fresh().sides, x, positions)
+    return None if failed else not_finite(results, "float32")
+
+
+def not_finite(results: tuple[Tensor, ...], where: str) -> Finding | None:
+    """Return at which position the results (b, h, t, d) of queries or keys first hold NaN or infinity, if they do."""
+    for result in results:
+        if not is_finite(result):
+            position = int((~result.isfinite()).any(-1).flatten(0, 1).any(0).int().argmax())
+            return wrong("not-finite", f"in {where} the result at position {position:,} is NaN or infinite", position)
+    return None
+
+
+def contents(rotate: Rotation) -> Finding | None:
+    """Check that queries come of queries and keys of keys: change each alone and see which result changes."""
+    code = rotate.code
+    if not code.takes("q", "k"):
+        return None
+    t = code.call.tokens or 8
+    positions = rotate.position_arguments(torch.arange(t))
+    q, k, other = random(3, 1, code.heads, t, code.dim, seed=60).unbind()
+    before, by_q, by_k = (rotate.pair(*both, **positions) for both in ((q, k), (other, k), (q, other)))
+    changed_by_q = [not torch.equal(*results) for results in zip(by_q, before, strict=True)]
+    changed_by_k = [not torch.equal(*results) for results in zip(by_k, before, strict=True)]
+    if changed_by_q == [True, False] and changed_by_k == [False, True]:
+        return passed("queries come of queries and keys of keys: changing one leaves the other as it is")
+    if changed_by_q == [False, True] and changed_by_k == [True, False]:
+        return wrong("swapped", "keys are returned first and queries second: return them in the order of the arguments")
+    return wrong("one-for-both", "each result must depend on its own input alone, queries on q and keys on k")
+
+
+def along(rotate: Rotation) -> Finding | None:
+    """Check the axis: with one content for all tokens, heads and texts, results may differ between tokens only."""
+    code = rotate.code
+    x = random(1, 1, 1, code.dim, seed=59).expand(5, code.heads, code.call.tokens or 8, -1).contiguous()
+    y = rotate(x)
+    over_batch, over_heads, over_tokens = (relative_difference(y, y.flip(axis)) > 1e-6 for axis in range(3))
+    remedy = "not along the tokens. Say order='bthd' or 'tbhd' if these are your axes"
+    if over_heads and not over_tokens:
+        return wrong("heads-axis", f"angles grow along the heads, {remedy}")
+    if over_batch and not over_tokens:
+        return wrong("batch-axis", f"angles grow along the texts of the batch, {remedy}")
+    return None
+
+
+def passing(record: RotationRecord) -> Finding | None:
+    """Check that no channel of the input is lost."""
+    wide = [pairs.layout == "wide" for pairs in (record.reading, record.of_keys)]
+    if all(wide):
+        return None
+    if any(wide):
+        return wrong("width-wrong", "the results of queries and keys differ in width: pass what does not rotate once")
+    for side, pairs in (("", record.reading), (" of keys", record.of_keys)):
+        lost = (pairs.gains.amax(0) < 1e-9).nonzero().flatten().tolist()
+        if lost:
+            remedy = "pass what does not rotate as it is, x[..., r:] after the r channels that rotate"
+            return wrong("width-wrong", f"channels {lost[0]} to {lost[-1]}{side} are lost: {remedy}", len(lost))
+    return None
+
+
+def mirrored(record: RotationRecord) -> Finding | None:
+    """Check that no side reflects all pairs in place of rotating them."""
+    for side, measured in (("queries", record.reading), ("keys", record.of_keys)):
+        pairs = torch.tensor(measured.pairs)
+        if len(pairs) and torch.linalg.det(measured.matrices[:, pairs[:, :, None], pairs[:, None]]).signbit().all():
+            remedy = "one of the four signs is wrong, (x1 cos - x2 sin, x2 cos + x1 sin) is right"
+            return wrong("not-a-rotation", f"pairs of {side} are reflected, not rotated: {remedy}")
+    return None
+
+
+def linear(record: RotationRecord) -> Finding | None:
+    """Check that the result is a linear map of the input, the same in each head."""
+    positions = record.reading.positions
+    x = random(2, record.heads, len(positions), record.dim, seed=1)
+    # Computed first, for code may write into x.
+    expected = torch.einsum("pij,bhpj->bhpi", record.reading.matrices, x.double())
+    error = relative_difference(record.rotate(x, positions), expected)
+    if error <= TOLERANCE:
+        return None
+    return note(f"the map is not linear, or heads differ (by {error:.2g}); the first head was measured", error)
+
+
+def check_norm(record: RotationRecord) -> Finding:
+    """Check that lengths stay, of queries and of keys."""
+    finding = norm(record)
+    of_keys = norm(record._replace(reading=record.of_keys, of_keys=record.reading))
+    if of_keys.is_wrong and not finding.is_wrong:
+        return of_keys._replace(words=f"of keys: {of_keys.words}")
+    return finding
+
+
+def norm(record: RotationRecord) -> Finding:
+    """Check that lengths of one side stay: a gain of 1, or one factor for all, or gains that the other side cancels."""
+    reading = record.reading
+    if reading.layout == "wide":
+        return note("the result is wider than the input (as in PoPE), so no pairs are measured")
+    least, most = map(float, reading.gains.aminmax())
+    if reading.pairs_disagree and reading.layout in REPEATED:
+        other, right = REPEATED[reading.layout]
+        sentence = f"lengths change, {least:.3g} to {most:.3g} times: pairs of the {reading.layout} layout meet angles"
+        return wrong("layout-mixed", f"{sentence} that are repeated for the {other} one. Repeat them as {right}", most)
+    unit = reading.matrices / reading.gains[:, None]
+    products = torch.einsum("pij,pik->pjk", unit, unit)
+    is_orthogonal = worst((products - torch.eye(record.dim)).abs()) < reading.tolerance
+    if is_orthogonal and near(least, most, reading.tolerance) and not reading.pairs_disagree:
+        return passed("lengths stay the same", least) if near(least, 1, reading.tolerance) else _factor(record)
+    products = torch.einsum("pij,pik->pjk", reading.matrices, record.of_keys.matrices)
+    if record.gains_vary and worst((products - torch.eye(record.dim)).abs()) < TOLERANCE:
+        return note("queries grow as keys shrink (as in xPos): only their product keeps its size")
+    if not record.decays:
+        return _stretched(record)
+    if not record.code.takes("q", "k"):
+        return note("pairs grow or decay with the position (as in xPos): keys need the inverse, so pass q and k")
+    sentence = "queries and keys both grow or decay with the position (as in xPos), so logits depend on it"
+    return wrong("absolute", f"{sentence}. Scale keys by the inverse of the factor for queries")
+
+
+def _factor(record: RotationRecord) -> Finding:
+    gain, factor = float(record.reading.gains.mean()), yarn_factor(record.fit.factor)
+    sentence = f"every channel is multiplied by {gain:.4f}, so logits by {gain * gain:.4f}"
+    if record.fit.name == "by parts" and near(gain, factor, GAIN_TOLERANCE):
+        return passed(f"{sentence}: YaRN's factor for a scaling by {record.fit.factor:.3g}", gain)
+    if record.fit.name == "by parts" and near(gain, factor**2, GAIN_TOLERANCE):
+        return wrong("factor-twice", f"{sentence}: YaRN's factor {factor:.4f} is applied twice. Apply it once", gain)
+    return note(f"{sentence}: an attention factor. Apply it once, here or in the softmax scale", gain)
+
+
+def _stretched(record: RotationRecord) -> Finding:
+    gains, most = record.reading.gains, float(record.reading.gains.max())
+    cause = "cosine and sine of a pair have different angles, or their signs do not make a rotation"
+    changed = ((gains - 1).abs().amax(0) > TOLERANCE).nonzero().flatten().tolist()
+    if not changed:
+        return wrong("not-a-rotation", f"pairs of channels are mixed, not rotated: {cause}", most)
+    sentence = f"the length of channels {', '.join(map(str, changed[:8]))} changes, up to {most:.4g} times"
+    is_constant = record.reading.matrices.std(0)[:, changed].max() < TOLERANCE
+    if is_constant and near(most, math.sqrt(2), GAIN_TOLERANCE):
+        remedy = "pad sines with 0 and cosines with 1 where the frequency is 0: a sine of 1 gives a length of 1.414"
+        return wrong("padded-with-one", f"{sentence}, at position 0 too: {remedy}", most)
+    return wrong("not-a-rotation", f"{sentence}: {cause}", most)
+
+
+def check_layout(record: RotationRecord) -> Finding:
     """Name the pairs of channels, unless queries and keys differ in them."""
-    pairs, name = case.reading.pairs, case.reading.layout
-    if differs := difference(case):
-        return differs
-    width = 2 * len(pairs)
-    part = "all channels turn" if width == case.dim else f"{width} of {case.dim} channels turn"
-    if name in LAYOUTS:
-        warning = "Weights for the other layout run without an error and are wrong"
-        return passed(f"{LAYOUTS[name]}; {part}. {warning}", width)
-    if pairs:
+    finding = difference(record)
+    if finding:
+        return finding
+    reading, width = record.reading, 2 * len(record.reading.pairs)
+    if not reading.pairs:
+        return note("more than two channels mix: neither layout nor frequencies can be measured")
+    part = "all channels rotate" if width == record.dim else f"{width} of {record.dim} channels rotate"
+    if reading.layout not in LAYOUTS:
         return note(f"pairs are neither half nor interleaved (several axes?); {part}", width)
-    return note("channels mix in more than pairs: no layout, no frequencies to read")
+    layout = LAYOUTS[reading.layout].format(distance=reading.distance)
+    if reading.is_padded:
+        part += f", the other pairs (i, i + {reading.distance}) have frequency 0"
+    return passed(f"{layout}; {part}. Weights for the other layout run without an error and are wrong", width)
 
 
-def difference(case: Case) -> Finding | None:
-    """Compare the pairs, frequencies and start of queries with those of keys."""
-    of_q, of_k = case.reading, case.of_keys
+def short_name(measured: MeasuredPairs) -> str:
+    """Return the layout in two words, with its pairs where these are not (i, i + r/2) of the r channels that rotate."""
+    if measured.layout not in LAYOUTS:
+        return "layout of its own"
+    pairs = f" of pairs (i, i + {measured.distance})" if measured.is_padded else ""
+    return f"{measured.layout} layout{pairs}"
+
+
+def difference(record: RotationRecord) -> Finding | None:
+    """Compare the pairs, frequencies and angles at 0 of queries with those of keys."""
+    of_q, of_k = record.reading, record.of_keys
     if of_q.layout != of_k.layout:
-        return _left_behind(case) or _one_way_each(of_q.layout, of_k.layout)
-    width, of_keys = 2 * len(of_q.pairs), 2 * len(of_k.pairs)
-    if width != of_keys:
-        words = f"{width} channels of queries turn and {of_keys} of keys: give both one rotary width"
-        return wrong("sides-differ", words, of_keys)
-    if (of_q.theta.abs() - of_k.theta.abs()).norm() > SLIGHT * of_q.theta.norm():
-        words = "queries and keys turn at different speeds: give both one base and one scaling"
-        return wrong("sides-differ", words)
-    if (of_q.start - of_k.start).norm() > SLIGHT:
-        words = "queries and keys at one position are turned by different angles, so a token does not stand at itself"
-        return wrong("sides-differ", f"{words}: one of the two counts from another start. Count both alike")
+        return _different_layouts(record)
+    if len(of_q.pairs) != len(of_k.pairs):
+        sentence = f"{2 * len(of_q.pairs)} channels of queries rotate and {2 * len(of_k.pairs)} of keys"
+        return wrong("sides-differ", f"{sentence}: give both one rotary width", 2 * len(of_k.pairs))
+    if not (of_q.theta.abs() - of_k.theta.abs()).norm() <= TOLERANCE * of_q.theta.norm():
+        return wrong("sides-differ", "queries and keys have different frequencies: give both one base and one scaling")
+    if not (of_q.angle_at_0 - of_k.angle_at_0).norm() <= TOLERANCE:
+        sentence = "queries and keys at one position have different angles, so a token has not the offset 0 to itself"
+        return wrong("sides-differ", f"{sentence}. Count positions of both from the same start")
     return None
 
 
-def _left_behind(case: Case) -> Finding | None:
-    """Tell one side that counts from 0 in each call from one that does not turn."""
-    layouts = [case.reading.layout, case.of_keys.layout]
-    if "none" not in layouts or case.code.takes("v") or not case.code.takes("q", "k"):  # attentions are read otherwise
-        return None
-    x = random(1, case.heads, 8, case.dim, seed=18)
-    if relative_difference(case.rotate(x, of_keys=layouts[-1] == "none"), x) < SLIGHT:
-        return None
-    words = "one of queries and keys counts from 0 in each call while the other starts where the call says"
-    return wrong("sides-differ", f"{words}: hand it on to both")
+def _different_layouts(record: RotationRecord) -> Finding:
+    """Tell a side that never rotates from one that counts from 0 in each call, as single tokens do not show."""
+    of_q, of_k = record.reading.layout, record.of_keys.layout
+    sentence = "so logits do not depend on offsets only. Rotate both alike"
+    if "none" not in (of_q, of_k):
+        return wrong("sides-differ", f"queries have pairs of the layout {of_q!r}, keys of {of_k!r}, {sentence}")
+    # Attentions, which take v, are measured otherwise.
+    if record.code.takes("q", "k") and not record.code.takes("v"):
+        x = random(1, record.heads, 8, record.dim, seed=18)
+        if not relative_difference(record.rotate(x, of_keys=of_k == "none"), x) < TOLERANCE:
+            sentence = "one of queries and keys counts from 0 in each call, the other from the offset"
+            return wrong("sides-differ", f"{sentence}: pass the offset to both")
+    side = "queries rotate and keys do not" if of_k == "none" else "keys rotate and queries do not"
+    return wrong("one-side", f"{side}, {sentence}")
 
 
-def _one_way_each(of_q: str, of_k: str) -> Finding:
-    one, other = (TURNS.get(name, "otherwise") for name in (of_q, of_k))
-    words = f"queries turn {one}, keys {other}, so logits do not see offsets. Turn both in one way"
-    return wrong("one-side" if "none" in (of_q, of_k) else "sides-differ", words)
-
-
-def direction(case: Case) -> Finding | None:
-    """Check the sense of rotation, of queries against keys first."""
-    of_q, of_k = case.reading.theta.sign(), case.of_keys.theta.sign()
+def direction(record: RotationRecord) -> Finding | None:
+    """Check the sign of the angles, of queries against keys first."""
+    of_q, of_k = record.reading.theta.sign(), record.of_keys.theta.sign()
     if of_q.any() and torch.equal(of_q, -of_k):
-        return wrong(
-            "opposite",
-            "queries turn one way and keys the other, so logits see the sum of positions. "
-            "Use the same sign of the sine for both",
-            -1.0,
-        )
+        sentence = "queries and keys rotate in opposite directions, so logits depend on the sum of their positions"
+        return wrong("opposite", f"{sentence}. Use the same sign of the sine for both", -1.0)
     if (of_q < 0).all():
-        return note(
-            "turns backwards, (x1, x2) -> (x1 cos + x2 sin, x2 cos - x1 sin): logits are those of the usual sense "
-            "mirrored, so weights trained with the other sense do not fit",
-            -1.0,
-        )
+        sentence = "rotates by negative angles, (x1, x2) -> (x1 cos + x2 sin, x2 cos - x1 sin)"
+        return note(f"{sentence}: weights that were trained with the usual sign do not fit", -1.0)
     return None
 
 
-def origin(case: Case) -> Finding | None:
-    """Say where position 0 stands."""
-    start, theta, slack = case.reading.start, case.reading.theta, case.reading.slack
-    near = [place for place in range(-8, 9) if wrap_angle(start - place * theta).abs().max() < slack]
-    if 0 in near:
+def origin(record: RotationRecord) -> Finding | None:
+    """Note an angle at position 0 that is not 0, and of which position it is."""
+    start, theta, tolerance = record.reading.angle_at_0, record.reading.theta, record.reading.tolerance
+    equal = [position for position in range(-8, 9) if wrap_angle(start - position * theta).abs().max() < tolerance]
+    if 0 in equal:
         return None
-    place = max(near, default=None)
-    where = f"as position {place} should be" if near else "too"
-    return note(
-        f"position 0 is turned {where}: harmless while queries and keys agree, wrong once one of them is counted "
-        "from 0 elsewhere (a cache, another framework). Count from 0",
-        place,
-    )
+    angle = f"the angle of position {equal[-1]}" if equal else "an angle other than 0"
+    sentence = f"position 0 gets {angle}: harmless while queries and keys agree, wrong where a cache counts one from 0"
+    return note(sentence, equal[-1] if equal else None)
+
+
+def shift(record: RotationRecord) -> Finding:
+    """Check that logits depend on the offset of query and key only: they stay when both move together."""
+    moves, changes = _moves(record), []
+    if not moves:
+        return not_checked(f"only {record.rotate.max_length} positions, too few to move 8 tokens")
+    t = len(moves[0][0])
+    q, k = random(1, record.heads, t, record.dim, seed=2), random(1, record.heads, t, record.dim, seed=3)
+    for before, after in moves:
+        logits = _logits(record, q, k, before)
+        changes.append(relative_difference(_logits(record, q, k, after), logits))
+    change = worst(*changes)
+    if change < record.reading.tolerance:
+        return passed("logits depend on offsets only: moving queries and keys together changes nothing", change)
+    sentence = f"moving queries and keys together changes the logits by {change:.2g} of the largest"
+    return wrong("absolute", f"{sentence}: they do not depend on offsets only. Add nothing absolute", change)
+
+
+def _moves(record: RotationRecord) -> list[tuple[Tensor, Tensor]]:
+    """Return positions before and after a move; on a grid, from row to row and along a row."""
+    columns = record.reading.columns
+    if columns:
+        square = record.reading.cells[[0, 1, columns, columns + 1]].view(2, 2)
+        return [(square[0], square[1]), (square[:, 0], square[:, 1])]
+    furthest = min(100 if record.rotate.position_argument == "length" else 1000, record.rotate.max_length - 8)
+    steps = (min(17, furthest), furthest) if furthest > 0 else ()
+    return [(torch.arange(8), torch.arange(8) + step) for step in steps]
+
+
+def _logits(record: RotationRecord, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    """Return the logits (1, h, t, t); of angles alone, where the code does not show the decay of keys."""
+    q, k = record.rotate(q, positions), record.rotate(k, positions, of_keys=True)
+    if record.decays and not record.code.takes("q", "k"):
+        q, k = record.directions(q), record.directions(k)
+    return q @ k.mT
+
+
+def checks_of_pairs(record: RotationRecord) -> tuple[Callable[[RotationRecord], Finding | None], ...]:
+    """Return the checks of pairs that mean something: some faults leave nothing else to measure."""
+    reading = record.reading
+    if passing(record):
+        return (passing,)
+    if reading.layout == "wide":
+        return (check_norm,)
+    if mirrored(record):
+        return (mirrored,)
+    if "none" in (reading.layout, record.of_keys.layout) and difference(record):
+        return (check_layout,)
+    if reading.is_identity:
+        return ()
+    checks = (linear, check_norm, check_layout)
+    if reading.pairs and not reading.pairs_disagree:
+        return (*checks, direction, origin, grid, each_axis)
+    return checks

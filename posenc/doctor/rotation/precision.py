@@ -1,143 +1,134 @@
-"""Examine what a rotation loses to coarse numbers: half-precision input, a module that was cast, far positions."""
+"""Check a rotation in low precision: half-precision input, a module that was cast, angles at far positions."""
 
 import time
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc.doctor.attempt import attempt
-from posenc.doctor.numerics import random
+from posenc.doctor.numerics import is_finite, random, token_differences, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
-from posenc.doctor.rotation.measure_angles import Case, Rotation
+from posenc.doctor.rotation.layout import not_finite
+from posenc.doctor.rotation.measure import Rotation, RotationRecord
 
-LONG = 4096
-COARSE = 0.03  # of the length of a token: more than a last rounding to a half precision
+TOLERANCE = 0.03  # of the length of a token: more than a last rounding to a half precision
+FIRST_ROUNDED = {torch.bfloat16: 257, torch.float16: 2049}  # the first integer that the dtype does not hold
+FAR = (100_000, 1_000_000)
+FAR_TOLERANCE, FLOAT64_TOLERANCE = 0.05, 1e-4  # angles in float32 lose some 0.01 at 10^5 and 0.1 at 10^6
 SECONDS = 0.1  # for the first of two far positions, where the second needs ten times as much
 
 
-def half_precision(case: Case) -> Finding:
-    """Compare bfloat16 and float16 input with float32."""
-    worst = 0.0
-    for dtype in (torch.bfloat16, torch.float16):
-        x, places = _long(case, dtype)
-        coarse, failed = attempt(Rotation(case.code.fresh()), x, places)
+def half_precision(record: RotationRecord) -> Finding:
+    """Check that float32 input is not rounded, and compare bfloat16 and float16 input with it."""
+    dtype = record.reading.rounded_to
+    if dtype:
+        sentence = f"cosines and sines, or the result, are rounded to {dtype} whatever the input"
+        remedy = "Keep the table in float32 and round it to the dtype of the input in each call"
+        return wrong("angles-rounded", f"{sentence}, so float32 loses digits. {remedy}")
+    prefill, largest = record.rotate.prefill, 0.0
+    # Where queries decay, as in xPos, keys grow until they overflow.
+    expected = prefill.results[:1] if record.gains_vary else prefill.results
+    finding = not_finite(expected, "float32")
+    if finding:
+        return finding
+    for dtype in FIRST_ROUNDED:
+        results, failed = attempt(record.rotate.fresh().sides, prefill.x.to(dtype), prefill.positions)
         if failed:
             return not_checked(f"{dtype} input raises {failed}")
-        off = _by_token(coarse, Rotation(case.code.fresh())(x.float(), places))
-        worst = max(worst, float(off.max()))
-        if worst > COARSE:
-            return _coarse(case, dtype, off)
-    return passed(f"bfloat16 and float16 input: within {worst:.1g} of float32 up to {min(LONG, case.reach):,}", worst)
+        finding = not_finite(results[: len(expected)], str(dtype).removeprefix("torch."))
+        if finding:
+            return finding
+        sides = zip(results, expected, strict=False)
+        differences = torch.stack([token_differences(result, right) for result, right in sides]).amax(0)
+        largest = worst(largest, differences)
+        if largest > TOLERANCE:
+            return _rounded(record, dtype, differences)
+    t = len(prefill.positions)
+    return passed(f"bfloat16 and float16 input: within {largest:.1g} of float32 up to {t:,}", largest)
 
 
-def rounded_table(case: Case) -> Finding | None:
-    """Look for cosines and sines that are rounded whatever the input."""
-    dtype = case.reading.coarse
-    if not dtype:
-        return None
-    return wrong(
-        "angles-rounded",
-        f"each cosine and sine has no more digits than {dtype} holds, whatever the input: float32 is off by "
-        f"{'0.2 %' if dtype == 'bfloat16' else '0.03 %'}. Keep the table in float32 and round it to the dtype of the "
-        "input in each call",
-    )
+def _rounded(record: RotationRecord, dtype: torch.dtype, differences: Tensor) -> Finding:
+    """Tell rounded positions from rounded angles: the first integer that is rounded rotates as the one before it."""
+    name, largest, position = str(dtype).removeprefix("torch."), worst(differences), int(differences.argmax())
+    sentence = f"with {name} input the result is off by {largest:.2g} of its length at position {position:,}"
+    remedy = "Compute positions, frequencies, cos and sin in float32, then round"
+    x = random(1, record.heads, 1, record.dim, seed=7, dtype=dtype).repeat_interleave(2, dim=2)
+    first = FIRST_ROUNDED[dtype]
+    result, failed = attempt(record.rotate.fresh(), x, torch.tensor([first - 1, first]))
+    if not failed and torch.equal(*result.unbind(2)):
+        sentence += f", and positions {first - 1} and {first} rotate alike: positions are rounded"
+        return wrong("positions-rounded", f"{sentence}. {remedy}", largest)
+    return wrong("angles-rounded", f"{sentence}: angles are computed in its dtype. {remedy}", largest)
 
 
-def _long(case: Case, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    t = min(LONG, case.reach)
-    return random(1, case.heads, t, case.dim, seed=6).to(dtype), torch.arange(t)
-
-
-def _by_token(one: Tensor, other: Tensor) -> Tensor:
-    """Return the largest difference of each token, relative to its length: (t,)."""
-    lengths = other.double().norm(dim=-1).clamp(min=torch.finfo(torch.float64).eps)
-    return ((one.double() - other.double()).norm(dim=-1) / lengths).flatten(0, 1).amax(0)
-
-
-def _coarse(case: Case, dtype: torch.dtype, off: Tensor) -> Finding:
-    x = random(1, case.heads, 1, case.dim, seed=7, dtype=dtype).repeat_interleave(2, dim=2)
-    place = 256 if dtype == torch.bfloat16 else 2048  # the next integer has no number of its own
-    two, failed = attempt(Rotation(case.code.fresh()), x, torch.tensor([place, place + 1]))
-    rounded_places = not failed and torch.equal(*two.unbind(2))
-    rounded = f"; positions {place} and {place + 1} turn alike, so positions are rounded"
-    return wrong(
-        "positions-rounded" if rounded_places else "angles-rounded",
-        f"with {str(dtype).removeprefix('torch.')} input the result is off by {float(off.max()):.2g} of its length "
-        f"at position {int(off.argmax())}{rounded if rounded_places else ''}: the angles are computed "
-        "in its dtype. Compute positions, frequencies, cos and sin in float32, then round",
-        float(off.max()),
-    )
-
-
-def module_cast(case: Case) -> Finding:
+def module_cast(record: RotationRecord) -> Finding:
     """Compare the module cast to bfloat16 with itself in float32, on float32 input."""
-    if case.code.module is None:
+    module, prefill = record.code.module, record.rotate.prefill
+    if module is None:
         return not_checked("no torch module, so there is nothing to cast")
-    x, places = _long(case, torch.float32)
-    right = Rotation(case.code.fresh())(x, places)
-    coarse, failed = attempt(Rotation(case.code.cast(torch.bfloat16)), x, places)
+    result, failed = attempt(_cast(record), prefill.x.clone(), prefill.positions)
     if failed:
-        coarse, failed = attempt(Rotation(case.code.cast(torch.bfloat16)), x.bfloat16(), places)
+        result, failed = attempt(_cast(record), prefill.x.bfloat16(), prefill.positions)
     if failed:
         return not_checked(f"after .bfloat16() it raises {failed}")
-    off = float(_by_token(coarse, right).max())
-    if off < COARSE:
-        return passed(f"after module.bfloat16() still within {off:.1g}", off)
-    return _of_buffers(case, case.code.module, off)
+    finding = not_finite((result,), "a module that was cast to bfloat16")
+    if finding:
+        return finding
+    difference = worst(token_differences(result, prefill.results[0]))
+    if difference <= TOLERANCE:
+        return passed(f"after module.bfloat16() still within {difference:.1g}", difference)
+    return _rounded_by_cast(record, module, difference)
 
 
-def _of_buffers(case: Case, module: torch.nn.Module, off: float) -> Finding:
-    """Say what is rounded in a module that was cast: what it learned, its own buffers, or those of one inside."""
-    words = (
-        f"after module.bfloat16() the result is off by {off:.2g} of its length below position {min(LONG, case.reach):,}"
-    )
-    owner = getattr(case.code.function, "__self__", case.code.function)
-    held = ", ".join(name for name, buffer in module.named_buffers() if buffer.is_floating_point())
-    if not held:
-        return note(f"{words}: what is learned is rounded, and angles with it", off)
-    if not isinstance(owner, torch.nn.Module):
-        return note(f"{words}, if the module inside is cast: its buffers ({held}) are rounded", off)
+def _cast(record: RotationRecord) -> Rotation:
+    return Rotation(record.code.cast(torch.bfloat16))
+
+
+def _rounded_by_cast(record: RotationRecord, module: nn.Module, difference: float) -> Finding:
+    """Say what a cast rounds: learned parameters, buffers of a module inside, or its own buffers."""
+    sentence = f"after module.bfloat16() the result is off by {difference:.2g} of its length"
+    buffers = ", ".join(name for name, buffer in module.named_buffers() if buffer.is_floating_point())
+    if not buffers:
+        return note(f"{sentence}: learned parameters are rounded, and angles with them", difference)
+    if not isinstance(getattr(record.code.function, "__self__", record.code.function), nn.Module):
+        return note(f"{sentence}, if the module inside is cast: its buffers ({buffers}) are rounded", difference)
     remedy = "Recompute them in float32 in the call, or keep them out of the cast (plain attributes)"
-    return wrong("buffers-rounded", f"{words}: the buffers ({held}) are rounded. {remedy}", off)
+    return wrong("buffers-rounded", f"{sentence}: the buffers ({buffers}) are rounded. {remedy}", difference)
 
 
-def far_positions(case: Case) -> Finding:
+def far_positions(record: RotationRecord) -> Finding:
     """Compare with angles in float64 at 10^5 and 10^6."""
-    exact, by_length = case.fit.exact, case.rotate.told_by == "length"
-    if exact is None or by_length or case.given_angles:
-        frequencies = "the angles are those of the doctor" if case.given_angles else "needs frequencies of a known base"
-        return not_checked("needs a parameter for positions or an offset" if by_length else frequencies)
-    if case.uneven:
+    theta = record.fit.exact
+    if record.angles_by_doctor or theta is None:
+        return not_checked("needs frequencies of a known base, which are not those of the doctor")
+    if record.rotate.position_argument == "length":
+        return not_checked("needs a parameter for positions or an offset")
+    if record.gains_vary:
         return note("scales of queries and keys (as in xPos) leave float32 far from where they are 1")
-    errors, failed = _errors_far_off(case, exact)
-    if failed:
-        return note(failed)
-    told = " and ".join(f"{error:.1g} at 10^{power}" for power, error in errors.items())
-    words, nearer, furthest = f"off by {told}, against angles in float64", errors[5], max(errors.values())
-    if nearer > 0.05:
-        return wrong(
-            "angles-rounded",
-            f"{words}: coarser than angles in float32, which lose some 0.01 and 0.1. "
-            "Are positions, frequencies or the table of a lower precision, or positions clipped?",
-            nearer,
-        )
-    if furthest > 1e-4:
-        return note(f"{words}: angles in float32. Compute them in float64 if texts are that long", furthest)
-    return passed(words, furthest)
-
-
-def _errors_far_off(case: Case, exact: Tensor) -> tuple[dict[int, float], str]:
-    """Return the errors at 10^5 and 10^6 as far as time allows, or what was raised."""
-    errors, begun = {}, time.thread_time()
-    for power in (5, 6):
-        if time.thread_time() - begun > SECONDS:
+    errors: list[float] = []
+    start = time.thread_time()
+    for far in FAR:
+        if time.thread_time() - start > SECONDS:
             break
-        x, places = random(1, case.heads, 4, case.dim, seed=8), 10**power + torch.arange(4)
-        y, failed = attempt(Rotation(case.code.fresh()), x, places)
+        x, positions = random(1, record.heads, 4, record.dim, seed=8), far + torch.arange(4)
+        result, failed = attempt(record.rotate.fresh(), x, positions)
         if failed:
-            return errors, f"position {10**power:,} raises {failed}"
-        errors[power] = float(_by_token(y, case.reading.predicted(x, places, exact)).max())
-    return errors, ""
+            return note(f"position {far:,} raises {failed}")
+        if not is_finite(result):
+            return wrong("not-finite", f"the result at position {far:,} holds NaN or infinity", far)
+        errors.append(worst(token_differences(result, record.reading.expected(x, positions, theta))))
+    return _far_errors(errors)
 
 
-CHECKS = (rounded_table, half_precision, module_cast, far_positions)
+def _far_errors(errors: list[float]) -> Finding:
+    each = " and ".join(f"{error:.1g} at {far:,}" for error, far in zip(errors, FAR, strict=False))
+    sentence = f"off by {each}, against angles in float64"
+    if worst(*errors) <= FLOAT64_TOLERANCE:
+        return passed(sentence, worst(*errors))
+    if errors[0] <= FAR_TOLERANCE:
+        return note(f"{sentence}: angles in float32. Compute them in float64 if texts are that long", worst(*errors))
+    remedy = "Keep positions, frequencies and the table in float32 or better, and do not clip positions"
+    return wrong("angles-rounded", f"{sentence}: float32 loses some 0.01 and 0.1. {remedy}", errors[0])
+
+
+CHECKS = (half_precision, module_cast, far_positions)
