@@ -129,7 +129,7 @@ def half_precision(record: AttentionRecord) -> Finding:
     for dtype, difference in zip(HALF_TYPES, differences, strict=True):
         if not difference < HALF_TOLERANCE:
             message = f"in {str(dtype).removeprefix('torch.')} the result differs by {difference:.2g} from float32"
-            message = f"{message} at positions from {start:,}: positions, angles or the bias are rounded"
+            message = f"{message} at positions from {start:,}: angles or the bias are computed in the input's dtype"
             return wrong("precision-lost", f"{message}. Compute them in float32", difference)
     _, failed = results[0]
     if failed:
