@@ -88,6 +88,15 @@ def test_a_key_of_a_configuration_step_by_step(tmp_path):
     assert run(f".venv/bin/python -c '{READ_BY_THE_PAGE}'") == "500000\n"
 
 
+@pytest.mark.full
+def test_a_check_of_the_doctor_step_by_step(copy, run):
+    follow("A check of the doctor, step by step", copy, run)
+    reports = (copy / "tests/doctor/reports.json").read_text()
+    assert "[result in float32]\": [\"rotation: wrong dtype-changed;" in reports
+    (copy / "posenc/doctor/rotation/usage.py").write_text((ROOT / "posenc/doctor/rotation/usage.py").read_text())
+    run(".venv/bin/python -m pytest -q tests/doctor/rotation/test_precision.py -k 'result and float32'", fails=True)
+
+
 def test_the_page_that_shows_how_a_page_is_written_passes(copy, run):
     (example,) = [body for kind, _, body in steps("How a page is written") if kind == "markdown"]
     (copy / "docs" / "example.md").write_text(example)
