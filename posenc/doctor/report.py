@@ -131,7 +131,8 @@ class Report(NamedTuple):
         counts = self._counts()
         checked = len(self.findings) - counts["not checked"]
         examined = ", ".join(str(value) for value in self.examined.values() if value not in (None, ""))
-        tally = f"of {checked} check{'s' * (checked != 1)} {counts['ok']} passed"
+        checks = "1 check" if checked == 1 else f"{checked} checks"
+        tally = f"of {checks} {counts['ok']} passed"
         for verdict, participle in (("note", "noted"), ("not checked", "could not be made")):
             if counts[verdict]:
                 tally += f", {counts[verdict]} {participle}"

@@ -58,7 +58,8 @@ def _fault_of_heads(record: AttentionRecord, side: str) -> Finding | None:
     """Say which heads of queries follow the keys, or the values, of others than they should."""
     attention = record.attention
     own = torch.eye(attention.kv_heads, dtype=torch.bool)  # (hk, hk)
-    follows, groups = _following_heads(record, side), attention.groups
+    follows = _following_heads(record, side)
+    groups = attention.groups
     expected = own.repeat_interleave(groups, 0)  # (h, hk)
     if torch.equal(follows, expected):
         return None
@@ -74,7 +75,8 @@ def _fault_of_heads(record: AttentionRecord, side: str) -> Finding | None:
 
 def _following_heads(record: AttentionRecord, side: str) -> Tensor:
     """Return which heads of queries (h) follow a change of each head of keys or of values (hk)."""
-    attention, columns = record.attention, []
+    attention = record.attention
+    columns = []
     for head in range(attention.kv_heads):
         q, k, v = attention.inputs()
         _, other_k, other_v = attention.inputs(seed=14)

@@ -147,7 +147,8 @@ def eviction(record: AttentionRecord) -> Finding:
 
 def _decode(record: AttentionRecord, parts: Parts, bounds: Iterable[int], holds_cache: bool = False) -> Decoded:
     """Call with the tokens between each two bounds, with the cache of the calls before unless the module holds it."""
-    attention, cache = record.attention.of(record.code.fresh()), None
+    attention = record.attention.of(record.code.fresh())
+    cache = None
     token_axis = 1 if record.code.call.order == "bthd" else 2
     results, caches = [], []
     for start, end in itertools.pairwise(bounds):
@@ -176,7 +177,8 @@ def _held_cache(record: AttentionRecord) -> Finding | None:
     """Compare token by token with all at once, where a module holds keys from call to call."""
     if not (record.code.takes("offset") or record.code.takes("positions")):
         return None
-    parts, bounds = _one_text(record.attention), (range(TOKENS + 1), (TOKENS - 1, TOKENS), AT_ONCE)
+    parts = _one_text(record.attention)
+    bounds = (range(TOKENS + 1), (TOKENS - 1, TOKENS), AT_ONCE)
     runs, failed = attempt(lambda: [_decode(record, parts, each, holds_cache=True).result for each in bounds])
     if failed:
         return None

@@ -41,7 +41,8 @@ def future(record: AttentionRecord) -> Finding:
         return wrong("future-seen", message, ahead)
     if record.is_causal:
         return _own_key_and_window(record)
-    if not record.attention.takes_embeddings_only and (finding := _fault_of_mask(record.visible)):
+    finding = None if record.attention.takes_embeddings_only else _fault_of_mask(record.visible)
+    if finding:
         return finding
     if _declares_causal(record):
         return wrong("future-seen", "every query sees every key in a module that is named causal: training leaks")
@@ -158,7 +159,8 @@ def order(record: AttentionRecord) -> Finding:
 
 def promised_encoding(record: AttentionRecord) -> tuple[str, str] | None:
     """Return the encoding that the code makes itself, by the names of its parts and variables, after its cause."""
-    code, compiled = record.code, getattr(record.code.function, "__code__", None)
+    code = record.code
+    compiled = getattr(record.code.function, "__code__", None)
     if {"positions", *angle_tables.ROLES} & {*code.roles}:
         return None
     names = [*compiled.co_names, *compiled.co_varnames] if compiled else []
@@ -193,7 +195,8 @@ def shift(record: AttentionRecord) -> Finding:
 
 def _far_shift(record: AttentionRecord, difference: float) -> Finding:
     """Check that nothing changes at a far position either, and that the result is finite however far it is."""
-    attention, message = record.attention, "moving all tokens together changes nothing"
+    attention = record.attention
+    message = "moving all tokens together changes nothing"
     for start in (FAR, *VERY_FAR):
         begin = time.thread_time()
         moved, failed = attempt(attention.at, *attention.inputs(), start=start)

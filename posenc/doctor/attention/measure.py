@@ -32,7 +32,8 @@ class Attention:
     """
 
     def __init__(self, code: Code) -> None:
-        self.code, self.dim = code, code.dim
+        self.code = code
+        self.dim = code.dim
         self.heads = self.kv_heads = code.heads
         self.projections: Projections | None = None
         self.value_outcome = ""
@@ -47,7 +48,8 @@ class Attention:
         opened = self.code.fresh()  # so that code which cannot be opened keeps its weights
         self.projections, self.value_outcome = open_projections(opened, least_width=2 * T)
         if self.projections:
-            self.code, self.dim = opened, self.projections.dim
+            self.code = opened
+            self.dim = self.projections.dim
             self.heads, self.kv_heads = self.projections.heads, self.projections.kv_heads
             return
         learns = bool(self.code.learned_parameters)
@@ -56,7 +58,8 @@ class Attention:
             set_identities(with_identities)
             if passes_values_through(with_identities):
                 self.has_identities = True
-                self.code, self.dim = with_identities, self.code.dim // self.code.heads
+                self.dim = self.code.dim // self.code.heads
+                self.code = with_identities
                 return
         self.heads = self.kv_heads = 1
         self.takes_embeddings_only = learns or not takes_joined_heads

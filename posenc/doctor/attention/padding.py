@@ -49,9 +49,11 @@ class PaddedAttention:
     """An attention on the same real tokens after padding of one content or another."""
 
     def __init__(self, attention: Attention) -> None:
-        self.attention, self.inputs = attention, attention.inputs()
+        self.attention = attention
+        self.inputs = attention.inputs()
         positions = torch.arange(-PAD, T).expand(len(self.inputs[0]), -1)  # (b, s)
-        self.visible, self.positions = positions >= 0, positions.relu()
+        self.visible = positions >= 0
+        self.positions = positions.relu()
 
     def __call__(self, mask: Tensor, seed: int = 80) -> Tensor:
         """Return the result of the real tokens (b, h, t, d)."""

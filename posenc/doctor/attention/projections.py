@@ -131,7 +131,8 @@ class Projections(NamedTuple):
 
     def _latent_rows(self, k: Tensor, v: Tensor) -> dict[str, Tensor]:
         """Return what the layers of a latent attention give for k and v (n, h, d), with the shared part of one key."""
-        own_dim, n = self.dim - self.rotary_dim, len(k)
+        own_dim = self.dim - self.rotary_dim
+        n = len(k)
         return {
             "q_a": torch.eye(n, self.layers["q"].in_features),
             "kv_a": torch.cat((torch.eye(n, self.layers["kv_b"].in_features).to(k), k[:, 0, own_dim:]), -1),

@@ -135,18 +135,21 @@ def _matrices_in(record: AttentionRecord, dtype: torch.dtype, texts: int) -> tup
         return None
     first, second = of_queries[:2].norm(dim=1)
     scale = float((first**2 / second).nanmedian())  # at position 0, where lengths decay too
-    *queries, last = torch.eye(attention.dim, dtype=torch.float64), *(of_queries.mT / scale)
-    return torch.stack(queries), torch.linalg.pinv(last.mT) @ of_keys / scale
+    identity = torch.eye(attention.dim, dtype=torch.float64)[None]
+    queries = torch.cat((identity, of_queries.mT / scale))  # (t, d, d)
+    return queries[:-1], torch.linalg.pinv(queries[-1].mT) @ of_keys / scale
 
 
 def _products(attention: Attention, dtype: torch.dtype, side: str, texts: int) -> Tensor:
     """Return a . R^T R b for all unit vectors a, b: (positions, d, d)."""
     d, h = attention.dim, attention.heads
-    unit, zeros = torch.eye(d, dtype=dtype) * SIZE, torch.zeros(h, d, dtype=dtype)
+    unit = torch.eye(d, dtype=dtype) * SIZE
+    zeros = torch.zeros(h, d, dtype=dtype)
     most = attention.projections.width // T if attention.projections else d
     parts = unit.split(min(texts, most))
     keys_alone = [_logits(attention, zeros, b, side) for b in parts]
-    neither, rows = _logits(attention, zeros, zeros[:1], side), []
+    neither = _logits(attention, zeros, zeros[:1], side)
+    rows = []
     for part in unit.split(h):  # a query for each head
         a = torch.cat((part, zeros))[:h]
         query_alone = _logits(attention, a, zeros[:1], side) - neither
@@ -158,7 +161,8 @@ def _products(attention: Attention, dtype: torch.dtype, side: str, texts: int) -
 def _is_bilinear(attention: Attention, of_queries: Tensor, dtype: torch.dtype) -> bool:
     """Tell whether other vectors have the products that unit vectors predict: with norms or softplus they do not."""
     a, b = random(2, attention.dim, seed=17).to(dtype)
-    a, b = a.expand(attention.heads, -1), b[None]
+    a = a.expand(attention.heads, -1)
+    b = b[None]
     pairs = itertools.product((a, torch.zeros_like(a)), (b, torch.zeros_like(b)))
     both, query_alone, key_alone, neither = (_logits(attention, *pair, "queries") for pair in pairs)
     expected = torch.einsum("i,pij,j->p", a[0].double(), of_queries, b[0].double())

@@ -53,7 +53,8 @@ def values(record: AttentionRecord) -> Finding:
 def _rotates_back(attention: Attention) -> bool:
     """Tell whether a value alone comes out by its offset: unchanged at offset 0, and alike from each position."""
     q, k, v = attention.inputs()
-    value, results = v[:, :, :1], []
+    value = v[:, :, :1]
+    results = []
     for position in (9, 5, 6):
         alone = torch.zeros_like(v).index_copy(2, torch.tensor([position]), value)
         result = torch.nn.functional.normalize(attention.at(q, k, alone), dim=-1)
@@ -132,7 +133,8 @@ def scale(record: AttentionRecord) -> Finding:
     attention = record.attention
     if attention.output_dim < T:
         return not_checked(NARROW)
-    factor, root = _scale_by_root(attention), attention.dim**0.5
+    factor = _scale_by_root(attention)
+    root = attention.dim**0.5
     if not math.isfinite(factor):
         return not_checked("the last query does not see the last two keys")
     if is_near(factor, 1):
@@ -178,7 +180,8 @@ def is_near(factor: float, expected: float) -> bool:
 def _scale_by_root(attention: Attention) -> float:
     """Return the scale of logits, times sqrt(d)."""
     q, k, _ = map(torch.zeros_like, attention.inputs())
-    key, logits = k.index_fill(2, torch.tensor([T - 1]), KEY_LENGTH * attention.dim**-0.5), []
+    key = k.index_fill(2, torch.tensor([T - 1]), KEY_LENGTH * attention.dim**-0.5)
+    logits = []
     for each_q, each_k in itertools.product((q + 1, q), (key, k)):  # what depends on one of the two alone cancels
         before, last = attention.weights(each_q, each_k)[:, :, -1, -2:].log().unbind(-1)
         logits.append(last - before)
@@ -291,6 +294,8 @@ def unused(record: AttentionRecord) -> Finding | None:
 def _is_read_on_one_side(gradient: Tensor) -> bool:
     """Tell whether of a table of offsets from -n to n only 0 and those of one sign are read."""
     is_read = gradient.any(-1).flatten()
-    rows, read, middle = [*range(len(is_read))], is_read.nonzero().flatten().tolist(), len(is_read) // 2
+    rows = [*range(len(is_read))]
+    read = is_read.nonzero().flatten().tolist()
+    middle = len(is_read) // 2
     behind, ahead = rows[: middle + 1][-T:], rows[middle:][:T]
     return len(rows) % 2 == 1 and read != rows and read in (behind, ahead)

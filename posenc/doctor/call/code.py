@@ -106,7 +106,8 @@ class Code:
     def fresh(self, **sizes: int) -> "Code":
         """Return a copy that shares no memory, as far as that can be; with other sizes, a class is built anew."""
         copied = Code(self.source if sizes else self.function, self.sizes | sizes, self.call)
-        copied.axis, copied.fixed_arguments = self.axis, dict(self.fixed_arguments)
+        copied.axis = self.axis
+        copied.fixed_arguments = dict(self.fixed_arguments)
         return copied
 
     def cast(self, dtype: torch.dtype) -> "Code":
@@ -138,7 +139,8 @@ class Code:
     def __call__(self, **arguments: Any) -> Any:
         """Call with arguments by role; those without a parameter are left out, the sizes asked for are added."""
         by_role = self._defaults(arguments) | self.fixed_arguments | self.sizes | self._with_positions(arguments)
-        positional, keywords = [], {}
+        positional = []
+        keywords = {}
         for role, name in self.roles.items():
             if role not in by_role:
                 continue

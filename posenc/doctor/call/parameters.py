@@ -251,7 +251,8 @@ def construct(cls: type, sizes: dict[str, int], **keywords: Any) -> Any:
     """
     arguments, parameters = dict(keywords), _parameters(cls)
     for name, parameter in parameters.items():
-        role, is_needed = ROLE.get(name.lower()), parameter.default is parameter.empty
+        role = ROLE.get(name.lower())
+        is_needed = parameter.default is parameter.empty
         if name in keywords:
             continue
         if role in ("dim", "heads"):

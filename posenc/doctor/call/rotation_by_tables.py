@@ -59,9 +59,13 @@ class RotationByTables(nn.Module):
 
     def __init__(self, code: Code, table_layout: TableLayout, cos: Tensor) -> None:
         super().__init__()
-        self.module, self.code, self.table_layout, self.cos = code.module, code, table_layout, cos
+        self.module = code.module
+        self.code = code
+        self.table_layout = table_layout
+        self.cos = cos
         is_half, is_interleaved = torch.equal(*cos.chunk(2, -1)), torch.equal(cos[:, ::2], cos[:, 1::2])
-        self.layout_known, width = is_half or is_interleaved, cos.shape[-1]
+        self.layout_known = is_half or is_interleaved
+        width = cos.shape[-1]
         self.dim = width if self.layout_known else 2 * width
         channels = torch.arange(self.dim)
         self.pairs = channels.view(2, -1) if is_half or not is_interleaved else channels.view(-1, 2).T  # (2, r / 2)
@@ -152,7 +156,8 @@ def _call(code: Code, form: str, x: Tensor, positions: Tensor) -> Any:
     if form == "picture":
         if takes_any_lengths(code.function):
             return as_tensors(code.function(GRID_ROWS, GRID_COLUMNS))
-        picture, size = x.new_zeros(1, x.shape[-1], GRID_ROWS, GRID_COLUMNS), (GRID_ROWS, GRID_COLUMNS)
+        picture = x.new_zeros(1, x.shape[-1], GRID_ROWS, GRID_COLUMNS)
+        size = (GRID_ROWS, GRID_COLUMNS)
         return code(x=picture, rows=GRID_ROWS, columns=GRID_COLUMNS, grid=size, shape=size)
     if form in POSITION_AXES and positions.ndim != 2:
         raise ValueError(f"doctor: positions must be {POSITION_AXES[form]} numbers each, got {tuple(positions.shape)}")

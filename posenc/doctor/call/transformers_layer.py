@@ -52,8 +52,8 @@ def code_by_name(name: str) -> Any:
     """
     module, _, inside = name.partition(":")
     try:
-        if module == "transformers" and (model := _model_that_defines(inside.partition(".")[0])):
-            module = model
+        if module == "transformers":
+            module = _model_that_defines(inside.partition(".")[0]) or module
         return attrgetter(inside)(import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"doctor: function must be module:function, got {name}; {error}") from error
@@ -151,7 +151,8 @@ class Layer(nn.Module):
 
 def _added_mask(x: Tensor, cached: int, visible: Tensor | None) -> Tensor:
     """Return what is added to the scores: the least number on keys ahead and on those that are not visible (b, s)."""
-    t, s = x.shape[1], cached + x.shape[1]
+    t = x.shape[1]
+    s = cached + x.shape[1]
     shown = torch.ones(t, s, dtype=torch.bool).tril(cached)[None, None]  # (1, 1, t, s)
     if visible is not None:
         shown = shown & visible.reshape(len(x), 1, 1, s).bool()

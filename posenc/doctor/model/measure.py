@@ -79,9 +79,9 @@ class ModelRecord(NamedTuple):
     positions: Tensor  # (b, t)
     logits: Tensor  # (b, t, vocabulary)
 
-    def changes(self, position: int) -> Tensor:
-        """Return how much the logits of each other token change with the token at one position, (t - 1,)."""
-        is_changed = torch.arange(TOKENS) == position
+    def changes(self, token: int) -> Tensor:
+        """Return how much the logits of each other token change with one token, (t - 1,)."""
+        is_changed = torch.arange(TOKENS) == token
         others = torch.arange(self.model.vocabulary).roll(997)  # for each token another one
         logits = self.model(torch.where(is_changed, others[self.ids], self.ids))
         return (logits - self.logits).abs().amax((0, 2))[~is_changed] / self.logits.abs().max()

@@ -111,7 +111,8 @@ def _widths_to_try(layers: list[Layer], dim: int | None) -> list[int]:
 
 def _sides(code: Code) -> list[Side]:
     """Return the results of the code for queries and for keys, where it tells them apart."""
-    rotate, sides = Rotation(code), []
+    rotate = Rotation(code)
+    sides = []
     x = random(1, code.heads, len(POSITIONS), code.dim, seed=4)
     for name in ("queries", "keys") if code.takes("q", "k") else ("",):
         positions = torch.tensor(POSITIONS)
@@ -161,7 +162,8 @@ def _logits_difference(q: Side, k: Side, expected: Turn) -> float:
 
 def _explain(side: Side, layers: list[Layer], parameters: dict[str, Any]) -> tuple[Fault, float]:
     """Return the fault that explains one side, or RIGHT or UNKNOWN, and how far the side is from the layers."""
-    differences, dim = [], side.x.shape[-1]
+    differences = []
+    dim = side.x.shape[-1]
     for layer in layers:
         difference = _difference([side], layer)
         if difference < TOLERANCE:
@@ -184,7 +186,9 @@ def _sentence(fault: Fault, difference: float) -> str:
 
 def _beside_the_rotation(text: Plan, layers: list[Layer]) -> list[Finding]:
     """Return what else the model does with positions, which is not seen in a rotation."""
-    sentences, scale, usual = [], layers[0].softmax_scale, layers[0].head_dim ** -0.5
+    sentences = []
+    scale = layers[0].softmax_scale
+    usual = layers[0].head_dim ** -0.5
     unrotated = [one for one in text.layers if one.theta is None]
     if unrotated:
         indices = ", ".join(str(one.index) for one in unrotated)

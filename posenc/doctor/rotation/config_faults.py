@@ -104,7 +104,8 @@ def _of_scaling(right: Turn, width: int, parameters: Mapping[str, Any]) -> Itera
     rope_type = parameters["rope_type"]
     if rope_type not in SCALINGS:
         return
-    scaling, theta = SCALINGS[rope_type], _theta(_unscaled(parameters), width)
+    scaling = SCALINGS[rope_type]
+    theta = _theta(_unscaled(parameters), width)
     sentence = f"{rope_type} is in the config, and frequencies are not scaled"
     yield Fault(f"{scaling} dropped", sentence, {"theta": theta, "factor": 1.0})
     factors = {}

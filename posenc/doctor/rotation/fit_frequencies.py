@@ -53,7 +53,8 @@ def fit(theta: Tensor, tolerance: float = TOLERANCE) -> Fit:
     They were measured with an error of `tolerance` at most.
     """
     size, n = theta.abs().double(), len(theta)
-    exponents, nonzero = torch.arange(n, dtype=torch.float64) / n, size[size > 1e-9]
+    exponents = torch.arange(n, dtype=torch.float64) / n
+    nonzero = size[size > 1e-9]
     # Inverted frequencies are far above a whole turn, so that cosines are compared.
     inverted = [base for base in BASES if _largest(torch.cos(base**exponents) - theta.cos()) < 5e-3] if n > 3 else []
     if inverted:

@@ -51,7 +51,10 @@ NOTED = {
 
 def frequencies(record: RotationRecord) -> Finding | None:
     """Name the rule that the frequencies follow."""
-    reading, theta, base, factor = record.reading, record.reading.theta.abs(), record.fit.base, record.fit.factor
+    reading = record.reading
+    theta = record.reading.theta.abs()
+    base = record.fit.base
+    factor = record.fit.factor
     if reading.is_identity and record.of_keys.layout == "none":
         return wrong("still", ZERO, 0.0)
     if reading.pairs and _has_axes(record) and record.fit.name != "inverted":
@@ -75,7 +78,9 @@ def frequencies(record: RotationRecord) -> Finding | None:
 
 def _rule(record: RotationRecord, theta: Tensor) -> str:
     """Return the rule that fits; a base whose root or square is usual is suspect where the code does not declare it."""
-    rule, base, declared = record.fit.name, record.fit.base, declared_base(record.code)
+    rule = record.fit.name
+    base = record.fit.base
+    declared = declared_base(record.code)
     if mostly_one(theta):
         return "flat"
     if rule != "regular" or near(declared or 0, base):
@@ -143,7 +148,8 @@ def _equal(theta: Tensor, other: Tensor) -> bool:
 
 def factor(record: RotationRecord) -> Finding | None:
     """Check that the factor argument of a scaling is used: results at far positions must differ under two factors."""
-    x, positions = random(1, record.heads, 8, record.dim, seed=17), torch.arange(record.rotate.max_length)[-8:]
+    x = random(1, record.heads, 8, record.dim, seed=17)
+    positions = torch.arange(record.rotate.max_length)[-8:]
     results = []
     for rotate in _rebuilt(record, "factor", 10, 40):
         result, failed = attempt(rotate, x, positions)
@@ -164,7 +170,8 @@ def factor(record: RotationRecord) -> Finding | None:
 
 def width(record: RotationRecord) -> Finding | None:
     """Compare the number of channels that rotate with the rotary width that the code declares."""
-    measured, declared = 2 * len(record.reading.pairs), declared_number(record.code, ROTARY_WIDTHS)
+    measured = 2 * len(record.reading.pairs)
+    declared = declared_number(record.code, ROTARY_WIDTHS)
     # A row of a grid need not show all pairs.
     if not measured or record.reading.columns or declared in (None, measured) or declared > record.dim:
         return None

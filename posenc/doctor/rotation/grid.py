@@ -54,5 +54,6 @@ def each_axis(record: RotationRecord) -> Finding | None:
 def _along(record: RotationRecord, form: str, axis: int | None = None) -> Rotation:
     """Return the rotation by positions of several axes, of which one moves alone or all move alike."""
     code = record.code.fresh()
-    code.axis, code.call = axis, code.call._replace(positions_form=form)
+    code.axis = axis
+    code.call = code.call._replace(positions_form=form)
     return Rotation(code)

@@ -157,7 +157,8 @@ def _factor(record: RotationRecord) -> Finding:
 
 
 def _stretched(record: RotationRecord) -> Finding:
-    gains, most = record.reading.gains, float(record.reading.gains.max())
+    gains = record.reading.gains
+    most = float(record.reading.gains.max())
     cause = "cosine and sine of a pair have different angles, or their signs do not make a rotation"
     changed = ((gains - 1).abs().amax(0) > TOLERANCE).nonzero().flatten().tolist()
     if not changed:
@@ -175,7 +176,8 @@ def check_layout(record: RotationRecord) -> Finding:
     finding = difference(record)
     if finding:
         return finding
-    reading, width = record.reading, 2 * len(record.reading.pairs)
+    reading = record.reading
+    width = 2 * len(record.reading.pairs)
     if not reading.pairs:
         return note("more than two channels mix: neither layout nor frequencies can be measured")
     part = "all channels rotate" if width == record.dim else f"{width} of {record.dim} channels rotate"
@@ -252,7 +254,8 @@ def origin(record: RotationRecord) -> Finding | None:
 
 def shift(record: RotationRecord) -> Finding:
     """Check that logits depend on the offset of query and key only: they stay when both move together."""
-    moves, changes = _moves(record), []
+    moves = _moves(record)
+    changes = []
     if not moves:
         return not_checked(f"only {record.rotate.max_length} positions, too few to move 8 tokens")
     t = len(moves[0][0])

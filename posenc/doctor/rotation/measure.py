@@ -45,7 +45,8 @@ class Rotation:
     """A rotation as a function of content (b, h, t, d) and positions, however the code takes the latter."""
 
     def __init__(self, code: Code, uncalled: Code | None = None) -> None:
-        self.code, self.uncalled = code, uncalled or code
+        self.code = code
+        self.uncalled = uncalled or code
         self.position_argument = "length"  # the code counts the tokens of each call from 0
         for role in ("offset", "positions"):
             if code.takes(role) and not code.call.tokens:
@@ -253,7 +254,8 @@ def measure_pairs(rotate: Rotation, max_length: int, of_keys: bool = False) -> M
     if not pairs:
         return MeasuredPairs(matrices, [], layout, positions, gains=gains)
     angle = angles_of(matrices, pairs)
-    angle_at_0, theta = angle[0], wrap_angle(angle[1] - angle[0])
+    angle_at_0 = angle[0]
+    theta = wrap_angle(angle[1] - angle[0])
     measured = MeasuredPairs(matrices, pairs, layout, positions, theta, gains, angle_at_0)
     # The rounding of the first step counts once for each position.
     steps = 1 + positions[:, None] if measured.rounded_to else 1
@@ -322,7 +324,9 @@ def _on_grid(rotate: Rotation, of_keys: bool, max_length: int, measured: Measure
         angle = all_angles[cells]
         columns = row_length(angle)
         if columns:
-            corner, along, down = angle[0], angle[1] - angle[0], angle[columns] - angle[0]
+            corner = angle[0]
+            along = angle[1] - angle[0]
+            down = angle[columns] - angle[0]
             return measured._replace(theta=along, angle_at_0=corner, columns=columns, theta_down=down, cells=cells)
     return measured
 

@@ -25,7 +25,8 @@ def half_precision(record: RotationRecord) -> Finding:
         sentence = f"cosines and sines, or the result, are rounded to {dtype} whatever the input"
         remedy = "Keep the table in float32 and round it to the dtype of the input in each call"
         return wrong("angles-rounded", f"{sentence}, so float32 loses digits. {remedy}")
-    prefill, largest = record.rotate.prefill, 0.0
+    prefill = record.rotate.prefill
+    largest = 0.0
     # Where queries decay, as in xPos, keys grow until they overflow.
     expected = prefill.results[:1] if record.gains_vary else prefill.results
     finding = not_finite(expected, "float32")
@@ -110,7 +111,8 @@ def far_positions(record: RotationRecord) -> Finding:
     for far in FAR:
         if time.thread_time() - start > SECONDS:
             break
-        x, positions = random(1, record.heads, 4, record.dim, seed=8), far + torch.arange(4)
+        x = random(1, record.heads, 4, record.dim, seed=8)
+        positions = far + torch.arange(4)
         result, failed = attempt(record.rotate.fresh(), x, positions)
         if failed:
             return note(f"position {far:,} raises {failed}")

@@ -116,7 +116,8 @@ def longer_calls(record: RotationRecord) -> Finding:
     finding = not_finite((long,), f"a call of {length:,} tokens")
     if finding and not record.gains_vary:
         return finding
-    short, long = record.rotate.fresh()(x[:, :, :8]), long[:, :, :8]
+    short = record.rotate.fresh()(x[:, :, :8])
+    long = long[:, :, :8]
     change = relative_difference(short, long)
     if change < DIRECTION_TOLERANCE:
         return passed(f"the first tokens rotate alike in calls of up to {length:,}", change)
@@ -132,7 +133,8 @@ def batched_positions(record: RotationRecord) -> Finding:
     table_form = record.code.call.table_form
     if record.rotate.position_argument != "positions" or (table_form and table_form.is_shared_by_batch):
         return not_checked("needs a parameter for positions, as left padding and packed rows do")
-    x, change = random(2, record.heads, 6, record.dim, seed=12), 0.0
+    x = random(2, record.heads, 6, record.dim, seed=12)
+    change = 0.0
     positions = torch.stack((torch.arange(6), torch.arange(2, 8)))
     for of_keys in (False, True):
         result, failed = attempt(record.rotate, x, positions, of_keys)
@@ -164,7 +166,8 @@ def gradients(record: RotationRecord) -> Finding:
     rotate = record.rotate.fresh()
     content, step = random(2, 1, record.heads, record.code.call.tokens or 6, record.dim, seed=14).unbind()
     for of_keys in (False, True):
-        x, side = content.clone().requires_grad_(), "keys" if of_keys else "input"
+        x = content.clone().requires_grad_()
+        side = "keys" if of_keys else "input"
         _, failed = attempt(_backward, rotate, x, of_keys)
         if failed:
             return wrong("no-gradient", f"no gradient reaches the {side}: {failed}")
@@ -221,7 +224,8 @@ def limit(record: RotationRecord) -> Finding:
 
 def _search(record: RotationRecord, rows: Tensor) -> Finding:
     """Double the position until it fails, and halve the gap."""
-    last, start = 1, time.thread_time()
+    last = 1
+    start = time.thread_time()
     while not _fault(record, 2 * last, rows):
         last *= 2
         is_slow = time.thread_time() - start > SECONDS and last >= AT_LEAST

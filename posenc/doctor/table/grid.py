@@ -93,7 +93,8 @@ def _largest(numbers: Tensor) -> Tensor:
 
 def _calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the calls that ask for a grid of these sides: name, arguments."""
-    d, is_square = code.dim, len({*sides}) == 1
+    d = code.dim
+    is_square = len({*sides}) == 1
     if code.takes("mask"):
         yield from _calls_with_mask(code, torch.ones(BATCH, *sides, dtype=torch.bool))
     if code.takes("depth", "rows", "columns") and len(sides) == 3:
@@ -127,11 +128,14 @@ def _roles_of_sides(code: Code) -> tuple[str, ...]:
 def _calls_with_mask(code: Code, visible: Tensor) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the calls with a mask (b, h, w), which may mark what is padded or what is visible."""
     shape = torch.Size((BATCH, code.dim, *visible[0].shape))
-    call, arguments = "a mask (b, h, w)", {}
+    call = "a mask (b, h, w)"
+    arguments = {}
     if code.takes("shape"):
-        call, arguments = "a shape and a mask (b, h, w)", {"shape": shape}
+        call = "a shape and a mask (b, h, w)"
+        arguments = {"shape": shape}
     elif code.takes("x"):
-        call, arguments = "a picture and its mask", {"x": torch.zeros(shape)}
+        call = "a picture and its mask"
+        arguments = {"x": torch.zeros(shape)}
     yield f"{call} of what is padded", arguments | {"mask": ~visible}
     yield f"{call} of what is visible", arguments | {"mask": visible.float()}
 
@@ -368,7 +372,8 @@ def padding(record: GridRecord) -> Finding | None:
 
 def half_precision(record: GridRecord) -> list[Finding]:
     """Check a module that was cast to half precision, and a picture in bfloat16 before one in float32."""
-    code, sides = record.code, (record.sides[0] + MORE_ROWS, *record.sides[1:])
+    code = record.code
+    sides = (record.sides[0] + MORE_ROWS, *record.sides[1:])
     arguments = record.arguments(sides)
     if arguments is None or code.module is None or arguments.get("x", record.rows).dtype == torch.bool:
         return []

@@ -47,7 +47,8 @@ class Table:
     """
 
     def __init__(self, code: Code) -> None:
-        self.code, self.dim = code, code.dim
+        self.code = code
+        self.dim = code.dim
         self.position_arguments = [role for role in ("positions", "offset") if code.takes(role)]
         self.has_state = bool(self.position_arguments) and code.takes("state")
         self.position_argument = "length"
@@ -60,7 +61,8 @@ class Table:
         if not self.takes_input:
             self.coordinate_form = self._coordinate_form()
         if self.coordinate_form:
-            self.position_arguments, self.position_argument = ["coordinates"], "coordinates"
+            self.position_arguments = ["coordinates"]
+            self.position_argument = "coordinates"
 
     @property
     def takes_input(self) -> bool:
@@ -122,7 +124,8 @@ class Table:
             result = self.on(torch.zeros(1, tokens, self.dim, dtype=dtype), arguments)
         else:
             result = self.code(**arguments)
-        if isinstance(result, tuple) and len({part.shape for part in result}) == 1 < len(result):
+        is_pair = isinstance(result, tuple) and len(result) > 1
+        if is_pair and len({part.shape for part in result}) == 1:
             raise ValueError(f"doctor: result must be one table, got {len(result)} of one shape: cosines and sines?")
         rows = first_result(result)
         return rows.reshape(-1, rows.shape[-1])[before : before + t]

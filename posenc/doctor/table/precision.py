@@ -55,7 +55,8 @@ def rounding(record: TableRecord) -> Finding:
 
 def _half_calls(record: TableRecord) -> list[HalfCall]:
     """Return the calls for the first rows, and for two far ones."""
-    table, t = record.table, len(record.rows)
+    table = record.table
+    t = len(record.rows)
     calls = [HalfCall(lambda code, dtype: table.of(code)(t, dtype=dtype), record.rows)]
     if t == LENGTHS[0]:  # else the table ends before, or takes long
         far, _ = attempt(table, FAR_ROWS, FAR)

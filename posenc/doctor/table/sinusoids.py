@@ -93,9 +93,9 @@ def examine_sinusoids(rows: Tensor, code: Code, is_relative: bool = False) -> tu
     return findings, {"layout": sinusoids.order.partition(" (")[0], "base": base}
 
 
-def pairings(d: int) -> dict[str, Tensor]:
+def pairings(dim: int) -> dict[str, Tensor]:
     """Return the channels (2, d/2) of pairs in the two usual layouts."""
-    channels = torch.arange(d // 2 * 2)
+    channels = torch.arange(dim // 2 * 2)
     return {"interleaved": channels.view(-1, 2).T, "split": channels.view(2, -1)}
 
 
@@ -160,7 +160,8 @@ def order(sinusoids: Sinusoids) -> Finding:
 
 def size(sinusoids: Sinusoids) -> Finding | None:
     """Check that sines and cosines run from -1 to 1."""
-    amplitude, d = sinusoids.amplitude, 2 * sinusoids.sine.shape[1]
+    amplitude = sinusoids.amplitude
+    d = 2 * sinusoids.sine.shape[1]
     if near(amplitude, 1):
         return None
     if near(amplitude, 1 / d):
@@ -227,7 +228,8 @@ def speeds(sinusoids: Sinusoids) -> Finding:
 
 def _rule(sinusoids: Sinusoids) -> str:
     """Return the name of the rule that the frequencies follow; one that is not in SENTENCES is irregular."""
-    theta, base = sinusoids.frequencies, declared_base(sinusoids.code)
+    theta = sinusoids.frequencies
+    base = declared_base(sinusoids.code)
     bases = [] if base is None else [base]
     bases += declared_bases_of_axes(sinusoids.code).values()
     fitted, n = fit(theta), len(theta)
@@ -320,7 +322,8 @@ def _frequencies_of_channels(rows: Tensor) -> Tensor | None:
 
     Of a wave, the sum of the two numbers beside one is 2 cos(frequency) times that one.
     """
-    middle, around = rows[1:-1], rows[2:] + rows[:-2]
+    middle = rows[1:-1]
+    around = rows[2:] + rows[:-2]
     twice_cosine = (around * middle).sum(0) / (middle * middle).sum(0).clamp(min=1e-12)  # (d,)
     are_waves = worst((around - twice_cosine * middle).abs()) <= 1e-3 and twice_cosine.abs().max() <= 2 + 1e-6
     if not are_waves or grows_linearly(rows):

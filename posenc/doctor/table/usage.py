@@ -91,7 +91,8 @@ def check_rows(record: TableRecord) -> Finding:
 
 def _equal_rows(record: TableRecord, first: int, second: int) -> Finding:
     """Tell why two positions share a row."""
-    rows, period = record.rows, second - first
+    rows = record.rows
+    period = second - first
     position = torch.arange(len(rows))
     repeats = relative_difference(rows[position % period], rows) < EQUAL
     if repeats and not record.code.learned_parameters:
@@ -110,7 +111,8 @@ def _equal_rows(record: TableRecord, first: int, second: int) -> Finding:
 
 def check_sum(record: TableRecord) -> Finding | None:
     """Check that a table is added to embeddings, not appended."""
-    width, dim = record.rows.shape[-1], record.code.dim
+    width = record.rows.shape[-1]
+    dim = record.code.dim
     if width <= dim or not record.table.takes_input:
         return None
     return note(f"the result is {width} wide for embeddings of {dim}: the table is appended, not added")
@@ -160,9 +162,11 @@ def _gain(gain: float, dim: int) -> Finding:
 
 def padding(record: TableRecord) -> Finding | None:
     """Check that padding on the left, marked by its own id or by the mask, does not move tokens to other rows."""
-    table, pad_id = record.table, getattr(record.code.module, "padding_idx", None)
+    table = record.table
+    pad_id = getattr(record.code.module, "padding_idx", None)
     if table.input_form == "mask":
-        tokens, pad_id = torch.ones(1, PADS + T, dtype=torch.long), 0
+        tokens = torch.ones(1, PADS + T, dtype=torch.long)
+        pad_id = 0
     elif table.input_form == "ids" and type(pad_id) is int:
         tokens = torch.full((1, PADS + T), TOKEN_ID)
     else:
@@ -227,7 +231,9 @@ def batch(record: TableRecord) -> Finding | None:
 
 def decoding(record: TableRecord) -> Finding:
     """Check that a token alone gets the row of its position."""
-    table, rows, position = record.table, record.rows, len(record.rows) // 2
+    table = record.table
+    rows = record.rows
+    position = len(record.rows) // 2
     if not table.position_arguments:
         result = "each token that is decoded with a cache gets row 0" if table.takes_input else "rows are 0 .. t-1"
         return note(f"takes neither positions nor an offset: {result}; pass the position")
@@ -300,7 +306,8 @@ def check_base(code: Code, rows: Tensor, rows_of: Callable[[Code], Tensor | None
 
 def limit(record: TableRecord) -> Finding:
     """Look for the first position at which the table raises or repeats a row, and for numbers that are not finite."""
-    last, start = 1, time.thread_time()
+    last = 1
+    start = time.thread_time()
     for position, seconds in POSITIONS.items():
         needs_all_rows = record.table.position_argument == "length" and position * record.code.dim > LARGEST_TABLE
         if needs_all_rows or time.thread_time() - start > seconds:
