@@ -48,8 +48,9 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on a rotation of heads of `dim` channels, and what was examined."""
     rotate = Rotation(code.fresh(), code)
     examined: dict[str, Any] = {"axes": SHOWN[code.call.order or "bhtd"]}
+    # memory comes first, for the first calls of all find out how many positions there are.
     findings = run_checks((usage.memory, usage.starts, layout.contents, layout.along), rotate)
-    # Last, for it fills caches, which others look at; what is not finite differs from itself under all checks before.
+    # What is not finite differs from itself, so that nothing before counts; this call must not fill caches before them.
     findings = run_checks((layout.finite,), rotate) or findings
     if any(finding.id in PRECLUDING for finding in findings):
         others = not_checked("repair what is wrong above first, then run the doctor again")

@@ -45,6 +45,7 @@ class Rotation:
     """A rotation as a function of content (b, h, t, d) and positions, however the code takes the latter."""
 
     def __init__(self, code: Code, uncalled: Code | None = None) -> None:
+        # Copies are made of code that has filled no cache.
         self.code = code
         self.uncalled = uncalled or code
         self.position_argument = "length"  # the code counts the tokens of each call from 0

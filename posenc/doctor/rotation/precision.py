@@ -25,6 +25,11 @@ def half_precision(record: RotationRecord) -> Finding:
         sentence = f"cosines and sines, or the result, are rounded to {dtype} whatever the input"
         remedy = "Keep the table in float32 and round it to the dtype of the input in each call"
         return wrong("angles-rounded", f"{sentence}, so float32 loses digits. {remedy}")
+    return _compare_half_precision(record)
+
+
+def _compare_half_precision(record: RotationRecord) -> Finding:
+    """Compare the results of bfloat16 and float16 input with those of float32."""
     prefill = record.rotate.prefill
     largest = 0.0
     # Where queries decay, as in xPos, keys grow until they overflow.

@@ -176,6 +176,9 @@ def gradients(record: RotationRecord) -> Finding:
             sentence = f"the gradient of the {side} is off by {error:.2g}"
             return wrong("gradient-wrong", f"{sentence}: the backward pass has to rotate by the negative angles", error)
     learned = rotate.code.learned_parameters
+    broken = [name for name, parameter in learned.items() if not is_finite(parameter.grad)]
+    if broken:
+        return wrong("gradient-wrong", f"the gradient of {', '.join(broken)} holds NaN or infinity")
     without = [name for name, parameter in learned.items() if parameter.grad is None or not parameter.grad.any()]
     if without:
         return note(f"no gradient reaches {', '.join(without)}: it is never trained (a clamp that cuts its start off?)")
