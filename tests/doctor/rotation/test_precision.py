@@ -185,7 +185,7 @@ class InDtypeOfParameter(LosesNumbers):
         (Buffered, SMALL, "wrong", "buffers-rounded"),
         (Learned, {}, "note", ""),
         (Learned, SMALL, "note", ""),
-        (LosesNumbers, {}, "note", ""),
+        (LosesNumbers, {}, "wrong", "not-finite"),
         (RefusesCast, {}, "not checked", ""),
     ],
 )
