@@ -219,11 +219,10 @@ def speeds(sinusoids: Sinusoids) -> Finding:
     sentence = SENTENCES.get(rule, SENTENCES["irregular"]).format(
         base=base, times=1 / fitted.factor, lowest=lowest, highest=highest, zeros=zeros, n=n
     )
-    if rule in CAUSES:
-        return wrong(CAUSES[rule], sentence, highest)
     if rule in ("regular", "tensor2tensor"):
         return passed(sentence, base)
-    return note(sentence, highest)
+    number = {"still": zeros, "steep": base, "linear": base}.get(rule, highest)
+    return wrong(CAUSES[rule], sentence, number) if rule in CAUSES else note(sentence, number)
 
 
 def _rule(sinusoids: Sinusoids) -> str:
