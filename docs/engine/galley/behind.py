@@ -52,7 +52,7 @@ class Behind:
             if failed := self._failed.get(keys[job.filename]):
                 job.results, job.needs, job.seconds = failed.results, failed.needs, failed.seconds
                 done(job)
-        self.finding("")
+        self.told("")
 
     def built(self) -> None:
         """Give the processor back on which the site was built."""
