@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 from posenc.doctor import model
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.axes import SHOWN
 from posenc.doctor.call.code import Code
 from posenc.doctor.call.identify import KINDS, identify
@@ -22,6 +21,7 @@ from posenc.doctor.call.parameters import UNDERSTOOD, name_of
 from posenc.doctor.call.transformers_layer import Layer, code_by_name, is_layer_of_transformers
 from posenc.doctor.report import Finding, Report, note, passed, with_article, with_check_name
 from posenc.doctor.rotation import against_config
+from posenc.doctor.safe_call import attempt
 
 __all__ = ["Finding", "Report", "diagnose"]
 

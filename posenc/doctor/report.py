@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from posenc.doctor.attempt import error_line
 from posenc.doctor.findings import page_of
+from posenc.doctor.safe_call import error_line
 
 Record = TypeVar("Record")
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from posenc.doctor.attention import basics, cache, causality, padding, rotation_inside, weights
-from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, T, measure, replaced
+from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, T, measure_attention, replaced
 from posenc.doctor.call.axes import SHOWN
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import relative_difference
@@ -53,7 +53,7 @@ def is_sound(code: Code) -> bool:
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on an attention, and what was examined."""
-    record = measure(code)
+    record = measure_attention(code)
     examined = _examined(record)
     first = run_checks((basics.finite,), record) or run_checks((basics.heads, basics.batch), record)
     if any(finding.is_wrong for finding in first):

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.attention.measure import TOLERANCE, AttentionRecord, T, changed, result_in
 from posenc.doctor.numerics import relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
+from posenc.doctor.safe_call import attempt
 
 TILED = "query heads share key heads in another order than neighbors: use repeat_interleave, not repeat"
 SPLIT_AND_JOIN = (

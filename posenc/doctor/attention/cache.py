@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, Parts, one_hot_values
 from posenc.doctor.attention.weights import is_near
 from posenc.doctor.numerics import is_finite, random, relative_difference
 from posenc.doctor.report import Finding, not_checked, passed, run_checks, wrong
+from posenc.doctor.safe_call import attempt
 
 TOKENS, MANY_TOKENS = 12, 48
 PREFILL = 5  # tokens of the first call, before the others follow

@@ -8,11 +8,11 @@ import time
 import torch
 from torch import Tensor, nn
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.attention.measure import LAST, TOLERANCE, Attention, AttentionRecord, T, result_in, visible_keys
 from posenc.doctor.call import angle_tables
 from posenc.doctor.numerics import is_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
+from posenc.doctor.safe_call import attempt
 
 DIAGONAL = "the diagonal of the mask is off. Hide all keys with a position above the query's, tril(diagonal=s - t)"
 ONE_TOO_MANY = "does not see its own key: the mask hides one key too many"

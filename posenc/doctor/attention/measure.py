@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.attention.projections import (
     Projections,
     embedding_axes,
@@ -17,6 +16,7 @@ from posenc.doctor.attention.projections import (
 )
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import random, relative_difference
+from posenc.doctor.safe_call import attempt
 
 T = 16  # tokens
 LAST = 5  # queries at the end
@@ -168,7 +168,7 @@ class AttentionRecord(NamedTuple):
         return not self.visible.triu(1).any()
 
 
-def measure(code: Code) -> AttentionRecord:
+def measure_attention(code: Code) -> AttentionRecord:
     """Call the attention on random tokens, and with other keys and values at one token after the other."""
     attention = Attention(code.fresh())
     torch.manual_seed(0)  # what dropout draws

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.attention.causality import promised_encoding
 from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, T
 from posenc.doctor.numerics import is_finite, relative_difference, repeated_random, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, with_check_name, wrong
+from posenc.doctor.safe_call import attempt
 
 PAD = 8  # tokens, so that windows stay whole
 SHORT, LONG = 7, 11  # lengths of two texts of T tokens

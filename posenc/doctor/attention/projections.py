@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.axes import EMBEDDED
 from posenc.doctor.call.code import Code, first_result
 from posenc.doctor.numerics import is_finite, random, relative_difference
+from posenc.doctor.safe_call import attempt
 
 TOKENS = 4  # that show whether projections are what their names say
 TOLERANCE = 1e-4

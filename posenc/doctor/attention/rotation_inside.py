@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.attention.measure import Attention, AttentionRecord, T
 from posenc.doctor.numerics import is_finite, random, relative_difference, wrap_angle
 from posenc.doctor.report import Finding, note, run_checks, with_check_name, wrong
@@ -21,6 +20,7 @@ from posenc.doctor.rotation.fit_frequencies import fit
 from posenc.doctor.rotation.frequencies import frequencies
 from posenc.doctor.rotation.layout import check_layout, difference, direction, norm
 from posenc.doctor.rotation.measure import MeasuredPairs, Rotation, RotationRecord, angles_of, pairs_of
+from posenc.doctor.safe_call import attempt
 
 SIZE = 2.5  # of unit vectors: products that weights show well
 WIDEST = 64  # channels

@@ -7,10 +7,10 @@ import re
 import torch
 from torch import Tensor, nn
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, T
 from posenc.doctor.numerics import is_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
+from posenc.doctor.safe_call import attempt
 
 SMALL = 1e-3  # of weights and their logarithms
 TINY = 1e-30

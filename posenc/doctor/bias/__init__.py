@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.bias import buckets, offsets, usage, window
 from posenc.doctor.bias.measure import (
     MAY_HAVE_FIXED_SIZE,
@@ -13,11 +12,12 @@ from posenc.doctor.bias.measure import (
     BiasRecord,
     depends_on_content,
     has_shape,
-    measure,
+    measure_bias,
     not_finite,
 )
 from posenc.doctor.call.code import Code
 from posenc.doctor.report import Finding, not_checked, run_checks, with_check_name
+from posenc.doctor.safe_call import attempt
 
 OF_FIXED_SIZE = (offsets.offsets, *window.CHECKS, usage.factor, usage.queries)
 OF_IDS = (offsets.offsets, offsets.ahead, buckets.widen, *usage.CHECKS)
@@ -48,7 +48,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     page = window.page_of(code)
     if page:
         return _findings(window.PAGE_CHECKS, page), {"size": f"boxes on a page {page.width:g} wide"}
-    record = measure(code)
+    record = measure_bias(code)
     if record.bias.position_argument == "heads":
         return _findings((offsets.slopes,), record), {"what": "slopes alone"}
     h, t, s = record.numbers.shape

@@ -6,12 +6,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.bias.measure import BiasRecord, among_first, not_finite
 from posenc.doctor.call.declared import declared_flag, declared_number
 from posenc.doctor.call.parameters import DEFAULTS
 from posenc.doctor.numerics import relative_difference
 from posenc.doctor.report import Finding, note, passed, wrong
+from posenc.doctor.safe_call import attempt
 
 LONG, LONGEST = 400, 1536  # tokens
 SHORTER = (256, 128, 64)  # where code takes fewer

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code
 from posenc.doctor.call.parameters import name_of
 from posenc.doctor.numerics import random, relative_difference, worst
 from posenc.doctor.report import Finding, wrong
+from posenc.doctor.safe_call import attempt
 
 SIZES = (24, 16, 12, 8, 6)  # numbers of tokens to try
 FIXED_SIZES = (24, 16, 49, 64, 25, 36, 100, 144, 196, 17, 50, 65, 197)  # of code that takes one number only
@@ -238,7 +238,7 @@ def record_of(code: Code, bias: Bias, numbers: Tensor, has_fixed_size: bool = Fa
     )
 
 
-def measure(code: Code) -> BiasRecord:
+def measure_bias(code: Code) -> BiasRecord:
     """Return the record of a bias; learned parameters that are all zero show nothing, and are filled."""
     bias = Bias(code.fresh())
     if bias.position_argument == "heads":

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from posenc.bias.alibi import alibi_slopes
-from posenc.doctor.attempt import attempt
 from posenc.doctor.bias.measure import (
     SAME_NUMBERS,
     SIZES,
@@ -23,6 +22,7 @@ from posenc.doctor.bias.measure import (
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import relative_difference
 from posenc.doctor.report import Finding, note, passed, wrong
+from posenc.doctor.safe_call import attempt
 
 FLAT = 1e-9
 HEAD_COUNTS = (4, 8, 12)  # to compare slopes for

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.bias.buckets import FEW, limit, runs
 from posenc.doctor.bias.measure import (
     Bias,
@@ -15,6 +14,7 @@ from posenc.doctor.bias.measure import (
 )
 from posenc.doctor.numerics import random, relative_difference
 from posenc.doctor.report import VERDICTS, Finding, not_checked, note, passed, wrong
+from posenc.doctor.safe_call import attempt
 
 MANY = 512  # keys of a long text
 BEYOND_HALF, FEWER = 2_112, 1_024  # keys: float16 rounds integers from 2,048 on

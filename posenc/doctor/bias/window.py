@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.bias.measure import SAME_NUMBERS, Bias, BiasRecord, declared_windows, has_shape, names_of
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import relative_difference
 from posenc.doctor.report import Finding, note, passed, wrong
+from posenc.doctor.safe_call import attempt
 
 REFUSAL = re.compile(r"(Assertion|Value|NotImplemented)Error: .*(square|equal|same)", re.I)
 

@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call import angle_tables
 from posenc.doctor.call.axes import ONE_TEXT, from_order, text_by_text, to_order
 from posenc.doctor.call.parameters import DEFAULTS, construct, roles
+from posenc.doctor.safe_call import attempt
 
 POSITION_AXES = {"3bt": 3, "t2": 2, "bt2": 2, "t3": 3, "bt3": 3}  # forms of positions with a number for each axis
 USUAL_ORDERS = {len(order): order for order in ("bt", "btd", "bhtd")}  # orders of axes, by how many there are

@@ -4,9 +4,9 @@ import inspect
 from types import SimpleNamespace
 from typing import Any, TypeGuard
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code
 from posenc.doctor.call.parameters import BASES, DEFAULTS, FACTORS, construct
+from posenc.doctor.safe_call import attempt
 
 ROTARY_WIDTHS = ("rotary_dim", "rot_dim", "rotary_ndims", "rope_dim", "d_rope", "rotary_n_dims")
 ROLE_NAMES = {"base": BASES, "factor": FACTORS}

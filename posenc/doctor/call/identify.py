@@ -7,7 +7,6 @@ from types import ModuleType
 from typing import Any
 
 from posenc.doctor import attention, bias, rotation, table
-from posenc.doctor.attempt import attempt
 from posenc.doctor.attention.projections import projects
 from posenc.doctor.call import angle_tables
 from posenc.doctor.call.axes import FOR_EMBEDDINGS, SHOWN
@@ -15,6 +14,7 @@ from posenc.doctor.call.code import MASK_FORMS, POSITION_AXES, CallForm, Code
 from posenc.doctor.call.parameters import BATCHED_NAMES, SCORE_NAMES, UNDERSTOOD, name_of
 from posenc.doctor.call.rotation_by_tables import returns_plain_angles, rotation_by_tables
 from posenc.doctor.report import with_article
+from posenc.doctor.safe_call import attempt
 
 KINDS: dict[str, ModuleType] = {"rotation": rotation, "table": table, "bias": bias, "attention": attention}
 SECONDS = 2  # for the calls of one size, and to begin with one more

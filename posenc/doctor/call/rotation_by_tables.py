@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.axes import GRID_ROWS
 from posenc.doctor.call.code import POSITION_AXES, Code, as_tensors, first_result, positions_in_form
+from posenc.doctor.safe_call import attempt
 
 T = 7  # tokens of the first call: a size that nothing else has
 GRID_COLUMNS = 6

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import first_result
+from posenc.doctor.safe_call import attempt
 
 SMALL: dict[str, Any] = {
     "hidden_size": 64,

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import nn
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.model import checks
-from posenc.doctor.model.measure import MIDDLE, SAME, measure, parameter_names
+from posenc.doctor.model.measure import MIDDLE, SAME, measure_model, parameter_names
 from posenc.doctor.numerics import worst
 from posenc.doctor.report import Finding, not_checked, run_checks, with_check_name
+from posenc.doctor.safe_call import attempt
 
 
 def is_meant(function: Any, kind: str | None) -> bool:
@@ -22,7 +22,7 @@ def is_meant(function: Any, kind: str | None) -> bool:
     embeds = any(isinstance(part, nn.Embedding) for part in function.modules())
     if not embeds or "ids" not in parameter_names(function):
         return False
-    record, failed = attempt(measure, function)
+    record, failed = attempt(measure_model, function)
     if failed or record.logits.shape[-1] == record.model.vocabulary:
         return True
     return not worst(record.changes(MIDDLE)) < SAME
@@ -34,7 +34,7 @@ def examine(function: Any) -> tuple[list[Finding], dict[str, Any]]:
     Raises:
         ValueError: If a call with token ids gives no logits.
     """
-    record, failed = attempt(measure, function)
+    record, failed = attempt(measure_model, function)
     if failed:
         raise ValueError(
             f"doctor: function must be a model that gives logits (b, t, vocabulary) for ids (b, t), got {failed}"

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.model.measure import CLOSE, LAST, MIDDLE, SAME, TOKENS, Model, ModelRecord
 from posenc.doctor.numerics import is_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
+from posenc.doctor.safe_call import attempt
 
 FIRST = 5  # tokens, before the others come one at a time
 PAD = 5  # tokens of padding

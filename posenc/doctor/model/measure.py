@@ -87,7 +87,7 @@ class ModelRecord(NamedTuple):
         return (logits - self.logits).abs().amax((0, 2))[~is_changed] / self.logits.abs().max()
 
 
-def measure(module: nn.Module) -> ModelRecord:
+def measure_model(module: nn.Module) -> ModelRecord:
     """Return the record of a model; raise what its call raises."""
     model = Model(module)
     ids = model.random_ids(TOKENS)

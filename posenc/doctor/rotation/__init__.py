@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.axes import SHOWN
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import random, relative_difference
 from posenc.doctor.report import Finding, not_checked, run_checks, with_check_name
 from posenc.doctor.rotation import frequencies, layout, measure, precision, usage
 from posenc.doctor.rotation.measure import Rotation, RotationRecord
+from posenc.doctor.safe_call import attempt
 
 PICTURE_TOKENS = 24
 # After these nothing can be measured.

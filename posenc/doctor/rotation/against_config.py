@@ -8,7 +8,6 @@ from torch import Tensor
 from posenc.config.export import rope_parameters_by_layer_type
 from posenc.config.layer import Layer, Plan
 from posenc.config.plan import plan
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code
 from posenc.doctor.call.identify import identify
 from posenc.doctor.numerics import random, relative_difference, worst
@@ -16,6 +15,7 @@ from posenc.doctor.report import Finding, note, passed, with_check_name, wrong
 from posenc.doctor.rotation.config_faults import Fault, Turn, faults, turn_of, width_of
 from posenc.doctor.rotation.fit_frequencies import near
 from posenc.doctor.rotation.measure import Rotation
+from posenc.doctor.safe_call import attempt
 from posenc.models.from_config import LONGEST
 
 POSITIONS = (5, 7, 17, 40, 100, 333, 777, 2000)

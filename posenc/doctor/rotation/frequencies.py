@@ -5,13 +5,13 @@ import math
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import POSITION_AXES
 from posenc.doctor.call.declared import ROTARY_WIDTHS, declared_base, declared_number, rebuilt_with
 from posenc.doctor.numerics import is_finite, random, relative_difference
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.rotation.fit_frequencies import fit, mostly_one, near, yarn_factor
 from posenc.doctor.rotation.measure import Rotation, RotationRecord, measure_pairs
+from posenc.doctor.safe_call import attempt
 
 USUAL_BASE, OTHER_BASE = 10_000, 500_000
 SMALLEST_BASE = 10  # in use

@@ -2,12 +2,12 @@
 
 import torch
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import POSITION_AXES
 from posenc.doctor.numerics import random, relative_difference
 from posenc.doctor.report import Finding, passed, wrong
 from posenc.doctor.rotation import measure
 from posenc.doctor.rotation.measure import ROWS, Rotation, RotationRecord
+from posenc.doctor.safe_call import attempt
 
 REMEDY = "Give each axis pairs of its own"
 

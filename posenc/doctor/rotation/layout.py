@@ -6,12 +6,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.numerics import is_finite, random, relative_difference, worst, wrap_angle
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.rotation.fit_frequencies import near, yarn_factor
 from posenc.doctor.rotation.grid import each_axis, grid
 from posenc.doctor.rotation.measure import TOLERANCE, MeasuredPairs, Rotation, RotationRecord
+from posenc.doctor.safe_call import attempt
 
 GAIN_TOLERANCE = 3e-3
 FINITE_TOKENS = 600

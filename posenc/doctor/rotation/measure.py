@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import is_finite, random, repeated_random, wrap_angle
 from posenc.doctor.rotation.fit_frequencies import Fit, fit
+from posenc.doctor.safe_call import attempt
 
 MEASURED_POSITIONS = (0, 1, 5, 8, 13, 21, 34, 55, 89)
 MAX_LENGTHS = (16_384, 8_192, 4_096, 2_048, 1_024, 512, 256, 128, 64, 32, 16, 8)

@@ -5,11 +5,11 @@ import time
 import torch
 from torch import Tensor, nn
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.numerics import is_finite, random, token_differences, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.rotation.layout import not_finite
 from posenc.doctor.rotation.measure import Rotation, RotationRecord
+from posenc.doctor.safe_call import attempt
 
 TOLERANCE = 0.03  # of the length of a token: more than a last rounding to a half precision
 FIRST_ROUNDED = {torch.bfloat16: 257, torch.float16: 2049}  # the first integer that the dtype does not hold

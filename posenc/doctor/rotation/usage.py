@@ -6,11 +6,11 @@ from bisect import bisect_left
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.numerics import is_finite, random, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.rotation.layout import not_finite
 from posenc.doctor.rotation.measure import Rotation, RotationRecord
+from posenc.doctor.safe_call import attempt
 
 TOLERANCE, DIRECTION_TOLERANCE = 1e-4, 1e-3  # of results, and of angles alone
 SECONDS, AT_LEAST = 0.5, 8_192  # for the search of the last position: a table made in each call takes ever longer

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code
 from posenc.doctor.report import Finding, run_checks
+from posenc.doctor.safe_call import attempt
 from posenc.doctor.table import grid, precision, usage
-from posenc.doctor.table.measure import Table, is_table, measure
+from posenc.doctor.table.measure import Table, is_table, measure_table
 from posenc.doctor.table.sinusoids import examine_sinusoids
 from posenc.doctor.table.usage import check_rows
 
@@ -39,7 +39,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     table = Table(code)
     if not attempt(is_table, table)[0]:
         return grid.examine(code)
-    record = measure(table)
+    record = measure_table(table)
     examined = {"axes": "(t, b, d)" if code.call.order == "tbd" else "(b, t, d)"} if table.takes_input else {}
     findings = usage.run_until_wrong(FIRST_CHECKS, record)
     if findings[-1].check in (usage.BLOCKED, "sum"):

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code, first_result
 from posenc.doctor.call.declared import declared_bases_of_axes
 from posenc.doctor.numerics import is_finite, random, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, with_check_name, wrong
+from posenc.doctor.safe_call import attempt
 from posenc.doctor.table.measure import EQUAL, are_equal, grows_linearly, nearest_rows, not_finite
 from posenc.doctor.table.precision import HalfCall, check_half
 from posenc.doctor.table.sinusoids import equal_channels, examine_sinusoids
@@ -187,7 +187,7 @@ def accepts(code: Code) -> bool:
     return any(True for _ in _grids(code))
 
 
-def measure(code: Code) -> GridRecord:
+def measure_grid(code: Code) -> GridRecord:
     """Return the grid whose channels follow one axis each, of all that calls return, with its cells in place."""
     record = max(_grids(code), key=_plainness)
     for order in () if record.returned_axes else permutations(range(len(record.sides))):
@@ -208,7 +208,7 @@ def _plainness(record: GridRecord) -> tuple[bool, float, bool]:
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on a grid, and what was examined."""
-    record = measure(code)
+    record = measure_grid(code)
     width = f"{record.rows.shape[-1]} channels"
     examined = {"grid": f"a grid of {record.size}, asked for by {record.call}", "width": width}
     findings = run_until_wrong((finite,), record)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code, first_result
 from posenc.doctor.numerics import is_finite, random, relative_difference, worst
 from posenc.doctor.report import Finding, wrong
+from posenc.doctor.safe_call import attempt
 
 B, T = 7, 5  # texts and tokens of a short call: sizes that nothing else has
 TOKEN_ID = 5  # of no padding
@@ -198,7 +198,7 @@ def _adds_rows(table: Table) -> bool:
     return not (relative_difference(repeated, last) < 1e-5 < relative_difference(changed, last))
 
 
-def measure(table: Table) -> TableRecord:
+def measure_table(table: Table) -> TableRecord:
     """Return the record of the longest table that comes in time; raises what the code raises for the shortest."""
     for length in LENGTHS[:-1]:
         start = time.thread_time()

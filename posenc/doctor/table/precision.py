@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, passed, wrong
+from posenc.doctor.safe_call import attempt
 from posenc.doctor.table.measure import LENGTHS, TableRecord, not_finite
 
 HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}

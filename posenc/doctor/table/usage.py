@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.doctor.attempt import attempt
 from posenc.doctor.call.code import Code, first_result
 from posenc.doctor.call.declared import rebuilt_with
 from posenc.doctor.numerics import random, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, with_check_name, wrong
+from posenc.doctor.safe_call import attempt
 from posenc.doctor.table.measure import EQUAL, TOKEN_ID, B, T, Table, TableRecord, are_equal, nearest_rows, not_finite
 
 BLOCKED = "everything else"  # the check that stands for those that are not made
