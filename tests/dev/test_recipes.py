@@ -92,7 +92,7 @@ def test_a_key_of_a_configuration_step_by_step(tmp_path):
 def test_a_check_of_the_doctor_step_by_step(copy, run):
     follow("A check of the doctor, step by step", copy, run)
     reports = (copy / "tests/doctor/reports.json").read_text()
-    assert "[result in float32]\": [\"rotation: wrong dtype-changed;" in reports
+    assert '[result in float32]": ["rotation: wrong dtype-changed;' in reports
     (copy / "posenc/doctor/rotation/usage.py").write_text((ROOT / "posenc/doctor/rotation/usage.py").read_text())
     run(".venv/bin/python -m pytest -q tests/doctor/rotation/test_precision.py -k 'result and float32'", fails=True)
 
