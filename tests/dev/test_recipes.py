@@ -89,7 +89,10 @@ def test_a_key_of_a_configuration_step_by_step(tmp_path):
 
 
 @pytest.mark.full
-def test_a_check_of_the_doctor_step_by_step(copy, run):
+def test_a_check_of_the_doctor_step_by_step(tmp_path):
+    # the doctor reads configurations, which may be of any encoding
+    copy = copied(tmp_path, {encoding.name for encoding in posenc.encodings().values()})
+    run = runner(copy)
     follow("A check of the doctor, step by step", copy, run)
     reports = (copy / "tests/doctor/reports.json").read_text()
     assert '[result in float32]": ["rotation: wrong dtype-changed;' in reports
