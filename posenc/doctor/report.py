@@ -19,6 +19,7 @@ OWN_FOLDERS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.
 SECONDS = 30  # of processor time for the checks of one function
 LINE_WIDTH = 88
 SHORT = 140  # characters of a finding in the line for pytest, which shows 240
+EVERYTHING_ELSE = "everything else"  # the check that stands for those that are not made
 VERDICTS = ("wrong", "note", "ok", "not checked")
 ESSENTIAL = {  # the checks of which one must have been made before a function is called healthy
     "rotation": ("norm", "shift"),
@@ -185,6 +186,12 @@ def with_check_name(finding: Finding, check: str) -> Finding:
     """Return the finding with the name of its check, and with its id, unless it has them."""
     check = finding.check or check
     return finding._replace(check=check, id=finding.id or check.replace(" ", "-"))
+
+
+def stopped(findings: list[Finding]) -> list[Finding]:
+    """Return the findings, and that nothing else can be checked after what is wrong in them."""
+    remaining = not_checked("repair what is wrong above first, then run the doctor again")
+    return [*findings, with_check_name(remaining, EVERYTHING_ELSE)]
 
 
 def run_checks(checks: Iterable[Callable[[Record], Finding | list[Finding] | None]], record: Record) -> list[Finding]:

@@ -63,6 +63,13 @@ def run(copy) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="module")
+def whole_copy(tmp_path_factory) -> Path:
+    """Return a copy with all encodings: a plan, which the doctor reads too, may be of any."""
+    names = {encoding.name for encoding in posenc.encodings().values()}
+    return copied(tmp_path_factory.mktemp("whole"), names)
+
+
+@pytest.fixture(scope="module")
 def copy(tmp_path_factory) -> Path:
     if shutil.which("make") is None:
         pytest.skip("there is no make")

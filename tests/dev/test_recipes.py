@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import posenc
-from tests.dev.conftest import ROOT, copied, runner
+from tests.dev.conftest import ROOT, runner
 
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 STEP = re.compile(
@@ -78,25 +77,21 @@ print(READ(BOTH, fields={"model_type": "llama", "rotary_theta": 5e5})["layers"][
 
 
 @pytest.mark.full
-def test_a_key_of_a_configuration_step_by_step(tmp_path):
-    # a plan may be of any encoding
-    copy = copied(tmp_path, {encoding.name for encoding in posenc.encodings().values()})
-    run = runner(copy)
+def test_a_key_of_a_configuration_step_by_step(whole_copy):
+    run = runner(whole_copy)
     said: list[str] = []
-    follow("A key of a configuration, step by step", copy, lambda line: said.append(run(line)))
+    follow("A key of a configuration, step by step", whole_copy, lambda line: said.append(run(line)))
     assert " 500,000 " in said[-1]
     assert run(f".venv/bin/python -c '{READ_BY_THE_PAGE}'") == "500000\n"
 
 
 @pytest.mark.full
-def test_a_check_of_the_doctor_step_by_step(tmp_path):
-    # the doctor reads configurations, which may be of any encoding
-    copy = copied(tmp_path, {encoding.name for encoding in posenc.encodings().values()})
-    run = runner(copy)
-    follow("A check of the doctor, step by step", copy, run)
-    reports = (copy / "tests/doctor/reports.json").read_text()
+def test_a_check_of_the_doctor_step_by_step(whole_copy):
+    run = runner(whole_copy)
+    follow("A check of the doctor, step by step", whole_copy, run)
+    reports = (whole_copy / "tests/doctor/reports.json").read_text()
     assert '[result in float32]": ["rotation: wrong dtype-changed;' in reports
-    (copy / "posenc/doctor/rotation/usage.py").write_text((ROOT / "posenc/doctor/rotation/usage.py").read_text())
+    (whole_copy / "posenc/doctor/rotation/usage.py").write_text((ROOT / "posenc/doctor/rotation/usage.py").read_text())
     run(".venv/bin/python -m pytest -q tests/doctor/rotation/test_precision.py -k 'result and float32'", fails=True)
 
 

@@ -9,7 +9,7 @@ from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecor
 from posenc.doctor.call.axes import SHOWN
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import relative_difference
-from posenc.doctor.report import Finding, not_checked, run_checks, with_check_name
+from posenc.doctor.report import Finding, not_checked, run_checks, stopped, with_check_name
 
 OTHER_T = 17  # tokens, where there are T heads
 NOT_OPENED = (
@@ -57,7 +57,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     examined = _examined(record)
     first = run_checks((basics.finite,), record) or run_checks((basics.heads, basics.batch), record)
     if any(finding.is_wrong for finding in first):
-        return [*first, with_check_name(not_checked("repair that first, then ask again"), "everything else")], examined
+        return stopped(first), examined
     findings = run_checks(POSITION_CHECKS, record)
     if record.attention.takes_embeddings_only:
         findings += run_checks((basics.half_precision,), record)

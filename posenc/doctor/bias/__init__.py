@@ -16,7 +16,7 @@ from posenc.doctor.bias.measure import (
     not_finite,
 )
 from posenc.doctor.call.code import Code
-from posenc.doctor.report import Finding, not_checked, run_checks, with_check_name
+from posenc.doctor.report import Finding, run_checks, stopped, with_check_name
 from posenc.doctor.safe_call import attempt
 
 OF_FIXED_SIZE = (offsets.offsets, *window.CHECKS, usage.factor, usage.queries)
@@ -66,6 +66,5 @@ def _findings(checks: tuple[Any, ...], record: BiasRecord | window.PageRecord) -
     """Return the findings of the checks, unless numbers are not finite: then nothing else can be compared."""
     finding = not_finite(record.numbers, "in the first call")
     if finding:
-        remaining = with_check_name(not_checked("repair that first, then ask again"), "everything else")
-        return [with_check_name(finding, "finite"), remaining]
+        return stopped([with_check_name(finding, "finite")])
     return run_checks(checks, record)

@@ -11,7 +11,7 @@ from torch import nn
 from posenc.doctor.model import checks
 from posenc.doctor.model.measure import MIDDLE, SAME, measure_model, parameter_names
 from posenc.doctor.numerics import worst
-from posenc.doctor.report import Finding, not_checked, run_checks, with_check_name
+from posenc.doctor.report import Finding, run_checks, stopped
 from posenc.doctor.safe_call import attempt
 
 
@@ -48,6 +48,5 @@ def examine(function: Any) -> tuple[list[Finding], dict[str, Any]]:
     }
     findings = run_checks((checks.finite,), record)
     if findings:
-        remaining = with_check_name(not_checked("repair that first, then ask again"), "everything else")
-        return [*findings, remaining], examined
+        return stopped(findings), examined
     return run_checks(checks.CHECKS, record), examined

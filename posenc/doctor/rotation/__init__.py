@@ -5,7 +5,7 @@ from typing import Any
 from posenc.doctor.call.axes import SHOWN
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import random, relative_difference
-from posenc.doctor.report import Finding, not_checked, run_checks, with_check_name
+from posenc.doctor.report import Finding, not_checked, run_checks, stopped, with_check_name
 from posenc.doctor.rotation import frequencies, layout, measure, precision, usage
 from posenc.doctor.rotation.measure import Rotation, RotationRecord
 from posenc.doctor.safe_call import attempt
@@ -53,8 +53,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     # What is not finite differs from itself, so that nothing before counts; this call must not fill caches before them.
     findings = run_checks((layout.finite,), rotate) or findings
     if any(finding.id in PRECLUDING for finding in findings):
-        others = not_checked("repair what is wrong above first, then run the doctor again")
-        return [*findings, with_check_name(others, "everything else")], examined
+        return stopped(findings), examined
     record = measure.measure_rotation(rotate)
     findings += [*_of_pairs(record), *run_checks(OF_USE, record)]
     return [*findings, with_check_name(not_checked(TWICE), "rotating twice")], examined | _examined(record)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from posenc.doctor.call.code import Code
-from posenc.doctor.report import Finding, run_checks
+from posenc.doctor.report import EVERYTHING_ELSE, Finding, run_checks
 from posenc.doctor.safe_call import attempt
 from posenc.doctor.table import grid, precision, usage
 from posenc.doctor.table.measure import Table, is_table, measure_table
@@ -42,7 +42,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     record = measure_table(table)
     examined = {"axes": "(t, b, d)" if code.call.order == "tbd" else "(b, t, d)"} if table.takes_input else {}
     findings = usage.run_until_wrong(FIRST_CHECKS, record)
-    if findings[-1].check in (usage.BLOCKED, "sum"):
+    if findings[-1].check in (EVERYTHING_ELSE, "sum"):
         return findings, examined
     findings += run_checks((check_rows,), record)
     if findings[-1].verdict == "ok":

@@ -11,12 +11,12 @@ from torch import Tensor
 from posenc.doctor.call.code import Code, first_result
 from posenc.doctor.call.declared import declared_bases_of_axes
 from posenc.doctor.numerics import is_finite, random, relative_difference, worst
-from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, with_check_name, wrong
+from posenc.doctor.report import EVERYTHING_ELSE, Finding, not_checked, note, passed, run_checks, with_check_name, wrong
 from posenc.doctor.safe_call import attempt
 from posenc.doctor.table.measure import EQUAL, are_equal, grows_linearly, nearest_rows, not_finite
 from posenc.doctor.table.precision import HalfCall, check_half
 from posenc.doctor.table.sinusoids import equal_channels, examine_sinusoids
-from posenc.doctor.table.usage import BLOCKED, cached, check_base, run_until_wrong, written_in_place
+from posenc.doctor.table.usage import cached, check_base, run_until_wrong, written_in_place
 
 PICTURE, VOLUME = (4, 6), (3, 4, 6)
 SQUARES = (5, 14, 7, 16, 8)  # sides of a picture that is asked for by one side, or whose cells are tokens
@@ -212,7 +212,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     width = f"{record.rows.shape[-1]} channels"
     examined = {"grid": f"a grid of {record.size}, asked for by {record.call}", "width": width}
     findings = run_until_wrong((finite,), record)
-    if findings[-1].check == BLOCKED:
+    if findings[-1].check == EVERYTHING_ELSE:
         return findings, examined
     # Calls for other sizes would have to be put in order too.
     checks = CHECKS_OF_CELLS if record.cell_order else (*CHECKS_OF_CELLS, *CHECKS_OF_CALLS)

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 from posenc.doctor.call.code import Code, first_result
 from posenc.doctor.call.declared import rebuilt_with
 from posenc.doctor.numerics import random, relative_difference, worst
-from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, with_check_name, wrong
+from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, stopped, wrong
 from posenc.doctor.safe_call import attempt
 from posenc.doctor.table.measure import EQUAL, TOKEN_ID, B, T, Table, TableRecord, are_equal, nearest_rows, not_finite
 
-BLOCKED = "everything else"  # the check that stands for those that are not made
 ROUNDING = 1e-4  # how far equal rows may differ that were computed in another way
 PADS = 2
 FIRST_COARSE = 256  # from here on bfloat16 cannot tell a position from the next
@@ -29,10 +28,7 @@ def run_until_wrong(checks: tuple[Callable[[Any], Finding | None], ...], record:
     for check in checks:
         findings += run_checks((check,), record)
         if findings and findings[-1].is_wrong:
-            return [
-                *findings,
-                with_check_name(not_checked("repair what is wrong above first, then run the doctor again"), BLOCKED),
-            ]
+            return stopped(findings)
     return findings
 
 
