@@ -6,6 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.doctor.report import Finding, wrong
+
+HALF_PRECISION = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 DRAWN_TOKENS = 64  # of repeated_random
 TINY = 1e-30
 
@@ -64,3 +67,20 @@ def is_finite(result: Any) -> bool:
     """Tell whether a tensor, or each tensor of several, holds neither a NaN nor an infinity."""
     parts = result if isinstance(result, tuple) else (result,)
     return all(bool(part.isfinite().all()) for part in parts if isinstance(part, Tensor) and not part.is_complex())
+
+
+def not_finite(result: Any, where: str, may_hide_keys: bool = False) -> Finding | None:
+    """Return the finding on a result, or on several, with NaN or infinity in it; -inf may hide keys of a bias."""
+    parts = result if isinstance(result, tuple) else (result,)
+    for part in parts:
+        if not isinstance(part, Tensor) or part.is_complex():
+            continue
+        invalid = ~part.isfinite()
+        if may_hide_keys:
+            invalid &= part != -torch.inf
+        if invalid.any():
+            first = tuple(int(axis[0]) for axis in invalid.nonzero(as_tuple=True))
+            counts = f"{int(invalid.sum()):,} of {invalid.numel():,} numbers"
+            sentence = f"{where}: NaN or infinity in {counts}, the first at index {first} of {tuple(part.shape)}"
+            return wrong("not-finite", f"{sentence}. Look for a division by 0 or an overflow")
+    return None

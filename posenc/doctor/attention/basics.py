@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from posenc.doctor.attention.measure import TOLERANCE, AttentionRecord, T, changed, result_in
-from posenc.doctor.numerics import relative_difference, worst
+from posenc.doctor.numerics import HALF_PRECISION, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.safe_call import attempt
 
@@ -13,7 +13,6 @@ SPLIT_AND_JOIN = (
     "axes are mixed up. Split heads off with unflatten(-1, (heads, d)).transpose(1, 2), and join them with "
     "transpose(1, 2).flatten(2)"
 )
-HALF_TYPES = (torch.bfloat16, torch.float16)
 HALF_TOLERANCE = 0.05
 FAR = 4_000  # where half precision cannot count positions
 
@@ -126,11 +125,11 @@ def half_precision(record: AttentionRecord) -> Finding:
     start = FAR if attention.takes_both_positions else 0
     parts = attention.inputs(dtype=torch.bfloat16)
     expected = attention.at(*(part.float() for part in parts), start=start)
-    results = [attempt(result_in, dtype, record, parts, start) for dtype in HALF_TYPES]
+    results = [attempt(result_in, dtype, record, parts, start) for dtype in HALF_PRECISION.values()]
     differences = [0.0 if failed else relative_difference(result, expected) for result, failed in results]
-    for dtype, difference in zip(HALF_TYPES, differences, strict=True):
+    for name, difference in zip(HALF_PRECISION, differences, strict=True):
         if not difference < HALF_TOLERANCE:
-            message = f"in {str(dtype).removeprefix('torch.')} the result differs by {difference:.2g} from float32"
+            message = f"in {name} the result differs by {difference:.2g} from float32"
             message = f"{message} at positions from {start:,}: angles or the bias are computed in the input's dtype"
             return wrong("precision-lost", f"{message}. Compute them in float32", difference)
     _, failed = results[0]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, Parts, one_hot_values
 from posenc.doctor.attention.weights import is_near
-from posenc.doctor.numerics import is_finite, random, relative_difference
+from posenc.doctor.numerics import not_finite, random, relative_difference
 from posenc.doctor.report import Finding, not_checked, passed, run_checks, wrong
 from posenc.doctor.safe_call import attempt
 
@@ -38,8 +38,8 @@ def cache(record: AttentionRecord) -> Finding | list[Finding]:
     steps, failed = attempt(_decode, record, parts, STEP_BY_STEP)
     if failed:
         return not_checked(f"needs a result (out, cache); {failed}")
-    if not is_finite(steps.result):
-        return wrong("not-finite", "token by token with the cache the result holds NaN or infinity")
+    if finding := not_finite(steps.result, "token by token with the cache"):
+        return finding
     whole = _decode(record, parts, AT_ONCE)
     difference = relative_difference(steps.result[:, :, PREFILL:], whole.result[:, :, PREFILL:])
     if difference >= TOLERANCE:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from posenc.doctor.attention.measure import LAST, TOLERANCE, Attention, AttentionRecord, T, result_in, visible_keys
 from posenc.doctor.call import angle_tables
-from posenc.doctor.numerics import is_finite, relative_difference, worst
+from posenc.doctor.numerics import is_finite, not_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.safe_call import attempt
 
@@ -140,8 +140,8 @@ def order(record: AttentionRecord) -> Finding:
     attention = record.attention
     q, k, v = (part[:, :, SHUFFLED] for part in attention.inputs())
     shuffled = attention.at(q, k, v)
-    if not is_finite(shuffled):
-        return wrong("not-finite", "with the keys in another order the result holds NaN or infinity")
+    if finding := not_finite(shuffled, "with the keys in another order"):
+        return finding
     difference = relative_difference(shuffled[:, :, -1], record.result[:, :, -1])
     if difference > TOLERANCE:
         return passed("the order of the keys changes the result", difference)
@@ -202,11 +202,11 @@ def _far_shift(record: AttentionRecord, difference: float) -> Finding:
         moved, failed = attempt(attention.at, *attention.inputs(), start=start)
         if failed:  # there are fewer positions
             break
-        if not is_finite(moved):
+        if finding := not_finite(moved, f"at positions from {start:,} on"):
             exact, _ = attempt(result_in, torch.float64, record, attention.inputs(), start)
             if exact is not None and is_finite(exact):  # lengths that grow, as in xPos
                 return passed(f"{message}; from {start:,} on float32 overflows, and float64 does not", difference)
-            return wrong("not-finite", f"at positions from {start:,} the result holds NaN or infinity", start)
+            return finding
         far_difference = relative_difference(moved, record.result)
         # Farther out, rounded angles change more than that.
         if start == FAR and far_difference > ANGLE_TOLERANCE:
@@ -232,8 +232,8 @@ def decoding(record: AttentionRecord) -> Finding | None:
         return None
     q, k, v = attention.inputs()
     alone = attention.at(q[:, :, -1:], k, v)
-    if not is_finite(alone):
-        return wrong("not-finite", "one query after all keys gets NaN or infinity")
+    if finding := not_finite(alone, "one query after all keys"):
+        return finding
     difference = relative_difference(alone, record.result[:, :, -1:])
     if record.is_causal:
         several = attention.at(q[:, :, -LAST:], k, v)

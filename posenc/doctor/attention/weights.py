@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, T
-from posenc.doctor.numerics import is_finite, relative_difference, worst
+from posenc.doctor.numerics import is_finite, not_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.safe_call import attempt
 
@@ -82,8 +82,8 @@ def offsets(record: AttentionRecord) -> Finding:
         return not_checked(NARROW)
     q, k, _ = (part[:, :, :1].expand_as(part).contiguous() for part in attention.inputs(10))
     weights = attention.weights(q, k)  # (b, h, t, s)
-    if not is_finite(weights):
-        return wrong("not-finite", "among equal tokens the result holds NaN or infinity")
+    if finding := not_finite(weights, "the result among equal tokens"):
+        return finding
     # How the logit changes from key to key, of keys that are visible.
     steps = torch.where(weights > TINY, weights, torch.nan).log().diff(dim=-1)
     difference = _change_along(steps, queries=1, keys=1)

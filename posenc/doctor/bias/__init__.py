@@ -13,9 +13,9 @@ from posenc.doctor.bias.measure import (
     depends_on_content,
     has_shape,
     measure_bias,
-    not_finite,
 )
 from posenc.doctor.call.code import Code
+from posenc.doctor.numerics import not_finite
 from posenc.doctor.report import Finding, run_checks, stopped, with_check_name
 from posenc.doctor.safe_call import attempt
 
@@ -64,7 +64,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
 
 def _findings(checks: tuple[Any, ...], record: BiasRecord | window.PageRecord) -> list[Finding]:
     """Return the findings of the checks, unless numbers are not finite: then nothing else can be compared."""
-    finding = not_finite(record.numbers, "in the first call")
+    finding = not_finite(record.numbers, "the first call", may_hide_keys=True)
     if finding:
         return stopped([with_check_name(finding, "finite")])
     return run_checks(checks, record)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.bias.measure import BiasRecord, among_first, not_finite
+from posenc.doctor.bias.measure import BiasRecord, among_first
 from posenc.doctor.call.declared import declared_flag, declared_number
 from posenc.doctor.call.parameters import DEFAULTS
-from posenc.doctor.numerics import relative_difference
+from posenc.doctor.numerics import not_finite, relative_difference
 from posenc.doctor.report import Finding, note, passed, wrong
 from posenc.doctor.safe_call import attempt
 
@@ -57,7 +57,7 @@ def widen(record: BiasRecord) -> Finding | None:
         return None
     size = LONGEST if (limit(record) or LONG) > LONG else LONG
     bias, numbers = among_first(record.code, (size, *SHORTER, record.size))
-    if finding := not_finite(numbers, f"among {numbers.shape[-1]} keys"):
+    if finding := not_finite(numbers, f"among {numbers.shape[-1]} keys", may_hide_keys=True):
         return finding
     ahead, behind = _without_rounding(numbers[:, 0]), _without_rounding(numbers[:, -1].flip(-1))
     if relative_difference(ahead, behind) < SAME_SIDES:

@@ -10,7 +10,6 @@ from torch import Tensor
 from posenc.doctor.call.code import Code
 from posenc.doctor.call.parameters import name_of
 from posenc.doctor.numerics import random, relative_difference, worst
-from posenc.doctor.report import Finding, wrong
 from posenc.doctor.safe_call import attempt
 
 SIZES = (24, 16, 12, 8, 6)  # numbers of tokens to try
@@ -299,14 +298,6 @@ def grid_of(numbers: Tensor) -> Grid | None:
         if worst(along, relative_difference(cells[:, 1:, :, 1:], cells[:, :-1, :, :-1])) < SAME_NUMBERS:
             return grid
     return None
-
-
-def not_finite(numbers: Tensor, where: str) -> Finding | None:
-    """Return that numbers are NaN or inf, if so; -inf hides a key."""
-    invalid = numbers.isnan() | (numbers == torch.inf)
-    if not invalid.any():
-        return None
-    return wrong("not-finite", f"{where} {int(invalid.sum()):,} of {invalid.numel():,} numbers are NaN or inf")
 
 
 def has_shape(numbers: Any, t: int, s: int) -> bool:

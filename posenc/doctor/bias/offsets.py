@@ -15,12 +15,11 @@ from posenc.doctor.bias.measure import (
     change_at_one_offset,
     grid_of,
     names_of,
-    not_finite,
     record_of,
     relative_to_own_position,
 )
 from posenc.doctor.call.code import Code
-from posenc.doctor.numerics import relative_difference
+from posenc.doctor.numerics import not_finite, relative_difference
 from posenc.doctor.report import Finding, note, passed, wrong
 from posenc.doctor.safe_call import attempt
 

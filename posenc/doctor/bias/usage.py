@@ -9,16 +9,14 @@ from posenc.doctor.bias.measure import (
     BiasRecord,
     change_at_one_offset,
     less_constant,
-    not_finite,
     relative_to_own_position,
 )
-from posenc.doctor.numerics import random, relative_difference
+from posenc.doctor.numerics import HALF_PRECISION, not_finite, random, relative_difference
 from posenc.doctor.report import VERDICTS, Finding, not_checked, note, passed, wrong
 from posenc.doctor.safe_call import attempt
 
 MANY = 512  # keys of a long text
 BEYOND_HALF, FEWER = 2_112, 1_024  # keys: float16 rounds integers from 2,048 on
-HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 NEAR = 32  # keys whose steps are compared in half precision
 SAME = 1e-4
 FAR_POSITIONS = (10_000, 1_000_000)
@@ -37,7 +35,7 @@ def decoding(record: BiasRecord) -> Finding:
         call = f"{name} after {record.size} keys"
         if failed:
             return note(f"{call} raises {failed}; {TAKE_LAST_ROWS}")
-        if finding := not_finite(numbers, f"for {call}"):
+        if finding := not_finite(numbers, call, may_hide_keys=True):
             return finding
         if not numbers.any() and expected.any() and not record.bias.returns_ids:
             return note(f"{call} gets no bias at all; {TAKE_LAST_ROWS}")
@@ -83,7 +81,7 @@ def longer(record: BiasRecord) -> Finding:
     numbers, failed = attempt(record.bias.among, MANY)
     if failed:
         return note(f"{MANY} keys raise {failed}")
-    if finding := not_finite(numbers, f"among {MANY} keys"):
+    if finding := not_finite(numbers, f"among {MANY} keys", may_hide_keys=True):
         return finding
     # Softmax cancels a constant of each query.
     relative = relative_to_own_position(numbers)
@@ -110,13 +108,13 @@ def rounding(record: BiasRecord) -> Finding:
     queries, keys = _many_keys(record)
     expected = _near_steps(Bias(code.fresh())(queries, keys))
     findings = []
-    for name, dtype in HALF.items():
+    for name, dtype in HALF_PRECISION.items():
         bias = Bias(code.fresh() if takes_dtype else code.cast(dtype))
         numbers, failed = attempt(bias, queries, keys, dtype)
-        where = f"in {name}, among {len(keys):,} keys,"
+        where = f"in {name}, among {len(keys):,} keys"
         if failed:
             findings.append(not_checked(f"{where} raises {failed}"))
-        elif finding := not_finite(numbers, where):
+        elif finding := not_finite(numbers, where, may_hide_keys=True):
             return finding
         elif not code.module and numbers.dtype != dtype:
             return not_checked(NO_DTYPE)
@@ -163,7 +161,7 @@ def far_positions(record: BiasRecord) -> Finding:
         numbers, failed = attempt(record.bias, positions, positions)
         if failed:
             return note(f"position {start:,} raises {failed}")
-        if finding := not_finite(numbers, f"from position {start:,} on"):
+        if finding := not_finite(numbers, f"from position {start:,} on", may_hide_keys=True):
             return finding
         numbers = relative_to_own_position(numbers.double())
         difference = relative_difference(numbers, record.relative)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from posenc.doctor.model.measure import CLOSE, LAST, MIDDLE, SAME, TOKENS, Model, ModelRecord
-from posenc.doctor.numerics import is_finite, relative_difference, worst
+from posenc.doctor.numerics import HALF_PRECISION, not_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.safe_call import attempt
 
@@ -15,17 +15,12 @@ FIRST = 5  # tokens, before the others come one at a time
 PAD = 5  # tokens of padding
 MOST_ROWS = 4_096  # of a table, for a text of more tokens
 SHIFT, BEYOND_HALF, FAR = 17, 2_100, 1_000_000  # how far all positions are moved together
-HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 ANGLES = ("freq", "theta", "cos", "sin", "rot")  # in the names of buffers
 ROUNDED_BUFFERS = (
     "after model.bfloat16() buffers of angles ({}, ...) are rounded with it: far tokens get other angles. Load in "
     "bfloat16 by the library's own setting, or cast parameters only"
 )
 NO_POSITIONS, NO_MASK = "needs a parameter for position_ids", "needs a parameter for an attention mask"
-
-
-def _not_finite(logits: Tensor | None, where: str, cause: str = "not-finite") -> Finding | None:
-    return None if is_finite(logits) else wrong(cause, f"{where} logits are NaN or infinite")
 
 
 def _unchanged(difference: float, tolerance: float, sentence: str, cause: str, fault: str) -> Finding:
@@ -37,7 +32,7 @@ def _unchanged(difference: float, tolerance: float, sentence: str, cause: str, f
 
 def finite(record: ModelRecord) -> Finding | None:
     """Check that all logits are finite."""
-    return _not_finite(record.logits, "in the first call")
+    return not_finite(record.logits, "logits of the first call")
 
 
 def repeatable(record: ModelRecord) -> Finding:
@@ -89,7 +84,7 @@ def shift(record: ModelRecord) -> Finding:
     moved, failed = attempt(model, ids, positions=positions + SHIFT)
     if failed:
         return note(f"positions from {SHIFT} on raise {failed}")
-    if finding := _not_finite(moved, f"from position {SHIFT} on"):
+    if finding := not_finite(moved, f"logits from position {SHIFT} on"):
         return finding
     difference = relative_difference(moved, record.logits)
     sentence = f"moving all positions together changes the logits by {difference:.2g}"
@@ -97,7 +92,7 @@ def shift(record: ModelRecord) -> Finding:
         return passed(f"{sentence}: it has a table of positions", difference)
     # Of a copy, since code may keep a table for as many positions.
     far, _ = attempt(Model(model.module), ids, positions=positions + FAR)
-    if finding := _not_finite(far, f"from position {FAR:,} on"):
+    if finding := not_finite(far, f"logits from position {FAR:,} on"):
         return finding
     if difference < SAME:
         return passed("moving all positions together changes nothing: logits depend on offsets only", difference)
@@ -214,7 +209,7 @@ def longer(record: ModelRecord) -> Finding:
     if failed:
         return note(f"{longest:,} tokens raise {failed}")
     length = f"{logits.shape[1]:,} tokens"
-    if finding := _not_finite(logits, f"in a text of {length}"):
+    if finding := not_finite(logits, f"logits in a text of {length}"):
         return finding
     difference = relative_difference(logits[:, :TOKENS], record.logits)
     cause = "frequencies depend on the length (dynamic NTK, LongRoPE), and cached keys were rotated by other ones"
@@ -245,7 +240,7 @@ def half_precision(record: ModelRecord) -> Finding:
     """Cast the model to bfloat16 and float16: are logits finite, and which buffers of angles are rounded with it?"""
     failures: list[str] = []
     differences: dict[str, float] = {}
-    for name, dtype in HALF.items():
+    for name, dtype in HALF_PRECISION.items():
         model = Model(record.model.module)
         model.module.to(dtype)
         logits, failed = attempt(model, record.ids)
@@ -253,8 +248,8 @@ def half_precision(record: ModelRecord) -> Finding:
         if model.takes("positions") and not model.table_rows:
             far, _ = attempt(model, record.ids, positions=record.positions + BEYOND_HALF)
         for result, where in ((logits, ""), (far, f" from position {BEYOND_HALF:,} on")):
-            if finding := _not_finite(result, f"in {name}{where}", "precision-lost"):
-                return finding
+            if finding := not_finite(result, f"logits in {name}{where}"):
+                return finding._replace(id="precision-lost")
         if failed:
             failures.append(f"{name} raises {failed}")
         else:

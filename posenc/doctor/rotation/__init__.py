@@ -49,7 +49,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     rotate = Rotation(code.fresh(), code)
     examined: dict[str, Any] = {"axes": SHOWN[code.call.order or "bhtd"]}
     # memory comes first, for the first calls of all find out how many positions there are.
-    findings = run_checks((usage.memory, usage.starts, layout.contents, layout.along), rotate)
+    findings = run_checks((usage.memory, layout.contents, layout.along), rotate)
     # What is not finite differs from itself, so that nothing before counts; this call must not fill caches before them.
     findings = run_checks((layout.finite,), rotate) or findings
     if any(finding.id in PRECLUDING for finding in findings):

@@ -13,7 +13,7 @@ LARGEST_FACTOR = 10_000  # of a scaling
 
 
 class Fit(NamedTuple):
-    """The rule that frequencies follow: its name, the base, the factor of a scaling, exact values if these are known.
+    """The rule that frequencies follow: its name, the base, and the factor of a scaling.
 
     regular     base^(-2i/r)
     late        the same from i = 1 on, all divided by the factor
@@ -29,7 +29,6 @@ class Fit(NamedTuple):
     name: str
     base: float = math.nan
     factor: float = math.nan
-    exact: Tensor | None = None
 
 
 def yarn_factor(factor: float, mscale: float = 1) -> float:
@@ -83,15 +82,12 @@ def _geometric(theta: Tensor, exponents: Tensor, base: float, tolerance: float) 
     """Return the rule of frequencies that fall by one ratio, which the first of them tells."""
     usual = [known for known in BASES if near(known, base, tolerance)]
     base = usual[0] if usual else base
-    exact = theta.sign() * base**-exponents if usual else None
     first, second = theta[:2].abs().tolist()
     factor, late_factor = 1 / first, second / first**2
     if factor < 1 + tolerance:
-        return Fit("regular", base, exact=exact)
+        return Fit("regular", base)
     if _is_integer(late_factor) and not _is_integer(factor):
         return Fit("late", base, round(late_factor))
-    if exact is not None and _is_integer(factor):
-        return Fit("linear", base, factor, exact / round(factor))
     return Fit("linear", base, factor)
 
 

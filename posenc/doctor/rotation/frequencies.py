@@ -7,7 +7,7 @@ from torch import Tensor
 
 from posenc.doctor.call.code import POSITION_AXES
 from posenc.doctor.call.declared import ROTARY_WIDTHS, declared_base, declared_number, rebuilt_with
-from posenc.doctor.numerics import is_finite, random, relative_difference
+from posenc.doctor.numerics import not_finite, random, relative_difference
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.rotation.fit_frequencies import fit, mostly_one, near, yarn_factor
 from posenc.doctor.rotation.measure import Rotation, RotationRecord, measure_pairs
@@ -124,8 +124,8 @@ def base(record: RotationRecord) -> Finding | None:
         pairs, failed = attempt(measure_pairs, rotate, record.rotate.max_length)
         if failed:
             return not_checked(f"base {OTHER_BASE:,} raises {failed}")
-        if not is_finite(pairs.matrices):
-            return wrong("not-finite", f"with base {USUAL_BASE:,} or {OTHER_BASE:,} the result holds NaN or infinity")
+        if finding := not_finite(pairs.matrices, f"with base {USUAL_BASE:,} or {OTHER_BASE:,}"):
+            return finding
         measured.append(pairs.theta)
     if not measured:
         return None
@@ -155,8 +155,8 @@ def factor(record: RotationRecord) -> Finding | None:
         result, failed = attempt(rotate, x, positions)
         if failed:
             return not_checked(f"a factor of 10 or of 40 raises {failed}")
-        if not is_finite(result):
-            return wrong("not-finite", "with a factor of 10 or of 40 the result holds NaN or infinity")
+        if finding := not_finite(result, "with a factor of 10 or of 40"):
+            return finding
         results.append(result)
     if not results:
         return None

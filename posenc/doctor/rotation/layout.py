@@ -1,4 +1,4 @@
-"""Check the pairs of a rotation: lengths, layout, direction, position 0, queries against keys, logits by offset."""
+"""Check the pairs of a rotation: lengths, layout, direction, axes, queries against keys, logits by offset."""
 
 import math
 from collections.abc import Callable
@@ -6,15 +6,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from posenc.doctor.numerics import is_finite, random, relative_difference, worst, wrap_angle
+from posenc.doctor.call.code import POSITION_AXES
+from posenc.doctor.numerics import not_finite, random, relative_difference, worst, wrap_angle
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
+from posenc.doctor.rotation import measure
 from posenc.doctor.rotation.fit_frequencies import near, yarn_factor
-from posenc.doctor.rotation.grid import each_axis, grid
-from posenc.doctor.rotation.measure import TOLERANCE, MeasuredPairs, Rotation, RotationRecord
+from posenc.doctor.rotation.measure import ROWS, TOLERANCE, MeasuredPairs, Rotation, RotationRecord
 from posenc.doctor.safe_call import attempt
 
 GAIN_TOLERANCE = 3e-3
 FINITE_TOKENS = 600
+OWN_PAIRS = "Give each axis pairs of its own"
 LAYOUTS = {
     "half": "half layout, pairs (i, i + {distance}), as in GPT-NeoX and the Llama of transformers",
     "interleaved": "interleaved layout, pairs (2i, 2i + 1), as in GPT-J and Meta's Llama",
@@ -30,16 +32,7 @@ def finite(rotate: Rotation) -> Finding | None:
     positions = torch.arange(min(FINITE_TOKENS, rotate.max_length))
     x = random(1, rotate.code.heads, len(positions), rotate.code.dim, seed=5)
     results, failed = attempt(rotate.fresh().sides, x, positions)
-    return None if failed else not_finite(results, "float32")
-
-
-def not_finite(results: tuple[Tensor, ...], where: str) -> Finding | None:
-    """Return at which position the results (b, h, t, d) of queries or keys first hold NaN or infinity, if they do."""
-    for result in results:
-        if not is_finite(result):
-            position = int((~result.isfinite()).any(-1).flatten(0, 1).any(0).int().argmax())
-            return wrong("not-finite", f"in {where} the result at position {position:,} is NaN or infinite", position)
-    return None
+    return None if failed else not_finite(results, "in float32")
 
 
 def contents(rotate: Rotation) -> Finding | None:
@@ -250,6 +243,53 @@ def origin(record: RotationRecord) -> Finding | None:
     angle = f"the angle of position {equal[-1]}" if equal else "an angle other than 0"
     sentence = f"position 0 gets {angle}: harmless while queries and keys agree, wrong where a cache counts one from 0"
     return note(sentence, equal[-1] if equal else None)
+
+
+def grid(record: RotationRecord) -> Finding | None:
+    """Check that some pairs rotate along the rows of a grid and some from row to row."""
+    reading, code = record.reading, record.code
+    columns = code.call.tokens // ROWS
+    if columns not in (0, ROWS) and code.takes("rows", "columns"):
+        # Pairs that count along rows as long as there are rows take one number for the other.
+        angle = measure.angles_of(
+            measure.matrices_of(record.rotate, torch.arange(record.rotate.max_length)), reading.pairs
+        )
+        count = [measure.row_length(of_pair[:, None]) for of_pair in angle.T].count(ROWS)
+        if count:
+            sentence = (
+                f"called with {ROWS} rows of {columns} tokens, {count} of {len(reading.pairs)} pairs count in rows"
+            )
+            return wrong("axes-swapped", f"{sentence} of {ROWS}: divide by the number of columns, not of rows", count)
+    if not reading.columns:
+        return None
+    along, down = (int(theta.round(decimals=6).count_nonzero()) for theta in (reading.theta, reading.theta_down))
+    sentence = f"rows of {reading.columns}: {along} pairs rotate along a row, {down} from row to row"
+    return passed(sentence, along) if along and down else wrong("axis-lost", f"{sentence}. {OWN_PAIRS}")
+
+
+def each_axis(record: RotationRecord) -> Finding | None:
+    """Check that each axis of positions has pairs that rotate when it alone moves."""
+    if record.rotate.position_argument != "positions" or record.angles_by_doctor:
+        return None
+    form = record.code.call.positions_form
+    form = form if form in POSITION_AXES else "3bt"
+    x, positions = random(2, record.heads, 6, record.dim, seed=19), torch.arange(6)
+    result, failed = attempt(_along(record, form), x, positions)
+    # Code of one axis raises, or adds all three up.
+    if failed or relative_difference(result, record.rotate(x, positions)) > TOLERANCE:
+        return None
+    rotations = [_along(record, form, axis) for axis in range(POSITION_AXES[form])]
+    counts = [len(measure.measure_pairs(rotate, record.rotate.max_length).pairs) for rotate in rotations]
+    sentence = f"along {len(counts)} axes {', '.join(map(str, counts))} pairs rotate"
+    return passed(sentence) if all(counts) else wrong("axis-lost", f"{sentence}. {OWN_PAIRS}")
+
+
+def _along(record: RotationRecord, form: str, axis: int | None = None) -> Rotation:
+    """Return the rotation by positions of several axes, of which one moves alone or all move alike."""
+    code = record.code.fresh()
+    code.axis = axis
+    code.call = code.call._replace(positions_form=form)
+    return Rotation(code)
 
 
 def shift(record: RotationRecord) -> Finding:

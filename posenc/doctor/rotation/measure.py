@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from posenc.doctor.call.code import Code
-from posenc.doctor.numerics import is_finite, random, repeated_random, wrap_angle
+from posenc.doctor.numerics import HALF_PRECISION, is_finite, random, repeated_random, wrap_angle
 from posenc.doctor.rotation.fit_frequencies import Fit, fit
 from posenc.doctor.safe_call import attempt
 
@@ -151,9 +151,9 @@ class MeasuredPairs(NamedTuple):
     @property
     def rounded_to(self) -> str:
         """The half precision to which each cosine and sine is rounded, whatever the input, or ""."""
-        for half in (torch.bfloat16, torch.float16):
-            if self.matrices.frac().any() and torch.equal(self.matrices.to(half).double(), self.matrices):
-                return str(half).removeprefix("torch.")
+        for name, dtype in HALF_PRECISION.items():
+            if self.matrices.frac().any() and torch.equal(self.matrices.to(dtype).double(), self.matrices):
+                return name
         return ""
 
     @property
@@ -186,11 +186,6 @@ class MeasuredPairs(NamedTuple):
     def channels(self) -> tuple[list[int], list[int]]:
         """The first and the second channels of the pairs."""
         return [first for first, _ in self.pairs], [second for _, second in self.pairs]
-
-    def expected(self, x: Tensor, positions: Tensor, theta: Tensor) -> Tensor:
-        """Return `x` (..., t, d) rotated in float64 by `theta` (r/2,), with the measured angle at 0 and gain."""
-        angle = positions.double()[:, None] * theta + self.angle_at_0  # (t, r/2)
-        return rotate_channels(x, *self.channels, angle) * self.gains.mean(0)
 
 
 class RotationRecord(NamedTuple):

@@ -1,21 +1,15 @@
-"""Check a rotation in low precision: half-precision input, a module that was cast, angles at far positions."""
-
-import time
+"""Check a rotation in low precision: half-precision input, and a module that was cast."""
 
 import torch
 from torch import Tensor, nn
 
-from posenc.doctor.numerics import is_finite, random, token_differences, worst
+from posenc.doctor.numerics import HALF_PRECISION, not_finite, random, token_differences, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
-from posenc.doctor.rotation.layout import not_finite
 from posenc.doctor.rotation.measure import Rotation, RotationRecord
 from posenc.doctor.safe_call import attempt
 
 TOLERANCE = 0.03  # of the length of a token: more than a last rounding to a half precision
-FIRST_ROUNDED = {torch.bfloat16: 257, torch.float16: 2049}  # the first integer that the dtype does not hold
-FAR = (100_000, 1_000_000)
-FAR_TOLERANCE, FLOAT64_TOLERANCE = 0.05, 1e-4  # angles in float32 lose some 0.01 at 10^5 and 0.1 at 10^6
-SECONDS = 0.1  # for the first of two far positions, where the second needs ten times as much
+FIRST_ROUNDED = {"bfloat16": 257, "float16": 2049}  # the first integer that the dtype does not hold
 
 
 def half_precision(record: RotationRecord) -> Finding:
@@ -34,32 +28,33 @@ def _compare_half_precision(record: RotationRecord) -> Finding:
     largest = 0.0
     # Where queries decay, as in xPos, keys grow until they overflow.
     expected = prefill.results[:1] if record.gains_vary else prefill.results
-    finding = not_finite(expected, "float32")
+    finding = not_finite(expected, "in float32")
     if finding:
         return finding
-    for dtype in FIRST_ROUNDED:
+    for name, dtype in HALF_PRECISION.items():
         results, failed = attempt(record.rotate.fresh().sides, prefill.x.to(dtype), prefill.positions)
         if failed:
-            return not_checked(f"{dtype} input raises {failed}")
-        finding = not_finite(results[: len(expected)], str(dtype).removeprefix("torch."))
+            return not_checked(f"{name} input raises {failed}")
+        finding = not_finite(results[: len(expected)], f"in {name}")
         if finding:
             return finding
         sides = zip(results, expected, strict=False)
         differences = torch.stack([token_differences(result, right) for result, right in sides]).amax(0)
         largest = worst(largest, differences)
         if largest > TOLERANCE:
-            return _rounded(record, dtype, differences)
+            return _rounded(record, name, differences)
     t = len(prefill.positions)
     return passed(f"bfloat16 and float16 input: within {largest:.1g} of float32 up to {t:,}", largest)
 
 
-def _rounded(record: RotationRecord, dtype: torch.dtype, differences: Tensor) -> Finding:
+def _rounded(record: RotationRecord, name: str, differences: Tensor) -> Finding:
     """Tell rounded positions from rounded angles: the first integer that is rounded rotates as the one before it."""
-    name, largest, position = str(dtype).removeprefix("torch."), worst(differences), int(differences.argmax())
+    largest = worst(differences)
+    position = int(differences.argmax())
     sentence = f"with {name} input the result is off by {largest:.2g} of its length at position {position:,}"
     remedy = "Compute positions, frequencies, cos and sin in float32, then round"
-    x = random(1, record.heads, 1, record.dim, seed=7, dtype=dtype).repeat_interleave(2, dim=2)
-    first = FIRST_ROUNDED[dtype]
+    x = random(1, record.heads, 1, record.dim, seed=7, dtype=HALF_PRECISION[name]).repeat_interleave(2, dim=2)
+    first = FIRST_ROUNDED[name]
     result, failed = attempt(record.rotate.fresh(), x, torch.tensor([first - 1, first]))
     if not failed and torch.equal(*result.unbind(2)):
         sentence += f", and positions {first - 1} and {first} rotate alike: positions are rounded"
@@ -77,7 +72,7 @@ def module_cast(record: RotationRecord) -> Finding:
         result, failed = attempt(_cast(record), prefill.x.bfloat16(), prefill.positions)
     if failed:
         return not_checked(f"after .bfloat16() it raises {failed}")
-    finding = not_finite((result,), "a module that was cast to bfloat16")
+    finding = not_finite(result, "a module that was cast to bfloat16")
     if finding:
         return finding
     difference = worst(token_differences(result, prefill.results[0]))
@@ -102,40 +97,4 @@ def _rounded_by_cast(record: RotationRecord, module: nn.Module, difference: floa
     return wrong("buffers-rounded", f"{sentence}: the buffers ({buffers}) are rounded. {remedy}", difference)
 
 
-def far_positions(record: RotationRecord) -> Finding:
-    """Compare with angles in float64 at 10^5 and 10^6."""
-    theta = record.fit.exact
-    if record.angles_by_doctor or theta is None:
-        return not_checked("needs frequencies of a known base, which are not those of the doctor")
-    if record.rotate.position_argument == "length":
-        return not_checked("needs a parameter for positions or an offset")
-    if record.gains_vary:
-        return note("scales of queries and keys (as in xPos) leave float32 far from where they are 1")
-    errors: list[float] = []
-    start = time.thread_time()
-    for far in FAR:
-        if time.thread_time() - start > SECONDS:
-            break
-        x = random(1, record.heads, 4, record.dim, seed=8)
-        positions = far + torch.arange(4)
-        result, failed = attempt(record.rotate.fresh(), x, positions)
-        if failed:
-            return note(f"position {far:,} raises {failed}")
-        if not is_finite(result):
-            return wrong("not-finite", f"the result at position {far:,} holds NaN or infinity", far)
-        errors.append(worst(token_differences(result, record.reading.expected(x, positions, theta))))
-    return _far_errors(errors)
-
-
-def _far_errors(errors: list[float]) -> Finding:
-    each = " and ".join(f"{error:.1g} at {far:,}" for error, far in zip(errors, FAR, strict=False))
-    sentence = f"off by {each}, against angles in float64"
-    if worst(*errors) <= FLOAT64_TOLERANCE:
-        return passed(sentence, worst(*errors))
-    if errors[0] <= FAR_TOLERANCE:
-        return note(f"{sentence}: angles in float32. Compute them in float64 if texts are that long", worst(*errors))
-    remedy = "Keep positions, frequencies and the table in float32 or better, and do not clip positions"
-    return wrong("angles-rounded", f"{sentence}: float32 loses some 0.01 and 0.1. {remedy}", errors[0])
-
-
-CHECKS = (half_precision, module_cast, far_positions)
+CHECKS = (half_precision, module_cast)

@@ -6,9 +6,8 @@ from bisect import bisect_left
 import torch
 from torch import Tensor
 
-from posenc.doctor.numerics import is_finite, random, relative_difference, worst
+from posenc.doctor.numerics import is_finite, not_finite, random, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
-from posenc.doctor.rotation.layout import not_finite
 from posenc.doctor.rotation.measure import Rotation, RotationRecord
 from posenc.doctor.safe_call import attempt
 
@@ -23,36 +22,45 @@ END_FAULTS = {  # what becomes of the positions after `last`, the last that work
 }
 
 
-def memory(rotate: Rotation) -> Finding:
+def memory(rotate: Rotation) -> Finding | list[Finding]:
     """Check that a call does not depend on the calls before it, at other positions or in another dtype."""
-    if rotate.position_argument != "length" and _ignores_positions(rotate.fresh(), rotate.max_length):
-        sentence = "calls in a row, from 0 and from later positions, have equal results: positions are not used"
-        return wrong("offset-ignored", f"{sentence}. Make the offset part of the cache's key, if there is one", 0.0)
-    t = min(rotate.max_length, 600)
-    x, positions = random(1, rotate.code.heads, t, rotate.code.dim, seed=5), torch.arange(t)
-    change = _change_after(rotate, x.bfloat16(), positions, x, positions)
+    checks = (_positions_from_0, _after_bfloat16, _after_later_positions)
+    findings = [finding for finding in (check(rotate) for check in checks) if finding]
+    return findings or passed("a call does not depend on the calls before it")
+
+
+def _positions_from_0(rotate: Rotation) -> Finding | None:
+    if rotate.position_argument == "length" or not _ignores_positions(rotate.fresh(), rotate.max_length):
+        return None
+    sentence = "calls in a row, from 0 and from later positions, have equal results: positions are not used"
+    return wrong("offset-ignored", f"{sentence}. Make the offset part of the cache's key, if there is one", 0.0)
+
+
+def _after_bfloat16(rotate: Rotation) -> Finding | None:
+    x = random(1, rotate.code.heads, min(rotate.max_length, 600), rotate.code.dim, seed=5)
+    change = _change_after(rotate, x.bfloat16(), torch.arange(x.shape[2]), x)
     if change < TOLERANCE:
-        return passed("a call does not depend on the calls before it", change)
-    sentence = f"after a call in bfloat16, results in float32 differ by {change:.2g}: the cache keeps the first dtype"
+        return None
+    sentence = f"after a call in bfloat16, results in float32 differ by {change:.2g}: a cache keeps the first dtype"
     return wrong("cache-stale", f"{sentence}. Cache in float32, round in each call", change)
 
 
-def starts(rotate: Rotation) -> Finding | None:
-    """Check that a call from 0 does not get what a call at later positions left in a cache."""
+def _after_later_positions(rotate: Rotation) -> Finding | None:
     if rotate.position_argument == "length":
         return None
     x, later = random(1, rotate.code.heads, 6, rotate.code.dim, seed=4), torch.arange(min(rotate.max_length, 100))
-    change = _change_after(rotate, x, later[-6:], x, torch.arange(6))
+    change = _change_after(rotate, x, later[-6:], x)
     if change < TOLERANCE:
         return None
     sentence = f"after a call at later positions, results from 0 on differ by {change:.2g}: a cache ignores the start"
     return wrong("cache-stale", f"{sentence}. Make the offset part of its key", change)
 
 
-def _change_after(rotate: Rotation, before: Tensor, at_before: Tensor, x: Tensor, positions: Tensor) -> float:
-    """Return by how much an earlier call changes the result of a call."""
+def _change_after(rotate: Rotation, before: Tensor, at_before: Tensor, x: Tensor) -> float:
+    """Return by how much an earlier call changes the result for `x` at positions 0, 1, 2 ..."""
     alone, after = rotate.fresh(), rotate.fresh()
     attempt(after, before, at_before)
+    positions = torch.arange(x.shape[2])
     return relative_difference(after(x, positions), alone(x, positions))
 
 
@@ -113,7 +121,7 @@ def longer_calls(record: RotationRecord) -> Finding:
     long, failed = attempt(record.rotate.fresh(), x)
     if failed:
         return note(f"{length:,} tokens raise {failed}")
-    finding = not_finite((long,), f"a call of {length:,} tokens")
+    finding = not_finite(long, f"a call of {length:,} tokens")
     if finding and not record.gains_vary:
         return finding
     short = record.rotate.fresh()(x[:, :, :8])
@@ -211,7 +219,7 @@ def limit(record: RotationRecord) -> Finding:
     t = min(FIRST_POSITIONS, record.rotate.max_length)
     result, failed = attempt(record.rotate, _equal_tokens(record, t), torch.arange(t))
     result = _equal_tokens(record, 0) if failed else result
-    finding = not_finite((result,), f"a call of {t:,} tokens")
+    finding = not_finite(result, f"a call of {t:,} tokens")
     if finding:
         return finding
     rows = result.movedim(2, 0).flatten(1)  # (t, h * d)

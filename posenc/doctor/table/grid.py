@@ -10,10 +10,10 @@ from torch import Tensor
 
 from posenc.doctor.call.code import Code, first_result
 from posenc.doctor.call.declared import declared_bases_of_axes
-from posenc.doctor.numerics import is_finite, random, relative_difference, worst
+from posenc.doctor.numerics import is_finite, not_finite, random, relative_difference, worst
 from posenc.doctor.report import EVERYTHING_ELSE, Finding, not_checked, note, passed, run_checks, with_check_name, wrong
 from posenc.doctor.safe_call import attempt
-from posenc.doctor.table.measure import EQUAL, are_equal, grows_linearly, nearest_rows, not_finite
+from posenc.doctor.table.measure import EQUAL, are_equal, grows_linearly, nearest_rows
 from posenc.doctor.table.precision import HalfCall, check_half
 from posenc.doctor.table.sinusoids import equal_channels, examine_sinusoids
 from posenc.doctor.table.usage import cached, check_base, run_until_wrong, written_in_place

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from posenc.doctor.call.code import Code, first_result
-from posenc.doctor.numerics import is_finite, random, relative_difference, worst
-from posenc.doctor.report import Finding, wrong
+from posenc.doctor.numerics import random, relative_difference, worst
 from posenc.doctor.safe_call import attempt
 
 B, T = 7, 5  # texts and tokens of a short call: sizes that nothing else has
@@ -227,14 +226,3 @@ def nearest_rows(rows: Tensor) -> tuple[float, int, int]:
     distances = torch.cdist(rows, rows).fill_diagonal_(math.inf)  # (t, t)
     first, second = sorted(divmod(int(distances.argmin()), len(rows)))
     return float(distances.min()), first, second
-
-
-def not_finite(result: Tensor, subject: str) -> Finding | None:
-    """Return the finding on a result (..., d) with NaN or infinity in it, None where all numbers are finite."""
-    if is_finite(result):
-        return None
-    failed = ~result.reshape(-1, result.shape[-1]).isfinite().all(-1)  # (rows,)
-    where = "all rows"
-    if not failed.all():
-        where = f"{int(failed.sum()):,} of {len(failed):,} rows, first in row {int(failed.int().argmax()):,}"
-    return wrong("not-finite", f"{subject}: NaN or infinity in {where}. Look for a division by 0 or an overflow")

@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 
 from posenc.doctor.call.code import Code
-from posenc.doctor.numerics import relative_difference, worst
+from posenc.doctor.numerics import HALF_PRECISION, not_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, passed, wrong
 from posenc.doctor.safe_call import attempt
-from posenc.doctor.table.measure import LENGTHS, TableRecord, not_finite
+from posenc.doctor.table.measure import LENGTHS, TableRecord
 
-HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 ROUNDED_ONCE = 0.03  # one rounding to bfloat16 stays below, and several do not
 FAR, FAR_ROWS = 4_000, 2  # positions that float16 cannot tell apart
 
@@ -30,7 +29,7 @@ def held(record: TableRecord) -> Finding | None:
     rows = record.rows
     if torch.equal(rows, rows.round()):
         return None
-    for name, dtype in HALF.items():
+    for name, dtype in HALF_PRECISION.items():
         if torch.equal(rows.to(dtype).double(), rows):
             message = f"every number of the table is one of {name}: it is kept in half precision"
             error = torch.finfo(dtype).eps / 4  # of numbers from 1/2 to 1
@@ -68,7 +67,7 @@ def _half_calls(record: TableRecord) -> list[HalfCall]:
 def check_half(code: Code, calls: list[HalfCall], is_cast: bool) -> Finding:
     """Compare the rows in half precision with float32, of the cast module or for embeddings of another dtype."""
     differences = []
-    for name, dtype in HALF.items():
+    for name, dtype in HALF_PRECISION.items():
         copied = code.cast(dtype) if is_cast else code.fresh()
         for call in calls:
             rows, failed = attempt(call.call, copied, dtype)

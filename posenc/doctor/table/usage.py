@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from posenc.doctor.call.code import Code, first_result
 from posenc.doctor.call.declared import rebuilt_with
-from posenc.doctor.numerics import random, relative_difference, worst
+from posenc.doctor.numerics import not_finite, random, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, stopped, wrong
 from posenc.doctor.safe_call import attempt
-from posenc.doctor.table.measure import EQUAL, TOKEN_ID, B, T, Table, TableRecord, are_equal, nearest_rows, not_finite
+from posenc.doctor.table.measure import EQUAL, TOKEN_ID, B, T, Table, TableRecord, are_equal, nearest_rows
 
 ROUNDING = 1e-4  # how far equal rows may differ that were computed in another way
 PADS = 2

@@ -130,7 +130,7 @@ def test_a_call_does_not_depend_on_the_calls_before_it(name):
 
 
 def test_angles_of_near_positions_are_found_by_where_they_start():
-    assert finding(diagnose(KeepsNear(), kind="rotation", **SMALL), "starts").id == "cache-stale"
+    assert finding(diagnose(KeepsNear(), kind="rotation", **SMALL), "memory").id == "cache-stale"
 
 
 # A token alone, and longer texts
@@ -187,19 +187,19 @@ LENGTHS = {
     "counts from the end of the call": (
         from_call,
         {},
-        "angles-rounded length-dependent offset-ignored wrapped",
+        "length-dependent offset-ignored wrapped",
         "origin",
     ),
     "alone from zero": (alone_from_zero, SMALL, "offset-ignored rows-mixed wrapped", ""),
     "slowly alone from zero": (slowly_alone_from_zero, SMALL, "offset-ignored rows-mixed wrapped", ""),
-    "dynamic NTK": (dynamic_ntk, {}, "angles-rounded length-dependent", ""),
+    "dynamic NTK": (dynamic_ntk, {}, "length-dependent", ""),
     "slower in long texts": (
         slower_in_long_texts,
         SMALL,
-        "absolute angles-rounded length-dependent wrapped",
+        "absolute length-dependent wrapped",
         "",
     ),
-    "a hundredth slower": (a_hundredth_slower, SMALL, "angles-rounded length-dependent", ""),
+    "a hundredth slower": (a_hundredth_slower, SMALL, "length-dependent", ""),
     "grows with the length": (grows_with_length, SMALL, "", "longer-calls"),
     "grows with the call": (grows_with_call, SMALL, "", "decoding longer-calls"),
     "short texts only": (of_short_texts, SMALL, "", "longer-calls"),

@@ -61,7 +61,7 @@ def in_place(x, positions):
     return x.copy_(rotate(x, positions))
 
 
-WRITTEN = "absolute angles-rounded in-place no-gradient offset-ignored"
+WRITTEN = "absolute in-place no-gradient offset-ignored"
 GRADIENTS = {
     "sound": (rotate, {}, "", ""),
     "learned": (Learns, {}, "", ""),

@@ -1,6 +1,4 @@
-"""What a rotation loses to coarse numbers: half-precision input, tables, a cast module, far positions."""
-
-import time
+"""What a rotation loses to coarse numbers: half-precision input, tables, a cast module."""
 
 import pytest
 import torch
@@ -197,68 +195,3 @@ def test_a_module_that_is_cast_turns_as_before(cls, settings, verdict, wrong):
 
 def test_the_buffers_that_are_rounded_are_named():
     assert "inv_freq" in finding(diagnose(Buffered), "module cast").words
-
-
-# Far positions
-
-
-def off_by(angle):
-    """Turn the first pair on by so much from position 50,000 on."""
-
-    def turn(x, positions):
-        turns = angles(x, positions).double()
-        turns[positions > 50_000, 0] += angle
-        return rotate_by(x, turns.float())
-
-    return turn
-
-
-def exactly(x, positions):
-    """Turn by angles in float64."""
-    return rotate_by(x, positions[:, None].double() * 10_000.0 ** (-torch.arange(0, 16, 2, dtype=torch.float64) / 16))
-
-
-def slowly(x, positions):
-    """Take a third of a second for positions from 100,000 on, so that there is no time for further ones."""
-    if 100_000 <= int(positions.max()) < 100_010:
-        until = time.thread_time() + 0.3
-        while time.thread_time() < until:
-            pass
-    return rotate(x, positions)
-
-
-def raises_at_a_million(x, positions):
-    if 1_000_000 <= int(positions.max()) < 1_000_010:
-        raise ValueError("too far")
-    return rotate(x, positions)
-
-
-FAR = {
-    "in float64": (exactly, "ok", ""),
-    "in float32": (rotate, "note", ""),
-    "slow": (slowly, "note", ""),
-    "raises at a million": (raises_at_a_million, "note", ""),
-    "off by 1": (off_by(1.0), "wrong", "angles-rounded"),
-    "off by 0.15": (off_by(0.15), "wrong", "angles-rounded"),
-    "off by 0.02": (off_by(0.02), "note", ""),
-}
-
-
-@pytest.mark.parametrize("name", FAR)
-def test_far_positions_turn_by_the_angles_of_float64(name):
-    patient, verdict, wrong = FAR[name]
-    report = diagnose(patient, kind="rotation", **SMALL)
-    assert verdicts(report, "far positions") == [verdict]
-    assert_report(report, wrong)
-
-
-def test_far_positions_that_raise_are_named():
-    text = finding(diagnose(raises_at_a_million, kind="rotation", **SMALL), "far positions").words
-    assert "1,000,000" in text
-    assert "too far" in text
-
-
-def test_what_takes_long_is_asked_for_near_positions_alone():
-    finding_of_slow = finding(diagnose(slowly, kind="rotation", **SMALL), "far positions")
-    finding_of_quick = finding(diagnose(rotate, kind="rotation", **SMALL), "far positions")
-    assert finding_of_slow.number < finding_of_quick.number
