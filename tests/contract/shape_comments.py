@@ -16,8 +16,10 @@ import itertools
 import re
 import tokenize
 from dataclasses import dataclass, field
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 AXIS = re.compile(r"(\d*[A-Za-z]|\d+)([-+*/](\d*[A-Za-z]|\d+))*")
 SHAPES = re.compile(r"#\s*\([^()]*\)(\s*,\s*\([^()]*\))*")
@@ -55,25 +57,76 @@ class Report:
                 self.lies.setdefault(line, f"says ({', '.join(shape)}), but {problem}")
         return value
 
+    def see_fields(self, record: type, fields: dict[int, str]) -> None:
+        """Compare the fields of a NamedTuple with the comments on their lines whenever one is made."""
+        make = record.__new__
+
+        def new(cls: type, *values: object, **named: object) -> object:
+            made = make(cls, *values, **named)
+            sizes = {}
+            for line, name in fields.items():
+                self.see(line, sizes, getattr(made, name))
+            return made
+
+        record.__new__ = new
+
 
 def watch(path: Path, name: str = "watched") -> tuple[ModuleType, Report]:
     """Import a watched copy of the file at `path` as a module called `name`; return it with its report."""
-    path, report = Path(path), Report(Path(path))
+    code, report = watched_code(Path(path), key_letters(ast.get_docstring(ast.parse(Path(path).read_text())) or ""))
+    module = ModuleType(name)
+    module.__dict__.update(__file__=str(path), __package__=name.rpartition(".")[0])
+    run(code, report, module)
+    return module, report
+
+
+class Package(MetaPathFinder, Loader):
+    """Import watched copies of all modules of a package, whose own docstring has the `Key:`; `reports` says what of."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.key = key_letters(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")
+        self.reports: list[Report] = []
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        """Return where a module of the package is, to be executed by this loader."""
+        if name != self.name and not name.startswith(f"{self.name}."):
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec and spec.origin:
+            spec.loader = self
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute a watched copy of the module's file."""
+        code, report = watched_code(Path(module.__spec__.origin), self.key)
+        self.reports.append(report)
+        run(code, report, module)
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the comments of all modules that were imported."""
+        return [problem for report in self.reports for problem in report.problems()]
+
+
+def run(code: CodeType, report: Report, module: ModuleType) -> None:
+    """Execute a watched copy as a module."""
+    module.__dict__.update(__see__=report.see, __see_fields__=report.see_fields, __sizes__={})
+    exec(code, module.__dict__)
+
+
+def watched_code(path: Path, key: set[str]) -> tuple[CodeType, Report]:
+    """Compile a copy of a file in which each commented line reports its value; the letters of shapes are the key's."""
+    report = Report(path)
     source = path.read_text(encoding="utf-8")
-    tree = ast.parse(source)
     report.shapes = _comments(source, report.lies)
-    key = key_letters(ast.get_docstring(tree) or "")
     for line, shapes in report.shapes.items():
         if unknown := {letter for shape in shapes for axis in shape for letter in _letters(axis)} - key:
             report.lies[line] = f"uses {', '.join(sorted(unknown))}, which the Key does not explain"
     watcher = _Watcher(report)
-    tree = ast.fix_missing_locations(watcher.visit(tree))
+    tree = ast.fix_missing_locations(watcher.visit(ast.parse(source)))
     for line in report.shapes.keys() - watcher.watched:
         report.lies[line] = "stands on no assignment and no return (for a long one: put it on the last line)"
-    module = ModuleType(name)
-    module.__dict__.update(__file__=str(path), __package__=name.rpartition(".")[0], __see__=report.see, __sizes__={})
-    exec(compile(tree, str(path), "exec"), module.__dict__)
-    return module, report
+    return compile(tree, str(path), "exec"), report
 
 
 def key_letters(docstring: str) -> set[str]:
@@ -144,6 +197,16 @@ class _Watcher(ast.NodeTransformer):
         node.body.insert(0, ast.parse("__sizes__ = {}").body[0])
         return node
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> list[ast.AST]:
+        self.generic_visit(node)
+        fields = {
+            statement.end_lineno: statement.target.id
+            for statement in node.body
+            if isinstance(statement, ast.AnnAssign) and not statement.value and statement.end_lineno in self.shapes
+        }
+        self.watched.update(fields)
+        return [node, ast.parse(f"__see_fields__({node.name}, {fields})").body[0]] if fields else [node]
+
     def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.AST]:
         return self._after(node, node.targets[0])
 
@@ -159,7 +222,7 @@ class _Watcher(ast.NodeTransformer):
         return node
 
     def _after(self, node: ast.stmt, target: ast.expr) -> ast.AST | list[ast.AST]:
-        if node.end_lineno not in self.shapes:
+        if node.end_lineno not in self.shapes or node.value is None:
             return node
         return [node, ast.Expr(self._see(node.end_lineno, ast.unparse(target)))]
 

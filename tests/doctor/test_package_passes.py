@@ -116,4 +116,4 @@ def test_llama_of_transformers_is_sound_until_it_is_cast():
 
 def test_dynamic_ntk_of_transformers_depends_on_the_length():
     scaling = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    assert_report(diagnose(llama(rope_parameters=scaling)), "angles-rounded length-dependent")
+    assert_report(diagnose(llama(rope_parameters=scaling)), "length-dependent")
