@@ -1,6 +1,6 @@
 """Call a bias on the logits for its numbers, whatever tells it the tokens, and record them for the checks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -9,26 +9,21 @@ from torch import Tensor
 
 from posenc.doctor.call.code import Code
 from posenc.doctor.call.parameters import name_of
-from posenc.doctor.numerics import random, relative_difference, worst
+from posenc.doctor.numerics import random, relative_difference
 from posenc.doctor.safe_call import attempt
 
 SIZES = (24, 16, 12, 8, 6)  # numbers of tokens to try
-FIXED_SIZES = (24, 16, 49, 64, 25, 36, 100, 144, 196, 17, 50, 65, 197)  # of code that takes one number only
-WINDOWS = ((5, 7), (6, 6))  # rows and columns to try
+# Of code that takes one number only: windows of 4 by 4 to 14 by 14, some with a class token before their cells.
+FIXED_SIZES = (24, 16, 49, 64, 25, 36, 100, 144, 196, 17, 50, 65, 197)
+WINDOWS = ((5, 7), (6, 6))  # rows and columns to try; a square hides rows that are taken for columns
 HIDDEN = -10_000  # a number of this size or below hides a key
 SAME_NUMBERS = 1e-4  # of the largest
-POSITION_ARGUMENTS = {  # what tells code its tokens, by role, likeliest first
-    "relative": "relative",
-    "positions": "positions",
-    "length": "length",
-    "mask": "mask",
-    **dict.fromkeys(("row_table", "grid", "q_grid", "rows"), "window"),
-    "q": "q",
-    "x": "x",
-}
+WINDOW_ROLES = ("row_table", "grid", "q_grid", "rows")
+# What tells code its tokens, likeliest first: content has their number too, but may be there for something else.
+POSITION_ROLES = ("relative", "positions", "length", "mask", *WINDOW_ROLES, "q", "x")
 MAY_HAVE_FIXED_SIZE = ("nothing", "window", "x")
-FORMS = ("scores", "heads", "embeddings")  # of content
-CONTENT_SIZES = (("scores", 5, 6), ("heads", 5, 5), ("embeddings", 5, 5), ("scores", 5, 5))  # form, queries, keys
+# Form of content, queries, keys. Scores have an axis of keys, whose number shows that they are no content of heads.
+CONTENT_SIZES = (("scores", 5, 6), ("heads", 5, 5), ("embeddings", 5, 5), ("scores", 5, 5))
 
 
 class Bias:
@@ -39,8 +34,7 @@ class Bias:
         self.position_argument = _position_argument(code)
         self.content_form = ""  # of x, or of the mask, once it is known
         self.returns_ids = False  # whether the last call gave integers: offsets, or ids of buckets
-        self.window = (0, 0)  # the last one that was asked for, in rows and columns
-        self.refusal = ""  # what the first window raised
+        self.window: tuple[int, ...] = ()  # the last one that was asked for, rows and columns
 
     @property
     def tells_queries_from_keys(self) -> bool:
@@ -57,34 +51,57 @@ class Bias:
 
     def among(self, n: int, t: int | None = None) -> Tensor:
         """Return the bias (h, t, n) of the last t of n tokens, by default of all, in float64."""
-        positions = torch.arange(n)
+        positions = torch.arange(n)  # (n,)
         return self(positions[n - (t or n) :], positions).double()
 
     def of_fixed_size(self) -> Tensor:
         """Return the bias (h, n, n) of code that takes one number of tokens only, or a window, in float64."""
         if self.position_argument == "window":
-            return self._of_first_window()
+            return first_that_works(self.of_window, (*declared_windows(self.code), *WINDOWS))
         if self.position_argument == "nothing":
             return self._as_square(self.code())
-        self.content_form, n = self._first_content((form, n, n) for form, n in product(FORMS, FIXED_SIZES))
+        forms = product(("scores", "heads", "embeddings"), FIXED_SIZES)
+        self.content_form, n = self._first_content((form, n, n) for form, n in forms)
         return self._as_square(self.code(x=self.content(self.content_form or "scores", n, n)))
 
+    def of_window(self, window: tuple[int, ...]) -> Tensor:
+        """Return the bias (h, n, n) of a window of rows and columns; content is the same in each cell."""
+        self.window = window
+        rows, columns = window
+        n = rows * columns
+        dim = self.code.dim
+        content = random(dim).expand(1, n, dim).clone()  # (1, n, d)
+        tables = {"row_table": random(2 * rows - 1, dim, seed=1), "column_table": random(2 * columns - 1, dim, seed=2)}
+        arguments: dict[str, Any] = {"grid": window, "q_grid": window, "rows": rows, "columns": columns, "q": content}
+        # Beside queries, x is the scores that the bias is added to, as in SAM.
+        arguments["x"] = torch.zeros(1, n, n) if self.code.takes("q") else content
+        if self.code.needs("k_grid"):
+            arguments["k_grid"] = window
+        return self._as_square(self.code(**arguments, **tables))
+
     def as_numbers(self, result: Any, t: int, s: int) -> Tensor:
-        """Return a result as numbers (h, t, s), whatever axes it came with."""
+        """Return a result as numbers (h, t, s) to add to the logits, whatever axes it came with."""
         numbers = _bias_in(result)
         self.returns_ids = not numbers.is_floating_point() and numbers.dtype != torch.bool
         while numbers.ndim > 3:
-            numbers = numbers[0]
+            numbers = numbers[0]  # of the first text
         numbers = numbers[None] if numbers.ndim == 2 else numbers
         if numbers.shape[:2] == (t, s) and numbers.shape[1:] != (t, s):
-            numbers = numbers.permute(2, 0, 1)  # heads came last
-        return _as_added(numbers.expand(-1, t, -1))
+            # Heads came last.
+            numbers = numbers.permute(2, 0, 1)  # (h, t, s)
+        # Slope times key has one row: softmax cancels the part of the query, which would tell rows apart.
+        numbers = numbers.expand(-1, t, -1)
+        if numbers.dtype != torch.bool:
+            return numbers
+        # True may stand for visible or for hidden, but the last query sees its own key.
+        visible = numbers if numbers[..., -1, -1].all() else ~numbers
+        return torch.where(visible, 0.0, float("-inf"))
 
     def content(self, form: str, t: int, s: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return what shows the number of tokens: scores of 0, or content that is the same for each token."""
         heads, dim = self.code.heads, self.code.dim
         if form == "scores":
-            return torch.zeros(1, heads, t, s, dtype=dtype)
+            return torch.zeros(1, heads, t, s, dtype=dtype)  # (1, h, t, s)
         shape = (1, heads, t, dim) if form == "heads" else (1, t, dim)
         return random(dim).to(dtype).expand(shape).clone()
 
@@ -95,8 +112,8 @@ class Bias:
                 return {"relative": keys - queries[:, None]}
             case "positions" if self.code.takes("score"):
                 # A score_mod of flex attention: scores of 0, and indices that broadcast to them.
-                heads = torch.arange(self.code.heads).view(-1, 1, 1)
-                scores = torch.zeros(len(heads), t, s, dtype=dtype)
+                heads = torch.arange(self.code.heads).view(-1, 1, 1)  # (h, 1, 1)
+                scores = torch.zeros(len(heads), t, s, dtype=dtype)  # (h, t, s)
                 indices = {"b": torch.tensor(0), "h": heads, "positions": queries[:, None], "key_positions": keys}
                 return {"score": scores, **indices}
             case "positions":
@@ -114,6 +131,7 @@ class Bias:
 
     def _mask(self, t: int, s: int) -> Tensor:
         """Return what is visible: to a text (1, s) or, where code of heads does not take that, to each query."""
+        # BLOOM's ALiBi takes the mask of a text, since it counts positions from the first visible token.
         if not self.content_form:
             numbers, _ = attempt(lambda: self.as_numbers(self.code.fresh()(mask=torch.ones(1, s)), s, s))
             is_of_queries = self.code.takes("heads") and not has_shape(numbers, s, s)
@@ -138,7 +156,8 @@ class Bias:
         numbers, _ = attempt(numbers_for, content)
         if form != "scores" or not has_shape(numbers, t, s):
             return has_shape(numbers, t, s)
-        scores = random(*content.shape, seed=1)
+        # Code that multiplies scores, or takes their softmax, is no bias.
+        scores = random(*content.shape, seed=1)  # (1, h, t, s)
         result, _ = attempt(numbers_for, scores)
         is_bias = _is_equal(result, numbers, 1e-5) or _is_equal(result, numbers + scores[0], 1e-5)
         return is_bias and bool(numbers.any())
@@ -146,30 +165,6 @@ class Bias:
     def _as_square(self, result: Any) -> Tensor:
         n = _bias_in(result).shape[-2]
         return self.as_numbers(result, n, n).double()
-
-    def _of_first_window(self) -> Tensor:
-        """Return the bias of the first window that the code takes."""
-        *others, last = (*declared_windows(self.code), *WINDOWS)
-        for window in others:
-            numbers, failed = attempt(self._of_window, *window)
-            if not failed:
-                return numbers
-            self.refusal = self.refusal or failed
-        return self._of_window(*last)
-
-    def _of_window(self, rows: int, columns: int) -> Tensor:
-        """Return the bias (h, n, n) of a window; content is the same in each cell."""
-        self.window = (rows, columns)
-        n = rows * columns
-        dim = self.code.dim
-        content = random(dim).expand(1, n, dim).clone()
-        arguments: dict[str, Any] = {"grid": self.window, "q_grid": self.window, "rows": rows, "columns": columns}
-        if self.code.needs("k_grid"):
-            arguments["k_grid"] = self.window
-        arguments["row_table"] = random(2 * rows - 1, dim, seed=1)
-        arguments["column_table"] = random(2 * columns - 1, dim, seed=2)
-        scores_or_content = torch.zeros(1, n, n) if self.code.takes("q") else content
-        return self._as_square(self.code(**arguments, q=content, x=scores_or_content))
 
 
 class Grid(NamedTuple):
@@ -191,11 +186,10 @@ class BiasRecord(NamedTuple):
     code: Code
     bias: Bias
     has_fixed_size: bool  # one number of tokens only, or a window
-    numbers: Tensor  # (h, t, s); slopes alone are (h, 1, 1)
-    relative: Tensor  # (h, t, s), less those of each query's own position: softmax cancels a constant of each query
-    by_distance: Tensor  # (h, s), of the last query: 0 is its own position
-    steps: Tensor  # (h, s - 1), of the last query from key to key, nearest first
-    hidden: Tensor  # (h, t, s), where keys are hidden
+    numbers: Tensor  # of shape (h, t, s); slopes alone are (h, 1, 1)
+    relative: Tensor  # the numbers less those of each query's own position: softmax cancels a constant of each query
+    steps: Tensor  # of shape (h, s - 1), of the last query from key to key, nearest first
+    hidden: Tensor  # of shape (h, t, s), where keys are hidden
     grid: Grid | None  # of the tokens, where offsets are those of its rows and columns
 
     @property
@@ -209,12 +203,6 @@ class BiasRecord(NamedTuple):
         first = self.steps[:, :1].expand_as(self.steps)
         return bool(self.steps.all()) and relative_difference(self.steps, first) <= 1e-3
 
-    @property
-    def is_mask(self) -> bool:
-        """Whether this is a mask of one size: some pairs are hidden, and nothing is added to the others."""
-        some_are_hidden = self.bias.position_argument == "nothing" and bool(self.hidden.any())
-        return some_are_hidden and not self.numbers[~self.hidden].any()
-
     def of_code(self, code: Code) -> "BiasRecord":
         """Return the record of other code, called as this was."""
         bias = Bias(code)
@@ -223,18 +211,9 @@ class BiasRecord(NamedTuple):
 
 def record_of(code: Code, bias: Bias, numbers: Tensor, has_fixed_size: bool = False) -> BiasRecord:
     """Return the record of numbers (h, t, s) that a bias has."""
-    by_distance = numbers[:, -1].flip(-1)
-    return BiasRecord(
-        code,
-        bias,
-        has_fixed_size,
-        numbers,
-        relative_to_own_position(numbers),
-        by_distance,
-        by_distance.diff(dim=-1),
-        numbers < HIDDEN,
-        grid_of(numbers),
-    )
+    relative = relative_to_own_position(numbers)  # (h, t, s)
+    steps = numbers[:, -1].flip(-1).diff(dim=-1)  # (h, s-1)
+    return BiasRecord(code, bias, has_fixed_size, numbers, relative, steps, numbers < HIDDEN, grid_of(numbers))
 
 
 def measure_bias(code: Code) -> BiasRecord:
@@ -247,23 +226,31 @@ def measure_bias(code: Code) -> BiasRecord:
         for seed, parameter in enumerate(code.learned_parameters.values()):
             if not parameter.any():
                 parameter.copy_(random(*parameter.shape, seed=seed))
-    has_fixed_size = bias.position_argument in MAY_HAVE_FIXED_SIZE and bool(attempt(bias.among, SIZES[-1])[1])
-    if has_fixed_size:
+    if bias.position_argument in MAY_HAVE_FIXED_SIZE and attempt(bias.among, SIZES[-1])[1]:
         bias = Bias(code.fresh())
-        return record_of(code, bias, bias.of_fixed_size(), has_fixed_size)
+        return record_of(code, bias, bias.of_fixed_size(), has_fixed_size=True)
     return record_of(code, *among_first(code, SIZES))
 
 
 def among_first(code: Code, sizes: tuple[int, ...]) -> tuple[Bias, Tensor]:
     """Return the bias and its numbers among the first number of tokens that the code takes."""
-    *others, last = sizes
-    for n in others:
+
+    def among(n: int) -> tuple[Bias, Tensor]:
+        # Of a copy each time, since code may keep what it made for another number.
         bias = Bias(code.fresh())
-        numbers, failed = attempt(bias.among, n)
+        return bias, bias.among(n)
+
+    return first_that_works(among, sizes)
+
+
+def first_that_works(call: Callable[..., Any], sizes: tuple[Any, ...]) -> Any:
+    """Return the result for the first size whose call raises no error; raise what the last call raises."""
+    *others, last = sizes
+    for size in others:
+        result, failed = attempt(call, size)
         if not failed:
-            return bias, numbers
-    bias = Bias(code.fresh())
-    return bias, bias.among(last)
+            return result
+    return call(last)
 
 
 def relative_to_own_position(numbers: Tensor) -> Tensor:
@@ -279,6 +266,7 @@ def less_constant(numbers: Tensor, constant: Tensor) -> Tensor:
 def change_at_one_offset(numbers: Tensor) -> float:
     """Return how much numbers (h, t, s) change where query and key move together, relative to the largest."""
     later, earlier = numbers[:, 1:, 1:], numbers[:, :-1, :-1]
+    # A mask of parts of the text hides keys whatever their offset, so that hidden pairs are left out.
     are_finite = later.isfinite() & earlier.isfinite()
     return relative_difference(later[are_finite], earlier[are_finite])
 
@@ -295,7 +283,8 @@ def grid_of(numbers: Tensor) -> Grid | None:
         # Numbers stay where query and key move together, along a row and from row to row.
         cells = grid.cells(numbers)
         along = relative_difference(cells[:, :, 1:, :, 1:], cells[:, :, :-1, :, :-1])
-        if worst(along, relative_difference(cells[:, 1:, :, 1:], cells[:, :-1, :, :-1])) < SAME_NUMBERS:
+        down = relative_difference(cells[:, 1:, :, 1:], cells[:, :-1, :, :-1])
+        if along < SAME_NUMBERS and down < SAME_NUMBERS:
             return grid
     return None
 
@@ -307,6 +296,7 @@ def has_shape(numbers: Any, t: int, s: int) -> bool:
 
 def depends_on_content(bias: Bias) -> bool:
     """Tell whether numbers for content are no bias of positions: content must not change what is added to scores."""
+    # Products of queries and keys change with the content; a bias takes the numbers of tokens from it.
     if bias.position_argument == "q":
         content = bias.content("heads", 6, 6)
         numbers, result = (_bias_in(bias.code(q=x, k=x)) for x in (content, content.exp()))
@@ -331,11 +321,12 @@ def declared_windows(code: Code) -> list[tuple[int, ...]]:
 
 def _position_argument(code: Code) -> str:
     """Return what tells the code its tokens: what it cannot do without, else what it takes."""
-    roles = [role for role in POSITION_ARGUMENTS if code.takes(role)]
-    needed = [role for role in roles if code.needs(role)]
-    for role in needed + roles:
-        return POSITION_ARGUMENTS[role]
-    return "heads" if code.takes("heads") else "nothing"
+    roles = [role for role in POSITION_ROLES if code.takes(role)]
+    if not roles:
+        return "heads" if code.takes("heads") else "nothing"
+    # Of several, the first without a default: an optional mask or length changes little.
+    role = min(roles, key=lambda role: not code.needs(role))
+    return "window" if role in WINDOW_ROLES else role
 
 
 def _bias_in(result: Any) -> Any:
@@ -347,14 +338,6 @@ def _bias_in(result: Any) -> Any:
         if isinstance(part, Tensor) and part.ndim > 1:
             return part
     return result
-
-
-def _as_added(numbers: Tensor) -> Tensor:
-    """Return what is added to the logits, for a mask of bools that are true where keys are visible, or hidden."""
-    if numbers.dtype != torch.bool:
-        return numbers
-    visible = numbers if numbers[..., -1, -1].all() else ~numbers  # the last query sees its own key
-    return torch.where(visible, 0.0, float("-inf"))
 
 
 def _is_equal(result: Any, expected: Tensor, tolerance: float) -> bool:

@@ -6,26 +6,14 @@ import torch
 from torch import Tensor
 
 from posenc.bias.alibi import alibi_slopes
-from posenc.doctor.bias.measure import (
-    SAME_NUMBERS,
-    SIZES,
-    Bias,
-    BiasRecord,
-    among_first,
-    change_at_one_offset,
-    grid_of,
-    names_of,
-    record_of,
-    relative_to_own_position,
-)
+from posenc.doctor.bias.measure import SAME_NUMBERS, BiasRecord, change_at_one_offset, measure_bias, names_of, record_of
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import not_finite, relative_difference
 from posenc.doctor.report import Finding, note, passed, wrong
 from posenc.doctor.safe_call import attempt
 
-FLAT = 1e-9
-HEAD_COUNTS = (4, 8, 12)  # to compare slopes for
-ROUNDED = 2e-3  # of the largest slope
+HEAD_COUNTS = (4, 8, 12)  # to compare slopes for; 12 is no power of two, for which ALiBi has another rule
+ROUNDED = 2e-3  # of the largest slope: bfloat16 rounds a slope by up to 2^-9 of itself
 
 
 def offsets(record: BiasRecord) -> Finding:
@@ -33,7 +21,7 @@ def offsets(record: BiasRecord) -> Finding:
     numbers = record.numbers
     if not numbers[numbers.isfinite()].any():
         return note("every number is 0: the bias is not trained yet, or adds nothing", 0.0)
-    # In a window, offsets are those of rows and columns.
+    # In a window, offsets are those of rows and columns: neighbors in the order of tokens may lie in two rows.
     if record.grid:
         token = ", after one token of another kind" if record.grid.lead else ""
         return passed(f"depends on the offset in rows and columns only, in rows of {record.grid.columns}{token}")
@@ -45,20 +33,23 @@ def offsets(record: BiasRecord) -> Finding:
     if change_at_one_offset(record.relative) < SAME_NUMBERS:
         sentence = "depends on the offset and on a constant of each query, which softmax cancels"
         return note(f"{sentence} (slope * key position, as in BLOOM and MPT)", change)
-    if _is_sound_with_heads_last(numbers):
+    # A reshape in place of a permutation gives numbers that look absolute: the cause is the order of axes.
+    if _is_sound_with_heads_last(record):
         sentence = "heads and positions are mixed: numbers (t, s, h) were reshaped to (h, t, s). Permute the axes"
         return wrong("heads-mixed", sentence, change)
     sentence = f"numbers of one offset differ by {change:.2g} of the largest: it depends on absolute positions"
     return wrong("absolute", f"{sentence}. Compute it from key position - query position", change)
 
 
-def _is_sound_with_heads_last(numbers: Tensor) -> bool:
+def _is_sound_with_heads_last(record: BiasRecord) -> bool:
     """Tell whether numbers, or those of keys alone, depend on offsets once they are read with the heads last."""
-    h, t, s = numbers.shape
-    pairs = numbers.reshape(t, s, h).permute(2, 0, 1)
-    keys = numbers.mean(1).reshape(s, h).T[:, None].expand_as(numbers)
-    for read in (pairs, keys) if h > 1 else ():
-        if change_at_one_offset(relative_to_own_position(read)) < SAME_NUMBERS or grid_of(read):
+    # Numbers by key alone, as BLOOM's, may have been reshaped before they were repeated for each query.
+    h, t, s = record.numbers.shape
+    pairs = record.numbers.reshape(t, s, h).permute(2, 0, 1)  # (h, t, s)
+    keys = record.numbers.mean(1).reshape(s, h).T[:, None].expand(h, t, s)  # (h, t, s)
+    for numbers in (pairs, keys) if h > 1 else ():
+        with_heads_last = record_of(record.code, record.bias, numbers)
+        if change_at_one_offset(with_heads_last.relative) < SAME_NUMBERS or with_heads_last.grid:
             return True
     return False
 
@@ -66,13 +57,15 @@ def _is_sound_with_heads_last(numbers: Tensor) -> bool:
 def sign(record: BiasRecord) -> Finding:
     """Check that keys lose weight with distance."""
     # A step to a hidden key is infinite, and tells nothing of the sign.
-    steps = torch.where(record.steps.isfinite(), record.steps, 0.0)
+    steps = torch.where(record.steps.isfinite(), record.steps, 0.0)  # (h, s-1)
     largest = float(steps.max())
     falls, grows = _never_falls(-steps), _never_falls(steps)
+    # Both hold where all keys get one number, neither where a head favors some distance in between.
     if falls == grows:
         return note("neither grows nor falls with distance throughout: learned, or not a decay")
     if falls:
         return passed("the further behind a key, the larger its penalty", largest)
+    # A linear bias is ALiBi's: it must begin as a penalty, even where its slopes are learned.
     if not record.is_linear and _sign_is_learned(record):
         return note("the further behind a key, the larger its number, by parameters that training can turn: learned")
     sentence = f"the further behind a key, the larger its bonus (+{largest:.3g} a step): the sign is reversed"
@@ -81,7 +74,7 @@ def sign(record: BiasRecord) -> Finding:
 
 
 def _never_falls(steps: Tensor) -> bool:
-    return float(steps.min()) >= -FLAT
+    return float(steps.min()) >= -1e-9  # rounding in float64 parts equal neighbors
 
 
 def _sign_is_learned(record: BiasRecord) -> bool:
@@ -97,6 +90,7 @@ def _sign_is_learned(record: BiasRecord) -> bool:
 def ahead(record: BiasRecord) -> Finding:
     """Check what keys ahead of the query get, and that a mask in the bias leaves each query its own key."""
     hidden, relative = record.hidden, record.relative
+    # Faults of the mask first: where keys ahead are hidden, the comparisons with those behind say nothing.
     if hidden.tril(-1).any() and not hidden.triu(2).any():
         return wrong("transposed", "keys behind are hidden and keys ahead are seen: query and key are exchanged")
     if hidden.diagonal(dim1=1, dim2=2).any():
@@ -113,23 +107,20 @@ def ahead(record: BiasRecord) -> Finding:
 
 
 def slopes(record: BiasRecord) -> Finding | list[Finding]:
-    """Compare the slopes of a linear bias, or slopes alone, with ALiBi's.
-
-    They are compared for the number of heads that was asked for, where there is one or no other works; else for 4, 8
-    and 12. Beside a number that was asked for, what is found for others is a note.
-    """
+    """Compare the slopes of a linear bias, or slopes alone, with ALiBi's, for several numbers of heads."""
     code, form = record.code, record.bias.content_form
     if record.bias.position_argument != "heads" and not record.is_linear:
         return note("not linear in distance, so there are no slopes to compare with ALiBi's")
     takes_any_heads = code.takes("heads") or isinstance(code.source, type) or (form == "scores" and code.module is None)
     is_alibi = re.search("alibi|linear_?bias", names_of(code)) is not None
     is_alibi = is_alibi and form not in ("heads", "embeddings")  # content may choose the slopes
-    # Code that takes any number of heads is compared for several.
+    # A number of heads that was asked for comes first, or the only one that works.
     counts = (code.heads,) if code.heads_requested or not takes_any_heads else HEAD_COUNTS[:2]
     finding = _compared_with_alibi(code, counts, is_alibi)
     if finding.verdict != "ok" or not takes_any_heads:
         return finding
     others = _compared_with_alibi(code, tuple(n for n in HEAD_COUNTS if n not in counts), is_alibi)
+    # Other slopes for a number that was not asked for are wrong under ALiBi's name alone.
     if others.id == "slopes-wrong" and code.heads_requested and not is_alibi:
         others = others._replace(verdict="note")
     return [finding._replace(check="slopes"), others._replace(check="other heads")]
@@ -161,10 +152,10 @@ def _compared_with_alibi(code: Code, counts: tuple[int, ...], is_alibi: bool) ->
 
 def _slopes(code: Code, heads: int) -> Tensor:
     """Return slopes (h,), as code returns them, or as steps of a bias."""
-    code = code.fresh(heads=heads)
-    if Bias(code).position_argument == "heads":
-        return code().flatten().double()
-    return record_of(code, *among_first(code, SIZES)).steps.mean(-1).abs()
+    record = measure_bias(code.fresh(heads=heads))
+    if record.bias.position_argument == "heads":
+        return record.numbers.flatten()
+    return record.steps.mean(-1).abs()
 
 
 def _known_fault(result: Tensor, expected: Tensor) -> str:

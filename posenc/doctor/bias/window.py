@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.doctor.bias.measure import SAME_NUMBERS, Bias, BiasRecord, declared_windows, has_shape, names_of
+from posenc.doctor.bias.measure import SAME_NUMBERS, WINDOWS, Bias, BiasRecord, declared_windows, has_shape, names_of
 from posenc.doctor.call.code import Code
 from posenc.doctor.numerics import relative_difference
 from posenc.doctor.report import Finding, note, passed, wrong
@@ -20,21 +20,24 @@ def distinct(record: BiasRecord) -> Finding | None:
     if record.grid is None:
         return None
     _, rows, columns = record.grid
-    cells = record.grid.cells(record.numbers)  # (h, rows, columns, rows, columns)
+    cells = record.grid.cells(record.numbers)
+    # An axis is lost where the first row, or column, of keys stands for all.
     for name, first in {"rows": cells[:, :, :, :1], "columns": cells[..., :1]}.items():
         if relative_difference(first.expand_as(cells), cells) < SAME_NUMBERS:
             return wrong("axis-lost", f"the numbers do not depend on the offset of {name}: one axis is lost")
     offsets = torch.cartesian_prod(torch.arange(1 - rows, rows), torch.arange(1 - columns, columns))  # (n, 2)
     # For each offset, one pair of cells that has it.
-    query_row, query_column = (-offsets).clamp(min=0).T
-    key_row, key_column = offsets.clamp(min=0).T
+    query_row, query_column = (-offsets).clamp(min=0).T  # (n,)
+    key_row, key_column = offsets.clamp(min=0).T  # (n,)
     numbers = cells[:, query_row, query_column, key_row, key_column].T  # (n, h)
     _, index, counts = numbers.unique(dim=0, return_inverse=True, return_counts=True)
     if len(counts) == len(offsets):
         return passed(f"each of {len(offsets)} offsets has numbers of its own")
     first, second = offsets[index == counts.argmax()][:2].tolist()  # of those that share one number
+    # The mirror image of an offset, or any other at its distance, may share its number: a formula of the distance.
     if sorted(map(abs, first)) == sorted(map(abs, second)) or _depend_on_distance(numbers, offsets):
         return note("offsets of one distance share a number: symmetric, by a formula")
+    # Swin's index is row * (2 * columns - 1) + column; by 2 * rows - 1 it is one to one in a square alone.
     sentence = f"offsets {(*first,)} and {(*second,)} (rows, columns) share a number: rows count by"
     if len((offsets @ torch.tensor([2 * rows - 1, 1])).unique()) == len(counts):
         return wrong("axes-swapped", f"{sentence} 2 * rows - 1, and 2 * columns - 1 is due. Square windows hide it")
@@ -43,7 +46,7 @@ def distinct(record: BiasRecord) -> Finding | None:
 
 def _depend_on_distance(numbers: Tensor, offsets: Tensor) -> bool:
     """Tell whether offsets (n, 2) of one distance have one number (n, h), by one of the usual distances."""
-    down, along = offsets.abs().unbind(-1)
+    down, along = offsets.abs().unbind(-1)  # (n,)
     for distance in (down + along, down**2 + along**2, torch.maximum(down, along)):
         of_distance = numbers.new_zeros(int(distance.max()) + 1, numbers.shape[1])
         of_distance[distance] = numbers
@@ -57,10 +60,12 @@ def shape(record: BiasRecord) -> Finding | None:
     if record.bias.position_argument != "window":
         return None
     rows, columns = record.bias.window
-    if rows == columns and REFUSAL.match(record.bias.refusal):
-        return note(f"windows that are not square are refused: {record.bias.refusal}")
-    if rows == columns:
+    if rows == columns:  # the last window to try, after those that are not square
+        _, refusal = attempt(Bias(record.code.fresh()).of_window, WINDOWS[0])
+        if REFUSAL.match(refusal):
+            return note(f"windows that are not square are refused: {refusal}")
         return wrong("axes-swapped", "windows that are not square raise an error: rows are taken for columns")
+    # The numbers lie in the other grid, so that cells of one row are taken for cells of a column.
     if record.grid and record.grid.columns == rows:
         return wrong("axes-swapped", f"asked for {rows} rows of {columns}, it gives {columns} rows of {rows}")
     return passed(f"asked for {rows} rows of {columns}, it gives these")
@@ -70,7 +75,8 @@ def entries(record: BiasRecord) -> Finding | None:
     """Check that the bias of a module's own window consists of what its table has learned."""
     if record.grid is None or record.grid[1:] not in declared_windows(record.code):
         return None
-    learned = torch.cat([table.flatten() for table in record.code.learned_parameters.values()])
+    # In its own window nothing is resized, so that each number must be one that was learned.
+    learned = torch.cat([table.flatten() for table in record.code.learned_parameters.values()])  # (n,)
     share = float(torch.isin(record.numbers.float(), learned.float()).double().mean())
     if share > 0.999:
         return passed("each number is one of the learned table")
@@ -89,9 +95,7 @@ def parts(record: BiasRecord) -> Finding:
         return passed("causal: keys ahead are hidden")
     if torch.equal(visible, visible.mT):
         return passed("symmetric: tokens that see each other do so in both directions")
-    return wrong(
-        "one-direction-lost", "a token sees one that does not see it, and the mask is not causal: half is missing"
-    )
+    return wrong("one-direction-lost", "a token sees one that does not see it, in a mask that is not causal")
 
 
 CHECKS = (distinct, entries, shape)
@@ -129,7 +133,7 @@ def page_of(code: Code) -> PageRecord | None:
 
 def _numbers_on_page(code: Code, width: float, first_box: tuple[int, ...]) -> Tensor:
     """Return the bias (h, t, t) among the words, of which the first has this box."""
-    cells = torch.tensor(first_box) + torch.tensor([*WORDS.values()]).repeat(1, 2)
+    cells = torch.tensor(first_box) + torch.tensor([*WORDS.values()]).repeat(1, 2)  # (t, 4)
     boxes = (cells * width / CELLS)[None]  # (1, t, 4)
     result = code(boxes=boxes.long() if isinstance(width, int) else boxes)
     return Bias(code).as_numbers(result, len(WORDS), len(WORDS)).double()
@@ -155,8 +159,10 @@ def axes(page: PageRecord) -> Finding:
         return wrong("axes-swapped", f"by its name it is {by_name[0]}, and it changes along the other axis")
     if changing != [*AXES]:
         return wrong("axis-lost", f"offsets other than {changing[0]} ones are ignored: one axis of the boxes is lost")
+    # As much to the right as up: their sum is 0, as the offset of a word to itself.
     if not page.differ("here", "up right"):
         return wrong("axes-swapped", "a word to the right and up gets the number of offset 0: the axes are added up")
+    # The same offset to the right and below: equal numbers come from one table for both.
     if page.differ(*AXES):
         return passed("both axes, each with numbers of its own")
     shapes = [tuple(table.shape) for table in page.code.learned_parameters.values()]

@@ -23,8 +23,10 @@ def is_meant(function: Any, kind: str | None) -> bool:
     if not embeds or "ids" not in parameter_names(function):
         return False
     record, failed = attempt(measure_model, function)
+    # A failed call of what embeds ids is one of a model: `examine` reports its error.
     if failed or record.logits.shape[-1] == record.model.vocabulary:
         return True
+    # Embeddings of words alone may be a table; where one token changes another, they have met in an attention.
     return not worst(record.changes(MIDDLE)) < SAME
 
 
@@ -36,9 +38,8 @@ def examine(function: Any) -> tuple[list[Finding], dict[str, Any]]:
     """
     record, failed = attempt(measure_model, function)
     if failed:
-        raise ValueError(
-            f"doctor: function must be a model that gives logits (b, t, vocabulary) for ids (b, t), got {failed}"
-        )
+        must_be = "a model that gives logits (b, t, vocabulary) for ids (b, t)"
+        raise ValueError(f"doctor: function must be {must_be}, got {failed}")
     model = record.model
     parameters = [model.names[role] for role in ("mask", "positions", "cache") if model.takes(role)]
     examined = {
@@ -46,6 +47,7 @@ def examine(function: Any) -> tuple[list[Finding], dict[str, Any]]:
         "takes": f"takes {', '.join(parameters)}" if parameters else "takes ids alone",
         "positions": f"a table of {model.table_rows:,} positions" if model.table_rows else "no table of positions",
     }
+    # What is not finite makes every comparison fail, so that nothing else is checked.
     findings = run_checks((checks.finite,), record)
     if findings:
         return stopped(findings), examined

@@ -16,10 +16,6 @@ PAD = 5  # tokens of padding
 MOST_ROWS = 4_096  # of a table, for a text of more tokens
 SHIFT, BEYOND_HALF, FAR = 17, 2_100, 1_000_000  # how far all positions are moved together
 ANGLES = ("freq", "theta", "cos", "sin", "rot")  # in the names of buffers
-ROUNDED_BUFFERS = (
-    "after model.bfloat16() buffers of angles ({}, ...) are rounded with it: far tokens get other angles. Load in "
-    "bfloat16 by the library's own setting, or cast parameters only"
-)
 NO_POSITIONS, NO_MASK = "needs a parameter for position_ids", "needs a parameter for an attention mask"
 
 
@@ -48,6 +44,7 @@ def future(record: ModelRecord) -> Finding:
     largest = worst(changes)
     if largest < SAME:
         return passed("causal: no token sees those ahead")
+    # An encoder may see all tokens. What decodes with a cache may not: while it decodes, no later token exists.
     _, failed = attempt(_in_pieces, record, MIDDLE)
     if failed and float(changes.min()) > SAME:
         return note("every token sees every other: right for an encoder only; a decoder would be told the answer")
@@ -57,7 +54,8 @@ def future(record: ModelRecord) -> Finding:
 
 def order(record: ModelRecord) -> Finding:
     """Shuffle the tokens before the last one: its logits must change."""
-    shuffled = torch.cat((record.ids[:, :LAST].flip(1), record.ids[:, LAST:]), 1)
+    # Without positions, attention sees a set of tokens, whose sum does not depend on their order.
+    shuffled = torch.cat((record.ids[:, :LAST].flip(1), record.ids[:, LAST:]), 1)  # (b, t)
     difference = relative_difference(record.model(shuffled)[:, LAST], record.logits[:, LAST])
     if SAME < difference < math.inf:
         return passed("the order of the tokens matters", difference)
@@ -77,6 +75,7 @@ def shift(record: ModelRecord) -> Finding:
     model, ids, positions = record.model, record.ids, record.positions
     if not model.takes("positions"):
         return not_checked(NO_POSITIONS)
+    # First the default positions, so that the shift below changes the positions and nothing else.
     difference = relative_difference(model(ids, positions=positions), record.logits)
     if not difference <= SAME:
         sentence = f"position_ids of 0, 1, 2 ... change the logits by {difference:.2g}: by default they count otherwise"
@@ -88,9 +87,10 @@ def shift(record: ModelRecord) -> Finding:
         return finding
     difference = relative_difference(moved, record.logits)
     sentence = f"moving all positions together changes the logits by {difference:.2g}"
+    # A learned table has a row for each position, so that logits may follow; rotations and biases know offsets only.
     if model.table_rows:
         return passed(f"{sentence}: it has a table of positions", difference)
-    # Of a copy, since code may keep a table for as many positions.
+    # Far out, a power of the position may overflow. Of a copy, since code may keep a table for as many positions.
     far, _ = attempt(Model(model.module), ids, positions=positions + FAR)
     if finding := not_finite(far, f"logits from position {FAR:,} on"):
         return finding
@@ -110,18 +110,18 @@ def decoding(record: ModelRecord) -> Finding:
     if difference < CLOSE:
         return passed("token by token with the cache gives what all at once gives", difference)
     sentence = f"token by token with the cache differs by {difference:.2g} from all at once"
+    # Where passed positions repair it, the cache and the mask are right, and the default positions are not.
     with_positions, _ = attempt(_in_pieces, record, lengths, passes_positions=True)
     if relative_difference(with_positions, record.logits) < CLOSE:
         cause = "right only where position_ids are passed: by default each call counts from 0"
         return wrong("offset-ignored", f"{sentence}, {cause}", difference)
-    cause = (
-        "new tokens have another position, cached keys are rotated again, or the mask is aligned with the first keys"
-    )
+    cause = "new tokens have other positions, cached keys are rotated again, or the mask is aligned with the first keys"
     return wrong("cache-wrong", f"{sentence}: {cause}", difference)
 
 
 def pieces(record: ModelRecord) -> Finding:
     """Pass the text in two pieces with the cache."""
+    # A single new token sees all keys, whatever the mask; several must not see one another's future.
     logits, failed = attempt(_in_pieces, record, MIDDLE)
     if failed:
         return not_checked(f"several tokens after a cache: {failed}")
@@ -159,15 +159,16 @@ def left_padding(record: ModelRecord) -> Finding:
     """Pad on the left, hidden by the mask: with positions that are passed, and without."""
     if not record.model.takes("mask"):
         return not_checked(NO_MASK)
+    # Padding of two tokens has the same positions, so that logits that differ by it show a mask that is not used.
     (ids, mask), (others, _) = (_padded(record, token, PAD, 0) for token in (record.ids.min(), record.ids.max()))
-    logits = record.model(ids, mask=mask)[:, PAD:]
+    logits = record.model(ids, mask=mask)[:, PAD:]  # (b, t, v)
     leak = relative_difference(record.model(others, mask=mask)[:, PAD:], logits)
     if not leak <= CLOSE:
         return wrong("mask-ignored", f"tokens that the mask hides change the real tokens by {leak:.2g}", leak)
     difference = relative_difference(logits, record.logits)
     remedy = "mask.cumsum(-1) - 1"
     if record.model.takes("positions") and not difference < CLOSE:
-        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        positions = (mask.cumsum(1) - 1).clamp(min=0)  # (b, n)
         with_positions = record.model(ids, mask=mask, positions=positions)[:, PAD:]
         if relative_difference(with_positions, record.logits) < CLOSE:
             return note(f"hidden padding on the left moves the real tokens unless position_ids are given: {remedy}")
@@ -187,9 +188,10 @@ def packed(record: ModelRecord) -> Finding:
     if not record.model.takes("positions"):
         return not_checked(NO_POSITIONS)
     ids, positions, expected = (part.flatten(0, 1)[None] for part in (record.ids, record.positions, record.logits))
+    # Some models part documents wherever positions start again; others need a mask, of bools or of numbers to add.
     if relative_difference(record.model(ids, positions=positions), expected) < CLOSE:
         return passed("documents packed in one row, with positions that start again, do not see each other")
-    blocks = torch.block_diag(*torch.ones(len(record.ids), TOKENS, TOKENS).tril())[None, None]  # (1, 1, b * t, b * t)
+    blocks = torch.block_diag(*torch.ones(len(record.ids), TOKENS, TOKENS).tril())[None, None]  # (1, 1, n, n)
     for mask in (blocks.bool(), blocks.log()):
         logits, _ = attempt(record.model, ids, positions=positions, mask=mask)
         if relative_difference(logits, expected) < CLOSE:
@@ -202,7 +204,8 @@ def longer(record: ModelRecord) -> Finding:
     model, longest = record.model, record.model.longest
     if not worst(record.changes(LAST)) <= SAME:
         return not_checked("tokens see those ahead, so a longer text is another one")
-    ids = model.random_ids(longest + 64)
+    # Beyond the declared length first: dynamic scalings change frequencies there, and cached keys keep the old ones.
+    ids = model.random_ids(longest + 64)  # (b, n)
     logits, failed = attempt(model, ids)
     if failed:
         logits, failed = attempt(model, ids[:, :longest])
@@ -225,11 +228,12 @@ def limit(record: ModelRecord) -> Finding:
         return passed("no table, so no row where it ends")
     if rows > MOST_ROWS:
         return not_checked(f"the table has {rows:,} rows: too long a text to try")
+    # An error is right here: rows that are clipped or taken again give far tokens wrong positions without one.
     _, failed = attempt(model, model.random_ids(rows + TOKENS))
     if failed:
         return passed(f"more tokens than {rows:,} are refused: {failed}", rows)
     if model.takes("positions"):
-        beyond = torch.full_like(record.ids, rows)
+        beyond = torch.full_like(record.ids, rows)  # (b, t)
         at_limit, after = (model(record.ids, positions=places) for places in (beyond, beyond + record.positions))
         if relative_difference(at_limit, after) < SAME < relative_difference(at_limit, record.logits):
             return wrong("clipped", f"from position {rows:,} on all tokens get one row, without an error", rows)
@@ -244,6 +248,7 @@ def half_precision(record: ModelRecord) -> Finding:
         model = Model(record.model.module)
         model.module.to(dtype)
         logits, failed = attempt(model, record.ids)
+        # Half precision rounds integers from 2,048 on (bfloat16 from 256), positions of a rotation for instance.
         far = None
         if model.takes("positions") and not model.table_rows:
             far, _ = attempt(model, record.ids, positions=record.positions + BEYOND_HALF)
@@ -257,9 +262,12 @@ def half_precision(record: ModelRecord) -> Finding:
     if not differences:
         return not_checked(failures[0])
     largest = worst(*differences.values())
+    # A cast of all buffers rounds the frequencies, by an error that grows with the position.
     for name, buffer in record.model.module.named_buffers():
         if buffer.is_floating_point() and any(piece in name.lower() for piece in ANGLES):
-            return note(ROUNDED_BUFFERS.format(name), largest)
+            fault = f"after model.bfloat16() buffers of angles ({name}, ...) are rounded: far tokens get other angles"
+            remedy = "Load in bfloat16 by the library's own setting, or cast parameters only"
+            return note(f"{fault}. {remedy}", largest)
     return passed(f"{' and '.join(differences)} within {largest:.1g} of float32", largest)
 
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-SAME, CLOSE = 2e-4, 2e-3  # of the largest logit
+# Of the largest logit: rounding differs with the shape of a call, and more so between prefill and decoding.
+SAME, CLOSE = 2e-4, 2e-3
 TOKENS, MIDDLE, LAST = 12, 6, 11  # of the text: how many, and two positions
-LONG = 1_024
+LONG = 1_024  # tokens of a long text, where the model takes as many
 PARAMETERS = {  # their names by role
     "ids": "input_ids idx ids tokens token_ids input_tokens x_ids input_seq",
     "mask": "attention_mask attn_mask mask padding_mask",
@@ -36,6 +37,7 @@ class Model:
             if isinstance(part, nn.Embedding):
                 last = name.lower().rpartition(".")[2]
                 rows[any(piece in last for piece in POSITION_TABLES)].append(part.num_embeddings)
+        # A declared size comes first: an embedding may be padded, or be of something else, such as token types.
         declared = getattr(config, "vocab_size", None)
         self.vocabulary = declared if isinstance(declared, int) else max(rows[False] or rows[True])
         self.table_rows = max(rows[True], default=0)  # 0 for no table of positions
@@ -52,8 +54,9 @@ class Model:
         return self.with_cache(ids, **arguments)[0]
 
     def with_cache(self, ids: Tensor, **arguments: Any) -> tuple[Tensor, Any]:
-        """Return the logits and the cache, if one comes back; some give all logits only where targets are passed."""
+        """Return the logits (b, t, vocabulary) and the cache, None if none comes back."""
         result = self._result(ids=ids, **arguments)
+        # Without targets, code for training may give the logits of the last token alone, as nanoGPT does.
         if _logits(result).shape[:-1] != ids.shape and self.takes("targets"):
             result = self._result(ids=ids, targets=ids, **arguments)
         logits = _logits(result)
@@ -65,26 +68,28 @@ class Model:
         return self.module(**{self.names[role]: value for role, value in arguments.items() if self.takes(role)})
 
     def random_ids(self, t: int) -> Tensor:
-        """Return ids (2, t), the same first ones for any t; the first few of the vocabulary are padding and such."""
+        """Return ids (2, t), the same first ones for any t."""
         generator = torch.Generator().manual_seed(0)
-        low = min(5, self.vocabulary - 2)
-        return torch.randint(low, self.vocabulary, (t, 2), generator=generator).T.contiguous()
+        low = min(5, self.vocabulary - 2)  # the first ids are those of padding and the like
+        # Drawn token by token, so that a longer text begins with the shorter one.
+        return torch.randint(low, self.vocabulary, (t, 2), generator=generator).T.contiguous()  # (2, t)
 
 
 class ModelRecord(NamedTuple):
     """What the checks share: the model, two texts of random tokens, and the logits for them."""
 
     model: Model
-    ids: Tensor  # (b, t)
-    positions: Tensor  # (b, t)
-    logits: Tensor  # (b, t, vocabulary)
+    ids: Tensor  # of shape (b, t), as positions
+    positions: Tensor
+    logits: Tensor  # of shape (b, t, vocabulary), in float32
 
     def changes(self, token: int) -> Tensor:
         """Return how much the logits of each other token change with one token, (t - 1,)."""
-        is_changed = torch.arange(TOKENS) == token
-        others = torch.arange(self.model.vocabulary).roll(997)  # for each token another one
+        is_changed = torch.arange(TOKENS) == token  # (t,)
+        # Each id is replaced by another one; a random one might be its own.
+        others = torch.arange(self.model.vocabulary).roll(997)  # (v,)
         logits = self.model(torch.where(is_changed, others[self.ids], self.ids))
-        return (logits - self.logits).abs().amax((0, 2))[~is_changed] / self.logits.abs().max()
+        return (logits - self.logits).abs().amax((0, 2))[~is_changed] / self.logits.abs().max()  # (t-1,)
 
 
 def measure_model(module: nn.Module) -> ModelRecord:
@@ -106,6 +111,7 @@ def parameter_names(module: nn.Module) -> dict[str, str]:
 
 
 def _logits(result: Any) -> Tensor:
+    # A model without a head, such as transformers' BertModel, gives its last hidden states.
     for name in ("logits", "last_hidden_state"):
         if isinstance(getattr(result, name, None), Tensor):
             return getattr(result, name)
