@@ -151,6 +151,11 @@ def contradiction(shape: Shape, actual: tuple[int, ...] | None, sizes: dict[str,
 
 
 def _narrow(axis: str, size: int, sizes: dict[str, set[int]]) -> bool:
+    if axis.isalpha():  # one letter
+        if size not in sizes.get(axis, {size}):
+            return False
+        sizes[axis] = {size}
+        return True
     letters = _letters(axis)
     if sum(letter not in sizes for letter in letters) > 1:
         return False  # two unknowns in one axis: nothing could contradict them

@@ -88,7 +88,7 @@ def shift(record: ModelRecord) -> Finding:
     difference = relative_difference(moved, record.logits)
     sentence = f"moving all positions together changes the logits by {difference:.2g}"
     # A learned table has a row for each position, so that logits may follow; rotations and biases know offsets only.
-    if model.table_rows:
+    if model.adds_positions:
         return passed(f"{sentence}: it has a table of positions", difference)
     # Far out, a power of the position may overflow. Of a copy, since code may keep a table for as many positions.
     far, _ = attempt(Model(model.module), ids, positions=positions + FAR)

@@ -33,14 +33,16 @@ class Model:
         self.names = parameter_names(self.module)
         config = getattr(module, "config", None)
         rows: dict[bool, list[int]] = {True: [], False: []}  # of embeddings, by whether they are of positions
+        self.adds_positions = False
         for name, part in self.module.named_modules():
+            is_table = _is_table_of_positions(name, part)
+            self.adds_positions = self.adds_positions or is_table
             if isinstance(part, nn.Embedding):
-                last = name.lower().rpartition(".")[2]
-                rows[any(piece in last for piece in POSITION_TABLES)].append(part.num_embeddings)
+                rows[is_table].append(part.num_embeddings)
         # A declared size comes first: an embedding may be padded, or be of something else, such as token types.
         declared = getattr(config, "vocab_size", None)
         self.vocabulary = declared if isinstance(declared, int) else max(rows[False] or rows[True])
-        self.table_rows = max(rows[True], default=0)  # 0 for no table of positions
+        self.table_rows = max(rows[True], default=0)  # 0 for no learned table of positions
         limits = [getattr(owner, name, None) for owner in (config, module) for name in LIMITS.split()]
         lengths = [n for n in (self.table_rows, *limits) if type(n) is int and n >= TOKENS]
         self.longest = min([LONG, *lengths])
@@ -79,17 +81,24 @@ class ModelRecord(NamedTuple):
     """What the checks share: the model, two texts of random tokens, and the logits for them."""
 
     model: Model
-    ids: Tensor  # of shape (b, t), as positions
-    positions: Tensor
-    logits: Tensor  # of shape (b, t, vocabulary), in float32
+    ids: Tensor  # (b, t)
+    positions: Tensor  # (b, t)
+    logits: Tensor  # (b, t, v)
 
     def changes(self, token: int) -> Tensor:
         """Return how much the logits of each other token change with one token, (t - 1,)."""
         is_changed = torch.arange(TOKENS) == token  # (t,)
         # Each id is replaced by another one; a random one might be its own.
-        others = torch.arange(self.model.vocabulary).roll(997)  # (v,)
+        others = torch.arange(self.model.vocabulary).roll(self.model.vocabulary // 2)  # (v,)
         logits = self.model(torch.where(is_changed, others[self.ids], self.ids))
         return (logits - self.logits).abs().amax((0, 2))[~is_changed] / self.logits.abs().max()  # (t-1,)
+
+
+def _is_table_of_positions(name: str, part: nn.Module) -> bool:
+    """Tell whether a module holds or computes rows that are added to embeddings, by its name; no rotation, no bias."""
+    last = name.lower().rpartition(".")[2]
+    is_added = not any(piece in f"{last} {type(part).__name__.lower()}" for piece in ("rot", "rope", "rel", "bias"))
+    return any(piece in last for piece in POSITION_TABLES) and (is_added or isinstance(part, nn.Embedding))
 
 
 def measure_model(module: nn.Module) -> ModelRecord:

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from posenc import diagnose
 from tests.doctor.assertions import assert_report, finding, verdicts, wrong_ids
-from tests.doctor.blocks import below
+from tests.doctor.blocks import below, frequencies, interleave
 from tests.doctor.model.patients import Learned, Rotating
 
 # With RoPE and a cache
@@ -105,6 +105,11 @@ def test_a_sound_model_passes_each_check():
     assert verdicts(diagnose(Rotating()), "future", "batch", "shift") == ["ok"] * 3
 
 
+@pytest.mark.parametrize("vocabulary", [2, 50, 997])
+def test_each_token_is_replaced_by_another_whatever_the_vocabulary(vocabulary):
+    assert wrong_ids(diagnose(SeesAll(vocabulary))) >= {"future-seen"}
+
+
 def test_a_token_is_told_where_it_sees_ahead_and_decodes_otherwise():
     assert finding(diagnose(SeesAll()), "future").id == "future-seen"
 
@@ -180,6 +185,21 @@ class BeginsAgain(Learned):
         return self.wpe(positions % self.wpe.num_embeddings)
 
 
+class Sinusoids(nn.Module):
+    """Return the sinusoidal rows of positions (b, t)."""
+
+    def forward(self, positions):
+        return interleave(positions[..., None] * frequencies(32))
+
+
+class AddsSinusoids(Learned):
+    """Add sinusoidal rows, as XGLM does: there is no embedding of positions, and logits depend on them all the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.wpe = Sinusoids()
+
+
 class TakesIdsAlone(BeginsAgain):
     def forward(self, input_ids):
         return super().forward(input_ids)
@@ -243,6 +263,7 @@ SOUND = {  # the verdict on each of these checks
     "16 rows": (lambda: Learned(rows=16), {"shift": "note"}),
     "5,000 rows": (lambda: Learned(rows=5_000), {"limit": "not checked"}),
     "begins again": (BeginsAgain, {"limit": "note"}),
+    "adds sinusoids": (AddsSinusoids, {"shift": "ok", "limit": "ok"}),
     "takes ids alone": (TakesIdsAlone, {"limit": "note"}),
     "encodes all": (EncodesAll, {"future": "note", "longer": "not checked"}),
     "keeps angles": (KeepsAngles, {"half precision": "note"}),
