@@ -3,27 +3,13 @@
 from typing import Any
 
 from posenc.doctor.call.code import Code
-from posenc.doctor.report import EVERYTHING_ELSE, Finding, run_checks
+from posenc.doctor.report import Finding, run_checks, stopped
 from posenc.doctor.safe_call import attempt
 from posenc.doctor.table import grid, precision, usage
 from posenc.doctor.table.measure import Table, is_table, measure_table
 from posenc.doctor.table.sinusoids import examine_sinusoids
-from posenc.doctor.table.usage import check_rows
 
-FIRST_CHECKS = (usage.finite, usage.repeatable, usage.axis, usage.check_sum)
-CHECKS = (
-    usage.content,
-    usage.padding,
-    usage.words,
-    usage.batch,
-    usage.decoding,
-    usage.shorter,
-    usage.memory,
-    usage.base,
-    precision.half_input,
-    precision.rounding,
-    usage.limit,
-)
+CHECKS = (*usage.CHECKS, *precision.CHECKS, usage.limit)  # whose calls may take long
 
 
 def accepts(code: Code) -> bool:
@@ -31,6 +17,7 @@ def accepts(code: Code) -> bool:
     fits, failed = attempt(lambda: is_table(Table(code)))
     if fits or grid.accepts(code):
         return True
+    # The error of the usual call says more than those of the many calls for grids.
     return bool(failed) and is_table(Table(code))
 
 
@@ -41,10 +28,15 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
         return grid.examine(code)
     record = measure_table(table)
     examined = {"axes": "(t, b, d)" if code.call.order == "tbd" else "(b, t, d)"} if table.takes_input else {}
-    findings = usage.run_until_wrong(FIRST_CHECKS, record)
-    if findings[-1].check in (EVERYTHING_ELSE, "sum"):
+    findings: list[Finding] = []
+    for check in usage.FIRST_CHECKS:
+        findings += run_checks((check,), record)
+        if findings[-1].is_wrong:
+            return stopped(findings), examined
+    # Rows of a table that is appended begin with the embeddings, so that no sines can be read off them.
+    if findings[-1].check == "sum":
         return findings, examined
-    findings += run_checks((check_rows,), record)
+    findings += run_checks((usage.check_rows,), record)
     if findings[-1].verdict == "ok":
         rounded = run_checks((precision.held,), record)
         # Numbers that were rounded are no exact sines.

@@ -11,18 +11,17 @@ from torch import Tensor
 from posenc.doctor.call.code import Code, first_result
 from posenc.doctor.call.declared import declared_bases_of_axes
 from posenc.doctor.numerics import is_finite, not_finite, random, relative_difference, worst
-from posenc.doctor.report import EVERYTHING_ELSE, Finding, not_checked, note, passed, run_checks, with_check_name, wrong
+from posenc.doctor.report import Finding, not_checked, note, passed, run_checks, stopped, with_check_name, wrong
 from posenc.doctor.safe_call import attempt
 from posenc.doctor.table.measure import EQUAL, are_equal, grows_linearly, nearest_rows
 from posenc.doctor.table.precision import HalfCall, check_half
-from posenc.doctor.table.sinusoids import equal_channels, examine_sinusoids
-from posenc.doctor.table.usage import cached, check_base, run_until_wrong, written_in_place
+from posenc.doctor.table.sinusoids import base_of, equal_channels, examine_sinusoids
+from posenc.doctor.table.usage import base, cached, finite, written_in_place
 
 PICTURE, VOLUME = (4, 6), (3, 4, 6)
 SQUARES = (5, 14, 7, 16, 8)  # sides of a picture that is asked for by one side, or whose cells are tokens
 BATCH = 2  # pictures
 VARIES = 1e-5  # from which range on a channel depends on an axis
-LONGER = 9  # cells, by which a side grows
 MORE_ROWS = 300  # of which bfloat16 cannot tell the last ones apart
 PADDED = ((2, 3), (3, 2))  # rows and columns that two masks leave
 AXES = {2: ("row", "column"), 3: ("first axis", "second axis", "third axis")}
@@ -70,22 +69,17 @@ class GridRecord(NamedTuple):
 
     def arguments(self, sides: Sides) -> dict[str, Any] | None:
         """Return the arguments that ask for these sides in the same call; None where there are none."""
-        for call, arguments in _calls(self.code, sides):
-            if call == self.call:
-                return arguments
-        return None
+        return dict(_calls(self.code, sides)).get(self.call)
 
     def of(self, code: Code, sides: Sides = ()) -> Tensor | None:
         """Return the rows of other code, or of other sides, by the same call; None where none come."""
         sides = sides or self.sides
         arguments = self.arguments(sides)
-        result = None if arguments is None else _table(code, sides, arguments)
-        return None if result is None else result[0]
+        return None if arguments is None else _table(code, sides, arguments)[0]
 
 
 def _largest(numbers: Tensor) -> Tensor:
-    """Return the largest absolute number of each channel (d,) of (..., d)."""
-    return numbers.abs().flatten(0, -2).amax(0)
+    return numbers.abs().flatten(0, -2).amax(0)  # (d,)
 
 
 # The calls
@@ -94,7 +88,13 @@ def _largest(numbers: Tensor) -> Tensor:
 def _calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the calls that ask for a grid of these sides: name, arguments."""
     d = code.dim
-    is_square = len({*sides}) == 1
+    # Squares are for code that cannot know two sides apart; all other faults of axes show where sides differ.
+    if len({*sides}) == 1:
+        if code.takes("grid") and not code.takes("positions"):
+            yield "a side", {"grid": sides[0]}
+        if code.takes("x"):
+            yield f"tokens of {' by '.join(map(str, sides))} cells", {"x": torch.zeros(BATCH, math.prod(sides), d)}
+        return
     if code.takes("mask"):
         yield from _calls_with_mask(code, torch.ones(BATCH, *sides, dtype=torch.bool))
     if code.takes("depth", "rows", "columns") and len(sides) == 3:
@@ -102,20 +102,17 @@ def _calls(code: Code, sides: Sides) -> Iterator[tuple[str, dict[str, Any]]]:
     elif code.takes("rows", "columns") and len(sides) == 2:
         yield "rows and columns", {"rows": sides[0], "columns": sides[1]}
     if code.takes("positions"):
+        # Points of a picture are (x, y) by custom, and a size is (height, width).
         points = torch.cartesian_prod(*(torch.arange(float(side)) for side in sides)).flip(-1)
         yield "points (b, n, axes), the last axis first", {"positions": points[None], "grid": sides}
     elif code.takes("grid"):
         yield "sides", {"grid": sides}
-        if is_square:
-            yield "a side", {"grid": sides[0]}
     if code.takes("shape"):
         yield "a shape (b, d, h, w)", {"shape": torch.Size((BATCH, d, *sides))}
     if code.takes("x"):
         yield "a picture (b, d, h, w)", {"x": torch.zeros(BATCH, d, *sides)}
         yield "a picture (b, h, w, d)", {"x": torch.zeros(BATCH, *sides, d)}
         yield "a mask (b, h, w)", {"x": torch.zeros(BATCH, *sides, dtype=torch.bool)}
-        if is_square:
-            yield f"tokens of {' by '.join(map(str, sides))} cells", {"x": torch.zeros(BATCH, math.prod(sides), d)}
 
 
 def _roles_of_sides(code: Code) -> tuple[str, ...]:
@@ -144,38 +141,39 @@ def _grids(code: Code) -> Iterator[GridRecord]:
     """Yield the table of each call that returns one."""
     for sides in (PICTURE, VOLUME, *((side, side) for side in SQUARES)):
         for call, arguments in _calls(code, sides):
-            if sides not in (PICTURE, VOLUME) and not call.startswith(("tokens", "a side")):
+            table, returned_axes = _table(code, sides, arguments)
+            if table is None:
                 continue
-            result = _table(code, sides, arguments)
-            if result is None:
-                continue
-            table, returned_axes = result
             cells = table.flatten(0, -2)
             # A layer that divides by the length of its content returns NaN for zeros, and is no table.
             is_layer = "x" in arguments and not is_finite(table)
             if is_layer or are_equal(cells) or grows_linearly(cells):  # plain angles grow linearly
                 continue
+            # Without a picture to add the table to, the order of its axes is the caller's choice.
             has_axes = code.takes("x") or code.takes("mask")
             yield GridRecord(code, table, call, returned_axes if has_axes else ())
 
 
-def _table(code: Code, sides: Sides, arguments: dict[str, Any]) -> tuple[Tensor, Sides] | None:
+def _table(code: Code, sides: Sides, arguments: dict[str, Any]) -> tuple[Tensor | None, Sides]:
     """Return the table (*sides, d) and the order in which its axes came; None where no table comes."""
     result, _ = attempt(lambda: first_result(code(**arguments)))
     if not isinstance(result, Tensor) or not result.is_floating_point():
-        return None
+        return None, ()
     table = result.detach().double()
+    # The batch may be the second axis.
     if table.ndim > 2:
-        table = table[0] if len(table) <= BATCH else table.squeeze(1)  # the batch may be the second axis
+        table = table[0] if len(table) <= BATCH else table.squeeze(1)
     cells, n = math.prod(sides), len(sides)
+    # A class token may come before the cells; (cells, cells) is a bias.
     if table.ndim == 2 and len(table) in (cells, cells + 1) and table.shape[1] != cells:
-        return table[-cells:].reshape(*sides, -1), ()  # without the class token before the cells
-    for order in permutations(range(n)) if table.ndim == n + 1 else ():
+        return table[-cells:].reshape(*sides, -1), ()
+    # The sides differ, so that they show which axis of the result is which.
+    for order in permutations(range(n)):
         for channels_last in (table, table.movedim(0, -1)):
             if tuple(channels_last.shape[:-1]) == tuple(sides[axis] for axis in order):
                 is_usual = order == tuple(range(n))
                 return channels_last.permute(*_inverse(order), -1), () if is_usual else order
-    return None
+    return None, ()
 
 
 def _inverse(order: Sides) -> list[int]:
@@ -190,18 +188,20 @@ def accepts(code: Code) -> bool:
 def measure_grid(code: Code) -> GridRecord:
     """Return the grid whose channels follow one axis each, of all that calls return, with its cells in place."""
     record = max(_grids(code), key=_plainness)
-    for order in () if record.returned_axes else permutations(range(len(record.sides))):
+    if record.returned_axes or not record.mixed_channels:
+        return record
+    # Cells in one line do not show their order: in the right one, each channel varies along one axis.
+    for order in permutations(range(len(record.sides))):
         table = record.rows.reshape(*(record.sides[axis] for axis in order), -1).permute(*_inverse(order), -1)
         relaid = record._replace(rows=table)
         if not relaid.mixed_channels:
-            is_usual = order == tuple(range(len(order)))
-            return relaid._replace(cell_order=() if is_usual else order)
+            return relaid._replace(cell_order=order)
     return record
 
 
 def _plainness(record: GridRecord) -> tuple[bool, float, bool]:
     """Tell how far this looks like a grid: finite, what share of channels follows one axis alone, no axis lost."""
-    axes = torch.stack([*record.channels.values()]).sum(0)
+    axes = torch.stack([*record.channels.values()]).sum(0)  # (d,)
     share = float((axes[axes > 0] == 1).double().mean().nan_to_num())
     return is_finite(record.rows), share, not record.lost_axes
 
@@ -211,20 +211,15 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     record = measure_grid(code)
     width = f"{record.rows.shape[-1]} channels"
     examined = {"grid": f"a grid of {record.size}, asked for by {record.call}", "width": width}
-    findings = run_until_wrong((finite,), record)
-    if findings[-1].check == EVERYTHING_ELSE:
-        return findings, examined
+    findings = run_checks((finite,), record)
+    if findings[-1].is_wrong:
+        return stopped(findings), examined
     # Calls for other sizes would have to be put in order too.
     checks = CHECKS_OF_CELLS if record.cell_order else (*CHECKS_OF_CELLS, *CHECKS_OF_CALLS)
     return findings + run_checks(checks, record), examined
 
 
 # Checks of cells
-
-
-def finite(record: GridRecord) -> Finding:
-    """Check that the rows of cells hold neither NaN nor infinity."""
-    return not_finite(record.rows, "the rows of cells") or passed("the rows of all cells are finite")
 
 
 def rows(record: GridRecord) -> Finding:
@@ -236,20 +231,17 @@ def rows(record: GridRecord) -> Finding:
     message = f"cells {first} and {second} ({', '.join(record.channels)}) have the same numbers"
     if not record.lost_axes:
         return wrong("rows-alike", message, distance)
-    message = f"{message}: no channel depends on the {record.lost_axes[0]}, so one axis of the grid is lost"
-    return wrong("axis-lost", message, distance)
+    return wrong("axis-lost", f"{message}: no channel depends on the {record.lost_axes[0]}", distance)
 
 
 def axes(record: GridRecord) -> Finding:
     """Tell which channels depend on which axis."""
     if record.returned_axes:
         returned = " by ".join(str(record.sides[axis]) for axis in record.returned_axes)
-        message = f"for a grid of {record.size} one of {returned} comes back: exchange the axes"
-        return wrong("axes-swapped", message)
+        return wrong("axes-swapped", f"for a grid of {record.size} one of {returned} comes back: exchange the axes")
     if record.cell_order:
-        message = f"in a grid of {record.size} the cells run in another order than the last axis first: right only"
-        remedy = "where sides are equal. Flatten in the order of the axes, or exchange them"
-        return wrong("axes-swapped", f"{message} {remedy}")
+        message = f"in a grid of {record.size} the cells do not run along the last axis first"
+        return wrong("axes-swapped", f"{message}: right only where sides are equal. Exchange the axes, then flatten")
     if record.mixed_channels == 0:
         counts = [f"{int(varies.sum())} channels depend on the {name}" for name, varies in record.channels.items()]
         return passed(", ".join(counts))
@@ -259,31 +251,32 @@ def axes(record: GridRecord) -> Finding:
 
 def waves(record: GridRecord) -> list[Finding]:
     """Read sines and cosines along each axis."""
-    used = _largest(record.rows).nonzero()  # a width that the axes do not divide is filled up with zeros
+    # A width that the axes do not divide is filled up with zeros.
+    used = _largest(record.rows).nonzero()  # (n, 1)
     record = record._replace(rows=record.rows[..., : int(used.max()) + 1])
     if record.lost_axes or record.mixed_channels:
         equal = None if record.lost_axes else equal_channels(record.rows.flatten(0, -2))
         return [equal or not_checked("needs channels for each axis")]
     findings = []
     for axis, (name, channels) in enumerate(_channels_of_axes(record.channels).items()):
-        cells = record.rows.movedim(axis, -2).flatten(0, -3).mean(0)  # (t, d), equal along the other axes
+        # Rows of this axis alone: its channels are equal along the others.
+        cells = record.rows.movedim(axis, -2).flatten(0, -3).mean(0)
         of_axis, _ = examine_sinusoids(cells[:, channels], record.code, is_relative=True)
         # Cells are often counted from 1, and frequencies are read off few of them.
         reported = [f for f in of_axis if f.verdict != "ok" and f.id not in ("positions-shifted", "exponent-shifted")]
         findings += [finding._replace(words=f"by {name}: {finding.words}") for finding in reported]
-        bases = [finding.number for finding in of_axis if finding.check == "speeds" and finding.verdict == "ok"]
-        findings += [_declared_base(record.code, name, base) for base in bases if base]
-    return [finding for finding in findings if finding]
+        findings += _declared_base(record.code, name, base_of(of_axis))
+    return findings
 
 
-def _declared_base(code: Code, axis: str, base: float) -> Finding | None:
+def _declared_base(code: Code, axis: str, base: float | None) -> list[Finding]:
     """Check the base that was read against the one that the code names for an axis."""
     endings = ("height", "h", "y") if axis == "row" else ("width", "w", "x")
     for name, expected in declared_bases_of_axes(code).items():
-        if name.rpartition("_")[2] in endings and abs(base / expected - 1) >= 1e-2:
+        if base and name.rpartition("_")[2] in endings and abs(base / expected - 1) >= 1e-2:
             message = f"by {axis}: {name} is {expected:g}, and frequencies fall as for a base of {base:.4g}"
-            return with_check_name(wrong("base-ignored", f"{message}: it does not arrive", base), "bases")
-    return None
+            return [with_check_name(wrong("base-ignored", f"{message}: it does not arrive", base), "bases")]
+    return []
 
 
 def _channels_of_axes(channels: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -302,47 +295,43 @@ def _channels_of_axes(channels: dict[str, Tensor]) -> dict[str, Tensor]:
 # Checks of calls
 
 
-def base(record: GridRecord) -> Finding | None:
-    """Check that another base gives other rows."""
-    return check_base(record.code, record.rows, record.of)
-
-
 def other_sizes(record: GridRecord) -> Finding:
     """Compare grids that are longer along one axis: cells keep their numbers, or each axis is divided by its side."""
-    changes = []  # (d,) bool, for each axis
+    # Which channels change where the grid grows along an axis.
+    changes = []
     for axis in range(len(record.sides)):
-        sides = tuple(side + LONGER if each == axis else side for each, side in enumerate(record.sides))
+        sides = tuple(side + 9 if each == axis else side for each, side in enumerate(record.sides))
         table = record.of(record.code, sides)
         if table is None:
             return not_checked("another size raises, or gives another form")
         if finding := not_finite(table, f"the cells of a grid of {' by '.join(map(str, sides))}"):
             return finding
+        # Tables that are interpolated to another size may be off by rounding.
         inside = tuple(slice(side) for side in record.sides)
         changes.append(_largest(table[inside] - record.rows) > 1e-3)
-    changes_at_all = torch.stack(changes).any(0)
+    changes_at_all = torch.stack(changes).any(0)  # (d,)
     if not changes_at_all.any():
         return passed("a cell keeps its numbers in a larger grid")
+    # Positions that are fractions of a side change with that side, and not with the other alone.
     for (name, varies), change in zip(record.channels.items(), changes, strict=True):
         if (varies & changes_at_all).any() and not (varies & change).any():
-            message = f"numbers change along the {name} with the length of another axis, not with its own"
-            return wrong("axes-swapped", f"{message}: positions are divided by the wrong side")
+            return wrong("axes-swapped", f"positions along the {name} are divided by the length of another axis")
     return note("a cell has other numbers in a larger grid: positions are fractions of the size")
 
 
 def content(record: GridRecord) -> Finding | None:
-    """Check that the arguments stay as they are, and tell whether the picture comes back in the result."""
+    """Check that the arguments stay as they are, also for content that is not 0."""
     arguments = record.arguments(record.sides) or {}
     role = "x" if "x" in arguments else "positions"
     if role not in arguments:
         return None
-    x = arguments[role] if arguments[role].any() else random(*arguments[role].shape)  # not a picture of zeros
+    # Of a picture of zeros, x *= 2 would change nothing.
+    x = arguments[role] if arguments[role].any() else random(*arguments[role].shape)
     original = x.clone()
     result = first_result(record.code.fresh()(**arguments | {role: x}))
     if finding := written_in_place(x, original) or not_finite(result, "for random content"):
         return finding
-    if relative_difference(result, first_result(record.code.fresh()(**arguments))) < EQUAL:
-        return passed("the result is the table alone")
-    return passed("the picture comes back with the table added")
+    return passed("what is passed stays as it is, and the result is finite")
 
 
 def padding(record: GridRecord) -> Finding | None:
@@ -354,14 +343,16 @@ def padding(record: GridRecord) -> Finding | None:
         calls += [arguments for call, arguments in _calls_with_mask(record.code, visible) if call == record.call]
     if len(calls) == 1:
         return None
+    # In used code the call without padding comes first: a table that is cached by its shape stays for the masks.
     used = record.code.fresh()
     results = [first_result(used(**arguments)) for arguments in calls]
     expected = [first_result(record.code.fresh()(**arguments)) for arguments in calls]
     if relative_difference(expected[1], expected[0]) < EQUAL:
+        # Learned rows may be those of places in the picture, padding or not.
         if record.code.learned_parameters:
             return passed("learned rows and columns, which no mask changes")
-        message = "the mask changes nothing: rows and columns of padding are counted"
-        return wrong("padding-counted", f"{message}. Count with cumsum over what is visible")
+        message = "the mask changes nothing: padding is counted. Count with cumsum over what is visible"
+        return wrong("padding-counted", message)
     if finding := not_finite(expected[1], "with a mask"):
         return finding
     difference = worst(*(relative_difference(*pair) for pair in zip(results, expected, strict=True)))
@@ -379,8 +370,8 @@ def half_precision(record: GridRecord) -> list[Finding]:
         return []
 
     def call(code: Code, dtype: torch.dtype) -> Tensor:
-        in_dtype = {role: value.to(dtype) if role == "x" else value for role, value in arguments.items()}
-        return first_result(code(**in_dtype))
+        content = {"x": arguments["x"].to(dtype)} if "x" in arguments else {}
+        return first_result(code(**arguments | content))
 
     expected = call(code.fresh(), torch.float32)
     findings = [check_half(code, [HalfCall(call, expected)], is_cast=True)]

@@ -41,6 +41,7 @@ COORDINATE_FORMS: tuple[Callable[[Tensor], dict[str, Tensor]], ...] = (  # posit
 class Table:
     """The table as a function of positions, whatever the code takes: rows (t, d).
 
+    `takes_input` tells whether it takes embeddings or what stands for them, and `takes_ids` whether these are integers.
     `position_arguments` can tell the code which rows are due, and `position_argument` is the one that is used:
     "positions", "offset", "coordinates", or "length" where the code returns all rows from position 0 on.
     """
@@ -49,29 +50,21 @@ class Table:
         self.code = code
         self.dim = code.dim
         self.position_arguments = [role for role in ("positions", "offset") if code.takes(role)]
+        # Code that counts tokens in a state (Fairseq) uses positions only with one: by length it is called without.
         self.has_state = bool(self.position_arguments) and code.takes("state")
         self.position_argument = "length"
         if self.position_arguments and not self.has_state:
             self.position_argument = self.position_arguments[0]
         self.input_role = "x" if code.takes("x") else "mask"
-        self.returns_table_alone = False
         self.input_form = self._input_form()
+        self.takes_input = self.input_form != ""
+        self.takes_ids = self.input_form in ("ids", "codebooks", "mask")
+        # None while the usual call, by positions that are whole numbers, is tried.
         self.coordinate_form: Callable[[Tensor], dict[str, Tensor]] | None = None
-        if not self.takes_input:
-            self.coordinate_form = self._coordinate_form()
+        self.coordinate_form = self._coordinate_form()
         if self.coordinate_form:
             self.position_arguments = ["coordinates"]
             self.position_argument = "coordinates"
-
-    @property
-    def takes_input(self) -> bool:
-        """Whether the code takes embeddings, or what stands for them."""
-        return self.input_form != ""
-
-    @property
-    def takes_ids(self) -> bool:
-        """Whether the input is integers, so that there are no embeddings to keep."""
-        return self.input_form in ("ids", "codebooks", "mask")
 
     def of(self, code: Code) -> "Table":
         """Return the table of other code, called in the same form."""
@@ -86,58 +79,55 @@ class Table:
             result, _ = attempt(self.on, torch.zeros(B, T, self.dim), {"positions": torch.arange(T)}, form)
             if not isinstance(result, Tensor) or result.ndim != 3 or not result.is_floating_point():
                 continue
-            widest = self.dim if form == "channels first" else 2 * self.dim  # where a table is appended
+            # Rows may be appended to the embeddings (b, t, d); where channels come first, no code does so.
+            widest = self.dim if form == "channels first" else 2 * self.dim
             if result.shape[-1] <= widest and tuple(result.shape[:2]) in (*SHAPES, *CODEBOOK_SHAPES.get(form, ())):
-                self.returns_table_alone = len(result) == 1
                 return form
         return ""
 
     def _coordinate_form(self) -> Callable[[Tensor], dict[str, Tensor]] | None:
         """Return how positions are passed as real numbers, where the usual call returns no rows."""
-        if self.position_arguments and attempt(self, T)[0] is not None:
+        if self.takes_input or (self.position_arguments and attempt(self, T)[0] is not None):
             return None
         for form in COORDINATE_FORMS:
             arguments = form(torch.arange(T))
             if not self.code.takes(*arguments):
                 continue
             result, _ = attempt(self.code, **arguments)
+            # Axes of size 1 may be anywhere in the result, so that numbers are counted.
             if isinstance(result, Tensor) and result.numel() == T * self.dim:
                 return form
         return None
 
-    def __call__(
-        self, t: int, start: int = 0, dtype: torch.dtype = torch.float32, position_argument: str = ""
-    ) -> Tensor:
-        """Return the rows (t, d) from position `start` on.
-
-        Raises:
-            ValueError: If the code returns several tables.
-        """
-        position_argument = position_argument or self.position_argument
-        arguments = self._arguments(position_argument, t, start)
+    def __call__(self, t: int, start: int = 0, dtype: torch.dtype = torch.float32, argument: str = "") -> Tensor:
+        """Return the rows (t, d) from position `start` on; raises where the code returns several tables."""
+        argument = argument or self.position_argument
+        arguments = self._arguments(argument, t, start)
         # By its length alone a table has to be made from position 0 on; the rows before `start` are cut.
-        before = start if position_argument == "length" else 0
+        before = start if argument == "length" else 0
         if self.takes_input:
-            covers_cache = self.input_form == "mask" and position_argument == "offset"
+            # A mask has an entry for each token of the cache too, which an offset says to leave out.
+            covers_cache = self.input_form == "mask" and argument == "offset"
             tokens = t + start if covers_cache else t + before
             result = self.on(torch.zeros(1, tokens, self.dim, dtype=dtype), arguments)
         else:
             result = self.code(**arguments)
+        # Cosines and sines for a rotation come as two tables, to neither of which a row of embeddings is added.
         is_pair = isinstance(result, tuple) and len(result) > 1
         if is_pair and len({part.shape for part in result}) == 1:
             raise ValueError(f"doctor: result must be one table, got {len(result)} of one shape: cosines and sines?")
         rows = first_result(result)
         return rows.reshape(-1, rows.shape[-1])[before : before + t]
 
-    def _arguments(self, position_argument: str, t: int, start: int) -> dict[str, Any]:
+    def _arguments(self, argument: str, t: int, start: int) -> dict[str, Any]:
         """Return the arguments that ask for rows from position `start` on, or for all of them up to the last."""
-        positions = torch.arange(start, start + t)
+        positions = torch.arange(start, start + t)  # (t,)
         if self.coordinate_form:
             return self.coordinate_form(positions)
-        if position_argument == "length":
+        if argument == "length":
             return {} if self.takes_input else {"length": start + t}
         state = {"state": {}} if self.has_state else {}
-        if position_argument == "positions":
+        if argument == "positions":
             return {"positions": positions, **state}
         return {"offset": start, "length": t, **state}
 
@@ -149,6 +139,7 @@ class Table:
         result = first_result(self.code(**{self.input_role: content}, **arguments))
         if not isinstance(result, Tensor):
             return result
+        # Rows without an axis for texts run along the tokens, unless there is one for each text.
         if result.ndim == 2:
             result = result[:, None] if len(result) == len(x) else result[None]
         elif tokens_first:
@@ -167,13 +158,18 @@ class TableRecord(NamedTuple):
         """The examined code."""
         return self.table.code
 
+    def of(self, code: Code) -> Tensor:
+        """Return the rows (t, d) of other code, at the same positions."""
+        return self.table.of(code)(len(self.rows))
+
 
 def is_table(table: Table) -> bool:
     """Tell whether rows of the width come back, or embeddings to which a row each was added; may raise."""
     if table.takes_input:
         return _adds_rows(table)
     if table.code.needs("x") and table.coordinate_form is None:
-        table.code(x=torch.zeros(B, T, table.dim), positions=torch.arange(T))  # for the error that it may raise
+        # No form of input returned rows; the error that this may raise tells the user why.
+        table.code(x=torch.zeros(B, T, table.dim), positions=torch.arange(T))
         return False
     rows = table(T)
     return tuple(rows.shape) == (T, table.dim) and rows.is_floating_point()
@@ -190,10 +186,11 @@ def _adds_rows(table: Table) -> bool:
     if table.takes_ids:
         return True
     # The result of a token does not depend on the other tokens.
-    x, others = random(B, T, table.dim, seed=1), random(B, T, table.dim, seed=2)
+    x, others = random(B, T, table.dim, seed=1), random(B, T, table.dim, seed=2)  # (b, t, d)
     others[-1, -1] = x[-1, -1]
     contents = (x, x, others)
     last, repeated, changed = (table.on(each.clone(), {"positions": torch.arange(T)})[-1, -1] for each in contents)
+    # With dropout two equal calls differ as well, so that a difference shows nothing; a later check reports dropout.
     return not (relative_difference(repeated, last) < 1e-5 < relative_difference(changed, last))
 
 

@@ -25,16 +25,16 @@ class HalfCall(NamedTuple):
 
 
 def held(record: TableRecord) -> Finding | None:
-    """Check that the rows are not all numbers of bfloat16 or float16; small integers are in any case."""
-    rows = record.rows
+    """Check that the rows are not all numbers of bfloat16 or float16."""
+    rows = record.rows  # (t, d)
+    # Tables of digits or of whole angles lose nothing.
     if torch.equal(rows, rows.round()):
         return None
     for name, dtype in HALF_PRECISION.items():
         if torch.equal(rows.to(dtype).double(), rows):
-            message = f"every number of the table is one of {name}: it is kept in half precision"
             error = torch.finfo(dtype).eps / 4  # of numbers from 1/2 to 1
-            remedy = "Compute it in float32 and round in the call"
-            return wrong("angles-rounded", f"{message}, with errors up to {error:.2g}. {remedy}")
+            message = f"every number of the table is one of {name}, with errors up to {error:.2g}"
+            return wrong("angles-rounded", f"{message}. Compute it in float32 and round in the call")
     return None
 
 
@@ -57,7 +57,8 @@ def _half_calls(record: TableRecord) -> list[HalfCall]:
     table = record.table
     t = len(record.rows)
     calls = [HalfCall(lambda code, dtype: table.of(code)(t, dtype=dtype), record.rows)]
-    if t == LENGTHS[0]:  # else the table ends before, or takes long
+    # A shorter table ends before the far rows, or takes long.
+    if t == LENGTHS[0]:
         far, _ = attempt(table, FAR_ROWS, FAR)
         if far is not None and len(far) == FAR_ROWS:
             calls.append(HalfCall(lambda code, dtype: table.of(code)(FAR_ROWS, FAR, dtype), far, FAR))
@@ -68,12 +69,14 @@ def check_half(code: Code, calls: list[HalfCall], is_cast: bool) -> Finding:
     """Compare the rows in half precision with float32, of the cast module or for embeddings of another dtype."""
     differences = []
     for name, dtype in HALF_PRECISION.items():
+        # One copy for all calls, as in use: a table that is cached in the first of them serves the others.
         copied = code.cast(dtype) if is_cast else code.fresh()
         for call in calls:
             rows, failed = attempt(call.call, copied, dtype)
             if failed and dtype == torch.bfloat16:
                 return not_checked(f"in bfloat16 it raises {failed}")
-            if failed:  # some operations have no float16 version on the CPU
+            # Some operations have no float16 version on the CPU.
+            if failed:
                 continue
             difference = relative_difference(rows, call.expected)
             differences.append(difference)
@@ -84,6 +87,7 @@ def check_half(code: Code, calls: list[HalfCall], is_cast: bool) -> Finding:
                 return finding
             equal = _equal_neighbors(rows, call.position)
             message = f"{subject} are off by {difference:.2g}{equal}: positions, frequencies or angles are rounded"
+            # Rounded positions come in groups that share one; rounded angles differ from row to row.
             cause = "positions-rounded" if equal else "angles-rounded"
             if is_cast:
                 cause = _cause_of_cast(code.cast(dtype), call)
@@ -93,7 +97,7 @@ def check_half(code: Code, calls: list[HalfCall], is_cast: bool) -> Finding:
 
 
 def _cause_of_cast(cast: Code, call: HalfCall) -> str:
-    """Tell buffers from positions: an input in float32 leaves the buffers alone in half precision."""
+    # For embeddings in float32 positions are counted in float32, and buffers stay as the cast left them.
     rows, _ = attempt(call.call, cast, torch.float32)
     only_positions = relative_difference(rows, call.expected) <= ROUNDED_ONCE
     return "positions-rounded" if only_positions else "buffers-rounded"
@@ -101,8 +105,13 @@ def _cause_of_cast(cast: Code, call: HalfCall) -> str:
 
 def _equal_neighbors(rows: Tensor, position: int) -> str:
     """Return the first two neighbors of rows (t, d) that are equal, in words; "" where none are, or for pictures."""
-    equal = (rows[1:] == rows[:-1]).all(-1)  # (t - 1,)
-    if rows.ndim > 2 or not equal.any():
+    if rows.ndim > 2:
+        return ""
+    equal = (rows[1:] == rows[:-1]).all(-1)  # (t-1,)
+    if not equal.any():
         return ""
     first = position + int(equal.int().argmax())
     return f"; positions {first:,} and {first + 1:,} get the same row"
+
+
+CHECKS = (half_input, rounding)
