@@ -22,12 +22,14 @@ ANGLES_BY_DOCTOR = "cos and sin are those of the doctor: pass the function that 
 
 def accepts(code: Code) -> bool:
     """Tell whether the code can be called as a rotation: zeros come back as zeros, one token for each."""
+    # Embeddings as wide as one head: nothing shows how many heads there are.
     if code.call.order in ("btd", "tbd"):
         code.sizes = code.sizes | {"heads": 1}
     if code.needs("rows") or code.needs("grid"):
         code.call = code.call._replace(tokens=PICTURE_TOKENS)
         return measure.rotates_tokens(code, PICTURE_TOKENS)
-    tokens = 7 if code.heads == 6 else 6  # positions that broadcast against heads by mistake shall not fit
+    # As many tokens as heads would let positions broadcast against heads by mistake.
+    tokens = 7 if code.heads == 6 else 6
     if code.takes("positions") or code.takes("offset"):
         return measure.rotates_tokens(code, tokens)
     rotates, failed = attempt(measure.rotates_tokens, code, tokens)
@@ -38,7 +40,9 @@ def accepts(code: Code) -> bool:
 
 def is_sound(code: Code) -> bool:
     """Tell whether lengths stay and something rotates: among several forms of tables, the one that fits."""
-    x = random(1, code.heads, 1, code.dim, seed=1).repeat_interleave(code.call.tokens or 6, dim=2)
+    # Equal tokens: differences between results are due to positions.
+    x = random(1, code.heads, 1, code.dim, seed=1)
+    x = x.repeat_interleave(code.call.tokens or 6, dim=2)  # (1, h, t, d)
     y = Rotation(code)(x)
     lengths_stay = relative_difference(y.norm(dim=-1), x.norm(dim=-1)) < measure.TOLERANCE
     return lengths_stay and bool((y.diff(dim=2).abs() > measure.TOLERANCE).any())
@@ -60,7 +64,6 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
 
 
 def _of_pairs(record: RotationRecord) -> list[Finding]:
-    """Return the findings on pairs, logits and frequencies."""
     findings = run_checks(layout.checks_of_pairs(record), record)
     if any(finding.is_wrong and finding.id not in STILL_BY_OFFSET for finding in findings):
         reason = not_checked("after what is wrong above, logits cannot depend on offsets only")

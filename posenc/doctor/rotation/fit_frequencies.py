@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from posenc.doctor.numerics import worst
+
 BASES = (10_000, 100, 1_000, 40_000, 100_000, 150_000, 500_000, 1_000_000, 5_000_000, 10_000_000)
 TOLERANCE = 1e-3
-INTEGER_TOLERANCE = 5e-5
-LARGEST_FACTOR = 10_000  # of a scaling
 
 
 class Fit(NamedTuple):
@@ -52,12 +52,15 @@ def fit(theta: Tensor, tolerance: float = TOLERANCE) -> Fit:
     They were measured with an error of `tolerance` at most.
     """
     size, n = theta.abs().double(), len(theta)
-    exponents = torch.arange(n, dtype=torch.float64) / n
+    exponents = torch.arange(n, dtype=torch.float64) / n  # (n,)
+    # Some scalings, and rotations of a part of a head, let the pairs of low frequency rest.
     nonzero = size[size > 1e-9]
     # Inverted frequencies are far above a whole turn, so that cosines are compared.
-    inverted = [base for base in BASES if _largest(torch.cos(base**exponents) - theta.cos()) < 5e-3] if n > 3 else []
-    if inverted:
-        return Fit("inverted", inverted[0])
+    for base in BASES:
+        is_inverted = worst((torch.cos(base**exponents) - theta.cos()).abs()) < 5e-3
+        # The cosines of three pairs or fewer fit some base by chance.
+        if is_inverted and n > 3:
+            return Fit("inverted", base)
     if not len(nonzero):
         return Fit("none")
     if n == 1:
@@ -66,40 +69,38 @@ def fit(theta: Tensor, tolerance: float = TOLERANCE) -> Fit:
     if second > (1 + TOLERANCE) * first:
         return Fit("rising")
     if first > 1 + tolerance:
-        early = [base for base in BASES if _largest(size / base ** (exponents[1] - exponents) - 1) < TOLERANCE]
-        return Fit("early", early[0]) if early else Fit("fast")
+        for base in BASES:
+            if worst((size / base ** (exponents[1] - exponents) - 1).abs()) < TOLERANCE:
+                return Fit("early", base)
+        return Fit("fast")
+    # In a geometric sequence each ratio of neighbors is base^(-2/r), with r = 2n.
     base = float((-n * nonzero.log().diff().mean()).exp())
-    if _largest(nonzero / (first * base ** -exponents[: len(nonzero)]) - 1) < tolerance:
+    if worst((nonzero / (first * base ** -exponents[: len(nonzero)]) - 1).abs()) < tolerance:
         return _geometric(theta, exponents, base, tolerance)
     return _by_parts(size, exponents)
-
-
-def _largest(differences: Tensor) -> float:
-    return float(differences.abs().max())
 
 
 def _geometric(theta: Tensor, exponents: Tensor, base: float, tolerance: float) -> Fit:
     """Return the rule of frequencies that fall by one ratio, which the first of them tells."""
     usual = [known for known in BASES if near(known, base, tolerance)]
     base = usual[0] if usual else base
+    # Counted from i = 1, the first is base^(-2/r) / factor and the second base^(-4/r) / factor.
     first, second = theta[:2].abs().tolist()
     factor, late_factor = 1 / first, second / first**2
     if factor < 1 + tolerance:
         return Fit("regular", base)
-    if _is_integer(late_factor) and not _is_integer(factor):
+    if near(late_factor, round(late_factor), 5e-5) and not near(factor, round(factor), 5e-5):
         return Fit("late", base, round(late_factor))
     return Fit("linear", base, factor)
 
 
-def _is_integer(number: float) -> bool:
-    return near(number, round(number), INTEGER_TOLERANCE)
-
-
 def _by_parts(theta: Tensor, exponents: Tensor) -> Fit:
+    # High frequencies are not scaled, so the first two tell the base; its power n enlarges their rounding.
     usual = [base for base in BASES if near(float(theta[1] ** -len(theta)), base, 1e-2)]
     base = usual[0] if usual else math.nan
-    factors = base**-exponents / theta
+    factors = base**-exponents / theta  # (n,)
     largest_fall = (-factors.log().diff()).max()
-    if largest_fall < TOLERANCE and factors[-1] < LARGEST_FACTOR:
+    # Factors rise to that of the scaling. A pair that rests would have an infinite one.
+    if largest_fall < TOLERANCE and factors[-1] < 10_000:
         return Fit("by parts", base, float(factors[-1]))
     return Fit("irregular")

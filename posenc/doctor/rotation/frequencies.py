@@ -1,6 +1,8 @@
 """Check the frequencies of the pairs: the rule behind them, and whether base, factor and width take effect."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,21 +16,15 @@ from posenc.doctor.rotation.measure import Rotation, RotationRecord, measure_pai
 from posenc.doctor.safe_call import attempt
 
 USUAL_BASE, OTHER_BASE = 10_000, 500_000
-SMALLEST_BASE = 10  # in use
 TOLERANCE = 1e-6
 ZERO = "nothing rotates at any position: all angles are 0. Look for an integer division, or positions that are not used"
-RISING = (
-    "frequencies reach {largest:.3g} and do not fall from 1 as base^(-2i/r): check the exponent's sign and brackets"
-)
+RISING = "frequencies reach {largest:.3g} and do not fall from 1 as base^(-2i/r): check its sign and brackets"
 ROOT = (
     "base {base:.4g} fits, the square root of {square:,.0f}: the exponent is i/r in place of 2i/r. Count pairs as "
     "0, 2, 4 ... over r, or 0, 1, 2 ... over r/2 (if {base:.4g} is meant, name it: base={base:.4g})"
 )
 WRONG = {  # by the rule that fits: the cause and the sentence; frequencies are in radians a position
-    "inverted": (
-        "exponent-inverted",
-        "frequencies are {base:g}^(+2i/r), up to {inverted:,.0f}: the exponent is inverted",
-    ),
+    "inverted": ("exponent-inverted", "frequencies are {base:g}^(+2i/r), up to {inverted:,.0f}: an inverted exponent"),
     "rising": ("exponent-rising", RISING),
     "fast": ("exponent-rising", RISING),
     "flat": ("exponent-flat", "most frequencies are {largest:.3g}: look for an integer division in the exponent"),
@@ -52,27 +48,29 @@ NOTED = {
 def frequencies(record: RotationRecord) -> Finding | None:
     """Name the rule that the frequencies follow."""
     reading = record.reading
-    theta = record.reading.theta.abs()
-    base = record.fit.base
-    factor = record.fit.factor
+    theta = reading.theta.abs()  # (n,)
+    fitted, base = record.fit, record.fit.base
     if reading.is_identity and record.of_keys.layout == "none":
         return wrong("still", ZERO, 0.0)
-    if reading.pairs and _has_axes(record) and record.fit.name != "inverted":
+    # An axis has a part of the frequencies, from which no base can be told; inverted ones are too high on any axis.
+    if reading.pairs and _has_axes(record) and fitted.name != "inverted":
         return _along_an_axis(theta[theta > 0])
     # Pairs that mix without rotating, of which `norm` tells, have no frequencies.
-    if not reading.pairs or reading.pairs_disagree or record.fit.name == "none":
+    if not reading.pairs or reading.pairs_disagree or fitted.name == "none":
         return None
     rule, largest = _rule(record, theta), float(theta.max())
-    numbers = {"base": base, "square": base**2, "root": math.sqrt(base), "factor": factor, "n": len(theta)}
+    # The root or the square is the base that was meant where the exponent is halved or doubled.
+    numbers = {"base": base, "square": base**2, "root": math.sqrt(base), "factor": fitted.factor, "n": len(theta)}
     numbers |= {"largest": largest, "smallest": float(theta.min()), "inverted": base ** (1 - 1 / len(theta))}
     if rule in WRONG:
         cause, sentence = WRONG[rule]
         return wrong(cause, sentence.format(**numbers), numbers["inverted"] if rule == "inverted" else largest)
     if rule in NOTED:
         return note(NOTED[rule].format(**numbers), largest)
+    # Llama 3 scales by parts too, without a factor, so that this is no fault.
     missing = ""
     if rule == "by parts" and near(float(reading.gains.mean()), 1):
-        missing = f"; if this is YaRN, its factor {yarn_factor(factor):.4f} is missing"
+        missing = f"; if this is YaRN, its factor {yarn_factor(fitted.factor):.4f} is missing"
     return passed(PASSED[rule].format(**numbers) + missing, base)
 
 
@@ -81,8 +79,10 @@ def _rule(record: RotationRecord, theta: Tensor) -> str:
     rule = record.fit.name
     base = record.fit.base
     declared = declared_base(record.code)
+    # An integer division leaves an exponent of 0 to all pairs, or to most of them.
     if mostly_one(theta):
         return "flat"
+    # Whoever names the base that is measured means it, however small.
     if rule != "regular" or near(declared or 0, base):
         return rule
     expected = (declared or USUAL_BASE, USUAL_BASE, OTHER_BASE)
@@ -90,16 +90,14 @@ def _rule(record: RotationRecord, theta: Tensor) -> str:
         return "root"
     if any(near(base, usual**2) for usual in expected):
         return "square"
-    return rule if base >= SMALLEST_BASE else "strange"
+    return rule if base >= 10 else "strange"
 
 
 def _has_axes(record: RotationRecord) -> bool:
-    """Tell whether there are several axes: a grid, or positions of several numbers."""
     return bool(record.reading.columns) or record.code.call.positions_form in POSITION_AXES
 
 
 def _along_an_axis(theta: Tensor) -> Finding:
-    """Judge the frequencies of one axis: a base would need those of all."""
     if not len(theta):
         return wrong("still", ZERO, 0.0)
     smallest, largest = float(theta.min()), float(theta.max())
@@ -109,29 +107,36 @@ def _along_an_axis(theta: Tensor) -> Finding:
     return note(sentence, largest)
 
 
-def _rebuilt(record: RotationRecord, role: str, *numbers: int) -> list[Rotation]:
-    """Return the rotation with each of these bases or factors; none where the code does not take them."""
-    codes = [rebuilt_with(record.code, role, float(number)) for number in numbers]
-    rotations = [Rotation(code) for code in codes if code is not None]
-    is_complete = len(rotations) == len(numbers) and record.reading.pairs and not record.angles_by_doctor
-    return rotations if is_complete else []
+def _results_with(
+    record: RotationRecord, role: str, numbers: tuple[int, int], measure: Callable[[Rotation], Any]
+) -> tuple[list[Any], Finding | None]:
+    """Return what is measured with each of two bases or factors; nothing where code takes none, or why it fails."""
+    rebuilt = [rebuilt_with(record.code, role, float(number)) for number in numbers]
+    codes = [code for code in rebuilt if code is not None]
+    # Angles that the doctor computes do not depend on the base of the code.
+    if len(codes) < len(numbers) or not record.reading.pairs or record.angles_by_doctor:
+        return [], None
+    with_numbers = f"with {role} {numbers[0]:,} or {numbers[1]:,}"
+    results, failed = attempt(lambda: [measure(Rotation(code)) for code in codes])
+    if failed:
+        return [], not_checked(f"{with_numbers} it raises {failed}")
+    for result in results:
+        if finding := not_finite(result, with_numbers):
+            return [], finding
+    return results, None
 
 
 def base(record: RotationRecord) -> Finding | None:
     """Check that the base argument is used: frequencies must differ under two bases."""
-    measured = []
-    for rotate in _rebuilt(record, "base", USUAL_BASE, OTHER_BASE):
-        pairs, failed = attempt(measure_pairs, rotate, record.rotate.max_length)
-        if failed:
-            return not_checked(f"base {OTHER_BASE:,} raises {failed}")
-        if finding := not_finite(pairs.matrices, f"with base {USUAL_BASE:,} or {OTHER_BASE:,}"):
-            return finding
-        measured.append(pairs.theta)
-    if not measured:
-        return None
-    usual, other = measured
-    is_declared = _equal(usual, record.reading.theta) or _equal(other, record.reading.theta)
-    if _equal(usual, other):
+    length = record.rotate.max_length
+    bases = (USUAL_BASE, OTHER_BASE)
+    results, finding = _results_with(record, "base", bases, lambda rotate: measure_pairs(rotate, length))
+    if not results:
+        return finding
+    usual, other = (pairs.theta for pairs in results)
+    # Code that is built anew may have other settings than the one examined.
+    is_declared = any(relative_difference(theta, record.reading.theta) <= TOLERANCE for theta in (usual, other))
+    if relative_difference(usual, other) <= TOLERANCE:
         sentence = f"with base {OTHER_BASE:,} the frequencies are those of base {USUAL_BASE:,}"
         return wrong("base-ignored", f"{sentence}: the base argument is not used") if is_declared else None
     fitted = fit(other)
@@ -142,27 +147,16 @@ def base(record: RotationRecord) -> Finding | None:
     return passed(f"the base argument is used: with base {OTHER_BASE:,} the frequencies change", OTHER_BASE)
 
 
-def _equal(theta: Tensor, other: Tensor) -> bool:
-    return theta.shape == other.shape and torch.allclose(theta, other, atol=1e-7)
-
-
 def factor(record: RotationRecord) -> Finding | None:
     """Check that the factor argument of a scaling is used: results at far positions must differ under two factors."""
-    x = random(1, record.heads, 8, record.dim, seed=17)
+    x = random(1, record.heads, 8, record.dim, seed=17)  # (1, h, 8, d)
+    # At far positions, for some scalings leave those of the trained length as they are.
     positions = torch.arange(record.rotate.max_length)[-8:]
-    results = []
-    for rotate in _rebuilt(record, "factor", 10, 40):
-        result, failed = attempt(rotate, x, positions)
-        if failed:
-            return not_checked(f"a factor of 10 or of 40 raises {failed}")
-        if finding := not_finite(result, "with a factor of 10 or of 40"):
-            return finding
-        results.append(result)
+    results, finding = _results_with(record, "factor", (10, 40), lambda rotate: rotate(x, positions))
     if not results:
-        return None
+        return finding
     if relative_difference(*results) > TOLERANCE:
         return passed("the factor argument is used: with factors 10 and 40 the results differ")
-    # Code that is built anew may have other settings than the one examined.
     if relative_difference(results[0], record.rotate(x, positions)) > TOLERANCE:
         return None
     return wrong("scaling-ignored", "with factors 10 and 40 the results are equal: the factor argument is not used")

@@ -15,7 +15,6 @@ from posenc.doctor.rotation.measure import ROWS, TOLERANCE, MeasuredPairs, Rotat
 from posenc.doctor.safe_call import attempt
 
 GAIN_TOLERANCE = 3e-3
-FINITE_TOKENS = 600
 OWN_PAIRS = "Give each axis pairs of its own"
 LAYOUTS = {
     "half": "half layout, pairs (i, i + {distance}), as in GPT-NeoX and the Llama of transformers",
@@ -29,8 +28,9 @@ REPEATED = {  # the layout of the pairs: that of their angles, and how to repeat
 
 def finite(rotate: Rotation) -> Finding | None:
     """Check that results in float32 hold neither NaN nor infinity."""
-    positions = torch.arange(min(FINITE_TOKENS, rotate.max_length))
-    x = random(1, rotate.code.heads, len(positions), rotate.code.dim, seed=5)
+    # Few positions: keys in xPos grow with the position until they overflow, which is no fault.
+    positions = torch.arange(min(600, rotate.max_length))
+    x = random(1, rotate.code.heads, len(positions), rotate.code.dim, seed=5)  # (1, h, t, d)
     results, failed = attempt(rotate.fresh().sides, x, positions)
     return None if failed else not_finite(results, "in float32")
 
@@ -43,12 +43,12 @@ def contents(rotate: Rotation) -> Finding | None:
     t = code.call.tokens or 8
     positions = rotate.position_arguments(torch.arange(t))
     q, k, other = random(3, 1, code.heads, t, code.dim, seed=60).unbind()
-    before, by_q, by_k = (rotate.pair(*both, **positions) for both in ((q, k), (other, k), (q, other)))
-    changed_by_q = [not torch.equal(*results) for results in zip(by_q, before, strict=True)]
-    changed_by_k = [not torch.equal(*results) for results in zip(by_k, before, strict=True)]
-    if changed_by_q == [True, False] and changed_by_k == [False, True]:
+    before = rotate.pair(q, k, **positions)
+    by_q = [not torch.equal(*results) for results in zip(rotate.pair(other, k, **positions), before, strict=True)]
+    by_k = [not torch.equal(*results) for results in zip(rotate.pair(q, other, **positions), before, strict=True)]
+    if by_q == [True, False] and by_k == [False, True]:
         return passed("queries come of queries and keys of keys: changing one leaves the other as it is")
-    if changed_by_q == [False, True] and changed_by_k == [True, False]:
+    if by_q == [False, True] and by_k == [True, False]:
         return wrong("swapped", "keys are returned first and queries second: return them in the order of the arguments")
     return wrong("one-for-both", "each result must depend on its own input alone, queries on q and keys on k")
 
@@ -56,8 +56,10 @@ def contents(rotate: Rotation) -> Finding | None:
 def along(rotate: Rotation) -> Finding | None:
     """Check the axis: with one content for all tokens, heads and texts, results may differ between tokens only."""
     code = rotate.code
-    x = random(1, 1, 1, code.dim, seed=59).expand(5, code.heads, code.call.tokens or 8, -1).contiguous()
+    t = code.call.tokens or 8
+    x = random(1, 1, 1, code.dim, seed=59).expand(5, code.heads, t, -1).contiguous()  # (5, h, t, d)
     y = rotate(x)
+    # Reversed along an axis, a result that changes along it differs from itself.
     over_batch, over_heads, over_tokens = (relative_difference(y, y.flip(axis)) > 1e-6 for axis in range(3))
     remedy = "not along the tokens. Say order='bthd' or 'tbhd' if these are your axes"
     if over_heads and not over_tokens:
@@ -69,12 +71,14 @@ def along(rotate: Rotation) -> Finding | None:
 
 def passing(record: RotationRecord) -> Finding | None:
     """Check that no channel of the input is lost."""
+    # Logits need queries and keys of one width.
     wide = [pairs.layout == "wide" for pairs in (record.reading, record.of_keys)]
     if all(wide):
         return None
     if any(wide):
         return wrong("width-wrong", "the results of queries and keys differ in width: pass what does not rotate once")
     for side, pairs in (("", record.reading), (" of keys", record.of_keys)):
+        # The result for a unit vector is 0 at each position: nothing of its channel comes through.
         lost = (pairs.gains.amax(0) < 1e-9).nonzero().flatten().tolist()
         if lost:
             remedy = "pass what does not rotate as it is, x[..., r:] after the r channels that rotate"
@@ -86,6 +90,7 @@ def mirrored(record: RotationRecord) -> Finding | None:
     """Check that no side reflects all pairs in place of rotating them."""
     for side, measured in (("queries", record.reading), ("keys", record.of_keys)):
         pairs = torch.tensor(measured.pairs)
+        # The determinant of a pair is +1 for a rotation and -1 for a reflection.
         if len(pairs) and torch.linalg.det(measured.matrices[:, pairs[:, :, None], pairs[:, None]]).signbit().all():
             remedy = "one of the four signs is wrong, (x1 cos - x2 sin, x2 cos + x1 sin) is right"
             return wrong("not-a-rotation", f"pairs of {side} are reflected, not rotated: {remedy}")
@@ -95,9 +100,9 @@ def mirrored(record: RotationRecord) -> Finding | None:
 def linear(record: RotationRecord) -> Finding | None:
     """Check that the result is a linear map of the input, the same in each head."""
     positions = record.reading.positions
-    x = random(2, record.heads, len(positions), record.dim, seed=1)
+    x = random(2, record.heads, len(positions), record.dim, seed=1)  # (2, h, m, d)
     # Computed first, for code may write into x.
-    expected = torch.einsum("pij,bhpj->bhpi", record.reading.matrices, x.double())
+    expected = torch.einsum("pij,bhpj->bhpi", record.reading.matrices, x.double())  # (2, h, m, d)
     error = relative_difference(record.rotate(x, positions), expected)
     if error <= TOLERANCE:
         return None
@@ -123,13 +128,15 @@ def norm(record: RotationRecord) -> Finding:
         other, right = REPEATED[reading.layout]
         sentence = f"lengths change, {least:.3g} to {most:.3g} times: pairs of the {reading.layout} layout meet angles"
         return wrong("layout-mixed", f"{sentence} that are repeated for the {other} one. Repeat them as {right}", most)
-    unit = reading.matrices / reading.gains[:, None]
-    products = torch.einsum("pij,pik->pjk", unit, unit)
-    is_orthogonal = worst((products - torch.eye(record.dim)).abs()) < reading.tolerance
+    identity = torch.eye(record.dim)  # (d, d)
+    # Orthogonal but for the gains: one factor for all channels is an attention factor, not a fault.
+    unit = reading.matrices / reading.gains[:, None]  # (m, d, d)
+    is_orthogonal = worst((unit.mT @ unit - identity).abs()) < reading.tolerance
     if is_orthogonal and near(least, most, reading.tolerance) and not reading.pairs_disagree:
         return passed("lengths stay the same", least) if near(least, 1, reading.tolerance) else _factor(record)
-    products = torch.einsum("pij,pik->pjk", reading.matrices, record.of_keys.matrices)
-    if record.gains_vary and worst((products - torch.eye(record.dim)).abs()) < TOLERANCE:
+    # In xPos a logit has the product of both gains, which is 1 for a query and a key at one position.
+    products = reading.matrices.mT @ record.of_keys.matrices
+    if record.gains_vary and worst((products - identity).abs()) < TOLERANCE:
         return note("queries grow as keys shrink (as in xPos): only their product keeps its size")
     if not record.decays:
         return _stretched(record)
@@ -150,13 +157,14 @@ def _factor(record: RotationRecord) -> Finding:
 
 
 def _stretched(record: RotationRecord) -> Finding:
-    gains = record.reading.gains
-    most = float(record.reading.gains.max())
+    gains = record.reading.gains  # (m, d)
+    most = float(gains.max())
     cause = "cosine and sine of a pair have different angles, or their signs do not make a rotation"
     changed = ((gains - 1).abs().amax(0) > TOLERANCE).nonzero().flatten().tolist()
     if not changed:
         return wrong("not-a-rotation", f"pairs of channels are mixed, not rotated: {cause}", most)
     sentence = f"the length of channels {', '.join(map(str, changed[:8]))} changes, up to {most:.4g} times"
+    # Cosine 1 and sine 1 at each position, 0 too: the length is that of the diagonal of a square.
     is_constant = record.reading.matrices.std(0)[:, changed].max() < TOLERANCE
     if is_constant and near(most, math.sqrt(2), GAIN_TOLERANCE):
         remedy = "pad sines with 0 and cosines with 1 where the frequency is 0: a sine of 1 gives a length of 1.414"
@@ -166,11 +174,10 @@ def _stretched(record: RotationRecord) -> Finding:
 
 def check_layout(record: RotationRecord) -> Finding:
     """Name the pairs of channels, unless queries and keys differ in them."""
-    finding = difference(record)
-    if finding:
+    if finding := difference(record):
         return finding
     reading = record.reading
-    width = 2 * len(record.reading.pairs)
+    width = 2 * len(reading.pairs)
     if not reading.pairs:
         return note("more than two channels mix: neither layout nor frequencies can be measured")
     part = "all channels rotate" if width == record.dim else f"{width} of {record.dim} channels rotate"
@@ -198,6 +205,7 @@ def difference(record: RotationRecord) -> Finding | None:
     if len(of_q.pairs) != len(of_k.pairs):
         sentence = f"{2 * len(of_q.pairs)} channels of queries rotate and {2 * len(of_k.pairs)} of keys"
         return wrong("sides-differ", f"{sentence}: give both one rotary width", 2 * len(of_k.pairs))
+    # Signs are left to the check of the direction.
     if not (of_q.theta.abs() - of_k.theta.abs()).norm() <= TOLERANCE * of_q.theta.norm():
         return wrong("sides-differ", "queries and keys have different frequencies: give both one base and one scaling")
     if not (of_q.angle_at_0 - of_k.angle_at_0).norm() <= TOLERANCE:
@@ -212,7 +220,7 @@ def _different_layouts(record: RotationRecord) -> Finding:
     sentence = "so logits do not depend on offsets only. Rotate both alike"
     if "none" not in (of_q, of_k):
         return wrong("sides-differ", f"queries have pairs of the layout {of_q!r}, keys of {of_k!r}, {sentence}")
-    # Attentions, which take v, are measured otherwise.
+    # Attentions, which take v, are measured by their weights, at the positions of one call.
     if record.code.takes("q", "k") and not record.code.takes("v"):
         x = random(1, record.heads, 8, record.dim, seed=18)
         if not relative_difference(record.rotate(x, of_keys=of_k == "none"), x) < TOLERANCE:
@@ -237,6 +245,7 @@ def direction(record: RotationRecord) -> Finding | None:
 def origin(record: RotationRecord) -> Finding | None:
     """Note an angle at position 0 that is not 0, and of which position it is."""
     start, theta, tolerance = record.reading.angle_at_0, record.reading.theta, record.reading.tolerance
+    # Counting from 1 is the usual cause, a few more may be an offset that was left in the code.
     equal = [position for position in range(-8, 9) if wrap_angle(start - position * theta).abs().max() < tolerance]
     if 0 in equal:
         return None
@@ -251,14 +260,11 @@ def grid(record: RotationRecord) -> Finding | None:
     columns = code.call.tokens // ROWS
     if columns not in (0, ROWS) and code.takes("rows", "columns"):
         # Pairs that count along rows as long as there are rows take one number for the other.
-        angle = measure.angles_of(
-            measure.matrices_of(record.rotate, torch.arange(record.rotate.max_length)), reading.pairs
-        )
+        matrices = measure.matrices_of(record.rotate, torch.arange(record.rotate.max_length))  # (t, d, d)
+        angle = measure.angles_of(matrices, reading.pairs)  # (t, n)
         count = [measure.row_length(of_pair[:, None]) for of_pair in angle.T].count(ROWS)
         if count:
-            sentence = (
-                f"called with {ROWS} rows of {columns} tokens, {count} of {len(reading.pairs)} pairs count in rows"
-            )
+            sentence = f"with {ROWS} rows of {columns} tokens, {count} of {len(reading.pairs)} pairs count in rows"
             return wrong("axes-swapped", f"{sentence} of {ROWS}: divide by the number of columns, not of rows", count)
     if not reading.columns:
         return None
@@ -273,7 +279,8 @@ def each_axis(record: RotationRecord) -> Finding | None:
         return None
     form = record.code.call.positions_form
     form = form if form in POSITION_AXES else "3bt"
-    x, positions = random(2, record.heads, 6, record.dim, seed=19), torch.arange(6)
+    x = random(2, record.heads, 6, record.dim, seed=19)  # (2, h, 6, d)
+    positions = torch.arange(6)
     result, failed = attempt(_along(record, form), x, positions)
     # Code of one axis raises, or adds all three up.
     if failed or relative_difference(result, record.rotate(x, positions)) > TOLERANCE:
@@ -313,36 +320,39 @@ def shift(record: RotationRecord) -> Finding:
 def _moves(record: RotationRecord) -> list[tuple[Tensor, Tensor]]:
     """Return positions before and after a move; on a grid, from row to row and along a row."""
     columns = record.reading.columns
+    # On a grid two tokens of a row move to the next row, and two of a column to the next column: offsets stay.
     if columns:
         square = record.reading.cells[[0, 1, columns, columns + 1]].view(2, 2)
         return [(square[0], square[1]), (square[:, 0], square[:, 1])]
+    # A rotation without a parameter for positions computes all tokens before them, so it is moved less.
     furthest = min(100 if record.rotate.position_argument == "length" else 1000, record.rotate.max_length - 8)
     steps = (min(17, furthest), furthest) if furthest > 0 else ()
     return [(torch.arange(8), torch.arange(8) + step) for step in steps]
 
 
 def _logits(record: RotationRecord, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-    """Return the logits (1, h, t, t); of angles alone, where the code does not show the decay of keys."""
+    """Return the logits; of angles alone, where the code does not show the decay of keys."""
     q, k = record.rotate(q, positions), record.rotate(k, positions, of_keys=True)
     if record.decays and not record.code.takes("q", "k"):
         q, k = record.directions(q), record.directions(k)
-    return q @ k.mT
+    return q @ k.mT  # (1, h, t, t)
 
 
 def checks_of_pairs(record: RotationRecord) -> tuple[Callable[[RotationRecord], Finding | None], ...]:
     """Return the checks of pairs that mean something: some faults leave nothing else to measure."""
     reading = record.reading
-    if passing(record):
-        return (passing,)
+    for check in (passing, mirrored):
+        if check(record):
+            return (check,)
     if reading.layout == "wide":
         return (check_norm,)
-    if mirrored(record):
-        return (mirrored,)
     if "none" in (reading.layout, record.of_keys.layout) and difference(record):
         return (check_layout,)
+    # That nothing rotates is a finding on frequencies.
     if reading.is_identity:
         return ()
     checks = (linear, check_norm, check_layout)
+    # The angle of a pair has a meaning only where both of its channels rotate by it.
     if reading.pairs and not reading.pairs_disagree:
         return (*checks, direction, origin, grid, each_axis)
     return checks

@@ -22,23 +22,12 @@ from posenc.doctor.safe_call import attempt
 MEASURED_POSITIONS = (0, 1, 5, 8, 13, 21, 34, 55, 89)
 MAX_LENGTHS = (16_384, 8_192, 4_096, 2_048, 1_024, 512, 256, 128, 64, 32, 16, 8)
 QUICK_LENGTH, QUICK = 1_024, 100_000_000  # code that takes more ns for so many positions is asked for no more
-PREFILL_TOKENS = 4_096
 TOLERANCE, ROUNDED_TOLERANCE = 1e-3, 1e-2  # of gains and angles, in float32 and rounded to a half precision
 GRID_TOLERANCE = 1e-2  # of angles
-FLAT = 1e-6  # of what grows in one direction only
 EMPTY = torch.zeros(0)
-Channels = Tensor | list[int]
 ROWS = 4  # of a picture
 # Code for the patches of one picture takes so many tokens and no other number.
 FIXED_TOKENS = (16, 12, 24, 36, 49, 64, 100, 144, 196, 256, 400, 576, 1024, 17, 65, 197, 257)
-
-
-class Prefill(NamedTuple):
-    """Random content (1, h, t, d) at the first positions, and its results in float32: of queries, then of keys."""
-
-    x: Tensor
-    positions: Tensor
-    results: tuple[Tensor, ...]
 
 
 class Rotation:
@@ -58,7 +47,7 @@ class Rotation:
         if self.position_argument == "length":
             return self._call(x, of_keys) if positions is None else self._among_zeros(x, positions, of_keys)
         at = torch.arange(x.shape[2]) if positions is None else positions
-        # An offset can only tell of positions in a row.
+        # An offset stands for consecutive positions only: any others are computed in one call for each token.
         if self.position_argument == "offset" and (at.diff() != 1).any():
             tokens = zip(x.split(1, dim=2), at.split(1), strict=True)
             return torch.cat([self(token, position, of_keys) for token, position in tokens], dim=2)
@@ -76,6 +65,7 @@ class Rotation:
 
     def pair(self, q: Tensor, k: Tensor, **arguments: Any) -> tuple[Tensor, Tensor]:
         """Return the results for queries and keys of code that takes both."""
+        # Some code returns more than both, such as values.
         q, k, *_ = self.code.apply(q=q, k=k, **self._picture_size(), **arguments)
         return q, k
 
@@ -88,6 +78,7 @@ class Rotation:
     def _call(self, x: Tensor, of_keys: bool, **arguments: Any) -> Tensor:
         if not self.code.takes("q", "k"):
             return self.code.apply(x=x, **self._picture_size(), **arguments)
+        # The other side is random, not a copy: keys that are computed from queries shall not look right.
         if of_keys:
             return self.pair(repeated_random(x, 77), x, **arguments)[1]
         return self.pair(x, repeated_random(x, 78), **arguments)[0]
@@ -99,7 +90,6 @@ class Rotation:
         return self._call(longer, of_keys)[:, :, positions]
 
     def _picture_size(self) -> dict[str, Any]:
-        """Return the rows and columns of a picture, for code that asks for them."""
         columns = self.code.call.tokens // ROWS
         return {"rows": ROWS, "columns": columns, "grid": (ROWS, columns)} if columns else {}
 
@@ -108,11 +98,14 @@ class Rotation:
         """How many positions there are, as far as the checks go."""
         if self.code.call.tokens:
             return self.code.call.tokens
+        # Code with a Python loop over positions would take minutes for the longest: time a short call first.
         start = time.thread_time_ns()
         self._takes_length(QUICK_LENGTH)
         is_quick = time.thread_time_ns() - start < QUICK
-        lengths = [length for length in MAX_LENGTHS if is_quick or length <= QUICK_LENGTH]
-        return next((length for length in lengths if self._takes_length(length)), min(MAX_LENGTHS))
+        for length in MAX_LENGTHS:
+            if (is_quick or length <= QUICK_LENGTH) and self._takes_length(length):
+                return length
+        return min(MAX_LENGTHS)
 
     def _takes_length(self, length: int) -> bool:
         """Tell whether the last two of so many positions raise nothing; one alone could be broadcast."""
@@ -120,18 +113,19 @@ class Rotation:
         return not failed
 
     @cached_property
-    def prefill(self) -> Prefill:
-        """The results for the first positions: what half precision and casts are compared with."""
-        positions = torch.arange(min(PREFILL_TOKENS, self.max_length))
+    def prefill(self) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """Random content, the first positions, and the results in float32 of queries and of keys, to compare with."""
+        positions = torch.arange(min(4_096, self.max_length))  # (t,)
         shape = (1, self.code.heads, len(positions), self.code.dim)
-        x = random(*shape, seed=6, dtype=torch.bfloat16).float()  # the same in each precision
-        return Prefill(x, positions, self.fresh().sides(x.clone(), positions))
+        # Numbers that half precisions hold, so that the input itself is the same in each precision.
+        x = random(*shape, seed=6, dtype=torch.bfloat16).float()  # (1, h, t, d)
+        return x, positions, self.fresh().sides(x.clone(), positions)
 
 
 class MeasuredPairs(NamedTuple):
-    """The matrices (n, d, d) at `positions`, pairs of channels, layout, signed theta (r/2,), gains (n, d), and angles.
+    """The matrices (m, d, d) at `positions`, pairs of channels, layout, signed theta (n,), gains (m, d), and angles.
 
-    `angle_at_0` (r/2,) is 0 for a rotation that counts from 0. On a grid theta is for a step along a row, `theta_down`
+    `angle_at_0` (n,) is 0 for a rotation that counts from 0. On a grid theta is for a step along a row, `theta_down`
     for one to the next row, `columns` the length of a row, and `cells` are the tokens of the grid: all but that of the
     class. The layout is "half", "interleaved", "other", "none" where nothing rotates, "mixed" where more than two
     channels mix, "wide" where the result has another width than the input.
@@ -152,6 +146,7 @@ class MeasuredPairs(NamedTuple):
     def rounded_to(self) -> str:
         """The half precision to which each cosine and sine is rounded, whatever the input, or ""."""
         for name, dtype in HALF_PRECISION.items():
+            # Zeros and ones alone, as where nothing rotates, are exact in any precision.
             if self.matrices.frac().any() and torch.equal(self.matrices.to(dtype).double(), self.matrices):
                 return name
         return ""
@@ -169,6 +164,7 @@ class MeasuredPairs(NamedTuple):
     @property
     def pairs_disagree(self) -> bool:
         """Whether the two channels of a pair rotate by different angles."""
+        # A rotation has the same cosine twice on the diagonal of a pair.
         first, second = self.channels
         return bool(((self.matrices[:, first, first] - self.matrices[:, second, second]).abs() > TOLERANCE).any())
 
@@ -210,14 +206,15 @@ class RotationRecord(NamedTuple):
         """Whether each pair grows, or decays, from position to position, as in xPos."""
         if not self.reading.pairs or not self.gains_vary:
             return False
-        growth = self.reading.gains.log().diff(dim=0)
+        growth = self.reading.gains.log().diff(dim=0)  # (m-1, d)
         first, second = (growth[:, side] for side in self.reading.channels)
-        is_monotonic = (growth.amin(0) * growth.amax(0) > -FLAT).all()
+        # Channels that only grow, or only decay, have no two steps of opposite sign, up to rounding.
+        is_monotonic = (growth.amin(0) * growth.amax(0) > -1e-6).all()
         return bool(is_monotonic) and torch.allclose(first, second, atol=TOLERANCE)
 
     @property
     def angles_by_doctor(self) -> bool:
-        """Whether the code takes cosines and sines, which the doctor made."""
+        """Whether the code takes cosines and sines, which the doctor computes."""
         return self.code.call.table_form is not None
 
     def directions(self, y: Tensor) -> Tensor:
@@ -225,8 +222,8 @@ class RotationRecord(NamedTuple):
         if not self.reading.pairs:
             return y
         first, second = (y.double()[..., side] for side in self.reading.channels)
-        angle = torch.atan2(second, first)
-        return torch.cat((angle.cos(), angle.sin()), -1)
+        angle = torch.atan2(second, first)  # (..., n)
+        return torch.cat((angle.cos(), angle.sin()), -1)  # (..., 2n)
 
 
 def measure_rotation(rotate: Rotation) -> RotationRecord:
@@ -241,108 +238,110 @@ def measure_rotation(rotate: Rotation) -> RotationRecord:
 
 def measure_pairs(rotate: Rotation, max_length: int, of_keys: bool = False) -> MeasuredPairs:
     """Return what `rotate` does to the pairs of queries or of keys."""
-    positions = torch.tensor([position for position in MEASURED_POSITIONS if position < max_length])
+    positions = torch.tensor([position for position in MEASURED_POSITIONS if position < max_length])  # (m,)
     matrices = matrices_of(rotate, positions, of_keys)
-    gains = matrices.norm(dim=1)
+    gains = matrices.norm(dim=1)  # (m, d)
     if matrices.shape[1] != matrices.shape[2]:
         return MeasuredPairs(EMPTY, [], "wide", gains=gains)
     pairs, layout = pairs_of(matrices)
     if not pairs:
         return MeasuredPairs(matrices, [], layout, positions, gains=gains)
-    angle = angles_of(matrices, pairs)
-    angle_at_0 = angle[0]
-    theta = wrap_angle(angle[1] - angle[0])
-    measured = MeasuredPairs(matrices, pairs, layout, positions, theta, gains, angle_at_0)
+    # The step from 0 to 1 gives the frequency: it is below half a turn unless exponents are inverted.
+    angle = angles_of(matrices, pairs)  # (m, n)
+    theta = wrap_angle(angle[1] - angle[0])  # (n,)
+    measured = MeasuredPairs(matrices, pairs, layout, positions, theta, gains, angle[0])
     # The rounding of the first step counts once for each position.
     steps = 1 + positions[:, None] if measured.rounded_to else 1
-    if (wrap_angle(angle - angle_at_0 - positions[:, None] * theta).abs() < GRID_TOLERANCE * steps).all():
+    if (wrap_angle(angle - angle[0] - positions[:, None] * theta).abs() < GRID_TOLERANCE * steps).all():
         return measured
     return _on_grid(rotate, of_keys, max_length, measured)
 
 
 def matrices_of(rotate: Rotation, positions: Tensor, of_keys: bool = False) -> Tensor:
-    """Return the results (n, d, d) for each channel of the first head alone, in columns, at each position."""
+    """Return the results (m, w, d) for each channel of the first head alone, in columns; mostly w = d."""
     dim = rotate.code.dim
-    unit = torch.eye(dim, dtype=torch.float64).view(dim, 1, 1, dim).repeat(1, rotate.code.heads, len(positions), 1)
+    # Each unit vector is a text of its own, so that one call measures all channels at all positions.
+    unit = torch.eye(dim, dtype=torch.float64).view(dim, 1, 1, dim)
+    unit = unit.repeat(1, rotate.code.heads, len(positions), 1)  # (d, h, m, d)
     y, failed = attempt(rotate, unit, positions, of_keys)
     if failed:  # it takes no float64
         y = rotate(unit.float(), positions, of_keys)
-    return y[:, 0].detach().double().permute(1, 2, 0)
+    return y[:, 0].detach().double().permute(1, 2, 0)  # (m, w, d)
 
 
 def pairs_of(matrices: Tensor) -> tuple[list[tuple[int, int]], str]:
     """Return the pairs of channels that mix with each other and with no other, and the name of their layout."""
+    # How much of channel j comes out in channel i, at the position where it is most: angles of 0 hide a pair.
     mixing = F.normalize(matrices, dim=1).abs().amax(0)  # (d, d)
     mixing = mixing - mixing.diag().diag()
-    (largest, others), (partner, _) = mixing.topk(2, dim=0)
-    rotated, partners = (largest > 1e-6).nonzero().flatten().tolist(), partner.tolist()
+    largest, partner = mixing.topk(2, dim=0)  # (2, d)
+    rotated, partners = (largest[0] > 1e-6).nonzero().flatten().tolist(), partner[0].tolist()
     pairs = sorted({(min(j, partners[j]), max(j, partners[j])) for j in rotated})
-    if sorted(channel for pair in pairs for channel in pair) != rotated or (others > 1e-5).any():
+    # In pairs each channel occurs once, and a second partner gets nothing but rounding.
+    if sorted(channel for pair in pairs for channel in pair) != rotated or (largest[1] > 1e-5).any():
         return [], "mixed"
     distances = {second - first for first, second in pairs}
+    if not distances:
+        return [], "none"
     if len(distances) > 1:
         return pairs, "other"
-    return pairs, "interleaved" if 1 in distances else "half" if pairs else "none"
-
-
-def rotate_channels(x: Tensor, first: Channels, second: Channels, angle: Tensor) -> Tensor:
-    """Return `x` (..., t, d) in float64, with these channels as pairs rotated by angles (t, r/2)."""
-    x, cos, sin = x.double(), angle.cos(), angle.sin()
-    y = x.clone()
-    y[..., first] = x[..., first] * cos - x[..., second] * sin
-    y[..., second] = x[..., second] * cos + x[..., first] * sin
-    return y
+    return pairs, "interleaved" if 1 in distances else "half"
 
 
 def angles_of(matrix: Tensor, pairs: list[tuple[int, int]]) -> Tensor:
-    """Return the angle of each pair, (..., r/2), in matrices (..., d, d)."""
+    """Return the angle of each pair, (..., n), in matrices (..., d, d)."""
     first, second = (list(side) for side in zip(*pairs, strict=True))
+    # Sums of both entries of cosine and of sine: a factor on the pair cancels, and roundings are averaged.
     sine = matrix[..., second, first] - matrix[..., first, second]
-    return torch.atan2(sine, matrix[..., first, first] + matrix[..., second, second])
+    return torch.atan2(sine, matrix[..., first, first] + matrix[..., second, second])  # (..., n)
 
 
 def row_length(angle: Tensor) -> int:
-    """Return the columns of the grid on which angles (t, r/2) grow along rows and from row to row, 0 for no grid."""
-    positions, corner = torch.arange(len(angle))[:, None], angle[0]
-    along = angle[1] - corner
-    breaks = (wrap_angle(angle - corner - positions * along).abs() > GRID_TOLERANCE).any(1)
+    """Return the columns of the grid on which angles (t, n) grow along rows and from row to row, 0 for no grid."""
+    positions = torch.arange(len(angle))[:, None]  # (t, 1)
+    corner = angle[0]
+    along = angle[1] - corner  # (n,)
+    # The first token off the line of the first row begins the second row.
+    breaks = (wrap_angle(angle - corner - positions * along).abs() > GRID_TOLERANCE).any(1)  # (t,)
     columns = int(breaks.int().argmax()) or 2  # in a single line rows may have any length
-    expected = corner + positions % columns * along + positions // columns * (angle[columns] - corner)
+    expected = corner + positions % columns * along + positions // columns * (angle[columns] - corner)  # (t, n)
     return columns if wrap_angle(angle - expected).abs().max() < GRID_TOLERANCE else 0
 
 
 def _on_grid(rotate: Rotation, of_keys: bool, max_length: int, measured: MeasuredPairs) -> MeasuredPairs:
     """Return the pairs with the length of a row, if angles grow along rows and from row to row."""
+    # Consecutive positions, for the measured ones skip the end of the first row.
     positions = torch.arange(min(max_length, 256))
-    all_angles = angles_of(matrices_of(rotate, positions, of_keys), measured.pairs)
+    angles = angles_of(matrices_of(rotate, positions, of_keys), measured.pairs)  # (t, n)
     # The token of the class may come last or first.
     for cells in (positions, positions[:-1], positions[1:]):
-        angle = all_angles[cells]
+        angle = angles[cells]
         columns = row_length(angle)
         if columns:
-            corner = angle[0]
             along = angle[1] - angle[0]
             down = angle[columns] - angle[0]
-            return measured._replace(theta=along, angle_at_0=corner, columns=columns, theta_down=down, cells=cells)
+            return measured._replace(theta=along, angle_at_0=angle[0], columns=columns, theta_down=down, cells=cells)
     return measured
 
 
 def rotates_tokens(code: Code, t: int) -> bool:
     """Tell whether zeros come back as zeros, one token for each of `t`, and tokens are told apart."""
-    rotate, zeros = Rotation(code), torch.zeros(2, code.heads, t, code.dim)
+    rotate = Rotation(code)
+    zeros = torch.zeros(2, code.heads, t, code.dim)  # (2, h, t, d)
     y = rotate(zeros)
-    if not isinstance(y, Tensor) or y.any(-1).shape != zeros.any(-1).shape or y.shape[-1] % code.dim:
-        return False
-    if rotate.position_argument == "positions" and rotate(zeros, torch.arange(t)).shape != y.shape:
+    # Some results are wider: PoPE returns a cosine and a sine for each channel.
+    if not isinstance(y, Tensor) or y.shape[:-1] != zeros.shape[:-1] or y.shape[-1] % code.dim:
         return False
     if not is_finite(y) and not is_finite(rotate(random(*zeros.shape, seed=1))):
         return True  # a rotation of which the first check says that its results are not finite
+    # A bias or a position table adds to zeros, and an attention mixes one token into others.
     one_token = zeros.index_fill(2, torch.tensor([0]), math.e)
     if not code.takes("q", "k") and (y.any() or rotate(one_token)[:, :, 1:].any()):
         return False
     y = rotate(torch.ones_like(zeros))
     if not y.any():  # such as a projection that starts at zero
         return False
+    # Equal tokens differ after a rotation. Where heads do instead, (t, h) and (h, t) are exchanged: try another order.
     over_heads, over_tokens = (y.diff(dim=axis).any() for axis in (1, 2))
     return bool(over_tokens) or not over_heads or code.call.order is not None
 
@@ -352,6 +351,7 @@ def rotates_fixed_tokens(code: Code) -> bool:
     for t in FIXED_TOKENS:
         code.call = code.call._replace(tokens=t)
         rotates, _ = attempt(rotates_tokens, code, t)
+        # As many tokens as channels would hide that the two axes are exchanged.
         if rotates and t != code.dim:
             return True
     code.call = code.call._replace(tokens=0)

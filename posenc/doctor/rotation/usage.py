@@ -13,8 +13,6 @@ from posenc.doctor.safe_call import attempt
 
 TOLERANCE, DIRECTION_TOLERANCE = 1e-4, 1e-3  # of results, and of angles alone
 SECONDS, AT_LEAST = 0.5, 8_192  # for the search of the last position: a table made in each call takes ever longer
-LAST = {"positions": 1_048_576, "offset": 1_048_576, "length": 65_536}
-FIRST_POSITIONS = 4_097
 END_FAULTS = {  # what becomes of the positions after `last`, the last that works
     "clipped": "positions after {last:,} rotate alike, or not at all: they are clipped or rounded, or the table ends",
     "wrapped": "positions after {last:,} rotate as earlier ones do: positions start again",
@@ -24,54 +22,41 @@ END_FAULTS = {  # what becomes of the positions after `last`, the last that work
 
 def memory(rotate: Rotation) -> Finding | list[Finding]:
     """Check that a call does not depend on the calls before it, at other positions or in another dtype."""
-    checks = (_positions_from_0, _after_bfloat16, _after_later_positions)
-    findings = [finding for finding in (check(rotate) for check in checks) if finding]
-    return findings or passed("a call does not depend on the calls before it")
+    # 600 positions: bfloat16 holds integers up to 256 only, so that a table in it differs at later ones.
+    x = random(1, rotate.code.heads, min(rotate.max_length, 600), rotate.code.dim, seed=5)  # (1, h, t, d)
+    tokens = random(1, rotate.code.heads, 6, rotate.code.dim, seed=4)  # (1, h, 6, d)
+    positions = torch.arange(rotate.max_length)
+    in_bfloat16 = "in bfloat16: a cache keeps the first dtype. Cache in float32, round in each call"
+    at_later = "at later positions: a cache ignores the start. Make the offset part of its key"
+    # Code that takes no positions can start nowhere but at 0.
+    takes_positions = rotate.position_argument != "length"
+    findings = [_positions_ignored(rotate.fresh(), tokens, positions[-6:])] if takes_positions else []
+    findings.append(_after(rotate, x, (x.bfloat16(), positions[:600]), in_bfloat16))
+    if takes_positions:
+        findings.append(_after(rotate, tokens, (tokens, positions[:100][-6:]), at_later))
+    return [finding for finding in findings if finding] or passed("a call does not depend on the calls before it")
 
 
-def _positions_from_0(rotate: Rotation) -> Finding | None:
-    if rotate.position_argument == "length" or not _ignores_positions(rotate.fresh(), rotate.max_length):
-        return None
+def _positions_ignored(rotate: Rotation, x: Tensor, last: Tensor) -> Finding | None:
+    for of_keys in (False, True):
+        from_0 = rotate(x, torch.arange(6), of_keys)
+        # Nothing rotates, or it does by positions; exactly equal, for a slow rotation changes results by little.
+        if torch.equal(from_0, x) or not torch.equal(from_0, rotate(x, last, of_keys)):
+            return None
     sentence = "calls in a row, from 0 and from later positions, have equal results: positions are not used"
     return wrong("offset-ignored", f"{sentence}. Make the offset part of the cache's key, if there is one", 0.0)
 
 
-def _after_bfloat16(rotate: Rotation) -> Finding | None:
-    x = random(1, rotate.code.heads, min(rotate.max_length, 600), rotate.code.dim, seed=5)
-    change = _change_after(rotate, x.bfloat16(), torch.arange(x.shape[2]), x)
-    if change < TOLERANCE:
-        return None
-    sentence = f"after a call in bfloat16, results in float32 differ by {change:.2g}: a cache keeps the first dtype"
-    return wrong("cache-stale", f"{sentence}. Cache in float32, round in each call", change)
-
-
-def _after_later_positions(rotate: Rotation) -> Finding | None:
-    if rotate.position_argument == "length":
-        return None
-    x, later = random(1, rotate.code.heads, 6, rotate.code.dim, seed=4), torch.arange(min(rotate.max_length, 100))
-    change = _change_after(rotate, x, later[-6:], x)
-    if change < TOLERANCE:
-        return None
-    sentence = f"after a call at later positions, results from 0 on differ by {change:.2g}: a cache ignores the start"
-    return wrong("cache-stale", f"{sentence}. Make the offset part of its key", change)
-
-
-def _change_after(rotate: Rotation, before: Tensor, at_before: Tensor, x: Tensor) -> float:
-    """Return by how much an earlier call changes the result for `x` at positions 0, 1, 2 ..."""
+def _after(rotate: Rotation, x: Tensor, earlier: tuple[Tensor, Tensor], message: str) -> Finding | None:
+    """Return by how much an earlier call, of content at positions, changes the result for `x` at 0, 1, 2 ..."""
     alone, after = rotate.fresh(), rotate.fresh()
-    attempt(after, before, at_before)
+    # An error is no fault here: code that raises has filled no cache.
+    attempt(after, *earlier)
     positions = torch.arange(x.shape[2])
-    return relative_difference(after(x, positions), alone(x, positions))
-
-
-def _ignores_positions(rotate: Rotation, max_length: int) -> bool:
-    """Tell whether something rotates, of queries and of keys, and does so from 0 though a call starts elsewhere."""
-    x = random(1, rotate.code.heads, 6, rotate.code.dim, seed=4)
-    for of_keys in (False, True):
-        from_0 = rotate(x, torch.arange(6), of_keys)
-        if torch.equal(from_0, x) or not torch.equal(from_0, rotate(x, torch.arange(max_length)[-6:], of_keys)):
-            return False
-    return True
+    change = relative_difference(after(x, positions), alone(x, positions))
+    if change < TOLERANCE:
+        return None
+    return wrong("cache-stale", f"results from position 0 on differ by {change:.2g} after a call {message}", change)
 
 
 def decoding(record: RotationRecord) -> list[Finding]:
@@ -82,12 +67,13 @@ def decoding(record: RotationRecord) -> list[Finding]:
 def _single_tokens(record: RotationRecord) -> Finding:
     if record.rotate.position_argument == "length":
         return note("takes neither positions nor an offset, so a single new token gets position 0: pass its position")
-    x = random(2, record.heads, 8, record.dim, seed=9)
+    x = random(2, record.heads, 8, record.dim, seed=9)  # (2, h, 8, d)
     steps = [record.rotate(token, torch.tensor([t])) for t, token in enumerate(x.split(1, dim=2))]
     decoded, prefill = torch.cat(steps, dim=2), record.rotate(x)
     change = relative_difference(decoded, prefill)
     if change < TOLERANCE:
         return passed("decoding token by token gives what one call gives", change)
+    # The angles decide: a factor by the length of the call is a choice, an angle by it is a fault.
     if _same_directions(record, decoded, prefill):
         return note("the length of a token depends on the number of tokens in the call (scales as in xPos)", change)
     sentence = f"a token alone at its position differs by {change:.2g} from the same token among others"
@@ -97,9 +83,10 @@ def _single_tokens(record: RotationRecord) -> Finding:
 def _fewer_queries(record: RotationRecord) -> Finding | None:
     """Check that fewer queries than keys, as with keys in a cache, get the last positions where none are passed."""
     rotate = record.rotate
-    q, k = random(2, 1, record.heads, 8, record.dim, seed=20).unbind()
+    q, k = random(2, 1, record.heads, 8, record.dim, seed=20).unbind()  # (1, h, 8, d), (1, h, 8, d)
+    # Tables of cos and sin have a row for each key, as a layer passes them where keys are in a cache.
     positions = {"positions": torch.arange(8)} if record.angles_by_doctor else {}
-    results, failed = attempt(lambda: rotate.pair(q[:, :, -6:], k, **positions))
+    results, failed = attempt(rotate.pair, q[:, :, -6:], k, **positions)
     if failed or _same_directions(record, results[0], rotate(q)[:, :, -6:]):
         return None
     sentence = "of fewer queries than keys the last has another position than the last key: queries count from 0"
@@ -117,11 +104,13 @@ def longer_calls(record: RotationRecord) -> Finding:
     length = record.rotate.max_length
     if record.code.call.tokens:
         return not_checked(f"takes {length} tokens and no other number")
+    # The same content again and again: only the number of tokens differs from the short call.
     x = random(1, record.heads, 8, record.dim, seed=10).repeat(1, 1, length // 8, 1)
     long, failed = attempt(record.rotate.fresh(), x)
     if failed:
         return note(f"{length:,} tokens raise {failed}")
     finding = not_finite(long, f"a call of {length:,} tokens")
+    # Where lengths grow, as those of keys in xPos, they overflow far out.
     if finding and not record.gains_vary:
         return finding
     short = record.rotate.fresh()(x[:, :, :8])
@@ -141,9 +130,9 @@ def batched_positions(record: RotationRecord) -> Finding:
     table_form = record.code.call.table_form
     if record.rotate.position_argument != "positions" or (table_form and table_form.is_shared_by_batch):
         return not_checked("needs a parameter for positions, as left padding and packed rows do")
-    x = random(2, record.heads, 6, record.dim, seed=12)
+    x = random(2, record.heads, 6, record.dim, seed=12)  # (2, h, 6, d)
     change = 0.0
-    positions = torch.stack((torch.arange(6), torch.arange(2, 8)))
+    positions = torch.stack((torch.arange(6), torch.arange(2, 8)))  # (2, 6)
     for of_keys in (False, True):
         result, failed = attempt(record.rotate, x, positions, of_keys)
         if failed:
@@ -171,18 +160,18 @@ def gradients(record: RotationRecord) -> Finding:
     """Check that gradients reach the input and the learned parameters."""
     if record.rotate.code.returns_numpy:
         return not_checked("NumPy has no gradients")
+    # A fresh copy: gradients would stay in the parameters of the code that later checks call.
     rotate = record.rotate.fresh()
-    content, step = random(2, 1, record.heads, record.code.call.tokens or 6, record.dim, seed=14).unbind()
+    x, step = random(2, 1, record.heads, record.code.call.tokens or 6, record.dim, seed=14).unbind()
     for of_keys in (False, True):
-        x = content.clone().requires_grad_()
         side = "keys" if of_keys else "input"
-        _, failed = attempt(_backward, rotate, x, of_keys)
+        error, failed = attempt(_gradient_error, rotate, x.clone().requires_grad_(), step, of_keys)
         if failed:
             return wrong("no-gradient", f"no gradient reaches the {side}: {failed}")
-        error = _gradient_error(rotate, x, step, of_keys)
         if not error <= DIRECTION_TOLERANCE:  # or it is NaN
             sentence = f"the gradient of the {side} is off by {error:.2g}"
             return wrong("gradient-wrong", f"{sentence}: the backward pass has to rotate by the negative angles", error)
+    # Both sides have been called by now: parameters have the gradients of queries and of keys.
     learned = rotate.code.learned_parameters
     broken = [name for name, parameter in learned.items() if not is_finite(parameter.grad)]
     if broken:
@@ -193,21 +182,19 @@ def gradients(record: RotationRecord) -> Finding:
     return passed("gradients reach the input and all that is learned")
 
 
-def _backward(rotate: Rotation, x: Tensor, of_keys: bool) -> None:
-    with torch.enable_grad():
-        y = rotate(x, of_keys=of_keys)
-        (y * random(*y.shape, seed=16)).sum().backward()
-
-
 def _gradient_error(rotate: Rotation, x: Tensor, step: Tensor, of_keys: bool) -> float:
     """Return how far the gradient is from the change by a step of the input, of code that is linear; else 0."""
-    gradient = torch.zeros_like(x) if x.grad is None else x.grad
+    with torch.enable_grad():
+        y = rotate(x, of_keys=of_keys)
+        weights = random(*y.shape, seed=16)
+        (y * weights).sum().backward()
+    gradient = torch.zeros_like(x) if x.grad is None else x.grad  # (1, h, t, d)
     with torch.no_grad():
-        y, moved, of_step = (rotate(z, of_keys=of_keys) for z in (x.clone(), x + step, step.clone()))
-    if is_finite(gradient) and relative_difference(moved - y, of_step) > TOLERANCE:
-        return 0.0
-    expected = (of_step * random(*y.shape, seed=16)).sum()
-    return abs(float((gradient * step).sum()) - float(expected))
+        moved, of_step = (rotate(z, of_keys=of_keys) for z in (x + step, step.clone()))
+        # Code that is not linear, such as one with a norm, does not change by what it makes of the step.
+        if is_finite(gradient) and relative_difference(moved - y, of_step) > TOLERANCE:
+            return 0.0
+    return abs(float((gradient * step).sum()) - float((of_step * weights).sum()))
 
 
 def limit(record: RotationRecord) -> Finding:
@@ -216,13 +203,13 @@ def limit(record: RotationRecord) -> Finding:
         return not_checked("needs positions in one line, and angles that the code computes")
     if record.gains_vary:
         return not_checked("lengths change with the position, so far tokens underflow or overflow")
-    t = min(FIRST_POSITIONS, record.rotate.max_length)
+    # The same token at each position: equal rows are equal rotations. Many tables end at 4,096.
+    t = min(4_097, record.rotate.max_length)
     result, failed = attempt(record.rotate, _equal_tokens(record, t), torch.arange(t))
     result = _equal_tokens(record, 0) if failed else result
-    finding = not_finite(result, f"a call of {t:,} tokens")
-    if finding:
+    if finding := not_finite(result, f"a call of {t:,} tokens"):
         return finding
-    rows = result.movedim(2, 0).flatten(1)  # (t, h * d)
+    rows = result.movedim(2, 0).flatten(1)
     is_repeated = (rows[1:] == rows[:-1]).all(-1)
     # Where the last ones are equal too, the table may end.
     if is_repeated.any() and not is_repeated[-64:].all():
@@ -236,13 +223,18 @@ def limit(record: RotationRecord) -> Finding:
 def _search(record: RotationRecord, rows: Tensor) -> Finding:
     """Double the position until it fails, and halve the gap."""
     last = 1
+    # Code that takes no positions computes all tokens before the last.
+    furthest = 65_536 if record.rotate.position_argument == "length" else 1_048_576
     start = time.thread_time()
     while not _fault(record, 2 * last, rows):
         last *= 2
+        # A table that is made in each call takes ever longer: stop where it is slow, but not among usual lengths.
         is_slow = time.thread_time() - start > SECONDS and last >= AT_LEAST
-        if is_slow or last >= LAST[record.rotate.position_argument]:
+        if is_slow or last >= furthest:
             return passed(f"none up to position {last:,}", last)
+    # All positions after the first fault fail too, as bisection needs: a table ends once.
     first = last + bisect_left(range(last, 2 * last), True, key=lambda position: bool(_fault(record, position, rows)))
+    # Where all later positions get position 0, the first of them looks wrapped: compare two further ones too.
     faults = [_fault(record, position, rows) for position in (first, 2 * first)]
     for cause, sentence in END_FAULTS.items():
         if cause in faults:
@@ -253,6 +245,7 @@ def _search(record: RotationRecord, rows: Tensor) -> Finding:
 
 def _fault(record: RotationRecord, position: int, rows: Tensor) -> str:
     """Return the error that a position raises, a key of END_FAULTS, or ""."""
+    # Two tokens: a single one could be broadcast from the last row of a table.
     result, failed = attempt(record.rotate, _equal_tokens(record, 2), torch.arange(position + 1)[-2:])
     if failed:
         return failed
@@ -265,8 +258,7 @@ def _fault(record: RotationRecord, position: int, rows: Tensor) -> str:
 
 
 def _equal_tokens(record: RotationRecord, t: int) -> Tensor:
-    """Return one random token `t` times, (1, h, t, d)."""
-    return random(1, record.heads, 1, record.dim, seed=11).expand(-1, -1, t, -1).contiguous()
+    return random(1, record.heads, 1, record.dim, seed=11).expand(-1, -1, t, -1).contiguous()  # (1, h, t, d)
 
 
 CHECKS = (decoding, longer_calls, limit, batched_positions, input_kept, gradients)
