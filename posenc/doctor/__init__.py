@@ -25,6 +25,7 @@ from posenc.doctor.safe_call import attempt
 
 __all__ = ["Finding", "Report", "diagnose"]
 
+# What the report says of each form but the usual, (t,).
 POSITIONS_FORMS = {
     "b": "an offset for each text, (b,)",
     "1t": "one row for all texts, (1, t)",
@@ -84,12 +85,15 @@ def diagnose(
         with 4 heads the slopes start at 1 where ALiBi's start at 0.25
     """
     function = code_by_name(function) if isinstance(function, str) else function
+    # A layer cannot be called without what its model passes: it is wrapped in something that makes that.
     function = Layer(function) if is_layer_of_transformers(function) else function
     _check_arguments(function, kind, dim, heads, order)
     _check_config(kind, config, layer)
+    # Nothing of the caller changes: neither its random numbers, nor the warnings that it has seen.
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]), _eager():
         warnings.simplefilter("ignore")
         torch.manual_seed(seed=0)
+        # A model that embeds token ids fits no other kind; it is called with its own parameters, not as Code.
         if config is None and model.is_meant(function, kind):
             findings, examined = model.examine(function)
             return Report(name_of(function), "model", tuple(findings), examined)
@@ -115,6 +119,7 @@ def _examine(function: Any, kind: str, code: Code) -> tuple[list[Finding], dict[
 
 
 def _sizes(code: Code, kind: str) -> str:
+    # A table has no heads, and a bias no channels.
     heads = "1 head" if code.heads == 1 else f"{code.heads} heads"
     if kind == "table":
         return f"{code.dim} channels"
@@ -124,6 +129,7 @@ def _sizes(code: Code, kind: str) -> str:
 def _assumptions(code: Code, order: str | None) -> list[Finding]:
     """Return what was assumed of the call: the order of axes, the form of positions."""
     findings = []
+    # Code may run in a wrong order of axes, and looks faulty then: the user has to know which was taken.
     if code.call.order and not order:
         sentence = f"taken as {SHOWN[code.call.order]}; order='bhtd' if that is wrong"
         findings.append(with_check_name(note(sentence), "axes"))
@@ -139,6 +145,7 @@ def _check_arguments(function: Any, kind: Any, dim: Any, heads: Any, order: Any)
     if kind not in (None, *KINDS, "model"):
         raise ValueError(f"doctor: kind must be one of {', '.join(KINDS)}, model, got {kind!r}; None finds it out")
     for name, size in (("dim", dim), ("heads", heads)):
+        # A bool is an int for isinstance(), and no size.
         if size is not None and (type(size) is not int or size < 1):
             raise ValueError(f"doctor: {name} must be a positive integer, got {size!r}; None finds it out")
     if order not in (None, *ORDERS):

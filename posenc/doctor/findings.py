@@ -22,16 +22,13 @@ CAUSES = {
     "rows-mixed": ("a text gets the positions of another", f"{BUGS_CACHES}one-count-for-the-batch"),
     "cache-stale": ("a cached table belongs to another call", f"{BUGS_CACHES}remembered-by-length"),
     "length-dependent": (
-        "frequencies or scales change with the length of the call",
+        "frequencies or scales depend on the length",
         f"{BUGS_CACHES}frequencies-change-under-the-keys",
     ),
     # Frequencies: the exponent, the base, a scaling
     "exponent-inverted": ("positions are divided by the frequencies", f"{BUGS_FORMULAS}divided-by-the-frequency"),
     "exponent-rising": ("frequencies rise along the channels", f"{ROTATIONS}exponent-without-minus"),
-    "exponent-halved": (
-        "an exponent of i/d where 2i/d is due, or the root of the base",
-        f"{TABLES}frequencies-squared",
-    ),
+    "exponent-halved": ("an exponent of i/d where 2i/d is due, or the base's root", f"{TABLES}frequencies-squared"),
     "exponent-doubled": ("an exponent of 4i/d where 2i/d is due", f"{TABLES}frequencies-squared"),
     "exponent-flat": ("all pairs have one frequency: an integer division", f"{BUGS_FORMULAS}quotient-of-integers"),
     "exponent-shifted": ("the exponent starts at 2/d, not at 0", f"{SINUSOIDS}i-is-no-channel"),
@@ -53,10 +50,7 @@ CAUSES = {
     "axis-lost": ("one axis of the grid is not used", f"{BUGS_SYSTEMS}picture-read-as-line"),
     "axes-swapped": ("rows of the grid are taken for columns", f"{BUGS_SYSTEMS}swaps-cancel-on-squares"),
     # Precision
-    "positions-rounded": (
-        "positions are rounded to half precision",
-        f"{BUGS_CACHES}counted-in-the-models-type",
-    ),
+    "positions-rounded": ("positions are rounded to half precision", f"{BUGS_CACHES}counted-in-the-models-type"),
     "angles-rounded": ("angles, or cosines and sines, are rounded to half precision", f"{ROTATIONS}steps-of-sixteen"),
     "buffers-rounded": ("buffers are cast together with their module", f"{BUGS_CACHES}buffer-follows-its-module"),
     "bias-rounded": ("the bias is rounded until neighbors share a number", f"{ROTATIONS}steps-of-sixteen"),
@@ -79,10 +73,7 @@ CAUSES = {
     "sign-reversed": ("the bias favors far keys", f"{BIASES}query-minus-key"),
     "penalty-reversed": ("the weights favor far keys", f"{BIASES}query-minus-key"),
     "slopes-wrong": ("the slopes are not those of ALiBi", f"{BUGS_FORMULAS}heads-counted-from-zero"),
-    "decode-aligned-first": (
-        "a lone query is aligned with the first key, not with the last",
-        f"{BUGS_CACHES}is-causal-counts-from-first",
-    ),
+    "decode-aligned-first": ("a lone query is aligned with the first key", f"{BUGS_CACHES}is-causal-counts-from-first"),
     "one-direction-lost": ("keys ahead are taken for keys behind the query", f"{TABLES}t5-is-not-shaw"),
     "buckets-wrong": ("buckets do not widen with the distance", f"{TABLES}t5-is-not-shaw"),
     "queries-mixed": ("the bias of a query is computed from another query", f"{BIASES}query-minus-key"),

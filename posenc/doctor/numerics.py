@@ -10,11 +10,12 @@ from posenc.doctor.report import Finding, wrong
 
 HALF_PRECISION = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 DRAWN_TOKENS = 64  # of repeated_random
-TINY = 1e-30
+TINY = 1e-30  # so that a difference from zeros is large, and none is 0
 
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return normal random numbers, the same in each run."""
+    # Drawn in float64 and rounded, so that results in two dtypes are of the same content.
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
@@ -22,11 +23,12 @@ def repeated_random(like: Tensor, seed: int) -> Tensor:
     """Return random content of the shape and dtype of `like` (b, h, t, d), which repeats itself: drawing is slow."""
     b, h, t, d = like.shape
     drawn = random(b, h, min(t, DRAWN_TOKENS), d, seed=seed).to(like.dtype)
-    return drawn[:, :, torch.arange(t) % DRAWN_TOKENS]
+    return drawn[:, :, torch.arange(t) % DRAWN_TOKENS]  # (b, h, t, d)
 
 
 def wrap_angle(angle: Tensor) -> Tensor:
     """Return angles without whole turns, from -pi to pi."""
+    # Not by %, which would put an angle just below 0 far from one just above it.
     return torch.atan2(angle.sin(), angle.cos())
 
 
@@ -44,6 +46,7 @@ def relative_difference(result: Any, expected: Any) -> float:
         return math.inf
     if not expected[is_finite].isfinite().all():
         return math.inf
+    # Where all keys are masked nothing is left to compare.
     if not is_finite.any():
         return 0.0
     result, expected = result[is_finite], expected[is_finite]
@@ -54,11 +57,12 @@ def token_differences(result: Tensor, expected: Tensor) -> Tensor:
     """Return the largest difference of each token (t,) of (b, h, t, d), relative to its length; inf for a NaN."""
     lengths = expected.double().norm(dim=-1).clamp(min=torch.finfo(torch.float64).eps)  # (b, h, t)
     differences = (result.double() - expected.double()).norm(dim=-1) / lengths  # (b, h, t)
-    return differences.nan_to_num(nan=math.inf, posinf=math.inf).flatten(0, 1).amax(0)
+    return differences.nan_to_num(nan=math.inf, posinf=math.inf).flatten(0, 1).amax(0)  # (t,)
 
 
 def worst(*differences: float | Tensor) -> float:
     """Return the largest of all differences, inf if one of them is a NaN."""
+    # Python's max() may pass over a NaN, so that broken code would look healthy.
     flat = torch.cat([torch.as_tensor(difference, dtype=torch.float64).flatten() for difference in differences])
     return float(flat.nan_to_num(nan=math.inf, posinf=math.inf).amax()) if len(flat) else 0.0
 

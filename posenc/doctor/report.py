@@ -15,13 +15,15 @@ from posenc.doctor.safe_call import error_line
 
 Record = TypeVar("Record")
 
-OWN_FOLDERS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))  # the doctor's and PyTorch's
+# The doctor's and PyTorch's: an error raised with no other file involved is the doctor's own.
+OWN_FOLDERS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))
 SECONDS = 30  # of processor time for the checks of one function
 LINE_WIDTH = 88
 SHORT = 140  # characters of a finding in the line for pytest, which shows 240
 EVERYTHING_ELSE = "everything else"  # the check that stands for those that are not made
 VERDICTS = ("wrong", "note", "ok", "not checked")
-ESSENTIAL = {  # the checks of which one must have been made before a function is called healthy
+# The checks of which one must have been made before a function is called healthy.
+ESSENTIAL = {
     "rotation": ("norm", "shift"),
     "table": ("rows",),
     "bias": ("offsets", "slopes", "parts"),
@@ -80,10 +82,9 @@ class Report(NamedTuple):
     def missing(self) -> tuple[str, ...]:
         """The essential checks of the kind, where none of them could be made and nothing is wrong."""
         essential = ESSENTIAL.get(self.kind, ())
+        # What is wrong needs no more evidence; what is called healthy does.
         checked = {finding.check for finding in self.findings if finding.verdict != "not checked"}
-        if checked & {*essential} or self._with("wrong"):
-            return ()
-        return essential
+        return () if checked & {*essential} or self._with("wrong") else essential
 
     def finding(self, check: str) -> Finding:
         """Return the gravest finding of one check.
@@ -118,9 +119,9 @@ class Report(NamedTuple):
         return {verdict: len(self._with(verdict)) for verdict in VERDICTS}
 
     def _state(self) -> str:
-        wrong = len(self._with("wrong"))
-        if wrong:
-            return f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong"
+        faults = len(self._with("wrong"))
+        if faults:
+            return f"{faults} thing{'s are' if faults > 1 else ' is'} wrong"
         if self.missing:
             return f"too little could be examined to call it healthy ({' and '.join(self.missing)} are not checked)"
         return "nothing wrong found"
@@ -130,6 +131,7 @@ class Report(NamedTuple):
 
     def _head(self) -> str:
         counts = self._counts()
+        # A check that could not be made says nothing on the code, and is counted apart.
         checked = len(self.findings) - counts["not checked"]
         examined = ", ".join(str(value) for value in self.examined.values() if value not in (None, ""))
         checks = "1 check" if checked == 1 else f"{checked} checks"
@@ -150,7 +152,8 @@ class Report(NamedTuple):
                 lines.append(f"{'':13}{finding.id}: {finding.page}")
         return "\n".join(lines)
 
-    def __repr__(self) -> str:  # one line for pytest, which shows it where `assert diagnose(function).healthy` fails
+    def __repr__(self) -> str:
+        # One line for pytest, which shows it where `assert diagnose(function).healthy` fails.
         sentences = [f"{finding.check}: {finding.words}" for finding in self._with("wrong")]
         shown = [textwrap.shorten(sentence, SHORT, placeholder=" ...") for sentence in sentences]
         return f"<{' | '.join([f'{self._subject()}: {self._state()}', *shown])}>"
@@ -184,12 +187,14 @@ def not_checked(reason: str) -> Finding:
 
 def with_check_name(finding: Finding, check: str) -> Finding:
     """Return the finding with the name of its check, and with its id, unless it has them."""
+    # A check may return the finding of another, which has its name already.
     check = finding.check or check
     return finding._replace(check=check, id=finding.id or check.replace(" ", "-"))
 
 
 def stopped(findings: list[Finding]) -> list[Finding]:
     """Return the findings, and that nothing else can be checked after what is wrong in them."""
+    # All else would only show the same fault again.
     remaining = not_checked("repair what is wrong above first, then run the doctor again")
     return [*findings, with_check_name(remaining, EVERYTHING_ELSE)]
 
@@ -199,6 +204,7 @@ def run_checks(checks: Iterable[Callable[[Record], Finding | list[Finding] | Non
     findings: list[Finding] = []
     start = time.thread_time()
     for check in checks:
+        # By processor time, so that a machine that is busy makes the same checks.
         if time.thread_time() - start > SECONDS:
             result = not_checked(f"the checks before took more than {SECONDS} s")
         else:
@@ -211,6 +217,7 @@ def run_checks(checks: Iterable[Callable[[Record], Finding | list[Finding] | Non
 
 def _run(check: Callable[[Record], Any], record: Record) -> Any:
     """Return what a check finds, or that it could not be made and whose error that is."""
+    # Code of others may raise anything in a call that it does not expect; the other checks are still made.
     try:
         return check(record)
     except Exception as error:
@@ -220,5 +227,6 @@ def _run(check: Callable[[Record], Any], record: Record) -> Any:
 
 def _is_from_examined_code(error: Exception) -> bool:
     """Tell whether a frame of the traceback is neither the doctor's nor PyTorch's."""
+    # A frame of other code may be the first or the last: a check may call theirs, and theirs call PyTorch.
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     return not all(file.startswith(OWN_FOLDERS) for file in files)

@@ -19,5 +19,5 @@ def error_line(error: Exception) -> str:
     if not lines:
         return name
     line = lines[0]
-    is_own = line.startswith("doctor: ")  # its remedy stands at the end
-    return f"{name}: {line if is_own else line[:120]}"
+    # The doctor's own errors say at their end what to do.
+    return f"{name}: {line if line.startswith('doctor: ') else line[:120]}"

@@ -10,15 +10,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-BASE = 10_000
 ROLES = ("cos", "sin", "angles", "tables")
-SPREAD = {  # how a pair's angle fills the width of the table
+# How the n angles of a row fill its w channels: each pair of channels shares one angle.
+SPREAD = {
     "half": lambda x: torch.cat((x, x), -1),
     "interleaved": lambda x: x.repeat_interleave(2, -1),
     "once": lambda x: x,
 }
-OFFSETS = "sines and cosines of offsets"  # as Transformer-XL takes them, from the farthest key behind to that ahead
-AXES = {  # how tables (b, t, w) are shaped; b is 1 where rows do not differ
+# As Transformer-XL takes them, from the farthest key behind the query to the farthest ahead.
+OFFSETS = "sines and cosines of offsets"
+# How tables (b, t, w) are shaped; b is 1 where all texts have the same positions.
+AXES = {
     "(t, w)": lambda x: x[0],  # of the first row
     "(b, t, w)": lambda x: x,
     "(b, 1, t, w)": lambda x: x[:, None],
@@ -33,7 +35,8 @@ def _cos_sin(angle: Tensor) -> tuple[Tensor, Tensor]:
     return angle.cos().float(), angle.sin().float()
 
 
-PACKED: dict[str, Callable[[Tensor], Any]] = {  # what holds cos and sin
+# What holds cos and sin. They are float32 as in models, made of angles in float64.
+PACKED: dict[str, Callable[[Tensor], Any]] = {
     "pair": _cos_sin,
     "complex": lambda angle: torch.complex(*_cos_sin(angle)),
     "angles": lambda angle: angle.float(),
@@ -63,16 +66,17 @@ class TableForm(NamedTuple):
 
     def __call__(self, positions: Tensor, width: int) -> Any:
         """Return the table for positions (t,) or (b, t), one value or a pair of them."""
-        theta = BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+        theta = 10_000 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)  # (n,)
         if self.packed == OFFSETS:
             t = positions.shape[-1]
             positions = torch.arange(t - 1, -t, -1)
-        rows = positions if positions.ndim == 2 else positions[None]
-        angle = rows.double()[..., None] * theta  # (b, t, w / 2)
+        rows = positions if positions.ndim == 2 else positions[None]  # (b, t)
+        angle = rows.double()[..., None] * theta  # (b, t, n)
         return PACKED[self.packed](AXES[self.axes](SPREAD[self.spread](angle)))
 
 
-AXES_FOR_ORDER = {  # the axes of a table that go with an order of axes of the content
+# The axes with which a table broadcasts against content in each order of axes, the most usual first.
+AXES_FOR_ORDER = {
     "bhtd": ("(t, w)", "(b, t, w)", "(b, 1, t, w)"),
     "bthd": ("(t, w)", "(b, t, w)", "(b, t, 1, w)", "(t, 1, w)"),
     "tbhd": ("(t, b, 1, w)", "(t, 1, w)", "(t, w)"),
@@ -89,6 +93,7 @@ def forms(roles: dict[str, str], order: str) -> Iterator[TableForm]:
     def each(packed: str, *spreads: str) -> list[TableForm]:
         return [TableForm(packed, spread, axes) for spread in spreads for axes in AXES_FOR_ORDER.get(order, ())]
 
+    # Code may run with a form that is not its own: what most libraries use comes first.
     takes_pair = bool({"cos", "tables"} & roles.keys())
     if takes_pair:
         yield from each("pair", *SPREAD)
@@ -106,8 +111,7 @@ def forms(roles: dict[str, str], order: str) -> Iterator[TableForm]:
 
 def arguments(form: TableForm, roles: dict[str, str], positions: Tensor, width: int, indexed: bool) -> dict[str, Any]:
     """Return the tables by role; where positions are asked for besides (`indexed`), whole tables that these index."""
-    rows = torch.arange(int(positions.max()) + 1) if indexed else positions
-    table = form(rows, width)
+    table = form(torch.arange(int(positions.max()) + 1) if indexed else positions, width)
     if "cos" in roles:
         cos, sin = table
         return {"cos": cos, "sin": sin}

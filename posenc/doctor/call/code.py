@@ -26,9 +26,11 @@ from posenc.doctor.call.axes import ONE_TEXT, from_order, text_by_text, to_order
 from posenc.doctor.call.parameters import DEFAULTS, construct, roles
 from posenc.doctor.safe_call import attempt
 
-POSITION_AXES = {"3bt": 3, "t2": 2, "bt2": 2, "t3": 3, "bt3": 3}  # forms of positions with a number for each axis
-USUAL_ORDERS = {len(order): order for order in ("bt", "btd", "bhtd")}  # orders of axes, by how many there are
-MASK_FORMS: dict[str, Callable[[Tensor], Tensor]] = {  # of what is visible (t, s)
+# Forms of positions with a number for each axis of a picture or video, and how many axes that are.
+POSITION_AXES = {"3bt": 3, "t2": 2, "bt2": 2, "t3": 3, "bt3": 3}
+USUAL_ORDERS = {2: "bt", 3: "btd", 4: "bhtd"}  # of axes, by how many there are
+# How a mask is made of the keys that each query sees, (t, s).
+MASK_FORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "hidden": lambda visible: ~visible,
     "seen": lambda visible: visible,
     "added": lambda visible: torch.where(visible, 0.0, -1e9),
@@ -54,13 +56,14 @@ class Code:
 
     def __init__(self, function: Any, sizes: dict[str, int], call: CallForm = CallForm()) -> None:  # noqa: B008
         self.source, self.sizes, self.call = function, sizes, call
+        # The user's own object is never called: a call may fill a cache, and checks change weights.
         self.function = construct(function, sizes) if inspect.isclass(function) else _copy(function)
         self.returns_numpy = False
         self.heads_requested = False
         self.axis: int | None = None  # the only axis along which positions move, where there are several
         self.fixed_arguments: dict[str, Any] = {}  # by role, passed in every call
         if self.module is not None:
-            self.module.eval()
+            self.module.eval()  # dropout would make each call differ
         self.roles, self.parameters = roles(self.function)
 
     @property
@@ -126,9 +129,11 @@ class Code:
         return self._apply(order, heads, contents, arguments)
 
     def _apply(self, order: str, heads: int, contents: dict[str, Tensor], arguments: dict[str, Any]) -> Any:
-        first = next(iter(contents.values()))
+        first = next(iter(contents.values()))  # (b, h, t, d)
+        # A rotation by tables has its positions in them: without any passed, those from 0 on.
         if self.call.table_form:
             arguments = {"positions": torch.arange(first.shape[2]), "texts": len(first)} | arguments
+        # Grouped heads: there may be fewer of keys than of queries.
         if "k" in contents:
             arguments["kv_heads"] = contents["k"].shape[1]
         result = self(**{role: to_order(x, order) for role, x in contents.items()}, **arguments)
@@ -138,17 +143,12 @@ class Code:
 
     def __call__(self, **arguments: Any) -> Any:
         """Call with arguments by role; those without a parameter are left out, the sizes asked for are added."""
+        # Each of these overrides those before it: what the call passes holds.
         by_role = self._defaults(arguments) | self.fixed_arguments | self.sizes | self._with_positions(arguments)
-        positional = []
-        keywords = {}
-        for role, name in self.roles.items():
-            if role not in by_role:
-                continue
-            if self.parameters[name].kind is inspect.Parameter.POSITIONAL_ONLY:
-                positional.append(by_role[role])
-            else:
-                keywords[name] = by_role[role]
-        result = self.function(*positional, **keywords)
+        by_name = {name: by_role[role] for role, name in self.roles.items() if role in by_role}
+        positional_only = [n for n in by_name if self.parameters[n].kind is inspect.Parameter.POSITIONAL_ONLY]
+        positional = [by_name.pop(name) for name in positional_only]
+        result = self.function(*positional, **by_name)
         self.returns_numpy = isinstance(result, np.ndarray)
         return as_tensors(result)
 
@@ -167,7 +167,6 @@ class Code:
         return defaults
 
     def _axes(self, arguments: dict[str, Any]) -> dict[str, int]:
-        """Return the length of each axis of the content."""
         content = arguments.get("x", arguments.get("q"))
         shape = () if content is None else content.shape
         return dict(zip(self.call.order or USUAL_ORDERS.get(len(shape), ""), shape, strict=False))
@@ -176,16 +175,17 @@ class Code:
         """Return the arguments with positions (t,) in the form that the code takes, and tables made of them."""
         rows = arguments.pop("texts", self._axes(arguments).get("b", 1))
         positions = {role: arguments[role] for role in ("positions", "key_positions") if role in arguments}
+        form = self.call.positions_form
         if self.call.table_form is not None and "positions" in positions:
+            # Code that takes tables and positions gets the rows of all positions, and picks its own.
             is_indexed = self.needs("positions")
             width = self.call.table_width or self.dim
             table = angle_tables.arguments(self.call.table_form, self.roles, positions["positions"], width, is_indexed)
             arguments = arguments | table
             if not is_indexed:
                 return {role: value for role, value in arguments.items() if role not in positions}
-        if self.call.positions_form == "b" and "offset" in arguments:
+        if form == "b" and "offset" in arguments:
             arguments = arguments | {"offset": torch.full((rows,), arguments["offset"])}
-        form = self.call.positions_form
         return arguments | {role: positions_in_form(p, form, rows, self.axis) for role, p in positions.items()}
 
 
@@ -195,15 +195,15 @@ def positions_in_form(positions: Tensor, form: str, rows: int, axis: int | None)
     Positions (b, t) have their rows already.
     """
     if form in POSITION_AXES:
-        axes = range(POSITION_AXES[form])
-        moving = [positions if axis in (None, number) else positions * 0 for number in axes]
-        stacked = torch.stack(moving)  # (axes, t) or (axes, b, t)
+        # With one axis moved at a time, a check sees whether each is used.
+        moving = [positions if axis in (None, number) else positions * 0 for number in range(POSITION_AXES[form])]
+        stacked = torch.stack(moving)  # (..., t)
         if "b" in form and positions.ndim == 1:
-            stacked = stacked[:, None].repeat_interleave(rows, 1)  # (axes, b, t)
+            stacked = stacked[:, None].repeat(1, rows, 1)  # (n, b, t)
         return stacked if form == "3bt" else stacked.movedim(0, -1)
     if positions.ndim == 2 or form not in ("1t", "bt"):
         return positions
-    return positions[None].repeat_interleave(rows, 0) if form == "bt" else positions[None]
+    return positions.repeat(rows if form == "bt" else 1, 1)  # (b, t)
 
 
 def _copy(function: Any) -> Any:
@@ -213,7 +213,7 @@ def _copy(function: Any) -> Any:
     copied, failed = attempt(copy.deepcopy, function)
     if not failed:
         return copied
-    # What a module holds and cannot be copied is shared between the copies.
+    # What a module holds and cannot be copied, such as a lock or a process group, is shared between the copies.
     owner = getattr(function, "__self__", function)
     modules = owner.modules() if isinstance(owner, nn.Module) else ()
     held = [value for module in modules for name, value in vars(module).items() if name[0] != "_"]
@@ -238,6 +238,7 @@ def _with_copied_modules(function: types.FunctionType) -> types.FunctionType:
     if not modules + inner:
         return function
     copies = copy.deepcopy(modules)
+    # By the id of each original: its copy takes its place, in the globals of the new function and in its closure.
     replaced: dict[int, Any] = dict(zip(map(id, modules), copies, strict=True)) | decorated
     new_globals = function.__globals__ | {name: replaced[id(v)] for name, v in used.items() if id(v) in replaced}
     closure = tuple(

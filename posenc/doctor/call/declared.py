@@ -30,10 +30,11 @@ def declared_bases_of_axes(code: Code) -> dict[str, float]:
 def declared_number(code: Code, names: tuple[str, ...]) -> float | None:
     """Return the first number above 1 that an attribute of one of these names has, or a parameter by default."""
     parameters = _parameters_of_class(code.source) | code.parameters
+    # What an object holds comes before the defaults of parameters: it may have been built with another number.
     owners = (
         code.function,
         getattr(code.function, "__self__", None),
-        getattr(code.function, "module", None),
+        getattr(code.function, "module", None),  # whose tables a rotation by tables has
         *getattr(code.function, "captured", ()),
         SimpleNamespace(**{name: parameter.default for name, parameter in parameters.items()}),
     )
@@ -71,18 +72,21 @@ def _parameters_of_class(source: object) -> dict[str, inspect.Parameter]:
 
 def rebuilt_with(code: Code, role: str, number: float) -> Code | None:
     """Return the same code with another base or factor, built anew or called with it; None where neither works."""
-    if isinstance(inner := getattr(code.function, "code", None), Code):  # a rotation by the tables of other code
+    # A rotation by the tables of other code: that is what has a base.
+    if isinstance(inner := getattr(code.function, "code", None), Code):
         rebuilt = rebuilt_with(Code(inner.source, code.sizes, inner.call), role, number)
         return None if rebuilt is None else Code(code.function.of(rebuilt), code.sizes, code.call)
     if role in code.roles and _takes_number(code.parameters[code.roles[role]]):
         rebuilt = code.fresh()
         rebuilt.fixed_arguments[role] = number
         return rebuilt
+    # An object is built anew from its class, for its frequencies were made when it was built.
     owner = getattr(code.source, "__self__", code.source)
     source: Any = owner if inspect.isclass(owner) else type(owner)
     parameters = _parameters_of_class(source)
     name = next((name for name in ROLE_NAMES[role] if name in parameters and _takes_number(parameters[name])), None)
-    if name is None or code.call.tokens:  # a grid of its own sides, which the class may be asked for in any form
+    # The sides of a grid, which the new object would need too, may be asked for in any form.
+    if name is None or code.call.tokens:
         return None
     instance, _ = attempt(construct, source, code.sizes, **{name: number})
     if inspect.ismethod(code.source):

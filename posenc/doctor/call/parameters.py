@@ -15,6 +15,7 @@ from torch import nn
 
 LONGEST = 4096
 DOCUMENTED_CALL = re.compile(r"\s*\w+\((.*?)\)", re.S)
+# A name has one role here, whatever else it may mean; roles() looks at what stands beside it.
 SPELLINGS = {
     "x": """x xs input inputs inp input_ids ids token_ids input_tensor patches pixel_values imgs img images hidden
         hidden_states hidden_state tensor u emb embedding embeddings embedded src t x_btd x_bthd token_embeddings
@@ -28,18 +29,18 @@ SPELLINGS = {
         timestep offsets indices seq_id query_id pos_i""",
     "key_positions": "key_positions k_positions kv_positions positions_k key_pos k_pos kv_pos kv_id key_id pos_j",
     "offset": """offset start start_pos start_position start_index seqlen_offset past_length past_len
-        past_key_values_length past_kv_length past_seen_tokens past_kv_len step pos_offset position_offset
-        start_idx index_offset seq_offset seq_pos_offset cache_len""",
+        past_key_values_length past_kv_length past_seen_tokens past_kv_len step pos_offset position_offset start_idx
+        index_offset seq_offset seq_pos_offset cache_len""",
     "length": """length seq_len seqlen seq_length sequence_length max_length max_len max_seq_len n_positions n_position
-        num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches
-        max_seq_length max_sequence_length n_ctx max_seqlen end max_position num_embeddings n_pos query_seq_length
-        query_seq_len q_seq_len q_seqlen max_positions""",
+        num_positions max_position_embeddings query_length q_len qlen query_len n l i tokens num_patches max_seq_length
+        max_sequence_length n_ctx max_seqlen end max_position num_embeddings n_pos query_seq_length query_seq_len
+        q_seq_len q_seqlen max_positions""",
     "relative": "relative_position relative_positions rel_pos rel_positions distance distances relative_distance",
     "key_length": """key_length k_len klen kv_len kv_length key_len s j n_keys src_len key_value_length
         sequence_length_with_past key_seq_length key_seq_len k_seq_len k_seqlen""",
     "dim": """dim d d_model dmodel model_dim embed_dim embedding_dim emb_dim emb_size d_emb d_hid hidden_size hidden_dim
-        head_dim d_head channels n_embd d_k d_hidden attention_head_size rotary_dim n_elem num_channels
-        hidden_channels out_channels features_dim dim_head feature_dim num_pos_feats pos_dim""",
+        head_dim d_head channels n_embd d_k d_hidden attention_head_size rotary_dim n_elem num_channels hidden_channels
+        out_channels features_dim dim_head feature_dim num_pos_feats pos_dim""",
     "heads": """heads h n_head n_heads nhead nheads num_heads num_attention_heads n_attention_heads num_alibi_heads
         attn_heads total_num_heads number_of_heads attention_heads""",
     "buckets": "num_buckets n_buckets bucket_size relative_positions_buckets relative_attention_num_buckets",
@@ -59,8 +60,7 @@ SPELLINGS = {
     "factor": """scaling_factor linear_factor interpolation_factor interpolate_factor condense_ratio
         seq_len_interpolation_factor""",
     "causal": "causal is_causal use_causal_mask",
-    "mask": """mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask
-        attn_bias""",
+    "mask": "mask attn_mask attention_mask key_padding_mask padding_mask pixel_mask attn_bias",
     "lengths": "valid_lens seq_lens key_lengths lengths",
     "dtype": "dtype",
     "device": "device",
@@ -70,17 +70,16 @@ SPELLINGS = {
     "returns_cache": "use_cache return_cache return_kv_cache",
     "state": "incremental_state",
     "score": "score",
-    "cos": """cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines
-        freqs_cis_real freqs_real""",
-    "sin": """sin sine freqs_sin rope_sin sin_cached sin_emb rotary_sin sines freqs_cis_imag
-        freqs_imag""",
+    "cos": "cos cosine freqs_cos rope_cos cos_cached cos_emb rotary_cos cosines freqs_cis_real freqs_real",
+    "sin": "sin sine freqs_sin rope_sin sin_cached sin_emb rotary_sin sines freqs_cis_imag freqs_imag",
     "angles": """freqs_cis freq_cis freqs_complex angles freqs rotary_emb rotary_pos_emb pos_emb rope rope_cache
         sinusoidal_pos rotary_embedding theta_positions sincos frequencies rotary_embed pos_enc freqs_cis_q freqs_ci
         sinu_pos sinusoids pos_embs rel_pos_emb""",
     "tables": "position_embeddings rotary_embeddings rope_emb image_rotary_emb cos_sin position_embedding rotary_table",
 }
 ROLE = {name: role for role, names in SPELLINGS.items() for name in names.split()}
-PIECES = {  # of a name that is in no list, with _ between them; a name with pieces of two roles tells nothing
+# Pieces of names that are in no list: seq_positions. A name with pieces of two roles, such as q_pos, tells nothing.
+PIECES = {
     "positions": "pos position positions",
     "q": "q query queries",
     "k": "k key keys",
@@ -89,23 +88,17 @@ PIECES = {  # of a name that is in no list, with _ between them; a name with pie
     "sin": "sin sine sines",
 }
 MEANINGLESS = {"h", "x", "seq", "in", "input", "tensor", "states", "state", "heads", "vec", "t", "b", "layer", "tok"}
+# Names that models of transformers have for positions (b, t).
 BATCHED_NAMES = ("position_ids", "pos_ids", "position_id", "input_pos")
-SCORE_NAMES = (
-    "logits",
-    "attn_logits",
-    "attention_logits",
-    "qk_dots",
-    "qk_dot",
-    "attention_scores",
-    "attn_scores",
-    "dots",
-)
+SCORE_NAMES = "logits attn_logits attention_logits qk_dots qk_dot attention_scores attn_scores dots"
 BASES = (*SPELLINGS["base"].split(),)
 FACTORS = (*SPELLINGS["factor"].split(), "scale_factor")
-CONTEXTS = ("c", "context", "y")  # what queries look at, where keys are not made of the input alone
-SIZES = ("rows", "columns", "length", "dim", "heads", "depth")  # what no bool can be
-DIRECTIONS = ("is_decoder", "bidirectional")
-FLAGS = ("interleave", "interleaved", "inverse", "training", "is_neox_style", "conjugate", *DIRECTIONS)
+# What keys and values are made of in cross-attention, where x makes the queries.
+CONTEXTS = ("c", "context", "y")
+# A bool under such a name, such as length=True, turns something on.
+SIZES = ("rows", "columns", "length", "dim", "heads", "depth")
+FLAGS = "interleave interleaved inverse training is_neox_style conjugate is_decoder bidirectional"
+# What the doctor passes for parameters that have no default of their own: what changes least.
 DEFAULTS: dict[str, Any] = {
     "flag": False,
     "device": torch.device("cpu"),
@@ -138,14 +131,17 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
     parameters = _parameters(function)
     if getattr(type(function), "forward", None) is nn.Embedding.forward:
         return {"positions": "input"}, parameters  # a learned table: its input picks rows
-    if len(parameters) == 5 and next(iter(parameters)) == "score":  # a score_mod of flex attention
+    # FlexAttention calls a score_mod by place, so that its names may be any.
+    if len(parameters) == 5 and next(iter(parameters)) == "score":
         return dict(zip(("score", "b", "h", "positions", "key_positions"), parameters, strict=True)), parameters
-    roles_present = {ROLE.get(_normalized(name)) for name in parameters if name != "t"}
+    roles_present = {ROLE.get(name.lower().strip("_")) for name in parameters if name != "t"}
     names: dict[str, str] = {}  # by role
     for place, (name, parameter) in enumerate(parameters.items()):
         role = _role_by_default(_role(name, place, roles_present, {*parameters}), name, parameter)
+        # Beside x, a name such as context or y is what keys and values are made of.
         if "x" in names and name in CONTEXTS:
             role = "other"
+        # The lengths of a bias: queries come first.
         if role == "length" and "length" in names:
             role = "key_length"
         if role is not None and role not in names:
@@ -159,15 +155,12 @@ def roles(function: Any) -> tuple[dict[str, str], dict[str, inspect.Parameter]]:
 def _by_context(names: dict[str, str], first: str) -> dict[str, str]:
     """Return the names by role, where the other parameters say what a name means."""
     if names.get("x") == "t" and names.get("positions") == first:
-        names["angles"] = names.pop("positions")  # f(pos, t): what comes before the content is what it turns by
+        names["angles"] = names.pop("positions")  # f(pos, t): what comes before the content is what it rotates by
+    # Code that takes queries alone or keys alone is called with any content.
     content = {*names} & {"x", "q", "k", "v"}
     if content in ({"q"}, {"k"}):
         names["x"] = names.pop(*content)
     return names
-
-
-def _normalized(name: str) -> str:
-    return name.lower().strip("_")
 
 
 def _role_by_default(role: str | None, name: str, parameter: inspect.Parameter) -> str | None:
@@ -177,6 +170,7 @@ def _role_by_default(role: str | None, name: str, parameter: inspect.Parameter) 
         return _role_of_pieces(name)
     if role in SIZES and isinstance(default, bool):
         return "flag"
+    # dim=-1 is an axis, and no width.
     return None if role == "dim" and default in range(-5, 5) else role
 
 
@@ -188,14 +182,15 @@ def _role(name: str, place: int, present: set[str | None], names: set[str]) -> s
         return "x" if is_alone and is_content else "length"
     if name == "width" and "rows" not in present:
         return "dim"
+    # h and w are height and width beside each other or beside a grid; h alone is heads.
     if name in ("h", "w") and (present & {"columns", "rows"} or {"h", "w"} <= names):
         return "rows" if name == "h" else "columns"
-    return "flag" if name in FLAGS else ROLE.get(_normalized(name))
+    return "flag" if name in FLAGS.split() else ROLE.get(name.lower().strip("_"))
 
 
 def _role_of_pieces(name: str) -> str | None:
     """Return the role that one piece of a name tells, if no other piece may mean something else."""
-    pieces = set(_normalized(name).split("_")) - MEANINGLESS
+    pieces = set(name.lower().strip("_").split("_")) - MEANINGLESS
     for role, names in PIECES.items():
         if pieces and pieces <= {*names.split()}:
             return role
@@ -207,8 +202,7 @@ def wrapper(parameters: dict[str, inspect.Parameter], function: Any) -> str:
     names = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
     known = [name for name in names if ROLE.get(name.lower())]
     # What stands behind the first keyword has to be a keyword too.
-    are_plain = itertools.takewhile(lambda name: name in known, names)
-    positional = [*are_plain]
+    positional = [*itertools.takewhile(lambda name: name in known, names)]
     keywords = [f"{name}={name}" if name in known else f"{name}=..." for name in names[len(positional) :]]
     call = f"{name_of(function)}({', '.join(positional + keywords)})"
     return f"wrap it, def wrapped({', '.join(known or ['x', 'positions'])}): return {call}"
@@ -249,26 +243,23 @@ def construct(cls: type, sizes: dict[str, int], **keywords: Any) -> Any:
     Raises:
         ValueError: If it asks for something else than dim, heads, a length and dropout.
     """
-    arguments, parameters = dict(keywords), _parameters(cls)
+    values: dict[str | None, Any] = {**sizes, "length": LONGEST, "base": DEFAULTS["base"], "dropout": 0.0}
+    arguments = {}
+    parameters = _parameters(cls)
     for name, parameter in parameters.items():
-        role = ROLE.get(name.lower())
+        role = "dropout" if name == "p" or "drop" in name.lower() else ROLE.get(name.lower())
         is_needed = parameter.default is parameter.empty
-        if name in keywords:
-            continue
-        if role in ("dim", "heads"):
-            arguments[name] = sizes[role]
-        elif is_needed and role == "length":
-            arguments[name] = LONGEST
-        elif is_needed and (name == "p" or "drop" in name.lower()):
-            arguments[name] = 0.0
-        elif is_needed and name in BASES:
-            arguments[name] = DEFAULTS["base"]
-        elif is_needed:
+        # The sizes to examine hold whatever the class has by default; all else keeps its default.
+        if role in sizes or (is_needed and role in values):
+            arguments[name] = values[role]
+        elif is_needed and name not in keywords:
             reason = f"{name_of(cls)}, which asks for {name} too: build it yourself and pass the instance instead"
             raise ValueError(f"doctor: function must be a class of dim, heads, a length and dropout, got {reason}")
+    arguments |= keywords
     try:
         return cls(**arguments)
-    except Exception:  # the number of heads may not go with the other settings; its default does
+    except Exception:
+        # The number of heads may not go with the other settings; its default does.
         optional = {n for n, p in parameters.items() if ROLE.get(n.lower()) == "heads" and p.default is not p.empty}
         return cls(**{name: value for name, value in arguments.items() if name not in optional})
 
