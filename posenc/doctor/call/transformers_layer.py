@@ -65,7 +65,8 @@ def _model_that_defines(name: str) -> str:
 def is_layer_of_transformers(function: Any) -> bool:
     """Tell whether something is an attention layer of transformers, or the class of one."""
     cls = function if isinstance(function, type) else type(function)
-    if not (cls.__module__.startswith("transformers.models.") and "Attention" in cls.__name__):
+    is_attention = cls.__module__.startswith("transformers.models.") and "Attention" in cls.__name__
+    if not is_attention or not issubclass(cls, nn.Module):
         return False
     parameters = {*inspect.signature(cls).parameters, *inspect.signature(cls.forward).parameters}
     return {"config", "hidden_states"} <= parameters
@@ -78,6 +79,8 @@ class Layer(nn.Module):
         super().__init__()
         cls = source if isinstance(source, type) else type(source)
         names = vars(sys.modules[cls.__module__])
+        # Settings change below, and the layer of the caller keeps its own.
+        source = source if isinstance(source, type) else copy.deepcopy(source)
         self.config = source.config if hasattr(source, "config") else _small_config(cls)
         # Attention in plain PyTorch operations: fused kernels take masks in other forms.
         self.config._attn_implementation = "eager"

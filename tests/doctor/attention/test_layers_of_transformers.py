@@ -3,6 +3,7 @@
 import pytest
 
 from posenc import diagnose
+from posenc.doctor.call.transformers_layer import is_layer_of_transformers
 from tests.doctor.assertions import assert_report, verdicts, wrong_ids
 from tests.doctor.attention.patients import is_opened
 from tests.peers import peer
@@ -38,3 +39,18 @@ def test_a_layer_that_rotates_queries_alone(monkeypatch):
     turn = module.apply_rotary_pos_emb
     monkeypatch.setattr(module, "apply_rotary_pos_emb", lambda q, k, cos, sin: (turn(q, k, cos, sin)[0], k))
     assert "one-side" in wrong_ids(diagnose("transformers:LlamaAttention"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_layer_that_is_diagnosed_keeps_its_settings():
+    library, module = peer("transformers"), peer("transformers.models.llama.modeling_llama")
+    config = library.LlamaConfig(hidden_size=64, num_attention_heads=4, num_key_value_heads=2)
+    config._attn_implementation = "sdpa"
+    layer = module.LlamaAttention(config, layer_idx=0)
+    assert_report(diagnose(layer))
+    assert layer.config._attn_implementation == "sdpa"
+
+
+def test_only_a_module_is_a_layer_of_transformers():
+    namesake = type("AttentionMask", (dict,), {"__module__": "transformers.models.llama.modeling_llama"})
+    assert not is_layer_of_transformers(namesake)
