@@ -13,8 +13,8 @@ from posenc.doctor.report import Finding, not_checked, run_checks, stopped, with
 
 OTHER_T = 17  # tokens, where there are T heads
 NOT_OPENED = (
-    "takes embeddings and its projections were not found, so weights cannot be read: scale, values and offsets are not "
-    "examined. Name them q_proj, k_proj, v_proj and o_proj, or pass fn(q, k, v)"
+    "takes embeddings and its projections were not found, so scale, values and offsets cannot be read off the weights. "
+    "Name them q_proj, k_proj, v_proj and o_proj, or pass fn(q, k, v)"
 )
 POSITION_CHECKS = (causality.future, causality.order, causality.shift, causality.decoding, padding.padding)
 WEIGHT_CHECKS = (
@@ -33,14 +33,15 @@ WEIGHT_CHECKS = (
 def accepts(code: Code) -> bool:
     """Tell whether the code can be called as an attention."""
     attention = Attention(code.fresh())
-    t = OTHER_T if attention.heads == T else T  # positions that broadcast against heads by mistake shall not fit
+    # Positions (t,) that broadcast against heads by mistake would fit if there were as many tokens as heads.
+    t = OTHER_T if attention.heads == T else T
     q, k, v = attention.inputs(t=t)
     result = attention.at(q, k, v)
-    if getattr(result, "shape", None) != attention.inputs(t=t)[0].shape:
+    if getattr(result, "shape", None) != q.shape:
         return False
     # Other keys change what later queries get, unless an inverted mask hides all: it is none of those that are tried.
-    is_first = torch.arange(t) < 5
-    changed = attention.at(*replaced(attention, is_first))
+    is_first = torch.arange(t) < 5  # (t,)
+    changed = attention.at(*replaced(attention, is_first))  # (b, h, t, d)
     return relative_difference(changed[:, :, ~is_first], result[:, :, ~is_first]) > TOLERANCE
 
 
@@ -55,6 +56,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on an attention, and what was examined."""
     record = measure_attention(code)
     examined = _examined(record)
+    # NaN, dropout, mixed heads or mixed texts would show in every other check too, under a wrong name.
     first = run_checks((basics.finite,), record) or run_checks((basics.heads, basics.batch), record)
     if any(finding.is_wrong for finding in first):
         return stopped(first), examined
@@ -66,6 +68,7 @@ def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
         inside, layout = rotation_inside.examine(record)
         findings += [*run_checks(WEIGHT_CHECKS, record), *inside]
         examined |= layout
+    # Padding can only be judged when all faults that change the real tokens as well are known.
     findings = padding.explain_padding(findings, record)
     return [*first, *findings, *run_checks((cache.cache,), record)], examined
 

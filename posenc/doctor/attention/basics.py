@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from posenc.doctor.attention.measure import TOLERANCE, AttentionRecord, T, changed, result_in
-from posenc.doctor.numerics import HALF_PRECISION, relative_difference, worst
+from posenc.doctor.attention.measure import TOLERANCE, AttentionRecord, changed, result_in
+from posenc.doctor.numerics import HALF_PRECISION, is_finite, not_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
 from posenc.doctor.safe_call import attempt
 
@@ -13,31 +13,30 @@ SPLIT_AND_JOIN = (
     "axes are mixed up. Split heads off with unflatten(-1, (heads, d)).transpose(1, 2), and join them with "
     "transpose(1, 2).flatten(2)"
 )
-HALF_TOLERANCE = 0.05
-FAR = 4_000  # where half precision cannot count positions
+HALF_TOLERANCE = 0.05  # rounding to bfloat16 alone changes numbers by 0.004
+FAR = 4_000  # bfloat16 counts to 256, float16 to 2,048
 
 
 def finite(record: AttentionRecord) -> Finding | None:
     """Check that the result of random tokens is finite, and that another copy of the code gives the same."""
-    lost = (~record.result.isfinite()).any(-1).any(1).any(0)  # (t,)
-    if lost.any():
-        if record.result[:, :, 0].isnan().any() and not lost[1:].any():
+    if finding := not_finite(record.result, "the result of random tokens"):
+        # A softmax over no key at all is NaN: a causal mask that hides the own key leaves the first query none.
+        if record.result[:, :, 0].isnan().any() and is_finite(record.result[:, :, 1:]):
             return wrong("self-hidden", "the first query alone gets NaN: all keys are hidden from it, its own too")
-        tokens = ", ".join(str(token) for token in lost.nonzero().flatten().tolist())
-        return wrong("not-finite", f"the result of random tokens holds NaN or infinity, at tokens {tokens} of {T}")
+        return finding
     attention = record.attention.of(record.code.fresh())
-    torch.manual_seed(1)  # not that of the record
+    # The record was made with another seed: what dropout draws from either differs.
+    torch.manual_seed(1)
     difference = relative_difference(attention.at(*attention.inputs()), record.result)
     if difference < TOLERANCE:
         return None
-    return wrong(
-        "dropout-on", f"two calls of the same differ by {difference:.2g}: is dropout on in eval mode?", difference
-    )
+    return wrong("dropout-on", f"two equal calls differ by {difference:.2g}: is dropout on in eval mode?", difference)
 
 
 def heads(record: AttentionRecord) -> Finding:
     """Change the keys and values of one head, and see which heads of queries follow."""
     attention = record.attention
+    # The search for projections has set values already, and seen where they come out.
     if attention.value_outcome == "tiled":
         return wrong("groups-tiled", TILED)
     if attention.value_outcome == "mixed":
@@ -46,6 +45,7 @@ def heads(record: AttentionRecord) -> Finding:
         return not_checked("takes embeddings, and its projections were not found")
     if attention.kv_heads == 1:
         return not_checked("needs several heads of keys")
+    # In latent attention all heads share the rotated part of a key, so keys of one head cannot be changed alone.
     has_shared_keys = attention.projections is not None and attention.projections.rotary_dim
     for side in ("values",) if has_shared_keys else ("keys", "values"):
         if finding := _fault_of_heads(record, side):
@@ -54,26 +54,24 @@ def heads(record: AttentionRecord) -> Finding:
 
 
 def _fault_of_heads(record: AttentionRecord, side: str) -> Finding | None:
-    """Say which heads of queries follow the keys, or the values, of others than they should."""
     attention = record.attention
-    own = torch.eye(attention.kv_heads, dtype=torch.bool)  # (hk, hk)
-    follows = _following_heads(record, side)
-    groups = attention.groups
-    expected = own.repeat_interleave(groups, 0)  # (h, hk)
+    own = torch.eye(attention.kv_heads, dtype=torch.bool)  # (g, g)
+    follows = _following_heads(record, side)  # (h, g)
+    # Query head i belongs to key head i // groups.
+    expected = own.repeat_interleave(attention.groups, 0)  # (h, g)
     if torch.equal(follows, expected):
         return None
-    if torch.equal(follows, own.repeat(groups, 1)):
+    if torch.equal(follows, own.repeat(attention.groups, 1)):
         return wrong("groups-tiled", f"{TILED} (of the {side})")
     if side == "keys" and not follows.any():
-        message = "no head depends on its keys: logits are made of queries alone, or keys of queries"
-        return wrong("one-for-both", f"{message}. A name exchanged?")
+        return wrong("one-for-both", "no head depends on its keys: keys are made of queries, or logits of queries only")
     mixed = int((follows != expected).any(1).sum())
     message = f"{mixed} of {attention.heads} heads depend on the {side} of other heads, or not on their own"
     return wrong("heads-mixed", f"{message}: {SPLIT_AND_JOIN}", mixed)
 
 
 def _following_heads(record: AttentionRecord, side: str) -> Tensor:
-    """Return which heads of queries (h) follow a change of each head of keys or of values (hk)."""
+    """Return which heads of queries follow a change of each head of keys, or of values: (h, g)."""
     attention = record.attention
     columns = []
     for head in range(attention.kv_heads):
@@ -83,19 +81,20 @@ def _following_heads(record: AttentionRecord, side: str) -> Tensor:
             k[:, head] = other_k[:, head]
         else:
             v[:, head] = other_v[:, head]
-        columns.append(changed(attention.at(q, k, v), record.result).any(-1).any(-1).any(0))
-    return torch.stack(columns, 1)
+        columns.append(changed(attention.at(q, k, v), record.result).any((0, 2, 3)))
+    return torch.stack(columns, 1)  # (h, g)
 
 
 def grouped_heads(record: AttentionRecord) -> Finding | None:
     """Call with half as many heads of keys."""
     attention = record.attention
+    # The projections fix how many heads of keys there are, which `heads` has examined.
     if attention.projections:
         return None
     if attention.heads % 2:
         return not_checked("needs an even number of heads")
     q, k, v = attention.inputs()
-    k, v = k[:, ::2], v[:, ::2]
+    k, v = k[:, ::2], v[:, ::2]  # (b, h/2, s, d), (b, h/2, s, d)
     result, failed = attempt(attention.at, q, k, v)
     if failed:
         return note(f"fewer heads of keys than of queries raise {failed}")
@@ -110,6 +109,7 @@ def batch(record: AttentionRecord) -> Finding:
     """Change one text of a batch, and see whether the other follows."""
     attention = record.attention
     parts = attention.inputs()
+    # The second text is replaced, the first is compared.
     for part, other in zip(parts, attention.inputs(seed=14), strict=True):
         part[1] = other[1]
     difference = relative_difference(attention.at(*parts)[0], record.result[0])
@@ -124,14 +124,15 @@ def half_precision(record: AttentionRecord) -> Finding:
     attention = record.attention
     start = FAR if attention.takes_both_positions else 0
     parts = attention.inputs(dtype=torch.bfloat16)
-    expected = attention.at(*(part.float() for part in parts), start=start)
+    # The same numbers in float32, rounded as the inputs are: what differs is what the code computes.
+    expected = attention.at(*(part.float() for part in parts), start=start)  # (b, h, t, d)
     results = [attempt(result_in, dtype, record, parts, start) for dtype in HALF_PRECISION.values()]
     differences = [0.0 if failed else relative_difference(result, expected) for result, failed in results]
     for name, difference in zip(HALF_PRECISION, differences, strict=True):
-        if not difference < HALF_TOLERANCE:
-            message = f"in {name} the result differs by {difference:.2g} from float32"
-            message = f"{message} at positions from {start:,}: angles or the bias are computed in the input's dtype"
-            return wrong("precision-lost", f"{message}. Compute them in float32", difference)
+        if difference >= HALF_TOLERANCE:
+            message = f"in {name} the result differs by {difference:.2g} from float32 at positions from {start:,}"
+            message = f"{message}: angles or the bias are computed in the input's dtype. Compute them in float32"
+            return wrong("precision-lost", message, difference)
     _, failed = results[0]
     if failed:
         return not_checked(f"bfloat16 raises {failed}")

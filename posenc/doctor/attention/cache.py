@@ -9,22 +9,22 @@ import torch
 from torch import Tensor
 
 from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, Parts, one_hot_values
-from posenc.doctor.attention.weights import is_near
+from posenc.doctor.attention.weights import SCALE_TOLERANCE
 from posenc.doctor.numerics import not_finite, random, relative_difference
 from posenc.doctor.report import Finding, not_checked, passed, run_checks, wrong
+from posenc.doctor.rotation.fit_frequencies import near
 from posenc.doctor.safe_call import attempt
 
 TOKENS, MANY_TOKENS = 12, 48
 PREFILL = 5  # tokens of the first call, before the others follow
 STEP_BY_STEP, AT_ONCE = (0, *range(PREFILL, TOKENS), TOKENS), (0, TOKENS)  # bounds of the calls
-TINY = 1e-6
+TINY = 1e-6  # of weights of hidden keys, and of results that are equal but for rounding
 LENGTH_CHANGE = 1e-3  # of keys in the cache
-SMALL_LOGITS = 1 / 5  # of queries and keys, so that no weight is tiny
 NO_CACHE = "needs a parameter cache and a result (out, cache); keys rotated before they are passed cannot be seen"
 
 
 class Decoded(NamedTuple):
-    """The result (b, h, t, d) of several calls, and what was in the cache after each, tensors with tokens first."""
+    """The result (b, h, t, d) of several calls, and what was in the cache after each, tensors (t, b, h, d)."""
 
     result: Tensor
     caches: list[list[Tensor]]
@@ -41,7 +41,7 @@ def cache(record: AttentionRecord) -> Finding | list[Finding]:
     if finding := not_finite(steps.result, "token by token with the cache"):
         return finding
     whole = _decode(record, parts, AT_ONCE)
-    difference = relative_difference(steps.result[:, :, PREFILL:], whole.result[:, :, PREFILL:])
+    difference = _difference_of_steps(steps, whole)
     if difference >= TOLERANCE:
         cause, message = _cause(record, steps, whole)
         return wrong(cause, f"token by token differs by {difference:.2g} from all at once: {message}", difference)
@@ -52,20 +52,24 @@ def cache(record: AttentionRecord) -> Finding | list[Finding]:
 
 
 def _one_text(attention: Attention) -> Parts:
-    """Return one text: what is cut off several is not contiguous, and some code needs that."""
+    # A slice of several texts would not be contiguous, and some code needs that: texts are summed.
     q, k, v = (part.sum(0, keepdim=True) for part in attention.inputs(20, TOKENS))
     return q, k, v
+
+
+def _difference_of_steps(steps: Decoded, whole: Decoded) -> float:
+    """Compare the tokens after the first call, which has no cache behind it."""
+    return relative_difference(steps.result[:, :, PREFILL:], whole.result[:, :, PREFILL:])
 
 
 def _several_at_once(record: AttentionRecord, parts: Parts, whole: Decoded) -> Finding | None:
     """Compare several tokens in one call with a cache with all at once."""
     bounds = (0, PREFILL, TOKENS)
     steps, failed = attempt(_decode, record, parts, bounds)
-    if failed:
-        return None
-    difference = relative_difference(steps.result[:, :, PREFILL:], whole.result[:, :, PREFILL:])
+    difference = 0.0 if failed else _difference_of_steps(steps, whole)
     if difference < TOLERANCE:
         return None
+    # Whether tokens before the last see it tells a mask that is open from a position that is wrong.
     q, k, v = (part.index_fill(2, torch.tensor([TOKENS - 1]), 9) for part in parts)
     changed_last = _decode(record, (q, k, v), bounds)
     message = f"with a cache several tokens in one call differ by {difference:.2g} from all at once"
@@ -76,21 +80,19 @@ def _several_at_once(record: AttentionRecord, parts: Parts, whole: Decoded) -> F
 
 
 def _cause(record: AttentionRecord, steps: Decoded, whole: Decoded) -> tuple[str, str]:
-    """Return the cause, and the message, of steps that differ from all at once."""
     first_step, _ = attempt(_fault_of_one_step, record)
     if first_step:
         return first_step
-    histories = [*zip(*steps.caches, strict=True)]  # of each cached tensor, after each call
-    changing = [history for history in histories if _changes(history)]
+    # What stands in the cache for a token may not change once it is there: neither by place nor by another rotation.
+    changing = [history for history in zip(*steps.caches, strict=True) if _changes(history)]
     if any(not _changes([part.flip(0) for part in history]) for history in changing):
         return "cache-wrong", "new keys or values are put before the old ones in the cache. Append them"
     if changing:
-        message = "keys in the cache change from step to step: they are rotated again. Rotate only new ones"
-        return "turned-twice", f"{message}, or cache keys unrotated"
+        return "turned-twice", "cached keys change from step to step. Rotate only new ones, or cache keys unrotated"
+    # A rotation keeps lengths; keys that differ in direction only were rotated by another position.
     lengths = [torch.cat([part.norm(dim=-1) for part in run.caches[-1]]) for run in (steps, whole) if run.caches[-1]]
     if lengths and LENGTH_CHANGE < relative_difference(*lengths) < math.inf:
-        message = "new keys get another length in the cache: they are not rotated, sine and cosine disagree"
-        return "not-a-rotation", message
+        return "not-a-rotation", "new keys get another length in the cache: their sine and cosine disagree"
     message = "the position of a new token is counted from the call, or cached keys are rotated again"
     return "offset-ignored", f"{message}. Add the number of tokens before it to the position of a new token"
 
@@ -100,26 +102,25 @@ def _fault_of_one_step(record: AttentionRecord) -> tuple[str, str] | None:
     attention = record.attention
     if attention.output_dim < TOKENS or attention.value_outcome == "added":
         return None
-    q, k, _ = (part * SMALL_LOGITS for part in _one_text(attention))
+    # Short queries and keys, so that no visible weight is tiny.
+    q, k, _ = (part / 5 for part in _one_text(attention))
     parts = q, k, one_hot_values(k, attention.dim)
     step, expected = (_decode(record, parts, bounds) for bounds in ((0, TOKENS - 1, TOKENS), AT_ONCE))
-    step, expected = (run.result[:, :, -1].flatten(0, 1).double() for run in (step, expected))  # (h, s)
-    visible, expected_visible = (step > TINY).all(0), (expected > TINY).all(0)
+    step, expected = (run.result[:, :, -1].flatten(0, 1).double() for run in (step, expected))  # (h, d), (h, d)
+    visible, expected_visible = (step > TINY).all(0), (expected > TINY).all(0)  # (d,), (d,)
     if not torch.equal(visible, expected_visible):
         if visible[0] and visible.sum() == 1:
-            return (
-                "decode-aligned-first",
-                "a step of decoding sees the first key only. Align it with the last key",
-            )
+            return "decode-aligned-first", "a step of decoding sees the first key only. Align it with the last key"
         message = f"a step of decoding sees {int(visible.sum())} keys, not {int(expected_visible.sum())} as among all"
         return "mask-off-by-one", message
-    logits, expected_logits = (weights[:, visible].log() for weights in (step, expected))
+    # The softmax ignores what is added to all logits of a row: without their mean they are comparable.
+    logits, expected_logits = (weights[:, visible].log() for weights in (step, expected))  # (h, s), (h, s)
     logits, expected_logits = (each - each.mean(-1, keepdim=True) for each in (logits, expected_logits))
     factor = float((logits * expected_logits).sum() / expected_logits.square().sum())
-    if relative_difference(logits, factor * expected_logits) > 1e-2 or is_near(factor, 1):
+    if relative_difference(logits, factor * expected_logits) > 1e-2 or near(factor, 1, SCALE_TOLERANCE):
         return None
     message = f"in steps of decoding logits are multiplied by {factor:.4g} times as much as all at once"
-    cause = "scale-missing" if is_near(factor, attention.dim**0.5) else "scale-wrong"
+    cause = "scale-missing" if near(factor, attention.dim**0.5, SCALE_TOLERANCE) else "scale-wrong"
     return cause, f"{message}. Use one scale for both"
 
 
@@ -132,12 +133,13 @@ def eviction(record: AttentionRecord) -> Finding:
     """Pass the same token again and again: once old keys are dropped, weights by distance must stay as they are."""
     attention = record.attention
     token = random(1, attention.heads, 1, attention.dim, seed=30).expand(-1, -1, MANY_TOKENS, -1).contiguous()
-    v = torch.eye(MANY_TOKENS).expand(1, attention.heads, -1, -1).contiguous()
+    v = torch.eye(MANY_TOKENS).expand(1, attention.heads, -1, -1).contiguous()  # (b, h, s, s)
     steps = _decode(record, (token, token, v), (*range(MANY_TOKENS), MANY_TOKENS))
     kept = max((len(part) for parts in steps.caches for part in parts), default=MANY_TOKENS)
     if kept == MANY_TOKENS:
         return not_checked(f"drops nothing within {MANY_TOKENS} tokens")
-    weights = steps.result
+    # Values that name their keys make the result the weights: a row later, each is one key farther on.
+    weights = steps.result  # (b, h, s, s)
     difference = relative_difference(weights[:, :, kept + 1 :, 1:], weights[:, :, kept:-1, :-1])
     if difference < TOLERANCE:
         return passed(f"after old keys are dropped ({kept} are kept) distances stay right", difference)
@@ -147,6 +149,7 @@ def eviction(record: AttentionRecord) -> Finding:
 
 def _decode(record: AttentionRecord, parts: Parts, bounds: Iterable[int], holds_cache: bool = False) -> Decoded:
     """Call with the tokens between each two bounds, with the cache of the calls before unless the module holds it."""
+    # A copy, for a module may hold a cache of the calls before.
     attention = record.attention.of(record.code.fresh())
     cache = None
     token_axis = 1 if record.code.call.order == "bthd" else 2
@@ -154,13 +157,15 @@ def _decode(record: AttentionRecord, parts: Parts, bounds: Iterable[int], holds_
     for start, end in itertools.pairwise(bounds):
         positions = torch.arange(start, end)
         arguments = {"key_positions": positions} if holds_cache else {"cache": cache}
-        result, *others = attention.call_slice(*parts, start, end, positions=positions, offset=start, **arguments)
+        tokens = slice(start, end)
+        result, *others = attention.call_slice(*parts, tokens, positions=positions, offset=start, **arguments)
         results.append(result)
         if not holds_cache:
             cache = _cache_among(others, weights_shape=(end - start, end))
+        # Code may write into its cache in the next call, so what is there now is copied.
         tensors = cache if isinstance(cache, tuple) else ()
-        kept = [part.clone() for part in tensors if isinstance(part, Tensor) and part.ndim == 4]
-        caches.append([part.movedim(token_axis, 0) for part in kept])
+        keys_or_values = [part.clone() for part in tensors if isinstance(part, Tensor) and part.ndim == 4]
+        caches.append([part.movedim(token_axis, 0) for part in keys_or_values])
     return Decoded(torch.cat(results, 2), caches)
 
 
@@ -175,6 +180,7 @@ def _cache_among(others: list[Any], weights_shape: tuple[int, int]) -> Any:
 
 def _held_cache(record: AttentionRecord) -> Finding | None:
     """Compare token by token with all at once, where a module holds keys from call to call."""
+    # Without a position for each call, calls in a row cannot be told from new texts.
     if not (record.code.takes("offset") or record.code.takes("positions")):
         return None
     parts = _one_text(record.attention)
@@ -183,7 +189,8 @@ def _held_cache(record: AttentionRecord) -> Finding | None:
     if failed:
         return None
     steps, last_alone, whole = runs
-    if relative_difference(steps[:, :, -1:], last_alone) < TINY:  # nothing is held
+    # Where nothing is held, the last token gets the same after the others as alone.
+    if relative_difference(steps[:, :, -1:], last_alone) < TINY:
         return None
     difference = relative_difference(steps, whole)
     if difference < TOLERANCE:

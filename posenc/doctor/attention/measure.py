@@ -22,7 +22,7 @@ T = 16  # tokens
 LAST = 5  # queries at the end
 TOLERANCE = 1e-4  # of results that should be equal
 CHANGE = 1e-5  # of a result, by which it depends on something
-Parts = tuple[Tensor, Tensor, Tensor]  # q (b, h, t, d), k and v (b, hk, s, d)
+Parts = tuple[Tensor, Tensor, Tensor]  # q (b, h, t, d), k and v (b, g, s, d) with g heads of keys
 
 
 class Attention:
@@ -33,12 +33,13 @@ class Attention:
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        self.dim = code.dim
+        self.dim = self.output_dim = code.dim  # of a head, and how many of its channels come out
         self.heads = self.kv_heads = code.heads
         self.projections: Projections | None = None
         self.value_outcome = ""
         self.takes_embeddings_only = self.has_identities = False
         self.positions_of_keys: bool | None = None  # whether positions are those of all keys, where that is known
+        # A module that takes q, k and v with joined heads may still project each, as nn.MultiheadAttention does.
         takes_joined_heads = code.module is not None and code.takes("v") and code.call.order in ("btd", "tbd")
         if takes_joined_heads or not code.takes("v"):
             self._open(takes_joined_heads)
@@ -49,17 +50,18 @@ class Attention:
         self.projections, self.value_outcome = open_projections(opened, least_width=2 * T)
         if self.projections:
             self.code = opened
-            self.dim = self.projections.dim
+            self.dim, self.output_dim = self.projections.dim, self.projections.output_dim
             self.heads, self.kv_heads = self.projections.heads, self.projections.kv_heads
             return
         learns = bool(self.code.learned_parameters)
+        # Layers whose names are not known may be projections too: where identities bring the values out, they are.
         if takes_joined_heads and learns:
-            with_identities = self.code.fresh()
-            set_identities(with_identities)
-            if passes_values_through(with_identities):
+            opened = self.code.fresh()
+            set_identities(opened)
+            if passes_values_through(opened):
                 self.has_identities = True
-                self.dim = self.code.dim // self.code.heads
-                self.code = with_identities
+                self.dim = self.output_dim = self.code.dim // self.code.heads
+                self.code = opened
                 return
         self.heads = self.kv_heads = 1
         self.takes_embeddings_only = learns or not takes_joined_heads
@@ -80,72 +82,70 @@ class Attention:
         return self.heads // self.kv_heads
 
     @property
-    def output_dim(self) -> int:
-        """How many channels of a head come out."""
-        return self.projections.output_dim if self.projections else self.dim
-
-    @property
     def takes_both_positions(self) -> bool:
         """Whether positions of both queries and keys can be passed."""
+        # Queries and keys of the same embeddings share one argument.
         is_one_argument = self.takes_embeddings_only or self.projections or self.positions_of_keys
         return self.code.takes("positions") and bool(is_one_argument or self.code.takes("key_positions"))
 
     def inputs(self, seed: int = 0, t: int = T, dtype: torch.dtype = torch.float32) -> Parts:
         """Return random q, k, v (b, h, t, d)."""
         if self.takes_embeddings_only:
-            x = random(2, self.heads, t, self.dim, seed=seed, dtype=dtype)
+            x = random(2, self.heads, t, self.dim, seed=seed, dtype=dtype)  # (b, h, t, d)
             return x, x, x
+        # Three seeds for each that is asked for, so that q, k and v differ.
         counts = (self.heads, self.kv_heads, self.kv_heads)
         q, k, v = (random(2, h, t, self.dim, seed=3 * seed + i, dtype=dtype) for i, h in enumerate(counts))
-        v[..., self.output_dim :] = 0  # what does not come out
+        # In latent attention values are narrower than keys: what does not come out is 0.
+        v[..., self.output_dim :] = 0
         return q, k, v
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, **arguments: Any) -> Tensor:
         """Return the result (b, h, t, d) for arguments by role."""
-        return self.call_slice(q, k, v, None, None, **arguments)[0]
+        return self.call_slice(q, k, v, slice(None), **arguments)[0]
 
-    def call_slice(
-        self, q: Tensor, k: Tensor, v: Tensor, start: int | None, end: int | None, **arguments: Any
-    ) -> tuple[Any, ...]:
+    def call_slice(self, q: Tensor, k: Tensor, v: Tensor, tokens: slice, **arguments: Any) -> tuple[Any, ...]:
         """Return all that comes back for some of the tokens, with projections set for all: a cache may rely on them."""
         if self.projections:
-            return self._call_embeddings(self.projections.set(q, k, v)[:, start:end], q.shape[-1], arguments)
-        q, k, v = q[:, :, start:end], k[:, :, start:end], v[:, :, start:end]
+            return self._call_embeddings(self.projections.set(q, k, v)[:, tokens], arguments)
+        q, k, v = q[:, :, tokens], k[:, :, tokens], v[:, :, tokens]
         if self.takes_embeddings_only:
-            return self._call_embeddings(q.transpose(1, 2).flatten(2), q.shape[-1], arguments)
+            return self._call_embeddings(q.transpose(1, 2).flatten(2), arguments)
         result = self.code.apply(q=q, k=k, v=v, heads=self.heads, **arguments)
         return result if isinstance(result, tuple) else (result,)
 
-    def _call_embeddings(self, x: Tensor, dim: int, arguments: dict[str, Any]) -> tuple[Any, ...]:
-        """Call with embeddings (b, t, D), and split the heads of the result, `dim` channels wide."""
+    def _call_embeddings(self, x: Tensor, arguments: dict[str, Any]) -> tuple[Any, ...]:
+        """Call with embeddings (b, t, D), and split the heads of the result, padded to the width of a head."""
         to_order, from_order = embedding_axes(self.code)
         result = self.code(**embeddings_by_role(self.code, to_order(x)), **arguments)
         out, *others = result if isinstance(result, tuple) else (result,)
-        output_dim = self.projections.output_dim if self.projections else dim
-        out = from_order(out)[..., : self.heads * output_dim]
-        out = out.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (b, h, t, output_dim)
-        return torch.nn.functional.pad(out, (0, dim - out.shape[-1])), *others
+        out = from_order(out)[..., : self.heads * self.output_dim]
+        out = out.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (b, h, t, n)
+        return torch.nn.functional.pad(out, (0, self.dim - out.shape[-1])), *others
 
     def at(self, q: Tensor, k: Tensor, v: Tensor, start: int = 0, **arguments: Any) -> Tensor:
         """Return the result for keys from position `start` on and queries at the last of them."""
-        keys = start + torch.arange(k.shape[2])
-        queries = keys[-q.shape[2] :]
+        # As in decoding: fewer queries than keys are the last tokens.
+        keys = start + torch.arange(k.shape[2])  # (s,)
+        queries = keys[-q.shape[2] :]  # (t,)
         positions = keys if self.positions_of_keys else queries
         return self(q, k, v, positions=positions, key_positions=keys, offset=int(queries[0]), **arguments)
 
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
         """Return the weights (b, h, t, s), read off one-hot values, each of which names its key."""
-        v = one_hot_values(k, self.dim)
-        result = self.at(q, k, v)
+        v = one_hot_values(k, self.dim)  # (b, g, s, d)
+        result = self.at(q, k, v)  # (b, h, t, d)
+        # Shaw's positions of values are added whatever the values, so values of 0 show them alone.
         if self.value_outcome == "added":
             result = result - self.at(q, k, torch.zeros_like(v))
-        return result[..., : k.shape[2]].double()
+        return result[..., : k.shape[2]].double()  # (b, h, t, s)
 
     def find_positions_of_keys(self, result: Tensor) -> None:
         """Find out whether positions are those of queries or of all keys, where the code takes one for both."""
         if not self.code.takes("positions") or self.takes_both_positions:
             return
         q, k, v = self.inputs()
+        # The last queries alone get what they get among all only where positions reach the side they are meant for.
         for of_keys in (True, False):
             self.positions_of_keys = of_keys
             last, failed = attempt(self.at, q[:, :, -LAST:], k, v)
@@ -159,8 +159,8 @@ class AttentionRecord(NamedTuple):
 
     code: Code
     attention: Attention
-    result: Tensor  # (b, h, t, d) at positions 0 .. t - 1
-    visible: Tensor  # (t, s), which keys each query sees
+    result: Tensor  # of shape (b, h, t, d), at positions 0 .. t - 1
+    visible: Tensor  # which keys each query sees, of shape (t, s)
 
     @property
     def is_causal(self) -> bool:
@@ -172,7 +172,8 @@ def measure_attention(code: Code) -> AttentionRecord:
     """Call the attention on random tokens, and with other keys and values at one token after the other."""
     attention = Attention(code.fresh())
     torch.manual_seed(0)  # what dropout draws
-    result = attention.at(*attention.inputs()).detach().clone()
+    # Code may write into its result in a later call, so it is copied.
+    result = attention.at(*attention.inputs()).detach().clone()  # (b, h, t, d)
     record = AttentionRecord(code, attention, result, visible_keys(attention, result))
     attention.find_positions_of_keys(result)
     return record
@@ -189,9 +190,9 @@ def visible_keys(attention: Attention, result: Tensor, **arguments: Any) -> Tens
     """Return which keys (s) each query (t) sees, by what changes in the result of the inputs."""
     columns = []
     for token in torch.eye(T, dtype=torch.bool):
-        after = attention.at(*replaced(attention, token), **arguments)
-        columns.append(changed(after, result).any(-1).any(1).any(0))
-    return torch.stack(columns, 1)
+        after = attention.at(*replaced(attention, token), **arguments)  # (b, h, t, d)
+        columns.append(changed(after, result).any((0, 1, 3)))
+    return torch.stack(columns, 1)  # (t, s)
 
 
 def replaced(attention: Attention, tokens: Tensor) -> Parts:
@@ -203,6 +204,7 @@ def replaced(attention: Attention, tokens: Tensor) -> Parts:
 
 def changed(result: Tensor, expected: Tensor) -> Tensor:
     """Tell which entries differ, or are finite in one of the two only."""
+    # A row that goes from hidden keys alone (NaN) to a number has changed, which a difference of NaN would not show.
     return ((result - expected).abs() > CHANGE) | (result.isfinite() != expected.isfinite())
 
 

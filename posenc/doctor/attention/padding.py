@@ -18,6 +18,7 @@ from posenc.doctor.safe_call import attempt
 
 PAD = 8  # tokens, so that windows stay whole
 SHORT, LONG = 7, 11  # lengths of two texts of T tokens
+# A mask that does not broadcast by itself has an axis for heads, and may have one for queries.
 SHAPES = {
     "(b, 1, 1, s)": lambda visible: visible[:, None, None],
     "(b, 1, t, s)": lambda visible: visible[:, None, None] & torch.ones_like(visible)[:, None, :, None],
@@ -52,8 +53,9 @@ class PaddedAttention:
         self.attention = attention
         self.inputs = attention.inputs()
         positions = torch.arange(-PAD, T).expand(len(self.inputs[0]), -1)  # (b, s)
-        self.visible = positions >= 0
-        self.positions = positions.relu()
+        self.visible = positions >= 0  # (b, s)
+        # Real tokens count from 0, whatever is before them.
+        self.positions = positions.relu()  # (b, s)
 
     def __call__(self, mask: Tensor, seed: int = 80) -> Tensor:
         """Return the result of the real tokens (b, h, t, d)."""
@@ -61,7 +63,7 @@ class PaddedAttention:
         result = self.attention(q, k, v, positions=self.positions, key_positions=self.positions, mask=mask)
         if result.shape[2] != q.shape[2]:
             raise ValueError(f"doctor: the result must be of {q.shape[2]} tokens, got {tuple(result.shape)}")
-        return result[:, :, PAD:]
+        return result[:, :, PAD:]  # (b, h, t, d)
 
     def leak(self, mask: Tensor) -> float:
         """Return how much the content of the padding changes the real tokens."""
@@ -70,17 +72,18 @@ class PaddedAttention:
 
     def moved(self, form: MaskForm) -> float:
         """Return how far the real tokens are from what they are without padding, under a mask that hides nothing."""
-        all_visible = torch.ones_like(self.visible)[:, PAD:]
+        # Both calls have a mask, for code may take another path without one.
+        all_visible = torch.ones_like(self.visible)[:, PAD:]  # (b, t)
         return relative_difference(self(form(self.visible)), self.attention.at(*self.inputs, mask=form(all_visible)))
 
     def hides_where_true(self, forms: list[MaskForm]) -> bool:
         """Tell whether a mask hides the padding when it says that the real tokens are hidden."""
-        plain = [form for form in forms if form.meaning != "numbers to add"]
-        leaks = [attempt(self.leak, form(~self.visible)) for form in plain]
+        leaks = [attempt(self.leak, form(~self.visible)) for form in forms if form.meaning != "numbers to add"]
         return any(not failed and leak < TOLERANCE for leak, failed in leaks)
 
     def reads_as_booleans(self, form: MaskForm) -> bool:
         """Tell whether the size of numbers to add does not matter."""
+        # Where a mask is added to the logits, -1 hides nothing; as a boolean it is as true as the least number.
         mask = form(self.visible)
         return form.meaning == "numbers to add" and relative_difference(self(mask.sign()), self(mask)) < TOLERANCE
 
@@ -88,9 +91,11 @@ class PaddedAttention:
 def padding(record: AttentionRecord) -> Finding:
     """Check that padding on the left that the mask hides, or beyond the length of a text, changes no real token."""
     if not record.code.takes("mask"):
-        needs = not_checked("needs a parameter for a mask")
-        return _lengths_of_texts(record.attention) if record.code.takes("lengths") else needs
+        if record.code.takes("lengths"):
+            return _lengths_of_texts(record.attention)
+        return not_checked("needs a parameter for a mask")
     padded = PaddedAttention(record.attention)
+    # Which form a mask has is nowhere declared: those that the code runs with are compared.
     tried = {form: attempt(padded.leak, form(padded.visible)) for form in FORMS}
     leaks = {form: leak for form, (leak, failed) in tried.items() if not failed}
     if not leaks:
@@ -104,9 +109,7 @@ def padding(record: AttentionRecord) -> Finding:
     if hiding:
         return _positions_of_padded(padded, hiding, leaks)
     leak = worst(*leaks.values())
-    message = (
-        f"the mask is ignored, added as 1 and 0, or on another axis: masked keys change the real tokens by {leak:.2g}"
-    )
+    message = f"the mask is ignored, added as 1 and 0, or on another axis: masked keys change others by {leak:.2g}"
     return wrong("mask-ignored", f"{message}. Fill the scores of masked keys with -inf before the softmax", leak)
 
 
@@ -116,6 +119,7 @@ def _positions_of_padded(padded: PaddedAttention, hiding: list[MaskForm], leaks:
     differences = [difference for difference, failed in tried if not failed]
     if not differences:
         return not_checked(f"a mask that hides nothing raises {tried[0][1]}")
+    # One form that leaves them unchanged is enough: code may run with forms that it misreads.
     difference = min(differences)
     if difference < TOLERANCE:
         is_added = {form.meaning for form in hiding} == {"numbers to add"} and len(leaks) > len(hiding)
@@ -127,6 +131,7 @@ def _positions_of_padded(padded: PaddedAttention, hiding: list[MaskForm], leaks:
 
 def _true_hides(record: AttentionRecord, leak: float) -> Finding:
     """Judge a mask of which True hides by its name."""
+    # PyTorch has both meanings: True hides in key_padding_mask and is visible in scaled_dot_product_attention.
     name = record.code.roles["mask"].lower()
     if record.code.call.mask_form == "hidden" or "pad" in name:
         return passed("hidden padding leaves the real tokens unchanged; True hides, as in nn.MultiheadAttention")
@@ -139,19 +144,19 @@ def _true_hides(record: AttentionRecord, leak: float) -> Finding:
 
 def _lengths_of_texts(attention: Attention) -> Finding:
     """Check that tokens beyond the length that is passed for a text leave its other tokens unchanged."""
-    parts, lengths = attention.inputs(), torch.tensor([SHORT, LONG])
-    result = attention(*parts, lengths=lengths)[0, :, :SHORT]
+    parts = attention.inputs()
+    lengths = torch.tensor([SHORT, LONG])  # (b,)
+    result = attention(*parts, lengths=lengths)[0, :, :SHORT]  # (h, t, d)
     differences = []
+    # Only the text that is shorter can tell its own length from that of the other.
     for start, end in ((LONG, T), (SHORT, LONG)):
         others = [part.index_fill(2, torch.arange(start, end), 9) for part in parts]
         differences.append(relative_difference(attention(*others, lengths=lengths)[0, :, :SHORT], result))
     beyond_both, beyond_own = differences
     if beyond_both >= TOLERANCE:
-        message = "lengths are an argument, and tokens beyond them change the others. Fill their scores with -inf"
-        return wrong("mask-ignored", message, beyond_both)
+        return wrong("mask-ignored", "tokens beyond the lengths change the others. Mask them with -inf", beyond_both)
     if beyond_own >= TOLERANCE:
-        message = "a text is masked by the length of another, in some heads. Use repeat_interleave, not repeat"
-        return wrong("rows-mixed", message, beyond_own)
+        return wrong("rows-mixed", "some heads mask a text by the length of another: use repeat_interleave", beyond_own)
     return passed("tokens beyond the length of a text leave its other tokens unchanged")
 
 

@@ -19,7 +19,7 @@ from posenc.doctor.numerics import is_finite, random, relative_difference
 from posenc.doctor.safe_call import attempt
 
 TOKENS = 4  # that show whether projections are what their names say
-TOLERANCE = 1e-4
+TOLERANCE = 1e-4  # of what is added to values, where nothing is
 MIX_TOLERANCE = 2e-2  # of results against the nearest mixture of values
 HEAD_COUNTS = "heads n_heads num_heads n_head nhead num_attention_heads n_local_heads num_key_value_heads h"
 NAMES = {  # of layers by role, without FILLERS
@@ -38,7 +38,6 @@ LATENT_NAMES = {
     "out": NAMES["out"],
 }
 FILLERS = {"proj", "projs", "projection", "to", "lin", "linear", "w", "fc", "net", "layer", "conv"}
-PACKINGS = ("chunks", "by group", "by channel")  # how a fused layer orders queries, keys and values
 
 
 class Layer(NamedTuple):
@@ -56,7 +55,9 @@ class Layer(NamedTuple):
     @property
     def matrix(self) -> Tensor:
         """The weights as one matrix, (out, in)."""
-        return torch.cat([_matrix(weight).T if self.is_transposed else _matrix(weight) for weight in self.weights])
+        # The weight of a convolution of single tokens is a matrix with a third axis of one number.
+        weights = [weight.flatten(1) for weight in self.weights]
+        return torch.cat([weight.T if self.is_transposed else weight for weight in weights])
 
     @property
     def in_features(self) -> int:
@@ -71,8 +72,9 @@ class Layer(NamedTuple):
     def set(self, rows: Tensor) -> None:
         """Let the layer map one-hot input n to row n of `rows` (n, out)."""
         for module, old, part in zip(self.modules, self.weights, rows.chunk(len(self.modules), -1), strict=True):
-            weight = torch.zeros_like(_matrix(old))
-            by_input = weight if self.is_transposed else weight.T  # (in, out)
+            weight = torch.zeros_like(old.flatten(1))
+            # A view with a row for each input: what is written to it is in the weight.
+            by_input = weight if self.is_transposed else weight.T
             by_input[: len(part)] = part.to(weight.dtype)
             old.data = weight.view_as(old)
             bias = getattr(module, self.name.replace("weight", "bias"), None)
@@ -98,17 +100,19 @@ class Projections(NamedTuple):
         return min(self.layers[role].in_features for role in roles)
 
     def set(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Set the weights for q (b, h, t, d), k and v (b, hk, t, d); return the embeddings (b, t, D) to pass."""
+        """Set the weights for q (b, h, t, d), k and v (b, g, t, d); return the embeddings (b, t, D) to pass."""
         b, _, t, _ = q.shape
-        q, k, v = (part.transpose(1, 2).flatten(0, 1) for part in (q, k, v))  # (b * t, h, d)
+        # A row for each token of each text.
+        q, k, v = (part.transpose(1, 2).flatten(0, 1) for part in (q, k, v))  # (n, h, d), (n, g, d), (n, g, d)
         rows = {"q": q, "k": k, "v": v, "kv": torch.cat((k, v), 1)}
         if "qkv" in self.layers:
             rows = {"qkv": self._packed(q, k, v)}
         if self.rotary_dim:
             rows |= self._latent_rows(k, v)
         if "out" in self.layers:
+            # The output projection passes on each head, without the channels that no embedding has room for.
             width = self.layers["out"].in_features // self.heads
-            heads = torch.kron(torch.eye(self.heads), torch.eye(width, self.output_dim))  # (h * d, h * output_dim)
+            heads = torch.kron(torch.eye(self.heads), torch.eye(width, self.output_dim))
             rows["out"] = torch.nn.functional.pad(heads, (0, self.layers["out"].out_features - heads.shape[1]))
         for role in rows.keys() & self.layers.keys():
             self.layers[role].set(rows[role].flatten(1))
@@ -121,18 +125,20 @@ class Projections(NamedTuple):
         return self._replace(layers={role: layers[role] for role in self.layers})
 
     def _packed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return the output of the fused layer (n, ...) for q (n, h, d), k and v (n, hk, d)."""
+        """Return the output of the fused layer (n, ...) for q (n, h, d), k and v (n, g, d)."""
         if self.packing == "chunks":
             return torch.cat((q, k, v), 1)
         if self.packing == "by channel":
-            return torch.stack((q, k, v), 1).permute(0, 3, 1, 2)
-        groups = q.unflatten(1, (self.kv_heads, -1))
-        return torch.cat((groups, k[:, :, None], v[:, :, None]), 2)
+            return torch.stack((q, k, v), 1).permute(0, 3, 1, 2)  # (n, d, 3, h)
+        # As in GPT-NeoX and Falcon: the queries of a group, then its key, then its value.
+        groups = q.unflatten(1, (self.kv_heads, -1))  # (n, g, h/g, d)
+        return torch.cat((groups, k[:, :, None], v[:, :, None]), 2)  # (n, g, h/g+2, d)
 
     def _latent_rows(self, k: Tensor, v: Tensor) -> dict[str, Tensor]:
         """Return what the layers of a latent attention give for k and v (n, h, d), with the shared part of one key."""
         own_dim = self.dim - self.rotary_dim
         n = len(k)
+        # The narrow layer passes the one-hot input on, beside the rotated part of the key, which all heads share.
         return {
             "q_a": torch.eye(n, self.layers["q"].in_features),
             "kv_a": torch.cat((torch.eye(n, self.layers["kv_b"].in_features).to(k), k[:, 0, own_dim:]), -1),
@@ -144,24 +150,26 @@ def open_projections(code: Code, least_width: int) -> tuple[Projections | None, 
     """Find the projections of a module by name, and check with a call that values come out as they should.
 
     Returns:
-        The projections, and "own heads", or "added" where something is added to the values. None without projections
-        that work, and "tiled" or "mixed" where values come out in other heads or tokens, else "".
+        The projections, and "own heads", or "added" where something is added to the values; else None, and "tiled" or
+        "mixed" where values come out in other heads or tokens, or "".
     """
     module = code.module
     if module is None:
         return None, ""
+    # A declared number of heads is likelier than that of the call, which may be a default.
     owners = (module, getattr(module, "config", None))
     declared = [getattr(owner, name, None) for owner in owners for name in HEAD_COUNTS.split()]
     for heads in dict.fromkeys([*(count for count in declared if type(count) is int and count), code.heads]):
         outcomes = []
         for projections in _candidates(code, heads):
+            # Narrower embeddings lack a channel for each token.
             if projections.width < least_width:
                 return None, ""
             outcome, _ = attempt(_outcome_of_values, code, projections)
             if outcome in ("own heads", "added"):
                 return projections, outcome
             outcomes.append(outcome)
-        # No other number of heads is tried after these: half as many heads, twice as wide, could seem right.
+        # No other number of heads is tried after these faults: half as many heads, twice as wide, could seem right.
         for fault in ("tiled", "mixed"):
             if fault in outcomes:
                 return None, fault
@@ -174,7 +182,8 @@ def _open(code: Code, names: dict[str, str]) -> dict[str, Layer]:
     if module is None:
         return {}
     if any(nn.parameter.is_lazy(parameter) for parameter in module.parameters()):
-        x = torch.zeros(TOKENS, TOKENS, code.dim)  # lazy layers take their width from the first call
+        # Lazy layers take their width from the first call.
+        x = torch.zeros(TOKENS, TOKENS, code.dim)  # (b, t, d)
         attempt(code, **embeddings_by_role(code, x), positions=torch.arange(TOKENS))
     layers = _layers_named(module, names)
     for name, part in [*module.named_modules()]:
@@ -195,10 +204,11 @@ def _candidates(code: Code, heads: int) -> list[Projections]:
         kv_heads = (layers["k"].out_features if "k" in layers else layers["kv"].out_features // 2) // dim
         packings = ("",)
     else:
+        # The parts of a fused layer have no sizes of their own: the output projection tells the width of a head.
         width = layers["qkv"].out_features
         dim = (layers["out"].in_features if "out" in layers else width // 3) // heads
         kv_heads = (width // dim - heads) // 2
-        packings = PACKINGS
+        packings = ("chunks", "by group", "by channel")
     output_dim = min(dim, layers["out"].out_features // heads) if "out" in layers else dim
     return [Projections(layers, heads, kv_heads, dim, output_dim, packing) for packing in packings]
 
@@ -209,6 +219,7 @@ def _latent_candidates(code: Code, heads: int) -> list[Projections]:
         return []
     dim, output_dim = layers["q"].out_features // heads, layers["out"].in_features // heads
     rotary_dim = layers["kv_a"].out_features - layers["kv_b"].in_features
+    # The wide layer makes the part of keys that is not rotated, and the values.
     if layers["kv_b"].out_features != heads * (dim - rotary_dim + output_dim):
         return []
     return [Projections(layers, heads, heads, dim, output_dim, rotary_dim=rotary_dim)]
@@ -217,7 +228,7 @@ def _latent_candidates(code: Code, heads: int) -> list[Projections]:
 def _outcome_of_values(code: Code, projections: Projections) -> str:
     """Tell how values come out: in their "own heads", "added" to something, "tiled", "mixed", or "" elsewhere."""
     groups = projections.heads // projections.kv_heads
-    v = random(2, projections.kv_heads, TOKENS, projections.output_dim, seed=3)
+    v = random(2, projections.kv_heads, TOKENS, projections.output_dim, seed=3)  # (b, g, t, d)
     added = _result_of_values(code, projections, torch.zeros_like(v))  # (b, h, t, d)
     result = _result_of_values(code, projections, v) - added
     expected = v.repeat_interleave(groups, 1)  # (b, h, t, d)
@@ -225,6 +236,7 @@ def _outcome_of_values(code: Code, projections: Projections) -> str:
         return "own heads" if added.abs().max() < TOLERANCE else "added"
     if _mixes_own_values_only(result, v.repeat(1, groups, 1, 1)):
         return "tiled"
+    # Heads joined in the wrong order, channels before tokens, heads split off in the wrong order.
     mixed = (
         (_with_heads_and_tokens_swapped(result), expected),
         (result.mT.reshape(result.shape), expected),
@@ -232,18 +244,19 @@ def _outcome_of_values(code: Code, projections: Projections) -> str:
     )
     if any(_mixes_own_values_only(*pair) for pair in mixed):
         return "mixed"
-    # Values that are rotated are as they were at position 0.
-    first = _result_of_values(code, projections, v * (torch.arange(TOKENS) == 0)[:, None])
+    # Values that are rotated, which another check finds, are as they were at position 0.
+    first = _result_of_values(code, projections, v * (torch.arange(TOKENS) == 0)[:, None])  # (b, h, t, d)
     return "own heads" if _mixes_own_values_only((first - added)[:, :, :1], expected) else ""
 
 
 def _result_of_values(code: Code, projections: Projections, v: Tensor) -> Tensor:
     """Return the result (b, h, t, d) for values, where all queries and keys are 0."""
-    v = torch.nn.functional.pad(v, (0, projections.dim - projections.output_dim))
-    q = torch.zeros(len(v), projections.heads, TOKENS, projections.dim)
-    x = projections.set(q, torch.zeros_like(v), v)
-    if "r" in str(code.call.order):  # a grid of 4 tokens may be too small
-        x = torch.cat((x, x, x, x), 1)
+    v = torch.nn.functional.pad(v, (0, projections.dim - projections.output_dim))  # (b, g, t, d)
+    q = torch.zeros(len(v), projections.heads, TOKENS, projections.dim)  # (b, h, t, d)
+    x = projections.set(q, torch.zeros_like(v), v)  # (b, t, n)
+    # A grid of 4 tokens, a single column, may be too small.
+    if "r" in str(code.call.order):
+        x = torch.cat((x, x, x, x), 1)  # (b, 4t, n)
     to_order, from_order = embedding_axes(code)
     # A fresh copy is called, for this one shall not cache 4 tokens.
     result = code.fresh()(**embeddings_by_role(code, to_order(x)), positions=torch.arange(TOKENS))
@@ -260,7 +273,8 @@ def set_identities(code: Code) -> None:
 
 def passes_values_through(code: Code) -> bool:
     """Tell whether values come out of a module that takes q, k, v (b, t, h * d)."""
-    v = random(2, code.heads, 1, code.dim // code.heads, seed=3).expand(-1, -1, TOKENS, -1)
+    # Values that are equal at all tokens come out unchanged by whatever weights.
+    v = random(2, code.heads, 1, code.dim // code.heads, seed=3).expand(-1, -1, TOKENS, -1)  # (b, h, t, d)
     zeros = torch.zeros_like(v)
     passes, _ = attempt(lambda: _mixes_own_values_only(first_result(code.apply(q=zeros, k=zeros, v=v)), v))
     return bool(passes)
@@ -275,7 +289,8 @@ def _mixes_own_values_only(result: Tensor, v: Tensor) -> bool:
     """Tell whether each head of the result is a sum of its own values, by whatever weights, and none is 0."""
     if not is_finite(result):
         return False
-    weights = torch.linalg.lstsq(v.mT.double(), result.mT.double()).solution
+    # Least squares finds the weights, so neither a mask nor a bias has to be known.
+    weights = torch.linalg.lstsq(v.mT.double(), result.mT.double()).solution  # (b, h, s, t)
     none_is_zero = bool(torch.linalg.matrix_norm(result).all())
     return none_is_zero and relative_difference(v.mT.double() @ weights, result.mT.double()) < MIX_TOLERANCE
 
@@ -300,7 +315,6 @@ def _make_queries_keys_values(layers: dict[str, Layer]) -> bool:
 
 
 def _layers_named(module: nn.Module, names: dict[str, str]) -> dict[str, Layer]:
-    """Return the layers that have one of the names of a role, by role."""
     layers = {role: _layer_named(module, known.split()) for role, known in names.items()}
     return {role: layer for role, layer in layers.items() if layer}
 
@@ -313,6 +327,7 @@ def _layer_named(module: nn.Module, names: list[str]) -> Layer | None:
         pieces = [piece for piece in name.lower().split(".") if not piece.isdigit()]
         if pieces and _core(pieces[-1]) in names and _is_matrix(getattr(part, "weight", None)):
             groups.setdefault((*pieces, type(part)), []).append(part)
+    # The first in the order of the module; Conv1D of transformers, which has `nf`, keeps its weight as (in, out).
     for layers in groups.values():
         return Layer(layers, any(hasattr(layer, "nf") for layer in layers))
     for name, weight in module.named_parameters():
@@ -329,11 +344,6 @@ def _core(name: str) -> str:
 
 def _is_matrix(weight: Any) -> bool:
     return isinstance(weight, Tensor) and weight.data.squeeze().ndim == 2
-
-
-def _matrix(weight: Tensor) -> Tensor:
-    """Return a weight as a matrix, that of a convolution of single tokens too."""
-    return weight.flatten(1)
 
 
 class _NoNorm(nn.Module):

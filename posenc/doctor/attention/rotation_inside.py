@@ -35,6 +35,7 @@ GRID = "angles do not grow evenly from token to token (a grid?), alike in querie
 def examine(record: AttentionRecord) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on the rotation inside, and its layout, if there is one that depends on the position."""
     attention = record.attention
+    # Weights are read off values with a channel for each key; for wide heads that would take too long.
     if attention.output_dim < T or attention.dim > WIDEST:
         return [], {}
     matrices = _matrices(record)
@@ -46,9 +47,11 @@ def examine(record: AttentionRecord) -> tuple[list[Finding], dict[str, Any]]:
     findings = _faults_of_norm(inside)
     if findings:
         return findings, {}
+    # Frequencies mean something only where angles grow linearly.
     if not all(map(_grows_evenly, (queries, keys))):
         return [_uneven_angles(*matrices)], {}
     for finding in run_checks(_checks(inside), inside):
+        # A small change of lengths may be a decay, as in xPos, so it is no fault here.
         is_unsure_norm = finding.check == "norm" and finding.is_wrong
         if finding.verdict != "not checked" and not is_unsure_norm:
             findings.append(_named(finding))
@@ -63,6 +66,7 @@ def _named(finding: Finding) -> Finding:
 
 def _checks(inside: RotationRecord) -> tuple[Callable[[RotationRecord], Finding | None], ...]:
     """Return the checks of a rotation that can be made of matrices alone."""
+    # Where one side alone is rotated, that is the fault, and its direction and frequencies are no further ones.
     if "none" in (inside.reading.layout, inside.of_keys.layout) and difference(inside):
         return (check_layout,)
     return (norm, check_layout, direction, frequencies) if inside.reading.pairs else (norm, check_layout)
@@ -73,8 +77,9 @@ def _faults_of_norm(inside: RotationRecord) -> list[Finding]:
     if "none" in (inside.reading.layout, inside.of_keys.layout):
         return []
     for side in (inside, inside._replace(reading=inside.of_keys, of_keys=inside.reading)):
+        # A small change may be a decay, as in xPos.
         change = float((side.reading.gains - 1).abs().max())
-        if CHANGE < change < DECAY:  # may be a decay, as in xPos
+        if CHANGE < change < DECAY:
             continue
         findings = [_named(finding) for finding in run_checks((norm,), side) if finding.is_wrong]
         if findings:
@@ -90,12 +95,13 @@ def _grows_evenly(pairs: MeasuredPairs) -> bool:
     """Tell whether angles grow by the same from each position to the next, unlike along the rows of a grid."""
     if not pairs.pairs:
         return True
-    expected = torch.arange(len(pairs.matrices))[:, None] * pairs.theta
-    angles = angles_of(pairs.matrices, pairs.pairs)
+    expected = torch.arange(len(pairs.matrices))[:, None] * pairs.theta  # (t, r/2)
+    angles = angles_of(pairs.matrices, pairs.pairs)  # (t, r/2)
     return bool(wrap_angle(angles - expected).abs().max() <= ANGLE_TOLERANCE)
 
 
 def _uneven_angles(queries: Tensor, keys: Tensor) -> Finding:
+    # Equal on both sides, angles may be those of a grid, whose rows are not known here.
     change = relative_difference(queries, keys)
     if change < ANGLE_TOLERANCE:
         return with_check_name(note(GRID, change), "rotation inside, layout")
@@ -105,16 +111,18 @@ def _uneven_angles(queries: Tensor, keys: Tensor) -> Finding:
 
 def _measured_pairs(matrices: Tensor) -> MeasuredPairs:
     """Return the pairs of matrices at positions 0, 1, 2 ..., of which the first is taken for the identity."""
-    gains, positions = matrices.norm(dim=1), torch.arange(len(matrices))
-    matrices = torch.where(matrices.abs() < TINY, 0.0, matrices)
+    gains = matrices.norm(dim=1)  # (t, d)
+    positions = torch.arange(len(matrices))  # (t,)
+    # What rounding leaves of zeros would count as channels that mix.
+    matrices = torch.where(matrices.abs() < TINY, 0.0, matrices)  # (t, d, d)
     pairs, layout = pairs_of(matrices)
     if not pairs:
         return MeasuredPairs(matrices, [], layout, positions, gains=gains)
     # The last angle is the most exact, once its whole turns are known from the first.
-    first, last = angles_of(matrices[1], pairs), angles_of(matrices[-1], pairs)
+    first, last = angles_of(matrices[1], pairs), angles_of(matrices[-1], pairs)  # (n,), (n,)
     steps = len(matrices) - 1
-    turns = torch.round((steps * first - last) / (2 * math.pi))
-    theta = (last + 2 * math.pi * turns) / steps
+    turns = torch.round((steps * first - last) / (2 * math.pi))  # (n,)
+    theta = (last + 2 * math.pi * turns) / steps  # (n,)
     return MeasuredPairs(matrices, pairs, layout, positions, theta, gains, torch.zeros_like(theta))
 
 
@@ -133,40 +141,46 @@ def _matrices_in(record: AttentionRecord, dtype: torch.dtype, texts: int) -> tup
     of_queries, of_keys = (_products(attention, dtype, side, texts) for side in ("queries", "keys"))
     if not is_finite((of_queries, of_keys)) or not _is_bilinear(attention, of_queries, dtype):
         return None
+    # A rotation keeps lengths, so those of the columns are the softmax scale. Where they decay by a constant factor a
+    # position, the scale is that at position 0, from positions 1 and 2.
     first, second = of_queries[:2].norm(dim=1)
-    scale = float((first**2 / second).nanmedian())  # at position 0, where lengths decay too
+    scale = float((first**2 / second).nanmedian())
     identity = torch.eye(attention.dim, dtype=torch.float64)[None]
     queries = torch.cat((identity, of_queries.mT / scale))  # (t, d, d)
-    return queries[:-1], torch.linalg.pinv(queries[-1].mT) @ of_keys / scale
+    # For the last query the products are R_q^T R_k, of which R_q is known.
+    return queries[:-1], torch.linalg.pinv(queries[-1].mT) @ of_keys / scale  # (t-1, d, d), (t-1, d, d)
 
 
 def _products(attention: Attention, dtype: torch.dtype, side: str, texts: int) -> Tensor:
     """Return a . R^T R b for all unit vectors a, b: (positions, d, d)."""
     d, h = attention.dim, attention.heads
-    unit = torch.eye(d, dtype=dtype) * SIZE
-    zeros = torch.zeros(h, d, dtype=dtype)
+    unit = torch.eye(d, dtype=dtype) * SIZE  # (d, d)
+    zeros = torch.zeros(h, d, dtype=dtype)  # (h, d)
+    # Each token of each text needs a channel of the embeddings.
     most = attention.projections.width // T if attention.projections else d
     parts = unit.split(min(texts, most))
     keys_alone = [_logits(attention, zeros, b, side) for b in parts]
     neither = _logits(attention, zeros, zeros[:1], side)
     rows = []
-    for part in unit.split(h):  # a query for each head
-        a = torch.cat((part, zeros))[:h]
+    # One call measures a query for each head: all heads are rotated alike.
+    for part in unit.split(h):
+        a = torch.cat((part, zeros))[:h]  # (h, d)
+        # What comes of a or of b alone, or of neither, is a bias, not a product.
         query_alone = _logits(attention, a, zeros[:1], side) - neither
         both = [_logits(attention, a, b, side) for b in parts]
         rows.append(torch.cat([each - query_alone - alone for each, alone in zip(both, keys_alone, strict=True)]))
-    return torch.cat(rows, 1)[:, :d].permute(2, 1, 0) / SIZE**2
+    return torch.cat(rows, 1)[:, :d].permute(2, 1, 0) / SIZE**2  # (m, d, d)
 
 
 def _is_bilinear(attention: Attention, of_queries: Tensor, dtype: torch.dtype) -> bool:
     """Tell whether other vectors have the products that unit vectors predict: with norms or softplus they do not."""
     a, b = random(2, attention.dim, seed=17).to(dtype)
-    a = a.expand(attention.heads, -1)
-    b = b[None]
+    a = a.expand(attention.heads, -1)  # (h, d)
+    b = b[None]  # (1, d)
     pairs = itertools.product((a, torch.zeros_like(a)), (b, torch.zeros_like(b)))
     both, query_alone, key_alone, neither = (_logits(attention, *pair, "queries") for pair in pairs)
-    expected = torch.einsum("i,pij,j->p", a[0].double(), of_queries, b[0].double())
-    result = both - query_alone - key_alone + neither  # (1, h, positions)
+    expected = torch.einsum("i,pij,j->p", a[0].double(), of_queries, b[0].double())  # (m,)
+    result = both - query_alone - key_alone + neither  # (1, h, m)
     return relative_difference(result, expected.expand_as(result)) < ANGLE_TOLERANCE
 
 
@@ -176,11 +190,12 @@ def _logits(attention: Attention, a: Tensor, b: Tensor, side: str) -> Tensor:
     For the rotation of queries they are those of the key at 0 for the queries from 1 on, for that of keys those of all
     keys but the last for the last query.
     """
-    is_last = torch.arange(T)[:, None] == T - 1
-    has_key = ~is_last if side == "keys" else torch.arange(T)[:, None] == 0  # (t, 1)
+    positions = torch.arange(T)[:, None]  # (t, 1)
+    has_key = positions < T - 1 if side == "keys" else positions == 0  # (t, 1)
     q = a[:, None].expand(len(b), -1, T, -1).contiguous()  # (n, h, t, d)
-    k = b[:, None, None].expand(-1, attention.kv_heads, T, -1) * has_key
-    logits = attention.weights(q, k).log()
+    k = b[:, None, None].expand(-1, attention.kv_heads, T, -1) * has_key  # (n, g, t, d)
+    # The logarithm of a weight is the logit less a number of its row, which the difference to a key of 0 cancels.
+    logits = attention.weights(q, k).log()  # (n, h, t, t)
     if side == "keys":
-        return logits[:, :, -1, :-1] - logits[:, :, -1, -1:]
-    return (logits[:, :, :, 0] - logits.diagonal(dim1=2, dim2=3))[:, :, 1:]
+        return logits[:, :, -1, :-1] - logits[:, :, -1, -1:]  # (n, h, t-1)
+    return (logits[:, :, :, 0] - logits.diagonal(dim1=2, dim2=3))[:, :, 1:]  # (n, h, t-1)

@@ -8,14 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from posenc.doctor.attention.measure import TOLERANCE, Attention, AttentionRecord, T
-from posenc.doctor.numerics import is_finite, not_finite, relative_difference, worst
+from posenc.doctor.numerics import TINY, is_finite, not_finite, relative_difference, worst
 from posenc.doctor.report import Finding, not_checked, note, passed, wrong
+from posenc.doctor.rotation.fit_frequencies import near
 from posenc.doctor.safe_call import attempt
 
 SMALL = 1e-3  # of weights and their logarithms
-TINY = 1e-30
 VISIBLE = 1e-5  # the least weight whose logarithm can be compared
 LOGIT_CHANGE = 5e-3
+SCALE_TOLERANCE = 0.01  # relative, of the factor of logits
 KEY_LENGTH = 1.7  # which no norm inside makes 1 or the root of a width
 CHANGED_TOKENS = torch.tensor([8, 13])  # of T
 OTHER_TOKENS = torch.tensor([token for token in range(T) if token not in (8, 13)])
@@ -28,19 +29,21 @@ def values(record: AttentionRecord) -> Finding:
     """Check that equal values come out as they are: weights sum to 1 and values are not rotated."""
     attention = record.attention
     q, k, v = attention.inputs()
-    v = v[:, :, :1].expand_as(v).contiguous()
-    expected, result = v.repeat_interleave(attention.groups, 1), attention.at(q, k, v)
+    # The mean of equal values, by whatever weights, is their value.
+    v = v[:, :, :1].expand_as(v).contiguous()  # (b, g, s, d)
+    expected = v.repeat_interleave(attention.groups, 1)  # (b, h, s, d)
+    result = attention.at(q, k, v)  # (b, h, s, d)
     detail = ""
     if attention.value_outcome == "added":
         if _adds_by_position_of_key(attention):
-            message = "what is added to the values depends on the position of the key, not on the offset"
-            return wrong("values-moved", f"{message}: rotate q and k only")
+            return wrong("values-moved", "what is added to values depends on the key's position: rotate q and k only")
         result = result - attention.at(q, k, torch.zeros_like(v))
         detail = ", and a learned part by offset (as Shaw's) is added to them"
     difference = relative_difference(result, expected)
     if difference < TOLERANCE:
         return passed(f"values come through as they are{detail}", difference)
     message = f"equal values come out different (by {difference:.2g})"
+    # Weights that do not sum to 1 change the length of a value, a rotation its direction.
     if (torch.nn.functional.cosine_similarity(result, expected, dim=-1) > 1 - SMALL).all():
         least, most = map(float, (result.norm(dim=-1) / expected.norm(dim=-1)).aminmax())
         message = f"{message}: the weights of a query sum to {least:.3g} up to {most:.3g}, not to 1"
@@ -53,13 +56,14 @@ def values(record: AttentionRecord) -> Finding:
 def _rotates_back(attention: Attention) -> bool:
     """Tell whether a value alone comes out by its offset: unchanged at offset 0, and alike from each position."""
     q, k, v = attention.inputs()
-    value = v[:, :, :1]
+    value = v[:, :, :1]  # (b, g, 1, d)
     results = []
     for position in (9, 5, 6):
-        alone = torch.zeros_like(v).index_copy(2, torch.tensor([position]), value)
-        result = torch.nn.functional.normalize(attention.at(q, k, alone), dim=-1)
-        results.append(result.roll(-position, 2)[:, :, :6])  # by offset
-    unchanged = torch.nn.functional.normalize(value.repeat_interleave(attention.groups, 1), dim=-1)
+        alone = torch.zeros_like(v).index_copy(2, torch.tensor([position]), value)  # (b, g, s, d)
+        # Weights differ from query to query, so directions are compared, at offsets 0 .. 5 from the value.
+        result = torch.nn.functional.normalize(attention.at(q, k, alone), dim=-1)  # (b, h, s, d)
+        results.append(result.roll(-position, 2)[:, :, :6])
+    unchanged = torch.nn.functional.normalize(value.repeat_interleave(attention.groups, 1), dim=-1)  # (b, h, 1, d)
     differences = [relative_difference(result, results[0]) for result in results]
     return worst(relative_difference(results[0][:, :, :1], unchanged), *differences) < SMALL
 
@@ -68,8 +72,9 @@ def _adds_by_position_of_key(attention: Attention) -> bool:
     """Tell whether what is added to values depends on the position of the key, and not on that of the query."""
     q, k, v = map(torch.zeros_like, attention.inputs())
     results = []
-    for position in (5, 6):  # of the key that all look at
-        keys = k.index_fill(2, torch.tensor([position]), 40)
+    for position in (5, 6):
+        # One long key takes all weight, so the result is what is added to its value.
+        keys = k.index_fill(2, torch.tensor([position]), 40)  # (b, g, s, d)
         results.append(attention.at(q + 1, keys, v)[:, :, 7:])
     first, second = results
     return relative_difference(first, first.flip(2)) < SMALL and relative_difference(first, second) > SMALL
@@ -84,11 +89,12 @@ def offsets(record: AttentionRecord) -> Finding:
     weights = attention.weights(q, k)  # (b, h, t, s)
     if finding := not_finite(weights, "the result among equal tokens"):
         return finding
-    # How the logit changes from key to key, of keys that are visible.
-    steps = torch.where(weights > TINY, weights, torch.nan).log().diff(dim=-1)
+    # The softmax adds a number of its own to each row of logits, so steps from key to key are compared.
+    steps = torch.where(weights > TINY, weights, torch.nan).log().diff(dim=-1)  # (b, h, t, s-1)
     difference = _change_along(steps, queries=1, keys=1)
     if difference < SMALL:
         return passed("among equal tokens weights depend on the offset only", difference)
+    # Where one side is rotated twice, its position counts twice: logits depend on n - 2 m, or on 2 n - m.
     for side, moved_queries, moved_keys in (("keys", 2, 1), ("queries", 1, 2)):
         if _change_along(steps, moved_queries, moved_keys) < SMALL:
             message = f"{side} have twice their position: they are rotated twice (before the call, or in the cache)"
@@ -112,11 +118,12 @@ def decay(record: AttentionRecord) -> Finding:
     if attention.output_dim < T:
         return not_checked(NARROW)
     q, k, _ = attention.inputs()
-    weights = attention.weights(torch.zeros_like(q), k)[:, :, -1].flatten(0, 1)  # (b * h, s)
+    weights = attention.weights(torch.zeros_like(q), k)[:, :, -1].flatten(0, 1)  # (n, s)
     if not is_finite(weights):
         return not_checked("queries of zeros give NaN or infinity")
-    weights = weights[:, weights.any(0)]  # hidden keys, its own among them, tell nothing of a bias
-    steps = weights.clamp(min=TINY).log().diff(dim=-1)
+    # The step from a hidden key to the next would be that of the mask, not of a bias.
+    weights = weights[:, weights.any(0)]
+    steps = weights.clamp(min=TINY).log().diff(dim=-1)  # towards the query
     rises, falls = bool((steps > TOLERANCE).any()), bool((steps < -TOLERANCE).any())
     if not rises and not falls:
         return passed("with queries of zeros all keys weigh the same: no bias by offset")
@@ -137,27 +144,27 @@ def scale(record: AttentionRecord) -> Finding:
     root = attention.dim**0.5
     if not math.isfinite(factor):
         return not_checked("the last query does not see the last two keys")
-    if is_near(factor, 1):
+    if near(factor, 1, SCALE_TOLERANCE):
         return passed("logits are divided by sqrt(d)", factor)
+    # Before what looks like a fault: models such as Gemma and Granite choose a scale of their own.
     declared = _declared_scale(record)
-    if declared and is_near(factor, declared * root):
+    if declared and near(factor, declared * root, SCALE_TOLERANCE):
         return passed(f"logits are multiplied by {declared:.5g}, as its configuration says", factor)
-    if is_near(factor, root):
+    if near(factor, root, SCALE_TOLERANCE):
+        # T5, known by its buckets, starts from weights that are smaller by this factor.
         if any("bucket" in name for part in record.code.modules for name in vars(part)):
             return note("logits are not divided by sqrt(d), as in T5: right for weights that start small", factor)
-        message = "logits are not divided by sqrt(d), so the softmax saturates (right for T5's weights alone)"
-        return wrong("scale-missing", message, factor)
-    if is_near(factor, 1 / root):
+        return wrong("scale-missing", "logits are not divided by sqrt(d) (right for T5's weights alone)", factor)
+    if near(factor, 1 / root, SCALE_TOLERANCE):
         return wrong("scale-wrong", "logits are divided by d: the scale 1/sqrt(d) is applied twice", factor)
     for width, meaning in _other_widths(attention).items():
-        if is_near(factor, (attention.dim / width) ** 0.5):
+        if near(factor, (attention.dim / width) ** 0.5, SCALE_TOLERANCE):
             return wrong("scale-wrong", f"logits are divided by the root of {width}, {meaning}", factor)
     message = f"logits are multiplied by {factor:.4f} / sqrt(d)"
     return note(f"{message}: an attention factor (YaRN's: applied once?), or another width", factor)
 
 
 def _declared_scale(record: AttentionRecord) -> float | None:
-    """Return the softmax scale that a configuration declares, as those of Gemma and Granite do."""
     config = getattr(record.code.module, "config", None)
     scalar = getattr(config, "query_pre_attn_scalar", None)
     return scalar**-0.5 if scalar else getattr(config, "attention_multiplier", None)
@@ -172,21 +179,18 @@ def _other_widths(attention: Attention) -> dict[int, str]:
     return widths
 
 
-def is_near(factor: float, expected: float) -> bool:
-    """Tell whether a factor is the expected one."""
-    return abs(factor / expected - 1) < 0.01
-
-
 def _scale_by_root(attention: Attention) -> float:
     """Return the scale of logits, times sqrt(d)."""
     q, k, _ = map(torch.zeros_like, attention.inputs())
-    key = k.index_fill(2, torch.tensor([T - 1]), KEY_LENGTH * attention.dim**-0.5)
+    # At offset 0 no rotation changes the product of query and key; the key before, of zeros, is what to compare with.
+    key = k.index_fill(2, torch.tensor([T - 1]), KEY_LENGTH * attention.dim**-0.5)  # (b, g, s, d)
     logits = []
-    for each_q, each_k in itertools.product((q + 1, q), (key, k)):  # what depends on one of the two alone cancels
-        before, last = attention.weights(each_q, each_k)[:, :, -1, -2:].log().unbind(-1)
+    for query, keys in itertools.product((q + 1, q), (key, k)):
+        before, last = attention.weights(query, keys)[:, :, -1, -2:].log().unbind(-1)  # (b, h), (b, h)
         logits.append(last - before)
-    both, of_query, of_key, neither = logits
-    return float((both - of_query - of_key + neither).mean()) / KEY_LENGTH
+    # What depends on the query or on the key alone, or on neither, is a bias: it cancels.
+    both, query_alone, key_alone, neither = logits
+    return float((both - query_alone - key_alone + neither).mean()) / KEY_LENGTH
 
 
 def contents(record: AttentionRecord) -> Finding | None:
@@ -197,6 +201,7 @@ def contents(record: AttentionRecord) -> Finding | None:
     by_queries, by_keys = _changed_logits(attention, of_queries=True), _changed_logits(attention, of_queries=False)
     if by_queries is None or by_keys is None:
         return None
+    # Row t of logits is made of query t, column s of key s: what changes elsewhere follows the wrong content.
     keys_follow_queries = by_queries[OTHER_TOKENS][:, CHANGED_TOKENS].any()
     queries_follow_keys = by_keys[CHANGED_TOKENS][:, OTHER_TOKENS].any()
     if keys_follow_queries and queries_follow_keys:
@@ -214,27 +219,28 @@ def contents(record: AttentionRecord) -> Finding | None:
 
 def _changed_logits(attention: Attention, of_queries: bool) -> Tensor | None:
     """Return which logits (t, s) change with the queries, or the keys, of two tokens; None if they cannot be read."""
-    q, k, _ = (part / 5 for part in attention.inputs(14))  # so that no weight is tiny
-    before = attention.weights(q, k)
-    changed = (q if of_queries else k).clone()
-    changed[:, :, CHANGED_TOKENS] *= -1
-    after = attention.weights(changed, k) if of_queries else attention.weights(q, changed)
+    # Short queries and keys, so that no weight is tiny.
+    q, k, _ = (part / 5 for part in attention.inputs(14))
+    before = attention.weights(q, k)  # (b, h, t, s)
+    signs = torch.ones(T, 1).index_fill(0, CHANGED_TOKENS, -1)  # (t, 1)
+    after = attention.weights(q * signs, k) if of_queries else attention.weights(q, k * signs)  # (b, h, t, s)
     if not _sum_to_one(before):
         return None
-    visible, change = _logit_changes(before, after)
-    is_seen = visible.sum(-1, keepdim=True) >= FEW_KEYS
-    return ((change > LOGIT_CHANGE) & is_seen).flatten(0, 1).any(0)
+    visible, change = _logit_changes(before, after)  # (b, h, t, s), (b, h, t, s)
+    # The median of a row stands for what the softmax adds to it, so most of its keys must be unchanged ones.
+    has_many_keys = visible.sum(-1, keepdim=True) >= FEW_KEYS
+    return ((change > LOGIT_CHANGE) & has_many_keys).flatten(0, 1).any(0)  # (t, s)
 
 
 def _sum_to_one(weights: Tensor) -> bool:
-    """Tell whether weights come of a softmax over keys: nothing else can be read."""
+    """Tell whether weights come of a softmax over keys: logits can be read off no others."""
     return bool((weights.sum(-1) - 1).abs().max() < SMALL)
 
 
 def _logit_changes(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
     """Return which weights are visible, and how much their logarithms change relative to the others of their row."""
-    visible = (before > VISIBLE) & (after > VISIBLE)
-    change = torch.where(visible, (after / before).log(), torch.nan)
+    visible = (before > VISIBLE) & (after > VISIBLE)  # (b, h, t, s)
+    change = torch.where(visible, (after / before).log(), torch.nan)  # (b, h, t, s)
     return visible, (change - change.nanmedian(-1, keepdim=True).values).abs().nan_to_num(0)
 
 
@@ -248,13 +254,12 @@ def lengths(record: AttentionRecord) -> Finding | None:
     short, failed = attempt(attention.weights, q[:, :, :few], k[:, :, :few])
     if failed or not _sum_to_one(short):
         return None
+    # More keys change the sum of the softmax: all logits of a row by one number, which their median takes out.
     _, change = _logit_changes(short, attention.weights(q, k)[:, :, :few, :few])
     difference = float(change.max())
     if difference < LOGIT_CHANGE:
         return None
-    message = (
-        f"logits of tokens change by {difference:.2g} when tokens follow: positions depend on the length of the call"
-    )
+    message = f"logits change by {difference:.2g} when tokens follow: positions depend on the length of the call"
     if record.is_causal:
         return wrong("length-dependent", f"{message}, so each step of decoding moves the tokens before it", difference)
     return note(f"{message}, right for texts of one length only", difference)
@@ -265,6 +270,7 @@ def positional_parameters(attention: Attention) -> dict[str, nn.Parameter]:
     if not attention.projections:
         return {}
     weights = {weight for layer in attention.projections.layers.values() for weight in layer.weights}
+    # The smallest part with all projections is the attention itself, without the layers around it.
     *_, innermost = (part for part in attention.code.modules if weights <= {*part.parameters()})
     learned = {name: parameter for name, parameter in innermost.named_parameters() if parameter not in weights}
     return {name: parameter for name, parameter in learned.items() if POSITIONAL.search(name.lower())}
@@ -282,8 +288,7 @@ def unused(record: AttentionRecord) -> Finding | None:
     gradients = {name: parameter.grad for name, parameter in parameters.items()}
     unread = [name for name, gradient in gradients.items() if gradient is None or not gradient.any()]
     if unread:
-        message = "is in the module and changes nothing: what it learns about positions is not added to the logits"
-        return wrong("bias-lost", f"{' and '.join(unread)} {message}")
+        return wrong("bias-lost", f"{' and '.join(unread)} changes nothing: what is learned is not added to the logits")
     halves = [name for name, gradient in gradients.items() if gradient is not None and _is_read_on_one_side(gradient)]
     if halves and not record.is_causal:
         message = f"one half of {' and '.join(halves)} is never read: keys ahead, or keys behind, all get offset 0"
@@ -293,9 +298,10 @@ def unused(record: AttentionRecord) -> Finding | None:
 
 def _is_read_on_one_side(gradient: Tensor) -> bool:
     """Tell whether of a table of offsets from -n to n only 0 and those of one sign are read."""
-    is_read = gradient.any(-1).flatten()
+    is_read = gradient.any(-1).flatten().tolist()
     rows = [*range(len(is_read))]
-    read = is_read.nonzero().flatten().tolist()
-    middle = len(is_read) // 2
+    read = [row for row in rows if is_read[row]]
+    # T tokens have offsets up to T - 1.
+    middle = len(rows) // 2
     behind, ahead = rows[: middle + 1][-T:], rows[middle:][:T]
     return len(rows) % 2 == 1 and read != rows and read in (behind, ahead)
