@@ -152,7 +152,8 @@ def _decode(record: AttentionRecord, parts: Parts, bounds: Iterable[int], holds_
     # A copy, for a module may hold a cache of the calls before.
     attention = record.attention.of(record.code.fresh())
     cache = None
-    token_axis = 1 if record.code.call.order == "bthd" else 2
+    order = record.code.call.order or "bhtd"
+    token_axis = order.index("t") if len(order) == 4 else 2  # where heads have no axis, caches are (b, h, t, d)
     results, caches = [], []
     for start, end in itertools.pairwise(bounds):
         positions = torch.arange(start, end)
