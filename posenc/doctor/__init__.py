@@ -3,6 +3,10 @@
     print(posenc.diagnose(apply_rotary))        or    posenc doctor mypackage.model:apply_rotary
 
 Nothing is compared with a reference implementation: each check is a property that code of its kind must have.
+
+Key: b texts of a batch, h heads, g heads of keys, t tokens or queries, s keys, d width of a head or of an embedding,
+     r channels that rotate, n pairs or what else is counted, m measured positions, w width of a table of cos and sin,
+     v vocabulary
 """
 
 import sys
