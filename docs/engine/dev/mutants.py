@@ -82,6 +82,10 @@ EQUIVALENT |= {
     ("models/from_config", "fields = _fields(config, length or {1 -> 0}, max_length)"):
         "a text of no token is as short as one of a token",
     ("models/from_config", _WIDTHS): "both types have the same widths",
+    ("doctor/attention/causality", "if not visible.tril(-1)[{1: -> :}-1].any():"): "no key is behind the first query",
+    ("doctor/table/grid", "PADDED = ((2, 3), (3, {2 -> 1}))  # rows and columns that two masks leave"):
+        "other masks serve as well",
+    ("doctor/table/usage", "changed = _rows_of(record, ids {+ -> -} 1)"): "either id is another one",
     ("models/mrope", "for grid, seconds_per_frame in zip(video_grids, seconds, strict={True -> False})"):
         "there are as many seconds as grids, which is checked before",
     ("models/mrope", "positions = [np.zeros((0, 3), dtype=np.{int64 -> int32})]"): "it is joined to others of int64",

@@ -277,7 +277,7 @@ class ByOffset(Encoder):
 
     def __init__(self):
         super().__init__()
-        self.rel_values = nn.Parameter(torch.randn(2 * 64 + 1, WIDTH))
+        self.rel_values = nn.Parameter(torch.randn(2 * 64 + 1, WIDTH) / 10)
 
     def rows(self, t):
         return offsets(t, t)

@@ -55,6 +55,11 @@ WINDOWS = {
     "sound": (Window, {}, ""),
     "a square": (Window, {"size": (4, 4)}, ""),
     "rows by 2 * rows - 1": (Window, {"step": 7}, "axes-swapped"),
+    "the furthest rows ahead are one": (
+        Window,
+        {"change": lambda numbers, down, along: torch.where(down < -1, along.float(), numbers)},
+        "axes-swapped buckets-wrong",
+    ),
     "rows by another number": (Window, {"step": 5}, "buckets-wrong"),
     "rows of a square by another number": (Window, {"size": (4, 4), "step": 3}, "buckets-wrong"),
     "rows of 4 by 2 * rows - 1": (Window, {"size": (3, 4), "step": 5}, "axes-swapped"),

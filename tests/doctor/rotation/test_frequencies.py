@@ -168,6 +168,15 @@ def test_usual_bases_are_read(base):
     assert finding(report, "frequencies").number == base
 
 
+def test_the_base_that_is_meant_is_named():
+    """A halved exponent looks like the root of the base, a doubled one like its square."""
+    halved = diagnose(turning(lambda d: powers(d, 500_000**0.5)), dim=16, heads=2)
+    assert "500,000" in finding(halved, "frequencies").words
+    doubled = diagnose(turning(lambda d: powers(d, 1e8)), dim=16, heads=2)
+    assert finding(doubled, "frequencies").id == "exponent-doubled"
+    assert "10,000" in finding(doubled, "frequencies").words
+
+
 def test_scalings_of_the_package_are_named():
     by_four = diagnose(posenc.RoPE(64, theta=linear(64, 4.0)[0]))
     assert "4" in finding(by_four, "frequencies").words.split()
