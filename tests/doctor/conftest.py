@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from dev import doctor_reports
+from dev import ROOT, doctor_reports
 from posenc import doctor
 
 SUMMARIES: dict[str, list[str]] = {}  # by test
 FILES: set[str] = set()  # whose tests ran
+SKIPPED: set[str] = set()  # tests, as where a peer is not installed
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,7 @@ def pytest_runtest_call(item):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(doctor, "Report", noted)
         result = yield
-    file = item.path.relative_to(Path(__file__).parent).with_suffix("").as_posix()
+    file = _file_of(item.path)
     test = f"{file} {item.name}"
     if os.environ.get(doctor_reports.WRITES):
         FILES.add(file)
@@ -43,6 +44,17 @@ def pytest_runtest_call(item):
     if changes:
         pytest.fail("\n".join(["other reports; python -m dev.doctor_reports if so meant", *changes]))
     return result
+
+
+def _file_of(path):
+    return path.relative_to(Path(__file__).parent).with_suffix("").as_posix()
+
+
+def pytest_runtest_logreport(report):
+    """Note which tests were skipped: what is listed of them stays."""
+    if report.skipped:
+        path, _, name = report.nodeid.partition("::")
+        SKIPPED.add(f"{_file_of(ROOT / path)} {name}")
 
 
 def differences(expected: list[str], summaries: list[str]) -> list[str]:
@@ -56,4 +68,4 @@ def differences(expected: list[str], summaries: list[str]) -> list[str]:
 def pytest_sessionfinish(session):
     """Write the reports down, where that is asked for and no test failed."""
     if os.environ.get(doctor_reports.WRITES) and not session.testsfailed:
-        doctor_reports.write(SUMMARIES, FILES)
+        doctor_reports.write(SUMMARIES, FILES, SKIPPED)

@@ -4,7 +4,7 @@ A mutant is a file with one change: of an operator, a number, an axis, a compari
 or a slice. Three hundred are drawn by a fixed seed, as many from each file, and from a file as many of each kind as can
 be. On each run the tests that concern its file, its own and the contract, the quick ones first. On those that pass run
 the tests that compile, too. A test that fails without a mutant catches none. The doctor's mutants are drawn by lot,
-from all of its files together; on one of a room run the tests of that room, on any other all tests of the doctor.
+from all of its files together; on one of a kind's room run the tests of that room, on any other all of the doctor's.
 
     python -m dev.mutants                     the table, and every mutant that survives
     python -m dev.mutants rotate/rope --all   every mutant of one file
@@ -376,9 +376,9 @@ class Answer:
 
 
 def _tests_of(file: str) -> str:
-    """Return the folder in tests/ whose tests run on a file of the doctor: its room's, if there are such."""
+    """Return the folder in tests/ whose tests run on a file of the doctor: its room's, if it is that of a kind."""
     room = file.rpartition("/")[0]
-    return room if (ROOT / "tests" / room).is_dir() else DOCTOR
+    return room if (ROOT / "posenc" / room / "measure.py").exists() else DOCTOR
 
 
 class Chosen:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from posenc import diagnose
-from tests.doctor.assertions import assert_report
+from tests.doctor.assertions import assert_report, finding
 from tests.doctor.blocks import frequencies, rotate_by
 from tests.doctor.rotation.patients import rotate_twice
 
@@ -40,6 +40,7 @@ def test_grids_are_read_with_or_without_a_token_of_the_class(rows, columns, plac
     report = diagnose(Picture(rows, columns, place, dim=8), kind="rotation", dim=8, heads=3)
     assert_report(report, notes="frequencies")
     assert f"rows of {columns}" in report.examined["grid"]
+    assert report.examined["base"] == "base 100"
 
 
 @pytest.mark.parametrize("place", ["before", "behind"])
@@ -243,3 +244,33 @@ def test_three_numbers_that_are_counted_into_one_are_no_three_axes(weights):
     report = diagnose(counted_into_one(*weights), kind="rotation", dim=12, heads=2)
     assert_report(report)
     assert "axes" not in {each.check for each in report.findings}
+
+
+# Positions with a number for each axis
+
+
+def by_axes(form, *axes):
+    """Return a rotation by positions in a form such as (b, t, 3), in which pair i rotates by axes[i % len(axes)]."""
+
+    def turn(x, positions):
+        if positions.ndim != len(form):
+            raise ValueError(form)
+        numbers = positions.movedim(0, -1) if form == "3bt" else positions  # (b, t, 3) or (t, 3)
+        of_pair = torch.tensor(axes)[torch.arange(x.shape[-1] // 2) % len(axes)]
+        angles = numbers[..., of_pair] * frequencies(x.shape[-1])
+        return rotate_by(x, angles[:, None] if angles.ndim == 3 else angles)
+
+    return turn
+
+
+FORMS = {"3bt": "(3, b, t)", "t2": "(t, 2)", "bt2": "(b, t, 2)", "t3": "(t, 3)", "bt3": "(b, t, 3)"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_positions_with_a_number_for_each_axis_are_found_out(form):
+    axes = range(2 if "2" in form else 3)
+    report = diagnose(by_axes(form, *axes), dim=24, heads=3)
+    assert_report(report)
+    assert FORMS[form] in finding(report, "positions").words
+    assert f"along {len(axes)} axes" in finding(report, "each axis").words
+    assert_report(diagnose(by_axes(form, *axes[1:]), dim=24, heads=3), "axis-lost")
