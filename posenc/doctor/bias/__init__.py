@@ -12,14 +12,21 @@ from posenc.doctor.numerics import not_finite
 from posenc.doctor.report import Finding, run_checks, stopped, with_check_name
 from posenc.doctor.safe_call import attempt
 
-OF_FIXED_SIZE = (offsets.offsets, *window.CHECKS, usage.factor, usage.queries)
-OF_IDS = (offsets.offsets, offsets.ahead, buckets.widen, *usage.CHECKS)
-CHECKS = (offsets.offsets, offsets.sign, offsets.slopes, offsets.ahead, buckets.widen, *usage.CHECKS)
+# By what was measured; a check that concerns several stands with each of them.
+CHECKS = {
+    "boxes": window.CHECKS_OF_BOXES,
+    "slopes": (offsets.slopes,),
+    "mask": (window.parts,),
+    # Offsets in a window have two axes, so no sign and no slope; other checks need calls of several sizes.
+    "fixed size": (offsets.offsets, *window.CHECKS, usage.factor, usage.queries),
+    "ids": (offsets.offsets, offsets.ahead, buckets.widen, *usage.CHECKS),
+    "numbers": (offsets.offsets, offsets.sign, offsets.slopes, offsets.ahead, buckets.widen, *usage.CHECKS),
+}
 
 
 def accepts(code: Code) -> bool:
     """Tell whether the code can be called as a bias or as slopes."""
-    if window.page_of(code):
+    if window.measure_boxes(code):
         return True
     bias = Bias(code)
     if bias.position_argument == "heads":
@@ -39,29 +46,28 @@ def accepts(code: Code) -> bool:
 
 def examine(code: Code) -> tuple[list[Finding], dict[str, Any]]:
     """Return the findings on a bias, or on slopes if the code takes heads only, and what was examined."""
-    record = window.page_of(code) or measure.measure_bias(code)
-    checks, examined = _plan(record)
+    record = window.measure_boxes(code) or measure.measure_bias(code)
+    what, examined = _measured(record)
     # What is not finite makes every comparison fail, so that nothing else is checked; -inf may hide keys.
     finding = not_finite(record.numbers, "the first call", may_hide_keys=True)
     if finding:
         return stopped([with_check_name(finding, "finite")]), examined
-    return run_checks(checks, record), examined
+    return run_checks(CHECKS[what], record), examined
 
 
-def _plan(record: window.PageRecord | BiasRecord) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the checks for a record, and what is said of it."""
-    if isinstance(record, window.PageRecord):
-        return window.PAGE_CHECKS, {"size": f"boxes on a page {record.width:g} wide"}
+def _measured(record: window.BoxesRecord | BiasRecord) -> tuple[str, dict[str, Any]]:
+    """Return what was measured, a key of CHECKS, and what is said of it."""
+    if isinstance(record, window.BoxesRecord):
+        return "boxes", {"size": f"boxes on a page {record.width:g} wide"}
     if record.bias.position_argument == "heads":
-        return (offsets.slopes,), {"what": "slopes alone"}
+        return "slopes", {"what": "slopes alone"}
     h, t, s = record.numbers.shape
     examined = {"sizes": f"{h} heads", "size": f"{t} queries by {s} keys"}
-    is_mask = record.bias.position_argument == "nothing" and record.hidden.any()
-    if is_mask and not record.numbers[~record.hidden].any():
-        return (window.parts,), examined | {"what": "a mask"}
+    hides_keys = record.bias.position_argument == "nothing" and record.hidden.any()
+    if hides_keys and not record.numbers[~record.hidden].any():
+        return "mask", examined | {"what": "a mask"}
     if record.grid:
         examined["grid"] = f"a window of rows of {record.grid.columns}"
-    # Offsets in a window have two axes, so no sign and no slope; the other checks need calls of several sizes.
     if record.grid or record.has_fixed_size:
-        return OF_FIXED_SIZE, examined
-    return OF_IDS if record.bias.returns_ids else CHECKS, examined
+        return "fixed size", examined
+    return "ids" if record.bias.returns_ids else "numbers", examined

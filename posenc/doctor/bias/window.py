@@ -109,7 +109,7 @@ FIRST_BOX, ELSEWHERE = (20, 20, 22, 21), (32, 26, 34, 27)  # in cells
 AXES = ("horizontal", "vertical")
 
 
-class PageRecord(NamedTuple):
+class BoxesRecord(NamedTuple):
     """What the checks of boxes share: the code, the width of its page, the numbers (h, t, t) among words."""
 
     code: Code
@@ -122,12 +122,12 @@ class PageRecord(NamedTuple):
         return relative_difference(numbers[first], numbers[second]) > 1e-6
 
 
-def page_of(code: Code) -> PageRecord | None:
+def measure_boxes(code: Code) -> BoxesRecord | None:
     """Return the record of code that takes boxes, None if it takes none."""
     for width in PAGE_WIDTHS if code.takes("boxes") else ():
         numbers, _ = attempt(_numbers_on_page, code.fresh(), width, FIRST_BOX)
         if has_shape(numbers, len(WORDS), len(WORDS)):
-            return PageRecord(code, width, numbers)
+            return BoxesRecord(code, width, numbers)
     return None
 
 
@@ -139,7 +139,7 @@ def _numbers_on_page(code: Code, width: float, first_box: tuple[int, ...]) -> Te
     return Bias(code).as_numbers(result, len(WORDS), len(WORDS)).double()
 
 
-def offsets(page: PageRecord) -> Finding:
+def offsets(page: BoxesRecord) -> Finding:
     """Check that the numbers stay where all words move together."""
     moved = _numbers_on_page(page.code.fresh(), page.width, ELSEWHERE)
     if relative_difference(moved, page.numbers) <= SAME_NUMBERS:
@@ -147,7 +147,7 @@ def offsets(page: PageRecord) -> Finding:
     return wrong("absolute", "where all boxes move together the numbers change: it depends on absolute positions")
 
 
-def axes(page: PageRecord) -> Finding:
+def axes(page: BoxesRecord) -> Finding:
     """Check which axes of the page are seen: both, or the one of the name, and each for itself."""
     changing = [axis for axis in AXES if page.differ("here", axis)]
     by_name = [axis for axis in AXES if axis in names_of(page.code)]
@@ -171,4 +171,4 @@ def axes(page: PageRecord) -> Finding:
     return note("both axes share their numbers")
 
 
-PAGE_CHECKS = (offsets, axes)
+CHECKS_OF_BOXES = (offsets, axes)
