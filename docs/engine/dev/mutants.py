@@ -60,6 +60,11 @@ EQUIVALENT |= {
     (f"rotate/{name}", _TABLE): "it is promoted to float32"
     for name in ("fope", "latent", "lerope", "mrope", "pope", "rope")
 }
+_RETURNS_IDS = "self.returns_ids = {False -> True}  # whether the last call gave integers: offsets, or ids of buckets"
+_KEY_OF_LAYER = (
+    "key = (candidate.attention_factor, part.start, part.stop, turn_of(candidate, {0 -> 1}).theta.tobytes())"
+)
+_DEPTH_FIRST = 'depth_first = names.index(code.roles["depth"]) {< -> <=} names.index(code.roles["rows"])'
 _WIDTHS = 'def widths(config: Mapping[str, Any], rope_type: str = {"default" -> "mrope"}) -> set[int]:'
 EQUIVALENT |= {
     ("add/conditional", "at_tap = (offset.unsqueeze(-4) == taps.unsqueeze({-2 -> -3})).all(-1)  # (..., c, t, s)"):
@@ -83,6 +88,10 @@ EQUIVALENT |= {
         "a text of no token is as short as one of a token",
     ("models/from_config", _WIDTHS): "both types have the same widths",
     ("doctor/attention/causality", "if not visible.tril(-1)[{1: -> :}-1].any():"): "no key is behind the first query",
+    ("doctor/bias/measure", _RETURNS_IDS): "each call sets it",
+    ("doctor/call/transformers_layer", '"num_key_value_heads": {2 -> 1},'): "a single head of keys serves as well",
+    ("doctor/rotation/against_config", _KEY_OF_LAYER): "frequencies are those of the layer, whatever the width",
+    ("doctor/table/grid", _DEPTH_FIRST): "two parameters stand at two places",
     ("doctor/table/grid", "PADDED = ((2, 3), (3, {2 -> 1}))  # rows and columns that two masks leave"):
         "other masks serve as well",
     ("doctor/table/usage", "changed = _rows_of(record, ids {+ -> -} 1)"): "either id is another one",

@@ -83,6 +83,23 @@ def test_slopes_are_judged_for_the_heads_that_are_asked_for(patient):
     assert_report(diagnose(patient, heads=12), "slopes-wrong")
 
 
+class OfPowersOfTwo(nn.Module):
+    """Take the rule for powers of two for any number of heads, which is another than ALiBi's for 12 alone."""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.slopes = 2 ** (-8 * torch.arange(1, heads + 1) / heads)
+
+    def forward(self, i, j):
+        return -self.slopes[:, None, None] * offsets(i, j).abs()
+
+
+def test_a_class_is_built_for_other_numbers_of_heads():
+    report = diagnose(OfPowersOfTwo)
+    assert verdicts(report, "slopes", "other heads") == ["ok", "wrong"]
+    assert_report(report, "slopes-wrong")
+
+
 class LinearBias(nn.Module):
     """Named like ALiBi, with slopes of another rule."""
 

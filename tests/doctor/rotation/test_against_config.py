@@ -174,6 +174,7 @@ def test_code_for_short_texts_is_asked_for_few_positions():
 PART = rope_frequencies(128, 1e4)[0]
 LONGER = (1 + np.log(32) / np.log(4096)) ** 0.5  # the factor of 131,072 tokens after training on 4,096
 DEEP_THETA = plan(DEEP).layers[0].theta
+DEEP_FACTOR = plan(DEEP).layers[0].attention_factor
 FAULTS = {  # by the name that is given to it, and what tells it from others of that name
     "layout wrong": (PLAIN, turning(base=5e5, layout="interleaved")),
     "base wrong": (PLAIN, turning(base=1e4)),
@@ -196,6 +197,10 @@ FAULTS = {  # by the name that is given to it, and what tells it from others of 
     "proportional in place of partial": (PYTHIA, turning(theta=np.where(np.arange(64) < 16, PART, 0))),
     "slice wrong": (PYTHIA, turning(first=96, base=1e4)),
     "slice wrong, latent": (DEEP, of_192(turning(theta=DEEP_THETA, layout="interleaved", rotary_dim=64))),
+    "slice ignored": (
+        DEEP,
+        of_192(turning(theta=yarn(192, 40.0, 4096, 1e4)[0], layout="interleaved", attention_factor=DEEP_FACTOR)),
+    ),
     "factor applied twice, latent": (
         DEEP,
         turning(theta=DEEP_THETA, layout="interleaved", first=128, attention_factor=0.1 * np.log(40) + 1),
@@ -214,6 +219,13 @@ def test_a_planted_fault_is_named(name):
     of_config = compared(function, config)
     assert (of_config.verdict, of_config.id) == ("wrong", "against-config")
     assert of_config.words.startswith(f"{name.partition(',')[0]}: "), of_config.words
+
+
+def test_the_text_of_a_model_of_pictures_is_compared():
+    vision = {"model_type": "siglip_vision_model", "hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    config = {"model_type": "llava", "text_config": PLAIN, "vision_config": vision}
+    assert compared(turning(base=5e5), config).verdict == "ok"
+    assert compared(turning(base=1e4), config).words.startswith("base wrong: ")
 
 
 def test_queries_and_keys_are_told_apart():

@@ -110,6 +110,12 @@ def test_queries_and_keys_lie_on_one_grid(name):
     assert_report(diagnose(Pair(**settings), kind="rotation", dim=12, heads=2), wrong)
 
 
+@pytest.mark.parametrize("corner", [0, 1])
+def test_three_pairs_of_six_rotate_along_each_axis(corner):
+    words = finding(diagnose(Pair(4, 4, corner=corner), kind="rotation", dim=12, heads=2), "grid").words
+    assert "3 pairs rotate along a row, 3 from row to row" in words
+
+
 # A picture that says its sides
 
 

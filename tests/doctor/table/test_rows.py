@@ -30,6 +30,10 @@ def test_two_learned_rows_that_are_alike(first, second):
     assert {str(first), str(second)} <= set(finding(report, "rows").words.split())
 
 
+def test_the_end_of_a_table_is_named():
+    assert "between lengths 64 and 128" in finding(diagnose(look_up(noise(100, 64))), "limit").words
+
+
 def test_two_computed_rows_that_are_alike():
     assert_report(diagnose(with_equal_rows), "rows-alike")
 

@@ -68,6 +68,10 @@ def test_the_formula_is_the_usual_one(patient, wrong):
     assert_report(report, wrong)
 
 
+def test_the_order_is_examined():
+    assert diagnose(sinusoids).examined["layout"] == "interleaved"
+
+
 def test_the_number_of_an_inverted_exponent_is_the_highest_frequency():
     report = diagnose(inverted_sinusoids, dim=512)
     assert finding(report, "speeds").number == pytest.approx(10_000 ** (510 / 512))

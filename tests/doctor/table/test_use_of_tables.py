@@ -208,6 +208,7 @@ class Buffered(nn.Module):
     [
         (AnglesOfInput, 0.001, ""),
         (AnglesOfInput, 0.1, "angles-rounded positions-rounded"),
+        (AnglesOfInput, 1.0, "angles-rounded positions-rounded"),
         (Buffered, 0.001, ""),
         (Buffered, 0.1, "buffers-rounded"),
     ],
