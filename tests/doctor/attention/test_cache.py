@@ -281,6 +281,24 @@ def test_keys_are_rotated_once(patient, wrong):
     assert_report(diagnose(patient), wrong)
 
 
+class RotatesCachedKeys(SelfAttention):
+    """Rotate the keys of the cache a step on in each call, embeddings being (b, t, d)."""
+
+    def forward(self, x, cache=None):
+        q, k, v = self.project(x)
+        seen = 0 if cache is None else cache[0].shape[2]
+        positions = torch.arange(seen, seen + q.shape[2])
+        q, k = rotate(q, positions), rotate(k, positions)
+        if cache is not None:
+            k, v = torch.cat((rotate(cache[0], torch.ones(seen)), k), 2), torch.cat((cache[1], v), 2)
+        return self.o_proj(attend_behind(q, k, v).transpose(1, 2).flatten(2)), (k, v)
+
+
+@pytest.mark.parametrize("order", [None, "btd"])
+def test_cached_keys_of_embeddings_are_rotated_once(order):
+    assert_report(diagnose(RotatesCachedKeys(), dim=DIM, order=order), "turned-twice")
+
+
 def test_a_cache_that_does_not_come_back_is_not_checked():
     report = diagnose(lambda q, k, v, cache=None: nn.functional.scaled_dot_product_attention(q, k, v))
     assert_report(report)
