@@ -80,20 +80,25 @@ def check_half(code: Code, calls: list[HalfCall], is_cast: bool) -> Finding:
                 continue
             difference = relative_difference(rows, call.expected)
             differences.append(difference)
-            if difference <= ROUNDED_ONCE:
-                continue
-            subject = f"{'cast to' if is_cast else 'for embeddings in'} {name}, rows from position {call.position:,} on"
-            if finding := not_finite(rows, subject):
-                return finding
-            equal = _equal_neighbors(rows, call.position)
-            message = f"{subject} are off by {difference:.2g}{equal}: positions, frequencies or angles are rounded"
-            # Rounded positions come in groups that share one; rounded angles differ from row to row.
-            cause = "positions-rounded" if equal else "angles-rounded"
-            if is_cast:
-                cause = _cause_of_cast(code.cast(dtype), call)
-            return wrong(cause, f"{message} before the sine. Compute the table in float32, round once", difference)
+            if difference > ROUNDED_ONCE:
+                subject = f"{'cast to' if is_cast else 'for embeddings in'} {name}, rows from position"
+                cast = code.cast(dtype) if is_cast else None
+                return _rounded(f"{subject} {call.position:,} on", call, rows, difference, cast)
     largest = worst(*differences)
     return passed(f"in half precision rows are within {largest:.1g} of float32: rounded once", largest)
+
+
+def _rounded(subject: str, call: HalfCall, rows: Tensor, difference: float, cast: Code | None) -> Finding:
+    """Tell positions from angles and from buffers: what is rounded in rows (t, d) that are off by a difference."""
+    if finding := not_finite(rows, subject):
+        return finding
+    equal = _equal_neighbors(rows, call.position)
+    message = f"{subject} are off by {difference:.2g}{equal}: positions, frequencies or angles are rounded"
+    # Rounded positions come in groups that share one; rounded angles differ from row to row.
+    cause = "positions-rounded" if equal else "angles-rounded"
+    if cast is not None:
+        cause = _cause_of_cast(cast, call)
+    return wrong(cause, f"{message} before the sine. Compute the table in float32, round once", difference)
 
 
 def _cause_of_cast(cast: Code, call: HalfCall) -> str:
