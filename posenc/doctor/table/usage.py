@@ -34,7 +34,7 @@ def repeatable(record: TableRecord) -> Finding:
     difference = relative_difference(record.table(T), record.table(T))
     # The same operations on the same numbers round alike: no tolerance.
     if difference == 0:
-        return passed("two equal calls return equal rows", 0.0)
+        return passed("two equal calls return equal rows")
     return wrong("dropout-on", "two equal calls return different rows: dropout stays on in eval mode?", difference)
 
 

@@ -41,6 +41,23 @@ def forgets_past_tokens(query_length, key_length, past_seen_tokens=0):
     return after_past_tokens(query_length, key_length)
 
 
+class FromTheFirst(nn.Module):
+    """Align the first query with the first key, in an encoder or a decoder."""
+
+    def __init__(self, is_decoder):
+        super().__init__()
+        self.is_decoder = is_decoder
+
+    def forward(self, query_length, key_length):
+        return from_the_first(4, query_length, key_length)
+
+
+def test_an_encoder_does_not_decode():
+    report = diagnose(FromTheFirst(is_decoder=False))
+    assert_report(report)
+    assert verdicts(report, "decoding") == ["not checked"]
+
+
 class Keeps(nn.Module):
     """ALiBi that keeps its bias, and takes the last rows of it, or the first."""
 
@@ -71,6 +88,7 @@ DECODING = {
     "sound": (of_offsets, {}, ""),
     "symmetric": (lambda heads, t, s: penalty(heads, t, s), {}, ""),
     "with n and length": (lambda heads, n, length: of_offsets(heads, n, length), {}, ""),
+    "from the first key, in a decoder": (FromTheFirst(is_decoder=True), {}, "decode-aligned-first"),
     "from the first key": (from_the_first, {}, "decode-aligned-first"),
     "ids from the first key": (ids_from_the_first, {}, "decode-aligned-first"),
     "distances from the first key": (distances_from_the_first, {}, "decode-aligned-first"),
