@@ -89,11 +89,17 @@ EQUIVALENT |= {
     ("models/from_config", _WIDTHS): "both types have the same widths",
     ("doctor/attention/causality", "if not visible.tril(-1)[{1: -> :}-1].any():"): "no key is behind the first query",
     ("doctor/bias/measure", _RETURNS_IDS): "each call sets it",
+    ("doctor/bias/usage", "changed = n // {2 -> 3}"): "any query shows it",
     ("doctor/call/transformers_layer", '"num_key_value_heads": {2 -> 1},'): "a single head of keys serves as well",
+    ("doctor/model/checks", 'if model.takes("positions") and {not -> }model.table_rows:'):
+        "positions beyond a learned table raise, and far rows of a longer one are finite",
     ("doctor/rotation/against_config", _KEY_OF_LAYER): "frequencies are those of the layer, whatever the width",
+    ("doctor/rotation/measure", "for cells in (positions, positions[:{-1 -> -2}], positions[1:]):"):
+        "one row more or less shows the same grid",
     ("doctor/table/grid", _DEPTH_FIRST): "two parameters stand at two places",
     ("doctor/table/grid", "PADDED = ((2, 3), (3, {2 -> 1}))  # rows and columns that two masks leave"):
         "other masks serve as well",
+    ("doctor/table/usage", "ids = torch.full(({1 -> 2}, T), TOKEN_ID)  # (1, t)"): "two equal texts show what one does",
     ("doctor/table/usage", "changed = _rows_of(record, ids {+ -> -} 1)"): "either id is another one",
     ("models/mrope", "for grid, seconds_per_frame in zip(video_grids, seconds, strict={True -> False})"):
         "there are as many seconds as grids, which is checked before",

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from posenc import diagnose
-from tests.doctor.assertions import assert_report, verdicts
+from tests.doctor.assertions import assert_report, finding, verdicts
 from tests.doctor.blocks import frequencies, noise, sinusoids
 from tests.doctor.blocks import sinusoids_in_halves as halves
 from tests.doctor.table.patients import of_width
@@ -177,6 +177,11 @@ INPUT = {
 def test_angles_are_not_made_in_the_dtype_of_the_embeddings(name):
     patient, wrong = INPUT[name]
     assert_report(diagnose(patient), wrong)
+
+
+def test_the_first_row_that_is_compared_is_named():
+    patient, _ = INPUT["positions as the input"]
+    assert "from position 0 on" in finding(diagnose(patient), "half input").words
 
 
 class AnglesOfInput(nn.Module):
