@@ -50,6 +50,23 @@ def test_a_rotation_of_queries_alone_is_a_rotation():
     assert diagnose(lambda q, positions: rotate(q, positions)).kind == "rotation"
 
 
+def masked(hides):
+    """Return an attention that needs a mask of booleans, which are true where they hide, or where they show."""
+
+    def attends(q, k, v, mask):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        return scores.masked_fill(mask if hides else ~mask, -torch.inf).softmax(-1) @ v
+
+    return attends
+
+
+@pytest.mark.parametrize("hides", [True, False])
+def test_a_mask_that_is_needed_is_passed_as_it_is_meant(hides):
+    report = diagnose(masked(hides))
+    assert_report(report)
+    assert verdicts(report, "future", "padding") == ["ok", "ok"]
+
+
 def test_the_attention_and_the_table_of_torch_itself():
     """Compiled code has no signature, and the input of a learned table picks rows."""
     attention = diagnose(nn.functional.scaled_dot_product_attention)
