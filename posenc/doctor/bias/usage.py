@@ -23,7 +23,7 @@ def decoding(record: BiasRecord) -> Finding:
     """Compare one query after its keys, and a few, with the last rows of all."""
     if not record.bias.tells_queries_from_keys:
         return not_checked(f"needs positions or lengths of queries and keys apart; until then {TAKE_LAST_ROWS}")
-    # T5's encoder counts all queries from the first key; code that takes the number of past tokens serves a decoder too.
+    # T5's encoder counts queries from the first key; code that takes the number of past tokens serves a decoder too.
     is_encoder = any(getattr(part, "is_decoder", None) is False for part in record.code.modules)
     if is_encoder and not record.code.takes("offset"):
         return not_checked("is_decoder is False: an encoder never decodes")
