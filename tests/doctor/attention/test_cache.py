@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from posenc import diagnose
-from tests.doctor.assertions import assert_report, verdicts
+from tests.doctor.assertions import assert_report, finding, verdicts
 from tests.doctor.attention.patients import DIM, HEADS, WIDTH, SelfAttention
 from tests.doctor.blocks import attend_behind, below, rotate
 
@@ -281,8 +281,11 @@ def test_keys_are_rotated_once(patient, wrong):
     assert_report(diagnose(patient), wrong)
 
 
-class RotatesCachedKeys(SelfAttention):
-    """Rotate the keys of the cache a step on in each call, embeddings being (b, t, d)."""
+class OfEmbeddings(SelfAttention):
+    """Embeddings are (b, t, d), and the cache is (b, h, s, d)."""
+
+    def grown(self, old, new):
+        return torch.cat((old, new), 2)
 
     def forward(self, x, cache=None):
         q, k, v = self.project(x)
@@ -290,13 +293,34 @@ class RotatesCachedKeys(SelfAttention):
         positions = torch.arange(seen, seen + q.shape[2])
         q, k = rotate(q, positions), rotate(k, positions)
         if cache is not None:
-            k, v = torch.cat((rotate(cache[0], torch.ones(seen)), k), 2), torch.cat((cache[1], v), 2)
+            k, v = self.grown(cache[0], k), torch.cat((cache[1], v), 2)
         return self.o_proj(attend_behind(q, k, v).transpose(1, 2).flatten(2)), (k, v)
 
 
+class OfEmbeddingsRotatedAgain(OfEmbeddings):
+    """Rotate the keys of the cache a step on in each call."""
+
+    def grown(self, old, new):
+        return super().grown(rotate(old, torch.ones(old.shape[2])), new)
+
+
+class OfEmbeddingsNewFirst(OfEmbeddings):
+    """Put new keys before those of the cache."""
+
+    def grown(self, old, new):
+        return super().grown(new, old)
+
+
 @pytest.mark.parametrize("order", [None, "btd"])
-def test_cached_keys_of_embeddings_are_rotated_once(order):
-    assert_report(diagnose(RotatesCachedKeys(), dim=DIM, order=order), "turned-twice")
+@pytest.mark.parametrize(
+    ("cls", "wrong"),
+    [(OfEmbeddings, ""), (OfEmbeddingsRotatedAgain, "turned-twice"), (OfEmbeddingsNewFirst, "cache-wrong")],
+)
+def test_the_cache_of_embeddings(cls, wrong, order):
+    report = diagnose(cls(), dim=DIM, order=order)
+    assert_report(report, wrong)
+    if cls is OfEmbeddingsNewFirst:
+        assert "before the old ones" in finding(report, "cache").words
 
 
 def test_a_cache_that_does_not_come_back_is_not_checked():

@@ -222,7 +222,8 @@ def test_a_planted_fault_is_named(name):
 
 
 def test_the_text_of_a_model_of_pictures_is_compared():
-    vision = {"model_type": "siglip_vision_model", "hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    vision = {"model_type": "pixtral", "hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    vision |= {"head_dim": 32, "rope_theta": 1e4, "image_size": 224, "patch_size": 16}
     config = {"model_type": "llava", "text_config": PLAIN, "vision_config": vision}
     assert compared(turning(base=5e5), config).verdict == "ok"
     assert compared(turning(base=1e4), config).words.startswith("base wrong: ")
