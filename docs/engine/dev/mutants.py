@@ -64,6 +64,7 @@ _RETURNS_IDS = "self.returns_ids = {False -> True}  # whether the last call gave
 _KEY_OF_LAYER = (
     "key = (candidate.attention_factor, part.start, part.stop, turn_of(candidate, {0 -> 1}).theta.tobytes())"
 )
+_USUAL_ORDERS = 'USUAL_ORDERS = {{2 -> 3}: "bt", 3: "btd", 4: "bhtd"}  # of axes, by how many there are'
 _DEPTH_FIRST = 'depth_first = names.index(code.roles["depth"]) {< -> <=} names.index(code.roles["rows"])'
 _WIDTHS = 'def widths(config: Mapping[str, Any], rope_type: str = {"default" -> "mrope"}) -> set[int]:'
 EQUIVALENT |= {
@@ -90,6 +91,7 @@ EQUIVALENT |= {
     ("doctor/attention/causality", "if not visible.tril(-1)[{1: -> :}-1].any():"): "no key is behind the first query",
     ("doctor/bias/measure", _RETURNS_IDS): "each call sets it",
     ("doctor/bias/usage", "changed = n // {2 -> 3}"): "any query shows it",
+    ("doctor/call/code", _USUAL_ORDERS): "one row of positions serves all texts of ids",
     ("doctor/call/transformers_layer", '"num_key_value_heads": {2 -> 1},'): "a single head of keys serves as well",
     ("doctor/model/checks", 'if model.takes("positions") and {not -> }model.table_rows:'):
         "positions beyond a learned table raise, and far rows of a longer one are finite",
