@@ -69,16 +69,12 @@ def worst(*differences: float | Tensor) -> float:
 
 def is_finite(result: Any) -> bool:
     """Tell whether a tensor, or each tensor of several, holds neither a NaN nor an infinity."""
-    parts = result if isinstance(result, tuple) else (result,)
-    return all(bool(part.isfinite().all()) for part in parts if isinstance(part, Tensor) and not part.is_complex())
+    return all(bool(part.isfinite().all()) for part in _real_parts(result))
 
 
 def not_finite(result: Any, where: str, may_hide_keys: bool = False) -> Finding | None:
     """Return the finding on a result, or on several, with NaN or infinity in it; -inf may hide keys of a bias."""
-    parts = result if isinstance(result, tuple) else (result,)
-    for part in parts:
-        if not isinstance(part, Tensor) or part.is_complex():
-            continue
+    for part in _real_parts(result):
         invalid = ~part.isfinite()
         if may_hide_keys:
             invalid &= part != -torch.inf
@@ -88,3 +84,8 @@ def not_finite(result: Any, where: str, may_hide_keys: bool = False) -> Finding 
             sentence = f"{where}: NaN or infinity in {counts}, the first at index {first} of {tuple(part.shape)}"
             return wrong("not-finite", f"{sentence}. Look for a division by 0 or an overflow")
     return None
+
+
+def _real_parts(result: Any) -> list[Tensor]:
+    parts = result if isinstance(result, tuple) else (result,)
+    return [part for part in parts if isinstance(part, Tensor) and not part.is_complex()]

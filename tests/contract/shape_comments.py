@@ -1,7 +1,8 @@
 """Shape comments, executed: every `# (b, t, d)` in a file is compared with the array on its line.
 
 `watch(path)` imports a copy of the file in which each commented line reports what it made. Run the copy, then ask
-`report.problems()`: the comments that lied, that name an unknown letter, or that no run has reached.
+`report.problems()`: the comments that lied, that name an unknown letter, or that no run has reached. `Package` does so
+for all files of a package, whose letters its `__init__.py` explains.
 
     angle = positions[..., None] * theta  # (..., t, d/2)     a letter has one size throughout one call of a function
     return turn(q), turn(k)  # (b, h, t, d), (b, g, s, d)     one shape each; a single shape would hold for both
@@ -73,7 +74,7 @@ class Report:
 
 def watch(path: Path, name: str = "watched") -> tuple[ModuleType, Report]:
     """Import a watched copy of the file at `path` as a module called `name`; return it with its report."""
-    code, report = watched_code(Path(path), key_letters(ast.get_docstring(ast.parse(Path(path).read_text())) or ""))
+    code, report = watched_code(Path(path), key_of(Path(path)))
     module = ModuleType(name)
     module.__dict__.update(__file__=str(path), __package__=name.rpartition(".")[0])
     run(code, report, module)
@@ -85,7 +86,7 @@ class Package(MetaPathFinder, Loader):
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
-        self.key = key_letters(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")
+        self.key = key_of(folder / "__init__.py")
         self.reports: list[Report] = []
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
@@ -127,6 +128,11 @@ def watched_code(path: Path, key: set[str]) -> tuple[CodeType, Report]:
     for line in report.shapes.keys() - watcher.watched:
         report.lies[line] = "stands on no assignment and no return (for a long one: put it on the last line)"
     return compile(tree, str(path), "exec"), report
+
+
+def key_of(path: Path) -> set[str]:
+    """Return the letters that the docstring of a file explains."""
+    return key_letters(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
 
 
 def key_letters(docstring: str) -> set[str]:

@@ -35,7 +35,7 @@ def pytest_runtest_call(item):
         patch.setattr(doctor, "Report", noted)
         result = yield
     file = _file_of(item.path)
-    test = f"{file} {item.name}"
+    test = _test_of(file, item.name)
     if os.environ.get(doctor_reports.WRITES):
         FILES.add(file)
         SUMMARIES[test] = summaries
@@ -50,11 +50,15 @@ def _file_of(path):
     return path.relative_to(Path(__file__).parent).with_suffix("").as_posix()
 
 
+def _test_of(file, name):
+    return f"{file} {name}"
+
+
 def pytest_runtest_logreport(report):
     """Note which tests were skipped: what is listed of them stays."""
     if report.skipped:
         path, _, name = report.nodeid.partition("::")
-        SKIPPED.add(f"{_file_of(ROOT / path)} {name}")
+        SKIPPED.add(_test_of(_file_of(ROOT / path), name))
 
 
 def differences(expected: list[str], summaries: list[str]) -> list[str]:

@@ -43,15 +43,14 @@ def known() -> dict[str, list[str]]:
 
 def write(summaries: dict[str, list[str]], files: set[str], skipped: set[str]) -> None:
     """Write the summaries of the tests that ran, and keep those of skipped tests, and of files that did not run."""
-    kept = {
-        test: lines for test, lines in known().items() if test in skipped or _is_kept(test.partition(" ")[0], files)
-    }
+    kept = {test: lines for test, lines in known().items() if test in skipped or _is_of_another_file(test, files)}
     listed = {test: lines for test, lines in sorted((kept | summaries).items()) if lines}
     lines = [f"{json.dumps(test, ensure_ascii=False)}: {json.dumps(value)}" for test, value in listed.items()]
     PATH.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-def _is_kept(file: str, files: set[str]) -> bool:
+def _is_of_another_file(test: str, files: set[str]) -> bool:
+    file = test.partition(" ")[0]
     return file not in files and (TESTS / f"{file}.py").exists()
 
 

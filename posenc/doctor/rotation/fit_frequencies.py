@@ -55,12 +55,10 @@ def fit(theta: Tensor, tolerance: float = TOLERANCE) -> Fit:
     exponents = torch.arange(n, dtype=torch.float64) / n  # (n,)
     # Some scalings, and rotations of a part of a head, let the pairs of low frequency rest.
     nonzero = size[size > 1e-9]
-    # Inverted frequencies are far above a whole turn, so that cosines are compared.
-    for base in BASES:
-        is_inverted = worst((torch.cos(base**exponents) - theta.cos()).abs()) < 5e-3
-        # The cosines of three pairs or fewer fit some base by chance.
-        if is_inverted and n > 3:
-            return Fit("inverted", base)
+    # The cosines of three pairs or fewer fit some base by chance.
+    inverted = _inverted_base(theta, exponents) if n > 3 else None
+    if inverted is not None:
+        return Fit("inverted", inverted)
     if not len(nonzero):
         return Fit("none")
     if n == 1:
@@ -69,15 +67,28 @@ def fit(theta: Tensor, tolerance: float = TOLERANCE) -> Fit:
     if second > (1 + TOLERANCE) * first:
         return Fit("rising")
     if first > 1 + tolerance:
-        for base in BASES:
-            if worst((size / base ** (exponents[1] - exponents) - 1).abs()) < TOLERANCE:
-                return Fit("early", base)
-        return Fit("fast")
+        early = _early_base(size, exponents)
+        return Fit("fast") if early is None else Fit("early", early)
     # In a geometric sequence each ratio of neighbors is base^(-2/r), with r = 2n.
     base = float((-n * nonzero.log().diff().mean()).exp())
     if worst((nonzero / (first * base ** -exponents[: len(nonzero)]) - 1).abs()) < tolerance:
         return _geometric(theta, exponents, base, tolerance)
     return _by_parts(size, exponents)
+
+
+def _inverted_base(theta: Tensor, exponents: Tensor) -> float | None:
+    # Inverted frequencies are far above a whole turn, so that cosines are compared.
+    for base in BASES:
+        if worst((torch.cos(base**exponents) - theta.cos()).abs()) < 5e-3:
+            return base
+    return None
+
+
+def _early_base(size: Tensor, exponents: Tensor) -> float | None:
+    for base in BASES:
+        if worst((size / base ** (exponents[1] - exponents) - 1).abs()) < TOLERANCE:
+            return base
+    return None
 
 
 def _geometric(theta: Tensor, exponents: Tensor, base: float, tolerance: float) -> Fit:
