@@ -42,10 +42,11 @@ def examine(function: Any) -> tuple[list[Finding], dict[str, Any]]:
         raise ValueError(f"doctor: function must be {must_be}, got {failed}")
     model = record.model
     parameters = [model.names[role] for role in ("mask", "positions", "cache") if model.takes(role)]
+    rows = model.table_rows
     examined = {
         "sizes": f"a vocabulary of {model.vocabulary:,}",
         "takes": f"takes {', '.join(parameters)}" if parameters else "takes ids alone",
-        "positions": f"a table of {model.table_rows:,} positions" if model.table_rows else "no table of positions",
+        "positions": f"a table of {rows:,} positions" if rows else "no learned table of positions",
     }
     # What is not finite makes every comparison fail, so that nothing else is checked.
     findings = run_checks((checks.finite,), record)

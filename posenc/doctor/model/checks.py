@@ -89,7 +89,7 @@ def shift(record: ModelRecord) -> Finding:
     sentence = f"moving all positions together changes the logits by {difference:.2g}"
     # A learned table has a row for each position, so that logits may follow; rotations and biases know offsets only.
     if model.adds_positions:
-        return passed(f"{sentence}: it has a table of positions", difference)
+        return passed(f"{sentence}: it adds rows of positions", difference)
     # Far out, a power of the position may overflow. Of a copy, since code may keep a table for as many positions.
     far, _ = attempt(Model(model.module), ids, positions=positions + FAR)
     if finding := not_finite(far, f"logits from position {FAR:,} on"):
@@ -225,7 +225,7 @@ def limit(record: ModelRecord) -> Finding:
     """Ask for more tokens than there are positions."""
     model, rows = record.model, record.model.table_rows
     if not rows:
-        return passed("no table, so no row where it ends")
+        return passed("no learned table, so no row where it ends")
     if rows > MOST_ROWS:
         return not_checked(f"the table has {rows:,} rows: too long a text to try")
     # An error is right here: rows that are clipped or taken again give far tokens wrong positions without one.
