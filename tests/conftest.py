@@ -51,7 +51,7 @@ def site_build(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFac
     """The folder of the site, and what a strict build says is wrong: of that which SITE names, another has asked."""
     if os.environ.get("SITE"):
         return built_before(Path(os.environ["SITE"])), ""
-    plugin = pytest.importorskip("galley.plugin", reason="the site needs pip install -e '.[docs]'")
+    plugin = pytest.importorskip("galley.pytest_plugin", reason="the site needs pip install -e '.[docs]'")
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent

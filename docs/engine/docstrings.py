@@ -38,5 +38,5 @@ def _age(module: Module) -> tuple:
 
 def _terms(heads: re.Match) -> str:
     """Return a Markdown list of terms; the comment ends it, or the code that follows would belong to its last term."""
-    said = (" ".join(head.split()).split(": ", 1) for head in re.findall(HEAD, heads[0], re.M))
-    return "\n".join(f"{name}\n:   {text}\n" for name, text in said) + "\n<!-- -->\n\n"
+    pairs = (" ".join(head.split()).split(": ", 1) for head in re.findall(HEAD, heads[0], re.M))
+    return "\n".join(f"{name}\n:   {text}\n" for name, text in pairs) + "\n<!-- -->\n\n"

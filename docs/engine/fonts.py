@@ -89,11 +89,11 @@ def stand_in(coming: Path, weight: int, here: Path) -> str:
 
 def main(folder: Path) -> None:
     """Write the fonts, and print the measures."""
-    found = {path.name: path for path in folder.rglob("*") if path.suffix in (".woff2", ".ttf")}
+    files = {path.name: path for path in folder.rglob("*") if path.suffix in (".woff2", ".ttf")}
     for name, (original, limits) in SERIF.items():
-        cut(name, found[f"{original}.woff2"], limits)
+        cut(name, files[f"{original}.woff2"], limits)
     for coming, weight, here in STAND_INS:
-        print(f"{coming} {weight}, {here}:\n  {stand_in(FONTS / f'{coming}.woff2', weight, found[here])}")
+        print(f"{coming} {weight}, {here}:\n  {stand_in(FONTS / f'{coming}.woff2', weight, files[here])}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from markdown import Extension, Markdown
 from markdown.preprocessors import Preprocessor
 
-from galley.page import Block, parse
+from galley.read.page import Block, parse
 
 LINE = re.compile(r"^<!--\s*entry:\s*(?P<fields>.*?)\s*-->\s*$")
 HALLS = (
@@ -54,16 +54,16 @@ class Entry:
     @property
     def failure(self) -> str:
         """What the build saw when it ran the first block."""
-        shown = next((block.output for block in self.blocks if block.output), None) or ""
-        return shown.strip().rpartition("\n")[2].removeprefix("AssertionError: ")
+        output = next((block.output for block in self.blocks if block.output), None) or ""
+        return output.strip().rpartition("\n")[2].removeprefix("AssertionError: ")
 
     @property
     def threads(self) -> dict[str, str]:
         """The public threads that the entry links to: repository to address, the first of each."""
-        found: dict[str, str] = {}
+        threads: dict[str, str] = {}
         for match in THREAD.finditer(self.text):
-            found.setdefault(match["repo"], match[0])
-        return found
+            threads.setdefault(match["repo"], match[0])
+        return threads
 
 
 def read(folder: Path) -> list[Entry]:
@@ -79,7 +79,7 @@ def entries(hall: str, text: str) -> list[Entry]:
     page = parse(text)
     ends = [line for line, level, *_ in page.headings if level <= 2] + [len(page.lines) + 1]
     hall_title = next((title for _, level, title, _ in page.headings if level == 1), hall)
-    found = []
+    entries_of_hall = []
     for line, level, title, anchor in page.headings:
         end = min(later for later in ends if later > line)
         body = page.lines[line : end - 1]
@@ -91,17 +91,17 @@ def entries(hall: str, text: str) -> list[Entry]:
             raise ValueError(f'{hall}.md:{line}: an entry needs {{#anchor}}, and rows="…" tags="…" under its heading')
         blocks = [block for block in page.blocks if line < block.line < end]
         where = (hall, hall_title, title, anchor, line)
-        found.append(Entry(*where, fields["rows"].split(), _tags(fields), "\n".join(body), blocks))
-    return found
+        entries_of_hall.append(Entry(*where, fields["rows"].split(), _tags(fields), "\n".join(body), blocks))
+    return entries_of_hall
 
 
 def _fields(line: str) -> dict[str, str]:
     mark = LINE.match(line)
     try:
-        words = shlex.split(mark["fields"]) if mark else []
+        fields = shlex.split(mark["fields"]) if mark else []
     except ValueError:  # a quote is not closed: `entries` says what a line needs
         return {}
-    return dict(word.split("=", 1) for word in words if "=" in word)
+    return dict(word.split("=", 1) for word in fields if "=" in word)
 
 
 def _tags(fields: dict[str, str]) -> list[str]:
@@ -115,11 +115,11 @@ def label(line: str) -> str:
     return f"\n{' '.join(links)}\n{{: .exhibit data-search-exclude='' }}\n"
 
 
-def plan(found: list[Entry]) -> str:
+def plan(entries: list[Entry]) -> str:
     """Return the halls as a Markdown list: name, number of entries, and a frame for each on the wall."""
     lines = []
-    for hall in dict.fromkeys(entry.hall for entry in found):
-        hung = [entry for entry in found if entry.hall == hall]
+    for hall in dict.fromkeys(entry.hall for entry in entries):
+        hung = [entry for entry in entries if entry.hall == hall]
         count = f"{len(hung)} {hung[0].kind}{'s' if len(hung) > 1 else ''}"
         frames = "<i></i>" * len(hung)
         wall = f'<span class="wall {hung[0].kind}" aria-hidden="true">{frames}</span>'
@@ -127,10 +127,10 @@ def plan(found: list[Entry]) -> str:
     return "\n".join(lines)
 
 
-def table(found: list[Entry]) -> str:
+def table(entries: list[Entry]) -> str:
     """Return all entries as a Markdown table, each linked to its place, with what the build saw."""
     lines = ["| Entry | Kind | Tags | Hall | Met in |", "|---|---|---|---|---|"]
-    for entry in found:
+    for entry in entries:
         title = f"**[{entry.title}]({entry.hall}.md#{entry.anchor})**"
         threads = ", ".join(f"[{repo}]({url})" for repo, url in entry.threads.items())
         hall = f"[{entry.hall_title}]({entry.hall}.md)"
@@ -152,8 +152,8 @@ class Labels(Preprocessor):
 
     def run(self, lines: list[str]) -> list[str]:
         """Return the lines with each entry line replaced."""
-        shown = (label(line) if LINE.match(line) else line for line in lines)
-        return [line for part in shown for line in part.split("\n")]
+        labelled = (label(line) if LINE.match(line) else line for line in lines)
+        return [line for part in labelled for line in part.split("\n")]
 
 
 class MuseumExtension(Extension):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from galley.book import Book
-from galley.cells import SUFFIX, read
+from galley.read.notebook import SUFFIX, read
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from galley.page import parse
+from galley.read.page import parse
 from posenc.add.sinusoidal import kernel
 from tests.browser.live import awake, said
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from dev import EXPENSIVE, check
-from galley.cells import read
+from galley.read.notebook import read
 from tests.contract import encoding_inputs, test_contract, test_files, test_properties
 from tests.contract.encoding_inputs import Encoding
 from tests.contract.test_harness import CONTRACT, run

@@ -1,10 +1,14 @@
 """A small book in a temporary folder, to try the engine on."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from galley.book import Book, Result
+
+ROOT = Path(__file__).parents[2]
+NOT_ALL_HOLDS = "Not everything on this page holds"  # a template says so of a page
 
 SETTINGS = """\
 [tool.galley]
@@ -33,9 +37,15 @@ markdown_extensions:
   - tables
   - pymdownx.superfences
   - pymdownx.arithmatex: {{generic: true}}
-  - galley.markdown
+  - galley.show.extension
 validation:
   links: {{not_found: warn, anchors: warn}}
+"""
+THEME = """\
+theme:
+  name: material
+  custom_dir: {overrides}
+  font: false
 """
 LIBRARY = '''\
 def double(x):
@@ -54,8 +64,14 @@ class Project:
         (root / "library" / "code.py").write_text(LIBRARY)
         (root / "pyproject.toml").write_text(SETTINGS)
         (self.docs / "references.bib").write_text(BIBLIOGRAPHY)
-        hook = Path(__file__).parents[2] / "docs" / "engine" / "hook.py"
+        hook = ROOT / "docs/engine/galley/show/hook.py"
         (root / "mkdocs.yml").write_text(SITE.format(hook=hook.as_posix()))
+
+    def take_theme(self) -> None:
+        """Show pages by the theme and the templates of the real site."""
+        settings = self.root / "mkdocs.yml"
+        theme = THEME.format(overrides=(ROOT / "docs/overrides").as_posix())
+        settings.write_text(settings.read_text().replace("theme: mkdocs\n", theme))
 
     def page(self, name: str, text: str) -> None:
         (self.docs / name).write_text(text, encoding="utf-8")
@@ -73,3 +89,13 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
+
+
+def left(root: Path) -> list[str]:
+    """Return what still runs of a command that was started with SERVED=root: all that it starts has this too."""
+    commands = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"SERVED={root}\0" in (process / "environ").read_text():
+                commands.append((process / "cmdline").read_text().replace("\0", " "))
+    return commands

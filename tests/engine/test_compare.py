@@ -2,7 +2,8 @@
 
 import pytest
 
-from galley.number import Tolerance, merged, rounding, same
+from galley.check.compare import merged, rounding, same
+from galley.read.number import Tolerance
 
 
 @pytest.mark.parametrize(

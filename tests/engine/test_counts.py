@@ -5,14 +5,11 @@ import re
 import subprocess
 import sys
 
-import markdown
 import pytest
 
-import galley.markdown
-from galley import formulas
-from galley.book import Book
-from galley.counts import counts, foot, table
-from galley.page import parse
+from galley.check.counts import counts, in_words, table
+from galley.read.formula import digest
+from galley.read.page import parse
 
 pytestmark = pytest.mark.full
 
@@ -57,57 +54,42 @@ S
 $$
 
 <!-- formula reason DIGEST: it is a name -->
-""".replace("DIGEST", formulas.digest("S"))
-LINE = (
-    "On this page: 2 numbers computed, 1 bounded, 1 cited, 1 given; 2 outputs compared; 1 figure drawn; "
-    "1 formula checked; 1 formula with a reason instead."
+""".replace("DIGEST", digest("S"))
+WORDS = (
+    "2 numbers computed, 1 bounded, 1 cited, 1 given; 2 outputs compared; 1 figure drawn; "
+    "1 formula checked; 1 formula with a reason instead"
 )
-EXTENSIONS = ["md_in_html", "tables", "pymdownx.superfences", "galley.markdown"]
 
 
 def text(html):
     return " ".join(re.sub(r"<[^>]+>", " ", html).split()).replace(" ,", ",").replace(" :", ":")
 
 
-@pytest.fixture
-def render(project, monkeypatch):
-    book = Book(project.root)
-    monkeypatch.setattr(galley.markdown, "shared_book", lambda: book)
-    return lambda said: markdown.markdown(said, extensions=EXTENSIONS)
-
-
-def test_a_page_ends_with_its_counts(render):
-    page = render(PAGE)
-    assert page.rstrip().endswith("</p>")
-    assert text(page[page.index('<p class="counts"') :]) == LINE
+def test_what_stands_behind_a_page_is_counted():
+    assert in_words(counts(parse(PAGE))) == WORDS
 
 
 @pytest.mark.parametrize(
-    ("said", "line"),
+    ("text", "words"),
     [
-        ("One 12<!-- = 12 --> alone.", "On this page: 1 number computed."),
-        ("Only 12<!-- given --> and 13<!-- given -->.", "On this page: 2 numbers given."),
-        ("```python\nprint(1)\n```\n\n```output\n1\n```", "On this page: 1 output compared."),
-        ("12<!-- given -->, " * 1200, "On this page: 1,200 numbers given."),
+        ("One 12<!-- = 12 --> alone.", "1 number computed"),
+        ("Only 12<!-- given --> and 13<!-- given -->.", "2 numbers given"),
+        ("```python\nprint(1)\n```\n\n```output\n1\n```", "1 output compared"),
+        ("12<!-- given -->, " * 1200, "1,200 numbers given"),
     ],
 )
-def test_a_foot_names_what_there_is(said, line):
-    assert text(foot(counts(parse(said)))) == line
+def test_only_what_there_is_is_counted(text, words):
+    assert in_words(counts(parse(text))) == words
 
 
-def test_a_page_with_nothing_to_count_has_no_foot(render):
-    assert "counts" not in render("# Page\n\nWords, and `code`.\n\n```python\nx = 1\n```\n")
-
-
-def test_a_docstring_has_no_foot(render):
-    md = markdown.Markdown(extensions=EXTENSIONS)
-    md.treeprocessors.register(md.treeprocessors["inline"], "mkdocstrings_ids", 1)
-    assert "counts" not in md.convert(PAGE)
+def test_a_page_with_nothing_to_count_says_nothing():
+    assert in_words(counts(parse("# Page\n\nWords, and `code`.\n\n```python\nx = 1\n```\n"))) == ""
 
 
 @pytest.fixture
 def site(project):
     """Return a function that builds the site and returns a page of it."""
+    project.take_theme()
     settings = project.root / "pyproject.toml"
     settings.write_text(settings.read_text() + 'proof = "start/proof.md"\n')
     for folder in ("start", "part"):

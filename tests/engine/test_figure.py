@@ -6,7 +6,7 @@ import re
 import matplotlib.pyplot as plt
 import pytest
 
-from galley.figure import HOUSE_STYLE, draw
+from galley.run.figure import HOUSE_STYLE, draw
 
 
 def drawn(left, width=0.8):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from galley.katex import FormulaError, Typesetter
+from galley.check.katex import FormulaError, Typesetter
 
 DAMAGES = {
     "a flipped digit": lambda text: text.replace("<mn>2</mn>", "<mn>3</mn>"),
@@ -39,7 +39,7 @@ def test_a_damaged_memory_is_not_shown(memory, damage):
 
 def test_another_version_of_katex_sets_them_again(memory, monkeypatch, tmp_path):
     script = tmp_path / "katex.js"
-    monkeypatch.setattr("galley.katex.SCRIPT", script)
+    monkeypatch.setattr("galley.check.katex.SCRIPT", script)
     script.write_text("var katex = {renderToString: () => 'new'}")
     assert Typesetter(memory).html("x^2", False) == "new"
 

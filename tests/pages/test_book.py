@@ -10,9 +10,12 @@ import pytest
 from nbclient import NotebookClient
 
 from dev.changed import changed
-from galley import again, bibliography, notebook, plugin
+from galley import again
+from galley.check import citations as bibliography
+from galley.show import notebook
+from galley import pytest_plugin as plugin
 from galley.book import Book
-from galley.cells import read
+from galley.read.notebook import read
 from tests.conftest import build_site
 
 ROOT = Path(__file__).parents[2]

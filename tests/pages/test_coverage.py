@@ -6,8 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from galley.cells import read
-from galley.links import anchors
+from galley.read.notebook import read
+from galley.check.links import anchors
 
 ROOT = Path(__file__).parents[2]
 ROWS = list(csv.DictReader((Path(__file__).parent / "coverage.csv").read_text(encoding="utf-8").splitlines()))

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from dev.page_form import asserting, chapters, depth, main_line
-from galley import backstage
-from galley.links import anchors
+from galley.show import folds as backstage
+from galley.check.links import anchors
 
 CHAPTERS = chapters()
 CHIPS = "Use it", "See it", "Prove it", "Measure it", "Copy it"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from galley.backstage import label
-from galley.page import Page, parse
+from galley.show.folds import label
+from galley.read.page import Page, parse
 
 PAGE = Path(__file__).parents[2] / "docs/jobs.md"
 TEXT = PAGE.read_text(encoding="utf-8")

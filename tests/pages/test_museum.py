@@ -8,7 +8,7 @@ import pytest
 
 import museum
 from galley.book import Book
-from galley.page import COMMENT, parse
+from galley.read.page import COMMENT, parse
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/museum"

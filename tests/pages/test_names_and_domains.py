@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from galley import bibliography
-from galley.cells import read
-from galley.links import anchors
-from galley.page import parse
+from galley.check import citations as bibliography
+from galley.read.notebook import read
+from galley.check.links import anchors
+from galley.read.page import parse
 
 ROOT = Path(__file__).parents[2]
 NAMES = (ROOT / "docs/reference/names.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import pytest
 
 from dev import planted_faults
 from galley.book import Book
-from galley.cells import SUFFIX
+from galley.read.notebook import SUFFIX
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from galley.cells import read
-from galley.links import anchors
-from galley.number import read as number
+from galley.read.notebook import read
+from galley.check.links import anchors
+from galley.read.number import read as number
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "questions.md").read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ import re
 import pytest
 from mkdocs.utils.meta import get_data
 
-from galley.search import without_excluded
-from galley.stage import without_folds
+from galley.show.search_index import without_excluded
+from galley.show.chapter_layout import without_folds
 from tests.browser.pages import PAGES
 
 parser = pytest.importorskip("material.plugins.search.plugin", reason="no theme: pip install -e '.[docs]'")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from galley.page import parse
+from galley.read.page import parse
 from posenc_book import workbook
 
 ROOT = Path(__file__).parents[2]

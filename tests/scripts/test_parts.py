@@ -9,7 +9,7 @@ import pytest
 from dev import colormaps
 from dev.page_form import depth
 from galley.book import Book
-from galley.cells import read
+from galley.read.notebook import read
 from tests.scripts.javascript import IMPORT, SCRIPTS
 
 ROOT = Path(__file__).parents[2]

@@ -22,9 +22,9 @@ from dev import ROOT
 from dev.changed import changed
 from dev.profiles import PROFILES, Profile, environment
 from galley.book import Book
-from galley.check import parts
-from galley.number import printed, read
-from galley.page import Block, Number
+from galley.check.sentences import parts
+from galley.read.number import printed, read
+from galley.read.page import Block, Number
 from galley.update import updated
 
 FOLDER = ROOT / ".galley" / "elsewhere"

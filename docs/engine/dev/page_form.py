@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev import ROOT
-from galley import backstage
 from galley.book import Book
-from galley.cells import read
-from galley.page import Block, Page
+from galley.read.notebook import read
+from galley.read.page import Block, Page
+from galley.show import folds
 
 DETAILS = re.compile(r"<details\b.*?</details>", re.S)
 CODE = r"^(`{3,}).*?^\1\s*$|<!-- output(?:: built)? -->.*?<!-- /output -->|<!--.*?-->"  # and what it prints
@@ -57,13 +57,13 @@ def main_line(page: Page) -> MainLine:
     end = depth(page)
     text = "\n".join(page.lines[page.meta_lines : end - 1])
     unfolded = DETAILS.sub("", text)
-    answers = backstage.in_details(page)
+    answers = folds.in_details(page)
     blocks = [block for block in page.blocks if block.line < end and block.line not in answers]
     figures = [block for block in blocks if block.figures]
     return MainLine(
         answer=words(next((part for part in text.split("\n\n") if part.startswith("**In short.**")), "")),
         words=words(unfolded),
-        code=sum(lines(block) for block in blocks if not backstage.label(block)),
+        code=sum(lines(block) for block in blocks if not folds.label(block)),
         figures=sum(len(block.figures) for block in figures),
         live=sum("live" in block.options for block in figures),
         bets=text.count("**Bet first.**"),
@@ -82,12 +82,12 @@ def lines(block: Block) -> int:
 
 def asserting(page: Page) -> list[Block]:
     """Return the open blocks that show nothing and assert in half of their lines or more."""
-    answers = backstage.in_details(page)
+    answers = folds.in_details(page)
     return [block for block in page.blocks if block.line not in answers and _mostly_asserts(block)]
 
 
 def _mostly_asserts(block: Block) -> bool:
-    if backstage.label(block) or not block.runs:
+    if folds.label(block) or not block.runs:
         return False
     if block.output is not None or block.figures or "standalone" in block.options:
         return False
@@ -101,5 +101,5 @@ if __name__ == "__main__":
         if any(wanted in name for wanted in sys.argv[1:]) or not sys.argv[1:]:
             measures = main_line(page)
             print(f"{Path(name).stem:28} {measures.minutes:4.1f} min  {measures}")
-            print(*(f"    line {line}: {n} is bound only in a fold" for line, n in backstage.unseen(page)), sep="\n")
+            print(*(f"    line {line}: {n} is bound only in a fold" for line, n in folds.unseen(page)), sep="\n")
             print(*(f"    line {block.line}: mostly asserts" for block in asserting(page)), sep="\n")

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from dev import ROOT
 from galley.book import Book
-from galley.cells import SUFFIX
-from galley.check import VERDICT
-from galley.number import PRINTED, read, rewritten
-from galley.page import COMMENT, Page, parse
+from galley.check.compare import rewritten
+from galley.check.sentences import VERDICT
+from galley.read.notebook import SUFFIX
+from galley.read.number import PRINTED, read
+from galley.read.page import COMMENT, Page, parse
 
 EACH = 15
 SPARE = 15  # changes of code that are drawn beside these, for those that change nothing

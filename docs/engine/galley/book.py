@@ -2,21 +2,22 @@
 
 import json
 import os
-import time
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
-from galley import cells, formulas
-from galley.check import check_results, check_static
-from galley.counts import table
-from galley.links import Anchors, check_links
-from galley.memory import Memory, common, contents, digest_of, plain
-from galley.needs import Files, Need, digest
-from galley.page import Block, Page, Problem, parse
-from galley.pool import Job, run_jobs
-from galley.store import Store, load, save
+from galley.check import Folders, check_results, check_static
+from galley.check.counts import table
+from galley.check.links import Anchors, check_links
+from galley.read import notebook
+from galley.read.formula import Displayed
+from galley.read.page import Block, Number, Page, Problem
+from galley.run.content_cache import ContentCache, contents, digest_of, engine_digest, plain
+from galley.run.dependencies import Files, Need, digest
+from galley.run.pool import Job, run_jobs
+from galley.run.result_cache import ResultCache, load, save
 
 Perform = Callable[[list[Job], Callable[[Job], None]], None]
 
@@ -87,7 +88,7 @@ class Result:
         return [self._placed(problem) for problem in self.lint]
 
     def _placed(self, problem: Problem) -> str:
-        return f"{self.name}:{cells.where(self.page, problem.line)}: {problem.message}"
+        return f"{self.name}:{notebook.where(self.page, problem.line)}: {problem.message}"
 
 
 def outcome(steps: list[dict]) -> str:
@@ -105,7 +106,6 @@ class Book:
         self.sources = [self.root / source for source in settings["sources"]]
         self.excluded = tuple(settings.get("exclude", ()))
         self.site = settings["site"]
-        self.builder = settings.get("builder", "mkdocs")  # of the site, one of `galley.builders`
         self.proof = settings.get("proof", "")  # the page that says how the others are checked, by its place in docs
         self.bibliography = self.root / settings["bibliography"]
         self.limit = float(settings.get("limit", 60))
@@ -114,11 +114,15 @@ class Book:
         self.use_cache = use_cache
         self.folder = self.root / ".galley"
         self.assertions = self.docs / "assertions.json"
-        self.memory = Memory(self.folder / "made", use_cache)
+        self.content_cache = ContentCache(self.folder / "made", use_cache)
         self.around = ""  # a digest of what lies around the pages, since they were last checked
         self._read: dict[str, Page] = {}
-        self.results: dict[str, Result] = {}  # by key, for the Markdown extension, which knows no page names
-        self.store = Store(self.folder / "pages", Files(self.root, self.sources))
+        self.result_cache = ResultCache(self.folder / "pages", Files(self.root, self.sources))
+
+    @property
+    def folders(self) -> Folders:
+        """Where the checks look things up."""
+        return Folders(self.root, self.docs, self.bibliography, self.folder)
 
     @classmethod
     def find(cls, start: Path | None = None, **options) -> "Book":
@@ -132,18 +136,18 @@ class Book:
 
     def pages(self, only: Iterable[str] = ()) -> dict[str, str]:
         """Return name and text of every page, or of those whose path ends with one of `only`."""
-        found = {}
+        texts = {}
         wanted = tuple(only)
         for path in sorted(self.docs.rglob("*.*")):
             name = path.relative_to(self.root).as_posix()
             if self._is_page(path) and (not wanted or name.endswith(wanted)):
-                found[name] = path.read_text(encoding="utf-8", errors="replace")
-        return found
+                texts[name] = path.read_text(encoding="utf-8", errors="replace")
+        return texts
 
     def _is_page(self, path: Path) -> bool:
         inside = path.relative_to(self.docs).as_posix()
         hidden = "/." in f"/{inside}"  # where Jupyter keeps copies
-        return path.suffix in (".md", cells.SUFFIX) and not hidden and not inside.startswith(self.excluded)
+        return path.suffix in (".md", notebook.SUFFIX) and not hidden and not inside.startswith(self.excluded)
 
     def run(
         self,
@@ -165,13 +169,12 @@ class Book:
         jobs = [self.job(name, self.steps(result.page)) for name, result in results.items()]
         (perform or self.perform)(jobs, finished)
         self._check(results)
-        self.results = {self.store.key(self.steps(result.page)): result for result in results.values()}
         return results
 
     def read(self, name: str, text: str) -> Page:
         """Return a page; as long as its text is the same, it is read once."""
         if name not in self._read or self._read[name].source != text:
-            self._read[name] = cells.read(name, text)
+            self._read[name] = notebook.read(name, text)
         return self._read[name]
 
     def counts(self) -> str:
@@ -198,14 +201,14 @@ class Book:
 
         if waiting:
             run_jobs(waiting, self.jobs, finished)
-            self.store.sweep()
+            self.result_cache.sweep()
             save(self.folder / "times.json", times)
 
     def recall(self, jobs: list[Job], done: Callable[[Job], None]) -> list[Job]:
         """Give `jobs` the results that are remembered and call `done` with them; return those that must run."""
         waiting = []
         for job in jobs:
-            kept = self.store.get(self.store.key(job.steps)) if self.use_cache and job.steps else None
+            kept = self.result_cache.get(self.result_cache.key(job.steps)) if self.use_cache and job.steps else None
             if job.steps and kept is None:
                 waiting.append(job)
             else:
@@ -215,35 +218,25 @@ class Book:
 
     def remember(self, job: Job) -> None:
         """Note what a job that ran has read, and keep what it gave, unless it failed or a file changed meanwhile."""
-        needs = self.store.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
+        needs = self.result_cache.files.needs(job.traces, "\n".join(step["code"] for step in job.steps))
         job.needs = needs or []
         if needs is not None and not any(step.get("error") for step in job.results):
-            self.store.put(self.store.key(job.steps), needs, {"steps": job.results})
-
-    def lookup(self, text: str) -> Result | None:
-        """Return what is known of a page with this text, from this process or from the cache, without running it."""
-        page = parse(text)
-        key = self.store.key(self.steps(page))
-        if key in self.results:
-            return Result("", page, self.results[key].steps, self.results[key].needs)
-        kept = self.store.get(key)
-        return Result("", page, kept["steps"], kept["needs"]) if kept else None
+            self.result_cache.put(self.result_cache.key(job.steps), needs, {"steps": job.results})
 
     def steps(self, page: Page) -> list[dict]:
         """Return what runs on a page, as the worker reads it."""
-        steps = []
-        for step in page.steps:
-            if isinstance(step, Block):
-                limit = float(step.options.get("limit", self.limit))
-                keep = {name: value for name, value in step.options.items() if name in ("raises", "standalone", "data")}
-                found = {"kind": "block", "lang": step.lang, "code": step.code, "line": step.line, "options": keep}
-            elif isinstance(step, formulas.Displayed):
-                limit, found = self.limit, formulas.step(step)
-            else:
-                limit = self.limit
-                found = {"kind": "number", "lang": "", "code": step.body, "line": step.line, "options": {}}
-            steps.append(found | {"limit": limit})
-        return steps
+        return [self._step(step) for step in page.steps]
+
+    def _step(self, step: Block | Number | Displayed) -> dict:
+        if isinstance(step, Block):
+            kind, lang, code = "block", step.lang, step.code
+            options = {name: value for name, value in step.options.items() if name in ("raises", "standalone", "data")}
+            limit = float(step.options.get("limit", self.limit))
+        elif isinstance(step, Displayed):
+            kind, lang, code, options, limit = step.kind, "", step.body, {"tex": step.tex}, self.limit
+        else:
+            kind, lang, code, options, limit = "number", "", step.body, {}, self.limit
+        return {"kind": kind, "lang": lang, "code": code, "line": step.line, "options": options, "limit": limit}
 
     def state(self) -> str:
         """Return a digest of the project: of all files of the book and its sources."""
@@ -259,8 +252,8 @@ class Book:
     def record(self, results: dict[str, Result]) -> None:
         """Note where more assertions run than are recorded; fewer are a problem of the page."""
         before = self.recorded()
-        found = {name: max(result.asserts, before.get(name, 0)) for name, result in results.items()}
-        counts = {name: n for name, n in sorted((before | found).items()) if n and (self.root / name).exists()}
+        counted = {name: max(result.asserts, before.get(name, 0)) for name, result in results.items()}
+        counts = {name: n for name, n in sorted((before | counted).items()) if n and (self.root / name).exists()}
         if counts != before:
             self.assertions.write_text(json.dumps(counts, indent=0) + "\n", encoding="utf-8")
 
@@ -275,7 +268,7 @@ class Book:
                 *self._own_problems(result),
                 *check_links(result.page, self.root / name, anchors),
             ]
-            placed = [replace(problem, message=cells.placed(result.page, problem.message)) for problem in problems]
+            placed = [replace(problem, message=notebook.placed(result.page, problem.message)) for problem in problems]
             placed.sort(key=lambda problem: problem.line)
             result.problems = [problem for problem in placed if not problem.lint]
             result.lint = [problem for problem in placed if problem.lint]
@@ -285,11 +278,11 @@ class Book:
         quoted = (block.options["source"] for block in result.page.blocks if "source" in block.options)
         sources = [digest_of(self.root / where.partition(":")[0]) for where in quoted]
         key = digest("problems", self.around, result.page.source, result.page.text, result.outcome, *sources)
-        known = self.memory.get(key)
+        known = self.content_cache.get(key)
         if known is None:
-            found = [*check_results(result.page, result.steps), *check_static(result.page, self)]
-            known = [[problem.line, problem.message, problem.lint] for problem in found]
-            self.memory.put(key, known)
+            problems = [*check_results(result.page, result.steps), *check_static(result.page, self.folders)]
+            known = [[problem.line, problem.message, problem.lint] for problem in problems]
+            self.content_cache.put(key, known)
         return [Problem(*problem) for problem in known]
 
     def _around(self) -> str:
@@ -297,10 +290,10 @@ class Book:
 
         A check that reads other pages belongs to the links, which are checked at every build.
         """
-        found = list(self.docs.rglob("*"))
-        pages = {path for path in found if self._is_page(path)}
-        files = contents(self.root, [*({*found} - pages), *self.root.glob("*.*"), self.bibliography])
-        return digest(common(), files, *sorted(path.as_posix() for path in pages))
+        paths = list(self.docs.rglob("*"))
+        pages = {path for path in paths if self._is_page(path)}
+        files = contents(self.root, [*({*paths} - pages), *self.root.glob("*.*"), self.bibliography])
+        return digest(engine_digest(), files, *sorted(path.as_posix() for path in pages))
 
 
 def _fewer(result: Result, recorded: int) -> list[Problem]:
@@ -311,16 +304,7 @@ def _fewer(result: Result, recorded: int) -> list[Problem]:
     return [Problem(1, f"{result.asserts} assertions ran, of {recorded} recorded; {advice}")]
 
 
-def timed(seconds: float) -> str:
-    """Return a duration as people read it."""
-    return f"{seconds:.1f} s" if seconds >= 0.05 else f"{seconds * 1000:.0f} ms"
-
-
-class Stopwatch:
-    """Seconds since it was made."""
-
-    def __init__(self) -> None:
-        self.begin = time.perf_counter()
-
-    def __str__(self) -> str:
-        return timed(time.perf_counter() - self.begin)
+@cache
+def shared_book() -> Book:
+    """Return the book of the working folder, one for all parts of a build."""
+    return Book.find()

@@ -6,11 +6,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from galley import cells
 from galley.book import Book, Result
-from galley.check import read_source, shows
-from galley.number import holds, merged, read, rewritten
-from galley.page import Block, Number, ticks
+from galley.check.blocks import read_source
+from galley.check.compare import holds, merged, rewritten
+from galley.check.outputs import shows
+from galley.read import notebook
+from galley.read.number import read
+from galley.read.page import Block, Number, ticks
 
 
 def rewrite(book: Book, results: dict[str, Result]) -> dict[str, str]:
@@ -56,27 +58,27 @@ def updated(result: Result, book: Book) -> str:
         elif outcome.get("error") or not outcome:
             continue
         elif isinstance(step, Block) and step.lang == "python":
-            given = _printed(step, outcome)
+            output = _printed(step, outcome)
             if result.page.cells:
-                printed[step.line] = given
-            elif given != (step.output or "") and not step.output_is_built:
-                _output(step, given, lines)
+                printed[step.line] = output
+            elif output != (step.output or "") and not step.output_is_built:
+                _output(step, output, lines)
         elif isinstance(step, Number) and step.operator == "=":
             _number(step, outcome["value"], lines)
     if result.page.cells:
-        return cells.written(result.page, lines, printed)
+        return notebook.written(result.page, lines, printed)
     return "\n".join(line for line in lines if line is not None)
 
 
 def _printed(block: Block, outcome: dict) -> str:
     """Return what a block's output should be: what it shows already, wherever that agrees."""
-    shown, given = block.output or "", outcome["stdout"].rstrip()
-    return shown if shows(block, outcome) else merged(shown, given, block.tolerance)
+    expected, printed = block.output or "", outcome["stdout"].rstrip()
+    return expected if shows(block, outcome) else merged(expected, printed, block.tolerance)
 
 
-def _output(block: Block, given: str, lines: list[str | None]) -> None:
-    body = given.split("\n") if given else []
-    fence = ticks(given)
+def _output(block: Block, output: str, lines: list[str | None]) -> None:
+    body = output.split("\n") if output else []
+    fence = ticks(output)
     if block.output_span is None:
         lines[block.span[1] : block.span[1]] = ["", f"{fence}output", *body, fence]
     elif block.output_is_markdown:

@@ -1,0 +1,56 @@
+"""Turn a drawn figure into SVG that is the same at every build, unique on its page and legible on any paper."""
+
+import io
+import re
+from pathlib import Path
+
+from galley.run.smaller_svg import smaller
+
+HOUSE_STYLE = Path(__file__).with_name("house.mplstyle")
+INK = re.compile(r"(<text\b[^>]*\bfill: ?)#([0-9a-f]{6})\b")
+HASHED = re.compile(r"(?<=[\"#])((?:C\w*_)?[a-z]?)[0-9a-f]{10}(?=[\")])")
+ATTRIBUTE = re.compile(r' (?:d|x|y|width|height|transform|points|viewBox)="[^"]*"')
+
+
+def draw(figure, name: str) -> str:
+    """Return the SVG of a Matplotlib figure; `name` must be unique on the page."""
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    return tidy(buffer.getvalue(), name)
+
+
+def tidy(svg: str, name: str) -> str:
+    """Return `svg` without what would clash with a page: global styles, repeated ids, sizes, black ink."""
+    svg = svg[svg.index("<svg") :].strip()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.S)
+    # Matplotlib names equal images alike; nothing refers to them
+    svg = re.sub(r'(<image\b[^>]*?) id="[^"]*"', r"\1", svg)
+    svg = _number_hashes(svg)
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
+    svg = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{name}-\2", svg)
+    head, rest = svg.split(">", 1)
+    head = re.sub(r'\s(?:width|height)="[\d.]+(?:pt|px)?"', "", head)
+    ink = "" if " fill=" in head else ' fill="currentColor"'  # Matplotlib leaves black out, as SVG's default
+    svg = head.replace("<svg", f'<svg id="{name}"{ink}', 1) + ">" + rest
+    svg = svg.replace("*{stroke-linejoin", f"#{name} *{{stroke-linejoin")
+    svg = re.sub(r"(stroke|fill): ?#000000\b", r"\1: currentColor", svg)
+    svg = INK.sub(r"\1var(--ink-\2, #\2)", svg)  # letters need more contrast than lines: a theme may change their shade
+    svg = re.sub(r"font: (?:(\d+|bold|italic) )?([\d.]+)px [^;\"]+", _font, svg)
+    svg = re.sub(r"font-family: [^;\"]+;? ?", "", svg)  # the page's
+    svg = ATTRIBUTE.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), svg)
+    return smaller(re.sub(r"\s*\n\s*", "\n", svg))
+
+
+def _number_hashes(svg: str) -> str:
+    """Matplotlib names shapes by a hash of their last bits, and those differ from run to run: number them."""
+    numbers: dict[str, int] = {}
+    return HASHED.sub(lambda m: f"{m[1]}{numbers.setdefault(m[0], len(numbers))}", svg)
+
+
+def _font(match: re.Match) -> str:
+    """Keep size and weight."""
+    style = {"italic": "font-style", None: ""}.get(match[1], "font-weight")
+    return f"font-size: {match[2]}px" + (f"; {style}: {match[1]}" if style else "")

@@ -1,0 +1,99 @@
+"""Keep what pages gave, one file for each page and state of what it needs. Deleting the folder is safe."""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from galley.run import processor
+from galley.run.dependencies import Files, Need, digest
+
+VERSIONS = ("torch", "numpy", "matplotlib")
+FOLDER = Path(__file__).parent
+RUNS = (
+    "worker.py",
+    "opened_files.py",
+    "figure.py",
+    "smaller_svg.py",
+    "house.mplstyle",
+    "formula_mutants.py",
+    "formula_values.py",
+)
+ENGINE = [
+    *(FOLDER / name for name in RUNS),
+    *(FOLDER.parent / "read" / name for name in ("formula.py", "tex.py")),
+]  # what runs pages
+KEPT = 30 * 24 * 3600.0  # seconds after its last use before an entry is swept away
+
+
+class ResultCache:
+    """A folder of JSON files, each with a checksum, written whole or not at all.
+
+    Two builds may write at once: both write the same bytes. A damaged file counts as absent.
+    """
+
+    def __init__(self, folder: Path, files: Files) -> None:
+        self.folder, self.files = folder, files
+        self.environment = environment_digest()
+
+    def key(self, steps: list[dict]) -> str:
+        """Return the name of what `steps` give: their code and options, whatever line they stand on."""
+        code = [{name: step[name] for name in ("kind", "lang", "code", "options")} for step in steps]
+        return digest(self.environment, json.dumps(code, sort_keys=True))
+
+    def get(self, key: str) -> dict | None:
+        """Return what was put under `key` while all that it needs was as it is now, or None."""
+        for path in sorted(self.folder.glob(f"{key}-*.json")):
+            entry = load(path)
+            if entry is not None and self.files.hold(entry["needs"]):
+                os.utime(path)
+                return entry
+        return None
+
+    def put(self, key: str, needs: list[Need], entry: dict) -> None:
+        """Store `entry` under `key`, for as long as `needs` hold."""
+        save(self.path(key, needs), entry | {"needs": needs})
+
+    def path(self, key: str, needs: list[Need]) -> Path:
+        """Return the file of an entry."""
+        return self.folder / f"{key}-{digest(json.dumps(needs))[:8]}.json"
+
+    def sweep(self) -> None:
+        """Remove what has not been used for long, and what a killed build left half written."""
+        limit = time.time() - KEPT
+        for path in self.folder.glob("*"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < (time.time() - 3600 if path.suffix == ".part" else limit):
+                    path.unlink()
+
+
+def environment_digest() -> str:
+    """Return a digest of what can change the results of every page: engine, versions and processor."""
+    parts = [sys.version, processor.description()]
+    for name in VERSIONS:
+        with contextlib.suppress(PackageNotFoundError):
+            parts.append(f"{name}={version(name)}")
+    return digest(*parts, *(path.read_text(encoding="utf-8") for path in ENGINE))
+
+
+def load(path: Path):
+    """Return what was saved in a file, or None if it is damaged or missing."""
+    with contextlib.suppress(OSError, ValueError):
+        checksum, _, body = path.read_text(encoding="utf-8").partition("\n")
+        if checksum == digest(body):
+            return json.loads(body)
+    return None
+
+
+def save(path: Path, value) -> None:
+    """Write a value with a checksum, aside and moved into place; without a memory all is done again."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        body = json.dumps(value)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as part:
+            part.write(f"{digest(body)}\n{body}")
+        os.replace(part.name, path)

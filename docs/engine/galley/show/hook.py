@@ -1,0 +1,251 @@
+"""What MkDocs calls: run the pages before the site is built, say what is wrong, put in what the pages gave.
+
+A server shows what is known, and pages run behind it. mkdocs-jupyter makes a notebook of the book a page; what it says
+is set as Markdown, like all other pages.
+"""
+
+import logging
+import sys
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import Abort
+from mkdocs.livereload import LiveReloadServer
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
+from mkdocs.utils import CountHandler
+
+from galley.book import Book, Result, shared_book
+from galley.check.counts import counts, in_words
+from galley.console import Stopwatch, summary, timed
+from galley.read.notebook import SUFFIX
+from galley.show import copyable_files, llms_txt, mkdocs_internals, notebook, search_index
+from galley.show.last_changed import last_changed
+from galley.show.page_markdown import figures, page_markdown
+from galley.show.render_cache import RenderCache
+from galley.show.serve import Serving, check_port
+from galley.show.site import Site, SitePage
+from galley.show.site_folder import SiteFolder
+
+log = logging.getLogger("mkdocs.galley")
+FIRST, LAST = 1000, -1000
+
+
+class Build:
+    """One run of MkDocs, which builds a site once, or again and again while it serves it."""
+
+    def __init__(self) -> None:
+        self.warnings = CountHandler(level=logging.WARNING)
+        self.command = ""
+        self.is_dirty = False  # whether only pages with an edit are written
+        self.in_place = True  # whether the site is built where it belongs, and not beside
+        self.serving: Serving | None = None
+        self.folder: SiteFolder | None = None
+        self.site: Site | None = None
+        self.outcomes: dict[str, str] = {}  # what the pages gave when they were last built, by their places in docs
+        self.written: list[str] = []  # the pages that MkDocs is to write, by their places in the site
+        self.search: list[dict] = []
+        self.cache: RenderCache | None = None
+
+    @property
+    def book(self) -> Book:
+        """The book of the working folder."""
+        return shared_book()
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """What the pages gave, by their places in docs."""
+        return self.site.results if self.site else {}
+
+    def on_startup(self, command: str, dirty: bool) -> None:
+        """Note what MkDocs is to do: what it serves lies in a temporary folder, and a dirty build mends a site."""
+        self.command, self.is_dirty = command, dirty
+        self.serving = Serving(self.book) if command == "serve" else None
+
+    def on_shutdown(self) -> None:
+        """End what runs behind; say of a build that is interrupted, which is no error to MkDocs, what became of it."""
+        if self.serving:
+            self.serving.runs.stop()
+        if self.folder and not self.in_place:
+            self.folder.close()
+            self._explain(sys.exc_info()[1])
+
+    def on_serve(self, server: LiveReloadServer, config: MkDocsConfig, builder) -> None:
+        """Watch for what runs behind."""
+        if self.serving:
+            self.serving.watch(server)
+
+    @event_priority(FIRST)
+    def on_config(self, config: MkDocsConfig) -> MkDocsConfig:
+        """Build beside the site that stands."""
+        if self.serving and self.folder is None:
+            check_port(str(config.dev_addr))
+        self.in_place = self.command not in ("build", "gh-deploy") or self.is_dirty
+        self.folder = SiteFolder(Path(config.site_dir), self.book.folder, self.in_place)
+        self.search = []
+        if not self.in_place:
+            self.folder.claim()
+            config.site_dir = str(self.folder.folder)
+            self.warnings.counts.clear()
+            logging.getLogger("mkdocs").addHandler(self.warnings)
+        return config
+
+    def on_files(self, files: Files, config: MkDocsConfig) -> Files:
+        """Run the pages; a problem is a warning, which fails a strict build."""
+        watch = Stopwatch()
+        if self.serving:
+            self.serving.begin(config, files)
+        results = self._run(files, config)
+        for result in results.values():
+            for problem in result.report:
+                log.warning("%s", problem)
+        log.info("%s", summary(results, watch))
+        count = sum(len(result.problems) for result in results.values())
+        if config.strict and count:
+            raise Abort(f"{count} problems on the pages")  # MkDocs counts warnings, and --quiet hides them from it
+        self._add_files(files, config)
+        return files
+
+    def on_nav(self, nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
+        """Prepare to render, now that all files are known."""
+        self.cache = RenderCache(self.book, config)
+        return nav
+
+    def on_pre_page(self, page: Page, config: MkDocsConfig, files: Files) -> Page:
+        """Render the page from the cache, and a notebook like all others: mkdocs-jupyter brings 600 KB of styles."""
+        if self.cache:
+            mkdocs_internals.replace_render(page, self.cache.render)
+        return page
+
+    def on_page_read_source(self, page: Page, config: MkDocsConfig) -> str | None:
+        """Return what a page says, as it was read when it ran; of a notebook as Markdown."""
+        result = self.results.get(page.file.src_uri)
+        return result.page.text if result else None
+
+    def on_page_markdown(self, markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+        """Put in what the page's code gave, and what the page offers."""
+        result = self.results.get(page.file.src_uri)
+        name = result.name if result else copyable_files.source(page.file.src_uri)
+        if day := last_changed(self.book.root, name):
+            page.update_date = day.isoformat()  # for the sitemap
+        if result is None or self.site is None:
+            return markdown
+        return copyable_files.with_offers(page_markdown(result, self.book), page.file.src_uri, self.site)
+
+    @event_priority(FIRST)
+    def on_page_context(self, context: dict, page: Page, config: MkDocsConfig, nav: Navigation) -> dict:
+        """Index the page for the search, then put its figures in, and tell the templates what they show beside it."""
+        if not (page.meta.get("search") or {}).get("exclude"):
+            title, keywords = str(page.title), page.meta.get("keywords", [])
+            cache = self.book.content_cache
+            self.search += search_index.page_entries(page.content or "", page.url, title, keywords, cache)
+            page.meta["search"] = {"exclude": True}  # from the theme's own index
+        result = self.results.get(page.file.src_uri)
+        if result is None:
+            return context
+        for waiting, figure in figures(result):
+            page.content = (page.content or "").replace(waiting, figure, 1)
+        return context | {"galley": self._shown(result, page)}
+
+    @event_priority(LAST)
+    def on_post_build(self, config: MkDocsConfig) -> None:
+        """Write what stands beside the pages, and put the site in its place."""
+        if self.folder is None or (config.strict and self.warnings.counts):
+            return  # MkDocs is about to say that warnings fail a strict build
+        folder = Path(config.site_dir)
+        search_index.write_index(folder, self.search)
+        if self.site and not self.serving:
+            llms_txt.write_all(self.site, folder)
+        self.book.content_cache.sweep()
+        self.folder.replace(self.written)
+        config.site_dir = str(self.folder.place)  # for those who go on, such as gh-deploy
+        self._end()
+
+    def on_build_error(self, error: Exception) -> None:
+        """Leave the site as it was."""
+        self._end()
+        if self.folder and not self.in_place:
+            self._explain(error)
+            log.info("The site in %s stays as it was", self.folder.place)
+
+    def _run(self, files: Files, config: MkDocsConfig) -> dict[str, Result]:
+        """Run the pages in the order of the navigation."""
+        own = {self._name(file.src_uri): file for file in files.documentation_pages() if self._is_of_book(file)}
+        order = {uri: n for n, uri in enumerate(Site.of(self.book, {}).trails)}
+        names = sorted(own, key=lambda name: order.get(own[name].src_uri, len(order)))
+        texts = {n: Path(own[n].abs_src_path or "").read_text(encoding="utf-8", errors="replace") for n in names}
+        behind = self.serving.runs.perform if self.serving and not config.strict else None
+        results = self.book.run(texts, self._say_ran, behind)
+        if self.folder and any(result.failed for result in results.values()):
+            self.folder.check_room()  # where there is none left, the pages are not to blame
+        self.site = Site.of(self.book, {own[name].src_uri: result for name, result in results.items()})
+        self.written = [file.dest_uri for file in own.values()]
+        for name, result in results.items():
+            self._unlink_stale(own[name], result)
+        return results
+
+    def _unlink_stale(self, file: File, result: Result) -> None:
+        """Let a dirty build write a page anew where it gives something else: MkDocs takes it for unchanged."""
+        if self.is_dirty and self.outcomes.get(file.src_uri, result.outcome) != result.outcome:
+            Path(file.abs_dest_path).unlink(missing_ok=True)
+        self.outcomes[file.src_uri] = result.outcome
+
+    def _add_files(self, files: Files, config: MkDocsConfig) -> None:
+        """Add what is made of pages and of the package: notebooks, and files to copy with the pages that show them."""
+        for uri, result in self.results.items():
+            if notebook.portable(result) and not uri.endswith(SUFFIX):
+                content = notebook.made(result, self.book)
+                files.append(File.generated(config, notebook.place(uri), content=content))
+        for uri, content in copyable_files.generated(Site.of(self.book, self.results)):
+            files.append(File.generated(config, uri, content=content))
+
+    def _shown(self, result: Result, page: Page) -> dict:
+        """Return what the templates show of a page beside its text."""
+        pages = self.site.pages if self.site else []
+        proof = SitePage(self.book.proof, result).url if self.book.proof else ""
+        return {
+            "problems": result.report,
+            "counts": in_words(counts(result.page)),
+            "proof": proof,
+            "wrong_pages": [other for other in pages if other.result.report and page.url == proof],
+            "page_count": len(pages),
+            "changed": last_changed(self.book.root, result.name),
+            "notebook": notebook.place(page.file.src_uri) if notebook.portable(result) else "",
+            "served": self.serving is not None,
+            "name": result.name,
+        }
+
+    def _say_ran(self, result: Result) -> None:
+        if not result.cached and not self.serving:
+            log.info("ran %s in %s", result.name, timed(result.seconds))
+
+    def _explain(self, error: BaseException | None) -> None:
+        """End with one sentence where there is one for the error."""
+        if self.folder and (reason := self.folder.reason(error)):
+            log.error("%s", reason)
+            raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+    def _end(self) -> None:
+        logging.getLogger("mkdocs").removeHandler(self.warnings)
+        if self.serving:
+            self.serving.runs.built()
+        if self.folder:
+            self.folder.close()
+
+    def _name(self, uri: str) -> str:
+        """Return a page's name from the project's root, by its place in docs."""
+        return (self.book.docs.relative_to(self.book.root) / uri).as_posix()
+
+    def _is_of_book(self, file: File) -> bool:
+        return bool(file.abs_src_path) and Path(file.abs_src_path or "").is_relative_to(self.book.docs)
+
+
+# MkDocs looks for functions of these names in this module: they are the methods of one build.
+_build = Build()
+on_startup, on_shutdown, on_serve = _build.on_startup, _build.on_shutdown, _build.on_serve
+on_config, on_files, on_nav = _build.on_config, _build.on_files, _build.on_nav
+on_pre_page, on_page_read_source = _build.on_pre_page, _build.on_page_read_source
+on_page_markdown, on_page_context = _build.on_page_markdown, _build.on_page_context
+on_post_build, on_build_error = _build.on_post_build, _build.on_build_error

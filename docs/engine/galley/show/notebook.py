@@ -1,0 +1,215 @@
+"""A page as a Jupyter notebook that runs as it stands, with its outputs, the same bytes at every build."""
+
+import ast
+import doctest
+import hashlib
+import json
+import posixpath
+import re
+from pathlib import Path, PurePosixPath
+
+from galley.book import Book, Result
+from galley.read.notebook import SUFFIX
+from galley.read.page import CODE_SPAN, COMMENT, LINK, Block
+from galley.run.content_cache import digest_of
+from galley.run.dependencies import digest
+from galley.run.pool import Job
+
+REPOSITORY = "https://github.com/posenc/posenc"
+INSTALL = """\
+# Where {package} is missing, as in Colab: install it from its repository, which is as new as this page.
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("{package}") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", {wanted}, "matplotlib"], check=True)
+    importlib.invalidate_caches()"""
+
+
+SETUP = """\
+# What the site does before it runs a page: seeds, one thread, and its look for figures.
+import random
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+random.seed(0)
+np.random.seed(0)
+torch.manual_seed(0)
+torch.set_num_threads(1)
+plt.rcParams.update({"figure.figsize": (7, 2.8), "figure.constrained_layout.use": True, "image.aspect": "auto"})"""
+
+
+DATA = """\
+# The measurements that this page reads.
+from pathlib import Path, PurePosixPath
+
+Path("{folder}").mkdir(parents=True, exist_ok=True)
+Path("{path}").write_text({text!r})"""
+
+# A comment, and code in which a comment is only shown.
+HIDDEN = re.compile(rf"{CODE_SPAN.pattern}|{COMMENT.pattern}", CODE_SPAN.flags)
+
+
+def portable(result: Result) -> bool:
+    """Whether a page can be taken along: it runs, and of the project's files it reads measurements alone."""
+    return any(block.runs for block in result.page.blocks) and all(path.endswith(".json") for path in result.reads)
+
+
+def place(uri: str) -> str:
+    """Return where the notebook made of a page lies, on the site as on the branch, by the page's place in docs."""
+    return PurePosixPath(uri).with_suffix(SUFFIX).as_posix()
+
+
+def made(result: Result, book: Book) -> str:
+    """Return the notebook of a page, from the cache if nothing of it has changed."""
+    reads = [digest_of(book.root / path) for path in result.reads]
+    key = digest("notebook", book.around, result.name, result.page.text, result.outcome, *reads)
+    text = book.content_cache.get(key)
+    if text is None:
+        text = notebook(result, book.site, book.root)
+        book.content_cache.put(key, text)
+    return text
+
+
+def notebook(result: Result, site: str, root: Path) -> str:
+    """Return the page as notebook JSON; `site` is the address its links lead to, `root` the project's folder."""
+    page = result.page
+    cells: list[dict] = []
+    address = posixpath.join(site, posixpath.dirname(result.name).partition("/")[2])
+    here = (root / result.name).parent
+    code = "\n".join(block.code for block in page.blocks)
+    _add(
+        cells, _markdown(f"Made from a page of <{site}>. What the page needs is installed first, where it is missing.")
+    )
+    _add(cells, _code(_install(code)))
+    _add(cells, _code(SETUP))
+    for path in result.reads:
+        text = json.dumps(json.loads((root / path).read_text(encoding="utf-8")))  # one line, however it is stored
+        _add(cells, _code(DATA.format(folder=posixpath.dirname(path), path=path, text=text)))
+    position, by_block = page.meta_lines, result.by_block
+    for block in page.blocks:
+        if not block.runs:
+            continue
+        _add(cells, _markdown(prose(page.lines[position : block.span[0]], address, here)))
+        _add(cells, _run(block, by_block.get(block.line) or {}))
+        position = _after(block, page.lines)
+    _add(cells, _markdown(prose(page.lines[position:], address, here)))
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    book = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"  # as Jupyter writes it
+
+
+def _install(code: str) -> str:
+    """Return a cell that installs what a page's code imports: before the first release as after it."""
+    wanted, package = [f"git+{REPOSITORY}"], "posenc"
+    if re.search(r"^(?:>>> )?(?:from|import) posenc_book\b", code, re.M):
+        wanted, package = [*wanted, f"{wanted[0]}#subdirectory=docs/book"], "posenc_book"
+    return INSTALL.format(package=package, wanted=", ".join(f'"{source}"' for source in wanted))
+
+
+def run(book: Book, results: dict[str, Result]) -> dict[str, Job]:
+    """Run the notebooks made of pages, each in an empty folder of its own with nothing but what a reader has."""
+    notebooks = {name: json.loads(notebook(result, book.site, book.root)) for name, result in results.items()}
+    jobs = {
+        name: book.job(f"{name} as a notebook", _steps(book, cells), alone=True) for name, cells in notebooks.items()
+    }
+    book.perform(list(jobs.values()))
+    return jobs
+
+
+def _steps(book: Book, notebook: dict) -> list[dict]:
+    """Return the code cells as steps; a line of theirs counts from the first line of the first cell."""
+    steps, line = [], 1
+    for cell in notebook["cells"]:
+        code = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            options = {"raises": "*"} if "raises-exception" in cell["metadata"].get("tags", []) else {}
+            step = {"kind": "cell", "lang": "python", "code": code, "line": line, "options": options}
+            steps.append(step | {"limit": 5 * book.limit})
+            line += code.count("\n") + 1
+    return steps
+
+
+def _markdown(source: str) -> dict:
+    return {"cell_type": "markdown", "metadata": {}, "source": source.splitlines(keepends=True)}
+
+
+def _code(source: str, outputs: list[dict] | None = None, tags: list[str] | None = None) -> dict:
+    lines, metadata = source.splitlines(keepends=True), {"tags": tags} if tags else {}
+    fields = {"execution_count": None, "metadata": metadata, "outputs": outputs or []}
+    return {"cell_type": "code", "source": lines, **fields}
+
+
+def _add(cells: list[dict], cell: dict) -> None:
+    source = "".join(cell["source"])
+    if source.strip():
+        cell["id"] = hashlib.sha256(f"{len(cells)} {source}".encode()).hexdigest()[:12]
+        cells.append(cell)
+
+
+def _run(block: Block, outcome: dict) -> dict:
+    source = _session(block.code) if block.lang == "pycon" else block.code
+    outputs = []
+    if text := outcome.get("stdout"):
+        outputs.append({"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)})
+    for svg, drawn in zip(outcome.get("figures", []), block.figures, strict=False):
+        data = {"image/svg+xml": svg.splitlines(keepends=True), "text/plain": drawn.alt.splitlines(keepends=True)}
+        outputs.append({"output_type": "display_data", "data": data, "metadata": {}})
+    if "raises" in block.options:
+        return _code(source, tags=["raises-exception"])
+    return _code(source, outputs)
+
+
+def _session(code: str) -> str:
+    """A session's statements; what it echoes is printed."""
+    lines = []
+    for example in doctest.DocTestParser().get_examples(code + "\n"):
+        source = example.source.rstrip()
+        echoes = example.want and _is_expression(source) and not source.startswith("print(")
+        lines.append(f"print(repr(\n    {source}\n))" if echoes else source)
+    return "\n".join(lines)
+
+
+def _is_expression(source: str) -> bool:
+    try:
+        ast.parse(source, mode="eval")
+    except SyntaxError:
+        return False
+    return True
+
+
+def _after(block: Block, lines: list[str]) -> int:
+    """Return the first line after a block, its output and its figures; captions stay prose."""
+    end = block.span[1]
+    if block.output_span:
+        end = block.output_span[1] + 1
+    if block.figures:
+        end = max(end, block.figures[-1].line)
+    return end
+
+
+def prose(lines: list[str], address: str, here: Path) -> str:
+    """Return Markdown of a page without what only the engine reads, its links leading to the site."""
+    text = HIDDEN.sub(lambda m: (m["code"] and m[0]) or "", "\n".join(lines))
+    text = re.sub(r"^<details[^>]*>\s*<summary>(.*?)</summary>", r"**\1.**", text, flags=re.M)
+    text = re.sub(r"^</details>\s*$", "", text, flags=re.M)
+    text = re.sub(r"^(\s*>\s*)\[!(\w+)\]\s*$", lambda m: f"{m[1]}**{m[2].title()}.** ", text, flags=re.M)
+    text = re.sub(r"\[([^\]\n]+)\]\[[\w.]*\]", r"\1", text)
+    text = re.sub(r"^(#+ .*?)[ \t]*\{#[\w.-]+\}[ \t]*$", r"\1", text, flags=re.M)
+    return LINK.sub(lambda m: _link(m, address, here), text).strip()
+
+
+def _link(match: re.Match, address: str, here: Path) -> str:
+    target = match["target"]
+    if re.match(r"[a-z]+:|#", target):
+        return match[0]
+    file, *view = re.split(r"(?=[?#])", target, maxsplit=1)
+    scheme, _, path = address.partition("://")
+    goal = posixpath.normpath(posixpath.join(path, file))
+    is_page = file.endswith(".md") or (here / file).is_file()  # a notebook may be a page, or made from one
+    goal = re.sub(r"(?:/index)?\.(?:md|ipynb)$", "/", goal) if is_page else goal
+    return match[0].replace(target, f"{scheme}://{goal}{''.join(view)}")

@@ -1,0 +1,125 @@
+"""Turn a page that has run into the Markdown that the builder renders.
+
+Bound numbers become marks, block options and bindings of formulas go, what is built is put in, and code is folded as
+`folds` says. Where a figure stands, an empty element waits for it: Markdown need not read what is drawn.
+"""
+
+import html
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from galley.book import Book, Result
+from galley.check.counts import MARKER
+from galley.read.page import OPENINGS, OPTIONS, REGION_CLOSE, Block, is_caption
+from galley.show import folds
+
+Lines = list[str | None]  # of a page, with None where nothing is left
+
+
+def page_markdown(result: Result, book: Book) -> str:
+    """Return what the builder renders of a page, from below its front matter."""
+    page = result.page
+    lines: Lines = [*page.lines]
+    for formula in page.displayed:
+        for n in range(*formula.span):
+            lines[n] = ">" if page.lines[n].lstrip().startswith(">") else ""
+    _mark_numbers(result, lines)
+    _clear_comments(result, lines, book)
+    for n, text in result.built_outputs.items():
+        lines[n] = text
+    for block in page.blocks:
+        _place_figures(block, lines)
+        _fold(block, lines)
+    return "\n".join(line for line in lines[page.meta_lines :] if line is not None)
+
+
+def figures(result: Result) -> Iterator[tuple[str, str]]:
+    """Yield the element that waits for each figure of a page, and the HTML of the figure."""
+    undrawn = "Being drawn" if result.waits else "Not drawn"
+    for block in result.page.blocks:
+        outcome = result.by_block.get(block.line) or {}
+        for n, (figure, svg) in enumerate(zip_longest(block.figures, outcome.get("figures", []))):
+            if figure is None or not block.runs:
+                break
+            label = html.escape(" ".join(figure.alt.split()))
+            yield _waiting(block, n), _still(svg, label, block, outcome) if svg else _frame(undrawn, label)
+
+
+def _waiting(block: Block, n: int) -> str:
+    return f'<div data-figure="{block.line}-{n}"></div>'
+
+
+def _mark_numbers(result: Result, lines: Lines) -> None:
+    """Put a mark with its expression around each bound number; later ones first, as those before them move nothing."""
+    for number in sorted(result.page.numbers, key=lambda n: (n.line, n.start), reverse=True):
+        line = lines[number.line - 1]
+        if line is None or number.start < 0:
+            continue
+        why = number.body if number.operator == "=" else f"{number.operator} {number.body}"
+        escaped = re.sub(r"[$|_*\[\]`\\]", lambda m: f"&#{ord(m[0])};", html.escape(why))  # else Markdown reads it
+        marked = number.written
+        if marked and number.operator != "given":
+            marked = f'<span class="checked" data-expression="{escaped}">{marked}</span>'
+        lines[number.line - 1] = line[: number.start] + marked + line[number.end :]
+
+
+def _clear_comments(result: Result, lines: Lines, book: Book) -> None:
+    """Take away what only the engine reads, and put in the table of counts."""
+    fenced = {n for block in result.page.blocks for n in range(*block.span)}
+    for n, line in enumerate(result.page.lines):
+        if n not in fenced and (OPTIONS.match(line) or line.strip() in (*OPENINGS, REGION_CLOSE)):
+            lines[n] = ""
+        elif n not in fenced and MARKER.match(line):
+            lines[n] = book.counts()
+
+
+def _place_figures(block: Block, lines: Lines) -> None:
+    for n, figure in enumerate(block.figures if block.runs else ()):
+        below = figure.line
+        caption = []
+        while below < len(lines) and is_caption(lines[below] or ""):
+            caption.append(re.sub(r"^\s*[*_]|[*_]\s*$", "", lines[below] or ""))
+            lines[below] = None
+            below += 1
+        figcaption = f'\n<figcaption markdown="span">{" ".join(caption)}</figcaption>' if caption else ""
+        content = f"{_waiting(block, n)}\n{figcaption}"
+        lines[figure.line - 1] = f'\n<figure class="drawn" markdown="1">\n\n{content}\n</figure>\n'
+
+
+def _fold(block: Block, lines: Lines) -> None:
+    """Fold a block's code, below what it has drawn or printed as Markdown."""
+    title = folds.label(block)
+    if not title:
+        return
+    code = "\n".join(lines[n] or "" for n in range(*block.span))
+    opening = f'<details class="fold" markdown="1" data-search-exclude=""><summary>{html.escape(title)}</summary>'
+    folded = f"\n{opening}\n\n{code}\n\n</details>\n"
+    for n in range(*block.span):
+        lines[n] = None
+    ends = [block.span[0], *(figure.line - 1 for figure in block.figures)]
+    if block.output_is_markdown and block.output_span:
+        ends.append(block.output_span[1])
+    above = lines[max(ends)] or ""
+    lines[max(ends)] = f"{above}\n{folded}"
+
+
+def _frame(why: str, label: str) -> str:
+    text = f"<strong>{why}</strong><br>{label}"
+    return f'<div class="drawn-svg undrawn" role="img" aria-label="{label}">{text}</div>'
+
+
+def _still(svg: str, label: str, block: Block, outcome: dict) -> str:
+    """Return a figure; one that is live, within the element that brings it to life."""
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    still = f'<div class="drawn-svg"{_shape(svg)}>{svg}</div>'
+    if "live" not in block.options:
+        return still
+    data = outcome.get("data", "null").replace("&", "&amp;").replace("'", "&#39;")  # in quotes that JSON has not
+    return f"<posenc-figure name='{block.options['live']}' data='{data}'>{still}</posenc-figure>"
+
+
+def _shape(svg: str) -> str:
+    """Return the style by which a figure takes its room before it is drawn: its height as a share of its width."""
+    size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    return f' style="--shape:{float(size[2]) / float(size[1]):.3g}"' if size else ""

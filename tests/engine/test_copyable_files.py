@@ -1,0 +1,108 @@
+"""The package's files on the site: the pages that show them, and what leads to them."""
+
+from pathlib import Path
+
+import pytest
+from mkdocs.utils.meta import get_data
+
+import posenc
+from galley.book import Book, Result
+from galley.read.notebook import read
+from galley.show.copyable_files import (
+    copyable_files,
+    files_of_chapter,
+    gallery_cards,
+    generated,
+    offer,
+    with_offers,
+)
+from galley.show.site import Site
+
+ROOT = Path(__file__).parents[2]
+FILES = copyable_files(ROOT)
+CARD = "[Chapter](chapters/3-rope/derivation.md) · [Reference][posenc.rotate.rope] · `posenc copy rope`"
+COPY_THIS = "### Copy this\n\nIt is short.\n\n```python\npass\n```\n\n## Behind\n\nMore.\n"
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The real site, its pages as they were read, with nothing run."""
+    book = Book(ROOT)
+    results = {name.removeprefix("docs/"): Result(name, read(name, text)) for name, text in book.pages().items()}
+    return Site.of(book, results)
+
+
+def test_every_file_of_a_door_can_be_copied():
+    folders = (*posenc.DOORS, "models")
+    paths = [path for folder in folders for path in (ROOT / "posenc" / folder).glob("*.py")]
+    assert {file.path for file in FILES.values() if "/" in file.place} == {p for p in paths if p.stem != "__init__"}
+    assert {place for place in FILES if "/" not in place} == {"attention", "positions"}
+
+
+def test_a_file_says_what_it_is_and_needs():
+    rope, config = FILES["rotate/rope"], FILES["models/from_config"]
+    assert rope.summary == "RoPE: turn each pair of channels of queries and keys by an angle that grows with position."
+    assert (rope.libraries, rope.needs) == (["numpy", "torch"], [])
+    assert (config.libraries, config.needs) == (["numpy"], ["frequencies"])
+    assert {*FILES["attention"].libraries} == {"torch"}
+
+
+def test_a_chapter_is_about_the_files_whose_cards_lead_to_it_or_that_it_imports(site):
+    places = lambda uri: [file.place for file in files_of_chapter(uri, site)]  # noqa: E731
+    assert places("chapters/3-rope/derivation.md") == ["rotate/rope"]
+    assert places("chapters/4-biases/families.md") == ["bias/kerple", "bias/sandwich", "bias/fire"]
+    assert places("chapters/1-sinusoidal/adding.md") == ["add/sinusoidal", "attention"]
+    assert places("chapters/5-pope/phase-bias.ipynb") == ["rotate/pope"]
+
+
+def test_each_file_has_one_card(site):
+    assert {*gallery_cards(site)} == {place for place in FILES if "/" in place}
+
+
+def test_files_lie_on_the_site_as_they_are_below_their_license(site):
+    made = dict(generated(site))
+    assert len(made) == 3 * len(FILES)
+    for file in FILES.values():
+        for place in (file.raw, file.text):
+            first, second, rest = made[place].split("\n", 2)
+            assert f"posenc/{file.place}.py" in first
+            assert "MIT. Copyright" in second
+            assert rest == file.source
+
+
+def test_a_page_shows_a_file_by_a_snippet_and_is_not_found_by_the_search(site):
+    made = dict(generated(site))
+    text, front = get_data(made["code/rotate/rope.md"])
+    assert front["search"] == {"exclude": True}
+    assert front["description"] == FILES["rotate/rope"].summary
+    assert '--8<-- "posenc/rotate/rope.py"' in text
+    assert "It needs NumPy and PyTorch, nothing else. `posenc copy rope` writes it" in text
+    links = "[Gallery](../../gallery.md#rope) · [Reference][posenc.rotate.rope] · "
+    assert f"{links}[Chapter](../../chapters/3-rope/derivation.md) · [GitHub](https://github.com" in text
+    assert "It needs [frequencies.py](../../code/rotate/frequencies.md) beside it." in made["code/models/from_config.md"]
+    assert "[Reference](../reference/attention.md)" in made["code/attention.md"]
+
+
+def test_a_card_of_the_gallery_offers_its_file(site):
+    shown = with_offers(CARD, "gallery.md", site)
+    assert shown == f"{CARD} {offer(FILES['rotate/rope'], 'gallery.md')}"
+    assert '<a href="../code/rotate/rope/" aria-label="View rope.py">View</a>' in shown
+
+
+def test_a_card_of_what_is_no_file_stops_no_build(site):
+    card = CARD.replace("copy rope", "copy rops")
+    assert with_offers(card, "gallery.md", site) == card
+
+
+def test_a_chapter_offers_its_files_where_it_says_copy_this(site):
+    shown = with_offers(COPY_THIS, "chapters/3-rope/derivation.md", site)
+    assert shown.index("```\n\n<p") < shown.index('data-copies="../../../code/rotate/rope.py"') < shown.index("## Behind")
+    assert '<a href="../../../code/rotate/rope.py" aria-label="Download rope.py" download>Download</a>' in shown
+
+
+def test_a_page_without_files_stays_as_it_is(site):
+    assert with_offers("# Labs\n", "labs.md", site) == "# Labs\n"
+
+
+def test_a_book_without_such_a_package_has_none(project):
+    assert copyable_files(project.root) == {}
