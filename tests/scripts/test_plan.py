@@ -8,17 +8,18 @@ import pytest
 
 import posenc
 from dev.model_types import modules
-from posenc.config.formats.detection import FORMATS
+from posenc.config.formats.detection import format_of
 from posenc.config.model_types import facts
+from posenc.config.rules import rules
 from tests.config import published, test_formats, test_layer_types
 from tests.scripts.javascript import Script
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = json.loads((ROOT / "docs/assets/data/configs.json").read_text(encoding="utf-8"))
 READ = Script("config/plan.js")
-READ.context.eval(f"const allFacts = {json.dumps(facts())}")
+READ.context.eval(f"const rules = {json.dumps(rules())}")
 OTHERS = "plan: config must be in the words of transformers, got those of "
-BOTH = "(() => { try { return plan(fields, allFacts) } catch (error) { return { refused: error.message } } })()"
+BOTH = "(() => { try { return plan(fields, rules) } catch (error) { return { refused: error.message } } })()"
 
 
 def like(mine, theirs, where="plan"):
@@ -41,7 +42,7 @@ def both(config):
     """Compare the plans of both languages, or the words in which both refuse."""
     theirs = READ(BOTH, fields=config)
     if theirs.get("refused", "").startswith(OTHERS):
-        assert foreign(config) == theirs["refused"].removeprefix(OTHERS)
+        assert format_of(config) == theirs["refused"].removeprefix(OTHERS)
         return False
     try:
         mine = posenc.plan(config).to_dict()
@@ -49,11 +50,6 @@ def both(config):
         mine = {"refused": str(error)}
     like(mine, theirs)
     return "refused" not in mine
-
-
-def foreign(config):
-    """Return the name of another program's format, which the page does not read."""
-    return next((name for name, (own, _) in FORMATS.items() if own(config)), None)
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -1,43 +1,23 @@
 // Of which type each layer is, and which do not rotate. posenc.config.layer_types in another language, whose docstring
 // has the rules.
 
-import { isTruthy } from "./model-types.js"
+import { filled, isTruthy } from "./rules.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
 /** @typedef {Record<string, any>} Fields */
-
-/** @type {Record<string, string>} */
-const RENAMED = {
-  attention: "full_attention",
-  mamba: "linear_attention",
-  recurrent: "linear_attention",
-  deepseek_sparse_attention: "indexed_attention",
-  qwen_sparse_attention: "indexed_attention",
-}
-const WITHOUT_ATTENTION = ["linear_attention", "conv", "moe", "mlp"] // no softmax attention: nothing to rotate
-/** @type {Record<string, string>} */
-const WINDOW_KEYS = {
-  sliding_attention: "sliding_window",
-  hybrid_sliding: "sliding_window",
-  reference_sliding_attention: "sliding_window",
-  window_attention: "sliding_window",
-  chunked_attention: "attention_chunk_size",
-}
 
 /** The type of each layer, that of `layer_types` where the configuration has them. @param {Config} config @returns {string[]} */
 export const layerTypesOf = (config) => {
   const stated = config.get("layer_types")
   if (isTruthy(stated)) {
     const count = statedCount(config, stated)
+    const { RENAMED } = config.rules
     return stated.slice(0, count).map((/** @type {string} */ layerType) => RENAMED[layerType] ?? String(layerType))
   }
   const count = config.number("num_hidden_layers")
   const rule = config.facts.layers ?? { all: "full_attention" }
   if (rule === "unknown")
-    throw new Error(
-      `plan: layer_types must be in a config of ${config.modelType}, got None; its code mixes layers in a way ` +
-        "that posenc does not know",
-    )
+    throw new Error(filled(config.rules.sentences.NO_LAYER_TYPES, { model_type: config.modelType }))
   return byRule(config, rule, count)
 }
 
@@ -50,15 +30,13 @@ const statedCount = (config, stated) => {
   const count = config.number("num_hidden_layers")
   const further = config.get("num_nextn_predict_layers")
   if (![count, count + (Number.isInteger(further) ? further : 0)].includes(stated.length))
-    throw wrongLength("layer_types", count, stated)
+    throw wrongCount(config, "layer_types", count, stated)
   return count
 }
 
-/** @param {string} name @param {number} count @param {{ length: number }} stated */
-const wrongLength = (name, count, stated) =>
-  new Error(
-    `plan: ${name} must have ${count} values, one for each layer, got ${stated.length}; correct it or num_hidden_layers`,
-  )
+/** @param {Config} config @param {string} name @param {number} count @param {{ length: number }} stated */
+const wrongCount = ({ rules }, name, count, stated) =>
+  new Error(filled(rules.sentences.WRONG_COUNT, { name, count, stated: stated.length }))
 
 /** The type of each layer by a rule of model_types.json. @param {Config} config @param {Fields} rule @param {number} count @returns {string[]} */
 const byRule = (config, rule, count) => {
@@ -108,32 +86,33 @@ const markedLayers = (config, rule) => {
 /** A list that has a value for each layer, and perhaps for layers beyond the last. @template {{ length: number }} T @param {Config} config @param {string} name @param {T} stated @returns {T} */
 export const checkedPerLayer = (config, name, stated) => {
   const count = config.number("num_hidden_layers")
-  if (stated.length < count) throw wrongLength(name, count, stated)
+  if (stated.length < count) throw wrongCount(config, name, count, stated)
   return stated
 }
 
 /** How many keys a query of such a layer sees, null for all. @param {Config} config @param {string} layerType */
 export const windowOf = (config, layerType) => {
   const inAll = config.facts.window === "all" && layerType === "full_attention"
-  const key = WINDOW_KEYS[layerType] ?? (inAll ? "sliding_window" : null)
+  const key = config.rules.WINDOW_KEYS[layerType] ?? (inAll ? "sliding_window" : null)
   const size = key ? config.get(key) : null
   return Number.isInteger(size) && size > 0 ? size : null
 }
 
 /** For each layer why it does not rotate, null where it does. @param {Config} config @param {string[]} layerTypes @returns {(string | null)[]} */
 export const unrotatedReasons = (config, layerTypes) => {
+  const { sentences, WITHOUT_ATTENTION } = config.rules
   const rule = config.facts.nope ?? {}
   const marks = "by_list" in rule ? markedLayers(config, rule) : layerTypes.map(() => true)
   const [field, value] = rule.unless ?? []
   const unrotated = isTruthy(config.fields[rule.unless_list]) ? [] : (rule.types ?? [])
   const crossing = crossAttentionLayers(config, rule)
   return layerTypes.map((layerType, index) => {
-    if (WITHOUT_ATTENTION.includes(layerType)) return "no softmax attention here"
-    if (crossing.includes(index)) return "cross-attention, whose keys are of a picture"
-    if (field && config.get(field) !== value) return `${field} is not ${value === true ? "True" : value}`
+    if (WITHOUT_ATTENTION.includes(layerType)) return sentences.NO_SOFTMAX
+    if (crossing.includes(index)) return sentences.CROSS_ATTENTION
+    if (field && config.get(field) !== value) return filled(sentences.OTHER_VALUE, { field, value })
     if (unrotated.includes(layerType) && config.get(rule.if ?? "", true))
-      return `${layerType} of ${config.modelType} does not rotate`
-    return marks[index] ? null : `0 in ${rule.by_list} means no RoPE`
+      return filled(sentences.UNROTATED_TYPE, { layer_type: layerType, model_type: config.modelType })
+    return marks[index] ? null : filled(sentences.UNMARKED, rule)
   })
 }
 

@@ -11,7 +11,7 @@ import { plan } from "../config/plan.js"
 /** @typedef {import("../config/groups.js").Group} Group */
 /** @typedef {import("../config/layer.js").Plan} Plan */
 /** @typedef {Record<string, Record<string, any>>} Named */
-/** @typedef {{ samples: Named, start: string, facts: Named }} Data facts are what the code of each model type knows */
+/** @typedef {{ samples: Named, start: string, rules: import("../config/rules.js").Rules }} Data */
 
 const CHART = 280 // pixels of height
 const ROW = 84 // of dials
@@ -28,7 +28,7 @@ const EMPTY = { "–": { class: "reader-empty" } }
 
 /** @param {Stage} stage */
 export default function readConfig(stage) {
-  const { samples, start, facts } = /** @type {Data} */ (stage.data)
+  const { samples, start, rules } = /** @type {Data} */ (stage.data)
   const box = field(stage, samples, start, () => read())
   const told = stage.add(make("p", { class: "reader-told", role: "status" }))
   const shown = stage.add(make("div", { class: "reader-shown" }))
@@ -42,7 +42,7 @@ export default function readConfig(stage) {
   const read = () => {
     found = []
     try {
-      const said = plan(parsed(box.value), facts)
+      const said = plan(parsed(box.value), rules)
       found = towers(said).map(({ name, plan: one }) => ({
         tower: name,
         groups: groups(one),
