@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from posenc.config.formats.detection import format_of
 from posenc.config.model_types import facts
 from posenc.config.rules import rules
 from tests.config import published, test_formats, test_layer_types
-from tests.scripts.javascript import Script
+from tests.scripts.javascript import SCRIPTS, Script
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = json.loads((ROOT / "docs/assets/data/configs.json").read_text(encoding="utf-8"))
@@ -141,3 +142,9 @@ def test_default_configurations_are_read_alike(name):
     if config is None:
         pytest.skip("transformers cannot make it")
     both(json.loads(config.to_json_string(use_diff=False)))
+
+
+@pytest.mark.parametrize("name", sorted({*rules(), *rules()["sentences"]} - {"model_types", "sentences"}))
+def test_what_python_hands_over_is_used(name):
+    scripts = [path.read_text(encoding="utf-8") for path in (SCRIPTS / "config").glob("*.js") if path.stem != "rules"]
+    assert re.search(rf"\b{name}\b", "".join(scripts))
