@@ -192,7 +192,7 @@ def test_a_ring_of_ranks(order, draw):
     owner = RING("owners(order, tokens, ranks)", order=order, tokens=tokens, ranks=ranks)
     assert [np.flatnonzero(np.array(owner) == rank).tolist() for rank in range(ranks)] == [s.tolist() for s in shards]
 
-    seen = np.tri(tokens, dtype=bool) & ~np.tri(tokens, k=-window, dtype=bool)
+    seen: np.ndarray = np.tri(tokens, dtype=bool) & ~np.tri(tokens, k=-window, dtype=bool)
     given = {"owner": owner, "ranks": ranks, "window": window}
     counts = np.array(RING("pairs(owner, ranks, window)", **given)).reshape(ranks, ranks)
     for rank in range(ranks):

@@ -2,7 +2,6 @@
 
 /**
  * The names most like one, best first.
- *
  * @param {string} name
  * @param {string[]} names
  * @param {number} count how many at most
@@ -20,7 +19,6 @@ export const closeMatches = (name, names, count, cutoff) =>
 
 /**
  * How many letters two names share in order: the longest piece first, then what is left and right of it.
- *
  * @param {string} a
  * @param {string} b
  * @returns {number}

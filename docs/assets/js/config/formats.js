@@ -27,7 +27,11 @@ const formatOf = (config, { FORMATS }) =>
     return all.every(isIn) && (!any || any.some(isIn)) && !none.some(isIn) && hasEnding
   })
 
-/** A configuration with vLLM's keys of YaRN as the attention_factor that they make. @param {Fields} config @param {Rules} rules */
+/**
+ * A configuration with vLLM's keys of YaRN as the attention_factor that they make.
+ * @param {Fields} config
+ * @param {Rules} rules
+ */
 const withoutVllm = (config, rules) => {
   const fields = { ...config }
   for (const name of ["rope_scaling", "rope_parameters"]) {
@@ -44,12 +48,7 @@ const withoutVllm = (config, rules) => {
   return fields
 }
 
-/**
- * @param {Fields} stated vLLM's keys
- * @param {Fields} rope
- * @param {Rules} rules
- * @returns {Fields}
- */
+/** @param {Fields} stated vLLM's keys @param {Fields} rope @param {Rules} rules @returns {Fields} */
 const attentionFactor = (stated, rope, { sentences }) => {
   const {
     attn_factor: multiplier = 1,

@@ -23,7 +23,6 @@ const foreign = (rope, { FOREIGN, NEUTRAL }) => {
 
 /**
  * A key that is nearly a known one, or not known inside a rope dict.
- *
  * @param {Fields} fields
  * @param {Fields} inside
  * @param {Rules} rules

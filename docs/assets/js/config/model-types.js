@@ -18,7 +18,6 @@ export class Config {
 
   /**
    * What stands under a name of transformers or the model's own, then its code's default; null counts.
-   *
    * @param {string} name
    * @param {any} [fallback]
    */
@@ -37,7 +36,7 @@ export class Config {
     throw new Error(filled(this.rules.sentences.NO_NUMBER, { name, model_type: this.modelType, value }))
   }
 
-  /** The name under which rope_parameters have the rotation of a type of layer. @param {string} layerType @returns {string} */
+  /** The name under which rope_parameters have the rotation of a type of layer. @param {string} layerType */
   label(layerType) {
     return this.facts.labels?.[layerType] ?? layerType
   }
@@ -51,7 +50,6 @@ export class Config {
 
 /**
  * The configuration with the facts of its model type.
- *
  * @param {Fields} fields
  * @param {string | null} defaultType where it names none
  * @param {Rules} rules

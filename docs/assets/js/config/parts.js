@@ -6,7 +6,13 @@ import { filled, isTruthy } from "./rules.js"
 /** @typedef {import("./model-types.js").Config} Config */
 /** @typedef {import("./rules.js").Fields} Fields */
 
-/** The width of a query, and the channels of it that a rotation gets. @param {Config} config @param {number} index @param {string} layerType @returns {{ width: number, part: [number, number] }} */
+/**
+ * The width of a query, and the channels of it that a rotation gets.
+ * @param {Config} config
+ * @param {number} index
+ * @param {string} layerType
+ * @returns {{ width: number, part: [number, number] }}
+ */
 export const headChannels = (config, index, layerType) => {
   const sizes = layerSizes(config, index, layerType)
   const { slice } = config.facts
@@ -23,7 +29,13 @@ export const headChannels = (config, index, layerType) => {
   return { width, part: [width - rotated, width] }
 }
 
-/** What one layer has for itself, such as Gemma 4's wider heads of full attention. @param {Config} config @param {number} index @param {string} layerType @returns {Fields} */
+/**
+ * What one layer has for itself, such as Gemma 4's wider heads of full attention.
+ * @param {Config} config
+ * @param {number} index
+ * @param {string} layerType
+ * @returns {Fields}
+ */
 const layerSizes = (config, index, layerType) => {
   const stated = config.fields.per_layer_config
   if (isTruthy(stated)) return Object.entries(stated).find(([key]) => Number(key) === index)?.[1] ?? {}
@@ -32,7 +44,14 @@ const layerSizes = (config, index, layerType) => {
   return Object.fromEntries(rule.map(([name, [key, fallback]]) => [name, config.get(key) || fallback]))
 }
 
-/** The class that turns the channels `part`, and those that it gets at last. @param {Config} config @param {[number, number]} part @param {number} pairs @param {number[] | null} sections @returns {{ encoding: string, part: [number, number] }} */
+/**
+ * The class that turns the channels `part`, and those that it gets at last.
+ * @param {Config} config
+ * @param {[number, number]} part
+ * @param {number} pairs
+ * @param {number[] | null} sections
+ * @returns {{ encoding: string, part: [number, number] }}
+ */
 export const rotation = (config, part, pairs, sections) => {
   const { layout, mrope: order } = config.facts
   const width = part[1] - part[0]
@@ -58,7 +77,6 @@ const checkSections = ({ facts, rules }, sections, pairs) => {
 
 /**
  * How fast each pair turns with its row or its column, in the order of a picture's model.
- *
  * @param {Config} config
  * @param {number} width
  * @param {number} base
@@ -75,7 +93,7 @@ export const gridFrequencies = ({ facts, rules }, width, base) => {
   })
 }
 
-/** What multiplies q.k before the softmax. @param {Config} config @param {Fields | null} rope @param {number} width @returns {number} */
+/** What multiplies q.k before the softmax. @param {Config} config @param {Fields | null} rope @param {number} width */
 export const softmaxScale = (config, rope, width) => {
   const rule = config.facts.scale ?? "head"
   if (typeof rule === "number") return rule
@@ -86,7 +104,12 @@ export const softmaxScale = (config, rope, width) => {
   return rule === "inverse" ? 1 / width : width ** -0.5
 }
 
-/** The scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere. @param {Config} config @param {Fields | null} rope @returns {Fields | null} */
+/**
+ * The scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere.
+ * @param {Config} config
+ * @param {Fields | null} rope
+ * @returns {Fields | null}
+ */
 export const queryScale = (config, rope) => {
   const rule = config.facts.query_scale
   const [length, strength] = config.rules.QUERY_SCALES[rule] ?? []

@@ -30,7 +30,6 @@ export const plan = (config, rules, length = 1) => {
 
 /**
  * The plan of one model, or of a model that is a part of another.
- *
  * @param {Fields} fields
  * @param {Rules} rules
  * @param {number} length
@@ -43,7 +42,11 @@ const planOfModel = (fields, rules, length, defaultType) => {
   return config.facts.encoding === "rope" ? planWithRotation(config, length) : planWithoutRotation(config)
 }
 
-/** The plans of all parts; of a part that cannot be read, the reason as a warning. @param {Config} config @param {number} length */
+/**
+ * The plans of all parts; of a part that cannot be read, the reason as a warning.
+ * @param {Config} config
+ * @param {number} length
+ */
 const composite = (config, length) => {
   const { modelType: model_type, facts, rules } = config
   /** @type {Record<string, Plan>} */
@@ -64,7 +67,12 @@ const composite = (config, length) => {
   throw new Error(filled(UNREAD_PARTS, { model_type, why }))
 }
 
-/** What a configuration says of one part; in older files that of the text stands at the top. @param {Config} config @param {string} name @returns {any} */
+/**
+ * What a configuration says of one part; in older files that of the text stands at the top.
+ * @param {Config} config
+ * @param {string} name
+ * @returns {any}
+ */
 const partFields = ({ fields, facts }, name) => {
   const isAtTop = name === facts.part_at_top && "num_hidden_layers" in fields
   if (isTruthy(fields[name]) || !isAtTop) return fields[name]
@@ -82,7 +90,15 @@ const planWithRotation = (config, length) => {
   return planOf({ model_type: config.modelType, layers, warnings: collectWarnings(config, layers), trained })
 }
 
-/** One layer, which does not rotate where there is a reason. @param {Config} config @param {number} index @param {string} layerType @param {string | null} reason @param {number} length @returns {Layer} */
+/**
+ * One layer, which does not rotate where there is a reason.
+ * @param {Config} config
+ * @param {number} index
+ * @param {string} layerType
+ * @param {string | null} reason
+ * @param {number} length
+ * @returns {Layer}
+ */
 const layerAt = (config, index, layerType, reason, length) => {
   const { width, part } = headChannels(config, index, layerType)
   const rope = reason ? null : ropeDict(config, index, layerType)
@@ -99,7 +115,15 @@ const layerAt = (config, index, layerType, reason, length) => {
   return rope ? rotatedLayer(config, layer, part, rope, length) : layer
 }
 
-/** A layer with the rotation of its rope dict, of the channels `part`. @param {Config} config @param {Layer} layer @param {[number, number]} part @param {Fields} rope @param {number} length @returns {Layer} */
+/**
+ * A layer with the rotation of its rope dict, of the channels `part`.
+ * @param {Config} config
+ * @param {Layer} layer
+ * @param {[number, number]} part
+ * @param {Fields} rope
+ * @param {number} length
+ * @returns {Layer}
+ */
 const rotatedLayer = (config, layer, part, rope, length) => {
   const { theta, attentionFactor, base, source } = frequencies(
     config,

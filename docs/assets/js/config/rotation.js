@@ -49,7 +49,13 @@ const check = (condition, message) => {
   if (!condition) throw new Error(`frequencies: ${message}`)
 }
 
-/** The rope dict of one layer, null if the config says that it does not rotate. @param {Config} config @param {number} index @param {string} layerType @returns {Fields | null} */
+/**
+ * The rope dict of one layer, null if the config says that it does not rotate.
+ * @param {Config} config
+ * @param {number} index
+ * @param {string} layerType
+ * @returns {Fields | null}
+ */
 export const ropeDict = (config, index, layerType) => {
   const { bases, unscaled_types, default_rope } = config.facts
   const { ALIASES, PER_LAYER } = config.rules
@@ -69,7 +75,13 @@ export const ropeDict = (config, index, layerType) => {
   return fields.rope_theta === 0 ? null : fields
 }
 
-/** The base of a rotation and where it stands. @param {Config} config @param {Fields} rope @param {string} layerType @returns {[number, string]} */
+/**
+ * The base of a rotation and where it stands.
+ * @param {Config} config
+ * @param {Fields} rope
+ * @param {string} layerType
+ * @returns {[number, string]}
+ */
 export const baseOf = (config, rope, layerType) => {
   const { bases, defaults, base, inside } = config.facts
   const { BASE_KEYS, sentences } = config.rules
@@ -93,7 +105,14 @@ const shareOf = (config, rope, width) => {
   return rotaryDim ? rotaryDim / width : (config.facts.share ?? 1)
 }
 
-/** @param {Config} config @param {Fields} rope @param {string} layerType @param {number} width @param {number} length @returns {Frequencies & { base: number, source: string }} */
+/**
+ * @param {Config} config
+ * @param {Fields} rope
+ * @param {string} layerType
+ * @param {number} width
+ * @param {number} length
+ * @returns {Frequencies & { base: number, source: string }}
+ */
 export const frequencies = (config, rope, layerType, width, length) => {
   const stated = rope.rope_type ?? "default"
   const ropeType = stated === "axial" ? "default" : stated

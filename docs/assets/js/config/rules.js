@@ -4,7 +4,6 @@
 /** @typedef {{ formula: string, needed: string[] }} RopeType */
 /**
  * posenc.config.rules.rules(): the tables stand under their names in Python.
- *
  * @typedef {object} Rules
  * @property {Record<string, Fields>} model_types
  * @property {Record<string, string>} sentences
@@ -41,12 +40,7 @@ const FORMS = {
   ":g": (value) => String(Number(value.toPrecision(6))),
 }
 
-/**
- * A sentence with its blanks filled, as by str.format.
- *
- * @param {string} sentence
- * @param {Fields} values
- */
+/** A sentence with its blanks filled, as by str.format. @param {string} sentence @param {Fields} values */
 export const filled = (sentence, values) =>
   sentence.replace(/\{(\w+)([:!][^}]*)?\}/g, (_, name, form = "") => FORMS[form](values[name]))
 
