@@ -1,7 +1,7 @@
 // Each pair has a needle: only the way along it moves the hand. What shape do all of them see?
 
 import { heat } from "../kit/heat.js"
-import { axes, dot, line, short, write } from "../kit/plot.js"
+import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
 import { needles, onRing, planeMap, spread } from "../math/needles.js"
 
 const RADIANS = Math.PI / 180
@@ -30,13 +30,9 @@ const compass = (ctx, look, x, y, radius, theta) => {
     const way = Math.atan2(theta.y[i], theta.x[i])
     const length = radius * (1 - (0.75 * i) / count)
     const [right, down] = [length * Math.cos(way), length * Math.sin(way)]
-    ctx.beginPath()
-    ctx.moveTo(x - right, y - down)
-    ctx.lineTo(x + right, y + down)
-    ctx.lineWidth = i ? 1.4 : 2.6
-    ctx.strokeStyle = i ? look.series[0] : look.spark
-    ctx.stroke()
-    dot(ctx, x + right, y + down, ctx.strokeStyle, i ? 2.2 : 4)
+    const color = i ? look.series[0] : look.spark
+    stroke(ctx, [x - right, y - down], [x + right, y + down], color, i ? 1.4 : 2.6)
+    dot(ctx, x + right, y + down, color, i ? 2.2 : 4)
   }
 }
 

@@ -205,10 +205,7 @@ export default function maskPainter(stage) {
   const drawToken = (ctx, look, x, y, seat) => {
     const alone = bag(seat).length === 1
     const reached = bag(seat).length > 0
-    ctx.beginPath()
-    ctx.arc(x, y, 12, 0, 2 * Math.PI)
-    ctx.fillStyle = look.paper
-    ctx.fill()
+    dot(ctx, x, y, look.paper, 12)
     ctx.strokeStyle = reached ? look.series[alone ? 0 : 1] : look.soft
     ctx.setLineDash(reached ? [] : [2, 4])
     ctx.lineWidth = reached ? 2.4 : 1

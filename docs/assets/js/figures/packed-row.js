@@ -2,7 +2,7 @@
 
 import { PAD, changes, counted, owners, weights } from "../math/rows.js"
 import { color } from "../kit/heat.js"
-import { percent, write } from "../kit/plot.js"
+import { dot, percent, write } from "../kit/plot.js"
 
 /**
  * The weights' scale ends at `high`, that of the positions at `places`.
@@ -96,9 +96,7 @@ export default function packedRow(stage) {
     ctx.fillStyle = look.spark
     for (const { value } of edges()) {
       ctx.fillRect(value * tile - 1.5, 8, 3, TOP + TILE - 4)
-      ctx.beginPath()
-      ctx.arc(value * tile, 9, 7, 0, 2 * Math.PI)
-      ctx.fill()
+      dot(ctx, value * tile, 9, look.spark, 7)
     }
   }
   /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width */

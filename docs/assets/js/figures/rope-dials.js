@@ -2,7 +2,7 @@
 
 import { rope, scorer } from "../math/rope.js"
 import { dial } from "../kit/dial.js"
-import { axes, dot, hand, line, write } from "../kit/plot.js"
+import { axes, dot, hand, line, stroke, write } from "../kit/plot.js"
 
 /** @typedef {import("../kit/paper.js").Look} Look */
 
@@ -185,12 +185,7 @@ const drawPair = (ctx, look, { x, y, radius }, hands, speed, part, ringed) => {
  */
 const ruler = (ctx, look, width, places, last) => {
   const x = (/** @type {number} */ p) => 30 + (p / last) * (width - 60)
-  ctx.strokeStyle = look.rule
-  ctx.lineWidth = 1.2
-  ctx.beginPath()
-  ctx.moveTo(x(0), 24)
-  ctx.lineTo(x(last), 24)
-  ctx.stroke()
+  stroke(ctx, [x(0), 24], [x(last), 24], look.rule, 1.2)
   places.forEach((p, who) => {
     dot(ctx, x(p), 24, look.series[who], 5.5)
     const style = { color: look.letters[who], weight: 600 }

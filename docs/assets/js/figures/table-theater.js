@@ -1,7 +1,7 @@
 // A table of positions as a theater: each text fills the seats from number 0 on, and only guests shape a cushion.
 
 import { color } from "../kit/heat.js"
-import { axes, dot, line, short, write } from "../kit/plot.js"
+import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
 import { edge, run, tail, updates, visits } from "../math/visits.js"
 
 /** @typedef {import("../kit/paper.js").Look} Look */
@@ -127,12 +127,7 @@ export default function tableTheater(stage) {
         const learned = shares.map((share) => Math.log10(updates(share, many.value, now.until)))
         ctx.setLineDash(DASHES[i])
         line(ctx, to, places, learned, look.series[i], chosen ? 2.2 : 1.2)
-        ctx.beginPath()
-        ctx.moveTo(x, 12)
-        ctx.lineTo(x + 12, 12)
-        ctx.strokeStyle = look.series[i]
-        ctx.lineWidth = 2.2
-        ctx.stroke()
+        stroke(ctx, [x, 12], [x + 12, 12], look.series[i], 2.2)
         ctx.setLineDash([])
         write(ctx, look, name, x + 15, 12, { color: look.letters[i], weight: chosen ? 700 : 400 })
         x += ctx.measureText(name).width + 24
