@@ -14,7 +14,7 @@ from posenc.config.formats.detection import to_transformers
 from posenc.config.layer_types import layer_types_of, unrotated_reasons
 from posenc.config.model_types import Config, facts, resolve
 from posenc.config.plan import loaded
-from posenc.config.rotation import base_of, rope_dict, rope_type_of, share_of
+from posenc.config.rotation import FROM_TRAINED, base_of, rope_dict, rope_type_of, share_of
 from posenc.config.rotation_objects import head_channels
 from posenc.models.from_config import LONGEST, ROPE_KEYS, TRAINED
 
@@ -208,7 +208,7 @@ def _complete(
             fields.setdefault(key, value)
     longest = config.get(LONGEST)
     # what from_config would take for them
-    if rope_type in ("yarn", "longrope", "llama3"):
+    if rope_type in FROM_TRAINED:
         fields[TRAINED] = config.get(TRAINED) or rope.get(TRAINED) or longest
     if rope_type in ("yarn", "longrope"):
         fields.setdefault("factor", longest / fields[TRAINED])

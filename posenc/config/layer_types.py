@@ -38,6 +38,7 @@ Under "nope" stands which layers do not rotate, by one of:
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from posenc.config import sentences
 from posenc.config.model_types import Config
 
 RENAMED = {
@@ -73,10 +74,7 @@ def layer_types_of(config: Config) -> list[str]:
     count = config.number("num_hidden_layers")
     rule = config.facts.get("layers", {"all": "full_attention"})
     if rule == "unknown":
-        raise ValueError(
-            f"plan: layer_types must be in a config of {config.model_type}, got None; its code "
-            "mixes layers in a way that posenc does not know"
-        )
+        raise ValueError(sentences.NO_LAYER_TYPES.format(model_type=config.model_type))
     return _by_rule(config, rule, count)
 
 
@@ -91,11 +89,12 @@ def _stated_count(config: Config, stated: Sequence[Any]) -> int:
     further = config.get("num_nextn_predict_layers")
     lengths = (count, count + further) if isinstance(further, int) else (count,)
     if len(stated) not in lengths:
-        raise ValueError(
-            f"plan: layer_types must have {count} values, one for each layer, got {len(stated)}; "
-            "correct it or num_hidden_layers"
-        )
+        raise _wrong_count("layer_types", count, stated)
     return count
+
+
+def _wrong_count(name: str, count: int, stated: Sequence[Any]) -> ValueError:
+    return ValueError(sentences.WRONG_COUNT.format(name=name, count=count, stated=len(stated)))
 
 
 def _by_rule(config: Config, rule: Mapping[str, Any], count: int) -> list[str]:
@@ -172,10 +171,7 @@ def checked_per_layer(config: Config, name: str, stated: Sequence[Any]) -> Seque
     """
     count = config.number("num_hidden_layers")
     if len(stated) < count:
-        raise ValueError(
-            f"plan: {name} must have {count} values, one for each layer, got {len(stated)}; "
-            "correct it or num_hidden_layers"
-        )
+        raise _wrong_count(name, count, stated)
     return stated
 
 
@@ -208,19 +204,19 @@ def _unrotated_reason(
 ) -> str | None:
     """Return why one layer does not rotate, None where it does."""
     if layer_type in WITHOUT_ATTENTION:
-        return "no softmax attention here"
+        return sentences.NO_SOFTMAX
     if index in _cross_attention_layers(config, rule):
-        return "cross-attention, whose keys are of a picture"
+        return sentences.CROSS_ATTENTION
     field, value = rule.get("unless", (None, None))
     if field is not None and config.get(field) != value:
-        return f"{field} is not {value}"
+        return sentences.OTHER_VALUE.format(field=field, value=value)
     # where the field lists a base for each layer, a base of 0 means no rotation, and types mean
     # nothing
     has_bases = bool(config.fields.get(rule.get("unless_list", "")))
     is_unrotated_type = layer_type in rule.get("types", ()) and not has_bases
     if is_unrotated_type and config.get(rule.get("if", ""), True):
-        return f"{layer_type} of {config.model_type} does not rotate"
-    return None if is_marked else f"0 in {rule['by_list']} means no RoPE"
+        return sentences.UNROTATED_TYPE.format(layer_type=layer_type, model_type=config.model_type)
+    return None if is_marked else sentences.UNMARKED.format(by_list=rule["by_list"])
 
 
 def _cross_attention_layers(config: Config, rule: Mapping[str, Any]) -> Sequence[int]:

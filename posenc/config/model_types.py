@@ -40,8 +40,12 @@ from difflib import get_close_matches
 from importlib.resources import files
 from typing import Any
 
+from posenc.config import sentences
+
 # more than any model has; a file that says more would be read for hours
 MOST_LAYERS = 10_000
+# named where none is spelled nearly alike
+COMMON_TYPES = ("llama", "qwen3", "gemma3_text")
 
 
 def facts() -> dict[str, dict[str, Any]]:
@@ -87,8 +91,7 @@ class Config:
         value = self.get(name)
         if not isinstance(value, int) or value < 1:
             raise ValueError(
-                f"plan: {name} must be a positive integer in a config of {self.model_type}, "
-                f"got {value!r}; add it"
+                sentences.NO_NUMBER.format(name=name, model_type=self.model_type, value=value)
             )
         return value
 
@@ -104,8 +107,9 @@ class Config:
         """
         if count > MOST_LAYERS:
             raise ValueError(
-                f"plan: num_hidden_layers must be at most {MOST_LAYERS:,} in a config of "
-                f"{self.model_type}, got {count}; correct it"
+                sentences.TOO_MANY_LAYERS.format(
+                    most=MOST_LAYERS, model_type=self.model_type, count=count
+                )
             )
 
 
@@ -126,11 +130,8 @@ def resolve(
     # a part may leave out its own
     model_type = fields.get("model_type") or default_type
     if not isinstance(model_type, str) or model_type not in all_facts:
-        near = get_close_matches(str(model_type), all_facts) or ["llama", "qwen3", "gemma3_text"]
-        raise ValueError(
-            f"plan: model_type must be one that transformers knows, got {model_type!r}; if its "
-            f"attention is that of another, say so in model_type; near are {', '.join(near)}"
-        )
+        near = ", ".join(get_close_matches(str(model_type), all_facts) or COMMON_TYPES)
+        raise ValueError(sentences.UNKNOWN_MODEL_TYPE.format(model_type=model_type, near=near))
     config = Config(fields, model_type, all_facts[model_type])
     layers = config.get("num_hidden_layers")
     if isinstance(layers, int):

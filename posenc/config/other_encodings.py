@@ -7,6 +7,7 @@ from typing import Any
 from posenc.add.learned import Learned
 from posenc.bias.alibi import ALiBi
 from posenc.bias.t5 import T5
+from posenc.config import sentences
 from posenc.config.layer import Layer, Plan
 from posenc.config.layer_types import layer_types_of, unrotated_reasons, window_of
 from posenc.config.model_types import Config
@@ -26,10 +27,8 @@ def plan_without_rotation(config: Config) -> Plan:
     """
     encoding = config.facts["encoding"]
     if encoding not in READERS:
-        raise ValueError(
-            f"plan: model_type must be one whose positions posenc reads, got {config.model_type}; "
-            f"{config.facts.get('why', 'its code is none of text')}"
-        )
+        why = config.facts.get("why", sentences.NOT_OF_TEXT)
+        raise ValueError(sentences.UNREAD_POSITIONS.format(model_type=config.model_type, why=why))
     return READERS[encoding](config)
 
 
@@ -65,7 +64,7 @@ def _longest(config: Config) -> int | None:
 
 def _alibi(config: Config) -> Plan:
     encoding = ALiBi(config.number("num_attention_heads"))
-    layers = _layers(config, encoding, "a slope a head")
+    layers = _layers(config, encoding, sentences.SLOPES)
     return Plan(config.model_type, layers, trained=_longest(config))
 
 
@@ -74,12 +73,11 @@ def _t5(config: Config) -> Plan:
     parts = {}
     for name, bidirectional in (("encoder", True), ("decoder", False)):
         encoding = _t5_biases(config, bidirectional)
-        layers = _layers(config, encoding, "one table of biases for all layers")
+        layers = _layers(config, encoding, sentences.SHARED_TABLE)
         if config.facts.get("table_per_layer"):
             # as in UMT5
-            why = "a table of biases of its own"
             layers = tuple(
-                replace(layer, encoding=_t5_biases(config, bidirectional), why=why)
+                replace(layer, encoding=_t5_biases(config, bidirectional), why=sentences.OWN_TABLE)
                 for layer in layers
             )
         parts[name] = Plan(f"{config.model_type} {name}", layers)
@@ -107,7 +105,7 @@ def _learned(config: Config) -> Plan:
     width = width or config.get("input_embedding_size")
     width = width or config.number("hidden_size")
     added = Learned(width, rows, offset=offset)
-    layers = _layers(config, None, "learned rows are added to the embeddings")
+    layers = _layers(config, None, sentences.LEARNED_ROWS)
     return Plan(config.model_type, layers, added=added, trained=rows)
 
 
@@ -128,7 +126,7 @@ def _on_grid(config: Config, layer: Layer) -> Layer:
     """Return a layer with the rotation by rows and columns that is its own."""
     rope = rope_dict(config, layer.index, layer.layer_type)
     if rope is None:
-        return replace(layer, why="rope_theta is 0: it does not rotate")
+        return replace(layer, why=sentences.BASE_OF_ZERO)
     base, source = base_of(config, rope, layer.layer_type)
     theta = grid_frequencies(config.facts["grid"], layer.head_dim, base)
     layout = config.facts["layout"]
@@ -139,7 +137,7 @@ def _on_grid(config: Config, layer: Layer) -> Layer:
         # each pair turns with one of the axes alone
         theta=theta.sum(axis=0),
         base=base,
-        why=f"rotation by rows and columns, its base from {source}",
+        why=sentences.ROTATES_ON_GRID.format(source=source),
     )
 
 
@@ -170,12 +168,12 @@ def _with_profiles(config: Config, layer: Layer) -> Layer:
         slice=slice(0, width),
         softmax_scale=softmax_scale(config, None, width),
         query_scale=scale,
-        why=f"each query mixes {rank} curves over {extent:,} tokens",
+        why=sentences.CURVES.format(rank=rank, extent=extent),
     )
 
 
 def _none(config: Config) -> Plan:
-    layers = _layers(config, None, config.facts.get("why", "no position but by the causal mask"))
+    layers = _layers(config, None, config.facts.get("why", sentences.NOTHING))
     return Plan(config.model_type, layers, trained=_longest(config))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from posenc.config import warnings
+from posenc.config import sentences, warnings
 from posenc.config.formats.detection import merged, recognized
 from posenc.config.layer import Layer, Plan
 from posenc.config.layer_types import layer_types_of, unrotated_reasons, window_of
@@ -112,11 +112,9 @@ def _composite(config: Config, all_facts: Facts, length: int | None) -> Plan:
             # often a tower for pictures or sound: the others are worth reading alone
             reasons.append(f"{name}: {str(error).removeprefix('plan: ')}")
     if not parts:
-        missing = f"it has none of {', '.join(config.facts['parts'])}"
-        raise ValueError(
-            f"plan: config must be of parts that can be read, got {config.model_type}; "
-            f"{'; '.join(reasons) or missing}"
-        )
+        missing = sentences.NO_PARTS.format(parts=", ".join(config.facts["parts"]))
+        why = "; ".join(reasons) or missing
+        raise ValueError(sentences.UNREAD_PARTS.format(model_type=config.model_type, why=why))
     return Plan(config.model_type, parts=parts, warnings=tuple(reasons))
 
 
@@ -167,7 +165,7 @@ def _layer(
         # Llama 4 scales queries where it does not rotate
         query_scale=query_scale(config, rope),
         softmax_scale=softmax_scale(config, rope, width),
-        why=reason or f"{layer_type} has no rotation in rope_parameters",
+        why=reason or sentences.NO_ROPE_DICT.format(layer_type=layer_type),
     )
     return layer if rope is None else _rotated_layer(config, layer, part, rope, length)
 
@@ -194,5 +192,5 @@ def _rotated_layer(
         attention_factor=attention_factor,
         base=base,
         sections=sections,
-        why=f"{rope.get('rope_type', 'default')} rotation, its base from {source}",
+        why=sentences.ROTATES.format(rope_type=rope.get("rope_type", "default"), source=source),
     )

@@ -10,35 +10,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc.config import sentences
 from posenc.config.layer_types import checked_per_layer
 from posenc.config.model_types import Config
-from posenc.models.from_config import ALIASES, BASE_KEYS, LONGEST, ROPE_TYPES, TRAINED, from_config
+from posenc.models.from_config import (
+    ALIASES,
+    BASE_KEYS,
+    FORMULA_KEYS,
+    LONGEST,
+    SHARE_KEYS,
+    TRAINED,
+    from_config,
+)
 
-FROM_CODE = "the code"
 PER_LAYER = {  # a list with a value for each layer: the key that it gives a layer's rope dict
     "rope_theta": "rope_theta",
     "layer_rope_theta": "rope_theta",
     "partial_rotary_factors": "partial_rotary_factor",
 }
-SHARE_KEYS = (
-    "partial_rotary_factor",
-    "rotary_pct",
-    "rotary_percent",
-    "rotary_emb_fraction",
-    "rope_pct",
-    "rope_percent",
-)
-FORMULA_KEYS = {key for _, needed, optional in ROPE_TYPES.values() for key in (*needed, *optional)}
-# the length is of the text, not of the config
-ROPE_DICT_KEYS = (FORMULA_KEYS - {"length"}) | {
-    "rope_type",
-    "rope_theta",
-    "rope_ratio",
-    "alpha",
-    "attention_factor",
-    "short_mscale",
-    "long_mscale",
-}
+# rope_types whose trained length, if it is missing, is taken to be the longest
+FROM_TRAINED = ("yarn", "longrope", "llama3")
+ROPE_DICT_KEYS = {"rope_type", "rope_theta", *FORMULA_KEYS}
 
 
 class Frequencies(NamedTuple):
@@ -106,25 +98,22 @@ def base_of(config: Config, rope: Mapping[str, Any], layer_type: str) -> tuple[f
     top_keys = (rule["key"],) if rule else BASE_KEYS
     for key in BASE_KEYS:
         if isinstance(rope.get(key), int | float):
-            return float(rope[key]), "rope_parameters"
+            return float(rope[key]), sentences.FROM_ROPE_DICT
     for key in top_keys:
         if isinstance(config.fields.get(key), int | float):
-            return float(config.fields[key]), "the config"
+            return float(config.fields[key]), sentences.FROM_CONFIG
     # DBRX's stands in attn_config
     inside = config.get("rope_theta")
     is_inside = not rule and "rope_theta" in config.facts.get("inside", ())
     if is_inside and isinstance(inside, int | float):
-        return float(inside), "the config"
+        return float(inside), sentences.FROM_CONFIG
     if rule:
         base = rule["base"]
     else:
         base = config.facts.get("defaults", {}).get("rope_theta") or config.facts.get("base")
     if base is None:
-        raise ValueError(
-            f"plan: rope_theta must be in the config of {config.model_type}, got None; add it: "
-            "its code has no default"
-        )
-    return float(base), FROM_CODE
+        raise ValueError(sentences.NO_BASE.format(model_type=config.model_type))
+    return float(base), sentences.FROM_CODE
 
 
 def share_of(config: Config, rope: Mapping[str, Any], width: int) -> float:
@@ -169,8 +158,6 @@ def frequencies(
     try:
         theta, factor = from_config({"rope_parameters": fields, LONGEST: longest}, width, length)
     except KeyError as error:
-        missing = error.args[0]
-        raise ValueError(
-            f"plan: {missing} must be stated for {rope_type}, got None; add it"
-        ) from error
+        message = sentences.MISSING_KEY.format(key=error.args[0], rope_type=rope_type)
+        raise ValueError(message) from error
     return Frequencies(theta, float(factor), base, source)

@@ -3,6 +3,7 @@
 import numpy as np
 from torch import nn
 
+from posenc.config import sentences
 from posenc.config.model_types import Config
 from posenc.models.mrope import mrope_axes
 from posenc.rotate.axial import Axial
@@ -90,14 +91,9 @@ def axis_of_pairs(order: str, sections: tuple[int, ...], pairs: int) -> np.ndarr
         # time has what rows and columns leave, whatever its own section says
         return mrope_axes((pairs, *sections[1:]), order)[:pairs]
     if order == "alternating" and (len(sections) != 3 or sections[0] != sections[1]):
-        raise ValueError(
-            f"plan: mrope_section must be [n, n, time], rows and columns alike, got "
-            f"{list(sections)}; correct it"
-        )
+        raise ValueError(sentences.UNEQUAL_SECTIONS.format(sections=list(sections)))
     if sum(sections) != pairs:
-        raise ValueError(
-            f"plan: mrope_section must be {pairs} pairs in all, got {list(sections)}; correct it"
-        )
+        raise ValueError(sentences.SUM_OF_SECTIONS.format(pairs=pairs, sections=list(sections)))
     if order == "alternating":
         # Ernie's sections have time last
         rows, columns, time = sections
@@ -116,7 +112,7 @@ def grid_frequencies(order: str, width: int, base: float) -> np.ndarray:
         [[0.0, 0.0, 1.0, 0.1], [1.0, 0.1, 0.0, 0.0]]
     """
     if not 0 < base < float("inf"):
-        raise ValueError(f"plan: rope_theta must be positive and finite, got {base:g}; correct it")
+        raise ValueError(sentences.BASE_OF_GRID.format(base=base))
     pairs = width // 4
     k = np.tile(np.arange(pairs), 2)
     axes = np.repeat([0, 1], pairs)

@@ -7,6 +7,9 @@ from posenc.config.model_types import Config
 from posenc.rotate.frequencies import softmax_scale as yarn_softmax_scale
 from posenc.rotate.query_scale import QueryScale
 
+# the length from which a scale of queries grows, and how fast, where a config does not say
+QUERY_SCALES = {"llama4": (8192, 0.1), "power": (2048, 0.1), "head": (8192, 0.1)}
+
 
 def softmax_scale(config: Config, rope: Mapping[str, Any] | None, width: int) -> float:
     """Return what multiplies q.k before the softmax; 1/sqrt(d) unless the code says otherwise."""
@@ -31,7 +34,10 @@ def query_scale(config: Config, rope: Mapping[str, Any] | None) -> QueryScale | 
     """Return the scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere."""
     rule = config.facts.get("query_scale")
     if rule == "llama4" and rope is None and config.get("attn_temperature_tuning"):
-        return QueryScale("llama4", config.get("floor_scale", 8192), config.get("attn_scale", 0.1))
+        length, strength = QUERY_SCALES["llama4"]
+        return QueryScale(
+            "llama4", config.get("floor_scale", length), config.get("attn_scale", strength)
+        )
     # the whole model's: a layer's own may lack what is for all
     stated = (
         config.fields.get("rope_parameters")
@@ -43,7 +49,8 @@ def query_scale(config: Config, rope: Mapping[str, Any] | None) -> QueryScale | 
         length = int(stated["original_max_position_embeddings"])
         return QueryScale("ministral", length, stated["llama_4_scaling_beta"])
     if rule == "power" and rope is None:
-        return QueryScale("power", 2048, 0.1)
+        return QueryScale("power", *QUERY_SCALES["power"])
     if rule == "head":
-        return QueryScale("head", heads=config.number("num_attention_heads"))
+        heads = config.number("num_attention_heads")
+        return QueryScale("head", *QUERY_SCALES["head"], heads=heads)
     return None

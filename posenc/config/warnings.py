@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from posenc.config import sentences
 from posenc.config.layer import Layer
 from posenc.config.model_types import Config
-from posenc.config.rotation import FROM_CODE
+from posenc.config.rotation import FROM_TRAINED
 from posenc.models.from_config import LONGEST, TRAINED, misspelled, problem
 
 
@@ -31,13 +32,15 @@ def refuse_misspelled(config: Config) -> None:
     reason = misspelled(config.fields, {})
     if reason:
         condition, value, remedy = reason
-        raise ValueError(f"plan: config must be {condition}, got {value}; {remedy}")
+        raise ValueError(
+            sentences.MISSPELLED.format(condition=condition, value=value, remedy=remedy)
+        )
     for name, rope in _rope_dicts(config):
         for key, remedy in _unread_keys(rope):
             # others are warned of: they may be of code that posenc does not know
             if remedy.startswith("did you mean"):
                 raise ValueError(
-                    f"plan: {name} must be of words that are read, got {key}; {remedy}"
+                    sentences.MISSPELLED_INSIDE.format(name=name, key=key, remedy=remedy)
                 )
 
 
@@ -59,34 +62,28 @@ def _unrotated(config: Config, layers: Sequence[Layer]) -> Iterator[str]:
     count = sum(layer.theta is not None for layer in layers)
     if "by_list" in rule:
         # no_rope_layers reads like the opposite of what it says
-        yield (
-            f"{rule['by_list']}: 1 means that a layer rotates, 0 that it does not; "
-            f"{count} of {len(layers)} do"
-        )
+        yield sentences.MARKS.format(by_list=rule["by_list"], rotating=count, layers=len(layers))
     elif count == 0:
-        yield "no layer rotates; a rope_theta in this config has no effect"
+        yield sentences.NO_LAYER_ROTATES
 
 
 def _bases(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
     """Yield which base counts where a configuration states none, or two."""
     defaults = {
-        layer.base for layer in rotating if layer.base and layer.why.endswith(f"from {FROM_CODE}")
+        layer.base for layer in rotating if layer.base and layer.why.endswith(sentences.FROM_CODE)
     }
     if defaults:
         bases = " and ".join(f"{base:,.0f}" for base in sorted(defaults))
-        yield f"rope_theta is not in the config: the code takes {bases}"
+        yield sentences.BASE_FROM_CODE.format(bases=bases)
     rope = config.fields.get("rope_parameters") or {}
     inside = rope.get("rope_theta")
     outside = config.fields.get("rope_theta")
     are_numbers = isinstance(inside, int | float) and isinstance(outside, int | float)
     if are_numbers and inside != outside:
-        yield (
-            f"rope_theta is {outside:,.10g} at the top, {inside:,.10g} in rope_parameters, "
-            "which counts"
-        )
+        yield sentences.TWO_BASES.format(outside=outside, inside=inside)
     scaling = config.fields.get("rope_scaling")
     if scaling and rope and rope != scaling:
-        yield "rope_scaling and rope_parameters differ; rope_scaling counts"
+        yield sentences.TWO_DICTS
 
 
 def _widths(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
@@ -96,22 +93,23 @@ def _widths(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
     # of a head in two parts head_dim is another thing
     stated = None if "slice" in config.facts else config.get("head_dim")
     if stated and hidden and heads and hidden // heads != stated:
-        yield (
-            f"heads are {stated} wide by head_dim, not hidden_size / num_attention_heads = "
-            f"{hidden // heads}"
-        )
+        yield sentences.OTHER_WIDTH.format(stated=stated, divided=hidden // heads)
     for layer in rotating:
         width = layer.slice.stop - layer.slice.start
         if stated and layer.head_dim != stated:
-            yield f"heads of {layer.layer_type} are {layer.head_dim} wide, not head_dim = {stated}"
+            yield sentences.OTHER_WIDTH_OF_TYPE.format(
+                layer_type=layer.layer_type, width=layer.head_dim, stated=stated
+            )
         turned = 2 * np.asarray(layer.theta).size
         if turned < width:
-            yield f"{turned} of {width} channels turn in {layer.layer_type}"
+            yield sentences.PART_TURNS.format(
+                turned=turned, width=width, layer_type=layer.layer_type
+            )
 
 
 def _unread(name: str, rope: Mapping[str, Any]) -> Iterator[str]:
     for key, remedy in _unread_keys(rope):
-        yield f"{name}: {key} is not read; {remedy}"
+        yield sentences.UNREAD_KEY.format(name=name, key=key, remedy=remedy)
 
 
 def _unread_keys(rope: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -131,15 +129,16 @@ def _lengths(config: Config, name: str, rope: Mapping[str, Any]) -> Iterator[str
     rope_type = rope.get("rope_type", rope.get("type"))
     longest = config.get(LONGEST)
     trained = config.fields.get(TRAINED) or rope.get(TRAINED)
-    if rope_type in ("yarn", "llama3", "longrope") and not trained and longest:
-        yield f"{name}: {rope_type} without {TRAINED}; {LONGEST}, {longest:,}, is taken for it"
+    if rope_type in FROM_TRAINED and not trained and longest:
+        yield sentences.NO_TRAINED_LENGTH.format(name=name, rope_type=rope_type, longest=longest)
     factor = rope.get("factor")
     if rope_type != "yarn" or not (trained and longest and factor):
         return
     # the longest may be that of training, as in Qwen, or after stretching
     if longest not in (trained, factor * trained):
-        stretched = f"factor {factor:g} times {trained:,} is {factor * trained:,.0f}"
-        yield f"{name}: {stretched}, {LONGEST} is {longest:,}"
+        yield sentences.OTHER_LENGTH.format(
+            name=name, factor=factor, trained=trained, stretched=factor * trained, longest=longest
+        )
 
 
 def _slow_pairs(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
@@ -151,6 +150,10 @@ def _slow_pairs(config: Config, rotating: Sequence[Layer]) -> Iterator[str]:
             continue
         slow = np.abs(np.asarray(layer.theta)) * reach < 2 * np.pi
         if slow.any():
-            limit = "window" if layer.window and reach == layer.window else "length"
-            pairs = f"{slow.sum()} of {len(slow)} pairs"
-            yield f"{pairs} never turn once within the {limit} of {reach:,} in {layer.layer_type}"
+            yield sentences.SLOW_PAIRS.format(
+                slow=slow.sum(),
+                pairs=len(slow),
+                limit="window" if layer.window and reach == layer.window else "length",
+                reach=reach,
+                layer_type=layer.layer_type,
+            )

@@ -67,13 +67,20 @@ ALIASES = {
     "rope_pct": "partial_rotary_factor",  # StableLM
     "rope_percent": "partial_rotary_factor",  # Nemotron
 }
-BASE_KEYS = (
-    "rope_theta",
-    "rotary_emb_base",
-    "rotary_embedding_base",
-    "rotary_base",
-    "global_rope_theta",
+BASE_KEYS = ("rope_theta", *(key for key, usual in ALIASES.items() if usual == "rope_theta"))
+SHARE_KEYS = (
+    "partial_rotary_factor",
+    *(key for key, usual in ALIASES.items() if usual == "partial_rotary_factor"),
 )
+# what a formula takes, beside the base; the length is of the text, not of the config
+FORMULA_KEYS = {
+    *(key for _, needed, optional in ROPE_TYPES.values() for key in (*needed, *optional)),
+    "rope_ratio",
+    "alpha",
+    "attention_factor",
+    "short_mscale",
+    "long_mscale",
+} - {"length"}
 # model types whose code has the base 10,000, so that their configs need not state it
 DEFAULT_BASE_TYPES = {"llama", "chatglm", "codegen", "falcon", "gpt_neox", "gptj", "roformer"}
 DEFAULT_SHARES = {"chatglm": 0.5}  # of a head, by the code of a model type
@@ -92,37 +99,7 @@ TWO_AXES = {"dinov3_vit", "eomt_dinov3", "llama4_vision_model", "sapiens2"}
 
 # What is known, so that another key can be called misspelled
 
-READ_KEYS = {
-    *BASE_KEYS,
-    "rope_type",
-    "type",
-    "factor",
-    "rope_ratio",
-    "alpha",
-    "partial_rotary_factor",
-    "rotary_pct",
-    "rotary_percent",
-    "rotary_emb_fraction",
-    "rope_pct",
-    "rope_percent",
-    "rotary_dim",
-    "max_position_embeddings",
-    "original_max_position_embeddings",
-    "max_seq_len",
-    "attention_factor",
-    "beta_fast",
-    "beta_slow",
-    "truncate",
-    "mscale",
-    "mscale_all_dim",
-    "short_factor",
-    "long_factor",
-    "short_mscale",
-    "long_mscale",
-    "low_freq_factor",
-    "high_freq_factor",
-    "mrope_section",
-}
+READ_KEYS = {*ALIASES, *ALIASES.values(), *FORMULA_KEYS, "rotary_dim", "mrope_section"}
 IGNORED_KEYS = {"mrope_interleaved", "llama_4_scaling_beta", "finetuned"}  # theta is without them
 ROPE_KEYS = READ_KEYS | IGNORED_KEYS
 PER_LAYER_KEYS = ("layer_rope_theta", "partial_rotary_factors")
@@ -137,6 +114,10 @@ TOP_KEYS = {
     "t2u_max_position_embeddings",
 }
 SPELLINGS = {key.replace("_", ""): key for key in ROPE_KEYS | TOP_KEYS}
+# how much alike a misspelled key is to one that is known; outside a rope dict stand a model's many
+# other keys, some of which look like one of these
+ALIKE = 0.93
+ALIKE_INSIDE = 0.8
 # a dict with one of these states a rotation
 ROTATION_KEYS = {*BASE_KEYS, "rope_type", "rope_parameters", "rope_scaling"}
 # a dict with one of these is of a whole model, no rope_parameters alone
@@ -352,8 +333,7 @@ def misspelled(config: Mapping[str, Any], inside: Mapping[str, Any]) -> Problem 
     """
     for name in sorted({*config, *inside} - ROPE_KEYS - TOP_KEYS):
         plain = name.lower().replace("_", "").replace("-", "")
-        # outside stand a model's many other keys, some of which look like one of these
-        cutoff = 0.8 if name in inside else 0.93
+        cutoff = ALIKE_INSIDE if name in inside else ALIKE
         near = get_close_matches(plain, SPELLINGS, n=1, cutoff=cutoff)
         if near:
             return "spelled in known words", name, f"did you mean {SPELLINGS[near[0]]}?"

@@ -71,7 +71,7 @@ def test_a_figure_step_by_step(copy, run):
 
 
 READ_BY_THE_PAGE = """
-from tests.scripts.test_plan import BOTH, READ
+from tests.scripts.test_js_config_reader import BOTH, READ
 print(READ(BOTH, fields={"model_type": "llama", "rotary_theta": 5e5})["layers"][0]["base"])
 """
 

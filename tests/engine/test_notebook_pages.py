@@ -276,7 +276,7 @@ def test_a_strict_build_fails_with_the_cell(page, site_of, tmp_path):
 @pytest.mark.full
 def test_pytest_fails_with_the_cell(page):
     project = page(3, code("answer = 42\nprint(answer / 4)", "10.6\n"))
-    (project.root / "pytest.ini").write_text("[pytest]\naddopts = -p galley.plugin -p no:cacheprovider\n")
+    (project.root / "pytest.ini").write_text("[pytest]\naddopts = -p galley.pytest_plugin -p no:cacheprovider\n")
     command = [sys.executable, "-m", "pytest", "docs"]
     done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
     assert done.returncode == 1

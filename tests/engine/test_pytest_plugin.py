@@ -22,7 +22,7 @@ def test_no_page_is_run_twice_in_a_session(project):
     project.page("bad.md", TOKEN.format("raise ValueError"))
     (project.root / "tests").mkdir()
     (project.root / "tests/test_ask.py").write_text(ASKS)
-    command = [sys.executable, "-m", "pytest", "-p", "galley.plugin", "-p", "no:cacheprovider", "-n", "2"]
+    command = [sys.executable, "-m", "pytest", "-p", "galley.pytest_plugin", "-p", "no:cacheprovider", "-n", "2"]
     command += ["--dist", "each", "--no-page-cache", "tests", "docs"]
     done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
     said = [done.stdout, *(path.read_text() for path in project.root.glob("seen-*.txt"))]
@@ -35,7 +35,7 @@ def test_no_page_is_run_twice_in_a_session(project):
 def test_one_page_asked_for_is_one_page_run(project):
     project.page("one.md", TOKEN.format("raise ValueError"))
     project.page("two.md", TOKEN.format("raise ValueError"))
-    command = [sys.executable, "-m", "pytest", "-p", "galley.plugin", "-p", "no:cacheprovider", "docs", "-k", "one"]
+    command = [sys.executable, "-m", "pytest", "-p", "galley.pytest_plugin", "-p", "no:cacheprovider", "docs", "-k", "one"]
     subprocess.run(command, cwd=project.root, capture_output=True, check=False)
     assert "docs/one.md" in (project.root / ".galley/times.json").read_text()
     assert "docs/two.md" not in (project.root / ".galley/times.json").read_text()

@@ -3,10 +3,16 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import quickjs
 
 SCRIPTS = Path(__file__).parents[2] / "docs/assets/js"
+CLOSE: dict[str, Any] = {
+    "rtol": 1e-9,
+    "atol": 1e-9,
+}  # how near the numbers of both languages are, unless a test says otherwise
 IMPORT = re.compile(r"""^import (?:\{(?P<names>[^}]*)\} from )?"(?P<path>[^"]+)"$""", re.M)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class) (?P<name>\w+))", re.M)
 PRELUDE = """
@@ -31,9 +37,9 @@ class Script:
         self.path = (SCRIPTS / name).resolve()
         self._load(self.path)
 
-    def __call__(self, expression: str, **given):
-        """Return the value of `expression`, in which the names of `given` stand for those values."""
-        known = "".join(f"const {name} = {json.dumps(value)};" for name, value in given.items())
+    def __call__(self, expression: str, **given) -> Any:
+        """Return the value of `expression`, in which the names of `given` stand for those values, arrays as lists."""
+        known = "".join(f"const {name} = {json.dumps(value, default=_listed)};" for name, value in given.items())
         code = f"(() => {{ const {{{', '.join(exports(self.path))}}} = modules[{json.dumps(str(self.path))}]; "
         answer = self.context.eval(f"{code}{known} return JSON.stringify(plain({expression})) }})()")
         return None if answer is None else _numbers(json.loads(answer))
@@ -59,6 +65,17 @@ class Script:
 def exports(path: Path) -> list[str]:
     """Return the names that a module exports."""
     return [match["name"] for match in EXPORT.finditer(path.read_text(encoding="utf-8"))]
+
+
+def assert_close(ours, expected, **close) -> None:
+    """Hold what a script gives, a flat list too, to an array of Python's."""
+    expected = np.asarray(expected)
+    np.testing.assert_allclose(np.reshape(ours, expected.shape), expected, **CLOSE | close)
+
+
+def _listed(value):
+    """Return an array or number of NumPy or torch as JSON knows it."""
+    return value.tolist()
 
 
 def _numbers(value):

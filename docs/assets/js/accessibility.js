@@ -1,5 +1,5 @@
-// What scrolls inside itself can be reached with the keyboard, what the theme leaves without a name gets one, a link leads
-// to its place, and a button copies a file.
+// What scrolls inside itself can be reached with the keyboard, what the theme leaves without a name gets one, a link
+// leads to its place, and a button copies a file.
 
 const SCROLLERS =
   ".md-typeset__scrollwrap, .katex-display, .drawn-svg, .md-typeset pre > code, .formula:not(.display) .katex-base"
@@ -98,8 +98,8 @@ const arrive = () => {
   wanted = ""
 }
 
-// The index of the search comes when somebody is about to search; on a disk it is there. The worker that reads it lies in
-// assets/js.
+// The index of the search comes when somebody is about to search; on a disk it is there. The worker that reads it
+// lies in assets/js.
 const worker = new URL(JSON.parse(document.getElementById("__config").textContent).search, location.href)
 const fetchIndex = () => {
   const [rel, href, as] = ["prefetch", new URL("../../search/index.json", worker), "fetch"]

@@ -7,15 +7,20 @@
 /** @typedef {{ entry: Entry, title: Set<string>, text: Counts }} Section a part of a page under its heading */
 /** @typedef {{ url: string, sections: Section[], keys: Set<string>, phrases: string[][], all: Set<string> }} Page */
 /** @typedef {{ pages: Page[], rarity: Map<string, number>, told: Set<string> }} Index `told` by titles and keywords */
-/** @typedef {{ stem: string, word: string, bonus: boolean, found: Counts }} Asked a word, and the stems that it meets */
+/**
+ * A word, and the stems that it meets.
+ * @typedef {{
+ *   stem: string, word: string, bonus: boolean, found: Counts,
+ * }} Asked
+ */
 /** @typedef {{ section: Section, score: number, met: Set<string> }} Hit */
 
 const CHUNK = /√|[\p{L}\p{N}_]+(?:[-,.](?=[\p{L}\p{N}_])[\p{L}\p{N}_]+)*/gu
 const COMMON = new Set(
   (
-    "a about after an and any are as at be by can do does for from get has have how i if in into is it its me my of on " +
-    "or should so than that the their then there these this to use used using versus vs was what when where which who " +
-    "why will with you your"
+    "a about after an and any are as at be by can do does for from get has have how i if in into is it its me my of " +
+    "on or should so than that the their then there these this to use used using versus vs was what when where which " +
+    "who why will with you your"
   ).split(" "),
 )
 const WEIGHT = { key: 3, page: 2, heading: 2, text: 1, phrase: 2 }
@@ -186,7 +191,8 @@ const hits = (index, query, page) => {
   const more = phrased(index, query, page)
   const found = page.sections.map((section) => hit(index, query, page, section)).filter(({ score }) => score)
   found.sort((a, b) => b.score - a.score)
-  for (const [n, one] of found.entries()) one.score += more - n / 1e6 // the window opens all that are as good as the first
+  // the window opens all that are as good as the first
+  for (const [n, one] of found.entries()) one.score += more - n / 1e6
   return found.slice(0, SECTIONS)
 }
 
@@ -239,7 +245,8 @@ const found = async (text) => {
 
 addEventListener("message", async ({ data: { type, data } }) => {
   if (type === 0) {
-    if (data.docs.length) known = Promise.resolve(indexed(data.docs)) // a site that is read from a disk brings them along
+    // a site that is read from a disk brings them along
+    if (data.docs.length) known = Promise.resolve(indexed(data.docs))
     postMessage({ type: 1 })
   } else if (type === 2) {
     postMessage({ type: 3, data: await found(data) })

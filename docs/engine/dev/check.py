@@ -32,7 +32,7 @@ OF_AN_ENCODING = (
     "test_command_line",
     "dev/test_readme",
 )
-OF_A_PAGE = ("tests/pages/test_book.py", "tests/pages/test_form.py", "tests/scripts/test_parts.py")
+OF_A_PAGE = ("tests/pages/test_book.py", "tests/pages/test_form.py", "tests/scripts/test_site_scripts.py")
 OF_ALL_AT_ONCE = {
     "test_figure_names_are_unique_over_the_book",
     "test_every_script_is_used",

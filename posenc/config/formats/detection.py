@@ -10,15 +10,50 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from posenc.config import sentences
 from posenc.config.formats import training, vendors
 from posenc.config.formats.gguf import gguf
 from posenc.config.formats.vendors import Conversion
 from posenc.models.from_config import FOREIGN
 
 VLLM_KEYS = ("attn_factor", "apply_yarn_scaling", "extrapolation_factor")
+VLLM_ROPE_TYPES = {"deepseek_yarn": "yarn"}  # vLLM's name of the same formula
 
-Test = Callable[[Mapping[str, Any]], bool]
-Reader = Callable[[Mapping[str, Any]], Conversion]
+# The keys of each format: all of "all", one of "any", none of "none", one that ends like "ending".
+# In this order: those whose keys are of no other first.
+FORMATS: dict[str, dict[str, tuple[str, ...]]] = {
+    "GGUF": {"ending": (".block_count",)},
+    "gpt-oss": {"all": ("initial_context_length", "rope_ntk_alpha", "rope_scaling_factor")},
+    "DeepSeek": {"all": ("dim", "n_heads", "inter_dim", "qk_rope_head_dim")},
+    "litgpt": {
+        "all": ("n_embd", "n_layer"),
+        "any": ("rope_base", "rotary_percentage", "rope_adjustments", "n_query_groups"),
+    },
+    "Megatron": {
+        "all": ("num_layers",),
+        "any": (
+            "rotary_base",
+            "use_rope_scaling",
+            "rotary_interleaved",
+            "rotary_seq_len_interpolation_factor",
+        ),
+    },
+    "Meta": {
+        "all": ("dim", "n_layers", "n_heads"),
+        "any": ("multiple_of", "ffn_dim_multiplier", "use_scaled_rope", "nope_layer_interval"),
+    },
+    # DistilBERT has these keys too, and a model type
+    "Mistral": {"all": ("dim", "n_layers", "n_heads", "hidden_dim"), "none": ("model_type",)},
+}
+READERS: dict[str, Callable[[Mapping[str, Any]], Conversion]] = {
+    "GGUF": gguf,
+    "gpt-oss": vendors.gpt_oss,
+    "DeepSeek": vendors.deepseek,
+    "litgpt": training.litgpt,
+    "Megatron": training.megatron,
+    "Meta": vendors.meta,
+    "Mistral": vendors.mistral,
+}
 
 
 class Detection(NamedTuple):
@@ -47,20 +82,36 @@ def recognized(config: Mapping[str, Any]) -> Detection:
         ValueError: If it is of another format that is not known.
         ValueError: If it says what has no words in transformers.
     """
-    for name, (fits, read) in FORMATS.items():
-        if fits(config):
-            fields, layout, warnings = read(config)
-            # a model type that someone has added is the better guess
-            if "model_type" in config:
-                fields = fields | {"model_type": config["model_type"]}
-            return Detection(name, fields, layout, warnings)
+    name = format_of(config)
+    if name is not None:
+        fields, layout, warnings = READERS[name](config)
+        # a model type that someone has added is the better guess
+        if "model_type" in config:
+            fields = fields | {"model_type": config["model_type"]}
+        return Detection(name, fields, layout, warnings)
     foreign = [key for key in config if key in FOREIGN and config[key] not in (None, False)]
     if foreign and "model_type" not in config:
         raise ValueError(
-            f"plan: config must be of one of {', '.join(FORMATS)}, got keys such as "
-            f"{', '.join(foreign)} without those that tell which; add model_type"
+            sentences.OTHER_FORMAT.format(formats=", ".join(FORMATS), keys=", ".join(foreign))
         )
     return Detection("transformers", _without_vllm(config))
+
+
+def format_of(config: Mapping[str, Any]) -> str | None:
+    """Return the name of the format whose keys a configuration has, None for transformers' own.
+
+    Examples:
+        >>> format_of({"dim": 64, "n_layers": 2, "n_heads": 4, "multiple_of": 256})
+        'Meta'
+    """
+    for name, keys in FORMATS.items():
+        has_any = "any" not in keys or any(key in config for key in keys["any"])
+        has_all = all(key in config for key in keys.get("all", ()))
+        has_other = any(key in config for key in keys.get("none", ()))
+        has_ending = "ending" not in keys or any(key.endswith(keys["ending"]) for key in config)
+        if has_all and has_any and has_ending and not has_other:
+            return name
+    return None
 
 
 def merged(config: Mapping[str, Any], overrides: Mapping[str, Any] | str) -> dict[str, Any]:
@@ -95,9 +146,9 @@ def _without_vllm(config: Mapping[str, Any]) -> dict[str, Any]:
     fields = dict(config)
     for name in ("rope_scaling", "rope_parameters"):
         rope = dict(fields.get(name) or {})
-        # the name in vLLM of the same formula
-        if rope.get("rope_type", rope.get("type")) == "deepseek_yarn":
-            rope["rope_type"] = "yarn"
+        rope_type = rope.get("rope_type", rope.get("type"))
+        if rope_type in VLLM_ROPE_TYPES:
+            rope["rope_type"] = VLLM_ROPE_TYPES[rope_type]
         options = {key: rope.pop(key) for key in VLLM_KEYS if key in rope}
         if options:
             _check_vllm(options, rope)
@@ -110,15 +161,9 @@ def _without_vllm(config: Mapping[str, Any]) -> dict[str, Any]:
 def _check_vllm(options: Mapping[str, Any], rope: Mapping[str, Any]) -> None:
     extrapolation = options.get("extrapolation_factor", 1)
     if extrapolation != 1:
-        raise ValueError(
-            f"plan: extrapolation_factor must be 1, got {extrapolation}; transformers has no word "
-            "for another"
-        )
+        raise ValueError(sentences.EXTRAPOLATION.format(factor=extrapolation))
     if "attention_factor" in rope:
-        raise ValueError(
-            f"plan: attention_factor must be alone, got {', '.join(options)} beside it; vLLM "
-            "reads one and transformers the other"
-        )
+        raise ValueError(sentences.TWO_FACTORS.format(keys=", ".join(options)))
 
 
 def _attention_factor(options: Mapping[str, Any], rope: Mapping[str, Any]) -> dict[str, float]:
@@ -129,53 +174,3 @@ def _attention_factor(options: Mapping[str, Any], rope: Mapping[str, Any]) -> di
     if options.get("apply_yarn_scaling", True):
         factor = 0.1 * math.log(max(rope.get("factor") or 1.0, 1.0)) + 1
     return {"attention_factor": factor * options.get("attn_factor", 1.0)}
-
-
-def _has(*keys: str) -> Test:
-    return lambda config: all(key in config for key in keys)
-
-
-def _is_gguf(config: Mapping[str, Any]) -> bool:
-    return any(key.endswith(".block_count") for key in config)
-
-
-def _is_meta(config: Mapping[str, Any]) -> bool:
-    own = {"multiple_of", "ffn_dim_multiplier", "use_scaled_rope", "nope_layer_interval"}
-    return {"dim", "n_layers", "n_heads"} <= config.keys() and bool(own & config.keys())
-
-
-def _is_litgpt(config: Mapping[str, Any]) -> bool:
-    own = {"rope_base", "rotary_percentage", "rope_adjustments", "n_query_groups"}
-    return {"n_embd", "n_layer"} <= config.keys() and bool(own & config.keys())
-
-
-def _is_megatron(config: Mapping[str, Any]) -> bool:
-    own = {
-        "rotary_base",
-        "use_rope_scaling",
-        "rotary_interleaved",
-        "rotary_seq_len_interpolation_factor",
-    }
-    return "num_layers" in config and bool(own & config.keys())
-
-
-def _is_mistral(config: Mapping[str, Any]) -> bool:
-    # DistilBERT has these keys too, and a model type
-    return {"dim", "n_layers", "n_heads", "hidden_dim"} <= config.keys() and (
-        "model_type" not in config
-    )
-
-
-# in this order: those whose keys are of no other first
-FORMATS: dict[str, tuple[Test, Reader]] = {
-    "GGUF": (_is_gguf, gguf),
-    "gpt-oss": (
-        _has("initial_context_length", "rope_ntk_alpha", "rope_scaling_factor"),
-        vendors.gpt_oss,
-    ),
-    "DeepSeek": (_has("dim", "n_heads", "inter_dim", "qk_rope_head_dim"), vendors.deepseek),
-    "litgpt": (_is_litgpt, training.litgpt),
-    "Megatron": (_is_megatron, training.megatron),
-    "Meta": (_is_meta, vendors.meta),
-    "Mistral": (_is_mistral, vendors.mistral),
-}

@@ -1,47 +1,35 @@
-// Of which type each layer is, and which do not rotate. posenc.config.layer_types in another language, whose docstring
-// has the rules.
+// Of which type each layer is, and which do not rotate.
+// posenc.config.layer_types in another language, whose docstring has the rules.
 
-import { isTruthy } from "./model-types.js"
+import { filled, isTruthy } from "./rules.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
 /** @typedef {Record<string, any>} Fields */
 
-/** @type {Record<string, string>} */
-const RENAMED = {
-  attention: "full_attention",
-  mamba: "linear_attention",
-  recurrent: "linear_attention",
-  deepseek_sparse_attention: "indexed_attention",
-  qwen_sparse_attention: "indexed_attention",
-}
-const WITHOUT_ATTENTION = ["linear_attention", "conv", "moe", "mlp"] // no softmax attention: nothing to rotate
-/** @type {Record<string, string>} */
-const WINDOW_KEYS = {
-  sliding_attention: "sliding_window",
-  hybrid_sliding: "sliding_window",
-  reference_sliding_attention: "sliding_window",
-  window_attention: "sliding_window",
-  chunked_attention: "attention_chunk_size",
-}
-
-/** The type of each layer, that of `layer_types` where the configuration has them. @param {Config} config @returns {string[]} */
+/**
+ * The type of each layer, that of `layer_types` where the configuration has them.
+ * @param {Config} config
+ * @returns {string[]}
+ */
 export const layerTypesOf = (config) => {
   const stated = config.get("layer_types")
   if (isTruthy(stated)) {
     const count = statedCount(config, stated)
+    const { RENAMED } = config.rules
     return stated.slice(0, count).map((/** @type {string} */ layerType) => RENAMED[layerType] ?? String(layerType))
   }
   const count = config.number("num_hidden_layers")
   const rule = config.facts.layers ?? { all: "full_attention" }
   if (rule === "unknown")
-    throw new Error(
-      `plan: layer_types must be in a config of ${config.modelType}, got None; its code mixes layers in a way ` +
-        "that posenc does not know",
-    )
+    throw new Error(filled(config.rules.sentences.NO_LAYER_TYPES, { model_type: config.modelType }))
   return byRule(config, rule, count)
 }
 
-/** The number of layers; `layer_types` that are not one for each are refused, but for those that predict further tokens. @param {Config} config @param {string[]} stated */
+/**
+ * The number of layers; `layer_types` that are not one for each are refused, but for those that predict further tokens.
+ * @param {Config} config
+ * @param {string[]} stated
+ */
 const statedCount = (config, stated) => {
   if (config.get("num_hidden_layers") === null) {
     config.checkLayers(stated.length)
@@ -50,17 +38,21 @@ const statedCount = (config, stated) => {
   const count = config.number("num_hidden_layers")
   const further = config.get("num_nextn_predict_layers")
   if (![count, count + (Number.isInteger(further) ? further : 0)].includes(stated.length))
-    throw wrongLength("layer_types", count, stated)
+    throw wrongCount(config, "layer_types", count, stated)
   return count
 }
 
-/** @param {string} name @param {number} count @param {{ length: number }} stated */
-const wrongLength = (name, count, stated) =>
-  new Error(
-    `plan: ${name} must have ${count} values, one for each layer, got ${stated.length}; correct it or num_hidden_layers`,
-  )
+/** @param {Config} config @param {string} name @param {number} count @param {{ length: number }} stated */
+const wrongCount = ({ rules }, name, count, stated) =>
+  new Error(filled(rules.sentences.WRONG_COUNT, { name, count, stated: stated.length }))
 
-/** The type of each layer by a rule of model_types.json. @param {Config} config @param {Fields} rule @param {number} count @returns {string[]} */
+/**
+ * The type of each layer by a rule of model_types.json.
+ * @param {Config} config
+ * @param {Fields} rule
+ * @param {number} count
+ * @returns {string[]}
+ */
 const byRule = (config, rule, count) => {
   const indices = Array.from({ length: count }, (_, index) => index)
   if ("window_from_layer" in rule) return indices.map((index) => windowFromLayer(config, index))
@@ -75,7 +67,13 @@ const byRule = (config, rule, count) => {
   return indices.map((index) => ("period" in rule ? periodic(config, rule, index, count) : rule.all))
 }
 
-/** The type where one layer in each period differs, and perhaps some at the ends. @param {Config} config @param {Fields} rule @param {number} index @param {number} count @returns {string} */
+/**
+ * The type where one layer in each period differs, and perhaps some at the ends.
+ * @param {Config} config
+ * @param {Fields} rule
+ * @param {number} index
+ * @param {number} count
+ */
 const periodic = (config, rule, index, count) => {
   const period = config.get(rule.period_key ?? "", rule.period) || 0
   if (period < 1) return rule.type
@@ -92,7 +90,12 @@ const windowFromLayer = (config, index) => {
   return hasWindow && index >= config.get("max_window_layers", 0) ? "sliding_attention" : "full_attention"
 }
 
-/** For each layer whether a list of the configuration marks it, or has its number. @param {Config} config @param {Fields} rule @returns {boolean[]} */
+/**
+ * For each layer whether a list of the configuration marks it, or has its number.
+ * @param {Config} config
+ * @param {Fields} rule
+ * @returns {boolean[]}
+ */
 const markedLayers = (config, rule) => {
   const marks = config.get(rule.by_list, rule.default_list)
   const count = config.number("num_hidden_layers")
@@ -105,35 +108,48 @@ const markedLayers = (config, rule) => {
   return checkedPerLayer(config, rule.by_list, marks).slice(0, count).map(isTruthy)
 }
 
-/** A list that has a value for each layer, and perhaps for layers beyond the last. @template {{ length: number }} T @param {Config} config @param {string} name @param {T} stated @returns {T} */
+/**
+ * A list that has a value for each layer, and perhaps for layers beyond the last.
+ * @template {{ length: number }} T
+ * @param {Config} config
+ * @param {string} name
+ * @param {T} stated
+ * @returns {T}
+ */
 export const checkedPerLayer = (config, name, stated) => {
   const count = config.number("num_hidden_layers")
-  if (stated.length < count) throw wrongLength(name, count, stated)
+  if (stated.length < count) throw wrongCount(config, name, count, stated)
   return stated
 }
 
 /** How many keys a query of such a layer sees, null for all. @param {Config} config @param {string} layerType */
 export const windowOf = (config, layerType) => {
   const inAll = config.facts.window === "all" && layerType === "full_attention"
-  const key = WINDOW_KEYS[layerType] ?? (inAll ? "sliding_window" : null)
+  const key = config.rules.WINDOW_KEYS[layerType] ?? (inAll ? "sliding_window" : null)
   const size = key ? config.get(key) : null
   return Number.isInteger(size) && size > 0 ? size : null
 }
 
-/** For each layer why it does not rotate, null where it does. @param {Config} config @param {string[]} layerTypes @returns {(string | null)[]} */
+/**
+ * For each layer why it does not rotate, null where it does.
+ * @param {Config} config
+ * @param {string[]} layerTypes
+ * @returns {(string | null)[]}
+ */
 export const unrotatedReasons = (config, layerTypes) => {
+  const { sentences, WITHOUT_ATTENTION } = config.rules
   const rule = config.facts.nope ?? {}
   const marks = "by_list" in rule ? markedLayers(config, rule) : layerTypes.map(() => true)
   const [field, value] = rule.unless ?? []
   const unrotated = isTruthy(config.fields[rule.unless_list]) ? [] : (rule.types ?? [])
   const crossing = crossAttentionLayers(config, rule)
   return layerTypes.map((layerType, index) => {
-    if (WITHOUT_ATTENTION.includes(layerType)) return "no softmax attention here"
-    if (crossing.includes(index)) return "cross-attention, whose keys are of a picture"
-    if (field && config.get(field) !== value) return `${field} is not ${value === true ? "True" : value}`
+    if (WITHOUT_ATTENTION.includes(layerType)) return sentences.NO_SOFTMAX
+    if (crossing.includes(index)) return sentences.CROSS_ATTENTION
+    if (field && config.get(field) !== value) return filled(sentences.OTHER_VALUE, { field, value })
     if (unrotated.includes(layerType) && config.get(rule.if ?? "", true))
-      return `${layerType} of ${config.modelType} does not rotate`
-    return marks[index] ? null : `0 in ${rule.by_list} means no RoPE`
+      return filled(sentences.UNROTATED_TYPE, { layer_type: layerType, model_type: config.modelType })
+    return marks[index] ? null : filled(sentences.UNMARKED, rule)
   })
 }
 

@@ -1,6 +1,6 @@
 // Models that do not rotate by one place. posenc.config.other_encodings in another language.
 
-import { withCommas } from "./model-types.js"
+import { filled } from "./rules.js"
 import { layerOf, planOf } from "./layer.js"
 import { layerTypesOf, unrotatedReasons, windowOf } from "./layer-types.js"
 import { gridFrequencies, scaleOf, softmaxScale } from "./parts.js"
@@ -12,12 +12,18 @@ import { baseOf, ropeDict } from "./rotation.js"
 
 /** The plan of a model without rotation, or with one by rows and columns. @param {Config} config @returns {Plan} */
 export const planWithoutRotation = (config) => {
-  const { encoding, why = "its code is none of text" } = config.facts
+  const { sentences } = config.rules
+  const { encoding, why = sentences.NOT_OF_TEXT } = config.facts
   if (Object.hasOwn(READERS, encoding)) return READERS[encoding](config)
-  throw new Error(`plan: model_type must be one whose positions posenc reads, got ${config.modelType}; ${why}`)
+  throw new Error(filled(sentences.UNREAD_POSITIONS, { model_type: config.modelType, why }))
 }
 
-/** The layers of a model, all with the same encoding. @param {Config} config @param {string | null} encoding @param {string} why */
+/**
+ * The layers of a model, all with the same encoding.
+ * @param {Config} config
+ * @param {string | null} encoding
+ * @param {string} why
+ */
 const layersOf = (config, encoding, why) => {
   const layerTypes = layerTypesOf(config)
   const width = config.get("head_dim") || headDim(config)
@@ -46,18 +52,29 @@ const headDim = (config) => {
 const planOfLayers = (config, fields) =>
   planOf({ model_type: config.modelType, trained: config.get("max_position_embeddings"), ...fields })
 
-/** A layer with the rotation by rows and columns that is its own. @param {Config} config @param {Layer} layer @returns {Layer} */
+/**
+ * A layer with the rotation by rows and columns that is its own.
+ * @param {Config} config
+ * @param {Layer} layer
+ * @returns {Layer}
+ */
 const onGrid = (config, layer) => {
   const { layout } = config.facts
+  const { sentences } = config.rules
   const rope = ropeDict(config, layer.index, layer.layer_type)
-  if (!rope) return { ...layer, why: "rope_theta is 0: it does not rotate" }
+  if (!rope) return { ...layer, why: sentences.BASE_OF_ZERO }
   const [base, source] = baseOf(config, rope, layer.layer_type)
-  const theta = gridFrequencies(config.facts.grid, layer.head_dim, base)
-  const why = `rotation by rows and columns, its base from ${source}`
+  const theta = gridFrequencies(config, layer.head_dim, base)
+  const why = filled(sentences.ROTATES_ON_GRID, { source })
   return { ...layer, encoding: "Axial", layout, theta, base, why }
 }
 
-/** A layer of Inkling; one with a window has heads of its own and no scale of queries. @param {Config} config @param {Layer} layer @returns {Layer} */
+/**
+ * A layer of Inkling; one with a window has heads of its own and no scale of queries.
+ * @param {Config} config
+ * @param {Layer} layer
+ * @returns {Layer}
+ */
 const withProfiles = (config, layer) => {
   const prefix = layer.window ? "swa_" : ""
   config.number(`${prefix}num_attention_heads`)
@@ -72,7 +89,7 @@ const withProfiles = (config, layer) => {
     slice: [0, width],
     softmax_scale: softmaxScale(config, null, width),
     query_scale: floor ? scaleOf("inkling", floor, config.get("log_scaling_alpha")) : null,
-    why: `each query mixes ${rank} curves over ${withCommas(extent)} tokens`,
+    why: filled(config.rules.sentences.CURVES, { rank, extent }),
   }
 }
 
@@ -101,11 +118,12 @@ const READERS = {
     planOfLayers(config, { layers: layersOf(config, null, "").map((layer) => withProfiles(config, layer)) }),
   alibi: (config) => {
     config.number("num_attention_heads")
-    return planOfLayers(config, { layers: layersOf(config, "ALiBi", "a slope a head") })
+    return planOfLayers(config, { layers: layersOf(config, "ALiBi", config.rules.sentences.SLOPES) })
   },
   t5: (config) => {
     const model_type = config.modelType
-    const why = config.facts.table_per_layer ? "a table of biases of its own" : "one table of biases for all layers"
+    const { OWN_TABLE, SHARED_TABLE } = config.rules.sentences
+    const why = config.facts.table_per_layer ? OWN_TABLE : SHARED_TABLE
     config.number("num_attention_heads")
     checkBuckets(config)
     const layers = layersOf(config, "T5", why)
@@ -117,11 +135,11 @@ const READERS = {
     const rows = stated - (config.facts.rows_include_offset ? (config.facts.offset ?? 0) : 0)
     const width = config.get(config.facts.width_key ?? "embedding_size") || config.get("input_embedding_size")
     if (!width) config.number("hidden_size")
-    const layers = layersOf(config, null, "learned rows are added to the embeddings")
+    const layers = layersOf(config, null, config.rules.sentences.LEARNED_ROWS)
     return planOfLayers(config, { layers, added: "Learned", trained: rows })
   },
   none: (config) => {
-    const why = config.facts.why ?? "no position but by the causal mask"
+    const why = config.facts.why ?? config.rules.sentences.NOTHING
     return planOfLayers(config, { layers: layersOf(config, null, why) })
   },
 }

@@ -1,12 +1,18 @@
 // The channels that a layer turns, the name of what turns them, and what multiplies logits.
 // posenc.config.rotation_objects and posenc.config.scales in another language.
 
-import { isTruthy } from "./model-types.js"
+import { filled, isTruthy } from "./rules.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {Record<string, any>} Fields */
+/** @typedef {import("./rules.js").Fields} Fields */
 
-/** The width of a query, and the channels of it that a rotation gets. @param {Config} config @param {number} index @param {string} layerType @returns {{ width: number, part: [number, number] }} */
+/**
+ * The width of a query, and the channels of it that a rotation gets.
+ * @param {Config} config
+ * @param {number} index
+ * @param {string} layerType
+ * @returns {{ width: number, part: [number, number] }}
+ */
 export const headChannels = (config, index, layerType) => {
   const sizes = layerSizes(config, index, layerType)
   const { slice } = config.facts
@@ -23,7 +29,13 @@ export const headChannels = (config, index, layerType) => {
   return { width, part: [width - rotated, width] }
 }
 
-/** What one layer has for itself, such as Gemma 4's wider heads of full attention. @param {Config} config @param {number} index @param {string} layerType @returns {Fields} */
+/**
+ * What one layer has for itself, such as Gemma 4's wider heads of full attention.
+ * @param {Config} config
+ * @param {number} index
+ * @param {string} layerType
+ * @returns {Fields}
+ */
 const layerSizes = (config, index, layerType) => {
   const stated = config.fields.per_layer_config
   if (isTruthy(stated)) return Object.entries(stated).find(([key]) => Number(key) === index)?.[1] ?? {}
@@ -32,12 +44,19 @@ const layerSizes = (config, index, layerType) => {
   return Object.fromEntries(rule.map(([name, [key, fallback]]) => [name, config.get(key) || fallback]))
 }
 
-/** The class that turns the channels `part`, and those that it gets at last. @param {Config} config @param {[number, number]} part @param {number} pairs @param {number[] | null} sections @returns {{ encoding: string, part: [number, number] }} */
+/**
+ * The class that turns the channels `part`, and those that it gets at last.
+ * @param {Config} config
+ * @param {[number, number]} part
+ * @param {number} pairs
+ * @param {number[] | null} sections
+ * @returns {{ encoding: string, part: [number, number] }}
+ */
 export const rotation = (config, part, pairs, sections) => {
   const { layout, mrope: order } = config.facts
   const width = part[1] - part[0]
   const axes = sections && order
-  if (axes) checkSections(order, sections, pairs)
+  if (axes) checkSections(config, sections, pairs)
   if (axes && layout !== "half") return { encoding: "Axial", part: [part[0], part[0] + 2 * pairs] }
   const encoding = axes ? "MRoPE" : "RoPE"
   if (width % 2)
@@ -47,30 +66,34 @@ export const rotation = (config, part, pairs, sections) => {
   return { encoding, part }
 }
 
-/** @param {string} order @param {number[]} sections @param {number} pairs */
-const checkSections = (order, sections, pairs) => {
-  const stated = `[${sections.join(", ")}]`
-  if (order === "alternating" && (sections.length !== 3 || sections[0] !== sections[1]))
-    throw new Error(`plan: mrope_section must be [n, n, time], rows and columns alike, got ${stated}; correct it`)
-  if (order !== "interleaved" && sections.reduce((sum, n) => sum + n, 0) !== pairs)
-    throw new Error(`plan: mrope_section must be ${pairs} pairs in all, got ${stated}; correct it`)
+/** @param {Config} config @param {number[]} sections @param {number} pairs */
+const checkSections = ({ facts, rules }, sections, pairs) => {
+  const isAlternating = facts.mrope === "alternating"
+  if (isAlternating && (sections.length !== 3 || sections[0] !== sections[1]))
+    throw new Error(filled(rules.sentences.UNEQUAL_SECTIONS, { sections }))
+  if (facts.mrope !== "interleaved" && sections.reduce((sum, n) => sum + n, 0) !== pairs)
+    throw new Error(filled(rules.sentences.SUM_OF_SECTIONS, { pairs, sections }))
 }
 
-/** How fast each pair turns with its row or its column, in the order of a picture's model. @param {string} order @param {number} width @param {number} base */
-export const gridFrequencies = (order, width, base) => {
-  if (!(base > 0 && base < Infinity))
-    throw new Error(`plan: rope_theta must be positive and finite, got ${Number(base.toPrecision(6))}; correct it`)
+/**
+ * How fast each pair turns with its row or its column, in the order of a picture's model.
+ * @param {Config} config
+ * @param {number} width
+ * @param {number} base
+ */
+export const gridFrequencies = ({ facts, rules }, width, base) => {
+  if (!(base > 0 && base < Infinity)) throw new Error(filled(rules.sentences.BASE_OF_GRID, { base }))
   const pairs = Math.floor(width / 4)
   const half = Math.floor(width / 2)
   if (half !== 2 * pairs)
     throw new Error(`axial: theta of dim ${width} must have shape (2, ${half}), got (2, ${2 * pairs})`)
   return Array.from({ length: 2 * pairs }, (_, pair) => {
-    const k = order === "by turns" ? Math.floor(pair / 2) : pair % pairs
-    return base ** -((order === "pixtral" && pair >= pairs ? k + 0.5 : k) / pairs)
+    const k = facts.grid === "by turns" ? Math.floor(pair / 2) : pair % pairs
+    return base ** -((facts.grid === "pixtral" && pair >= pairs ? k + 0.5 : k) / pairs)
   })
 }
 
-/** What multiplies q.k before the softmax. @param {Config} config @param {Fields | null} rope @param {number} width @returns {number} */
+/** What multiplies q.k before the softmax. @param {Config} config @param {Fields | null} rope @param {number} width */
 export const softmaxScale = (config, rope, width) => {
   const rule = config.facts.scale ?? "head"
   if (typeof rule === "number") return rule
@@ -81,19 +104,25 @@ export const softmaxScale = (config, rope, width) => {
   return rule === "inverse" ? 1 / width : width ** -0.5
 }
 
-/** The scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere. @param {Config} config @param {Fields | null} rope @returns {Fields | null} */
+/**
+ * The scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere.
+ * @param {Config} config
+ * @param {Fields | null} rope
+ * @returns {Fields | null}
+ */
 export const queryScale = (config, rope) => {
   const rule = config.facts.query_scale
+  const [length, strength] = config.rules.QUERY_SCALES[rule] ?? []
   if (rule === "llama4" && !rope && config.get("attn_temperature_tuning"))
-    return scaleOf(rule, config.get("floor_scale", 8192), config.get("attn_scale", 0.1))
+    return scaleOf(rule, config.get("floor_scale", length), config.get("attn_scale", strength))
   const { rope_parameters, rope_scaling } = config.fields
   const stated = [rope_parameters, rope_scaling, config.facts.default_rope].find(isTruthy) ?? {}
   if (rule === "ministral" && stated.llama_4_scaling_beta)
     return scaleOf(rule, Math.trunc(stated.original_max_position_embeddings), stated.llama_4_scaling_beta)
-  if (rule === "power" && !rope) return scaleOf(rule, 2048, 0.1)
+  if (rule === "power" && !rope) return scaleOf(rule, length, strength)
   if (rule !== "head") return null
   config.number("num_attention_heads")
-  return scaleOf(rule, 8192, 0.1) // which its formula does not have
+  return scaleOf(rule, length, strength)
 }
 
 /** @param {string} kind of QueryScale @param {number} original_length @param {number} strength */

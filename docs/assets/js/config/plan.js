@@ -3,7 +3,8 @@
 
 import { planWithoutRotation } from "./other-encodings.js"
 import { recognized } from "./formats.js"
-import { isDict, isTruthy, repr, resolve } from "./model-types.js"
+import { resolve } from "./model-types.js"
+import { filled, isDict, isTruthy, repr } from "./rules.js"
 import { layerOf, planOf } from "./layer.js"
 import { layerTypesOf, unrotatedReasons, windowOf } from "./layer-types.js"
 import { headChannels, queryScale, rotation, softmaxScale } from "./parts.js"
@@ -11,27 +12,43 @@ import { frequencies, LONGEST, ropeDict } from "./rotation.js"
 import { collectWarnings, refuseMisspelled } from "./warnings.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./model-types.js").Facts} Facts */
 /** @typedef {import("./layer.js").Layer} Layer */
 /** @typedef {import("./layer.js").Plan} Plan */
-/** @typedef {Record<string, any>} Fields */
+/** @typedef {import("./rules.js").Fields} Fields */
+/** @typedef {import("./rules.js").Rules} Rules */
 
-/** @param {Fields} config a config.json @param {Facts} allFacts of every model type @param {number} [length] of the text, for dynamic and longrope scaling @returns {Plan} */
-export const plan = (config, allFacts, length = 1) => {
-  if (isDict(config)) return planOfModel(recognized(config), allFacts, length, null)
+/**
+ * @param {Fields} config a config.json
+ * @param {Rules} rules
+ * @param {number} [length] of the text, for dynamic and longrope scaling
+ * @returns {Plan}
+ */
+export const plan = (config, rules, length = 1) => {
+  if (isDict(config)) return planOfModel(recognized(config, rules), rules, length, null)
   throw new Error(`plan: config must be a dict, got ${repr(config)}`)
 }
 
-/** The plan of one model, or of a model that is a part of another. @param {Fields} fields @param {Facts} allFacts @param {number} length @param {string | null} defaultType the model type of a part that names none @returns {Plan} */
-const planOfModel = (fields, allFacts, length, defaultType) => {
-  const config = resolve(fields, defaultType, allFacts)
-  if ("parts" in config.facts) return composite(config, allFacts, length)
+/**
+ * The plan of one model, or of a model that is a part of another.
+ * @param {Fields} fields
+ * @param {Rules} rules
+ * @param {number} length
+ * @param {string | null} defaultType the model type of a part that names none
+ * @returns {Plan}
+ */
+const planOfModel = (fields, rules, length, defaultType) => {
+  const config = resolve(fields, defaultType, rules)
+  if ("parts" in config.facts) return composite(config, length)
   return config.facts.encoding === "rope" ? planWithRotation(config, length) : planWithoutRotation(config)
 }
 
-/** The plans of all parts; of a part that cannot be read, the reason as a warning. @param {Config} config @param {Facts} allFacts @param {number} length */
-const composite = (config, allFacts, length) => {
-  const { modelType: model_type, facts } = config
+/**
+ * The plans of all parts; of a part that cannot be read, the reason as a warning.
+ * @param {Config} config
+ * @param {number} length
+ */
+const composite = (config, length) => {
+  const { modelType: model_type, facts, rules } = config
   /** @type {Record<string, Plan>} */
   const parts = {}
   const reasons = []
@@ -39,17 +56,23 @@ const composite = (config, allFacts, length) => {
     const fields = partFields(config, name)
     if (!isDict(fields)) continue
     try {
-      parts[name] = planOfModel(fields, allFacts, length, modelType)
+      parts[name] = planOfModel(fields, rules, length, modelType)
     } catch (error) {
       reasons.push(`${name}: ${(error instanceof Error ? error.message : String(error)).replace(/^plan: /, "")}`)
     }
   }
   if (Object.keys(parts).length) return planOf({ model_type, parts, warnings: reasons })
-  const why = reasons.join("; ") || `it has none of ${Object.keys(facts.parts).join(", ")}`
-  throw new Error(`plan: config must be of parts that can be read, got ${model_type}; ${why}`)
+  const { NO_PARTS, UNREAD_PARTS } = rules.sentences
+  const why = reasons.join("; ") || filled(NO_PARTS, { parts: Object.keys(facts.parts).join(", ") })
+  throw new Error(filled(UNREAD_PARTS, { model_type, why }))
 }
 
-/** What a configuration says of one part; in older files that of the text stands at the top. @param {Config} config @param {string} name @returns {any} */
+/**
+ * What a configuration says of one part; in older files that of the text stands at the top.
+ * @param {Config} config
+ * @param {string} name
+ * @returns {any}
+ */
 const partFields = ({ fields, facts }, name) => {
   const isAtTop = name === facts.part_at_top && "num_hidden_layers" in fields
   if (isTruthy(fields[name]) || !isAtTop) return fields[name]
@@ -67,7 +90,15 @@ const planWithRotation = (config, length) => {
   return planOf({ model_type: config.modelType, layers, warnings: collectWarnings(config, layers), trained })
 }
 
-/** One layer, which does not rotate where there is a reason. @param {Config} config @param {number} index @param {string} layerType @param {string | null} reason @param {number} length @returns {Layer} */
+/**
+ * One layer, which does not rotate where there is a reason.
+ * @param {Config} config
+ * @param {number} index
+ * @param {string} layerType
+ * @param {string | null} reason
+ * @param {number} length
+ * @returns {Layer}
+ */
 const layerAt = (config, index, layerType, reason, length) => {
   const { width, part } = headChannels(config, index, layerType)
   const rope = reason ? null : ropeDict(config, index, layerType)
@@ -79,12 +110,20 @@ const layerAt = (config, index, layerType, reason, length) => {
     window: windowOf(config, layerType),
     query_scale: queryScale(config, rope),
     softmax_scale: softmaxScale(config, rope, width),
-    why: reason ?? `${layerType} has no rotation in rope_parameters`,
+    why: reason ?? filled(config.rules.sentences.NO_ROPE_DICT, { layer_type: layerType }),
   })
   return rope ? rotatedLayer(config, layer, part, rope, length) : layer
 }
 
-/** A layer with the rotation of its rope dict, of the channels `part`. @param {Config} config @param {Layer} layer @param {[number, number]} part @param {Fields} rope @param {number} length @returns {Layer} */
+/**
+ * A layer with the rotation of its rope dict, of the channels `part`.
+ * @param {Config} config
+ * @param {Layer} layer
+ * @param {[number, number]} part
+ * @param {Fields} rope
+ * @param {number} length
+ * @returns {Layer}
+ */
 const rotatedLayer = (config, layer, part, rope, length) => {
   const { theta, attentionFactor, base, source } = frequencies(
     config,
@@ -104,6 +143,6 @@ const rotatedLayer = (config, layer, part, rope, length) => {
     attention_factor: attentionFactor,
     base,
     sections,
-    why: `${rope.rope_type ?? "default"} rotation, its base from ${source}`,
+    why: filled(config.rules.sentences.ROTATES, { rope_type: rope.rope_type ?? "default", source }),
   }
 }

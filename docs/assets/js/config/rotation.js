@@ -1,38 +1,31 @@
 // How fast each pair of a layer turns. posenc.config.rotation and posenc.models.from_config in another language.
 
 import { dynamicNtk, linear, llama3, longrope, ntk, proportional, yarn } from "../math/scaling.js"
-import { BASE_KEYS } from "./keys.js"
-import { isDict, isTruthy, repr } from "./model-types.js"
+import { filled, isDict, isTruthy, repr } from "./rules.js"
 import { checkedPerLayer } from "./layer-types.js"
 
 /** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {Record<string, any>} Fields */
+/** @typedef {import("./rules.js").Fields} Fields */
+/** @typedef {import("../math/scaling.js").Stretched} Stretched */
 /** @typedef {{ theta: number[], attentionFactor: number }} Frequencies */
 
 export const LONGEST = "max_position_embeddings"
 export const TRAINED = "original_max_position_embeddings"
-export const FROM_CODE = "the code"
-const SHARE_KEYS = ["rotary_pct", "rotary_percent", "rotary_emb_fraction", "rope_pct", "rope_percent"]
-SHARE_KEYS.unshift("partial_rotary_factor")
-/** @type {Record<string, string>} */
-const ALIASES = { type: "rope_type", max_seq_len: LONGEST }
-for (const key of BASE_KEYS.slice(1)) ALIASES[key] = "rope_theta"
-for (const key of SHARE_KEYS.slice(1)) ALIASES[key] = "partial_rotary_factor"
-const PER_LAYER = [
-  ["rope_theta", "rope_theta"],
-  ["layer_rope_theta", "rope_theta"],
-  ["partial_rotary_factors", "partial_rotary_factor"],
-] // a list with a value for each layer, and the key that it gives a layer's rope dict
 
-/** @typedef {{ needed: string[], make: (dim: number, base: number, fields: Fields) => import("../math/scaling.js").Stretched }} Formula */
-/** @type {Formula} */
-const DEFAULT = { needed: [], make: (dim, base) => linear(dim, 1, base) }
-/** @type {Formula} Hunyuan's, the same at every length */
-const ALPHA = { needed: ["alpha"], make: (dim, base, { alpha }) => ntk(dim, alpha, base) }
-/** @type {Formula} */
-const LONGROPE = {
-  needed: ["short_factor", "long_factor", TRAINED, "factor"],
-  make: (dim, base, fields) => {
+/** @type {Record<string, (dim: number, base: number, fields: Fields) => Stretched>} by their names in Python */
+const FORMULAS = {
+  rope_frequencies: (dim, base) => linear(dim, 1, base),
+  linear: (dim, base, { factor }) => linear(dim, factor, base),
+  ntk: (dim, base, { alpha }) => ntk(dim, alpha, base),
+  dynamic_ntk: (dim, base, { factor, length, [LONGEST]: longest }) => dynamicNtk(dim, factor, length, longest, base),
+  yarn: (dim, base, fields) => {
+    const { factor, mscale, mscale_all_dim, beta_fast: fast = 32, beta_slow: slow = 1, truncate = true } = fields
+    check(fast >= slow, `beta_fast must be at least ${slow}, got ${fast}`)
+    const growth = 0.1 * Math.log(Math.max(factor, 1))
+    const attention = mscale && mscale_all_dim ? (mscale * growth + 1) / (mscale_all_dim * growth + 1) : undefined
+    return yarn(dim, factor, fields[TRAINED], base, { fast, slow, truncate, attention })
+  },
+  longrope: (dim, base, fields) => {
     const divisors = fields.length > fields[TRAINED] ? fields.long_factor : fields.short_factor
     check(
       divisors.length === dim / 2,
@@ -40,42 +33,14 @@ const LONGROPE = {
     )
     return longrope(dim, divisors, fields.factor, fields[TRAINED], base)
   },
-}
-/** @type {Record<string, Formula>} */
-const ROPE_TYPES = {
-  default: DEFAULT,
-  mrope: DEFAULT,
-  linear: { needed: ["factor"], make: (dim, base, { factor }) => linear(dim, factor, base) },
-  dynamic: {
-    needed: ["factor", LONGEST],
-    make: (dim, base, fields) => dynamicNtk(dim, fields.factor, fields.length, fields[LONGEST], base),
+  llama3: (dim, base, { factor, low_freq_factor: low, high_freq_factor: high, ...fields }) => {
+    check(high >= low, `high_freq_factor must be at least ${low}, got ${high}`)
+    return llama3(dim, factor, fields[TRAINED], base, { low, high })
   },
-  yarn: {
-    needed: ["factor", TRAINED],
-    make: (dim, base, fields) => {
-      const { factor, mscale, mscale_all_dim, beta_fast: fast = 32, beta_slow: slow = 1, truncate = true } = fields
-      check(fast >= slow, `beta_fast must be at least ${slow}, got ${fast}`)
-      const growth = 0.1 * Math.log(Math.max(factor, 1))
-      const attention = mscale && mscale_all_dim ? (mscale * growth + 1) / (mscale_all_dim * growth + 1) : undefined
-      return yarn(dim, factor, fields[TRAINED], base, { fast, slow, truncate, attention })
-    },
-  },
-  longrope: LONGROPE,
-  su: LONGROPE,
-  llama3: {
-    needed: ["factor", "low_freq_factor", "high_freq_factor", TRAINED],
-    make: (dim, base, { factor, low_freq_factor: low, high_freq_factor: high, ...fields }) => {
-      check(high >= low, `high_freq_factor must be at least ${low}, got ${high}`)
-      return llama3(dim, factor, fields[TRAINED], base, { low, high })
-    },
-  },
-  proportional: {
-    needed: [],
-    make: (dim, base, { partial_rotary_factor: fraction = 1, factor = 1 }) => {
-      check(fraction > 0 && fraction <= 1, `fraction must be above 0 and at most 1, got ${fraction}`)
-      const { theta, attention } = proportional(dim, fraction, base)
-      return { theta: theta.map((t) => t / factor), attention }
-    },
+  proportional: (dim, base, { partial_rotary_factor: fraction, factor = 1 }) => {
+    check(fraction > 0 && fraction <= 1, `fraction must be above 0 and at most 1, got ${fraction}`)
+    const { theta, attention } = proportional(dim, fraction, base)
+    return { theta: theta.map((t) => t / factor), attention }
   },
 }
 
@@ -84,9 +49,16 @@ const check = (condition, message) => {
   if (!condition) throw new Error(`frequencies: ${message}`)
 }
 
-/** The rope dict of one layer, null if the config says that it does not rotate. @param {Config} config @param {number} index @param {string} layerType @returns {Fields | null} */
+/**
+ * The rope dict of one layer, null if the config says that it does not rotate.
+ * @param {Config} config
+ * @param {number} index
+ * @param {string} layerType
+ * @returns {Fields | null}
+ */
 export const ropeDict = (config, index, layerType) => {
   const { bases, unscaled_types, default_rope } = config.facts
+  const { ALIASES, PER_LAYER } = config.rules
   const stated = [config.fields.rope_scaling, config.fields.rope_parameters, bases ? null : default_rope]
   const label = config.label(layerType)
   let rope = stated.find(isTruthy) ?? {}
@@ -96,38 +68,51 @@ export const ropeDict = (config, index, layerType) => {
   /** @type {Fields} */
   const fields = {}
   for (const [key, value] of Object.entries(rope)) if (value !== null) fields[ALIASES[key] ?? key] = value
-  for (const [listKey, key] of PER_LAYER) {
+  for (const [listKey, key] of Object.entries(PER_LAYER)) {
     const values = config.fields[listKey]
     if (Array.isArray(values) && values.length) fields[key] = checkedPerLayer(config, listKey, values)[index]
   }
   return fields.rope_theta === 0 ? null : fields
 }
 
-/** The base of a rotation and where it stands. @param {Config} config @param {Fields} rope @param {string} layerType @returns {[number, string]} */
+/**
+ * The base of a rotation and where it stands.
+ * @param {Config} config
+ * @param {Fields} rope
+ * @param {string} layerType
+ * @returns {[number, string]}
+ */
 export const baseOf = (config, rope, layerType) => {
   const { bases, defaults, base, inside } = config.facts
+  const { BASE_KEYS, sentences } = config.rules
   const rule = bases?.[config.label(layerType)]
   const topKeys = rule ? [rule.key] : BASE_KEYS
-  for (const key of BASE_KEYS) if (typeof rope[key] === "number") return [rope[key], "rope_parameters"]
-  for (const key of topKeys) if (typeof config.fields[key] === "number") return [config.fields[key], "the config"]
+  for (const key of BASE_KEYS) if (typeof rope[key] === "number") return [rope[key], sentences.FROM_ROPE_DICT]
+  for (const key of topKeys)
+    if (typeof config.fields[key] === "number") return [config.fields[key], sentences.FROM_CONFIG]
   const inGroup = inside?.rope_theta && config.get("rope_theta") // such as DBRX's, in attn_config
-  if (!rule && typeof inGroup === "number") return [inGroup, "the config"]
+  if (!rule && typeof inGroup === "number") return [inGroup, sentences.FROM_CONFIG]
   const fromCode = rule ? rule.base : defaults?.rope_theta || base
-  if (fromCode) return [fromCode, FROM_CODE]
-  throw new Error(
-    `plan: rope_theta must be in the config of ${config.modelType}, got None; add it: its code has no default`,
-  )
+  if (fromCode) return [fromCode, sentences.FROM_CODE]
+  throw new Error(filled(sentences.NO_BASE, { model_type: config.modelType }))
 }
 
 /** The share of a head that turns. @param {Config} config @param {Fields} rope @param {number} width */
 const shareOf = (config, rope, width) => {
   for (const fields of [rope, config.fields])
-    for (const key of SHARE_KEYS) if (typeof fields[key] === "number") return fields[key]
+    for (const key of config.rules.SHARE_KEYS) if (typeof fields[key] === "number") return fields[key]
   const rotaryDim = config.facts.unread_keys?.includes("rotary_dim") ? null : config.get("rotary_dim")
   return rotaryDim ? rotaryDim / width : (config.facts.share ?? 1)
 }
 
-/** @param {Config} config @param {Fields} rope @param {string} layerType @param {number} width @param {number} length @returns {Frequencies & { base: number, source: string }} */
+/**
+ * @param {Config} config
+ * @param {Fields} rope
+ * @param {string} layerType
+ * @param {number} width
+ * @param {number} length
+ * @returns {Frequencies & { base: number, source: string }}
+ */
 export const frequencies = (config, rope, layerType, width, length) => {
   const stated = rope.rope_type ?? "default"
   const ropeType = stated === "axial" ? "default" : stated
@@ -141,25 +126,28 @@ export const frequencies = (config, rope, layerType, width, length) => {
   const trained = config.get(TRAINED) || fields[TRAINED] || longest
   if (longest) fields[LONGEST] = longest
   if (trained) fields[TRAINED] = trained
-  return { ...fromConfig(fields, width), base, source }
+  return { ...fromConfig(fields, width, config.rules), base, source }
 }
 
-/** @param {Fields} fields @param {number} dim @returns {Frequencies} */
-const fromConfig = (fields, dim) => {
+/** @param {Fields} fields @param {number} dim @param {import("./rules.js").Rules} rules @returns {Frequencies} */
+const fromConfig = (fields, dim, { ROPE_TYPES, sentences }) => {
   const ropeType = fields.rope_type
-  if (!Object.hasOwn(ROPE_TYPES, ropeType))
-    throw new Error(
-      `from_config: rope_type must be one of ${Object.keys(ROPE_TYPES).join(", ")}, got ${repr(ropeType)}`,
-    )
+  if (!Object.hasOwn(ROPE_TYPES, ropeType)) {
+    const known = Object.keys(ROPE_TYPES).join(", ")
+    throw new Error(`from_config: rope_type must be one of ${known}, got ${repr(ropeType)}`)
+  }
   const [width, base] = widthAndBase(fields, dim, ropeType)
-  const hasFactor = ropeType === "yarn" || ROPE_TYPES[ropeType] === LONGROPE
+  const hasFactor = ["yarn", "longrope"].includes(ROPE_TYPES[ropeType].formula)
   if (hasFactor && fields[LONGEST]) fields.factor ??= fields[LONGEST] / fields[TRAINED]
-  const { needed, make } = ropeType === "dynamic" && fields.alpha ? ALPHA : ROPE_TYPES[ropeType]
+  if (ropeType === "proportional") fields.partial_rotary_factor ??= 1
+  // Hunyuan's alpha is the same at every length
+  const { formula, needed } =
+    ropeType === "dynamic" && fields.alpha ? { formula: "ntk", needed: [] } : ROPE_TYPES[ropeType]
   for (const key of needed)
-    if (fields[key] === undefined) throw new Error(`plan: ${key} must be stated for ${ropeType}, got None; add it`)
+    if (fields[key] === undefined) throw new Error(filled(sentences.MISSING_KEY, { key, rope_type: ropeType }))
   check(width % 2 === 0 && width >= 2, `dim must be even and at least 2, got ${width}`)
   check(base > 1 && base < Infinity, `base must be finite and above 1, got ${base % 1 ? base : base.toFixed(1)}`)
-  const { theta, attention } = make(width, base, fields)
+  const { theta, attention } = FORMULAS[formula](width, base, fields)
   const mscale = fields.length > fields[TRAINED] ? "long_mscale" : "short_mscale"
   const attentionFactor = hasFactor ? (fields.attention_factor ?? fields[mscale] ?? attention) : attention
   return { theta: Array.from(theta), attentionFactor }

@@ -17,7 +17,13 @@ const STEPS = 24 // of a sweep for those who want no motion, one a second
 const PLAYED = ["base", "first", "factor", "peak", "head", "width"] // where nothing fit to be played is in use
 const BUTTON = /** @type {const} */ ({ class: "explorer-acts" })
 
-/** @param {Stage} stage @param {Given} given @param {Held} app @param {Rooms} home @param {{ shows: (name: string) => boolean, current: () => string }} board */
+/**
+ * @param {Stage} stage
+ * @param {Given} given
+ * @param {Held} app
+ * @param {Rooms} home
+ * @param {{ shows: (name: string) => boolean, current: () => string }} board
+ */
 export const acts = (stage, given, app, { kinds, guided, whose }, board) => {
   const { signal } = stage
   models(stage, given, app, kinds)
@@ -82,7 +88,8 @@ const models = (stage, given, app, kinds) => {
     )
   }
   const same = (/** @type {State} */ state) => toQuery(settle(state, given), given) === toQuery(app.state, given)
-  if (app.state.far) list.value = given.models.map(([name]) => name).find((name) => same(states.get(name) ?? {})) ?? "" // of an address
+  // of an address
+  if (app.state.far) list.value = given.models.map(([name]) => name).find((name) => same(states.get(name) ?? {})) ?? ""
   stage.each(() => {
     if (list.value && !fits(list.value)) list.value = ""
     const chosen = given.models.find(([name]) => name === list.value)
@@ -91,7 +98,13 @@ const models = (stage, given, app, kinds) => {
   })
 }
 
-/** Sweep the knob in use from end to end, until a hand moves something. @param {Stage} stage @param {Given} given @param {Held} app @param {{ shows: (name: string) => boolean, current: () => string }} board */
+/**
+ * Sweep the knob in use from end to end, until a hand moves something.
+ * @param {Stage} stage
+ * @param {Given} given
+ * @param {Held} app
+ * @param {{ shows: (name: string) => boolean, current: () => string }} board
+ */
 const player = (stage, given, app, { shows, current }) => {
   const still = matchMedia("(prefers-reduced-motion: reduce)")
   const playable = () =>

@@ -14,7 +14,8 @@ import { captions, label, reading, readings } from "./captions.js"
 /** @import { Given, Focus, Panel } from "./types.js" */
 /** @import { Held } from "./state.js" */
 
-const PLACE = ["query", "key", "channel", "causal", "softmax", "far"] // knobs that choose what is read, not what is computed
+// knobs that choose what is read, not what is computed
+const PLACE = ["query", "key", "channel", "causal", "softmax", "far"]
 const FEW = ["encoding", "length", "base", "query", "key"] // of a chapter's view that names none
 const ABOVE = ["encoding", "words"]
 
@@ -60,12 +61,21 @@ export const build = (stage, given) => {
   judged(stage, given)
   stage.each(() => {
     if (stage.host.dataset.measure === undefined) return
-    for (const paper of papers) if (paper.element.clientWidth) paper.ctx.getImageData(0, 0, 1, 1) // so that it is drawn by now
+    // so that it is drawn by now
+    for (const paper of papers) if (paper.element.clientWidth) paper.ctx.getImageData(0, 0, 1, 1)
     performance.measure("explorer redraw", "explorer starts")
   })
 }
 
-/** One panel of one side, with its name, its words and its value. @param {Stage} stage @param {Held} app @param {Panel} panel @param {number} i @param {number} side @param {HTMLElement} grid */
+/**
+ * One panel of one side, with its name, its words and its value.
+ * @param {Stage} stage
+ * @param {Held} app
+ * @param {Panel} panel
+ * @param {number} i
+ * @param {number} side
+ * @param {HTMLElement} grid
+ */
 const shown = (stage, app, panel, i, side, grid) => {
   const title = make("strong")
   const text = make("p")
@@ -112,7 +122,12 @@ const shown = (stage, app, panel, i, side, grid) => {
   return paper
 }
 
-/** The height of a panel: two of them fit above each other on a narrow screen. @param {number} width @param {number} i @param {boolean} two */
+/**
+ * The height of a panel: two of them fit above each other on a narrow screen.
+ * @param {number} width
+ * @param {number} i
+ * @param {boolean} two
+ */
 const high = (width, i, two) => {
   if (width < 400 && two) return Math.round(width * (i === RESPONSE ? 0.7 : 0.56))
   return Math.round(width < 400 && i < 2 ? width * 0.86 : Math.min(Math.max(width * 0.7, 240), 345))

@@ -108,7 +108,11 @@ const encodings = (stage, label) => {
   const control = stage.select(label, names.map(([key, { name }]) => [key, name])) // prettier-ignore
   const groups = DOORS.map(([door, words]) => {
     const options = control.input.querySelectorAll("option")
-    return make("optgroup", { label: words }, Array.from(options).filter(({ value }) => KINDS[value].door === door)) // prettier-ignore
+    return make(
+      "optgroup",
+      { label: words },
+      Array.from(options).filter(({ value }) => KINDS[value].door === door),
+    )
   })
   control.input.replaceChildren(...groups)
   return control

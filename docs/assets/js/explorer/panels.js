@@ -8,7 +8,7 @@ import { rowPanel } from "./panels/rows.js"
 
 /** @import { View, Panel } from "./types.js" */
 
-export const [PATTERN, PAIRS, RESPONSE, LAST] = [0, 1, 2, 3]
+export const RESPONSE = 2 // its place among the panels
 
 /** @returns {Panel[]} */
 export const panels = () => {

@@ -7,7 +7,8 @@ import { biased, channeled, kindOf } from "./kinds.js"
 const BY_LENGTH = ["dynamic_ntk", "by_parts", "yarn", "llama3"] // scalings that know the original length
 const STRETCH = ["linear", "ntk", ...BY_LENGTH]
 const RANDOM = ["random", "tokens"]
-const DRAWS = ["fourier", "convolution", "conditional", "fope", "lerope", "liere", "selective", "repo"] // weights from the seed
+// weights from the seed
+const DRAWS = ["fourier", "convolution", "conditional", "fope", "lerope", "liere", "selective", "repo"]
 
 const own = (/** @type {string} */ name) => (/** @type {State} */ s) => kindOf(s).knobs.includes(name)
 export const trained = (/** @type {State} */ s) => s.encoding === "learned" && s.table === "trained"
@@ -31,7 +32,15 @@ const farther = (/** @type {State} */ s) =>
   !kindOf(s).grid &&
   !(own("content")(s) && s.content === "tokens")
 
-/** @param {string} name @param {string} label @param {Knob["kind"]} kind @param {(s: State) => boolean} when @param {string} help @param {Partial<Knob>} [more] @returns {Knob} */
+/**
+ * @param {string} name
+ * @param {string} label
+ * @param {Knob["kind"]} kind
+ * @param {(s: State) => boolean} when
+ * @param {string} help
+ * @param {Partial<Knob>} [more]
+ * @returns {Knob}
+ */
 const knob = (name, label, kind, when, help, more = {}) => ({ name, label, kind, when, help, ...more })
 
 const WHOLE = { whole: true }

@@ -10,7 +10,12 @@ import { defaults, settle } from "./defaults.js"
 /** @import { State, Given, Focus, View } from "./types.js" */
 /** @typedef {ReturnType<typeof held>} Held */
 
-/** A wish whose encoding changes: what the old one began with gives way to what the new one begins with. @param {State} wish @param {string} encoding @param {Given} given */
+/**
+ * A wish whose encoding changes: what the old one began with gives way to what the new one begins with.
+ * @param {State} wish
+ * @param {string} encoding
+ * @param {Given} given
+ */
 const become = (wish, encoding, given) => {
   const [before, after] = [wish.encoding, encoding].map((each) => defaults(given, each, !wish.words))
   /** @type {State} */
@@ -20,7 +25,12 @@ const become = (wish, encoding, given) => {
   return next
 }
 
-/** From a sentence to numbers or back, the reader looks where one looks first. @param {State} wish @param {State} change @param {Given} given */
+/**
+ * From a sentence to numbers or back, the reader looks where one looks first.
+ * @param {State} wish
+ * @param {State} change
+ * @param {Given} given
+ */
 const reworded = (wish, change, given) => {
   if (change.words === undefined || !change.words === !wish.words) return change
   const { query, key } = defaults(given, wish.encoding, !change.words)

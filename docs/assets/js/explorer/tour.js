@@ -4,7 +4,12 @@ import { make, press } from "../kit/controls.js"
 
 /** @import { State } from "./types.js" */
 
-/** @param {AbortSignal} signal @param {HTMLElement} home @param {Array<[State, string, string]>} steps @param {{ go: (state: State) => void, done: () => void }} page */
+/**
+ * @param {AbortSignal} signal
+ * @param {HTMLElement} home
+ * @param {Array<[State, string, string]>} steps
+ * @param {{ go: (state: State) => void, done: () => void }} page
+ */
 export const tour = (signal, home, steps, { go, done }) => {
   let at = 0
   const count = make("span", { class: "explorer-count" })

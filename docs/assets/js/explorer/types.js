@@ -2,8 +2,14 @@
 
 /** @typedef {Record<string, any>} State every knob's value, by its name */
 /** @typedef {{ min: number, max: number, value: number }} Bounds */
-/** @typedef {{ dim: number, length: number, steps: number, batch: number, rate: number, seed: number, share: number, digits: number, table: ArrayLike<number> }} Trained */
+/**
+ * @typedef {{
+ *   dim: number, length: number, steps: number, batch: number, rate: number, seed: number, share: number,
+ *   digits: number, table: ArrayLike<number>,
+ * }} Trained
+ */
 /** @typedef {[name: string, says: string, state: State]} Preset of a published model */
+/** @typedef {[state: State, row: number, column: number, cell: number, m: number, n: number, score: number]} Point */
 /**
  * @typedef {object} Given what the page passes
  * @property {string} version
@@ -19,7 +25,7 @@
  * @property {{ divisors: number[], factor: number, original_length: number }} longrope
  * @property {{ width: number, eps: number, multiplier: number }} fire
  * @property {{ reach: number }} xpos fade lengths within which a score is a number that fits
- * @property {Array<[State, number, number, number, number, number, number]>} golden a state; row, column and value of the pattern; m, n and similarity
+ * @property {Point[]} golden what the package has in a cell of the pattern, and as score of m and n
  * @property {Array<[State, string, string]>} tour
  * @property {Preset[]} models
  * @property {State} [state]
@@ -36,13 +42,22 @@
  * @property {number} [step]
  * @property {boolean} [whole] of a logarithmic knob: integers only
  */
-/** @typedef {(m: number, n: number) => [row: number | null, column: number | null]} Reads what of a pattern a pair takes */
-/** @typedef {{ values: Float64Array, rows: number, columns: number, from: number, start?: number, reads?: Reads, low: number, high: number }} Grid `from` is the number of the first column, `start` of the first row */
+/**
+ * @typedef {(m: number, n: number) => [row: number | null, column: number | null]} Reads what of a pattern a pair takes
+ */
+/**
+ * `from` is the number of the first column, `start` of the first row.
+ *
+ * @typedef {{
+ *   values: Float64Array, rows: number, columns: number, from: number, start?: number, reads?: Reads, low: number,
+ *   high: number,
+ * }} Grid
+ */
 /**
  * @typedef {object} View
  * @property {State} state
  * @property {Grid} pattern
- * @property {Float64Array | null} band the similarity at distances 1 - length … length - 1, where it depends on nothing else
+ * @property {Float64Array | null} band the similarity at distances 1 - length … length - 1, if they decide it
  * @property {Float64Array | null} values a picture of every m and n, where it does not, of `side` rows
  * @property {number} side
  * @property {number} low of the similarity
@@ -76,7 +91,14 @@
  * @property {(n: number) => ArrayLike<number>} [keyRow]
  */
 /** @typedef {<T>(name: string, parameters: unknown[], make: () => T) => T} Once */
-/** @typedef {{ values: Float64Array, rows: number, columns: number, band: boolean, lower: boolean, low: number, high: number, map: "RdBu_r" | "viridis" }} Picture a band holds one number for each distance; of `lower` only what is at or under the diagonal is seen */
+/**
+ * A band holds one number for each distance; of `lower` only what is at or under the diagonal is seen.
+ *
+ * @typedef {{
+ *   values: Float64Array, rows: number, columns: number, band: boolean, lower: boolean, low: number, high: number,
+ *   map: "RdBu_r" | "viridis",
+ * }} Picture
+ */
 /** @typedef {import("../kit/paper.js").Look} Look */
 /** @typedef {import("../kit/plot.js").Box} Box */
 /** @typedef {import("../kit/plot.js").Scales} Scales */
@@ -87,6 +109,10 @@
  * @property {(ctx: Ctx, width: number, height: number, look: Look, view: View, other?: View | null) => void} draw
  * @property {(x: number, y: number, view: View) => Focus} pick
  */
-/** @typedef {{ stage: import("../kit/stage.js").Stage, given: Given, view: () => View, other: () => View | null }} Shown */
+/**
+ * @typedef {{
+ *   stage: import("../kit/stage.js").Stage, given: Given, view: () => View, other: () => View | null,
+ * }} Shown
+ */
 
 export {}

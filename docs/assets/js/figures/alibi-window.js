@@ -13,7 +13,11 @@ const TOP = 22
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function alibiWindow(stage) {
-  /** @type {{ words: string[], ask: number, match: number, heads: number, most: number, lead: number, share: number }} */
+  /**
+   * @type {{
+   *   words: string[], ask: number, match: number, heads: number, most: number, lead: number, share: number,
+   * }}
+   */
   const { words, ask, match, heads: usual, most, lead: loudest, share } = stage.data
 
   stage.predict(
@@ -132,7 +136,15 @@ export default function alibiWindow(stage) {
   })
 }
 
-/** The text itself, lit by the weights of a head. @param {import("../kit/stage.js").Stage} stage @param {string[]} words @param {{ weights: () => Float64Array, back: () => number, query: { value: number }, shouter: { value: number } }} reading */
+/** @typedef {{ value: number }} Place */
+/** @typedef {{ weights: () => Float64Array, back: () => number, query: Place, shouter: Place }} Reading */
+
+/**
+ * The text itself, lit by the weights of a head.
+ * @param {import("../kit/stage.js").Stage} stage
+ * @param {string[]} words
+ * @param {Reading} reading
+ */
 const reader = (stage, words, { weights, back, query, shouter }) => {
   const spans = words.map((word) => make("span", { style: "padding: 0.1em 0.13em; border-radius: 0.2em" }, [word]))
   const look = "max-width: none; line-height: 1.65; cursor: pointer; touch-action: pan-y; user-select: none"
@@ -163,10 +175,20 @@ const reader = (stage, words, { weights, back, query, shouter }) => {
   })
 }
 
-/** The bar of the match reaches the top when it ties with this one. @param {Float64Array} weights @param {number} match */
+/**
+ * The bar of the match reaches the top when it ties with this one.
+ * @param {Float64Array} weights
+ * @param {number} match
+ */
 const loudestOther = (weights, match) => Math.max(...weights.filter((_, distance) => distance !== match))
 
-/** A share, with a mark at one half. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {import("../kit/plot.js").Box} box @param {number} share */
+/**
+ * A share, with a mark at one half.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {import("../kit/paper.js").Look} look
+ * @param {import("../kit/plot.js").Box} box
+ * @param {number} share
+ */
 const gauge = (ctx, look, { left, top, width, height }, share) => {
   ctx.fillStyle = look.rule
   ctx.fillRect(left, top, width, height)

@@ -1,7 +1,7 @@
 // A full cache, told three kinds of places: where does the newest token look, and for how long at the right one?
 
 import { curve, held, looks, told } from "../math/cache.js"
-import { axes, dot, line, stroke, write } from "../kit/plot.js"
+import { axes, dot, line, percent, stroke, write } from "../kit/plot.js"
 
 /** @typedef {import("../math/cache.js").Way} Way */
 
@@ -12,7 +12,12 @@ const DIGITS = 22 // pixels that a place of three digits takes
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function cacheClock(stage) {
-  /** @type {{ questions: string[], products: import("../math/cache.js").Pairs[][][], theta: number[], back: number, room: number, sinks: number, seen: number, last: number, trained: number }} */
+  /**
+   * @type {{
+   *   questions: string[], products: import("../math/cache.js").Pairs[][][], theta: number[], back: number,
+   *   room: number, sinks: number, seen: number, last: number, trained: number,
+   * }}
+   */
   const { questions, products, theta, back, room: usual, sinks: stay, seen: start, last, trained } = stage.data
   const ways = /** @type {Way[]} */ (Object.keys(COLORS))
   const heads = products.map((asked) => asked.map((head) => head.map((pairs) => curve(pairs, theta, last))))
@@ -92,7 +97,14 @@ export default function cacheClock(stage) {
     arrows: { x: seen },
   })
 
-  /** A row of keys: above each its weight, in it its place. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} style @param {number} width @param {number} top @param {Way} way */
+  /**
+   * A row of keys: above each its weight, in it its place.
+   * @param {CanvasRenderingContext2D} ctx
+   * @param {import("../kit/paper.js").Look} style
+   * @param {number} width
+   * @param {number} top
+   * @param {Way} way
+   */
   const shelf = (ctx, style, width, top, way) => {
     const { tokens, places, weights } = look(way)
     const color = style.series[COLORS[way]]
@@ -131,7 +143,9 @@ export default function cacheClock(stage) {
     const gone = newest() + 1 - tokens.length
     const told = gone ? `${gone} are dropped` : "none is dropped yet"
     const far = places[places.length - 1] >= trained && sinks.value && gone
-    const away = far ? ` With true places the first token is ${places[places.length - 1]} back; training showed at most ${trained - 1}.` : "" // prettier-ignore
+    const away = far
+      ? ` With true places the first token is ${places[places.length - 1]} back; training showed at most ${trained - 1}.`
+      : ""
     const missing = tokens.includes(wanted()) ? "" : " It is no longer in the cache: no place can help."
     const shares = ways.map(
       (way, i) => `${percent(share(way))}${i ? "" : " of its weight"} with ${i < 2 ? way : "a stopped clock"}`,
@@ -139,6 +153,3 @@ export default function cacheClock(stage) {
     return `${newest() + 1} tokens seen, ${told}.${away} Asked ${ask.value} the layer gives the right token ${shares.join(", ")}.${missing}`
   })
 }
-
-/** @param {number} share */
-const percent = (share) => `${Math.round(100 * share)}%`

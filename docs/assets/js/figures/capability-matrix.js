@@ -1,10 +1,15 @@
 // Which encoding can do what: bars are means, dots are seeds. Beyond the trained length a question opens with a bet.
 
 import { make } from "../kit/controls.js"
-import { axes, dot, line, write } from "../kit/plot.js"
+import { axes, dot, line, percent, write } from "../kit/plot.js"
 
 /** @typedef {{ name: string, kind: number, shares: number[][][] }} Row the shares by question, length and seed */
-/** @typedef {{ questions: string[], lengths: number[], guess: number, first: string, near: number, kinds: [number, string][], rows: Row[] }} Labs */
+/**
+ * @typedef {{
+ *   questions: string[], lengths: number[], guess: number, first: string, near: number, kinds: [number, string][],
+ *   rows: Row[],
+ * }} Labs
+ */
 
 const [HEAD, ROW] = [38, 21]
 
@@ -121,12 +126,31 @@ export default function capabilityMatrix(stage) {
       if (q >= 0) question.value = questions[q]
     },
     arrows: {
-      x: { get value() { return column() }, set value(v) { question.value = questions[v] ?? question.value } }, // prettier-ignore
-      y: { get value() { return order().indexOf(row()) }, set value(v) { encoding.value = order()[v]?.name ?? encoding.value } }, // prettier-ignore
+      x: {
+        get value() {
+          return column()
+        },
+        set value(v) {
+          question.value = questions[v] ?? question.value
+        },
+      },
+      y: {
+        get value() {
+          return order().indexOf(row())
+        },
+        set value(v) {
+          encoding.value = order()[v]?.name ?? encoding.value
+        },
+      },
     },
   })
 
-  /** The chosen question over the lengths: every encoding faint, the chosen one with its seeds. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {import("../kit/plot.js").Box} box */
+  /**
+   * The chosen question over the lengths: every encoding faint, the chosen one with its seeds.
+   * @param {CanvasRenderingContext2D} ctx
+   * @param {import("../kit/paper.js").Look} look
+   * @param {import("../kit/plot.js").Box} box
+   */
   const follow = (ctx, look, box) => {
     const options = {
       xticks: lengths,
@@ -164,7 +188,9 @@ export default function capabilityMatrix(stage) {
     const name = encoding.value
     if (!open(column()))
       return `“${question.value}” is closed at ${length.value} tokens. Bet on ${name}, or on another.`
-    const seeds = row().shares[column()][at()].map(percent).join(", ")
+    const seeds = row()
+      .shares[column()][at()].map((share) => percent(share))
+      .join(", ")
     const kind = kinds.find(([color]) => color === row().kind)?.[1]
     const told = `${name} (${kind}) answers ${percent(share(row()))} of “${question.value}” right at ${length.value} tokens (seeds: ${seeds}).`
     if (at() === 0 && !bets.has(question.value)) return `${told} And at ${longest}?`
@@ -184,6 +210,3 @@ export default function capabilityMatrix(stage) {
 
 /** @param {number[]} numbers */
 const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length
-
-/** @param {number} value */
-const percent = (value) => `${Math.round(100 * value)}%`

@@ -1,4 +1,5 @@
-// The product of two rows is a sum of shadows, one for each clock; time turns the hands and leaves every shadow as it is.
+// The product of two rows is a sum of shadows, one for each clock; time turns the hands and leaves every shadow as
+// it is.
 
 import { axes, dot, line, stroke, write } from "../kit/plot.js"
 import { kernel, sinusoidal } from "../math/waves.js"
@@ -50,7 +51,8 @@ export default function clockWedges(stage) {
       const [a, b] = [row(p.value), row(p.value + distance.value)]
       shadows.forEach((shadow, i) => {
         const [x, y, radius] = [(i + 0.5) * cell, cell / 2, cell * 0.43]
-        const tip = (/** @type {Float64Array} */ r, size = radius) => /** @type {[number, number]} */ ([x + size * r[2 * i], y - size * r[2 * i + 1]]) // prettier-ignore
+        const tip = (/** @type {Float64Array} */ r, size = radius) =>
+          /** @type {[number, number]} */ ([x + size * r[2 * i], y - size * r[2 * i + 1]])
         const turned = (/** @type {number} */ at) => theta[i] * at - Math.PI / 2
         ctx.lineWidth = 1.2
         ctx.strokeStyle = look.rule
@@ -81,7 +83,14 @@ export default function clockWedges(stage) {
         })
       })
       const y = /** @type {[number, number]} */ ([-count, count])
-      const side = axes(ctx, look, steps, { x: [0, count], y, xticks: [], yticks: [-count, 0, count], xlabel: "clocks", title: "laid on end" }) // prettier-ignore
+      const side = axes(ctx, look, steps, {
+        x: [0, count],
+        y,
+        xticks: [],
+        yticks: [-count, 0, count],
+        xlabel: "clocks",
+        title: "laid on end",
+      })
       const to = axes(ctx, look, chart, {
         x: [0, last],
         y,

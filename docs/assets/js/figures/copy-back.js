@@ -1,8 +1,6 @@
 // A model that has learned to look four back, asked after stretches of every size: which token does it name?
 
-import { axes, dot, line, write } from "../kit/plot.js"
-
-const percent = (/** @type {number} */ share) => `${Math.round(100 * share)}%`
+import { axes, dot, line, percent, write } from "../kit/plot.js"
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function copyBack(stage) {

@@ -1,7 +1,7 @@
 // Each pair has a needle: only the way along it moves the hand. What shape do all of them see?
 
 import { heat } from "../kit/heat.js"
-import { axes, dot, line, short, write } from "../kit/plot.js"
+import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
 import { needles, onRing, planeMap, spread } from "../math/needles.js"
 
 const RADIANS = Math.PI / 180
@@ -11,7 +11,15 @@ const SWEEP = 181 // angles at which the spread is known
 const FLOOR = -2.9 // powers of ten: what is rounder lies on the floor
 const third = (/** @type {number} */ v) => v.toFixed(3)
 
-/** The needles, each turned on from the one before. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {number} radius @param {import("../math/needles.js").Needles} theta */
+/**
+ * The needles, each turned on from the one before.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {import("../kit/paper.js").Look} look
+ * @param {number} x
+ * @param {number} y
+ * @param {number} radius
+ * @param {import("../math/needles.js").Needles} theta
+ */
 const compass = (ctx, look, x, y, radius, theta) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, 0, 2 * Math.PI)
@@ -22,19 +30,20 @@ const compass = (ctx, look, x, y, radius, theta) => {
     const way = Math.atan2(theta.y[i], theta.x[i])
     const length = radius * (1 - (0.75 * i) / count)
     const [right, down] = [length * Math.cos(way), length * Math.sin(way)]
-    ctx.beginPath()
-    ctx.moveTo(x - right, y - down)
-    ctx.lineTo(x + right, y + down)
-    ctx.lineWidth = i ? 1.4 : 2.6
-    ctx.strokeStyle = i ? look.series[0] : look.spark
-    ctx.stroke()
-    dot(ctx, x + right, y + down, ctx.strokeStyle, i ? 2.2 : 4)
+    const color = i ? look.series[0] : look.spark
+    stroke(ctx, [x - right, y - down], [x + right, y + down], color, i ? 1.4 : 2.6)
+    dot(ctx, x + right, y + down, color, i ? 2.2 : 4)
   }
 }
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function kernelDirections(stage) {
-  /** @type {{ base: number, pairs: number, far: number, radius: number, farther: number, angles: Record<string, number>, few: string, many: string, start: number }} */
+  /**
+   * @type {{
+   *   base: number, pairs: number, far: number, radius: number, farther: number, angles: Record<string, number>,
+   *   few: string, many: string, start: number,
+   * }}
+   */
   const { base, pairs, far, radius, farther, angles, few, many, start } = stage.data
   stage.predict(
     `Which is rounder on the ring of radius ${radius}?`,

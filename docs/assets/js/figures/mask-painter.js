@@ -3,7 +3,12 @@
 import { hops, mask, view } from "../math/masks.js"
 import { dot, write } from "../kit/plot.js"
 
-/** @typedef {{ length: number, depth: number, masks: [string, string, number][], ask: string }} Data the masks: kind, name and size */
+/**
+ * The masks: kind, name and size.
+ * @typedef {{
+ *   length: number, depth: number, masks: [string, string, number][], ask: string,
+ * }} Data
+ */
 
 const PAINTED = "painted"
 
@@ -65,7 +70,8 @@ export default function maskPainter(stage) {
     known = view(seen, length, output.value, depth.value)
     const { x, y } = cursor
     flip.disabled = x === y
-    flip.textContent = x === y ? `Token ${x} sees itself` : at(y, x) ? `Hide key ${x} from query ${y}` : `Show key ${x} to query ${y}` // prettier-ignore
+    flip.textContent =
+      x === y ? `Token ${x} sees itself` : at(y, x) ? `Hide key ${x} from query ${y}` : `Show key ${x} to query ${y}`
   })
   /** The tokens that can be taken for the one on a seat, itself among them. @param {number} seat */
   const bag = (seat) =>
@@ -104,7 +110,12 @@ export default function maskPainter(stage) {
     arrows: { x: along("x"), y: along("y") },
   })
 
-  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {import("../kit/plot.js").Box} grid @param {number} cell */
+  /**
+   * @param {CanvasRenderingContext2D} ctx
+   * @param {import("../kit/paper.js").Look} look
+   * @param {import("../kit/plot.js").Box} grid
+   * @param {number} cell
+   */
   const drawMask = (ctx, look, grid, cell) => {
     seen.forEach((open, i) => {
       const [m, n] = [Math.floor(i / length), i % length]
@@ -134,7 +145,11 @@ export default function maskPainter(stage) {
     ctx.restore()
   }
 
-  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {import("../kit/plot.js").Box} net */
+  /**
+   * @param {CanvasRenderingContext2D} ctx
+   * @param {import("../kit/paper.js").Look} look
+   * @param {import("../kit/plot.js").Box} net
+   */
   const drawNet = (ctx, look, net) => {
     const x = (/** @type {number} */ seat) => net.left + ((seat + 0.5) / length) * net.width
     const y = (/** @type {number} */ layer) => net.top + net.height * (1 - layer / depth.value)
@@ -161,7 +176,10 @@ export default function maskPainter(stage) {
       }
     }
     dot(ctx, x(output.value), y(depth.value), look.spark, 8)
-    write(ctx, look, `output ${output.value}`, x(output.value), net.top - 20, { align: output.value > last / 2 ? "right" : "left", weight: 600 }) // prettier-ignore
+    write(ctx, look, `output ${output.value}`, x(output.value), net.top - 20, {
+      align: output.value > last / 2 ? "right" : "left",
+      weight: 600,
+    })
     const several = known.others.filter((n) => known.bags[n] === n && bag(n).length > 1).map(bag)
     several.forEach((seats, i) => {
       const floor = net.top + net.height + 24 + 9 * Math.min(i, 3)
@@ -177,14 +195,17 @@ export default function maskPainter(stage) {
     if (known.others.length) write(ctx, look, words, net.left, net.top + net.height + 56, style)
   }
 
-  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x @param {number} y @param {number} seat */
+  /**
+   * @param {CanvasRenderingContext2D} ctx
+   * @param {import("../kit/paper.js").Look} look
+   * @param {number} x
+   * @param {number} y
+   * @param {number} seat
+   */
   const drawToken = (ctx, look, x, y, seat) => {
     const alone = bag(seat).length === 1
     const reached = bag(seat).length > 0
-    ctx.beginPath()
-    ctx.arc(x, y, 12, 0, 2 * Math.PI)
-    ctx.fillStyle = look.paper
-    ctx.fill()
+    dot(ctx, x, y, look.paper, 12)
     ctx.strokeStyle = reached ? look.series[alone ? 0 : 1] : look.soft
     ctx.setLineDash(reached ? [] : [2, 4])
     ctx.lineWidth = reached ? 2.4 : 1

@@ -2,9 +2,14 @@
 
 import { PAD, changes, counted, owners, weights } from "../math/rows.js"
 import { color } from "../kit/heat.js"
-import { write } from "../kit/plot.js"
+import { dot, percent, write } from "../kit/plot.js"
 
-/** @typedef {{ letters: string, cuts: number[], q: number[][], k: number[][], high: number, places: number[] }} Data the weights' scale ends at `high`, that of the positions at `places` */
+/**
+ * The weights' scale ends at `high`, that of the positions at `places`.
+ * @typedef {{
+ *   letters: string, cuts: number[], q: number[][], k: number[][], high: number, places: number[],
+ * }} Data
+ */
 
 const TOP = 18 // above the tiles, for the handles
 const TILE = 44
@@ -79,16 +84,19 @@ export default function packedRow(stage) {
       const style = { align: /** @type {const} */ ("center"), color: places[s] > most / 2 - 1 ? "#123" : "#fff" }
       ctx.fillStyle = own === PAD ? look.ground : color("viridis", places[s], low, most)
       ctx.fillRect(s * tile + 0.5, TOP, tile - 1, TILE)
-      if (own === PAD) return write(ctx, look, tile < 26 ? "·" : "pad", (s + 0.5) * tile, TOP + TILE / 2, { ...style, color: look.soft, size: 11 }) // prettier-ignore
+      if (own === PAD)
+        return write(ctx, look, tile < 26 ? "·" : "pad", (s + 0.5) * tile, TOP + TILE / 2, {
+          ...style,
+          color: look.soft,
+          size: 11,
+        })
       write(ctx, look, letters[s], (s + 0.5) * tile, TOP + 16, { ...style, size: 16, weight: 600 })
       write(ctx, look, String(places[s]), (s + 0.5) * tile, TOP + 34, { ...style, size: 12 })
     })
     ctx.fillStyle = look.spark
     for (const { value } of edges()) {
       ctx.fillRect(value * tile - 1.5, 8, 3, TOP + TILE - 4)
-      ctx.beginPath()
-      ctx.arc(value * tile, 9, 7, 0, 2 * Math.PI)
-      ctx.fill()
+      dot(ctx, value * tile, 9, look.spark, 7)
     }
   }
   /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width */
@@ -175,5 +183,3 @@ export default function packedRow(stage) {
   }
   stage.say(reading)
 }
-
-const percent = (/** @type {number} */ share) => `${Math.round(100 * share)}%`

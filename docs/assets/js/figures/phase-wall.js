@@ -1,6 +1,6 @@
 // The phases of a layer while it learns: a row for each channel, bright where the wanted letter is loud, a wall at 0.
 
-import { axes, dot, stroke, write } from "../kit/plot.js"
+import { axes, dot, percent, stroke, write } from "../kit/plot.js"
 import { heat } from "../kit/heat.js"
 import { TURN, gives, outside, tops, unpacked } from "../math/phases.js"
 
@@ -26,7 +26,7 @@ export default function phaseWall(stage) {
     ["worse", "as badly", "well"],
     (given) => {
       ;[held.value, back.value, film.value] = ["clamp", String(backs[1]), last]
-      return `${given === "well" ? "Yes, well" : "No, well"}: ${percent(run().right)} right. Look at the fastest channel, at the top. Its bright place ahead lies past the wall, but the one behind is now the nearer.`
+      return `${given === "well" ? "Yes, well" : "No, well"}: ${percent(run().right, 1)} right. Look at the fastest channel, at the top. Its bright place ahead lies past the wall, but the one behind is now the nearer.`
     },
   )
   const back = stage.choice("letters back, k", backs.map(String))
@@ -88,7 +88,7 @@ export default function phaseWall(stage) {
   stage.say(() => {
     const [count, all] = [out(), now().length]
     const where = `After ${steps[at()]} ${steps[at()] === 1 ? "step" : "steps"} ${count} of ${all} phases lie outside −2π to 0`
-    const ends = at() === last ? ` At the end the layer is right in ${percent(run().right)} of the cases.` : ""
+    const ends = at() === last ? ` At the end the layer is right in ${percent(run().right, 1)} of the cases.` : ""
     const what =
       held.value === "free"
         ? ", and each of them can still move."
@@ -104,7 +104,13 @@ const notch = (ctx, x, y) => {
   stroke(ctx, [x, y - 5], [x, y + 5], "#14202b", 1)
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} wide @param {number} y @param {boolean} wall */
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {import("../kit/paper.js").Look} look
+ * @param {number} wide
+ * @param {number} y
+ * @param {boolean} wall
+ */
 const legend = (ctx, look, wide, y, wall) => {
   const two = wide <= 480
   const mark = [
@@ -124,6 +130,3 @@ const legend = (ctx, look, wide, y, wall) => {
     write(ctx, look, text, places[i] + 19, row)
   })
 }
-
-/** @param {number} share */
-const percent = (share) => `${(100 * share).toFixed(1)}%`

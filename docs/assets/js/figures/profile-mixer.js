@@ -1,6 +1,6 @@
 // Two curves over the distance, a query that mixes them, and the distance at which the mix is highest.
 
-import { axes, dot, hand, line, short, write } from "../kit/plot.js"
+import { axes, dot, hand, line, percent, short, write } from "../kit/plot.js"
 import { softmax } from "../math/attention.js"
 import { corners, mix } from "../math/profiles.js"
 
@@ -93,6 +93,3 @@ export default function profileMixer(stage) {
     return `States ${c1} and ${c2}: the highest score, ${short(Number(curve[best].toFixed(2)))}, is at distance ${best}. Of equal words this one gets ${percent(weights[best])} of the weight.`
   })
 }
-
-/** @param {number} part */
-const percent = (part) => `${Math.round(100 * part)}%`

@@ -7,7 +7,12 @@ const POINTS = 240 // of a curve
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function queryScale(stage) {
-  /** @type {{ trained: number, longest: number, asked: number, lead: number, most: number, strength: number, kinds: string[], answers: number[] }} */
+  /**
+   * @type {{
+   *   trained: number, longest: number, asked: number, lead: number, most: number, strength: number, kinds: string[],
+   *   answers: number[],
+   * }}
+   */
   const { trained, longest, asked, lead: usual, most, strength: given, kinds, answers } = stage.data
   const part = (/** @type {number} */ v) => v.toFixed(2)
 
@@ -54,7 +59,14 @@ export default function queryScale(stage) {
       })
       line(ctx, to, [trained, trained], [0, 1], look.rule, 1)
       line(ctx, to, grid, grid.map((tokens) => heard("none", tokens)), look.soft) // prettier-ignore
-      if (kind.value !== "none") line(ctx, to, grid, grid.map((tokens) => heard(kind.value, tokens)), look.series[0]) // prettier-ignore
+      if (kind.value !== "none")
+        line(
+          ctx,
+          to,
+          grid,
+          grid.map((tokens) => heard(kind.value, tokens)),
+          look.series[0],
+        )
       dot(ctx, to.x(n()), to.y(heard("none", n())), look.soft)
       dot(ctx, to.x(n()), to.y(heard(kind.value, n())), look.series[0])
     },

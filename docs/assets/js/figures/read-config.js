@@ -2,7 +2,7 @@
 
 import { make } from "../kit/controls.js"
 import { dial } from "../kit/dial.js"
-import { axes, line, short, write } from "../kit/plot.js"
+import { axes, line, short, whole, write } from "../kit/plot.js"
 import { cells, groups, ranges, reach, towers } from "../config/groups.js"
 import { plan } from "../config/plan.js"
 
@@ -11,7 +11,7 @@ import { plan } from "../config/plan.js"
 /** @typedef {import("../config/groups.js").Group} Group */
 /** @typedef {import("../config/layer.js").Plan} Plan */
 /** @typedef {Record<string, Record<string, any>>} Named */
-/** @typedef {{ samples: Named, start: string, facts: Named }} Data facts are what the code of each model type knows */
+/** @typedef {{ samples: Named, start: string, rules: import("../config/rules.js").Rules }} Data */
 
 const CHART = 280 // pixels of height
 const ROW = 84 // of dials
@@ -21,14 +21,13 @@ const OTHER = /^plan: config must be (in the words|of one of)|^plan: model_type 
 const OTHERS = "A file of another format (Meta, GGUF, Megatron) is read by posenc read."
 const REST = 300 // milliseconds after the last key
 const HEADS = ["Layers", "Position", "Base", "Turns", "Pairs", "Window", "Slowest wave", "Goes round", "Never round"]
-const whole = (/** @type {number} */ v) => Math.round(v).toLocaleString("en")
 
 /** @type {Record<string, Record<string, string>>} cells that a narrow screen leaves out */
 const EMPTY = { "–": { class: "reader-empty" } }
 
 /** @param {Stage} stage */
 export default function readConfig(stage) {
-  const { samples, start, facts } = /** @type {Data} */ (stage.data)
+  const { samples, start, rules } = /** @type {Data} */ (stage.data)
   const box = field(stage, samples, start, () => read())
   const told = stage.add(make("p", { class: "reader-told", role: "status" }))
   const shown = stage.add(make("div", { class: "reader-shown" }))
@@ -42,7 +41,7 @@ export default function readConfig(stage) {
   const read = () => {
     found = []
     try {
-      const said = plan(parsed(box.value), facts)
+      const said = plan(parsed(box.value), rules)
       found = towers(said).map(({ name, plan: one }) => ({
         tower: name,
         groups: groups(one),
@@ -79,7 +78,13 @@ export default function readConfig(stage) {
 /** Whether it turns by the rows and columns of a picture, and not by the slider's position. @param {Group} group */
 const onGrid = ({ layer }) => layer.encoding === "Axial" && !layer.sections
 
-/** The text and the published configurations above it. @param {Stage} stage @param {Data["samples"]} samples @param {string} start @param {() => void} changed */
+/**
+ * The text and the published configurations above it.
+ * @param {Stage} stage
+ * @param {Data["samples"]} samples
+ * @param {string} start
+ * @param {() => void} changed
+ */
 const field = (stage, samples, start, changed) => {
   const written = (/** @type {string} */ name) =>
     JSON.stringify(samples[name], null, 2).replace(/\[[^[\]{}]*\]/g, (list) => list.replace(/\s+/g, " "))
@@ -178,7 +183,15 @@ const warned = (said) => {
   )
 }
 
-/** How long each pair takes to go round. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} height @param {Group[]} all @param {number} trained */
+/**
+ * How long each pair takes to go round.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Look} look
+ * @param {number} width
+ * @param {number} height
+ * @param {Group[]} all
+ * @param {number} trained
+ */
 const waves = (ctx, look, width, height, all, trained) => {
   const most = Math.max(...all.map(({ theta }) => theta.length))
   const turns = all.map(({ theta }) => theta.map((t) => (t ? (2 * Math.PI) / Math.abs(t) : NaN)))
@@ -216,7 +229,16 @@ const waves = (ctx, look, width, height, all, trained) => {
   )
 }
 
-/** The hands of a few pairs at one position; the arc is what window or longest text lets them see. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} top @param {Group} group @param {number} position @param {number} trained */
+/**
+ * The hands of a few pairs at one position; the arc is what window or longest text lets them see.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Look} look
+ * @param {number} width
+ * @param {number} top
+ * @param {Group} group
+ * @param {number} position
+ * @param {number} trained
+ */
 const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position, trained) => {
   const longest = reach(layer, trained)
   const count = Math.min(DIALS, theta.length)

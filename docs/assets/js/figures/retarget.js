@@ -1,4 +1,5 @@
-// Two trained heads that look four back are told to look elsewhere: RoPE's hands come back by chance, PoPE's all at once.
+// Two trained heads that look four back are told to look elsewhere: RoPE's hands come back by chance, PoPE's all at
+// once.
 
 import { agreement, bestDistances, ofChannels, ofPairs, turned } from "../math/retarget.js"
 import { axes, dot, hand, line, write } from "../kit/plot.js"
@@ -12,7 +13,12 @@ const UP = Math.PI / 2
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function retarget(stage) {
-  /** @type {{ taught: number, told: number, pair: [number, number], reaches: number[], rope: Head, pope: Head & { phase: number[] } }} */
+  /**
+   * @type {{
+   *   taught: number, told: number, pair: [number, number], reaches: number[], rope: Head,
+   *   pope: Head & { phase: number[] },
+   * }}
+   */
   const { taught, told, pair, reaches, rope, pope } = stage.data
   const letters = rope.q.map((_, i) => String.fromCharCode(65 + i))
   const all = letters.length ** 2
@@ -54,7 +60,10 @@ export default function retarget(stage) {
     return letters.flatMap((_, i) => letters.map((_, j) => make(i, j)))
   }
   const both = () => (learned.value ? [sides[0], sides[2]] : [sides[0], sides[1]])
-  /** By how much keys seem nearer: phases r θ begin at 0, what is learned begins at the distance that was taught. @param {typeof sides[0]} side */
+  /**
+   * By how much keys seem nearer: phases r θ begin at 0, what is learned begins at the distance that was taught.
+   * @param {typeof sides[0]} side
+   */
   const nearer = (side) => (side === sides[1] ? back.value : back.value - taught)
   const chosen = (/** @type {typeof sides[0]} */ side) => side.hands[asks.value * letters.length + asked.value]
   const at = (/** @type {typeof sides[0]} */ side, /** @type {number} */ place) =>
@@ -127,7 +136,14 @@ export default function retarget(stage) {
         ctx.setLineDash([4, 3])
         line(ctx, to, [back.value, back.value], [-1, 1.4], look.soft, 1.2)
         ctx.setLineDash([])
-        line(ctx, to, places, places.map((place) => at(side, place)), look.series[color], far() > 100 ? 1.2 : 2) // prettier-ignore
+        line(
+          ctx,
+          to,
+          places,
+          places.map((place) => at(side, place)),
+          look.series[color],
+          far() > 100 ? 1.2 : 2,
+        )
         dot(ctx, to.x(distance.value), to.y(at(side, distance.value)), look.series[color], 4.5)
 
         const counts = new Map()

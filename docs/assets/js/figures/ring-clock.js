@@ -1,6 +1,6 @@
 // Keys walk around a ring of ranks: the map of who computes which pairs, and the clock of who waits for whom.
 
-import { short, write } from "../kit/plot.js"
+import { percent, short, write } from "../kit/plot.js"
 import { fetched, owners, pairs, slowest, stepOf, totals } from "../math/ring.js"
 
 /** @typedef {CanvasRenderingContext2D} Pen */
@@ -101,7 +101,14 @@ const clockHigh = (ranks) => ranks * rowHigh(ranks)
 /** @param {Look} look */
 const colors = (look) => [...look.series, look.blue, look.spark]
 
-/** Each pair in the color of the rank that computes it; those of other steps pale. @param {Pen} ctx @param {Look} look @param {Square} square @param {View} view @param {number} now */
+/**
+ * Each pair in the color of the rank that computes it; those of other steps pale.
+ * @param {Pen} ctx
+ * @param {Look} look
+ * @param {Square} square
+ * @param {View} view
+ * @param {number} now
+ */
 const square = (ctx, look, { left, top, side }, view, now) => {
   const { tokens, ranks, owner, window } = view
   const { a: scale } = ctx.getTransform() // pixels of the screen, so that no seams show
@@ -131,7 +138,14 @@ const square = (ctx, look, { left, top, side }, view, now) => {
   ctx.restore()
 }
 
-/** The ranks along both sides, and the steps in the tiles of chunks. @param {Pen} ctx @param {Look} look @param {Square} square @param {View} view @param {number} now */
+/**
+ * The ranks along both sides, and the steps in the tiles of chunks.
+ * @param {Pen} ctx
+ * @param {Look} look
+ * @param {Square} square
+ * @param {View} view
+ * @param {number} now
+ */
 const labels = (ctx, look, { left, top, side }, view, now) => {
   const { tokens, ranks, owner, window } = view
   const chunks = view.order === "zigzag" ? 2 * ranks : ranks
@@ -166,7 +180,16 @@ const labels = (ctx, look, { left, top, side }, view, now) => {
   }
 }
 
-/** What each rank does in each step; an empty box is waiting. @param {Pen} ctx @param {Look} look @param {number} left @param {number} top @param {number} scale pixels for a pair @param {View} view @param {number} now */
+/**
+ * What each rank does in each step; an empty box is waiting.
+ * @param {Pen} ctx
+ * @param {Look} look
+ * @param {number} left
+ * @param {number} top
+ * @param {number} scale pixels for a pair
+ * @param {View} view
+ * @param {number} now
+ */
 const clock = (ctx, look, left, top, scale, { ranks, counts, steps, done }, now) => {
   const high = rowHigh(ranks)
   const tones = colors(look)
@@ -200,7 +223,17 @@ const clock = (ctx, look, left, top, scale, { ranks, counts, steps, done }, now)
   })
 }
 
-/** When the cuts are done, and what they fetch. @param {Pen} ctx @param {Look} look @param {number} left @param {number} top @param {number} right @param {View[]} rivals @param {string} chosen @param {Set<string>} tried */
+/**
+ * When the cuts are done, and what they fetch.
+ * @param {Pen} ctx
+ * @param {Look} look
+ * @param {number} left
+ * @param {number} top
+ * @param {number} right
+ * @param {View[]} rivals
+ * @param {string} chosen
+ * @param {Set<string>} tried
+ */
 const bars = (ctx, look, left, top, right, rivals, chosen, tried) => {
   const most = Math.max(...rivals.map(({ done }) => done))
   const from = left + 76
@@ -243,6 +276,3 @@ const summary = ({ order, ranks, work, done, waits, keys }) => {
   const each = least === most ? `each rank has ${least} pairs` : `a rank has ${least} to ${most} pairs`
   return `Cut ${ORDERS[/** @type {keyof typeof ORDERS} */ (order)]} on ${ranks} ranks, ${each}. All are done after ${done}, and ${waits < 0.005 ? "nobody waits" : `${percent(waits)} of the ranks' time is waiting`}. A rank needs up to ${keys} keys of others.`
 }
-
-/** @param {number} share */
-const percent = (share) => `${(100 * share).toFixed(0)}%`

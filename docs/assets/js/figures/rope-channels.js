@@ -1,10 +1,11 @@
-// Two ways to turn a part of the pairs: which of them come round within a context, and what is left of a match far away.
+// Two ways to turn a part of the pairs: which of them come round within a context, and what is left of a match far
+// away.
 
 import { meanMatch, partial } from "../math/partial.js"
 import { proportional } from "../math/scaling.js"
 import { turns } from "../math/stretch.js"
 import { kernel } from "../math/waves.js"
-import { axes, dot, line, short, write } from "../kit/plot.js"
+import { axes, dot, line, percent, short, write } from "../kit/plot.js"
 
 /** @typedef {import("../kit/plot.js").Box} Box */
 /** @typedef {import("../kit/paper.js").Look} Look */
@@ -16,7 +17,11 @@ const POINTS = 300
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function ropeChannels(stage) {
-  /** @type {{ dim: number, pairs: number, bases: [number, number], base: number, contexts: [number, number], context: number }} */
+  /**
+   * @type {{
+   *   dim: number, pairs: number, bases: [number, number], base: number, contexts: [number, number], context: number,
+   * }}
+   */
   const { dim, pairs, bases, base, contexts, context } = stage.data
   const far = 2 ** contexts[1]
   const turning = stage.slider("pairs that turn", { min: 1, max: dim / 2, value: pairs })
@@ -67,7 +72,6 @@ const mean = (/** @type {number} */ distance, /** @type {Float64Array} */ theta)
   kernel(distance, theta) / theta.length
 /** What is left of a match in the far half of a context. @param {Float64Array} theta @param {number} context */
 const farHalf = (theta, context) => meanMatch(theta, Math.floor(context / 2) + 1, context)
-const percent = (/** @type {number} */ share) => `${Math.round(100 * share)}%`.replace("-", "−")
 
 /** Side by side, or one below the other on a phone. @param {number} width @returns {Box[]} */
 const boxes = (width) => {
@@ -80,7 +84,14 @@ const boxes = (width) => {
   ]
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box @param {Way[]} ways @param {number} context @param {number} far */
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Look} look
+ * @param {Box} box
+ * @param {Way[]} ways
+ * @param {number} context
+ * @param {number} far
+ */
 const drawTurns = (ctx, look, box, ways, context, far) => {
   const count = ways[0].theta.length
   const to = axes(ctx, look, box, {
@@ -104,7 +115,14 @@ const drawTurns = (ctx, look, box, ways, context, far) => {
   write(ctx, look, "one turn", to.x(count), to.y(0) - 9, { size: 11.5, align: "right", halo: true })
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box @param {Way[]} ways @param {number} context @param {number} far */
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Look} look
+ * @param {Box} box
+ * @param {Way[]} ways
+ * @param {number} context
+ * @param {number} far
+ */
 const drawMatches = (ctx, look, box, ways, context, far) => {
   const distances = Array.from({ length: POINTS + 1 }, (_, j) => Math.round(far ** (j / POINTS)))
   const to = axes(ctx, look, box, {

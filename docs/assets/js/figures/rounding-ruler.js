@@ -4,7 +4,7 @@ import { attend } from "../math/attention.js"
 import { angles, rightShare, stored } from "../math/rounding.js"
 import { rope } from "../math/rope.js"
 import { heat } from "../kit/heat.js"
-import { axes, dot, line, write } from "../kit/plot.js"
+import { axes, dot, line, whole, write } from "../kit/plot.js"
 
 /** @typedef {import("../kit/paper.js").Look} Look */
 /** @typedef {import("../math/rounding.js").Kind & { first: number, measured: [number, number][] }} Type */
@@ -15,7 +15,12 @@ const CELL = 44
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function roundingRuler(stage) {
-  /** @type {{ kinds: Record<string, Type>, start: number, length: number, back: number, tokens: number, theta: number[], query: number[][], key: number[][], texts: number[][] }} */
+  /**
+   * @type {{
+   *   kinds: Record<string, Type>, start: number, length: number, back: number, tokens: number, theta: number[],
+   *   query: number[][], key: number[][], texts: number[][],
+   * }}
+   */
   const { kinds, start, length, back, tokens, theta, query, key, texts } = stage.data
   const names = Object.keys(kinds)
   const type = stage.choice("angles in", names)
@@ -142,8 +147,6 @@ export default function roundingRuler(stage) {
   })
 }
 
-const whole = (/** @type {number} */ value) => Math.round(value).toLocaleString("en")
-
 /** The place with the same boxes in another type. @param {number} at @param {number} first @param {number} other */
 const moved = (at, first, other) => {
   if (at < first) return Math.floor((at / first) * other)
@@ -161,7 +164,13 @@ const logit = (a, b) => {
 /** @param {number[][]} points @returns {[number[], number[]]} */
 const pair = (points) => [points.map(([x]) => x), points.map(([, y]) => y)]
 
-/** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width @param {number} first @param {import("../math/rounding.js").Kind} kind */
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Look} look
+ * @param {number} width
+ * @param {number} first
+ * @param {import("../math/rounding.js").Kind} kind
+ */
 const drawRuler = (ctx, look, width, first, kind) => {
   const x = (/** @type {number} */ p) => (p - first + 0.5) * CELL
   const name = (/** @type {number} */ p) => (p < 100_000 ? whole(p) : `…${String(p).slice(-3)}`)

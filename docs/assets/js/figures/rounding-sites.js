@@ -1,4 +1,5 @@
-// Four maps, one for each number that may be rounded: how far off is each pair, at each position. And what a logit sees.
+// Four maps, one for each number that may be rounded: how far off is each pair, at each position. And what a logit
+// sees.
 
 import { miss, placesIn, radianOff, rootMean } from "../math/sites.js"
 import { frequencies } from "../math/waves.js"
@@ -6,7 +7,12 @@ import { color, heat } from "../kit/heat.js"
 import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
 
 /** @typedef {import("../math/sites.js").Site} Site */
-/** @typedef {{ pairs: Float64Array, logit: number[] }} Errors of each pair in each column, row by row, and of a logit */
+/**
+ * Of each pair in each column, row by row, and of a logit.
+ * @typedef {{
+ *   pairs: Float64Array, logit: number[],
+ * }} Errors
+ */
 
 /** @type {Site[]} */
 const SITES = ["position", "frequency", "angle", "cosine"]
@@ -17,7 +23,12 @@ const [ROOM, MAP, CHART] = [36, 112, 150]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function roundingSites(stage) {
-  /** @type {{ dim: number, base: number, last: number, place: number, backs: number[], kinds: Record<string, import("../math/rounding.js").Kind> }} */
+  /**
+   * @type {{
+   *   dim: number, base: number, last: number, place: number, backs: number[],
+   *   kinds: Record<string, import("../math/rounding.js").Kind>,
+   * }}
+   */
   const { dim, base, last, place, backs, kinds } = stage.data
   const names = Object.keys(kinds)
 
@@ -157,7 +168,14 @@ const tick = (/** @type {number} */ value) => (value < 1000 ? short(value) : val
 const said = (/** @type {number} */ value) =>
   Number.isNaN(value) ? "no number" : value < 1e-9 ? "nothing" : value < 1e-3 ? "under 0.001" : value.toPrecision(2)
 
-/** What the colors mean. @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} left @param {number} top @param {number} width */
+/**
+ * What the colors mean.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {import("../kit/paper.js").Look} look
+ * @param {number} left
+ * @param {number} top
+ * @param {number} width
+ */
 const scale = (ctx, look, left, top, width) => {
   for (let i = 0; i < width; i++) {
     ctx.fillStyle = color("viridis", i, 0, width)

@@ -1,4 +1,5 @@
-// Forty laboratories repeat one comparison with a few seeds each: whose interval shows the gap, and who sees its opposite.
+// Forty laboratories repeat one comparison with a few seeds each: whose interval shows the gap, and who sees its
+// opposite.
 
 import { axes, dot, short, stroke, write } from "../kit/plot.js"
 import { randomState } from "../math/random.js"
@@ -132,7 +133,12 @@ export default function seedLuck(stage) {
   }
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} wide @param {number} y */
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {import("../kit/paper.js").Look} look
+ * @param {number} wide
+ * @param {number} y
+ */
 const legend = (ctx, look, wide, y) => {
   const words = ["shows the gap", "shows its opposite", "shows nothing", "true gap"]
   const colors = [look.series[0], look.series[1], look.soft, look.series[2]]

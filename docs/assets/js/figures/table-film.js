@@ -1,7 +1,7 @@
 // What training writes into a table, step by step: how alike its rows are, where the model looks, the first component.
 
 import { heat } from "../kit/heat.js"
-import { axes, line } from "../kit/plot.js"
+import { axes, line, percent } from "../kit/plot.js"
 
 /** @typedef {{ step: number, near: number, share: number, right: number, maps: string, profile: string }} Frame */
 /** @typedef {{ task: string, frames: Frame[] }} Film */
@@ -80,7 +80,6 @@ export default function tableFilm(stage) {
   })
   const told = () => {
     const { step, near, share, right } = frame()
-    const percent = (/** @type {number} */ value) => `${Math.round(100 * value)}%`
     return `${film().task[0].toUpperCase()}${film().task.slice(1)}, step ${step}: right ${percent(right)} of the time. Neighbors have a mean cosine of ${near.toFixed(2)}; the first component holds ${percent(share)} of the table.`
   }
   stage.say(told)

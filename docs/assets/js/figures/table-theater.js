@@ -1,7 +1,7 @@
 // A table of positions as a theater: each text fills the seats from number 0 on, and only guests shape a cushion.
 
 import { color } from "../kit/heat.js"
-import { axes, dot, line, short, write } from "../kit/plot.js"
+import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
 import { edge, run, tail, updates, visits } from "../math/visits.js"
 
 /** @typedef {import("../kit/paper.js").Look} Look */
@@ -19,7 +19,12 @@ const DASHES = [[], [5, 3.5], [1, 4]]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function tableTheater(stage) {
-  /** @type {{ rows: number, means: number[], texts: number[], steps: number, enough: number, ask: number, seat: number, seed: number }} */
+  /**
+   * @type {{
+   *   rows: number, means: number[], texts: number[], steps: number, enough: number, ask: number, seat: number,
+   *   seed: number,
+   * }}
+   */
   const { rows, means, texts, steps, enough, ask, seat, seed } = stage.data
   const places = Array.from({ length: rows }, (_, p) => p)
   const tails = (/** @type {string} */ which, /** @type {number} */ mean) =>
@@ -52,7 +57,12 @@ export default function tableTheater(stage) {
 
   const row = stage.slider("look at row", { min: 0, max: rows - 1, value: seat, show: short })
 
-  /** @type {{ key: string, shares: number[], guests: ArrayLike<number>, lessons: ArrayLike<number>, worn: number, until: number }} */
+  /**
+   * @type {{
+   *   key: string, shares: number[], guests: ArrayLike<number>, lessons: ArrayLike<number>, worn: number,
+   *   until: number,
+   * }}
+   */
   let now = { key: "", shares: [], guests: [], lessons: [], worn: 0, until: 1 }
   stage.each(() => {
     average.input.toggleAttribute("disabled", kind.value !== "short")
@@ -117,12 +127,7 @@ export default function tableTheater(stage) {
         const learned = shares.map((share) => Math.log10(updates(share, many.value, now.until)))
         ctx.setLineDash(DASHES[i])
         line(ctx, to, places, learned, look.series[i], chosen ? 2.2 : 1.2)
-        ctx.beginPath()
-        ctx.moveTo(x, 12)
-        ctx.lineTo(x + 12, 12)
-        ctx.strokeStyle = look.series[i]
-        ctx.lineWidth = 2.2
-        ctx.stroke()
+        stroke(ctx, [x, 12], [x + 12, 12], look.series[i], 2.2)
         ctx.setLineDash([])
         write(ctx, look, name, x + 15, 12, { color: look.letters[i], weight: chosen ? 700 : 400 })
         x += ctx.measureText(name).width + 24
@@ -148,7 +153,11 @@ export default function tableTheater(stage) {
 /** @param {number} value */
 const count = (value) => (value < 100 ? value.toFixed(1) : short(Math.round(value)))
 
-/** Where the seats are, seen from the stage, in half circles of radius up to 1, from the left. @param {number} seats @returns {[number, number][]} */
+/**
+ * Where the seats are, seen from the stage, in half circles of radius up to 1, from the left.
+ * @param {number} seats
+ * @returns {[number, number][]}
+ */
 const seating = (seats) => {
   const radii = Array.from({ length: TIERS }, (_, i) => PIT + ((1 - PIT) * (i + 0.5)) / TIERS)
   const all = radii.reduce((a, b) => a + b, 0)
@@ -175,7 +184,15 @@ const shade = (look, guests, most) => (guests ? color("viridis", Math.log(guests
 /** The size of a seat, as a share of the largest. @param {number} guests @param {number} enough */
 const swell = (guests, enough) => (guests >= enough ? 1 : guests ? 0.66 : 0.4)
 
-/** What colors and sizes mean. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} middle @param {number} y @param {number[]} counts @param {number} enough */
+/**
+ * What colors and sizes mean.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Look} look
+ * @param {number} middle
+ * @param {number} y
+ * @param {number[]} counts
+ * @param {number} enough
+ */
 const legend = (ctx, look, middle, y, counts, enough) => {
   const words = counts.map((count, i) => short(count) + (i === counts.length - 1 ? " visits" : ""))
   const widths = words.map((word) => ctx.measureText(word).width + 30)

@@ -1,7 +1,7 @@
 // A mask, cut into tiles: what a kernel must compute, and what of it is thrown away.
 
 import { pooled, shownInTiles, shows } from "../math/tiles.js"
-import { axes, short, write } from "../kit/plot.js"
+import { axes, percent, short, write } from "../kit/plot.js"
 
 const WIDE = 600 // pixels from which the bars stand beside the map
 const FINE = 4 // tokens in a dot of the picture
@@ -19,7 +19,7 @@ export default function tileMap(stage) {
       ;[causal.value, width.value, documents.value, size.value] = [true, window, false, String(widest)]
       const before = found(usual).computed
       const { computed, shown } = found()
-      return `${given.startsWith("about") ? "Yes" : "No"}: ${(computed / before).toFixed(1)} times as much, ${percent(computed)} of all pairs instead of ${percent(before)}. The mask shows ${percent(shown)}. A tile is computed whole if it shows a single pair.`
+      return `${given.startsWith("about") ? "Yes" : "No"}: ${(computed / before).toFixed(1)} times as much, ${percent(computed, 1)} of all pairs instead of ${percent(before, 1)}. The mask shows ${percent(shown, 1)}. A tile is computed whole if it shows a single pair.`
     },
   )
   const size = stage.choice("tile", tiles.map(String), String(usual))
@@ -109,15 +109,12 @@ export default function tileMap(stage) {
         ctx.fillRect(x + 26, y, scale * computed, 14)
         ctx.fillStyle = look.series[0]
         ctx.fillRect(x + 26, y, scale * shown, 14)
-        write(ctx, look, percent(computed), x + 32 + scale * computed, y + 7, { weight })
+        write(ctx, look, percent(computed, 1), x + 32 + scale * computed, y + 7, { weight })
       })
     },
   })
   stage.say(() => {
     const { counts, needed, whole, computed, shown } = found()
-    return `The mask shows ${percent(shown)} of all pairs. In tiles of ${size.value} the kernel computes ${short(needed)} of ${short(counts.length)} tiles, ${short(whole)} of them without a mask, and so ${percent(computed)} of the pairs. ${percent(1 - shown / computed)} of its work is thrown away.`
+    return `The mask shows ${percent(shown, 1)} of all pairs. In tiles of ${size.value} the kernel computes ${short(needed)} of ${short(counts.length)} tiles, ${short(whole)} of them without a mask, and so ${percent(computed, 1)} of the pairs. ${percent(1 - shown / computed, 1)} of its work is thrown away.`
   })
 }
-
-/** @param {number} share */
-const percent = (share) => `${(100 * share).toFixed(1)}%`

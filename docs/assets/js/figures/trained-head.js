@@ -1,4 +1,5 @@
-// Two heads learn two jobs: first both want the same one. Bars are what they look at, the lines below are the way there.
+// Two heads learn two jobs: first both want the same one. Bars are what they look at, the lines below are the way
+// there.
 
 import { axes, dot, line, write } from "../kit/plot.js"
 
@@ -78,13 +79,25 @@ export default function trainedHead(stage) {
           write(ctx, look, name, end.x, end.y, { weight: 700, color: look.letters[n] })
         }),
       )
-      const down = axes(ctx, look, losses, { ...span, y: [0, worst], yticks: [0, guess / 2, guess], yformat: (v) => v.toFixed(1), xlabel: "step", title: "loss" }) // prettier-ignore
+      const down = axes(ctx, look, losses, {
+        ...span,
+        y: [0, worst],
+        yticks: [0, guess / 2, guess],
+        yformat: (v) => v.toFixed(1),
+        xlabel: "step",
+        title: "loss",
+      })
       ctx.setLineDash([2, 3])
       for (const level of [guess / 2, guess]) line(ctx, down, [0, most], [level, level], look.soft, 0.9)
       ctx.setLineDash([])
       line(ctx, down, steps, run().losses, look.ink, 1.8)
       dot(ctx, down.x(now() * every), down.y(run().losses[now()]), look.ink, 4)
-      write(ctx, look, "guessing one answer of two", losses.left + losses.width, down.y(guess / 2) - 8, { align: "right", size: 11, color: look.soft, halo: true }) // prettier-ignore
+      write(ctx, look, "guessing one answer of two", losses.left + losses.width, down.y(guess / 2) - 8, {
+        align: "right",
+        size: 11,
+        color: look.soft,
+        halo: true,
+      })
     },
     point: ({ x, y, down }) => {
       const { weights } = boxes(paper.element.clientWidth)
@@ -97,7 +110,12 @@ export default function trainedHead(stage) {
     },
   })
 
-  /** A text that ends at the query; above it what head A looks at, below it head B. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box */
+  /**
+   * A text that ends at the query; above it what head A looks at, below it head B.
+   * @param {CanvasRenderingContext2D} ctx
+   * @param {Look} look
+   * @param {Box} box
+   */
   const butterfly = (ctx, look, box) => {
     const cell = box.width / (back + 1)
     const size = Math.min(26, cell - 6)

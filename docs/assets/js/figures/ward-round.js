@@ -3,10 +3,20 @@
 import { apart, expected, means, places } from "../math/patients.js"
 import { axes, line, stroke, write } from "../kit/plot.js"
 
-/** @typedef {{ bug: string, size: number, curve: number[], rows: [number, number] }} Case what is right in 100 answers, by position; and for the worst and the best text */
+/**
+ * What is right in 100 answers, by position; and for the worst and the best text.
+ * @typedef {{
+ *   bug: string, size: number, curve: number[], rows: [number, number],
+ * }} Case
+ */
 
 const HIGH = 190 // pixels of the chart
-/** @type {Record<string, { name: string, ask: string, low: number, high: number, start: number, told: (size: number) => string, next: string }>} */
+/**
+ * @typedef {{
+ *   name: string, ask: string, low: number, high: number, start: number, told: (size: number) => string, next: string,
+ * }} Bug
+ */
+/** @type {Record<string, Bug>} */
 const BUGS = {
   bits: {
     name: "positions are rounded",
@@ -62,7 +72,11 @@ const NEAR = 4 // tokens: what the curve can show
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function wardRound(stage) {
-  /** @type {{ cases: Case[], sound: number, length: number, back: number, window: number, letters: number, width: number }} */
+  /**
+   * @type {{
+   *   cases: Case[], sound: number, length: number, back: number, window: number, letters: number, width: number,
+   * }}
+   */
   const { cases, sound, length, back, window, letters, width: step } = stage.data
   const patient = stage.choice(
     "patient",
@@ -73,7 +87,12 @@ export default function wardRound(stage) {
   const healed = new Set()
   let verdict = ""
 
-  /** What is seen of a bug, if the text is written or read. @param {string} bug @param {number[]} curve @param {number} healthy */
+  /**
+   * What is seen of a bug, if the text is written or read.
+   * @param {string} bug
+   * @param {number[]} curve
+   * @param {number} healthy
+   */
   const seen = (bug, curve, healthy) =>
     asked.value === "reads" && bug === "writing" ? curve.map(() => healthy) : curve
   const name = (/** @type {string} */ bug, /** @type {number} */ of) => BUGS[bug].told(of)

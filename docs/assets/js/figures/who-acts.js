@@ -2,10 +2,22 @@
 
 import { counted, faded, turned } from "../math/content.js"
 import { heat } from "../kit/heat.js"
-import { write } from "../kit/plot.js"
+import { percent, write } from "../kit/plot.js"
+
+/**
+ * @typedef {{
+ *   title: string, short: string, of: (m: number, n: number) => number, show: (value: number) => string,
+ *   map: "viridis" | "RdBu_r", low: number, high: number,
+ * }} ActMap
+ */
 
 /** @typedef {{ word: string, acts: boolean }} Token */
-/** @typedef {{ words: string[], acts: number[], gate: number, more: string[], at: number, most: number }} Data `more` may be said `most` times over, at the place `at` */
+/**
+ * `more` may be said `most` times over, at the place `at`.
+ * @typedef {{
+ *   words: string[], acts: number[], gate: number, more: string[], at: number, most: number,
+ * }} Data
+ */
 /** @typedef {import("../kit/paper.js").Look} Look */
 
 const WIDE = 560 // pixels from which the four maps stand in one row
@@ -57,17 +69,25 @@ export default function whoActs(stage) {
   })
 
   const shares = () => tokens.map(({ acts }) => (acts ? 1 : others.value))
-  /** What the four maps show, and how they write a number. */
+  /** What the four maps show, and how they write a number. @returns {ActMap[]} */
   const maps = () => {
     const acts = shares()
-    const counts = counted(acts, last(), 0)
-    const viridis = /** @type {const} */ ("viridis")
+    const most = Math.max(1, counted(acts, last(), 0))
+    const light = { map: /** @type {const} */ ("viridis"), low: 0 }
+    const mirrored = { map: /** @type {const} */ ("RdBu_r"), low: -1.4, high: 1.4 }
     return [
-      { title: "Tokens back", short: "tokens back", of: (/** @type {number} */ m, /** @type {number} */ n) => m - n, show: String, map: viridis, low: 0, high: last() },
-      { title: "CoPE counts", short: "counted", of: (/** @type {number} */ m, /** @type {number} */ n) => counted(acts, m, n), show: few, map: viridis, low: 0, high: Math.max(1, counts) },
-      { title: "A gate fades", short: "let through", of: (/** @type {number} */ m, /** @type {number} */ n) => faded(acts, gate, m, n), show: few, map: viridis, low: 0, high: 1 },
-      { title: "PaTH turns", short: "turned", of: (/** @type {number} */ m, /** @type {number} */ n) => turned(acts, m, n), show: sign, map: /** @type {const} */ ("RdBu_r"), low: -1.4, high: 1.4 },
-    ] // prettier-ignore
+      { title: "Tokens back", short: "tokens back", of: (m, n) => m - n, show: String, ...light, high: last() },
+      { title: "CoPE counts", short: "counted", of: (m, n) => counted(acts, m, n), show: few, ...light, high: most },
+      {
+        title: "A gate fades",
+        short: "let through",
+        of: (m, n) => faded(acts, gate, m, n),
+        show: few,
+        ...light,
+        high: 1,
+      },
+      { title: "PaTH turns", short: "turned", of: (m, n) => turned(acts, m, n), show: sign, ...mirrored },
+    ]
   }
   /** What the maps are if all tokens act alike, and nothing if they do not. */
   const alike = () => {
@@ -123,7 +143,10 @@ export default function whoActs(stage) {
       const middle = x + wide / 2
       const color = acts[i] > 0.5 ? "#1c1408" : i > m ? look.soft : look.ink
       write(ctx, look, tokens[i].word, middle, y + 14, { align: "center", weight: acts[i] > 0.5 ? 700 : 400, color })
-      if (x === 74) drawn.forEach(({ short }, r) => write(ctx, look, short, 68, y + 36 + 15 * r, { size: 11.5, color: look.soft, align: "right" })) // prettier-ignore
+      if (x === 74)
+        drawn.forEach(({ short }, r) =>
+          write(ctx, look, short, 68, y + 36 + 15 * r, { size: 11.5, color: look.soft, align: "right" }),
+        )
       if (i > m) return
       drawn.forEach(({ of, show }, r) => {
         const weight = i === n ? 700 : 400
@@ -215,7 +238,6 @@ export default function whoActs(stage) {
   stage.say(reading)
 }
 
-const percent = (/** @type {number} */ share) => `${Math.round(100 * share)}%`
 const plural = (/** @type {number} */ count, /** @type {string} */ what) => `${count} ${what}${count === 1 ? "" : "s"}`
 const few = (/** @type {number} */ value) =>
   Number.isInteger(value) ? String(value) : Math.abs(value) < 0.005 ? "≈0" : value.toFixed(2)

@@ -1,6 +1,6 @@
 // One model's pairs by their wavelength, against the longest distance of its training; and where it stands in the zoo.
 
-import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
+import { axes, dot, line, percent, short, stroke, whole, write } from "../kit/plot.js"
 import { circle, keeping, ntkBase, share, unfinished, waves } from "../math/zoo.js"
 
 /** @typedef {CanvasRenderingContext2D} Pen */
@@ -16,8 +16,6 @@ const LEFT = 50
 const STRIP = { top: 26, height: 74 }
 const PLANE = 208 // pixels from the top
 
-const whole = (/** @type {number} */ v) => Math.round(v).toLocaleString("en")
-const percent = (/** @type {number} */ part) => `${Math.round(100 * part)}%`
 const power = (/** @type {number} */ v) => (v < 1e6 ? short(v) : `${short(v / 1e6)} M`)
 
 /** @param {import("../kit/stage.js").Stage} stage */
@@ -137,7 +135,14 @@ const late = (plan) => unfinished(found(plan), plan.met)
 /** @param {Plan} plan */
 const count = (plan) => `${late(plan)} of ${found(plan).length}`
 
-/** A bar for each pair: how much of its circle it goes round. @param {Pen} ctx @param {Look} look @param {Box} box @param {Plan} plan @param {Plan} published */
+/**
+ * A bar for each pair: how much of its circle it goes round.
+ * @param {Pen} ctx
+ * @param {Look} look
+ * @param {Box} box
+ * @param {Plan} plan
+ * @param {Plan} published
+ */
 const strip = (ctx, look, box, plan, published) => {
   const to = axes(ctx, look, box, {
     x: WAVES,
@@ -175,7 +180,16 @@ const strip = (ctx, look, box, plan, published) => {
   write(ctx, look, `${count(plan)} never`, Math.max(x + 8, box.left + 84), 10, { weight: 700, color: look.letters[1] })
 }
 
-/** Base against distance, with all models, and lines of one share. @param {Pen} ctx @param {Look} look @param {Box} box @param {Plan} plan @param {Plan[]} rows @param {Plan} published @param {number[]} shares */
+/**
+ * Base against distance, with all models, and lines of one share.
+ * @param {Pen} ctx
+ * @param {Look} look
+ * @param {Box} box
+ * @param {Plan} plan
+ * @param {Plan[]} rows
+ * @param {Plan} published
+ * @param {number[]} shares
+ */
 const plane = (ctx, look, box, plan, rows, published, shares) => {
   const [low, high] = BASES.map(Math.log10)
   const to = axes(ctx, look, box, {

@@ -1,8 +1,16 @@
 // Controls that every figure shares. Each has a `value`; setting it redraws the figure as a reader's hand does.
 
 /** @typedef {import("./stage.js").Stage} Stage */
-/** @typedef {{ min: number, max: number, value: number, step?: number, log?: boolean, show?: (value: number) => string }} SliderOptions */
-/** @typedef {{ min: number, max: number, value: number, step?: number, rate: number, show?: (value: number) => string }} FilmOptions */
+/**
+ * @typedef {{
+ *   min: number, max: number, value: number, step?: number, log?: boolean, show?: (value: number) => string,
+ * }} SliderOptions
+ */
+/**
+ * @typedef {{
+ *   min: number, max: number, value: number, step?: number, rate: number, show?: (value: number) => string,
+ * }} FilmOptions
+ */
 /** @template T @typedef {{ value: T, element: HTMLElement, input: HTMLElement }} Control */
 
 const STEPS = 400 // of a logarithmic slider
@@ -15,7 +23,12 @@ export const make = (tag, attributes = {}, children = []) => {
   return element
 }
 
-/** @param {Stage} stage @param {string} label @param {SliderOptions} options @returns {Control<number> & { min: number, max: number }} */
+/**
+ * @param {Stage} stage
+ * @param {string} label
+ * @param {SliderOptions} options
+ * @returns {Control<number> & { min: number, max: number }}
+ */
 export const slider = (stage, label, { min, max, value, step = 1, log = false, show = String }) => {
   const input = /** @type {HTMLInputElement} */ (make("input", { type: "range", "aria-label": label }))
   const shown = make("output", { "aria-hidden": "true" })
@@ -66,7 +79,14 @@ export const slider = (stage, label, { min, max, value, step = 1, log = false, s
   return control
 }
 
-/** Two to five short options side by side. @param {Stage} stage @param {string} label @param {Array<string | [string, string]>} options @param {string} [value] @returns {Control<string>} */
+/**
+ * Two to five short options side by side.
+ * @param {Stage} stage
+ * @param {string} label
+ * @param {Array<string | [string, string]>} options
+ * @param {string} [value]
+ * @returns {Control<string>}
+ */
 export const choice = (stage, label, options, value) => {
   const pairs = options.map((option) => (typeof option === "string" ? [option, option] : option))
   value ??= pairs[0][0]
@@ -98,7 +118,14 @@ export const choice = (stage, label, options, value) => {
   return control
 }
 
-/** Many options, or long ones. @param {Stage} stage @param {string} label @param {Array<string | [string, string]>} options @param {string} [value] @returns {Control<string>} */
+/**
+ * Many options, or long ones.
+ * @param {Stage} stage
+ * @param {string} label
+ * @param {Array<string | [string, string]>} options
+ * @param {string} [value]
+ * @returns {Control<string>}
+ */
 export const select = (stage, label, options, value) => {
   const pairs = options.map((option) => (typeof option === "string" ? [option, option] : option))
   const input = /** @type {HTMLSelectElement} */ (
@@ -159,7 +186,12 @@ export const button = (stage, label, action) => {
   return element
 }
 
-/** A slider that runs by itself while it is played: `rate` units a second, to the end and round again. @param {Stage} stage @param {string} label @param {FilmOptions} options */
+/**
+ * A slider that runs by itself while it is played: `rate` units a second, to the end and round again.
+ * @param {Stage} stage
+ * @param {string} label
+ * @param {FilmOptions} options
+ */
 export const film = (stage, label, { rate, ...given }) => {
   const options = { show: (/** @type {number} */ value) => String(Math.floor(value)), ...given }
   let last = 0
@@ -186,7 +218,8 @@ export const film = (stage, label, { rate, ...given }) => {
   const turn = (/** @type {number} */ now) => {
     if (!last || stage.signal.aborted) return
     if (place.value !== shown) return pause() // a hand has moved it
-    const [pace, unit] = still.matches ? [1000, Math.max(options.step ?? 1, rate)] : [0, 0] // a step a second, and no glide
+    // a step a second, and no glide
+    const [pace, unit] = still.matches ? [1000, Math.max(options.step ?? 1, rate)] : [0, 0]
     if (now - last > pace) {
       const next = place.value + (unit || (rate * (now - last)) / 1000)
       place.value = next > place.max ? place.min : next
@@ -198,7 +231,13 @@ export const film = (stage, label, { rate, ...given }) => {
   return Object.assign(place, { play, run, pause })
 }
 
-/** Ask first: the answers are buttons, and `then` runs once when one is chosen. @param {Stage} stage @param {string} question @param {string[]} answers @param {(given: string) => string} reply */
+/**
+ * Ask first: the answers are buttons, and `then` runs once when one is chosen.
+ * @param {Stage} stage
+ * @param {string} question
+ * @param {string[]} answers
+ * @param {(given: string) => string} reply
+ */
 export const predict = (stage, question, answers, reply) => {
   const said = make("p", { role: "status" })
   const control = { given: "", element: make("div", { class: "stage-predict" }, [make("p", {}, [question])]) }

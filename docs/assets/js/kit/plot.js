@@ -2,7 +2,17 @@
 
 /** @typedef {import("./paper.js").Look} Look */
 /** @typedef {{ left: number, top: number, width: number, height: number }} Box */
-/** @typedef {{ x: (value: number) => number, y: (value: number) => number, atX: (pixel: number) => number, atY: (pixel: number) => number, box: Box }} Scales */
+/**
+ * @typedef {{
+ *   x: (value: number) => number, y: (value: number) => number, atX: (pixel: number) => number,
+ *   atY: (pixel: number) => number, box: Box,
+ * }} Scales
+ */
+/**
+ * @typedef {{
+ *   color?: string, size?: number, weight?: number, align?: CanvasTextAlign, base?: CanvasTextBaseline, halo?: boolean,
+ * }} Lettering
+ */
 /**
  * @typedef {object} AxesOptions
  * @property {[number, number]} x from the left edge to the right
@@ -42,7 +52,24 @@ export const short = (value, digits = 3) => {
   return (Math.abs(near) < 1000 ? String(near) : near.toLocaleString("en")).replace("-", "−")
 }
 
-/** Draw the frame of a chart and return its scales. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box @param {AxesOptions} options @returns {Scales} */
+/** A share of 1 as a percentage. @param {number} share @param {number} [digits] */
+export const percent = (share, digits = 0) => {
+  const power = 10 ** digits
+  const rounded = Math.round(100 * share * power) / power + 0 // never -0
+  return `${rounded.toFixed(digits)}%`.replace("-", "−")
+}
+
+/** A whole number with its thousands apart. @param {number} value */
+export const whole = (value) => Math.round(value).toLocaleString("en")
+
+/**
+ * Draw the frame of a chart and return its scales.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Look} look
+ * @param {Box} box
+ * @param {AxesOptions} options
+ * @returns {Scales}
+ */
 export const axes = (ctx, look, box, options) => {
   const {
     x: [x0, x1],
@@ -103,7 +130,15 @@ export const axes = (ctx, look, box, options) => {
   return { x, y, atX, atY, box }
 }
 
-/** Draw a line through points; a value that is no number breaks it. @param {CanvasRenderingContext2D} ctx @param {Scales} to @param {ArrayLike<number>} xs @param {ArrayLike<number>} ys @param {string} color @param {number} [width] */
+/**
+ * Draw a line through points; a value that is no number breaks it.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Scales} to
+ * @param {ArrayLike<number>} xs
+ * @param {ArrayLike<number>} ys
+ * @param {string} color
+ * @param {number} [width]
+ */
 export const line = (ctx, to, xs, ys, color, width = 1.6) => {
   ctx.save()
   ctx.beginPath()
@@ -121,7 +156,13 @@ export const line = (ctx, to, xs, ys, color, width = 1.6) => {
   ctx.restore()
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y @param {string} color @param {number} [radius] */
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {number} x
+ * @param {number} y
+ * @param {string} color
+ * @param {number} [radius]
+ */
 export const dot = (ctx, x, y, color, radius = 4) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, 0, 2 * Math.PI)
@@ -129,7 +170,15 @@ export const dot = (ctx, x, y, color, radius = 4) => {
   ctx.fill()
 }
 
-/** Write a word, with a halo of paper so that it stays legible on lines. @param {CanvasRenderingContext2D} ctx @param {Look} look @param {string} text @param {number} x @param {number} y @param {{ color?: string, size?: number, weight?: number, align?: CanvasTextAlign, base?: CanvasTextBaseline, halo?: boolean }} [options] */
+/**
+ * Write a word, with a halo of paper so that it stays legible on lines.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Look} look
+ * @param {string} text
+ * @param {number} x
+ * @param {number} y
+ * @param {Lettering} [options]
+ */
 export const write = (
   ctx,
   look,
@@ -152,7 +201,13 @@ export const write = (
   ctx.restore()
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {[number, number]} from @param {[number, number]} to @param {string} color @param {number} width */
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {[number, number]} from
+ * @param {[number, number]} to
+ * @param {string} color
+ * @param {number} width
+ */
 export const stroke = (ctx, from, to, color, width) => {
   ctx.beginPath()
   ctx.moveTo(...from)
@@ -162,7 +217,15 @@ export const stroke = (ctx, from, to, color, width) => {
   ctx.stroke()
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y @param {number} length @param {number} angle @param {string} color @param {number} [width] */
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {number} x
+ * @param {number} y
+ * @param {number} length
+ * @param {number} angle
+ * @param {string} color
+ * @param {number} [width]
+ */
 export const hand = (ctx, x, y, length, angle, color, width = 2.4) => {
   stroke(ctx, [x, y], [x + length * Math.cos(angle), y - length * Math.sin(angle)], color, width)
   dot(ctx, x, y, color, Math.max(1.5, width * 0.8))

@@ -8,7 +8,12 @@ export const softmax = (scores) => {
   return weights.map((weight) => weight / sum)
 }
 
-/** Each query's weights over the keys up to itself, of a matrix of scores. @param {ArrayLike<number>} scores @param {number} keys @param {boolean} causal @returns {Float64Array} */
+/**
+ * Each query's weights over the keys up to itself, of a matrix of scores.
+ * @param {ArrayLike<number>} scores
+ * @param {number} keys
+ * @param {boolean} causal
+ */
 export const attend = (scores, keys, causal) => {
   const weights = new Float64Array(scores.length)
   for (let m = 0; m * keys < scores.length; m++) {

@@ -1,8 +1,12 @@
 // The steps of one generator of two channels, from a turn to a shear and beyond.
 
 /**
- * How often channel 1 gets channel 1 and channel 2 after `steps` steps of theta (0, 1; -c, 0): the first row of the exponential.
- * @param {number} theta @param {number} c @param {number} steps @returns {[number, number]}
+ * How often channel 1 gets channel 1 and channel 2 after `steps` steps of theta (0, 1; -c, 0): the first row of the
+ * exponential.
+ * @param {number} theta
+ * @param {number} c
+ * @param {number} steps
+ * @returns {[number, number]}
  */
 export const reached = (theta, c, steps) => {
   const rate = theta * Math.sqrt(Math.abs(c))
@@ -14,7 +18,11 @@ export const reached = (theta, c, steps) => {
 
 /**
  * Where a key is after `steps` steps: its two channels.
- * @param {number} theta @param {number} c @param {[number, number]} key @param {number} steps @returns {[number, number]}
+ * @param {number} theta
+ * @param {number} c
+ * @param {[number, number]} key
+ * @param {number} steps
+ * @returns {[number, number]}
  */
 export const walked = (theta, c, key, steps) => {
   const [stay, come] = reached(theta, c, steps)

@@ -8,7 +8,10 @@ export const softplus = (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)
 
 /**
  * The score, before 1/√d, for offsets m - n.
- * @param {ArrayLike<number>} q @param {ArrayLike<number>} k @param {ArrayLike<number>} theta @param {ArrayLike<number>} phase within [-2π, 0]
+ * @param {ArrayLike<number>} q
+ * @param {ArrayLike<number>} k
+ * @param {ArrayLike<number>} theta
+ * @param {ArrayLike<number>} phase within [-2π, 0]
  * @returns {(offset: number) => number}
  */
 export const scorer = (q, k, theta, phase) => {

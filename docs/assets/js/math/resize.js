@@ -1,8 +1,14 @@
-// Longer tables from short ones: new row j is the sum of old rows p, weighted by W[j, p]. posenc.add.learned in another language.
+// Longer tables from short ones: new row j is the sum of old rows p, weighted by W[j, p].
+// posenc.add.learned in another language.
 
 import { attend } from "./attention.js"
 
-/** The matrix W of a longer text table, one row after the other. @param {string} way "clamp", "tile", "stretch" or "extrapolate" @param {number} old rows @param {number} length at least `old` @returns {Float64Array} */
+/**
+ * The matrix W of a longer text table, one row after the other.
+ * @param {string} way "clamp", "tile", "stretch" or "extrapolate"
+ * @param {number} old rows
+ * @param {number} length at least `old`
+ */
 export const extended = (way, old, length) => {
   const weights = new Float64Array(length * old)
   const put = (/** @type {number} */ j, /** @type {number} */ p, /** @type {number} */ weight) => {
@@ -21,14 +27,21 @@ export const extended = (way, old, length) => {
   return weights
 }
 
-/** Which place of the old table each new row is taken from. @param {ArrayLike<number>} weights @param {number} old @returns {Float64Array} */
+/** Which place of the old table each new row is taken from. @param {ArrayLike<number>} weights @param {number} old */
 export const sources = (weights, old) => {
   const places = new Float64Array(weights.length / old)
   for (let i = 0; i < weights.length; i++) places[Math.floor(i / old)] += weights[i] * (i % old)
   return places
 }
 
-/** Where a causal head looks with the new rows, if an old row p scored `sharpness` with row p - back, and 0 with all others. @param {ArrayLike<number>} weights @param {number} old @param {number} back @param {number} sharpness @returns {Float64Array} */
+/**
+ * Where a causal head looks with the new rows, if an old row p scored `sharpness` with row p - back, and 0 with all
+ * others.
+ * @param {ArrayLike<number>} weights
+ * @param {number} old
+ * @param {number} back
+ * @param {number} sharpness
+ */
 export const lookBack = (weights, old, back, sharpness) => {
   const length = weights.length / old
   const scores = new Float64Array(length * length)

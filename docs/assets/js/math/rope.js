@@ -3,7 +3,14 @@
 /** The channels of pair i. @param {number} i @param {number} dim @param {string} layout "half" or "interleaved" */
 export const channels = (i, dim, layout) => (layout === "half" ? [i, i + dim / 2] : [2 * i, 2 * i + 1])
 
-/** `x` at `position`. @param {ArrayLike<number>} x @param {number} position @param {ArrayLike<number>} theta @param {string} layout @param {number} [attention] @returns {Float64Array} */
+/**
+ * `x` at `position`.
+ * @param {ArrayLike<number>} x
+ * @param {number} position
+ * @param {ArrayLike<number>} theta
+ * @param {string} layout
+ * @param {number} [attention]
+ */
 export const rope = (x, position, theta, layout, attention = 1) => {
   const turned = Float64Array.from(x)
   for (let i = 0; i < theta.length; i++) {
@@ -18,7 +25,11 @@ export const rope = (x, position, theta, layout, attention = 1) => {
 
 /**
  * q at m times k at n, for offsets m - n: each pair gives a cosine, whose height and start the two vectors set.
- * @param {ArrayLike<number>} q @param {ArrayLike<number>} k @param {ArrayLike<number>} theta @param {string} layout @param {number} [attention]
+ * @param {ArrayLike<number>} q
+ * @param {ArrayLike<number>} k
+ * @param {ArrayLike<number>} theta
+ * @param {string} layout
+ * @param {number} [attention]
  * @returns {(offset: number) => number}
  */
 export const scorer = (q, k, theta, layout, attention = 1) => {

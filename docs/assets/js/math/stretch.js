@@ -8,7 +8,9 @@ export const turns = (theta, length) => Float64Array.from(theta, (t) => (length 
 
 /**
  * The pair that meets new angles first, among those that never went round, and the longest text on which none does.
- * @param {ArrayLike<number>} theta @param {ArrayLike<number>} trainedTheta @param {number} trained
+ * @param {ArrayLike<number>} theta
+ * @param {ArrayLike<number>} trainedTheta
+ * @param {number} trained
  */
 export const reach = (theta, trainedTheta, trained) => {
   let [pair, most] = [-1, 0]
@@ -19,7 +21,12 @@ export const reach = (theta, trainedTheta, trained) => {
   return { pair, length: trained / most }
 }
 
-/** How often the steps of the pairs that went round are halved, on average. @param {ArrayLike<number>} theta @param {ArrayLike<number>} trainedTheta @param {number} trained */
+/**
+ * How often the steps of the pairs that went round are halved, on average.
+ * @param {ArrayLike<number>} theta
+ * @param {ArrayLike<number>} trainedTheta
+ * @param {number} trained
+ */
 export const squeeze = (theta, trainedTheta, trained) => {
   let [sum, count] = [0, 0]
   turns(trainedTheta, trained).forEach((went, i) => {
@@ -30,7 +37,10 @@ export const squeeze = (theta, trainedTheta, trained) => {
 
 /**
  * The share of the circle that each pair has met in training, and that a text asks for: never less.
- * @param {ArrayLike<number>} theta @param {number} length @param {ArrayLike<number>} trainedTheta @param {number} trained
+ * @param {ArrayLike<number>} theta
+ * @param {number} length
+ * @param {ArrayLike<number>} trainedTheta
+ * @param {number} trained
  */
 export const arcs = (theta, length, trainedTheta, trained) => {
   const met = turns(trainedTheta, trained).map((went) => Math.min(went, 1))

@@ -1,13 +1,20 @@
 // Frequencies, and what sines and cosines of positions give. posenc.add.sinusoidal in another language.
 
-/** How fast each pair turns, fastest first. @param {number} dim @param {number} base @param {string} [order] @returns {Float64Array} */
+/** How fast each pair turns, fastest first. @param {number} dim @param {number} base @param {string} [order] */
 export const frequencies = (dim, base, order = "interleaved") => {
   const half = Math.floor(dim / 2)
   const steps = order === "tensor2tensor" ? half - 1 : dim / 2
   return Float64Array.from({ length: half }, (_, i) => base ** (-i / steps))
 }
 
-/** The table of positions start, start + 1, …: `length` rows of `dim` channels. @param {number} length @param {number} dim @param {Float64Array} theta @param {string} [order] @param {number} [start] @returns {Float64Array} */
+/**
+ * The table of positions start, start + 1, …: `length` rows of `dim` channels.
+ * @param {number} length
+ * @param {number} dim
+ * @param {Float64Array} theta
+ * @param {string} [order]
+ * @param {number} [start]
+ */
 export const sinusoidal = (length, dim, theta, order = "interleaved", start = 0) => {
   const table = new Float64Array(length * dim)
   const [second, step] = order === "interleaved" ? [1, 2] : [theta.length, 1]

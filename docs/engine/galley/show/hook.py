@@ -26,7 +26,7 @@ from galley.show.last_changed import last_changed
 from galley.show.page_markdown import figures, page_markdown
 from galley.show.render_cache import RenderCache
 from galley.show.serve import Serving, check_port
-from galley.show.site import Site, SitePage
+from galley.show.site import Site, SitePage, write
 from galley.show.site_folder import SiteFolder
 
 log = logging.getLogger("mkdocs.galley")
@@ -156,6 +156,9 @@ class Build:
             return  # MkDocs is about to say that warnings fail a strict build
         folder = Path(config.site_dir)
         search_index.write_index(folder, self.search)
+        for uri, result in self.results.items():
+            if uri.endswith(SUFFIX) and notebook.portable(result):
+                write(folder, uri, notebook.made(result, self.book))
         if self.site and not self.serving:
             llms_txt.write_all(self.site, folder)
         self.book.content_cache.sweep()
@@ -195,7 +198,7 @@ class Build:
     def _add_files(self, files: Files, config: MkDocsConfig) -> None:
         """Add what is made of pages and of the package: notebooks, and files to copy with the pages that show them."""
         for uri, result in self.results.items():
-            if notebook.portable(result) and not uri.endswith(SUFFIX):
+            if notebook.portable(result) and not uri.endswith(SUFFIX):  # one that is a page is written last
                 content = notebook.made(result, self.book)
                 files.append(File.generated(config, notebook.place(uri), content=content))
         for uri, content in copyable_files.generated(Site.of(self.book, self.results)):

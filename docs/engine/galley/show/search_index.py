@@ -97,6 +97,7 @@ class _Sections(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in VOID:
+            self._separate(tag)
             return
         attributes = dict(attrs)
         is_out = tag in SKIPPED or "data-search-exclude" in attributes or attributes.get("class") == "headerlink"

@@ -1,13 +1,10 @@
 // Scores that depend on all tokens between a query and its key. posenc.score in another language.
 
-import { dot, draws, lines, vectorAt, weights } from "./common.js"
+import { softplus } from "../../math/pope.js"
+import { dot, draws, lines, sigmoid, vectorAt, weights } from "./common.js"
 import { held, ones } from "./score.js"
 
 /** @import { State, Given, Found, Once } from "../types.js" */
-
-const sigmoid = (/** @type {number} */ x) => 1 / (1 + Math.exp(-x))
-/** ln(1 + e^x), never overflowing. @param {number} x */
-const softened = (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)))
 
 /** @type {Record<string, (s: State, given: Given, once: Once) => Found>} */
 export const COUNTING = {
@@ -53,7 +50,7 @@ export const COUNTING = {
     })
     const sums = once("sums", key, () => {
       let sum = 0
-      return logits.map((logit) => (sum -= softened(-logit)))
+      return logits.map((logit) => (sum -= softplus(-logit)))
     })
     const line = (/** @type {number} */ m) => Float64Array.from({ length }, (_, n) => (n < m ? sums[m] - sums[n] : 0))
     return {

@@ -1,12 +1,11 @@
-// What is added to a logit by content and offset, with learned vectors as they are before training. posenc.score in another language.
+// What is added to a logit by content and offset, with learned vectors as they are before training.
+// posenc.score in another language.
 
 import { t5Bucket, t5Starts } from "../../math/biases.js"
 import { frequencies } from "../../math/waves.js"
-import { contents, dot, draws, lines, overDistances, vectorAt, weights } from "./common.js"
+import { contents, dot, draws, lines, overDistances, sigmoid, vectorAt, weights } from "./common.js"
 
 /** @import { State, Given, Found, Once } from "../types.js" */
-
-const sigmoid = (/** @type {number} */ x) => 1 / (1 + Math.exp(-x))
 
 /** Content before any choice: all ones. @param {State} s @param {Once} once */
 export const ones = (s, once) => contents(s, new Float64Array(s.width).fill(1), once)
@@ -14,7 +13,14 @@ export const ones = (s, once) => contents(s, new Float64Array(s.width).fill(1), 
 /** What decides the contents. @param {State} s */
 export const held = (s) => [s.content, s.seed, s.words, s.length, s.width]
 
-/** A score of the query's vector and the distance: a band where all queries are alike. @param {State} s @param {Once} once @param {unknown[]} what @param {(q: ArrayLike<number>) => (distance: number) => number} scorer @returns {Pick<Found, "band" | "curve" | "cell" | "line" | "grid">} */
+/**
+ * A score of the query's vector and the distance: a band where all queries are alike.
+ * @param {State} s
+ * @param {Once} once
+ * @param {unknown[]} what
+ * @param {(q: ArrayLike<number>) => (distance: number) => number} scorer
+ * @returns {Pick<Found, "band" | "curve" | "cell" | "line" | "grid">}
+ */
 const byDistance = (s, once, what, scorer) => {
   const { q, each } = ones(s, once)
   const key = [...held(s), ...what]
@@ -28,7 +34,11 @@ const byDistance = (s, once, what, scorer) => {
   })
 }
 
-/** The products of a vector with each row of a table, at once. @param {ArrayLike<number>} q @param {Float64Array} table */
+/**
+ * The products of a vector with each row of a table, at once.
+ * @param {ArrayLike<number>} q
+ * @param {Float64Array} table
+ */
 const against = (q, table) =>
   Float64Array.from({ length: table.length / q.length }, (_, row) => dot(q, table, row * q.length))
 
@@ -42,7 +52,12 @@ const sides = (s, once) => {
   })
 }
 
-/** Where DeBERTa's buckets lie. posenc.score.deberta.deberta_bucket @param {number} offset m - n @param {number} buckets @param {number} most */
+/**
+ * Where DeBERTa's buckets lie. posenc.score.deberta.deberta_bucket
+ * @param {number} offset m - n
+ * @param {number} buckets
+ * @param {number} most
+ */
 export const debertaBucket = (offset, buckets, most) => {
   const [size, middle] = [Math.abs(offset), buckets / 2]
   if (size <= middle) return offset

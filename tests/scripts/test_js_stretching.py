@@ -1,7 +1,8 @@
-"""Reach, squeeze and arcs of stretched frequencies, as chapter 3.4 defines them."""
+"""Frequencies stretched to longer texts: every recipe, what it costs, the planner, and the strips of the model zoo."""
 
 import json
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +10,13 @@ import quickjs
 
 from posenc.models.from_config import from_config
 from posenc.rotate import frequencies
-from tests.scripts.javascript import SCRIPTS, Script
+from posenc.rotate.frequencies import ntk, proportional, rope_frequencies
+from tests.scripts.javascript import SCRIPTS, Script, assert_close
 
 STRETCH = Script("math/stretch.js")
-CLOSE = {"rtol": 1e-9, "atol": 1e-9}
+ZOO = Script("math/zoo.js")
+
+
 BLEND, MSCALE = ["beta_fast", "beta_slow", "truncate"], ["mscale", "mscale_all_dim"]
 LISTS = {"short_factor": [1.0, 1.05, 1.1, 2.0], "long_factor": [1.25, 3.0, 20.0, 64.81]}
 DEEPSEEK = {"truncate": False, "mscale": 1.0, "mscale_all_dim": 0.8}
@@ -28,34 +32,32 @@ TAKES = {  # recipe: what it is told
 }
 
 
-def stretched(seed):
+def stretched(draw, recipe):
     """Frequencies as trained and after a recipe, with both lengths; some hands go round and some do not."""
-    draw = np.random.default_rng(seed)
     dim, base = int(draw.integers(4, 65)) * 2, float(np.exp(draw.uniform(np.log(5e3), np.log(1e6))))
     trained, factor = int(draw.integers(64, 4_000)), float(draw.uniform(1, 40))
-    recipe = (frequencies.linear, frequencies.ntk, frequencies.yarn, frequencies.llama3)[seed % 4]
     length = {"original_length": trained} if recipe in (frequencies.yarn, frequencies.llama3) else {}
     theta, plain = recipe(dim, factor, base=base, **length)[0], frequencies.rope_frequencies(dim, base)[0]
     return theta, plain, trained, int(draw.integers(64, 90_000))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_two_prices(seed):
-    theta, plain, trained, length = stretched(seed)
-    given = {"theta": theta.tolist(), "old": plain.tolist(), "trained": trained, "length": length}
+@pytest.mark.parametrize("recipe", [frequencies.linear, frequencies.ntk, frequencies.yarn, frequencies.llama3])
+def test_two_prices(recipe, draw):
+    theta, plain, trained, length = stretched(draw, recipe)
+    given = {"theta": theta, "old": plain, "trained": trained, "length": length}
     went, g = trained * plain / (2 * np.pi), theta / plain
-    np.testing.assert_allclose(STRETCH("turns(old, trained)", **given), went, **CLOSE)
-    np.testing.assert_allclose(STRETCH("wavelengths(old)", **given), 2 * np.pi / plain, **CLOSE)
+    assert_close(STRETCH("turns(old, trained)", **given), went)
+    assert_close(STRETCH("wavelengths(old)", **given), 2 * np.pi / plain)
     found, slow = STRETCH("reach(theta, old, trained)", **given), np.flatnonzero(went < 1)
     overreach = (theta * length / (plain * trained))[slow].max()
-    np.testing.assert_allclose(length / found["length"], overreach, **CLOSE)
-    np.testing.assert_allclose(g[int(found["pair"])], g[slow].max(), **CLOSE)
+    assert_close(length / found["length"], overreach)
+    assert_close(g[int(found["pair"])], g[slow].max())
     assert found["pair"] in slow
     np.testing.assert_allclose(STRETCH("squeeze(theta, old, trained)", **given), np.log2(1 / g[went >= 1]).mean())
     arcs = STRETCH("arcs(theta, length, old, trained)", **given)
-    np.testing.assert_allclose(arcs["met"], went.clip(max=1), **CLOSE)
+    assert_close(arcs["met"], went.clip(max=1))
     asked = np.maximum(arcs["met"], (length * theta / (2 * np.pi)).clip(max=1))
-    np.testing.assert_allclose(arcs["asked"], asked, **CLOSE)
+    assert_close(arcs["asked"], asked)
 
 
 def test_where_every_hand_went_round_nothing_is_new():
@@ -64,7 +66,7 @@ def test_where_every_hand_went_round_nothing_is_new():
     assert STRETCH("squeeze([1], [1], 1)") == 0
 
 
-def planned(recipe, **options):
+def planned(recipe, **options) -> dict[str, Any]:
     """A plan as the page gives it to the planner."""
     plan = {"name": "a model", "dim": 8, "base": 500_000, "factor": 3.5, "original_length": 8192, "length": 28_700}
     defaults = {"beta_fast": 32, "beta_slow": 1, "truncate": True, "low_freq_factor": 1, "high_freq_factor": 4}
@@ -93,3 +95,36 @@ def test_planner_writes_the_same_frequencies_in_both_languages(recipe, options):
     assert text.count("\n") < 16
     if "original_length" in TAKES[recipe] and recipe != "dynamic_ntk":
         assert config["rope_parameters"]["original_max_position_embeddings"] == plan["original_length"]
+
+
+def test_strips_of_wavelengths(draw):
+    head = 4 * int(draw.integers(2, 60))
+    turning = 2 * int(draw.integers(1, head // 2 + 1))
+    base, length = 10 ** draw.uniform(2, 8), float(10 ** draw.uniform(1, 5))
+    given = {"head": head, "turning": turning, "base": base, "length": length}
+
+    narrow = 2 * np.pi / rope_frequencies(turning, base)[0]
+    assert_close(ZOO("waves(head, turning, base, false)", **given), narrow, atol=0)
+    stopped = proportional(head, turning / head, base=base)[0]
+    fastest = 2 * np.pi / stopped[stopped > 0]
+    ours = ZOO("waves(head, turning, base, true)", **given)
+    assert_close(ours, fastest[: len(ours)], atol=0)
+    assert len(ours) == turning // 2
+
+    assert ZOO("unfinished(found, length)", found=narrow, length=length) == (narrow > length).sum()
+    turned = ZOO("circle(Float64Array.from(found), length)", found=narrow, length=length)
+    assert_close(turned, np.clip(length / narrow, 0, 1), atol=0)
+
+
+def test_rules_for_a_base(draw):
+    base, length = 10 ** draw.uniform(3, 8), 10 ** draw.uniform(2, 5)
+    part = ZOO("share(length, base)", length=length, base=base)
+    counted = (2 * np.pi / rope_frequencies(20_000, base)[0] > length).mean()
+    assert part == pytest.approx(counted, abs=2e-4)
+    assert ZOO("keeping(length, part)", length=length, part=part) == pytest.approx(base, rel=1e-9)
+    longer = ZOO("keeping(length, part)", length=8 * length, part=part)
+    assert ZOO("share(length, base)", length=8 * length, base=longer) == pytest.approx(part, abs=1e-9)
+
+    dim, factor = 2 * int(draw.integers(4, 100)), draw.uniform(1.5, 40)
+    raised = ZOO("ntkBase(base, factor, dim)", base=base, factor=factor, dim=dim)
+    assert_close(rope_frequencies(dim, raised)[0], ntk(dim, factor, base)[0], atol=0)

@@ -2,23 +2,25 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
 
 import posenc
 from dev.model_types import modules
-from posenc.config.formats.detection import FORMATS
+from posenc.config.formats.detection import format_of
 from posenc.config.model_types import facts
+from posenc.config.rules import rules
 from tests.config import published, test_formats, test_layer_types
-from tests.scripts.javascript import Script
+from tests.scripts.javascript import SCRIPTS, Script
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = json.loads((ROOT / "docs/assets/data/configs.json").read_text(encoding="utf-8"))
 READ = Script("config/plan.js")
-READ.context.eval(f"const allFacts = {json.dumps(facts())}")
+READ.context.eval(f"const rules = {json.dumps(rules())}")
 OTHERS = "plan: config must be in the words of transformers, got those of "
-BOTH = "(() => { try { return plan(fields, allFacts) } catch (error) { return { refused: error.message } } })()"
+BOTH = "(() => { try { return plan(fields, rules) } catch (error) { return { refused: error.message } } })()"
 
 
 def like(mine, theirs, where="plan"):
@@ -41,7 +43,7 @@ def both(config):
     """Compare the plans of both languages, or the words in which both refuse."""
     theirs = READ(BOTH, fields=config)
     if theirs.get("refused", "").startswith(OTHERS):
-        assert foreign(config) == theirs["refused"].removeprefix(OTHERS)
+        assert format_of(config) == theirs["refused"].removeprefix(OTHERS)
         return False
     try:
         mine = posenc.plan(config).to_dict()
@@ -49,11 +51,6 @@ def both(config):
         mine = {"refused": str(error)}
     like(mine, theirs)
     return "refused" not in mine
-
-
-def foreign(config):
-    """Return the name of another program's format, which the page does not read."""
-    return next((name for name, (own, _) in FORMATS.items() if own(config)), None)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -145,3 +142,9 @@ def test_default_configurations_are_read_alike(name):
     if config is None:
         pytest.skip("transformers cannot make it")
     both(json.loads(config.to_json_string(use_diff=False)))
+
+
+@pytest.mark.parametrize("name", sorted({*rules(), *rules()["sentences"]} - {"model_types", "sentences"}))
+def test_what_python_hands_over_is_used(name):
+    scripts = [path.read_text(encoding="utf-8") for path in (SCRIPTS / "config").glob("*.js") if path.stem != "rules"]
+    assert re.search(rf"\b{name}\b", "".join(scripts))

@@ -10,7 +10,7 @@ from dev import colormaps
 from dev.page_form import depth
 from galley.book import Book
 from galley.read.notebook import read
-from tests.scripts.javascript import IMPORT, SCRIPTS
+from tests.scripts.javascript import IMPORT, SCRIPTS, exports
 
 ROOT = Path(__file__).parents[2]
 PAGES = {name: read(name, text) for name, text in Book(ROOT).pages().items()}
@@ -119,3 +119,11 @@ def test_scripts_import_what_lies_beside_them_and_nothing_else():
 def test_mathematics_knows_no_page():
     for path in (SCRIPTS / "math").glob("*.js"):
         assert not re.search(r"\b(document|window|HTMLElement|canvas)\b", path.read_text(encoding="utf-8")), path
+
+
+def test_every_function_is_compared():
+    """An exported name that no test calls, or reads, has no judge."""
+    judged = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    exported = {(path.name, name) for path in (SCRIPTS / "math").glob("*.js") for name in exports(path)}
+    assert exported
+    assert {(file, name) for file, name in exported if not re.search(rf'\b{name}\(|"{name}"', judged)} == set()

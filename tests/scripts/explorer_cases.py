@@ -1,4 +1,4 @@
-"""The explorer's scripts, the states that its tests try, and what it computes of them."""
+"""The table of the explorer's encodings and options that its tests try, and what its scripts make of each."""
 
 import base64
 import json
@@ -13,21 +13,21 @@ from tests.scripts.javascript import Script
 ROOT = Path(__file__).parents[2]
 
 
-class Knowing(Script):
-    """A script that knows what the page passes: it is told once."""
+class ExplorerScript(Script):
+    """A script that knows as `given` what the page passes, from its first call on."""
 
-    told = False
+    has_data = False
 
     def __call__(self, expression, **known):
-        if not self.told:
+        if not self.has_data:
             self.context.eval(f"globalThis.given = {json.dumps(given())}")
-            self.told = True
+            self.has_data = True
         return super().__call__(expression, **known)
 
 
-MODEL, SNIPPET = (Knowing(f"explorer/{name}.js") for name in ("model", "snippet"))
-DEFAULTS, SELF_CHECK = (Knowing(f"explorer/{name}.js") for name in ("defaults", "self-check"))
-QUERY, SETTINGS, KINDS = (Knowing(f"explorer/{name}.js") for name in ("query", "settings", "kinds"))
+MODEL, SNIPPET = (ExplorerScript(f"explorer/{name}.js") for name in ("model", "snippet"))
+DEFAULTS, SELF_CHECK = (ExplorerScript(f"explorer/{name}.js") for name in ("defaults", "self-check"))
+QUERY, SETTINGS, KINDS = (ExplorerScript(f"explorer/{name}.js") for name in ("query", "settings", "kinds"))
 SEEDS = range(4)
 VECTORS = [{"content": content} for content in ("constant", "random", "tokens", "peak")]
 LAYOUTS = ("half", "interleaved")
@@ -36,7 +36,7 @@ SCALINGS = ["linear", "ntk", "dynamic_ntk", "by_parts", "yarn", "llama3", "longr
 CASES = [
     *({"encoding": "sinusoidal", "order": order} for order in ("interleaved", "split", "tensor2tensor")),
     {"encoding": "learned", "table": "random"},
-    *({"encoding": "rope", "layout": layout} | each for layout in ("half", "interleaved") for each in VECTORS),
+    *({"encoding": "rope", "layout": layout} | each for layout in LAYOUTS for each in VECTORS),
     *({"encoding": "rope", "scaling": name} | VECTORS[i % 4] for i, name in enumerate(SCALINGS)),
     *({"encoding": "pope", "phase": phase} | each for phase in ("zero", "uniform", "peak") for each in VECTORS[:3]),
     {"encoding": "alibi"},
@@ -49,9 +49,10 @@ CASES = [
     *({"encoding": "xpos"} | each for each in VECTORS[:3]),
     *({"encoding": "latent", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
     *({"encoding": "axial", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
-    *({"encoding": "mrope", "interleaved": each} | VECTORS[2] for each in (True, False)),
+    *({"encoding": "mrope", "interleaved": both} | each for both in (True, False) for each in VECTORS[:3]),
     *({"encoding": "liere", "block": block} | VECTORS[i] for i, block in enumerate(("2", "4", "8"))),
-    *({"encoding": name} | each for name in ("fope", "lerope", "selective", "repo") for each in VECTORS[:3]),
+    *({"encoding": "lerope", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
+    *({"encoding": name} | each for name in ("fope", "selective", "repo") for each in VECTORS[:3]),
     *({"encoding": "fourier", "features": name} for name in ("powers", "bands", "gaussian")),
     *({"encoding": "grid", "axes_order": name} for name in ("mae", "timm", "timm-axes", "detr")),
     *({"encoding": name} | each for name in ("convolution", "conditional") for each in VECTORS[:3]),

@@ -1,4 +1,4 @@
-"""The explorer: its numbers against the Python that it hands out, and against the package."""
+"""The explorer: its numbers against the Python that it hands out and against the package, and its addresses."""
 
 import numpy as np
 import pytest
@@ -8,10 +8,12 @@ from posenc.add.sinusoidal import sinusoidal
 from posenc.bias.alibi import alibi
 from posenc.bias.sandwich import sandwich
 from posenc.rotate.frequencies import yarn
-from tests.scripts.exploring import (
+from tests.scripts.explorer_cases import (
     CASES,
+    DEFAULTS,
     KINDS,
     MODEL,
+    QUERY,
     SEEDS,
     SELF_CHECK,
     SETTINGS,
@@ -23,6 +25,25 @@ from tests.scripts.exploring import (
     shown,
     usual,
 )
+from tests.scripts.javascript import assert_close
+
+UNTRIED = {("learned", "table", "trained")}  # which has a test of its own
+
+
+def test_every_encoding_and_option_is_among_the_cases():
+    """Add what is missing to CASES of explorer_cases.py: the tests of numbers, Python and addresses run over it."""
+    choices, own = given()["choices"], KINDS("KINDS")
+    toggles = {name: [False, True] for name in given()["toggles"]}
+    missing = []
+    for encoding in choices["encoding"]:
+        cases = [usual(**case) for case in CASES if case["encoding"] == encoding]
+        for name in {"encoding", *own[encoding]["knobs"]} & {*choices, *toggles}:
+            values = [encoding] if name == "encoding" else (choices | toggles)[name]
+            # a peak is content of RoPE alone
+            values = [value for value in values if value != "peak" or name != "content" or encoding == "rope"]
+            tried = [case[name] for case in cases]
+            missing += [(encoding, name, value) for value in values if value not in tried]
+    assert set(missing) - UNTRIED == set()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -31,8 +52,8 @@ def test_the_python_makes_what_the_panels_show(case, seed, capsys):
     pattern, similarity, state = shown(drawn(case, seed))
     code = SNIPPET("python(state, given)", state=usual(**state))
     scope = ran(code)
-    np.testing.assert_allclose(pattern, scope["pattern"], rtol=1e-9, atol=1e-9, err_msg=code)
-    np.testing.assert_allclose(similarity, scope["similarity"], rtol=1e-9, atol=1e-9, err_msg=code)
+    assert_close(pattern, scope["pattern"], err_msg=code)
+    assert_close(similarity, scope["similarity"], err_msg=code)
     assert capsys.readouterr().out.strip()
     assert len([line for line in code.splitlines() if line]) <= 20
 
@@ -66,7 +87,7 @@ def test_the_hands_of_all_pairs_make_the_similarity(case, seed):
                hands: view.theta.length === view.pairs.length }
     })()"""
     found = MODEL(code, state=usual(**drawn(case, seed) | {"softmax": False}))
-    np.testing.assert_allclose(sum(found["parts"]), found["whole"], rtol=1e-9, atol=1e-9)
+    assert_close(sum(found["parts"]), found["whole"])
     assert found["found"]
     assert found["hands"]
 
@@ -146,4 +167,75 @@ def test_the_trained_table_is_trained_by_its_python():
     pattern, similarity, _ = shown(state)
     scope = ran(SNIPPET("python(state, given)", state=usual(**state)))
     np.testing.assert_allclose(pattern, scope["pattern"], atol=1.5 * 10 ** -given()["trained"]["digits"])
-    np.testing.assert_allclose(similarity, pattern @ pattern.T, rtol=1e-9, atol=1e-9)
+    assert_close(similarity, pattern @ pattern.T)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_an_address_brings_its_view_back(case, seed):
+    view = DEFAULTS("settle(state, given)", state=usual(**drawn(case, seed)))
+    query = QUERY("toQuery(state, given)", state=view)
+    again = QUERY("fromQuery(query, given)", query=query)
+    applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=view)
+    assert {name: again[name] for name in applies} == {name: view[name] for name in applies}
+    assert " " not in query
+
+
+def test_the_first_view_has_no_address_and_no_number():
+    assert QUERY("toQuery(fromQuery('', given), given)") == ""
+    first = QUERY("fromQuery('', given)")
+    assert first["words"] == given()["words"]
+    assert first["length"] == len(first["words"].split())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("case", CASES[::3], ids=named)
+def test_an_address_brings_two_views_back(case, seed):
+    a, b = (usual(**drawn(each, seed)) for each in ({"encoding": "rope", "scaling": "yarn"}, case))
+    a = DEFAULTS("settle(state, given)", state=a)
+    b = DEFAULTS("settle(state, given)", state=b | QUERY("shared(a)", a=a))
+    query = QUERY("toQuery(a, given, b)", a=a, b=b)
+    again = QUERY("otherFromQuery(query, fromQuery(query, given), given)", query=query)
+    applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=b)
+    assert {name: again[name] for name in applies} == {name: b[name] for name in applies}
+    assert QUERY("fromQuery(query, given)", query=query)["factor"] == a["factor"]
+    assert QUERY("otherFromQuery(query, fromQuery(query, given), given)", query="?length=9") is None
+
+
+@pytest.mark.parametrize(
+    ("query", "length"), [("?query=100", 128), ("?length=9", 9), ("?base=20", 5), ("?words=a+b", 2), ("?words=", 128)]
+)
+def test_an_address_means_a_sentence_or_numbers(query, length):
+    assert QUERY("fromQuery(query, given)", query=query)["length"] == length
+
+
+def test_a_sentence_is_words_with_a_space_between():
+    assert DEFAULTS("sentence(text)", text="  the \t dog\nbit ") == "the dog bit"
+    assert DEFAULTS("sentence(text).split(' ').length", text="a " * 40) == 24
+
+
+@pytest.mark.parametrize("name", ["encoding", "b.encoding"])
+def test_encodings_that_are_none_are_named(name):
+    assert QUERY("unknown(query)", query=f"?{name}=xyz&length=9") == ["xyz"]
+    assert QUERY("unknown(query)", query=f"?{name}=constructor") == ["constructor"]
+    assert QUERY("unknown(query)", query=f"?{name}=rope") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "?", "?encoding", "?length=&width=x&%E0%A4%A&base=-1e400", "?heads=1e9&head=99", "&&=&=1"]
+)
+def test_no_address_breaks_it(text):
+    state = QUERY("fromQuery(text, given)", text=text)
+    for name, bounds in given()["knobs"].items():
+        if name == "length" and state["words"]:
+            continue
+        assert bounds["min"] <= state[name] <= bounds["max"], name
+    assert state["head"] < state["heads"]
+    assert max(state["query"], state["key"]) < state["length"]
+
+
+def test_columns_and_biases():
+    assert DEFAULTS("columnsOf({ encoding: 'pope', width: 6 })") == 2 * DEFAULTS(
+        "columnsOf({ encoding: 'rope', width: 6 })"
+    )
+    assert [KINDS("biased({ encoding })", encoding=name) for name in ("t5", "rope")] == [True, False]

@@ -1,0 +1,273 @@
+"""Who sees whom, with what weight, and what a cache keeps: heads, masks, tiles, rows, rings, caches."""
+
+from itertools import permutations
+from math import factorial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from posenc.add.sinusoidal import sinusoidal
+from posenc.attention import attention, attention_weights
+from posenc.positions import document_mask, packed_documents, packed_positions, padded_positions, shard_positions
+from posenc.rotate.latent import Latent
+from posenc.rotate.rope import RoPE
+from tests.scripts.javascript import Script, assert_close
+
+ATTENTION = Script("math/attention.js")
+HEADS, MASKS = Script("math/heads.js"), Script("math/masks.js")
+TILES = Script("math/tiles.js")
+ROWS = Script("math/rows.js")
+RING = Script("math/ring.js")
+CACHE = Script("math/cache.js")
+LATENTS = Script("math/latents.js")
+
+
+def test_softmax_leaves_nothing_to_what_is_hidden():
+    ours = ATTENTION("softmax([1, 2, -Infinity, 800])")
+    assert_close(ours, torch.tensor([1.0, 2.0, -np.inf, 800.0]).double().softmax(0))
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(8))
+def test_heads_are_those_of_torch(seed, heads):
+    torch.manual_seed(seed)
+    layer = nn.MultiheadAttention(8, heads, batch_first=True).double()
+    nn.init.normal_(layer.in_proj_bias)
+    nn.init.normal_(layer.out_proj.bias)
+    x = torch.randn(1, 5, 8, dtype=torch.float64)
+    with torch.no_grad():
+        outputs, weights = (found[0].numpy() for found in layer(x, x, x))
+        parts = nn.functional.linear(x[0], layer.in_proj_weight, layer.in_proj_bias).unflatten(1, (3, 8))
+    given = {name: parts[:, i].tolist() for i, name in enumerate("qkv")}
+    given |= {"matrix": layer.out_proj.weight, "bias": layer.out_proj.bias, "heads": heads}
+    assert_close(HEADS("multihead(q, k, v, heads).weights", **given), weights)
+    code = "multihead(q, k, v, heads).mixed.map((row) => linear(row, matrix, bias))"
+    assert_close(HEADS(code, **given), outputs)
+    rows = outputs.tolist()
+    assert_close(HEADS("average(rows)", rows=rows), outputs.mean(axis=0))
+    apart = np.linalg.norm(outputs[0] - outputs[1])
+    assert_close(HEADS("distance(rows[0], rows[1])", rows=rows), apart)
+
+
+@pytest.mark.parametrize("length", [1, 5, 8])
+def test_masks(length):
+    zero = torch.zeros(1, 1, length, 2)
+    causal = (attention_weights(zero, zero, causal=True)[0, 0] > 0).numpy()
+    m, n = np.indices((length, length))
+    expected = {"full": m >= 0, "causal": causal, "sliding": causal & (m - n < 3), "prefix": causal | (n < 3)}
+    for kind, sight in expected.items():
+        assert MASKS("mask(kind, length, 3)", kind=kind, length=length) == sight.ravel().tolist(), kind
+
+
+def random_mask(draw, length):
+    """A mask in which each token sees itself and some others."""
+    return (draw.random((length, length)) < draw.uniform(0.15, 0.9)) | np.eye(length, dtype=bool)
+
+
+def test_layers_to_a_token(draw):
+    sight = random_mask(draw, 7)
+    steps = [np.linalg.matrix_power(sight.astype(float), k) > 0 for k in range(7)]
+    expected = [[next((k for k in range(7) if steps[k][m, n]), np.inf) for n in range(7)] for m in range(7)]
+    code = "Array.from({ length: 7 }, (_, m) => hops(seen, 7, m))"
+    assert MASKS(code, seen=sight.ravel()) == expected
+
+
+def network(sight, depth, x):
+    """The states of tokens x (b, t, 8) after layers of attention with random weights."""
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(depth):
+        q, k, v = (x @ torch.randn(3, 1, 8, 8, generator=generator, dtype=torch.float64) / 2)[:, :, None]
+        x = torch.tanh(x + attention(q, k, v, mask=torch.tensor(sight))[:, 0])
+    return x
+
+
+REGULAR = {
+    "full": np.ones((5, 5), bool),
+    "causal": np.tri(5, dtype=bool),
+    "prefix": np.tri(5, dtype=bool) | (np.arange(5) < 3),
+    "sliding": np.tri(5, dtype=bool) & ~np.tri(5, k=-2, dtype=bool),
+    "both sides": abs(np.subtract.outer(np.arange(5), np.arange(5))) <= 1,
+    "ring": np.eye(5, dtype=bool) | np.roll(np.eye(5, dtype=bool), 1, axis=1),
+    "documents": np.equal.outer(np.arange(5) // 3, np.arange(5) // 3),
+}
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("name", [*REGULAR, *range(8)])
+def test_what_an_output_can_tell_is_what_a_network_tells(name, depth):
+    """Seat the tokens of each output in all orders, and look which orders change it."""
+    sight = REGULAR[name] if name in REGULAR else random_mask(np.random.default_rng(name), 5)
+    tokens = torch.randn(5, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    orders = np.array(list(permutations(range(5))))
+    outputs = network(sight, depth, tokens[orders]).numpy()
+    heard = np.linalg.matrix_power(sight.astype(float), depth) > 0
+    for seat in range(5):
+        ours = MASKS("view(seen, 5, seat, depth)", seen=sight.ravel(), seat=seat, depth=depth)
+        others = [n for n in range(5) if heard[seat, n] and n != seat]
+        assert ours["others"] == others
+        assert ours["orders"] == factorial(len(others))
+        fixed = [n for n in range(5) if n not in others]
+        mine = (orders[:, fixed] == fixed).all(axis=1)
+        unnoticed = orders[mine][np.abs(outputs[mine, seat] - outputs[0, seat]).max(axis=1) < 1e-11]
+        assert ours["told"] == ours["orders"] / len(unnoticed)
+        assert ours["bags"] == unnoticed.min(axis=0).tolist()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("documents", range(4))
+def test_pairs_that_tiles_show(documents, causal, draw):
+    tokens, tile = 48, int(draw.choice([4, 6, 12]))
+    window, starts = int(draw.integers(1, 60)), sorted(draw.integers(1, 48, documents).tolist())
+    i, j = np.arange(tokens)[:, None], np.arange(tokens)
+    document = np.searchsorted(starts, np.arange(tokens), side="right")
+    seen = (abs(i - j) < window) & (document[:, None] == document) & ((j <= i) | (not causal))
+    mask = {"causal": causal, "width": window, "starts": starts}
+    ours = TILES("shownInTiles(tokens, tile, mask)", tokens=tokens, tile=tile, mask=mask)
+    across = tokens // tile
+    assert ours == seen.reshape(across, tile, across, tile).sum(axis=(1, 3)).ravel().tolist()
+    half = TILES("pooled(Uint32Array.from(counts))", counts=ours)
+    assert half == seen.reshape(across // 2, 2 * tile, across // 2, 2 * tile).sum(axis=(1, 3)).ravel().tolist()
+    m, n = draw.integers(0, tokens, 2).tolist()
+    assert TILES("shows(mask, m, n)", mask=mask, m=m, n=n) == seen[m, n]
+
+
+@pytest.mark.parametrize("encoding", ["rope", "sinusoid"])
+@pytest.mark.parametrize("kind", ["packed", "before", "inside"])
+def test_rows(draw, kind, encoding):
+    length = int(draw.integers(5, 11))
+    cuts = sorted(draw.choice(np.arange(1, length), 2, replace=False).tolist())
+    q, k = torch.tensor(draw.normal(size=(2, length, 8)))
+    whose = packed_documents(torch.tensor([0, *cuts, length]))
+    real = torch.ones(length, dtype=torch.bool) if kind == "packed" else whose != int(kind == "inside")
+    owner = whose if kind == "packed" else torch.where(real, 0, ROWS("PAD"))
+    restart = packed_positions(torch.tensor([0, *cuts, length])) if kind == "packed" else padded_positions(real)
+    given = {"length": length, "cuts": cuts, "kind": kind}
+    assert ROWS("owners(length, cuts, kind)", **given) == owner.tolist()
+    assert ROWS("counted(owners(length, cuts, kind))", **given) == restart.tolist()
+    for places in (restart, torch.arange(length)):
+        for masked in (False, True):
+            options = {"mask": document_mask(whose) if kind == "packed" else real}
+            expected = package_weights(q, k, places, encoding, **options if masked else {})
+            given = {"q": q, "k": k, "places": places, "owner": owner}
+            given |= {"masked": masked, "encoding": encoding}
+            ours = np.array(ROWS("weights(q, k, places, owner, masked, encoding)", **given))
+            assert ours == pytest.approx(expected, abs=1e-9)
+            moved = ROWS("changes(q, k, places, owner, masked, encoding)", **given)
+            for own in set(owner[real].tolist()):
+                mine = (owner == own).numpy()
+                alone = package_weights(q[mine], k[mine], torch.arange(int(mine.sum())), encoding)
+                rows = expected[mine]
+                leak = rows[:, ~mine].sum(axis=1)
+                far = (abs(rows[:, mine] - alone).sum(axis=1) + leak) / 2
+                found = [change for change, of in zip(moved, mine, strict=True) if of]
+                assert [change["leak"] for change in found] == pytest.approx(leak, abs=1e-9)
+                assert [change["moved"] for change in found] == pytest.approx(far, abs=1e-9)
+
+
+def package_weights(q, k, places, encoding, **sees):
+    """Return causal weights (t, s) of the package, with RoPE or with sinusoids added."""
+    told = {"positions": places, "key_positions": places, "causal": True, **sees}
+    if encoding == "rope":
+        return attention_weights(q[None, None], k[None, None], RoPE(8), **told)[0, 0].numpy()
+    table = torch.tensor(sinusoidal(places.numpy(), 8))
+    q, k = ((x + table)[None, None] for x in (q, k))
+    return attention_weights(q, k, RoPE(8, theta=np.zeros(4)), **told)[0, 0].numpy()
+
+
+def shards_of(order: str, tokens: int, ranks: int) -> list[np.ndarray]:
+    """Return the positions of each rank."""
+    if order == "striped":
+        return [np.arange(rank, tokens, ranks) for rank in range(ranks)]
+    return [shard_positions(tokens, rank, ranks, order).numpy() for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("order", ["contiguous", "zigzag", "striped"])
+def test_a_ring_of_ranks(order, draw):
+    ranks = int(draw.integers(1, 7))
+    tokens = 2 * ranks * int(draw.integers(1, 9))
+    window = int(draw.integers(1, tokens + 1))
+    shards = shards_of(order, tokens, ranks)
+    owner = RING("owners(order, tokens, ranks)", order=order, tokens=tokens, ranks=ranks)
+    assert [np.flatnonzero(np.array(owner) == rank).tolist() for rank in range(ranks)] == [s.tolist() for s in shards]
+
+    seen = (np.tri(tokens) - np.tri(tokens, k=-window)).astype(bool)
+    given = {"owner": owner, "ranks": ranks, "window": window}
+    counts = np.array(RING("pairs(owner, ranks, window)", **given)).reshape(ranks, ranks)
+    for rank in range(ranks):
+        for step in range(ranks):
+            assert counts[rank, step] == seen[shards[rank]][:, shards[(rank - step) % ranks]].sum()
+    flat = {"counts": counts.ravel(), "ranks": ranks}
+    assert RING("slowest(Int32Array.from(counts), ranks)", **flat) == counts.max(axis=0).tolist()
+    assert RING("totals(Int32Array.from(counts), ranks)", **flat) == counts.sum(axis=1).tolist()
+    others = [(seen[rows].any(axis=0) & ~np.isin(np.arange(tokens), rows)).sum() for rows in shards]
+    assert RING("fetched(owner, ranks, window)", **given) == others
+
+
+@pytest.mark.parametrize("ranks", [1, 4, 5])
+def test_steps_of_a_ring(ranks):
+    for rank in range(ranks):
+        for step in range(ranks):
+            assert RING("stepOf(a, b, c)", a=rank, b=(rank - step) % ranks, c=ranks) == step
+
+
+WAYS = ("true places", "places in the cache", "the clock stops")
+
+
+def streamed(tokens: int, room: int, sinks: int, way: str) -> list[tuple[list[int], list[int]]]:
+    """Return the tokens in the cache and the place of each, step by step."""
+    cache, count, steps = [], 0, []  # pairs of a token and its place
+    for token in range(tokens):
+        if len(cache) == room:
+            del cache[sinks]
+        count = token if way == "true places" else len(cache)
+        cache.append((token, count))
+        if way == "places in the cache":
+            cache = [(each, slot) for slot, (each, _) in enumerate(cache)]
+        steps.append(([each for each, _ in cache], [place for _, place in cache]))
+    return steps
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("room", "sinks"), [(8, 4), (6, 0), (11, 2), (28, 4), (5, 1)])
+def test_what_is_held_and_what_it_is_told(way, room, sinks):
+    for t, (tokens, places) in enumerate(streamed(60, room, sinks, way)):
+        assert CACHE("held(t, room, sinks)", t=t, room=room, sinks=sinks) == tokens
+        assert CACHE("told(tokens, room, way)", tokens=tokens, room=room, way=way) == places
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_a_query_looks(seed):
+    draw = torch.Generator().manual_seed(seed)
+    heads, rope = 3, RoPE(8)
+    q, letter, first = torch.randn(3, heads, 8, generator=draw, dtype=torch.float64)
+    tokens = [0, 1, *range(20 + seed, 30)]
+    places = tokens if seed % 2 else list(range(len(tokens)))
+    keys = torch.stack([first if token == 0 else letter for token in tokens], dim=1)[None]  # (1, h, s, c)
+    here = torch.tensor([places[-1]])
+    turned_q, turned_k = rope(q[None, :, None], keys, here, torch.tensor(places))
+    weights = attention_weights(turned_q, turned_k)[0, :, 0].mean(dim=0)
+
+    def pairs(key):
+        q_pairs, k_pairs = (torch.complex(*x.chunk(2, dim=-1)) for x in (q, key))
+        return torch.view_as_real(q_pairs * k_pairs.conj() / 8**0.5).tolist()
+
+    given = [list(both) for both in zip(pairs(letter), pairs(first), strict=True)]
+    theta = np.asarray(rope.theta).tolist()
+    curves = [[CACHE("curve(pairs, theta, 30)", pairs=key, theta=theta) for key in both] for both in given]
+    ours = CACHE("looks(heads, tokens, places)", heads=curves, tokens=tokens, places=places)
+    assert np.allclose(ours, weights, rtol=0, atol=1e-9)
+    expected = (turned_q[0, 0, 0] @ turned_k[0, 0, 0] / 8**0.5).item()
+    assert curves[0][1][places[-1] - places[0]] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(("heads", "groups", "width", "latent", "rotary"), [(128, 8, 128, 512, 64), (4, 2, 16, 12, 6)])
+def test_sizes_are_those_of_the_tensors(heads, groups, width, latent, rotary):
+    sizes = {"heads": heads, "groups": groups, "width": width, "latent": latent, "rotary": rotary}
+    made = LATENTS("perToken(sizes)", sizes=sizes)
+    for kind, count in (("each head", heads), ("groups", groups), ("one key", 1)):
+        assert made[kind] == 2 * torch.zeros(count, width).numel()
+    x = torch.zeros(1, 1, 1, rotary)
+    turned, _ = Latent(rotary, rotary)(x, x, torch.tensor([5]))
+    assert made["latent"] == torch.zeros(latent).numel() + turned.numel()
