@@ -442,7 +442,7 @@ def test_a_strict_build_fails_however_quiet(project):
 @pytest.mark.full
 def test_pytest_fails_and_names_every_line(faulty_site):
     root, expected = faulty_site
-    status, output = _command(root, "pytest", "-p", "galley.plugin", "-p", "no:cacheprovider", "docs")
+    status, output = _command(root, "pytest", "-p", "galley.pytest_plugin", "-p", "no:cacheprovider", "docs")
     assert status == 1
     assert [place for place in expected if place not in output] == []
     assert f"{len(expected)} failed, 1 passed" in output
@@ -466,5 +466,5 @@ def test_lint_fails_the_command_that_asks_for_it_and_no_other(project):
 def test_a_page_without_fault_passes_everywhere(project):
     project.page("index.md", "# Book\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n")
     assert _command(project.root, "mkdocs", "build", "--strict")[0] == 0
-    assert _command(project.root, "pytest", "-p", "galley.plugin", "-p", "no:cacheprovider", "docs")[0] == 0
+    assert _command(project.root, "pytest", "-p", "galley.pytest_plugin", "-p", "no:cacheprovider", "docs")[0] == 0
     assert _command(project.root, "galley")[0] == 0

@@ -161,7 +161,7 @@ def run_tests(only: Only) -> bool:
     posenc.encodings = lambda: concerned  # tests are made for these alone
     encoding = [f"tests/{name}.py" for name in OF_AN_ENCODING] + [str(path) for path in only.files]
     where = [*(encoding if only.files else []), *(OF_A_PAGE if only.pages else [])]
-    options = ["-o", "addopts=", "-p", "galley.plugin", "-p", "no:terminal", "-p", "no:cacheprovider"]
+    options = ["-o", "addopts=", "-p", "galley.pytest_plugin", "-p", "no:terminal", "-p", "no:cacheprovider"]
     options += ["--doctest-modules", "--import-mode=importlib", "--rootdir", str(ROOT)]
     with contextlib.redirect_stdout(io.StringIO()):
         ended = pytest.main([*options, *where], plugins=[only])
