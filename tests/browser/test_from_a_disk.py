@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from galley.around import offline
-from tests.browser.live import wake
+from tests.browser.live_figures import wake
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

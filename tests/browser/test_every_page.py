@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.browser import axe
-from tests.browser.live import settled, wake_all
+from tests.browser.live_figures import settled, wake_all
 from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, PAGES
 
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -31,39 +31,41 @@ def test_each_page_of_the_site_is_visited(site, visit):
 
 @pytest.mark.parametrize("path", EACH)
 def test_a_page(site, visit, judged, path):
-    seen = visit(site + path, **PHONE, touch=True)
-    page, faults = seen.page, []
-    if left := page.evaluate(TEX_LEFT_OVER):
-        faults.append(f"TeX in place of a formula: {left}")
+    visited = visit(site + path, **PHONE, touch=True)
+    page = visited.page
+    faults = []
+    if rest := page.evaluate(TEX_LEFT_OVER):
+        faults.append(f"TeX in place of a formula: {rest}")
     if page.locator("script[src*=katex], script[src*=mathjax]").count():
         faults.append("it loads a script for formulas, which are set when the site is built")
     page.evaluate(UNFOLD)
     faults += _too_wide(page)
     if path in LIVE:
-        faults += _not_for_a_finger(seen) + _too_wide(page)
-    seen.lift()
+        faults += _not_for_a_finger(visited) + _too_wide(page)
+    visited.lift()
     page.set_viewport_size(DESK)
     settled(page)
     faults += axe.unread_in_both_schemes(page, judged)
-    faults += [f"it complains: {error}" for error in seen.errors]
-    faults += [f"it asks another host: {url}" for url in seen.foreign(site)]
+    faults += [f"it complains: {error}" for error in visited.errors]
+    faults += [f"it asks another host: {url}" for url in visited.foreign(site)]
     assert not faults, "\n".join([f"{path or 'the landing page'}:", *faults])
 
 
 def _too_wide(page) -> list[str]:
-    width, most = page.evaluate("document.documentElement.scrollWidth"), PHONE["width"]
-    return [f"on a phone of {most} pixels it is {width} wide"] if width > most else []
+    width = page.evaluate("document.documentElement.scrollWidth")
+    return [f"on a phone of {PHONE['width']} pixels it is {width} wide"] if width > PHONE["width"] else []
 
 
-def _not_for_a_finger(seen) -> list[str]:
+def _not_for_a_finger(visited) -> list[str]:
     """Touch every picture of the live figures; return which of them run out, or are too small to hit."""
     faults = []
-    for figure in wake_all(seen.page):
-        name, box = figure.get_attribute("name"), figure.bounding_box()
+    for figure in wake_all(visited.page):
+        name = figure.get_attribute("name")
+        box = figure.bounding_box()
         if box["x"] < 0 or box["x"] + box["width"] > PHONE["width"]:
             faults.append(f"{name} runs out of a phone's screen, from {box['x']} to {box['x'] + box['width']}")
         for canvas in figure.query_selector_all("canvas"):
             if canvas.is_visible():
-                seen.tap(canvas)
+                visited.tap(canvas)
         faults += [f"{name}: a finger needs 24 pixels, {target}" for target in figure.evaluate(TOO_SMALL)]
     return faults

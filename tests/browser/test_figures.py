@@ -1,20 +1,18 @@
-"""Live figures in a real browser: all of them wake, every control moves the picture, nothing stays behind."""
+"""What all live figures promise: they wake, every control moves the picture, nothing stays behind."""
 
 import itertools
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
 
 import pytest
 
 from dev.changed import changed
 from tests.browser import axe
-from tests.browser.live import settled, unfold, until, wake_all
+from tests.browser.live_figures import settled, unfold, until, wake_all
 from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, path_of
 
 ARROWS = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
 LOOKS, TURNS = 3, 5
-EACH_PAGE = pytest.mark.parametrize("path", LIVE)
 TOUCHED = {path_of(name) for name in changed() if name.startswith("docs/")}
 TOUCHED |= LIVE.keys() if any(name.startswith("docs/assets/") for name in changed()) else ONE_OF_EACH_KIND
 EACH_IN_USE = [pytest.param(path, marks=() if path in TOUCHED else pytest.mark.full) for path in LIVE]
@@ -162,26 +160,38 @@ def _faults_in_use(page, figure) -> list[str]:
 
 
 def _faults_at_rest(figure) -> list[str]:
-    """Return what is wrong with a figure that has just woken."""
-    still, stage, labels = figure.evaluate(
-        """(figure) => [
-          figure.querySelector(":scope > .drawn-svg").checkVisibility(),
-          figure.querySelector(":scope > .stage").checkVisibility(),
-          [...figure.querySelectorAll("canvas")].map((canvas) => canvas.ariaLabel ?? ""),
-        ]"""
+    """Return what is wrong with a figure that has just woken, and with the still that it stands for."""
+    state = figure.evaluate(
+        """(figure) => {
+          const part = (selector) => figure.querySelector(`:scope > ${selector}`)
+          return {
+            still: part(".drawn-svg").checkVisibility(),
+            stage: part(".stage").checkVisibility(),
+            alt: part(".drawn-svg:not([hidden]) svg[role=img]")?.ariaLabel,
+            caption: figure.closest("figure").querySelector("figcaption")?.innerText.trim(),
+            labels: [...figure.querySelectorAll("canvas")].map((canvas) => canvas.ariaLabel ?? ""),
+          }
+        }"""
     )
-    faults = ["its still stands beside it"] * still + ["its stage is not seen"] * (not stage)
-    return faults + [f"a picture says only {label!r}" for label in labels if len(label) <= 10]
+    wrong = {
+        "its still stands beside it": state["still"],
+        "its stage is not seen": not state["stage"],
+        "its still has no words for those who cannot see it": not state["alt"],
+        "it has no caption": not state["caption"],
+    }
+    faults = [fault for fault, is_so in wrong.items() if is_so]
+    return faults + [f"a picture says only {label!r}" for label in state["labels"] if len(label) <= 10]
 
 
 def _deaf(page, figure) -> list[str]:
     """Press a key on each control; return those whose value it does not change."""
-    found, kind = figure.evaluate(NEXT_CONTROL)
     deaf = []
+    name, kind = figure.evaluate(NEXT_CONTROL)
     while kind:
         page.keyboard.press("ArrowRight" if kind == "range" else "Space")
-        found, kind = figure.evaluate(NEXT_CONTROL)
-        deaf += [found] * bool(found)
+        name, kind = figure.evaluate(NEXT_CONTROL)
+        if name:
+            deaf.append(name)
     return deaf
 
 
@@ -196,14 +206,14 @@ def _pressed_and_pointed_at(page, figure) -> list[str]:
         if not canvas.is_visible():
             continue
         canvas.scroll_into_view_if_needed()
-        told = canvas.evaluate("(canvas) => [canvas.style.touchAction !== '', canvas.tabIndex === 0, canvas.ariaLabel]")
-        listens, steered, label = told
+        listens = canvas.evaluate("(canvas) => canvas.style.touchAction !== ''")
         box = canvas.bounding_box()
         moved = _any_moves(page, figure, _pointing(page, box))
         if listens and not moved and not _any_moves(page, figure, _probing(page, box)):
-            faults.append(f"no pointer moves {label}")
+            faults.append(f"no pointer moves {canvas.get_attribute('aria-label')}")
+        steered = canvas.evaluate("(canvas) => canvas.tabIndex === 0")
         if steered and not _any_moves(page, figure, (canvas.press(key) for key in ARROWS)):
-            faults.append(f"no arrow key moves {label}")
+            faults.append(f"no arrow key moves {canvas.get_attribute('aria-label')}")
     return faults
 
 
@@ -231,29 +241,11 @@ def _probing(page, box) -> Iterator[None]:
 
 def _any_moves(page, figure, acts) -> bool:
     """Tell whether one of the acts, which are done one by one, changes what the figure shows."""
-    before, moved = figure.evaluate(LOOK), False
+    before = figure.evaluate(LOOK)
+    moved = False
     for _ in acts:
         moved = moved or page.evaluate(MOVED, [figure, before])
     return moved
-
-
-@pytest.mark.full
-def test_the_film_plays_pauses_and_is_scrubbed(site, visit):
-    page = visit(site + "chapters/1-sinusoidal/sinusoidal/", still=False).page
-    wake_all(page)
-    figure = page.locator("posenc-figure[name=clock-film]")
-    place = figure.locator("input[type=range]").first
-    before = float(place.input_value())
-    page.wait_for_timeout(300)
-    assert float(place.input_value()) == before, "nothing moves before it is asked to"
-    figure.get_by_role("button", name="Play").click()
-    until(page, "([place, before]) => place.value > before", arg=[place.element_handle(), before])
-    figure.get_by_role("button", name="Pause").click()
-    held = place.input_value()
-    page.wait_for_timeout(300)
-    assert place.input_value() == held
-    place.press("Home")
-    assert float(place.input_value()) == float(place.get_attribute("min"))
 
 
 @pytest.mark.full
@@ -288,7 +280,8 @@ def _there_and_back(visited, site, path, woken):
 
 def _held(page) -> list[int]:
     """Return how many listeners and documents the page holds: the fewest of some looks, for garbage may come late."""
-    session, looks = page.context.new_cdp_session(page), []
+    session = page.context.new_cdp_session(page)
+    looks = []
     session.send("Performance.enable")
     for _ in range(LOOKS):
         page.wait_for_timeout(200)
@@ -299,52 +292,12 @@ def _held(page) -> list[int]:
     return [min(counts) for counts in zip(*looks, strict=True)]
 
 
-class Stills(HTMLParser):
-    """What of live figures stands in a page as it is served: what the stills say, and what stands under them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.said, self.captions, self.inside = [], [], ""
-
-    def handle_starttag(self, tag, attributes) -> None:
-        told = dict(attributes)
-        if tag == "posenc-figure":
-            self.inside = "figure"
-        elif self.inside == "figure" and told.get("class") == "drawn-svg" and "hidden" not in told:
-            self.inside = "still" if re.fullmatch(r"--shape:[\d.]+", told.get("style", "--shape:1")) else "figure"
-        elif self.inside == "still" and tag == "svg" and told.get("role") == "img":
-            self.said.append(told.get("aria-label"))
-            self.inside = "drawn"
-        elif self.inside and tag == "figcaption":
-            self.inside = "caption"
-            self.captions.append("")
-
-    def handle_data(self, data) -> None:
-        if self.inside == "caption":
-            self.captions[-1] += data.strip()
-
-    def handle_endtag(self, tag) -> None:
-        if tag == "figcaption":
-            self.inside = ""
-
-
-@EACH_PAGE
-def test_without_javascript_the_still_figures_stand(built_site, path):
-    stills = Stills()
-    stills.feed((built_site / path / "index.html").read_text(encoding="utf-8"))
-    assert len(stills.said) == len(stills.captions) == len(LIVE[path])
-    assert all(stills.said)
-    assert all(stills.captions)
-
-
 @pytest.mark.full
-def test_without_javascript_a_browser_shows_the_stills(site, browser):
-    with browser.new_context(java_script_enabled=False) as context:
-        page = context.new_page()
-        page.goto(site + "chapters/1-sinusoidal/sinusoidal/")
-        stills = page.locator("posenc-figure > .drawn-svg svg").all()
-        assert len(stills) == len(LIVE["chapters/1-sinusoidal/sinusoidal/"])
-        assert all(still.is_visible() for still in stills)
+def test_without_scripts_a_browser_shows_the_stills(open_without_scripts):
+    path = "chapters/1-sinusoidal/sinusoidal/"
+    stills = open_without_scripts(path).locator("posenc-figure > .drawn-svg svg").all()
+    assert len(stills) == len(LIVE[path])
+    assert all(still.is_visible() for still in stills)
 
 
 @pytest.mark.full
