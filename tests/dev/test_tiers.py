@@ -34,7 +34,7 @@ SLOW = {
     "8,192 tokens": "test_attention.py",
     "notebooks and second runs": "pages/test_book.py",
     "a row of the labs": "bench/test_labs.py",
-    "planted faults": "pages/test_plants.py",
+    "planted faults": "pages/test_planted_faults.py",
     "mutants": "dev/test_mutants.py",
     "first draft": "dev/test_recipes.py",
     "four packages": "doctor/corpus/test_corpus_verdicts.py",

@@ -61,12 +61,6 @@ def _ids(folder, page):
     return set(re.findall(r'\bid="([^"]+)"', place.read_text(encoding="utf-8")))
 
 
-def test_questions_lead_to_where_they_are_settled(built_site):
-    text = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
-    for page, anchor in re.findall(r"\]\(([^)#]+\.(?:md|ipynb))#([^)]+)\)", text):
-        assert anchor in _ids(built_site, page), f"{page}#{anchor}"
-
-
 def test_a_row_without_an_anchor_names_a_page_of_the_book():
     pages = {row["page"] for row in ROWS if row["page"] and not row["anchor"]}
     assert [page for page in pages if not (ROOT / "docs" / page).is_file()] == []

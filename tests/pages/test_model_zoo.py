@@ -53,7 +53,8 @@ def frequencies(model, length=None, scaled=True):
 
 
 def test_there_are_enough_and_no_name_occurs_twice():
-    assert len(MODELS) == len(DATA["models"]) >= 85
+    assert len(MODELS) == len(DATA["models"])
+    assert len(MODELS) >= 85
     assert len(ROTARY) >= 50
     assert OF_CLASS.keys() == {name for name, model in MODELS.items() if "model_type" in model}
 
@@ -68,8 +69,8 @@ def test_every_field_is_explained(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_every_field_has_a_source(name):
     sources = MODELS[name]["sources"]
-    told = set().union(*(source["says"] for source in sources))
-    assert told == MODELS[name].keys() & SOURCED
+    stated = set().union(*(source["says"] for source in sources))
+    assert stated == MODELS[name].keys() & SOURCED
     assert all(source["says"] and source["kind"] in KINDS for source in sources)
 
 
@@ -90,7 +91,8 @@ def test_a_configuration_parses_into_the_right_number_of_pairs(name):
     theta, factor = frequencies(model)
     moving = theta[theta > 0]
     assert factor > 0
-    assert len(moving) == turning(model) // 2 == model.get("turning", turning(model)) // 2
+    assert len(moving) == turning(model) // 2
+    assert len(moving) == model.get("turning", turning(model)) // 2
     assert (np.diff(theta) <= 0).all()
 
 
@@ -98,9 +100,9 @@ def test_a_configuration_parses_into_the_right_number_of_pairs(name):
 def test_counts_of_layers_add_up(name):
     """Those that rotate, those without positions, those with the second base and those that do not attend are all."""
     model = MODELS[name]
-    said = [model[key] for key in ("rotated", "nope", "recurrent") if key in model]
-    said += [model["second"]["layers"]] if "layers" in model.get("second", {}) else []
-    counts = [tuple(map(int, one.split(" of "))) for one in said]
+    shares = [model[key] for key in ("rotated", "nope", "recurrent") if key in model]
+    shares += [model["second"]["layers"]] if "layers" in model.get("second", {}) else []
+    counts = [tuple(map(int, share.split(" of "))) for share in shares]
     assert len({n for _, n in counts}) <= 1
     if "rotated" in model and "local" not in name:
         assert sum(k for k, _ in counts) == counts[0][1]
@@ -139,7 +141,8 @@ def test_slowest_wavelength_and_turns(name):
     """Worked out with Python's floats, pair by pair."""
     model = MODELS[name]
     theta = frequencies(model, scaled=False)[0]
-    theta, width = theta[theta > 0], turning(model)
+    theta = theta[theta > 0]
+    width = turning(model)
     exponents = model["head"] if "rope_parameters" in model["config"] else width
     length = min(model.get("trained", model.get("claimed", 8192)), model.get("window", math.inf))
     unfinished = 0
@@ -170,24 +173,24 @@ def test_lengths_are_in_order():
 
 @pytest.mark.parametrize("name", WITH_CLASS)
 def test_defaults_are_those_of_transformers(name):
-    said = MODELS[name]["transformers"]
-    module, _, cls = said["class"].rpartition(".")
+    entry = MODELS[name]["transformers"]
+    module, _, cls = entry["class"].rpartition(".")
     config = getattr(peer(module), cls)().to_dict()
     width = next(config[key] for key in ("hidden_size", "d_model", "n_embd") if key in config)
     keys = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
     heads = next(config[key] for key in keys if key in config)
-    given = config.get("d_kv") or config.get("head_dim")
+    head = config.get("d_kv") or config.get("head_dim") or width // heads
     if "qk_nope_head_dim" in config:
-        given = config["qk_nope_head_dim"] + config["qk_rope_head_dim"]
-    assert said["head"] == (given or width // heads)
-    if "base" in said:
+        head = config["qk_nope_head_dim"] + config["qk_rope_head_dim"]
+    assert entry["head"] == head
+    if "base" in entry:
         rope = config.get("rope_parameters") or {}
         rope = next((rope[name] for name in classes.MAIN if name in rope), rope)
-        assert said["base"] == rope.get("rope_theta", 10_000)
-        assert said["scaling"] == rope.get("rope_type", "default")
-        assert said["longest"] == config.get("max_position_embeddings", config.get("n_positions"))
+        assert entry["base"] == rope.get("rope_theta", 10_000)
+        assert entry["scaling"] == rope.get("rope_type", "default")
+        assert entry["longest"] == config.get("max_position_embeddings", config.get("n_positions"))
     source = inspect.getsource(peer(module))
-    assert f'checkpoint="{said["names"]}"' in source
+    assert f'checkpoint="{entry["names"]}"' in source
 
 
 @pytest.mark.parametrize(
@@ -219,20 +222,21 @@ def test_the_layout_is_what_the_code_pairs(name):
     folder = OF_CLASS[name].folder
     module = peer(f"transformers.models.{folder}.modeling_{folder}")
     attention = next(
-        inspect.getsource(found)
-        for title, found in vars(module).items()
+        inspect.getsource(member)
+        for title, member in vars(module).items()
         if re.search(r"(Attention|MLA)$", title) and not re.search("Vision|Linear|Audio", title)
-        if inspect.isclass(found) and "apply_rotary" in inspect.getsource(found)
+        if inspect.isclass(member) and "apply_rotary" in inspect.getsource(member)
     )
     used = set(re.findall(r"apply_rotary\w*", attention)) & vars(module).keys()
     rotate = vars(module)[max(used, key=len)]  # where both stand, the longer name is the default
-    width, one = 8, torch.eye(8).view(1, 8, 1, 8)  # a channel in each head
-    angles = [torch.full((1, 1, width // 2 if folder == "deepseek_v4" else width), value) for value in (0.0, 1.0)]
+    channels = torch.eye(8).view(1, 8, 1, 8)  # a channel in each head
+    angles = [torch.full((1, 1, 4 if folder == "deepseek_v4" else 8), value) for value in (0.0, 1.0)]
 
     def turned(cos, sin):
-        return rotate(one, cos, sin) if folder == "deepseek_v4" else rotate(one, one, cos, sin)[0]
+        return rotate(channels, cos, sin) if folder == "deepseek_v4" else rotate(channels, channels, cos, sin)[0]
 
-    still, quarter = turned(angles[1], angles[0]), turned(angles[0], angles[1])
+    still = turned(angles[1], angles[0])
+    quarter = turned(angles[0], angles[1])
     met = (still.view(8, 8) @ quarter.view(8, 8)[0]).abs()
     assert met.nonzero().flatten().tolist() == [1 if MODELS[name]["layout"] == "neighbors" else 4]
 
@@ -260,13 +264,14 @@ def test_layers_without_positions_do_not_rotate(folder, prefix, more, still):
     config = getattr(settings, f"{prefix}Config")(**SMALL | more)
     config._attn_implementation = "eager"
     model = getattr(module, f"{prefix}Model")(config).eval()
-    turned, at = set(), []
+    turned: set[int] = set()
+    called: list[int] = []  # the layers, in order
     rotate = module.apply_rotary_pos_emb
     for i, layer in enumerate(model.layers):
-        layer.register_forward_pre_hook(lambda *_, i=i: at.append(i))
+        layer.register_forward_pre_hook(lambda *_, i=i: called.append(i))
 
     def watched(*args, **kwargs):
-        turned.add(at[-1])
+        turned.add(called[-1])
         return rotate(*args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():

@@ -24,8 +24,8 @@ def test_it_finds_what_the_theme_finds_in_the_whole_page(built_site, path):
 
 def test_a_section_of_the_depth_is_found_under_its_heading(built_site):
     entries = json.loads((built_site / "search/index.json").read_text(encoding="utf-8"))["docs"]
-    (found,) = [entry for entry in entries if entry["location"].endswith("derivation/#why-not-rotate-the-values")]
-    assert "averaged" in found["text"]
+    (section,) = [entry for entry in entries if entry["location"].endswith("derivation/#why-not-rotate-the-values")]
+    assert "averaged" in section["text"]
 
 
 def test_it_is_light_and_no_page_brings_it(built_site):
@@ -37,9 +37,9 @@ def test_it_is_light_and_no_page_brings_it(built_site):
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_says_by_which_words_people_look_for_it(path):
     """Write into its front matter keywords: [rope_scaling, YaRN, …], what people type and its title may not say."""
-    words = get_data(PAGES[path].text)[1].get("keywords", [])
-    assert 5 <= len(words) <= 12, f"{path or 'the landing page'}: {len(words)} keywords"
-    assert len({word.casefold() for word in words}) == len(words), f"{path}: a keyword stands twice in {words}"
+    keywords = get_data(PAGES[path].text)[1].get("keywords", [])
+    assert 5 <= len(keywords) <= 12, f"{path or 'the landing page'}: {len(keywords)} keywords"
+    assert len({word.casefold() for word in keywords}) == len(keywords), f"{path}: a keyword stands twice in {keywords}"
 
 
 def _sections(html: str) -> list[tuple]:

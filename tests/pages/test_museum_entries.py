@@ -101,7 +101,8 @@ def test_a_claim_that_held_would_stop_the_build():
         entry = [entry for entry in ENTRIES if entry.hall == hall][-1]
         name = f"docs/museum/{hall}.md"
         lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
-        first, right = entry.blocks[0], next(block for block in entry.blocks if "raises" not in block.options)
+        first = entry.blocks[0]
+        right = next(block for block in entry.blocks if "raises" not in block.options)
         unmarked[name] = [*lines]
         unmarked[name][first.options_line] = "<!-- block: -->"
         option = f"<!-- block: raises={first.options['raises']} -->"

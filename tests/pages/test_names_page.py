@@ -1,18 +1,13 @@
-"""The pages on names one may meet and on inputs that are no text: in order, sourced, and run."""
+"""The page on names one may meet: they stand in order, each is explained, sourced and in a file that has it."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from galley import bibliography
-from galley.cells import read
-from galley.links import anchors
-from galley.page import parse
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 NAMES = (ROOT / "docs/reference/names.md").read_text(encoding="utf-8")
-DOMAINS = (ROOT / "docs/domains.md").read_text(encoding="utf-8")
 WORKS = bibliography.read(ROOT / "docs/references.bib").entries
 IN_FILE = re.compile(r"`(\w+)` in `(posenc/[\w/]+\.py)`")
 NO_PAPER = {"APE", "LeRoPE"}  # a word for a whole door; known from code alone
@@ -36,7 +31,8 @@ def lacking(text: str) -> list[str]:
     table = rows(text)
     names = [row[0] for row in table]
     wanting = [] if names == sorted(names, key=str.casefold) else ["the names are not in order"]
-    wanting += ["a name stands there twice"] * (len({*names}) < len(names))
+    if len({*names}) < len(names):
+        wanting.append("a name stands there twice")
     for name, *cells in table:
         does, here, by = (cell.rstrip(" |") for cell in cells)
         key = re.search(r"bibliography\.md#(\w+)\)", by)
@@ -72,22 +68,3 @@ def test_a_fault_is_found(fault):
     text, count = re.subn(pattern, becomes, NAMES, count=1, flags=re.M)
     assert count == 1
     assert lacking(text)
-
-
-def test_the_table_of_inputs_leads_to_sections_that_run():
-    page = parse(DOMAINS)
-    starts = [(line, anchor) for line, level, _, anchor in page.headings if level == 2]
-    ends = [line for line, _ in starts[1:]] + [len(page.lines) + 1]
-    for (start, anchor), end in zip(starts, ends, strict=True):
-        blocks = [block for block in page.blocks if block.runs and start < block.line < end]
-        assert any("posenc" in block.code or "assert" in block.code for block in blocks), anchor
-    places = {place for row in rows(DOMAINS) for place in re.findall(r"\]\(#([\w-]+)\)", row[0])}
-    assert places == {anchor for _, anchor in starts}
-
-
-def test_both_pages_lead_to_places_that_exist():
-    for name, text in (("reference/names.md", NAMES), ("domains.md", DOMAINS)):
-        folder = (ROOT / "docs" / name).parent
-        for page, anchor in re.findall(r"\]\(([^)#:]+\.md)#([^)]+)\)", text):
-            path = folder / page
-            assert anchor in anchors(read(path.name, path.read_text(encoding="utf-8"))), f"{name}: {page}#{anchor}"
