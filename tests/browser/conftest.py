@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser import axe
-from tests.browser.live import awake, settled, wake
+from tests.browser.live_figures import wake
 from tests.chromium import served
 
 
@@ -40,24 +40,32 @@ def judged() -> dict[str, axe.Judged]:
 
 
 @pytest.fixture
-def figure(site: str, visit):
-    """Return a function that opens a page and wakes a live figure of it; it reads numbers without their commas."""
+def open_page(site: str, visit) -> Iterator:
+    """Return a function that opens a page of the site by its path; in the end no page may have complained."""
+    visits = []
 
-    def opened(path: str, name: str):
-        found, data, said = wake(visit(site + path).page, name)
-        return found, data, lambda: said().replace(",", "")
+    def opened(path: str = "", **options):
+        visits.append(visit(site + path, **options))
+        return visits[-1].page
 
-    return opened
+    yield opened
+    assert [error for visited in visits for error in visited.errors] == []
 
 
 @pytest.fixture
-def explore(site: str, visit):
-    """Return a function that opens the explorer with a query string, and waits until it lives."""
+def open_figure(open_page):
+    """Return a function that opens a page and wakes a live figure of it."""
+    return lambda path, name, **options: wake(open_page(path, **options), name)
 
-    def opened(query: str = "", **options):
-        seen = visit(f"{site}explorer/{query}", **options)
-        awake(seen.page, "explorer")
-        settled(seen.page)
-        return seen
 
-    return opened
+@pytest.fixture
+def open_without_scripts(site: str, browser) -> Iterator:
+    """Return a function that opens a page of the site in a browser that runs no script."""
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+
+        def opened(path: str = ""):
+            page.goto(site + path)
+            return page
+
+        yield opened

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tests.browser.live import settled, wake_all
+from tests.browser.live_figures import settled, wake_all
 from tests.browser.pages import LIVE, PAGES
 
 CHAPTER = "chapters/3-rope/derivation/"

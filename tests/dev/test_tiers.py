@@ -12,15 +12,15 @@ ENGINE = " ".join(
     f"engine/test_{name}.py" for name in ("aside", "behind", "cells", "command_line", "counts", "faults", "memory")
 )
 FULL = {
-    "every page": "browser/test_pages.py",
-    "screens": "browser/test_main_lines.py",
-    "sheets": "browser/test_paper.py",
-    "live figures": "browser/test_live*.py",
-    "explorer": "browser/test_explorer*.py",
+    "every page": "browser/test_every_page.py",
+    "screens": "browser/test_chapter_length.py",
+    "sheets": "browser/test_chapter_length.py",
+    "live figures": "browser/test_figures*.py browser/test_configuration_reader.py",
+    "explorer": "browser/test_explorer_page.py",
     "every model type": "config/test_sweep.py",
-    "finder": "browser/test_museum.py",
-    "cards": "browser/test_cards.py",
-    "browser": "browser/test_look.py",
+    "finder": "browser/test_museum_catalogue.py",
+    "cards": "browser/test_flash_cards.py",
+    "browser": "browser/test_appearance.py browser/test_code_blocks.py browser/test_home_page.py",
     "FlexAttention": "fast/test_flex.py",
     "second build": "pages/test_book.py",
     "wheel": "test_distribution.py",
@@ -34,11 +34,10 @@ SLOW = {
     "8,192 tokens": "test_attention.py",
     "notebooks and second runs": "pages/test_book.py",
     "a row of the labs": "bench/test_labs.py",
-    "planted faults": "pages/test_plants.py",
+    "planted faults": "pages/test_planted_faults.py",
     "mutants": "dev/test_mutants.py",
     "first draft": "dev/test_recipes.py",
     "four packages": "doctor/corpus/test_corpus_verdicts.py",
-    "pace": "browser/test_explorer.py",
     "the zip": "browser/test_from_a_disk.py",
 }
 

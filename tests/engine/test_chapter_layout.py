@@ -7,7 +7,9 @@ import pytest
 
 EXTENSIONS = ["attr_list", "md_in_html", "toc", "galley.show.extension"]
 CHIPS = " · ".join(f"[{word} it](#a)" for word in ("Use", "See", "Prove", "Measure", "Copy"))
-FOLD = re.compile(r'<details class="depth"><summary>(.*?)</summary>(.*?)</details>(?=\s*<(?:details class="depth"|h2))', re.S)
+FOLD = re.compile(
+    r'<details class="depth"><summary>(.*?)</summary>(.*?)</details>(?=\s*<(?:details class="depth"|h2))', re.S
+)
 CHAPTER = f"""# Title
 
 **In short.** It is so.

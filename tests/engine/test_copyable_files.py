@@ -79,7 +79,9 @@ def test_a_page_shows_a_file_by_a_snippet_and_is_not_found_by_the_search(site):
     assert "It needs NumPy and PyTorch, nothing else. `posenc copy rope` writes it" in text
     links = "[Gallery](../../gallery.md#rope) · [Reference][posenc.rotate.rope] · "
     assert f"{links}[Chapter](../../chapters/3-rope/derivation.md) · [GitHub](https://github.com" in text
-    assert "It needs [frequencies.py](../../code/rotate/frequencies.md) beside it." in made["code/models/from_config.md"]
+    assert (
+        "It needs [frequencies.py](../../code/rotate/frequencies.md) beside it." in made["code/models/from_config.md"]
+    )
     assert "[Reference](../reference/attention.md)" in made["code/attention.md"]
 
 
@@ -96,7 +98,9 @@ def test_a_card_of_what_is_no_file_stops_no_build(site):
 
 def test_a_chapter_offers_its_files_where_it_says_copy_this(site):
     shown = with_offers(COPY_THIS, "chapters/3-rope/derivation.md", site)
-    assert shown.index("```\n\n<p") < shown.index('data-copies="../../../code/rotate/rope.py"') < shown.index("## Behind")
+    assert (
+        shown.index("```\n\n<p") < shown.index('data-copies="../../../code/rotate/rope.py"') < shown.index("## Behind")
+    )
     assert '<a href="../../../code/rotate/rope.py" aria-label="Download rope.py" download>Download</a>' in shown
 
 

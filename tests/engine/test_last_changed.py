@@ -8,6 +8,7 @@ import pytest
 
 from galley.show.last_changed import history, last_changed
 
+
 @pytest.fixture(autouse=True)
 def undated(monkeypatch):
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)

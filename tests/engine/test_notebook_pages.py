@@ -8,9 +8,9 @@ import sys
 import nbformat
 import pytest
 
-from galley.show import notebook
 from galley.book import Book
 from galley.read.notebook import read
+from galley.show import notebook
 from galley.update import rewrite
 
 FRONT = "---\ntitle: A page\n---"

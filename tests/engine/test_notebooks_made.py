@@ -6,8 +6,8 @@ import nbformat
 import pytest
 from mkdocs.utils.yaml import yaml_load
 
-from galley.show import notebook
 from galley.book import Book
+from galley.show import notebook
 
 PAGE = """\
 ---

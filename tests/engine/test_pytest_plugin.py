@@ -35,7 +35,18 @@ def test_no_page_is_run_twice_in_a_session(project):
 def test_one_page_asked_for_is_one_page_run(project):
     project.page("one.md", TOKEN.format("raise ValueError"))
     project.page("two.md", TOKEN.format("raise ValueError"))
-    command = [sys.executable, "-m", "pytest", "-p", "galley.pytest_plugin", "-p", "no:cacheprovider", "docs", "-k", "one"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "galley.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "docs",
+        "-k",
+        "one",
+    ]
     subprocess.run(command, cwd=project.root, capture_output=True, check=False)
     assert "docs/one.md" in (project.root / ".galley/times.json").read_text()
     assert "docs/two.md" not in (project.root / ".galley/times.json").read_text()

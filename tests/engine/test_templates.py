@@ -97,7 +97,10 @@ def test_what_does_not_hold_stands_below_the_title_and_in_the_foot(site):
     text = article(site["wrong"])
     box = '</h1> <div class="admonition danger"><p class="admonition-title">Not everything on this page holds: 1 problem</p>'
     assert box in text
-    assert "<pre>docs/wrong.md:8: output differs --- the page shows +++ the code prints @@ -1 +1 @@ -1 +&lt;b&gt;</pre>" in text
+    assert (
+        "<pre>docs/wrong.md:8: output differs --- the page shows +++ the code prints @@ -1 +1 @@ -1 +&lt;b&gt;</pre>"
+        in text
+    )
     assert "1 output compared; <strong>1 problem</strong>.</p>" in text
 
 

@@ -1,9 +1,6 @@
 """A page that misbehaves fails alone, at its line, with a message that says what it did."""
 
 import os
-import subprocess
-import sys
-import time
 
 import pytest
 

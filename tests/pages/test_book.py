@@ -11,11 +11,11 @@ from nbclient import NotebookClient
 
 from dev.changed import changed
 from galley import again
-from galley.check import citations as bibliography
-from galley.show import notebook
 from galley import pytest_plugin as plugin
 from galley.book import Book
+from galley.check import citations as bibliography
 from galley.read.notebook import read
+from galley.show import notebook
 from tests.conftest import build_site
 
 ROOT = Path(__file__).parents[2]
@@ -49,10 +49,10 @@ def notebooks(pytestconfig, results):
     """Return a function that runs the notebooks made of pages, but for what cannot run elsewhere."""
 
     def run(names):
-        made = [name for name in names if notebook.portable(results[name])]
+        portable = [name for name in names if notebook.portable(results[name])]
         begin = lambda missing: notebook.run(BOOK, {name: results[name] for name in missing})  # noqa: E731
-        ran = plugin.shared(pytestconfig, "notebooks", made, begin)
-        return {name: ran[name] for name in made}
+        ran = plugin.shared(pytestconfig, "notebooks", portable, begin)
+        return {name: ran[name] for name in portable}
 
     return run
 
@@ -66,8 +66,8 @@ def test_signed_values_have_one_color_map_and_magnitudes_another():
 @pytest.mark.parametrize("name", RUNNING)
 def test_code_that_is_not_folded_fits_its_column(name):
     """Break the line, or fold the block: <!-- block: fold -->."""
-    shown = [block for block in PAGES[name].blocks if not block.options.keys() & {"fold", "source"}]
-    lines = [(block.line + n, line) for block in shown for n, line in enumerate(block.code.split("\n"))]
+    open_blocks = [block for block in PAGES[name].blocks if not block.options.keys() & {"fold", "source"}]
+    lines = [(block.line + n, line) for block in open_blocks for n, line in enumerate(block.code.split("\n"))]
     long = [f"{name}:{n}: {len(line)} characters, of {COLUMN}: {line}" for n, line in lines if len(line) > COLUMN]
     assert not long, "\n".join(long)
 
@@ -93,29 +93,29 @@ def test_all_notebooks_run_as_they_stand(notebooks):
 
 
 def _errors(jobs):
-    found = {name: [step["error"] for step in job.results if "error" in step] for name, job in jobs.items()}
-    return {name: errors for name, errors in found.items() if errors}
+    errors = {name: [step["error"] for step in job.results if "error" in step] for name, job in jobs.items()}
+    return {name: messages for name, messages in errors.items() if messages}
 
 
 @pytest.mark.parametrize("name", RUNNING)
 def test_the_notebook_is_a_valid_one(name, results):
     if not notebook.portable(results[name]):
         pytest.skip("it reads more of the project than measurements")
-    nbformat.validate(_made(results[name]))
+    nbformat.validate(_read_notebook(results[name]))
 
 
 @pytest.mark.parametrize("name", [n if n in IN_JUPYTER else pytest.param(n, marks=pytest.mark.slow) for n in RUNNING])
 def test_the_notebook_runs_in_jupyter(name, results, tmp_path):
     if not notebook.portable(results[name]):
         pytest.skip("it reads more of the project than measurements")
-    made = _made(results[name])
-    made.cells.insert(0, nbformat.v4.new_code_cell("import sys\nsys.modules['galley'] = None"))
+    document = _read_notebook(results[name])
+    document.cells.insert(0, nbformat.v4.new_code_cell("import sys\nsys.modules['galley'] = None"))
     at = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(made, timeout=300, kernel_name="python3", resources=at).execute()
-    assert any(cell.cell_type == "code" and cell.execution_count for cell in made.cells)
+    NotebookClient(document, timeout=300, kernel_name="python3", resources=at).execute()
+    assert any(cell.cell_type == "code" and cell.execution_count for cell in document.cells)
 
 
-def _made(result):
+def _read_notebook(result):
     return nbformat.reads(notebook.notebook(result, BOOK.site, ROOT), as_version=4)
 
 

@@ -6,8 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from galley.read.notebook import read
 from galley.check.links import anchors
+from galley.read.notebook import read
 
 ROOT = Path(__file__).parents[2]
 ROWS = list(csv.DictReader((Path(__file__).parent / "coverage.csv").read_text(encoding="utf-8").splitlines()))
@@ -59,12 +59,6 @@ def _ids(folder, page):
     """Return the ids on a page of the built site."""
     place = folder / page.removesuffix("index.md").removesuffix(".md").removesuffix(".ipynb") / "index.html"
     return set(re.findall(r'\bid="([^"]+)"', place.read_text(encoding="utf-8")))
-
-
-def test_questions_lead_to_where_they_are_settled(built_site):
-    text = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
-    for page, anchor in re.findall(r"\]\(([^)#]+\.(?:md|ipynb))#([^)]+)\)", text):
-        assert anchor in _ids(built_site, page), f"{page}#{anchor}"
 
 
 def test_a_row_without_an_anchor_names_a_page_of_the_book():

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from galley.show.folds import label
 from galley.read.page import Page, parse
+from galley.show.folds import label
 
 PAGE = Path(__file__).parents[2] / "docs/jobs.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -32,19 +32,19 @@ def jobs(page: Page) -> dict[str, range]:
 def lacking(text: str) -> list[str]:
     """Return what a page of jobs lacks, job by job."""
     page = parse(text)
-    found = jobs(page)
+    spans = jobs(page)
     first = next(line for line, level, _, _ in page.headings if level == 2)
     listed = [link.target[1:] for link in page.links if link.line < first and link.target.startswith("#")]
-    wanting = [] if listed == [*found] else [f"the list on top names {set(listed) ^ {*found} or 'another order'}"]
-    for name, lines in found.items():
+    wanting = [] if listed == [*spans] else [f"the list on top names {set(listed) ^ {*spans} or 'another order'}"]
+    for name, lines in spans.items():
         blocks = [block for block in page.blocks if block.runs and block.line in lines]
         links = [link.target for link in page.links if link.line in lines]
-        shown = [block for block in blocks if not label(block)]
+        unfolded = [block for block in blocks if not label(block)]
         lacks = {
-            "an open block that runs": not shown,
+            "an open block that runs": not unfolded,
             "an assertion or an output": not any(_checks(block) for block in blocks),
             "a link to where it is explained": not any(EXPLAINED.match(target) for target in links),
-            f"blocks of {LINES} lines at most": any(block.code.count("\n") >= LINES for block in shown),
+            f"blocks of {LINES} lines at most": any(block.code.count("\n") >= LINES for block in unfolded),
         }
         wanting += [f"{name} lacks {what}" for what, is_so in lacks.items() if is_so]
     return wanting
@@ -56,40 +56,42 @@ def _checks(block) -> bool:
 
 def configurations(text: str) -> list[tuple[str, dict, list[str]]]:
     """Return of each configuration for another program its job, what it says, and the code of the job."""
-    page, found = parse(text), []
+    page = parse(text)
+    result = []
     for name, lines in jobs(page).items():
         code = [block.code for block in page.blocks if block.runs and block.line in lines]
         part = "\n".join(page.lines[lines.start - 1 : lines.stop - 1])
         for language, body in CONFIGURATION.findall(part):
-            said = [json.loads(body)] if language == "json" else [_said(line) for line in _commands(body)]
-            found += [(name, one, code) for one in said]
-    return found
+            configs = [json.loads(body)] if language == "json" else [_config(line) for line in _commands(body)]
+            result += [(name, config, code) for config in configs]
+    return result
 
 
 def _commands(body: str) -> list[list[str]]:
     return [shlex.split(command) for command in body.replace("\\\n", " ").split("\n\n")]
 
 
-def _said(words: list[str]) -> dict:
+def _config(command: list[str]) -> dict:
     """Return what the options of vLLM or llama.cpp say, in the words of a config.json."""
-    given = dict(pairwise(words))
-    if "--hf-overrides" in given:
-        return json.loads(given["--hf-overrides"]) | {"max_position_embeddings": int(given["--max-model-len"])}
-    rope = {"rope_type": given["--rope-scaling"], "factor": float(given["--rope-scale"])}
-    rope["original_max_position_embeddings"] = int(given["--yarn-orig-ctx"])
-    return {"rope_parameters": rope, "max_position_embeddings": int(given["-c"])}
+    options = dict(pairwise(command))
+    if "--hf-overrides" in options:
+        return json.loads(options["--hf-overrides"]) | {"max_position_embeddings": int(options["--max-model-len"])}
+    rope = {"rope_type": options["--rope-scaling"], "factor": float(options["--rope-scale"])}
+    rope["original_max_position_embeddings"] = int(options["--yarn-orig-ctx"])
+    return {"rope_parameters": rope, "max_position_embeddings": int(options["-c"])}
 
 
 def disagreeing(text: str) -> list[str]:
     """Return the jobs whose configuration for another program is not what the code beside it reads."""
-    return [name for name, said, code in configurations(text) if not any(_reads(block, said) for block in code)]
+    return [name for name, config, code in configurations(text) if not any(_reads(block, config) for block in code)]
 
 
-def _reads(code: str, said: dict) -> bool:
+def _reads(code: str, config: dict) -> bool:
     """Whether a block hands these `rope_parameters` to from_config; the longest text follows from them."""
-    names, rope = _run(code), said["rope_parameters"]
+    names = _run(code)
+    rope = config["rope_parameters"]
     longest = rope["factor"] * rope["original_max_position_embeddings"]
-    if "from_config" not in names or said["max_position_embeddings"] != longest:
+    if "from_config" not in names or config["max_position_embeddings"] != longest:
         return False
     held = [value for value in names.values() if isinstance(value, dict)]
     held = [value for value in held if value.get("max_position_embeddings", longest) == longest]

@@ -19,7 +19,7 @@ SOURCE = {  # the exercises of the source documents, and the part in which each 
 }
 FOLD = re.compile(r'<details markdown="1"><summary>(Hint|Solution)</summary>\n\n(.*?)\n</details>', re.S)
 
-each = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
 def sections(page):
@@ -76,14 +76,14 @@ def test_a_question_does_not_run_code_that_answers_it(head):
     assert not [block for block in parse(question).blocks if block.runs]
 
 
-@each
+@each_page
 def test_a_page_shows_what_is_said_to_at_least_three_slips(page):
     outputs = [block.output or "" for block in parse(page.read_text(encoding="utf-8")).blocks]
-    said = Counter(line.partition(":")[0] for output in outputs for line in output.split("\n"))
-    assert said["Not yet"] >= 3
+    verdicts = Counter(line.partition(":")[0] for output in outputs for line in output.split("\n"))
+    assert verdicts["Not yet"] >= 3
 
 
-@each
+@each_page
 def test_a_page_has_three_grades_each_under_its_heading(page):
     text = page.read_text(encoding="utf-8")
     assert re.findall(r"^## (.+)$", text, re.M) == ["Easy", "Medium", "Hard"]
@@ -102,8 +102,8 @@ def test_the_index_counts_what_there_is():
 
 
 def test_the_exercises_of_the_source_are_there():
-    found = {exercise.title: int(exercise.number.partition(".")[0]) for exercise in EXERCISES.values()}
-    assert {title: found.get(title) for title in SOURCE} == SOURCE
+    parts = {exercise.title: int(exercise.number.partition(".")[0]) for exercise in EXERCISES.values()}
+    assert {title: parts.get(title) for title in SOURCE} == SOURCE
 
 
 def test_there_are_at_least_sixty_exercises():
