@@ -2,7 +2,7 @@
 
 import pytest
 
-from galley.around.lighter import UNSTYLED
+from galley.show.extension import UNSTYLED
 from tests.browser.live_figures import unfold, until
 from tests.browser.pages import PAGES
 

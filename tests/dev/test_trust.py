@@ -1,4 +1,4 @@
-"""What users and GitHub read of the project: citation, licenses, policy, forms; and the hashes of what is installed."""
+"""What users and GitHub read of the project: citation, licenses, policy, forms; and the pins of what is installed."""
 
 import re
 import shutil
@@ -9,13 +9,12 @@ from datetime import date
 import pytest
 import yaml
 
-from dev.hashes import CONSTRAINTS, HASHES, LEFT_OUT, pins
 from posenc.__main__ import main as command_line
 from tests.dev.conftest import ROOT
 
 FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[0-9]*.yml"))
 LICENSES = (ROOT / "docs/reference/licenses.md").read_text(encoding="utf-8")
-HASHED = re.compile(r"\S.*\\\n(?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+")
+PIN = re.compile(r"^([\w.-]+)==", re.M)
 CFF = {"message", "title", "type", "version", "date-released", "license", "abstract", "keywords", "authors"}
 CFF |= {"cff-version", "url", "repository-code", "doi", "identifiers", "contact", "preferred-citation", "references"}
 
@@ -55,7 +54,6 @@ def test_what_the_build_brings_is_listed(built_site):
     ours = {path.name for path in (ROOT / "docs/assets").iterdir()}
     brought = {path.name for path in (built_site / "assets").iterdir()} - ours
     assert "javascripts" in brought
-    brought -= {"social", "drawn"}  # cards and pictures, which the build draws
     assert [name for name in sorted(brought) if f"`assets/{name}`" not in LICENSES] == []
 
 
@@ -102,18 +100,8 @@ def test_the_doctors_form_asks_for_a_command_that_there_is(capsys):
     assert not [option for option in options if option not in output]
 
 
-def test_what_is_pinned_has_hashes():
-    """Write them with `make hashes`."""
-    text = HASHES.read_text(encoding="utf-8")
-    pinned = set(pins(CONSTRAINTS.read_text(encoding="utf-8")))
-    assert set(pins(text)) == {pin for pin in pinned if not pin.startswith(f"{LEFT_OUT}==")}, "make hashes"
-    entries = re.split(r"^(?=\S)", text.partition("\n")[2], flags=re.M)[1:]
-    assert len(entries) == len(pins(text))
-    assert [entry.split("\n")[0] for entry in entries if not HASHED.fullmatch(entry)] == []
-
-
 def test_what_the_project_needs_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needs = [*project["dependencies"], *(need for extra in project["optional-dependencies"].values() for need in extra)]
     names = {re.match(r"[\w.-]+", need)[0].lower().replace("_", "-") for need in needs}
-    assert not names - {pin.partition("==")[0] for pin in pins(CONSTRAINTS.read_text(encoding="utf-8"))}
+    assert not names - {*PIN.findall((ROOT / "constraints.txt").read_text(encoding="utf-8"))}

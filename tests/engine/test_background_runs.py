@@ -140,9 +140,10 @@ def test_a_taken_port_is_named_before_anything_is_built(project):
         command = [sys.executable, "-m", "mkdocs", "serve", "--dev-addr", f"127.0.0.1:{port}"]
         done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"port {port} is in use" in done.stderr
-    assert "pages:" not in done.stderr
-    assert "Traceback" not in done.stderr
+    output = done.stdout + done.stderr
+    assert f"port {port} is in use" in output
+    assert "pages:" not in output
+    assert "Traceback" not in output
 
 
 def test_a_built_site_has_no_word_of_it(project):

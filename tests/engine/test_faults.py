@@ -396,6 +396,7 @@ def test_lint_is_found_at_its_line_and_is_no_problem(project, fault):
 @pytest.fixture
 def faulty_site(project):
     """A site with a page for each fault, and a good page."""
+    project.take_theme()
     project.page("index.md", "# Book\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n")
     expected = {}
     for n, (text, line, _) in enumerate(FAULTS.values()):

@@ -10,13 +10,13 @@ import pytest
 from nbclient import NotebookClient
 
 from dev.changed import changed
-from galley import again
-from galley import pytest_plugin as plugin
+from galley import pytest_plugin
 from galley.book import Book
-from galley.check import citations as bibliography
+from galley.check import citations
 from galley.read.notebook import read
 from galley.show import notebook
 from tests.conftest import build_site
+from tests.pages.second_run import differing
 
 ROOT = Path(__file__).parents[2]
 BOOK = Book(ROOT)
@@ -34,7 +34,7 @@ IN_JUPYTER = {"docs/museum/order.md", "docs/reference/speed.md", "docs/workbook/
 
 @pytest.fixture(scope="session")
 def results(pytestconfig):
-    return plugin.results(pytestconfig, PAGES)
+    return pytest_plugin.results(pytestconfig, PAGES)
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def notebooks(pytestconfig, results):
     def run(names):
         portable = [name for name in names if notebook.portable(results[name])]
         begin = lambda missing: notebook.run(BOOK, {name: results[name] for name in missing})  # noqa: E731
-        ran = plugin.shared(pytestconfig, "notebooks", portable, begin)
+        ran = pytest_plugin.shared(pytestconfig, "notebooks", portable, begin)
         return {name: ran[name] for name in portable}
 
     return run
@@ -135,7 +135,7 @@ def test_a_chapter_stands_in_the_navigation(name):
 
 
 def test_every_work_in_the_bibliography_is_cited():
-    entries = bibliography.read(BOOK.bibliography).entries
+    entries = citations.read(BOOK.bibliography).entries
     text = "\n".join(page.text for name, page in PAGES.items() if name != "docs/reference/bibliography.md")
     assert [key for key in entries if not re.search(rf"bibliography\.md#{key}\)|<!-- cite: {key},", text)] == []
 
@@ -149,12 +149,12 @@ def test_figure_names_are_unique_over_the_book():
 
 def test_two_runs_of_what_has_changed_give_the_same_bytes(touched, notebooks):
     """All that a page gives, figures included; only the seconds it took may differ."""
-    assert again.differing(BOOK, touched, notebooks(touched)) == []
+    assert differing(BOOK, touched, notebooks(touched)) == []
 
 
 @pytest.mark.slow
 def test_two_runs_from_nothing_give_the_same_bytes(results, notebooks):
-    assert again.differing(BOOK, results, notebooks(RUNNING), every=True) == []
+    assert differing(BOOK, results, notebooks(RUNNING), every=True) == []
 
 
 def test_a_strict_build_gives_the_site(site_build):

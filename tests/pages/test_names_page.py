@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from galley.check import citations as bibliography
+from galley.check import citations
 from tests.conftest import ROOT
 
 NAMES = (ROOT / "docs/reference/names.md").read_text(encoding="utf-8")
-WORKS = bibliography.read(ROOT / "docs/references.bib").entries
+WORKS = citations.read(ROOT / "docs/references.bib").entries
 IN_FILE = re.compile(r"`(\w+)` in `(posenc/[\w/]+\.py)`")
 NO_PAPER = {"APE", "LeRoPE"}  # a word for a whole door; known from code alone
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from galley.again import differing
 from galley.book import Book
 from galley.show import notebook
+from tests.pages.second_run import differing
 
 PAGE = "# Page\n\n```python\nimport os\nimport matplotlib.pyplot as plt\n\n{}\n```\n"
 FIGURE = "\n![A line](figures/{}.svg)\n"

@@ -1,4 +1,4 @@
-"""The index of the search: what the theme finds, though it is given less of a page to read, in a lean form."""
+"""The index of the search: each section of each page, light, and with the words by which people look for a page."""
 
 import gzip
 import json
@@ -7,25 +7,34 @@ import re
 import pytest
 from mkdocs.utils.meta import get_data
 
-from galley.show.chapter_layout import without_folds
-from galley.show.search_index import without_excluded
 from tests.browser.pages import PAGES
 
-parser = pytest.importorskip("material.plugins.search.plugin", reason="no theme: pip install -e '.[docs]'")
 MOST = 350_000  # bytes on their way to a reader
 ARTICLE = re.compile(r"<article\b[^<>]*>(.*)</article>", re.S)
+HEADING = re.compile(r'<h[2-6]\b[^<>]*\bid="([^"]+)"')
+
+
+@pytest.fixture(scope="module")
+def entries(built_site):
+    return json.loads((built_site / "search/index.json").read_text(encoding="utf-8"))["docs"]
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_it_finds_what_the_theme_finds_in_the_whole_page(built_site, path):
-    whole = ARTICLE.search((built_site / path / "index.html").read_text(encoding="utf-8"))[1]
-    assert _sections(without_excluded(without_folds(whole))) == _sections(without_folds(whole))
+def test_each_section_of_a_page_is_an_entry(built_site, entries, path):
+    article = ARTICLE.search((built_site / path / "index.html").read_text(encoding="utf-8"))[1]
+    found = [entry["location"] for entry in entries if entry["location"].partition("#")[0] == path]
+    assert found == [path, *(f"{path}#{anchor}" for anchor in HEADING.findall(article))]
 
 
-def test_a_section_of_the_depth_is_found_under_its_heading(built_site):
-    entries = json.loads((built_site / "search/index.json").read_text(encoding="utf-8"))["docs"]
+def test_a_section_of_the_depth_is_found_under_its_heading(entries):
     (section,) = [entry for entry in entries if entry["location"].endswith("derivation/#why-not-rotate-the-values")]
     assert "averaged" in section["text"]
+
+
+def test_no_answer_of_an_exercise_is_found(entries):
+    """That of 3.1.5 stands under an anchor which does not say so."""
+    (section,) = [entry for entry in entries if entry["location"].endswith("#what-goes-in-what-comes-out")]
+    assert not re.search(r"\b(?:Hint|Answer|Solution)\b", section["text"])
 
 
 def test_it_is_light_and_no_page_brings_it(built_site):
@@ -40,10 +49,3 @@ def test_a_page_says_by_which_words_people_look_for_it(path):
     keywords = get_data(PAGES[path].text)[1].get("keywords", [])
     assert 5 <= len(keywords) <= 12, f"{path or 'the landing page'}: {len(keywords)} keywords"
     assert len({word.casefold() for word in keywords}) == len(keywords), f"{path}: a keyword stands twice in {keywords}"
-
-
-def _sections(html: str) -> list[tuple]:
-    reader = parser.Parser()
-    reader.feed(html)
-    reader.close()
-    return [(part.id, part.is_excluded(), "".join(part.title), "".join(part.text)) for part in reader.data]
