@@ -45,9 +45,11 @@ class Result:
     def built_outputs(self) -> dict[int, str]:
         """What blocks print into the page when it is shown, by the index of a line; the lines of its span are blank."""
         outputs: dict[int, str] = {}
-        for block in self.page.blocks:
-            printed = self.by_block.get(block.line, {}).get("stdout")
-            if block.output_is_built and block.output_span and printed:
+        built = [block for block in self.page.blocks if block.output_is_built]
+        by_block = self.by_block if built else {}
+        for block in built:
+            printed = by_block.get(block.line, {}).get("stdout")
+            if block.output_span and printed:
                 outputs |= dict.fromkeys(range(*block.output_span), "")
                 outputs[block.output_span[0]] = f"\n{printed.strip()}\n"
         return outputs

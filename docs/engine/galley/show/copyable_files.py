@@ -97,6 +97,11 @@ class CopyableFile:
         """Its syntax."""
         return ast.parse(self.source)
 
+    @cached_property
+    def imports(self) -> list[ast.Import | ast.ImportFrom]:
+        """Its imports, those within functions too."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
     @property
     def summary(self) -> str:
         """What it does, in a sentence: the first paragraph of its docstring."""
@@ -105,15 +110,14 @@ class CopyableFile:
     @property
     def libraries(self) -> list[str]:
         """The libraries, beyond Python's own, that it imports."""
-        imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-        names = [alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names]
-        names += [node.module for node in imports if isinstance(node, ast.ImportFrom) and node.module]
+        names = [alias.name for node in self.imports if isinstance(node, ast.Import) for alias in node.names]
+        names += [node.module for node in self.imports if isinstance(node, ast.ImportFrom) and node.module]
         return sorted({name.partition(".")[0] for name in names} - sys.stdlib_module_names - {*self.needs, "posenc"})
 
     @property
     def needs(self) -> list[str]:
         """The files that must lie beside it, as from_config needs the formulas."""
-        beside = (node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom) and not node.module)
+        beside = (node for node in self.imports if isinstance(node, ast.ImportFrom) and not node.module)
         return [alias.name for node in beside for alias in node.names]
 
 

@@ -19,7 +19,7 @@ def label(block: Block) -> str:
     if title := block.options.get("fold"):
         return title
     if "fold" not in block.options:
-        return checked(block) * only_asserts(block)
+        return checked(block) if only_asserts(block) else ""
     if block.figures:
         return "Code of these figures" if len(block.figures) > 1 else "Code of this figure"
     return "Code of this table" if block.output_is_markdown else checked(block)

@@ -14,6 +14,8 @@ from pathlib import Path
 from galley.book import Book
 from galley.check.counts import MARKER
 from galley.read.page import CODE_SPAN, FENCE, IMAGE, OPTIONS, ticks
+from galley.run.content_cache import contents
+from galley.run.dependencies import digest
 from galley.show.mkdocs_internals import OBJECT
 from galley.show.notebook import prose
 from galley.show.site import Site, SitePage, write
@@ -28,11 +30,24 @@ SETTINGS = re.compile(r"^(?P<object>::: .+)\n(?:[ \t]+.*\n)*", re.M)  # of an ob
 
 def write_all(site: Site, folder: Path) -> None:
     """Write each page as Markdown into the folder of the site, and what lists them."""
-    texts = {page.uri: twin(page, site) for page in site.pages}
+    texts = {page.uri: _cached(page, site) for page in site.pages}
     for page in site.pages:
         write(folder, page.url + NAME, texts[page.uri])
     write(folder, INDEX, index(site))
     write(folder, WHOLE, "\n\n---\n\n".join(texts.values()))
+
+
+def _cached(page: SitePage, site: Site) -> str:
+    """Return a page's twin, from the cache if the page and what it gave are as they were."""
+    quoted = [contents(source, source.rglob("*.py")) for source in site.book.sources if ":::" in page.result.page.text]
+    cache = site.book.content_cache
+    key = digest("twin", site.book.around, page.uri, page.result.page.source, page.result.outcome, *quoted)
+    counts_all = any(map(MARKER.match, page.result.page.lines))  # pages that are not in the key
+    text = None if counts_all else cache.get(key)
+    if text is None:
+        text = twin(page, site)
+        cache.put(key, text)
+    return text
 
 
 def twin(site_page: SitePage, site: Site) -> str:

@@ -37,8 +37,9 @@ def page_markdown(result: Result, book: Book) -> str:
 def figures(result: Result) -> Iterator[tuple[str, str]]:
     """Yield the element that waits for each figure of a page, and the HTML of the figure."""
     undrawn = "Being drawn" if result.waits else "Not drawn"
+    by_block = result.by_block
     for block in result.page.blocks:
-        outcome = result.by_block.get(block.line) or {}
+        outcome = by_block.get(block.line) or {}
         for n, (figure, svg) in enumerate(zip_longest(block.figures, outcome.get("figures", []))):
             if figure is None or not block.runs:
                 break
