@@ -59,22 +59,22 @@ LEAVE_OUT = """() => {
     if (!drawing.querySelector("a, [role], [tabindex]")) drawing.replaceChildren()
 }"""
 
-RUN = """async ([where, options, sparing]) => {
-  const asked = [...document.querySelectorAll("[data-judge]")]
-  if (sparing) axe.configure({ rules: [
+RUN = """async ([where, options]) => {
+  const judged = [...document.querySelectorAll("[data-judge]")]
+  axe.configure({ rules: [
     { id: "color-contrast", selector: "[data-judge]" },
     { id: "link-in-text-block", selector: "a[data-judge]" },
   ] })
-  const found = await axe.run(where, {
+  const { violations, incomplete } = await axe.run(where, {
     resultTypes: ["violations", "incomplete"], elementRef: true, preload: false, ...options })
-  const unsure = new Set(found.incomplete.flatMap(({ nodes }) => nodes.map(({ element }) => element.dataset.judge)))
-  const told = Object.fromEntries(asked.map((part) => [part.dataset.judge, !unsure.has(part.dataset.judge)]))
-  for (const part of asked) part.removeAttribute("data-judge")
+  const unsure = new Set(incomplete.flatMap(({ nodes }) => nodes.map(({ element }) => element.dataset.judge)))
+  const sure = Object.fromEntries(judged.map((part) => [part.dataset.judge, !unsure.has(part.dataset.judge)]))
+  for (const part of judged) part.removeAttribute("data-judge")
   const folded = ({ element }) => element.closest("details:not([open]) > :not(summary)") // where nobody can scroll
-  const faults = found.violations.flatMap(({ id, nodes }) =>
+  const faults = violations.flatMap(({ id, nodes }) =>
     nodes.filter((node) => !folded(node)).slice(0, 4)
       .map(({ target, failureSummary }) => `${id} ${target[0]}: ${failureSummary}`))
-  return [faults, told]
+  return [faults, sure]
 }"""
 
 
@@ -89,31 +89,10 @@ class Judged:
         """Return the looks about which axe need not be asked again."""
         return [*self.sure, *(look for look, times in self.unsure.items() if times >= OFTEN)]
 
-    def add(self, told: dict[str, bool]) -> None:
+    def add(self, looks: dict[str, bool]) -> None:
         """Note about which looks axe was sure."""
-        self.sure |= {look for look, sure in told.items() if sure}
-        self.unsure.update(look for look, sure in told.items() if not sure)
-
-
-def _script(page: Any) -> None:
-    from axe_core_python.base import AXE_SCRIPT
-
-    page.evaluate(f"() => {{ if (!window.axe) {{ {AXE_SCRIPT} }} }}")
-
-
-def violations(page: Any, where: str = "html", **options: Any) -> list[str]:
-    """Run axe on what `where` selects; return the first four places of each rule that is broken."""
-    _script(page)
-    return page.evaluate(RUN, [where, options, False])[0]
-
-
-def in_both_schemes(page: Any, where: str = "html") -> list[str]:
-    """Run axe on what `where` selects in light colors, and the rules about colors in dark ones."""
-    found = [f"in light colors, {fault}" for fault in violations(page, where)]
-    scheme(page, "dark")
-    found += [f"in dark colors, {fault}" for fault in violations(page, where, runOnly=COLOR_RULES)]
-    scheme(page, "light")
-    return found
+        self.sure |= {look for look, sure in looks.items() if sure}
+        self.unsure.update(look for look, sure in looks.items() if not sure)
 
 
 def scheme(page: Any, color: str) -> None:
@@ -127,16 +106,18 @@ def unread(page: Any, judged: Judged, where: str = "html", **options: Any) -> li
 
     It changes the page: what axe has no rule for is taken out of it.
     """
+    from axe_core_python.base import AXE_SCRIPT
+
     page.evaluate(MARK, [judged.known(), where])
     page.evaluate(LEAVE_OUT)
-    _script(page)
-    faults, told = page.evaluate(RUN, [where, options, True])
-    judged.add(told)
+    page.evaluate(f"() => {{ if (!window.axe) {{ {AXE_SCRIPT} }} }}")
+    faults, sure = page.evaluate(RUN, [where, options])
+    judged.add(sure)
     return faults
 
 
 def unread_in_both_schemes(page: Any, judged: dict[str, Judged], where: str = "html") -> list[str]:
     """Return what is hard to read in light colors, and all that axe finds in dark ones, as `unread` does."""
-    found = [f"in light colors, {fault}" for fault in unread(page, judged["light"], where, runOnly=COLOR_RULES)]
+    faults = [f"in light colors, {fault}" for fault in unread(page, judged["light"], where, runOnly=COLOR_RULES)]
     scheme(page, "dark")
-    return found + [f"in dark colors, {fault}" for fault in unread(page, judged["dark"], where)]
+    return faults + [f"in dark colors, {fault}" for fault in unread(page, judged["dark"], where)]
