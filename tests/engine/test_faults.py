@@ -164,6 +164,11 @@ FAULTS = {
         17,
         "figures/a.svg is the name of another figure too",
     ),
+    "a tolerance that a session does not have": (
+        "# Page\n\n<!-- block: rtol=0.1 -->\n```pycon\n>>> 1.5\n1.5\n```\n",
+        5,
+        "rtol= does nothing in a pycon block",
+    ),
     "a figure that is no SVG": (
         "# Page\n\n```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1])\n```\n\n![A line](figures/a.png)\n",
         9,
