@@ -83,7 +83,6 @@ addEventListener("popstate", () => (wanted = ""))
 // Who follows a link into a section of a chapter's depth finds it open.
 const open = () => {
   const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))
-  if (place && place.matches("a.moved[href]")) return location.replace(place.href) // it is on another page now
   const closed = []
   for (let fold = place && place.closest("details"); fold; fold = fold.parentElement.closest("details")) {
     if (!fold.open) closed.push(fold)

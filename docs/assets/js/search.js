@@ -244,11 +244,6 @@ const found = async (text) => {
 }
 
 addEventListener("message", async ({ data: { type, data } }) => {
-  if (type === 0) {
-    // a site that is read from a disk brings them along
-    if (data.docs.length) known = Promise.resolve(indexed(data.docs))
-    postMessage({ type: 1 })
-  } else if (type === 2) {
-    postMessage({ type: 3, data: await found(data) })
-  }
+  if (type === 0) postMessage({ type: 1 })
+  else if (type === 2) postMessage({ type: 3, data: await found(data) })
 })

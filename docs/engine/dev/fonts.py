@@ -2,7 +2,7 @@
 
     pip install "fonttools[woff]"
     npm pack @fontsource-variable/source-serif-4@5.3.1 @fontsource/roboto@5.3.0 @fontsource/noto-serif@5.3.0
-    python docs/engine/fonts.py FOLDER      FOLDER has these packages, unpacked, and the Liberation fonts
+    python -m dev.fonts FOLDER      FOLDER has these packages, unpacked, and the Liberation fonts
 
 Source Serif 4 is cut to the weights 400 to 700, one optical size and the Latin letters: 65 KB in place of 174. Adobe
 reserves the name 'Source', so what is made of it is called Posenc Serif. A face that stands in is a font of the
@@ -20,7 +20,7 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 from fontTools.varLib import instancer
 
-DOCS = Path(__file__).parents[1]
+DOCS = Path(__file__).parents[2]
 FONTS = DOCS / "assets/fonts"
 LATIN = [*range(0x20, 0x7F), *range(0xA0, 0x100), 0x131, 0x152, 0x153, 0x2BB, 0x2BC, 0x2C6, 0x2DA, 0x2DC, 0x304, 0x308]
 LATIN += [0x329, *range(0x2010, 0x2028), *range(0x2030, 0x203B), 0x2044, 0x20AC, 0x2122, *range(0x2190, 0x2194), 0x2212]
