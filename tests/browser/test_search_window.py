@@ -91,6 +91,6 @@ def test_one_finds_one_s_way_from_an_address_without_a_page(site, visit):
 
 
 def test_without_scripts_the_search_says_so(open_without_scripts):
-    needed = open_without_scripts().locator("header noscript")  # in which playwright looks for no text
+    needed = open_without_scripts().locator("noscript.search-needs")  # in which playwright looks for no text
     assert needed.is_visible()
     assert needed.text_content() == "Search needs JavaScript."

@@ -5,6 +5,7 @@ is set as Markdown, like all other pages.
 """
 
 import logging
+import re
 import sys
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from galley.show.site_folder import SiteFolder
 
 log = logging.getLogger("mkdocs.galley")
 FIRST, LAST = 1000, -1000
+STYLESHEET = "assets/css/all.css"
 
 
 class Build:
@@ -201,8 +203,17 @@ class Build:
             if notebook.portable(result) and not uri.endswith(SUFFIX):  # one that is a page is written last
                 content = notebook.made(result, self.book)
                 files.append(File.generated(config, notebook.place(uri), content=content))
+        if styles := config.extra.get("styles"):
+            files.append(File.generated(config, STYLESHEET, content=self._stylesheet(styles)))
         for uri, content in copyable_files.generated(Site.of(self.book, self.results)):
             files.append(File.generated(config, uri, content=content))
+
+    def _stylesheet(self, names: list[str]) -> str:
+        """Return the site's stylesheets as one, which a browser asks for once, without comments."""
+        assets = self.book.docs / "assets"
+        style = "\n".join((assets / f"{name}.css").read_text(encoding="utf-8") for name in names)
+        style = style.replace("url(fonts/", "url(../katex/fonts/")  # KaTeX's, by the way from its own folder
+        return re.sub(r"\s*/\*(?!!).*?\*/", "", style, flags=re.S)
 
     def _shown(self, result: Result, page: Page) -> dict:
         """Return what the templates show of a page beside its text."""
