@@ -25,7 +25,8 @@ TOO_SMALL = """(figure) => [...figure.querySelectorAll("button, select, .stage-c
 
 def test_each_page_of_the_site_is_visited(site, visit):
     sitemap = visit(site).page.request.get(f"{site}sitemap.xml").text()
-    assert sorted(path.removeprefix(site) for path in re.findall("<loc>(.*?)</loc>", sitemap)) == sorted(PAGES)
+    listed = [path.removeprefix(site) for path in re.findall("<loc>(.*?)</loc>", sitemap)]
+    assert sorted(path for path in listed if not path.startswith("code/")) == sorted(PAGES)  # test_copies visits those
     assert PAGES.keys() >= ONE_OF_EACH_KIND
 
 

@@ -26,7 +26,7 @@ def differing(book: Book, results: dict[str, Result], notebooks: dict[str, Job],
 
 
 def _mark(book: Book, result: Result) -> Path:
-    return book.store.path(book.store.key(book.steps(result.page)), result.needs).with_suffix(".twice")
+    return book.result_cache.path(book.result_cache.key(book.steps(result.page)), result.needs).with_suffix(".twice")
 
 
 def _alike(result: Result, job: Job) -> bool:

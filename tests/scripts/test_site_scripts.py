@@ -54,7 +54,7 @@ def figure(name: str) -> Path:
 
 
 START = loaded(SCRIPTS / "kit/element.js") | {SCRIPTS / "figures.js"}  # what every page with a figure loads
-FRAME = ("mkdocs.yml", "docs/engine/galley/around/found.py")  # name the scripts that every page has
+FRAME = ("mkdocs.yml", "docs/overrides/main.html")  # name the scripts that every page has
 KIT = START | set((SCRIPTS / "kit").glob("*.js"))
 
 
@@ -102,7 +102,7 @@ def test_the_colormaps_are_those_of_matplotlib():
 
 
 def test_the_colors_of_lines_are_those_of_the_drawn_figures():
-    style = (ROOT / "docs/engine/galley/house.mplstyle").read_text(encoding="utf-8")
+    style = (ROOT / "docs/engine/galley/run/house.mplstyle").read_text(encoding="utf-8")
     css = (ROOT / "docs/assets/css/figures.css").read_text(encoding="utf-8")
     cycle = re.findall(r'"([0-9a-f]{6})"', style[style.index("axes.prop_cycle") :].partition("\n")[0])
     assert re.findall(r"--line-\d: #([0-9a-f]{6})", css) == cycle

@@ -13,6 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 
 from galley.book import Result
 from galley.show.site import Site
@@ -29,6 +34,7 @@ CARD = re.compile(
 COMMAND = re.compile(r"`posenc copy (?P<name>[\w/]+)`$", re.M)
 COPY_THIS = re.compile(r"^### Copy this\b.*$(?:\n(?!##).*)*", re.M)
 IMPORTED = re.compile(rf"\bposenc\.((?:{'|'.join(FOLDERS)})\.\w+|{'|'.join(BESIDE)})\b")
+LOOK = HtmlFormatter(cssclass="language-python highlight no-copy", wrapcode=True, linespans="line")
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch"}
 PAGE = """\
 ---
@@ -49,7 +55,7 @@ where it is from and that its license is MIT.
 
 {links}
 
-``` {{ .python .no-copy linenums="1" }}
+``` whole-file
 --8<-- "posenc/{file.place}.py"
 ```
 """
@@ -133,6 +139,11 @@ def copyable_files(root: Path) -> dict[str, CopyableFile]:
 def source(uri: str) -> str:
     """Return the file that a page at `uri` in docs shows."""
     return f"posenc/{uri.removeprefix('code/').removesuffix('.md')}.py"
+
+
+def whole_file(source: str, *_: Any, **__: Any) -> str:
+    """Return a file as pymdownx.superfences shows it, with a name for each line: the reference leads to `#line-55`."""
+    return highlight(source, PythonLexer(), LOOK)
 
 
 def generated(site: Site) -> Iterator[tuple[str, str]]:

@@ -218,7 +218,7 @@ class Build:
     def _shown(self, result: Result, page: Page) -> dict:
         """Return what the templates show of a page beside its text."""
         pages = self.site.pages if self.site else []
-        proof = SitePage(self.book.proof, result).url if self.book.proof else ""
+        proof = SitePage(self.book.proof, result).url if self.book.proof else None
         return {
             "problems": result.report,
             "counts": in_words(counts(result.page)),
