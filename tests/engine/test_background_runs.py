@@ -96,6 +96,8 @@ def test_it_answers_at_once_shows_figures_as_they_come_and_ends_cleanly(project,
     project.page("index.md", QUICK.format("Home", 1, 1).replace("First.", "A new sentence."))
     server.wait("", "A new sentence.")  # though a page still runs
     assert "docs/draws.md" in json.loads(server.get("galley/progress.json"))["running"]
+    entries = json.loads(server.get("search/index.json"))["docs"]  # of all pages, though one was built again
+    assert {entry["location"] for entry in entries} == {"", "draws/", "fails/"}
 
     project.page("index.md", QUICK.format("Home", "1 + 1", 2))
     server.wait("", "1</span>")

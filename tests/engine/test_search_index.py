@@ -71,3 +71,12 @@ def test_an_entry_comes_from_the_cache_until_its_page_changes(tmp_path):
 def test_the_index_is_one_file(tmp_path):
     write_index(tmp_path, [{"location": "", "title": "A", "text": "é"}])
     assert json.loads((tmp_path / "search/index.json").read_text("utf-8"))["docs"][0]["text"] == "é"
+
+
+def test_a_dirty_build_keeps_the_pages_that_it_did_not_build(tmp_path):
+    write_index(tmp_path, [{"location": "a/"}, {"location": "a/#old"}, {"location": "b/"}])
+    write_index(tmp_path, [{"location": "a/"}, {"location": "a/#new"}], is_dirty=True)
+    docs = json.loads((tmp_path / "search/index.json").read_text("utf-8"))["docs"]
+    assert [entry["location"] for entry in docs] == ["b/", "a/", "a/#new"]
+    write_index(tmp_path, [{"location": "a/"}])
+    assert len(json.loads((tmp_path / "search/index.json").read_text("utf-8"))["docs"]) == 1

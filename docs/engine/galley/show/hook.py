@@ -157,7 +157,7 @@ class Build:
         if self.folder is None or (config.strict and self.warnings.counts):
             return  # MkDocs is about to say that warnings fail a strict build
         folder = Path(config.site_dir)
-        search_index.write_index(folder, self.search)
+        search_index.write_index(folder, self.search, self.is_dirty)
         for uri, result in self.results.items():
             if uri.endswith(SUFFIX) and notebook.portable(result):
                 write(folder, uri, notebook.made(result, self.book))
@@ -178,14 +178,16 @@ class Build:
     def _run(self, files: Files, config: MkDocsConfig) -> dict[str, Result]:
         """Run the pages in the order of the navigation."""
         own = {self._name(file.src_uri): file for file in files.documentation_pages() if self._is_of_book(file)}
-        order = {uri: n for n, uri in enumerate(Site.of(self.book, {}).trails)}
+        site = Site.of(self.book, {})
+        order = {uri: n for n, uri in enumerate(site.trails)}
         names = sorted(own, key=lambda name: order.get(own[name].src_uri, len(order)))
         texts = {n: Path(own[n].abs_src_path or "").read_text(encoding="utf-8", errors="replace") for n in names}
         behind = self.serving.runs.perform if self.serving and not config.strict else None
         results = self.book.run(texts, self._say_ran, behind)
         if self.folder and any(result.failed for result in results.values()):
             self.folder.check_room()  # where there is none left, the pages are not to blame
-        self.site = Site.of(self.book, {own[name].src_uri: result for name, result in results.items()})
+        site.results = {own[name].src_uri: result for name, result in results.items()}
+        self.site = site
         self.written = [file.dest_uri for file in own.values()]
         for name, result in results.items():
             self._unlink_stale(own[name], result)
@@ -205,7 +207,7 @@ class Build:
                 files.append(File.generated(config, notebook.place(uri), content=content))
         if styles := config.extra.get("styles"):
             files.append(File.generated(config, STYLESHEET, content=self._stylesheet(styles)))
-        for uri, content in copyable_files.generated(Site.of(self.book, self.results)):
+        for uri, content in copyable_files.generated(self.site) if self.site else ():
             files.append(File.generated(config, uri, content=content))
 
     def _stylesheet(self, names: list[str]) -> str:

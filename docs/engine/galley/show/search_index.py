@@ -39,11 +39,19 @@ def page_entries(html: str, url: str, title: str, keywords: list[str], cache: Co
     return entries
 
 
-def write_index(folder: Path, entries: list[dict]) -> None:
-    """Write the index into the folder of the site."""
+def write_index(folder: Path, entries: list[dict], is_dirty: bool = False) -> None:
+    """Write the index into the folder of the site; a dirty build keeps what it has of pages that it did not build."""
     path = folder / PLACE
+    if is_dirty and path.exists():
+        built = {_page(entry) for entry in entries}
+        known = json.loads(path.read_text(encoding="utf-8"))["docs"]
+        entries = [*(entry for entry in known if _page(entry) not in built), *entries]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"docs": entries}, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+
+
+def _page(entry: dict) -> str:
+    return entry["location"].partition("#")[0]
 
 
 def _entries(sections: list["_Section"], url: str) -> list[dict]:
