@@ -89,12 +89,10 @@ def _stated_count(config: Config, stated: Sequence[Any]) -> int:
     further = config.get("num_nextn_predict_layers")
     lengths = (count, count + further) if isinstance(further, int) else (count,)
     if len(stated) not in lengths:
-        raise _wrong_count("layer_types", count, stated)
+        raise ValueError(
+            sentences.WRONG_COUNT.format(name="layer_types", count=count, stated=len(stated))
+        )
     return count
-
-
-def _wrong_count(name: str, count: int, stated: Sequence[Any]) -> ValueError:
-    return ValueError(sentences.WRONG_COUNT.format(name=name, count=count, stated=len(stated)))
 
 
 def _by_rule(config: Config, rule: Mapping[str, Any], count: int) -> list[str]:
@@ -171,7 +169,7 @@ def checked_per_layer(config: Config, name: str, stated: Sequence[Any]) -> Seque
     """
     count = config.number("num_hidden_layers")
     if len(stated) < count:
-        raise _wrong_count(name, count, stated)
+        raise ValueError(sentences.WRONG_COUNT.format(name=name, count=count, stated=len(stated)))
     return stated
 
 

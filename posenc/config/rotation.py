@@ -158,6 +158,7 @@ def frequencies(
     try:
         theta, factor = from_config({"rope_parameters": fields, LONGEST: longest}, width, length)
     except KeyError as error:
-        message = sentences.MISSING_KEY.format(key=error.args[0], rope_type=rope_type)
-        raise ValueError(message) from error
+        raise ValueError(
+            sentences.MISSING_KEY.format(key=error.args[0], rope_type=rope_type)
+        ) from error
     return Frequencies(theta, float(factor), base, source)
