@@ -18,7 +18,6 @@ import torch
 
 import posenc
 from posenc import _index
-from posenc.config import sentences
 from tests.contract import encoding_inputs, shape_comments, style
 from tests.contract.encoding_inputs import POSITIONS, ROOT, Encoding
 
@@ -124,6 +123,7 @@ def test_every_error_is_a_value_error_that_names_file_argument_condition_and_val
 def template(text: ast.expr) -> str:
     """Return an f-string, or a sentence of posenc.config.sentences that is filled, with `{}` for each value."""
     if isinstance(text, ast.Call) and (filled := re.fullmatch(r"sentences\.(\w+)\.format", ast.unparse(text.func))):
+        sentences = importlib.import_module("posenc.config.sentences")  # which not every copy of the project has
         return re.sub(r"\{[^{}]*\}", "{}", getattr(sentences, filled[1]))
     parts = text.values if isinstance(text, ast.JoinedStr) else [text]
     return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
