@@ -63,7 +63,7 @@ def test_files_lie_on_the_site_as_they_are_below_their_license(site):
     made = dict(generated(site))
     assert len(made) == 3 * len(FILES)
     for file in FILES.values():
-        for place in (file.raw, file.text):
+        for place in (file.download_url, file.text_url):
             first, second, rest = made[place].split("\n", 2)
             assert f"posenc/{file.place}.py" in first
             assert "MIT. Copyright" in second

@@ -269,6 +269,11 @@ FAULTS = {
         3,
         "unknown block option 'tolerance'",
     ),
+    "an option behind a fence": (
+        "# Page\n\n```python fold\nx = 1\n```\n",
+        3,
+        "'fold' behind python says nothing; options stand in a comment above it: <!-- block: fold -->",
+    ),
     "a fence inside a quote": (
         "# Page\n\n> ```python\n> x = 1\n> ```\n",
         3,

@@ -10,7 +10,7 @@ import pytest
 
 from galley.book import Book
 from galley.read.notebook import read
-from galley.show import notebook
+from galley.show import notebook_of_page
 from galley.update import rewrite
 
 FRONT = "---\ntitle: A page\n---"
@@ -289,7 +289,7 @@ def test_its_download_leads_to_pages_and_to_downloads(page):
     page(6, prose(SHOWN, "", "See [me](page.ipynb#rows), [it](other.md) and [its notebook](other.ipynb)."))
     result = project.run()["page.ipynb"]
     assert result.report == []
-    made = notebook.notebook(result, "https://example.org/book/", project.root)
+    made = notebook_of_page.notebook(result, "https://example.org/book/", project.root)
     assert "[me](https://example.org/book/page/#rows)" in made
     assert "[it](https://example.org/book/other/)" in made
     assert "[its notebook](https://example.org/book/other.ipynb)" in made

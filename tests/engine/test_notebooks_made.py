@@ -7,7 +7,7 @@ import pytest
 from mkdocs.utils.yaml import yaml_load
 
 from galley.book import Book
-from galley.show import notebook
+from galley.show import notebook_of_page
 
 PAGE = """\
 ---
@@ -58,12 +58,12 @@ def made(project):
     project.page("other.md", "# Other\n\n## Rows\n")
     result = project.run()["page.md"]
     assert result.problems == []
-    return notebook.notebook(result, "https://example.org/book/", project.root)
+    return notebook_of_page.notebook(result, "https://example.org/book/", project.root)
 
 
 def test_it_is_valid_and_stable(project, made):
     nbformat.validate(nbformat.reads(made, as_version=4))
-    assert notebook.notebook(project.run()["page.md"], "https://example.org/book/", project.root) == made
+    assert notebook_of_page.notebook(project.run()["page.md"], "https://example.org/book/", project.root) == made
 
 
 def installed(made, monkeypatch):
@@ -83,7 +83,7 @@ def test_it_installs_what_it_needs_from_where_it_was_made(project, made, monkeyp
         source = f"git+{yaml_load(file)['repo_url']}"
     assert installed(made, monkeypatch) == ("posenc", [source, "matplotlib"])
     project.page("page.md", f"# A page\n\n```{'pycon' if '>' in line else 'python'}\n{line}\n```\n")
-    made = notebook.notebook(project.run()["page.md"], "", project.root)
+    made = notebook_of_page.notebook(project.run()["page.md"], "", project.root)
     book = f"{source}#subdirectory=docs/book"
     assert installed(made, monkeypatch) == ("posenc_book", [source, book, "matplotlib"])
 
@@ -100,7 +100,7 @@ def test_it_brings_the_measurements_that_its_page_reads(project, tmp_path, monke
     project.page("page.md", f"# A page\n\n```python\n{code}\n```\n")
     result = project.run()["page.md"]
     assert result.problems == []
-    cells = nbformat.reads(notebook.notebook(result, "", project.root), as_version=4).cells
+    cells = nbformat.reads(notebook_of_page.notebook(result, "", project.root), as_version=4).cells
     monkeypatch.chdir(tmp_path)
     space = {}
     for cell in cells[3:]:
@@ -112,7 +112,7 @@ def test_a_page_that_reads_the_projects_files_is_none(project):
     project.page("page.md", "# A page\n\n```python\nwith open('docs/references.bib'):\n    pass\n```\n")
     project.page("list.md", "# A list\n\n```python\nimport os\n\nos.listdir('docs')\n```\n")
     project.page("good.md", "# A page\n\n```python\npass\n```\n")
-    made = [name for name, result in project.run().items() if notebook.portable(result)]
+    made = [name for name, result in project.run().items() if notebook_of_page.is_portable(result)]
     assert made == ["good.md"]
 
 
@@ -132,7 +132,7 @@ def test_a_link_to_a_view_of_a_page_leads_there(project):
     project.page("page.md", "# Page\n\nSee [it](other.md?length=8#rows).\n\n```python\npass\n```\n")
     result = project.run()["page.md"]
     assert result.problems == []
-    assert "(https://example.org/book/other/?length=8#rows)" in notebook.notebook(
+    assert "(https://example.org/book/other/?length=8#rows)" in notebook_of_page.notebook(
         result, "https://example.org/book/", project.root
     )
 
@@ -183,7 +183,7 @@ def test_it_runs_in_an_empty_folder_and_gives_what_the_page_gives(project):
         project.page(f"{fault}.md", RUNS.replace("plt.plot(found)", f"plt.plot(found)\n{guarded}"))
     book = Book(project.root)
     results = book.run(book.pages())
-    jobs = notebook.run(book, results)
+    jobs = notebook_of_page.run(book, results)
     assert [job.cached for job in jobs.values()] == [False] * 4
     *setup, first, second = jobs["docs/page.md"].results
     assert len(setup) == 3
@@ -195,5 +195,5 @@ def test_it_runs_in_an_empty_folder_and_gives_what_the_page_gives(project):
         errors = [step["error"] for step in jobs[f"docs/{fault}.md"].results if "error" in step]
         assert len(errors) == 1
         assert message in errors[0]
-    again = notebook.run(book, results)
+    again = notebook_of_page.run(book, results)
     assert [name for name, job in again.items() if job.cached] == ["docs/page.md"]

@@ -1,15 +1,17 @@
 """A page as the site shows it: figures, folds, marks and formulas stand where they belong."""
 
 import re
+from pathlib import Path
 
 import markdown
 import pytest
 
 from galley.book import Book, Result
-from galley.read.page import parse
+from galley.read.page import OPTIONS_OF_A_BLOCK, parse
 from galley.show import extension
 from galley.show.page_markdown import figures, page_markdown
 
+ROOT = Path(__file__).parents[2]
 EXTENSIONS = ["abbr", "md_in_html", "tables", "pymdownx.superfences", "pymdownx.arithmatex", "galley.show.extension"]
 SETTINGS = {"pymdownx.arithmatex": {"generic": True}}
 TABLE = "<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->\n"
@@ -256,3 +258,10 @@ def test_the_link_of_a_heading_needs_no_tooltip():
     page = markdown.markdown("# One", extensions=["toc", "galley.show.extension"], extension_configs=settings)
     assert 'aria-label="Link to this section"' in page
     assert "title=" not in page
+
+
+def test_the_guide_lists_each_option_of_a_block():
+    guide = (ROOT / "docs/engine/README.md").read_text(encoding="utf-8")
+    table = guide.partition("**Options**")[2].partition("**Four kinds")[0]
+    cells = "".join(row.split(" | ")[0] for row in table.splitlines() if row.startswith("| `"))
+    assert {re.match(r"\w+", code)[0] for code in re.findall("`([^`]+)`", cells)} | {"data"} == OPTIONS_OF_A_BLOCK

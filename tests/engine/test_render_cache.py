@@ -295,7 +295,7 @@ def test_an_edit_of_the_engine_makes_all_anew(made, tmp_path, monkeypatch):
     made()
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "page.py").write_text("changed = True\n")
-    monkeypatch.setattr("galley.run.content_cache.ENGINE", tmp_path / "engine")
+    monkeypatch.setattr("galley.run.content_cache.ENGINE_AND_EXTENSIONS", tmp_path / "engine")
     engine_digest.cache_clear()
     assert len(made()[2]) == 5
     engine_digest.cache_clear()

@@ -54,7 +54,7 @@ def test_another_version_of_a_library_runs_the_page(page, monkeypatch):
 
 def test_an_edit_of_the_engine_runs_the_page(page, monkeypatch, tmp_path):
     (tmp_path / "worker.py").write_text("changed")
-    monkeypatch.setattr("galley.run.result_cache.ENGINE", [tmp_path / "worker.py"])
+    monkeypatch.setattr("galley.run.result_cache.RUNNING_CODE", [tmp_path / "worker.py"])
     assert not page.run()["page.md"].cached
 
 

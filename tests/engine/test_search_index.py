@@ -44,6 +44,11 @@ def test_other_folds_and_sections_of_the_depth_are_found(tmp_path):
     assert (second["location"], second["title"], second["text"]) == ("a/#c", "Deep", "Found.")
 
 
+def test_a_figure_is_found_by_its_caption(tmp_path):
+    html = "<figure><div data-figure></div><figcaption>Each pair turns.</figcaption></figure>"
+    assert entries(html, tmp_path)[0]["text"] == "Each pair turns."
+
+
 def test_what_is_marked_is_left_out_with_all_that_is_in_it(tmp_path):
     html = '<p>In.</p><div data-search-exclude=""><div><h2 id="x">No</h2>out</div>out</div><p>Again in.</p>'
     assert [entry["text"] for entry in entries(html, tmp_path)] == ["In. Again in."]

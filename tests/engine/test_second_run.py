@@ -3,7 +3,7 @@
 import pytest
 
 from galley.book import Book
-from galley.show import notebook
+from galley.show import notebook_of_page
 from tests.pages.second_run import differing
 
 PAGE = "# Page\n\n```python\nimport os\nimport matplotlib.pyplot as plt\n\n{}\n```\n"
@@ -49,7 +49,7 @@ def test_a_page_that_gives_something_else_is_found_and_one_that_does_not_is_aske
 
 def test_a_notebook_that_gave_the_same_was_the_second_run(ran):
     book, results, seconds = ran
-    jobs = notebook.run(book, results)
+    jobs = notebook_of_page.run(book, results)
     seconds.clear()
     assert differing(book, results, jobs) == ["docs/draws.md", "docs/prints.md"]
     assert seconds == ["docs/draws.md", "docs/prints.md"]

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from galley.book import Book
-from galley.run.result_cache import ENGINE, load, save
+from galley.run.result_cache import RUNNING_CODE, load, save
 
 MISBEHAVIOURS = {
     "hangs": (
@@ -154,7 +154,7 @@ def test_of_the_engine_only_what_counts_for_every_page_is_loaded_before_a_page(p
     project.page("page.md", f"# Page\n\n```python\n{code}\n```\n")
     modules = {name for name in project.run()["page.md"].steps[0]["stdout"].split() if "." in name}
     loaded = {f"{name.rpartition('.')[2]}.py" for name in modules}
-    assert loaded - {path.name for path in ENGINE} <= {"dependencies.py", "limits.py"}
+    assert loaded - {path.name for path in RUNNING_CODE} <= {"dependencies.py", "limits.py"}
 
 
 def test_new_pages_run_first_and_then_those_that_took_longest(project):

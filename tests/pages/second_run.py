@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from galley.book import Book, Result, outcome
+from galley.book import Book, Result, steps_digest
 from galley.run.pool import Job
 
 
@@ -19,7 +19,7 @@ def differing(book: Book, results: dict[str, Result], notebooks: dict[str, Job],
             _mark(book, asked.pop(name)).touch()
     again = {name: book.job(name, book.steps(result.page)) for name, result in asked.items()}
     Book(book.root, use_cache=False, jobs=book.jobs).perform(list(again.values()))
-    same = {name for name, result in asked.items() if result.outcome == outcome(again[name].results)}
+    same = {name for name, result in asked.items() if result.outcome_digest == steps_digest(again[name].results)}
     for name in same:
         _mark(book, asked[name]).touch()
     return sorted(asked.keys() - same)

@@ -14,7 +14,7 @@ from galley import pytest_plugin
 from galley.book import Book
 from galley.check import citations
 from galley.read.notebook import read
-from galley.show import notebook
+from galley.show import notebook_of_page
 from tests.conftest import build_site
 from tests.pages.second_run import differing
 
@@ -49,8 +49,8 @@ def notebooks(pytestconfig, results):
     """Return a function that runs the notebooks made of pages, but for what cannot run elsewhere."""
 
     def run(names):
-        portable = [name for name in names if notebook.portable(results[name])]
-        begin = lambda missing: notebook.run(BOOK, {name: results[name] for name in missing})  # noqa: E731
+        portable = [name for name in names if notebook_of_page.is_portable(results[name])]
+        begin = lambda missing: notebook_of_page.run(BOOK, {name: results[name] for name in missing})  # noqa: E731
         ran = pytest_plugin.shared(pytestconfig, "notebooks", portable, begin)
         return {name: ran[name] for name in portable}
 
@@ -99,14 +99,14 @@ def _errors(jobs):
 
 @pytest.mark.parametrize("name", RUNNING)
 def test_the_notebook_is_a_valid_one(name, results):
-    if not notebook.portable(results[name]):
+    if not notebook_of_page.is_portable(results[name]):
         pytest.skip("it reads more of the project than measurements")
     nbformat.validate(_read_notebook(results[name]))
 
 
 @pytest.mark.parametrize("name", [n if n in IN_JUPYTER else pytest.param(n, marks=pytest.mark.slow) for n in RUNNING])
 def test_the_notebook_runs_in_jupyter(name, results, tmp_path):
-    if not notebook.portable(results[name]):
+    if not notebook_of_page.is_portable(results[name]):
         pytest.skip("it reads more of the project than measurements")
     document = _read_notebook(results[name])
     document.cells.insert(0, nbformat.v4.new_code_cell("import sys\nsys.modules['galley'] = None"))
@@ -116,7 +116,7 @@ def test_the_notebook_runs_in_jupyter(name, results, tmp_path):
 
 
 def _read_notebook(result):
-    return nbformat.reads(notebook.notebook(result, BOOK.site, ROOT), as_version=4)
+    return nbformat.reads(notebook_of_page.notebook(result, BOOK.site, ROOT), as_version=4)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -131,7 +131,7 @@ def room(number: Number, count: int) -> list[tuple[float, float]] | None:
     if len(written) != count:
         return None
     if number.operator == "=":
-        return [(part.value - part.unit, part.value + part.unit) for part in written]
+        return [(part.value - part.half_unit, part.value + part.half_unit) for part in written]
     if number.operator in (">", ">="):
         return [(-math.inf, part.value) for part in written]
     return [(part.value, math.inf) for part in written]

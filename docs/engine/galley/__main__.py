@@ -45,13 +45,13 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def _write_notebooks(book: Book, results: dict[str, Result], folder: Path) -> None:
-    from galley.show import notebook
+    from galley.show import notebook_of_page
     from galley.show.site import write
 
     for name, result in results.items():
-        if notebook.portable(result):
+        if notebook_of_page.is_portable(result):
             uri = Path(name).relative_to(book.docs.relative_to(book.root)).as_posix()
-            write(folder, notebook.place(uri), notebook.made(result, book))
+            write(folder, notebook_of_page.place(uri), notebook_of_page.cached_notebook(result, book))
 
 
 if __name__ == "__main__":

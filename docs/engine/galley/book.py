@@ -13,7 +13,7 @@ from galley.check.counts import table
 from galley.check.links import Anchors, check_links
 from galley.read import notebook
 from galley.read.formula import Displayed
-from galley.read.page import Block, Number, Page, Problem
+from galley.read.page import RUN_OPTIONS, Block, Number, Page, Problem
 from galley.run.content_cache import ContentCache, contents, digest_of, engine_digest, plain
 from galley.run.dependencies import Files, Need, digest
 from galley.run.pool import Job, run_jobs
@@ -75,9 +75,9 @@ class Result:
         return [name for kind, name, *_ in self.needs if kind in ("text", "names")]
 
     @property
-    def outcome(self) -> str:
+    def outcome_digest(self) -> str:
         """A digest of what the page's steps gave."""
-        return outcome(self.steps)
+        return steps_digest(self.steps)
 
     @property
     def report(self) -> list[str]:
@@ -93,7 +93,7 @@ class Result:
         return f"{self.name}:{notebook.where(self.page, problem.line)}: {problem.message}"
 
 
-def outcome(steps: list[dict]) -> str:
+def steps_digest(steps: list[dict]) -> str:
     """Return a digest of what steps gave; only the seconds that they took may differ."""
     return digest(plain([{name: step[name] for name in step if name != "seconds"} for step in steps]))
 
@@ -117,7 +117,7 @@ class Book:
         self.folder = self.root / ".galley"
         self.assertions = self.docs / "assertions.json"
         self.content_cache = ContentCache(self.folder / "made", use_cache)
-        self.around = ""  # a digest of what lies around the pages, since they were last checked
+        self.surroundings = ""  # a digest of all files of the book that are no pages, when they were last checked
         self._read: dict[str, Page] = {}
         self.result_cache = ResultCache(self.folder / "pages", Files(self.root, self.sources))
 
@@ -232,7 +232,7 @@ class Book:
     def _step(self, step: Block | Number | Displayed) -> dict:
         if isinstance(step, Block):
             kind, lang, code = "block", step.lang, step.code
-            options = {name: value for name, value in step.options.items() if name in ("raises", "standalone", "data")}
+            options = {name: value for name, value in step.options.items() if name in RUN_OPTIONS}
             limit = float(step.options.get("limit", self.limit))
         elif isinstance(step, Displayed):
             kind, lang, code, options, limit = step.kind, "", step.body, {"tex": step.tex}, self.limit
@@ -262,7 +262,7 @@ class Book:
     def _check(self, results: dict[str, Result]) -> None:
         anchors = Anchors({self.root / name: result.page for name, result in results.items()})
         recorded = self.recorded()
-        self.around = self._around()
+        self.surroundings = self._surroundings()
         for name, result in results.items():
             problems = [
                 *result.page.problems,
@@ -279,7 +279,9 @@ class Book:
         """Return what is wrong with a page by itself, from memory if page, outcome and files are as they were."""
         quoted = (block.options["source"] for block in result.page.blocks if "source" in block.options)
         sources = [digest_of(self.root / where.partition(":")[0]) for where in quoted]
-        key = digest("problems", self.around, result.page.source, result.page.text, result.outcome, *sources)
+        key = digest(
+            "problems", self.surroundings, result.page.source, result.page.text, result.outcome_digest, *sources
+        )
         known = self.content_cache.get(key)
         if known is None:
             problems = [*check_results(result.page, result.steps), *check_static(result.page, self.folders)]
@@ -287,7 +289,7 @@ class Book:
             self.content_cache.put(key, known)
         return [Problem(*problem) for problem in known]
 
-    def _around(self) -> str:
+    def _surroundings(self) -> str:
         """Return a digest of what a check of one page by itself may read: any file of the book that is no page.
 
         A check that reads other pages belongs to the links, which are checked at every build.

@@ -54,7 +54,8 @@ def updated(result: Result, book: Book) -> str:
             with contextlib.suppress(OSError, LookupError, SyntaxError):  # the check says what is missing
                 first, last = step.span[0], step.span[1] - 1
                 source = f"{lines[first]}\n{read_source(book.root, step.options['source'])}"
-                lines[first:last] = [source, *[None] * (last - first - 1)]  # as many as before
+                # the list keeps its length: what stands above is still found by its line
+                lines[first:last] = [source, *[None] * (last - first - 1)]
         elif outcome.get("error") or not outcome:
             continue
         elif isinstance(step, Block) and step.lang == "python":

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from galley.check import ambiguous_names, citations, formulas, katex
+from galley.check import ambiguous_names, citations, formula_comments, katex
 from galley.check.blocks import check_options
 from galley.check.outputs import check_block
 from galley.check.sentences import VERDICT, check_number, unbound, without_bound
@@ -48,8 +48,8 @@ def check_static(page: Page, folders: Folders) -> list[Problem]:
         if any(figure.src == other.src for other in drawn[:n]):
             problems.append(Problem(figure.line, f"{figure.src} is the name of another figure too"))
     problems += citations.check(page, folders.bibliography) + citations.check_labels(page, folders.bibliography)
-    problems += [Problem(line, problem) for line, problem in katex.check(page.formulas, folders.cache)]
-    problems += [Problem(line, problem) for line, problem in formulas.check(page.displayed)]
+    problems += [Problem(line, problem) for line, problem in katex.check(page.all_formulas, folders.cache)]
+    problems += [Problem(line, problem) for line, problem in formula_comments.check(page.displayed)]
     problems += [Problem(line, problem) for line, problem in ambiguous_names.check(page)]
     for line, text in unbound(page):
         problems.append(Problem(line, f"no code stands behind {text}: bind it, cite it, or mark it <!-- given -->"))

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 
 from galley.read.number import DECIMAL, PRINTED, SIGN, Tolerance, Written, printed, read
 
-ROUNDING = 30.0  # how far two machines' rounding errors lie apart at most, as a factor
+ROUNDING = 30.0  # the rounding errors of two machines never lie so far apart, as a factor
 SMALL = 1e-3  # up to it a bound is taken for one of rounding errors
 LONG = 6  # decimals up to which a printed number is exact, unless its block states a tolerance
 FLOAT32 = 1e-6  # how far a longer one may be off, relatively: its last digits are the machine's
@@ -28,7 +28,7 @@ def same(expected: str, result: str, tolerance: Tolerance = EXACT) -> bool:
 
 
 def merged(expected: str, result: str, tolerance: Tolerance = EXACT) -> str:
-    """Return the output `given`, with each line and number that agrees with one that is shown written as it is there.
+    """Return the output `result`, with each line and number that agrees with one of `expected` written as it is there.
 
     So an update after an intended change leaves alone what another machine merely rounds otherwise.
     """
@@ -55,7 +55,7 @@ def _merged_line(expected: str, result: str, tolerance: Tolerance) -> str:
 def holds(operator: str, expected: Written, result: float) -> bool:
     """Whether a number in a sentence is what its expression gives, or bounds it."""
     if operator == "=":
-        return abs(expected.value - result) <= expected.unit * (1 + 1e-6)
+        return abs(expected.value - result) <= expected.half_unit * (1 + 1e-6)
     value = expected.value
     return {"<": value < result, ">": value > result, "<=": value <= result, ">=": value >= result}[operator]
 

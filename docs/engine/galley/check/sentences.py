@@ -23,39 +23,56 @@ POWER_OF_TEN = re.compile(r"\$-?(?:[\d.]+\s*\\times\s*)?10\^\{?(-?)(\d+)\}?\$") 
 
 VERDICT = re.compile(  # words by which a caption says how a figure came out: they would read as well inverted
     r"\b(?:rises?|falls?|grows?|shrinks?|climbs?|drops?|never|always|best|worst|better|worse"
-    r"|(?:more|less|fewer)(?! than {9})"  # a bound number, blanked here, says how much
+    r"|(?:more|less|fewer)(?! than {9})"  # but for `more than 12<!-- … -->`: what is bound is blank here, 9 or longer
     r"|(?:larg|bigg|small|high|low|fast|slow|long|short|near|clos|wid|narrow|steep|flatt|strong|weak)(?:er|est)|farther|farthest)\b",
     re.I,
 )
 
 
-def check_number(number: Number, value) -> list[Problem]:
-    """Return what is wrong with a bound number, where its expression gives `value`."""
+def check_number(number: Number, value: str | bool | list[float]) -> list[Problem]:
+    """Return what is wrong with a bound number, where its expression gives `value`: words, or one number or several."""
     if not number.written:
         return []
-    start = f"{number.written} stands here"
+    fault = _word_fault(number, value) if isinstance(value, str | bool) else _value_fault(number, value)
+    if fault:
+        return [Problem(number.line, f"{number.written} stands here{fault}")]
+    if isinstance(value, str | bool) or number.operator == "=" or number.why:
+        return []
+    if any(loose(part, result) for part, result in zip(_values(number), value, strict=True)):
+        advice = f"tighten it, or say why: <!-- {number.operator} {number.body} # … -->"
+        message = f"{number.written} stands here as a bound, and {_gives(number, value)}: it is loose; {advice}"
+        return [Problem(number.line, message, lint=True)]
+    return []
+
+
+def _word_fault(number: Number, value: str | bool) -> str:
+    """Return what is wrong with words that an expression decides."""
     if value is True and number.written.strip("`") not in ("True", "False"):
-        word = number.written.strip("*")
-        form = f"<!-- = {number.body} and {word!r} -->"
-        return [Problem(number.line, f"{start}, and {number.body} would bear any word; name it: {form}")]
-    if isinstance(value, str | bool):
-        return [] if _says(number, str(value)) else [Problem(number.line, f"{start}; {number.body} gives {value}")]
+        form = f"<!-- = {number.body} and {number.written.strip('*')!r} -->"
+        return f", and {number.body} would bear any word; name it: {form}"
+    return "" if _says(number, str(value)) else f"; {number.body} gives {value}"
+
+
+def _value_fault(number: Number, value: list[float]) -> str:
+    """Return what is wrong with numbers that an expression computes."""
     try:
         written = [read(text) for text in parts(number.written)]
     except ValueError:
-        return [Problem(number.line, f"{start}, which is no number; {number.body} gives {value}")]
+        return f", which is no number; {number.body} gives {value}"
     if len(written) != len(value):
-        return [Problem(number.line, f"{start}: {len(written)} number(s); {number.body} gives {len(value)}")]
-    gives = f"{number.body} gives {', '.join(f'{v:.10g}' for v in value)}"
-    if not all(holds(number.operator, part, result) for part, result in zip(written, value, strict=True)):
-        relation = "" if number.operator == "=" else f", and should be {number.operator} it"
-        return [Problem(number.line, f"{start}{relation}; {gives}")]
-    if number.operator != "=" and not number.why:
-        far = any(loose(part.value, result) for part, result in zip(written, value, strict=True))
-        advice = f"tighten it, or say why: <!-- {number.operator} {number.body} # … -->"
-        if far:
-            return [Problem(number.line, f"{start} as a bound, and {gives}: it is loose; {advice}", lint=True)]
-    return []
+        return f": {len(written)} number(s); {number.body} gives {len(value)}"
+    if all(holds(number.operator, part, result) for part, result in zip(written, value, strict=True)):
+        return ""
+    relation = "" if number.operator == "=" else f", and should be {number.operator} it"
+    return f"{relation}; {_gives(number, value)}"
+
+
+def _values(number: Number) -> list[float]:
+    return [read(text).value for text in parts(number.written)]
+
+
+def _gives(number: Number, value: list[float]) -> str:
+    return f"{number.body} gives {', '.join(f'{result:.10g}' for result in value)}"
 
 
 def _says(number: Number, value: str) -> bool:

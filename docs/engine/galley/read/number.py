@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 LOOSEST = 0.2  # no relative tolerance is wider
-LEAST_FACTOR = 4.0  # how far two machines' rounding errors lie apart, as a factor, so that no tolerance is narrower
+LEAST_FACTOR = 4.0  # no factor is narrower: the rounding errors of two machines often lie so far apart
 
 VULGAR = dict(zip("½⅓⅔¼¾⅕⅛", (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4, 1 / 5, 1 / 8), strict=True))
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -52,11 +52,14 @@ CLAIM = re.compile(
 
 @dataclass(frozen=True)
 class Written:
-    """A number as it stands in a text: its value, and half a unit of its last digit."""
+    """A number as it stands in a text: its value, and how far a result may lie from it, half a unit of its last digit.
+
+    Of words it is more: a tenth of `half` and `twice`, a twentieth of `a million`. Of powers and fractions it is 1e-6.
+    """
 
     text: str
     value: float
-    unit: float
+    half_unit: float
 
 
 def read(text: str) -> Written:

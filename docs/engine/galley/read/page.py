@@ -23,8 +23,8 @@ CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>(?:(?!\n\s*\n).)+?)(?<
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 PYTHON = re.compile(r"(?i)\W*(?:py|python\w*|ipython\w*|pycon)\b")
 TOLERANCES = ("rtol", "atol", "residue", "factor")
-KNOWN_OPTIONS = {"raises", "skip", "standalone", *TOLERANCES, "limit", "fold", "source", "large"}
-LIVE_OPTIONS = {"live", "data"}
+RUN_OPTIONS = {"raises", "standalone", "data"}  # what the worker gets: a change of these runs the page again
+OPTIONS_OF_A_BLOCK = {*RUN_OPTIONS, *TOLERANCES, "skip", "limit", "fold", "source", "large", "live"}
 
 
 @dataclass
@@ -121,7 +121,7 @@ class Page:
     lines: list[str]
     blocks: list[Block]
     numbers: list[Number]
-    formulas: list[tuple[int, str, bool]]
+    all_formulas: list[tuple[int, str, bool]]  # line, TeX, and whether it is displayed
     links: list[Link]
     headings: list[tuple[int, int, str, str | None]]
     prose: list[tuple[int, str]]
@@ -155,36 +155,48 @@ class _Reader:
         for n, line in enumerate(self.lines):
             if "\ufffd" in line:
                 self._problem(n, "this line is not UTF-8 text")
-        i = self.page.meta_lines = self._front_matter()
-        prose = i
+        i = prose = self.page.meta_lines = self._front_matter()
         while i < len(self.lines):
-            line = self.lines[i]
-            if fence := FENCE.match(line):
+            # prose is read when it ends, since a formula or a binding may go over several lines
+            end, next_prose = self._element(i)
+            if next_prose is not None:
                 self._prose(prose, i)
-                i = prose = self._fence(i, fence)
-            elif line.strip() in OPENINGS:
-                self._prose(prose, i)
-                i = prose = self._region(i)
-            elif options := OPTIONS.match(line):
-                self._prose(prose, i)
-                self._read_options(i, options["options"])
-                i = prose = i + 1
-            elif (image := IMAGE.match(line)) and self.last is not None:
-                self._prose(prose, i)
-                prose = i + 1
-                i = self._figure(i, image)
-            elif self.last is not None and (other := NO_IMAGE.match(line)):
-                self._problem(i, _refused_image(other))
-                i += 1
-            elif (end := self._comment(i)) > i:
-                i = end
-            else:
-                if line.strip():
-                    self.last = None
-                    self._dangling_options()
-                i += 1
+                prose = next_prose
+            i = end
         self._prose(prose, len(self.lines))
         return self.page
+
+    def _element(self, start: int) -> tuple[int, int | None]:
+        """Read what begins on a line; return the line after it, and where prose goes on if this was none."""
+        line = self.lines[start]
+        if fence := FENCE.match(line):
+            end = self._fence(start, fence)
+            return end, end
+        if line.strip() in OPENINGS:
+            end = self._region(start)
+            return end, end
+        if options := OPTIONS.match(line):
+            self._read_options(start, options["options"])
+            return start + 1, start + 1
+        if self.last is not None and (image := IMAGE.match(line)):
+            # the numbers of a caption are read as those of prose
+            return self._figure(start, image), start + 1
+        return self._prose_line(start), None
+
+    def _prose_line(self, start: int) -> int:
+        """Return the line after a line of prose, or after a comment that begins on it."""
+        line = self.lines[start]
+        if self.last is not None and (image := NO_IMAGE.match(line)):
+            self._problem(start, _refused_image(image))
+            return start + 1
+        end = self._comment(start)
+        if end > start:
+            return end
+        if line.strip():
+            # a sentence stands between: what follows no longer belongs to the block above it
+            self.last = None
+            self._dangling_options()
+        return start + 1
 
     def _problem(self, index: int, message: str) -> None:
         self.page.problems.append(Problem(index + 1, message))
@@ -206,10 +218,9 @@ class _Reader:
             if wrong := _wrong_option(name, value):
                 self._problem(index, wrong)
                 del self.options[name]
-        for name in self.options.keys() - KNOWN_OPTIONS - LIVE_OPTIONS:
-            self._problem(
-                index, f"unknown block option {name!r}; there are {', '.join(sorted(KNOWN_OPTIONS | LIVE_OPTIONS))}"
-            )
+        for name in self.options.keys() - OPTIONS_OF_A_BLOCK:
+            known = ", ".join(sorted(OPTIONS_OF_A_BLOCK))
+            self._problem(index, f"unknown block option {name!r}; there are {known}")
         return None
 
     def _dangling_options(self) -> None:
@@ -247,12 +258,15 @@ class _Reader:
             return len(self.lines)
         indent = len(fence["indent"])
         body = [line[indent:] if not line[:indent].strip() else line.lstrip() for line in self.lines[start + 1 : end]]
-        lang = fence["info"].strip().split(" ")[0]
+        lang, *words = fence["info"].split() or [""]
         if lang == "output":
             self._output(start, end, "\n".join(body))
         elif lang in ("python", "pycon"):
             if indent:
                 self._problem(start, "an indented fence does not run everywhere; put it at the margin")
+            if words:
+                advice = f"options stand in a comment above it: <!-- block: {' '.join(words)} -->"
+                self._problem(start, f"{' '.join(words)!r} behind {lang} says nothing; {advice}")
             span = (start, end + 1)
             self.last = Block(lang, "\n".join(body), start + 2, span, self.options, self.options_line)
             self.page.blocks.append(self.last)
@@ -292,8 +306,17 @@ class _Reader:
         """Read the sentences of lines start..end: headings, links, formulas, and numbers with their bindings."""
         if start >= end:
             return
+        self._headings(start, end)
         text = "\n".join(self.lines[start:end])
-        line_of = lambda offset: start + 1 + text.count("\n", 0, offset)  # noqa: E731
+        # each step blanks what it has read, so that no later one takes it for something else
+        bare = blank(CODE_SPAN, text)
+        self._links(bare, start)
+        self.page.displayed += displayed(bare, start + 1)
+        self._formulas(blank(COMMENT, bare), start)
+        self._bindings(bare, text, start)
+        self.page.prose.append((start, text))
+
+    def _headings(self, start: int, end: int) -> None:
         for n in range(start, end):
             if heading := HEADING.match(self.lines[n]):
                 title = COMMENT.sub("", heading["title"])
@@ -302,31 +325,35 @@ class _Reader:
                     self._problem(n, "a heading cannot hold a formula: tables of contents would show it twice")
             if re.match(r"^\s*>+\s*(```|~~~)\s*(python|pycon)", self.lines[n]):
                 self._problem(n, "a fence inside a quote does not run; put it at the margin")
-        bare = blank(CODE_SPAN, text)
-        self._links(bare, start)
-        self.page.displayed += displayed(bare, start + 1)
-        unbound = blank(COMMENT, bare)
+
+    def _formulas(self, text: str, start: int) -> None:
+        """Read the formulas of a text without code and comments, and refuse what is left that looks like one."""
         for pattern, display in ((DISPLAY, True), (INLINE, False)):
-            for formula in pattern.finditer(unbound):
+            for formula in pattern.finditer(text):
                 tex = re.sub(r"^\s*>\s?", "", formula["tex"], flags=re.M).strip()
-                self.page.formulas.append((line_of(formula.start()), tex, display))
-            unbound = blank(pattern, unbound)
-        if "$" in unbound.replace(r"\$", ""):
-            self._problem(line_of(unbound.index("$")) - 1, "a lone $: a formula is not closed, or spaces touch its $")
+                line = start + _line_in(text, formula.start()) + 1
+                self.page.all_formulas.append((line, tex, display))
+            text = blank(pattern, text)
+        if "$" in text.replace(r"\$", ""):
+            line = start + _line_in(text, text.index("$"))
+            self._problem(line, "a lone $: a formula is not closed, or spaces touch its $")
+        if formula := re.search(r"\\[(\[](?!\()|\\begin\{", text):
+            self._problem(start + _line_in(text, formula.start()), "write a formula between $ or $$")
+        for html in re.finditer(r"<[a-z]+\b[^<>]*?\b(?:href|src)=[\"'](?![a-z]+:|//)([^\"']*)", text):
+            line = start + _line_in(text, html.start())
+            self._problem(line, f"link to {html[1]} in Markdown, which is checked")
+
+    def _bindings(self, bare: str, text: str, start: int) -> None:
         for comment in re.finditer(r"(?<=[\d`*$%°×])<!--.*?-->", bare, re.S):
             if not BOUND.fullmatch(comment[0]):
-                self._problem(line_of(comment.start()) - 1, f"cannot read this binding: {' '.join(comment[0].split())}")
-        if formula := re.search(r"\\[(\[](?!\()|\\begin\{", unbound):
-            self._problem(line_of(formula.start()) - 1, "write a formula between $ or $$")
-        for html in re.finditer(r"<[a-z]+\b[^<>]*?\b(?:href|src)=[\"'](?![a-z]+:|//)([^\"']*)", unbound):
-            self._problem(line_of(html.start()) - 1, f"link to {html[1]} in Markdown, which is checked")
+                line = start + _line_in(bare, comment.start())
+                self._problem(line, f"cannot read this binding: {' '.join(comment[0].split())}")
         for bound in BOUND.finditer(bare):
-            self._number(bound, text, line_of(bound.start()))
-        self.page.prose.append((start, text))
+            self._number(bound, text, start + _line_in(bare, bound.start()) + 1)
 
     def _links(self, text: str, start: int) -> None:
         for link in LINK.finditer(blank(COMMENT, text)):
-            line = start + 1 + text.count("\n", 0, link.start())
+            line = start + _line_in(text, link.start()) + 1
             self.page.links.append(Link(line, link["label"], link["target"]))
 
     def _number(self, bound: re.Match, text: str, line: int) -> None:
@@ -389,6 +416,11 @@ def _wrong_option(name: str, value: str) -> str:
     if name in ("skip", "standalone") and value:
         return f"{name} takes no value, got {value!r}"
     return ""
+
+
+def _line_in(text: str, offset: int) -> int:
+    """Return on which line of a text, counted from 0, an offset lies."""
+    return text.count("\n", 0, offset)
 
 
 def blank(pattern: re.Pattern, text: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from galley.run.dependencies import digest
 from galley.run.result_cache import load, save
 
-ENGINE = Path(__file__).parents[2]  # with the book's own extensions, which lie beside the engine
+ENGINE_AND_EXTENSIONS = Path(__file__).parents[2]  # with the book's own extensions, which lie beside the engine
 ROOM = 150_000_000  # bytes, three times what a book makes; what was not used for longest goes first
 
 
@@ -66,7 +66,7 @@ def engine_digest() -> str:
     """
     folders = {Path(entry) for entry in sys.path if entry}
     installed = {path.name for folder in folders if folder.is_dir() for path in folder.glob("*.dist-info")}
-    return digest(sys.version, *sorted(installed), contents(ENGINE, ENGINE.rglob("*.*")))
+    return digest(sys.version, *sorted(installed), contents(ENGINE_AND_EXTENSIONS, ENGINE_AND_EXTENSIONS.rglob("*.*")))
 
 
 def contents(root: Path, paths: Iterable[Path]) -> str:

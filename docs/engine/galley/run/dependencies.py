@@ -18,7 +18,7 @@ from pathlib import Path
 
 DOCSTRINGS = re.compile(r"__doc__|\b(?:getdoc|pydoc)\b")  # who looks at docstrings opens no file
 
-ENGINE = str(Path(__file__).parents[1])  # whose modules count as code too, where a page imports one
+ENGINE_FOLDER = str(Path(__file__).parents[1])  # whose modules count as code too, where a page imports one
 Need = list[str]  # its kind, the file's name from the project's root, its digest, and for a module that of its text
 
 

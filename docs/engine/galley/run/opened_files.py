@@ -13,7 +13,7 @@ from collections.abc import Callable
 from importlib.util import source_from_cache
 from types import FrameType
 
-from galley.run.dependencies import ENGINE, stamp_of
+from galley.run.dependencies import ENGINE_FOLDER, stamp_of
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\](\w+)(?:\.py$|[/\\]|-[^/\\]*\.dist-info[/\\]METADATA$)")
@@ -54,7 +54,7 @@ class OpenedFiles:
                 self._note("version", installed[1])
         elif _is_import(caller):
             path = source_from_cache(path) if path.endswith(".pyc") else path
-            if self._is_of_project(path) or path.startswith(ENGINE):
+            if self._is_of_project(path) or path.startswith(ENGINE_FOLDER):
                 self._note("code", path)
         elif self._is_of_project(path) and (kind := self._kind(path, caller)):
             self._note(kind, path)

@@ -20,6 +20,7 @@ from galley.run.dependencies import Need
 from galley.run.worker import run_page
 
 THREADS = os.environ.get("GALLEY_THREADS", "1")  # another number shows which pages hang on it
+# the environment of every page; what stands here goes into the key of its result
 PINNED = {
     "PYTHONHASHSEED": os.environ.get("GALLEY_HASH_SEED", "0"),
     "MPLBACKEND": "svg",
@@ -79,7 +80,6 @@ class _Running:
             self.job.results, self.job.traces = self.connection.recv()
         except (EOFError, OSError):
             self.end()
-            self.job.results = [{}] * len(self.job.steps)
             self.job.results = self._died()
         self.process.join(1)
         self.end()

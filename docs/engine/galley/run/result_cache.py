@@ -9,24 +9,25 @@ import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from galley.run import processor
+from galley.run import pool, processor
 from galley.run.dependencies import Files, Need, digest
 
 VERSIONS = ("torch", "numpy", "matplotlib")
 FOLDER = Path(__file__).parent
-RUNS = (
+RUNNING_FILES = (
     "worker.py",
     "opened_files.py",
     "figure.py",
     "smaller_svg.py",
     "house.mplstyle",
-    "formula_mutants.py",
+    "formula_bindings.py",
     "formula_values.py",
 )
-ENGINE = [
-    *(FOLDER / name for name in RUNS),
+# the files of the engine that can change what a page gives: an edit of one runs every page again
+RUNNING_CODE = [
+    *(FOLDER / name for name in RUNNING_FILES),
     *(FOLDER.parent / "read" / name for name in ("formula.py", "tex.py")),
-]  # what runs pages
+]
 KEPT = 30 * 24 * 3600.0  # seconds after its last use before an entry is swept away
 
 
@@ -73,11 +74,11 @@ class ResultCache:
 
 def environment_digest() -> str:
     """Return a digest of what can change the results of every page: engine, versions and processor."""
-    parts = [sys.version, processor.description()]
+    parts = [sys.version, processor.description(), str(pool.PINNED)]
     for name in VERSIONS:
         with contextlib.suppress(PackageNotFoundError):
             parts.append(f"{name}={version(name)}")
-    return digest(*parts, *(path.read_text(encoding="utf-8") for path in ENGINE))
+    return digest(*parts, *(path.read_text(encoding="utf-8") for path in RUNNING_CODE))
 
 
 def load(path: Path):

@@ -296,11 +296,11 @@ class _Runner:
 
 def _wrong_formula(step: dict, scope: dict) -> list[str]:
     """Return what is wrong with a formula, evaluated in the page's names."""
-    from galley.run import formula_mutants  # only where there is one
+    from galley.run import formula_bindings  # only where there is one
 
     if step["kind"] == "checked":
-        return formula_mutants.denies(step["code"], scope)
-    return formula_mutants.faults(step["options"]["tex"], step["code"], scope)
+        return formula_bindings.denies(step["code"], scope)
+    return formula_bindings.faults(step["options"]["tex"], step["code"], scope)
 
 
 @contextlib.contextmanager

@@ -48,6 +48,7 @@ class BackgroundRuns:
         self._seen = keys
         waiting = self.book.recall(jobs, done)
         self._want(waiting, edited)
+        # asked again: `_want` has waited a moment for the pages that were edited
         for job in self.book.recall(waiting, done):
             if failed := self._failed.get(keys[job.filename]):
                 job.results, job.needs, job.seconds = failed.results, failed.needs, failed.seconds

@@ -84,12 +84,12 @@ class CopyableFile:
         return f"code/{self.place}.md"
 
     @property
-    def raw(self) -> str:
+    def download_url(self) -> str:
         """The address of the file itself, to download and to copy."""
         return f"code/{self.place}.py"
 
     @property
-    def text(self) -> str:
+    def text_url(self) -> str:
         """The same under a name by which every host serves text: many take a .py for what only can be downloaded."""
         return f"code/{self.place}.txt"
 
@@ -152,8 +152,8 @@ def generated(site: Site) -> Iterator[tuple[str, str]]:
     project = tomllib.loads((site.book.root / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
     for file in files.values():
         content = HEADER.format(version=project["version"], file=f"posenc/{file.place}.py") + file.source
-        yield file.raw, content
-        yield file.text, content
+        yield file.download_url, content
+        yield file.text_url, content
         yield file.uri, _page(file, files, cards.get(file.place), site.settings.get("repo_url", ""))
 
 
@@ -186,9 +186,9 @@ def offer(file: CopyableFile | None, uri: str, whole: bool = False) -> str:
         return ""
     up = "../" * (uri.count("/") + 1)  # of a page in a folder of its own
     view = f'<a href="{up}code/{file.place}/" aria-label="View {file.name}">View</a>'
-    raw = f'<a href="{up}{file.text}" aria-label="Raw {file.name}">Raw</a>'
-    download = f'<a href="{up}{file.raw}" aria-label="Download {file.name}" download>Download</a>'
-    button = f'<button type="button" data-copies="{up}{file.raw}" aria-label="Copy {file.name}">Copy</button>'
+    raw = f'<a href="{up}{file.text_url}" aria-label="Raw {file.name}">Raw</a>'
+    download = f'<a href="{up}{file.download_url}" aria-label="Download {file.name}" download>Download</a>'
+    button = f'<button type="button" data-copies="{up}{file.download_url}" aria-label="Copy {file.name}">Copy</button>'
     links = [button, download, raw] if whole else [f"<code>{file.name}</code>", view, button, download]
     return f'<span class="offer" data-search-exclude="">{" ".join(links)}</span>'
 

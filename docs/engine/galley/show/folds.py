@@ -11,7 +11,8 @@ from galley.read import python_names
 from galley.read.page import Block, Page
 
 DETAILS = re.compile(r"<(/?)details\b")
-QUIET = (ast.Assert, ast.Import, ast.ImportFrom)
+IMPORTS = (ast.Import, ast.ImportFrom)
+QUIET = (ast.Assert, *IMPORTS)
 
 
 def label(block: Block) -> str:
@@ -19,13 +20,13 @@ def label(block: Block) -> str:
     if title := block.options.get("fold"):
         return title
     if "fold" not in block.options:
-        return checked(block) if only_asserts(block) else ""
+        return count_of_assertions(block) if only_asserts(block) else ""
     if block.figures:
         return "Code of these figures" if len(block.figures) > 1 else "Code of this figure"
-    return "Code of this table" if block.output_is_markdown else checked(block)
+    return "Code of this table" if block.output_is_markdown else count_of_assertions(block)
 
 
-def checked(block: Block) -> str:
+def count_of_assertions(block: Block) -> str:
     """Return how many assertions a block holds, in words."""
     count = sum(isinstance(node, ast.Assert) for node in ast.walk(_tree(block)))
     return f"Checked: {count} assertion{'s' * (count != 1)}" if count else "Code"
@@ -37,7 +38,7 @@ def only_asserts(block: Block) -> bool:
     if shows or not block.runs or block.lang != "python":
         return False
     body = _tree(block).body
-    return any(_is_quiet(line) and not isinstance(line, QUIET[1:]) for line in body) and all(map(_is_quiet, body))
+    return any(_is_quiet(line) and not isinstance(line, IMPORTS) for line in body) and all(map(_is_quiet, body))
 
 
 def unseen(page: Page) -> list[tuple[int, str]]:

@@ -22,7 +22,7 @@ from galley.book import Book, Result, shared_book
 from galley.check.counts import counts, in_words
 from galley.console import Stopwatch, summary, timed
 from galley.read.notebook import SUFFIX
-from galley.show import copyable_files, llms_txt, mkdocs_internals, notebook, search_index
+from galley.show import copyable_files, llms_txt, mkdocs_internals, notebook_of_page, search_index
 from galley.show.last_changed import last_changed
 from galley.show.page_markdown import figures, page_markdown
 from galley.show.render_cache import RenderCache
@@ -159,8 +159,8 @@ class Build:
         folder = Path(config.site_dir)
         search_index.write_index(folder, self.search, self.is_dirty)
         for uri, result in self.results.items():
-            if uri.endswith(SUFFIX) and notebook.portable(result):
-                write(folder, uri, notebook.made(result, self.book))
+            if uri.endswith(SUFFIX) and notebook_of_page.is_portable(result):
+                write(folder, uri, notebook_of_page.cached_notebook(result, self.book))
         if self.site and not self.serving:
             llms_txt.write_all(self.site, folder)
         self.book.content_cache.sweep()
@@ -195,16 +195,16 @@ class Build:
 
     def _unlink_stale(self, file: File, result: Result) -> None:
         """Let a dirty build write a page anew where it gives something else: MkDocs takes it for unchanged."""
-        if self.is_dirty and self.outcomes.get(file.src_uri, result.outcome) != result.outcome:
+        if self.is_dirty and self.outcomes.get(file.src_uri, result.outcome_digest) != result.outcome_digest:
             Path(file.abs_dest_path).unlink(missing_ok=True)
-        self.outcomes[file.src_uri] = result.outcome
+        self.outcomes[file.src_uri] = result.outcome_digest
 
     def _add_files(self, files: Files, config: MkDocsConfig) -> None:
         """Add what is made of pages and of the package: notebooks, and files to copy with the pages that show them."""
         for uri, result in self.results.items():
-            if notebook.portable(result) and not uri.endswith(SUFFIX):  # one that is a page is written last
-                content = notebook.made(result, self.book)
-                files.append(File.generated(config, notebook.place(uri), content=content))
+            if notebook_of_page.is_portable(result) and not uri.endswith(SUFFIX):  # one that is a page is written last
+                content = notebook_of_page.cached_notebook(result, self.book)
+                files.append(File.generated(config, notebook_of_page.place(uri), content=content))
         if styles := config.extra.get("styles"):
             files.append(File.generated(config, STYLESHEET, content=self._stylesheet(styles)))
         for uri, content in copyable_files.generated(self.site) if self.site else ():
@@ -228,7 +228,7 @@ class Build:
             "wrong_pages": [other for other in pages if other.result.report and page.url == proof],
             "page_count": len(pages),
             "changed": last_changed(self.book.root, result.name),
-            "notebook": notebook.place(page.file.src_uri) if notebook.portable(result) else "",
+            "notebook": notebook_of_page.place(page.file.src_uri) if notebook_of_page.is_portable(result) else "",
             "served": self.serving is not None,
             "name": result.name,
         }

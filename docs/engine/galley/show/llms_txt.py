@@ -1,8 +1,8 @@
 """Each page as clean Markdown beside it, and llms.txt, which lists them: for programs that read, and for those who ask.
 
 A twin has what a reader sees: outputs and numbers as they were checked, figures in the words of their alt text, links
-to the site. Code that a page folds, most of which draws, is left out: open code never needs it. What the reference
-pages read from the package stands there as the files themselves.
+to the site. Code with the option `fold`, most of which draws, is left out: open code never needs it. Assertions stay,
+though the site folds them. What the reference pages read from the package stands there as the files themselves.
 """
 
 import posixpath
@@ -17,7 +17,7 @@ from galley.read.page import CODE_SPAN, FENCE, IMAGE, OPTIONS, ticks
 from galley.run.content_cache import contents
 from galley.run.dependencies import digest
 from galley.show.mkdocs_internals import OBJECT
-from galley.show.notebook import prose
+from galley.show.notebook_of_page import prose
 from galley.show.site import Site, SitePage, write
 
 NAME = "index.md"
@@ -41,7 +41,7 @@ def _cached(page: SitePage, site: Site) -> str:
     """Return a page's twin, from the cache if the page and what it gave are as they were."""
     quoted = [contents(source, source.rglob("*.py")) for source in site.book.sources if ":::" in page.result.page.text]
     cache = site.book.content_cache
-    key = digest("twin", site.book.around, page.uri, page.result.page.source, page.result.outcome, *quoted)
+    key = digest("twin", site.book.surroundings, page.uri, page.result.page.source, page.result.outcome_digest, *quoted)
     counts_all = any(map(MARKER.match, page.result.page.lines))  # pages that are not in the key
     text = None if counts_all else cache.get(key)
     if text is None:

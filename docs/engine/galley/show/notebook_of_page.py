@@ -53,7 +53,7 @@ Path("{path}").write_text({text!r})"""
 HIDDEN = re.compile(rf"{CODE_SPAN.pattern}|{COMMENT.pattern}", CODE_SPAN.flags)
 
 
-def portable(result: Result) -> bool:
+def is_portable(result: Result) -> bool:
     """Whether a page can be taken along: it runs, and of the project's files it reads measurements alone."""
     return any(block.runs for block in result.page.blocks) and all(path.endswith(".json") for path in result.reads)
 
@@ -63,10 +63,10 @@ def place(uri: str) -> str:
     return PurePosixPath(uri).with_suffix(SUFFIX).as_posix()
 
 
-def made(result: Result, book: Book) -> str:
+def cached_notebook(result: Result, book: Book) -> str:
     """Return the notebook of a page, from the cache if nothing of it has changed."""
     reads = [digest_of(book.root / path) for path in result.reads]
-    key = digest("notebook", book.around, result.name, result.page.text, result.outcome, *reads)
+    key = digest("notebook", book.surroundings, result.name, result.page.text, result.outcome_digest, *reads)
     text = book.content_cache.get(key)
     if text is None:
         text = notebook(result, book.site, book.root)
@@ -94,7 +94,7 @@ def notebook(result: Result, site: str, root: Path) -> str:
         if not block.runs:
             continue
         _add(cells, _markdown(prose(page.lines[position : block.span[0]], address, here)))
-        _add(cells, _run(block, by_block.get(block.line) or {}))
+        _add(cells, _cell(block, by_block.get(block.line) or {}))
         position = _after(block, page.lines)
     _add(cells, _markdown(prose(page.lines[position:], address, here)))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -151,7 +151,7 @@ def _add(cells: list[dict], cell: dict) -> None:
         cells.append(cell)
 
 
-def _run(block: Block, outcome: dict) -> dict:
+def _cell(block: Block, outcome: dict) -> dict:
     source = _session(block.code) if block.lang == "pycon" else block.code
     outputs = []
     if text := outcome.get("stdout"):
