@@ -17,6 +17,7 @@ from galley.read.page import Block, Number, Page
 def check(page: Page) -> Iterator[tuple[int, str]]:
     """Yield line and message of each number with a name that could have two values: where it stands and below."""
     headings = [line for line, *_ in page.headings]
+    # A block that stands alone has a namespace of its own, so that no sentence can take a value from it.
     running = [block for block in page.blocks if block.runs and "standalone" not in block.options]
     blocks = [(block.line, *_bound(block)) for block in running]
     for number in (*page.numbers, *page.displayed):
@@ -24,17 +25,20 @@ def check(page: Page) -> Iterator[tuple[int, str]]:
         if not used:
             continue
         known = set[str]().union(*(assigned | imported for line, assigned, imported in blocks if line < number.line))
-        waits = not used <= known  # for a name from below: then every name has its value at the end of the page
-        end = math.inf if waits else next((line for line in headings if line > number.line), math.inf)
+        # A sentence announces blocks of its own section. But an expression with a name from further below is computed
+        # when the whole page has run: then each of its names has the value of the last block that assigns it.
+        in_section = used <= known
+        end = next((line for line in headings if line > number.line), math.inf) if in_section else math.inf
         for name in sorted(used):
             lines = [line for line, assigned, _ in blocks if number.line < line < end and name in assigned]
-            if len(lines) + (name in known) > 1:
+            if len(lines) > 1 or (lines and name in known):
                 where = f"the block at line {lines[-1]}"
                 advice = "rename one of the two, or move the sentence"
                 yield number.line, f"{name} could have two values here, one of them from {where}; {advice}"
 
 
 def _used(number: Number | Displayed) -> set[str]:
+    """Return the names of the page that a number or a formula is computed from."""
     if not number.runs:
         return set()
     if isinstance(number, Displayed):
@@ -42,7 +46,8 @@ def _used(number: Number | Displayed) -> set[str]:
     try:
         return python_names.of_module(number.body).taken - set(dir(builtins))
     except SyntaxError:
-        return set()  # running it says so
+        # The page reports it when the expression is computed.
+        return set()
 
 
 def _bound(block: Block) -> tuple[set[str], set[str]]:

@@ -8,11 +8,13 @@ from pybtex.database import BibliographyData, Entry, parse_file
 
 from galley.read.page import COMMENT, Page, Problem
 
+# A label that cites: `Su et al., 2021`, `Su et al. (2021)`, `Shaw, Uszkoreit & Vaswani 2018`, or a year alone.
 LABEL = re.compile(r"(?P<names>\D*?)(?P<more> et al\.)?,? ?\(?(?P<year>(?:19|20)\d\d)?\)?")
 
 
+# The time of the last change is part of the cache's key, so that a server reads an edited bibliography again.
 @functools.lru_cache(maxsize=4)
-def _read(path: Path, _changed: float) -> BibliographyData:
+def _read(path: Path, _modified: float) -> BibliographyData:
     return parse_file(str(path), bib_format="bibtex")
 
 
@@ -53,10 +55,14 @@ def check_labels(page: Page, path: Path) -> list[Problem]:
         key = anchor if file.endswith("bibliography.md") else addresses.get(_address(link.target))
         label = LABEL.fullmatch(COMMENT.sub("", link.label).strip())
         if key is None or key not in entries or not label or not (label["more"] or label["year"]):
-            continue  # a title or a name: no rule can judge it
-        named, first, year = _first(label["names"]), _people(entries[key])[0], _fields(entries[key])["year"]
-        if named not in ("", first, first.split()[-1]) or label["year"] not in (None, year):
-            problems.append(Problem(link.line, f"[{link.label}] leads to {key}, which is by {first}, {year}"))
+            # A label without a year or `et al.` may be a title or any other words, which no rule can judge.
+            continue
+        author = _authors(entries[key])[0]
+        year = _fields(entries[key])["year"]
+        # A name of several words, such as van den Oord, may be cited by its last word alone.
+        is_author = _first_name(label["names"]) in ("", author, author.split()[-1])
+        if not is_author or label["year"] not in (None, year):
+            problems.append(Problem(link.line, f"[{link.label}] leads to {key}, which is by {author}, {year}"))
     return problems
 
 
@@ -70,28 +76,35 @@ def _fields(entry: Entry) -> dict[str, str]:
 
 
 def _address(url: str) -> str:
-    """Return what an address says: of a paper on arXiv its number, without the version."""
+    """Return an address in a form to compare: of a paper on arXiv its number, without the version."""
     match = re.search(r"arxiv\.org/(?:abs|pdf)/(\d{4}\.\d{4,5})", url)
     return match[1] if match else url.rstrip("/")
 
 
-def _first(names: str) -> str:
+def _first_name(names: str) -> str:
+    """Return the first of the names in a label."""
     return re.split(r",| and | & ", names)[0].strip()
 
 
-def _people(entry: Entry) -> list[str]:
-    people = (entry.persons or {}).get("author", [])
-    return [" ".join(person.last_names).strip("{}") for person in people]  # braces keep the name of a group together
+def _authors(entry: Entry) -> list[str]:
+    """Return the last names of a work's authors."""
+    authors = (entry.persons or {}).get("author", [])
+    # BibTeX takes the words in braces for one name, as that of a group must be.
+    return [" ".join(author.last_names).strip("{}") for author in authors]
 
 
 def _by_author(item: tuple[str, Entry]) -> tuple[str, str]:
-    return _people(item[1])[0], _fields(item[1])["year"]
+    _, entry = item
+    return _authors(entry)[0], _fields(entry)["year"]
 
 
 def _line(key: str, entry: Entry) -> str:
-    people, fields = _people(entry), _fields(entry)
-    names = people[0] if len(people) == 1 else f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
-    where = fields.get("booktitle") or fields.get("journal") or fields.get("howpublished", "")
+    """Return one entry as a line of the list."""
+    authors, fields = _authors(entry), _fields(entry)
+    names = f"{authors[0]} et al." if len(authors) > 2 else " and ".join(authors)
+    # Braces keep BibTeX from changing the case of a title; a reader should not see them.
     title = re.sub(r"[{}]", "", fields["title"])
     link = f"[{title}]({fields['url']})" if "url" in fields else title
-    return f'- <a id="{key}"></a>**{names} ({fields["year"]}).** {link}.{f" *{where}*." if where else ""}'
+    place = fields.get("booktitle") or fields.get("journal") or fields.get("howpublished", "")
+    published = f" *{place}*." if place else ""
+    return f'- <a id="{key}"></a>**{names} ({fields["year"]}).** {link}.{published}'

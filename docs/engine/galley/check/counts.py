@@ -31,15 +31,20 @@ def counts(page: Page) -> Counter[str]:
 
 def in_words(tally: Counter[str]) -> str:
     """Return the counts of a page as its foot says them, or nothing where there is nothing to count."""
+    parts = []
     kinds = [kind for kind in NUMBERS if tally[kind]]
-    numbers = [_counted(tally[kind], "" if n else "number", kind) for n, kind in enumerate(kinds)]
-    parts = [", ".join(numbers)] if numbers else []
-    parts += [_counted(tally[key], noun, what) for key, (noun, what) in OTHERS.items() if tally[key]]
+    if kinds:
+        # The noun stands once, with the first kind: `12 numbers computed, 3 cited`.
+        first, *others = kinds
+        numbers = [_counted(tally[first], "number", first), *(f"{tally[kind]:,} {kind}" for kind in others)]
+        parts.append(", ".join(numbers))
+    parts += [_counted(tally[key], noun, state) for key, (noun, state) in OTHERS.items() if tally[key]]
     return "; ".join(parts)
 
 
-def _counted(count: int, noun: str, what: str) -> str:
-    return " ".join([f"{count:,}", *([noun + "s" * (count > 1)] if noun else []), what])
+def _counted(count: int, noun: str, state: str) -> str:
+    plural = "s" if count > 1 else ""
+    return f"{count:,} {noun}{plural} {state}"
 
 
 def table(pages: Iterable[tuple[str, Page]]) -> str:
@@ -50,24 +55,28 @@ def table(pages: Iterable[tuple[str, Page]]) -> str:
         path = PurePosixPath(place)
         part = path.parent.as_posix()
         parts.setdefault(part, Counter()).update(counts(page) + Counter(pages=1))
+        # A part has its name from its own index. The index of the whole book stands among the pages without a part.
         if path.stem == "index" and part != ".":
             titles[part] = next((title for _, level, title, _ in page.headings if level == 1), "")
     columns = ["pages", *NUMBERS, *OTHERS]
     heads = ["Part", "Pages", *(kind.capitalize() for kind in NUMBERS), "Outputs", "Figures", "Formulas", "Reasons"]
     lines = [f"| {' | '.join(heads)} |", "|---" + "|---:" * len(columns) + "|"]
-    for part, counted in sorted(parts.items(), key=lambda item: (item[0] == ".", item[0])):
+    # The parts stand in the order of their folders; pages in none, which pathlib calls ".", come last.
+    for part, tally in sorted(parts.items(), key=lambda item: (item[0] == ".", item[0])):
         title = titles.get(part) or ("Pages of their own" if part == "." else PurePosixPath(part).name.capitalize())
-        lines.append(_row(title, [counted[kind] for kind in columns]))
-    whole = sum(parts.values(), Counter())
-    lines.append(_row("**The book**", [whole[kind] for kind in columns]))
-    return "\n".join(["", '<div class="counts" markdown="1">', "", *lines, "", "</div>", "", _share(whole), ""])
+        lines.append(_row(title, [tally[kind] for kind in columns]))
+    total = sum(parts.values(), Counter())
+    lines.append(_row("**The book**", [total[kind] for kind in columns]))
+    return "\n".join(["", '<div class="counts" markdown="1">', "", *lines, "", "</div>", "", _share(total), ""])
 
 
-def _share(whole: Counter[str]) -> str:
+def _share(total: Counter[str]) -> str:
     """Return how many of the displayed formulas are checked, as a sentence."""
-    checked, reasons = whole["formula"], whole["reason"]
-    sentence = f"Of {checked + reasons:,} displayed formulas, {checked:,} are checked with numbers"
-    return (sentence + "; each of the others says why it is not" * bool(reasons) + ".") * bool(checked + reasons)
+    checked, reasons = total["formula"], total["reason"]
+    if not checked + reasons:
+        return ""
+    others = "; each of the others says why it is not" if reasons else ""
+    return f"Of {checked + reasons:,} displayed formulas, {checked:,} are checked with numbers{others}."
 
 
 def _row(title: str, cells: list[int]) -> str:

@@ -6,13 +6,14 @@ Each formula is set once and remembered in one file; the browser only needs KaTe
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from galley.run.dependencies import digest
 from galley.run.result_cache import load, save
 
 SCRIPT = Path(__file__).parent / "vendor" / "katex.min.js"
+# KaTeX has no option that leaves out the TeX in <annotation>. Of HTML's <math> the namespace is known without xmlns.
 MATHML = re.compile(r'<math xmlns="[^"]*"([^>]*)><semantics>(.*?)<annotation [^>]*>[^<]*</annotation></semantics>')
 SPAN = re.compile(r'<span(?: class="([^"]*)")?([^>]*)>|</span>')
 BARE = re.compile(r"(?:mord|mbin|mrel|mopen|mclose|mpunct|minner|mop)(?: mtight)?")  # KaTeX's own styles name none
@@ -63,44 +64,56 @@ class Typesetter:
             self.changed = False
 
     def _set(self, tex: str, display: bool) -> str:
+        # Only a formula that is new needs the engine: most builds find all of theirs in the file.
         if self.render is None:
-            import quickjs
-
-            context = quickjs.Context()
-            context.eval(SCRIPT.read_text(encoding="utf-8"))
-            context.eval("""
-                function set(tex, display) {
-                  try {
-                    return JSON.stringify({html: katex.renderToString(tex, {displayMode: display, strict: "error"})});
-                  } catch (error) {
-                    return JSON.stringify({error: error.message});
-                  }
-                }""")
-            self.render = context.get("set")
+            self.render = _renderer()
         answer = json.loads(self.render(tex, display))
         if "error" in answer:
             raise FormulaError(answer["error"])
         return smaller(answer["html"])
 
 
+def _renderer() -> Callable[[str, bool], str]:
+    """Return KaTeX as a function that gives the HTML of a formula, or what is wrong with it, as JSON."""
+    import quickjs
+
+    context = quickjs.Context()
+    context.eval(SCRIPT.read_text(encoding="utf-8"))
+    # An exception of JavaScript would reach Python with its stack in the message; an author needs the message alone.
+    # `strict` refuses what LaTeX does not know, of which KaTeX would only warn.
+    context.eval("""
+        function set(tex, display) {
+          try {
+            return JSON.stringify({html: katex.renderToString(tex, {displayMode: display, strict: "error"})});
+          } catch (error) {
+            return JSON.stringify({error: error.message});
+          }
+        }""")
+    return context.get("set")
+
+
 def smaller(html: str) -> str:
     """Return a formula without its TeX, which nothing reads, and without spans that only name a kind of symbol."""
     html = MATHML.sub(_mathml, html)
-    around: list[tuple[str, bool]] = []  # the spans that are open: their class, and whether they stay
+    open_spans: list[tuple[str, bool]] = []  # their class, and whether they stay
 
-    def one(match: re.Match) -> str:
-        if match[0] == "</span>":
-            return match[0] if not around or around.pop()[1] else ""
-        row = len(around) > 1 and around[-2][0].startswith("vlist")  # KaTeX's styles count on the spans of a stack
-        stays = row or bool(match[2]) or not BARE.fullmatch(match[1] or "")
-        around.append((match[1] or "", stays))
-        return match[0] if stays else ""
+    def without_bare(tag: re.Match) -> str:
+        if tag[0] == "</span>":
+            # It stays or goes with the tag that opened its span.
+            return tag[0] if not open_spans or open_spans.pop()[1] else ""
+        # In a stack, as of a fraction, KaTeX's styles select the spans of each row by their place: >span>span.
+        is_in_row = len(open_spans) > 1 and open_spans[-2][0].startswith("vlist")
+        stays = is_in_row or bool(tag[2]) or not BARE.fullmatch(tag[1] or "")
+        open_spans.append((tag[1] or "", stays))
+        return tag[0] if stays else ""
 
-    return SPAN.sub(one, html)
+    return SPAN.sub(without_bare, html)
 
 
 def _mathml(match: re.Match) -> str:
+    """Return the MathML of a formula without its TeX and the elements that only group it with the TeX."""
     attributes, inside = match.groups()
+    # KaTeX puts a formula in one <mrow>, since <semantics> takes one element; <math> itself sets a row.
     if inside.startswith("<mrow>") and inside.endswith("</mrow>"):
-        inside = inside[len("<mrow>") : -len("</mrow>")]  # <math> itself sets a row
+        inside = inside[len("<mrow>") : -len("</mrow>")]
     return f"<math{attributes}>{inside}"

@@ -15,10 +15,11 @@ MOST_LINES = 24  # of a difference
 def check_block(block: Block, outcome: dict) -> list[Problem]:
     """Return what is wrong with a block's warnings, output and figures."""
     problems = [Problem(block.line, f"the block warns: {warning}") for warning in outcome.get("warnings", [])]
-    printed, expected = outcome["stdout"].rstrip(), block.output
+    printed = outcome["stdout"].rstrip()
+    # The results of a session were compared when it ran, each with what stands under its prompt.
     if block.lang == "python" and not shows(block, outcome):
         line = block.output_span[0] if block.output_span else block.span[1]
-        difference = _difference(expected or "", printed)
+        difference = _difference(block.output or "", printed)
         problems.append(Problem(line + 1, f"output differs\n{difference}"))
     problems += _tolerance(block, printed)
     return problems + _figures(block, outcome["figures"]) + _alternative_text(block, outcome)
@@ -26,9 +27,12 @@ def check_block(block: Block, outcome: dict) -> list[Problem]:
 
 def shows(block: Block, outcome: dict) -> bool:
     """Whether a page shows what a block printed. Of an error that a library words, its name alone is compared."""
-    expected, printed = block.output or "", outcome["stdout"].rstrip()
+    expected = block.output or ""
+    printed = outcome["stdout"].rstrip()
+    # What a built output holds is put in when the site is built: its file has no copy to compare with.
     if block.output_is_built:
         return bool(printed)
+    # Other versions of a library word an error differently.
     if name := outcome.get("foreign"):
         expected, printed = (re.sub(rf"(?ms)^{name}: .*\Z", name, text) for text in (expected, printed))
     return same(expected, printed, block.tolerance)
@@ -49,24 +53,28 @@ def _tolerance(block: Block, printed: str) -> list[Problem]:
     problems: list[Problem] = []
     bound = block.tolerance.residue
     largest = max(residues(printed, bound), default=0.0)
+    # A bound leaves room for other machines, but their rounding errors are never larger by this factor.
     if bound > ROUNDING * largest:
-        loose_residue = f"residue={bound:g} is loose: the largest number that it covers is {largest:g}"
-        problems.append(Problem(block.line, loose_residue, lint=True))
+        message = f"residue={bound:g} is loose: the largest number that it covers is {largest:g}"
+        problems.append(Problem(block.line, message, lint=True))
+    # A number that stands in the code was chosen, as a learning rate, and is no rounding error.
     unstated = [number for number in rounding(printed, block.tolerance) if number not in block.code]
     if unstated and block.lang == "python":
         advice = f"print a power of ten and state factor=10, or state factor={LEAST_FACTOR:g} or residue="
-        digit = f"{unstated[0]} looks like this machine's rounding error: {advice}"
-        problems.append(Problem(block.line, digit, lint=True))
+        message = f"{unstated[0]} looks like this machine's rounding error: {advice}"
+        problems.append(Problem(block.line, message, lint=True))
     return problems
 
 
 def _figures(block: Block, svgs: list[str]) -> list[Problem]:
+    """Return what is wrong with the figures of a block: their words, their number, their size."""
     problems = [Problem(f.line, f"{f.src} has no alternative text") for f in block.figures if not f.alt.strip()]
     if len(svgs) != len(block.figures):
         counts = f"the block draws {len(svgs)} figure(s), and {len(block.figures)} image line(s) follow it"
         problems.append(Problem(block.line, counts))
     for drawn, svg in zip(block.figures, svgs, strict=False):
-        if (size := len(svg.encode())) > LARGEST_FIGURE and not block.options.get("large"):
+        size = len(svg.encode())
+        if size > LARGEST_FIGURE and not block.options.get("large"):
             advice = 'use imshow or fewer points, or say why: large="…"'
             message = f"{drawn.src} has {size:,} bytes, of {LARGEST_FIGURE:,}; {advice}"
             problems.append(Problem(drawn.line, message, lint=True))
@@ -74,9 +82,10 @@ def _figures(block: Block, svgs: list[str]) -> list[Problem]:
 
 
 def _alternative_text(block: Block, outcome: dict) -> list[Problem]:
-    """A number in a figure's words for those who cannot see it must stand in its block, its drawing or its caption."""
+    """Return the numbers in the words of a figure that stand neither in its block nor in its drawing or caption."""
     problems = []
     for drawn, svg in zip(block.figures, outcome["figures"], strict=False):
+        # The texts of a drawing end with </text>, </tspan> or </title>.
         labels = re.findall(r">([^<>]*)</t", svg)
         visible = {text for part in (block.code, outcome["stdout"], drawn.caption, *labels) for text in digits(part)}
         for text in digits(without_free(drawn.alt)):
