@@ -164,7 +164,7 @@ def test_nothing_is_made_twice_and_the_site_is_the_same(made, monkeypatch):
     files, warned, rendered = made()
     assert warned == []
     assert rendered == ["index.md", "library.md", "more.md", "other.md", "tags.md"]
-    for name in ("galley.book.check_static", "galley.book.check_results", "galley.show.notebook._run"):
+    for name in ("galley.book.check_static", "galley.book.check_results", "galley.show.notebook_of_page._cell"):
         monkeypatch.setattr(name, forbidden)
     monkeypatch.setattr("galley.show.search_index._Sections.feed", forbidden)
     again, warned, rendered = made()
