@@ -9,6 +9,7 @@ from typing import Any
 
 from griffe import Extension, Module
 
+# A head: its line, and indented ones with which it goes on.
 HEAD = r"^(?:Paper|Used|Cost|Key): +\S.*\n(?: +\S.*\n)*"
 HEADS = re.compile(rf"(?:{HEAD}\n*)+", re.M)
 YEAR = re.compile(r"^Paper\b\D*(\d{4}).*?(https?://\S+|$)", re.M)
@@ -21,6 +22,7 @@ class Heads(Extension):
         """Order the modules of each package within `pkg`."""
         for package in pkg.modules.values():
             ordered = sorted(package.modules, key=lambda name: _age(package.modules[name]))
+            # Taken out and put back, a member of a dictionary is its last.
             for name in ordered:
                 package.members[name] = package.members.pop(name)
 

@@ -15,9 +15,11 @@ from markdown.preprocessors import Preprocessor
 from galley.read.page import Block, parse
 
 LINE = re.compile(r"^<!--\s*entry:\s*(?P<fields>.*?)\s*-->\s*$")
+# The halls in the order of a visit.
 HALLS = (
     "order", "sinusoids", "tables", "rotations", "long-texts", "biases", "bugs-formulas", "bugs-caches", "bugs-systems",
 )  # fmt: skip
+# The tags that entries may have; a test refuses others.
 TAGS = (
     "order", "mask", "sinusoidal", "learned", "rope", "alibi", "bias", "pope", "long context",
     "precision", "cache", "padding", "vision", "scaling", "code", "history", "training",
@@ -55,6 +57,7 @@ class Entry:
     def failure(self) -> str:
         """What the build saw when it ran the first block."""
         output = next((block.output for block in self.blocks if block.output), None) or ""
+        # The error is the last line. Of an assertion the message alone tells something.
         return output.strip().rpartition("\n")[2].removeprefix("AssertionError: ")
 
     @property
@@ -69,6 +72,7 @@ class Entry:
 def read(folder: Path) -> list[Entry]:
     """Return the entries of all halls in the order of a visit; the entrance itself, index.md, is none."""
     paths = [path for path in folder.glob("*.md") if path.stem != "index"]
+    # A hall that is not in the list yet comes last.
     place = {name: n for n, name in enumerate(HALLS)}
     paths.sort(key=lambda path: (place.get(path.stem, len(place)), path.stem))
     return [entry for path in paths for entry in entries(path.stem, path.read_text(encoding="utf-8"))]
@@ -77,13 +81,14 @@ def read(folder: Path) -> list[Entry]:
 def entries(hall: str, text: str) -> list[Entry]:
     """Return the entries of one hall: each heading of level 2 with an entry line under it."""
     page = parse(text)
+    # An entry ends before the next heading of its level or above, or where the page ends.
     ends = [line for line, level, *_ in page.headings if level <= 2] + [len(page.lines) + 1]
     hall_title = next((title for _, level, title, _ in page.headings if level == 1), hall)
     entries_of_hall = []
     for line, level, title, anchor in page.headings:
         end = min(later for later in ends if later > line)
         body = page.lines[line : end - 1]
-        first = next((words for words in body if words.strip()), "")
+        first = next((text_line for text_line in body if text_line.strip()), "")
         if level != 2 or not LINE.match(first):
             continue
         fields = _fields(first)
@@ -96,10 +101,12 @@ def entries(hall: str, text: str) -> list[Entry]:
 
 
 def _fields(line: str) -> dict[str, str]:
+    """Return the fields of an entry line: its rows and its tags."""
     mark = LINE.match(line)
     try:
         fields = shlex.split(mark["fields"]) if mark else []
-    except ValueError:  # a quote is not closed: `entries` says what a line needs
+    except ValueError:
+        # A quote is not closed. The line then has none of its fields, and `entries` says what it needs.
         return {}
     return dict(word.split("=", 1) for word in fields if "=" in word)
 
@@ -111,6 +118,7 @@ def _tags(fields: dict[str, str]) -> list[str]:
 def label(line: str) -> str:
     """Return what a hall shows for an entry line: its tags, each a link to the entries that share it."""
     tags = _tags(_fields(line))
+    # The finder at the entrance reads the tag from the address.
     links = [f"[{tag}](index.md?tag={tag.replace(' ', '+')}#find-an-entry){{ .md-tag }}" for tag in tags]
     return f"\n{' '.join(links)}\n{{: .exhibit data-search-exclude='' }}\n"
 
@@ -119,11 +127,12 @@ def plan(entries: list[Entry]) -> str:
     """Return the halls as a Markdown list: name, number of entries, and a frame for each on the wall."""
     lines = []
     for hall in dict.fromkeys(entry.hall for entry in entries):
-        hung = [entry for entry in entries if entry.hall == hall]
-        count = f"{len(hung)} {hung[0].kind}{'s' if len(hung) > 1 else ''}"
-        frames = "<i></i>" * len(hung)
-        wall = f'<span class="wall {hung[0].kind}" aria-hidden="true">{frames}</span>'
-        lines.append(f"- {wall} [{hung[0].hall_title}]({hall}.md) {count}")
+        in_hall = [entry for entry in entries if entry.hall == hall]
+        first = in_hall[0]
+        plural = "s" if len(in_hall) > 1 else ""
+        # A screen reader would read nothing from empty frames; the count says the same.
+        wall = f'<span class="wall {first.kind}" aria-hidden="true">{"<i></i>" * len(in_hall)}</span>'
+        lines.append(f"- {wall} [{first.hall_title}]({hall}.md) {len(in_hall)} {first.kind}{plural}")
     return "\n".join(lines)
 
 
@@ -134,15 +143,16 @@ def table(entries: list[Entry]) -> str:
         title = f"**[{entry.title}]({entry.hall}.md#{entry.anchor})**"
         threads = ", ".join(f"[{repo}]({url})" for repo, url in entry.threads.items())
         hall = f"[{entry.hall_title}]({entry.hall}.md)"
-        cells = [f"{title}<br>{_seen(entry.failure)}", entry.kind, ", ".join(entry.tags), hall, threads]
+        cells = [f"{title}<br>{_message(entry.failure)}", entry.kind, ", ".join(entry.tags), hall, threads]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _seen(message: str) -> str:
+def _message(message: str) -> str:
     """Return a message as text that Markdown leaves alone, cut where it is long."""
     if len(message) > LONG:
         message = message[:LONG].rpartition(" ")[0] + " …"
+    # A message may hold any mark of Markdown; as entities they neither begin emphasis nor end the cell of the table.
     plain = re.sub(r"[\\`*_{}\[\]()#+!|~^$-]", lambda m: f"&#{ord(m[0])};", html.escape(message, quote=False))
     return f"<samp>{plain}</samp>"
 

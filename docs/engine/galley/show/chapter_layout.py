@@ -24,6 +24,7 @@ def form(root: Element) -> None:
 
 
 def _chips(line: Element) -> None:
+    """Take the dots from between the links: the style sets these apart as buttons."""
     line.set("class", "chips")
     line.text = ""
     for link in line:
@@ -32,19 +33,24 @@ def _chips(line: Element) -> None:
 
 def _fold(root: Element, start: int) -> None:
     """Put each heading ### with what follows it into a fold of its own, up to the next ## or the end."""
+    # A list of its own, since the elements are taken from the root one after another.
     below = list(root)[start:]
     ends = (n for n, element in enumerate(below) if element.tag == "h2")
     below = below[: next(ends, len(below))]
-    arranged, fold = [], None
+    arranged: list[Element] = []
+    fold: Element | None = None
     for element in below:
         root.remove(element)
         if element.tag == "h3":
             fold = Element("details", {"class": "depth"})
             SubElement(fold, "summary").append(element)
-            for link in element.findall("a[@class='headerlink']"):  # what opens a fold can hold nothing to click on
+            # A click on the summary opens the fold, so that a link in it could not be followed.
+            for link in element.findall("a[@class='headerlink']"):
                 element.remove(link)
                 fold.append(link)
             arranged.append(fold)
+        elif fold is None:
+            arranged.append(element)
         else:
-            (arranged if fold is None else fold).append(element)
+            fold.append(element)
     root[start:start] = arranged

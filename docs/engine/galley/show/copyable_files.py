@@ -26,12 +26,15 @@ from posenc.__main__ import HEADER
 FOLDERS = ("add", "rotate", "bias", "score", "models")
 BESIDE = ("attention", "positions")  # where the doors meet, and what gives them positions
 GALLERY = "gallery.md"
+# A card: its heading, then, before the next heading, the line of its links. Not each card has a chapter.
 CARD = re.compile(
     r"^### .+ \{#(?P<anchor>[\w-]+)\}$(?:(?!^### ).*\n)*?^(?:\[Chapter\]\((?P<chapter>.+?)\) · )?"
     r"\[Reference\]\[posenc\.(?P<door>\w+)\.(?P<name>\w+)\]",
     re.M,
 )
+# The command on a card, with which the line of its links ends.
 COMMAND = re.compile(r"`posenc copy (?P<name>[\w/]+)`$", re.M)
+# The section of a chapter, up to the next heading.
 COPY_THIS = re.compile(r"^### Copy this\b.*$(?:\n(?!##).*)*", re.M)
 IMPORTED = re.compile(rf"\bposenc\.((?:{'|'.join(FOLDERS)})\.\w+|{'|'.join(BESIDE)})\b")
 LOOK = HtmlFormatter(cssclass="language-python highlight no-copy", wrapcode=True, linespans="line")
@@ -116,6 +119,7 @@ class CopyableFile:
     @property
     def libraries(self) -> list[str]:
         """The libraries, beyond Python's own, that it imports."""
+        # A module without a name, as in `from . import formulas`, is a file beside it.
         names = [alias.name for node in self.imports if isinstance(node, ast.Import) for alias in node.names]
         names += [node.module for node in self.imports if isinstance(node, ast.ImportFrom) and node.module]
         return sorted({name.partition(".")[0] for name in names} - sys.stdlib_module_names - {*self.needs, "posenc"})
@@ -151,6 +155,7 @@ def generated(site: Site) -> Iterator[tuple[str, str]]:
     files, cards = copyable_files(site.book.root), gallery_cards(site)
     project = tomllib.loads((site.book.root / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
     for file in files.values():
+        # The same lines as `posenc copy` writes, for who takes the file from the site.
         content = HEADER.format(version=project["version"], file=f"posenc/{file.place}.py") + file.source
         yield file.download_url, content
         yield file.text_url, content
@@ -167,29 +172,39 @@ def gallery_cards(site: Site) -> dict[str, re.Match]:
 def with_offers(markdown: str, uri: str, site: Site) -> str:
     """Return a page's Markdown with the files that it offers: on each card of the gallery, under Copy this."""
     if uri == GALLERY:
-        files = {file.command_name: file for file in copyable_files(site.book.root).values()}
-        # an output that is wrong, and says so, may name what is no file
-        line = lambda card: " ".join(filter(None, (card[0], offer(files.get(card["name"]), uri))))  # noqa: E731
-        return COMMAND.sub(line, markdown)
+        return _with_offers_on_cards(markdown, site)
     section = COPY_THIS.search(markdown)
     rows = "".join(offer(file, uri) for file in files_of_chapter(uri, site)) if section else ""
     if section is None or not rows:
         return markdown
-    whole = '<p data-search-exclude="">Whole, from the package:</p>'
-    offers = f'\n\n{whole}\n<div class="offers">{rows}</div>\n'
+    intro = '<p data-search-exclude="">Whole, from the package:</p>'
+    offers = f'\n\n{intro}\n<div class="offers">{rows}</div>\n'
     return markdown[: section.end()].rstrip("\n") + offers + markdown[section.end() :]
 
 
-def offer(file: CopyableFile | None, uri: str, whole: bool = False) -> str:
+def _with_offers_on_cards(gallery: str, site: Site) -> str:
+    """Return the gallery's Markdown with the links to a file behind the command of each card."""
+    files = {file.command_name: file for file in copyable_files(site.book.root).values()}
+
+    def with_offer(command: re.Match) -> str:
+        # The cards are an output of the page. One that is wrong, and is reported, may name what is no file.
+        links = offer(files.get(command["name"]), GALLERY)
+        return f"{command[0]} {links}" if links else command[0]
+
+    return COMMAND.sub(with_offer, gallery)
+
+
+def offer(file: CopyableFile | None, uri: str, is_shown: bool = False) -> str:
     """Return the links to a file from a page at `uri` in docs; where the file is shown whole, to its text alone."""
     if file is None:
         return ""
-    up = "../" * (uri.count("/") + 1)  # of a page in a folder of its own
+    # HTML needs addresses of the site, where each page lies in a folder of its own: one step more than in docs.
+    up = "../" * (uri.count("/") + 1)
     view = f'<a href="{up}code/{file.place}/" aria-label="View {file.name}">View</a>'
     raw = f'<a href="{up}{file.text_url}" aria-label="Raw {file.name}">Raw</a>'
     download = f'<a href="{up}{file.download_url}" aria-label="Download {file.name}" download>Download</a>'
     button = f'<button type="button" data-copies="{up}{file.download_url}" aria-label="Copy {file.name}">Copy</button>'
-    links = [button, download, raw] if whole else [f"<code>{file.name}</code>", view, button, download]
+    links = [button, download, raw] if is_shown else [f"<code>{file.name}</code>", view, button, download]
     return f'<span class="offer" data-search-exclude="">{" ".join(links)}</span>'
 
 
@@ -205,16 +220,20 @@ def files_of_chapter(uri: str, site: Site) -> list[CopyableFile]:
 
 
 def _imported(result: Result) -> list[str]:
+    """Return the places of what the open code of a page imports: what most blocks import first."""
     code = [block.code for block in result.page.blocks if block.runs and "fold" not in block.options]
     places = [place.replace(".", "/") for part in code for place in sorted(set(IMPORTED.findall(part)))]
+    # Of equal counts the first on the page comes first: sorting keeps their order.
     return sorted(dict.fromkeys(places), key=lambda place: -places.count(place))
 
 
 def _page(file: CopyableFile, files: dict[str, CopyableFile], card: re.Match | None, repository: str) -> str:
+    """Return the page that shows a file."""
     return PAGE.format(
         file=file,
+        # The front matter is YAML: quotes within these would end the string, and escaped they are the same to HTML.
         description=f'"{html.escape(file.summary)}"',
-        offer=offer(file, file.uri, whole=True),
+        offer=offer(file, file.uri, is_shown=True),
         needs=_needs(file, files),
         links=_links(file, card, repository),
     )
@@ -231,6 +250,7 @@ def _needs(file: CopyableFile, files: dict[str, CopyableFile]) -> str:
 
 
 def _listed(names: list[str]) -> str:
+    """Return names as a sentence lists them: `NumPy, PyTorch and SciPy`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
@@ -238,7 +258,8 @@ def _links(file: CopyableFile, card: re.Match | None, repository: str) -> str:
     """Return the links to where else the file is, and is spoken of."""
     up = "../" * file.uri.count("/")
     links = [f"[Gallery]({up}{GALLERY}#{card['anchor']})"] if card else []
-    if "/" in file.place:  # a module among others on its page
+    # The reference has one page for all files of a folder, and one for each file that lies in none.
+    if "/" in file.place:
         links.append(f"[Reference][posenc.{file.place.replace('/', '.')}]")
     else:
         links.append(f"[Reference]({up}reference/{file.place}.md)")

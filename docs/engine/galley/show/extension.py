@@ -21,8 +21,8 @@ FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>(?P<tail>[.,;:!?)])?',
     re.S,
 )
-BASE = '<span class="katex-base"'
-TEX_WORD = re.compile(r"\\(?:mathrm|text|left|right|quad|,|;|!)|\\[A-Za-z]+|[{}^_ ]")
+BASE = '<span class="katex-base"'  # a part of a formula behind which a line may break
+TEX_WORD = re.compile(r"\\(?:mathrm|text|left|right|quad|,|;|!)|\\[A-Za-z]+|[{}^_ ]")  # each counts as one letter
 SHORT = 28  # letters that fit on a phone's line
 
 BLOCK = re.compile(r"<pre>(?:<span></span>)?<code\b([^>]*)>(.*?)</code>", re.S)
@@ -45,10 +45,13 @@ class Formulas(Postprocessor):
         return FORMULA.sub(self._set, text)
 
     def _set(self, match: re.Match) -> str:
-        tex, display = html.unescape(match["tex"]).strip(), match["open"] == "["
+        """Return the HTML of one formula; a punctuation mark behind it goes along, so that no line begins with it."""
+        tex = html.unescape(match["tex"]).strip()
+        display = match["open"] == "["
         try:
             formula = katex.shared(shared_book().folder).html(tex, display)
         except katex.FormulaError as error:
+            # The build goes on with the formula as it was written; a strict one fails, since a warning was logged.
             log.warning("%s in %s", error, tex)
             formula = f"<code>{html.escape(tex)}</code>"
         if display:
@@ -77,12 +80,14 @@ class CodeTokens(Postprocessor):
 
     def _block(self, match: re.Match) -> str:
         attributes, code = match.groups()
-        lines = max(code.rstrip("\n").count("\n") + 1, 1)
+        # By the number of its lines the style knows the height of a block before it is drawn.
+        lines = code.rstrip("\n").count("\n") + 1
         return f'<pre><code{attributes} style="--lines:{lines}">{code}</code>'
 
     def _tokens(self, code: str) -> str:
         code = UNSTYLED_TOKEN.sub(r"\1", code)
         for alike in ALIKE:
+            # One pass joins pairs, and what it has joined may have a neighbor to join with.
             joined = 1
             while joined:
                 code, joined = alike.subn(r'<span class="\1">\2\3', code)
@@ -95,20 +100,22 @@ class Terms(Treeprocessor):
     def run(self, root: Element) -> None:
         """Set classes, and unwrap every later mark of a term: more dots under words are noise."""
         marked: set[str] = set()
-        titled = [
-            word for level in ("h1", "h2", "h3", "h4") for title in root.iter(level) for word in title.iter("abbr")
-        ]
+        headings = [heading for level in ("h1", "h2", "h3", "h4") for heading in root.iter(level)]
+        in_headings = [term for heading in headings for term in heading.iter("abbr")]
         for element in root.iter():
             if element.tag == "h2":
                 marked.clear()
             elif element.tag == "code" and len(element.text or "") <= SHORT:
                 element.set("class", "short")
-            elif element.tag == "abbr":
-                if element.text in marked or element in titled:
-                    element.tag, element.attrib = "span", {}
-                else:
-                    element.set("tabindex", "0")  # the tooltip comes to the keyboard too
-                    marked.add(element.text or "")
+            elif element.tag != "abbr":
+                continue
+            elif element.text in marked or element in in_headings:
+                element.tag = "span"
+                element.attrib = {}
+            else:
+                # With the keyboard a reader comes only to what can be focused, and so to its tooltip.
+                element.set("tabindex", "0")
+                marked.add(element.text or "")
 
 
 class Form(Treeprocessor):
@@ -126,9 +133,12 @@ class GalleyExtension(Extension):
     """Sets formulas, code, terms and chapters."""
 
     def extendMarkdown(self, md: Markdown) -> None:
-        """Register after everything is put back."""
+        """Register what works on elements and what works on HTML; the larger number of two comes first."""
+        # `abbr` marks the terms with 7, and `toc` reads the headings with 5, when the terms in them are plain again.
         md.treeprocessors.register(Terms(md), "galley-terms", 6)
+        # After `toc`, which gives headings the links that are named and moved here.
         md.treeprocessors.register(Form(md), "galley-form", 1)
+        # After `raw_html` (30), which puts back what Markdown had set aside, blocks of code among it.
         md.postprocessors.register(Formulas(md), "galley-formulas", 5)
         md.postprocessors.register(CodeTokens(md), "galley-code", 4)
 

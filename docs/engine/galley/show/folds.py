@@ -29,7 +29,9 @@ def label(block: Block) -> str:
 def count_of_assertions(block: Block) -> str:
     """Return how many assertions a block holds, in words."""
     count = sum(isinstance(node, ast.Assert) for node in ast.walk(_tree(block)))
-    return f"Checked: {count} assertion{'s' * (count != 1)}" if count else "Code"
+    if not count:
+        return "Code"
+    return f"Checked: {count} assertion" if count == 1 else f"Checked: {count} assertions"
 
 
 def only_asserts(block: Block) -> bool:
@@ -37,22 +39,26 @@ def only_asserts(block: Block) -> bool:
     shows = block.output is not None or block.figures or block.options.keys() & {"standalone", "raises"}
     if shows or not block.runs or block.lang != "python":
         return False
+    # Imports alone assert nothing: what they bind is for the blocks below.
     body = _tree(block).body
-    return any(_is_quiet(line) and not isinstance(line, IMPORTS) for line in body) and all(map(_is_quiet, body))
+    return all(map(_is_quiet, body)) and not all(isinstance(statement, IMPORTS) for statement in body)
 
 
 def unseen(page: Page) -> list[tuple[int, str]]:
     """Return the names, with the line of a block, that open code uses and only a fold binds before it."""
     answers = in_details(page)
-    open_names, bound, hidden = {*dir(builtins), "__name__"}, set(), []
+    open_names = {*dir(builtins), "__name__"}
+    folded_names: set[str] = set()
+    hidden: list[tuple[int, str]] = []
     for block in page.blocks:
         if not block.runs or block.lang != "python":
             continue
         takes, binds = _names(block)
+        # An answer may use what a fold binds: who opens it is looking behind the page already.
         if label(block) or block.line in answers:
-            bound |= binds
+            folded_names |= binds
             continue
-        hidden += [(block.line, name) for name in sorted((takes - binds - open_names) & bound)]
+        hidden += [(block.line, name) for name in sorted((takes - binds - open_names) & folded_names)]
         open_names |= binds
     return hidden
 
@@ -60,23 +66,27 @@ def unseen(page: Page) -> list[tuple[int, str]]:
 def in_details(page: Page) -> set[int]:
     """Return the lines inside of `<details>` that the page itself opens, such as hints and answers."""
     fenced = {n for block in page.blocks for n in range(*block.span)}
-    depth, inside = 0, set()
+    inside: set[int] = set()
+    depth = 0
     for n, line in enumerate(page.lines):
-        if n in fenced:
-            inside |= {n + 1} if depth else set()
-            continue
-        for mark in DETAILS.finditer(line):
-            depth += -1 if mark[1] else 1
-        inside |= {n + 1} if depth else set()
+        # A tag in code is text, and opens nothing.
+        tags = () if n in fenced else DETAILS.finditer(line)
+        for tag in tags:
+            depth += -1 if tag[1] else 1
+        if depth:
+            inside.add(n + 1)
     return inside
 
 
-def _is_quiet(line: ast.stmt) -> bool:
-    loops = isinstance(line, ast.For | ast.With)
-    return isinstance(line, QUIET) or (loops and all(map(_is_quiet, line.body)))  # type: ignore[attr-defined]
+def _is_quiet(statement: ast.stmt) -> bool:
+    """Whether a statement only asserts or imports, or repeats what does."""
+    if isinstance(statement, ast.For | ast.With):
+        return all(map(_is_quiet, statement.body))
+    return isinstance(statement, QUIET)
 
 
 def _tree(block: Block) -> ast.Module:
+    """Return the syntax of a block; of one that Python cannot read an empty one, since running it says so."""
     try:
         return ast.parse(block.code)
     except SyntaxError:

@@ -22,9 +22,10 @@ from galley.show.site import Site, SitePage, write
 
 NAME = "index.md"
 INDEX, WHOLE = "llms.txt", "llms-full.txt"
+# Tags that only lay out a page, and the attributes of attr_list behind a link or a heading. In code, both are seen.
 TAG = r"</?(?:a|abbr|div|figure|figcaption|i|samp|section|span|sub|sup)\b[^<>]*>"
 ATTRIBUTES = r"(?<=[\w)\]`*])[ \t]*\{:?\s*[.#][a-z][^{}\n]*\}"
-UNSEEN = re.compile(rf"{CODE_SPAN.pattern}|{TAG}|{ATTRIBUTES}", CODE_SPAN.flags)  # in code, they are seen
+UNSEEN = re.compile(rf"{CODE_SPAN.pattern}|{TAG}|{ATTRIBUTES}", CODE_SPAN.flags)
 SETTINGS = re.compile(r"^(?P<object>::: .+)\n(?:[ \t]+.*\n)*", re.M)  # of an object to document
 
 
@@ -42,7 +43,8 @@ def _cached(page: SitePage, site: Site) -> str:
     quoted = [contents(source, source.rglob("*.py")) for source in site.book.sources if ":::" in page.result.page.text]
     cache = site.book.content_cache
     key = digest("twin", site.book.surroundings, page.uri, page.result.page.source, page.result.outcome_digest, *quoted)
-    counts_all = any(map(MARKER.match, page.result.page.lines))  # pages that are not in the key
+    # The table of counts is made of all pages, which are not in the key.
+    counts_all = any(map(MARKER.match, page.result.page.lines))
     text = None if counts_all else cache.get(key)
     if text is None:
         text = twin(page, site)
@@ -54,42 +56,47 @@ def twin(site_page: SitePage, site: Site) -> str:
     """Return a page as Markdown for one who has nothing but it."""
     page = site_page.result.page
     address = posixpath.join(site.address, posixpath.dirname(site_page.uri))
-    here = (site.book.docs / site_page.uri).parent
-    parts = []
+    folder = (site.book.docs / site_page.uri).parent
     folded = {n for block in page.blocks if block.runs and "fold" in block.options for n in range(*block.span)}
     built = site_page.result.built_outputs
     texts = (built.get(n, line) for n, line in enumerate(page.lines) if n >= page.meta_lines and n not in folded)
-    kept = "\n".join(texts).split("\n")
-    for fenced, lines in _runs(kept):
-        parts.append("\n".join(lines) if fenced else _clean(lines, address, here, site.book))
+    # A built output has several lines in the place of one.
+    visible = "\n".join(texts).split("\n")
+    parts = []
+    for is_fenced, lines in _runs(visible):
+        parts.append("\n".join(lines) if is_fenced else _clean(lines, address, folder, site.book))
     text = "\n\n".join(part.strip("\n") for part in parts if part.strip())
     return f"{text}\n\nFrom {site.name}, <{site.address}{site_page.url}>\n"
 
 
 def _runs(lines: list[str]) -> Iterator[tuple[bool, list[str]]]:
     """Yield runs of lines: those of a fence as they are, with it, and those between fences."""
-    marks, close = [], None
+    in_fence = []
+    close: re.Pattern | None = None
     for line in lines:
+        # Within a fence another of fewer ticks is text: only its own mark, alone on a line, closes it.
         fence = None if close else FENCE.match(line)
-        marks.append(bool(close or fence))
+        in_fence.append(bool(close or fence))
         if fence:
             close = re.compile(rf"^[ \t]*{fence['ticks']}\s*$")
         elif close and close.match(line):
             close = None
-    for fenced, run in groupby(zip(marks, lines, strict=True), key=lambda pair: pair[0]):
-        yield fenced, [line for _, line in run]
+    for is_fenced, run in groupby(zip(in_fence, lines, strict=True), key=lambda pair: pair[0]):
+        yield is_fenced, [line for _, line in run]
 
 
-def _clean(lines: list[str], address: str, here: Path, book: Book) -> str:
-    """Return prose without marks of the engine and of HTML."""
-    kept = [_line(line, book) for line in lines if not OPTIONS.match(line)]
-    text = UNSEEN.sub(lambda m: (m["code"] and m[0]) or "", prose(kept, address, here))
+def _clean(lines: list[str], address: str, folder: Path, book: Book) -> str:
+    """Return prose of a page in `folder` without marks of the engine and of HTML."""
+    shown = [_line(line, book) for line in lines if not OPTIONS.match(line)]
+    text = UNSEEN.sub(lambda part: part[0] if part["code"] else "", prose(shown, address, folder))
     text = re.sub(r"<br ?/?>", " ", text)
-    text = OBJECT.sub(lambda m: _source(m[1], book), SETTINGS.sub(r"\g<object>\n", f"{text}\n"))
+    # The source comes last: what is taken out of the prose may stand in it as code.
+    text = OBJECT.sub(lambda line: _source(line[1], book), SETTINGS.sub(r"\g<object>\n", f"{text}\n"))
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def _line(line: str, book: Book) -> str:
+    """Return a line of prose, with counts in place of their mark and words in place of a figure."""
     if MARKER.match(line):
         return book.counts()
     image = IMAGE.match(line)
@@ -105,6 +112,7 @@ def _source(name: str, book: Book) -> str:
 
 
 def _quoted(path: Path, book: Book) -> str:
+    """Return a file as a section with one block of code."""
     text = path.read_text(encoding="utf-8").strip()
     fence = ticks(text)
     return f"## `{path.relative_to(book.root).as_posix()}`\n\n{fence}python\n{text}\n{fence}"
@@ -116,6 +124,7 @@ def index(site: Site) -> str:
     source = site.settings.get("repo_url", site.address)
     lines = [f"# {site.name}", "", f"> {about}", ""]
     lines += [f"All pages in one file: <{site.address}{WHOLE}>. The code: <{source}>."]
+    # The pages come in the order of the navigation, so that those of a part stand together.
     for part, pages in groupby(site.pages, key=lambda page: " · ".join(site.trails.get(page.uri, ())) or "Pages"):
         lines += ["", f"## {part}", ""]
         lines += [f"- [{page.title}]({site.address}{page.url}{NAME}): {page.description}" for page in pages]

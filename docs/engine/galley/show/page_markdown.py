@@ -21,9 +21,11 @@ def page_markdown(result: Result, book: Book) -> str:
     """Return what the builder renders of a page, from below its front matter."""
     page = result.page
     lines: Lines = [*page.lines]
+    # What stands behind a formula goes. In a quote the mark stays, or the quote would end there.
     for formula in page.displayed:
         for n in range(*formula.span):
             lines[n] = ">" if page.lines[n].lstrip().startswith(">") else ""
+    # A number is found by its place in its line, so the line must still be as it was read.
     _mark_numbers(result, lines)
     _clear_comments(result, lines, book)
     for n, text in result.built_outputs.items():
@@ -31,6 +33,7 @@ def page_markdown(result: Result, book: Book) -> str:
     for block in page.blocks:
         _place_figures(block, lines)
         _fold(block, lines)
+    # The front matter is MkDocs' own to read.
     return "\n".join(line for line in lines[page.meta_lines :] if line is not None)
 
 
@@ -48,6 +51,7 @@ def figures(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _waiting(block: Block, n: int) -> str:
+    """Return the empty element in which figure `n` of a block is put when the page has been rendered."""
     return f'<div data-figure="{block.line}-{n}"></div>'
 
 
@@ -55,10 +59,12 @@ def _mark_numbers(result: Result, lines: Lines) -> None:
     """Put a mark with its expression around each bound number; later ones first, as those before them move nothing."""
     for number in sorted(result.page.numbers, key=lambda n: (n.line, n.start), reverse=True):
         line = lines[number.line - 1]
+        # A number in words, such as `two thirds`, may begin on the line before that of its binding.
         if line is None or number.start < 0:
             continue
         why = number.body if number.operator == "=" else f"{number.operator} {number.body}"
-        escaped = re.sub(r"[$|_*\[\]`\\]", lambda m: f"&#{ord(m[0])};", html.escape(why))  # else Markdown reads it
+        # Markdown reads these marks in an attribute too: a | would end the cell of a table, and a ` begin code.
+        escaped = re.sub(r"[$|_*\[\]`\\]", lambda mark: f"&#{ord(mark[0])};", html.escape(why))
         marked = number.written
         if marked and number.operator != "given":
             marked = f'<span class="checked" data-expression="{escaped}">{marked}</span>'
@@ -76,6 +82,8 @@ def _clear_comments(result: Result, lines: Lines, book: Book) -> None:
 
 
 def _place_figures(block: Block, lines: Lines) -> None:
+    """Put a figure with its caption in the place of each image line, and take the lines of the caption away."""
+    # An image under code that is only shown is an image like any other.
     for n, figure in enumerate(block.figures if block.runs else ()):
         below = figure.line
         caption = []
@@ -98,6 +106,7 @@ def _fold(block: Block, lines: Lines) -> None:
     folded = f"\n{opening}\n\n{code}\n\n</details>\n"
     for n in range(*block.span):
         lines[n] = None
+    # The last line of the code, of a figure or of printed Markdown: the fold goes under it.
     ends = [block.span[0], *(figure.line - 1 for figure in block.figures)]
     if block.output_is_markdown and block.output_span:
         ends.append(block.output_span[1])
@@ -106,6 +115,7 @@ def _fold(block: Block, lines: Lines) -> None:
 
 
 def _frame(why: str, label: str) -> str:
+    """Return what stands in place of a figure that is not there: why, and what it would show."""
     text = f"<strong>{why}</strong><br>{label}"
     return f'<div class="drawn-svg undrawn" role="img" aria-label="{label}">{text}</div>'
 
@@ -116,7 +126,8 @@ def _still(svg: str, label: str, block: Block, outcome: dict) -> str:
     still = f'<div class="drawn-svg"{_shape(svg)}>{svg}</div>'
     if "live" not in block.options:
         return still
-    data = outcome.get("data", "null").replace("&", "&amp;").replace("'", "&#39;")  # in quotes that JSON has not
+    # JSON is full of double quotes. Between single ones only these and the ampersand need another form.
+    data = outcome.get("data", "null").replace("&", "&amp;").replace("'", "&#39;")
     return f"<posenc-figure name='{block.options['live']}' data='{data}'>{still}</posenc-figure>"
 
 
