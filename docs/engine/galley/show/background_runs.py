@@ -30,8 +30,9 @@ class BackgroundRuns:
         self._awaited: set[str] = set()
         self._seen: dict[str, str] = {}  # by page: its key
         self._state = ""
-        self._ended = self._shown = 0
-        self._room = book.jobs
+        self._ended = 0
+        self._shown = 0  # of these, those that the last build could show
+        self._most_running = book.jobs
         self._stopped = False
 
     def perform(self, jobs: list[Job], done: Callable[[Job], None]) -> None:
@@ -42,13 +43,15 @@ class BackgroundRuns:
         """
         state = self.book.state()
         if state != self._state:
-            self._state, self._failed = state, {}
+            self._state = state
+            self._failed = {}
         keys = {job.filename: self._key(job) for job in jobs}
+        # A page that is met for the first time counts as unedited: else all would be urgent when a server starts.
         edited = {key for name, key in keys.items() if self._seen.get(name, key) != key}
         self._seen = keys
         waiting = self.book.recall(jobs, done)
-        self._want(waiting, edited)
-        # asked again: `_want` has waited a moment for the pages that were edited
+        self._schedule(waiting, edited)
+        # The cache is asked again, since the edited pages may have ended meanwhile.
         for job in self.book.recall(waiting, done):
             if failed := self._failed.get(keys[job.filename]):
                 job.results, job.needs, job.seconds = failed.results, failed.needs, failed.seconds
@@ -58,20 +61,22 @@ class BackgroundRuns:
     def built(self) -> None:
         """Give the processor back on which the site was built."""
         with self._news:
-            self._room = self.book.jobs
+            self._most_running = self.book.jobs
             self._fill()
 
     def progress(self) -> dict:
         """Return how far it is: how many pages ran, of how many, which run now and which failed."""
         with self._news:
             left = len(self._waiting) + len(self._running)
-            names = [sorted(job.filename for job in jobs.values()) for jobs in (self._running, self._failed)]
-            return {"ended": self._ended, "pages": self._ended + left, "running": names[0], "failed": names[1]}
+            running = sorted(job.filename for job in self._running.values())
+            failed = sorted(job.filename for job in self._failed.values())
+            return {"ended": self._ended, "pages": self._ended + left, "running": running, "failed": failed}
 
     def stop(self) -> None:
         """End all that runs; a page whose process is only being started is ended when it is there."""
         with self._news:
-            self._stopped, self._waiting = True, {}
+            self._stopped = True
+            self._waiting = {}
         end = time.monotonic() + MOST_TO_END
         while self._running and time.monotonic() < end:
             for page in active_children():
@@ -81,24 +86,30 @@ class BackgroundRuns:
     def _key(self, job: Job) -> str:
         return self.book.result_cache.key(job.steps)
 
-    def _want(self, jobs: list[Job], edited: set[str]) -> None:
+    def _schedule(self, jobs: list[Job], edited: set[str]) -> None:
         """Let `jobs` wait, and nothing else, but begin those of `edited` keys, and wait a moment for them."""
         with self._news:
             if not self._running:
                 self._ended = self._shown = 0
-            self._room = self.book.jobs - 1
+            self._most_running = self.book.jobs - 1
+            # What runs already goes on, and what failed would fail again.
             known = self._running.keys() | self._failed.keys()
-            self._waiting = {key: job for job in jobs if (key := self._key(job)) not in known}
+            keyed = {self._key(job): job for job in jobs}
+            self._waiting = {key: job for key, job in keyed.items() if key not in known}
             self._urgent = self._waiting.keys() & edited
+            # Somebody waits for these, so they begin even where all processors are taken.
             for key in self._urgent:
                 self._begin(key)
             self._fill()
             self._awaited = {*self._urgent}
+            # The condition lets go of its lock meanwhile, so that the threads can report what has ended.
             self._news.wait_for(lambda: not self._awaited & self._running.keys(), MOMENT)
-            self._awaited, self._shown = set(), self._ended
+            self._awaited = set()
+            self._shown = self._ended
 
     def _fill(self) -> None:
-        while self._waiting and len(self._running) < self._room:
+        """Begin what waits, until as many run as may."""
+        while self._waiting and len(self._running) < self._most_running:
             self._begin(next(iter(self._waiting)))
 
     def _begin(self, key: str) -> None:
@@ -108,13 +119,15 @@ class BackgroundRuns:
     def _run(self, key: str, job: Job) -> None:
         try:
             run_jobs([job], 1, self.book.remember)
-        except Exception as error:  # no process could be started; the other threads go on
+        except Exception as error:
+            # No process could be started. That is shown as an error of the page, and the other threads go on.
             job.results = [{"error": f"{type(error).__name__}: {error}", "error_line": 1}]
         self._end(key, job)
 
     def _end(self, key: str, job: Job) -> None:
         with self._news:
             del self._running[key]
+            # A page that was ended with the server has failed for no fault of its own.
             if self._stopped:
                 return
             failed = any(step.get("error") for step in job.results)
@@ -122,10 +135,10 @@ class BackgroundRuns:
                 self._failed[key] = job
             self._ended += 1
             self._fill()
-            many = self._ended - self._shown >= max(FEW, self._shown)
-            over = not self._waiting and not self._running
-            worth = many or failed or key in self._urgent or over
-            if worth and key not in self._awaited:
+            is_many = self._ended - self._shown >= max(FEW, self._shown)
+            is_last = not self._waiting and not self._running
+            # A page that a build waits for is shown by that build.
+            if (is_many or is_last or failed or key in self._urgent) and key not in self._awaited:
                 self._shown = self._ended
                 self.changed()
             self._news.notify_all()

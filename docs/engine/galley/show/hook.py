@@ -31,7 +31,8 @@ from galley.show.site import Site, SitePage, write
 from galley.show.site_folder import SiteFolder
 
 log = logging.getLogger("mkdocs.galley")
-FIRST, LAST = 1000, -1000
+FIRST = 1000  # before all plugins
+LAST = -1000  # behind them
 STYLESHEET = "assets/css/all.css"
 
 
@@ -82,8 +83,10 @@ class Build:
     @event_priority(FIRST)
     def on_config(self, config: MkDocsConfig) -> MkDocsConfig:
         """Build beside the site that stands."""
+        # A server calls this at every build. After the first one the port is taken, by itself.
         if self.serving and self.folder is None:
             check_port(str(config.dev_addr))
+        # A server builds into a temporary folder of MkDocs', and a dirty build mends the site where it stands.
         self.in_place = self.command not in ("build", "gh-deploy") or self.is_dirty
         self.folder = SiteFolder(Path(config.site_dir), self.book.folder, self.in_place)
         self.search = []
@@ -105,8 +108,9 @@ class Build:
                 log.warning("%s", problem)
         log.info("%s", summary(results, watch))
         count = sum(len(result.problems) for result in results.values())
+        # MkDocs fails a strict build where it has counted warnings, and --quiet hides them from it.
         if config.strict and count:
-            raise Abort(f"{count} problems on the pages")  # MkDocs counts warnings, and --quiet hides them from it
+            raise Abort(f"{count} problems on the pages")
         self._add_files(files, config)
         return files
 
@@ -130,8 +134,9 @@ class Build:
         """Put in what the page's code gave, and what the page offers."""
         result = self.results.get(page.file.src_uri)
         name = result.name if result else copyable_files.source(page.file.src_uri)
+        # MkDocs takes the day of the build for that of each page, and writes it into the sitemap.
         if day := last_changed(self.book.root, name):
-            page.update_date = day.isoformat()  # for the sitemap
+            page.update_date = day.isoformat()
         if result is None or self.site is None:
             return markdown
         return copyable_files.with_offers(page_markdown(result, self.book), page.file.src_uri, self.site)
@@ -143,29 +148,34 @@ class Build:
             title, keywords = str(page.title), page.meta.get("keywords", [])
             cache = self.book.content_cache
             self.search += search_index.page_entries(page.content or "", page.url, title, keywords, cache)
-            page.meta["search"] = {"exclude": True}  # from the theme's own index
+            # The theme's plugin, which comes behind, leaves the page out of its own index.
+            page.meta["search"] = {"exclude": True}
         result = self.results.get(page.file.src_uri)
         if result is None:
             return context
+        # Figures come last: neither Markdown nor the search need read what may be 100 KB of drawing.
         for waiting, figure in figures(result):
             page.content = (page.content or "").replace(waiting, figure, 1)
-        return context | {"galley": self._shown(result, page)}
+        return context | {"galley": self._page_facts(result, page)}
 
     @event_priority(LAST)
     def on_post_build(self, config: MkDocsConfig) -> None:
         """Write what stands beside the pages, and put the site in its place."""
+        # Warnings fail a strict build: MkDocs says so next, and the site stays as it was.
         if self.folder is None or (config.strict and self.warnings.counts):
-            return  # MkDocs is about to say that warnings fail a strict build
+            return
         folder = Path(config.site_dir)
         search_index.write_index(folder, self.search, self.is_dirty)
         for uri, result in self.results.items():
+            # The download of a page that is a notebook itself: see `_add_files`.
             if uri.endswith(SUFFIX) and notebook_of_page.is_portable(result):
                 write(folder, uri, notebook_of_page.cached_notebook(result, self.book))
         if self.site and not self.serving:
             llms_txt.write_all(self.site, folder)
         self.book.content_cache.sweep()
         self.folder.replace(self.written)
-        config.site_dir = str(self.folder.place)  # for those who go on, such as gh-deploy
+        # For who goes on with the site, such as gh-deploy.
+        config.site_dir = str(self.folder.place)
         self._end()
 
     def on_build_error(self, error: Exception) -> None:
@@ -183,9 +193,10 @@ class Build:
         names = sorted(own, key=lambda name: order.get(own[name].src_uri, len(order)))
         texts = {n: Path(own[n].abs_src_path or "").read_text(encoding="utf-8", errors="replace") for n in names}
         behind = self.serving.runs.perform if self.serving and not config.strict else None
-        results = self.book.run(texts, self._say_ran, behind)
+        results = self.book.run(texts, self._log_run, behind)
+        # Where a disk is full, pages fail that are not to blame.
         if self.folder and any(result.failed for result in results.values()):
-            self.folder.check_room()  # where there is none left, the pages are not to blame
+            self.folder.check_room()
         site.results = {own[name].src_uri: result for name, result in results.items()}
         self.site = site
         self.written = [file.dest_uri for file in own.values()]
@@ -202,7 +213,8 @@ class Build:
     def _add_files(self, files: Files, config: MkDocsConfig) -> None:
         """Add what is made of pages and of the package: notebooks, and files to copy with the pages that show them."""
         for uri, result in self.results.items():
-            if notebook_of_page.is_portable(result) and not uri.endswith(SUFFIX):  # one that is a page is written last
+            # Where a page is a notebook itself, a file of its name in docs would take the page's place.
+            if notebook_of_page.is_portable(result) and not uri.endswith(SUFFIX):
                 content = notebook_of_page.cached_notebook(result, self.book)
                 files.append(File.generated(config, notebook_of_page.place(uri), content=content))
         if styles := config.extra.get("styles"):
@@ -214,10 +226,12 @@ class Build:
         """Return the site's stylesheets as one, which a browser asks for once, without comments."""
         assets = self.book.docs / "assets"
         style = "\n".join((assets / f"{name}.css").read_text(encoding="utf-8") for name in names)
-        style = style.replace("url(fonts/", "url(../katex/fonts/")  # KaTeX's, by the way from its own folder
+        # KaTeX's stylesheet names its fonts from its own folder, and this one lies in another.
+        style = style.replace("url(fonts/", "url(../katex/fonts/")
+        # Comments that begin with /*! are licenses, and stay.
         return re.sub(r"\s*/\*(?!!).*?\*/", "", style, flags=re.S)
 
-    def _shown(self, result: Result, page: Page) -> dict:
+    def _page_facts(self, result: Result, page: Page) -> dict:
         """Return what the templates show of a page beside its text."""
         pages = self.site.pages if self.site else []
         proof = SitePage(self.book.proof, result).url if self.book.proof else None
@@ -233,14 +247,17 @@ class Build:
             "name": result.name,
         }
 
-    def _say_ran(self, result: Result) -> None:
+    def _log_run(self, result: Result) -> None:
+        """Log that a page ran; while the site is served, the runs behind it report that themselves."""
         if not result.cached and not self.serving:
             log.info("ran %s in %s", result.name, timed(result.seconds))
 
     def _explain(self, error: BaseException | None) -> None:
         """End with one sentence where there is one for the error."""
-        if self.folder and (reason := self.folder.reason(error)):
+        reason = self.folder.reason(error) if self.folder else ""
+        if reason:
             log.error("%s", reason)
+            # A shell knows 130 as the end by an interrupt.
             raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
     def _end(self) -> None:

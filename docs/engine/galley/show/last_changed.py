@@ -21,9 +21,11 @@ def last_changed(root: Path, name: str) -> date | None:
 @cache
 def history(root: Path) -> dict[str, date]:
     """Return the day of the last commit of each file, by its place below `root`."""
+    # A shallow clone shows its oldest commit as one that has made all files.
     if _git(root, "rev-parse", "--is-shallow-repository").strip() != "false":
         return {}
     days: dict[str, date] = {}
+    # Commits are kept apart by a zero byte, which no name holds; core.quotePath would write é in a name as an escape.
     commits = _git(root, "-c", "core.quotePath=off", "log", "--format=%x00%cs", "--name-only", "--relative")
     for commit in commits.split("\0")[1:]:
         day, *names = filter(None, commit.split("\n"))

@@ -37,17 +37,19 @@ def rendered(page: Page) -> dict:
     }
 
 
-def restore(kept: dict, page: Page, config: MkDocsConfig, files: Files) -> None:
+def restore(stored: dict, page: Page, config: MkDocsConfig, files: Files) -> None:
     """Give a page what it held after it was rendered, and enter its names where others look them up."""
-    page.content, page.toc = kept["content"], get_toc(kept["toc"])
-    page._title_from_render = kept["title"]
-    page.present_anchor_ids = set(kept["anchors"])
-    linked = ((files.get_file_from_path(uri), anchors) for uri, anchors in kept["links"].items())
+    page.content = stored["content"]
+    page.toc = get_toc(stored["toc"])
+    page._title_from_render = stored["title"]
+    # MkDocs checks the anchors of all pages when all are rendered, by what each has noted in these two.
+    page.present_anchor_ids = set(stored["anchors"])
+    linked = ((files.get_file_from_path(uri), anchors) for uri, anchors in stored["links"].items())
     page.links_to_anchors = {file: anchors for file, anchors in linked if file}
     autorefs: Any = config.plugins.get("autorefs")
-    for identifier, anchor, title, primary in kept["names"]:
+    for identifier, anchor, title, primary in stored["names"]:
         autorefs.register_anchor(page, identifier, anchor, title=title, primary=primary)
-    _enter(kept["objects"], _handlers(config))
+    _enter(stored["objects"], _handlers(config))
 
 
 class AskedFiles(Files):
@@ -83,11 +85,13 @@ def registered(config: MkDocsConfig) -> Iterator[dict[str, list]]:
         names["names"].append([identifier, anchor, title, primary])
         type(autorefs).register_anchor(autorefs, page, identifier, anchor, title=title, primary=primary)
 
+    # Set on the object, it hides the method of its class until it is deleted.
     if autorefs:
         vars(autorefs)["register_anchor"] = register
-    whole = handlers and handlers.inventory
+    inventory = handlers and handlers.inventory
+    # The inventory of the site is set aside, so that all that is then in its place comes from this page.
     if handlers:
-        handlers.inventory = type(whole)(project=whole.project, version=whole.version)
+        handlers.inventory = type(inventory)(project=inventory.project, version=inventory.version)
     try:
         yield names
     finally:
@@ -95,11 +99,12 @@ def registered(config: MkDocsConfig) -> Iterator[dict[str, list]]:
             del vars(autorefs)["register_anchor"]
         if handlers:
             names["objects"] = [vars(item) for item in handlers.inventory.values()]
-            handlers.inventory = whole
+            handlers.inventory = inventory
             _enter(names["objects"], handlers)
 
 
 def _token(anchor: AnchorLink) -> dict:
+    """Return a heading as Python-Markdown's `toc_tokens` holds it, from which `get_toc` makes it again."""
     children = [_token(child) for child in anchor.children]
     return {"name": anchor.title, "id": anchor.id, "level": anchor.level, "children": children}
 
@@ -112,5 +117,6 @@ def _enter(objects: list[dict], handlers: Any) -> None:
 
 
 def _handlers(config: MkDocsConfig) -> Any:
+    """Return the handlers of mkdocstrings, which hold the inventory, where the plugin is in use."""
     plugin: Any = config.plugins.get("mkdocstrings")
     return plugin.handlers if plugin and plugin.plugin_enabled else None

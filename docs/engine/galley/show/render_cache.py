@@ -51,18 +51,21 @@ class RenderCache:
 
     def render(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         """Do what `page.render` does, or bring back what it did."""
+        # A page that documents a module changes with it and with what it imports: all of the sources is in its key.
         documented = {name.partition(".")[0] for name in OBJECT.findall(page.markdown or "")}
         sources = [contents(root, root.rglob("*.py*")) for root in self.book.sources] if documented else []
         key = digest("render", self.settings, page.file.src_uri, page.markdown or "", *sources)
-        kept = self.book.content_cache.get(key)
-        if kept and _holds(kept, files):
-            mkdocs_internals.restore(kept, page, config, files)
+        stored = self.book.content_cache.get(key)
+        if stored and _is_current(stored, files):
+            mkdocs_internals.restore(stored, page, config, files)
             return
         files_of_page = AskedFiles(files)
+        # Of its class, since `render` of the page itself leads here.
         with _complaints() as complaints, _opened() as opened, mkdocs_internals.registered(config) as names:
             type(page).render(page, config, files_of_page)
         # What was complained about is rendered again at every build, so that the complaint comes again; and a package
-        # that is none of the book's sources is not in the key.
+        # that is none of the book's sources is not in the key. With --verbose MkDocs keeps no list of links to anchors,
+        # and a page without it would never be checked.
         foreign = documented - {source.name for source in self.book.sources}
         if not complaints and not foreign and page.links_to_anchors is not None:
             reads = {path: digest_of(Path(path)) for path in sorted(opened) if self._is_own(path)}
@@ -81,52 +84,64 @@ class RenderCache:
         return not (installed or cached or "site-packages" in path)
 
 
-def _holds(kept: dict, files: Files) -> bool:
+def _is_current(stored: dict, files: Files) -> bool:
     """Whether the files that a page was made of are as they were, and its links lead where they led."""
-    read = all(digest_of(Path(path)) == was for path, was in kept["reads"].items())
+    if any(digest_of(Path(path)) != before for path, before in stored["reads"].items()):
+        return False
     address = mkdocs_internals.address
-    return read and all(address(files.get_file_from_path(path)) == was for path, was in kept["asked"].items())
+    return all(address(files.get_file_from_path(path)) == before for path, before in stored["asked"].items())
 
 
 def settings(config: MkDocsConfig) -> str:
     """Return a digest of what mkdocs.yml, the command line and plugins have set, apart from what is of no page."""
     hooks: Any = config.hooks  # by name, whatever its type says
+    # Of hooks and of functions in mkdocs.yml, such as the one that sets a fence, a setting holds only the name.
     files = [Path(hook.__file__) for hook in hooks.values()] if hooks else []
     files += [Path(config.config_file_path)] if config.config_file_path else []
-    return digest(plain(_settled(config)), *map(digest_of, files))
+    return digest(plain(_as_json(config)), *map(digest_of, files))
 
 
-def _settled(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Return a setting as JSON holds it; of an object, only its kind: mkdocs.yml, which made it, is in the key too."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, list | tuple | set | frozenset):
-        return [_settled(item) for item in value]
+        return [_as_json(item) for item in value]
     if isinstance(value, enum.Enum | Path):
         return str(value)
     if hasattr(value, "items"):
-        return {str(name): _settled(item) for name, item in value.items() if name not in OF_NO_PAGE}
+        return {str(name): _as_json(item) for name, item in value.items() if name not in OF_NO_PAGE}
     if hasattr(value, "config"):  # a plugin
-        return _settled(value.config)
+        return _as_json(value.config)
     return f"{type(value).__module__}.{type(value).__qualname__} {getattr(value, '__qualname__', '')}"
 
 
 @contextlib.contextmanager
 def _complaints() -> Iterator[list]:
     """Collect what is logged meanwhile; where warnings are not, as under --quiet, say so by an entry."""
-    complaints: list = []
-    handler = logging.NullHandler()
-    handler.handle = lambda record: bool(complaints.append(record)) or True
-    loggers = [logging.getLogger(), logging.getLogger("mkdocs")]  # MkDocs' own logger does not pass on
+    collector = _Collector()
+    # MkDocs' own logger does not pass on to the root what it logs.
+    loggers = [logging.getLogger(), logging.getLogger("mkdocs")]
     if not loggers[1].isEnabledFor(logging.WARNING):
-        complaints.append("warnings are not logged")
+        collector.complaints.append("warnings are not logged")
     for logger in loggers:
-        logger.addHandler(handler)
+        logger.addHandler(collector)
     try:
-        yield complaints
+        yield collector.complaints
     finally:
         for logger in loggers:
-            logger.removeHandler(handler)
+            logger.removeHandler(collector)
+
+
+class _Collector(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.complaints: list[logging.LogRecord | str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.complaints.append(record)
 
 
 @contextlib.contextmanager
@@ -140,14 +155,20 @@ def _opened() -> Iterator[set[str]]:
         del _listeners[threading.get_ident()]
 
 
+# Python has no way to take an audit hook back: there is one for all pages, which does nothing between them.
 @functools.cache
 def _listen() -> None:
     sys.addaudithook(_note)
 
 
 def _note(event: str, arguments: tuple) -> None:
+    """Note what the thread opens, where a page is being rendered in it."""
     opened = _listeners.get(threading.get_ident())
-    if opened is None or isinstance(path := next(iter(arguments), None), int | None):
+    if opened is None:
+        return
+    # A number is a file that is open already, and nothing is the folder of the process.
+    path = next(iter(arguments), None)
+    if path is None or isinstance(path, int):
         return
     if event == "open":
         _, mode, flags = arguments

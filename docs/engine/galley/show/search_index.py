@@ -42,6 +42,7 @@ def page_entries(html: str, url: str, title: str, keywords: list[str], cache: Co
 def write_index(folder: Path, entries: list[dict], is_dirty: bool = False) -> None:
     """Write the index into the folder of the site; a dirty build keeps what it has of pages that it did not build."""
     path = folder / PLACE
+    # Pages that were built replace their entries: a section of theirs may be gone.
     if is_dirty and path.exists():
         built = {_page(entry) for entry in entries}
         known = json.loads(path.read_text(encoding="utf-8"))["docs"]
@@ -57,11 +58,13 @@ def _page(entry: dict) -> str:
 def _entries(sections: list["_Section"], url: str) -> list[dict]:
     """Return what the index holds: of a long section its beginning, and as `more` the words that follow."""
     texts = [(section, *_cut(section.text)) for section in sections]
+    # A word is stored once for a page: what a beginning holds leads to the page already.
     known = {word for _, beginning, _ in texts for word in _words(beginning)}
     entries = []
     for section, beginning, rest in texts:
         location = f"{url}#{section.anchor}" if section.anchor else url
         entry = {"location": location, "title": section.title, "text": beginning}
+        # A dictionary keeps the order of the text, and each word once.
         if more := [word for word in dict.fromkeys(_words(rest)) if word not in known]:
             known.update(more)
             entry["more"] = " ".join(more)
@@ -80,9 +83,12 @@ def _words(text: str) -> list[str]:
 
 
 class _Section:
+    """A section as it is read: the pieces of its title and of its text."""
+
     def __init__(self, anchor: str, title: str = "") -> None:
         self.anchor = anchor
-        self.title_parts, self.text_parts = [title], []
+        self.title_parts = [title]
+        self.text_parts: list[str] = []
 
     @property
     def title(self) -> str:
@@ -90,7 +96,8 @@ class _Section:
 
     @property
     def text(self) -> str:
-        return " ".join("".join(self.text_parts).replace("\u200b", "").split())  # KaTeX sets these after an index
+        # KaTeX sets a space without width after an index; it would stand within a word.
+        return " ".join("".join(self.text_parts).replace("\u200b", "").split())
 
 
 class _Sections(HTMLParser):
@@ -99,17 +106,18 @@ class _Sections(HTMLParser):
     def __init__(self, title: str) -> None:
         super().__init__()
         self.sections = [_Section("", title)]
-        self.open: list[tuple[str, bool]] = []  # the elements around: their tag, and whether they are left out
+        self.open: list[tuple[str, bool]] = []  # the elements that are open: their tag, and whether they are left out
         self.in_title = False
         self.summary = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        # These have no end tag, and would stay open for ever.
         if tag in VOID:
             self._separate(tag)
             return
         attributes = dict(attrs)
-        is_out = tag in SKIPPED or "data-search-exclude" in attributes or attributes.get("class") == "headerlink"
-        is_out = is_out or self._is_out()
+        is_marked = "data-search-exclude" in attributes or attributes.get("class") == "headerlink"
+        is_out = tag in SKIPPED or is_marked or self._is_out()
         if tag in HEADINGS and "id" in attributes and not is_out:
             self._begin(tag, attributes["id"] or "")
         if tag == "summary":
@@ -118,14 +126,18 @@ class _Sections(HTMLParser):
         self._separate(tag)
 
     def handle_endtag(self, tag: str) -> None:
+        # As in a browser, an end tag without a beginning is nothing, and any other ends what is still open within its
+        # element, such as an <li>, whose own end tag HTML lets authors leave out.
         if tag not in [name for name, _ in self.open]:
             return
         while self.open.pop()[0] != tag:
             pass
         if tag in HEADINGS:
             self.in_title = False
+        # Only here is it known that the fold around the summary is an answer: what follows in it is left out.
         if tag == "summary" and self.summary.strip() in SPOILERS and self.open:
-            self.open[-1] = (self.open[-1][0], True)  # the fold that it names
+            fold, _ = self.open[-1]
+            self.open[-1] = (fold, True)
         self._separate(tag)
 
     def handle_data(self, data: str) -> None:
@@ -140,8 +152,9 @@ class _Sections(HTMLParser):
 
     def _begin(self, tag: str, anchor: str) -> None:
         self.in_title = True
+        # The page's own heading takes the place of its name in the navigation, and what stands above belongs to it.
         if tag == "h1" and len(self.sections) == 1:
-            self.sections[0].title_parts = []  # the page's own heading in place of its name
+            self.sections[0].title_parts = []
         else:
             self.sections.append(_Section(anchor))
 

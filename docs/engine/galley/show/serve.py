@@ -24,6 +24,7 @@ class Serving:
 
     def __init__(self, book: Book) -> None:
         self.site = Path()
+        # The server watches this file. To touch it is the way by which another thread can ask for a new build.
         self.stamp = book.folder / "changed"
         self.stamp.parent.mkdir(parents=True, exist_ok=True)
         self.stamp.touch()
@@ -43,8 +44,10 @@ class Serving:
         if line:
             log.info("%s", line)
         path = self.site / PROGRESS
-        with contextlib.suppress(OSError):  # the site may just be cleaned; the next build writes it again
+        # MkDocs may just be cleaning the folder; the next report writes the file again.
+        with contextlib.suppress(OSError):
             path.parent.mkdir(exist_ok=True)
+            # The page may ask at any moment, and must not get half of the file.
             part = path.with_suffix(".part")
             part.write_text(json.dumps(self.runs.progress()), encoding="utf-8")
             os.replace(part, path)
@@ -54,6 +57,7 @@ def check_port(address: str) -> None:
     """Stop in one line where the port is taken, before anything is built."""
     host, _, port = address.rpartition(":")
     with socket.socket() as probe:
+        # As the server itself does: else the port counts as taken for a minute after a server has ended.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, int(port)))

@@ -23,6 +23,7 @@ class SitePage:
     def url(self) -> str:
         """Its address below the site's."""
         path = PurePosixPath(self.uri)
+        # As MkDocs has it: each page is the index of a folder of its name, and index.md that of the folder it lies in.
         folder = path.parent if path.stem == "index" else path.with_suffix("")
         return "" if folder == PurePosixPath() else f"{folder}/"
 
@@ -48,6 +49,7 @@ class Site:
     @classmethod
     def of(cls, book: Book, results: dict[str, Result]) -> "Site":
         """Return the site of a book."""
+        # MkDocs' own loader knows the tags of mkdocs.yml that plain YAML does not, such as !!python/name.
         with (book.root / "mkdocs.yml").open(encoding="utf-8") as file:
             return cls(book, results, yaml_load(file))
 
@@ -82,10 +84,12 @@ def write(folder: Path, place: str, content: str) -> None:
 
 
 def _trails(item: dict | list | str, above: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the pages of a part of the navigation, each with the names of the parts above it."""
     if isinstance(item, str):
         yield item, above
     elif isinstance(item, dict):
         for name, inside in item.items():
+            # `Home: index.md` gives a page another title; only a list makes a part.
             yield from _trails(inside, above if isinstance(inside, str) else (*above, name))
     else:
         for entry in item:
