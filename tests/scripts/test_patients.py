@@ -59,10 +59,10 @@ def test_eight_bits_are_those_of_bfloat16():
 def test_expected_answers(draw, bug):
     size, back, window, letters = (int(draw.integers(*ends)) for ends in ((3, 60), (1, 7), (8, 40), (2, 30)))
     size = min(size, 8) if bug == "bits" else size
-    given = {"bug": bug, "size": size, "length": LENGTH, "back": back, "window": window, "letters": letters}
-    ours = WARD("expected(places(bug, size, length), back, window, letters)", **given)
-    assert_close(ours, chances(**given))
-    one, other = (WARD("means(x, 4)", x=x) for x in (ours, draw.random(LENGTH).tolist()))
-    assert_close(one, np.reshape(ours[: len(one) * 4], (-1, 4)).mean(axis=1))
-    gap = np.abs(np.subtract(one, other[: len(one)])).mean()
-    assert_close(WARD("apart(a, b)", a=one, b=other), gap)
+    inputs = {"bug": bug, "size": size, "length": LENGTH, "back": back, "window": window, "letters": letters}
+    ours = WARD("expected(places(bug, size, length), back, window, letters)", **inputs)
+    assert_close(ours, chances(**inputs))
+    own_means, other_means = (WARD("means(x, 4)", x=x) for x in (ours, draw.random(LENGTH).tolist()))
+    assert_close(own_means, np.reshape(ours[: len(own_means) * 4], (-1, 4)).mean(axis=1))
+    gap = np.abs(np.subtract(own_means, other_means[: len(own_means)])).mean()
+    assert_close(WARD("apart(a, b)", a=own_means, b=other_means), gap)
