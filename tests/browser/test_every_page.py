@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser import axe
 from tests.browser.live_figures import settled, wake_all
-from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, PAGES
+from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, PAGES, assert_faultless
 
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 EACH = [pytest.param(path, marks=() if path in ONE_OF_EACH_KIND else pytest.mark.full) for path in PAGES]
@@ -47,9 +47,7 @@ def test_a_page(site, visit, judged, path):
     page.set_viewport_size(DESK)
     settled(page)
     faults += axe.unread_in_both_schemes(page, judged)
-    faults += [f"it complains: {error}" for error in visited.errors]
-    faults += [f"it asks another host: {url}" for url in visited.foreign(site)]
-    assert not faults, "\n".join([f"{path or 'the landing page'}:", *faults])
+    assert_faultless(faults, visited, site)
 
 
 def _too_wide(page) -> list[str]:

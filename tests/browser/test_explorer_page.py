@@ -35,7 +35,7 @@ def explore(open_page):
         page = open_page(f"explorer/{query}", **options)
         awake(page, "explorer")
         settled(page)
-        page.evaluate("window.kept = true")  # until another document is loaded
+        page.evaluate("window.sameDocument = true")  # until another document is loaded
         return page
 
     return opened
@@ -278,7 +278,7 @@ def test_back_and_forward_go_through_the_views(explore):
     settled(page)
     assert knob(page, "heads").input_value() == "12"
     assert "bias" in reading(page)
-    assert page.evaluate("window.kept")
+    assert page.evaluate("window.sameDocument")
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_links_to_states_work_on_the_page_itself_and_from_others(explore, site):
     page.go_back()
     assert state(page) == {}
     assert reading(page).startswith("“man” and “dog”")
-    assert page.evaluate("window.kept")
+    assert page.evaluate("window.sameDocument")
 
 
 def test_a_published_model_sets_the_knobs(explore):

@@ -96,7 +96,7 @@ def test_keys_turn_and_answer(deal):
 
 def test_what_a_browser_kept_may_be_broken(deal):
     page = deal()
-    for kept in ("not JSON", "[1]", '{"x": "y"}'):
-        page.evaluate("text => localStorage.setItem('posenc-cards', text)", kept)
+    for stored in ("not JSON", "[1]", '{"x": "y"}'):
+        page.evaluate("text => localStorage.setItem('posenc-cards', text)", stored)
         reload(page)
         assert known(page) == 0

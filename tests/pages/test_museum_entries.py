@@ -21,9 +21,9 @@ ROWS = {f"M{n}" for n in range(1, 31)} | {f"E{n:02}" for n in range(1, 36)} | {f
 
 
 def test_every_row_hangs_in_a_hall():
-    held = {row for entry in ENTRIES for row in entry.rows}
-    assert sorted(ROWS - held) == []
-    assert sorted(held - ROWS) == []
+    exhibited = {row for entry in ENTRIES for row in entry.rows}
+    assert sorted(ROWS - exhibited) == []
+    assert sorted(exhibited - ROWS) == []
 
 
 def test_there_is_every_hall_and_no_other():

@@ -70,8 +70,8 @@ def test_layers_to_a_token(draw):
     sight = random_mask(draw, 7)
     steps = [np.linalg.matrix_power(sight.astype(float), k) > 0 for k in range(7)]
     expected = [[next((k for k in range(7) if steps[k][m, n]), np.inf) for n in range(7)] for m in range(7)]
-    code = "Array.from({ length: 7 }, (_, m) => hops(mask, 7, m))"
-    assert MASKS(code, mask=sight.ravel()) == expected
+    code = "Array.from({ length: 7 }, (_, m) => hops(allowed, 7, m))"
+    assert MASKS(code, allowed=sight.ravel()) == expected
 
 
 def network(sight, depth, x):
@@ -104,7 +104,7 @@ def test_what_an_output_can_tell_is_what_a_network_tells(name, depth):
     outputs = network(sight, depth, tokens[orders]).numpy()
     reachable = np.linalg.matrix_power(sight.astype(float), depth) > 0
     for seat in range(5):
-        ours = MASKS("view(mask, 5, seat, depth)", mask=sight.ravel(), seat=seat, depth=depth)
+        ours = MASKS("view(allowed, 5, seat, depth)", allowed=sight.ravel(), seat=seat, depth=depth)
         others = [n for n in range(5) if reachable[seat, n] and n != seat]
         assert ours["others"] == others
         assert ours["orders"] == factorial(len(others))
