@@ -139,13 +139,6 @@ def test_a_taken_port_is_named_before_anything_is_built(project):
     assert "Traceback" not in output
 
 
-def test_a_built_site_has_no_word_of_it(project):
-    project.take_theme()
-    project.page("index.md", QUICK.format("Home", 1, 1))
-    assert "progress" not in project.build("--strict")["."]
-    assert not (project.root / "site" / "galley").exists()
-
-
 class ControlledRuns(BackgroundRuns):
     """Runs whose pages end when a test says so; `events` are what they did, in order."""
 

@@ -19,6 +19,7 @@ EQUAL = [
 ]
 UNEQUAL = [
     ("3.53526", "3.53527"),
+    ("47117.241234", "47117.241235"),
     ("47,117.2", "47,118.2"),
     ("5.1400e-05", "5.1401e-05"),
     ("3.535268172", "3.535278172"),
@@ -122,7 +123,7 @@ def test_rounding_errors_that_are_compared_by_their_digits(text, tolerance, erro
     assert rounding(text, Tolerance(**tolerance)) == errors
 
 
-HOLDING_AND_FAILING = [  # words, a binding that bears them out, and one that does not
+HOLDING_AND_FAILING = [  # a phrase, a binding that bears it out, and one that does not
     ("47,117", "= 47117.24", "= 47118.24"),
     ("3.54", "= 3.5353", "= 3.5453"),
     ("about 80%", "= 80.1", "= 81.1"),
@@ -165,9 +166,9 @@ HOLDING_AND_FAILING = [  # words, a binding that bears them out, and one that do
 ]
 
 
-@pytest.mark.parametrize(("words", "holding", "failing"), HOLDING_AND_FAILING)
-def test_a_bound_number_that_holds_and_one_that_does_not(project, words, holding, failing):
-    sentences = [f"It is {words}<!-- {binding} --> here.\n\n" for binding in (holding, failing)]
+@pytest.mark.parametrize(("phrase", "holding", "failing"), HOLDING_AND_FAILING)
+def test_a_bound_number_that_holds_and_one_that_does_not(project, phrase, holding, failing):
+    sentences = [f"It is {phrase}<!-- {binding} --> here.\n\n" for binding in (holding, failing)]
     problems = project.check(f"# Page\n\n{''.join(sentences)}{block('later = 42')}")
     assert [problem.partition(": ")[0] for problem in problems] == ["5"]
 

@@ -108,6 +108,17 @@ def test_a_change_of_what_a_page_reads_or_lists_runs_it_again(project, code, nam
     assert ran(project) == set()
 
 
+def test_a_file_that_goes_or_is_named_anew_runs_a_page_that_reads_a_whole_folder(project):
+    first, second = project.write("docs/more/a.txt", "1"), project.docs / "more/b.txt"
+    code = "from pathlib import Path\n\nprint([path.read_text() for path in Path('docs/more').glob('*.txt')])"
+    project.page("page.md", "# Page\n\n" + block(code))
+    assert ran(project) == {"page.md"}
+    for change in (lambda: first.rename(second), second.unlink):
+        change()
+        assert ran(project) == {"page.md"}
+        assert ran(project) == set()
+
+
 def test_data_of_the_package_counts_and_comes_with_it(project):
     reader = "from pathlib import Path\n\n\ndef read():\n    return Path(__file__).with_name('data.csv').read_text()\n"
     project.write("library/code.py", reader)

@@ -245,13 +245,6 @@ def test_a_binding_may_use_what_a_later_block_defines(project):
     assert "n could have two values here" in project.check(twice)[0]
 
 
-def test_a_changed_formula_runs_its_page_again(project):
-    text = page("y = 2 x", ": x = 3.5; y = 7")
-    project.check(text)
-    assert project.run()["page.md"].cached
-    assert not project.run_page(text.replace("2 x", "x + x")).cached
-
-
 def test_the_kinds_are_counted():
     comments = [": y = 1", " checked 123456: True", " reason 123456: a name", ": x = 2"]
     text = "\n\n".join(f"$$\ny = 1\n$$\n\n<!-- formula{comment} -->" for comment in comments)

@@ -11,16 +11,6 @@ MAIN = {
         "import pickle\n\n\nclass Point:\n    x = 1\n\n\nprint(pickle.loads(pickle.dumps(Point())).x)",
         "1",
     ),
-    "a hint is found": (
-        "from __future__ import annotations\n\nimport typing\n\n\nclass Point:\n    next: Point\n\n\n"
-        "print(typing.get_type_hints(Point)['next'].__name__)",
-        "Point",
-    ),
-    "a function runs in another process": (
-        "import multiprocessing\n\n\ndef twice(x):\n    return 2 * x\n\n\n"
-        "with multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(twice, [1, 2]))",
-        "[2, 4]",
-    ),
     "a dataclass knows its own name": (
         "from dataclasses import dataclass\n\n\n@dataclass\nclass Point:\n    x: 'int' = 1\n\n\nprint(Point())",
         "Point(x=1)",

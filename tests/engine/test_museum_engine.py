@@ -37,15 +37,6 @@ assert 1 < 2
 
 Text.
 """
-READS = """\
-# Page
-
-```python
-from pathlib import Path
-
-print(sorted(path.read_text() for path in Path("docs/halls").glob("*.md")))
-```
-"""
 LINE = '<!-- entry: rows="M2" tags="rope, long context" -->'
 
 
@@ -122,19 +113,3 @@ def test_a_hall_shows_a_label_for_each_entry_but_not_in_a_fence():
     )
     assert page.count('class="exhibit"') == 1
     assert page.count("entry:") == page.count("&lt;!-- entry:") == 1
-
-
-def test_a_page_that_reads_many_files_runs_again_when_one_is_changed_added_named_anew_or_removed(project):
-    project.page("halls/a.md", "1")
-    changes = [
-        lambda: project.page("halls/a.md", "2"),
-        lambda: project.page("halls/b.md", "3"),
-        lambda: (project.docs / "halls/b.md").rename(project.docs / "halls/c.md"),
-        lambda: (project.docs / "halls/a.md").unlink(),
-    ]
-    assert project.run_page(READS).steps[0]["stdout"] == "['1']\n"
-    for change in changes:
-        assert project.run()["page.md"].cached
-        change()
-        assert not project.run()["page.md"].cached
-    assert project.run()["page.md"].steps[0]["stdout"] == "['3']\n"

@@ -315,11 +315,10 @@ def test_a_check_of_one_page_reads_no_other_page(book):
             assert not [path for path in opened if path.endswith((".md", ".ipynb"))]
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x00\xff", b"0123\n[]"], ids=["empty", "binary", "forged"])
-def test_what_is_damaged_is_made_anew(build, book, damage):
+def test_what_is_damaged_is_made_anew(build, book):
     files = build().files
     for path in (book.root / ".galley" / "made").glob("*.json"):
-        path.write_bytes(damage)
+        path.write_bytes(b"0123\n[]")
     assert build() == Build(files, [], PAGES)
 
 

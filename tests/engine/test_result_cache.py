@@ -5,7 +5,34 @@ import threading
 
 import pytest
 
-PAGE = "# Page\n\nSome prose.\n\n```python\nfrom pathlib import Path\n\nprint(1 + 1)\n```\n\n```output\n2\n```\n"
+PAGE = """\
+# Page
+
+Some prose.
+
+```python
+from pathlib import Path
+
+print(1 + 1)
+```
+
+```output
+2
+```
+
+$$
+y = 2 x
+$$
+
+<!-- formula: x = 3.5; y = 7 -->
+"""
+DAMAGES = {
+    "empty": lambda entry: b"",
+    "binary": lambda entry: b"\x00\xff",
+    "cut": lambda entry: entry[: len(entry) // 2],
+    "forged": lambda entry: b"0123\n[]",
+    "a flipped digit": lambda entry: entry.replace(rb'"2\n"', rb'"3\n"'),
+}
 
 
 @pytest.fixture
@@ -34,8 +61,12 @@ def test_an_edit_of_what_does_not_run_runs_nothing_and_is_judged(page, old, new,
     assert [p.line for p in result.problems] == lines
 
 
-@pytest.mark.parametrize("edited", [PAGE.replace("1 + 1", "2 * 1"), PAGE + "\nSome 12<!-- = 3 * 4 -->.\n"])
-def test_an_edit_of_code_or_of_a_bound_expression_runs_the_page(page, edited):
+@pytest.mark.parametrize(
+    "edited",
+    [PAGE.replace("1 + 1", "2 * 1"), PAGE + "\nSome 12<!-- = 3 * 4 -->.\n", PAGE.replace("2 x", "x + x")],
+    ids=["a block", "a bound expression", "a formula"],
+)
+def test_an_edit_of_code_runs_the_page(page, edited):
     assert not page.run_page(edited).cached
 
 
@@ -50,21 +81,16 @@ def test_an_edit_of_the_engine_runs_the_page(page, monkeypatch):
     assert not page.run()["page.md"].cached
 
 
-@pytest.mark.parametrize(
-    "damage", [b"", b"\x00\xff", b'{"half": ', b"0123\n[]"], ids=["empty", "binary", "cut", "forged"]
-)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_entry_is_run_again(page, damage):
-    entry(page).write_bytes(damage)
-    assert not page.run()["page.md"].cached
-    assert page.run()["page.md"].cached
-
-
-def test_a_flipped_digit_in_an_entry_is_noticed(page):
     path = entry(page)
-    path.write_text(path.read_text().replace('"2\\n"', '"3\\n"'))
+    damaged = DAMAGES[damage](path.read_bytes())
+    assert damaged != path.read_bytes()
+    path.write_bytes(damaged)
     result = page.run()["page.md"]
     assert not result.cached
     assert result.problems == []
+    assert page.run()["page.md"].cached
 
 
 def test_what_a_killed_build_left_half_written_is_ignored(page):

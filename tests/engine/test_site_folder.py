@@ -67,6 +67,7 @@ def test_a_build_replaces_the_site_and_a_dirty_one_mends_it_where_it_stands(buil
     built.write("site/of-before.html", "")
     assert "Second." in built.build(*options)["."]
     assert (built.root / "site" / "of-before.html").exists() != whole
+    assert not (built.root / "site" / "galley").exists()  # what a server shows of its progress
     assert [path.name for path in built.root.glob("site*")] == ["site"]
 
 
@@ -151,12 +152,9 @@ def test_a_full_folder_is_named_before_the_build_and_where_pages_fail(folder, mo
         folder.claim()
 
 
-def test_of_a_copy_the_place_is_named_where_it_was_to_go(folder):
+def test_the_reason_names_where_a_copy_was_to_go_and_is_none_for_an_error_of_a_program(folder):
     error = OSError(errno.ENOSPC, "No space left on device", "read", None, "written")
     assert folder.reason(error).startswith("build: No space left on device: written; ")
-
-
-def test_an_error_of_a_program_is_no_sentence(folder):
     assert folder.reason(FileNotFoundError(errno.ENOENT, "No such file")) == ""
     assert folder.reason(KeyError("page")) == ""
 

@@ -78,6 +78,7 @@ def test_the_foot_says_what_stands_behind_a_page_that_holds_and_leads_to_how(sit
     assert '<p class="counts"><a href="../proof/">On this page</a>: 1 output compared.</p>' in article(site["right"])
     assert "counts" not in article(site["plain"])
     assert "admonition danger" not in site["right"]
+    assert "progress" not in site["right"]  # which a server shows
 
 
 def test_what_does_not_hold_stands_below_the_title_and_in_the_foot(site):
