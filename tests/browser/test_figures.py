@@ -15,7 +15,7 @@ ARROWS = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
 LOOKS, TURNS = 3, 5
 TOUCHED = {path_of(name) for name in changed() if name.startswith("docs/")}
 TOUCHED |= LIVE.keys() if any(name.startswith("docs/assets/") for name in changed()) else ONE_OF_EACH_KIND
-EACH_IN_USE = [pytest.param(path, marks=() if path in TOUCHED else pytest.mark.full) for path in LIVE]
+PATHS_IN_USE = [pytest.param(path, marks=() if path in TOUCHED else pytest.mark.full) for path in LIVE]
 VIEWS = [(path, "explorer") for path in LIVE if "explorer" in LIVE[path] and path != "explorer/"]  # dear, and all alike
 
 # What a figure shows, as a number: its words, what is pressed, every point of its pictures.
@@ -118,7 +118,7 @@ NEXT_CONTROL = (
 )
 
 
-@pytest.mark.parametrize("path", EACH_IN_USE)
+@pytest.mark.parametrize("path", PATHS_IN_USE)
 def test_figures(site, visit, judged, path):
     """One visit: the still stands, wakes, can be read, moves at every control, bears every button and the pointer."""
     visited = visit(site + path)

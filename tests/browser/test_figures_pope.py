@@ -122,9 +122,9 @@ def test_a_clamped_phase_of_phase_wall_stays_behind_the_wall(open_figure):
 
 def laboratories(data, stream, gap, runs):
     """Return how many find the better one ahead, how many of them visibly, and the same of the worse one."""
-    drawn = np.random.RandomState(stream).normal(size=(data["labs"], 2, 20))[:, :, :runs]
-    middle = gap + drawn[:, 0].mean(axis=1) - drawn[:, 1].mean(axis=1)
-    half = data["visible"][runs - 1] * np.sqrt(drawn.var(axis=2, ddof=1).mean(axis=1)) if runs > 1 else np.inf
+    samples = np.random.RandomState(stream).normal(size=(data["labs"], 2, 20))[:, :, :runs]
+    middle = gap + samples[:, 0].mean(axis=1) - samples[:, 1].mean(axis=1)
+    half = data["visible"][runs - 1] * np.sqrt(samples.var(axis=2, ddof=1).mean(axis=1)) if runs > 1 else np.inf
     return [int(cases.sum()) for cases in (middle > 0, middle > half, middle < 0, middle < -half)]
 
 

@@ -161,11 +161,11 @@ class ControlledRuns(BackgroundRuns):
 
     def request(self, **codes):
         """Ask for pages by name and code, and return those whose results are known."""
-        known = []
+        results_known = []
         step = {"kind": "block", "lang": "python", "options": {}, "line": 1}
         jobs = [self.book.job(name, [step | {"code": code}]) for name, code in codes.items()]
-        self.perform(jobs, lambda job: known.append(job.filename))
-        return known
+        self.perform(jobs, lambda job: results_known.append(job.filename))
+        return results_known
 
     def end(self, name):
         count = self.progress()["ended"]

@@ -39,12 +39,12 @@ def book(project):
         project.write(f"library/{name}.py", text)
     for name, code in PAGES.items():
         project.page(name, "# Page\n\n" + block(PATH + code, "standalone" if name == "alone.md" else ""))
-    assert ran(project) == set(PAGES)
-    assert ran(project) == set()
+    assert pages_run(project) == set(PAGES)
+    assert pages_run(project) == set()
     return project
 
 
-def ran(project):
+def pages_run(project):
     results = project.run()
     wrong = [p.message for r in results.values() for p in r.problems if "output differs" not in p.message]
     assert wrong == []
@@ -70,14 +70,14 @@ USERS = {"one.md", "two.md", "list.md", "child.md", "program.md"}
 )
 def test_an_edit_of_a_module_runs_who_imports_it_anyhow_or_shows_what_changed(book, file, old, new, pages):
     book.edit(f"library/{file}", old, new)
-    assert ran(book) == pages
+    assert pages_run(book) == pages
     book.edit(f"library/{file}", new, old)
-    assert ran(book) == set()  # what is taken back is remembered
+    assert pages_run(book) == set()  # what is taken back is remembered
 
 
 def test_a_new_module_runs_who_lists_the_package(book):
     book.write("library/three.py", '"""Three."""\n')
-    assert ran(book) == {"list.md"}
+    assert pages_run(book) == {"list.md"}
 
 
 @pytest.mark.parametrize(
@@ -101,22 +101,22 @@ def test_a_change_of_what_a_page_reads_or_lists_runs_it_again(project, code, nam
     project.write("docs/data.csv", "1")
     (project.docs / "more").mkdir()
     project.page("page.md", "# Page\n\n" + block(code))
-    assert ran(project) == {"page.md"}
-    assert ran(project) == set()
+    assert pages_run(project) == {"page.md"}
+    assert pages_run(project) == set()
     project.write(f"docs/{name}", "2")
-    assert ran(project) == {"page.md"}
-    assert ran(project) == set()
+    assert pages_run(project) == {"page.md"}
+    assert pages_run(project) == set()
 
 
 def test_a_file_that_goes_or_is_named_anew_runs_a_page_that_reads_a_whole_folder(project):
     first, second = project.write("docs/more/a.txt", "1"), project.docs / "more/b.txt"
     code = "from pathlib import Path\n\nprint([path.read_text() for path in Path('docs/more').glob('*.txt')])"
     project.page("page.md", "# Page\n\n" + block(code))
-    assert ran(project) == {"page.md"}
+    assert pages_run(project) == {"page.md"}
     for change in (lambda: first.rename(second), second.unlink):
         change()
-        assert ran(project) == {"page.md"}
-        assert ran(project) == set()
+        assert pages_run(project) == {"page.md"}
+        assert pages_run(project) == set()
 
 
 def test_data_of_the_package_counts_and_comes_with_it(project):
@@ -128,7 +128,7 @@ def test_data_of_the_package_counts_and_comes_with_it(project):
     reads = {name: result.reads for name, result in project.run().items()}
     assert reads == {"own.md": [], "page.md": ["library/data.csv"]}
     project.write("library/data.csv", "2")
-    assert ran(project) == {"own.md", "page.md"}
+    assert pages_run(project) == {"own.md", "page.md"}
 
 
 def test_what_lies_in_an_environment_or_in_hidden_folders_is_no_file_of_the_project(project):
@@ -147,7 +147,7 @@ def test_a_file_that_changes_while_its_page_runs_is_read_again(project):
     output = project.run_page("# Page\n\n" + block(wait)).steps[0]["stdout"]
     later.join()
     assert output == "1\n"
-    assert ran(project) == {"page.md"}
+    assert pages_run(project) == {"page.md"}
 
 
 def test_what_the_compiler_of_torch_looks_up_is_not_read_by_the_page(project):

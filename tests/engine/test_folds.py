@@ -6,7 +6,7 @@ from galley.read.page import parse
 from galley.show import folds
 from tests.engine.conftest import block
 
-DRAWN = "\n![A line](figures/line.svg)\n"
+IMAGE = "\n![A line](figures/line.svg)\n"
 TABLE = "\n<!-- output -->\n\n| a |\n\n<!-- /output -->\n"
 
 
@@ -15,8 +15,8 @@ TABLE = "\n<!-- output -->\n\n| a |\n\n<!-- /output -->\n"
     [
         (block("x = 1"), ""),
         (block("x = 1", 'fold="How it is done"'), "How it is done"),
-        (block("plot()", "fold") + DRAWN, "Code of this figure"),
-        (block("plot()", "fold") + f"{DRAWN}\n![Another](figures/other.svg)\n", "Code of these figures"),
+        (block("plot()", "fold") + IMAGE, "Code of this figure"),
+        (block("plot()", "fold") + f"{IMAGE}\n![Another](figures/other.svg)\n", "Code of these figures"),
         (block("print(1)", "fold") + TABLE, "Code of this table"),
         (block("x = 1\nassert x\nassert x > 0", "fold"), "Checked: 2 assertions"),
         (block("x = 1", "fold"), "Code"),

@@ -306,12 +306,12 @@ def test_a_package_outside_of_the_book_is_documented_anew_at_every_build(build, 
 
 def test_a_check_of_one_page_reads_no_other_page(book):
     """What it reads must be in its key: any file of the book but pages; see `Book._around`."""
-    own = Book(book.root)
+    engine_book = Book(book.root)
     with _opened() as opened:
-        for result in own.run(own.pages()).values():
-            own.content_cache.held.clear()
+        for result in engine_book.run(engine_book.pages()).values():
+            engine_book.content_cache.held.clear()
             opened.clear()
-            own._own_problems(result)
+            engine_book._own_problems(result)
             assert not [path for path in opened if path.endswith((".md", ".ipynb"))]
 
 

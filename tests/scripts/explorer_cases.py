@@ -18,11 +18,11 @@ class ExplorerScript(Script):
 
     has_data = False
 
-    def __call__(self, expression, **known):
+    def __call__(self, expression, **constants):
         if not self.has_data:
             self.context.eval(f"globalThis.data = {json.dumps(page_data())}")
             self.has_data = True
-        return super().__call__(expression, **known)
+        return super().__call__(expression, **constants)
 
 
 MODEL, SNIPPET = (ExplorerScript(f"explorer/{name}.js") for name in ("model", "snippet"))

@@ -109,8 +109,8 @@ def test_what_an_output_can_tell_is_what_a_network_tells(name, depth):
         assert ours["others"] == others
         assert ours["orders"] == factorial(len(others))
         fixed = [n for n in range(5) if n not in others]
-        mine = (orders[:, fixed] == fixed).all(axis=1)
-        unnoticed = orders[mine][np.abs(outputs[mine, seat] - outputs[0, seat]).max(axis=1) < 1e-11]
+        in_place = (orders[:, fixed] == fixed).all(axis=1)
+        unnoticed = orders[in_place][np.abs(outputs[in_place, seat] - outputs[0, seat]).max(axis=1) < 1e-11]
         assert ours["told"] == ours["orders"] / len(unnoticed)
         assert ours["bags"] == unnoticed.min(axis=0).tolist()
 
@@ -155,15 +155,15 @@ def test_rows(draw, kind, encoding):
             ours = np.array(ROWS("weights(q, k, places, owner, masked, encoding)", **inputs))
             assert ours == pytest.approx(expected, abs=1e-9)
             moved = ROWS("changes(q, k, places, owner, masked, encoding)", **inputs)
-            for own in set(owner[real].tolist()):
-                mine = (owner == own).numpy()
-                alone = package_weights(q[mine], k[mine], torch.arange(int(mine.sum())), encoding)
-                rows = expected[mine]
-                leak = rows[:, ~mine].sum(axis=1)
-                far = (abs(rows[:, mine] - alone).sum(axis=1) + leak) / 2
-                own_changes = [change for change, of in zip(moved, mine, strict=True) if of]
-                assert [change["leak"] for change in own_changes] == pytest.approx(leak, abs=1e-9)
-                assert [change["moved"] for change in own_changes] == pytest.approx(far, abs=1e-9)
+            for document in set(owner[real].tolist()):
+                inside = (owner == document).numpy()
+                alone = package_weights(q[inside], k[inside], torch.arange(int(inside.sum())), encoding)
+                rows = expected[inside]
+                leak = rows[:, ~inside].sum(axis=1)
+                far = (abs(rows[:, inside] - alone).sum(axis=1) + leak) / 2
+                document_changes = [change for change, of in zip(moved, inside, strict=True) if of]
+                assert [change["leak"] for change in document_changes] == pytest.approx(leak, abs=1e-9)
+                assert [change["moved"] for change in document_changes] == pytest.approx(far, abs=1e-9)
 
 
 def package_weights(q, k, places, encoding, **mask):
@@ -253,9 +253,9 @@ def test_where_a_query_looks(seed):
         q_pairs, k_pairs = (torch.complex(*x.chunk(2, dim=-1)) for x in (q, key))
         return torch.view_as_real(q_pairs * k_pairs.conj() / 8**0.5).tolist()
 
-    both_keys = [list(both) for both in zip(pairs(letter), pairs(first), strict=True)]
+    key_pairs = [list(keys) for keys in zip(pairs(letter), pairs(first), strict=True)]
     theta = np.asarray(rope.theta).tolist()
-    curves = [[CACHE("curve(pairs, theta, 30)", pairs=key, theta=theta) for key in both] for both in both_keys]
+    curves = [[CACHE("curve(pairs, theta, 30)", pairs=key, theta=theta) for key in keys] for keys in key_pairs]
     ours = CACHE("looks(heads, tokens, places)", heads=curves, tokens=tokens, places=places)
     assert np.allclose(ours, weights, rtol=0, atol=1e-9)
     expected = (turned_q[0, 0, 0] @ turned_k[0, 0, 0] / 8**0.5).item()

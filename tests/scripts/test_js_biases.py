@@ -250,10 +250,10 @@ def test_four_conversations(draw, name):
     whole, of_queries, of_keys, of_positions = (
         _logits(name, *content, m, n, parameters) for content in ((q, k), (q, mute), (mute, k), (mute, mute))
     )
-    theirs = (
+    expected = (
         whole - of_queries - of_keys + of_positions,
         of_queries - of_positions,
         of_keys - of_positions,
         of_positions,
     )
-    assert_close(ours, theirs)
+    assert_close(ours, expected)

@@ -23,34 +23,34 @@ OTHERS = "plan: config must be in the words of transformers, got those of "
 BOTH = "(() => { try { return plan(fields, rules) } catch (error) { return { refused: error.message } } })()"
 
 
-def assert_alike(mine, theirs, where="plan"):
+def assert_alike(package, script, where="plan"):
     """Compare two plans, numbers to twelve digits."""
-    if isinstance(mine, dict):
-        assert mine.keys() == theirs.keys(), where
-        for name in mine:
-            assert_alike(mine[name], theirs[name], f"{where}.{name}")
-    elif isinstance(mine, list | tuple):
-        assert len(mine) == len(theirs), where
-        for index, (own, other) in enumerate(zip(mine, theirs, strict=True)):
-            assert_alike(own, other, f"{where}[{index}]")
-    elif isinstance(mine, float) and isinstance(theirs, int | float):
-        assert math.isclose(mine, theirs, rel_tol=1e-12), where
+    if isinstance(package, dict):
+        assert package.keys() == script.keys(), where
+        for name in package:
+            assert_alike(package[name], script[name], f"{where}.{name}")
+    elif isinstance(package, list | tuple):
+        assert len(package) == len(script), where
+        for index, (item, other) in enumerate(zip(package, script, strict=True)):
+            assert_alike(item, other, f"{where}[{index}]")
+    elif isinstance(package, float) and isinstance(script, int | float):
+        assert math.isclose(package, script, rel_tol=1e-12), where
     else:
-        assert mine == theirs, where
+        assert package == script, where
 
 
 def is_read_alike(config):
     """Compare the plans of both languages, or the words in which both refuse."""
-    theirs = READ(BOTH, fields=config)
-    if theirs.get("refused", "").startswith(OTHERS):
-        assert format_of(config) == theirs["refused"].removeprefix(OTHERS)
+    script = READ(BOTH, fields=config)
+    if script.get("refused", "").startswith(OTHERS):
+        assert format_of(config) == script["refused"].removeprefix(OTHERS)
         return False
     try:
-        mine = posenc.plan(config).to_dict()
+        package = posenc.plan(config).to_dict()
     except ValueError as error:
-        mine = {"refused": str(error)}
-    assert_alike(mine, theirs)
-    return "refused" not in mine
+        package = {"refused": str(error)}
+    assert_alike(package, script)
+    return "refused" not in package
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -120,7 +120,7 @@ def test_distances_of_buckets_are_refused_alike(distance):
 
 
 @pytest.mark.parametrize("sections", [[22, 22, 20], [22, 20, 22], [32, 32], [22, 22, 10], [24, 20, 20], [16] * 4])
-@pytest.mark.parametrize("name", sorted(name for name, known in facts().items() if "mrope" in known))
+@pytest.mark.parametrize("name", sorted(name for name, fields in facts().items() if "mrope" in fields))
 def test_sections_are_read_or_refused_alike(name, sections):
     is_read_alike({"model_type": name, "head_dim": 128, "rope_scaling": {"type": "default", "mrope_section": sections}})
 

@@ -76,11 +76,11 @@ def test_regret_and_the_order_that_it_gives(seed):
     selected = draw.random(5) < 0.6
     selected[seed % 5] = True
     open_ = draw.random(9) < 0.5
-    behind = shares.max(axis=0) - shares
+    gaps = shares.max(axis=0) - shares
     ours = REGRET("behind(shares)", shares=shares)
-    assert np.allclose(ours, behind, rtol=0, atol=1e-12)
+    assert np.allclose(ours, gaps, rtol=0, atol=1e-12)
     regrets = [REGRET("regret(row, selected)", row=row, selected=selected) for row in ours]
-    limited = np.where(selected, behind, -1)
+    limited = np.where(selected, gaps, -1)
     assert np.allclose([regret["by"] for regret in regrets], limited.max(axis=1), rtol=0, atol=1e-12)
     assert [regret["q"] for regret in regrets] == limited.argmax(axis=1).tolist()
     order = REGRET("ranked(regrets, open)", regrets=[regret["by"] for regret in regrets], open=open_)

@@ -32,12 +32,12 @@ UNTRIED = {("learned", "table", "trained")}  # which has a test of its own
 
 def test_every_encoding_and_option_is_among_the_cases():
     """Add what is missing to CASES of explorer_cases.py: the tests of numbers, Python and addresses run over it."""
-    choices, own = page_data()["choices"], KINDS("KINDS")
+    choices, kinds = page_data()["choices"], KINDS("KINDS")
     toggles = {name: [False, True] for name in page_data()["toggles"]}
     missing = []
     for encoding in choices["encoding"]:
         cases = [with_defaults(**case) for case in CASES if case["encoding"] == encoding]
-        for name in {"encoding", *own[encoding]["knobs"]} & {*choices, *toggles}:
+        for name in {"encoding", *kinds[encoding]["knobs"]} & {*choices, *toggles}:
             values = [encoding] if name == "encoding" else (choices | toggles)[name]
             # a peak is content of RoPE alone
             values = [value for value in values if value != "peak" or name != "content" or encoding == "rope"]
@@ -149,10 +149,10 @@ def test_far_distances_are_those_of_the_package(encoding):
 def test_a_picture_of_many_positions_is_thinned_and_its_numbers_are_not():
     state = with_defaults(encoding="rope", content="tokens", length=512, width=8)
     code = "(({ side, values, at }) => [side, values[3 * side + 5], at(6, 10), at(7, 11)])(explorer(data)(state))"
-    side, drawn_there, there, between = MODEL(code, state=state)
+    side, value_drawn, value, between = MODEL(code, state=state)
     assert side == 256
-    assert drawn_there == pytest.approx(there, rel=1e-12)
-    assert between != there
+    assert value_drawn == pytest.approx(value, rel=1e-12)
+    assert between != value
 
 
 @pytest.mark.parametrize(

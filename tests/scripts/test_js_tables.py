@@ -62,8 +62,8 @@ def test_components_of_a_table(draw):
     decomposition = COMPONENTS("eigen(products, 24)", products=(rows @ rows.T).ravel().tolist())
     assert_close(decomposition["values"][:9], strengths**2, atol=0)
     np.testing.assert_allclose(decomposition["values"][9:], 0, atol=1e-9)
-    for ours, theirs in zip(decomposition["vectors"], profiles.T, strict=False):
-        np.testing.assert_allclose(np.array(ours) * np.sign(ours @ theirs), theirs, atol=1e-9)
+    for ours, profile in zip(decomposition["vectors"], profiles.T, strict=False):
+        np.testing.assert_allclose(np.array(ours) * np.sign(ours @ profile), profile, atol=1e-9)
 
 
 @pytest.mark.parametrize("length", [5, 64])
@@ -132,13 +132,13 @@ def spread(mixtures, rows):
     return matrix
 
 
-@pytest.mark.parametrize(("ours", "theirs"), METHODS)
+@pytest.mark.parametrize(("method", "options"), METHODS)
 @pytest.mark.parametrize(("old", "size"), [(8, 10), (5, 12), (14, 9), (6, 6), (7, 3)])
-def test_one_axis(ours, theirs, old, size):
+def test_one_axis(method, options, old, size):
     image = torch.eye(old, dtype=torch.float64).reshape(1, old, old, 1).repeat(1, 1, 1, 2)
-    expected = F.interpolate(image, size=(size, 2), **theirs)[0, :, :, 0].T
+    expected = F.interpolate(image, size=(size, 2), **options)[0, :, :, 0].T
     code = "Array.from({ length: size }, (_, j) => taps(j, old, size, method))"
-    taps = GRIDS(code, old=old, size=size, method=ours)
+    taps = GRIDS(code, old=old, size=size, method=method)
     assert_close(spread(taps, old)[:, 1:], expected)
 
 
@@ -174,10 +174,10 @@ def test_centers_of_patches(old, size):
 @pytest.mark.parametrize("rows", [1, 2, 5, 8])
 def test_products_of_two_tables(draw, rows):
     a, b = draw.normal(size=(rows, 6)), draw.normal(size=(7, 6))
-    known = {name: table.ravel().tolist() for name, table in (("a", a), ("b", b))}
-    ours = PRODUCTS("products(new Float64Array(a), new Float64Array(b), 6)", **known)
+    tables = {name: table.ravel().tolist() for name, table in (("a", a), ("b", b))}
+    ours = PRODUCTS("products(new Float64Array(a), new Float64Array(b), 6)", **tables)
     np.testing.assert_allclose(np.reshape(ours, (rows, 7)), a @ b.T, rtol=1e-9, atol=1e-12)
-    ours = PRODUCTS("((table) => products(table, table, 6))(new Float64Array(a))", **known)
+    ours = PRODUCTS("((table) => products(table, table, 6))(new Float64Array(a))", **tables)
     np.testing.assert_allclose(np.reshape(ours, (rows, rows)), a @ a.T, rtol=1e-9, atol=1e-12)
 
 
@@ -191,15 +191,15 @@ def test_rows_turned_to_their_positions(draw, layout):
           wheelOf(5, 4, (p, i) => (p + options.first) * theta[i], () => options.attention))"""
         ours = TABLES(code, x=x.ravel(), theta=theta, options=options, pairs=pairs)
         rows = np.broadcast_to(x, (5, 8))
-        theirs = rope(rows, first + np.arange(5), theta=theta, layout=layout, attention_factor=factor)
-        np.testing.assert_allclose(np.reshape(ours, (5, 8)), theirs, rtol=1e-9, atol=1e-12)
+        expected = rope(rows, first + np.arange(5), theta=theta, layout=layout, attention_factor=factor)
+        np.testing.assert_allclose(np.reshape(ours, (5, 8)), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 48, 90])
 def test_a_list_resampled(count):
-    known = np.random.default_rng(count).uniform(1, 60, 48)
-    ours = TABLES("resample(list, count)", list=known, count=count)
-    assert_close(ours, np.interp(np.linspace(0, 47, count), np.arange(48), known), atol=0)
+    values = np.random.default_rng(count).uniform(1, 60, 48)
+    ours = TABLES("resample(list, count)", list=values, count=count)
+    assert_close(ours, np.interp(np.linspace(0, 47, count), np.arange(48), values), atol=0)
 
 
 @pytest.mark.parametrize("x", [-9.0, -3.6, -1.0, -1e-9, 0.0, 0.3, 2.0, 3.5, 3.54, 6.0, 30.0])
@@ -214,5 +214,5 @@ def test_the_exponential_of_a_matrix(rows, size):
     matrix = size * np.random.default_rng(rows).normal(size=(rows, rows))
     turn = matrix - matrix.T
     ours = EXPONENTIAL("exponential(matrix.length, (i, j) => matrix[i][j])", matrix=turn)
-    theirs = torch.matrix_exp(torch.tensor(turn)).numpy()
-    np.testing.assert_allclose(np.reshape(ours, (rows, rows)), theirs, rtol=1e-9, atol=1e-11)
+    expected = torch.matrix_exp(torch.tensor(turn)).numpy()
+    np.testing.assert_allclose(np.reshape(ours, (rows, rows)), expected, rtol=1e-9, atol=1e-11)

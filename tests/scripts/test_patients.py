@@ -24,7 +24,7 @@ def rounded(p, bits):
     return torch.ldexp((part * 2.0**bits).round() / 2.0**bits, power)
 
 
-def wanted(bug, size, length=LENGTH):
+def expected_places(bug, size, length=LENGTH):
     """Where queries and keys stand, and in what share of texts."""
     p = torch.arange(length)
     queries = BUGS[bug](p, size).double()
@@ -34,7 +34,7 @@ def wanted(bug, size, length=LENGTH):
 
 def chances(bug, size, length, back, window, letters):
     """Property 2, from token `back` on."""
-    queries, keys, sick = wanted(bug, size, length)
+    queries, keys, sick = expected_places(bug, size, length)
     p = torch.arange(length)
     apart = p[:, None] - p
     stands = (queries[:, None] - keys == back) & (apart >= 0) & (apart < window)
@@ -45,14 +45,14 @@ def chances(bug, size, length, back, window, letters):
 @pytest.mark.parametrize("bug", BUGS)
 @pytest.mark.parametrize("size", [3, 4, 6, 7, 8])
 def test_places(bug, size):
-    got = WARD("places(bug, size, length)", bug=bug, size=size, length=LENGTH)
-    queries, keys, sick = wanted(bug, size)
-    assert got == {"queries": queries.tolist(), "keys": keys.tolist(), "sick": sick}
+    actual = WARD("places(bug, size, length)", bug=bug, size=size, length=LENGTH)
+    queries, keys, sick = expected_places(bug, size)
+    assert actual == {"queries": queries.tolist(), "keys": keys.tolist(), "sick": sick}
 
 
 def test_eight_bits_are_those_of_bfloat16():
-    got = WARD('places("bits", 8, 2000)', bug="bits")["queries"]
-    assert got == torch.arange(2000).bfloat16().tolist()
+    actual = WARD('places("bits", 8, 2000)', bug="bits")["queries"]
+    assert actual == torch.arange(2000).bfloat16().tolist()
 
 
 @pytest.mark.parametrize("bug", BUGS)

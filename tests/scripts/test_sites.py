@@ -116,9 +116,9 @@ def test_float16_has_no_number_for_far_positions():
 
 
 def test_places_of_a_column():
-    got = [SITES("placesIn(j, 7, 5000, 4)", j=j) for j in range(7)]
-    wanted = np.round(np.exp(np.log(5000) * (np.arange(28) + 0.5) / 28))
-    assert np.array_equal(np.ravel(got), wanted)
+    actual = [SITES("placesIn(j, 7, 5000, 4)", j=j) for j in range(7)]
+    expected = np.round(np.exp(np.log(5000) * (np.arange(28) + 0.5) / 28))
+    assert np.array_equal(np.ravel(actual), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
