@@ -86,12 +86,7 @@ def served(project):
 def test_it_answers_at_once_shows_figures_as_they_come_and_ends_cleanly(project, served, flags):
     project.page("fails.md", FAILS)
     server, gate = served(*flags)
-    page = server.wait("draws/", "Being drawn")
-    assert re.search(r'class="drawn-svg undrawn" role="img" aria-label="A rising line"', page)
-    assert "<figcaption>It rises.</figcaption>" in page
-    assert 'data-page="docs/draws.md"' in page
-    assert "import.meta.url" in server.get("galley/progress.js")
-
+    assert_being_drawn(server)
     project.page("index.md", QUICK.format("Home", 1, 1).replace("First.", "A new sentence."))
     server.wait("", "A new sentence.")  # though a page still runs
     assert "docs/draws.md" in json.loads(server.get("galley/progress.json"))["running"]
@@ -108,15 +103,21 @@ def test_it_answers_at_once_shows_figures_as_they_come_and_ends_cleanly(project,
     assert "docs/fails.md:4: " in server.log.read_text()
 
     gate.touch()
-    page = server.wait("draws/", '<svg role="img"')
-    assert "undrawn" not in page
+    assert "undrawn" not in server.wait("draws/", '<svg role="img"')
     failures = server.log.read_text().count("docs/fails.md failed")
     time.sleep(2)
     assert server.log.read_text().count("docs/fails.md failed") == failures  # it is not run over and over
-
     assert server.stop() == 0
     assert "Traceback" not in server.log.read_text().replace('Traceback (most recent call last):\n  File "docs/', "")
     assert leftover(project.root) == []
+
+
+def assert_being_drawn(server):
+    page = server.wait("draws/", "Being drawn")
+    assert re.search(r'class="drawn-svg undrawn" role="img" aria-label="A rising line"', page)
+    assert "<figcaption>It rises.</figcaption>" in page
+    assert 'data-page="docs/draws.md"' in page
+    assert "import.meta.url" in server.get("galley/progress.js")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
