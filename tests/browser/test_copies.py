@@ -50,16 +50,16 @@ def test_where_nothing_can_be_copied_the_file_opens(site, visit):
 
 
 def test_the_page_of_a_file_shows_it_to_everybody(site, visit, judged):
-    seen = visit(f"{site}code/rotate/rope/", **PHONE)
-    page, code = seen.page, seen.page.locator("article pre code")
+    visited = visit(f"{site}code/rotate/rope/", **PHONE)
+    page, code = visited.page, visited.page.locator("article pre code")
     assert code.inner_text().rstrip() == ROPE.rstrip()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert page.locator('link[rel="canonical"]').get_attribute("href").endswith("/code/rotate/rope/")
     page.set_viewport_size(DESK)
     assert code.evaluate("(code) => code.scrollWidth <= code.clientWidth")
     assert not axe.unread_in_both_schemes(page, judged)
-    assert not seen.errors
-    assert not seen.foreign(site)
+    assert not visited.errors
+    assert not visited.foreign(site)
     page.locator(".md-tabs").get_by_role("link", name="Gallery").click()
     page.wait_for_url(f"{site}gallery/")
 

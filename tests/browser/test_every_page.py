@@ -6,10 +6,10 @@ import pytest
 
 from tests.browser import axe
 from tests.browser.live_figures import settled, wake_all
-from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, PAGES
+from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, PAGES, assert_faultless
 
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-EACH = [pytest.param(path, marks=() if path in ONE_OF_EACH_KIND else pytest.mark.full) for path in PAGES]
+PATHS = [pytest.param(path, marks=() if path in ONE_OF_EACH_KIND else pytest.mark.full) for path in PAGES]
 TEX_LEFT_OVER = r"/.{0,20}(?:\\\(|\\\[|\$\$).{0,20}/.exec(document.querySelector('article').innerText)?.[0]"
 UNFOLD = """() => {
   document.querySelectorAll("details").forEach((details) => details.open = true)
@@ -30,7 +30,7 @@ def test_each_page_of_the_site_is_visited(site, visit):
     assert PAGES.keys() >= ONE_OF_EACH_KIND
 
 
-@pytest.mark.parametrize("path", EACH)
+@pytest.mark.parametrize("path", PATHS)
 def test_a_page(site, visit, judged, path):
     visited = visit(site + path, **PHONE, touch=True)
     page = visited.page
@@ -47,9 +47,7 @@ def test_a_page(site, visit, judged, path):
     page.set_viewport_size(DESK)
     settled(page)
     faults += axe.unread_in_both_schemes(page, judged)
-    faults += [f"it complains: {error}" for error in visited.errors]
-    faults += [f"it asks another host: {url}" for url in visited.foreign(site)]
-    assert not faults, "\n".join([f"{path or 'the landing page'}:", *faults])
+    assert_faultless(faults, visited, site)
 
 
 def _too_wide(page) -> list[str]:

@@ -35,7 +35,7 @@ def explore(open_page):
         page = open_page(f"explorer/{query}", **options)
         awake(page, "explorer")
         settled(page)
-        page.evaluate("window.kept = true")  # until another document is loaded
+        page.evaluate("window.sameDocument = true")  # until another document is loaded
         return page
 
     return opened
@@ -106,14 +106,14 @@ def download(page, part, kind):
     return waited.value.suggested_filename, Path(waited.value.path()).read_bytes()
 
 
-def by_yarn():
+def score_by_yarn():
     theta, factor = yarn(64, 8, 100)
     q, k = np.random.RandomState(3).standard_normal((2, 1, 64))
     turned = [rope(x, np.array([p]), theta=theta, attention_factor=factor)[0] for x, p in ((q, 90), (k, 20))]
     return turned[0] @ turned[1]
 
 
-def of_one_word():
+def score_of_one_word():
     q, k = np.random.RandomState(0).standard_normal((2, 5, 128))
     return rope(q[:1], np.array([3]))[0] @ rope(k[:1], np.array([3]))[0]
 
@@ -125,9 +125,9 @@ READINGS = {
         "wavelength": wavelengths(32, 500)[2],
     },
     "?encoding=rope&scaling=yarn&width=64&factor=8&original_length=100&content=random&seed=3&query=90&key=20": {
-        "similarity": by_yarn()
+        "similarity": score_by_yarn()
     },
-    "?encoding=rope&content=tokens&query=3&key=3&channel=0": {"similarity": of_one_word()},
+    "?encoding=rope&content=tokens&query=3&key=3&channel=0": {"similarity": score_of_one_word()},
     "?encoding=alibi&heads=12&head=9&query=100&key=40": {"bias": alibi([100], [40], 12)[9, 0, 0]},
 }
 
@@ -278,7 +278,7 @@ def test_back_and_forward_go_through_the_views(explore):
     settled(page)
     assert knob(page, "heads").input_value() == "12"
     assert "bias" in reading(page)
-    assert page.evaluate("window.kept")
+    assert page.evaluate("window.sameDocument")
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_links_to_states_work_on_the_page_itself_and_from_others(explore, site):
     page.go_back()
     assert state(page) == {}
     assert reading(page).startswith("“man” and “dog”")
-    assert page.evaluate("window.kept")
+    assert page.evaluate("window.sameDocument")
 
 
 def test_a_published_model_sets_the_knobs(explore):
@@ -341,11 +341,11 @@ def test_two_views_stand_beside_each_other(explore):
     page.click("button:text-is('Compare')")
     assert canvases(page).count() == 7  # one response has both curves
     choose(page, "alibi")
-    both = {"encoding": "alibi", "length": "64", "query": "40", "key": "30", "b.encoding": "rope"}
-    assert state(page) == both
+    two_views = {"encoding": "alibi", "length": "64", "query": "40", "key": "30", "b.encoding": "rope"}
+    assert state(page) == two_views
     page.click(".explorer-whose button:has-text('B RoPE')")
     press(page, "base", "Home")
-    assert state(page) == both | {"b.base": "10"}
+    assert state(page) == two_views | {"b.base": "10"}
     label = page.locator(f"{FIGURE} [data-i='2'] canvas").get_attribute("aria-label")
     assert "Beside it: RoPE" in label
     assert number("distance 10:", label) == close(alibi([40], [30], 8)[2, 0, 0])

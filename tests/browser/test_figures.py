@@ -9,21 +9,21 @@ import pytest
 from dev.changed import changed
 from tests.browser import axe
 from tests.browser.live_figures import settled, unfold, until, wake_all
-from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, path_of
+from tests.browser.pages import LIVE, ONE_OF_EACH_KIND, assert_faultless, path_of
 
 ARROWS = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
 LOOKS, TURNS = 3, 5
 TOUCHED = {path_of(name) for name in changed() if name.startswith("docs/")}
 TOUCHED |= LIVE.keys() if any(name.startswith("docs/assets/") for name in changed()) else ONE_OF_EACH_KIND
-EACH_IN_USE = [pytest.param(path, marks=() if path in TOUCHED else pytest.mark.full) for path in LIVE]
+PATHS_IN_USE = [pytest.param(path, marks=() if path in TOUCHED else pytest.mark.full) for path in LIVE]
 VIEWS = [(path, "explorer") for path in LIVE if "explorer" in LIVE[path] and path != "explorer/"]  # dear, and all alike
 
 # What a figure shows, as a number: its words, what is pressed, every point of its pictures.
-SEEN = """
+FINGERPRINT = """
   const frame = () => new Promise((done) => requestAnimationFrame(done))
-  const shown = (part) => part.checkVisibility({ visibilityProperty: true }) && part.getBoundingClientRect().width > 0
-  const named = (part) => part.ariaLabel ?? part.closest("label")?.innerText ?? part.outerHTML
-  const seen = (figure) => {
+  const isShown = (part) => part.checkVisibility({ visibilityProperty: true }) && part.getBoundingClientRect().width > 0
+  const nameOf = (part) => part.ariaLabel ?? part.closest("label")?.innerText ?? part.outerHTML
+  const hashOf = (figure) => {
     let hash = 2166136261
     const add = (number) => (hash = Math.imul(hash ^ number, 16777619))
     const words = [...figure.querySelectorAll(":scope > .stage :is(p:not(.stage-spoken), output, td, li, code)")]
@@ -39,55 +39,57 @@ SEEN = """
     return hash
   }
 """
-LOOK = f"(figure) => {{ {SEEN} return seen(figure) }}"
+LOOK = f"(figure) => {{ {FINGERPRINT} return hashOf(figure) }}"
 MOVED = f"""async ([figure, before]) => {{
-  {SEEN}
+  {FINGERPRINT}
   await frame()
-  if (seen(figure) !== before) return true
+  if (hashOf(figure) !== before) return true
   await frame()
-  return seen(figure) !== before
+  return hashOf(figure) !== before
 }}"""
 
 # Set each control to its least value, a step from it and its greatest, or to all that there are. The picture has two
 # frames to move; where it has not, there are two steps more.
 MOVE_EVERY_CONTROL = (
-    f"async (figure) => {{ {SEEN}"
+    f"async (figure) => {{ {FINGERPRINT}"
     + """
-  const told = (input) => ["input", "change"].forEach((kind) => input.dispatchEvent(new Event(kind, { bubbles: true })))
-  const slid = (input) => {
-    const put = (value) => () => ((input.value = String(value)), told(input))
+  const announce = (input) => {
+    for (const kind of ["input", "change"]) input.dispatchEvent(new Event(kind, { bubbles: true }))
+  }
+  const slides = (input) => {
+    const put = (value) => () => ((input.value = String(value)), announce(input))
     const steps = [1, 2, 3].map((n) => put(Number(input.min) + n * (Number(input.step) || 1)))
     return [[put(input.min), steps[0], put(input.max)], [put(input.min), ...steps.slice(1)]]
   }
-  const chosen = (input) => [[...input.options, input.options[0]].map(({ index }) => () => {
+  const choices = (input) => [[...input.options, input.options[0]].map(({ index }) => () => {
     input.selectedIndex = index
-    told(input)
+    announce(input)
   })]
-  const pressed = (...inputs) => [inputs.map((input) => () => input.click())]
+  const presses = (...inputs) => [inputs.map((input) => () => input.click())]
   const moves = async ([first, ...others]) => {
     first()
     await frame()
     await frame()
-    let [before, alive] = [seen(figure), false]
+    let [before, alive] = [hashOf(figure), false]
     for (const turn of others) {
       turn()
       await frame()
-      if (alive ||= seen(figure) !== before) continue
+      if (alive ||= hashOf(figure) !== before) continue
       await frame()
-      alive = seen(figure) !== before
+      alive = hashOf(figure) !== before
     }
     return alive
   }
   const dead = []
   for (const control of figure.querySelectorAll("input[type=range], select, input[type=checkbox], [role=radiogroup]")) {
-    if (!shown(control)) continue // another choice has hidden it
+    if (!isShown(control)) continue // another choice has hidden it
     const radios = [...control.querySelectorAll("input")]
-    const ways = control.type === "range" ? slid(control)
-      : control.type === "checkbox" ? pressed(control, control)
-      : radios.length ? pressed(...radios, radios[0]) : chosen(control)
+    const ways = control.type === "range" ? slides(control)
+      : control.type === "checkbox" ? presses(control, control)
+      : radios.length ? presses(...radios, radios[0]) : choices(control)
     let alive = false
     for (const turns of ways) alive ||= await moves(turns)
-    if (!alive) dead.push(named(control))
+    if (!alive) dead.push(nameOf(control))
   }
   return dead
 }"""
@@ -95,14 +97,14 @@ MOVE_EVERY_CONTROL = (
 
 # Give the focus to the next control that a key should change, and tell whether the last key has changed the one before.
 NEXT_CONTROL = (
-    f"async (figure) => {{ {SEEN}"
+    f"async (figure) => {{ {FINGERPRINT}"
     + """
   await frame() // until which a figure may disable what the last key made useless
   const state = (input) => (input.type === "range" ? input.value : String(input.checked))
   const { tried = new Set(), last, before } = figure.trial ?? {}
-  const deaf = last && state(last) === before ? named(last) : ""
+  const deaf = last && state(last) === before ? nameOf(last) : ""
   for (const input of figure.querySelectorAll("input:is([type=range], [type=checkbox], [type=radio])")) {
-    if (tried.has(input) || !shown(input) || input.disabled || (input.type === "radio" && input.checked)) continue
+    if (tried.has(input) || !isShown(input) || input.disabled || (input.type === "radio" && input.checked)) continue
     if (input.type === "range") {
       input.value = input.min
       input.dispatchEvent(new Event("input", { bubbles: true }))
@@ -116,7 +118,7 @@ NEXT_CONTROL = (
 )
 
 
-@pytest.mark.parametrize("path", EACH_IN_USE)
+@pytest.mark.parametrize("path", PATHS_IN_USE)
 def test_figures(site, visit, judged, path):
     """One visit: the still stands, wakes, can be read, moves at every control, bears every button and the pointer."""
     visited = visit(site + path)
@@ -134,7 +136,7 @@ def test_figures(site, visit, judged, path):
             faults += [f"{name}: {fault}" for fault in _faults_in_use(page, figure)]
     settled(page)
     faults += axe.unread_in_both_schemes(page, judged, "posenc-figure")
-    _assert_quiet_and(faults, visited, site)
+    assert_faultless(faults, visited, site)
 
 
 @pytest.mark.full
@@ -143,13 +145,7 @@ def test_a_view_of_the_explorer_in_a_chapter(site, visit, path, name):
     visited = visit(site + path)
     wake_all(visited.page)
     figure = visited.page.query_selector(f"posenc-figure[name={name}]")
-    _assert_quiet_and([f"{name}: {fault}" for fault in _faults_in_use(visited.page, figure)], visited, site)
-
-
-def _assert_quiet_and(faults: list[str], visited, site: str) -> None:
-    faults = faults + [f"it complains: {error}" for error in visited.errors]
-    faults += [f"it asks another host: {url}" for url in visited.foreign(site)]
-    assert not faults, "\n".join([f"{visited.page.url}:", *faults])
+    assert_faultless([f"{name}: {fault}" for fault in _faults_in_use(visited.page, figure)], visited, site)
 
 
 def _faults_in_use(page, figure) -> list[str]:
@@ -254,16 +250,16 @@ def test_instant_navigation_there_and_back_leaves_nothing_behind(site, visit, pa
     """The theme itself keeps a few listeners and nodes at every turn: figures may not add to them."""
     plain, live = visit(site + path), visit(site + path)
     plain.page.route("**/kit/element.js", lambda route: route.abort())
-    kept = {}
+    growth = {}
     for visited in (plain, live):
-        held = []
+        counts = []
         for _ in range(TURNS):
             _there_and_back(visited, site, path, live is visited)
-            held.append(_held(visited.page))
-        kept[visited is live] = [after - before for before, after in zip(held[0], held[-1], strict=True)]
+            counts.append(_listeners_and_documents(visited.page))
+        growth[visited is live] = [after - before for before, after in zip(counts[0], counts[-1], strict=True)]
         assert visited.documents == [site + path], "whole documents were loaded"
     # Garbage may come late, so that some are there for now; a figure that keeps one keeps one at each of two wakings.
-    assert all(live - plain < TURNS for live, plain in zip(kept[True], kept[False], strict=True)), kept
+    assert all(live - plain < TURNS for live, plain in zip(growth[True], growth[False], strict=True)), growth
     assert all(len(figure.query_selector_all(".stage")) == 1 for figure in wake_all(live.page))
     assert not live.errors
 
@@ -278,8 +274,8 @@ def _there_and_back(visited, site, path, woken):
             wake_all(visited.page)
 
 
-def _held(page) -> list[int]:
-    """Return how many listeners and documents the page holds: the fewest of some looks, for garbage may come late."""
+def _listeners_and_documents(page) -> list[int]:
+    """Return how many of both the page holds: the fewest of some looks, for garbage may come late."""
     session = page.context.new_cdp_session(page)
     looks = []
     session.send("Performance.enable")

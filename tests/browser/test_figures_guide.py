@@ -59,11 +59,11 @@ def least_regret(questions, length, among=None):
     names = [*LABS]
     rows = [names.index(name) for name in among or names]
     shares = np.array([[np.mean(LABS[name][question][str(length)]) for question in questions] for name in names])
-    behind = (shares.max(axis=0) - shares)[rows]
-    best = behind.max(axis=1).argmin()
-    near = (behind.max(axis=1) <= 0.1).sum()
-    name, question = names[rows[best]], questions[behind[best].argmax()]
-    return name, f"{name} has the least regret {behind[best].max():.2f} at “{question}”.", near or "none"
+    regrets = (shares.max(axis=0) - shares)[rows]
+    best = regrets.max(axis=1).argmin()
+    near = (regrets.max(axis=1) <= 0.1).sum()
+    name, question = names[rows[best]], questions[regrets[best].argmax()]
+    return name, f"{name} has the least regret {regrets[best].max():.2f} at “{question}”.", near or "none"
 
 
 def test_regret_chooser(open_figure):
@@ -99,15 +99,15 @@ WAYS = {
 }
 
 
-def looks(data, question, length, room, sinks):
+def looks(data, question, length, capacity, sinks):
     """Return how much of its weight the layer gives to the token asked for, by the name of what it is told."""
-    arguments = {"products": data["products"][question], "theta": data["theta"], "t": length - 1, "room": room}
+    arguments = {"products": data["products"][question], "theta": data["theta"], "t": length - 1, "capacity": capacity}
     target = length - 5 if question == 0 else 0
-    tokens = CACHE("held(t, room, sinks)", sinks=sinks, **arguments)
+    tokens = CACHE("held(t, capacity, sinks)", sinks=sinks, **arguments)
     heads = "products.map((head) => head.map((pairs) => curve(pairs, theta, t)))"
     shares = {}
     for way, name in WAYS.items():
-        weights = CACHE(f"looks({heads}, tokens, told(tokens, room, way))", tokens=tokens, way=way, **arguments)
+        weights = CACHE(f"looks({heads}, tokens, told(tokens, capacity, way))", tokens=tokens, way=way, **arguments)
         shares[name] = dict(zip(tokens, weights, strict=True)).get(target, 0)
     return shares
 
@@ -379,8 +379,7 @@ CONFIGURED = {
 }
 
 
-def test_zoo_strip_of_a_model(open_figure):
-    figure, _, readout = open_figure(f"{PART}model-zoo/", "zoo-strip")
+def assert_models(figure, readout):
     models = [model for model in MODELS if model["name"] in CONFIGURED]
     assert len(models) == len(CONFIGURED)
     for model in models:
@@ -391,8 +390,7 @@ def test_zoo_strip_of_a_model(open_figure):
         assert f"The slowest needs {2 * np.pi / theta[-1]:.0f} tokens for a turn." in readout()
 
 
-def test_zoo_strip_of_ones_own(open_figure):
-    figure, _, readout = open_figure(f"{PART}model-zoo/", "zoo-strip")
+def assert_own_model(figure, readout):
     theta = rope_frequencies(256, 500_000.0)[0]
     assert f"No it stays: {(theta * 8192 < 2 * np.pi).sum()} of 128 " in predict(figure, "it halves")
     slide(figure, channels_that_turn=64)
@@ -403,19 +401,25 @@ def test_zoo_strip_of_ones_own(open_figure):
     assert f"The slowest needs {2 * np.pi / slowest:.0f} tokens" in readout()
 
 
-def test_zoo_strip_raises_a_base(open_figure):
-    figure, _, readout = open_figure(f"{PART}model-zoo/", "zoo-strip")
+def assert_raised_base(figure, readout):
     select(figure, "LLaMA 7B")
     press(figure, "longest distance", "End")
     part = np.log(2048 / (2 * np.pi)) / np.log(10_000)  # of the pairs complete a turn on 2048 tokens
-    kept = (2**17 / (2 * np.pi)) ** (1 / part)
+    base = (2**17 / (2 * np.pi)) ** (1 / part)
     for button, theta, length in (
         ("base by the NTK rule", ntk(128, 64, 10_000.0)[0], 2**17),
-        ("base that keeps the share", rope_frequencies(128, kept)[0], 2**17),
+        ("base that keeps the share", rope_frequencies(128, base)[0], 2**17),
         ("as published", rope_frequencies(128, 10_000.0)[0], 2048),
     ):
         figure.get_by_role("button", name=button).click()
         assert unturned(theta, length) in readout()
+
+
+def test_zoo_strip(open_figure):
+    figure, _, readout = open_figure(f"{PART}model-zoo/", "zoo-strip")
+    assert_own_model(figure, readout)
+    assert_models(figure, readout)
+    assert_raised_base(figure, readout)
 
 
 def share(lead, tokens):

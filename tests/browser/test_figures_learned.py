@@ -25,10 +25,10 @@ def test_table_theater(open_figure):
     steps, texts = 250, 8
     longer = 1 - np.arange(1024) / 1024  # the share of texts that reach a row
     visits, updates = steps * texts * longer, steps * (1 - (1 - longer) ** texts)
-    drawn = np.random.RandomState(2).random_sample((steps, texts)) < longer[1023]
+    visited_rows = np.random.RandomState(2).random_sample((steps, texts)) < longer[1023]
     assert f"{(visits >= 50).sum()} of 1024 rows" in readout()
     assert f"expects {visits[1023]:.1f} visits and {updates[1023]:.1f} updates" in readout()
-    assert f"it had {drawn.sum()} and {drawn.any(axis=1).sum()}." in readout()
+    assert f"it had {visited_rows.sum()} and {visited_rows.any(axis=1).sum()}." in readout()
 
 
 def test_smooth_tables(open_figure):

@@ -122,10 +122,10 @@ def test_a_clamped_phase_of_phase_wall_stays_behind_the_wall(open_figure):
 
 def laboratories(data, stream, gap, runs):
     """Return how many find the better one ahead, how many of them visibly, and the same of the worse one."""
-    drawn = np.random.RandomState(stream).normal(size=(data["labs"], 2, 20))[:, :, :runs]
-    middle = gap + drawn[:, 0].mean(axis=1) - drawn[:, 1].mean(axis=1)
-    half = data["visible"][runs - 1] * np.sqrt(drawn.var(axis=2, ddof=1).mean(axis=1)) if runs > 1 else np.inf
-    return [int(which.sum()) for which in (middle > 0, middle > half, middle < 0, middle < -half)]
+    samples = np.random.RandomState(stream).normal(size=(data["labs"], 2, 20))[:, :, :runs]
+    middle = gap + samples[:, 0].mean(axis=1) - samples[:, 1].mean(axis=1)
+    half = data["visible"][runs - 1] * np.sqrt(samples.var(axis=2, ddof=1).mean(axis=1)) if runs > 1 else np.inf
+    return [int(cases.sum()) for cases in (middle > 0, middle > half, middle < 0, middle < -half)]
 
 
 def assert_long_run(shares, data, gap, runs):
@@ -135,31 +135,26 @@ def assert_long_run(shares, data, gap, runs):
     assert shares[2] == pytest.approx(chances["found"] / gap, abs=0.051)
 
 
-def test_seed_luck(open_figure):
-    figure, data, readout = open_figure(f"{PART}evidence/", "seed-luck")
-    for stream, (runs, gap) in enumerate(((3, 0.3), (2, 1.2), (8, 1.2), (20, 0.3))):
-        slide(figure, seeds_each=runs, true_gap=gap)
-        ahead, clear, behind, wrong = laboratories(data, stream, gap, runs)
-        assert f"Of 40 laboratories with {runs} seeds each and a true gap of {gap} SD {ahead} find" in readout()
-        counts = f"find the better one ahead {clear} of them visibly and {behind} the worse one {wrong} of"
-        assert counts in readout()
-        shares = re.search(r"leads in ([\d.]+)% the gap shows in ([\d.]+)% where it looks ([\d.]+) times", readout())
-        assert_long_run(numbers(" ".join(shares.groups())), data, gap, runs)
-        figure.get_by_role("button", name="Other laboratories").click()
+def assert_gap(figure, data, readout, stream, runs, gap):
+    slide(figure, seeds_each=runs, true_gap=gap)
+    ahead, clear, reversed_, clearly_reversed = laboratories(data, stream, gap, runs)
+    assert f"Of 40 laboratories with {runs} seeds each and a true gap of {gap} SD {ahead} find" in readout()
+    counts = f"find the better one ahead {clear} of them visibly and {reversed_} the worse one {clearly_reversed} of"
+    assert counts in readout()
+    shares = re.search(r"leads in ([\d.]+)% the gap shows in ([\d.]+)% where it looks ([\d.]+) times", readout())
+    assert_long_run(numbers(" ".join(shares.groups())), data, gap, runs)
 
 
-def test_seed_luck_without_a_gap(open_figure):
-    figure, data, readout = open_figure(f"{PART}evidence/", "seed-luck")
-    slide(figure, true_gap=0)
+def assert_no_gap(figure, data, readout, stream):
+    slide(figure, true_gap=0, seeds_each=20)
     assert "In the long run 5.0% see a gap that is not there." in readout()
     slide(figure, seeds_each=1)
-    ahead, _, behind, _ = laboratories(data, 0, 0, 1)
-    assert f"{ahead} find the first one ahead and {behind} the second one. One run has no interval" in readout()
+    first, _, second, _ = laboratories(data, stream, 0, 1)
+    assert f"{first} find the first one ahead and {second} the second one. One run has no interval" in readout()
     assert readout().endswith("In the long run each leads in half.")
 
 
-def test_seed_luck_of_a_published_case(open_figure):
-    figure, data, readout = open_figure(f"{PART}evidence/", "seed-luck")
+def assert_published_cases(figure, data, readout):
     case = figure.get_by_role("combobox")
     for number, (name, gap) in enumerate(data["cases"]):
         case.select_option(name)
@@ -174,6 +169,16 @@ def test_seed_luck_of_a_published_case(open_figure):
     assert_long_run([worse, shows, large], data, 0.3, 20)
     assert "with 20 seeds each and a true gap of 0.3 SD" in readout()
     assert case.input_value() == "0"
+
+
+def test_seed_luck(open_figure):
+    figure, data, readout = open_figure(f"{PART}evidence/", "seed-luck")
+    settings = ((3, 0.3), (2, 1.2), (8, 1.2), (20, 0.3))
+    for stream, (runs, gap) in enumerate(settings):
+        assert_gap(figure, data, readout, stream, runs, gap)
+        figure.get_by_role("button", name="Other laboratories").click()
+    assert_no_gap(figure, data, readout, len(settings))
+    assert_published_cases(figure, data, readout)
 
 
 def effects(acts, gate):
@@ -203,11 +208,6 @@ def test_who_acts(open_figure):
     longer[14] = 1
     count, fade, _ = effects(longer, gate)
     assert f"of which 4 act. Counted: {count:.0f}. Weight let through: {fade:.2f}. Turned: +." in readout()
-
-
-def test_who_acts_is_predicted(open_figure):
-    figure, data, readout = open_figure(f"{PART}content-aware/", "who-acts")
-    slide(figure, **{"“and rained”, times": 2})
     predict(figure, "stripes along the diagonal")
     slope = -alibi([1], [0], 1, slopes=-np.log(data["gate"])).item()
     assert readout().endswith(f"All act alike: Shaw's table; ALiBi slope {slope:.2f}; RoPE θ = π.")

@@ -73,10 +73,10 @@ def test_a_dragged_hand_of_rope_dials_points_where_it_was_dropped(open_figure):
     box = canvas.bounding_box()
     cell = box["width"] / len(data["theta"])
     radius = min(0.43 * cell, 78)
-    left, top = box["x"] + cell / 2, box["y"] + radius
-    figure.page.mouse.move(left + 20, top)
+    x, y = box["x"] + cell / 2, box["y"] + radius
+    figure.page.mouse.move(x + 20, y)
     figure.page.mouse.down()
-    figure.page.mouse.move(left + 40, top + 60)
+    figure.page.mouse.move(x + 40, y + 60)
     figure.page.mouse.up()
     settled(figure.page)
     assert number(r"Pair 0: (\d\.\d\d) ", canvas.get_attribute("aria-label")) == pytest.approx(40 / radius, abs=0.02)
@@ -120,9 +120,9 @@ def test_rope_channels(open_figure):
         "all turn": {"theta": rope_frequencies(dim)[0]},
     }.items():
         complete = (np.array(RoPE(dim, **options).theta) * context >= 2 * np.pi).sum()
-        left = 100 * (rope(np.ones((len(far), dim)), far, **options) @ np.ones(dim)).mean() / dim
+        match = 100 * (rope(np.ones((len(far), dim)), far, **options) @ np.ones(dim)).mean() / dim
         share = number(rf"{name}: {complete} complete a turn (-?\d+)% of a match", readout())
-        assert share == pytest.approx(left, abs=0.51)
+        assert share == pytest.approx(match, abs=0.51)
 
 
 def assert_prices(line, theta, plain_theta, trained, length):

@@ -59,9 +59,9 @@ def test_drag_words(open_figure):
     assert readout().startswith("“the mat sat on cat the'”")
 
 
-def heard(mask, seat, depth):
+def orders_told_apart(mask, seat, depth):
     """Return how many orders of the tokens that `seat` hears of it tells apart, and how many there are."""
-    view = MASKS("view(seen, 8, seat, depth)", seen=np.ravel(mask).tolist(), seat=seat, depth=depth)
+    view = MASKS("view(allowed, 8, seat, depth)", allowed=np.ravel(mask).tolist(), seat=seat, depth=depth)
     return [view["told"], view["orders"]]
 
 
@@ -69,20 +69,20 @@ def test_mask_painter(open_figure):
     figure, _, readout = open_figure(f"{PART}no-encoding/", "mask-painter")
     m, n = np.indices((8, 8))
     assert "a bag" in readout()
-    assert numbers(readout()) == [1, 7, 7, 7, heard(n <= m, 7, 1)[1]]
+    assert numbers(readout()) == [1, 7, 7, 7, orders_told_apart(n <= m, 7, 1)[1]]
     pick(figure, "prefix of 4")
     slide(figure, layers=2)
-    assert numbers(readout()) == [2, 7, 7, 7, *heard((n <= m) | (n < 4), 7, 2)]
+    assert numbers(readout()) == [2, 7, 7, 7, *orders_told_apart((n <= m) | (n < 4), 7, 2)]
     pick(figure, "no mask")
     assert "a bag" in readout()
     figure.get_by_role("button", name="Hide key 0 from query 1").press("Enter")
-    assert numbers(readout()) == [2, 7, 7, 7, *heard((m != 1) | (n != 0), 7, 2)]
+    assert numbers(readout()) == [2, 7, 7, 7, *orders_told_apart((m != 1) | (n != 0), 7, 2)]
     assert figure.get_by_label("painted by you").is_checked()
 
     assert predict(figure, "4 layers").startswith("Yes.")
     assert readout().startswith("After 4 layers")
     slide(figure, layers=2, output_at_token=3)
-    distinct, orders = heard((n <= m) & (m - n < 3), 3, 2)
+    distinct, orders = orders_told_apart((n <= m) & (m - n < 3), 3, 2)
     assert distinct == orders
     assert numbers(readout()) == [2, 3, 3, 7, orders, 4]
 

@@ -31,7 +31,7 @@ def front(page):
     return page.locator(FRONT).inner_text()
 
 
-def known(page):
+def known_count(page):
     return int(page.locator(".deal-count").inner_text().split()[0])
 
 
@@ -63,13 +63,13 @@ def test_a_card_rests_when_it_was_known_twice_and_is_remembered(deal):
     page.locator(".deal select").select_option("The position problem")
     first = front(page)
     press(page, *6 * ["Turn", "I knew it"])
-    assert known(page) == 3
+    assert known_count(page) == 3
     assert front(page) == "You know them all."
     reload(page)
-    assert known(page) == 3
+    assert known_count(page) == 3
     assert front(page) != first
     press(page, "Start afresh")
-    assert known(page) == 0
+    assert known_count(page) == 0
     assert front(page) == first
 
 
@@ -96,7 +96,7 @@ def test_keys_turn_and_answer(deal):
 
 def test_what_a_browser_kept_may_be_broken(deal):
     page = deal()
-    for kept in ("not JSON", "[1]", '{"x": "y"}'):
-        page.evaluate("text => localStorage.setItem('posenc-cards', text)", kept)
+    for stored in ("not JSON", "[1]", '{"x": "y"}'):
+        page.evaluate("text => localStorage.setItem('posenc-cards', text)", stored)
         reload(page)
-        assert known(page) == 0
+        assert known_count(page) == 0

@@ -18,9 +18,9 @@ def test_the_figure_moves_and_can_be_held(open_page):
     until(page, f"(before) => {PLACE} > before", arg=float(page.evaluate(PLACE)))
     page.locator(".live").focus()
     page.wait_for_timeout(200)
-    held = page.evaluate(PLACE)
+    place = page.evaluate(PLACE)
     page.wait_for_timeout(300)
-    assert page.evaluate(PLACE) == held
+    assert page.evaluate(PLACE) == place
 
 
 @pytest.mark.full

@@ -85,10 +85,10 @@ def test_tags_narrow_and_their_numbers_tell_how_far(enter):
     tag(page, "mask").click()
     assert count(page) == masks
     assert tag(page, "mask").get_attribute("aria-pressed") == "true"
-    both = number(tag(page, "alibi"))
+    rows_with_both = number(tag(page, "alibi"))
     tag(page, "alibi").click()
-    assert count(page) == both
-    assert 0 < both < masks
+    assert count(page) == rows_with_both
+    assert 0 < rows_with_both < masks
     assert sorted(query(page)["tag"]) == ["alibi", "mask"]
     assert all({"alibi", "mask"} <= tags for tags in tags_of_rows(page))
     tag(page, "mask").click()

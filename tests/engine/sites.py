@@ -24,10 +24,8 @@ PAGES = {
 def small(project, **pages: str) -> Site:
     """Return the site of a book of four pages and of those given by name, which are read and not run."""
     for uri, text in (PAGES | {f"{name}.md": text for name, text in pages.items()}).items():
-        (project.docs / uri).parent.mkdir(parents=True, exist_ok=True)
         project.page(uri, text)
-    path = project.root / "mkdocs.yml"
-    path.write_text(path.read_text(encoding="utf-8") + NAVIGATION, encoding="utf-8")
+    project.append("mkdocs.yml", NAVIGATION)
     book = Book(project.root)
     results = {name.removeprefix("docs/"): Result(name, book.read(name, text)) for name, text in book.pages().items()}
     return Site.of(book, results)

@@ -1,7 +1,6 @@
 """A served book answers at once, with what it has; its pages run behind, and show as they come."""
 
 import json
-import os
 import re
 import signal
 import socket
@@ -15,7 +14,7 @@ import pytest
 
 from galley.book import Book
 from galley.show.background_runs import BackgroundRuns
-from tests.engine.conftest import NOT_ALL_HOLDS, left
+from tests.engine.conftest import ENVIRONMENT, NOT_ALL_HOLDS, leftover
 
 pytestmark = pytest.mark.full
 
@@ -37,7 +36,7 @@ class Server:
             self.port = probe.getsockname()[1]
         self.log = root / "log"
         command = [sys.executable, "-m", "mkdocs", "serve", "--dev-addr", f"127.0.0.1:{self.port}", *flags]
-        environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "SERVED": str(root)}
+        environment = ENVIRONMENT | {"SERVED": str(root)}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(command, cwd=root, env=environment, stdout=log, stderr=log)
 
@@ -87,12 +86,7 @@ def served(project):
 def test_it_answers_at_once_shows_figures_as_they_come_and_ends_cleanly(project, served, flags):
     project.page("fails.md", FAILS)
     server, gate = served(*flags)
-    page = server.wait("draws/", "Being drawn")
-    assert re.search(r'class="drawn-svg undrawn" role="img" aria-label="A rising line"', page)
-    assert "<figcaption>It rises.</figcaption>" in page
-    assert 'data-page="docs/draws.md"' in page
-    assert "import.meta.url" in server.get("galley/progress.js")
-
+    assert_being_drawn(server)
     project.page("index.md", QUICK.format("Home", 1, 1).replace("First.", "A new sentence."))
     server.wait("", "A new sentence.")  # though a page still runs
     assert "docs/draws.md" in json.loads(server.get("galley/progress.json"))["running"]
@@ -109,18 +103,21 @@ def test_it_answers_at_once_shows_figures_as_they_come_and_ends_cleanly(project,
     assert "docs/fails.md:4: " in server.log.read_text()
 
     gate.touch()
-    page = server.wait("draws/", '<svg role="img"')
-    assert "undrawn" not in page
-    told = server.log.read_text().count("docs/fails.md failed")
+    assert "undrawn" not in server.wait("draws/", '<svg role="img"')
+    failures = server.log.read_text().count("docs/fails.md failed")
     time.sleep(2)
-    assert server.log.read_text().count("docs/fails.md failed") == told  # it is not run over and over
-
+    assert server.log.read_text().count("docs/fails.md failed") == failures  # it is not run over and over
     assert server.stop() == 0
     assert "Traceback" not in server.log.read_text().replace('Traceback (most recent call last):\n  File "docs/', "")
-    end = time.monotonic() + 60  # a fork server that was just begun loads torch before it looks around
-    while left(project.root) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert left(project.root) == []
+    assert leftover(project.root) == []
+
+
+def assert_being_drawn(server):
+    page = server.wait("draws/", "Being drawn")
+    assert re.search(r'class="drawn-svg undrawn" role="img" aria-label="A rising line"', page)
+    assert "<figcaption>It rises.</figcaption>" in page
+    assert 'data-page="docs/draws.md"' in page
+    assert "import.meta.url" in server.get("galley/progress.js")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -128,122 +125,110 @@ def test_what_runs_behind_ends_with_the_server_at_once(project, served):
     server, _ = served()
     server.wait("draws/", "Being drawn")
     assert server.stop() == 0
-    end = time.monotonic() + 60  # a fork server that was just begun loads torch before it looks around
-    while left(project.root) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert left(project.root) == []
+    assert leftover(project.root) == []
 
 
 def test_a_taken_port_is_named_before_anything_is_built(project):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        command = [sys.executable, "-m", "mkdocs", "serve", "--dev-addr", f"127.0.0.1:{port}"]
-        done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    output = done.stdout + done.stderr
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        status, output = project.command("mkdocs", "serve", "--dev-addr", f"127.0.0.1:{port}")
+    assert status == 1
     assert f"port {port} is in use" in output
     assert "pages:" not in output
     assert "Traceback" not in output
 
 
-def test_a_built_site_has_no_word_of_it(project):
-    project.take_theme()
-    project.page("index.md", QUICK.format("Home", 1, 1))
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    subprocess.run(command, cwd=project.root, env=environment, capture_output=True, check=True)
-    assert "progress" not in (project.root / "site" / "index.html").read_text()
-    assert not (project.root / "site" / "galley").exists()
+class ControlledRuns(BackgroundRuns):
+    """Runs whose pages end when a test says so; `events` are what they did, in order."""
 
+    def __init__(self, book, monkeypatch):
+        self.events = []
+        super().__init__(book, lambda line: None, lambda: self.events.append("shows"))
+        self.gates = {}
+        monkeypatch.setattr("galley.show.background_runs.run_jobs", self.run_until_ended)
+        monkeypatch.setattr("galley.show.background_runs.MOMENT", 0.2)
 
-@pytest.fixture
-def behind(project, monkeypatch):
-    """A book whose pages end when the test says so, run behind; and what it did, in order."""
-    done, happened = {}, []
+    def gate(self, name):
+        return self.gates.setdefault(name, threading.Event())
 
-    def run(jobs, workers, ended):
+    def run_until_ended(self, jobs, workers, ended):
         [job] = jobs
-        happened.append(f"begins {job.filename}")
-        done.setdefault(job.filename, threading.Event()).wait(10)
+        self.events.append(f"begins {job.filename}")
+        self.gate(job.filename).wait(10)
         job.results = [{"stdout": "", "figures": []} for _ in job.steps]
         ended(job)
 
-    monkeypatch.setattr("galley.show.background_runs.run_jobs", run)
-    monkeypatch.setattr("galley.show.background_runs.MOMENT", 0.2)
-    found = BackgroundRuns(Book(project.root, jobs=2), lambda line: None, lambda: happened.append("shows"))
+    def request(self, **codes):
+        """Ask for pages by name and code, and return those whose results are known."""
+        results_known = []
+        step = {"kind": "block", "lang": "python", "options": {}, "line": 1}
+        jobs = [self.book.job(name, [step | {"code": code}]) for name, code in codes.items()]
+        self.perform(jobs, lambda job: results_known.append(job.filename))
+        return results_known
 
-    def perform(**codes):
-        jobs = [found.book.job(name, [{"kind": "block", "lang": "python", "options": {}, "code": code, "line": 1}])
-                for name, code in codes.items()]  # fmt: skip
-        known = []
-        found.perform(jobs, lambda job: known.append(job.filename))
-        return known
-
-    def end(name):
-        before = found.progress()["ended"]
-        done.setdefault(name, threading.Event()).set()
+    def end(self, name):
+        count = self.progress()["ended"]
+        self.gate(name).set()
         limit = time.monotonic() + 5
-        while found.progress()["ended"] == before and time.monotonic() < limit:
+        while self.progress()["ended"] == count and time.monotonic() < limit:
             time.sleep(0.01)
 
-    yield found, perform, end, happened
-    for event in done.values():
-        event.set()
+
+@pytest.fixture
+def runs(project, monkeypatch):
+    background_runs = ControlledRuns(Book(project.root, jobs=2), monkeypatch)
+    yield background_runs
+    for gate in background_runs.gates.values():
+        gate.set()
 
 
-def test_pages_run_in_order_and_a_processor_is_left_to_the_build(behind):
-    found, perform, end, happened = behind
-    assert perform(a="1", b="2", c="3", d="4") == []
-    assert happened == ["begins a"]
-    found.built()
-    assert happened == ["begins a", "begins b"]
-    end("a")
-    assert happened[2:] == ["begins c"]
-    end("c")
-    end("b")
-    assert happened[3:] == ["begins d"]
-    end("d")
-    assert happened[4:] == ["shows"]
-    assert perform(a="1", b="2", c="3", d="4") == ["a", "b", "c", "d"]
+def test_pages_run_in_order_and_a_processor_is_left_to_the_build(runs):
+    assert runs.request(a="1", b="2", c="3", d="4") == []
+    assert runs.events == ["begins a"]
+    runs.built()
+    assert runs.events == ["begins a", "begins b"]
+    for name, event in {"a": "begins c", "c": "begins d"}.items():
+        runs.end(name)
+        assert runs.events[-1] == event
+    runs.end("b")
+    runs.end("d")
+    assert runs.events[4:] == ["shows"]
+    assert runs.request(a="1", b="2", c="3", d="4") == ["a", "b", "c", "d"]
 
 
-def test_an_edited_page_begins_at_once_and_shows_when_it_ends(behind):
-    found, perform, end, happened = behind
-    perform(a="1", b="2", c="3")
-    found.built()
-    perform(a="1", b="2", c="4")
-    assert happened == ["begins a", "begins b", "begins c"]
-    end("c")
-    assert happened[3:] == ["shows"]
-    assert perform(a="1", b="2", c="4") == ["c"]
+def test_an_edited_page_begins_at_once_and_shows_when_it_ends(runs):
+    runs.request(a="1", b="2", c="3")
+    runs.built()
+    runs.request(a="1", b="2", c="4")
+    assert runs.events == ["begins a", "begins b", "begins c"]
+    runs.end("c")
+    assert runs.events[3:] == ["shows"]
+    assert runs.request(a="1", b="2", c="4") == ["c"]
 
 
-def test_an_edited_page_that_ends_within_a_moment_is_in_the_build_itself(behind, monkeypatch):
-    _, perform, end, happened = behind
+def test_an_edited_page_that_ends_within_a_moment_is_in_the_build_itself(runs, monkeypatch):
     monkeypatch.setattr("galley.show.background_runs.MOMENT", 5)
-    perform(a="1", b="2")
-    threading.Timer(0.1, end, ["b"]).start()
-    assert perform(a="1", b="3") == ["b"]
-    assert "shows" not in happened
+    runs.request(a="1", b="2")
+    threading.Timer(0.1, runs.end, ["b"]).start()
+    assert runs.request(a="1", b="3") == ["b"]
+    assert "shows" not in runs.events
 
 
-def test_what_is_no_longer_wanted_is_not_begun(behind):
-    found, perform, end, happened = behind
-    perform(a="1", b="2")
-    perform(a="1")
-    found.built()
-    end("a")
-    assert happened == ["begins a", "shows"]
-    assert found.progress() == {"ended": 1, "pages": 1, "running": [], "failed": []}
+def test_what_is_no_longer_wanted_is_not_begun(runs):
+    runs.request(a="1", b="2")
+    runs.request(a="1")
+    runs.built()
+    runs.end("a")
+    assert runs.events == ["begins a", "shows"]
+    assert runs.progress() == {"ended": 1, "pages": 1, "running": [], "failed": []}
 
 
-def test_many_pages_show_a_few_times(behind):
-    found, perform, end, happened = behind
+def test_many_pages_show_a_few_times(runs):
     codes = {f"p{n:02}": str(n) for n in range(20)}
-    perform(**codes)
-    found.built()
+    runs.request(**codes)
+    runs.built()
     for name in codes:
-        end(name)
-    assert happened.count("shows") == 3  # after five, ten and twenty
+        runs.end(name)
+    assert runs.events.count("shows") == 3  # after five, ten and twenty

@@ -59,22 +59,21 @@ def test_the_answer_and_the_chips_are_marked(page):
     assert " ".join(re.sub("<.*?>", "", chips).split()) == "Use it See it Prove it Measure it Copy it"
 
 
-def test_other_links_in_a_line_are_no_chips():
-    assert 'class="chips"' not in markdown.markdown(CHIPS.replace("Use it", "Take it"), extensions=EXTENSIONS)
+def test_each_section_of_the_depth_is_a_fold_and_nothing_else(page):
+    folds = FOLD.findall(page)
+    assert [title.strip() for title, _ in folds] == ['<h3 id="one">First</h3>', '<h3 id="second">Second</h3>']
+    assert [re.findall("One|Two|Three|End", body) for _, body in folds] == [["One", "Two"], ["Three"]]
+    unfolded = FOLD.sub("", page)
+    assert [text for text in ("Main", "Before", "End", "No depth") if text not in unfolded] == []
 
 
-def test_each_section_of_the_depth_is_a_fold(page):
-    found = FOLD.findall(page)
-    assert [title.strip() for title, _ in found] == ['<h3 id="one">First</h3>', '<h3 id="second">Second</h3>']
-    assert [re.findall("One|Two|Three|End", body) for _, body in found] == [["One", "Two"], ["Three"]]
-
-
-def test_what_is_no_section_of_the_depth_stays_open(page):
-    opened = FOLD.sub("", page)
-    assert [word in opened for word in ("Main", "Before", "End", "No depth")] == [True] * 4
-
-
-def test_a_page_without_depth_has_no_folds():
-    assert "details" not in markdown.markdown(
-        CHAPTER.replace("## Depth", "## Else").split("### Second")[0], extensions=EXTENSIONS
-    )
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        (CHIPS.replace("Use it", "Take it"), 'class="chips"'),
+        (CHAPTER.replace("## Depth", "## Else").split("### Second")[0], "details"),
+    ],
+    ids=["other links in a line", "a page without depth"],
+)
+def test_what_has_another_form_stays_as_it_is(text, absent):
+    assert absent not in markdown.markdown(text, extensions=EXTENSIONS)

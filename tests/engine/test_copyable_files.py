@@ -1,7 +1,5 @@
 """The package's files on the site: the pages that show them, and what leads to them."""
 
-from pathlib import Path
-
 import pytest
 from mkdocs.utils.meta import get_data
 
@@ -17,8 +15,8 @@ from galley.show.copyable_files import (
     with_offers,
 )
 from galley.show.site import Site
+from tests.engine.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 FILES = copyable_files(ROOT)
 CARD = "[Chapter](chapters/3-rope/derivation.md) · [Reference][posenc.rotate.rope] · `posenc copy rope`"
 COPY_THIS = "### Copy this\n\nIt is short.\n\n```python\npass\n```\n\n## Behind\n\nMore.\n"
@@ -60,52 +58,48 @@ def test_each_file_has_one_card(site):
 
 
 def test_files_lie_on_the_site_as_they_are_below_their_license(site):
-    made = dict(generated(site))
-    assert len(made) == 3 * len(FILES)
+    texts = dict(generated(site))
+    assert len(texts) == 3 * len(FILES)
     for file in FILES.values():
         for place in (file.download_url, file.text_url):
-            first, second, rest = made[place].split("\n", 2)
+            first, second, rest = texts[place].split("\n", 2)
             assert f"posenc/{file.place}.py" in first
             assert "MIT. Copyright" in second
             assert rest == file.source
 
 
 def test_a_page_shows_a_file_by_a_snippet_and_is_not_found_by_the_search(site):
-    made = dict(generated(site))
-    text, front = get_data(made["code/rotate/rope.md"])
+    texts = dict(generated(site))
+    text, front = get_data(texts["code/rotate/rope.md"])
     assert front["search"] == {"exclude": True}
     assert front["description"] == FILES["rotate/rope"].summary
     assert '--8<-- "posenc/rotate/rope.py"' in text
     assert "It needs NumPy and PyTorch, nothing else. `posenc copy rope` writes it" in text
     links = "[Gallery](../../gallery.md#rope) · [Reference][posenc.rotate.rope] · "
     assert f"{links}[Chapter](../../chapters/3-rope/derivation.md) · [GitHub](https://github.com" in text
-    assert (
-        "It needs [frequencies.py](../../code/rotate/frequencies.md) beside it." in made["code/models/from_config.md"]
-    )
-    assert "[Reference](../reference/attention.md)" in made["code/attention.md"]
+    config = texts["code/models/from_config.md"]
+    assert "It needs [frequencies.py](../../code/rotate/frequencies.md) beside it." in config
+    assert "[Reference](../reference/attention.md)" in texts["code/attention.md"]
 
 
 def test_a_card_of_the_gallery_offers_its_file(site):
-    shown = with_offers(CARD, "gallery.md", site)
-    assert shown == f"{CARD} {offer(FILES['rotate/rope'], 'gallery.md')}"
-    assert '<a href="../code/rotate/rope/" aria-label="View rope.py">View</a>' in shown
+    card = with_offers(CARD, "gallery.md", site)
+    assert card == f"{CARD} {offer(FILES['rotate/rope'], 'gallery.md')}"
+    assert '<a href="../code/rotate/rope/" aria-label="View rope.py">View</a>' in card
 
 
-def test_a_card_of_what_is_no_file_stops_no_build(site):
-    card = CARD.replace("copy rope", "copy rops")
-    assert with_offers(card, "gallery.md", site) == card
+@pytest.mark.parametrize(
+    ("text", "uri"), [(CARD.replace("copy rope", "copy rops"), "gallery.md"), ("# Labs\n", "labs.md")]
+)
+def test_what_names_no_file_stays_as_it_is(site, text, uri):
+    assert with_offers(text, uri, site) == text
 
 
 def test_a_chapter_offers_its_files_where_it_says_copy_this(site):
-    shown = with_offers(COPY_THIS, "chapters/3-rope/derivation.md", site)
-    assert (
-        shown.index("```\n\n<p") < shown.index('data-copies="../../../code/rotate/rope.py"') < shown.index("## Behind")
-    )
-    assert '<a href="../../../code/rotate/rope.py" aria-label="Download rope.py" download>Download</a>' in shown
-
-
-def test_a_page_without_files_stays_as_it_is(site):
-    assert with_offers("# Labs\n", "labs.md", site) == "# Labs\n"
+    page = with_offers(COPY_THIS, "chapters/3-rope/derivation.md", site)
+    parts = ["```\n\n<p", 'data-copies="../../../code/rotate/rope.py"', "## Behind"]
+    assert [page.index(part) for part in parts] == sorted(page.index(part) for part in parts)
+    assert '<a href="../../../code/rotate/rope.py" aria-label="Download rope.py" download>Download</a>' in page
 
 
 def test_a_book_without_such_a_package_has_none(project):

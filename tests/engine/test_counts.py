@@ -1,9 +1,6 @@
 """Each page ends with the counts of what stands behind its numbers, and one page has those of the whole book."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -40,7 +37,7 @@ plt.plot([0, n])
 
 <!-- block: skip -->
 ```python
-shown = "only"
+label = "only"
 ```
 
 $$
@@ -55,7 +52,7 @@ $$
 
 <!-- formula reason DIGEST: it is a name -->
 """.replace("DIGEST", digest("S"))
-WORDS = (
+SUMMARY = (
     "2 numbers computed, 1 bounded, 1 cited, 1 given; 2 outputs compared; 1 figure drawn; "
     "1 formula checked; 1 formula with a reason instead"
 )
@@ -65,76 +62,57 @@ def text(html):
     return " ".join(re.sub(r"<[^>]+>", " ", html).split()).replace(" ,", ",").replace(" :", ":")
 
 
-def test_what_stands_behind_a_page_is_counted():
-    assert in_words(counts(parse(PAGE))) == WORDS
-
-
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "summary"),
     [
+        (PAGE, SUMMARY),
         ("One 12<!-- = 12 --> alone.", "1 number computed"),
         ("Only 12<!-- given --> and 13<!-- given -->.", "2 numbers given"),
         ("```python\nprint(1)\n```\n\n```output\n1\n```", "1 output compared"),
         ("12<!-- given -->, " * 1200, "1,200 numbers given"),
+        ("# Page\n\nWords, and `code`.\n\n```python\nx = 1\n```\n", ""),
     ],
 )
-def test_only_what_there_is_is_counted(text, words):
-    assert in_words(counts(parse(text))) == words
-
-
-def test_a_page_with_nothing_to_count_says_nothing():
-    assert in_words(counts(parse("# Page\n\nWords, and `code`.\n\n```python\nx = 1\n```\n"))) == ""
+def test_only_what_there_is_is_counted(text, summary):
+    assert in_words(counts(parse(text))) == summary
 
 
 @pytest.fixture
-def site(project):
-    """Return a function that builds the site and returns a page of it."""
+def book(project):
     project.take_theme()
-    settings = project.root / "pyproject.toml"
-    settings.write_text(settings.read_text() + 'proof = "start/proof.md"\n')
-    for folder in ("start", "part"):
-        (project.docs / folder).mkdir()
+    project.append("pyproject.toml", 'proof = "start/proof.md"\n')
     project.page("index.md", "# Home\n\nWith 30<!-- given --> rows.\n")
     project.page("start/proof.md", "# Proof\n\n<!-- galley: counts -->\n\nWith 31<!-- given --> rows.\n")
     project.page("part/index.md", "# Part 1: The first\n")
     project.page("part/one.md", "# One\n\n12<!-- = 12 --> and 13<!-- = 13 -->\n")
-
-    def build(page):
-        environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
-        done = subprocess.run(command, cwd=project.root, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return (project.root / "site" / page / "index.html").read_text()
-
-    return build
+    return project
 
 
-def rows(html):
-    found = re.findall(r"<tr>(.*?)</tr>", html[html.index("counts") : html.index("</table>")], re.S)
-    return [[text(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S)] for row in found]
+def counts_table(site):
+    html = site["start/proof"]
+    rows = re.findall(r"<tr>(.*?)</tr>", html[html.index("counts") : html.index("</table>")], re.S)
+    return [[text(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S)] for row in rows]
 
 
-def test_the_book_is_counted_part_by_part_and_again_when_a_page_changes(project, site):
-    assert rows(site("start/proof")) == [
+def test_the_book_is_counted_part_by_part_and_again_when_a_page_changes(book):
+    site = book.build("--strict")
+    assert re.search(r'<p class="counts"[^>]*><a href="\.\./\.\./start/proof/">On this page</a>', site["part/one"])
+    assert '<a href="start/proof/">On this page</a>' in site["."]
+    assert re.search(r'<p class="counts"[^>]*>On this page: 1 number given', site["start/proof"])
+    assert counts_table(site) == [
         ["Part", "Pages", "Computed", "Bounded", "Cited", "Given", "Outputs", "Figures", "Formulas", "Reasons"],
         ["Part 1: The first", "2", "2", "0", "0", "0", "0", "0", "0", "0"],
         ["Start", "1", "0", "0", "0", "1", "0", "0", "0", "0"],
         ["Pages of their own", "1", "0", "0", "0", "1", "0", "0", "0", "0"],
         ["The book", "4", "2", "0", "0", "2", "0", "0", "0", "0"],
     ]
-    project.page("part/one.md", "# One\n\n12<!-- = 12 --> and 13<!-- given -->\n")
-    assert rows(site("start/proof"))[1] == ["Part 1: The first", "2", "1", "0", "0", "1", "0", "0", "0", "0"]
-    project.page("part/two.md", "# Two\n")
-    assert rows(site("start/proof"))[1][1] == "3"
+    book.page("part/one.md", "# One\n\n12<!-- = 12 --> and 13<!-- given -->\n")
+    assert counts_table(book.build("--strict"))[1] == ["Part 1: The first", "2", "1", "0", "0", "1", "0", "0", "0", "0"]
+    book.page("part/two.md", "# Two\n")
+    assert counts_table(book.build("--strict"))[1][1] == "3"
 
 
 def test_the_book_says_what_share_of_its_formulas_is_checked():
     share = "Of 2 displayed formulas, 1 are checked with numbers; each of the others says why it is not."
     assert table([("part/one.md", parse(PAGE))]).rstrip().endswith(f"</div>\n\n{share}")
     assert table([("part/two.md", parse("# Two\n"))]).rstrip().endswith("</div>")
-
-
-def test_the_foot_links_to_the_page_that_says_how_but_not_from_there(site):
-    assert re.search(r'<p class="counts"[^>]*><a href="\.\./\.\./start/proof/">On this page</a>', site("part/one"))
-    assert '<a href="start/proof/">On this page</a>' in site(".")
-    assert re.search(r'<p class="counts"[^>]*>On this page: 1 number given', site("start/proof"))

@@ -4,6 +4,8 @@ import threading
 
 import pytest
 
+from tests.engine.conftest import block
+
 PATH = "import sys\n\nsys.path.insert(0, '.')\n"
 PAGES = {
     "one.md": "from library.one import first\n\nprint(first())",
@@ -34,63 +36,48 @@ TWO = "from library.one import first\n\n\ndef second():\n    return 2 * first()\
 def book(project):
     (project.root / "library/code.py").unlink()
     for name, text in {"__init__": PACKAGE, "one": ONE, "two": TWO}.items():
-        (project.root / f"library/{name}.py").write_text(text)
+        project.write(f"library/{name}.py", text)
     for name, code in PAGES.items():
-        option = "<!-- block: standalone -->\n" if name == "alone.md" else ""
-        project.page(name, f"# Page\n\n{option}```python\n{PATH}{code}\n```\n")
-    assert ran(project) == set(PAGES)
-    assert ran(project) == set()
+        project.page(name, "# Page\n\n" + block(PATH + code, "standalone" if name == "alone.md" else ""))
+    assert pages_run(project) == set(PAGES)
+    assert pages_run(project) == set()
     return project
 
 
-def ran(project):
+def pages_run(project):
     results = project.run()
     wrong = [p.message for r in results.values() for p in r.problems if "output differs" not in p.message]
     assert wrong == []
     return {name for name, result in results.items() if not result.cached}
 
 
-def edit(project, old, new, file="one.py"):
-    path = project.root / "library" / file
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-    return ran(project)
-
-
 WHOLE = {"doc.md", "source.md", "read.md"}  # they show the text of a module
+USERS = {"one.md", "two.md", "list.md", "child.md", "program.md"}
 
 
-def test_an_edit_of_a_module_runs_who_imports_it_directly_through_others_or_in_another_process(book):
-    assert edit(book, "0 + x", "1 + x") == {"one.md", "two.md", "list.md", "child.md", "program.md"} | WHOLE
-
-
-def test_an_edit_of_another_module_runs_its_own_users(book):
-    assert edit(book, "2 * ", "3 * ", "two.py") == {"two.md", "list.md", "program.md"}
-
-
-def test_an_edit_of_a_docstring_or_comment_runs_who_shows_it(book):
-    assert edit(book, "Return one.", "Return 1.") == WHOLE
-    assert edit(book, "# one", "# two") == WHOLE
-    assert edit(book, "\n\n\ndef", "\n\n\n# more\n\n\ndef") == WHOLE
-
-
-def test_an_edit_of_a_head_runs_who_looks_through_the_package_too(book):
-    assert edit(book, "Head of one", "Head of 1") == WHOLE | {"list.md"}
-
-
-def test_a_default_is_code(book):
-    assert "one.md" in edit(book, "x=1", "x=2")
+@pytest.mark.parametrize(
+    ("file", "old", "new", "pages"),
+    [
+        ("one.py", "0 + x", "1 + x", USERS | WHOLE),
+        ("one.py", "x=1", "x=2", USERS | WHOLE),
+        ("two.py", "2 * ", "3 * ", {"two.md", "list.md", "program.md"}),
+        ("one.py", "Return one.", "Return 1.", WHOLE),
+        ("one.py", "# one", "# two", WHOLE),
+        ("one.py", "\n\n\ndef", "\n\n\n# more\n\n\ndef", WHOLE),
+        ("one.py", "Head of one", "Head of 1", WHOLE | {"list.md"}),
+    ],
+    ids=["code", "a default", "another module", "a docstring", "a comment", "a comment more", "the head"],
+)
+def test_an_edit_of_a_module_runs_who_imports_it_anyhow_or_shows_what_changed(book, file, old, new, pages):
+    book.edit(f"library/{file}", old, new)
+    assert pages_run(book) == pages
+    book.edit(f"library/{file}", new, old)
+    assert pages_run(book) == set()  # what is taken back is remembered
 
 
 def test_a_new_module_runs_who_lists_the_package(book):
-    (book.root / "library/three.py").write_text('"""Three."""\n')
-    assert ran(book) == {"list.md"}
-
-
-def test_what_is_taken_back_is_remembered(book):
-    assert edit(book, "0 + x", "1 + x")
-    assert edit(book, "1 + x", "0 + x") == set()
+    book.write("library/three.py", '"""Three."""\n')
+    assert pages_run(book) == {"list.md"}
 
 
 @pytest.mark.parametrize(
@@ -111,55 +98,60 @@ def test_what_is_taken_back_is_remembered(book):
     ],
 )
 def test_a_change_of_what_a_page_reads_or_lists_runs_it_again(project, code, name):
+    project.write("docs/data.csv", "1")
     (project.docs / "more").mkdir()
-    (project.docs / "data.csv").write_text("1")
-    project.page("page.md", f"# Page\n\n```python\n{code}\n```\n")
-    assert ran(project) == {"page.md"}
-    assert ran(project) == set()
-    (project.docs / name).write_text("2")
-    assert ran(project) == {"page.md"}
-    assert ran(project) == set()
+    project.page("page.md", "# Page\n\n" + block(code))
+    assert pages_run(project) == {"page.md"}
+    assert pages_run(project) == set()
+    project.write(f"docs/{name}", "2")
+    assert pages_run(project) == {"page.md"}
+    assert pages_run(project) == set()
+
+
+def test_a_file_that_goes_or_is_named_anew_runs_a_page_that_reads_a_whole_folder(project):
+    first, second = project.write("docs/more/a.txt", "1"), project.docs / "more/b.txt"
+    code = "from pathlib import Path\n\nprint([path.read_text() for path in Path('docs/more').glob('*.txt')])"
+    project.page("page.md", "# Page\n\n" + block(code))
+    assert pages_run(project) == {"page.md"}
+    for change in (lambda: first.rename(second), second.unlink):
+        change()
+        assert pages_run(project) == {"page.md"}
+        assert pages_run(project) == set()
 
 
 def test_data_of_the_package_counts_and_comes_with_it(project):
-    own = "from pathlib import Path\n\n\ndef read():\n    return Path(__file__).with_name('data.csv').read_text()\n"
-    (project.root / "library/code.py").write_text(own)
-    (project.root / "library/data.csv").write_text("1")
-    project.page("own.md", f"# Page\n\n```python\n{PATH}from library import code\n\ncode.read()\n```\n")
-    project.page("page.md", "# Page\n\n```python\nwith open('library/data.csv') as file:\n    file.read()\n```\n")
-    assert {name: result.reads for name, result in project.run().items()} == {
-        "own.md": [],
-        "page.md": ["library/data.csv"],
-    }
-    (project.root / "library/data.csv").write_text("2")
-    assert ran(project) == {"own.md", "page.md"}
+    reader = "from pathlib import Path\n\n\ndef read():\n    return Path(__file__).with_name('data.csv').read_text()\n"
+    project.write("library/code.py", reader)
+    project.write("library/data.csv", "1")
+    project.page("own.md", "# Page\n\n" + block(f"{PATH}from library import code\n\ncode.read()"))
+    project.page("page.md", "# Page\n\n" + block("with open('library/data.csv') as file:\n    file.read()"))
+    reads = {name: result.reads for name, result in project.run().items()}
+    assert reads == {"own.md": [], "page.md": ["library/data.csv"]}
+    project.write("library/data.csv", "2")
+    assert pages_run(project) == {"own.md", "page.md"}
 
 
 def test_what_lies_in_an_environment_or_in_hidden_folders_is_no_file_of_the_project(project):
     for folder in (".venv/lib/python3/site-packages", ".git"):
-        (project.root / folder).mkdir(parents=True)
-        (project.root / folder / "a.txt").write_text("1")
+        project.write(f"{folder}/a.txt", "1")
     code = "import glob\n\nfor path in glob.glob('.*/**/*.txt', recursive=True):\n    open(path).close()"
-    project.page("page.md", f"# Page\n\n```python\n{code}\n```\n")
-    assert project.run()["page.md"].reads == ["."]  # whose list the pattern asks for
+    assert project.run_page("# Page\n\n" + block(code)).reads == ["."]  # whose list the pattern asks for
 
 
 def test_a_file_that_changes_while_its_page_runs_is_read_again(project):
-    (project.docs / "data.csv").write_text("1")
+    data = project.write("docs/data.csv", "1")
     wait = "import os\nimport time\n\nwith open('docs/data.csv') as file:\n    print(file.read())"
     wait += "\nwhile os.stat('docs/data.csv').st_size == 1:\n    time.sleep(0.01)"
-    project.page("page.md", f"# Page\n\n```python\n{wait}\n```\n")
-    later = threading.Timer(3, (project.docs / "data.csv").write_text, ["22"])
+    later = threading.Timer(3, data.write_text, ["22"])
     later.start()
-    shown = project.run()["page.md"].steps[0]["stdout"]
+    output = project.run_page("# Page\n\n" + block(wait)).steps[0]["stdout"]
     later.join()
-    assert shown == "1\n"
-    assert ran(project) == {"page.md"}
+    assert output == "1\n"
+    assert pages_run(project) == {"page.md"}
 
 
 def test_what_the_compiler_of_torch_looks_up_is_not_read_by_the_page(project):
     code = "import torch\n\nfrom library.code import double\n\ntorch.compile(double, backend='eager')(torch.ones(2))"
-    project.page("page.md", f"# Page\n\n```python\n{PATH}{code}\n```\n")
-    result = project.run()["page.md"]
+    result = project.run_page("# Page\n\n" + block(PATH + code))
     assert result.problems == []
     assert [need[:2] for need in result.needs if need[0] != "version"] == [["code", "library/code.py"]]

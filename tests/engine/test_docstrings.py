@@ -5,7 +5,7 @@ import markdown
 
 from docstrings import Heads
 
-SAID = '''"""Idea: what it does.
+DOCSTRING = '''"""Idea: what it does.
 
 Paper: One et al., 2020, "A Title",
        https://arxiv.org/abs/1, eq. 1.
@@ -20,7 +20,7 @@ so Paper: inside a sentence stays.
 '''
 
 
-def shown(source):
+def html_of(source):
     extensions = griffe.Extensions(Heads())
     with griffe.temporary_visited_package("idea", {"__init__.py": source}, extensions=extensions) as module:
         sections = module.docstring.parse("google")
@@ -29,7 +29,7 @@ def shown(source):
 
 
 def test_heads_become_terms_and_the_formula_stays_code():
-    html = shown(SAID)
+    html = html_of(DOCSTRING)
     assert '<dt>Paper</dt>\n<dd>One et al., 2020, "A Title", https://arxiv.org/abs/1, eq. 1.</dd>' in html
     assert "<dt>Used</dt>\n<dd>Llama</dd>\n<dt>Key</dt>\n<dd>b batch, t length</dd>\n</dl>" in html
     assert "<code>y = x" in html
@@ -37,7 +37,7 @@ def test_heads_become_terms_and_the_formula_stays_code():
 
 
 def test_a_docstring_without_heads_and_a_module_without_docstring_stay():
-    assert shown('"""Only a sentence."""\n') == "<p>Only a sentence.</p>"
+    assert html_of('"""Only a sentence."""\n') == "<p>Only a sentence.</p>"
     Heads().on_module(mod=griffe.Module("empty"))
 
 

@@ -4,14 +4,10 @@ import pytest
 
 from galley.read.page import parse
 from galley.show import folds
+from tests.engine.conftest import block
 
-DRAWN = "\n![A line](figures/line.svg)\n"
+IMAGE = "\n![A line](figures/line.svg)\n"
 TABLE = "\n<!-- output -->\n\n| a |\n\n<!-- /output -->\n"
-
-
-def block(code, options="", after=""):
-    marked = f"<!-- block: {options} -->\n" * bool(options)
-    return f"{marked}```python\n{code}\n```\n{after}"
 
 
 @pytest.mark.parametrize(
@@ -19,9 +15,9 @@ def block(code, options="", after=""):
     [
         (block("x = 1"), ""),
         (block("x = 1", 'fold="How it is done"'), "How it is done"),
-        (block("plot()", "fold", DRAWN), "Code of this figure"),
-        (block("plot()", "fold", f"{DRAWN}\n![Another](figures/other.svg)\n"), "Code of these figures"),
-        (block("print(1)", "fold", TABLE), "Code of this table"),
+        (block("plot()", "fold") + IMAGE, "Code of this figure"),
+        (block("plot()", "fold") + f"{IMAGE}\n![Another](figures/other.svg)\n", "Code of these figures"),
+        (block("print(1)", "fold") + TABLE, "Code of this table"),
         (block("x = 1\nassert x\nassert x > 0", "fold"), "Checked: 2 assertions"),
         (block("x = 1", "fold"), "Code"),
         (block("assert 1"), "Checked: 1 assertion"),
@@ -31,12 +27,12 @@ def block(code, options="", after=""):
         (block("assert 1", "standalone"), ""),
         (block("assert 0", "raises=AssertionError"), ""),
         (block("assert 1", "skip"), ""),
-        (block("assert 1", "", "\n```output\n\n```\n"), ""),
+        (block("assert 1", output=""), ""),
     ],
 )
 def test_a_fold_says_what_it_holds(text, label):
-    (found,) = parse(text).blocks
-    assert folds.label(found) == label
+    [fold] = parse(text).blocks
+    assert folds.label(fold) == label
 
 
 @pytest.mark.parametrize(

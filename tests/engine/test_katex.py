@@ -7,14 +7,6 @@ import pytest
 from galley.check import katex
 from galley.check.katex import FormulaError, Typesetter
 
-DAMAGES = {
-    "a flipped digit": lambda text: text.replace("<mn>2</mn>", "<mn>3</mn>"),
-    "cut": lambda text: text[: len(text) // 2],
-    "empty": lambda text: "",
-    "no text": lambda text: "\0\ufffd",
-    "another kind of file": lambda text: "[]",
-}
-
 
 @pytest.fixture
 def memory(tmp_path):
@@ -30,11 +22,10 @@ def test_a_formula_is_remembered(memory):
     assert not typesetter.changed
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_memory_is_not_shown(memory, damage):
+def test_a_damaged_memory_is_not_shown(memory):
     text = memory.read_text()
-    assert DAMAGES[damage](text) != text
-    memory.write_text(DAMAGES[damage](text))
+    assert "<mn>2</mn>" in text
+    memory.write_text(text.replace("<mn>2</mn>", "<mn>3</mn>"))
     typesetter = Typesetter(memory)
     assert "<mn>2</mn>" in typesetter.html("x^2", False)
     assert typesetter.changed
@@ -58,9 +49,9 @@ def test_a_formula_keeps_what_is_seen_and_what_is_heard(tmp_path, monkeypatch, t
     monkeypatch.setattr(katex, "smaller", lambda html: html)
     whole = Typesetter(tmp_path / "whole.json").html(tex, display=True)
     text = lambda html: re.sub(r"<[^>]*>", "", html)  # noqa: E731
-    heard, seen = small.split('<span class="katex-html"')
-    assert text(seen) == text(whole.split('<span class="katex-html"')[1])
-    assert re.findall(r"<m[ion]>[^<]*", heard) == re.findall(r"<m[ion]>[^<]*", whole)
+    mathml, html = small.split('<span class="katex-html"')
+    assert text(html) == text(whole.split('<span class="katex-html"')[1])
+    assert re.findall(r"<m[ion]>[^<]*", mathml) == re.findall(r"<m[ion]>[^<]*", whole)
     assert "annotation" not in small
     assert small.count("<span") == small.count("</span>") < whole.count("<span")
     names = lambda html: [c for c in re.findall(r'class="([^"]+)"', html) if not katex.BARE.fullmatch(c)]  # noqa: E731

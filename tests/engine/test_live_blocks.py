@@ -29,55 +29,45 @@ plt.plot([1, 2])
 
 @pytest.fixture
 def scripted(project):
-    scripts = project.docs / "assets/js/figures"
-    scripts.mkdir(parents=True)
-    (scripts / "rise.js").write_text("export default function rise(stage) {}\n")
+    project.write("docs/assets/js/figures/rise.js", "export default function rise(stage) {}\n")
     return project
 
 
-@pytest.fixture
-def element(scripted):
+def live_figure(project, data):
     """Return the attributes of the page's live figure, as a browser reads them, and the page."""
-
-    def build(data):
-        text = PAGE.format(options=f'live=rise data="{data}"')
-        book = Book(scripted.root)
-        assert scripted.check(text) == []
-        result = book.run({"docs/page.md": text})["docs/page.md"]
-        page = markdown.markdown(page_markdown(result, book), extensions=["md_in_html", "pymdownx.superfences"])
-        for waiting, figure in figures(result):
-            page = page.replace(waiting, figure)
-        return _attributes(page), page
-
-    return build
-
-
-def _attributes(page):
-    found = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag, attributes):
-            if tag == "posenc-figure":
-                found.append(dict(attributes))
-
-    Reader().feed(page)
-    (only,) = found
-    return only
+    text = PAGE.format(options=f'live=rise data="{data}"')
+    assert project.check(text) == []
+    book = Book(project.root)
+    result = book.run({"docs/page.md": text})["docs/page.md"]
+    page = markdown.markdown(page_markdown(result, book), extensions=["md_in_html", "pymdownx.superfences"])
+    for placeholder, figure in figures(result):
+        page = page.replace(placeholder, figure)
+    reader = FigureReader()
+    reader.feed(page)
+    [attributes] = reader.figures
+    return attributes, page
 
 
-def test_the_still_figure_lies_inside_with_its_words_and_caption(element):
-    attributes, page = element("1")
+class FigureReader(HTMLParser):
+    """Collects the attributes of live figures."""
+
+    def __init__(self):
+        super().__init__()
+        self.figures = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "posenc-figure":
+            self.figures.append(dict(attrs))
+
+
+def test_the_still_figure_lies_inside_and_numbers_arrive_as_json_of_nine_digits(scripted):
+    data = "{'name': name, 'row': np.float32([0.1, 2]), 'pair': (np.pi, 7), 'on': True, 'none': None}"
+    attributes, page = live_figure(scripted, data)
     assert attributes["name"] == "rise"
     inside = re.search(r"<posenc-figure.*?>(.*)</posenc-figure>\s*<figcaption>It is drawn.</figcaption>", page, re.S)
     assert 'role="img" aria-label="A rising line"' in inside[1]
     assert not re.search(r"<p>\s*<posenc-figure", page), "a paragraph would end before the figure"
-
-
-def test_numbers_arrive_as_json_of_nine_digits(element):
-    given = "{'name': name, 'row': np.float32([0.1, 2]), 'pair': (np.pi, 7), 'on': True, 'none': None}"
-    attributes, _ = element(given)
-    held = json.loads(attributes["data"])
-    assert held == {
+    assert json.loads(attributes["data"]) == {
         "name": "Ada's & Bob's </script>",
         "row": [0.100000001, 2.0],
         "pair": [3.14159265, 7],
@@ -113,7 +103,6 @@ def test_a_live_figure_needs_its_still(scripted):
 
 def test_other_data_runs_the_page_again(scripted):
     scripted.check(PAGE.format(options="live=rise data=1"))
-    scripted.page("page.md", PAGE.format(options="live=rise data=2"))
-    result = scripted.run()["page.md"]
+    result = scripted.run_page(PAGE.format(options="live=rise data=2"))
     assert not result.cached
     assert [step["data"] for step in result.steps] == ["2"]

@@ -1,5 +1,7 @@
 """Each page as clean Markdown, and the lists of them."""
 
+import pytest
+
 from galley.show import llms_txt
 from tests.engine.sites import page_of, small
 
@@ -51,14 +53,16 @@ Inside, <a id="x"></a>[a button](labs.md){ .md-button }.
 """
 
 
-def made(project, text=PAGE):
+@pytest.fixture
+def folder(project):
+    """The folder of the site, with what is written for each page and for all."""
     folder = project.root / "site"
-    llms_txt.write_all(small(project, everything=text), folder)
-    return folder, (folder / "everything/index.md").read_text(encoding="utf-8")
+    llms_txt.write_all(small(project, everything=PAGE), folder)
+    return folder
 
 
-def test_a_twin_has_what_a_reader_sees_and_no_marks(project):
-    _, text = made(project)
+def test_a_twin_has_what_a_reader_sees_and_no_marks(folder):
+    text = (folder / "everything/index.md").read_text(encoding="utf-8")
     assert text.startswith("# Everything\n\nIt has 47,117 positions,")
     assert "as `n<!-- = n -->` says" in text
     assert "[elsewhere](https://example.org/book/labs/#the-labs) and [here](#all)" in text
@@ -66,45 +70,30 @@ def test_a_twin_has_what_a_reader_sees_and_no_marks(project):
     assert "| 1 | 2 |" in text
     assert "**An answer.**" in text
     assert "Inside, [a button](https://example.org/book/labs/)." in text
-    for mark in ("block:", "<!-- output", "details", "<a ", "card", "md-button", "description:"):
+    assert "*Figure: A wave that falls.*\n\n*It falls.*" in text
+    assert "## `library/code.py`\n\n```python\ndef double(x):" in text
+    marks = ("block:", "<!-- output", "details", "<a ", "card", "md-button", "description:", ":::", "heading_level")
+    for mark in (*marks, "secret"):  # the code that draws the figure
         assert mark not in text
+    assert text in (folder / "llms-full.txt").read_text(encoding="utf-8")
 
 
 def test_an_output_that_is_built_stands_in_the_twin(project):
     text = "# Page\n\n```python\nprint(table)\n```\n\n<!-- output: built -->\n\n*Rows.*\n\n<!-- /output -->\n\nAfter.\n"
     site = small(project, page=text)
     page = page_of(site, "page.md")
-    page.result.steps = [{"stdout": "| made |\n|---|\n| here |\n"}]
-    made_of_it = llms_txt.twin(page, site)
-    assert "```\n\n| made |\n|---|\n| here |\n\nAfter." in made_of_it
-    assert "Rows." not in made_of_it
+    page.result.steps = [{"stdout": "| built |\n|---|\n| here |\n"}]
+    twin = llms_txt.twin(page, site)
+    assert "```\n\n| built |\n|---|\n| here |\n\nAfter." in twin
+    assert "Rows." not in twin
 
 
-def test_a_figure_is_told_and_the_code_that_draws_it_is_left_out(project):
-    _, text = made(project)
-    assert "*Figure: A wave that falls.*\n\n*It falls.*" in text
-    assert "secret" not in text
-
-
-def test_what_a_page_documents_stands_in_it(project):
-    _, text = made(project)
-    assert "## `library/code.py`\n\n```python\ndef double(x):" in text
-    assert ":::" not in text
-    assert "heading_level" not in text
-
-
-def test_the_list_has_each_page_in_its_part(project):
-    folder, _ = made(project)
-    listed = (folder / "llms.txt").read_text(encoding="utf-8")
-    assert listed.startswith("# book\n\n> A book that runs.\n")
-    part = listed.index("## 3 RoPE")
-    assert listed.index("# book") < listed.index("index.md): The first page.") < part
-    assert '- [3.1 Turn](https://example.org/book/chapters/3-rope/turn/index.md): It "turns".' in listed[part:]
-    for line in (line for line in listed.splitlines() if line.startswith("- [")):
+def test_the_list_has_each_page_in_its_part(folder):
+    text = (folder / "llms.txt").read_text(encoding="utf-8")
+    assert text.startswith("# book\n\n> A book that runs.\n")
+    part = text.index("## 3 RoPE")
+    assert text.index("# book") < text.index("index.md): The first page.") < part
+    assert '- [3.1 Turn](https://example.org/book/chapters/3-rope/turn/index.md): It "turns".' in text[part:]
+    for line in (line for line in text.splitlines() if line.startswith("- [")):
         place = line.partition("](https://example.org/book/")[2].partition(")")[0]
         assert (folder / place).exists()
-
-
-def test_all_pages_in_one_file(project):
-    folder, text = made(project)
-    assert text in (folder / "llms-full.txt").read_text(encoding="utf-8")

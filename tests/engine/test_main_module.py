@@ -4,23 +4,12 @@ import json
 
 import pytest
 
-from galley.book import Book
-from galley.update import rewrite
+from tests.engine.conftest import block
 
 MAIN = {
     "a class is pickled": (
         "import pickle\n\n\nclass Point:\n    x = 1\n\n\nprint(pickle.loads(pickle.dumps(Point())).x)",
         "1",
-    ),
-    "a hint is found": (
-        "from __future__ import annotations\n\nimport typing\n\n\nclass Point:\n    next: Point\n\n\n"
-        "print(typing.get_type_hints(Point)['next'].__name__)",
-        "Point",
-    ),
-    "a function runs in another process": (
-        "import multiprocessing\n\n\ndef twice(x):\n    return 2 * x\n\n\n"
-        "with multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(twice, [1, 2]))",
-        "[2, 4]",
     ),
     "a dataclass knows its own name": (
         "from dataclasses import dataclass\n\n\n@dataclass\nclass Point:\n    x: 'int' = 1\n\n\nprint(Point())",
@@ -39,38 +28,34 @@ ORDER = {
 CONTROL = {"\\x1b": r"\x1b[31mred\x1b[0m", "\\x00": r"\0", "\\r": r"a\rb", "\\u202e": r"\u202eabc", "\\x08": r"a\b"}
 
 
-@pytest.mark.parametrize("standalone", ["", "<!-- block: standalone -->\n"], ids=["page", "standalone"])
+@pytest.mark.parametrize("option", ["", "standalone"], ids=["page", "standalone"])
 @pytest.mark.parametrize("use", MAIN)
-def test_a_page_is_the_main_module(project, use, standalone):
+def test_a_page_is_the_main_module(project, use, option):
     code, output = MAIN[use]
-    assert project.check(f"# Page\n\n{standalone}```python\n{code}\n```\n\n```output\n{output}\n```\n") == []
+    assert project.check("# Page\n\n" + block(code, option, output)) == []
 
 
 def test_a_block_that_stands_alone_leaves_the_main_module_as_it_was(project):
-    alone = "<!-- block: standalone -->\n```python\nx = 2\n```\n"
-    last = "```python\nimport __main__\n\nprint(__main__.x)\n```\n\n```output\n1\n```\n"
-    assert project.check(f"# Page\n\n```python\nx = 1\n```\n\n{alone}\n{last}") == []
+    last = block("import __main__\n\nprint(__main__.x)", output="1")
+    assert project.check("\n".join(["# Page\n", block("x = 1"), block("x = 2", "standalone"), last])) == []
 
 
 @pytest.mark.parametrize("writer", ORDER)
 def test_what_others_print_stands_where_it_was_printed(project, writer):
-    assert project.check(f"# Page\n\n```python\n{ORDER[writer]}\n```\n\n```output\na\nb\nc\n```\n") == []
+    assert project.check("# Page\n\n" + block(ORDER[writer], output="a\nb\nc")) == []
 
 
 @pytest.mark.parametrize("name", CONTROL)
 def test_a_control_character_is_named(project, name):
-    [problem] = project.check(f'# Page\n\n```python\nprint("{CONTROL[name]}")\n```\n')
+    [problem] = project.check("# Page\n\n" + block(f'print("{CONTROL[name]}")'))
     assert problem == f"4: the block prints a control character, '{name}'; take it out, or show it by repr()"
 
 
 def test_a_control_character_in_a_raised_message_or_a_figure_is_named(project):
-    raises = '# Page\n\n<!-- block: raises=ValueError -->\n```python\nraise ValueError("\\x1b")\n```\n'
-    assert "control character, '\\x1b'" in project.check(raises)[0]
-    draws = 'import matplotlib.pyplot as plt\n\nplt.title("\\u202ea")'
-    assert (
-        "control character, '\\u202e'"
-        in project.check(f"# Page\n\n```python\n{draws}\n```\n\n![A](figures/a.svg)\n")[0]
-    )
+    raises = block(r'raise ValueError("\x1b")', "raises=ValueError")
+    draws = block('import matplotlib.pyplot as plt\n\nplt.title("\\u202ea")') + "\n![A](figures/a.svg)\n"
+    for text, name in ((raises, r"\x1b"), (draws, r"\u202e")):
+        assert f"control character, '{name}'" in project.check("# Page\n\n" + text)[0]
 
 
 ASSERTS = """\
@@ -103,8 +88,7 @@ assert not [name for name in names if "assert" in name]
 
 
 def test_assertions_that_run_are_counted(project):
-    project.page("page.md", ASSERTS)
-    result = project.run()["page.md"]
+    result = project.run_page(ASSERTS)
     assert result.problems == []
     assert [step["asserts"] for step in result.steps] == [10, 4, 2]
     assert result.asserts == 16
@@ -112,8 +96,8 @@ def test_assertions_that_run_are_counted(project):
 
 
 def test_a_counted_assertion_fails_as_any_other(project):
-    text = "# Page\n\n```python\ndef check(x):\n    assert x == 1, f'{x} is not one'\n\n\ncheck(2)\n```\n"
-    [problem] = project.check(text)
+    code = "def check(x):\n    assert x == 1, f'{x} is not one'\n\n\ncheck(2)"
+    [problem] = project.check("# Page\n\n" + block(code))
     assert problem.startswith('8: Traceback (most recent call last):\n  File "docs/page.md", line 8, in <module>\n')
     assert "  File \"docs/page.md\", line 5, in check\n    assert x == 1, f'{x} is not one'\n" in problem
     assert problem.endswith("AssertionError: 2 is not one")
@@ -122,7 +106,7 @@ def test_a_counted_assertion_fails_as_any_other(project):
 def test_an_assertion_in_a_compiled_function_breaks_no_graph(project):
     code = "import torch\n\n\n@torch.compile(backend='eager', fullgraph=True)\ndef f(x):\n    assert x.ndim == 1\n"
     code += "    return 2 * x\n\n\nprint([f(torch.ones(1)).item() for _ in range(20)][-1])"
-    assert project.check(f"# Page\n\n```python\n{code}\n```\n\n```output\n2.0\n```\n") == []
+    assert project.check("# Page\n\n" + block(code, output="2.0")) == []
 
 
 def test_fewer_assertions_than_recorded_are_a_problem(project):
@@ -144,13 +128,10 @@ def test_the_update_command_takes_up_more_assertions_and_not_fewer(project):
     assert "16 assertions ran, of 18 recorded" in update(project, ASSERTS)[0]
     assert record.read_text() == '{\n"docs/page.md": 18\n}\n'
     (project.docs / "page.md").rename(project.docs / "other.md")
-    book = Book(project.root)
-    rewrite(book, book.run(book.pages()))
+    project.update()
     assert json.loads(record.read_text()) == {"docs/other.md": 16}
 
 
 def update(project, text):
     project.page("page.md", text)
-    book = Book(project.root)
-    results = book.run(rewrite(book, book.run(book.pages())))
-    return [problem.message for problem in results["docs/page.md"].problems]
+    return [problem.message for problem in project.update()["docs/page.md"].problems]

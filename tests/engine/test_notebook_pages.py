@@ -1,21 +1,17 @@
 """A page that is a notebook is run, checked, updated and shown like any other."""
 
 import json
-import os
-import subprocess
-import sys
 
 import nbformat
 import pytest
 
-from galley.book import Book
 from galley.read.notebook import read
 from galley.show import notebook_of_page
-from galley.update import rewrite
 
+ANSWER = "answer = 42\nprint(answer / 4)"
 FRONT = "---\ntitle: A page\n---"
 DRAW = "import matplotlib.pyplot as plt\n\ndouble = {2: 4}.get\nplt.plot([1, double(2)])"
-SHOWN = "<!-- ![A rising line](figures/line.svg) -->\n*It goes to 4<!-- = double(2) -->.*"
+IMAGE = "<!-- ![A rising line](figures/line.svg) -->\n*It goes to 4<!-- = double(2) -->.*"
 PLUGIN = 'plugins:\n  - mkdocs-jupyter: {cache: false, ignore: ["*.md"], include: ["*.ipynb"]}\n'
 
 
@@ -24,10 +20,10 @@ def prose(*lines):
 
 
 def code(source, printed="", tags=(), outputs=None):
-    stream = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
-    shown = stream if outputs is None else outputs
+    if printed:
+        outputs = [{"output_type": "stream", "name": "stdout", "text": printed}]
     cell = {"cell_type": "code", "execution_count": None, "metadata": {"tags": list(tags)}, "source": source}
-    return cell | {"outputs": shown}
+    return cell | {"outputs": outputs or []}
 
 
 def book_of(*cells):
@@ -38,11 +34,12 @@ def book_of(*cells):
 GOOD = [
     {"cell_type": "raw", "metadata": {}, "source": FRONT},
     prose("# A page", "", "There are 42<!-- = answer --> and $a < b$.", "", "## Rows"),
-    code("answer = 42\nprint(answer / 4)", "10.5\n"),
+    code(ANSWER, "10.5\n"),
     prose("<!-- block: fold=How -->"),
     code(DRAW),
-    prose(SHOWN, "", "See [rows](#rows)."),
+    prose(IMAGE, "", "See [rows](#rows)."),
 ]
+STALE = code(ANSWER, "10.6\n")
 
 
 @pytest.fixture
@@ -58,14 +55,13 @@ def page(project):
 
 
 def report(project):
-    [result] = project.run().values()
-    return result.report
+    return project.run()["page.ipynb"].report
 
 
 def test_it_runs(page):
-    [result] = page().run().values()
+    result = page().run()["page.ipynb"]
     assert result.report == []
-    assert [block.code for block in result.page.blocks] == ["answer = 42\nprint(answer / 4)", DRAW]
+    assert [block.code for block in result.page.blocks] == [ANSWER, DRAW]
     assert len(result.steps[-2]["figures"]) == 1
     assert result.page.blocks[1].options == {"fold": "How"}
     assert result.page.text.startswith(FRONT)
@@ -73,17 +69,16 @@ def test_it_runs(page):
 
 def test_a_figure_of_it_may_come_to_life(page):
     project = page(4, prose('<!-- block: live=line data="double(2)" -->'))
-    (project.docs / "assets/js/figures").mkdir(parents=True)
-    (project.docs / "assets/js/figures/line.js").touch()
-    [result] = project.run().values()
+    project.write("docs/assets/js/figures/line.js", "")
+    result = project.run()["page.ipynb"]
     assert result.report == []
     assert result.page.blocks[1].options == {"live": "line", "data": "double(2)"}
     assert [step["data"] for step in result.steps if "data" in step] == ["4"]
 
 
 WRONG = {
-    "a wrong output": (3, code("answer = 42\nprint(answer / 4)", "10.6\n"), " cell 3, output: output differs"),
-    "a missing output": (3, code("answer = 42\nprint(answer / 4)"), " cell 3, output: output differs"),
+    "a wrong output": (3, STALE, " cell 3, output: output differs"),
+    "a missing output": (3, code(ANSWER), " cell 3, output: output differs"),
     "a failing block": (
         3,
         code("answer = 42\n\nanswer / 0"),
@@ -92,7 +87,7 @@ WRONG = {
     ),
     "a number": (2, prose("# A page", "", "## Rows", "", "41<!-- = answer -->"), " cell 2, line 5: 41 stands here"),
     "an unbound number": (2, prose("# Rows", "", "It has 17.3."), " cell 2, line 3: no code stands behind 17.3"),
-    "a link": (6, prose(SHOWN, "", "See [it](#nowhere)."), " cell 6, line 4: link to nowhere: this page has no #"),
+    "a link": (6, prose(IMAGE, "", "See [it](#nowhere)."), " cell 6, line 4: link to nowhere: this page has no #"),
     "a formula": (2, prose("## Rows", "", r"$\nonsense$"), " cell 2, line 3: KaTeX parse error"),
     "one figure more": (6, prose("## No image"), " cell 5, line 1: the block draws 1 figure(s), and 0 image line(s)"),
     "one figure less": (5, code("double = {2: 4}.get"), " cell 5, line 1: the block draws 0 figure(s)"),
@@ -104,22 +99,26 @@ WRONG = {
     ),
     "a fence that would not run in Jupyter": (
         6,
-        prose(SHOWN, "", "## More", "", "```python", "x = 1", "```"),
+        prose(IMAGE, "", "## More", "", "```python", "x = 1", "```"),
         " cell 6, line 7: code that runs needs a cell of its own",
+    ),
+    "an end of the interpreter": (
+        3,
+        code("import os\n\nos._exit(3)"),
+        " cell 3, line 1: the page ended its own process (exit code 3)",
+    ),
+    "a number that could have two values": (
+        5,
+        code(DRAW + "\nanswer = 3"),
+        " cell 2, line 3: answer could have two values here, one of them from the block at cell 5, line 1;",
     ),
 }
 
 
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_fault_is_found_in_its_cell(page, fault):
-    number, cell, said = WRONG[fault]
-    assert any(line.startswith(f"docs/page.ipynb:{said}") for line in report(page(number, cell)))
-
-
-def test_a_block_that_a_message_names_is_named_by_its_cell(page):
-    wrong, other = report(page(5, code(DRAW + "\nanswer = 3")))
-    assert wrong == "docs/page.ipynb: cell 2, line 3: 42 stands here; answer gives 3"
-    assert "answer could have two values here, one of them from the block at cell 5, line 1;" in other
+    number, cell, message = WRONG[fault]
+    assert any(line.startswith(f"docs/page.ipynb:{message}") for line in report(page(number, cell)))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"worksheets": []}', '{"cells": [{"cell_type": "code"}]}'])
@@ -127,11 +126,6 @@ def test_what_is_no_notebook_is_said_to_be_none(project, text):
     project.page("page.ipynb", text)
     [line] = report(project)
     assert line.startswith("docs/page.ipynb:1: this is no notebook")
-
-
-def test_an_end_of_the_interpreter_is_found_in_its_cell(page):
-    [line] = report(page(3, code("import os\n\nos._exit(3)")))[:1]
-    assert line.startswith("docs/page.ipynb: cell 3, line 1: the page ended its own process (exit code 3)")
 
 
 def test_a_link_from_elsewhere_may_name_a_heading_of_it(page):
@@ -142,8 +136,7 @@ def test_a_link_from_elsewhere_may_name_a_heading_of_it(page):
 
 def test_copies_that_jupyter_keeps_are_no_pages(page):
     project = page()
-    (project.docs / ".ipynb_checkpoints").mkdir()
-    (project.docs / ".ipynb_checkpoints/page-checkpoint.ipynb").write_text("{}")
+    project.page(".ipynb_checkpoints/page-checkpoint.ipynb", "{}")
     assert list(project.run()) == ["page.ipynb"]
 
 
@@ -157,8 +150,8 @@ def test_it_is_remembered_until_its_code_changes(page):
 
 
 def update(project):
-    book = Book(project.root)
-    results = book.run(rewrite(book, book.run(book.pages())))
+    """Return the notebook after its update, and its problems."""
+    results = project.update()
     return (project.docs / "page.ipynb").read_text(), results["docs/page.ipynb"].report
 
 
@@ -194,52 +187,41 @@ def test_an_update_takes_away_what_jupyter_saves_and_keeps_what_a_failing_cell_s
 def test_a_close_output_is_kept_and_a_wrong_one_replaced(page):
     project = page(3, code("answer = 42\nprint(answer / 4 + 1e-9)", "10.500000002\n"))
     assert "10.500000002" in update(project)[0]
-    project = page(3, code("answer = 42\nprint(answer / 4)", "10.6\n"))
-    text, problems = update(project)
+    text, problems = update(page(3, STALE))
     assert problems == []
     assert nbformat.reads(text, as_version=4).cells[2].outputs[0].text == "10.5\n"
 
 
 def test_a_table_that_a_cell_prints_is_markdown_by_its_tag(project):
     table = code('print("| a |\\n| - |\\n| 2.5 |")', "| a |\n| - |\n| 2.5 |\n", tags=["markdown"])
-    project.page("page.ipynb", book_of(prose("# Page"), table))
-    [result] = project.run().values()
+    result = project.run_page(book_of(prose("# Page"), table), "page.ipynb")
     assert result.report == []
     assert "<!-- output -->\n\n| a |" in result.page.text
 
 
 def test_ticks_in_code_and_output_close_no_fence(project):
-    project.page("page.ipynb", book_of(prose("# Page"), code('print("""\n```\nx\n````""")', "\n```\nx\n````\n")))
-    assert report(project) == []
+    ticks = code('print("""\n```\nx\n````""")', "\n```\nx\n````\n")
+    assert project.run_page(book_of(prose("# Page"), ticks), "page.ipynb").report == []
 
 
 def test_an_error_as_jupyter_keeps_it_is_the_one_that_is_raised(project):
     error = [{"output_type": "error", "ename": "ZeroDivisionError", "evalue": "division by zero", "traceback": []}]
-    option = "<!-- block: raises=ZeroDivisionError -->"
-    project.page("page.ipynb", book_of(prose("# Page", "", option), code("1 / 0", outputs=error)))
-    assert report(project) == []
-
-
-def build(project, site):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
-    environment = os.environ | {"SOURCE_DATE_EPOCH": "1763683200"}
-    return subprocess.run(command, cwd=project.root, env=environment, capture_output=True, text=True, check=False)
+    option = prose("# Page", "", "<!-- block: raises=ZeroDivisionError -->")
+    assert project.run_page(book_of(option, code("1 / 0", outputs=error)), "page.ipynb").report == []
 
 
 @pytest.fixture
-def site_of(page):
+def book(page):
     project = page()
     project.page("index.md", "# Home\n\nSee [rows](page.ipynb#rows).\n")
-    with (project.root / "mkdocs.yml").open("a") as settings:
-        settings.write(PLUGIN)
+    project.append("mkdocs.yml", PLUGIN)
     return project
 
 
 @pytest.mark.full
-def test_the_site_shows_it_like_any_other_page(site_of, tmp_path):
-    built = build(site_of, tmp_path / "site")
-    assert built.returncode == 0, built.stderr
-    html = (tmp_path / "site/page/index.html").read_text()
+def test_the_site_shows_it_like_any_other_page_and_two_builds_give_the_same_bytes(book):
+    site = book.build("--strict")
+    html = site["page"]
     assert '<span class="checked" data-expression="answer">42</span>' in html
     assert 'role="img" aria-label="A rising line"' in html
     assert '<figcaption>It goes to <span class="checked"' in html
@@ -249,50 +231,39 @@ def test_the_site_shows_it_like_any_other_page(site_of, tmp_path):
     assert "<title>A page" in html
     for foreign in ("jupyter", "MathJax", "require.js", "<!-- !["):
         assert foreign.lower() not in html.lower().replace("page.ipynb", "")
-    assert 'href="page/#rows"' in (tmp_path / "site/index.html").read_text()
-    made = nbformat.reads((tmp_path / "site/page.ipynb").read_text(), as_version=4)
-    nbformat.validate(made)
-    assert [cell.source for cell in made.cells if cell.cell_type == "code"][3] == DRAW
+    assert 'href="page/#rows"' in site["."]
+    download = nbformat.reads((book.root / "site/page.ipynb").read_text(), as_version=4)
+    nbformat.validate(download)
+    assert [cell.source for cell in download.cells if cell.cell_type == "code"][3] == DRAW
+    files = files_of(book.root / "site")
+    book.build("--strict", "--site-dir", "again")
+    assert files_of(book.root / "again") == files
+
+
+def files_of(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.full
-def test_two_builds_give_the_same_bytes(site_of, tmp_path):
-    files = []
-    for folder in (tmp_path / "one", tmp_path / "two"):
-        assert build(site_of, folder).returncode == 0
-        paths = [path for path in folder.rglob("*") if path.is_file()]
-        files.append({path.relative_to(folder): path.read_bytes() for path in paths})
-    assert files[0] == files[1]
-
-
-@pytest.mark.full
-def test_a_strict_build_fails_with_the_cell(page, site_of, tmp_path):
-    page(3, code("answer = 42\nprint(answer / 4)", "10.6\n"))
-    built = build(site_of, tmp_path / "site")
-    assert built.returncode == 1
-    assert "docs/page.ipynb: cell 3, output: output differs" in built.stderr
-
-
-@pytest.mark.full
-def test_pytest_fails_with_the_cell(page):
-    project = page(3, code("answer = 42\nprint(answer / 4)", "10.6\n"))
-    (project.root / "pytest.ini").write_text("[pytest]\naddopts = -p galley.pytest_plugin -p no:cacheprovider\n")
-    command = [sys.executable, "-m", "pytest", "docs"]
-    done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "docs/page.ipynb: cell 3, output: output differs" in done.stdout
+def test_a_strict_build_and_pytest_fail_with_the_cell(page, book):
+    page(3, STALE)
+    pytest_docs = ("pytest", "-p", "galley.pytest_plugin", "-p", "no:cacheprovider", "docs")
+    for command in (("mkdocs", "build", "--strict"), pytest_docs):
+        status, output = book.command(*command)
+        assert status == 1
+        assert "docs/page.ipynb: cell 3, output: output differs" in output
 
 
 def test_its_download_leads_to_pages_and_to_downloads(page):
     project = page()
     project.page("other.md", "# Other\n\n```python\nx = 1\n```\n")
-    page(6, prose(SHOWN, "", "See [me](page.ipynb#rows), [it](other.md) and [its notebook](other.ipynb)."))
+    page(6, prose(IMAGE, "", "See [me](page.ipynb#rows), [it](other.md) and [its notebook](other.ipynb)."))
     result = project.run()["page.ipynb"]
     assert result.report == []
-    made = notebook_of_page.notebook(result, "https://example.org/book/", project.root)
-    assert "[me](https://example.org/book/page/#rows)" in made
-    assert "[it](https://example.org/book/other/)" in made
-    assert "[its notebook](https://example.org/book/other.ipynb)" in made
+    download = notebook_of_page.notebook(result, "https://example.org/book/", project.root)
+    assert "[me](https://example.org/book/page/#rows)" in download
+    assert "[it](https://example.org/book/other/)" in download
+    assert "[its notebook](https://example.org/book/other.ipynb)" in download
 
 
 def test_a_markdown_page_is_read_as_it_is():

@@ -10,162 +10,114 @@ from galley.book import Book, Result
 from galley.read.page import OPTIONS_OF_A_BLOCK, parse
 from galley.show import extension
 from galley.show.page_markdown import figures, page_markdown
+from tests.engine.conftest import block
 
 ROOT = Path(__file__).parents[2]
 EXTENSIONS = ["abbr", "md_in_html", "tables", "pymdownx.superfences", "pymdownx.arithmatex", "galley.show.extension"]
 SETTINGS = {"pymdownx.arithmatex": {"generic": True}}
-TABLE = "<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->\n"
-DRAW = "```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1, 2], label='a')\n```\n"
+IMAGE = "\n![A line](figures/line.svg)\n"
+DRAW = block("import matplotlib.pyplot as plt\n\nplt.plot([1, 2], label='a')")
+PRINTS_TABLE = r'print("| a |\n| - |\n| 2.5 |")'
+TABLE = "\n<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->\n"
+DRAWING = """\
+class Drawing:
+    def _repr_svg_(self):
+        return "<svg viewBox='0 0 1 1'><g id='a'/></svg>"
+
+
+Drawing()"""
 
 
 @pytest.fixture
-def shown(project, monkeypatch):
-    """Return a function that makes HTML of a page and what it gave."""
+def render(project, monkeypatch):
+    """Return a function that makes HTML of a page, which it runs before unless that is not wanted."""
     book = Book(project.root)
     monkeypatch.setattr(extension, "shared_book", lambda: book)
 
-    def html(result):
-        text = page_markdown(result, book)
-        page = markdown.markdown(text, extensions=EXTENSIONS, extension_configs=SETTINGS)
-        for waiting, figure in figures(result):
-            assert page.count(waiting) == 1
-            page = page.replace(waiting, figure)
+    def html(text, run=True):
+        result = project.run_page(text) if run else Result("docs/page.md", parse(text))
+        page = markdown.markdown(page_markdown(result, book), extensions=EXTENSIONS, extension_configs=SETTINGS)
+        for placeholder, figure in figures(result):
+            assert page.count(placeholder) == 1
+            page = page.replace(placeholder, figure)
         return page
 
     return html
 
 
-@pytest.fixture
-def render(project, shown):
-    """Return a function that runs a page and makes HTML of it."""
-
-    def run_and_show(text):
-        project.page("page.md", text)
-        return shown(project.run()["page.md"])
-
-    return run_and_show
-
-
-@pytest.fixture
-def unrun(shown):
-    """Return a function that makes HTML of a page which nobody has run."""
-    return lambda text: shown(Result("docs/page.md", parse(text)))
-
-
-def test_a_figure_is_placed_with_its_words_and_caption(render):
+def test_a_figure_is_placed_with_its_words_and_caption_and_its_ink_follows_the_page(render):
     page = render(f"# Page\n\n{DRAW}\n![A rising line](figures/line.svg)\n*It **rises** to 2.*\n\nAfter.\n")
     assert '<figure class="drawn">' in page
     assert 'role="img" aria-label="A rising line"' in page
     assert "<figcaption>It <strong>rises</strong> to 2.</figcaption>" in page
     assert "<p>After.</p>" in page
     assert "line.svg" not in page
-
-
-def test_an_output_that_is_built_stands_where_its_file_has_other_words(render):
-    block = "```python\nprint('| a |\\n| - |\\n| 2.5 |')\n```\n"
-    page = render(f"# Page\n\n{block}\n<!-- output: built -->\n\n*Some\nrows.*\n\n<!-- /output -->\n\nAfter.\n")
-    assert "<td>2.5</td>" in page
-    assert "rows." not in page
-    assert "<p>After.</p>" in page
-
-
-def test_two_figures_of_a_block_stand_in_order(render):
-    code = "```python\nimport matplotlib.pyplot as plt\n\nplt.plot([1, 2])\nplt.figure()\nplt.plot([2, 1])\n```\n"
-    page = render(f"{code}\n![Up](figures/up.svg)\n\n![Down](figures/down.svg)\n")
-    assert re.findall(r'aria-label="(\w+)"', page) == ["Up", "Down"]
-
-
-def test_ids_are_unique_on_the_page(render):
-    page = render("".join(f"{DRAW}\n![Line {n}](figures/line{n}.svg)\n\n" for n in range(3)))
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids)) > 3
-
-
-def test_black_ink_follows_the_page(render):
-    page = render(f"{DRAW}\n![A line](figures/line.svg)\n")
     assert "#000000" not in page
     assert re.search(r'<svg [^>]*fill="currentColor"', page)
     assert "DejaVu" not in page
 
 
+def test_an_output_that_is_built_stands_where_its_file_has_other_words(render):
+    page = render(f"{block(PRINTS_TABLE)}\n<!-- output: built -->\n\n*Some\nrows.*\n\n<!-- /output -->\n\nAfter.\n")
+    assert "<td>2.5</td>" in page
+    assert "rows." not in page
+    assert "<p>After.</p>" in page
+
+
+def test_figures_stand_in_order_and_ids_are_unique_on_the_page(render):
+    code = "import matplotlib.pyplot as plt\n\nplt.plot([1, 2])\nplt.figure()\nplt.plot([2, 1])"
+    images = "import matplotlib.pyplot as plt\n\nfor ax in plt.subplots(1, 2)[1]:\n    ax.imshow([[0, 1]])"
+    two = f"{block(code)}\n![Up](figures/up.svg)\n\n![Down](figures/down.svg)\n\n"
+    page = render(f"{two}{DRAW}{IMAGE}\n{block(images)}\n![Twice](figures/twice.svg)\n")
+    assert re.findall(r'aria-label="([\w ]+)"', page) == ["Up", "Down", "A line", "Twice"]
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)) > 3
+
+
 def test_colored_letters_can_be_shaded_by_a_theme(render):
     draw = DRAW.replace("plt.plot", "plt.text(0, 0, 'red', color='#cf4d63')\nplt.plot")
-    assert re.search(r"<text[^>]*fill: ?var\(--ink-cf4d63, #cf4d63\)", render(f"{draw}\n![A line](figures/line.svg)\n"))
+    assert re.search(r"<text[^>]*fill: ?var\(--ink-cf4d63, #cf4d63\)", render(draw + IMAGE))
 
 
 def test_a_displayed_drawing_is_a_figure(render):
-    code = (
-        "```python\nclass Drawing:\n    def _repr_svg_(self):\n"
-        "        return \"<svg viewBox='0 0 1 1'><g id='a'/></svg>\"\n\n\nDrawing()\n```\n"
-    )
-    assert 'aria-label="Drawn"' in render(f"{code}\n![Drawn](figures/drawn.svg)\n")
+    assert 'aria-label="A line"' in render(block(DRAWING) + IMAGE)
 
 
-def test_a_checked_number_is_marked_and_its_comment_gone(render):
+def test_a_checked_number_is_marked_and_its_comment_gone_and_a_given_number_is_plain(render):
     page = render(
-        "There are 47,117<!-- = n | 0 --> rows.\n\n| a |\n| - |\n| 12<!-- = 12 --> |\n\n```python\nn = 47_117\n```\n"
+        "There are 47,117<!-- = n | 0 --> rows and 3<!-- = names['a_b_c'][0] --> of them.\n\n"
+        "| a |\n| - |\n| 12<!-- = 12 --> |\n\nWith 12<!-- given --> tokens.\n\n"
+        + block("n = 47_117\nnames = {'a_b_c': [3]}")
     )
     assert '<span class="checked" data-expression="n &#124; 0">47,117</span> rows' in page
+    expression = "names&#91;&#x27;a&#95;b&#95;c&#x27;&#93;&#91;0&#93;"  # which is not read as Markdown
+    assert f'data-expression="{expression}"' in page
     assert '<td><span class="checked" data-expression="12">12</span></td>' in page
+    assert "<p>With 12 tokens.</p>" in page
     assert "<!--" not in page
 
 
-def test_an_expression_is_not_read_as_markdown(render):
-    page = render("There are 3<!-- = n['a_b_c'][0] --> rows.\n\n```python\nn = {'a_b_c': [3]}\n```\n")
-    assert 'data-expression="n&#91;&#x27;a&#95;b&#95;c&#x27;&#93;&#91;0&#93;"' in page
-
-
-def test_equal_images_of_one_figure_have_no_equal_names(render):
-    draw = (
-        "```python\nimport matplotlib.pyplot as plt\n\nfor ax in plt.subplots(1, 2)[1]:\n    ax.imshow([[0, 1]])\n```\n"
-    )
-    ids = re.findall(r'\bid="([^"]+)"', render(f"{draw}\n![Twice](figures/twice.svg)\n"))
-    assert len(ids) == len(set(ids))
-
-
-def test_a_given_number_is_plain(render):
-    assert "<p>With 12 tokens.</p>" in render("With 12<!-- given --> tokens.\n\n```python\nx = 1\n```\n")
-
-
-def test_code_is_folded_on_request_below_its_figure(render):
-    page = render(
-        '<!-- block: fold="How it is drawn" -->\n' + DRAW + "\n![A line](figures/line.svg)\n*It rises.*\n\nAfter.\n"
-    )
-    assert re.search(
-        r'<details class="fold"[^>]*>\s*<summary>How it is drawn</summary>\s*<div class="highlight">', page
-    )
+def test_code_is_folded_on_request_below_its_figure_or_table_and_above_what_it_prints(render):
+    fold = DRAW.replace("```python", '<!-- block: fold="How it is drawn" -->\n```python')
+    page = render(f"{fold}{IMAGE}*It rises.*\n\nAfter.\n")
+    summary = r'<details class="fold"[^>]*>\s*<summary>How it is drawn</summary>\s*<div class="highlight">'
+    assert re.search(summary, page)
     assert page.index("<figcaption") < page.index('<details class="fold"') < page.index("After.")
-
-
-def test_code_is_folded_below_its_table(render):
-    page = render(f'<!-- block: fold -->\n```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n{TABLE}\nAfter.\n')
-    assert page.index("</table>") < page.index("<summary>Code of this table") < page.index("After.")
-
-
-def test_code_is_folded_above_what_it_prints(render):
-    page = render('<!-- block: fold="How" -->\n```python\nprint(1)\n```\n\n```output\n1\n```\n')
+    page = render(f"{block(PRINTS_TABLE, 'fold')}{TABLE}\nAfter.\n")
+    assert page.index("<td>2.5</td>") < page.index("<summary>Code of this table") < page.index("After.")
+    assert "output -->" not in page
+    page = render(block("print(1)", 'fold="How"', output="1"))
     assert page.index("</details>") < page.rindex("1")
 
 
 def test_a_block_of_assertions_is_folded_as_what_it_checked(render):
-    assert "<summary>Checked: 1 assertion</summary>" in render("```python\nassert 1\n```\n")
-
-
-def test_a_term_in_a_heading_is_not_marked(render):
-    page = render("# About RoPE\n\nRoPE turns. RoPE is RoPE.\n\n```python\nx = 1\n```\n\n*[RoPE]: It turns.\n")
-    assert page.count("<abbr") == 1 < page.index("<abbr") > page.index("</h1>")
-
-
-def test_a_computed_table_becomes_a_table(render):
-    page = render(f'```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n{TABLE}')
-    assert "<td>2.5</td>" in page
-    assert "output -->" not in page
+    assert "<summary>Checked: 1 assertion</summary>" in render(block("assert 1"))
 
 
 def test_a_printed_card_holds_its_figure(render):
     card = "### One\n\n![A line](figures/line.svg)\n\nWords of one."
-    draw = "import matplotlib.pyplot as plt\n\nplt.figure(figsize=(1, 1))\nplt.plot([0, 1])\n"
-    page = render(f"```python\n{draw}print({card!r})\n```\n\n<!-- output -->\n\n{card}\n\n<!-- /output -->\n")
+    code = f"import matplotlib.pyplot as plt\n\nplt.plot([0, 1])\nprint({card!r})"
+    page = render(f"{block(code)}\n<!-- output -->\n\n{card}\n\n<!-- /output -->\n")
     assert page.rindex("One</h3>") < page.index('aria-label="A line"') < page.rindex("Words of one")
 
 
@@ -199,23 +151,20 @@ def test_short_code_is_named(render):
     assert "<code>a_function" in page
 
 
-def test_a_glossary_term_is_marked_once_in_each_section(render):
-    page = render("RoPE and RoPE.\n\n## RoPE\n\nRoPE, **RoPE**, RoPE.\n\n*[RoPE]: rotary\n")
-    assert page.count("<abbr") == 2
-    assert page.count("RoPE") == 6
+def test_a_glossary_term_is_marked_once_in_each_section_and_in_no_heading(render):
+    page = render("# About RoPE\n\nRoPE and RoPE.\n\n## RoPE\n\nRoPE, **RoPE**, RoPE.\n\n*[RoPE]: rotary\n")
+    assert [text.count("<abbr") for text in re.split("</?h[12]", page)] == [0, 0, 1, 0, 1]
+    assert page.count("RoPE") == 7
 
 
 def test_code_that_shows_a_binding_is_left_alone(render):
-    page = render("Write `12<!-- = n -->` so.\n\n```text\n12<!-- = n -->\n```\n\n```python\nx = 1\n```\n")
+    page = render("Write `12<!-- = n -->` so.\n\n```text\n12<!-- = n -->\n```\n")
     assert page.count("&lt;!-- = n --&gt;") == 2
 
 
-def test_a_page_that_was_never_run_is_shown_as_it_is(unrun):
-    assert "print" in unrun("```python\nprint(1)\n```\n")
-
-
-def test_a_figure_that_is_not_drawn_yet_is_a_frame_with_its_words_and_caption(unrun):
-    page = unrun(f'{DRAW}\n![A "rising" line](figures/line.svg)\n*It rises.*\n')
+def test_a_figure_that_is_not_drawn_yet_is_a_frame_with_its_words_and_caption(render):
+    page = render(f'{DRAW}\n![A "rising" line](figures/line.svg)\n*It rises.*\n', run=False)
+    assert "matplotlib" in page
     assert 'class="drawn-svg undrawn" role="img" aria-label="A &quot;rising&quot; line"' in page
     assert "<strong>Being drawn</strong><br>A &quot;rising&quot; line" in page
     assert "<figcaption>It rises.</figcaption>" in page
@@ -223,17 +172,15 @@ def test_a_figure_that_is_not_drawn_yet_is_a_frame_with_its_words_and_caption(un
 
 
 def test_a_figure_of_a_page_that_fails_is_not_being_drawn(render):
-    page = render(f"{DRAW.replace('plt.plot', '1 / 0  # ')}\n![A line](figures/line.svg)\n")
-    assert "<strong>Not drawn</strong>" in page
+    assert "<strong>Not drawn</strong>" in render(DRAW.replace("plt.plot", "1 / 0  # ") + IMAGE)
 
 
 def test_an_image_under_code_that_is_only_shown_is_an_image(render):
-    page = render(f"<!-- block: skip -->\n{DRAW}\n![A line](figures/line.svg)\n")
-    assert '<img alt="A line" src="figures/line.svg"' in page
+    assert '<img alt="A line" src="figures/line.svg"' in render(f"<!-- block: skip -->\n{DRAW}{IMAGE}")
 
 
-def test_front_matter_is_left_to_the_builder(unrun):
-    assert unrun("---\ntitle: A title\n---\n\nText.\n") == "<p>Text.</p>"
+def test_front_matter_is_left_to_the_builder(render):
+    assert render("---\ntitle: A title\n---\n\nText.\n", run=False) == "<p>Text.</p>"
 
 
 CODE = '<span class="n">x</span> <span class="o">=</span> <span class="n">f</span><span class="p">(</span>'
@@ -243,9 +190,9 @@ CODE += '<span class="c1"># 1 &lt; 2</span>'
 
 def test_code_keeps_its_letters_and_the_spans_that_have_a_color():
     text = lambda html: re.sub(r"<[^>]*>", "", html)  # noqa: E731
-    found = extension.CodeTokens().run(f"<pre><span></span><code>{CODE}</code></pre>")
-    assert text(found) == text(CODE)
-    assert found == (
+    page = extension.CodeTokens().run(f"<pre><span></span><code>{CODE}</code></pre>")
+    assert text(page) == text(CODE)
+    assert page == (
         '<pre><code style="--lines:2">x <span class="o">=</span> f<span class="p">([</span><span class="mi">1</span>'
         '<span class="p">])</span>\n  <span class="c1"># 1 &lt; 2</span></code></pre>'
     )

@@ -6,7 +6,7 @@ from galley.read import python_names
 
 
 @pytest.mark.parametrize(
-    ("code", "bound", "imported", "taken"),
+    ("code", "bound", "imported", "used"),
     [
         ("x = y", "x", "", "y"),
         ("x += 1", "x", "", "x"),
@@ -30,9 +30,9 @@ from galley.read import python_names
          "x rest y others all_", "", "point"),
     ],
 )  # fmt: skip
-def test_names_of_code(code, bound, imported, taken):
-    found = python_names.of_module(code)
-    assert (found.bound, found.imported, found.taken) == ({*bound.split()}, {*imported.split()}, {*taken.split()})
+def test_names_of_code(code, bound, imported, used):
+    names = python_names.of_module(code)
+    assert (names.bound, names.imported, names.taken) == ({*bound.split()}, {*imported.split()}, {*used.split()})
 
 
 def test_what_is_no_code_is_an_error():

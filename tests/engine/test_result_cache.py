@@ -1,16 +1,43 @@
 """What a page gave is remembered until something that could change it changes."""
 
+import shutil
 import threading
 
 import pytest
 
-PAGE = "# Page\n\nSome prose.\n\n```python\nfrom pathlib import Path\n\nprint(1 + 1)\n```\n\n```output\n2\n```\n"
+PAGE = """\
+# Page
+
+Some prose.
+
+```python
+from pathlib import Path
+
+print(1 + 1)
+```
+
+```output
+2
+```
+
+$$
+y = 2 x
+$$
+
+<!-- formula: x = 3.5; y = 7 -->
+"""
+DAMAGES = {
+    "empty": lambda entry: b"",
+    "binary": lambda entry: b"\x00\xff",
+    "cut": lambda entry: entry[: len(entry) // 2],
+    "forged": lambda entry: b"0123\n[]",
+    "a flipped digit": lambda entry: entry.replace(rb'"2\n"', rb'"3\n"'),
+}
 
 
 @pytest.fixture
 def page(project):
-    project.page("page.md", PAGE)
-    assert not project.run()["page.md"].cached
+    assert not project.run_page(PAGE).cached
     return project
 
 
@@ -19,32 +46,28 @@ def entry(project):
     return path
 
 
-def test_an_unchanged_page_is_not_run(page):
-    assert page.run()["page.md"].cached
-
-
-def test_an_edit_of_prose_runs_nothing(page):
-    page.page("page.md", PAGE.replace("Some prose.", "Other prose.\n\nAnd more."))
-    result = page.run()["page.md"]
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ("# Page", "# Page", []),
+        ("Some prose.", "Other prose.\n\nAnd more.", []),
+        ("output\n2", "output\n3", [12]),
+    ],
+    ids=["nothing", "prose", "an output"],
+)
+def test_an_edit_of_what_does_not_run_runs_nothing_and_is_judged(page, old, new, lines):
+    result = page.run_page(PAGE.replace(old, new))
     assert result.cached
-    assert result.problems == []
+    assert [p.line for p in result.problems] == lines
 
 
-def test_an_edit_of_an_output_runs_nothing_and_is_judged(page):
-    page.page("page.md", PAGE.replace("output\n2", "output\n3"))
-    result = page.run()["page.md"]
-    assert result.cached
-    assert [p.line for p in result.problems] == [12]
-
-
-def test_an_edit_of_code_runs_the_page(page):
-    page.page("page.md", PAGE.replace("1 + 1", "2 * 1"))
-    assert not page.run()["page.md"].cached
-
-
-def test_an_edit_of_a_bound_expression_runs_the_page(page):
-    page.page("page.md", PAGE + "\nSome 12<!-- = 3 * 4 -->.\n")
-    assert not page.run()["page.md"].cached
+@pytest.mark.parametrize(
+    "edited",
+    [PAGE.replace("1 + 1", "2 * 1"), PAGE + "\nSome 12<!-- = 3 * 4 -->.\n", PAGE.replace("2 x", "x + x")],
+    ids=["a block", "a bound expression", "a formula"],
+)
+def test_an_edit_of_code_runs_the_page(page, edited):
+    assert not page.run_page(edited).cached
 
 
 def test_another_version_of_a_library_runs_the_page(page, monkeypatch):
@@ -52,27 +75,22 @@ def test_another_version_of_a_library_runs_the_page(page, monkeypatch):
     assert not page.run()["page.md"].cached
 
 
-def test_an_edit_of_the_engine_runs_the_page(page, monkeypatch, tmp_path):
-    (tmp_path / "worker.py").write_text("changed")
-    monkeypatch.setattr("galley.run.result_cache.RUNNING_CODE", [tmp_path / "worker.py"])
+def test_an_edit_of_the_engine_runs_the_page(page, monkeypatch):
+    worker = page.write("worker.py", "changed")
+    monkeypatch.setattr("galley.run.result_cache.RUNNING_CODE", [worker])
     assert not page.run()["page.md"].cached
 
 
-@pytest.mark.parametrize(
-    "damage", [b"", b"\x00\xff", b'{"half": ', b"0123\n[]"], ids=["empty", "binary", "cut", "forged"]
-)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_entry_is_run_again(page, damage):
-    entry(page).write_bytes(damage)
-    assert not page.run()["page.md"].cached
-    assert page.run()["page.md"].cached
-
-
-def test_a_flipped_digit_in_an_entry_is_noticed(page):
     path = entry(page)
-    path.write_text(path.read_text().replace('"2\\n"', '"3\\n"'))
+    damaged = DAMAGES[damage](path.read_bytes())
+    assert damaged != path.read_bytes()
+    path.write_bytes(damaged)
     result = page.run()["page.md"]
     assert not result.cached
     assert result.problems == []
+    assert page.run()["page.md"].cached
 
 
 def test_what_a_killed_build_left_half_written_is_ignored(page):
@@ -84,9 +102,7 @@ def test_what_a_killed_build_left_half_written_is_ignored(page):
 
 
 def test_deleting_the_folder_is_safe(page):
-    for path in (page.root / ".galley" / "pages").iterdir():
-        path.unlink()
-    (page.root / ".galley" / "pages").rmdir()
+    shutil.rmtree(page.root / ".galley" / "pages")
     assert page.run()["page.md"].problems == []
 
 
@@ -105,6 +121,5 @@ def test_two_builds_at_once_agree(project):
 
 
 def test_a_failure_is_not_remembered(project):
-    project.page("page.md", "# Page\n\n```python\n1 / 0\n```\n")
-    project.run()
-    assert not project.run()["page.md"].cached
+    for _ in range(2):
+        assert not project.run_page("# Page\n\n```python\n1 / 0\n```\n").cached

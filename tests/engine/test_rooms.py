@@ -3,11 +3,10 @@
 import ast
 import re
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 from galley.show.mkdocs_internals import WRITTEN_FOR
+from tests.engine.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "docs/engine/galley"
 ALLOWED = {"read": {"read"}, "run": {"read", "run"}, "check": {"read", "run", "check"}}
 
@@ -29,10 +28,10 @@ MODULES = {
 
 def test_each_room_imports_only_those_before_it():
     wrong = []
-    for name, used in MODULES.items():
-        room = name.split(".")[1:2]
-        for other in used if room and room[0] in ALLOWED else ():
-            if other.split(".")[1] not in ALLOWED[room[0]]:
+    for name, imported in MODULES.items():
+        folder = name.split(".")[1:2]
+        for other in imported if folder and folder[0] in ALLOWED else ():
+            if other.split(".")[1] not in ALLOWED[folder[0]]:
                 wrong.append(f"{name} imports {other}")
     assert wrong == []
 
@@ -40,7 +39,7 @@ def test_each_room_imports_only_those_before_it():
 def test_no_import_goes_in_a_circle():
     # A package is run before its modules: that it imports them is no circle.
     packages = {name for name in MODULES if any(other.startswith(f"{name}.") for other in MODULES)}
-    arrows = {name: used - packages for name, used in MODULES.items() if name not in packages}
+    arrows = {name: imported - packages for name, imported in MODULES.items() if name not in packages}
     assert [*TopologicalSorter(arrows).static_order()]
 
 

@@ -11,12 +11,12 @@ import time
 import pytest
 
 from galley.show.site_folder import BuildStopped, SiteFolder
-from tests.engine.conftest import NOT_ALL_HOLDS, left
+from tests.engine.conftest import ENVIRONMENT, NOT_ALL_HOLDS, leftover
 
 pytestmark = pytest.mark.full
 
 PAGE = "# Page\n\nFirst.\n"
-HELD = """\
+STALLING_HOOK = """\
 import time
 from pathlib import Path
 
@@ -25,40 +25,49 @@ def on_post_page(output, page, config):
     Path("built").touch()
     time.sleep(60)
 """
-
-
-ENVIRONMENT = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+LOSING_HOOK = 'def on_post_page(output, page, config):\n    return "" if page.url else output\n'
 QUICK = f"# Page\n\n```python\nx = 1  # {'the longest page runs first ' * 10}\n```\n"
 SLOW = "# Page\n\n```python\nimport time\n\ntime.sleep(19)\n```\n"
 
 
-def mkdocs(project, *arguments, **options):
-    command = [sys.executable, "-m", "mkdocs", *arguments]
-    return subprocess.run(
-        command, cwd=project.root, env=ENVIRONMENT, capture_output=True, text=True, check=False, **options
+def home(site):
+    return (site / "index.html").read_text()
+
+
+def start_build(project, **options):
+    environment = ENVIRONMENT | {"SERVED": str(project.root)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "mkdocs", "build"], cwd=project.root, env=environment, text=True, **options
     )
 
 
-def shown(site):
-    return (site / "index.html").read_text()
+def add_hook(project, name, code):
+    project.write(name, code)
+    project.edit("mkdocs.yml", "hook.py]", f"hook.py, {name}]")
 
 
 @pytest.fixture
 def built(project):
+    """A book whose site is built, and whose page has changed since then."""
     project.take_theme()
     project.page("index.md", PAGE)
-    done = mkdocs(project, "build", "--strict")
-    assert done.returncode == 0, done.stderr
-    assert "First." in shown(project.root / "site")
+    assert "First." in project.build("--strict")["."]
+    project.page("index.md", PAGE.replace("First", "Second"))
     return project
 
 
-def test_a_build_replaces_the_site_and_leaves_nothing_beside_it(built):
-    (built.root / "site" / "of-before.html").touch()
-    built.page("index.md", PAGE.replace("First", "Second"))
-    assert mkdocs(built, "build", "--strict").returncode == 0
-    assert "Second." in shown(built.root / "site")
-    assert not (built.root / "site" / "of-before.html").exists()
+def assert_unchanged(project):
+    """The site is the one of before, and nothing of a build lies beside it."""
+    assert "First." in home(project.root / "site")
+    assert [path.name for path in project.root.glob("site*")] == ["site"]
+
+
+@pytest.mark.parametrize(("options", "whole"), [(["--strict"], True), (["--dirty"], False)])
+def test_a_build_replaces_the_site_and_a_dirty_one_mends_it_where_it_stands(built, options, whole):
+    built.write("site/of-before.html", "")
+    assert "Second." in built.build(*options)["."]
+    assert (built.root / "site" / "of-before.html").exists() != whole
+    assert not (built.root / "site" / "galley").exists()  # what a server shows of its progress
     assert [path.name for path in built.root.glob("site*")] == ["site"]
 
 
@@ -69,33 +78,26 @@ def test_a_build_replaces_the_site_and_leaves_nothing_beside_it(built):
 )
 def test_a_strict_build_that_fails_leaves_the_site_as_it_was(built, wrong):
     built.page("index.md", f"# Page\n\nSecond.\n\n{wrong}\n")
-    done = mkdocs(built, "build", "--strict")
-    assert done.returncode != 0
-    assert "site stays as it was" in done.stderr
-    assert "First." in shown(built.root / "site")
+    status, output = built.command("mkdocs", "build", "--strict")
+    assert status != 0
+    assert "site stays as it was" in output
+    assert_unchanged(built)
 
 
 @pytest.mark.parametrize("wrong", ["[nowhere](nowhere.md)", "```python\n1 / 0\n```"], ids=["a link", "a page"])
 def test_a_build_that_is_not_strict_shows_what_it_has(built, wrong):
     built.page("index.md", f"# Page\n\nSecond.\n\n{wrong}\n")
-    done = mkdocs(built, "build")
-    assert done.returncode == 0
-    assert "WARNING -  docs/index.md:" in done.stderr
-    assert "Second." in shown(built.root / "site")
-    assert NOT_ALL_HOLDS in shown(built.root / "site")
-
-
-def alone(root):
-    """Whether nothing of a build lies beside the site."""
-    return [path.name for path in root.glob("site*")] == ["site"]
+    status, output = built.command("mkdocs", "build")
+    assert status == 0
+    assert "WARNING -  docs/index.md:" in output
+    assert "Second." in home(built.root / "site")
+    assert NOT_ALL_HOLDS in home(built.root / "site")
 
 
 def test_builds_at_once_give_a_whole_site_or_say_that_another_runs(built):
     for n in range(20):
         built.page(f"page{n}.md", f"# Page {n}\n")
-    command = [sys.executable, "-m", "mkdocs", "build"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    builds = [subprocess.Popen(command, cwd=built.root, env=ENVIRONMENT, **pipes) for _ in range(4)]
+    builds = [start_build(built, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(4)]
     outputs = [build.communicate(timeout=120)[1] for build in builds]
     statuses = [build.returncode for build in builds]
     assert 0 in statuses, outputs
@@ -103,38 +105,30 @@ def test_builds_at_once_give_a_whole_site_or_say_that_another_runs(built):
         assert "Traceback" not in errors
         assert status == 0 or (status == 1 and "build: another build of this site is under way; " in errors), errors
     assert len(list((built.root / "site").glob("**/index.html"))) == 21
-    assert alone(built.root)
+    assert [path.name for path in built.root.glob("site*")] == ["site"]
 
 
 def test_a_site_that_lacks_a_page_does_not_replace_one(built):
-    (built.root / "lost.py").write_text(
-        'def on_post_page(output, page, config):\n    return "" if page.url else output\n'
-    )
-    settings = built.root / "mkdocs.yml"
-    settings.write_text(settings.read_text().replace("hook.py]", "hook.py, lost.py]"))
-    built.page("index.md", PAGE.replace("First", "Second"))
+    add_hook(built, "lost.py", LOSING_HOOK)
     built.page("more.md", "# More\n")
-    done = mkdocs(built, "build")
-    assert done.returncode == 1
-    assert "build: 1 of 2 pages are not in the new site, such as more/index.html; the site in" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "First." in shown(built.root / "site")
-    assert alone(built.root)
+    status, output = built.command("mkdocs", "build")
+    assert status == 1
+    assert "build: 1 of 2 pages are not in the new site, such as more/index.html; the site in" in output
+    assert "Traceback" not in output
+    assert_unchanged(built)
 
 
-@pytest.mark.parametrize("most", [2_000_000, 100_000], ids=["while it is written", "from the beginning"])
-def test_a_full_disk_ends_a_build_in_one_sentence(built, most):
+@pytest.mark.parametrize("limit", [2_000_000, 100_000], ids=["while it is written", "from the beginning"])
+def test_a_full_disk_ends_a_build_in_one_sentence(built, limit):
     """A limit on the size of files stands for the end of a disk."""
-    built.page("index.md", PAGE.replace("First", "Second"))
     (built.docs / "large.txt").write_bytes(bytes(3_000_000))
-    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))}
-    done = mkdocs(built, "build", **limit)
-    assert done.returncode == 1
-    assert "ERROR   -  build: File too large" in done.stderr
-    assert f"; the site in {built.root / 'site'} stays as it was" in done.stderr
-    assert "Traceback" not in done.stderr + done.stdout
-    assert "First." in shown(built.root / "site")
-    assert alone(built.root)
+    limit_files = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # noqa: E731
+    status, output = built.command("mkdocs", "build", preexec_fn=limit_files)
+    assert status == 1
+    assert "ERROR   -  build: File too large" in output
+    assert f"; the site in {built.root / 'site'} stays as it was" in output
+    assert "Traceback" not in output
+    assert_unchanged(built)
 
 
 @pytest.fixture
@@ -148,9 +142,9 @@ def test_a_full_folder_is_named_before_the_build_and_where_pages_fail(folder, mo
 
     folder.claim()
     monkeypatch.setattr("tempfile.TemporaryFile", full)
-    with pytest.raises(OSError, match="No space left") as found:
+    with pytest.raises(OSError, match="No space left") as error:
         folder.check_room()
-    assert folder.reason(found.value) == (
+    assert folder.reason(error.value) == (
         f"build: No space left on device: {folder.place.parent}; the site in {folder.place} stays as it was"
     )
     folder.close()
@@ -158,12 +152,9 @@ def test_a_full_folder_is_named_before_the_build_and_where_pages_fail(folder, mo
         folder.claim()
 
 
-def test_of_a_copy_the_place_is_named_where_it_was_to_go(folder):
+def test_the_reason_names_where_a_copy_was_to_go_and_is_none_for_an_error_of_a_program(folder):
     error = OSError(errno.ENOSPC, "No space left on device", "read", None, "written")
     assert folder.reason(error).startswith("build: No space left on device: written; ")
-
-
-def test_an_error_of_a_program_is_no_sentence(folder):
     assert folder.reason(FileNotFoundError(errno.ENOENT, "No such file")) == ""
     assert folder.reason(KeyError("page")) == ""
 
@@ -186,9 +177,7 @@ def test_one_site_is_built_once_at_a_time(tmp_path):
 def test_an_interrupt_ends_a_build_in_one_sentence(built):
     built.page("index.md", SLOW)
     built.page("quick.md", QUICK)
-    command, environment = [sys.executable, "-m", "mkdocs", "build"], ENVIRONMENT | {"SERVED": str(built.root)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    build = subprocess.Popen(command, cwd=built.root, env=environment, start_new_session=True, **pipes)
+    build = start_build(built, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     output = ""
     while "ran docs/quick.md" not in output:
         line = build.stdout.readline()
@@ -199,45 +188,28 @@ def test_an_interrupt_ends_a_build_in_one_sentence(built):
     assert build.returncode == 130, output
     assert f"build: interrupted; the site in {built.root / 'site'} stays as it was" in output
     assert "Traceback" not in output
-    assert "First." in shown(built.root / "site")
-    assert alone(built.root)
-    end = time.monotonic() + 60  # a fork server that was just begun loads torch before it looks around
-    while left(built.root) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert left(built.root) == []
+    assert_unchanged(built)
+    assert leftover(built.root) == []
 
 
 def test_a_build_that_is_killed_leaves_the_site_as_it_was(built):
-    (built.root / "held.py").write_text(HELD)
-    settings = built.root / "mkdocs.yml"
-    whole = settings.read_text()
-    settings.write_text(whole.replace("hook.py]", "hook.py, held.py]"))
-    built.page("index.md", PAGE.replace("First", "Second"))
-    build = subprocess.Popen([sys.executable, "-m", "mkdocs", "build"], cwd=built.root, stderr=subprocess.DEVNULL)
+    settings = (built.root / "mkdocs.yml").read_text()
+    add_hook(built, "stalling.py", STALLING_HOOK)
+    build = start_build(built, stderr=subprocess.DEVNULL)
     while not (built.root / "built").exists():
         assert build.poll() is None
         time.sleep(0.05)
     build.send_signal(signal.SIGKILL)
     build.wait()
-    assert "First." in shown(built.root / "site")
-    settings.write_text(whole)
-    assert mkdocs(built, "build", "--strict").returncode == 0
-    assert "Second." in shown(built.root / "site")
+    assert "First." in home(built.root / "site")
+    built.write("mkdocs.yml", settings)
+    assert "Second." in built.build("--strict")["."]
 
 
 def test_a_site_goes_where_it_is_told(built, tmp_path):
-    built.page("index.md", PAGE.replace("First", "Second"))
-    assert mkdocs(built, "build", "--site-dir", str(tmp_path / "other")).returncode == 0
-    assert "Second." in shown(tmp_path / "other")
-    assert "First." in shown(built.root / "site")
-
-
-def test_a_dirty_build_mends_the_site_where_it_stands(built):
-    (built.root / "site" / "of-before.html").touch()
-    built.page("index.md", PAGE.replace("First", "Second"))
-    assert mkdocs(built, "build", "--dirty").returncode == 0
-    assert "Second." in shown(built.root / "site")
-    assert (built.root / "site" / "of-before.html").exists()
+    built.build("--site-dir", str(tmp_path / "other"))
+    assert "Second." in home(tmp_path / "other")
+    assert "First." in home(built.root / "site")
 
 
 class Killed(Exception):
@@ -255,12 +227,12 @@ def filled(folder):
 @pytest.mark.parametrize("moves", [0, 1, 2])
 def test_a_swap_that_is_killed_between_its_moves_leaves_a_whole_site(filled, monkeypatch, moves):
     site = filled.place
-    rename, done = type(site).rename, []
+    rename, renamed = type(site).rename, []
 
     def killed(*move):
-        if len(done) == moves:
+        if len(renamed) == moves:
             raise Killed
-        done.append(move)
+        renamed.append(move)
         return rename(*move)
 
     monkeypatch.setattr(type(site), "rename", killed)
@@ -269,7 +241,7 @@ def test_a_swap_that_is_killed_between_its_moves_leaves_a_whole_site(filled, mon
         filled.replace([])
     monkeypatch.undo()
     SiteFolder(site, filled.cache).claim()  # the next build begins
-    assert shown(site) == ("new" if moves == 2 else "old")
+    assert home(site) == ("new" if moves == 2 else "old")
     assert not site.with_name("site.old").exists()
 
 
@@ -278,7 +250,7 @@ def test_what_is_hidden_in_the_site_stays(filled):
     (filled.place / ".git" / "HEAD").write_text("main")
     filled.replace([])
     assert (filled.place / ".git" / "HEAD").read_text() == "main"
-    assert shown(filled.place) == "new"
+    assert home(filled.place) == "new"
 
 
 def test_a_mounted_folder_is_built_in(tmp_path, monkeypatch):

@@ -2,38 +2,33 @@
 
 import pytest
 
-from galley.book import Book
-from galley.update import rewrite, write
+from galley.update import write
+from tests.engine.conftest import block
 
 
 def update(project, text):
+    """Return a page after its update, and its problems."""
     project.page("page.md", text)
-    book = Book(project.root)
-    results = book.run(rewrite(book, book.run(book.pages())))
+    results = project.update()
     return (project.docs / "page.md").read_text(), results["docs/page.md"].problems
 
 
-def test_a_missing_output_is_inserted(project):
-    text, problems = update(project, "# Page\n\n```python\nprint(1 + 1)\n```\n\nAfter.\n")
-    assert text == "# Page\n\n```python\nprint(1 + 1)\n```\n\n```output\n2\n```\n\nAfter.\n"
-    assert problems == []
-
-
-def test_a_wrong_output_is_replaced_and_a_close_one_is_kept(project):
-    wrong = "# Page\n\n```python\nprint(2.5)\nprint(3)\n```\n\n```output\n2.6\n```\n"
-    assert update(project, wrong)[0] == wrong.replace("2.6", "2.5\n3")
-    close = "# Page\n\n```python\nprint(2.500000001)\n```\n\n```output\n2.500000002\n```\n"
-    assert update(project, close)[0] == close
-
-
-def test_an_output_of_a_silent_block_is_removed(project):
-    text, problems = update(project, "# Page\n\n```python\nx = 1\n```\n\n```output\n1\n```\n\nAfter.\n")
-    assert "output" not in text
-    assert problems == []
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (block("print(1 + 1)"), block("print(1 + 1)", output="2")),
+        (block("print(2.5)\nprint(3)", output="2.6"), block("print(2.5)\nprint(3)", output="2.5\n3")),
+        (block("print(2.500000001)", output="2.500000002"), block("print(2.500000001)", output="2.500000002")),
+        (block("x = 1", output="1"), block("x = 1") + "\n"),
+    ],
+    ids=["missing", "wrong", "close", "of a silent block"],
+)
+def test_an_output_is_inserted_replaced_kept_or_removed(project, old, new):
+    assert update(project, f"# Page\n\n{old}\nAfter.\n") == (f"# Page\n\n{new}\nAfter.\n", [])
 
 
 def test_a_computed_table_is_filled(project):
-    code = '# Page\n\n```python\nprint("| a |\\n| - |\\n| 2.5 |")\n```\n\n<!-- output -->\n\n<!-- /output -->\n'
+    code = "# Page\n\n" + block(r'print("| a |\n| - |\n| 2.5 |")') + "\n<!-- output -->\n\n<!-- /output -->\n"
     text, problems = update(project, code)
     assert "<!-- output -->\n\n| a |\n| - |\n| 2.5 |\n\n<!-- /output -->" in text
     assert problems == []
@@ -72,8 +67,7 @@ def test_an_output_of_backticks_gets_a_longer_fence_and_stays(project):
 
 def test_line_ends_are_kept(project):
     (project.docs / "page.md").write_bytes(b"# Page\r\n\r\n```python\r\nprint(1)\r\n```\r\n")
-    book = Book(project.root)
-    rewrite(book, book.run(book.pages()))
+    project.update()
     written = (project.docs / "page.md").read_bytes()
     assert b"```output\r\n1\r\n```\r\n" in written
     assert written.count(b"\n") == written.count(b"\r\n")
@@ -105,9 +99,7 @@ def test_a_quoted_source_is_copied(project):
 
 
 def test_a_failing_block_keeps_its_output_and_still_fails(project):
-    page = (
-        "# Page\n\n```python\nprint(1 / 0)\n```\n\n```output\n5\n```\n\n```python\nprint(2)\n```\n\n```output\n3\n```\n"
-    )
+    page = "\n".join(["# Page\n", block("print(1 / 0)", output="5"), block("print(2)", output="3")])
     text, problems = update(project, page)
     assert text == page
     assert "ZeroDivisionError" in problems[0].message

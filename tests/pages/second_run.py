@@ -8,21 +8,21 @@ from galley.run.pool import Job
 
 
 def differing(book: Book, results: dict[str, Result], notebooks: dict[str, Job], every: bool = False) -> list[str]:
-    """Return the pages whose second run gives other bytes; one that gave the same before is not asked, but for `every`.
+    """Return the pages whose second run gives other bytes; what gave the same before is left out, but for `every`.
 
     A notebook made of a page has run the same code: where it gave the same, that was the second run.
     """
-    asked = {name: result for name, result in results.items() if result.steps and not result.failed}
+    pending = {name: result for name, result in results.items() if result.steps and not result.failed}
     if not every:
-        asked = {name: result for name, result in asked.items() if not _mark(book, result).exists()}
-        for name in [name for name in asked if name in notebooks and _alike(asked[name], notebooks[name])]:
-            _mark(book, asked.pop(name)).touch()
-    again = {name: book.job(name, book.steps(result.page)) for name, result in asked.items()}
+        pending = {name: result for name, result in pending.items() if not _mark(book, result).exists()}
+        for name in [name for name in pending if name in notebooks and _alike(pending[name], notebooks[name])]:
+            _mark(book, pending.pop(name)).touch()
+    again = {name: book.job(name, book.steps(result.page)) for name, result in pending.items()}
     Book(book.root, use_cache=False, jobs=book.jobs).perform(list(again.values()))
-    same = {name for name, result in asked.items() if result.outcome_digest == steps_digest(again[name].results)}
+    same = {name for name, result in pending.items() if result.outcome_digest == steps_digest(again[name].results)}
     for name in same:
-        _mark(book, asked[name]).touch()
-    return sorted(asked.keys() - same)
+        _mark(book, pending[name]).touch()
+    return sorted(pending.keys() - same)
 
 
 def _mark(book: Book, result: Result) -> Path:
@@ -37,9 +37,9 @@ def _alike(result: Result, job: Job) -> bool:
         return False
     pairs = [(result.by_block[block.line], cell) for block, cell in zip(blocks, cells, strict=True)]
     compared = [pair for block, pair in zip(blocks, pairs, strict=True) if block.lang != "pycon"]
-    return all(_given(page) == _given(cell) for page, cell in compared)
+    return all(_without_figure_numbers(page) == _without_figure_numbers(cell) for page, cell in compared)
 
 
-def _given(step: dict) -> tuple[str, str]:
+def _without_figure_numbers(step: dict) -> tuple[str, str]:
     """Return what a step printed and drew; a figure is named by the number of its block."""
     return step["stdout"], re.sub(r"figure-\d+", "figure", "".join(step["figures"]))

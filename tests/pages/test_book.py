@@ -51,8 +51,8 @@ def notebooks(pytestconfig, results):
     def run(names):
         portable = [name for name in names if notebook_of_page.is_portable(results[name])]
         begin = lambda missing: notebook_of_page.run(BOOK, {name: results[name] for name in missing})  # noqa: E731
-        ran = pytest_plugin.shared(pytestconfig, "notebooks", portable, begin)
-        return {name: ran[name] for name in portable}
+        jobs = pytest_plugin.shared(pytestconfig, "notebooks", portable, begin)
+        return {name: jobs[name] for name in portable}
 
     return run
 

@@ -14,14 +14,14 @@ EMPTY = {"Question", "Intuition", "Formula", "Code", "Figure", "Check", "Pitfall
 EMPTY |= {"What it changes in a trained model", "Results", "Discussion", "Summary", "Conclusion", "Introduction"}
 MOST = {"answer": 60, "words": 900, "code": 60}
 
-each_chapter = pytest.mark.parametrize("name", CHAPTERS)
+over_chapters = pytest.mark.parametrize("name", CHAPTERS)
 
 
 def titles(page, level):
     return [(line, title) for line, heading_level, title, _ in page.headings if heading_level == level]
 
 
-@each_chapter
+@over_chapters
 def test_a_chapter_asks_then_answers_at_once(name):
     """Under the title come > **a question?**, **In short.** with the answer in 60 words at most, and the chips."""
     page = CHAPTERS[name]
@@ -35,7 +35,7 @@ def test_a_chapter_asks_then_answers_at_once(name):
     assert not {*targets} - anchors(page), f"{name}: chips lead to {sorted({*targets} - anchors(page))}"
 
 
-@each_chapter
+@over_chapters
 @pytest.mark.parametrize("what", ["words", "code"])
 def test_the_main_line_is_short(name, what):
     """Say it in 900 words and 60 lines of open code above ## Depth: what is more goes below, or is folded."""
@@ -43,7 +43,7 @@ def test_the_main_line_is_short(name, what):
     assert length <= MOST[what], f"{name}: {length} of {what} above ## Depth, of {MOST[what]}"
 
 
-@each_chapter
+@over_chapters
 def test_the_main_line_has_two_pictures_and_one_that_moves(name):
     """Show two figures above ## Depth or more, one of them live."""
     line = main_line(CHAPTERS[name])
@@ -51,7 +51,7 @@ def test_the_main_line_has_two_pictures_and_one_that_moves(name):
     assert line.live >= 1, f"{name}: no figure above ## Depth is live"
 
 
-@each_chapter
+@over_chapters
 def test_a_chapter_asks_for_one_bet(name):
     """Ask for one bet above the figure that decides it, in a paragraph that begins with **Bet first.**"""
     bets = CHAPTERS[name].text.count("**Bet first.**")
@@ -59,14 +59,14 @@ def test_a_chapter_asks_for_one_bet(name):
     assert (bets, above) == (1, 1), f"{name}: {bets} bets, {above} of them above ## Depth"
 
 
-@each_chapter
+@over_chapters
 def test_headings_say_what_was_found(name):
     """A heading is a finding, such as Distance is all that is left; it stands in contents and in search."""
     empty = {title for _, _, title, _ in CHAPTERS[name].headings} & EMPTY
     assert not empty, f"{name}: headings that say nothing: {', '.join(sorted(empty))}"
 
 
-@each_chapter
+@over_chapters
 def test_the_depth_comes_last_in_sections_of_its_own(name):
     """After ## Depth come headings ###, each of which opens by itself, and no other ##."""
     page = CHAPTERS[name]
@@ -79,7 +79,7 @@ def test_the_depth_comes_last_in_sections_of_its_own(name):
     assert not between, f"{name}: this stands open between ## Depth and its first section: {between[:80]}"
 
 
-@each_chapter
+@over_chapters
 def test_the_depth_has_exercises_with_hints_and_answers(name):
     """Ask four or more, each #### Exercise with <summary>Hint</summary> and an <summary>Answer</summary> that runs."""
     below = "\n".join(CHAPTERS[name].lines[depth(CHAPTERS[name]) :])
@@ -92,7 +92,7 @@ def test_the_depth_has_exercises_with_hints_and_answers(name):
         assert "```python" in part.partition("<summary>Answer")[2], f"{name}: {title} has no answer that runs"
 
 
-@each_chapter
+@over_chapters
 def test_a_chapter_ends_with_something_to_copy(name):
     """Put under ### Copy this, the last section, a block that runs without posenc: <!-- block: standalone -->."""
     page = CHAPTERS[name]
@@ -102,14 +102,14 @@ def test_a_chapter_ends_with_something_to_copy(name):
     assert alone, f"{name}: no block under ### Copy this is standalone"
 
 
-@each_chapter
+@over_chapters
 def test_open_code_can_be_read(name):
     """Open code takes no name from a fold: import or bind it again, or fold what takes it."""
     hidden = [f"{name}:{line}: {word}" for line, word in backstage.unseen(CHAPTERS[name])]
     assert not hidden, "open code takes names that only a fold binds:\n" + "\n".join(hidden)
 
 
-@each_chapter
+@over_chapters
 def test_checks_stand_backstage(name):
     """A block that asserts in half of its lines and shows nothing is folded: <!-- block: fold -->."""
     bare = [f"{name}:{block.line}" for block in asserting(CHAPTERS[name])]

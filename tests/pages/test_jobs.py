@@ -93,9 +93,9 @@ def _reads(code: str, config: dict) -> bool:
     longest = rope["factor"] * rope["original_max_position_embeddings"]
     if "from_config" not in names or config["max_position_embeddings"] != longest:
         return False
-    held = [value for value in names.values() if isinstance(value, dict)]
-    held = [value for value in held if value.get("max_position_embeddings", longest) == longest]
-    return any(rope.items() <= value.get("rope_parameters", value).items() for value in held)
+    fields = [value for value in names.values() if isinstance(value, dict)]
+    fields = [value for value in fields if value.get("max_position_embeddings", longest) == longest]
+    return any(rope.items() <= value.get("rope_parameters", value).items() for value in fields)
 
 
 def _run(code: str) -> dict:

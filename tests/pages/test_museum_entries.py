@@ -13,7 +13,7 @@ from galley.read.page import COMMENT, parse
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/museum"
 ENTRIES = museum.read(FOLDER)
-EACH = pytest.mark.parametrize("entry", ENTRIES, ids=[f"{entry.hall}-{entry.anchor}" for entry in ENTRIES])
+OVER_ENTRIES = pytest.mark.parametrize("entry", ENTRIES, ids=[f"{entry.hall}-{entry.anchor}" for entry in ENTRIES])
 BUGS = [entry for entry in ENTRIES if entry.kind == "bug"]
 
 # Myths (M), errors in the book's source documents (E) and bugs in public code (B)
@@ -21,9 +21,9 @@ ROWS = {f"M{n}" for n in range(1, 31)} | {f"E{n:02}" for n in range(1, 36)} | {f
 
 
 def test_every_row_hangs_in_a_hall():
-    held = {row for entry in ENTRIES for row in entry.rows}
-    assert sorted(ROWS - held) == []
-    assert sorted(held - ROWS) == []
+    exhibited = {row for entry in ENTRIES for row in entry.rows}
+    assert sorted(ROWS - exhibited) == []
+    assert sorted(exhibited - ROWS) == []
 
 
 def test_there_is_every_hall_and_no_other():
@@ -43,7 +43,7 @@ def test_anchors_are_short_and_unique():
     assert [anchor for anchor in anchors if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+){0,6}", anchor)] == []
 
 
-@EACH
+@OVER_ENTRIES
 def test_an_entry_fails_first_and_is_then_put_right(entry):
     first, *others = entry.blocks
     assert "raises" in first.options
@@ -51,7 +51,7 @@ def test_an_entry_fails_first_and_is_then_put_right(entry):
     assert any(block.runs and "raises" not in block.options for block in others)
 
 
-@EACH
+@OVER_ENTRIES
 def test_the_message_names_the_number(entry):
     """Python's own errors speak for themselves."""
     assert entry.failure
@@ -59,7 +59,7 @@ def test_the_message_names_the_number(entry):
     assert first.options["raises"] != "AssertionError" or re.search(r"\d", entry.failure)
 
 
-@EACH
+@OVER_ENTRIES
 def test_an_entry_says_what_it_is_about_and_where_it_was_met(entry):
     assert entry.tags
     assert [tag for tag in entry.tags if tag not in museum.TAGS] == []
@@ -69,7 +69,7 @@ def test_an_entry_says_what_it_is_about_and_where_it_was_met(entry):
     assert "**What is true.**" in entry.text or "**The fix.**" in entry.text
 
 
-@EACH
+@OVER_ENTRIES
 def test_a_label_is_short(entry):
     prose = COMMENT.sub("", re.sub(r"```.*?```|\]\([^)]*\)", "", entry.text, flags=re.S))
     assert 40 <= len(re.findall(r"[A-Za-z]{2,}", prose)) <= 180

@@ -15,8 +15,8 @@ MOST = 130  # words of an answer; the last one is the choice itself
 def questions(text: str) -> list[tuple[int, str, str]]:
     """Return number, question and answer of each."""
     parts = re.split(r"^### (\d+)\. ", text, flags=re.M)[1:]
-    both = (part.partition("\n") for part in parts[1::2])
-    return [(int(n), question, answer) for n, (question, _, answer) in zip(parts[::2], both, strict=True)]
+    sections = (part.partition("\n") for part in parts[1::2])
+    return [(int(n), question, answer) for n, (question, _, answer) in zip(parts[::2], sections, strict=True)]
 
 
 def lacking(text: str) -> list[str]:

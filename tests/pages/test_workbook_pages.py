@@ -19,7 +19,7 @@ SOURCE = {  # the exercises of the source documents, and the part in which each 
 }
 FOLD = re.compile(r'<details markdown="1"><summary>(Hint|Solution)</summary>\n\n(.*?)\n</details>', re.S)
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+over_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
 def sections(page):
@@ -30,7 +30,7 @@ def sections(page):
 
 
 ON_PAGES = {head: (page, body) for page in PAGES for head, body in sections(page).items()}
-each_exercise = pytest.mark.parametrize("head", ON_PAGES, ids=lambda head: head.partition(" ")[0])
+over_exercises = pytest.mark.parametrize("head", ON_PAGES, ids=lambda head: head.partition(" ")[0])
 
 
 def number_of(head: str) -> str:
@@ -45,7 +45,7 @@ def test_the_headings_are_the_exercises_of_the_package_in_its_order():
     assert [*ON_PAGES] == [f"{e.head} {{#exercise-{e.number.replace('.', '-')}}}" for e in EXERCISES.values()]
 
 
-@each_exercise
+@over_exercises
 def test_an_exercise_asks_then_hints_then_solves(head):
     body = ON_PAGES[head][1]
     assert re.findall(r"<summary>(\w+)</summary>", body) == ["Hint", "Solution"]
@@ -56,7 +56,7 @@ def test_an_exercise_asks_then_hints_then_solves(head):
     assert len(hint[2].split()) >= 5
 
 
-@each_exercise
+@over_exercises
 def test_a_solution_runs_and_is_judged_right(head):
     page, body = ON_PAGES[head]
     solution = body.partition("<summary>Solution</summary>")[2]
@@ -69,21 +69,21 @@ def test_a_solution_runs_and_is_judged_right(head):
     assert len(re.findall(r"[A-Za-z]{2,}", prose)) >= 20, "say why, not only how"
 
 
-@each_exercise
+@over_exercises
 def test_a_question_does_not_run_code_that_answers_it(head):
     question = ON_PAGES[head][1].partition("<details")[0]
     assert "workbook.check" not in question
     assert not [block for block in parse(question).blocks if block.runs]
 
 
-@each_page
+@over_pages
 def test_a_page_shows_what_is_said_to_at_least_three_slips(page):
     outputs = [block.output or "" for block in parse(page.read_text(encoding="utf-8")).blocks]
     verdicts = Counter(line.partition(":")[0] for output in outputs for line in output.split("\n"))
     assert verdicts["Not yet"] >= 3
 
 
-@each_page
+@over_pages
 def test_a_page_has_three_grades_each_under_its_heading(page):
     text = page.read_text(encoding="utf-8")
     assert re.findall(r"^## (.+)$", text, re.M) == ["Easy", "Medium", "Hard"]

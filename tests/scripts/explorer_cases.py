@@ -14,15 +14,15 @@ ROOT = Path(__file__).parents[2]
 
 
 class ExplorerScript(Script):
-    """A script that knows as `given` what the page passes, from its first call on."""
+    """A script that knows as `data` what the page passes, from its first call on."""
 
     has_data = False
 
-    def __call__(self, expression, **known):
+    def __call__(self, expression, **constants):
         if not self.has_data:
-            self.context.eval(f"globalThis.given = {json.dumps(given())}")
+            self.context.eval(f"globalThis.data = {json.dumps(page_data())}")
             self.has_data = True
-        return super().__call__(expression, **known)
+        return super().__call__(expression, **constants)
 
 
 MODEL, SNIPPET = (ExplorerScript(f"explorer/{name}.js") for name in ("model", "snippet"))
@@ -36,34 +36,38 @@ SCALINGS = ["linear", "ntk", "dynamic_ntk", "by_parts", "yarn", "llama3", "longr
 CASES = [
     *({"encoding": "sinusoidal", "order": order} for order in ("interleaved", "split", "tensor2tensor")),
     {"encoding": "learned", "table": "random"},
-    *({"encoding": "rope", "layout": layout} | each for layout in LAYOUTS for each in VECTORS),
+    *({"encoding": "rope", "layout": layout} | vectors for layout in LAYOUTS for vectors in VECTORS),
     *({"encoding": "rope", "scaling": name} | VECTORS[i % 4] for i, name in enumerate(SCALINGS)),
-    *({"encoding": "pope", "phase": phase} | each for phase in ("zero", "uniform", "peak") for each in VECTORS[:3]),
+    *(
+        {"encoding": "pope", "phase": phase} | vectors
+        for phase in ("zero", "uniform", "peak")
+        for vectors in VECTORS[:3]
+    ),
     {"encoding": "alibi"},
-    *({"encoding": "t5", "bidirectional": both} for both in (True, False)),
+    *({"encoding": "t5", "bidirectional": value} for value in (True, False)),
     *({"encoding": "kerple", "form": form} for form in ("log", "power")),
     {"encoding": "fire"},
-    *({"encoding": "none"} | each for each in VECTORS[:3]),
+    *({"encoding": "none"} | vectors for vectors in VECTORS[:3]),
     {"encoding": "rope", "share": 0.5, "content": "tokens", "words": "the dog bit the man"},
-    *({"encoding": "rope", "share": 0.5, "layout": layout} | each for layout in LAYOUTS for each in VECTORS),
-    *({"encoding": "xpos"} | each for each in VECTORS[:3]),
-    *({"encoding": "latent", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
-    *({"encoding": "axial", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
-    *({"encoding": "mrope", "interleaved": both} | each for both in (True, False) for each in VECTORS[:3]),
+    *({"encoding": "rope", "share": 0.5, "layout": layout} | vectors for layout in LAYOUTS for vectors in VECTORS),
+    *({"encoding": "xpos"} | vectors for vectors in VECTORS[:3]),
+    *({"encoding": "latent", "layout": layout} | vectors for layout in LAYOUTS for vectors in VECTORS[:3]),
+    *({"encoding": "axial", "layout": layout} | vectors for layout in LAYOUTS for vectors in VECTORS[:3]),
+    *({"encoding": "mrope", "interleaved": value} | vectors for value in (True, False) for vectors in VECTORS[:3]),
     *({"encoding": "liere", "block": block} | VECTORS[i] for i, block in enumerate(("2", "4", "8"))),
-    *({"encoding": "lerope", "layout": layout} | each for layout in LAYOUTS for each in VECTORS[:3]),
-    *({"encoding": name} | each for name in ("fope", "selective", "repo") for each in VECTORS[:3]),
+    *({"encoding": "lerope", "layout": layout} | vectors for layout in LAYOUTS for vectors in VECTORS[:3]),
+    *({"encoding": name} | vectors for name in ("fope", "selective", "repo") for vectors in VECTORS[:3]),
     *({"encoding": "fourier", "features": name} for name in ("powers", "bands", "gaussian")),
     *({"encoding": "grid", "axes_order": name} for name in ("mae", "timm", "timm-axes", "detr")),
-    *({"encoding": name} | each for name in ("convolution", "conditional") for each in VECTORS[:3]),
+    *({"encoding": name} | vectors for name in ("convolution", "conditional") for vectors in VECTORS[:3]),
     {"encoding": "sandwich"},
     {"encoding": "window"},
-    *({"encoding": name} | each for name in SCORES for each in VECTORS[:3]),
+    *({"encoding": name} | vectors for name in SCORES for vectors in VECTORS[:3]),
 ]
 
 
 @cache
-def given():
+def page_data():
     """What the page passes to the explorer, as the page computes it."""
     page = "docs/explorer.md"
     book = Book(ROOT)
@@ -73,10 +77,10 @@ def given():
     return data | {"trained": data["trained"] | {"table": table.tolist()}}
 
 
-def drawn(case, seed):
+def random_state(case, seed):
     """A state as a reader may leave it, small enough for a test."""
     draw = np.random.default_rng([seed, *map(ord, json.dumps(case))])
-    knobs, state = given()["knobs"], dict(case)
+    knobs, state = page_data()["knobs"], dict(case)
     for name, bounds in knobs.items():
         low, high = bounds["min"], bounds["max"]
         step = np.exp(draw.uniform(np.log(low), np.log(high))) if low > 0 else draw.uniform(low, high)
@@ -99,34 +103,34 @@ def drawn(case, seed):
     return {"words": ""} | state
 
 
-def ran(code):
+def run_snippet(code):
     """Run a snippet as the reader does who pastes it."""
     scope = {}
     exec(compile(code, "snippet", "exec"), scope)
     return scope
 
 
-def usual(**state):
+def with_defaults(**state):
     """The defaults of an encoding over numbered positions, with what is set beside."""
     encoding = state.get("encoding", "sinusoidal")
-    return DEFAULTS("defaults(given, encoding, true)", encoding=encoding) | state
+    return DEFAULTS("defaults(data, encoding, true)", encoding=encoding) | state
 
 
-def shown(state):
+def computed(state):
     """What the explorer computes: pattern and similarity, as arrays with nothing where keys are hidden."""
     code = """(() => {
-      const view = explorer(given)(state)
+      const view = explorer(data)(state)
       const { rows, columns } = view.pattern
       return { pattern: view.pattern.values, rows, columns, state: view.state,
                similarity: Array.from({ length: view.state.length }, (_, m) => view.row(m)) }
     })()"""
-    found = MODEL(code, state=usual(**state))
-    similarity = np.array(found["similarity"], float)
-    if found["state"]["causal"]:
+    view = MODEL(code, state=with_defaults(**state))
+    similarity = np.array(view["similarity"], float)
+    if view["state"]["causal"]:
         similarity[np.triu_indices(len(similarity), 1)] = np.nan
-    return np.reshape(found["pattern"], (found["rows"], found["columns"])), similarity, found["state"]
+    return np.reshape(view["pattern"], (view["rows"], view["columns"])), similarity, view["state"]
 
 
-def named(case):
+def case_name(case):
     """What a case is called."""
     return "-".join(map(str, case.values()))

@@ -37,11 +37,11 @@ class Script:
         self.path = (SCRIPTS / name).resolve()
         self._load(self.path)
 
-    def __call__(self, expression: str, **given) -> Any:
-        """Return the value of `expression`, in which the names of `given` stand for those values, arrays as lists."""
-        known = "".join(f"const {name} = {json.dumps(value, default=_listed)};" for name, value in given.items())
+    def __call__(self, expression: str, **values) -> Any:
+        """Return the value of `expression`, in which the names of `values` stand for those values, arrays as lists."""
+        constants = "".join(f"const {name} = {json.dumps(value, default=_listed)};" for name, value in values.items())
         code = f"(() => {{ const {{{', '.join(exports(self.path))}}} = modules[{json.dumps(str(self.path))}]; "
-        answer = self.context.eval(f"{code}{known} return JSON.stringify(plain({expression})) }})()")
+        answer = self.context.eval(f"{code}{constants} return JSON.stringify(plain({expression})) }})()")
         return None if answer is None else _numbers(json.loads(answer))
 
     def _load(self, path: Path) -> None:

@@ -38,13 +38,13 @@ def test_heads_are_those_of_torch(seed, heads):
     nn.init.normal_(layer.out_proj.bias)
     x = torch.randn(1, 5, 8, dtype=torch.float64)
     with torch.no_grad():
-        outputs, weights = (found[0].numpy() for found in layer(x, x, x))
+        outputs, weights = (tensor[0].numpy() for tensor in layer(x, x, x))
         parts = nn.functional.linear(x[0], layer.in_proj_weight, layer.in_proj_bias).unflatten(1, (3, 8))
-    given = {name: parts[:, i].tolist() for i, name in enumerate("qkv")}
-    given |= {"matrix": layer.out_proj.weight, "bias": layer.out_proj.bias, "heads": heads}
-    assert_close(HEADS("multihead(q, k, v, heads).weights", **given), weights)
+    projections = {name: parts[:, i].tolist() for i, name in enumerate("qkv")}
+    projections |= {"matrix": layer.out_proj.weight, "bias": layer.out_proj.bias, "heads": heads}
+    assert_close(HEADS("multihead(q, k, v, heads).weights", **projections), weights)
     code = "multihead(q, k, v, heads).mixed.map((row) => linear(row, matrix, bias))"
-    assert_close(HEADS(code, **given), outputs)
+    assert_close(HEADS(code, **projections), outputs)
     rows = outputs.tolist()
     assert_close(HEADS("average(rows)", rows=rows), outputs.mean(axis=0))
     apart = np.linalg.norm(outputs[0] - outputs[1])
@@ -70,8 +70,8 @@ def test_layers_to_a_token(draw):
     sight = random_mask(draw, 7)
     steps = [np.linalg.matrix_power(sight.astype(float), k) > 0 for k in range(7)]
     expected = [[next((k for k in range(7) if steps[k][m, n]), np.inf) for n in range(7)] for m in range(7)]
-    code = "Array.from({ length: 7 }, (_, m) => hops(seen, 7, m))"
-    assert MASKS(code, seen=sight.ravel()) == expected
+    code = "Array.from({ length: 7 }, (_, m) => hops(allowed, 7, m))"
+    assert MASKS(code, allowed=sight.ravel()) == expected
 
 
 def network(sight, depth, x):
@@ -102,15 +102,15 @@ def test_what_an_output_can_tell_is_what_a_network_tells(name, depth):
     tokens = torch.randn(5, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     orders = np.array(list(permutations(range(5))))
     outputs = network(sight, depth, tokens[orders]).numpy()
-    heard = np.linalg.matrix_power(sight.astype(float), depth) > 0
+    reachable = np.linalg.matrix_power(sight.astype(float), depth) > 0
     for seat in range(5):
-        ours = MASKS("view(seen, 5, seat, depth)", seen=sight.ravel(), seat=seat, depth=depth)
-        others = [n for n in range(5) if heard[seat, n] and n != seat]
+        ours = MASKS("view(allowed, 5, seat, depth)", allowed=sight.ravel(), seat=seat, depth=depth)
+        others = [n for n in range(5) if reachable[seat, n] and n != seat]
         assert ours["others"] == others
         assert ours["orders"] == factorial(len(others))
         fixed = [n for n in range(5) if n not in others]
-        mine = (orders[:, fixed] == fixed).all(axis=1)
-        unnoticed = orders[mine][np.abs(outputs[mine, seat] - outputs[0, seat]).max(axis=1) < 1e-11]
+        in_place = (orders[:, fixed] == fixed).all(axis=1)
+        unnoticed = orders[in_place][np.abs(outputs[in_place, seat] - outputs[0, seat]).max(axis=1) < 1e-11]
         assert ours["told"] == ours["orders"] / len(unnoticed)
         assert ours["bags"] == unnoticed.min(axis=0).tolist()
 
@@ -122,15 +122,15 @@ def test_pairs_that_tiles_show(documents, causal, draw):
     window, starts = int(draw.integers(1, 60)), sorted(draw.integers(1, 48, documents).tolist())
     i, j = np.arange(tokens)[:, None], np.arange(tokens)
     document = np.searchsorted(starts, np.arange(tokens), side="right")
-    seen = (abs(i - j) < window) & (document[:, None] == document) & ((j <= i) | (not causal))
+    visible = (abs(i - j) < window) & (document[:, None] == document) & ((j <= i) | (not causal))
     mask = {"causal": causal, "width": window, "starts": starts}
     ours = TILES("shownInTiles(tokens, tile, mask)", tokens=tokens, tile=tile, mask=mask)
     across = tokens // tile
-    assert ours == seen.reshape(across, tile, across, tile).sum(axis=(1, 3)).ravel().tolist()
+    assert ours == visible.reshape(across, tile, across, tile).sum(axis=(1, 3)).ravel().tolist()
     half = TILES("pooled(Uint32Array.from(counts))", counts=ours)
-    assert half == seen.reshape(across // 2, 2 * tile, across // 2, 2 * tile).sum(axis=(1, 3)).ravel().tolist()
+    assert half == visible.reshape(across // 2, 2 * tile, across // 2, 2 * tile).sum(axis=(1, 3)).ravel().tolist()
     m, n = draw.integers(0, tokens, 2).tolist()
-    assert TILES("shows(mask, m, n)", mask=mask, m=m, n=n) == seen[m, n]
+    assert TILES("shows(mask, m, n)", mask=mask, m=m, n=n) == visible[m, n]
 
 
 @pytest.mark.parametrize("encoding", ["rope", "sinusoid"])
@@ -143,37 +143,37 @@ def test_rows(draw, kind, encoding):
     real = torch.ones(length, dtype=torch.bool) if kind == "packed" else whose != int(kind == "inside")
     owner = whose if kind == "packed" else torch.where(real, 0, ROWS("PAD"))
     restart = packed_positions(torch.tensor([0, *cuts, length])) if kind == "packed" else padded_positions(real)
-    given = {"length": length, "cuts": cuts, "kind": kind}
-    assert ROWS("owners(length, cuts, kind)", **given) == owner.tolist()
-    assert ROWS("counted(owners(length, cuts, kind))", **given) == restart.tolist()
+    inputs = {"length": length, "cuts": cuts, "kind": kind}
+    assert ROWS("owners(length, cuts, kind)", **inputs) == owner.tolist()
+    assert ROWS("counted(owners(length, cuts, kind))", **inputs) == restart.tolist()
     for places in (restart, torch.arange(length)):
         for masked in (False, True):
             options = {"mask": document_mask(whose) if kind == "packed" else real}
             expected = package_weights(q, k, places, encoding, **options if masked else {})
-            given = {"q": q, "k": k, "places": places, "owner": owner}
-            given |= {"masked": masked, "encoding": encoding}
-            ours = np.array(ROWS("weights(q, k, places, owner, masked, encoding)", **given))
+            inputs = {"q": q, "k": k, "places": places, "owner": owner}
+            inputs |= {"masked": masked, "encoding": encoding}
+            ours = np.array(ROWS("weights(q, k, places, owner, masked, encoding)", **inputs))
             assert ours == pytest.approx(expected, abs=1e-9)
-            moved = ROWS("changes(q, k, places, owner, masked, encoding)", **given)
-            for own in set(owner[real].tolist()):
-                mine = (owner == own).numpy()
-                alone = package_weights(q[mine], k[mine], torch.arange(int(mine.sum())), encoding)
-                rows = expected[mine]
-                leak = rows[:, ~mine].sum(axis=1)
-                far = (abs(rows[:, mine] - alone).sum(axis=1) + leak) / 2
-                found = [change for change, of in zip(moved, mine, strict=True) if of]
-                assert [change["leak"] for change in found] == pytest.approx(leak, abs=1e-9)
-                assert [change["moved"] for change in found] == pytest.approx(far, abs=1e-9)
+            moved = ROWS("changes(q, k, places, owner, masked, encoding)", **inputs)
+            for document in set(owner[real].tolist()):
+                inside = (owner == document).numpy()
+                alone = package_weights(q[inside], k[inside], torch.arange(int(inside.sum())), encoding)
+                rows = expected[inside]
+                leak = rows[:, ~inside].sum(axis=1)
+                far = (abs(rows[:, inside] - alone).sum(axis=1) + leak) / 2
+                document_changes = [change for change, of in zip(moved, inside, strict=True) if of]
+                assert [change["leak"] for change in document_changes] == pytest.approx(leak, abs=1e-9)
+                assert [change["moved"] for change in document_changes] == pytest.approx(far, abs=1e-9)
 
 
-def package_weights(q, k, places, encoding, **sees):
+def package_weights(q, k, places, encoding, **mask):
     """Return causal weights (t, s) of the package, with RoPE or with sinusoids added."""
-    told = {"positions": places, "key_positions": places, "causal": True, **sees}
+    options = {"positions": places, "key_positions": places, "causal": True, **mask}
     if encoding == "rope":
-        return attention_weights(q[None, None], k[None, None], RoPE(8), **told)[0, 0].numpy()
+        return attention_weights(q[None, None], k[None, None], RoPE(8), **options)[0, 0].numpy()
     table = torch.tensor(sinusoidal(places.numpy(), 8))
     q, k = ((x + table)[None, None] for x in (q, k))
-    return attention_weights(q, k, RoPE(8, theta=np.zeros(4)), **told)[0, 0].numpy()
+    return attention_weights(q, k, RoPE(8, theta=np.zeros(4)), **options)[0, 0].numpy()
 
 
 def shards_of(order: str, tokens: int, ranks: int) -> list[np.ndarray]:
@@ -192,17 +192,17 @@ def test_a_ring_of_ranks(order, draw):
     owner = RING("owners(order, tokens, ranks)", order=order, tokens=tokens, ranks=ranks)
     assert [np.flatnonzero(np.array(owner) == rank).tolist() for rank in range(ranks)] == [s.tolist() for s in shards]
 
-    seen = (np.tri(tokens) - np.tri(tokens, k=-window)).astype(bool)
-    given = {"owner": owner, "ranks": ranks, "window": window}
-    counts = np.array(RING("pairs(owner, ranks, window)", **given)).reshape(ranks, ranks)
+    visible = (np.tri(tokens) - np.tri(tokens, k=-window)).astype(bool)
+    inputs = {"owner": owner, "ranks": ranks, "window": window}
+    counts = np.array(RING("pairs(owner, ranks, window)", **inputs)).reshape(ranks, ranks)
     for rank in range(ranks):
         for step in range(ranks):
-            assert counts[rank, step] == seen[shards[rank]][:, shards[(rank - step) % ranks]].sum()
+            assert counts[rank, step] == visible[shards[rank]][:, shards[(rank - step) % ranks]].sum()
     flat = {"counts": counts.ravel(), "ranks": ranks}
     assert RING("slowest(Int32Array.from(counts), ranks)", **flat) == counts.max(axis=0).tolist()
     assert RING("totals(Int32Array.from(counts), ranks)", **flat) == counts.sum(axis=1).tolist()
-    others = [(seen[rows].any(axis=0) & ~np.isin(np.arange(tokens), rows)).sum() for rows in shards]
-    assert RING("fetched(owner, ranks, window)", **given) == others
+    others = [(visible[rows].any(axis=0) & ~np.isin(np.arange(tokens), rows)).sum() for rows in shards]
+    assert RING("fetched(owner, ranks, window)", **inputs) == others
 
 
 @pytest.mark.parametrize("ranks", [1, 4, 5])
@@ -215,26 +215,26 @@ def test_steps_of_a_ring(ranks):
 WAYS = ("true places", "places in the cache", "the clock stops")
 
 
-def streamed(tokens: int, room: int, sinks: int, way: str) -> list[tuple[list[int], list[int]]]:
+def streamed(tokens: int, capacity: int, sinks: int, way: str) -> list[tuple[list[int], list[int]]]:
     """Return the tokens in the cache and the place of each, step by step."""
     cache, count, steps = [], 0, []  # pairs of a token and its place
     for token in range(tokens):
-        if len(cache) == room:
+        if len(cache) == capacity:
             del cache[sinks]
         count = token if way == "true places" else len(cache)
         cache.append((token, count))
         if way == "places in the cache":
-            cache = [(each, slot) for slot, (each, _) in enumerate(cache)]
-        steps.append(([each for each, _ in cache], [place for _, place in cache]))
+            cache = [(old_token, slot) for slot, (old_token, _) in enumerate(cache)]
+        steps.append(([old_token for old_token, _ in cache], [place for _, place in cache]))
     return steps
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("room", "sinks"), [(8, 4), (6, 0), (11, 2), (28, 4), (5, 1)])
-def test_what_is_held_and_what_it_is_told(way, room, sinks):
-    for t, (tokens, places) in enumerate(streamed(60, room, sinks, way)):
-        assert CACHE("held(t, room, sinks)", t=t, room=room, sinks=sinks) == tokens
-        assert CACHE("told(tokens, room, way)", tokens=tokens, room=room, way=way) == places
+@pytest.mark.parametrize(("capacity", "sinks"), [(8, 4), (6, 0), (11, 2), (28, 4), (5, 1)])
+def test_what_is_held_and_what_it_is_told(way, capacity, sinks):
+    for t, (tokens, places) in enumerate(streamed(60, capacity, sinks, way)):
+        assert CACHE("held(t, capacity, sinks)", t=t, capacity=capacity, sinks=sinks) == tokens
+        assert CACHE("told(tokens, capacity, way)", tokens=tokens, capacity=capacity, way=way) == places
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -253,9 +253,9 @@ def test_where_a_query_looks(seed):
         q_pairs, k_pairs = (torch.complex(*x.chunk(2, dim=-1)) for x in (q, key))
         return torch.view_as_real(q_pairs * k_pairs.conj() / 8**0.5).tolist()
 
-    given = [list(both) for both in zip(pairs(letter), pairs(first), strict=True)]
+    key_pairs = [list(keys) for keys in zip(pairs(letter), pairs(first), strict=True)]
     theta = np.asarray(rope.theta).tolist()
-    curves = [[CACHE("curve(pairs, theta, 30)", pairs=key, theta=theta) for key in both] for both in given]
+    curves = [[CACHE("curve(pairs, theta, 30)", pairs=key, theta=theta) for key in keys] for keys in key_pairs]
     ours = CACHE("looks(heads, tokens, places)", heads=curves, tokens=tokens, places=places)
     assert np.allclose(ours, weights, rtol=0, atol=1e-9)
     expected = (turned_q[0, 0, 0] @ turned_k[0, 0, 0] / 8**0.5).item()
@@ -265,9 +265,9 @@ def test_where_a_query_looks(seed):
 @pytest.mark.parametrize(("heads", "groups", "width", "latent", "rotary"), [(128, 8, 128, 512, 64), (4, 2, 16, 12, 6)])
 def test_sizes_are_those_of_the_tensors(heads, groups, width, latent, rotary):
     sizes = {"heads": heads, "groups": groups, "width": width, "latent": latent, "rotary": rotary}
-    made = LATENTS("perToken(sizes)", sizes=sizes)
+    sizes_of_script = LATENTS("perToken(sizes)", sizes=sizes)
     for kind, count in (("each head", heads), ("groups", groups), ("one key", 1)):
-        assert made[kind] == 2 * torch.zeros(count, width).numel()
+        assert sizes_of_script[kind] == 2 * torch.zeros(count, width).numel()
     x = torch.zeros(1, 1, 1, rotary)
     turned, _ = Latent(rotary, rotary)(x, x, torch.tensor([5]))
-    assert made["latent"] == torch.zeros(latent).numel() + turned.numel()
+    assert sizes_of_script["latent"] == torch.zeros(latent).numel() + turned.numel()

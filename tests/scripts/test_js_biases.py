@@ -96,10 +96,10 @@ def one_head(draw):
 def test_where_a_head_looks(draw):
     slope, bias, weights = one_head(draw)
     share = float(draw.uniform(0.05, 0.99))
-    given = {"weights": weights, "slope": slope, "share": share}
-    assert_close(WINDOW("meanDistance(weights)", **given), weights @ np.arange(len(bias)))
-    assert WINDOW("holding(weights, share)", **given) == np.argmax(weights.cumsum() >= share) + 1
-    half = WINDOW("halfLife(slope)", **given)
+    inputs = {"weights": weights, "slope": slope, "share": share}
+    assert_close(WINDOW("meanDistance(weights)", **inputs), weights @ np.arange(len(bias)))
+    assert WINDOW("holding(weights, share)", **inputs) == np.argmax(weights.cumsum() >= share) + 1
+    half = WINDOW("halfLife(slope)", **inputs)
     assert_close(np.diff(alibi([half], [0.0, half], 1, slopes=slope)), np.log(2))
 
 
@@ -108,9 +108,9 @@ def test_an_endless_text(slope):
     weights = np.exp(alibi([0], np.arange(9000), 1, slopes=slope)[0, 0])
     weights /= weights.sum()
     for share in (0.5, 0.9, 0.99):
-        found = WINDOW("endless(slope, share)", slope=slope, share=share)
-        assert_close(found["mean"], weights @ np.arange(9000))
-        assert found["count"] == np.argmax(weights.cumsum() >= share) + 1
+        answer = WINDOW("endless(slope, share)", slope=slope, share=share)
+        assert_close(answer["mean"], weights @ np.arange(9000))
+        assert answer["count"] == np.argmax(weights.cumsum() >= share) + 1
 
 
 def test_a_lead_that_wins_gets_half(draw):
@@ -140,20 +140,20 @@ def test_what_words_do_to_what_passes(draw):
     p, ones = np.arange(length), np.ones((1, length, 1))
     keys = np.log(acts / (1 - acts)).reshape(1, -1, 1)  # gates of CoPE whose sigmoid is how much a token acts
     counts = cope(ones, keys, p, p, np.arange(length + 2.0)[:, None])[0]  # the score is the count
-    kept = gate**acts
-    fades = np.exp(forget(ones, ones, p, p, gates=np.log(kept / (1 - kept))[None])[0])
+    decay = gate**acts
+    fades = np.exp(forget(ones, ones, p, p, gates=np.log(decay / (1 - decay))[None])[0])
     turns = 1 + path(ones, ones, p, p, w=ones, beta=2 * acts[None])[0]
     for m in range(length):
-        given = {"acts": acts, "gate": gate, "m": m, "to": list(range(m + 1))}
-        assert CONTENT("to.map((n) => counted(acts, m, n))", **given) == pytest.approx(counts[m, : m + 1], abs=1e-9)
-        assert CONTENT("to.map((n) => faded(acts, gate, m, n))", **given) == pytest.approx(fades[m, : m + 1], abs=1e-9)
-        assert CONTENT("to.map((n) => turned(acts, m, n))", **given) == pytest.approx(turns[m, : m + 1], abs=1e-9)
+        inputs = {"acts": acts, "gate": gate, "m": m, "to": list(range(m + 1))}
+        assert CONTENT("to.map((n) => counted(acts, m, n))", **inputs) == pytest.approx(counts[m, : m + 1], abs=1e-9)
+        assert CONTENT("to.map((n) => faded(acts, gate, m, n))", **inputs) == pytest.approx(fades[m, : m + 1], abs=1e-9)
+        assert CONTENT("to.map((n) => turned(acts, m, n))", **inputs) == pytest.approx(turns[m, : m + 1], abs=1e-9)
 
 
 def test_corners_are_what_no_triangle_of_others_holds(draw):
     points = draw.normal(size=(9, 2))
-    found = PROFILES("corners(bank, 36000)", bank=points.T)
-    assert sorted(found) == [n for n in range(9) if not is_among(points[n], np.delete(points, n, axis=0))]
+    corners = PROFILES("corners(bank, 36000)", bank=points.T)
+    assert sorted(corners) == [n for n in range(9) if not is_among(points[n], np.delete(points, n, axis=0))]
 
 
 def is_among(point, others):
@@ -170,7 +170,7 @@ def test_points_on_a_circle_are_all_corners_and_one_pulled_inside_is_none():
     assert sorted(PROFILES("corners(bank)", bank=circle)) == [n for n in range(12) if n != 5]
 
 
-ASK = "conversations(name, q, k, m, n, { ...given, row: (offset) => given.rows?.[offset + 90] })"
+ASK = "conversations(name, q, k, m, n, { ...parameters, row: (offset) => parameters.rows?.[offset + 90] })"
 OFFSETS = np.arange(-90, 91)  # query minus key, as in the rows
 
 
@@ -198,22 +198,24 @@ def test_the_commonest_of_large_bags_by_drawing():
     assert abs(BAGS("largestShare(255, 16)") - counts.max(axis=1).mean() / 255) < 2e-4
 
 
-def _logits(name, q, k, m, n, given):
+def _logits(name, q, k, m, n, parameters):
     """Return the logits of queries q (t, d) at m and keys k (s, d) at n, from the package."""
     dim, plain = q.shape[1], q @ k.T / q.shape[1] ** 0.5
     if name == "added":
-        q, k = q + sinusoidal(m, dim) @ given["toQuery"].T, k + sinusoidal(n, dim) @ given["toKey"].T
+        q, k = q + sinusoidal(m, dim) @ parameters["toQuery"].T, k + sinusoidal(n, dim) @ parameters["toKey"].T
         return q @ k.T / dim**0.5
     if name == "RoPE":
         return rope(q, m) @ rope(k, n).T / dim**0.5
     if name == "T5":
-        return plain + t5(m, n, given["weight"][:, None], max_distance=60)[0]
+        return plain + t5(m, n, parameters["weight"][:, None], max_distance=60)[0]
     if name == "Shaw":
-        return plain + shaw(q[None], k[None], m, n, given["key_table"])[0]
+        return plain + shaw(q[None], k[None], m, n, parameters["key_table"])[0]
     if name == "Transformer-XL":
-        learned = (given[part][None] for part in ("u", "v", "weight"))
+        learned = (parameters[part][None] for part in ("u", "v", "weight"))
         return plain + transformer_xl(q[None], k[None], m, n, *learned)[0]
-    return plain + deberta(q[None], k[None], m, n, given["key_table"][None], given["query_table"][None], 40)[0]
+    return (
+        plain + deberta(q[None], k[None], m, n, parameters["key_table"][None], parameters["query_table"][None], 40)[0]
+    )
 
 
 def _rows(name):
@@ -237,16 +239,21 @@ def test_four_conversations(draw, name):
         "v": dim,
     }
     shapes |= {"key_table": (15 if name == "Shaw" else 32, dim), "query_table": (32, dim)}
-    given = {part: draw.normal(size=shape) for part, shape in shapes.items()}
-    sent = {part: value.tolist() for part, value in given.items()}
-    sent |= {"theta": rope_frequencies(dim)[0], "rows": _rows(name)}
+    parameters = {part: draw.normal(size=shape) for part, shape in shapes.items()}
+    script_parameters = {part: value.tolist() for part, value in parameters.items()}
+    script_parameters |= {"theta": rope_frequencies(dim)[0], "rows": _rows(name)}
     ours = np.empty((4, 5, 5))
     for i, j in np.ndindex(5, 5):
         seats = {"q": q[i], "k": k[j], "m": int(m[i]), "n": int(n[j])}
-        ours[:, i, j] = CONVERSATIONS(ASK, name=name, given=sent, **seats)
+        ours[:, i, j] = CONVERSATIONS(ASK, name=name, parameters=script_parameters, **seats)
     mute = np.zeros_like(q)
-    whole, asked, offered, places = (
-        _logits(name, *content, m, n, given) for content in ((q, k), (q, mute), (mute, k), (mute, mute))
+    whole, of_queries, of_keys, of_positions = (
+        _logits(name, *content, m, n, parameters) for content in ((q, k), (q, mute), (mute, k), (mute, mute))
     )
-    theirs = whole - asked - offered + places, asked - places, offered - places, places
-    assert_close(ours, theirs)
+    expected = (
+        whole - of_queries - of_keys + of_positions,
+        of_queries - of_positions,
+        of_keys - of_positions,
+        of_positions,
+    )
+    assert_close(ours, expected)

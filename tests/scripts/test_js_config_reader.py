@@ -23,51 +23,51 @@ OTHERS = "plan: config must be in the words of transformers, got those of "
 BOTH = "(() => { try { return plan(fields, rules) } catch (error) { return { refused: error.message } } })()"
 
 
-def like(mine, theirs, where="plan"):
+def assert_alike(package, script, where="plan"):
     """Compare two plans, numbers to twelve digits."""
-    if isinstance(mine, dict):
-        assert mine.keys() == theirs.keys(), where
-        for name in mine:
-            like(mine[name], theirs[name], f"{where}.{name}")
-    elif isinstance(mine, list | tuple):
-        assert len(mine) == len(theirs), where
-        for index, (one, other) in enumerate(zip(mine, theirs, strict=True)):
-            like(one, other, f"{where}[{index}]")
-    elif isinstance(mine, float) and isinstance(theirs, int | float):
-        assert math.isclose(mine, theirs, rel_tol=1e-12), where
+    if isinstance(package, dict):
+        assert package.keys() == script.keys(), where
+        for name in package:
+            assert_alike(package[name], script[name], f"{where}.{name}")
+    elif isinstance(package, list | tuple):
+        assert len(package) == len(script), where
+        for index, (item, other) in enumerate(zip(package, script, strict=True)):
+            assert_alike(item, other, f"{where}[{index}]")
+    elif isinstance(package, float) and isinstance(script, int | float):
+        assert math.isclose(package, script, rel_tol=1e-12), where
     else:
-        assert mine == theirs, where
+        assert package == script, where
 
 
-def both(config):
+def is_read_alike(config):
     """Compare the plans of both languages, or the words in which both refuse."""
-    theirs = READ(BOTH, fields=config)
-    if theirs.get("refused", "").startswith(OTHERS):
-        assert format_of(config) == theirs["refused"].removeprefix(OTHERS)
+    script = READ(BOTH, fields=config)
+    if script.get("refused", "").startswith(OTHERS):
+        assert format_of(config) == script["refused"].removeprefix(OTHERS)
         return False
     try:
-        mine = posenc.plan(config).to_dict()
+        package = posenc.plan(config).to_dict()
     except ValueError as error:
-        mine = {"refused": str(error)}
-    like(mine, theirs)
-    return "refused" not in mine
+        package = {"refused": str(error)}
+    assert_alike(package, script)
+    return "refused" not in package
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_published_configurations_are_read_alike(name):
-    assert both(SAMPLES[name])
+    assert is_read_alike(SAMPLES[name])
 
 
 @pytest.mark.parametrize("name", [name for name, config in vars(published).items() if name.isupper()])
 def test_hand_written_configurations_are_read_alike(name):
-    assert both(vars(published)[name])
+    assert is_read_alike(vars(published)[name])
 
 
 @pytest.mark.parametrize("name", test_formats.SAME)
 def test_formats_are_told_apart_alike(name):
     program, other, ours = test_formats.SAME[name]
     assert READ(BOTH, fields=other) == {"refused": OTHERS + program}
-    assert both(ours)
+    assert is_read_alike(ours)
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
@@ -111,29 +111,29 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_what_is_changed_or_wrong_is_read_alike(name, change):
-    both(SAMPLES[name] | CHANGES[change])
+    is_read_alike(SAMPLES[name] | CHANGES[change])
 
 
 @pytest.mark.parametrize("distance", [8, 16, 1e30, 2**53])
 def test_distances_of_buckets_are_refused_alike(distance):
-    both({"model_type": "t5", "relative_attention_max_distance": distance})
+    is_read_alike({"model_type": "t5", "relative_attention_max_distance": distance})
 
 
 @pytest.mark.parametrize("sections", [[22, 22, 20], [22, 20, 22], [32, 32], [22, 22, 10], [24, 20, 20], [16] * 4])
-@pytest.mark.parametrize("name", sorted(name for name, known in facts().items() if "mrope" in known))
+@pytest.mark.parametrize("name", sorted(name for name, fields in facts().items() if "mrope" in fields))
 def test_sections_are_read_or_refused_alike(name, sections):
-    both({"model_type": name, "head_dim": 128, "rope_scaling": {"type": "default", "mrope_section": sections}})
+    is_read_alike({"model_type": name, "head_dim": 128, "rope_scaling": {"type": "default", "mrope_section": sections}})
 
 
 @pytest.mark.parametrize("row", [*test_layer_types.TYPES, *test_layer_types.TYPES_OF_CODE, *test_layer_types.ROTATING])
 def test_each_form_of_rule_is_read_alike(row):
     model_type, fields, letters = row
-    both({"model_type": model_type, "num_hidden_layers": len(letters)} | fields)
+    is_read_alike({"model_type": model_type, "num_hidden_layers": len(letters)} | fields)
 
 
 @pytest.mark.parametrize("name", sorted(facts()))
 def test_a_configuration_that_says_nothing_is_read_alike(name):
-    both({"model_type": name})
+    is_read_alike({"model_type": name})
 
 
 @pytest.mark.parametrize("name", sorted(facts()))
@@ -141,7 +141,7 @@ def test_default_configurations_are_read_alike(name):
     config = modules.default(name) if modules.mapping().get(name) else None
     if config is None:
         pytest.skip("transformers cannot make it")
-    both(json.loads(config.to_json_string(use_diff=False)))
+    is_read_alike(json.loads(config.to_json_string(use_diff=False)))
 
 
 @pytest.mark.parametrize("name", sorted({*rules(), *rules()["sentences"]} - {"model_types", "sentences"}))

@@ -53,11 +53,11 @@ def test_what_becomes_of_a_gap(runs, gap):
     ours = SEED_SCRIPT("chances(gap, runs, visible)", gap=gap, runs=runs, visible=visible)
     assert ours["behind"] == pytest.approx(math.erfc(gap / error / math.sqrt(2)) / 2, abs=1e-9)
     draw = np.random.default_rng(runs)
-    found = gap + error * draw.normal(size=1_000_000)
-    half = visible * np.sqrt(draw.chisquare(2 * runs - 2, size=found.size) / (2 * runs - 2))
-    assert ours["clear"] == pytest.approx((found > half).mean(), abs=2e-3)
-    assert ours["wrong"] == pytest.approx((found < -half).mean(), abs=1e-3)
-    assert ours["found"] == pytest.approx(found[found > half].mean(), rel=0.02)
+    measured = gap + error * draw.normal(size=1_000_000)
+    half = visible * np.sqrt(draw.chisquare(2 * runs - 2, size=measured.size) / (2 * runs - 2))
+    assert ours["clear"] == pytest.approx((measured > half).mean(), abs=2e-3)
+    assert ours["wrong"] == pytest.approx((measured < -half).mean(), abs=1e-3)
+    assert ours["found"] == pytest.approx(measured[measured > half].mean(), rel=0.02)
     if gap == 0:  # what a 95% interval promises
         assert [ours["clear"], ours["wrong"]] == pytest.approx([0.025, 0.025], abs=1e-9)
 
@@ -73,17 +73,17 @@ def test_one_run_has_no_interval():
 def test_regret_and_the_order_that_it_gives(seed):
     draw = np.random.default_rng(seed)
     shares = draw.random((9, 5)).round(4)
-    asked = draw.random(5) < 0.6
-    asked[seed % 5] = True
+    selected = draw.random(5) < 0.6
+    selected[seed % 5] = True
     open_ = draw.random(9) < 0.5
-    behind = shares.max(axis=0) - shares
+    gaps = shares.max(axis=0) - shares
     ours = REGRET("behind(shares)", shares=shares)
-    assert np.allclose(ours, behind, rtol=0, atol=1e-12)
-    found = [REGRET("regret(row, asked)", row=row, asked=asked) for row in ours]
-    limited = np.where(asked, behind, -1)
-    assert np.allclose([each["by"] for each in found], limited.max(axis=1), rtol=0, atol=1e-12)
-    assert [each["q"] for each in found] == limited.argmax(axis=1).tolist()
-    order = REGRET("ranked(regrets, open)", regrets=[each["by"] for each in found], open=open_)
+    assert np.allclose(ours, gaps, rtol=0, atol=1e-12)
+    regrets = [REGRET("regret(row, selected)", row=row, selected=selected) for row in ours]
+    limited = np.where(selected, gaps, -1)
+    assert np.allclose([regret["by"] for regret in regrets], limited.max(axis=1), rtol=0, atol=1e-12)
+    assert [regret["q"] for regret in regrets] == limited.argmax(axis=1).tolist()
+    order = REGRET("ranked(regrets, open)", regrets=[regret["by"] for regret in regrets], open=open_)
     assert order == np.lexsort((limited.max(axis=1), ~open_)).tolist()
 
 

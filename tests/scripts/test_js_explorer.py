@@ -18,12 +18,12 @@ from tests.scripts.explorer_cases import (
     SELF_CHECK,
     SETTINGS,
     SNIPPET,
-    drawn,
-    given,
-    named,
-    ran,
-    shown,
-    usual,
+    case_name,
+    computed,
+    page_data,
+    random_state,
+    run_snippet,
+    with_defaults,
 )
 from tests.scripts.javascript import assert_close
 
@@ -32,12 +32,12 @@ UNTRIED = {("learned", "table", "trained")}  # which has a test of its own
 
 def test_every_encoding_and_option_is_among_the_cases():
     """Add what is missing to CASES of explorer_cases.py: the tests of numbers, Python and addresses run over it."""
-    choices, own = given()["choices"], KINDS("KINDS")
-    toggles = {name: [False, True] for name in given()["toggles"]}
+    choices, kinds = page_data()["choices"], KINDS("KINDS")
+    toggles = {name: [False, True] for name in page_data()["toggles"]}
     missing = []
     for encoding in choices["encoding"]:
-        cases = [usual(**case) for case in CASES if case["encoding"] == encoding]
-        for name in {"encoding", *own[encoding]["knobs"]} & {*choices, *toggles}:
+        cases = [with_defaults(**case) for case in CASES if case["encoding"] == encoding]
+        for name in {"encoding", *kinds[encoding]["knobs"]} & {*choices, *toggles}:
             values = [encoding] if name == "encoding" else (choices | toggles)[name]
             # a peak is content of RoPE alone
             values = [value for value in values if value != "peak" or name != "content" or encoding == "rope"]
@@ -47,11 +47,11 @@ def test_every_encoding_and_option_is_among_the_cases():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("case", CASES, ids=named)
+@pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_the_python_makes_what_the_panels_show(case, seed, capsys):
-    pattern, similarity, state = shown(drawn(case, seed))
-    code = SNIPPET("python(state, given)", state=usual(**state))
-    scope = ran(code)
+    pattern, similarity, state = computed(random_state(case, seed))
+    code = SNIPPET("python(state, data)", state=with_defaults(**state))
+    scope = run_snippet(code)
     assert_close(pattern, scope["pattern"], err_msg=code)
     assert_close(similarity, scope["similarity"], err_msg=code)
     assert capsys.readouterr().out.strip()
@@ -59,19 +59,19 @@ def test_the_python_makes_what_the_panels_show(case, seed, capsys):
 
 
 def test_the_page_has_a_value_for_every_encoding_to_be_compared_with():
-    compared = [state for state, *_ in given()["golden"]]
+    compared = [state for state, *_ in page_data()["golden"]]
     for name in ("encoding", "order", "table", "form", "layout", "scaling"):
-        for value in given()["choices"][name][name == "scaling" :]:
+        for value in page_data()["choices"][name][name == "scaling" :]:
             assert any(state.get(name) == value for state in compared), f"{name}={value}"
 
 
 def test_the_comparison_itself():
-    golden = [[state, *map(float, numbers)] for state, *numbers in given()["golden"]]
-    right = SELF_CHECK("agreement(given)", given=given() | {"golden": golden})
+    golden = [[state, *map(float, numbers)] for state, *numbers in page_data()["golden"]]
+    right = SELF_CHECK("agreement(data)", data=page_data() | {"golden": golden})
     assert right["points"] == 2 * len(golden)
     assert right["worst"] < 1e-12
     golden[5][3] += 1e-3
-    assert SELF_CHECK("agreement(given)", given=given() | {"golden": golden})["worst"] > 1e-4
+    assert SELF_CHECK("agreement(data)", data=page_data() | {"golden": golden})["worst"] > 1e-4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -80,24 +80,24 @@ def test_the_comparison_itself():
 )
 def test_the_hands_of_all_pairs_make_the_similarity(case, seed):
     code = """(() => {
-      const view = explorer(given)(state)
+      const view = explorer(data)(state)
       const { query, key } = view.state
       return { parts: view.pairs.map((_, i) => share(view, i, query, key)), whole: view.at(query, key),
-               found: view.pairs.every(([a, b], i) => pairOf(view, a) === i && pairOf(view, b) === i),
+               inverse: view.pairs.every(([a, b], i) => pairOf(view, a) === i && pairOf(view, b) === i),
                hands: view.theta.length === view.pairs.length }
     })()"""
-    found = MODEL(code, state=usual(**drawn(case, seed) | {"softmax": False}))
-    assert_close(sum(found["parts"]), found["whole"])
-    assert found["found"]
-    assert found["hands"]
+    result = MODEL(code, state=with_defaults(**random_state(case, seed) | {"softmax": False}))
+    assert_close(sum(result["parts"]), result["whole"])
+    assert result["inverse"]
+    assert result["hands"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_curve_without_scaling_is_that_of_the_encoding_without_scaling(seed):
-    state = drawn({"encoding": "rope", "scaling": "ntk", "content": "random"}, seed)
+    state = random_state({"encoding": "rope", "scaling": "ntk", "content": "random"}, seed)
     state |= {"softmax": False, "share": 1}
     stretched, usually = (
-        MODEL("explorer(given)(state)", state=usual(**state | {"scaling": name})) for name in ("ntk", "none")
+        MODEL("explorer(data)(state)", state=with_defaults(**state | {"scaling": name})) for name in ("ntk", "none")
     )
     assert stretched["plain"] == usually["band"] != stretched["band"]
 
@@ -106,20 +106,22 @@ def test_the_curve_without_scaling_is_that_of_the_encoding_without_scaling(seed)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_attention_of_equal_tokens(seed, causal):
     for case in ({"encoding": "alibi"}, {"encoding": "fire"}, {"encoding": "none", "content": "tokens"}):
-        state = drawn(case, seed) | {"causal": causal, "softmax": False}
-        _, similarity, settled = shown(state)
+        state = random_state(case, seed) | {"causal": causal, "softmax": False}
+        _, similarity, settled = computed(state)
         m, scale = settled["query"], settled["width"] ** -0.5 if case["encoding"] == "none" else 1
-        ours = MODEL("explorer(given)(state).weights(m)", state=usual(**state), m=m)
+        ours = MODEL("explorer(data)(state).weights(m)", state=with_defaults(**state), m=m)
         row = torch.tensor(np.nan_to_num(similarity[m] * scale, nan=-np.inf))
         np.testing.assert_allclose(ours, row.softmax(0), rtol=1e-9, atol=1e-12)
 
 
 def test_the_page_and_the_script_know_the_same_encodings():
     kinds = KINDS("Object.keys(KINDS)")
-    assert sorted(kinds) == sorted(given()["choices"]["encoding"])
+    assert sorted(kinds) == sorted(page_data()["choices"]["encoding"])
     knobs = set(SETTINGS("KNOBS.map(({ name }) => name)"))
     assert set().union(*KINDS("Object.values(KINDS).map(({ knobs }) => knobs)")) <= knobs
-    assert knobs - {"words"} == given()["knobs"].keys() | given()["choices"].keys() | given()["toggles"].keys()
+    assert (
+        knobs - {"words"} == page_data()["knobs"].keys() | page_data()["choices"].keys() | page_data()["toggles"].keys()
+    )
 
 
 FAR = {
@@ -133,80 +135,82 @@ FAR = {
 
 @pytest.mark.parametrize("encoding", FAR)
 def test_far_distances_are_those_of_the_package(encoding):
-    state = usual(encoding=encoding, width=32, far=True, scaling="yarn")
-    code = "(({ curve }) => Array.from(farDistances(given.far), curve))(explorer(given)(state))"
+    state = with_defaults(encoding=encoding, width=32, far=True, scaling="yarn")
+    code = "(({ curve }) => Array.from(farDistances(data.far), curve))(explorer(data)(state))"
     values = MODEL(code, state=state)
-    distances = MODEL("farDistances(given.far)")
+    distances = MODEL("farDistances(data.far)")
     assert distances[0] == 1
-    assert distances[-1] == given()["far"]
+    assert distances[-1] == page_data()["far"]
     for i in (0, 10, 300, -1):
         expected = FAR[encoding](state, distances[i])
         assert values[i] == pytest.approx(expected, rel=1e-9, abs=1e-9), distances[i]
 
 
 def test_a_picture_of_many_positions_is_thinned_and_its_numbers_are_not():
-    state = usual(encoding="rope", content="tokens", length=512, width=8)
-    code = "(({ side, values, at }) => [side, values[3 * side + 5], at(6, 10), at(7, 11)])(explorer(given)(state))"
-    side, drawn_there, there, between = MODEL(code, state=state)
+    state = with_defaults(encoding="rope", content="tokens", length=512, width=8)
+    code = "(({ side, values, at }) => [side, values[3 * side + 5], at(6, 10), at(7, 11)])(explorer(data)(state))"
+    side, value_drawn, value, between = MODEL(code, state=state)
     assert side == 256
-    assert drawn_there == pytest.approx(there, rel=1e-12)
-    assert between != there
+    assert value_drawn == pytest.approx(value, rel=1e-12)
+    assert between != value
 
 
 @pytest.mark.parametrize(
     "case", [{"encoding": "fire"}, {"encoding": "rope", "content": "tokens"}, {"encoding": "cope"}], ids=str
 )
 def test_no_picture_is_finer_than_can_be_seen(case):
-    view = MODEL("explorer(given)(state)", state=usual(**case, length=512, width=8))
+    view = MODEL("explorer(data)(state)", state=with_defaults(**case, length=512, width=8))
     assert len(view["values"]) == view["side"] ** 2 == 256**2
 
 
 def test_the_trained_table_is_trained_by_its_python():
     """The slowest snippet: it trains, and must arrive at the table that the page has handed over, to its last digit."""
     state = {"encoding": "learned", "table": "trained", "length": 64, "width": 64}
-    pattern, similarity, _ = shown(state)
-    scope = ran(SNIPPET("python(state, given)", state=usual(**state)))
-    np.testing.assert_allclose(pattern, scope["pattern"], atol=1.5 * 10 ** -given()["trained"]["digits"])
+    pattern, similarity, _ = computed(state)
+    scope = run_snippet(SNIPPET("python(state, data)", state=with_defaults(**state)))
+    np.testing.assert_allclose(pattern, scope["pattern"], atol=1.5 * 10 ** -page_data()["trained"]["digits"])
     assert_close(similarity, pattern @ pattern.T)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("case", CASES, ids=named)
+@pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_an_address_brings_its_view_back(case, seed):
-    view = DEFAULTS("settle(state, given)", state=usual(**drawn(case, seed)))
-    query = QUERY("toQuery(state, given)", state=view)
-    again = QUERY("fromQuery(query, given)", query=query)
+    view = DEFAULTS("settle(state, data)", state=with_defaults(**random_state(case, seed)))
+    query = QUERY("toQuery(state, data)", state=view)
+    again = QUERY("fromQuery(query, data)", query=query)
     applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=view)
     assert {name: again[name] for name in applies} == {name: view[name] for name in applies}
     assert " " not in query
 
 
 def test_the_first_view_has_no_address_and_no_number():
-    assert QUERY("toQuery(fromQuery('', given), given)") == ""
-    first = QUERY("fromQuery('', given)")
-    assert first["words"] == given()["words"]
+    assert QUERY("toQuery(fromQuery('', data), data)") == ""
+    first = QUERY("fromQuery('', data)")
+    assert first["words"] == page_data()["words"]
     assert first["length"] == len(first["words"].split())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("case", CASES[::3], ids=named)
+@pytest.mark.parametrize("case", CASES[::3], ids=case_name)
 def test_an_address_brings_two_views_back(case, seed):
-    a, b = (usual(**drawn(each, seed)) for each in ({"encoding": "rope", "scaling": "yarn"}, case))
-    a = DEFAULTS("settle(state, given)", state=a)
-    b = DEFAULTS("settle(state, given)", state=b | QUERY("shared(a)", a=a))
-    query = QUERY("toQuery(a, given, b)", a=a, b=b)
-    again = QUERY("otherFromQuery(query, fromQuery(query, given), given)", query=query)
+    a, b = (
+        with_defaults(**random_state(settings, seed)) for settings in ({"encoding": "rope", "scaling": "yarn"}, case)
+    )
+    a = DEFAULTS("settle(state, data)", state=a)
+    b = DEFAULTS("settle(state, data)", state=b | QUERY("shared(a)", a=a))
+    query = QUERY("toQuery(a, data, b)", a=a, b=b)
+    again = QUERY("otherFromQuery(query, fromQuery(query, data), data)", query=query)
     applies = SETTINGS("KNOBS.filter(({ when }) => when(state)).map(({ name }) => name)", state=b)
     assert {name: again[name] for name in applies} == {name: b[name] for name in applies}
-    assert QUERY("fromQuery(query, given)", query=query)["factor"] == a["factor"]
-    assert QUERY("otherFromQuery(query, fromQuery(query, given), given)", query="?length=9") is None
+    assert QUERY("fromQuery(query, data)", query=query)["factor"] == a["factor"]
+    assert QUERY("otherFromQuery(query, fromQuery(query, data), data)", query="?length=9") is None
 
 
 @pytest.mark.parametrize(
     ("query", "length"), [("?query=100", 128), ("?length=9", 9), ("?base=20", 5), ("?words=a+b", 2), ("?words=", 128)]
 )
 def test_an_address_means_a_sentence_or_numbers(query, length):
-    assert QUERY("fromQuery(query, given)", query=query)["length"] == length
+    assert QUERY("fromQuery(query, data)", query=query)["length"] == length
 
 
 def test_a_sentence_is_words_with_a_space_between():
@@ -225,8 +229,8 @@ def test_encodings_that_are_none_are_named(name):
     "text", ["", "?", "?encoding", "?length=&width=x&%E0%A4%A&base=-1e400", "?heads=1e9&head=99", "&&=&=1"]
 )
 def test_no_address_breaks_it(text):
-    state = QUERY("fromQuery(text, given)", text=text)
-    for name, bounds in given()["knobs"].items():
+    state = QUERY("fromQuery(text, data)", text=text)
+    for name, bounds in page_data()["knobs"].items():
         if name == "length" and state["words"]:
             continue
         assert bounds["min"] <= state[name] <= bounds["max"], name

@@ -44,25 +44,25 @@ def stretched(draw, recipe):
 @pytest.mark.parametrize("recipe", [frequencies.linear, frequencies.ntk, frequencies.yarn, frequencies.llama3])
 def test_two_prices(recipe, draw):
     theta, plain, trained, length = stretched(draw, recipe)
-    given = {"theta": theta, "old": plain, "trained": trained, "length": length}
-    went, g = trained * plain / (2 * np.pi), theta / plain
-    assert_close(STRETCH("turns(old, trained)", **given), went)
-    assert_close(STRETCH("wavelengths(old)", **given), 2 * np.pi / plain)
-    found, slow = STRETCH("reach(theta, old, trained)", **given), np.flatnonzero(went < 1)
+    inputs = {"theta": theta, "old": plain, "trained": trained, "length": length}
+    turns, g = trained * plain / (2 * np.pi), theta / plain
+    assert_close(STRETCH("turns(old, trained)", **inputs), turns)
+    assert_close(STRETCH("wavelengths(old)", **inputs), 2 * np.pi / plain)
+    reach, slow = STRETCH("reach(theta, old, trained)", **inputs), np.flatnonzero(turns < 1)
     overreach = (theta * length / (plain * trained))[slow].max()
-    assert_close(length / found["length"], overreach)
-    assert_close(g[int(found["pair"])], g[slow].max())
-    assert found["pair"] in slow
-    np.testing.assert_allclose(STRETCH("squeeze(theta, old, trained)", **given), np.log2(1 / g[went >= 1]).mean())
-    arcs = STRETCH("arcs(theta, length, old, trained)", **given)
-    assert_close(arcs["met"], went.clip(max=1))
-    asked = np.maximum(arcs["met"], (length * theta / (2 * np.pi)).clip(max=1))
-    assert_close(arcs["asked"], asked)
+    assert_close(length / reach["length"], overreach)
+    assert_close(g[int(reach["pair"])], g[slow].max())
+    assert reach["pair"] in slow
+    np.testing.assert_allclose(STRETCH("squeeze(theta, old, trained)", **inputs), np.log2(1 / g[turns >= 1]).mean())
+    arcs = STRETCH("arcs(theta, length, old, trained)", **inputs)
+    assert_close(arcs["met"], turns.clip(max=1))
+    required = np.maximum(arcs["met"], (length * theta / (2 * np.pi)).clip(max=1))
+    assert_close(arcs["asked"], required)
 
 
 def test_where_every_hand_went_round_nothing_is_new():
-    found = STRETCH("reach([0.5], [1], 100)")
-    assert found == {"pair": -1, "length": np.inf}
+    reach = STRETCH("reach([0.5], [1], 100)")
+    assert reach == {"pair": -1, "length": np.inf}
     assert STRETCH("squeeze([1], [1], 1)") == 0
 
 
@@ -79,12 +79,12 @@ def planned(recipe, **options) -> dict[str, Any]:
 def test_planner_writes_the_same_frequencies_in_both_languages(recipe, options):
     planner = (SCRIPTS / "figures/stretch-planner.js").read_text(encoding="utf-8")
     script, plan = quickjs.Context(), planned(recipe, **options, **LISTS)
-    for found in re.finditer(r"^const (python|config|written) = .*?^}$", planner, re.M | re.S):
-        script.eval(found[0])
-    told = f"{json.dumps(plan)}, {json.dumps(TAKES[recipe])}"
+    for match in re.finditer(r"^const (python|config|written) = .*?^}$", planner, re.M | re.S):
+        script.eval(match[0])
+    arguments = f"{json.dumps(plan)}, {json.dumps(TAKES[recipe])}"
     scope = dict(LISTS)
-    exec(script.eval(f"python({told})"), scope)
-    text = script.eval(f"config({told})")
+    exec(script.eval(f"python({arguments})"), scope)
+    text = script.eval(f"config({arguments})")
     config = json.loads(text)
     longest = plan["original_length" if recipe == "dynamic_ntk" else "length"]
     assert config["max_position_embeddings"] == longest
@@ -101,18 +101,18 @@ def test_strips_of_wavelengths(draw):
     head = 4 * int(draw.integers(2, 60))
     turning = 2 * int(draw.integers(1, head // 2 + 1))
     base, length = 10 ** draw.uniform(2, 8), float(10 ** draw.uniform(1, 5))
-    given = {"head": head, "turning": turning, "base": base, "length": length}
+    inputs = {"head": head, "turning": turning, "base": base, "length": length}
 
     narrow = 2 * np.pi / rope_frequencies(turning, base)[0]
-    assert_close(ZOO("waves(head, turning, base, false)", **given), narrow, atol=0)
+    assert_close(ZOO("waves(head, turning, base, false)", **inputs), narrow, atol=0)
     stopped = proportional(head, turning / head, base=base)[0]
     fastest = 2 * np.pi / stopped[stopped > 0]
-    ours = ZOO("waves(head, turning, base, true)", **given)
+    ours = ZOO("waves(head, turning, base, true)", **inputs)
     assert_close(ours, fastest[: len(ours)], atol=0)
     assert len(ours) == turning // 2
 
-    assert ZOO("unfinished(found, length)", found=narrow, length=length) == (narrow > length).sum()
-    turned = ZOO("circle(Float64Array.from(found), length)", found=narrow, length=length)
+    assert ZOO("unfinished(wavelengths, length)", wavelengths=narrow, length=length) == (narrow > length).sum()
+    turned = ZOO("circle(Float64Array.from(wavelengths), length)", wavelengths=narrow, length=length)
     assert_close(turned, np.clip(length / narrow, 0, 1), atol=0)
 
 

@@ -39,17 +39,17 @@ def tails(kind, rows, mean):
 def test_visits_and_updates(seed, kind):
     draw = np.random.default_rng(seed)
     rows, texts, steps = (int(draw.integers(*span)) for span in ((20, 300), (1, 20), (1, 200)))
-    given = {"kind": kind, "rows": rows, "mean": float(draw.uniform(4, 90)), "texts": texts, "steps": steps}
-    share = tails(kind, rows, given["mean"])
-    ours = VISITS("Array.from({ length: rows }, (_, p) => tail(kind, p, rows, mean))", **given)
+    settings = {"kind": kind, "rows": rows, "mean": float(draw.uniform(4, 90)), "texts": texts, "steps": steps}
+    share = tails(kind, rows, settings["mean"])
+    ours = VISITS("Array.from({ length: rows }, (_, p) => tail(kind, p, rows, mean))", **settings)
     assert_close(ours, share)
     learned = steps * (1 - (1 - share) ** texts)
-    assert_close(VISITS("t.map((x) => updates(x, texts, steps))", t=ours, **given), learned)
+    assert_close(VISITS("t.map((x) => updates(x, texts, steps))", t=ours, **settings), learned)
     expected = steps * texts * share
-    assert_close(VISITS("t.map((x) => visits(x, texts, steps))", t=ours, **given), expected)
-    assert VISITS("edge(t, 50, texts, steps)", t=ours, **given) == (expected >= 50).sum()
+    assert_close(VISITS("t.map((x) => visits(x, texts, steps))", t=ours, **settings), expected)
+    assert VISITS("edge(t, 50, texts, steps)", t=ours, **settings) == (expected >= 50).sum()
     longer = np.random.RandomState(seed).random_sample((steps, texts, 1)) < share  # chapter 2.1, `simulated`
-    played = VISITS("run(t, texts, steps, seed)", t=share, seed=seed, **given)
+    played = VISITS("run(t, texts, steps, seed)", t=share, seed=seed, **settings)
     assert played == {"visits": longer.sum((0, 1)).tolist(), "updates": longer.any(1).sum(0).tolist()}
 
 
@@ -59,11 +59,11 @@ def test_components_of_a_table(draw):
     assert_close(plain, table - table.mean(axis=0))
     profiles, strengths, _ = np.linalg.svd(table - table.mean(axis=0), full_matrices=False)
     rows = np.reshape(plain, table.shape)
-    found = COMPONENTS("eigen(products, 24)", products=(rows @ rows.T).ravel().tolist())
-    assert_close(found["values"][:9], strengths**2, atol=0)
-    np.testing.assert_allclose(found["values"][9:], 0, atol=1e-9)
-    for ours, theirs in zip(found["vectors"], profiles.T, strict=False):
-        np.testing.assert_allclose(np.array(ours) * np.sign(ours @ theirs), theirs, atol=1e-9)
+    decomposition = COMPONENTS("eigen(products, 24)", products=(rows @ rows.T).ravel().tolist())
+    assert_close(decomposition["values"][:9], strengths**2, atol=0)
+    np.testing.assert_allclose(decomposition["values"][9:], 0, atol=1e-9)
+    for ours, profile in zip(decomposition["vectors"], profiles.T, strict=False):
+        np.testing.assert_allclose(np.array(ours) * np.sign(ours @ profile), profile, atol=1e-9)
 
 
 @pytest.mark.parametrize("length", [5, 64])
@@ -77,14 +77,14 @@ def test_overtones_are_those_of_a_string(length):
 
 @pytest.mark.parametrize("reach", [0, 0.4, 3.5, 11])
 def test_blended_noise(reach):
-    given = {"length": 12, "dim": 5, "margin": 20, "seed": 3}
+    settings = {"length": 12, "dim": 5, "margin": 20, "seed": 3}
     rows = np.random.RandomState(3).standard_normal((52, 5))
-    ours = COMPONENTS("noise(length, dim, margin, seed)", **given)
+    ours = COMPONENTS("noise(length, dim, margin, seed)", **settings)
     np.testing.assert_allclose(np.reshape(ours, rows.shape), rows, rtol=1e-12)
     gap = np.arange(52) - 20 - np.arange(12)[:, None]
     weights = np.exp(-0.5 * (gap / reach) ** 2) if reach else gap == 0
     weights = weights * (abs(gap) <= 20)
-    blend = COMPONENTS("blended(rows, dim, margin, reach)", rows=rows.ravel(), reach=reach, **given)
+    blend = COMPONENTS("blended(rows, dim, margin, reach)", rows=rows.ravel(), reach=reach, **settings)
     assert_close(blend, weights @ rows)
 
 
@@ -99,17 +99,17 @@ def test_longer_tables(way, old, length):
         "stretch": resize(eye, length).numpy(),
         "extrapolate": eye.numpy()[np.minimum(j, old - 1)] + beyond * (eye[-1] - eye[-2]).numpy(),
     }[way]
-    given = {"way": way, "old": old, "length": length, "k": 2, "sharp": 3.5}
-    ours = RESIZE("extended(way, old, length)", **given)
+    settings = {"way": way, "old": old, "length": length, "k": 2, "sharp": 3.5}
+    ours = RESIZE("extended(way, old, length)", **settings)
     np.testing.assert_allclose(
         np.reshape(ours, expected.shape), expected, rtol=1e-6, atol=1e-6 if way == "stretch" else 1e-12
     )
     expected = np.reshape(ours, expected.shape)
-    places = RESIZE("sources(weights, old)", weights=ours, **given)
+    places = RESIZE("sources(weights, old)", weights=ours, **settings)
     assert_close(places, expected @ np.arange(old))
     scores = 3.5 * expected[:, 2:] @ expected[:, :-2].T
     scores = torch.from_numpy(np.where(np.tri(length), scores, -np.inf)).softmax(dim=-1).numpy()
-    looks = RESIZE("lookBack(weights, old, k, sharp)", weights=ours, **given)
+    looks = RESIZE("lookBack(weights, old, k, sharp)", weights=ours, **settings)
     assert_close(looks, scores)
 
 
@@ -132,14 +132,14 @@ def spread(mixtures, rows):
     return matrix
 
 
-@pytest.mark.parametrize(("ours", "theirs"), METHODS)
+@pytest.mark.parametrize(("method", "options"), METHODS)
 @pytest.mark.parametrize(("old", "size"), [(8, 10), (5, 12), (14, 9), (6, 6), (7, 3)])
-def test_one_axis(ours, theirs, old, size):
+def test_one_axis(method, options, old, size):
     image = torch.eye(old, dtype=torch.float64).reshape(1, old, old, 1).repeat(1, 1, 1, 2)
-    expected = F.interpolate(image, size=(size, 2), **theirs)[0, :, :, 0].T
+    expected = F.interpolate(image, size=(size, 2), **options)[0, :, :, 0].T
     code = "Array.from({ length: size }, (_, j) => taps(j, old, size, method))"
-    found = GRIDS(code, old=old, size=size, method=ours)
-    assert_close(spread(found, old)[:, 1:], expected)
+    taps = GRIDS(code, old=old, size=size, method=method)
+    assert_close(spread(taps, old)[:, 1:], expected)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "cubic"])
@@ -155,13 +155,13 @@ def test_grids_right_and_wrong(kernel, old, size):
         "as one line": resize(table[1:], patches),
         "axes swapped": right.unflatten(0, size).transpose(0, 1).flatten(0, 1),
     }
-    given = {"old": old, "size": size, "method": {"kernel": kernel, "antialias": True}, "n": patches}
+    inputs = {"old": old, "size": size, "method": {"kernel": kernel, "antialias": True}, "n": patches}
     places = np.array([[-1, -1], *np.ndindex(*old)])
     for way, matrix in expected.items():
-        found = GRIDS("Array.from({ length: n }, (_, k) => mixture(way, k, old, size, method))", way=way, **given)
-        np.testing.assert_allclose(spread(found, rows), matrix, err_msg=way, **SINGLE)
-        origins = GRIDS("mixed.map((one) => origin(one, old[1]))", mixed=found, **given)
-        assert_close(origins, spread(found, rows) @ places, err_msg=way)
+        mixtures = GRIDS("Array.from({ length: n }, (_, k) => mixture(way, k, old, size, method))", way=way, **inputs)
+        np.testing.assert_allclose(spread(mixtures, rows), matrix, err_msg=way, **SINGLE)
+        origins = GRIDS("mixed.map((mixture) => origin(mixture, old[1]))", mixed=mixtures, **inputs)
+        assert_close(origins, spread(mixtures, rows) @ places, err_msg=way)
 
 
 @pytest.mark.parametrize(("old", "size"), [((4, 6), (5, 9)), ((8, 8), (10, 10))])
@@ -174,10 +174,10 @@ def test_centers_of_patches(old, size):
 @pytest.mark.parametrize("rows", [1, 2, 5, 8])
 def test_products_of_two_tables(draw, rows):
     a, b = draw.normal(size=(rows, 6)), draw.normal(size=(7, 6))
-    known = {name: table.ravel().tolist() for name, table in (("a", a), ("b", b))}
-    ours = PRODUCTS("products(new Float64Array(a), new Float64Array(b), 6)", **known)
+    tables = {name: table.ravel().tolist() for name, table in (("a", a), ("b", b))}
+    ours = PRODUCTS("products(new Float64Array(a), new Float64Array(b), 6)", **tables)
     np.testing.assert_allclose(np.reshape(ours, (rows, 7)), a @ b.T, rtol=1e-9, atol=1e-12)
-    ours = PRODUCTS("((table) => products(table, table, 6))(new Float64Array(a))", **known)
+    ours = PRODUCTS("((table) => products(table, table, 6))(new Float64Array(a))", **tables)
     np.testing.assert_allclose(np.reshape(ours, (rows, rows)), a @ a.T, rtol=1e-9, atol=1e-12)
 
 
@@ -191,15 +191,15 @@ def test_rows_turned_to_their_positions(draw, layout):
           wheelOf(5, 4, (p, i) => (p + options.first) * theta[i], () => options.attention))"""
         ours = TABLES(code, x=x.ravel(), theta=theta, options=options, pairs=pairs)
         rows = np.broadcast_to(x, (5, 8))
-        theirs = rope(rows, first + np.arange(5), theta=theta, layout=layout, attention_factor=factor)
-        np.testing.assert_allclose(np.reshape(ours, (5, 8)), theirs, rtol=1e-9, atol=1e-12)
+        expected = rope(rows, first + np.arange(5), theta=theta, layout=layout, attention_factor=factor)
+        np.testing.assert_allclose(np.reshape(ours, (5, 8)), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 48, 90])
 def test_a_list_resampled(count):
-    known = np.random.default_rng(count).uniform(1, 60, 48)
-    ours = TABLES("resample(list, count)", list=known, count=count)
-    assert_close(ours, np.interp(np.linspace(0, 47, count), np.arange(48), known), atol=0)
+    values = np.random.default_rng(count).uniform(1, 60, 48)
+    ours = TABLES("resample(list, count)", list=values, count=count)
+    assert_close(ours, np.interp(np.linspace(0, 47, count), np.arange(48), values), atol=0)
 
 
 @pytest.mark.parametrize("x", [-9.0, -3.6, -1.0, -1e-9, 0.0, 0.3, 2.0, 3.5, 3.54, 6.0, 30.0])
@@ -214,5 +214,5 @@ def test_the_exponential_of_a_matrix(rows, size):
     matrix = size * np.random.default_rng(rows).normal(size=(rows, rows))
     turn = matrix - matrix.T
     ours = EXPONENTIAL("exponential(matrix.length, (i, j) => matrix[i][j])", matrix=turn)
-    theirs = torch.matrix_exp(torch.tensor(turn)).numpy()
-    np.testing.assert_allclose(np.reshape(ours, (rows, rows)), theirs, rtol=1e-9, atol=1e-11)
+    expected = torch.matrix_exp(torch.tensor(turn)).numpy()
+    np.testing.assert_allclose(np.reshape(ours, (rows, rows)), expected, rtol=1e-9, atol=1e-11)

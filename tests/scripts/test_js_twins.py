@@ -80,8 +80,8 @@ def recipe(formula: Callable, *names: str, **options: str) -> Callable[[SimpleNa
     """Return what gives theta and, behind it, the attention factor; names are those of arguments."""
 
     def stretched(a: SimpleNamespace) -> np.ndarray:
-        given = {option: getattr(a, name) for option, name in options.items()}
-        return np.append(*formula(a.wide, *(getattr(a, name) for name in names), base=a.large, **given))
+        keywords = {option: getattr(a, name) for option, name in options.items()}
+        return np.append(*formula(a.wide, *(getattr(a, name) for name in names), base=a.large, **keywords))
 
     return stretched
 
@@ -150,6 +150,6 @@ TWINS: dict[str, dict[str, Callable[[SimpleNamespace], object]]] = {
 @pytest.mark.parametrize("name", TWINS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_script_computes_what_the_package_does(name, seed):
-    script, given = Script(f"math/{name}.js"), arguments(seed)
+    script, values = Script(f"math/{name}.js"), arguments(seed)
     for expression, twin in TWINS[name].items():
-        assert_close(script(expression, **vars(given)), twin(given), err_msg=expression)
+        assert_close(script(expression, **vars(values)), twin(values), err_msg=expression)

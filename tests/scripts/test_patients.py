@@ -24,7 +24,7 @@ def rounded(p, bits):
     return torch.ldexp((part * 2.0**bits).round() / 2.0**bits, power)
 
 
-def wanted(bug, size, length=LENGTH):
+def expected_places(bug, size, length=LENGTH):
     """Where queries and keys stand, and in what share of texts."""
     p = torch.arange(length)
     queries = BUGS[bug](p, size).double()
@@ -34,7 +34,7 @@ def wanted(bug, size, length=LENGTH):
 
 def chances(bug, size, length, back, window, letters):
     """Property 2, from token `back` on."""
-    queries, keys, sick = wanted(bug, size, length)
+    queries, keys, sick = expected_places(bug, size, length)
     p = torch.arange(length)
     apart = p[:, None] - p
     stands = (queries[:, None] - keys == back) & (apart >= 0) & (apart < window)
@@ -45,24 +45,24 @@ def chances(bug, size, length, back, window, letters):
 @pytest.mark.parametrize("bug", BUGS)
 @pytest.mark.parametrize("size", [3, 4, 6, 7, 8])
 def test_places(bug, size):
-    got = WARD("places(bug, size, length)", bug=bug, size=size, length=LENGTH)
-    queries, keys, sick = wanted(bug, size)
-    assert got == {"queries": queries.tolist(), "keys": keys.tolist(), "sick": sick}
+    actual = WARD("places(bug, size, length)", bug=bug, size=size, length=LENGTH)
+    queries, keys, sick = expected_places(bug, size)
+    assert actual == {"queries": queries.tolist(), "keys": keys.tolist(), "sick": sick}
 
 
 def test_eight_bits_are_those_of_bfloat16():
-    got = WARD('places("bits", 8, 2000)', bug="bits")["queries"]
-    assert got == torch.arange(2000).bfloat16().tolist()
+    actual = WARD('places("bits", 8, 2000)', bug="bits")["queries"]
+    assert actual == torch.arange(2000).bfloat16().tolist()
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_expected_answers(draw, bug):
     size, back, window, letters = (int(draw.integers(*ends)) for ends in ((3, 60), (1, 7), (8, 40), (2, 30)))
     size = min(size, 8) if bug == "bits" else size
-    given = {"bug": bug, "size": size, "length": LENGTH, "back": back, "window": window, "letters": letters}
-    ours = WARD("expected(places(bug, size, length), back, window, letters)", **given)
-    assert_close(ours, chances(**given))
-    one, other = (WARD("means(x, 4)", x=x) for x in (ours, draw.random(LENGTH).tolist()))
-    assert_close(one, np.reshape(ours[: len(one) * 4], (-1, 4)).mean(axis=1))
-    gap = np.abs(np.subtract(one, other[: len(one)])).mean()
-    assert_close(WARD("apart(a, b)", a=one, b=other), gap)
+    inputs = {"bug": bug, "size": size, "length": LENGTH, "back": back, "window": window, "letters": letters}
+    ours = WARD("expected(places(bug, size, length), back, window, letters)", **inputs)
+    assert_close(ours, chances(**inputs))
+    own_means, other_means = (WARD("means(x, 4)", x=x) for x in (ours, draw.random(LENGTH).tolist()))
+    assert_close(own_means, np.reshape(ours[: len(own_means) * 4], (-1, 4)).mean(axis=1))
+    gap = np.abs(np.subtract(own_means, other_means[: len(own_means)])).mean()
+    assert_close(WARD("apart(a, b)", a=own_means, b=other_means), gap)

@@ -44,9 +44,9 @@ def test_angles(draw, dtype):
     theta = RoPE(int(draw.integers(2, 64)) * 2).theta
     positions = draw.integers(0, 60_000 if dtype == torch.float16 else 2**27, 5)
     exact = torch.tensor(positions).to(dtype)[:, None] * torch.tensor(theta, dtype=dtype)
-    given = {"theta": np.asarray(theta), "kind": kind(dtype), "positions": positions}
+    inputs = {"theta": np.asarray(theta), "kind": kind(dtype), "positions": positions}
     np.testing.assert_array_equal(
-        np.array(ROUNDING("positions.map((p) => angles(p, theta, kind))", **given), float), exact.double().numpy()
+        np.array(ROUNDING("positions.map((p) => angles(p, theta, kind))", **inputs), float), exact.double().numpy()
     )
 
 
@@ -69,8 +69,8 @@ def test_share_of_right_answers(times):
     for m in range(4, 14):
         miss = abs(places[: m + 1] - (places[m] - 4))
         box = np.flatnonzero(miss == miss.min())
-        words = itertools.product(range(2), repeat=len(box))
-        most = np.mean([max(map(word.count, word)) for word in words]) / len(box)
+        sequences = itertools.product(range(2), repeat=len(box))
+        most = np.mean([max(map(sequence.count, sequence)) for sequence in sequences]) / len(box)
         chances.append(most if m - 4 in box else 1 / 2)
     assert_close(ROUNDING("rightShare(p, 4, 2)", p=places), np.mean(chances))
 
@@ -101,12 +101,12 @@ def test_hands_and_what_they_miss(draw, site, dtype):
     theta = torch.tensor(RoPE(16, base=float(draw.uniform(50, 1e6))).theta, dtype=torch.float64)
     m = int(2 ** draw.uniform(8, 15.9))
     n = m - int(draw.integers(1, 200))
-    given = {"m": m, "n": n, "theta": theta.tolist(), "site": site, "kind": kind(dtype)}
+    inputs = {"m": m, "n": n, "theta": theta.tolist(), "site": site, "kind": kind(dtype)}
     at_m, at_n = (hands(torch.tensor(p), theta, site, dtype) for p in (m, n))
-    ours = np.array(SITES("theta.map((t) => hand(m, t, site, kind))", **given))
+    ours = np.array(SITES("theta.map((t) => hand(m, t, site, kind))", **inputs))
     assert_close(ours @ [1, 1j], at_m.numpy())
     off = (at_m * at_n.conj() - torch.exp(1j * theta * (m - n))).abs().numpy()
-    ours = SITES("theta.map((t) => miss(m, n, t, site, kind))", **given)
+    ours = SITES("theta.map((t) => miss(m, n, t, site, kind))", **inputs)
     assert_close(ours, off)
     assert_close(SITES("rootMean(x)", x=ours), np.sqrt((off**2).mean()))
 
@@ -116,9 +116,9 @@ def test_float16_has_no_number_for_far_positions():
 
 
 def test_places_of_a_column():
-    got = [SITES("placesIn(j, 7, 5000, 4)", j=j) for j in range(7)]
-    wanted = np.round(np.exp(np.log(5000) * (np.arange(28) + 0.5) / 28))
-    assert np.array_equal(np.ravel(got), wanted)
+    actual = [SITES("placesIn(j, 7, 5000, 4)", j=j) for j in range(7)]
+    expected = np.round(np.exp(np.log(5000) * (np.arange(28) + 0.5) / 28))
+    assert np.array_equal(np.ravel(actual), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -130,8 +130,8 @@ def test_from_where_on_a_pair_may_be_a_radian_off(site, back, dtype):
     m = np.geomspace(1, 1e9, 200_001)
     n = 0 * m if back is None else m - back
     bound = {"frequency": u * theta * (m - n), "cosine": 0 * m}.get(site, u * theta * (m + n))
-    seen = (n >= 0) & (bound >= 1) & ((m >= 1 / u) | (site != "position"))
-    first = m[seen.argmax()] if seen.any() else np.inf
+    is_off = (n >= 0) & (bound >= 1) & ((m >= 1 / u) | (site != "position"))
+    first = m[is_off.argmax()] if is_off.any() else np.inf
     key = "NaN" if back is None else back
     ours = SITES(f"radianOff(theta, site, kind, {key})", theta=theta, site=site, kind=kind(dtype))
     np.testing.assert_allclose(ours, first, rtol=2e-4)
