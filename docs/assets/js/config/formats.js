@@ -27,11 +27,8 @@ const formatOf = (config, { FORMATS }) =>
     return all.every(isIn) && (!any || any.some(isIn)) && !none.some(isIn) && hasEnding
   })
 
-/**
- * A configuration with vLLM's keys of YaRN as the attention_factor that they make.
- * @param {Fields} config
- * @param {Rules} rules
- */
+/** A configuration with vLLM's keys of YaRN as the attention_factor that they make.
+ * @param {Fields} config @param {Rules} rules */
 const withoutVllm = (config, rules) => {
   const fields = { ...config }
   for (const name of ["rope_scaling", "rope_parameters"]) {

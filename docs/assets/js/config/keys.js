@@ -21,13 +21,8 @@ const foreign = (rope, { FOREIGN, NEUTRAL }) => {
   return null
 }
 
-/**
- * A key that is nearly a known one, or not known inside a rope dict.
- * @param {Fields} fields
- * @param {Fields} inside
- * @param {Rules} rules
- * @returns {Problem | null}
- */
+/** A key that is nearly a known one, or not known inside a rope dict.
+ * @type {(fields: Fields, inside: Fields, rules: Rules) => Problem | null} */
 export const misspelled = (fields, inside, { ROPE_KEYS, TOP_KEYS, ALIKE, ALIKE_INSIDE }) => {
   const known = [...ROPE_KEYS, ...TOP_KEYS]
   const spellings = new Map(known.map((key) => [key.replaceAll("_", ""), key]))

@@ -36,11 +36,8 @@ export const refuseMisspelled = (config) => {
   }
 }
 
-/**
- * What the configuration says of rotations, part by part, under its name.
- * @param {Config} config
- * @returns {[string, Fields][]}
- */
+/** What the configuration says of rotations, part by part, under its name.
+ * @type {(config: Config) => [string, Fields][]} */
 const ropeDicts = ({ fields }) =>
   ["rope_scaling", "rope_parameters"]
     .filter((name) => isTruthy(fields[name]))
@@ -73,12 +70,7 @@ const bases = ({ fields, rules }, rotating) => {
   return result
 }
 
-/**
- * Whether two values of JSON are equal, in whatever order their keys stand.
- * @param {any} a
- * @param {any} b
- * @returns {boolean}
- */
+/** Whether two values of JSON are equal, in whatever order their keys stand. @type {(a: any, b: any) => boolean} */
 const isEqual = (a, b) => {
   if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return a === b
   const keys = Object.keys(a)

@@ -17,13 +17,8 @@ const STEPS = 24 // of a sweep for those who want no motion, one a second
 const PLAYED = ["base", "first", "factor", "peak", "head", "width"] // where nothing fit to be played is in use
 const BUTTON = /** @type {const} */ ({ class: "explorer-acts" })
 
-/**
- * @param {Stage} stage
- * @param {Given} given
- * @param {Held} app
- * @param {Rooms} home
- * @param {{ shows: (name: string) => boolean, current: () => string }} board
- */
+/** @type {(stage: Stage, given: Given, app: Held, home: Rooms,
+ *   board: { shows: (name: string) => boolean, current: () => string }) => void} */
 export const acts = (stage, given, app, { kinds, guided, whose }, board) => {
   const { signal } = stage
   models(stage, given, app, kinds)
@@ -98,13 +93,9 @@ const models = (stage, given, app, kinds) => {
   })
 }
 
-/**
- * Sweep the knob in use from end to end, until a hand moves something.
- * @param {Stage} stage
- * @param {Given} given
- * @param {Held} app
- * @param {{ shows: (name: string) => boolean, current: () => string }} board
- */
+/** Sweep the knob in use from end to end, until a hand moves something.
+ * @type {(stage: Stage, given: Given, app: Held, board: { shows: (name: string) => boolean, current: () => string }) =>
+ *   HTMLButtonElement} */
 const player = (stage, given, app, { shows, current }) => {
   const still = matchMedia("(prefers-reduced-motion: reduce)")
   const playable = () =>

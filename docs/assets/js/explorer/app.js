@@ -67,15 +67,9 @@ export const build = (stage, given) => {
   })
 }
 
-/**
- * One panel of one side, with its name, its words and its value.
- * @param {Stage} stage
- * @param {Held} app
- * @param {Panel} panel
- * @param {number} i
- * @param {number} side
- * @param {HTMLElement} grid
- */
+/** One panel of one side, with its name, its words and its value.
+ * @param {Stage} stage @param {Held} app @param {Panel} panel @param {number} i @param {number} side
+ * @param {HTMLElement} grid */
 const shown = (stage, app, panel, i, side, grid) => {
   const title = make("strong")
   const text = make("p")
@@ -122,12 +116,8 @@ const shown = (stage, app, panel, i, side, grid) => {
   return paper
 }
 
-/**
- * The height of a panel: two of them fit above each other on a narrow screen.
- * @param {number} width
- * @param {number} i
- * @param {boolean} two
- */
+/** The height of a panel: two of them fit above each other on a narrow screen.
+ * @type {(width: number, i: number, two: boolean) => number} */
 const high = (width, i, two) => {
   if (width < 400 && two) return Math.round(width * (i === RESPONSE ? 0.7 : 0.56))
   return Math.round(width < 400 && i < 2 ? width * 0.86 : Math.min(Math.max(width * 0.7, 240), 345))

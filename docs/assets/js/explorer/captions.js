@@ -45,11 +45,8 @@ const responseCaption = (view, other) => {
   return ["Response to distance", `The chosen query’s row, by distance m − n.${gray}${dashed}`]
 }
 
-/**
- * @param {View} view
- * @param {View | null} [other] beside it
- * @returns {Array<[string, string]>} title and explanation of each panel
- */
+/** @param {View} view @param {View | null} [other] beside it
+ * @returns {Array<[string, string]>} title and explanation of each panel */
 export const captions = (view, other = null) => [
   ["Pattern", patternText(view)],
   [`${scored(view.state)} of every pair`, meaning(view)],
@@ -143,12 +140,8 @@ export const reading = (view) => {
   return `${said} Position ${first.slice(2)}; ${fourth}.`
 }
 
-/**
- * What a panel shows, for those who cannot see it.
- * @param {View} view
- * @param {number} panel
- * @param {View | null} [other]
- */
+/** What a panel shows, for those who cannot see it.
+ * @type {(view: View, panel: number, other?: View | null) => string} */
 export const label = (view, panel, other = null) => {
   const [title, text] = captions(view, other)[panel]
   const { pattern, state: s } = view

@@ -20,13 +20,8 @@ export const wordAt = (s, p) => wordsOf(s)[p] ?? String(p + firstOf(s))
 /** A sentence as its words with one space between. @param {string} text */
 export const sentence = (text) => text.split(/\s+/).filter(Boolean).slice(0, MOST_WORDS).join(" ")
 
-/**
- * What nobody has set: of an encoding, over a sentence or over numbered positions.
- * @param {Given} given
- * @param {string} [encoding]
- * @param {boolean} [numbered]
- * @returns {State}
- */
+/** What nobody has set: of an encoding, over a sentence or over numbered positions.
+ * @type {(given: Given, encoding?: string, numbered?: boolean) => State} */
 export const defaults = (given, encoding = given.choices.encoding[0], numbered = false) => {
   const each = KNOBS.map(({ name }) => {
     const value = given.choices[name]?.[0] ?? given.toggles[name] ?? given.knobs[name]?.value ?? given.words
@@ -38,23 +33,15 @@ export const defaults = (given, encoding = given.choices.encoding[0], numbered =
   return { ...usual, ...place, ...kindOf(usual).usual }
 }
 
-/**
- * A number within its bounds, whole where its knob is.
- * @param {Knob} knob
- * @param {number} value
- * @param {Bounds} bounds
- */
+/** A number within its bounds, whole where its knob is.
+ * @type {(knob: Knob, value: number, bounds: Bounds) => number} */
 export const bounded = ({ kind, whole, step = 1 }, value, { min, max }) => {
   const near = kind === "integer" ? Math.round(value / step) * step : whole ? Math.round(value) : value
   return Math.min(max, Math.max(min, near))
 }
 
-/**
- * A number as a hand on its slider means it: of few digits, or a power of two that is near.
- * @param {Knob} knob
- * @param {number} value
- * @param {Bounds} bounds
- */
+/** A number as a hand on its slider means it: of few digits, or a power of two that is near.
+ * @type {(knob: Knob, value: number, bounds: Bounds) => number} */
 export const rounded = (knob, value, bounds) => {
   const power = 2 ** Math.round(Math.log2(value))
   const near =
@@ -89,12 +76,7 @@ const counted = (s) => {
   return Math.min(wordsOf(s).length || s.length, longest(s))
 }
 
-/**
- * The state with every value inside what the others allow.
- * @param {State} state
- * @param {Given} given
- * @returns {State}
- */
+/** The state with every value inside what the others allow. @type {(state: State, given: Given) => State} */
 export const settle = (state, given) => {
   const s = { ...state }
   const spatial = kindOf(s).grid || s.encoding === "mrope"

@@ -30,13 +30,8 @@ export const rooms = (stage) => {
   return { kinds, guided, notice, whose, settings, place, help, main, strip, side }
 }
 
-/**
- * The knob in use: on a narrow screen the only one, chosen from a list, beside the panel that it changes.
- * @param {Stage} stage
- * @param {Rooms} home
- * @param {HTMLElement} grid
- * @param {(name: string) => boolean} shows
- */
+/** The knob in use: on a narrow screen the only one, chosen from a list, beside the panel that it changes.
+ * @param {Stage} stage @param {Rooms} home @param {HTMLElement} grid @param {(name: string) => boolean} shows */
 export const sheet = (stage, { strip, side, help, settings, place }, grid, shows) => {
   let current = "base"
   const list = /** @type {HTMLSelectElement} */ (make("select", { "aria-label": "Which setting" }))

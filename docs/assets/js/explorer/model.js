@@ -22,12 +22,8 @@ const memory = () => {
   }
 }
 
-/**
- * The range of colors: as far to both sides of 0, or down from 0 where a bias only takes away.
- * @param {Float64Array} values
- * @param {boolean} takes
- * @param {(i: number) => boolean} [counts]
- */
+/** The range of colors: as far to both sides of 0, or down from 0 where a bias only takes away.
+ * @param {Float64Array} values @param {boolean} takes @param {(i: number) => boolean} [counts] */
 const range = (values, takes, counts) => {
   let [low, high] = [0, 0]
   for (let i = 0; i < values.length; i++) {
@@ -42,25 +38,17 @@ const range = (values, takes, counts) => {
 /** From 0 to the largest. @param {Float64Array} values */
 const upTo = (values) => ({ low: 0, high: values.reduce((most, x) => Math.max(most, x), 0) || 1 })
 
-/**
- * From the smallest to the largest, where a few words have scores of one sign.
- * @param {{ low: number, high: number }} range
- * @param {ArrayLike<number>} values
- * @param {(i: number) => boolean} [counts]
- */
+/** From the smallest to the largest, where a few words have scores of one sign.
+ * @param {{ low: number, high: number }} range @param {ArrayLike<number>} values
+ * @param {(i: number) => boolean} [counts] */
 const narrowed = (range, values, counts = () => true) => {
   const seen = Array.from(values).filter((_, i) => counts(i))
   const [low, high] = [Math.min(...seen), Math.max(...seen)]
   return low > 0 && high > low ? { low, high } : range
 }
 
-/**
- * A picture of all pairs, as fine as it can be seen.
- * @param {State} s
- * @param {Found} found
- * @param {Once} once
- * @param {(m: number) => Float64Array} weights
- */
+/** A picture of all pairs, as fine as it can be seen.
+ * @param {State} s @param {Found} found @param {Once} once @param {(m: number) => Float64Array} weights */
 const pictured = (s, found, once, weights) => {
   const step = Math.ceil(s.length / MOST)
   const side = Math.ceil(s.length / step)

@@ -73,11 +73,8 @@ const table = (title, [head, ...cells]) => {
   return make("div", scrolls, [make("table", {}, [...parts, make("tbody", {}, lines)])])
 }
 
-/**
- * The chosen row, for those who read no pictures.
- * @param {HTMLElement} box
- * @param {import("./types.js").Shown} shown
- */
+/** The chosen row, for those who read no pictures.
+ * @type {(box: HTMLElement, shown: import("./types.js").Shown) => void} */
 export const fill = (box, { stage, view, other }) => {
   box.className = "explorer-tables"
   let last = ""

@@ -30,13 +30,7 @@ const partsOf = (query) => {
   )
 }
 
-/**
- * A value out of an address, or the default.
- * @param {Knob} knob
- * @param {string} text
- * @param {Given} given
- * @param {any} fallback
- */
+/** A value out of an address, or the default. @type {(knob: Knob, text: string, given: Given, fallback: any) => any} */
 const read = (knob, text, given, fallback) => {
   if (knob.kind === "text") return sentence(text)
   if (knob.kind === "choice") return given.choices[knob.name].includes(text) ? text : fallback
@@ -45,11 +39,8 @@ const read = (knob, text, given, fallback) => {
   return Number.isFinite(number) ? bounded(knob, number, given.knobs[knob.name]) : fallback
 }
 
-/**
- * Whether an address means numbered positions: it says how many, or one beyond the sentence.
- * @param {Map<string, string>} parts
- * @param {Given} given
- */
+/** Whether an address means numbered positions: it says how many, or one beyond the sentence.
+ * @type {(parts: Map<string, string>, given: Given) => boolean} */
 const numbers = (parts, given) => {
   const words = parts.get("words")
   if (words !== undefined) return !sentence(words)
@@ -73,12 +64,8 @@ const encodingOf = (parts) => {
   return name !== undefined && Object.hasOwn(KINDS, name) ? name : undefined
 }
 
-/**
- * What an address asks for, though some of it may forbid the rest.
- * @param {string} query such as "?encoding=rope&length=256"
- * @param {Given} given
- * @returns {State}
- */
+/** What an address asks for, though some of it may forbid the rest.
+ * @param {string} query such as "?encoding=rope&length=256" @param {Given} given @returns {State} */
 export const asked = (query, given) => {
   const parts = partsOf(query)
   return filled(parts, defaults(given, encodingOf(parts), numbers(parts, given)), given)
@@ -90,12 +77,7 @@ export const fromQuery = (query, given) => settle(asked(query, given), given)
 /** What both views share, taken from the first. @param {State} a */
 export const shared = (a) => Object.fromEntries(SHARED.map((name) => [name, a[name]]))
 
-/**
- * What an address asks of a second view, if it has one.
- * @param {string} query
- * @param {Given} given
- * @returns {State | null}
- */
+/** What an address asks of a second view, if it has one. @type {(query: string, given: Given) => State | null} */
 export const otherAsked = (query, given) => {
   const own = Array.from(partsOf(query)).filter(([name]) => name.startsWith(OTHER))
   const parts = new Map(own.map(([name, text]) => [name.slice(OTHER.length), text]))
@@ -104,13 +86,7 @@ export const otherAsked = (query, given) => {
   return filled(parts, defaults(given, encodingOf(parts)), given)
 }
 
-/**
- * The second view of an address, if it has one.
- * @param {string} query
- * @param {State} a
- * @param {Given} given
- * @returns {State | null}
- */
+/** The second view of an address, if it has one. @type {(query: string, a: State, given: Given) => State | null} */
 export const otherFromQuery = (query, a, given) => {
   const state = otherAsked(query, given)
   return state && settle({ ...state, ...shared(a) }, given)
@@ -128,12 +104,8 @@ export const unknown = (query) => {
 const written = (knobs, state, before = "") =>
   knobs.map(({ name }) => `${before}${name}=${encodeURIComponent(String(state[name])).replace(/%20/g, "+")}`).join("&")
 
-/**
- * Knobs that must be said: without one of them, another view would come back.
- * @param {State} state
- * @param {Given} given
- * @param {(knobs: Knob[]) => State} again
- */
+/** Knobs that must be said: without one of them, another view would come back.
+ * @type {(state: State, given: Given, again: (knobs: Knob[]) => State) => Knob[]} */
 const needed = (state, given, again) => {
   const usual = [defaults(given), defaults(given, state.encoding), defaults(given, state.encoding, true)]
   const applies = KNOBS.filter(({ when }) => when(state))
@@ -146,12 +118,8 @@ const needed = (state, given, again) => {
   return said
 }
 
-/**
- * The address of a state: what applies, and would be otherwise if it were not said.
- * @param {State} state
- * @param {Given} given
- * @param {State | null} [other]
- */
+/** The address of a state: what applies, and would be otherwise if it were not said.
+ * @type {(state: State, given: Given, other?: State | null) => string} */
 export const toQuery = (state, given, other = null) => {
   const back = (/** @type {Knob[]} */ knobs) => fromQuery(written(knobs, state), given)
   const said = [written(needed(state, given, back), state)]

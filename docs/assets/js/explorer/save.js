@@ -17,13 +17,8 @@ const SHARP = 2
 
 /** @typedef {{ panel: number, view: View, other: View | null, name: string }} Drawn */
 
-/**
- * What a file shows: of two views each panel twice, but for the response, which has both.
- * @param {number[]} chosen
- * @param {View} a
- * @param {View | null} b
- * @returns {Drawn[]}
- */
+/** What a file shows: of two views each panel twice, but for the response, which has both.
+ * @type {(chosen: number[], a: View, b: View | null) => Drawn[]} */
 const listed = (chosen, a, b) =>
   chosen.flatMap((panel) => {
     const one = { panel, view: a, other: panel === RESPONSE ? b : null, name: b ? "A: " : "" }
@@ -76,12 +71,8 @@ const png = (chosen, element) => {
 /** @param {string | number} cell */
 const cell = (cell) => (/[",]/.test(String(cell)) ? `"${String(cell).replaceAll('"', '""')}"` : String(cell))
 
-/**
- * Of two views one after the other, with an empty line between.
- * @param {View} a
- * @param {View | null} b
- * @param {number} panel
- */
+/** Of two views one after the other, with an empty line between.
+ * @type {(a: View, b: View | null, panel: number) => Blob} */
 const csv = (a, b, panel) => {
   const lines = (/** @type {View} */ view) => rows(view, panel).map((row) => `${row.map(cell).join()}\n`)
   return new Blob([...lines(a), ...(b ? ["\n", ...lines(b)] : [])], { type: "text/csv" })

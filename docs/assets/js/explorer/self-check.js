@@ -8,12 +8,8 @@ import { defaults } from "./defaults.js"
 
 const REST = 300 // milliseconds after which the numbers are judged
 
-/**
- * The larger difference of a point's two numbers, as a share where they are above 1.
- * @param {Given} given
- * @param {(state: State) => View} view
- * @param {Given["golden"][number]} point
- */
+/** The larger difference of a point's two numbers, as a share where they are above 1.
+ * @type {(given: Given, view: (state: State) => View, point: Given["golden"][number]) => number} */
 const difference = (given, view, [set, row, column, cell, m, n, score]) => {
   const seen = view({ ...defaults(given, set.encoding, true), ...set })
   const told = [seen.pattern.values[row * seen.pattern.columns + column], seen.at(m, n)]
@@ -28,11 +24,8 @@ export const agreement = (given) => {
   return { worst, points: 2 * given.golden.length }
 }
 
-/**
- * Say it below the panels, once they stand: a point at a time, so that no hand has to wait.
- * @param {import("../kit/stage.js").Stage} stage
- * @param {Given} given
- */
+/** Say it below the panels, once they stand: a point at a time, so that no hand has to wait.
+ * @type {(stage: import("../kit/stage.js").Stage, given: Given) => void} */
 export const judge = (stage, given) => {
   if (stage.signal.aborted) return
   const line = stage.add(make("p", { class: "explorer-judge" }))

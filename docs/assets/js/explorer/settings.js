@@ -32,15 +32,8 @@ const farther = (/** @type {State} */ s) =>
   !kindOf(s).grid &&
   !(own("content")(s) && s.content === "tokens")
 
-/**
- * @param {string} name
- * @param {string} label
- * @param {Knob["kind"]} kind
- * @param {(s: State) => boolean} when
- * @param {string} help
- * @param {Partial<Knob>} [more]
- * @returns {Knob}
- */
+/** @type {(name: string, label: string, kind: Knob["kind"], when: (s: State) => boolean, help: string,
+ *   more?: Partial<Knob>) => Knob} */
 const knob = (name, label, kind, when, help, more = {}) => ({ name, label, kind, when, help, ...more })
 
 const WHOLE = { whole: true }

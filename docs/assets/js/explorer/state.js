@@ -10,12 +10,8 @@ import { defaults, settle } from "./defaults.js"
 /** @import { State, Given, Focus, View } from "./types.js" */
 /** @typedef {ReturnType<typeof held>} Held */
 
-/**
- * A wish whose encoding changes: what the old one began with gives way to what the new one begins with.
- * @param {State} wish
- * @param {string} encoding
- * @param {Given} given
- */
+/** A wish whose encoding changes: what the old one began with gives way to what the new one begins with.
+ * @type {(wish: State, encoding: string, given: Given) => State} */
 const become = (wish, encoding, given) => {
   const [before, after] = [wish.encoding, encoding].map((each) => defaults(given, each, !wish.words))
   /** @type {State} */
@@ -25,12 +21,8 @@ const become = (wish, encoding, given) => {
   return next
 }
 
-/**
- * From a sentence to numbers or back, the reader looks where one looks first.
- * @param {State} wish
- * @param {State} change
- * @param {Given} given
- */
+/** From a sentence to numbers or back, the reader looks where one looks first.
+ * @type {(wish: State, change: State, given: Given) => State} */
 const reworded = (wish, change, given) => {
   if (change.words === undefined || !change.words === !wish.words) return change
   const { query, key } = defaults(given, wish.encoding, !change.words)

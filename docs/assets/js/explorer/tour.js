@@ -4,12 +4,8 @@ import { make, press } from "../kit/controls.js"
 
 /** @import { State } from "./types.js" */
 
-/**
- * @param {AbortSignal} signal
- * @param {HTMLElement} home
- * @param {Array<[State, string, string]>} steps
- * @param {{ go: (state: State) => void, done: () => void }} page
- */
+/** @type {(signal: AbortSignal, home: HTMLElement, steps: Array<[State, string, string]>,
+ *   page: { go: (state: State) => void, done: () => void }) => void} */
 export const tour = (signal, home, steps, { go, done }) => {
   let at = 0
   const count = make("span", { class: "explorer-count" })

@@ -2,12 +2,8 @@
 
 /** @typedef {Record<string, any>} State every knob's value, by its name */
 /** @typedef {{ min: number, max: number, value: number }} Bounds */
-/**
- * @typedef {{
- *   dim: number, length: number, steps: number, batch: number, rate: number, seed: number, share: number,
- *   digits: number, table: ArrayLike<number>,
- * }} Trained
- */
+/** @typedef {{ dim: number, length: number, steps: number, batch: number, rate: number, seed: number, share: number,
+ *   digits: number, table: ArrayLike<number> }} Trained */
 /** @typedef {[name: string, says: string, state: State]} Preset of a published model */
 /** @typedef {[state: State, row: number, column: number, cell: number, m: number, n: number, score: number]} Point */
 /**
@@ -42,9 +38,8 @@
  * @property {number} [step]
  * @property {boolean} [whole] of a logarithmic knob: integers only
  */
-/**
- * @typedef {(m: number, n: number) => [row: number | null, column: number | null]} Reads what of a pattern a pair takes
- */
+/** @typedef {(m: number, n: number) => [row: number | null, column: number | null]} Reads what of a pattern a pair
+ *   takes */
 /**
  * `from` is the number of the first column, `start` of the first row.
  *
@@ -109,10 +104,7 @@
  * @property {(ctx: Ctx, width: number, height: number, look: Look, view: View, other?: View | null) => void} draw
  * @property {(x: number, y: number, view: View) => Focus} pick
  */
-/**
- * @typedef {{
- *   stage: import("../kit/stage.js").Stage, given: Given, view: () => View, other: () => View | null,
- * }} Shown
- */
+/** @typedef {{ stage: import("../kit/stage.js").Stage, given: Given, view: () => View, other: () => View | null }}
+ *   Shown */
 
 export {}

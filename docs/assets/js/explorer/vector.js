@@ -133,12 +133,7 @@ export class Vector {
     this.letters(text, x, y, `fill="none" ${this.pen}`)
   }
 
-  /**
-   * @param {HTMLCanvasElement} image
-   * @param {number} x
-   * @param {number} y
-   * @param {number} width
-   * @param {number} height
+  /** @param {HTMLCanvasElement} image @param {number} x @param {number} y @param {number} width @param {number} height
    */
   drawImage(image, x, y, width, height) {
     const sharp = this.state.imageSmoothingEnabled ? "" : ` style="image-rendering:pixelated"`

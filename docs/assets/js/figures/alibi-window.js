@@ -13,10 +13,7 @@ const TOP = 22
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function alibiWindow(stage) {
-  /**
-   * @type {{
-   *   words: string[], ask: number, match: number, heads: number, most: number, lead: number, share: number,
-   * }}
+  /** @type {{ words: string[], ask: number, match: number, heads: number, most: number, lead: number, share: number }}
    */
   const { words, ask, match, heads: usual, most, lead: loudest, share } = stage.data
 
@@ -139,12 +136,8 @@ export default function alibiWindow(stage) {
 /** @typedef {{ value: number }} Place */
 /** @typedef {{ weights: () => Float64Array, back: () => number, query: Place, shouter: Place }} Reading */
 
-/**
- * The text itself, lit by the weights of a head.
- * @param {import("../kit/stage.js").Stage} stage
- * @param {string[]} words
- * @param {Reading} reading
- */
+/** The text itself, lit by the weights of a head.
+ * @type {(stage: import("../kit/stage.js").Stage, words: string[], reading: Reading) => void} */
 const reader = (stage, words, { weights, back, query, shouter }) => {
   const spans = words.map((word) => make("span", { style: "padding: 0.1em 0.13em; border-radius: 0.2em" }, [word]))
   const look = "max-width: none; line-height: 1.65; cursor: pointer; touch-action: pan-y; user-select: none"
@@ -175,20 +168,13 @@ const reader = (stage, words, { weights, back, query, shouter }) => {
   })
 }
 
-/**
- * The bar of the match reaches the top when it ties with this one.
- * @param {Float64Array} weights
- * @param {number} match
- */
+/** The bar of the match reaches the top when it ties with this one.
+ * @type {(weights: Float64Array, match: number) => number} */
 const loudestOther = (weights, match) => Math.max(...weights.filter((_, distance) => distance !== match))
 
-/**
- * A share, with a mark at one half.
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {import("../kit/plot.js").Box} box
- * @param {number} share
- */
+/** A share, with a mark at one half.
+ * @type {(ctx: CanvasRenderingContext2D, look: import("../kit/paper.js").Look, box: import("../kit/plot.js").Box,
+ *   share: number) => void} */
 const gauge = (ctx, look, { left, top, width, height }, share) => {
   ctx.fillStyle = look.rule
   ctx.fillRect(left, top, width, height)

@@ -10,12 +10,8 @@ const BOTTOM = 150
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function biasFamily(stage) {
-  /**
-   * @type {{
-   *   trained: number, longest: number, low: number, high: number, prices: number[], buckets: number,
-   *   distance: number, knobs: Record<string, Record<string, number[]>>,
-   * }}
-   */
+  /** @type {{ trained: number, longest: number, low: number, high: number, prices: number[], buckets: number,
+   *   distance: number, knobs: Record<string, Record<string, number[]>> }} */
   const { trained, longest, low, high, prices, buckets, distance, knobs } = stage.data
   const starts = t5Starts(buckets, distance, false)
 

@@ -80,16 +80,9 @@ export default function bitsAndHands(stage) {
   stage.say(reading)
 }
 
-/**
- * A dial that starts at the top and turns clockwise; its left half is where the bit is 1.
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @param {number} angle
- * @param {string} color
- */
+/** A dial that starts at the top and turns clockwise; its left half is where the bit is 1.
+ * @type {(ctx: CanvasRenderingContext2D, look: import("../kit/paper.js").Look, x: number, y: number, radius: number,
+ *   angle: number, color: string) => void} */
 const clock = (ctx, look, x, y, radius, angle, color) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, Math.PI / 2, (3 * Math.PI) / 2)

@@ -12,12 +12,8 @@ const DIGITS = 22 // pixels that a place of three digits takes
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function cacheClock(stage) {
-  /**
-   * @type {{
-   *   questions: string[], products: import("../math/cache.js").Pairs[][][], theta: number[], back: number,
-   *   room: number, sinks: number, seen: number, last: number, trained: number,
-   * }}
-   */
+  /** @type {{ questions: string[], products: import("../math/cache.js").Pairs[][][], theta: number[], back: number,
+   *   room: number, sinks: number, seen: number, last: number, trained: number }} */
   const { questions, products, theta, back, room: usual, sinks: stay, seen: start, last, trained } = stage.data
   const ways = /** @type {Way[]} */ (Object.keys(COLORS))
   const heads = products.map((asked) => asked.map((head) => head.map((pairs) => curve(pairs, theta, last))))
@@ -97,14 +93,9 @@ export default function cacheClock(stage) {
     arrows: { x: seen },
   })
 
-  /**
-   * A row of keys: above each its weight, in it its place.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} style
-   * @param {number} width
-   * @param {number} top
-   * @param {Way} way
-   */
+  /** A row of keys: above each its weight, in it its place.
+   * @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} style @param {number} width
+   * @param {number} top @param {Way} way */
   const shelf = (ctx, style, width, top, way) => {
     const { tokens, places, weights } = look(way)
     const color = style.series[COLORS[way]]

@@ -4,12 +4,8 @@ import { make } from "../kit/controls.js"
 import { axes, dot, line, percent, write } from "../kit/plot.js"
 
 /** @typedef {{ name: string, kind: number, shares: number[][][] }} Row the shares by question, length and seed */
-/**
- * @typedef {{
- *   questions: string[], lengths: number[], guess: number, first: string, near: number, kinds: [number, string][],
- *   rows: Row[],
- * }} Labs
- */
+/** @typedef {{ questions: string[], lengths: number[], guess: number, first: string, near: number,
+ *   kinds: [number, string][], rows: Row[] }} Labs */
 
 const [HEAD, ROW] = [38, 21]
 
@@ -145,12 +141,9 @@ export default function capabilityMatrix(stage) {
     },
   })
 
-  /**
-   * The chosen question over the lengths: every encoding faint, the chosen one with its seeds.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {import("../kit/plot.js").Box} box
-   */
+  /** The chosen question over the lengths: every encoding faint, the chosen one with its seeds.
+   * @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look
+   * @param {import("../kit/plot.js").Box} box */
   const follow = (ctx, look, box) => {
     const options = {
       xticks: lengths,

@@ -104,28 +104,17 @@ export default function clockFilm(stage) {
     arrows: { x: t },
   })
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {number} i
-   * @param {{ x: number, y: number }} at
-   * @param {boolean} wide
-   */
+  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} i
+   * @param {{ x: number, y: number }} at @param {boolean} wide */
   const name = (ctx, look, i, { x, y }, wide) => {
     const turn = TURN / theta[i]
     const long = `λ = ${short(turn < 1000 ? Number(turn.toPrecision(3)) : Math.round(turn))}`
     write(ctx, look, `pair ${pairs[i]}`, x, wide ? y - 8 : y, { color: look.letters[i], weight: 700, size: 13 })
     write(ctx, look, long, wide ? x : x + 56, wide ? y + 9 : y, { color: look.soft })
   }
-  /**
-   * A cell of the table; what changes too fast to be read has no value.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {number} left
-   * @param {number} top
-   * @param {string} which
-   * @param {number} value
-   */
+  /** A cell of the table; what changes too fast to be read has no value.
+   * @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} left
+   * @param {number} top @param {string} which @param {number} value */
   const cell = (ctx, look, left, top, which, value) => {
     const known = !Number.isNaN(value)
     ctx.fillStyle = known ? color("RdBu_r", value, -1, 1) : look.ground
@@ -134,15 +123,9 @@ export default function clockFilm(stage) {
     const tint = !known ? look.ink : Math.abs(value) > DARK ? "#f4f4f4" : "#222"
     write(ctx, look, text, left + 32, top + 12, { align: "center", color: tint })
   }
-  /**
-   * A dial with the trace of its hand.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {number} x
-   * @param {number} y
-   * @param {string} tint
-   * @param {[number, number]} swept
-   */
+  /** A dial with the trace of its hand.
+   * @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x
+   * @param {number} y @param {string} tint @param {[number, number]} swept */
   const face = (ctx, look, x, y, tint, [angle, trace]) => {
     const to = angle - TURN / 4 // twelve o'clock, as canvases count
     ctx.beginPath()
@@ -159,16 +142,9 @@ export default function clockFilm(stage) {
     ctx.stroke()
     stroke(ctx, [x, y - radius], [x, y - radius + 4], look.soft, 1.2)
   }
-  /**
-   * The height of the tip over all positions, drawn up to now and faint beyond; where it swings in a pixel, a band.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {number} middle
-   * @param {number} speed
-   * @param {[number, number]} span
-   * @param {number} end
-   * @param {number} now
-   * @param {string} tint
-   */
+  /** The height of the tip over all positions, drawn up to now and faint beyond; where it swings in a pixel, a band.
+   * @param {CanvasRenderingContext2D} ctx @param {number} middle @param {number} speed @param {[number, number]} span
+   * @param {number} end @param {number} now @param {string} tint */
   const wave = (ctx, middle, speed, [left, right], end, now, tint) => {
     const angle = (end * speed) / (right - left) // of a pixel
     const full = angle > DENSE

@@ -5,12 +5,8 @@ import { color, heat } from "../kit/heat.js"
 import { short, write } from "../kit/plot.js"
 
 /** @typedef {{ q: number[], k: number[], v: number[] }} Part of a query, a key and a value */
-/**
- * @typedef {{
- *   words: string[], tints: number[], shuffle: number[], heads: number, tokens: Part[], seats: Part[],
- *   out: number[][], bias: number[],
- * }} Data
- */
+/** @typedef {{ words: string[], tints: number[], shuffle: number[], heads: number, tokens: Part[], seats: Part[],
+ *   out: number[][], bias: number[] }} Data */
 
 const GLIDE = 0.35 // of the way that is left, at each frame
 const TINY = 0.005 // what two digits show as none
@@ -27,11 +23,8 @@ export default function dragWords(stage) {
   const place = [...ordered] // where each token is drawn, on its way to its seat
   let grabbed = -1
 
-  /**
-   * What the layer makes of an order: for each token, its weights on the others and its output.
-   * @param {number[]} order
-   * @param {boolean} numbered
-   */
+  /** What the layer makes of an order: for each token, its weights on the others and its output.
+   * @param {number[]} order @param {boolean} numbered */
   const run = (order, numbered) => {
     const seat = ordered.map((token) => order.indexOf(token))
     /** @param {"q" | "k" | "v"} of */
@@ -168,12 +161,8 @@ export default function dragWords(stage) {
   for (const kind of ["pointerup", "pointercancel"])
     paper.element.addEventListener(kind, drop, { signal: stage.signal })
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {import("../kit/plot.js").Box} box
-   * @param {number} token
-   */
+  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look
+   * @param {import("../kit/plot.js").Box} box @param {number} token */
   const card = (ctx, look, { left, top, width, height }, token) => {
     ctx.beginPath()
     ctx.roundRect(left, top, width, height, 4)

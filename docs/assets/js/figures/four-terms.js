@@ -10,12 +10,8 @@ const SILENT = 1e-6
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function fourTerms(stage) {
-  /**
-   * @type {{
-   *   words: number[], q: number[][], k: number[][], theta: Float64Array, reach: number, far: number, gap: number,
-   *   methods: Record<string, any>,
-   * }}
-   */
+  /** @type {{ words: number[], q: number[][], k: number[][], theta: Float64Array, reach: number, far: number,
+   *   gap: number, methods: Record<string, any> }} */
   const { words, q, k, theta, reach, far, gap, methods } = stage.data
   const names = Object.keys(methods)
   /** Each method's four maps, row by row. @param {number} first @param {number} step */
@@ -57,12 +53,8 @@ export default function fourTerms(stage) {
         const [column, row] = width > WIDE ? [i, j] : [j, i]
         return { left: LEFT + column * cell, top: TOP + row * high, width: side, height: tall }
       }
-      /**
-       * A title above its column or before its row, in up to two lines.
-       * @param {string} text
-       * @param {number} i
-       * @param {number} j
-       */
+      /** A title above its column or before its row, in up to two lines.
+       * @param {string} text @param {number} i @param {number} j */
       const title = (text, i, j) => {
         const { left, top } = place(i, j)
         const lines = text.replace(/[–-]/, "$&\n").split("\n")

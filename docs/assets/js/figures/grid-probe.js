@@ -10,12 +10,8 @@ const SHARE = 0.38 // of the width, for the image
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function gridProbe(stage) {
-  /**
-   * @type {{
-   *   ways: string[], methods: Record<string, import("../math/grids.js").Method>, old: number[], size: number[],
-   *   start: [number, number], method: string, patch: Size,
-   * }}
-   */
+  /** @type {{ ways: string[], methods: Record<string, import("../math/grids.js").Method>, old: number[],
+   *   size: number[], start: [number, number], method: string, patch: Size }} */
   const { ways, methods, old, size, start, method, patch } = stage.data
   const bugs = ways.slice(1)
   stage.predict(
@@ -37,12 +33,8 @@ export default function gridProbe(stage) {
   const tall = stage.slider("new height", { min: size[0], max: size[1], value: start[1] })
   const wide = stage.slider("new width", { min: size[0], max: size[1], value: start[1] })
 
-  /**
-   * @type {{
-   *   key: string, from: Size, to: Size, mixed: import("../math/grids.js").Tap[][], places: [number, number][],
-   *   astray: number[],
-   * }}
-   */
+  /** @type {{ key: string, from: Size, to: Size, mixed: import("../math/grids.js").Tap[][], places: [number, number][],
+   *   astray: number[] }} */
   let now = { key: "", from: [1, 1], to: [1, 1], mixed: [], places: [], astray: [] }
   const spot = [...patch]
   const [row, column] = [0, 1].map((axis) => ({
@@ -152,13 +144,8 @@ const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length
 const point = (place) =>
   `(${place.map((v) => (Math.round(v * 100) / 100 + 0).toFixed(2)).join(", ")})`.replaceAll("-", "−") // no -0
 
-/**
- * What each new patch mixes, the place that this stands for, and how far that is from its own.
- * @param {string} way
- * @param {Size} from
- * @param {Size} to
- * @param {import("../math/grids.js").Method} method
- */
+/** What each new patch mixes, the place that this stands for, and how far that is from its own.
+ * @param {string} way @param {Size} from @param {Size} to @param {import("../math/grids.js").Method} method */
 const probed = (way, from, to, method) => {
   const mixed = Array.from({ length: to[0] * to[1] }, (_, k) => mixture(way, k, from, to, method))
   const places = mixed.map((one) => origin(one, from[1]))

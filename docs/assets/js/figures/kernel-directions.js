@@ -11,15 +11,9 @@ const SWEEP = 181 // angles at which the spread is known
 const FLOOR = -2.9 // powers of ten: what is rounder lies on the floor
 const third = (/** @type {number} */ v) => v.toFixed(3)
 
-/**
- * The needles, each turned on from the one before.
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @param {import("../math/needles.js").Needles} theta
- */
+/** The needles, each turned on from the one before.
+ * @type {(ctx: CanvasRenderingContext2D, look: import("../kit/paper.js").Look, x: number, y: number, radius: number,
+ *   theta: import("../math/needles.js").Needles) => void} */
 const compass = (ctx, look, x, y, radius, theta) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, 0, 2 * Math.PI)
@@ -38,12 +32,8 @@ const compass = (ctx, look, x, y, radius, theta) => {
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function kernelDirections(stage) {
-  /**
-   * @type {{
-   *   base: number, pairs: number, far: number, radius: number, farther: number, angles: Record<string, number>,
-   *   few: string, many: string, start: number,
-   * }}
-   */
+  /** @type {{ base: number, pairs: number, far: number, radius: number, farther: number,
+   *   angles: Record<string, number>, few: string, many: string, start: number }} */
   const { base, pairs, far, radius, farther, angles, few, many, start } = stage.data
   stage.predict(
     `Which is rounder on the ring of radius ${radius}?`,

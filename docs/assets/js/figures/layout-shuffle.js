@@ -16,13 +16,8 @@ const NAMES = [
   ["half", "half-split"],
 ]
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {[number, number]} from
- * @param {[number, number]} to
- * @param {number} lift
- * @param {string} color
- */
+/** @type {(ctx: CanvasRenderingContext2D, from: [number, number], to: [number, number], lift: number, color: string) =>
+ *   void} */
 const arch = (ctx, from, to, lift, color) => {
   ctx.beginPath()
   ctx.moveTo(...from)
@@ -31,15 +26,9 @@ const arch = (ctx, from, to, lift, color) => {
   ctx.stroke()
 }
 
-/**
- * A channel, filled with the color of its couple.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} c
- * @param {[number, number]} at
- * @param {number} half
- * @param {number} ring how wide its mark is
- */
+/** A channel, filled with the color of its couple.
+ * @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} c @param {[number, number]} at
+ * @param {number} half @param {number} ring how wide its mark is */
 const box = (ctx, look, c, [x, y], half, ring) => {
   ctx.beginPath()
   ctx.roundRect(x - half, y - 15, 2 * half, 30, 5)

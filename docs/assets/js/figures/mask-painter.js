@@ -3,12 +3,8 @@
 import { hops, mask, view } from "../math/masks.js"
 import { dot, write } from "../kit/plot.js"
 
-/**
- * The masks: kind, name and size.
- * @typedef {{
- *   length: number, depth: number, masks: [string, string, number][], ask: string,
- * }} Data
- */
+/** The masks: kind, name and size.
+ * @typedef {{ length: number, depth: number, masks: [string, string, number][], ask: string }} Data */
 
 const PAINTED = "painted"
 
@@ -110,12 +106,8 @@ export default function maskPainter(stage) {
     arrows: { x: along("x"), y: along("y") },
   })
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {import("../kit/plot.js").Box} grid
-   * @param {number} cell
-   */
+  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look
+   * @param {import("../kit/plot.js").Box} grid @param {number} cell */
   const drawMask = (ctx, look, grid, cell) => {
     seen.forEach((open, i) => {
       const [m, n] = [Math.floor(i / length), i % length]
@@ -145,11 +137,8 @@ export default function maskPainter(stage) {
     ctx.restore()
   }
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {import("../kit/plot.js").Box} net
-   */
+  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look
+   * @param {import("../kit/plot.js").Box} net */
   const drawNet = (ctx, look, net) => {
     const x = (/** @type {number} */ seat) => net.left + ((seat + 0.5) / length) * net.width
     const y = (/** @type {number} */ layer) => net.top + net.height * (1 - layer / depth.value)
@@ -195,13 +184,8 @@ export default function maskPainter(stage) {
     if (known.others.length) write(ctx, look, words, net.left, net.top + net.height + 56, style)
   }
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {number} x
-   * @param {number} y
-   * @param {number} seat
-   */
+  /** @param {CanvasRenderingContext2D} ctx @param {import("../kit/paper.js").Look} look @param {number} x
+   * @param {number} y @param {number} seat */
   const drawToken = (ctx, look, x, y, seat) => {
     const alone = bag(seat).length === 1
     const reached = bag(seat).length > 0

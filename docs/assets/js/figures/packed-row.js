@@ -4,12 +4,8 @@ import { PAD, changes, counted, owners, weights } from "../math/rows.js"
 import { color } from "../kit/heat.js"
 import { dot, percent, write } from "../kit/plot.js"
 
-/**
- * The weights' scale ends at `high`, that of the positions at `places`.
- * @typedef {{
- *   letters: string, cuts: number[], q: number[][], k: number[][], high: number, places: number[],
- * }} Data
- */
+/** The weights' scale ends at `high`, that of the positions at `places`.
+ * @typedef {{ letters: string, cuts: number[], q: number[][], k: number[][], high: number, places: number[] }} Data */
 
 const TOP = 18 // above the tiles, for the handles
 const TILE = 44

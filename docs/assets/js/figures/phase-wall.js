@@ -104,13 +104,8 @@ const notch = (ctx, x, y) => {
   stroke(ctx, [x, y - 5], [x, y + 5], "#14202b", 1)
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} wide
- * @param {number} y
- * @param {boolean} wall
- */
+/** @type {(ctx: CanvasRenderingContext2D, look: import("../kit/paper.js").Look, wide: number, y: number, wall: boolean)
+ *   => void} */
 const legend = (ctx, look, wide, y, wall) => {
   const two = wide <= 480
   const mark = [

@@ -11,12 +11,8 @@ const ROW = 110 // pixels of a curve
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function polarTuner(stage) {
-  /**
-   * @type {{
-   *   theta: [number, number], channels: [number, number], pair: number, q: [number, number], k: [number, number],
-   *   limit: number, reach: number,
-   * }}
-   */
+  /** @type {{ theta: [number, number], channels: [number, number], pair: number, q: [number, number],
+   *   k: [number, number], limit: number, reach: number }} */
   const { theta, channels, pair, q: firstQ, k: firstK, limit, reach } = stage.data
 
   stage.predict(
@@ -195,31 +191,16 @@ const tenth = (value) => minus(value, 1)
 /** @param {number} peak */
 const has = (peak) => (Number.isNaN(peak) ? "is 0 at every distance" : `is highest at distance ${tenth(peak)}`)
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} x
- * @param {number} y
- * @param {number} length
- * @param {number} angle
- * @param {string} name
- * @param {number} color
- */
+/** @type {(ctx: CanvasRenderingContext2D, look: import("../kit/paper.js").Look, x: number, y: number, length: number,
+ *   angle: number, name: string, color: number) => void} */
 const arrow = (ctx, look, x, y, length, angle, name, color) => {
   hand(ctx, x, y, length, angle, look.series[color], 3)
   const [tipX, tipY] = [x + (length + 9) * Math.cos(angle), y - (length + 9) * Math.sin(angle)]
   write(ctx, look, name, tipX, tipY, { color: look.letters[color], weight: 700, align: "center", halo: true })
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @param {number} from
- * @param {number} to
- * @param {string} color
- */
+/** @type {(ctx: CanvasRenderingContext2D, x: number, y: number, radius: number, from: number, to: number,
+ *   color: string) => void} */
 const wedge = (ctx, x, y, radius, from, to, color) => {
   ctx.save()
   ctx.beginPath()

@@ -7,12 +7,8 @@ const POINTS = 240 // of a curve
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function queryScale(stage) {
-  /**
-   * @type {{
-   *   trained: number, longest: number, asked: number, lead: number, most: number, strength: number, kinds: string[],
-   *   answers: number[],
-   * }}
-   */
+  /** @type {{ trained: number, longest: number, asked: number, lead: number, most: number, strength: number,
+   *   kinds: string[], answers: number[] }} */
   const { trained, longest, asked, lead: usual, most, strength: given, kinds, answers } = stage.data
   const part = (/** @type {number} */ v) => v.toFixed(2)
 

@@ -78,13 +78,8 @@ export default function readConfig(stage) {
 /** Whether it turns by the rows and columns of a picture, and not by the slider's position. @param {Group} group */
 const onGrid = ({ layer }) => layer.encoding === "Axial" && !layer.sections
 
-/**
- * The text and the published configurations above it.
- * @param {Stage} stage
- * @param {Data["samples"]} samples
- * @param {string} start
- * @param {() => void} changed
- */
+/** The text and the published configurations above it.
+ * @type {(stage: Stage, samples: Data["samples"], start: string, changed: () => void) => HTMLTextAreaElement} */
 const field = (stage, samples, start, changed) => {
   const written = (/** @type {string} */ name) =>
     JSON.stringify(samples[name], null, 2).replace(/\[[^[\]{}]*\]/g, (list) => list.replace(/\s+/g, " "))
@@ -183,15 +178,9 @@ const warned = (said) => {
   )
 }
 
-/**
- * How long each pair takes to go round.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number} height
- * @param {Group[]} all
- * @param {number} trained
- */
+/** How long each pair takes to go round.
+ * @type {(ctx: CanvasRenderingContext2D, look: Look, width: number, height: number, all: Group[], trained: number) =>
+ *   void} */
 const waves = (ctx, look, width, height, all, trained) => {
   const most = Math.max(...all.map(({ theta }) => theta.length))
   const turns = all.map(({ theta }) => theta.map((t) => (t ? (2 * Math.PI) / Math.abs(t) : NaN)))
@@ -229,16 +218,9 @@ const waves = (ctx, look, width, height, all, trained) => {
   )
 }
 
-/**
- * The hands of a few pairs at one position; the arc is what window or longest text lets them see.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number} top
- * @param {Group} group
- * @param {number} position
- * @param {number} trained
- */
+/** The hands of a few pairs at one position; the arc is what window or longest text lets them see.
+ * @type {(ctx: CanvasRenderingContext2D, look: Look, width: number, top: number, group: Group, position: number,
+ *   trained: number) => void} */
 const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position, trained) => {
   const longest = reach(layer, trained)
   const count = Math.min(DIALS, theta.length)

@@ -7,12 +7,8 @@ const [ROW, FOOT] = [22, 44]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function regretChooser(stage) {
-  /**
-   * @type {{
-   *   questions: string[], lengths: number[], start: number, near: number,
-   *   rows: { name: string, kind: number, free: boolean, shares: number[][] }[],
-   * }}
-   */
+  /** @type {{ questions: string[], lengths: number[], start: number, near: number,
+   *   rows: { name: string, kind: number, free: boolean, shares: number[][] }[] }} */
   const { questions, lengths, start, near, rows } = stage.data
   const all = behindAt(start).map(
     (row) =>

@@ -13,12 +13,8 @@ const UP = Math.PI / 2
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function retarget(stage) {
-  /**
-   * @type {{
-   *   taught: number, told: number, pair: [number, number], reaches: number[], rope: Head,
-   *   pope: Head & { phase: number[] },
-   * }}
-   */
+  /** @type {{ taught: number, told: number, pair: [number, number], reaches: number[], rope: Head,
+   *   pope: Head & { phase: number[] } }} */
   const { taught, told, pair, reaches, rope, pope } = stage.data
   const letters = rope.q.map((_, i) => String.fromCharCode(65 + i))
   const all = letters.length ** 2
@@ -60,10 +56,8 @@ export default function retarget(stage) {
     return letters.flatMap((_, i) => letters.map((_, j) => make(i, j)))
   }
   const both = () => (learned.value ? [sides[0], sides[2]] : [sides[0], sides[1]])
-  /**
-   * By how much keys seem nearer: phases r θ begin at 0, what is learned begins at the distance that was taught.
-   * @param {typeof sides[0]} side
-   */
+  /** By how much keys seem nearer: phases r θ begin at 0, what is learned begins at the distance that was taught.
+   * @param {typeof sides[0]} side */
   const nearer = (side) => (side === sides[1] ? back.value : back.value - taught)
   const chosen = (/** @type {typeof sides[0]} */ side) => side.hands[asks.value * letters.length + asked.value]
   const at = (/** @type {typeof sides[0]} */ side, /** @type {number} */ place) =>

@@ -101,14 +101,8 @@ const clockHigh = (ranks) => ranks * rowHigh(ranks)
 /** @param {Look} look */
 const colors = (look) => [...look.series, look.blue, look.spark]
 
-/**
- * Each pair in the color of the rank that computes it; those of other steps pale.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Square} square
- * @param {View} view
- * @param {number} now
- */
+/** Each pair in the color of the rank that computes it; those of other steps pale.
+ * @type {(ctx: Pen, look: Look, square: Square, view: View, now: number) => void} */
 const square = (ctx, look, { left, top, side }, view, now) => {
   const { tokens, ranks, owner, window } = view
   const { a: scale } = ctx.getTransform() // pixels of the screen, so that no seams show
@@ -138,14 +132,8 @@ const square = (ctx, look, { left, top, side }, view, now) => {
   ctx.restore()
 }
 
-/**
- * The ranks along both sides, and the steps in the tiles of chunks.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Square} square
- * @param {View} view
- * @param {number} now
- */
+/** The ranks along both sides, and the steps in the tiles of chunks.
+ * @type {(ctx: Pen, look: Look, square: Square, view: View, now: number) => void} */
 const labels = (ctx, look, { left, top, side }, view, now) => {
   const { tokens, ranks, owner, window } = view
   const chunks = view.order === "zigzag" ? 2 * ranks : ranks
@@ -180,16 +168,9 @@ const labels = (ctx, look, { left, top, side }, view, now) => {
   }
 }
 
-/**
- * What each rank does in each step; an empty box is waiting.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {number} left
- * @param {number} top
- * @param {number} scale pixels for a pair
- * @param {View} view
- * @param {number} now
- */
+/** What each rank does in each step; an empty box is waiting.
+ * @param {Pen} ctx @param {Look} look @param {number} left @param {number} top @param {number} scale pixels for a pair
+ * @param {View} view @param {number} now */
 const clock = (ctx, look, left, top, scale, { ranks, counts, steps, done }, now) => {
   const high = rowHigh(ranks)
   const tones = colors(look)
@@ -223,17 +204,9 @@ const clock = (ctx, look, left, top, scale, { ranks, counts, steps, done }, now)
   })
 }
 
-/**
- * When the cuts are done, and what they fetch.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {number} left
- * @param {number} top
- * @param {number} right
- * @param {View[]} rivals
- * @param {string} chosen
- * @param {Set<string>} tried
- */
+/** When the cuts are done, and what they fetch.
+ * @type {(ctx: Pen, look: Look, left: number, top: number, right: number, rivals: View[], chosen: string,
+ *   tried: Set<string>) => void} */
 const bars = (ctx, look, left, top, right, rivals, chosen, tried) => {
   const most = Math.max(...rivals.map(({ done }) => done))
   const from = left + 76

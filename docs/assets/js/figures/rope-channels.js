@@ -17,11 +17,8 @@ const POINTS = 300
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function ropeChannels(stage) {
-  /**
-   * @type {{
-   *   dim: number, pairs: number, bases: [number, number], base: number, contexts: [number, number], context: number,
-   * }}
-   */
+  /** @type {{ dim: number, pairs: number, bases: [number, number], base: number, contexts: [number, number],
+   *   context: number }} */
   const { dim, pairs, bases, base, contexts, context } = stage.data
   const far = 2 ** contexts[1]
   const turning = stage.slider("pairs that turn", { min: 1, max: dim / 2, value: pairs })
@@ -84,14 +81,7 @@ const boxes = (width) => {
   ]
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {Way[]} ways
- * @param {number} context
- * @param {number} far
- */
+/** @type {(ctx: CanvasRenderingContext2D, look: Look, box: Box, ways: Way[], context: number, far: number) => void} */
 const drawTurns = (ctx, look, box, ways, context, far) => {
   const count = ways[0].theta.length
   const to = axes(ctx, look, box, {
@@ -115,14 +105,7 @@ const drawTurns = (ctx, look, box, ways, context, far) => {
   write(ctx, look, "one turn", to.x(count), to.y(0) - 9, { size: 11.5, align: "right", halo: true })
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {Way[]} ways
- * @param {number} context
- * @param {number} far
- */
+/** @type {(ctx: CanvasRenderingContext2D, look: Look, box: Box, ways: Way[], context: number, far: number) => void} */
 const drawMatches = (ctx, look, box, ways, context, far) => {
   const distances = Array.from({ length: POINTS + 1 }, (_, j) => Math.round(far ** (j / POINTS)))
   const to = axes(ctx, look, box, {

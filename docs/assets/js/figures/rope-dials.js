@@ -41,10 +41,8 @@ export default function ropeDials(stage) {
 
   /** Where the hands of query and key point, at their places. @param {number} i */
   const hands = (i) => contents.map((x, who) => rope(pair(x, i), at()[who], [theta[i]], LAYOUT))
-  /**
-   * Move the tip of the taken hand, and with it what the token asks or offers.
-   * @param {(tip: Float64Array) => number[]} change
-   */
+  /** Move the tip of the taken hand, and with it what the token asks or offers.
+   * @param {(tip: Float64Array) => number[]} change */
   const move = (change) => {
     const { who, i } = taken()
     const [x, y] = change(hands(i)[who])
@@ -144,14 +142,8 @@ const wedge = ([query, key]) => {
 const product = (hands) =>
   `${hands.map((tip) => Math.hypot(...tip).toFixed(2)).join(" · ")} · cos ${Math.abs(wedge(hands)).toFixed(2)}`
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {{ x: number, y: number, radius: number }} spot
- * @param {Float64Array[]} hands
- * @param {number} speed
- * @param {number} part
- * @param {number} ringed which hand is taken
+/** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {{ x: number, y: number, radius: number }} spot
+ * @param {Float64Array[]} hands @param {number} speed @param {number} part @param {number} ringed which hand is taken
  */
 const drawPair = (ctx, look, { x, y, radius }, hands, speed, part, ringed) => {
   const start = angle(hands[1])
@@ -175,14 +167,8 @@ const drawPair = (ctx, look, { x, y, radius }, hands, speed, part, ringed) => {
   write(ctx, look, `= ${two(part)}`, x, y + radius + 34, { ...style, align: "center" })
 }
 
-/**
- * The text as a line, with the two tokens on it.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number[]} places
- * @param {number} last
- */
+/** The text as a line, with the two tokens on it.
+ * @type {(ctx: CanvasRenderingContext2D, look: Look, width: number, places: number[], last: number) => void} */
 const ruler = (ctx, look, width, places, last) => {
   const x = (/** @type {number} */ p) => 30 + (p / last) * (width - 60)
   stroke(ctx, [x(0), 24], [x(last), 24], look.rule, 1.2)

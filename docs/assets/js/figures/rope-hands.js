@@ -13,12 +13,8 @@ const [CURVE, NOW] = [3, 4] // colors
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function ropeHands(stage) {
-  /**
-   * @type {{
-   *   theta: number[], scattered: number[], built: number, last: number, ask: number, tries: number, seed: number,
-   *   colors: string[],
-   * }}
-   */
+  /** @type {{ theta: number[], scattered: number[], built: number, last: number, ask: number, tries: number,
+   *   seed: number, colors: string[] }} */
   const { theta, scattered, built, last, ask, tries, seed, colors } = stage.data
   const up = theta.flatMap(() => [1, 0]) // no wedge in any pair
   const xs = Array.from({ length: 4 * last + 1 }, (_, j) => j / 4)
@@ -118,11 +114,8 @@ export default function ropeHands(stage) {
 
 const one = (/** @type {number} */ value) => (Math.round(value * 10) / 10 || 0).toFixed(1).replace("-", "−")
 
-/**
- * Where the built hands meet, and the ends of the axis that leave it room.
- * @param {number} peak
- * @param {number} last
- */
+/** Where the built hands meet, and the ends of the axis that leave it room.
+ * @type {(peak: number, last: number) => number[]} */
 const apart = (peak, last) => [peak, ...[0, last].filter((end) => Math.abs(end - peak) > last / 8)]
 
 /** @param {Box} box @param {number} x @param {number} y */
@@ -141,16 +134,9 @@ const place = (width, i) => {
   return { x: box.left + box.width / 2, y: 100, radius: Math.min(60, column * 0.38), box }
 }
 
-/**
- * Up is no wedge; the fastest hand lies on top.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @param {ArrayLike<number>} tips
- * @param {string[]} colors
- */
+/** Up is no wedge; the fastest hand lies on top.
+ * @type {(ctx: CanvasRenderingContext2D, look: Look, x: number, y: number, radius: number, tips: ArrayLike<number>,
+ *   colors: string[]) => void} */
 const drawHands = (ctx, look, x, y, radius, tips, colors) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, 0, 2 * Math.PI)

@@ -15,12 +15,8 @@ const CELL = 44
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function roundingRuler(stage) {
-  /**
-   * @type {{
-   *   kinds: Record<string, Type>, start: number, length: number, back: number, tokens: number, theta: number[],
-   *   query: number[][], key: number[][], texts: number[][],
-   * }}
-   */
+  /** @type {{ kinds: Record<string, Type>, start: number, length: number, back: number, tokens: number,
+   *   theta: number[], query: number[][], key: number[][], texts: number[][] }} */
   const { kinds, start, length, back, tokens, theta, query, key, texts } = stage.data
   const names = Object.keys(kinds)
   const type = stage.choice("angles in", names)
@@ -164,13 +160,8 @@ const logit = (a, b) => {
 /** @param {number[][]} points @returns {[number[], number[]]} */
 const pair = (points) => [points.map(([x]) => x), points.map(([, y]) => y)]
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number} first
- * @param {import("../math/rounding.js").Kind} kind
- */
+/** @type {(ctx: CanvasRenderingContext2D, look: Look, width: number, first: number,
+ *   kind: import("../math/rounding.js").Kind) => void} */
 const drawRuler = (ctx, look, width, first, kind) => {
   const x = (/** @type {number} */ p) => (p - first + 0.5) * CELL
   const name = (/** @type {number} */ p) => (p < 100_000 ? whole(p) : `…${String(p).slice(-3)}`)

@@ -7,12 +7,8 @@ import { color, heat } from "../kit/heat.js"
 import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
 
 /** @typedef {import("../math/sites.js").Site} Site */
-/**
- * Of each pair in each column, row by row, and of a logit.
- * @typedef {{
- *   pairs: Float64Array, logit: number[],
- * }} Errors
- */
+/** Of each pair in each column, row by row, and of a logit.
+ * @typedef {{ pairs: Float64Array, logit: number[] }} Errors */
 
 /** @type {Site[]} */
 const SITES = ["position", "frequency", "angle", "cosine"]
@@ -23,12 +19,8 @@ const [ROOM, MAP, CHART] = [36, 112, 150]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function roundingSites(stage) {
-  /**
-   * @type {{
-   *   dim: number, base: number, last: number, place: number, backs: number[],
-   *   kinds: Record<string, import("../math/rounding.js").Kind>,
-   * }}
-   */
+  /** @type {{ dim: number, base: number, last: number, place: number, backs: number[],
+   *   kinds: Record<string, import("../math/rounding.js").Kind> }} */
   const { dim, base, last, place, backs, kinds } = stage.data
   const names = Object.keys(kinds)
 
@@ -168,14 +160,9 @@ const tick = (/** @type {number} */ value) => (value < 1000 ? short(value) : val
 const said = (/** @type {number} */ value) =>
   Number.isNaN(value) ? "no number" : value < 1e-9 ? "nothing" : value < 1e-3 ? "under 0.001" : value.toPrecision(2)
 
-/**
- * What the colors mean.
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} left
- * @param {number} top
- * @param {number} width
- */
+/** What the colors mean.
+ * @type {(ctx: CanvasRenderingContext2D, look: import("../kit/paper.js").Look, left: number, top: number,
+ *   width: number) => void} */
 const scale = (ctx, look, left, top, width) => {
   for (let i = 0; i < width; i++) {
     ctx.fillStyle = color("viridis", i, 0, width)

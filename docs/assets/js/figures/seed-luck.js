@@ -133,12 +133,7 @@ export default function seedLuck(stage) {
   }
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} wide
- * @param {number} y
- */
+/** @type {(ctx: CanvasRenderingContext2D, look: import("../kit/paper.js").Look, wide: number, y: number) => void} */
 const legend = (ctx, look, wide, y) => {
   const words = ["shows the gap", "shows its opposite", "shows nothing", "true gap"]
   const colors = [look.series[0], look.series[1], look.soft, look.series[2]]

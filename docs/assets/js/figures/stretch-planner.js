@@ -10,18 +10,10 @@ import { arcs, reach, squeeze, turns, wavelengths } from "../math/stretch.js"
 /** @typedef {import("../kit/plot.js").Box} Box */
 /** @typedef {import("../kit/plot.js").Scales} Scales */
 /** @typedef {CanvasRenderingContext2D} Pen */
-/**
- * @typedef {Record<string, any> & {
- *   name: string, recipe: string, dim: number, base: number, factor: number,
- *   original_length: number, length: number, g: number[],
- * }} Plan
- */
-/**
- * @typedef {{
- *   models: Plan[], titles: Record<string, string>, takes: Record<string, string[]>, defaults: Record<string, any>,
- *   factors: [number, number], lengths: [number, number], start: string,
- * }} Data
- */
+/** @typedef {Record<string, any> & { name: string, recipe: string, dim: number, base: number, factor: number,
+ *   original_length: number, length: number, g: number[] }} Plan */
+/** @typedef {{ models: Plan[], titles: Record<string, string>, takes: Record<string, string[]>,
+ *   defaults: Record<string, any>, factors: [number, number], lengths: [number, number], start: string }} Data */
 /** @typedef {ReturnType<typeof judge>} View */
 
 const LEFT = 46 // pixels for the numbers at an axis
@@ -162,13 +154,8 @@ const said = ({ over, free, squeezed, logits, went }, title) => {
   return `Recipe ${title}: overreach ${price(over)}. ${fresh} Squeeze ${price(squeezed)}: ${slow}. Logits × ${logits.toFixed(3)}.`
 }
 
-/**
- * Lines of code, and a button that copies them.
- * @param {Stage} stage
- * @param {string} label
- * @param {number} high
- * @param {() => string} lines
- */
+/** Lines of code, and a button that copies them.
+ * @type {(stage: Stage, label: string, high: number, lines: () => string) => void} */
 const snippet = (stage, label, high, lines) => {
   const style = `min-height: ${high}em; margin: 0.5rem 0 0.3rem; white-space: pre-wrap; overflow-wrap: anywhere`
   const code = stage.add(make("pre", { style }))
@@ -196,11 +183,8 @@ const python = (plan, takes) => {
   return `from posenc.rotate.frequencies import ${plan.recipe}\ntheta, attention_factor = ${plan.recipe}(${[plan.dim, ...given].join(", ")})`
 }
 
-/**
- * The entries of a config.json that make them; "dynamic" is told one length, the trained.
- * @param {Plan} plan
- * @param {string[]} takes
- */
+/** The entries of a config.json that make them; "dynamic" is told one length, the trained.
+ * @type {(plan: Plan, takes: string[]) => string} */
 const config = (plan, takes) => {
   const { recipe, dim, base, factor, length, original_length } = plan
   const [plain, dynamic] = [/^ntk|^rope/.test(recipe), recipe === "dynamic_ntk"]
@@ -232,13 +216,8 @@ const octaves = (low, high) => {
   return Array.from({ length: Math.floor((high - first) / step) + 1 }, (_, n) => first + n * step)
 }
 
-/**
- * A bar for each pair.
- * @param {Pen} ctx
- * @param {Scales} to
- * @param {View} view
- * @param {(i: number) => [number, number, string]} sides
- */
+/** A bar for each pair.
+ * @type {(ctx: Pen, to: Scales, view: View, sides: (i: number) => [number, number, string]) => void} */
 const bars = (ctx, to, { waves }, sides) => {
   const cell = to.x(waves[1]) - to.x(waves[0])
   waves.forEach((wave, i) => {
@@ -248,13 +227,8 @@ const bars = (ctx, to, { waves }, sides) => {
   })
 }
 
-/**
- * The multiplier of each pair against its wavelength, and where it costs.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {View} view
- */
+/** The multiplier of each pair against its wavelength, and where it costs.
+ * @param {Pen} ctx @param {Look} look @param {Box} box @param {View} view */
 const multipliers = (ctx, look, box, view) => {
   const { plan, g, waves, went } = view
   const floor = Math.log2(Math.min(1, plan.original_length / plan.length))
@@ -293,14 +267,8 @@ const sums = (ctx, look, box, { over, squeezed }) => {
   write(ctx, look, `▮ squeeze ${price(squeezed)}`, right - 110, box.top - 14, { ...style, color: look.letters[LOST] })
 }
 
-/**
- * The part of its circle that each pair has met, and what is new.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {View} view
- * @param {Scales} above
- */
+/** The part of its circle that each pair has met, and what is new.
+ * @type {(ctx: Pen, look: Look, box: Box, view: View, above: Scales) => void} */
 const circles = (ctx, look, box, view, above) => {
   const { met, asked } = view.arcs
   const [low, high] = [above.atX(box.left), above.atX(box.left + box.width)]
@@ -319,14 +287,7 @@ const circles = (ctx, look, box, view, above) => {
   write(ctx, look, "▮ new arc", box.left + 160, below, { size: 11.5, color: look.letters[NEW] })
 }
 
-/**
- * Both lengths, through both panels.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {View} view
- * @param {number} bottom
- */
+/** Both lengths, through both panels. @type {(ctx: Pen, look: Look, to: Scales, view: View, bottom: number) => void} */
 const lengths = (ctx, look, to, { plan }, bottom) => {
   const { left, top, width, height } = to.box
   const both = [plan.original_length, plan.length]
@@ -343,14 +304,9 @@ const lengths = (ctx, look, to, { plan }, bottom) => {
   })
 }
 
-/**
- * Squeeze against overreach of every recipe with these settings.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {View[]} views the first is the reader's
- * @param {Record<string, string>} titles
- */
+/** Squeeze against overreach of every recipe with these settings.
+ * @param {Pen} ctx @param {Look} look @param {Box} box @param {View[]} views the first is the reader's
+ * @param {Record<string, string>} titles */
 const prices = (ctx, look, box, views, titles) => {
   const overs = views.map(({ over }) => Math.log2(over))
   const high = 1.15 * Math.max(0, ...overs) + 0.6
@@ -392,15 +348,7 @@ const ofPair = ({ g, waves, went, goes }, i) => [
   `steps × ${part(1 / g[i])}`,
 ]
 
-/**
- * The circle of one pair.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {number} x
- * @param {number} y
- * @param {View} view
- * @param {number} i
- */
+/** The circle of one pair. @type {(ctx: Pen, look: Look, x: number, y: number, view: View, i: number) => void} */
 const ring = (ctx, look, x, y, view, i) => {
   const { met, asked } = view.arcs
   const arc = (/** @type {number} */ share, /** @type {string} */ color) => {

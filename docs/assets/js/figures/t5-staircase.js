@@ -12,11 +12,8 @@ const TILE = 16
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function t5Staircase(stage) {
-  /**
-   * @type {{
-   *   text: string, reach: number, own: number[], small: number[], edge: number, buckets: number[], most: number[],
-   * }}
-   */
+  /** @type {{ text: string, reach: number, own: number[], small: number[], edge: number, buckets: number[],
+   *   most: number[] }} */
   const { text, reach, own, small, edge, buckets, most } = stage.data
   const letters = [...new Set(text)].sort()
   let open = false // the costs stay hidden until the reader has answered, or moved something

@@ -19,12 +19,8 @@ const DASHES = [[], [5, 3.5], [1, 4]]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function tableTheater(stage) {
-  /**
-   * @type {{
-   *   rows: number, means: number[], texts: number[], steps: number, enough: number, ask: number, seat: number,
-   *   seed: number,
-   * }}
-   */
+  /** @type {{ rows: number, means: number[], texts: number[], steps: number, enough: number, ask: number, seat: number,
+   *   seed: number }} */
   const { rows, means, texts, steps, enough, ask, seat, seed } = stage.data
   const places = Array.from({ length: rows }, (_, p) => p)
   const tails = (/** @type {string} */ which, /** @type {number} */ mean) =>
@@ -57,12 +53,8 @@ export default function tableTheater(stage) {
 
   const row = stage.slider("look at row", { min: 0, max: rows - 1, value: seat, show: short })
 
-  /**
-   * @type {{
-   *   key: string, shares: number[], guests: ArrayLike<number>, lessons: ArrayLike<number>, worn: number,
-   *   until: number,
-   * }}
-   */
+  /** @type {{ key: string, shares: number[], guests: ArrayLike<number>, lessons: ArrayLike<number>, worn: number,
+   *   until: number }} */
   let now = { key: "", shares: [], guests: [], lessons: [], worn: 0, until: 1 }
   stage.each(() => {
     average.input.toggleAttribute("disabled", kind.value !== "short")
@@ -153,11 +145,8 @@ export default function tableTheater(stage) {
 /** @param {number} value */
 const count = (value) => (value < 100 ? value.toFixed(1) : short(Math.round(value)))
 
-/**
- * Where the seats are, seen from the stage, in half circles of radius up to 1, from the left.
- * @param {number} seats
- * @returns {[number, number][]}
- */
+/** Where the seats are, seen from the stage, in half circles of radius up to 1, from the left.
+ * @type {(seats: number) => [number, number][]} */
 const seating = (seats) => {
   const radii = Array.from({ length: TIERS }, (_, i) => PIT + ((1 - PIT) * (i + 0.5)) / TIERS)
   const all = radii.reduce((a, b) => a + b, 0)
@@ -184,15 +173,9 @@ const shade = (look, guests, most) => (guests ? color("viridis", Math.log(guests
 /** The size of a seat, as a share of the largest. @param {number} guests @param {number} enough */
 const swell = (guests, enough) => (guests >= enough ? 1 : guests ? 0.66 : 0.4)
 
-/**
- * What colors and sizes mean.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} middle
- * @param {number} y
- * @param {number[]} counts
- * @param {number} enough
- */
+/** What colors and sizes mean.
+ * @type {(ctx: CanvasRenderingContext2D, look: Look, middle: number, y: number, counts: number[], enough: number) =>
+ *   void} */
 const legend = (ctx, look, middle, y, counts, enough) => {
   const words = counts.map((count, i) => short(count) + (i === counts.length - 1 ? " visits" : ""))
   const widths = words.map((word) => ctx.measureText(word).width + 30)

@@ -3,12 +3,8 @@
 import { axes, dot, line, percent, write } from "../kit/plot.js"
 
 /** @typedef {number[]} Point */
-/**
- * @typedef {{
- *   scales: number[], shares: [number, number][], lengths: { token: number, place: number },
- *   known: [number, string][],
- * }} Readings
- */
+/** @typedef {{ scales: number[], shares: [number, number][], lengths: { token: number, place: number },
+ *   known: [number, string][] }} Readings */
 /** @typedef {{ tokens: Point[], places: Point[] }} View */
 /** @typedef {import("../kit/plot.js").Box} Box */
 /** @typedef {import("../kit/paper.js").Look} Look */
@@ -100,15 +96,9 @@ export default function tokenScale(stage) {
     arrows: { x: scale },
   })
 
-  /**
-   * Every sum of a token and a place, marked by the one that is asked for.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {Look} look
-   * @param {Box} box
-   * @param {View} view
-   * @param {"tokens" | "places"} asked
-   * @param {number} reach
-   */
+  /** Every sum of a token and a place, marked by the one that is asked for.
+   * @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box @param {View} view
+   * @param {"tokens" | "places"} asked @param {number} reach */
   const clouds = (ctx, look, box, view, asked, reach) => {
     const [x, y, unit] = [box.left + box.width / 2, box.top + box.height / 2, box.width / 2 / reach]
     ctx.save()
@@ -143,14 +133,8 @@ const mixed = (a, b, share) => {
   return { tokens: blend(a.tokens, b.tokens), places: blend(a.places, b.places) }
 }
 
-/**
- * A disc, a square or a triangle.
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} kind
- * @param {number} x
- * @param {number} y
- * @param {string} color
- */
+/** A disc, a square or a triangle.
+ * @type {(ctx: CanvasRenderingContext2D, kind: number, x: number, y: number, color: string) => void} */
 const mark = (ctx, kind, x, y, color) => {
   if (kind === 0) return dot(ctx, x, y, color, 2.6)
   ctx.fillStyle = color
@@ -162,13 +146,8 @@ const mark = (ctx, kind, x, y, color) => {
   ctx.fill()
 }
 
-/**
- * How long is a round number in this picture?
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {number} unit
- */
+/** How long is a round number in this picture?
+ * @type {(ctx: CanvasRenderingContext2D, look: Look, box: Box, unit: number) => void} */
 const ruler = (ctx, look, box, unit) => {
   const length = 10 ** Math.floor(Math.log10((0.55 * box.width) / unit))
   const [x, y] = [box.left + 8, box.top + box.height - 9]

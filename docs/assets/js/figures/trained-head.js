@@ -110,12 +110,8 @@ export default function trainedHead(stage) {
     },
   })
 
-  /**
-   * A text that ends at the query; above it what head A looks at, below it head B.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {Look} look
-   * @param {Box} box
-   */
+  /** A text that ends at the query; above it what head A looks at, below it head B.
+   * @param {CanvasRenderingContext2D} ctx @param {Look} look @param {Box} box */
   const butterfly = (ctx, look, box) => {
     const cell = box.width / (back + 1)
     const size = Math.min(26, cell - 6)

@@ -3,19 +3,12 @@
 import { apart, expected, means, places } from "../math/patients.js"
 import { axes, line, stroke, write } from "../kit/plot.js"
 
-/**
- * What is right in 100 answers, by position; and for the worst and the best text.
- * @typedef {{
- *   bug: string, size: number, curve: number[], rows: [number, number],
- * }} Case
- */
+/** What is right in 100 answers, by position; and for the worst and the best text.
+ * @typedef {{ bug: string, size: number, curve: number[], rows: [number, number] }} Case */
 
 const HIGH = 190 // pixels of the chart
-/**
- * @typedef {{
- *   name: string, ask: string, low: number, high: number, start: number, told: (size: number) => string, next: string,
- * }} Bug
- */
+/** @typedef {{ name: string, ask: string, low: number, high: number, start: number, told: (size: number) => string,
+ *   next: string }} Bug */
 /** @type {Record<string, Bug>} */
 const BUGS = {
   bits: {
@@ -72,11 +65,8 @@ const NEAR = 4 // tokens: what the curve can show
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function wardRound(stage) {
-  /**
-   * @type {{
-   *   cases: Case[], sound: number, length: number, back: number, window: number, letters: number, width: number,
-   * }}
-   */
+  /** @type {{ cases: Case[], sound: number, length: number, back: number, window: number, letters: number,
+   *   width: number }} */
   const { cases, sound, length, back, window, letters, width: step } = stage.data
   const patient = stage.choice(
     "patient",
@@ -87,12 +77,8 @@ export default function wardRound(stage) {
   const healed = new Set()
   let verdict = ""
 
-  /**
-   * What is seen of a bug, if the text is written or read.
-   * @param {string} bug
-   * @param {number[]} curve
-   * @param {number} healthy
-   */
+  /** What is seen of a bug, if the text is written or read.
+   * @param {string} bug @param {number[]} curve @param {number} healthy */
   const seen = (bug, curve, healthy) =>
     asked.value === "reads" && bug === "writing" ? curve.map(() => healthy) : curve
   const name = (/** @type {string} */ bug, /** @type {number} */ of) => BUGS[bug].told(of)

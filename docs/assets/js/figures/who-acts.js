@@ -4,20 +4,12 @@ import { counted, faded, turned } from "../math/content.js"
 import { heat } from "../kit/heat.js"
 import { percent, write } from "../kit/plot.js"
 
-/**
- * @typedef {{
- *   title: string, short: string, of: (m: number, n: number) => number, show: (value: number) => string,
- *   map: "viridis" | "RdBu_r", low: number, high: number,
- * }} ActMap
- */
+/** @typedef {{ title: string, short: string, of: (m: number, n: number) => number, show: (value: number) => string,
+ *   map: "viridis" | "RdBu_r", low: number, high: number }} ActMap */
 
 /** @typedef {{ word: string, acts: boolean }} Token */
-/**
- * `more` may be said `most` times over, at the place `at`.
- * @typedef {{
- *   words: string[], acts: number[], gate: number, more: string[], at: number, most: number,
- * }} Data
- */
+/** `more` may be said `most` times over, at the place `at`.
+ * @typedef {{ words: string[], acts: number[], gate: number, more: string[], at: number, most: number }} Data */
 /** @typedef {import("../kit/paper.js").Look} Look */
 
 const WIDE = 560 // pixels from which the four maps stand in one row

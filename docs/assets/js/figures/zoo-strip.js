@@ -135,14 +135,8 @@ const late = (plan) => unfinished(found(plan), plan.met)
 /** @param {Plan} plan */
 const count = (plan) => `${late(plan)} of ${found(plan).length}`
 
-/**
- * A bar for each pair: how much of its circle it goes round.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {Plan} plan
- * @param {Plan} published
- */
+/** A bar for each pair: how much of its circle it goes round.
+ * @type {(ctx: Pen, look: Look, box: Box, plan: Plan, published: Plan) => void} */
 const strip = (ctx, look, box, plan, published) => {
   const to = axes(ctx, look, box, {
     x: WAVES,
@@ -180,16 +174,9 @@ const strip = (ctx, look, box, plan, published) => {
   write(ctx, look, `${count(plan)} never`, Math.max(x + 8, box.left + 84), 10, { weight: 700, color: look.letters[1] })
 }
 
-/**
- * Base against distance, with all models, and lines of one share.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {Plan} plan
- * @param {Plan[]} rows
- * @param {Plan} published
- * @param {number[]} shares
- */
+/** Base against distance, with all models, and lines of one share.
+ * @param {Pen} ctx @param {Look} look @param {Box} box @param {Plan} plan @param {Plan[]} rows @param {Plan} published
+ * @param {number[]} shares */
 const plane = (ctx, look, box, plan, rows, published, shares) => {
   const [low, high] = BASES.map(Math.log10)
   const to = axes(ctx, look, box, {

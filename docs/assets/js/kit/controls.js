@@ -1,16 +1,10 @@
 // Controls that every figure shares. Each has a `value`; setting it redraws the figure as a reader's hand does.
 
 /** @typedef {import("./stage.js").Stage} Stage */
-/**
- * @typedef {{
- *   min: number, max: number, value: number, step?: number, log?: boolean, show?: (value: number) => string,
- * }} SliderOptions
- */
-/**
- * @typedef {{
- *   min: number, max: number, value: number, step?: number, rate: number, show?: (value: number) => string,
- * }} FilmOptions
- */
+/** @typedef {{ min: number, max: number, value: number, step?: number, log?: boolean,
+ *   show?: (value: number) => string }} SliderOptions */
+/** @typedef {{ min: number, max: number, value: number, step?: number, rate: number,
+ *   show?: (value: number) => string }} FilmOptions */
 /** @template T @typedef {{ value: T, element: HTMLElement, input: HTMLElement }} Control */
 
 const STEPS = 400 // of a logarithmic slider
@@ -23,12 +17,7 @@ export const make = (tag, attributes = {}, children = []) => {
   return element
 }
 
-/**
- * @param {Stage} stage
- * @param {string} label
- * @param {SliderOptions} options
- * @returns {Control<number> & { min: number, max: number }}
- */
+/** @type {(stage: Stage, label: string, options: SliderOptions) => Control<number> & { min: number, max: number }} */
 export const slider = (stage, label, { min, max, value, step = 1, log = false, show = String }) => {
   const input = /** @type {HTMLInputElement} */ (make("input", { type: "range", "aria-label": label }))
   const shown = make("output", { "aria-hidden": "true" })
@@ -79,13 +68,8 @@ export const slider = (stage, label, { min, max, value, step = 1, log = false, s
   return control
 }
 
-/**
- * Two to five short options side by side.
- * @param {Stage} stage
- * @param {string} label
- * @param {Array<string | [string, string]>} options
- * @param {string} [value]
- * @returns {Control<string>}
+/** Two to five short options side by side.
+ * @type {(stage: Stage, label: string, options: Array<string | [string, string]>, value?: string) => Control<string>}
  */
 export const choice = (stage, label, options, value) => {
   const pairs = options.map((option) => (typeof option === "string" ? [option, option] : option))
@@ -118,13 +102,8 @@ export const choice = (stage, label, options, value) => {
   return control
 }
 
-/**
- * Many options, or long ones.
- * @param {Stage} stage
- * @param {string} label
- * @param {Array<string | [string, string]>} options
- * @param {string} [value]
- * @returns {Control<string>}
+/** Many options, or long ones.
+ * @type {(stage: Stage, label: string, options: Array<string | [string, string]>, value?: string) => Control<string>}
  */
 export const select = (stage, label, options, value) => {
   const pairs = options.map((option) => (typeof option === "string" ? [option, option] : option))
@@ -186,12 +165,8 @@ export const button = (stage, label, action) => {
   return element
 }
 
-/**
- * A slider that runs by itself while it is played: `rate` units a second, to the end and round again.
- * @param {Stage} stage
- * @param {string} label
- * @param {FilmOptions} options
- */
+/** A slider that runs by itself while it is played: `rate` units a second, to the end and round again.
+ * @param {Stage} stage @param {string} label @param {FilmOptions} options */
 export const film = (stage, label, { rate, ...given }) => {
   const options = { show: (/** @type {number} */ value) => String(Math.floor(value)), ...given }
   let last = 0
@@ -231,13 +206,8 @@ export const film = (stage, label, { rate, ...given }) => {
   return Object.assign(place, { play, run, pause })
 }
 
-/**
- * Ask first: the answers are buttons, and `then` runs once when one is chosen.
- * @param {Stage} stage
- * @param {string} question
- * @param {string[]} answers
- * @param {(given: string) => string} reply
- */
+/** Ask first: the answers are buttons, and `then` runs once when one is chosen.
+ * @param {Stage} stage @param {string} question @param {string[]} answers @param {(given: string) => string} reply */
 export const predict = (stage, question, answers, reply) => {
   const said = make("p", { role: "status" })
   const control = { given: "", element: make("div", { class: "stage-predict" }, [make("p", {}, [question])]) }

@@ -1,18 +1,10 @@
 // A canvas that is sharp on every screen, in the page's colors and letters, and knows where the pointer is.
 
 /** @typedef {import("./stage.js").Stage} Stage */
-/**
- * @typedef {{
- *   ink: string, soft: string, rule: string, ground: string, paper: string, spark: string, blue: string,
- *   series: string[], letters: string[], font: (size?: number, weight?: number) => string,
- * }} Look
- */
-/**
- * Where, of a picture how wide.
- * @typedef {{
- *   x: number, y: number, width: number, down: boolean, start: boolean,
- * }} Touch
- */
+/** @typedef {{ ink: string, soft: string, rule: string, ground: string, paper: string, spark: string, blue: string,
+ *   series: string[], letters: string[], font: (size?: number, weight?: number) => string }} Look */
+/** Where, of a picture how wide.
+ * @typedef {{ x: number, y: number, width: number, down: boolean, start: boolean }} Touch */
 /**
  * @typedef {object} PaperOptions
  * @property {() => string} label says what the picture shows, for those who cannot see it

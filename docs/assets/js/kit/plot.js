@@ -2,17 +2,10 @@
 
 /** @typedef {import("./paper.js").Look} Look */
 /** @typedef {{ left: number, top: number, width: number, height: number }} Box */
-/**
- * @typedef {{
- *   x: (value: number) => number, y: (value: number) => number, atX: (pixel: number) => number,
- *   atY: (pixel: number) => number, box: Box,
- * }} Scales
- */
-/**
- * @typedef {{
- *   color?: string, size?: number, weight?: number, align?: CanvasTextAlign, base?: CanvasTextBaseline, halo?: boolean,
- * }} Lettering
- */
+/** @typedef {{ x: (value: number) => number, y: (value: number) => number, atX: (pixel: number) => number,
+ *   atY: (pixel: number) => number, box: Box }} Scales */
+/** @typedef {{ color?: string, size?: number, weight?: number, align?: CanvasTextAlign, base?: CanvasTextBaseline,
+ *   halo?: boolean }} Lettering */
 /**
  * @typedef {object} AxesOptions
  * @property {[number, number]} x from the left edge to the right
@@ -62,14 +55,8 @@ export const percent = (share, digits = 0) => {
 /** A whole number with its thousands apart. @param {number} value */
 export const whole = (value) => Math.round(value).toLocaleString("en")
 
-/**
- * Draw the frame of a chart and return its scales.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {AxesOptions} options
- * @returns {Scales}
- */
+/** Draw the frame of a chart and return its scales.
+ * @type {(ctx: CanvasRenderingContext2D, look: Look, box: Box, options: AxesOptions) => Scales} */
 export const axes = (ctx, look, box, options) => {
   const {
     x: [x0, x1],
@@ -130,15 +117,9 @@ export const axes = (ctx, look, box, options) => {
   return { x, y, atX, atY, box }
 }
 
-/**
- * Draw a line through points; a value that is no number breaks it.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Scales} to
- * @param {ArrayLike<number>} xs
- * @param {ArrayLike<number>} ys
- * @param {string} color
- * @param {number} [width]
- */
+/** Draw a line through points; a value that is no number breaks it.
+ * @type {(ctx: CanvasRenderingContext2D, to: Scales, xs: ArrayLike<number>, ys: ArrayLike<number>, color: string,
+ *   width?: number) => void} */
 export const line = (ctx, to, xs, ys, color, width = 1.6) => {
   ctx.save()
   ctx.beginPath()
@@ -156,13 +137,7 @@ export const line = (ctx, to, xs, ys, color, width = 1.6) => {
   ctx.restore()
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} x
- * @param {number} y
- * @param {string} color
- * @param {number} [radius]
- */
+/** @type {(ctx: CanvasRenderingContext2D, x: number, y: number, color: string, radius?: number) => void} */
 export const dot = (ctx, x, y, color, radius = 4) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, 0, 2 * Math.PI)
@@ -170,14 +145,8 @@ export const dot = (ctx, x, y, color, radius = 4) => {
   ctx.fill()
 }
 
-/**
- * Write a word, with a halo of paper so that it stays legible on lines.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {string} text
- * @param {number} x
- * @param {number} y
- * @param {Lettering} [options]
+/** Write a word, with a halo of paper so that it stays legible on lines.
+ * @type {(ctx: CanvasRenderingContext2D, look: Look, text: string, x: number, y: number, options?: Lettering) => void}
  */
 export const write = (
   ctx,
@@ -201,13 +170,8 @@ export const write = (
   ctx.restore()
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {[number, number]} from
- * @param {[number, number]} to
- * @param {string} color
- * @param {number} width
- */
+/** @type {(ctx: CanvasRenderingContext2D, from: [number, number], to: [number, number], color: string, width: number)
+ *   => void} */
 export const stroke = (ctx, from, to, color, width) => {
   ctx.beginPath()
   ctx.moveTo(...from)
@@ -217,15 +181,8 @@ export const stroke = (ctx, from, to, color, width) => {
   ctx.stroke()
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} x
- * @param {number} y
- * @param {number} length
- * @param {number} angle
- * @param {string} color
- * @param {number} [width]
- */
+/** @type {(ctx: CanvasRenderingContext2D, x: number, y: number, length: number, angle: number, color: string,
+ *   width?: number) => void} */
 export const hand = (ctx, x, y, length, angle, color, width = 2.4) => {
   stroke(ctx, [x, y], [x + length * Math.cos(angle), y - length * Math.sin(angle)], color, width)
   dot(ctx, x, y, color, Math.max(1.5, width * 0.8))

@@ -4,15 +4,9 @@
 const rowsOf = (table, dim) =>
   Array.from({ length: table.length / dim }, (_, m) => table.subarray(m * dim, (m + 1) * dim))
 
-/**
- * Two rows by four: each number is read once for several products. At an edge the last row stands for its absent
+/** Two rows by four: each number is read once for several products. At an edge the last row stands for its absent
  * neighbors.
- * @param {Float64Array} found
- * @param {Float64Array[]} a
- * @param {Float64Array[]} b
- * @param {number} m
- * @param {number} n
- */
+ * @type {(found: Float64Array, a: Float64Array[], b: Float64Array[], m: number, n: number) => void} */
 const eightProducts = (found, a, b, m, n) => {
   const below = Math.min(m + 1, a.length - 1)
   const [n1, n2, n3] = [1, 2, 3].map((step) => Math.min(n + step, b.length - 1))
@@ -39,12 +33,8 @@ const eightProducts = (found, a, b, m, n) => {
   ;[found[lower + n], found[lower + n1], found[lower + n2], found[lower + n3]] = [r0, r1, r2, r3]
 }
 
-/**
- * Every product of a row of `a` with a row of `b`.
- * @param {Float64Array} a
- * @param {Float64Array} b
- * @param {number} dim
- */
+/** Every product of a row of `a` with a row of `b`.
+ * @type {(a: Float64Array, b: Float64Array, dim: number) => Float64Array} */
 export const products = (a, b, dim) => {
   const [rows, columns] = [rowsOf(a, dim), rowsOf(b, dim)]
   const found = new Float64Array(rows.length * columns.length)

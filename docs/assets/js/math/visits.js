@@ -2,48 +2,30 @@
 
 import { randomState } from "./random.js"
 
-/**
- * The share of texts that are longer than p.
- * @param {string} kind "packed", "uniform" from 1 to `rows` tokens, or "short"
- * @param {number} p
- * @param {number} rows
- * @param {number} mean of short texts
- */
+/** The share of texts that are longer than p.
+ * @param {string} kind "packed", "uniform" from 1 to `rows` tokens, or "short" @param {number} p @param {number} rows
+ * @param {number} mean of short texts */
 export const tail = (kind, p, rows, mean) =>
   kind === "packed" ? 1 : kind === "uniform" ? 1 - p / rows : (1 - 1 / mean) ** p
 
-/**
- * The visits that a row expects, if a share `tail` of the texts reaches it.
- * @param {number} tail
- * @param {number} texts a step
- * @param {number} steps
- */
+/** The visits that a row expects, if a share `tail` of the texts reaches it.
+ * @param {number} tail @param {number} texts a step @param {number} steps */
 export const visits = (tail, texts, steps) => tail * texts * steps
 
 /** The steps that a row expects to learn in. @param {number} tail @param {number} texts @param {number} steps */
 export const updates = (tail, texts, steps) => steps * (1 - (1 - tail) ** texts)
 
-/**
- * How many rows, from the first on, expect so many visits.
- * @param {ArrayLike<number>} tails of all rows
- * @param {number} enough
- * @param {number} texts
- * @param {number} steps
- */
+/** How many rows, from the first on, expect so many visits.
+ * @param {ArrayLike<number>} tails of all rows @param {number} enough @param {number} texts @param {number} steps */
 export const edge = (tails, enough, texts, steps) => {
   let row = 0
   while (row < tails.length && visits(tails[row], texts, steps) >= enough) row += 1
   return row
 }
 
-/**
- * One run: each text draws its length, and takes the rows from 0 on.
- * @param {ArrayLike<number>} tails never growing
- * @param {number} texts
- * @param {number} steps
- * @param {number} seed
- * @returns {{ visits: Int32Array, updates: Int32Array }}
- */
+/** One run: each text draws its length, and takes the rows from 0 on.
+ * @param {ArrayLike<number>} tails never growing @param {number} texts @param {number} steps @param {number} seed
+ * @returns {{ visits: Int32Array, updates: Int32Array }} */
 export const run = (tails, texts, steps, seed) => {
   const { uniform } = randomState(seed)
   const ends = { visits: new Int32Array(tails.length + 1), updates: new Int32Array(tails.length + 1) }

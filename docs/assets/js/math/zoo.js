@@ -2,14 +2,10 @@
 
 import { frequencies } from "./waves.js"
 
-/**
- * The tokens that a turn takes, for each pair that turns.
- * @param {number} head channels
- * @param {number} turning so many of them
- * @param {number} base
+/** The tokens that a turn takes, for each pair that turns.
+ * @param {number} head channels @param {number} turning so many of them @param {number} base
  * @param {boolean} proportional the fastest turn, at the pace of the whole head; otherwise as in a head that is so
- *   narrow
- */
+ *   narrow */
 export const waves = (head, turning, base, proportional) =>
   frequencies(proportional ? head : turning, base)
     .slice(0, Math.floor(turning / 2))
@@ -27,10 +23,6 @@ export const share = (length, base) => 1 - Math.log(length / (2 * Math.PI)) / Ma
 /** The base for which that is the share. @param {number} length @param {number} part */
 export const keeping = (length, part) => (length / (2 * Math.PI)) ** (1 / (1 - part))
 
-/**
- * The base by the NTK rule, for texts so many times as long.
- * @param {number} base
- * @param {number} factor
- * @param {number} turning
- */
+/** The base by the NTK rule, for texts so many times as long.
+ * @type {(base: number, factor: number, turning: number) => number} */
 export const ntkBase = (base, factor, turning) => base * factor ** (turning / (turning - 2))

@@ -7,10 +7,8 @@ import { contents, dots, draws, overDistances, pairsOf, vectorAt, weights } from
 
 /** @import { State, Given, Found, Once } from "../types.js" */
 
-/**
- * The places of sine and cosine of frequency k of an axis, in each order.
- * @type {Record<string, (axis: number, k: number, each: number) => [number, number]>}
- */
+/** The places of sine and cosine of frequency k of an axis, in each order.
+ * @type {Record<string, (axis: number, k: number, each: number) => [number, number]>} */
 const ORDERS = {
   mae: (axis, k, each) => [2 * (1 - axis) * each + k, (2 * (1 - axis) + 1) * each + k],
   timm: (axis, k, each) => [axis * each + k, (2 + axis) * each + k],

@@ -6,12 +6,8 @@ import { cells, draws, overDistances, weights } from "./common.js"
 
 /** @import { State, Given, Found, Once } from "../types.js" */
 
-/**
- * A bias that knows the offset alone: heads by distances, and the band of the chosen head.
- * @param {State} s
- * @param {(distance: number, head: number) => number} bias
- * @returns {Found}
- */
+/** A bias that knows the offset alone: heads by distances, and the band of the chosen head.
+ * @type {(s: State, bias: (distance: number, head: number) => number) => Found} */
 const ofOffsets = (s, bias) => {
   const at = (/** @type {number} */ distance, /** @type {number} */ head) => bias(distance, head) + 0 // 0, never −0
   const from = s.causal ? 0 : 1 - s.length

@@ -6,26 +6,15 @@ import { turnedBy, wheelOf } from "../../math/tables.js"
 import { wordsOf } from "../defaults.js"
 
 /** @import { State, Found, Once } from "../types.js" */
-/**
- * One vector for all positions, or a row for each.
- * @typedef {{
- *   q: Float64Array, k: Float64Array, each: boolean,
- * }} Contents
- */
-/**
- * The two channels of each pair, its frequency, and what it is stretched by.
- * @typedef {{
- *   pairs: Array<[number, number]>, theta: Float64Array, size?: Float64Array,
- * }} Turn
- */
+/** One vector for all positions, or a row for each.
+ * @typedef {{ q: Float64Array, k: Float64Array, each: boolean }} Contents */
+/** The two channels of each pair, its frequency, and what it is stretched by.
+ * @typedef {{ pairs: Array<[number, number]>, theta: Float64Array, size?: Float64Array }} Turn */
 
 export const APART = 100 // from the seed of contents to that of weights: neither knows of the other
 
-/**
- * A number for each distance from 1 - length to length - 1.
- * @param {number} length
- * @param {(distance: number) => number} make
- */
+/** A number for each distance from 1 - length to length - 1.
+ * @type {(length: number, make: (distance: number) => number) => Float64Array} */
 export const overDistances = (length, make) =>
   Float64Array.from({ length: 2 * length - 1 }, (_, i) => make(i - length + 1))
 
@@ -51,13 +40,9 @@ export const sameWords = (s) => {
   return words.length ? words.map((word) => words.indexOf(word)) : null
 }
 
-/**
- * What queries and keys hold.
- * @param {State} s
- * @param {Float64Array} alike what both are if they are constant
- * @param {Once} once
- * @returns {Contents}
- */
+/** What queries and keys hold.
+ * @param {State} s @param {Float64Array} alike what both are if they are constant @param {Once} once
+ * @returns {Contents} */
 export const contents = (s, alike, once) => {
   if (!["random", "tokens"].includes(s.content)) return { q: alike, k: alike, each: false }
   const each = s.content === "tokens"
@@ -94,15 +79,9 @@ const thinned = (rows, width, step) => {
   return found
 }
 
-/**
- * The products of all rows: one by one, a query at a time, and as many as a picture shows.
- * @param {Once} once
- * @param {unknown[]} what
- * @param {Float64Array} q
- * @param {Float64Array} k
- * @param {number} width
- * @returns {Pick<Found, "cell" | "line" | "grid">}
- */
+/** The products of all rows: one by one, a query at a time, and as many as a picture shows.
+ * @type {(once: Once, what: unknown[], q: Float64Array, k: Float64Array, width: number) => Pick<Found,
+ *   "cell" | "line" | "grid">} */
 export const dots = (once, what, q, k, width) => ({
   cell: (m, n) => dot(q.subarray(m * width, (m + 1) * width), k, n * width),
   line: (m) => {
@@ -118,14 +97,9 @@ export const dots = (once, what, q, k, width) => ({
     }),
 })
 
-/**
- * Scores that come a query at a time.
- * @param {Once} once
- * @param {unknown[]} what
- * @param {number} length
- * @param {(m: number) => Float64Array} line
- * @returns {Pick<Found, "cell" | "line" | "grid">}
- */
+/** Scores that come a query at a time.
+ * @type {(once: Once, what: unknown[], length: number, line: (m: number) => Float64Array) => Pick<Found,
+ *   "cell" | "line" | "grid">} */
 export const lines = (once, what, length, line) => ({
   cell: (m, n) => once("line", [...what, m], () => line(m))[n],
   line,
@@ -141,14 +115,9 @@ export const lines = (once, what, length, line) => ({
     }),
 })
 
-/**
- * Scores that know their two places.
- * @param {Once} once
- * @param {unknown[]} what
- * @param {number} length
- * @param {(m: number, n: number) => number} cell
- * @returns {Pick<Found, "cell" | "grid">}
- */
+/** Scores that know their two places.
+ * @type {(once: Once, what: unknown[], length: number, cell: (m: number, n: number) => number) => Pick<Found,
+ *   "cell" | "grid">} */
 export const cells = (once, what, length, cell) => ({
   cell,
   grid: (step) =>
@@ -158,12 +127,8 @@ export const cells = (once, what, length, cell) => ({
     }),
 })
 
-/**
- * The score of one query and one key at every offset m - n: each pair gives a cosine.
- * @param {ArrayLike<number>} q
- * @param {ArrayLike<number>} k
- * @param {Turn} turn
- */
+/** The score of one query and one key at every offset m - n: each pair gives a cosine.
+ * @param {ArrayLike<number>} q @param {ArrayLike<number>} k @param {Turn} turn */
 export const pairScorer = (q, k, { pairs, theta, size }) => {
   const heights = new Float64Array(pairs.length)
   const starts = new Float64Array(pairs.length)
@@ -178,15 +143,8 @@ export const pairScorer = (q, k, { pairs, theta, size }) => {
   }
 }
 
-/**
- * Queries and keys turned by angles that grow with the position.
- * @param {State} s
- * @param {Once} once
- * @param {unknown[]} what
- * @param {Contents} held
- * @param {Turn} turn
- * @returns {Found}
- */
+/** Queries and keys turned by angles that grow with the position.
+ * @type {(s: State, once: Once, what: unknown[], held: Contents, turn: Turn) => Found} */
 export const turned = ({ length, width, first }, once, what, { q, k, each }, { pairs, theta, size }) => {
   const wheel = (/** @type {number} */ count, /** @type {number} */ from) =>
     wheelOf(count, pairs.length, (p, i) => (p + from) * theta[i], size && ((_p, i) => size[i]))

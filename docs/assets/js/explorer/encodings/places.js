@@ -8,11 +8,8 @@ import { along } from "./rotate.js"
 
 /** @import { State, Given, Found, Once } from "../types.js" */
 
-/**
- * Time, row and column of each token: text, a picture, text. posenc.models.mrope
- * @param {State} s
- * @returns {Array<[number, number, number]>}
- */
+/** Time, row and column of each token: text, a picture, text. posenc.models.mrope
+ * @type {(s: State) => Array<[number, number, number]>} */
 export const imagePlaces = ({ before, side, length }) => {
   const square = side * side
   return Array.from({ length }, (_, p) => {
@@ -34,16 +31,9 @@ const axesOf = ({ width, interleaved }) => {
   })
 }
 
-/**
- * Queries and keys, each turned by its own angles.
- * @param {State} s
- * @param {Once} once
- * @param {unknown[]} what
- * @param {{ pairs: Array<[number, number]>, theta: Float64Array }} turn
- * @param {(p: number, i: number) => number} ofQuery
- * @param {(p: number, i: number) => number} [ofKey]
- * @returns {Found}
- */
+/** Queries and keys, each turned by its own angles.
+ * @type {(s: State, once: Once, what: unknown[], turn: { pairs: Array<[number, number]>, theta: Float64Array },
+ *   ofQuery: (p: number, i: number) => number, ofKey?: (p: number, i: number) => number) => Found} */
 const turnedTo = (s, once, what, { pairs, theta }, ofQuery, ofKey = ofQuery) => {
   const { length, width } = s
   const { q, k } = contents(s, along(s, { pairs, theta }), once)

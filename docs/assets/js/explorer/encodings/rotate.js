@@ -14,14 +14,8 @@ import { stretched } from "./stretched.js"
 /** How many channels turn: two pairs at least, as some recipes divide by what is beyond the first. @param {State} s */
 export const turning = ({ width, share }) => Math.min(width, 2 * Math.max(2, Math.round((share * width) / 2)))
 
-/**
- * All pairs of a head of which some channels turn, from `start` on; the others stand still, at frequency 0.
- * @param {State} s
- * @param {number} start
- * @param {Float64Array} theta
- * @param {string} layout
- * @returns {Turn}
- */
+/** All pairs of a head of which some channels turn, from `start` on; the others stand still, at frequency 0.
+ * @type {(s: State, start: number, theta: Float64Array, layout: string) => Turn} */
 const partly = ({ width }, start, theta, layout) => {
   const wide = 2 * theta.length
   const still = Array.from({ length: (width - wide) / 2 }, (_, i) => (2 * i < start ? 2 * i : 2 * i + wide))
@@ -209,14 +203,9 @@ export const ROTATE = {
   },
 }
 
-/**
- * Sums of all waves, one for each pair, at each position.
- * @param {Float64Array} theta
- * @param {Float64Array} mix
- * @param {number} length
- * @param {number} first
- * @param {(angle: number) => number} wave
- */
+/** Sums of all waves, one for each pair, at each position.
+ * @type {(theta: Float64Array, mix: Float64Array, length: number, first: number, wave: (angle: number) => number) =>
+ *   Float64Array} */
 const sums = (theta, mix, length, first, wave) => {
   const count = theta.length
   const found = new Float64Array(length * count)

@@ -13,14 +13,9 @@ export const ones = (s, once) => contents(s, new Float64Array(s.width).fill(1), 
 /** What decides the contents. @param {State} s */
 export const held = (s) => [s.content, s.seed, s.words, s.length, s.width]
 
-/**
- * A score of the query's vector and the distance: a band where all queries are alike.
- * @param {State} s
- * @param {Once} once
- * @param {unknown[]} what
- * @param {(q: ArrayLike<number>) => (distance: number) => number} scorer
- * @returns {Pick<Found, "band" | "curve" | "cell" | "line" | "grid">}
- */
+/** A score of the query's vector and the distance: a band where all queries are alike.
+ * @type {(s: State, once: Once, what: unknown[], scorer: (q: ArrayLike<number>) => (distance: number) => number) =>
+ *   Pick<Found, "band" | "curve" | "cell" | "line" | "grid">} */
 const byDistance = (s, once, what, scorer) => {
   const { q, each } = ones(s, once)
   const key = [...held(s), ...what]
@@ -34,11 +29,8 @@ const byDistance = (s, once, what, scorer) => {
   })
 }
 
-/**
- * The products of a vector with each row of a table, at once.
- * @param {ArrayLike<number>} q
- * @param {Float64Array} table
- */
+/** The products of a vector with each row of a table, at once.
+ * @type {(q: ArrayLike<number>, table: Float64Array) => Float64Array} */
 const against = (q, table) =>
   Float64Array.from({ length: table.length / q.length }, (_, row) => dot(q, table, row * q.length))
 
@@ -52,12 +44,8 @@ const sides = (s, once) => {
   })
 }
 
-/**
- * Where DeBERTa's buckets lie. posenc.score.deberta.deberta_bucket
- * @param {number} offset m - n
- * @param {number} buckets
- * @param {number} most
- */
+/** Where DeBERTa's buckets lie. posenc.score.deberta.deberta_bucket
+ * @param {number} offset m - n @param {number} buckets @param {number} most */
 export const debertaBucket = (offset, buckets, most) => {
   const [size, middle] = [Math.abs(offset), buckets / 2]
   if (size <= middle) return offset

@@ -11,12 +11,8 @@ import { clip, ofKey, ofQuery } from "./marks.js"
 /** What stands at a position. @param {State} s @param {number} p */
 const placed = (s, p) => (s.words ? wordAt(s, p) : `at ${wordAt(s, p)}`)
 
-/**
- * How many dials stand beside each other, so that they are as large as can be.
- * @param {number} count
- * @param {number} width
- * @param {number} height
- */
+/** How many dials stand beside each other, so that they are as large as can be.
+ * @param {number} count @param {number} width @param {number} height */
 const arranged = (count, width, height) => {
   let best = { cell: 0, columns: 1 }
   for (let columns = 1; columns <= count; columns++) {
@@ -91,11 +87,7 @@ export const clockPanel = () => {
   }
 }
 
-/**
- * @param {{ left: number, top: number, cell: number, columns: number }} grid
- * @param {number} i
- * @returns {[number, number]}
- */
+/** @type {(grid: { left: number, top: number, cell: number, columns: number }, i: number) => [number, number]} */
 const spot = ({ left, top, cell, columns }, i) => [
   left + ((i % columns) + 0.5) * cell,
   top + (Math.floor(i / columns) + 0.5) * cell,

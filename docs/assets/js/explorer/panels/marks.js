@@ -25,14 +25,8 @@ export const ofQuery = (look) => look.letters[2]
 /** @param {Look} look */
 export const ofKey = (look) => look.letters[3]
 
-/**
- * A line that is seen on any color.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {[number, number, number, number]} ends
- * @param {string} ink
- * @param {number[]} [dash]
- */
+/** A line that is seen on any color.
+ * @type {(ctx: Ctx, look: Look, ends: [number, number, number, number], ink: string, dash?: number[]) => void} */
 export const mark = (ctx, look, [x0, y0, x1, y1], ink, dash = []) => {
   ctx.save()
   ctx.lineCap = "butt"
@@ -49,14 +43,7 @@ export const mark = (ctx, look, [x0, y0, x1, y1], ink, dash = []) => {
   ctx.restore()
 }
 
-/**
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {number} low
- * @param {number} high
- * @param {"RdBu_r" | "viridis"} map
- */
+/** @type {(ctx: Ctx, look: Look, box: Box, low: number, high: number, map: "RdBu_r" | "viridis") => void} */
 export const colorBar = (ctx, look, box, low, high, map) => {
   const bar = { left: box.left + box.width + 12, top: box.top, width: 9, height: box.height }
   const levels = Float64Array.from({ length: 256 }, (_, i) => high - ((i + 0.5) / 256) * (high - low))
@@ -78,13 +65,8 @@ const fitting = (ctx, word) => {
   return text
 }
 
-/**
- * The room that words need beside a picture and below it.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {State} s
- * @param {number} [cell] the width of a column of theirs
- */
+/** The room that words need beside a picture and below it.
+ * @param {Ctx} ctx @param {Look} look @param {State} s @param {number} [cell] the width of a column of theirs */
 export const roomFor = (ctx, look, s, cell = Infinity) => {
   const words = wordsOf(s)
   if (!words.length) return { left: LEFT, bottom: BOTTOM, slanted: false }
@@ -96,14 +78,7 @@ export const roomFor = (ctx, look, s, cell = Infinity) => {
   return { left: Math.max(30, widest + 26), bottom: slanted ? widest * Math.sin(SLANT) + 34 : BOTTOM, slanted }
 }
 
-/**
- * Words down the left side.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {State} s
- * @param {string} label
- */
+/** Words down the left side. @type {(ctx: Ctx, look: Look, to: Scales, s: State, label: string) => void} */
 export const wordsDown = (ctx, look, { box, y }, s, label) => {
   ctx.save()
   ctx.font = look.font(12)
@@ -121,15 +96,9 @@ export const wordsDown = (ctx, look, { box, y }, s, label) => {
   ctx.restore()
 }
 
-/**
- * Words along the bottom.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {State} s
- * @param {string} label
- * @param {{ bottom: number, slanted: boolean }} room
- */
+/** Words along the bottom.
+ * @type {(ctx: Ctx, look: Look, to: Scales, s: State, label: string, room: { bottom: number, slanted: boolean }) =>
+ *   void} */
 export const wordsAlong = (ctx, look, { box, x }, s, label, { bottom, slanted }) => {
   const foot = box.top + box.height
   ctx.save()

@@ -23,14 +23,8 @@ import {
 
 const ROOMY = 40 // pixels of a cell that has room for its number
 
-/**
- * The number in each cell, in a color that is seen on it.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {View} view
- * @param {number} cell
- */
+/** The number in each cell, in a color that is seen on it.
+ * @type {(ctx: Ctx, look: Look, to: Scales, view: View, cell: number) => void} */
 const numbers = (ctx, look, to, view, cell) => {
   const { state: s, low, high } = view
   for (let m = 0; m < s.length; m++) {

@@ -14,14 +14,7 @@ import { byDistance } from "./steps.js"
 /** Whether both views' numbers are of one kind. @param {View} one @param {View | null} other */
 const alike = (one, other) => !other || one.scale === other.scale
 
-/**
- * What is drawn of one view.
- * @param {View} view
- * @param {number} scale
- * @param {string} ink
- * @param {Look} look
- * @returns {Curve[]}
- */
+/** What is drawn of one view. @type {(view: View, scale: number, ink: string, look: Look) => Curve[]} */
 const near = (view, scale, ink, look) => {
   const { state: s, band, plain } = view
   const { length, query: m, causal } = s
@@ -73,14 +66,8 @@ const legend = (ctx, look, box, views) => {
   })
 }
 
-/**
- * The words at their distances, where they are few.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {View} view
- * @param {number} scale
- */
+/** The words at their distances, where they are few.
+ * @type {(ctx: Ctx, look: Look, to: Scales, view: View, scale: number) => void} */
 const spoken = (ctx, look, to, { state: s, at }, scale) => {
   const words = wordsOf(s)
   if (words.length > 12) return
@@ -100,14 +87,8 @@ const spoken = (ctx, look, to, { state: s, at }, scale) => {
   })
 }
 
-/**
- * The patches of a picture as the chosen one sees them.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number} height
- * @param {View} view
- */
+/** The patches of a picture as the chosen one sees them.
+ * @param {Ctx} ctx @param {Look} look @param {number} width @param {number} height @param {View} view */
 const patches = (ctx, look, width, height, view) => {
   const { state: s, low, high } = view
   const size = Math.min(width - LEFT - BAR, height - TOP - BOTTOM)

@@ -21,11 +21,8 @@ export const positions = (s) => {
     : `np.arange(${number(first)}, ${number(first + s.length)})`
 }
 
-/**
- * What `q` and `k` hold: one vector each, or a row for each position.
- * @param {State} s
- * @param {string} [alike] how constant contents are made
- */
+/** What `q` and `k` hold: one vector each, or a row for each position.
+ * @param {State} s @param {string} [alike] how constant contents are made */
 export const contents = (s, alike = `q = k = np.ones(${s.width})`) => {
   if (!["random", "tokens"].includes(s.content)) return [alike]
   const draw = `draw = np.random.RandomState(${s.seed})`
