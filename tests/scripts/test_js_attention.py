@@ -231,10 +231,10 @@ def streamed(tokens: int, room: int, sinks: int, way: str) -> list[tuple[list[in
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("room", "sinks"), [(8, 4), (6, 0), (11, 2), (28, 4), (5, 1)])
-def test_what_is_held_and_what_it_is_told(way, room, sinks):
+def test_the_tokens_in_the_cache_and_their_places(way, room, sinks):
     for t, (tokens, places) in enumerate(streamed(60, room, sinks, way)):
-        assert CACHE("held(t, room, sinks)", t=t, room=room, sinks=sinks) == tokens
-        assert CACHE("told(tokens, room, way)", tokens=tokens, room=room, way=way) == places
+        assert CACHE("tokensIn(t, room, sinks)", t=t, room=room, sinks=sinks) == tokens
+        assert CACHE("placesOf(tokens, room, way)", tokens=tokens, room=room, way=way) == places
 
 
 @pytest.mark.parametrize("seed", range(4))

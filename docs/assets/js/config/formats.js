@@ -3,8 +3,7 @@
 
 import { filled, isDict } from "./rules.js"
 
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
+/** @import { Fields, Rules } from "./rules.js" */
 
 /** The configuration of transformers; another program's is refused. @param {Fields} config @param {Rules} rules */
 export const recognized = (config, rules) => {

@@ -1,7 +1,6 @@
 // Layers that are alike, and the cells of a table for them. posenc.config.plan_text in another language.
 
-/** @typedef {import("./layer.js").Plan} Plan */
-/** @typedef {import("./layer.js").Layer} Layer */
+/** @import { Layer, Plan } from "./layer.js" */
 /** @typedef {{ layers: number[], layer: Layer, theta: number[], color: number }} Group */
 
 /** The parts of a plan that have layers, each with its name; none for a model of one part.

@@ -3,8 +3,7 @@
 import { isDict } from "./rules.js"
 import { closeMatches } from "./close-matches.js"
 
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
+/** @import { Fields, Rules } from "./rules.js" */
 /** @typedef {{ key: string, remedy: string }} Problem */
 
 /** What is wrong with a rope dict. @param {Fields} rope @param {Rules} rules @returns {Problem | null} */

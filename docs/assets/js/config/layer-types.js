@@ -3,7 +3,7 @@
 
 import { filled, isTruthy } from "./rules.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
+/** @import { Config } from "./model-types.js" */
 /** @typedef {Record<string, any>} Fields */
 
 /** The type of each layer, that of `layer_types` where the configuration has them.

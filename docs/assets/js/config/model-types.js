@@ -3,8 +3,7 @@
 import { closeMatches } from "./close-matches.js"
 import { filled, isTruthy } from "./rules.js"
 
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
+/** @import { Fields, Rules } from "./rules.js" */
 
 /** The fields of a configuration, with the facts of its model type. */
 export class Config {

@@ -6,9 +6,8 @@ import { layerTypesOf, unrotatedReasons, windowOf } from "./layer-types.js"
 import { gridFrequencies, scaleOf, softmaxScale } from "./parts.js"
 import { baseOf, ropeDict } from "./rotation.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./layer.js").Layer} Layer */
-/** @typedef {import("./layer.js").Plan} Plan */
+/** @import { Layer, Plan } from "./layer.js" */
+/** @import { Config } from "./model-types.js" */
 
 /** The plan of a model without rotation, or with one by rows and columns. @param {Config} config @returns {Plan} */
 export const planWithoutRotation = (config) => {

@@ -3,8 +3,8 @@
 
 import { filled, isTruthy } from "./rules.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./rules.js").Fields} Fields */
+/** @import { Config } from "./model-types.js" */
+/** @import { Fields } from "./rules.js" */
 
 /** The width of a query, and the channels of it that a rotation gets.
  * @type {(config: Config, index: number, layerType: string) => { width: number, part: [number, number] }} */

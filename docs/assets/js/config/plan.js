@@ -11,11 +11,9 @@ import { headChannels, queryScale, rotation, softmaxScale } from "./parts.js"
 import { frequencies, LONGEST, ropeDict } from "./rotation.js"
 import { collectWarnings, refuseMisspelled } from "./warnings.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./layer.js").Layer} Layer */
-/** @typedef {import("./layer.js").Plan} Plan */
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
+/** @import { Layer, Plan } from "./layer.js" */
+/** @import { Config } from "./model-types.js" */
+/** @import { Fields, Rules } from "./rules.js" */
 
 /** @param {Fields} config a config.json @param {Rules} rules
  * @param {number} [length] of the text, for dynamic and longrope scaling @returns {Plan} */

@@ -4,9 +4,9 @@ import { dynamicNtk, linear, llama3, longrope, ntk, proportional, yarn } from ".
 import { filled, isDict, isTruthy, repr } from "./rules.js"
 import { checkedPerLayer } from "./layer-types.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("../math/scaling.js").Stretched} Stretched */
+/** @import { Stretched } from "../math/scaling.js" */
+/** @import { Config } from "./model-types.js" */
+/** @import { Fields } from "./rules.js" */
 /** @typedef {{ theta: number[], attentionFactor: number }} Frequencies */
 
 export const LONGEST = "max_position_embeddings"

@@ -4,11 +4,10 @@ import { misspelled, problem } from "./keys.js"
 import { filled, isDict, isTruthy, withCommas } from "./rules.js"
 import { LONGEST, TRAINED } from "./rotation.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./layer.js").Layer} Layer */
+/** @import { Layer } from "./layer.js" */
+/** @import { Config } from "./model-types.js" */
+/** @import { Fields, Rules } from "./rules.js" */
 /** @typedef {Layer & { theta: number[] }} Rotating */
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
 
 /** @param {Config} config @param {Layer[]} layers @returns {string[]} */
 export const collectWarnings = (config, layers) => {

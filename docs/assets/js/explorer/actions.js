@@ -8,9 +8,9 @@ import { KNOBS } from "./settings.js"
 import { defaults, rounded, settle } from "./defaults.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @import { State, Given } from "./types.js" */
-/** @import { Held } from "./state.js" */
 /** @import { Rooms } from "./layout.js" */
+/** @import { Held } from "./state.js" */
+/** @import { Given, State } from "./types.js" */
 
 const SWEEP = 9000 // milliseconds from one end of a knob to the other
 const STEPS = 24 // of a sweep for those who want no motion, one a second

@@ -1,6 +1,6 @@
 // The explorer: controls on one side, four linked panels on the other, and what can be taken along below.
 
-import { make } from "../kit/controls.js"
+import { handle, make } from "../kit/controls.js"
 import { acts } from "./actions.js"
 import { held } from "./state.js"
 import { KINDS } from "./kinds.js"
@@ -11,8 +11,8 @@ import { rooms, sheet } from "./layout.js"
 import { captions, label, reading, readings } from "./captions.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @import { Given, Focus, Panel } from "./types.js" */
 /** @import { Held } from "./state.js" */
+/** @import { Focus, Given, Panel } from "./types.js" */
 
 // knobs that choose what is read, not what is computed
 const PLACE = ["query", "key", "channel", "causal", "softmax", "far"]
@@ -77,14 +77,11 @@ const shown = (stage, app, panel, i, side, grid) => {
   const view = () => (side && app.beside) || app.view
   const other = () => (i === RESPONSE ? app.beside : null)
   const pin = (/** @type {Focus} */ focus) => Object.keys(focus).length && app.change(focus, "place", true)
-  const arrow = (/** @type {"x" | "y"} */ way) => ({
-    get value() {
-      return 0
-    },
-    set value(step) {
-      pin(stepped(view(), i, way, step))
-    },
-  })
+  const arrow = (/** @type {"x" | "y"} */ way) =>
+    handle(
+      () => 0,
+      (step) => pin(stepped(view(), i, way, step)),
+    )
   const paper = stage.canvas({
     label: () => label(view(), i, other()),
     ratio: (width) => high(width, i, Boolean(app.beside)),

@@ -8,7 +8,7 @@ import { columnsOf, longest, rounded, wordAt } from "./defaults.js"
 import { NAMES } from "./labels.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @import { State, Given, Knob } from "./types.js" */
+/** @import { Given, Knob, State } from "./types.js" */
 
 const FEW = 3 // choices that stand side by side
 

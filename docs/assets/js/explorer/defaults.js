@@ -3,7 +3,7 @@
 import { biased, kindOf } from "./kinds.js"
 import { KNOBS, trained } from "./settings.js"
 
-/** @import { State, Bounds, Given, Knob } from "./types.js" */
+/** @import { Bounds, Given, Knob, State } from "./types.js" */
 
 const MOST_WORDS = 24
 const LONGEST = { path: 128, score: 256 } // positions, where each costs more than those before it

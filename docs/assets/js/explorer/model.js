@@ -5,7 +5,7 @@ import { ENCODINGS } from "./encodings/index.js"
 import { isLogit } from "./kinds.js"
 import { settle } from "./defaults.js"
 
-/** @import { State, Given, View, Once, Found } from "./types.js" */
+/** @import { Found, Given, Once, State, View } from "./types.js" */
 
 const WORK = 2 ** 23 // products of a redraw
 const MOST = 256 // rows and columns of a picture of pairs: more would be finer than its pixels

@@ -4,7 +4,7 @@ import { KINDS } from "./kinds.js"
 import { KNOBS } from "./settings.js"
 import { bounded, defaults, sentence, settle } from "./defaults.js"
 
-/** @import { State, Given, Knob } from "./types.js" */
+/** @import { Given, Knob, State } from "./types.js" */
 
 const OTHER = "b." // before the names of the second view
 /** What both views share. */

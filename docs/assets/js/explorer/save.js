@@ -9,6 +9,7 @@ import { panels, RESPONSE } from "./panels.js"
 import { Vector } from "./vector.js"
 import { captions } from "./captions.js"
 
+/** @import { Ctx, Look } from "../kit/plot.js" */
 /** @import { View } from "./types.js" */
 
 const [WIDTH, HEIGHT, HEAD, GAP] = [480, 380, 62, 16] // of a panel in a file, in pixels
@@ -25,7 +26,7 @@ const listed = (chosen, a, b) =>
     return b && panel !== RESPONSE ? [one, { panel, view: b, other: null, name: "B: " }] : [one]
   })
 
-/** Draw panels side by side. @param {any} ctx @param {Drawn[]} chosen @param {import("../kit/paper.js").Look} style */
+/** Draw panels side by side. @param {any} ctx @param {Drawn[]} chosen @param {Look} style */
 const compose = (ctx, chosen, style) => {
   const pens = panels() // not those on the page, which know where they were drawn
   chosen.forEach(({ panel, view, other, name }, place) => {
@@ -60,7 +61,7 @@ const png = (chosen, element) => {
   const style = look(element)
   const [width, height] = sized(chosen.length)
   const sheet = Object.assign(document.createElement("canvas"), { width: width * SHARP, height: height * SHARP })
-  const ctx = /** @type {CanvasRenderingContext2D} */ (sheet.getContext("2d"))
+  const ctx = /** @type {Ctx} */ (sheet.getContext("2d"))
   ctx.scale(SHARP, SHARP)
   ctx.fillStyle = style.paper
   ctx.fillRect(0, 0, width, height)

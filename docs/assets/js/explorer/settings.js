@@ -2,7 +2,7 @@
 
 import { biased, channeled, kindOf } from "./kinds.js"
 
-/** @import { State, Knob } from "./types.js" */
+/** @import { Knob, State } from "./types.js" */
 
 const BY_LENGTH = ["dynamic_ntk", "by_parts", "yarn", "llama3"] // scalings that know the original length
 const STRETCH = ["linear", "ntk", ...BY_LENGTH]

@@ -7,7 +7,7 @@ import { ROTATE } from "./snippets/rotate.js"
 import { SCORE } from "./snippets/score.js"
 import { settle } from "./defaults.js"
 
-/** @import { State, Given } from "./types.js" */
+/** @import { Given, State } from "./types.js" */
 
 const BODIES = { ...ADD, ...ROTATE, ...BIAS, ...SCORE }
 

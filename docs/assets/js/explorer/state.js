@@ -7,7 +7,7 @@ import { asked, otherAsked, SHARED, shared, toQuery, unknown } from "./query.js"
 import { defaults, settle } from "./defaults.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @import { State, Given, Focus, View } from "./types.js" */
+/** @import { Focus, Given, State, View } from "./types.js" */
 /** @typedef {ReturnType<typeof held>} Held */
 
 /** A wish whose encoding changes: what the old one began with gives way to what the new one begins with.

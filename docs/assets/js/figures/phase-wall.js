@@ -4,7 +4,8 @@ import { axes, dot, percent, stroke, write } from "../kit/plot.js"
 import { heat } from "../kit/heat.js"
 import { TURN, gives, outside, tops, unpacked } from "../math/phases.js"
 
-/** @typedef {import("../math/phases.js").Held} Held */
+/** @import { Ctx, Look } from "../kit/plot.js" */
+/** @import { Held } from "../math/phases.js" */
 /** @typedef {{ held: Held, back: number, right: number, loss: number[], phases: string }} Run */
 
 const ROW = 15 // pixels
@@ -18,19 +19,19 @@ export default function phaseWall(stage) {
   const last = steps.length - 1
   const backs = [...new Set(runs.map(({ back }) => back))]
   const read = new Map(runs.map((run) => [run, unpacked(run.phases, zero, step)]))
-  const run = (by = held.value, k = Number(back.value)) =>
-    /** @type {Run} */ (runs.find((each) => each.held === by && each.back === k))
+  const run = (by = holder.value, k = Number(back.value)) =>
+    /** @type {Run} */ (runs.find((item) => item.held === by && item.back === k))
 
   stage.predict(
     `With the clamp the layer fails at ${backs[0]} back. How does it do at ${backs[1]} back, which is further?`,
     ["worse", "as badly", "well"],
-    (given) => {
-      ;[held.value, back.value, film.value] = ["clamp", String(backs[1]), last]
-      return `${given === "well" ? "Yes, well" : "No, well"}: ${percent(run().right, 1)} right. Look at the fastest channel, at the top. Its bright place ahead lies past the wall, but the one behind is now the nearer.`
+    (answer) => {
+      ;[holder.value, back.value, film.value] = ["clamp", String(backs[1]), last]
+      return `${answer === "well" ? "Yes, well" : "No, well"}: ${percent(run().right, 1)} right. Look at the fastest channel, at the top. Its bright place ahead lies past the wall, but the one behind is now the nearer.`
     },
   )
   const back = stage.choice("letters back, k", backs.map(String))
-  const held = stage.choice("phases held by", ["clamp", "free"])
+  const holder = stage.choice("phases held by", ["clamp", "free"])
   const film = stage.film("training step", {
     min: 0,
     max: last,
@@ -53,7 +54,7 @@ export default function phaseWall(stage) {
     ratio: (wide) => theta.length * ROW + (wide > 480 ? 92 : 112),
     draw: (ctx, wide, _height, look) => {
       const box = { left: 40, top: 22, width: wide - 54, height: theta.length * ROW }
-      const [k, way] = [Number(back.value), /** @type {Held} */ (held.value)]
+      const [k, way] = [Number(back.value), /** @type {Held} */ (holder.value)]
       const across = Array.from({ length: FINE }, (_, i) => EDGES[0] + ((i + 0.5) / FINE) * (EDGES[1] - EDGES[0]))
       const loud = theta.flatMap((frequency) => across.map((stored) => gives(k, frequency, stored, way)))
       heat(ctx, box, loud, FINE, { map: "viridis", low: -1, high: 1 })
@@ -90,7 +91,7 @@ export default function phaseWall(stage) {
     const where = `After ${steps[at()]} ${steps[at()] === 1 ? "step" : "steps"} ${count} of ${all} phases lie outside −2π to 0`
     const ends = at() === last ? ` At the end the layer is right in ${percent(run().right, 1)} of the cases.` : ""
     const what =
-      held.value === "free"
+      holder.value === "free"
         ? ", and each of them can still move."
         : count
           ? ": the model uses 0 or −2π for them, and no gradient comes back."
@@ -99,13 +100,10 @@ export default function phaseWall(stage) {
   })
 }
 
-/** A mark where a channel is loudest. @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y */
-const notch = (ctx, x, y) => {
-  stroke(ctx, [x, y - 5], [x, y + 5], "#14202b", 1)
-}
+/** A mark where a channel is loudest. @param {Ctx} ctx @param {number} x @param {number} y */
+const notch = (ctx, x, y) => stroke(ctx, [x, y - 5], [x, y + 5], "#14202b", 1)
 
-/** @type {(ctx: CanvasRenderingContext2D, look: import("../kit/paper.js").Look, wide: number, y: number, wall: boolean)
- *   => void} */
+/** @type {(ctx: Ctx, look: Look, wide: number, y: number, wall: boolean) => void} */
 const legend = (ctx, look, wide, y, wall) => {
   const two = wide <= 480
   const mark = [

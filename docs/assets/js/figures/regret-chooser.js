@@ -1,7 +1,7 @@
 // Choose the questions that may be asked: how far behind the best may each encoding be?
 
 import { behind, ranked, regret } from "../math/regret.js"
-import { axes, dot, write } from "../kit/plot.js"
+import { axes, circle, dot, write } from "../kit/plot.js"
 
 const [ROW, FOOT] = [22, 44]
 
@@ -10,26 +10,21 @@ export default function regretChooser(stage) {
   /** @type {{ questions: string[], lengths: number[], start: number, near: number,
    *   rows: { name: string, kind: number, free: boolean, shares: number[][] }[] }} */
   const { questions, lengths, start, near, rows } = stage.data
-  const all = behindAt(start).map(
-    (row) =>
-      regret(
-        row,
-        questions.map(() => true),
-      ).by,
-  )
+  const every = questions.map(() => true)
+  const all = behindAt(start).map((row) => regret(row, every).by)
 
   stage.predict(
     `At ${start} tokens every encoding is ${short(Math.min(...all))} or more behind the best at some question. Leave out one question, and a single encoding is close to the best at all others. Which one?`,
     questions,
-    (given) => {
+    (answer) => {
       ;[length.value, free.value] = [String(start), false]
-      asked.forEach((box, q) => (box.value = questions[q] !== given))
-      const { order, found } = judged()
+      asked.forEach((box, q) => (box.value = questions[q] !== answer))
+      const { order, found } = judge()
       const { by, q } = found[order[0]]
       const name = rows[order[0]].name
       return by <= near
-        ? `Yes: without “${given}” ${name} is at most ${short(by)} behind. It alone asks for a place.`
-        : `No: without “${given}” the least regret is still ${short(by)} (${name} at “${questions[q]}”).`
+        ? `Yes: without “${answer}” ${name} is at most ${short(by)} behind. It alone asks for a place.`
+        : `No: without “${answer}” the least regret is still ${short(by)} (${name} at “${questions[q]}”).`
     },
   )
   const length = stage.choice("tokens", lengths.map(String), String(start))
@@ -41,7 +36,7 @@ export default function regretChooser(stage) {
   function behindAt(tokens) {
     return behind(rows.map(({ shares }) => shares[lengths.indexOf(tokens)]))
   }
-  const judged = (tokens = Number(length.value)) => {
+  const judge = (tokens = Number(length.value)) => {
     const boxes = asked.map((box) => box.value)
     const rest = behindAt(tokens)
     const found = rest.map((row) => regret(row, boxes))
@@ -50,10 +45,10 @@ export default function regretChooser(stage) {
   }
 
   stage.canvas({
-    label: () =>
-      `Bars, the shortest first: ${judged()
-        .order.map((i) => rows[i].name)
-        .join(", ")}`,
+    label: () => {
+      const names = judge().order.map((i) => rows[i].name)
+      return `Bars, the shortest first: ${names.join(", ")}`
+    },
     ratio: () => rows.length * ROW + FOOT,
     draw: (ctx, width, height, look) => {
       const wide = width > 500
@@ -66,8 +61,8 @@ export default function regretChooser(stage) {
         yticks: [],
         xlabel: wide ? "behind the best (share of right answers)" : "behind the best",
       })
-      const { boxes, rest, found, open, order } = judged()
-      const trained = judged(lengths[0]).found
+      const { boxes, rest, found, open, order } = judge()
+      const trained = judge(lengths[0]).found
       order.forEach((i, n) => {
         const { name, kind } = rows[i]
         const { by, q } = found[i]
@@ -81,13 +76,7 @@ export default function regretChooser(stage) {
         ctx.fillRect(to.x(0), y - 6, to.x(by) - to.x(0), 12)
         ctx.globalAlpha = open[i] ? 1 : 0.3
         rest[i].forEach((far, k) => boxes[k] && dot(ctx, to.x(far), y, look.series[kind], 2))
-        if (trained[i].q >= 0) {
-          ctx.beginPath()
-          ctx.arc(to.x(trained[i].by), y, 5, 0, 2 * Math.PI)
-          ctx.strokeStyle = look.ink
-          ctx.lineWidth = 1.2
-          ctx.stroke()
-        }
+        if (trained[i].q >= 0) circle(ctx, to.x(trained[i].by), y, 5, look.ink)
         const words = q < 0 ? "" : by < 0.005 ? "0.00" : `${short(by)} ${questions[q]}`
         write(ctx, look, words, box.left + box.width + 8, y, { size: wide ? 12 : 10.5, weight })
         ctx.globalAlpha = 1
@@ -95,7 +84,7 @@ export default function regretChooser(stage) {
     },
   })
   stage.say(() => {
-    const { boxes, found, open, order } = judged()
+    const { boxes, found, open, order } = judge()
     const chosen = questions.filter((_, q) => boxes[q])
     if (!chosen.length) return "Nothing is asked: every encoding will do, and none too."
     const [{ name }, { by, q }] = [rows[order[0]], found[order[0]]]

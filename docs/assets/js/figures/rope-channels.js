@@ -5,10 +5,9 @@ import { meanMatch, partial } from "../math/partial.js"
 import { proportional } from "../math/scaling.js"
 import { turns } from "../math/stretch.js"
 import { kernel } from "../math/waves.js"
-import { axes, dot, line, percent, short, write } from "../kit/plot.js"
+import { axes, dot, faint, fill, line, percent, short, write } from "../kit/plot.js"
 
-/** @typedef {import("../kit/plot.js").Box} Box */
-/** @typedef {import("../kit/paper.js").Look} Look */
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
 /** @typedef {{ name: string, theta: Float64Array, color: number }} Way */
 
 const NARROW = 520
@@ -42,7 +41,7 @@ export default function ropeChannels(stage) {
       return `${name}: ${complete} complete${complete === 1 ? "s" : ""} a turn, ${percent(farHalf(theta, length()))} of a match is left`
     })
 
-  const paper = stage.canvas({
+  stage.canvas({
     label: () =>
       `Turns of each pair, and the match against the distance. Within ${short(length())}, ${words().join("; ")}`,
     ratio: (width) => (width < NARROW ? 500 : 272),
@@ -51,10 +50,11 @@ export default function ropeChannels(stage) {
       drawTurns(ctx, look, left, ways(), length(), far)
       drawMatches(ctx, look, right, ways(), length(), far)
     },
-    point: ({ x, y, down }) => {
-      const { left, top, width, height } = boxes(paper.element.clientWidth)[1]
-      const share = (x - left) / width
-      if (down && share >= 0 && y > top && y < top + height) reach.value = Math.round(share * Math.log2(far))
+    point: ({ x, y, width, down }) => {
+      const chart = boxes(width)[1]
+      const share = (x - chart.left) / chart.width
+      if (down && share >= 0 && y > chart.top && y < chart.top + chart.height)
+        reach.value = Math.round(share * Math.log2(far))
     },
     arrows: { x: reach, y: turning },
   })
@@ -81,7 +81,7 @@ const boxes = (width) => {
   ]
 }
 
-/** @type {(ctx: CanvasRenderingContext2D, look: Look, box: Box, ways: Way[], context: number, far: number) => void} */
+/** @type {(ctx: Ctx, look: Look, box: Box, ways: Way[], context: number, far: number) => void} */
 const drawTurns = (ctx, look, box, ways, context, far) => {
   const count = ways[0].theta.length
   const to = axes(ctx, look, box, {
@@ -93,8 +93,7 @@ const drawTurns = (ctx, look, box, ways, context, far) => {
     xlabel: "pair i",
     title: `Turns within ${short(context)}`,
   })
-  ctx.fillStyle = look.ground
-  ctx.fillRect(box.left + 1, to.y(0), box.width, box.top + box.height - to.y(0) - 1)
+  fill(ctx, look.ground, box.left + 1, to.y(0), box.width, box.top + box.height - to.y(0) - 1)
   line(ctx, to, [-1, count], [0, 0], look.soft, 1)
   ways.forEach(({ theta, color }, w) =>
     turns(theta, context).forEach((n, i) => {
@@ -105,7 +104,7 @@ const drawTurns = (ctx, look, box, ways, context, far) => {
   write(ctx, look, "one turn", to.x(count), to.y(0) - 9, { size: 11.5, align: "right", halo: true })
 }
 
-/** @type {(ctx: CanvasRenderingContext2D, look: Look, box: Box, ways: Way[], context: number, far: number) => void} */
+/** @type {(ctx: Ctx, look: Look, box: Box, ways: Way[], context: number, far: number) => void} */
 const drawMatches = (ctx, look, box, ways, context, far) => {
   const distances = Array.from({ length: POINTS + 1 }, (_, j) => Math.round(far ** (j / POINTS)))
   const to = axes(ctx, look, box, {
@@ -118,32 +117,15 @@ const drawMatches = (ctx, look, box, ways, context, far) => {
   })
   line(ctx, to, [1, far], [0, 0], look.rule, 1)
   ways.forEach(({ theta, color }) => {
-    ctx.globalAlpha = 0.35
-    line(
-      ctx,
-      to,
-      distances,
-      distances.map((distance) => mean(distance, theta)),
-      look.series[color],
-      1,
-    )
-    ctx.globalAlpha = 1
-    line(
-      ctx,
-      to,
-      distances,
-      distances.map((distance) => farHalf(theta, distance)),
-      look.series[color],
-      2,
-    )
+    const matches = distances.map((distance) => mean(distance, theta))
+    const means = distances.map((distance) => farHalf(theta, distance))
+    faint(ctx, 0.35, () => line(ctx, to, distances, matches, look.series[color], 1))
+    line(ctx, to, distances, means, look.series[color], 2)
   })
   line(ctx, to, [context, context], [-0.4, 1.05], look.series[4], 1.2)
   ways.forEach(({ name, theta, color }, w) => {
     dot(ctx, to.x(context), to.y(farHalf(theta, context)), look.series[color], 4.5)
-    write(ctx, look, name, box.left + 10, to.y(0.26 - 0.15 * w), {
-      color: look.letters[color],
-      weight: 600,
-      halo: true,
-    })
+    const style = { color: look.letters[color], weight: 600, halo: true }
+    write(ctx, look, name, box.left + 10, to.y(0.26 - 0.15 * w), style)
   })
 }

@@ -1,9 +1,11 @@
 // Forty laboratories repeat one comparison with a few seeds each: whose interval shows the gap, and who sees its
 // opposite.
 
-import { axes, dot, short, stroke, write } from "../kit/plot.js"
+import { axes, dashed, dot, short, stroke, write } from "../kit/plot.js"
 import { randomState } from "../math/random.js"
 import { chances, interval } from "../math/seeds.js"
+
+/** @import { Ctx, Look } from "../kit/plot.js" */
 
 const REACH = 6 // standard deviations to either side
 const ROW = 7 // pixels
@@ -27,10 +29,10 @@ export default function seedLuck(stage) {
   stage.predict(
     `Say the gap between two encodings is real: ${cases[0][1]} standard deviations of a run. You train not ${seeds} but ${most} seeds each. How often will your interval show the gap?`,
     ["nearly always", "in half of the cases", "in one of seven"],
-    (given) => {
+    (answer) => {
       ;[which.value, gap.value, runs.value] = ["0", cases[0][1], most]
-      const { behind, clear, found } = long()
-      return `${given.endsWith("seven") ? "Yes" : "No, in one of seven"}: ${percent(clear)}, and where it shows, it looks ${times(found)} times as large as it is. The worse one still leads in ${percent(behind)}.`
+      const { behind, clear, found: results } = inTheLong()
+      return `${answer.endsWith("seven") ? "Yes" : "No, in one of seven"}: ${percent(clear)}, and where it shows, it looks ${times(results)} times as large as it is. The worse one still leads in ${percent(behind)}.`
     },
   )
   /** @type {Array<[string, string]>} */
@@ -50,7 +52,7 @@ export default function seedLuck(stage) {
     chosen = which.value
   })
 
-  const long = () => chances(gap.value, runs.value, visible[runs.value - 1])
+  const inTheLong = () => chances(gap.value, runs.value, visible[runs.value - 1])
   const found = () => {
     const n = runs.value
     const width = visible[n - 1]
@@ -87,10 +89,10 @@ export default function seedLuck(stage) {
       ctx.beginPath()
       ctx.rect(box.left, 0, box.width + 4, box.top + box.height)
       ctx.clip()
-      stroke(ctx, [to.x(0), box.top], [to.x(0), to.y(labs)], look.soft, 1)
-      ctx.setLineDash([5, 4])
-      stroke(ctx, [to.x(gap.value), box.top], [to.x(gap.value), to.y(labs)], look.series[2], 1.8)
-      ctx.setLineDash([])
+      const foot = to.y(labs)
+      const x = to.x(gap.value)
+      stroke(ctx, [to.x(0), box.top], [to.x(0), foot], look.soft, 1)
+      dashed(ctx, [5, 4], () => stroke(ctx, [x, box.top], [x, foot], look.series[2], 1.8))
       all.forEach(({ middle, half }, i) => {
         const y = to.y(i + 0.5)
         const color = Math.abs(middle) > half ? look.series[middle > 0 ? 0 : 1] : look.soft
@@ -117,7 +119,7 @@ export default function seedLuck(stage) {
   })
 
   function inTheLongRun() {
-    const { behind, clear, wrong, found: size } = long()
+    const { behind, clear, wrong, found: size } = inTheLong()
     const single = runs.value === 1
     if (gap.value === 0)
       return single ? "each leads in half." : `${percent(clear + wrong)} see a gap that is not there.`
@@ -133,7 +135,7 @@ export default function seedLuck(stage) {
   }
 }
 
-/** @type {(ctx: CanvasRenderingContext2D, look: import("../kit/paper.js").Look, wide: number, y: number) => void} */
+/** @type {(ctx: Ctx, look: Look, wide: number, y: number) => void} */
 const legend = (ctx, look, wide, y) => {
   const words = ["shows the gap", "shows its opposite", "shows nothing", "true gap"]
   const colors = [look.series[0], look.series[1], look.soft, look.series[2]]

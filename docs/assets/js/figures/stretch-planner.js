@@ -1,15 +1,12 @@
 // Choose a model, a recipe and a length, and see both prices: steps lost left of the trained length, new angles right.
 
 import { make } from "../kit/controls.js"
-import { axes, dot, line, short, write } from "../kit/plot.js"
+import { axes, dot, faint, fill, line, short, write } from "../kit/plot.js"
 import { byParts, dynamicNtk, linear, llama3, longrope, ntk, yarn } from "../math/scaling.js"
 import { arcs, reach, squeeze, turns, wavelengths } from "../math/stretch.js"
 
-/** @typedef {import("../kit/stage.js").Stage} Stage */
-/** @typedef {import("../kit/paper.js").Look} Look */
-/** @typedef {import("../kit/plot.js").Box} Box */
-/** @typedef {import("../kit/plot.js").Scales} Scales */
-/** @typedef {CanvasRenderingContext2D} Pen */
+/** @import { Box, Ctx, Look, Scales } from "../kit/plot.js" */
+/** @import { Stage } from "../kit/stage.js" */
 /** @typedef {Record<string, any> & { name: string, recipe: string, dim: number, base: number, factor: number,
  *   original_length: number, length: number, g: number[] }} Plan */
 /** @typedef {{ models: Plan[], titles: Record<string, string>, takes: Record<string, string[]>,
@@ -117,7 +114,7 @@ export default function stretchPlanner(stage) {
     },
     arrows: { x: pair },
   })
-  stage.say(() => said(view, titles[recipe.value]))
+  stage.say(() => reading(view, titles[recipe.value]))
   snippet(stage, "Copy", 4.6, () => python(view.plan, takes[recipe.value]))
   snippet(stage, "Copy for config.json", 14, () => config(view.plan, takes[recipe.value]))
 }
@@ -125,6 +122,7 @@ export default function stretchPlanner(stage) {
 /** @param {Stage} stage */
 const controls = (stage) => {
   const { models, titles, factors, lengths: ends } = /** @type {Data} */ (stage.data)
+  const names = models.map(({ name }) => name)
   const marks = models.flatMap((m) => [m.factor, m.original_length, m.length])
   const near = (/** @type {number} */ v) => {
     const round = 2 ** Math.round(Math.log2(v)) // a hand that comes near such a number means it
@@ -134,10 +132,7 @@ const controls = (stage) => {
   const range = { min: ends[0], max: ends[1], value: ends[0], log: true, show }
   return {
     near,
-    model: stage.select(
-      "model",
-      models.map(({ name }) => name),
-    ),
+    model: stage.select("model", names),
     recipe: stage.select("recipe", Object.entries(titles)),
     factor: stage.slider("factor", { min: factors[0], max: factors[1], value: 1, log: true, show }),
     trained: stage.slider("trained length", range),
@@ -147,7 +142,7 @@ const controls = (stage) => {
 }
 
 /** @param {View} view @param {string} title */
-const said = ({ over, free, squeezed, logits, went }, title) => {
+const reading = ({ over, free, squeezed, logits, went }, title) => {
   const fresh = `No angle is new${over > EVEN ? ` up to ${whole(free.length)} tokens` : ""}.`
   const round = went.filter((turned) => turned >= 1).length
   const slow = `the ${round} pairs that went round have their step halved that often, on average`
@@ -176,11 +171,11 @@ const python = (plan, takes) => {
   const { base, factor, length, original_length } = plan
   /** @type {Record<string, any>} */
   const known = { ...plan.options, base, factor, length, original_length }
-  const given = takes
+  const settings = takes
     .filter((name) => name in known && !Array.isArray(known[name]))
-    .map((name) => `${name}=${written(known[name])}`)
-  if (plan.recipe === "longrope") given.unshift("short_factor", "long_factor")
-  return `from posenc.rotate.frequencies import ${plan.recipe}\ntheta, attention_factor = ${plan.recipe}(${[plan.dim, ...given].join(", ")})`
+    .map((name) => `${name}=${literal(known[name])}`)
+  if (plan.recipe === "longrope") settings.unshift("short_factor", "long_factor")
+  return `from posenc.rotate.frequencies import ${plan.recipe}\ntheta, attention_factor = ${plan.recipe}(${[plan.dim, ...settings].join(", ")})`
 }
 
 /** The entries of a config.json that make them; "dynamic" is told one length, the trained.
@@ -191,12 +186,9 @@ const config = (plan, takes) => {
   const max_position_embeddings = dynamic ? original_length : length
   const rope_type = dynamic ? "dynamic" : plain ? "default" : recipe
   const rope_theta = recipe === "ntk" ? base * factor ** (dim / (dim - 2)) : base
-  const told = dynamic
-    ? ["factor"]
-    : plain
-      ? []
-      : takes.filter((name) => name in plan.options || /factor$|^orig/.test(name))
-  const names = ["max_position_embeddings", "rope_parameters", "rope_type", "rope_theta", ...told]
+  const known = dynamic ? ["factor"] : plain ? [] : takes
+  const entries = known.filter((name) => name in plan.options || /factor$|^orig/.test(name))
+  const names = ["max_position_embeddings", "rope_parameters", "rope_type", "rope_theta", ...entries]
   return JSON.stringify({ max_position_embeddings, rope_parameters: { ...plan, rope_type, rope_theta } }, names, 2)
     .replace(/\s+(?=[\d\]])/g, " ")
     .replace("original_length", "original_max_position_embeddings")
@@ -204,7 +196,7 @@ const config = (plan, takes) => {
 }
 
 /** @param {number | boolean} value */
-const written = (value) => {
+const literal = (value) => {
   if (typeof value === "boolean") return value ? "True" : "False"
   return value < 10_000 ? String(value) : value.toLocaleString("en").replaceAll(",", "_")
 }
@@ -217,7 +209,7 @@ const octaves = (low, high) => {
 }
 
 /** A bar for each pair.
- * @type {(ctx: Pen, to: Scales, view: View, sides: (i: number) => [number, number, string]) => void} */
+ * @type {(ctx: Ctx, to: Scales, view: View, sides: (i: number) => [number, number, string]) => void} */
 const bars = (ctx, to, { waves }, sides) => {
   const cell = to.x(waves[1]) - to.x(waves[0])
   waves.forEach((wave, i) => {
@@ -228,7 +220,7 @@ const bars = (ctx, to, { waves }, sides) => {
 }
 
 /** The multiplier of each pair against its wavelength, and where it costs.
- * @param {Pen} ctx @param {Look} look @param {Box} box @param {View} view */
+ * @param {Ctx} ctx @param {Look} look @param {Box} box @param {View} view */
 const multipliers = (ctx, look, box, view) => {
   const { plan, g, waves, went } = view
   const floor = Math.log2(Math.min(1, plan.original_length / plan.length))
@@ -259,7 +251,7 @@ const multipliers = (ctx, look, box, view) => {
   return to
 }
 
-/** Both prices, over the multipliers. @param {Pen} ctx @param {Look} look @param {Box} box @param {View} view */
+/** Both prices, over the multipliers. @param {Ctx} ctx @param {Look} look @param {Box} box @param {View} view */
 const sums = (ctx, look, box, { over, squeezed }) => {
   const style = { align: /** @type {CanvasTextAlign} */ ("right"), weight: 700 }
   const right = box.left + box.width
@@ -268,7 +260,7 @@ const sums = (ctx, look, box, { over, squeezed }) => {
 }
 
 /** The part of its circle that each pair has met, and what is new.
- * @type {(ctx: Pen, look: Look, box: Box, view: View, above: Scales) => void} */
+ * @type {(ctx: Ctx, look: Look, box: Box, view: View, above: Scales) => void} */
 const circles = (ctx, look, box, view, above) => {
   const { met, asked } = view.arcs
   const [low, high] = [above.atX(box.left), above.atX(box.left + box.width)]
@@ -287,12 +279,11 @@ const circles = (ctx, look, box, view, above) => {
   write(ctx, look, "▮ new arc", box.left + 160, below, { size: 11.5, color: look.letters[NEW] })
 }
 
-/** Both lengths, through both panels. @type {(ctx: Pen, look: Look, to: Scales, view: View, bottom: number) => void} */
+/** Both lengths, through both panels. @type {(ctx: Ctx, look: Look, to: Scales, view: View, bottom: number) => void} */
 const lengths = (ctx, look, to, { plan }, bottom) => {
   const { left, top, width, height } = to.box
   const both = [plan.original_length, plan.length]
-  ctx.fillStyle = look.ink
-  for (const length of both) ctx.fillRect(to.x(length) - 0.6, top, 1.2, bottom - top)
+  for (const length of both) fill(ctx, look.ink, to.x(length) - 0.6, top, 1.2, bottom - top)
   both.forEach((length, row) => {
     const words = `${row ? "asked" : "trained"} ${whole(length)}`
     ctx.font = look.font(12)
@@ -305,7 +296,7 @@ const lengths = (ctx, look, to, { plan }, bottom) => {
 }
 
 /** Squeeze against overreach of every recipe with these settings.
- * @param {Pen} ctx @param {Look} look @param {Box} box @param {View[]} views the first is the reader's
+ * @param {Ctx} ctx @param {Look} look @param {Box} box @param {View[]} views the first is the reader's
  * @param {Record<string, string>} titles */
 const prices = (ctx, look, box, views, titles) => {
   const overs = views.map(({ over }) => Math.log2(over))
@@ -321,10 +312,7 @@ const prices = (ctx, look, box, views, titles) => {
     xlabel: "squeeze",
     title: "overreach",
   })
-  ctx.globalAlpha = 0.14
-  ctx.fillStyle = look.series[2]
-  ctx.fillRect(box.left, to.y(0), box.width, box.top + box.height - to.y(0))
-  ctx.globalAlpha = 1
+  faint(ctx, 0.14, () => fill(ctx, look.series[2], box.left, to.y(0), box.width, box.top + box.height - to.y(0)))
   const bottom = box.top + box.height
   write(ctx, look, "▮ no new angle", box.left + box.width, box.top - 14, { align: "right", color: look.letters[2] })
   /** @type {Array<[number, number]>} */ const named = []
@@ -348,7 +336,7 @@ const ofPair = ({ g, waves, went, goes }, i) => [
   `steps × ${part(1 / g[i])}`,
 ]
 
-/** The circle of one pair. @type {(ctx: Pen, look: Look, x: number, y: number, view: View, i: number) => void} */
+/** The circle of one pair. @type {(ctx: Ctx, look: Look, x: number, y: number, view: View, i: number) => void} */
 const ring = (ctx, look, x, y, view, i) => {
   const { met, asked } = view.arcs
   const arc = (/** @type {number} */ share, /** @type {string} */ color) => {

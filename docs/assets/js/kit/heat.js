@@ -2,7 +2,7 @@
 
 import { MAPS } from "./colormaps.js"
 
-/** @typedef {import("./plot.js").Box} Box */
+/** @import { Box } from "./plot.js" */
 
 /** @type {Map<string, Uint32Array>} */
 const tables = new Map()

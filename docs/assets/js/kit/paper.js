@@ -1,13 +1,13 @@
 // A canvas that is sharp on every screen, in the page's colors and letters, and knows where the pointer is.
 
-/** @typedef {import("./stage.js").Stage} Stage */
+/** @import { Stage } from "./stage.js" */
 /** @typedef {{ ink: string, soft: string, rule: string, ground: string, paper: string, spark: string, blue: string,
  *   series: string[], letters: string[], font: (size?: number, weight?: number) => string }} Look */
 /** Where, of a picture how wide.
  * @typedef {{ x: number, y: number, width: number, down: boolean, start: boolean }} Touch */
 /**
  * @typedef {object} PaperOptions
- * @property {() => string} label says what the picture shows, for those who cannot see it
+ * @property {() => string} label what those hear who cannot see it
  * @property {number | ((width: number) => number)} ratio height over width, or the height for a width in pixels
  * @property {(ctx: CanvasRenderingContext2D, width: number, height: number, look: Look) => void} draw
  * @property {(touch: Touch) => void} [point] the pointer moves over the picture, or drags (`down`)

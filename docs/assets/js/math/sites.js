@@ -2,7 +2,7 @@
 
 import { stored } from "./rounding.js"
 
-/** @typedef {import("./rounding.js").Kind} Kind */
+/** @import { Kind } from "./rounding.js" */
 /** @typedef {"position" | "frequency" | "angle" | "cosine"} Site what is rounded on the way */
 
 /** A number in a type, as torch casts a float64: by way of float32. @param {number} value @param {Kind} kind */

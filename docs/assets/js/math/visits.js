@@ -32,17 +32,17 @@ export const run = (tails, texts, steps, seed) => {
   for (let step = 0; step < steps; step++) {
     let longest = 0
     for (let text = 0; text < texts; text++) {
-      const length = reached(tails, uniform())
+      const length = countAbove(tails, uniform())
       ends.visits[length] += 1
       longest = Math.max(longest, length)
     }
     ends.updates[longest] += 1
   }
-  return { visits: passed(ends.visits), updates: passed(ends.updates) }
+  return { visits: countBehind(ends.visits), updates: countBehind(ends.updates) }
 }
 
 /** How many tails exceed `draw`, by halving. @param {ArrayLike<number>} tails @param {number} draw */
-const reached = (tails, draw) => {
+const countAbove = (tails, draw) => {
   let [low, high] = [0, tails.length]
   while (low < high) {
     const middle = (low + high) >> 1
@@ -53,7 +53,7 @@ const reached = (tails, draw) => {
 }
 
 /** How many end behind row p, for each p. @param {Int32Array} ends by length */
-const passed = (ends) => {
+const countBehind = (ends) => {
   const counts = new Int32Array(ends.length - 1)
   let sum = 0
   for (let p = counts.length - 1; p >= 0; p--) {

@@ -5,7 +5,7 @@ import { randomState } from "../../math/random.js"
 import { frequencies, kernel, sinusoidal } from "../../math/waves.js"
 import { contents, dots, draws, overDistances, pairsOf, vectorAt, weights } from "./common.js"
 
-/** @import { State, Given, Found, Once } from "../types.js" */
+/** @import { Found, Given, Once, State } from "../types.js" */
 
 /** The places of sine and cosine of frequency k of an axis, in each order.
  * @type {Record<string, (axis: number, k: number, each: number) => [number, number]>} */

@@ -4,7 +4,7 @@ import { alibi, alibiSlopes, fire, kerple, sandwich, t5Bucket, t5Starts } from "
 import { randomState } from "../../math/random.js"
 import { cells, draws, overDistances, weights } from "./common.js"
 
-/** @import { State, Given, Found, Once } from "../types.js" */
+/** @import { Found, Given, Once, State } from "../types.js" */
 
 /** A bias that knows the offset alone: heads by distances, and the band of the chosen head.
  * @type {(s: State, bias: (distance: number, head: number) => number) => Found} */

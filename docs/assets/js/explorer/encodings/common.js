@@ -5,7 +5,8 @@ import { randomState } from "../../math/random.js"
 import { turnedBy, wheelOf } from "../../math/tables.js"
 import { wordsOf } from "../defaults.js"
 
-/** @import { State, Found, Once } from "../types.js" */
+/** @import { Found, Once, State } from "../types.js" */
+
 /** One vector for all positions, or a row for each.
  * @typedef {{ q: Float64Array, k: Float64Array, each: boolean }} Contents */
 /** The two channels of each pair, its frequency, and what it is stretched by.

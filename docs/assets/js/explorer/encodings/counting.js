@@ -4,7 +4,7 @@ import { softplus } from "../../math/pope.js"
 import { dot, draws, lines, sigmoid, vectorAt, weights } from "./common.js"
 import { held, ones } from "./score.js"
 
-/** @import { State, Given, Found, Once } from "../types.js" */
+/** @import { Found, Given, Once, State } from "../types.js" */
 
 /** @type {Record<string, (s: State, given: Given, once: Once) => Found>} */
 export const COUNTING = {

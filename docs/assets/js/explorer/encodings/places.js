@@ -6,7 +6,7 @@ import { frequencies } from "../../math/waves.js"
 import { contents, dot, dots, draws, pairsOf, vectorAt, weights } from "./common.js"
 import { along } from "./rotate.js"
 
-/** @import { State, Given, Found, Once } from "../types.js" */
+/** @import { Found, Given, Once, State } from "../types.js" */
 
 /** Time, row and column of each token: text, a picture, text. posenc.models.mrope
  * @type {(s: State) => Array<[number, number, number]>} */

@@ -8,7 +8,7 @@ import { frequencies } from "../../math/waves.js"
 import { contents, dots, draws, overDistances, pairScorer, pairsOf, turned, weights } from "./common.js"
 import { stretched } from "./stretched.js"
 
-/** @import { State, Given, Found, Once } from "../types.js" */
+/** @import { Found, Given, Once, State } from "../types.js" */
 /** @import { Turn } from "./common.js" */
 
 /** How many channels turn: two pairs at least, as some recipes divide by what is beyond the first. @param {State} s */

@@ -5,7 +5,7 @@ import { t5Bucket, t5Starts } from "../../math/biases.js"
 import { frequencies } from "../../math/waves.js"
 import { contents, dot, draws, lines, overDistances, sigmoid, vectorAt, weights } from "./common.js"
 
-/** @import { State, Given, Found, Once } from "../types.js" */
+/** @import { Found, Given, Once, State } from "../types.js" */
 
 /** Content before any choice: all ones. @param {State} s @param {Once} once */
 export const ones = (s, once) => contents(s, new Float64Array(s.width).fill(1), once)

@@ -4,14 +4,15 @@ import { byParts, dynamicNtk, linear, llama3, longrope, ntk, proportional, yarn 
 import { resample } from "../../math/tables.js"
 import { frequencies } from "../../math/waves.js"
 
-/** @import { State, Given } from "../types.js" */
+/** @import { Stretched } from "../../math/scaling.js" */
+/** @import { Given, State } from "../types.js" */
 
-/** @param {State} s @param {Given} given @returns {import("../../math/scaling.js").Stretched} */
+/** @param {State} s @param {Given} given @returns {Stretched} */
 export const stretched = (s, given) => {
   const { width, base, factor, original_length: original } = s
   const ramp = { fast: given.ramps.beta_fast, slow: given.ramps.beta_slow }
   const known = given.longrope
-  /** @type {Record<string, () => import("../../math/scaling.js").Stretched>} */
+  /** @type {Record<string, () => Stretched>} */
   const recipes = {
     none: () => ({ theta: frequencies(width, base), attention: 1 }),
     linear: () => linear(width, factor, base),

@@ -1,10 +1,10 @@
 // What all panels draw with: room for words, lines that are seen on any color, color bars.
 
 import { heat } from "../../kit/heat.js"
-import { short, write } from "../../kit/plot.js"
+import { short, upright, write } from "../../kit/plot.js"
 import { wordsOf } from "../defaults.js"
 
-/** @import { Look, Box, Ctx, State, Scales } from "../types.js" */
+/** @import { Box, Ctx, Look, Scales, State } from "../types.js" */
 
 export const [LEFT, BOTTOM, BAR, TOP] = [48, 38, 58, 8] // pixels around a picture
 export const DASH = [5, 3]
@@ -90,10 +90,8 @@ export const wordsDown = (ctx, look, { box, y }, s, label) => {
     }
     write(ctx, look, fitting(ctx, word), box.left - 7, y(p), style)
   })
-  ctx.translate(10, box.top + box.height / 2)
-  ctx.rotate(-Math.PI / 2)
-  write(ctx, look, label, 0, 0, { align: "center", size: 11, color: look.soft })
   ctx.restore()
+  upright(ctx, look, label, 10, box.top + box.height / 2, { size: 11, color: look.soft })
 }
 
 /** Words along the bottom.

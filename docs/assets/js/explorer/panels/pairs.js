@@ -19,7 +19,7 @@ import {
   wordsDown,
 } from "./marks.js"
 
-/** @import { Scales, Panel, Ctx, Look, View } from "../types.js" */
+/** @import { Ctx, Look, Panel, Scales, View } from "../types.js" */
 
 const ROOMY = 40 // pixels of a cell that has room for its number
 

@@ -8,7 +8,7 @@ import { wordsOf } from "../defaults.js"
 import { BAR, BOTTOM, clip, colorBar, DASH, LEFT, mapOf, mark, ofKey, ofQuery, tick, TOP, whole } from "./marks.js"
 import { byDistance } from "./steps.js"
 
-/** @import { Scales, Panel, View, Ctx, Look, Box } from "../types.js" */
+/** @import { Box, Ctx, Look, Panel, Scales, View } from "../types.js" */
 /** @typedef {{ xs: Float64Array, ys: Float64Array, ink: string, wide: number, dash?: number[] }} Curve */
 
 /** Whether both views' numbers are of one kind. @param {View} one @param {View | null} other */

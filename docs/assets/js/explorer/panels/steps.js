@@ -4,7 +4,7 @@ import { biased, channeled, kindOf } from "../kinds.js"
 import { pairOf } from "../model.js"
 import { clip } from "./marks.js"
 
-/** @import { State, View, Focus } from "../types.js" */
+/** @import { Focus, State, View } from "../types.js" */
 
 /** The key at a distance from the query, or both moved if there is none.
  * @type {(distance: number, s: State) => Focus} */

@@ -4,7 +4,7 @@ import { APART } from "../encodings/common.js"
 import { kindOf } from "../kinds.js"
 import { wordsOf } from "../defaults.js"
 
-/** @import { State, Given } from "../types.js" */
+/** @import { Given, State } from "../types.js" */
 /** @typedef {Record<string, (s: State, given: Given) => string[]>} Bodies the import first, then the lines */
 
 /** A number as Python writes it. @param {number} value */

@@ -3,7 +3,7 @@
 import { turning } from "../encodings/rotate.js"
 import { contents, heads, learned, number, places, positions, rows } from "./common.js"
 
-/** @import { State, Given } from "../types.js" */
+/** @import { Given, State } from "../types.js" */
 
 /** One vector whose pairs all lie along their first channel.
  * @param {State} s @param {number} wide @param {number} start of what turns */
