@@ -111,7 +111,7 @@ def test_what_an_output_can_tell_is_what_a_network_tells(name, depth):
         fixed = [n for n in range(5) if n not in others]
         mine = (orders[:, fixed] == fixed).all(axis=1)
         unnoticed = orders[mine][np.abs(outputs[mine, seat] - outputs[0, seat]).max(axis=1) < 1e-11]
-        assert ours["told"] == ours["orders"] / len(unnoticed)
+        assert ours["distinct"] == ours["orders"] / len(unnoticed)
         assert ours["bags"] == unnoticed.min(axis=0).tolist()
 
 
@@ -124,7 +124,7 @@ def test_pairs_that_tiles_show(documents, causal, draw):
     document = np.searchsorted(starts, np.arange(tokens), side="right")
     seen = (abs(i - j) < window) & (document[:, None] == document) & ((j <= i) | (not causal))
     mask = {"causal": causal, "width": window, "starts": starts}
-    ours = TILES("shownInTiles(tokens, tile, mask)", tokens=tokens, tile=tile, mask=mask)
+    ours = TILES("pairsInTiles(tokens, tile, mask)", tokens=tokens, tile=tile, mask=mask)
     across = tokens // tile
     assert ours == seen.reshape(across, tile, across, tile).sum(axis=(1, 3)).ravel().tolist()
     half = TILES("pooled(Uint32Array.from(counts))", counts=ours)

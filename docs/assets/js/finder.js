@@ -41,13 +41,13 @@ export default function open(finder) {
 
   /** Buttons for the marks of one column, the most frequent first. @param {string} name @param {number} column */
   const buttons = (name, column) => {
-    const found = exhibits.flatMap(({ row }) => marks(row, column))
-    const often = (/** @type {string} */ mark) => found.filter((one) => one === mark).length
-    const sorted = [...new Set(found)].sort((a, b) => often(b) - often(a) || a.localeCompare(b))
+    const all = exhibits.flatMap(({ row }) => marks(row, column))
+    const often = (/** @type {string} */ mark) => all.filter((other) => other === mark).length
+    const sorted = [...new Set(all)].sort((a, b) => often(b) - often(a) || a.localeCompare(b))
     const made = sorted.map((mark) => {
       const number = make("span", { class: "finder-number", "aria-hidden": "true" })
-      const shown = column === KIND ? `${mark}s` : mark
-      const button = make("button", { type: "button", "data-mark": mark }, [shown, number])
+      const text = column === KIND ? `${mark}s` : mark
+      const button = make("button", { type: "button", "data-mark": mark }, [text, number])
       button.addEventListener("click", () => {
         if (!chosen.delete(mark)) {
           if (column === KIND) sorted.forEach((other) => chosen.delete(other)) // an exhibit has one kind
@@ -93,11 +93,11 @@ export default function open(finder) {
   /** Say in the address what is shown, so that it can be sent. */
   const tell = () => {
     if (location.pathname !== place) return // the reader has left
-    const said = new URLSearchParams()
-    if (box.value.trim()) said.set("q", box.value.trim())
-    for (const { dataset } of kinds.made) if (chosen.has(dataset.mark ?? "")) said.append("kind", dataset.mark ?? "")
-    for (const { dataset } of tags.made) if (chosen.has(dataset.mark ?? "")) said.append("tag", dataset.mark ?? "")
-    const query = said.size ? `?${said}${anchor}` : location.hash
+    const params = new URLSearchParams()
+    if (box.value.trim()) params.set("q", box.value.trim())
+    for (const { dataset } of kinds.made) if (chosen.has(dataset.mark ?? "")) params.append("kind", dataset.mark ?? "")
+    for (const { dataset } of tags.made) if (chosen.has(dataset.mark ?? "")) params.append("tag", dataset.mark ?? "")
+    const query = params.size ? `?${params}${anchor}` : location.hash
     if (query !== location.search + location.hash) history.replaceState(history.state, "", place + query)
   }
 

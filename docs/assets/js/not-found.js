@@ -15,7 +15,7 @@ const pairs = (text) => {
 }
 
 /** How alike two addresses are, from 0 to 1. @param {string} one @param {string} other */
-export const alike = (one, other) => {
+const alike = (one, other) => {
   const [a, b] = [pairs(one), pairs(other)]
   const both = [...a].filter((pair) => b.has(pair)).length
   return both ? (2 * both) / (a.size + b.size) : 0
@@ -29,7 +29,7 @@ const last = (path) =>
     .pop() ?? ""
 
 /** Pages by their addresses, the most alike first. @param {string} path @param {string[]} pages */
-export const likely = (path, pages) => {
+const likely = (path, pages) => {
   const score = (/** @type {string} */ page) => Math.max(alike(last(path), last(page)), alike(path, page))
   return pages
     .map((page) => ({ page, score: score(page) }))

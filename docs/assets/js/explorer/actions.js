@@ -8,18 +8,17 @@ import { KNOBS } from "./settings.js"
 import { defaults, rounded, settle } from "./defaults.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @import { Rooms } from "./layout.js" */
-/** @import { Held } from "./state.js" */
+/** @import { Layout } from "./layout.js" */
+/** @import { App } from "./state.js" */
 /** @import { Given, State } from "./types.js" */
 
 const SWEEP = 9000 // milliseconds from one end of a knob to the other
 const STEPS = 24 // of a sweep for those who want no motion, one a second
 const PLAYED = ["base", "first", "factor", "peak", "head", "width"] // where nothing fit to be played is in use
-const BUTTON = /** @type {const} */ ({ class: "explorer-acts" })
 
-/** @type {(stage: Stage, given: Given, app: Held, home: Rooms,
+/** @type {(stage: Stage, given: Given, app: App, home: Layout,
  *   board: { shows: (name: string) => boolean, current: () => string }) => void} */
-export const acts = (stage, given, app, { kinds, guided, whose }, board) => {
+export const addActions = (stage, given, app, { kinds, guided, whose }, board) => {
   const { signal } = stage
   models(stage, given, app, kinds)
   const reset = () => app.change(defaults(given, app.set().encoding, !app.state.words), "reset", false)
@@ -28,8 +27,8 @@ export const acts = (stage, given, app, { kinds, guided, whose }, board) => {
   whose.append(...sides)
   stage.each(() => {
     const two = app.other
-    const told = two ? "Stop comparing" : "Compare"
-    if (compare.textContent !== told) compare.textContent = told
+    const text = two ? "Stop comparing" : "Compare"
+    if (compare.textContent !== text) compare.textContent = text
     compare.setAttribute("aria-pressed", String(Boolean(two)))
     whose.hidden = !two
     for (const [i, state] of [app.state, two].entries()) {
@@ -47,18 +46,12 @@ export const acts = (stage, given, app, { kinds, guided, whose }, board) => {
     tour(signal, guided, given.tour, { go, done: () => start.focus() })
   }
   const start = press(signal, "Take the tour", walk)
-  kinds.append(
-    make("div", BUTTON, [
-      compare,
-      player(stage, given, app, board),
-      link(stage, app),
-      start,
-      press(signal, "Reset", reset),
-    ]),
-  )
+  const play = player(stage, given, app, board)
+  const buttons = [compare, play, link(stage, app), start, press(signal, "Reset", reset)]
+  kinds.append(make("div", { class: "explorer-acts" }, buttons))
 }
 
-/** Published models. @param {Stage} stage @param {Given} given @param {Held} app @param {HTMLElement} kinds */
+/** Published models. @param {Stage} stage @param {Given} given @param {App} app @param {HTMLElement} kinds */
 const models = (stage, given, app, kinds) => {
   const names = given.models.map(([name]) => /** @type {[string, string]} */ ([name, name]))
   stage.bar = kinds
@@ -94,7 +87,7 @@ const models = (stage, given, app, kinds) => {
 }
 
 /** Sweep the knob in use from end to end, until a hand moves something.
- * @type {(stage: Stage, given: Given, app: Held, board: { shows: (name: string) => boolean, current: () => string }) =>
+ * @type {(stage: Stage, given: Given, app: App, board: { shows: (name: string) => boolean, current: () => string }) =>
  *   HTMLButtonElement} */
 const player = (stage, given, app, { shows, current }) => {
   const still = matchMedia("(prefers-reduced-motion: reduce)")
@@ -102,12 +95,12 @@ const player = (stage, given, app, { shows, current }) => {
     [current(), ...PLAYED]
       .map((name) => KNOBS.find((knob) => knob.name === name))
       .find((knob) => knob && ["integer", "log", "share"].includes(knob.kind) && shows(knob.name))
-  let [playing, last, part, shown] = ["", 0, 0, ""]
+  let [playing, last, part, stateBefore] = ["", 0, 0, ""]
   const stop = () => void (playing = "")
   const turn = (/** @type {number} */ now) => {
     const knob = KNOBS.find(({ name }) => name === playing)
     if (!knob || stage.signal.aborted) return
-    if (document.hidden || !shows(playing) || (shown && JSON.stringify(app.set()) !== shown))
+    if (document.hidden || !shows(playing) || (stateBefore && JSON.stringify(app.set()) !== stateBefore))
       return (stop(), stage.changed())
     const gone = now - last
     if (!still.matches || gone > 1000) {
@@ -117,7 +110,7 @@ const player = (stage, given, app, { shows, current }) => {
       const { min, max } = bounds
       const value = rounded(knob, knob.kind === "log" ? min * (max / min) ** part : min + (max - min) * part, bounds)
       if (value !== app.set()[playing]) app.change({ [playing]: value }, playing, true)
-      shown = JSON.stringify(app.set())
+      stateBefore = JSON.stringify(app.set())
     }
     requestAnimationFrame(turn)
   }
@@ -128,7 +121,7 @@ const player = (stage, given, app, { shows, current }) => {
     const { min } = given.knobs[playing]
     const [value, max] = [app.set()[playing], most(knob, app.set(), given)]
     part = knob.kind === "log" ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min || 1)
-    ;[last, shown] = [performance.now(), ""]
+    ;[last, stateBefore] = [performance.now(), ""]
     stage.changed()
     requestAnimationFrame(turn)
   }
@@ -136,13 +129,13 @@ const player = (stage, given, app, { shows, current }) => {
   stage.each(() => {
     const knob = playable()
     button.disabled = !playing && !knob
-    const told = playing ? "Pause" : `Play ${knob?.label.replace(/ \(.*/, "") ?? ""}`
-    if (button.textContent !== told) button.textContent = told
+    const text = playing ? "Pause" : `Play ${knob?.label.replace(/ \(.*/, "") ?? ""}`
+    if (button.textContent !== text) button.textContent = text
   })
   return button
 }
 
-/** @param {Stage} stage @param {Held} app */
+/** @param {Stage} stage @param {App} app */
 const link = (stage, app) => {
   let copied = ""
   const copy = () =>

@@ -11,6 +11,7 @@ import { NAMES } from "./labels.js"
 /** @import { Given, Knob, State } from "./types.js" */
 
 const FEW = 3 // choices that stand side by side
+const WORDS = ["query", "key"] // knobs that name a word
 
 /** @param {Knob} knob @param {State} s @param {Given} given */
 export const most = ({ name }, s, given) => {
@@ -40,7 +41,7 @@ export const knobs = (stage, given, { now, set, offers, home, uses }) => {
   const mounted = KNOBS.map((knob) => {
     const { name, kind, help } = knob
     stage.bar = home(name)
-    const control = made(stage, knob, given, now)
+    const control = controlFor(stage, knob, given, now)
     const input = control.element
     const chosen = () => set(name, control.value, false)
     const turned = () => {
@@ -50,10 +51,10 @@ export const knobs = (stage, given, { now, set, offers, home, uses }) => {
       set(name, value, true)
     }
     const typed = () => set(name, control.value, true)
-    const heard = { choice: chosen, toggle: chosen, text: typed, integer: turned, log: turned, share: turned }[kind]
-    input.addEventListener(kind === "choice" || kind === "toggle" ? "change" : "input", heard, { signal: stage.signal })
-    for (const event of ["focusin", "pointerdown"])
-      input.addEventListener(event, () => uses(name), { signal: stage.signal })
+    const listener = { choice: chosen, toggle: chosen, text: typed, integer: turned, log: turned, share: turned }[kind]
+    const { signal } = stage
+    input.addEventListener(kind === "choice" || kind === "toggle" ? "change" : "input", listener, { signal })
+    for (const event of ["focusin", "pointerdown"]) input.addEventListener(event, () => uses(name), { signal })
     input.dataset.knob = name
     input.title = help
     return { knob, control }
@@ -69,24 +70,19 @@ export const knobs = (stage, given, { now, set, offers, home, uses }) => {
         if (control.max !== bound) control.max = bound
       }
       if (control.value !== s[name]) control.value = /** @type {never} */ (s[name])
-      else if (AMONG.includes(name) && "told" in control) /** @type {() => void} */ (control.told)()
       if (name === "content") {
         for (const option of control.element.querySelectorAll("option"))
           option.hidden = option.disabled = option.value === "peak" && s.encoding !== "rope"
       }
     }
   }
-  return {
-    sync,
-    shows: (/** @type {string} */ name) =>
-      mounted.some(({ knob, control }) => knob.name === name && !control.element.hidden),
-  }
+  const shows = (/** @type {string} */ name) =>
+    mounted.some(({ knob, control }) => knob.name === name && !control.element.hidden)
+  return { sync, shows }
 }
 
-const AMONG = ["query", "key"] // knobs that name a word
-
 /** @param {Stage} stage @param {Knob} knob @param {Given} given @param {() => State} now */
-const made = (stage, { name, label, kind, step = 1 }, given, now) => {
+const controlFor = (stage, { name, label, kind, step = 1 }, given, now) => {
   if (name === "encoding") return encodings(stage, label)
   if (kind === "text") return text(stage, label)
   if (kind === "toggle") return stage.toggle(label, given.toggles[name])
@@ -95,8 +91,7 @@ const made = (stage, { name, label, kind, step = 1 }, given, now) => {
     return options.length <= FEW ? stage.choice(label, options) : stage.select(label, options, options[0][0])
   }
   const { min, max, value } = given.knobs[name]
-  const among = AMONG.includes(name)
-  const show = (/** @type {number} */ v) => (among ? wordAt(now(), v) : short(v))
+  const show = (/** @type {number} */ v) => (WORDS.includes(name) ? wordAt(now(), v) : short(v))
   return kind === "log"
     ? stage.slider(label, { min, max, value, log: true, show })
     : stage.slider(label, { min, max, value, step: kind === "share" ? 0.01 : step, show })
@@ -106,29 +101,16 @@ const made = (stage, { name, label, kind, step = 1 }, given, now) => {
 const encodings = (stage, label) => {
   const names = Object.entries(KINDS)
   const control = stage.select(label, names.map(([key, { name }]) => [key, name])) // prettier-ignore
-  const groups = DOORS.map(([door, words]) => {
-    const options = control.input.querySelectorAll("option")
-    return make(
-      "optgroup",
-      { label: words },
-      Array.from(options).filter(({ value }) => KINDS[value].door === door),
-    )
-  })
-  control.input.replaceChildren(...groups)
+  const options = Array.from(control.input.querySelectorAll("option"))
+  const of = (/** @type {string} */ door) => options.filter(({ value }) => KINDS[value].door === door)
+  control.input.replaceChildren(...DOORS.map(([door, label]) => make("optgroup", { label }, of(door))))
   return control
 }
 
 /** A line of text. @param {Stage} stage @param {string} label */
 const text = (stage, label) => {
-  const input = /** @type {HTMLInputElement} */ (
-    make("input", {
-      type: "text",
-      autocomplete: "off",
-      spellcheck: "false",
-      maxlength: "200",
-      placeholder: "empty: numbers for words",
-    })
-  )
+  const hints = { spellcheck: "false", maxlength: "200", placeholder: "empty: numbers for words" }
+  const input = /** @type {HTMLInputElement} */ (make("input", { type: "text", autocomplete: "off", ...hints }))
   const element = make("label", { class: "stage-text" }, [make("span", {}, [label]), input])
   stage.control(element)
   return {

@@ -23,11 +23,11 @@ export const sentence = (text) => text.split(/\s+/).filter(Boolean).slice(0, MOS
 /** What nobody has set: of an encoding, over a sentence or over numbered positions.
  * @type {(given: Given, encoding?: string, numbered?: boolean) => State} */
 export const defaults = (given, encoding = given.choices.encoding[0], numbered = false) => {
-  const each = KNOBS.map(({ name }) => {
+  const values = KNOBS.map(({ name }) => {
     const value = given.choices[name]?.[0] ?? given.toggles[name] ?? given.knobs[name]?.value ?? given.words
     return [name, value]
   })
-  const usual = { ...Object.fromEntries(each), encoding }
+  const usual = { ...Object.fromEntries(values), encoding }
   const apart = numbered || kindOf(usual).grid || encoding === "mrope"
   const place = apart ? { words: "", query: given.away.query, key: given.away.key } : {}
   return { ...usual, ...place, ...kindOf(usual).usual }

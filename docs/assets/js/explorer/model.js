@@ -13,11 +13,11 @@ const MOST = 256 // rows and columns of a picture of pairs: more would be finer 
 /** @returns {Once} remembers of each name what its last parameters gave */
 const memory = () => {
   /** @type {Map<string, { key: string, value: any }>} */
-  const held = new Map()
+  const cache = new Map()
   return (name, parameters, make) => {
     const key = parameters.join()
-    let last = held.get(name)
-    if (last?.key !== key) held.set(name, (last = { key, value: make() }))
+    let last = cache.get(name)
+    if (last?.key !== key) cache.set(name, (last = { key, value: make() }))
     return last.value
   }
 }
@@ -42,8 +42,8 @@ const upTo = (values) => ({ low: 0, high: values.reduce((most, x) => Math.max(mo
  * @param {{ low: number, high: number }} range @param {ArrayLike<number>} values
  * @param {(i: number) => boolean} [counts] */
 const narrowed = (range, values, counts = () => true) => {
-  const seen = Array.from(values).filter((_, i) => counts(i))
-  const [low, high] = [Math.min(...seen), Math.max(...seen)]
+  const counted = Array.from(values).filter((_, i) => counts(i))
+  const [low, high] = [Math.min(...counted), Math.max(...counted)]
   return low > 0 && high > low ? { low, high } : range
 }
 
@@ -91,12 +91,12 @@ export const explorer = (given) => {
     const weights = (/** @type {number} */ m) =>
       softmax(scores(m).map((x, n) => (causal && n > m ? -Infinity : x * scale)))
     const row = s.softmax ? weights : scores
-    let known = -1
+    let latestQuery = -1
     /** @type {ArrayLike<number>} */
-    let kept = []
+    let latestWeights = []
     const weight = (/** @type {number} */ m, /** @type {number} */ n) => {
-      if (m !== known) kept = weights((known = m))
-      return kept[n]
+      if (m !== latestQuery) latestWeights = weights((latestQuery = m))
+      return latestWeights[n]
     }
     const at = s.softmax ? weight : score
     const queryRow = (/** @type {number} */ m) =>

@@ -109,20 +109,20 @@ const written = (knobs, state, before = "") =>
 const needed = (state, given, again) => {
   const usual = [defaults(given), defaults(given, state.encoding), defaults(given, state.encoding, true)]
   const applies = KNOBS.filter(({ when }) => when(state))
-  let said = applies.filter(({ name }) => usual.some((each) => state[name] !== each[name]))
-  for (const knob of [...said].sort((one, other) => Number(one.kind === "text") - Number(other.kind === "text"))) {
-    const others = said.filter((each) => each !== knob)
+  let required = applies.filter(({ name }) => usual.some((other) => state[name] !== other[name]))
+  for (const knob of [...required].sort((a, b) => Number(a.kind === "text") - Number(b.kind === "text"))) {
+    const others = required.filter((each) => each !== knob)
     const then = again(others)
-    if (applies.every(({ name }) => then[name] === state[name])) said = others
+    if (applies.every(({ name }) => then[name] === state[name])) required = others
   }
-  return said
+  return required
 }
 
 /** The address of a state: what applies, and would be otherwise if it were not said.
  * @type {(state: State, given: Given, other?: State | null) => string} */
 export const toQuery = (state, given, other = null) => {
   const back = (/** @type {Knob[]} */ knobs) => fromQuery(written(knobs, state), given)
-  const said = [written(needed(state, given, back), state)]
+  const parts = [written(needed(state, given, back), state)]
   if (other) {
     const isOwn = (/** @type {Knob} */ { name }) => name !== "encoding" && !SHARED.includes(name)
     const encoding = KNOBS.filter(({ name }) => name === "encoding")
@@ -130,8 +130,8 @@ export const toQuery = (state, given, other = null) => {
       const query = written([...encoding, ...knobs.filter(isOwn)], other, OTHER)
       return /** @type {State} */ (otherFromQuery(query, state, given))
     }
-    said.push(written([...encoding, ...needed(other, given, returns).filter(isOwn)], other, OTHER))
+    parts.push(written([...encoding, ...needed(other, given, returns).filter(isOwn)], other, OTHER))
   }
-  const query = said.filter(Boolean).join("&")
+  const query = parts.filter(Boolean).join("&")
   return query ? `?${query}` : ""
 }

@@ -22,8 +22,8 @@ const SHARP = 2
  * @type {(chosen: number[], a: View, b: View | null) => Drawn[]} */
 const listed = (chosen, a, b) =>
   chosen.flatMap((panel) => {
-    const one = { panel, view: a, other: panel === RESPONSE ? b : null, name: b ? "A: " : "" }
-    return b && panel !== RESPONSE ? [one, { panel, view: b, other: null, name: "B: " }] : [one]
+    const first = { panel, view: a, other: panel === RESPONSE ? b : null, name: b ? "A: " : "" }
+    return b && panel !== RESPONSE ? [first, { panel, view: b, other: null, name: "B: " }] : [first]
   })
 
 /** Draw panels side by side. @param {any} ctx @param {Drawn[]} chosen @param {Look} style */
@@ -95,10 +95,10 @@ export const fill = (box, { stage, view, other }) => {
   const which = /** @type {HTMLSelectElement} */ (make("select", { "aria-label": "What to download" }, options))
   const chosen = () => (which.value === "view" ? NAMES.map((_, i) => i) : [NAMES.indexOf(which.value)])
   const drawn = () => listed(chosen(), view(), other())
-  const act = (/** @type {string} */ kind, /** @type {() => Blob | null | Promise<Blob | null>} */ made) => {
+  const act = (/** @type {string} */ kind, /** @type {() => Blob | null | Promise<Blob | null>} */ content) => {
     const whose = () => [view(), other()].flatMap((each) => (each ? [each.state.encoding] : [])).join("-")
     const name = () => `posenc-${whose()}-${which.value}.${kind.toLowerCase()}`
-    return press(stage.signal, kind, async () => download(await made(), name()))
+    return press(stage.signal, kind, async () => download(await content(), name()))
   }
   const sheet = act("CSV", () => csv(view(), other(), chosen()[0]))
   const picture = act("PNG", () => png(drawn(), stage.element))

@@ -11,9 +11,9 @@ const REST = 300 // milliseconds after which the numbers are judged
 /** The larger difference of a point's two numbers, as a share where they are above 1.
  * @type {(given: Given, view: (state: State) => View, point: Given["golden"][number]) => number} */
 const difference = (given, view, [set, row, column, cell, m, n, score]) => {
-  const seen = view({ ...defaults(given, set.encoding, true), ...set })
-  const told = [seen.pattern.values[row * seen.pattern.columns + column], seen.at(m, n)]
-  const apart = [cell, score].map((right, i) => Math.abs(told[i] - right) / Math.max(1, Math.abs(right)))
+  const current = view({ ...defaults(given, set.encoding, true), ...set })
+  const computed = [current.pattern.values[row * current.pattern.columns + column], current.at(m, n)]
+  const apart = [cell, score].map((right, i) => Math.abs(computed[i] - right) / Math.max(1, Math.abs(right)))
   return Math.max(...apart)
 }
 

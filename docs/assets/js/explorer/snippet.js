@@ -12,7 +12,7 @@ import { settle } from "./defaults.js"
 const BODIES = { ...ADD, ...ROTATE, ...BIAS, ...SCORE }
 
 /** Hide the keys ahead, and make attention of the scores. @param {State} s */
-const shown = (s) => {
+const attention = (s) => {
   const ahead = (/** @type {string} */ name, /** @type {string} */ value) =>
     s.causal ? [`${name}[np.triu_indices(${s.length}, 1)] = ${value}  # hide the keys ahead`] : []
   if (!s.softmax) return ahead("similarity", "np.nan")
@@ -40,15 +40,14 @@ export const python = (state, given) => {
     ...imports,
     ...(s.words ? [`words = ${JSON.stringify(s.words)}.split()`] : []),
     ...body,
-    ...shown(s),
+    ...attention(s),
     `print(${printed.join(", ")})`,
   ].join("\n")
 }
 
 /** Both views, one after the other. @param {State} a @param {State | null} b @param {Given} given */
-export const program = (a, b, given) =>
-  b
-    ? [`# A: ${KINDS[a.encoding].name}`, python(a, given), "", `# B: ${KINDS[b.encoding].name}`, python(b, given)].join(
-        "\n",
-      )
-    : python(a, given)
+export const program = (a, b, given) => {
+  if (!b) return python(a, given)
+  const [first, second] = [a, b].map(({ encoding }) => KINDS[encoding].name)
+  return [`# A: ${first}`, python(a, given), "", `# B: ${second}`, python(b, given)].join("\n")
+}

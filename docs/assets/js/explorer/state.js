@@ -8,7 +8,7 @@ import { defaults, settle } from "./defaults.js"
 
 /** @import { Stage } from "../kit/stage.js" */
 /** @import { Focus, Given, State, View } from "./types.js" */
-/** @typedef {ReturnType<typeof held>} Held */
+/** @typedef {ReturnType<typeof createApp>} App */
 
 /** A wish whose encoding changes: what the old one began with gives way to what the new one begins with.
  * @type {(wish: State, encoding: string, given: Given) => State} */
@@ -30,7 +30,7 @@ const reworded = (wish, change, given) => {
 }
 
 /** @param {Stage} stage @param {Given} given */
-export const held = (stage, given) => {
+export const createApp = (stage, given) => {
   const compute = [explorer(given), explorer(given)]
   /** @type {State} what the reader has set, though other knobs may forbid it for now */
   let wish = given.embedded

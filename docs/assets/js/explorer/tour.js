@@ -29,9 +29,12 @@ export const tour = (signal, home, steps, { go, done }) => {
   }
   const back = press(signal, "Back", () => to(at - 1))
   const next = press(signal, "Next", () => to(at + 1))
-  const said = make("div", { "aria-live": "polite" }, [count, " ", title, text])
+  const description = make("div", { "aria-live": "polite" }, [count, " ", title, text])
   const buttons = make("div", { class: "stage-bar" }, [back, next, press(signal, "End", end)])
-  const element = make("div", { class: "explorer-tour", role: "group", "aria-label": "Guided tour" }, [said, buttons])
+  const element = make("div", { class: "explorer-tour", role: "group", "aria-label": "Guided tour" }, [
+    description,
+    buttons,
+  ])
   element.addEventListener("keydown", ({ key }) => key === "Escape" && end(), { signal })
   home.replaceChildren(element)
   to(0)

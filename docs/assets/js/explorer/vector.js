@@ -18,7 +18,7 @@ export class Vector {
       ...{ imageSmoothingEnabled: true, place: "", within: "" },
     }
     /** @type {Array<typeof this.state>} */
-    this.held = []
+    this.stack = []
     this.path = ""
     this.clips = 0
     for (const name of Object.keys(this.state)) {
@@ -29,11 +29,11 @@ export class Vector {
   }
 
   save() {
-    this.held.push({ ...this.state })
+    this.stack.push({ ...this.state })
   }
 
   restore() {
-    this.state = this.held.pop() ?? this.state
+    this.state = this.stack.pop() ?? this.state
   }
 
   /** @param {number} x @param {number} y */

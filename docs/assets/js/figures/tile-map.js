@@ -1,6 +1,6 @@
 // A mask, cut into tiles: what a kernel must compute, and what of it is thrown away.
 
-import { pooled, shownInTiles, shows } from "../math/tiles.js"
+import { pooled, pairsInTiles, shows } from "../math/tiles.js"
 import { axes, fill, percent, short, stroke, write } from "../kit/plot.js"
 
 const WIDE = 600 // pixels from which the bars stand beside the map
@@ -35,7 +35,7 @@ export default function tileMap(stage) {
   const measure = (tile = Number(size.value)) => {
     const key = JSON.stringify(mask())
     if (key !== last) {
-      levels[0] = shownInTiles(tokens, tiles[0], mask())
+      levels[0] = pairsInTiles(tokens, tiles[0], mask())
       for (let i = 1; i < tiles.length; i++) levels[i] = pooled(levels[i - 1])
     }
     last = key

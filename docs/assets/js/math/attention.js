@@ -13,8 +13,8 @@ export const softmax = (scores) => {
 export const attend = (scores, keys, causal) => {
   const weights = new Float64Array(scores.length)
   for (let m = 0; m * keys < scores.length; m++) {
-    const seen = causal ? m + 1 : keys
-    const row = Float64Array.from({ length: seen }, (_, n) => scores[m * keys + n])
+    const visible = causal ? m + 1 : keys
+    const row = Float64Array.from({ length: visible }, (_, n) => scores[m * keys + n])
     weights.set(softmax(row), m * keys)
   }
   return weights

@@ -7,9 +7,9 @@
 /** The tokens in the cache when token `t` has come in, the newest last.
  * @type {(t: number, room: number, sinks: number) => number[]} */
 export const tokensIn = (t, room, sinks) => {
-  const kept = Math.min(t + 1, room)
-  const first = t + 1 - kept // so many are gone
-  return Array.from({ length: kept }, (_, slot) => (slot < sinks ? slot : slot + first))
+  const count = Math.min(t + 1, room)
+  const first = t + 1 - count // so many are gone
+  return Array.from({ length: count }, (_, slot) => (slot < sinks ? slot : slot + first))
 }
 
 /** The place of each key in the cache. A stopped clock gave each token the number of keys that were left.

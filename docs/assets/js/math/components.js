@@ -38,9 +38,9 @@ const turn = (rows, vectors, p, q) => {
   for (const pair of [rows, vectors]) {
     const [a, b] = [pair[p], pair[q]]
     for (let i = 0; i < a.length; i++) {
-      const held = a[i]
-      a[i] = cosine * held - sine * b[i]
-      b[i] = sine * held + cosine * b[i]
+      const before = a[i]
+      a[i] = cosine * before - sine * b[i]
+      b[i] = sine * before + cosine * b[i]
     }
   }
   return 1

@@ -21,14 +21,14 @@ export const taps = (j, old, size, { kernel, antialias = false, corners = false 
   const wide = antialias ? Math.max(1, old / size) : 1
   const reach = (kernel === "cubic" ? 2 : 1) * wide
   /** @type {Map<number, number>} */
-  const found = new Map()
+  const weights = new Map()
   for (let p = Math.floor(place - reach); p <= Math.ceil(place + reach); p++) {
     const weight = bump(kernel, (p - place) / wide, antialias ? -0.5 : -0.75)
     const inside = Math.min(old - 1, Math.max(0, p))
-    if (weight && !(antialias && p !== inside)) found.set(inside, (found.get(inside) ?? 0) + weight)
+    if (weight && !(antialias && p !== inside)) weights.set(inside, (weights.get(inside) ?? 0) + weight)
   }
-  const sum = Array.from(found.values()).reduce((a, b) => a + b, 0)
-  return Array.from(found, ([p, weight]) => [p, weight / sum])
+  const sum = Array.from(weights.values()).reduce((a, b) => a + b, 0)
+  return Array.from(weights, ([p, weight]) => [p, weight / sum])
 }
 
 /** What patch k of the new grid mixes, in raster order; -1 is the class row.

@@ -12,14 +12,14 @@ export const mask = (kind, length, size = 1) =>
   })
 
 /** How many layers each seat is away from `seat`: what it says has come that far.
- * @type {(seen: boolean[], length: number, seat: number) => any[]} */
-export const hops = (seen, length, seat) => {
+ * @type {(seen: boolean[], length: number, seat: number) => number[]} */
+export const hops = (visible, length, seat) => {
   const far = new Array(length).fill(Infinity)
   far[seat] = 0
   for (const queue = [seat]; queue.length;) {
     const m = /** @type {number} */ (queue.shift())
     for (let n = 0; n < length; n++)
-      if (seen[m * length + n] && far[n] === Infinity) {
+      if (visible[m * length + n] && far[n] === Infinity) {
         far[n] = far[m] + 1
         queue.push(n)
       }
@@ -28,7 +28,7 @@ export const hops = (seen, length, seat) => {
 }
 
 /** What the output at `seat` knows of different tokens after `depth` layers in general position, where each token sees
- * itself. `others` are the seats that reach it, `orders` how many orders their tokens have, `told` how many of these it
+ * itself. `others` are the seats that reach it, `orders` how many orders their tokens have, `distinct` how many of these it
  * tells apart. A seat that no unnoticed shuffle moves is alone in its bag; `bags[n]` is the first seat that n can be
  * taken for.
  * @param {boolean[]} seen @param {number} length @param {number} seat @param {number} depth */
@@ -40,7 +40,7 @@ export const view = (seen, length, seat, depth) => {
   to[seat] = seat
   let unnoticed = 0
   // The view of a seat is read if it is less than `depth` layers away: then the shuffle must leave it as it is.
-  const kept = (/** @type {number} */ m, /** @type {number} */ n) =>
+  const unchanged = (/** @type {number} */ m, /** @type {number} */ n) =>
     far[m] >= depth || seen[m * length + n] === seen[to[m] * length + to[n]]
   const place = (/** @type {number} */ done) => {
     if (done === others.length) {
@@ -52,11 +52,11 @@ export const view = (seen, length, seat, depth) => {
     for (const image of others) {
       if (to.includes(image)) continue
       to[n] = image
-      if ([seat, ...others.slice(0, done)].every((other) => kept(n, other) && kept(other, n))) place(done + 1)
+      if ([seat, ...others.slice(0, done)].every((other) => unchanged(n, other) && unchanged(other, n))) place(done + 1)
     }
     to[n] = -1
   }
   place(0)
   const orders = others.reduce((product, _, i) => product * (i + 1), 1)
-  return { others, orders, told: orders / unnoticed, bags }
+  return { others, orders, distinct: orders / unnoticed, bags }
 }

@@ -31,9 +31,9 @@ export const places = (bug, size, length) => {
 export const expected = ({ queries, keys, sick }, back, width, letters) =>
   queries.slice(back).map((place, i) => {
     const m = i + back
-    let seen = 0
-    for (let n = Math.max(0, m - width + 1); n <= m; n++) if (place - keys[n] === back) seen++
-    const hit = place - keys[m - back] === back ? 1 / seen : 0
+    let count = 0
+    for (let n = Math.max(0, m - width + 1); n <= m; n++) if (place - keys[n] === back) count++
+    const hit = place - keys[m - back] === back ? 1 / count : 0
     return 1 - sick * (1 - hit) * (1 - 1 / letters)
   })
 

@@ -36,9 +36,9 @@ export const totals = (counts, ranks) =>
 /** How many keys of other ranks the queries of each rank see.
  * @type {(owner: Int32Array, ranks: number, width: number) => number[]} */
 export const fetched = (owner, ranks, width) => {
-  const seen = Array.from({ length: ranks }, () => new Set())
+  const foreign = Array.from({ length: ranks }, () => new Set())
   owner.forEach((rank, m) => {
-    for (let n = Math.max(0, m - width + 1); n < m; n++) if (owner[n] !== rank) seen[rank].add(n)
+    for (let n = Math.max(0, m - width + 1); n < m; n++) if (owner[n] !== rank) foreign[rank].add(n)
   })
-  return seen.map(({ size }) => size)
+  return foreign.map(({ size }) => size)
 }

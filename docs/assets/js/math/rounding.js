@@ -34,12 +34,12 @@ export const alike = (places, m, back) => {
  * @type {(places: number[], back: number, tokens: number) => number} */
 export const rightShare = (places, back, tokens) => {
   /** @type {Map<number, number>} */
-  const known = new Map() // by the number of tokens that look alike: the answer is their most common
+  const shares = new Map() // by the number of tokens that look alike: the answer is their most common
   let sum = 0
   for (let m = back; m < places.length; m++) {
     const near = alike(places, m, back)
-    if (!known.has(near.length)) known.set(near.length, largestShare(near.length, tokens))
-    sum += near.includes(m - back) ? Number(known.get(near.length)) : 1 / tokens
+    if (!shares.has(near.length)) shares.set(near.length, largestShare(near.length, tokens))
+    sum += near.includes(m - back) ? Number(shares.get(near.length)) : 1 / tokens
   }
   return sum / (places.length - back)
 }

@@ -27,14 +27,14 @@ export const counted = (owner) =>
 export const weights = (q, k, places, owner, masked, encoding) => {
   const dim = q[0].length
   const theta = frequencies(dim, 10_000)
-  const told = (/** @type {ArrayLike<number>} */ x, /** @type {number} */ p) => {
+  const encoded = (/** @type {ArrayLike<number>} */ x, /** @type {number} */ p) => {
     if (encoding === "rope") return rope(x, p, theta, "half")
     const wave = sinusoidal(1, dim, theta, "interleaved", p)
     return wave.map((value, c) => value + x[c])
   }
-  const keys = k.map((key, n) => told(key, places[n]))
+  const keys = k.map((key, n) => encoded(key, places[n]))
   return q.map((raw, m) => {
-    const query = told(raw, places[m])
+    const query = encoded(raw, places[m])
     const scores = keys.map((key, n) => {
       const hidden = masked && (owner[n] === PAD || (owner[m] !== PAD && owner[n] !== owner[m]))
       if (hidden || places[n] > places[m]) return -Infinity

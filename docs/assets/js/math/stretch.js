@@ -11,8 +11,8 @@ export const turns = (theta, length) => Float64Array.from(theta, (t) => (length 
 export const reach = (theta, trainedTheta, trained) => {
   let [pair, most] = [-1, 0]
   turns(trainedTheta, trained).forEach((went, i) => {
-    const kept = theta[i] / trainedTheta[i]
-    if (went < 1 && kept > most * (1 + 1e-12)) [pair, most] = [i, kept]
+    const ratio = theta[i] / trainedTheta[i]
+    if (went < 1 && ratio > most * (1 + 1e-12)) [pair, most] = [i, ratio]
   })
   return { pair, length: trained / most }
 }

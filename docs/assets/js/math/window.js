@@ -13,8 +13,8 @@ export const meanDistance = (weights) => {
 /** How many of the nearest tokens hold `share` of all weight.
  * @type {(weights: ArrayLike<number>, share: number) => number} */
 export const holding = (weights, share) => {
-  let [held, count] = [0, 0]
-  while (held < share && count < weights.length) held += weights[count++]
+  let [sum, count] = [0, 0]
+  while (sum < share && count < weights.length) sum += weights[count++]
   return count
 }
 

@@ -11,11 +11,11 @@ export const waves = (head, turning, base, proportional) =>
     .slice(0, Math.floor(turning / 2))
     .map((theta) => (2 * Math.PI) / theta)
 
-/** How many do not complete a turn. @param {ArrayLike<number>} found @param {number} length */
-export const unfinished = (found, length) => Array.from(found).filter((wave) => wave > length).length
+/** How many do not complete a turn. @param {ArrayLike<number>} wavelengths @param {number} length */
+export const unfinished = (wavelengths, length) => Array.from(wavelengths).filter((wave) => wave > length).length
 
-/** The part of its circle that each pair goes round. @param {Float64Array} found @param {number} length */
-export const circle = (found, length) => found.map((wave) => Math.min(1, length / wave))
+/** The part of its circle that each pair goes round. @param {Float64Array} wavelengths @param {number} length */
+export const circle = (wavelengths, length) => wavelengths.map((wave) => Math.min(1, length / wave))
 
 /** The share of unfinished pairs, but for the rounding of one. @param {number} length @param {number} base */
 export const share = (length, base) => 1 - Math.log(length / (2 * Math.PI)) / Math.log(base)

@@ -3,7 +3,7 @@
 import { gelu } from "../../math/gelu.js"
 import { randomState } from "../../math/random.js"
 import { frequencies, kernel, sinusoidal } from "../../math/waves.js"
-import { contents, dots, draws, overDistances, pairsOf, vectorAt, weights } from "./common.js"
+import { contents, dots, draws, overDistances, pairsOf, patternOf, vectorAt, weights } from "./common.js"
 
 /** @import { Found, Given, Once, State } from "../types.js" */
 
@@ -17,7 +17,7 @@ const ORDERS = {
 }
 
 /** How often each feature turns while a coordinate grows by 1. @param {State} s */
-export const cyclesOf = (s) => {
+const cyclesOf = (s) => {
   const count = s.width / 2
   if (s.features === "gaussian") return draws(count, weights(s).normal, s.scale)
   if (s.features === "powers") return Float64Array.from({ length: count }, (_, i) => 2 ** i / 2)
@@ -43,7 +43,7 @@ export const ADD = {
       return overDistances(length, (distance) => half[Math.abs(distance)])
     })
     const pairs = pairsOf(theta, (i) => (order === "interleaved" ? [2 * i, 2 * i + 1] : [i, i + theta.length]))
-    return { pattern: { values, rows: length, columns: width, from: 0 }, band, curve, theta, pairs }
+    return { pattern: patternOf(values, width), band, curve, theta, pairs }
   },
 
   learned: (s, given, once) => {
@@ -54,8 +54,7 @@ export const ADD = {
         ? Float64Array.from(given.trained.table).slice(0, length * width)
         : draws(length * width, randomState(seed).normal, given.std),
     )
-    const pattern = { values, rows: length, columns: width, from: 0 }
-    return { pattern, ...dots(once, what, values, values, width) }
+    return { pattern: patternOf(values, width), ...dots(once, what, values, values, width) }
   },
 
   fourier: (s, _given, once) => {
@@ -64,18 +63,22 @@ export const ADD = {
     const theta = cyclesOf(s).map((cycles) => (2 * Math.PI * cycles) / length)
     const half = width / 2
     const values = once("table", what, () => {
-      const found = new Float64Array(length * width)
+      const table = new Float64Array(length * width)
       for (let p = 0; p < length; p++) {
         cyclesOf(s).forEach((cycles, i) => {
           const angle = 2 * Math.PI * (((p / length) * cycles) % 1)
-          found[p * width + i] = Math.sin(angle)
-          found[p * width + half + i] = Math.cos(angle)
+          table[p * width + i] = Math.sin(angle)
+          table[p * width + half + i] = Math.cos(angle)
         })
       }
-      return found
+      return table
     })
-    const pattern = { values, rows: length, columns: width, from: 0 }
-    return { pattern, ...dots(once, what, values, values, width), theta, pairs: pairsOf(theta, (i) => [i, i + half]) }
+    return {
+      pattern: patternOf(values, width),
+      ...dots(once, what, values, values, width),
+      theta,
+      pairs: pairsOf(theta, (i) => [i, i + half]),
+    }
   },
 
   grid: (s, _given, once) => {
@@ -85,17 +88,17 @@ export const ADD = {
     const pairs = [0, 1].flatMap((axis) => pairsOf(theta, (k) => ORDERS[axes_order](axis, k, each)))
     const what = [length, width, base, axes_order]
     const values = once("table", what, () => {
-      const found = new Float64Array(length * width)
+      const table = new Float64Array(length * width)
       for (let p = 0; p < length; p++) {
         pairs.forEach(([sine, cosine], i) => {
           const angle = (i < each ? Math.floor(p / side) : p % side) * theta[i % each]
-          found[p * width + sine] = Math.sin(angle)
-          found[p * width + cosine] = Math.cos(angle)
+          table[p * width + sine] = Math.sin(angle)
+          table[p * width + cosine] = Math.cos(angle)
         })
       }
-      return found
+      return table
     })
-    const pattern = { values, rows: length, columns: width, from: 0 }
+    const pattern = patternOf(values, width)
     return {
       pattern,
       ...dots(once, what, values, values, width),
@@ -110,19 +113,18 @@ export const ADD = {
     const what = [s.content, s.seed, s.words, length, width, taps]
     const values = once("added", what, () => {
       const weight = draws(width * taps, weights(s).normal, 2 / (taps * width) ** 0.5)
-      const found = new Float64Array(length * width)
+      const added = new Float64Array(length * width)
       for (let p = 0; p < length; p++) {
         for (let j = 0; j < taps; j++) {
           const from = p + j - Math.floor(taps / 2)
           if (from < 0 || from >= length) continue
           const near = vectorAt(x, each, from, width)
-          for (let c = 0; c < width; c++) found[p * width + c] += weight[c * taps + j] * near[c]
+          for (let c = 0; c < width; c++) added[p * width + c] += weight[c * taps + j] * near[c]
         }
       }
-      return found.map(gelu)
+      return added.map(gelu)
     })
-    const pattern = { values, rows: length, columns: width, from: 0 }
-    return { pattern, ...dots(once, what, values, values, width) }
+    return { pattern: patternOf(values, width), ...dots(once, what, values, values, width) }
   },
 
   conditional: (s, _given, once) => {
@@ -131,18 +133,17 @@ export const ADD = {
     const what = [s.content, s.seed, length, width]
     const values = once("added", what, () => {
       const weight = draws(width * 9, weights(s).normal, 1 / 3)
-      const found = new Float64Array(length * width)
+      const added = new Float64Array(length * width)
       for (let p = 0; p < length; p++) {
         for (let tap = 0; tap < 9; tap++) {
           const [row, column] = [Math.floor(p / side) + Math.floor(tap / 3) - 1, (p % side) + (tap % 3) - 1]
           if (Math.min(row, column) < 0 || Math.max(row, column) >= side) continue
           const near = vectorAt(x, each, row * side + column, width)
-          for (let c = 0; c < width; c++) found[p * width + c] += weight[c * 9 + tap] * near[c]
+          for (let c = 0; c < width; c++) added[p * width + c] += weight[c * 9 + tap] * near[c]
         }
       }
-      return found
+      return added
     })
-    const pattern = { values, rows: length, columns: width, from: 0 }
-    return { pattern, ...dots(once, what, values, values, width) }
+    return { pattern: patternOf(values, width), ...dots(once, what, values, values, width) }
   },
 }

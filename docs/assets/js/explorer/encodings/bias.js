@@ -68,8 +68,8 @@ export const BIAS = {
     const sums = once("sums", [s.length, s.width, s.base], () =>
       Float64Array.from({ length: s.length }, (_, distance) => sandwich(distance, s.width, s.base)),
     )
-    const found = ofOffsets(s, (distance, h) => (s.heads / (8 * (h + 1))) * (sums[Math.abs(distance)] ?? 0))
-    return { ...found, curve: (distance) => (s.heads / (8 * (s.head + 1))) * sandwich(distance, s.width, s.base) }
+    const biases = ofOffsets(s, (distance, h) => (s.heads / (8 * (h + 1))) * (sums[Math.abs(distance)] ?? 0))
+    return { ...biases, curve: (distance) => (s.heads / (8 * (s.head + 1))) * sandwich(distance, s.width, s.base) }
   },
 
   fire: (s, given, once) => {
@@ -80,12 +80,12 @@ export const BIAS = {
     const columns = causal ? query + 1 : length
     const from = query - (causal ? query : length - 1)
     const values = once("pattern", [...what, causal, query], () => {
-      const found = new Float64Array(heads * columns)
+      const biases = new Float64Array(heads * columns)
       for (let h = 0; h < heads; h++) {
-        const each = network(h)
-        for (let i = 0; i < columns; i++) found[h * columns + i] = fire(query + first, query - (from + i) + first, each)
+        const net = network(h)
+        for (let i = 0; i < columns; i++) biases[h * columns + i] = fire(query + first, query - (from + i) + first, net)
       }
-      return found
+      return biases
     })
     const far = (/** @type {number} */ distance) => fire(given.far, given.far - distance, own)
     return {

@@ -21,9 +21,9 @@ export const overDistances = (length, make) =>
 
 /** @param {number} count @param {() => number} draw @param {number} [scale] */
 export const draws = (count, draw, scale = 1) => {
-  const found = new Float64Array(count)
-  for (let i = 0; i < count; i++) found[i] = scale * draw()
-  return found
+  const numbers = new Float64Array(count)
+  for (let i = 0; i < count; i++) numbers[i] = scale * draw()
+  return numbers
 }
 
 /** @param {number} x */
@@ -36,7 +36,7 @@ export const weights = (s) => randomState(s.seed + APART)
 export const pairsOf = (theta, where) => /** @type {Array<[number, number]>} */ (Array.from(theta, (_, i) => where(i)))
 
 /** Where the word at each position has stood first: the same word holds the same vector. @param {State} s */
-export const sameWords = (s) => {
+const sameWords = (s) => {
   const words = wordsOf(s)
   return words.length ? words.map((word) => words.indexOf(word)) : null
 }
@@ -53,13 +53,19 @@ export const contents = (s, alike, once) => {
     const [q, k] = [draws(size, normal), draws(size, normal)]
     const same = each && sameWords(s)
     if (!same) return { q, k, each }
-    const held = (/** @type {Float64Array} */ x) => {
+    const repeated = (/** @type {Float64Array} */ x) => {
       const rows = same.map((p) => Array.from(x.subarray(p * s.width, (p + 1) * s.width)))
       return Float64Array.from(rows.flat())
     }
-    return { q: held(q), k: held(k), each }
+    return { q: repeated(q), k: repeated(k), each }
   })
 }
+
+/** Rows of a table as a pattern, from position 0 on. @param {Float64Array} values @param {number} columns */
+export const patternOf = (values, columns) => ({ values, rows: values.length / columns, columns, from: 0 })
+
+/** @type {(table: Float64Array, width: number) => (n: number) => Float64Array} */
+export const rowsOf = (table, width) => (n) => table.subarray(n * width, (n + 1) * width)
 
 /** The vector at a position. @param {Float64Array} x @param {boolean} each @param {number} p @param {number} width */
 export const vectorAt = (x, each, p, width) => (each ? x.subarray(p * width, (p + 1) * width) : x)
@@ -74,22 +80,22 @@ export const dot = (a, b, from = 0) => {
 /** Every `step`-th row of a table. @param {Float64Array} rows @param {number} width @param {number} step */
 const thinned = (rows, width, step) => {
   if (step === 1) return rows
-  const found = new Float64Array(Math.ceil(rows.length / width / step) * width)
+  const thin = new Float64Array(Math.ceil(rows.length / width / step) * width)
   for (let from = 0, to = 0; from < rows.length; from += step * width, to += width)
-    found.set(rows.subarray(from, from + width), to)
-  return found
+    thin.set(rows.subarray(from, from + width), to)
+  return thin
 }
 
 /** The products of all rows: one by one, a query at a time, and as many as a picture shows.
  * @type {(once: Once, what: unknown[], q: Float64Array, k: Float64Array, width: number) => Pick<Found,
  *   "cell" | "line" | "grid">} */
 export const dots = (once, what, q, k, width) => ({
-  cell: (m, n) => dot(q.subarray(m * width, (m + 1) * width), k, n * width),
+  cell: (m, n) => dot(rowsOf(q, width)(m), k, n * width),
   line: (m) => {
-    const query = q.subarray(m * width, (m + 1) * width)
-    const found = new Float64Array(k.length / width)
-    for (let n = 0; n < found.length; n++) found[n] = dot(query, k, n * width)
-    return found
+    const query = rowsOf(q, width)(m)
+    const scores = new Float64Array(k.length / width)
+    for (let n = 0; n < scores.length; n++) scores[n] = dot(query, k, n * width)
+    return scores
   },
   grid: (step) =>
     once("products", [...what, step], () => {
@@ -107,12 +113,12 @@ export const lines = (once, what, length, line) => ({
   grid: (step) =>
     once("lines", [...what, step], () => {
       const side = Math.ceil(length / step)
-      const found = new Float64Array(side * side)
+      const scores = new Float64Array(side * side)
       for (let m = 0; m < side; m++) {
         const row = line(m * step)
-        for (let n = 0; n < side; n++) found[m * side + n] = row[n * step]
+        for (let n = 0; n < side; n++) scores[m * side + n] = row[n * step]
       }
-      return found
+      return scores
     }),
 })
 
@@ -151,7 +157,7 @@ export const turned = ({ length, width, first }, once, what, { q, k, each }, { p
     wheelOf(count, pairs.length, (p, i) => (p + from) * theta[i], size && ((_p, i) => size[i]))
   const every = () => once("wheel", [...what, first], () => wheel(length, first))
   const values = once("queries", [...what, first], () => turnedBy(q, length, width, pairs, every()))
-  const pattern = { values, rows: length, columns: width, from: 0 }
+  const pattern = patternOf(values, width)
   if (!each) {
     const curve = pairScorer(q, k, { pairs, theta, size })
     const band = once("band", what, () => overDistances(length, curve))
@@ -159,6 +165,6 @@ export const turned = ({ length, width, first }, once, what, { q, k, each }, { p
     return { pattern, band, curve, theta, pairs, keyRow }
   }
   const keys = once("keys", [...what, first], () => turnedBy(k, length, width, pairs, every()))
-  const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
+  const keyRow = rowsOf(keys, width)
   return { pattern, ...dots(once, [...what, first], values, keys, width), theta, pairs, keyRow }
 }

@@ -1,8 +1,8 @@
 // Scores that depend on all tokens between a query and its key. posenc.score in another language.
 
 import { softplus } from "../../math/pope.js"
-import { dot, draws, lines, sigmoid, vectorAt, weights } from "./common.js"
-import { held, ones } from "./score.js"
+import { dot, draws, lines, patternOf, sigmoid, vectorAt, weights } from "./common.js"
+import { contentKey, ones } from "./score.js"
 
 /** @import { Found, Given, Once, State } from "../types.js" */
 
@@ -14,36 +14,36 @@ export const COUNTING = {
     const { q, k, each } = ones(s, once)
     const counts = (/** @type {number} */ m) => {
       const query = vectorAt(q, each, m, width)
-      const found = new Float64Array(m + 1)
+      const places = new Float64Array(m + 1)
       let count = 0
       for (let n = m; n >= 0; n--) {
         count += sigmoid(dot(query, each ? k : vectorAt(k, each, n, width), each ? n * width : 0) / width ** 0.5)
-        found[n] = Math.min(count, rows - 1)
+        places[n] = Math.min(count, rows - 1)
       }
-      return found
+      return places
     }
     const line = (/** @type {number} */ m) => {
       const query = vectorAt(q, each, m, width)
       const at = Float64Array.from({ length: rows }, (_, row) => dot(query, table, row * width))
-      const found = new Float64Array(length)
+      const scores = new Float64Array(length)
       counts(m).forEach((count, n) => {
         const low = Math.floor(count)
-        found[n] = at[low] + (at[Math.min(low + 1, rows - 1)] - at[low]) * (count - low)
+        scores[n] = at[low] + (at[Math.min(low + 1, rows - 1)] - at[low]) * (count - low)
       })
-      return found
+      return scores
     }
     const reads = (/** @type {number} */ m, /** @type {number} */ n) =>
       /** @type {[number | null, number | null]} */ ([n > m ? 0 : counts(m)[n], null])
     return {
       pattern: { values: table, rows, columns: width, from: 0, reads },
-      ...lines(once, [...held(s), rows], length, line),
+      ...lines(once, [...contentKey(s), rows], length, line),
     }
   },
 
   forget: (s, _given, once) => {
     const { width, length, opening } = s
     const { k, each } = ones(s, once)
-    const key = [...held(s), opening]
+    const key = [...contentKey(s), opening]
     const logits = once("gates", key, () => {
       const weight = draws(width, weights(s).normal, width ** -0.5)
       return Float64Array.from({ length }, (_, p) => dot(weight, vectorAt(k, each, p, width)) + opening)
@@ -62,7 +62,7 @@ export const COUNTING = {
   path: (s, _given, once) => {
     const { width, length } = s
     const { q, k, each } = ones(s, once)
-    const key = held(s)
+    const key = contentKey(s)
     const { way, beta, met, passed } = once("mirrors", key, () => {
       const { normal } = weights(s)
       const [mix, gate] = [draws(width * width, normal, width ** -0.5), draws(width, normal, width ** -0.5)]
@@ -86,18 +86,18 @@ export const COUNTING = {
     const line = (/** @type {number} */ m) => {
       const query = vectorAt(q, each, m, width)
       const taken = new Float64Array(m + 1)
-      const found = new Float64Array(length)
+      const scores = new Float64Array(length)
       for (let l = m; l >= 0; l--) {
         let left = dot(query, way, l * width)
         for (let later = l + 1; later <= m; later++) left -= taken[later] * passed[later * length + l]
         taken[l] = left * beta[l]
       }
       for (let n = 0; n < m; n++) {
-        for (let l = n + 1; l <= m; l++) found[n] -= taken[l] * met[l * length + n]
-        found[n] /= width ** 0.5
+        for (let l = n + 1; l <= m; l++) scores[n] -= taken[l] * met[l * length + n]
+        scores[n] /= width ** 0.5
       }
-      return found
+      return scores
     }
-    return { pattern: { values: way, rows: length, columns: width, from: 0 }, ...lines(once, key, length, line) }
+    return { pattern: patternOf(way, width), ...lines(once, key, length, line) }
   },
 }

@@ -3,14 +3,14 @@
 import { exponential } from "../../math/exponential.js"
 import { turnedBy, wheelOf } from "../../math/tables.js"
 import { frequencies } from "../../math/waves.js"
-import { contents, dot, dots, draws, pairsOf, vectorAt, weights } from "./common.js"
+import { contents, dot, dots, draws, pairsOf, patternOf, rowsOf, vectorAt, weights } from "./common.js"
 import { along } from "./rotate.js"
 
 /** @import { Found, Given, Once, State } from "../types.js" */
 
 /** Time, row and column of each token: text, a picture, text. posenc.models.mrope
  * @type {(s: State) => Array<[number, number, number]>} */
-export const imagePlaces = ({ before, side, length }) => {
+const imagePlaces = ({ before, side, length }) => {
   const square = side * side
   return Array.from({ length }, (_, p) => {
     const patch = p - before
@@ -42,8 +42,8 @@ const turnedTo = (s, once, what, { pairs, theta }, ofQuery, ofKey = ofQuery) => 
   const other = ofKey === ofQuery ? wheel : once("keys wheel", key, () => wheelOf(length, pairs.length, ofKey))
   const values = once("queries", key, () => turnedBy(q, length, width, pairs, wheel))
   const keys = once("keys", key, () => turnedBy(k, length, width, pairs, other))
-  const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
-  const pattern = { values, rows: length, columns: width, from: 0 }
+  const keyRow = rowsOf(keys, width)
+  const pattern = patternOf(values, width)
   return { pattern, ...dots(once, key, values, keys, width), theta, pairs, keyRow }
 }
 
@@ -91,23 +91,19 @@ export const PLACES = {
       })
     })
     const rows = (/** @type {Float64Array} */ x) => {
-      const found = new Float64Array(length * width)
+      const turned = new Float64Array(length * width)
       rotations.forEach((blocks, p) => {
         const own = vectorAt(x, x.length > width, p, width)
         for (let c = 0; c < width; c++) {
           const [b, i] = [Math.floor(c / block), c % block]
-          found[p * width + c] = dot(blocks[b].subarray(i * block, (i + 1) * block), own, b * block)
+          turned[p * width + c] = dot(blocks[b].subarray(i * block, (i + 1) * block), own, b * block)
         }
       })
-      return found
+      return turned
     }
     const [values, keys] = [once("queries", what, () => rows(q)), once("keys", what, () => rows(k))]
-    const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
-    return {
-      pattern: { values, rows: length, columns: width, from: 0 },
-      ...dots(once, what, values, keys, width),
-      keyRow,
-    }
+    const keyRow = rowsOf(keys, width)
+    return { pattern: patternOf(values, width), ...dots(once, what, values, keys, width), keyRow }
   },
 
   selective: (s, _given, once) => {
@@ -117,15 +113,15 @@ export const PLACES = {
     const { k, each } = contents(s, along(s, turn), once)
     const sums = once("sums", [s.content, s.seed, s.words, length, width, s.base, strength], () => {
       const weight = draws(half * width, weights(s).normal, strength)
-      const found = new Float64Array(length * half)
+      const phases = new Float64Array(length * half)
       for (let p = 0; p < length; p++) {
         const key = vectorAt(k, each, p, width)
         for (let i = 0; i < half; i++) {
           const phase = turn.theta[i] * (dot(key, weight, i * width) + 1)
-          found[p * half + i] = (p ? found[(p - 1) * half + i] : 0) + phase
+          phases[p * half + i] = (p ? phases[(p - 1) * half + i] : 0) + phase
         }
       }
-      return found
+      return phases
     })
     return turnedTo(s, once, [strength], turn, (p, i) => sums[p * half + i])
   },

@@ -5,7 +5,18 @@ import { randomState } from "../../math/random.js"
 import { channels } from "../../math/rope.js"
 import { turnedBy, wheelOf } from "../../math/tables.js"
 import { frequencies } from "../../math/waves.js"
-import { contents, dots, draws, overDistances, pairScorer, pairsOf, turned, weights } from "./common.js"
+import {
+  contents,
+  dots,
+  draws,
+  overDistances,
+  pairScorer,
+  pairsOf,
+  patternOf,
+  rowsOf,
+  turned,
+  weights,
+} from "./common.js"
 import { stretched } from "./stretched.js"
 
 /** @import { Found, Given, Once, State } from "../types.js" */
@@ -54,22 +65,22 @@ export const ROTATE = {
       )
     const peaked = s.content === "peak"
     const what = [...decided(s, turn), s.peak, layout, attention]
-    const found = turned(s, once, what, { q, k: peaked ? to(turn) : same, each }, turn)
-    if (each || s.scaling === "none") return found
+    const view = turned(s, once, what, { q, k: peaked ? to(turn) : same, each }, turn)
+    if (each || s.scaling === "none") return view
     const usual = partly(s, 0, frequencies(wide, s.base), layout)
     const plainCurve = pairScorer(q, peaked ? to(usual) : same, usual)
-    return { ...found, plain: once("plain", what, () => overDistances(length, plainCurve)), plainCurve }
+    return { ...view, plain: once("plain", what, () => overDistances(length, plainCurve)), plainCurve }
   },
 
   lerope: (s, _given, once) => {
     const moved = draws(s.width / 2, weights(s).normal, s.spread)
     const usual = frequencies(s.width, s.base)
     const turn = partly(s, 0, usual.map((t, i) => t * Math.exp(moved[i])), s.layout) // prettier-ignore
-    const held = contents(s, along(s, turn), once)
-    const found = turned(s, once, [...decided(s, turn), s.layout], held, turn)
-    if (held.each) return found
-    const plainCurve = pairScorer(held.q, held.k, { ...turn, theta: usual })
-    return { ...found, plain: overDistances(s.length, plainCurve), plainCurve }
+    const content = contents(s, along(s, turn), once)
+    const view = turned(s, once, [...decided(s, turn), s.layout], content, turn)
+    if (content.each) return view
+    const plainCurve = pairScorer(content.q, content.k, { ...turn, theta: usual })
+    return { ...view, plain: overDistances(s.length, plainCurve), plainCurve }
   },
 
   latent: (s, _given, once) => {
@@ -92,10 +103,10 @@ export const ROTATE = {
       return turnedBy(x, count, width, turn.pairs, wheel)
     }
     const values = once("queries", [...what, first], () => rows(q, length, first, 1))
-    const pattern = { values, rows: length, columns: width, from: 0 }
+    const pattern = patternOf(values, width)
     if (each) {
       const keys = once("keys", [...what, first], () => rows(k, length, first, -1))
-      const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
+      const keyRow = rowsOf(keys, width)
       return { pattern, ...dots(once, [...what, first], values, keys, width), theta, pairs: turn.pairs, keyRow }
     }
     const parts = turn.pairs.map(([a, b]) => [
@@ -134,19 +145,19 @@ export const ROTATE = {
       /** @type {number} */ count,
       from = first,
     ) => {
-      const found = new Float64Array(count * 2 * width)
+      const table = new Float64Array(count * 2 * width)
       for (let p = 0; p < count; p++) {
         for (let c = 0; c < width; c++) {
           const height = softplus(x[each ? p * width + c : c])
           const angle = (p + from) * theta[c] - less[c]
-          found[p * 2 * width + c] = height * Math.cos(angle)
-          found[(p * 2 + 1) * width + c] = height * Math.sin(angle)
+          table[p * 2 * width + c] = height * Math.cos(angle)
+          table[(p * 2 + 1) * width + c] = height * Math.sin(angle)
         }
       }
-      return found
+      return table
     }
     const values = once("queries", [...what, first], () => rows(q, phase, length))
-    const pattern = { values, rows: length, columns: 2 * width, from: 0 }
+    const pattern = patternOf(values, 2 * width)
     const pairs = pairsOf(theta, (c) => [c, c + width])
     const still = new Float64Array(width)
     if (!each) {
@@ -155,7 +166,7 @@ export const ROTATE = {
       return { pattern, band, curve, theta, pairs, keyRow: (n) => rows(k, still, 1, n + first) }
     }
     const keys = once("keys", [...what, first], () => rows(k, still, length))
-    const keyRow = (/** @type {number} */ n) => keys.subarray(n * 2 * width, (n + 1) * 2 * width)
+    const keyRow = rowsOf(keys, 2 * width)
     return { pattern, ...dots(once, [...what, first], values, keys, 2 * width), theta, pairs, keyRow }
   },
 
@@ -183,9 +194,8 @@ export const ROTATE = {
     })
     const rows = (/** @type {Float64Array} */ x) => turnedBy(x, length, width, pairs, wheel)
     const [values, keys] = [once("queries", what, () => rows(q)), once("keys", what, () => rows(k))]
-    const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
-    const pattern = { values, rows: length, columns: width, from: 0 }
-    return { pattern, ...dots(once, [...what, each], values, keys, width), ...turn, keyRow }
+    const keyRow = rowsOf(keys, width)
+    return { pattern: patternOf(values, width), ...dots(once, [...what, each], values, keys, width), ...turn, keyRow }
   },
 
   none: (s, _given, once) => {
@@ -195,7 +205,7 @@ export const ROTATE = {
     const wide = (/** @type {Float64Array} */ x) =>
       Float64Array.from({ length: length * width }, (_, i) => x[each ? i : i % width])
     const values = once("queries", what, () => wide(q))
-    const pattern = { values, rows: length, columns: width, from: 0 }
+    const pattern = patternOf(values, width)
     const keyRow = (/** @type {number} */ n) => (each ? k.subarray(n * width, (n + 1) * width) : k)
     if (each) return { pattern, ...dots(once, what, values, k, width), keyRow }
     const score = q.reduce((sum, x, i) => sum + x * k[i], 0)
@@ -208,12 +218,12 @@ export const ROTATE = {
  *   Float64Array} */
 const sums = (theta, mix, length, first, wave) => {
   const count = theta.length
-  const found = new Float64Array(length * count)
+  const totals = new Float64Array(length * count)
   for (let p = 0; p < length; p++) {
     for (let j = 0; j < count; j++) {
       const height = wave((p + first) * theta[j])
-      for (let i = 0; i < count; i++) found[p * count + i] += height * mix[j * count + i]
+      for (let i = 0; i < count; i++) totals[p * count + i] += height * mix[j * count + i]
     }
   }
-  return found
+  return totals
 }

@@ -11,14 +11,14 @@ import { contents, dot, draws, lines, overDistances, sigmoid, vectorAt, weights 
 export const ones = (s, once) => contents(s, new Float64Array(s.width).fill(1), once)
 
 /** What decides the contents. @param {State} s */
-export const held = (s) => [s.content, s.seed, s.words, s.length, s.width]
+export const contentKey = (s) => [s.content, s.seed, s.words, s.length, s.width]
 
 /** A score of the query's vector and the distance: a band where all queries are alike.
  * @type {(s: State, once: Once, what: unknown[], scorer: (q: ArrayLike<number>) => (distance: number) => number) =>
  *   Pick<Found, "band" | "curve" | "cell" | "line" | "grid">} */
 const byDistance = (s, once, what, scorer) => {
   const { q, each } = ones(s, once)
-  const key = [...held(s), ...what]
+  const key = [...contentKey(s), ...what]
   if (!each) {
     const curve = scorer(q)
     return { band: once("band", key, () => overDistances(s.length, curve)), curve }
@@ -46,7 +46,7 @@ const sides = (s, once) => {
 
 /** Where DeBERTa's buckets lie. posenc.score.deberta.deberta_bucket
  * @param {number} offset m - n @param {number} buckets @param {number} most */
-export const debertaBucket = (offset, buckets, most) => {
+const debertaBucket = (offset, buckets, most) => {
   const [size, middle] = [Math.abs(offset), buckets / 2]
   if (size <= middle) return offset
   const grown = (Math.log(size / middle) / Math.log((most - 1) / middle)) * (middle - 1)
@@ -120,7 +120,7 @@ export const SCORE = {
       ...{ values, rows: 2 * length - 1, columns: width, from: 0, start: 1 - length },
       reads: (m, n) => [m - n + length - 1, null],
     })
-    const key = [...held(s), base]
+    const key = [...contentKey(s), base]
     if (!each) {
       const heights = waved(q)
       const own = dot(u, k) / width ** 0.5
@@ -154,7 +154,7 @@ export const SCORE = {
     const tables = (/** @type {ArrayLike<number>} */ x, /** @type {Float64Array} */ table) => against(x, table)
     const score = (/** @type {number} */ product, /** @type {number} */ moved) =>
       ((product + moved) / 3 ** 0.5 - product) / width ** 0.5
-    const key = [...held(s), buckets, most]
+    const key = [...contentKey(s), buckets, most]
     if (!each) {
       const [byQuery, byKey, product] = [tables(q, keyed), tables(k, queried), dot(q, k)]
       const curve = (/** @type {number} */ distance) => score(product, byQuery[row(distance)] + byKey[row(distance)])
@@ -246,7 +246,7 @@ export const SCORE = {
         start: 1 - side,
         reads: (m, n) => [offsets(m, n)[0], null],
       },
-      ...lines(once, [...held(s), side], length, line),
+      ...lines(once, [...contentKey(s), side], length, line),
     }
   },
 }

@@ -1,7 +1,7 @@
 // What all panels draw with: room for words, lines that are seen on any color, color bars.
 
 import { heat } from "../../kit/heat.js"
-import { short, upright, write } from "../../kit/plot.js"
+import { dashed, short, stroke, upright, write } from "../../kit/plot.js"
 import { wordsOf } from "../defaults.js"
 
 /** @import { Box, Ctx, Look, Scales, State } from "../types.js" */
@@ -30,16 +30,8 @@ export const ofKey = (look) => look.letters[3]
 export const mark = (ctx, look, [x0, y0, x1, y1], ink, dash = []) => {
   ctx.save()
   ctx.lineCap = "butt"
-  ctx.beginPath()
-  ctx.moveTo(x0, y0)
-  ctx.lineTo(x1, y1)
-  ctx.strokeStyle = look.paper
-  ctx.lineWidth = 3.4
-  ctx.stroke()
-  ctx.setLineDash(dash)
-  ctx.strokeStyle = ink
-  ctx.lineWidth = 1.6
-  ctx.stroke()
+  stroke(ctx, [x0, y0], [x1, y1], look.paper, 3.4)
+  dashed(ctx, dash, () => stroke(ctx, [x0, y0], [x1, y1], ink, 1.6))
   ctx.restore()
 }
 
@@ -83,12 +75,8 @@ export const wordsDown = (ctx, look, { box, y }, s, label) => {
   ctx.save()
   ctx.font = look.font(12)
   wordsOf(s).forEach((word, p) => {
-    const style = {
-      align: /** @type {"right"} */ ("right"),
-      weight: p === s.query ? 700 : 400,
-      color: p === s.query ? ofQuery(look) : look.ink,
-    }
-    write(ctx, look, fitting(ctx, word), box.left - 7, y(p), style)
+    const style = p === s.query ? { weight: 700, color: ofQuery(look) } : {}
+    write(ctx, look, fitting(ctx, word), box.left - 7, y(p), { align: "right", ...style })
   })
   ctx.restore()
   upright(ctx, look, label, 10, box.top + box.height / 2, { size: 11, color: look.soft })
@@ -102,7 +90,7 @@ export const wordsAlong = (ctx, look, { box, x }, s, label, { bottom, slanted })
   ctx.save()
   ctx.font = look.font(12)
   wordsOf(s).forEach((word, p) => {
-    const style = { weight: p === s.key ? 700 : 400, color: p === s.key ? ofKey(look) : look.ink }
+    const style = p === s.key ? { weight: 700, color: ofKey(look) } : {}
     ctx.save()
     ctx.translate(x(p), foot + (slanted ? 9 : 12))
     if (slanted) ctx.rotate(-SLANT)

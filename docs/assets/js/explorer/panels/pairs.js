@@ -1,6 +1,6 @@
 // The second panel: the score of every query and key.
 
-import { axes, dot, short, write } from "../../kit/plot.js"
+import { axes, dot, frame, short, write } from "../../kit/plot.js"
 import { painter } from "../raster.js"
 import { firstOf, wordsOf } from "../defaults.js"
 import {
@@ -32,12 +32,8 @@ const numbers = (ctx, look, to, view, cell) => {
       const value = view.at(m, n)
       const level = (value - low) / (high - low)
       const light = low === -high ? Math.abs(level - 0.5) < 0.3 : level > 0.55
-      const style = {
-        align: /** @type {"center"} */ ("center"),
-        size: Math.min(13, cell * 0.28),
-        color: light ? "#1f242d" : "#fff",
-      }
-      write(ctx, look, short(value, 2), to.x(n), to.y(m), style)
+      const style = { size: Math.min(13, cell * 0.28), color: light ? "#1f242d" : "#fff" }
+      write(ctx, look, short(value, 2), to.x(n), to.y(m), { ...style, align: "center" })
     }
   }
 }
@@ -75,14 +71,8 @@ export const pairsPanel = () => {
       const cell = side / length
       if (worded) {
         if (cell > ROOMY) numbers(ctx, look, to, view, cell)
-        ctx.save()
-        ctx.strokeStyle = look.paper
-        ctx.lineWidth = 5
-        ctx.strokeRect(to.x(n) - cell / 2, to.y(m) - cell / 2, cell, cell)
-        ctx.strokeStyle = look.ink
-        ctx.lineWidth = 2.2
-        ctx.strokeRect(to.x(n) - cell / 2, to.y(m) - cell / 2, cell, cell)
-        return ctx.restore()
+        frame(ctx, look.paper, 5, to.x(n) - cell / 2, to.y(m) - cell / 2, cell, cell)
+        return frame(ctx, look.ink, 2.2, to.x(n) - cell / 2, to.y(m) - cell / 2, cell, cell)
       }
       if (view.band) {
         const back = Math.min(s.query, s.key)

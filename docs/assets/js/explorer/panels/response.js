@@ -1,7 +1,7 @@
 // The third panel: the chosen row by distance, of one view or of two, near or far; of a picture, its patches.
 
 import { heat } from "../../kit/heat.js"
-import { axes, dot, line, short, write } from "../../kit/plot.js"
+import { axes, dashed, dot, frame, line, short, write } from "../../kit/plot.js"
 import { kindOf } from "../kinds.js"
 import { farDistances } from "../model.js"
 import { wordsOf } from "../defaults.js"
@@ -20,13 +20,13 @@ const near = (view, scale, ink, look) => {
   const { length, query: m, causal } = s
   const from = causal ? 0 : 1 - length
   const all = Float64Array.from({ length: length - from }, (_, i) => from + i)
-  const seen = (/** @type {Float64Array} */ values) =>
+  const scaled = (/** @type {Float64Array} */ values) =>
     (causal ? values.subarray(length - 1) : values).map((v) => v * scale)
   const row = view.row(m).reverse().subarray(causal ? length - 1 - m : 0).map((v) => v * scale) // prettier-ignore
   const mine = Float64Array.from(row, (_, i) => (causal ? 0 : m - length + 1) + i)
   return [
-    ...(plain ? [{ xs: all, ys: seen(plain), ink: look.letters[5], wide: 1.1, dash: [4, 3] }] : []),
-    ...(band ? [{ xs: all, ys: seen(band), ink: look.series[5], wide: 1 }] : []),
+    ...(plain ? [{ xs: all, ys: scaled(plain), ink: look.letters[5], wide: 1.1, dash: [4, 3] }] : []),
+    ...(band ? [{ xs: all, ys: scaled(band), ink: look.series[5], wide: 1 }] : []),
     { xs: mine, ys: row, ink, wide: length > 256 && !band ? 1.1 : 1.9 },
   ]
 }
@@ -50,12 +50,7 @@ const heights = (curves) => {
 }
 
 /** @param {Ctx} ctx @param {Scales} to @param {Curve} curve */
-const trace = (ctx, to, { xs, ys, ink, wide, dash }) => {
-  ctx.save()
-  if (dash) ctx.setLineDash(dash)
-  line(ctx, to, xs, ys, ink, wide)
-  ctx.restore()
-}
+const trace = (ctx, to, { xs, ys, ink, wide, dash = [] }) => dashed(ctx, dash, () => line(ctx, to, xs, ys, ink, wide))
 
 /** Which curve is whose. @param {Ctx} ctx @param {Look} look @param {Box} box @param {View[]} views */
 const legend = (ctx, look, box, views) => {
@@ -76,14 +71,8 @@ const spoken = (ctx, look, to, { state: s, at }, scale) => {
     const [x, y] = [to.x(s.query - n), to.y(at(s.query, n) * scale)]
     dot(ctx, x, y, look.series[0], 3.4)
     const up = y > to.box.top + 24
-    const color = n === s.key ? ofKey(look) : look.ink
-    write(ctx, look, word, x, up ? y - 12 : y + 14, {
-      align: "center",
-      size: 12,
-      color,
-      weight: n === s.key ? 700 : 400,
-      halo: true,
-    })
+    const style = n === s.key ? { color: ofKey(look), weight: 700 } : {}
+    write(ctx, look, word, x, up ? y - 12 : y + 14, { align: "center", halo: true, ...style })
   })
 }
 
@@ -107,22 +96,13 @@ const patches = (ctx, look, width, height, view) => {
   })
   colorBar(ctx, look, box, low, high, map)
   const cell = size / s.side
-  for (const [p, ink] of /** @type {Array<[number, string]>} */ ([
-    [s.query, ofQuery(look)],
-    [s.key, ofKey(look)],
-  ])) {
-    // prettier-ignore
+  const frameCell = (/** @type {number} */ p, /** @type {string} */ ink) => {
     const [x, y] = [to.x(p % s.side) - cell / 2, to.y(Math.floor(p / s.side)) - cell / 2]
-    for (const [color, wide] of /** @type {Array<[string, number]>} */ ([
-      [look.paper, 4.5],
-      [ink, 2.2],
-    ])) {
-      // prettier-ignore
-      ctx.strokeStyle = color
-      ctx.lineWidth = wide
-      ctx.strokeRect(x, y, cell, cell)
-    }
+    frame(ctx, look.paper, 4.5, x, y, cell, cell)
+    frame(ctx, ink, 2.2, x, y, cell, cell)
   }
+  frameCell(s.query, ofQuery(look))
+  frameCell(s.key, ofKey(look))
   return to
 }
 
@@ -186,11 +166,7 @@ const trainedTo = (ctx, look, to, length) => {
   const x = to.x(length)
   mark(ctx, look, [x, box.top, x, box.top + box.height], look.soft, [1, 3])
   const left = x > box.left + box.width / 2
-  const style = {
-    align: /** @type {"left" | "right"} */ (left ? "right" : "left"),
-    size: 11,
-    color: look.soft,
-    halo: true,
-  }
-  write(ctx, look, `trained on ${short(length)}`, x + (left ? -6 : 6), box.top + box.height - 9, style)
+  const style = { size: 11, color: look.soft, halo: true }
+  const [at, align] = /** @type {[number, CanvasTextAlign]} */ (left ? [x - 6, "right"] : [x + 6, "left"])
+  write(ctx, look, `trained on ${short(length)}`, at, box.top + box.height - 9, { ...style, align })
 }
