@@ -111,7 +111,7 @@ def test_what_an_output_can_tell_is_what_a_network_tells(name, depth):
         fixed = [n for n in range(5) if n not in others]
         mine = (orders[:, fixed] == fixed).all(axis=1)
         unnoticed = orders[mine][np.abs(outputs[mine, seat] - outputs[0, seat]).max(axis=1) < 1e-11]
-        assert ours["distinct"] == ours["orders"] / len(unnoticed)
+        assert ours["told"] == ours["orders"] / len(unnoticed)
         assert ours["bags"] == unnoticed.min(axis=0).tolist()
 
 
@@ -124,7 +124,7 @@ def test_pairs_that_tiles_show(documents, causal, draw):
     document = np.searchsorted(starts, np.arange(tokens), side="right")
     seen = (abs(i - j) < window) & (document[:, None] == document) & ((j <= i) | (not causal))
     mask = {"causal": causal, "width": window, "starts": starts}
-    ours = TILES("pairsInTiles(tokens, tile, mask)", tokens=tokens, tile=tile, mask=mask)
+    ours = TILES("shownInTiles(tokens, tile, mask)", tokens=tokens, tile=tile, mask=mask)
     across = tokens // tile
     assert ours == seen.reshape(across, tile, across, tile).sum(axis=(1, 3)).ravel().tolist()
     half = TILES("pooled(Uint32Array.from(counts))", counts=ours)
@@ -233,8 +233,8 @@ def streamed(tokens: int, room: int, sinks: int, way: str) -> list[tuple[list[in
 @pytest.mark.parametrize(("room", "sinks"), [(8, 4), (6, 0), (11, 2), (28, 4), (5, 1)])
 def test_the_tokens_in_the_cache_and_their_places(way, room, sinks):
     for t, (tokens, places) in enumerate(streamed(60, room, sinks, way)):
-        assert CACHE("tokensIn(t, room, sinks)", t=t, room=room, sinks=sinks) == tokens
-        assert CACHE("placesOf(tokens, room, way)", tokens=tokens, room=room, way=way) == places
+        assert CACHE("held(t, room, sinks)", t=t, room=room, sinks=sinks) == tokens
+        assert CACHE("told(tokens, room, way)", tokens=tokens, room=room, way=way) == places
 
 
 @pytest.mark.parametrize("seed", range(4))

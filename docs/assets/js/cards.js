@@ -91,7 +91,7 @@ export default function open(deck) {
     const [card] = queue
     const all = mine()
     const steps = all.reduce((sum, item) => sum + box(item), 0)
-    const resting = all.filter((one) => box(one) === KNOWN).length
+    const resting = all.filter((item) => box(item) === KNOWN).length
     count.textContent = `${resting} of ${all.length} known twice in a row`
     filled.style.width = `${(100 * steps) / (KNOWN * all.length)}%`
     place.textContent = card ? card.part : "Done"

@@ -46,13 +46,9 @@ const withoutVllm = (config, rules) => {
 
 /** @param {Fields} stated vLLM's keys @param {Fields} rope @param {Rules} rules @returns {Fields} */
 const attentionFactor = (stated, rope, { sentences }) => {
-  const {
-    attn_factor: multiplier = 1,
-    apply_yarn_scaling: grows = true,
-    extrapolation_factor: extrapolation = 1,
-  } = stated
+  const { attn_factor: multiplier = 1, apply_yarn_scaling: grows = true, extrapolation_factor: factor = 1 } = stated
   const keys = Object.keys(stated)
-  if (extrapolation !== 1) throw new Error(filled(sentences.EXTRAPOLATION, { factor: extrapolation }))
+  if (factor !== 1) throw new Error(filled(sentences.EXTRAPOLATION, { factor }))
   if (keys.length && "attention_factor" in rope)
     throw new Error(filled(sentences.TWO_FACTORS, { keys: keys.join(", ") }))
   if (!("attn_factor" in stated || "apply_yarn_scaling" in stated)) return {}

@@ -93,13 +93,8 @@ const layerAt = (config, index, layerType, reason, length) => {
 /** A layer with the rotation of its rope dict, of the channels `part`.
  * @type {(config: Config, layer: Layer, part: [number, number], rope: Fields, length: number) => Layer} */
 const rotatedLayer = (config, layer, part, rope, length) => {
-  const { theta, attentionFactor, base, source } = frequencies(
-    config,
-    rope,
-    layer.layer_type,
-    part[1] - part[0],
-    length,
-  )
+  const width = part[1] - part[0]
+  const { theta, attentionFactor, base, source } = frequencies(config, rope, layer.layer_type, width, length)
   const sections = [rope.mrope_section, config.facts.sections].find(isTruthy) ?? null
   const { encoding, part: slice } = rotation(config, part, theta.length, sections)
   return {

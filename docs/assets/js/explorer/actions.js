@@ -10,18 +10,18 @@ import { defaults, rounded, settle } from "./defaults.js"
 /** @import { Stage } from "../kit/stage.js" */
 /** @import { Layout } from "./layout.js" */
 /** @import { App } from "./state.js" */
-/** @import { Given, State } from "./types.js" */
+/** @import { PageData, State } from "./types.js" */
 
 const SWEEP = 9000 // milliseconds from one end of a knob to the other
 const STEPS = 24 // of a sweep for those who want no motion, one a second
 const PLAYED = ["base", "first", "factor", "peak", "head", "width"] // where nothing fit to be played is in use
 
-/** @type {(stage: Stage, given: Given, app: App, home: Layout,
+/** @type {(stage: Stage, data: PageData, app: App, home: Layout,
  *   board: { shows: (name: string) => boolean, current: () => string }) => void} */
-export const addActions = (stage, given, app, { kinds, guided, whose }, board) => {
+export const addActions = (stage, data, app, { kinds, guided, whose }, board) => {
   const { signal } = stage
-  models(stage, given, app, kinds)
-  const reset = () => app.change(defaults(given, app.set().encoding, !app.state.words), "reset", false)
+  models(stage, data, app, kinds)
+  const reset = () => app.change(defaults(data, app.set().encoding, !app.state.words), "reset", false)
   const compare = press(signal, "Compare", app.compare)
   const sides = /** @type {const} */ (["A", "B"]).map((side) => press(signal, side, () => app.turn(side)))
   whose.append(...sides)
@@ -32,8 +32,8 @@ export const addActions = (stage, given, app, { kinds, guided, whose }, board) =
     compare.setAttribute("aria-pressed", String(Boolean(two)))
     whose.hidden = !two
     for (const [i, state] of [app.state, two].entries()) {
-      const words = state ? `${"AB"[i]} ${KINDS[state.encoding].name}` : ""
-      if (sides[i].textContent !== words) sides[i].textContent = words
+      const label = state ? `${"AB"[i]} ${KINDS[state.encoding].name}` : ""
+      if (sides[i].textContent !== label) sides[i].textContent = label
       sides[i].setAttribute("aria-pressed", String(app.side === "AB"[i]))
     }
   })
@@ -41,27 +41,25 @@ export const addActions = (stage, given, app, { kinds, guided, whose }, board) =
     const { tour } = await import("./tour.js")
     const go = (/** @type {State} */ step) => {
       if (app.other) app.compare()
-      app.change({ ...defaults(given, step.encoding, step.words === ""), ...step }, "tour", false)
+      app.change({ ...defaults(data, step.encoding, step.words === ""), ...step }, "tour", false)
     }
-    tour(signal, guided, given.tour, { go, done: () => start.focus() })
+    tour(signal, guided, data.tour, { go, done: () => start.focus() })
   }
   const start = press(signal, "Take the tour", walk)
-  const play = player(stage, given, app, board)
+  const play = player(stage, data, app, board)
   const buttons = [compare, play, link(stage, app), start, press(signal, "Reset", reset)]
   kinds.append(make("div", { class: "explorer-acts" }, buttons))
 }
 
-/** Published models. @param {Stage} stage @param {Given} given @param {App} app @param {HTMLElement} kinds */
-const models = (stage, given, app, kinds) => {
-  const names = given.models.map(([name]) => /** @type {[string, string]} */ ([name, name]))
+/** Published models. @param {Stage} stage @param {PageData} data @param {App} app @param {HTMLElement} kinds */
+const models = (stage, data, app, kinds) => {
+  const names = data.models.map(([name]) => /** @type {[string, string]} */ ([name, name]))
   stage.bar = kinds
   const list = stage.select("settings of", [["", "your own"], ...names], "")
   stage.bar = null
   list.element.classList.add("explorer-models")
   list.element.title = "The settings of a published model"
-  const states = new Map(
-    given.models.map(([name, , set]) => [name, { ...defaults(given, set.encoding, true), ...set }]),
-  )
+  const states = new Map(data.models.map(([name, , set]) => [name, { ...defaults(data, set.encoding, true), ...set }]))
   const take = () => {
     const state = states.get(list.value)
     if (state) app.change(state, "model", false)
@@ -72,24 +70,24 @@ const models = (stage, given, app, kinds) => {
     if (!state || state.encoding !== now.encoding) return false
     const own = KNOBS.filter((knob) => KINDS[now.encoding].knobs.includes(knob.name) && knob.when(now))
     return own.every(
-      (knob) => ["first", "seed", "content"].includes(knob.name) || settle(state, given)[knob.name] === now[knob.name],
+      (knob) => ["first", "seed", "content"].includes(knob.name) || settle(state, data)[knob.name] === now[knob.name],
     )
   }
-  const same = (/** @type {State} */ state) => toQuery(settle(state, given), given) === toQuery(app.state, given)
+  const same = (/** @type {State} */ state) => toQuery(settle(state, data), data) === toQuery(app.state, data)
   // of an address
-  if (app.state.far) list.value = given.models.map(([name]) => name).find((name) => same(states.get(name) ?? {})) ?? ""
+  if (app.state.far) list.value = data.models.map(([name]) => name).find((name) => same(states.get(name) ?? {})) ?? ""
   stage.each(() => {
     if (list.value && !fits(list.value)) list.value = ""
-    const chosen = given.models.find(([name]) => name === list.value)
+    const chosen = data.models.find(([name]) => name === list.value)
     if (chosen && !app.notice) app.notice = `${chosen[0]}: ${chosen[1]}.`
-    else if (!chosen && given.models.some(([name]) => app.notice.startsWith(`${name}: `))) app.notice = ""
+    else if (!chosen && data.models.some(([name]) => app.notice.startsWith(`${name}: `))) app.notice = ""
   })
 }
 
 /** Sweep the knob in use from end to end, until a hand moves something.
- * @type {(stage: Stage, given: Given, app: App, board: { shows: (name: string) => boolean, current: () => string }) =>
- *   HTMLButtonElement} */
-const player = (stage, given, app, { shows, current }) => {
+ * @type {(stage: Stage, data: PageData, app: App, board: { shows: (name: string) => boolean, current: () => string })
+ *   => HTMLButtonElement} */
+const player = (stage, data, app, { shows, current }) => {
   const still = matchMedia("(prefers-reduced-motion: reduce)")
   const playable = () =>
     [current(), ...PLAYED]
@@ -106,7 +104,7 @@ const player = (stage, given, app, { shows, current }) => {
     if (!still.matches || gone > 1000) {
       part = (part + (still.matches ? 1 / STEPS : gone / SWEEP)) % 1
       last = now
-      const bounds = { ...given.knobs[playing], max: most(knob, app.set(), given) }
+      const bounds = { ...data.knobs[playing], max: most(knob, app.set(), data) }
       const { min, max } = bounds
       const value = rounded(knob, knob.kind === "log" ? min * (max / min) ** part : min + (max - min) * part, bounds)
       if (value !== app.set()[playing]) app.change({ [playing]: value }, playing, true)
@@ -118,8 +116,8 @@ const player = (stage, given, app, { shows, current }) => {
     const knob = playable()
     if (playing || !knob) return (stop(), stage.changed())
     playing = knob.name
-    const { min } = given.knobs[playing]
-    const [value, max] = [app.set()[playing], most(knob, app.set(), given)]
+    const { min } = data.knobs[playing]
+    const [value, max] = [app.set()[playing], most(knob, app.set(), data)]
     part = knob.kind === "log" ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min || 1)
     ;[last, stateBefore] = [performance.now(), ""]
     stage.changed()

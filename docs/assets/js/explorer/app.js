@@ -12,23 +12,23 @@ import { captions, label, reading, readings } from "./captions.js"
 
 /** @import { Stage } from "../kit/stage.js" */
 /** @import { App } from "./state.js" */
-/** @import { Focus, Given, Panel } from "./types.js" */
+/** @import { Focus, PageData, Panel } from "./types.js" */
 
 // knobs that choose what is read, not what is computed
 const PLACE = ["query", "key", "channel", "causal", "softmax", "far"]
 const FEW = ["encoding", "length", "base", "query", "key"] // of a chapter's view that names none
 const ABOVE = ["encoding", "words"]
 
-/** @param {Stage} stage @param {Given} given */
-export const build = (stage, given) => {
+/** @param {Stage} stage @param {PageData} data */
+export const build = (stage, data) => {
   stage.element.classList.add("explorer")
-  stage.element.toggleAttribute("data-embedded", Boolean(given.embedded))
-  const app = createApp(stage, given)
+  stage.element.toggleAttribute("data-embedded", Boolean(data.embedded))
+  const app = createApp(stage, data)
   const layout = createLayout(stage)
   const grid = make("div", { class: "explorer-panels" })
   let use = (/** @type {string} */ _name) => {}
-  const few = given.embedded && (given.controls ?? FEW)
-  const board = knobs(stage, given, {
+  const few = data.embedded && (data.controls ?? FEW)
+  const board = knobs(stage, data, {
     now: app.set,
     set: (name, value, moves) => app.change({ [name]: value }, name, moves),
     offers: (name) => !few || few.includes(name),
@@ -48,17 +48,17 @@ export const build = (stage, given) => {
   layout.main.append(line, grid)
   const papers = [panels(), panels()].flatMap((all, side) =>
     all.flatMap((panel, i) =>
-      side && (i === RESPONSE || given.embedded) ? [] : [addPanel(stage, app, panel, i, side, grid)],
+      side && (i === RESPONSE || data.embedded) ? [] : [addPanel(stage, app, panel, i, side, grid)],
     ),
   )
-  if (given.embedded) return linkToAll(stage, given, app)
-  addActions(stage, given, app, layout, { shows: board.shows, current: under.current })
+  if (data.embedded) return linkToAll(stage, data, app)
+  addActions(stage, data, app, layout, { shows: board.shows, current: under.current })
   stage.each(() => {
     if (layout.notice.textContent !== app.notice) layout.notice.textContent = app.notice
     under.names(captions(app.view)[3][0].split(" ")[0])
   })
-  drawers(stage, { stage, given, view: () => app.view, other: () => app.beside })
-  checkSelf(stage, given)
+  drawers(stage, { stage, data, view: () => app.view, other: () => app.beside })
+  checkSelf(stage, data)
   stage.each(() => {
     if (stage.host.dataset.measure === undefined) return
     // so that it is drawn by now
@@ -117,11 +117,11 @@ const high = (width, i, two) => {
   return Math.round(width < 400 && i < 2 ? width * 0.86 : Math.min(Math.max(width * 0.7, 240), 345))
 }
 
-/** From a chapter to the same view with every knob. @param {Stage} stage @param {Given} given @param {App} app */
-const linkToAll = (stage, given, app) => {
+/** From a chapter to the same view with every knob. @param {Stage} stage @param {PageData} data @param {App} app */
+const linkToAll = (stage, data, app) => {
   const link = /** @type {HTMLAnchorElement} */ (make("a", {}, ["Open in the explorer"]))
   stage.add(make("p", {}, [link]))
-  stage.each(() => void (link.href = given.embedded + app.query()))
+  stage.each(() => void (link.href = data.embedded + app.query()))
 }
 
 /** What is fetched when it is opened. @param {Stage} stage @param {import("./types.js").Shown} all */
@@ -137,5 +137,5 @@ const drawers = (stage, all) => {
   drawer("Pictures and numbers to take along", async (box) => (await import("./save.js")).fill(box, all))
 }
 
-/** @param {Stage} stage @param {Given} given */
-const checkSelf = async (stage, given) => (await import("./self-check.js")).judge(stage, given)
+/** @param {Stage} stage @param {PageData} data */
+const checkSelf = async (stage, data) => (await import("./self-check.js")).judge(stage, data)

@@ -96,7 +96,7 @@ export const fill = (box, { stage, view, other }) => {
   const chosen = () => (which.value === "view" ? NAMES.map((_, i) => i) : [NAMES.indexOf(which.value)])
   const drawn = () => listed(chosen(), view(), other())
   const act = (/** @type {string} */ kind, /** @type {() => Blob | null | Promise<Blob | null>} */ content) => {
-    const whose = () => [view(), other()].flatMap((each) => (each ? [each.state.encoding] : [])).join("-")
+    const whose = () => [view(), other()].flatMap((side) => (side ? [side.state.encoding] : [])).join("-")
     const name = () => `posenc-${whose()}-${which.value}.${kind.toLowerCase()}`
     return press(stage.signal, kind, async () => download(await content(), name()))
   }

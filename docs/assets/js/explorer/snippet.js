@@ -7,7 +7,7 @@ import { ROTATE } from "./snippets/rotate.js"
 import { SCORE } from "./snippets/score.js"
 import { settle } from "./defaults.js"
 
-/** @import { Given, State } from "./types.js" */
+/** @import { PageData, State } from "./types.js" */
 
 const BODIES = { ...ADD, ...ROTATE, ...BIAS, ...SCORE }
 
@@ -25,10 +25,10 @@ const attention = (s) => {
   ]
 }
 
-/** @param {State} state @param {Given} given */
-export const python = (state, given) => {
-  const s = settle(state, given)
-  const [top, ...rest] = BODIES[s.encoding](s, given)
+/** @param {State} state @param {PageData} data */
+export const python = (state, data) => {
+  const s = settle(state, data)
+  const [top, ...rest] = BODIES[s.encoding](s, data)
   const printed = [
     `similarity[${s.query}, ${s.key}]`,
     ...(isLogit(s) || !channeled(s) ? [] : [`pattern[${s.query}, ${s.channel}]`]),
@@ -45,9 +45,9 @@ export const python = (state, given) => {
   ].join("\n")
 }
 
-/** Both views, one after the other. @param {State} a @param {State | null} b @param {Given} given */
-export const program = (a, b, given) => {
-  if (!b) return python(a, given)
+/** Both views, one after the other. @param {State} a @param {State | null} b @param {PageData} data */
+export const program = (a, b, data) => {
+  if (!b) return python(a, data)
   const [first, second] = [a, b].map(({ encoding }) => KINDS[encoding].name)
-  return [`# A: ${first}`, python(a, given), "", `# B: ${second}`, python(b, given)].join("\n")
+  return [`# A: ${first}`, python(a, data), "", `# B: ${second}`, python(b, data)].join("\n")
 }

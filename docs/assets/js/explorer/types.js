@@ -7,7 +7,7 @@
 /** @typedef {[name: string, says: string, state: State]} Preset of a published model */
 /** @typedef {[state: State, row: number, column: number, cell: number, m: number, n: number, score: number]} Point */
 /**
- * @typedef {object} Given what the page passes
+ * @typedef {object} PageData what the page passes to the explorer
  * @property {string} version
  * @property {string} words the sentence that stands on the axes first
  * @property {{ query: number, key: number }} away where a reader looks first, in text of numbered positions
@@ -72,7 +72,7 @@
  * @property {(n: number) => ArrayLike<number>} keyRow
  */
 /**
- * @typedef {object} Found what an encoding makes of a state: a band, or both of cell and grid
+ * @typedef {object} Encoded what an encoding makes of a state: a band, or both of cell and grid
  * @property {Omit<Grid, "low" | "high">} pattern
  * @property {Float64Array} [band]
  * @property {(m: number, n: number) => number} [cell]
@@ -86,6 +86,8 @@
  * @property {(n: number) => ArrayLike<number>} [keyRow]
  */
 /** @typedef {<T>(name: string, parameters: unknown[], make: () => T) => T} Once */
+/** @typedef {Record<string, (s: State, data: PageData, once: Once) => Encoded>} Encodings by their names */
+/** @typedef {Omit<Encoded, "pattern">} Scores */
 /**
  * A band holds one number for each distance; of `lower` only what is at or under the diagonal is seen.
  *
@@ -104,7 +106,7 @@
  * @property {(ctx: Ctx, width: number, height: number, look: Look, view: View, other?: View | null) => void} draw
  * @property {(x: number, y: number, view: View) => Focus} pick
  */
-/** @typedef {{ stage: import("../kit/stage.js").Stage, given: Given, view: () => View, other: () => View | null }}
+/** @typedef {{ stage: import("../kit/stage.js").Stage, data: PageData, view: () => View, other: () => View | null }}
  *   Shown */
 
 export {}

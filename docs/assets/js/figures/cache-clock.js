@@ -1,6 +1,6 @@
 // A full cache, told three kinds of places: where does the newest token look, and for how long at the right one?
 
-import { curve, tokensIn, looks, placesOf } from "../math/cache.js"
+import { curve, held, looks, told } from "../math/cache.js"
 import { axes, dot, faint, fill, frame, line, percent, stroke, write } from "../kit/plot.js"
 
 /** @import { Ctx, Look, Scales } from "../kit/plot.js" */
@@ -38,8 +38,8 @@ export default function cacheClock(stage) {
   const wanted = (t = newest()) => (ask.value === questions[0] ? t - back : 0)
   const newest = () => Math.floor(count.value) - 1
   const look = (/** @type {Way} */ way, t = newest()) => {
-    const tokens = tokensIn(t, room.value, sinks.value)
-    const places = placesOf(tokens, room.value, way)
+    const tokens = held(t, room.value, sinks.value)
+    const places = told(tokens, room.value, way)
     return { tokens, places, weights: looks(heads[questions.indexOf(ask.value)], tokens, places) }
   }
   const share = (/** @type {Way} */ way, t = newest()) => {
@@ -101,8 +101,8 @@ export default function cacheClock(stage) {
     const floor = top + TITLE + BARS
     write(ctx, style, way, 1, top + 9, { weight: 700, color: style.letters[COLORS[way]] })
     const target = tokens.indexOf(wanted())
-    const words = target < 0 ? "not in the cache" : `${percent(weights[target])} on it`
-    write(ctx, style, words, width - 2, top + 9, { align: "right" })
+    const label = target < 0 ? "not in the cache" : `${percent(weights[target])} on it`
+    write(ctx, style, label, width - 2, top + 9, { align: "right" })
     const every = Math.ceil(DIGITS / side)
     const labeled = target < 0 ? tokens.length - 1 : target
     tokens.forEach((_token, i) => {

@@ -82,9 +82,9 @@ export default function capabilityMatrix(stage) {
       ctx.fillRect(0, HEAD + sequence.indexOf(row()) * ROW, left + cell * questions.length, ROW)
       ctx.fillRect(left + cell * column(), 0, cell - 4, HEAD + rows.length * ROW)
       questions.forEach((text, q) => {
-        const words = text.replace(" ", "\n").split("\n")
+        const lines = text.replace(" ", "\n").split("\n")
         const weight = q === column() ? 700 : 400
-        words.forEach((word, n) =>
+        lines.forEach((word, n) =>
           write(ctx, look, word, left + cell * q + 3, HEAD - 24 + n * 14, { size: wide ? 11.5 : 11, weight }),
         )
       })
@@ -131,23 +131,18 @@ export default function capabilityMatrix(stage) {
   /** The chosen question over the lengths: every encoding faint, the chosen one with its seeds.
    * @type {(ctx: Ctx, look: Look, box: Box) => void} */
   const follow = (ctx, look, box) => {
-    const options = {
-      xticks: lengths,
-      xlabel: "tokens",
-      ylabel: "share of right answers",
-      yticks: [0, 0.5, 1],
-      logx: true,
-    }
-    const x = /** @type {[number, number]} */ ([trained * 0.87, longest * 1.15])
-    const to = axes(ctx, look, box, { x, y: [0, 1.02], ...options, title: question.value })
+    const x = [trained * 0.87, longest * 1.15]
+    const ticks = { xticks: lengths, yticks: [0, 0.5, 1], logx: true }
+    const labels = { xlabel: "tokens", ylabel: "share of right answers", title: question.value }
+    const to = axes(ctx, look, box, { x, y: [0, 1.02], ...ticks, ...labels })
     const opened = lengths.map((_l, i) => open(column(), i))
     const curve = (/** @type {Row} */ each) => lengths.map((_l, i) => (opened[i] ? share(each, column(), i) : NaN))
     dashed(ctx, [4, 3], () => line(ctx, to, x, [guess, guess], look.soft, 0.8))
     ctx.globalAlpha = 0.35
-    for (const each of rows) {
-      const color = look.series[each.kind]
-      line(ctx, to, lengths, curve(each), color, 1.1)
-      if (!opened[lengths.length - 1]) dot(ctx, to.x(trained), to.y(share(each, column(), 0)), color, 2.5)
+    for (const entry of rows) {
+      const color = look.series[entry.kind]
+      line(ctx, to, lengths, curve(entry), color, 1.1)
+      if (!opened[lengths.length - 1]) dot(ctx, to.x(trained), to.y(share(entry, column(), 0)), color, 2.5)
     }
     ctx.globalAlpha = 1
     const color = look.series[row().kind]

@@ -67,13 +67,8 @@ export default function clockFilm(stage) {
       last = t.value
       radius = rest.radius
       const box = { left, top: rows * height, width: right - left, height: 0 }
-      const to = axes(ctx, look, box, {
-        x: [0, end],
-        y: [0, 1],
-        xticks: [0, 1, 2, 3].map((n) => (n * end) / 3),
-        yticks: [],
-        xlabel: "position p",
-      })
+      const thirds = [0, end / 3, (2 * end) / 3, end]
+      const to = axes(ctx, look, box, { x: [0, end], y: [0, 1], xticks: thirds, yticks: [], xlabel: "position p" })
       const values = sinusoidal(1, 2 * rows, Float64Array.from(theta), "interleaved", now)
       theta.forEach((speed, i) => {
         const middle = i * height + head + (height - head) / 2

@@ -64,23 +64,11 @@ export default function clockWedges(stage) {
         const color = look.letters[shadow < 0 ? 4 : 2]
         write(ctx, look, signed(shadow), x, cell + 8, { align: "center", weight: 700, color })
       })
-      const y = /** @type {[number, number]} */ ([-count, count])
-      const side = axes(ctx, look, steps, {
-        x: [0, count],
-        y,
-        xticks: [],
-        yticks: [-count, 0, count],
-        xlabel: "clocks",
-        title: "laid on end",
-      })
-      const to = axes(ctx, look, chart, {
-        x: [0, last],
-        y,
-        xticks: [0, last / 4, last / 2, (3 * last) / 4, last],
-        yticks: [],
-        xlabel: "Δ",
-        title: "K(Δ)",
-      })
+      const y = [-count, count]
+      const ticks = { xticks: [], yticks: [-count, 0, count] }
+      const side = axes(ctx, look, steps, { x: [0, count], y, ...ticks, xlabel: "clocks", title: "laid on end" })
+      const quarters = { xticks: [0, last / 4, last / 2, (3 * last) / 4, last], yticks: [] }
+      const to = axes(ctx, look, chart, { x: [0, last], y, ...quarters, xlabel: "Δ", title: "K(Δ)" })
       let sum = 0
       shadows.forEach((shadow, i) => {
         const [x, width, height] = [side.x(i + 0.15), side.x(0.7) - side.x(0), side.y(shadow) - side.y(0)]

@@ -161,11 +161,11 @@ export default function layoutShuffle(stage) {
       const ticks = { xticks: [0, far / 2, far], yticks: [-top, 0, top] }
       const labels = { xlabel: "distance Δ", title: "score" }
       const to = axes(ctx, look, box, { x: [0, far], y: [-most, most], ...ticks, ...labels })
-      const words = ["━ intended", "━ computed"]
+      const names = ["━ intended", "━ computed"]
       ;[5, 2].slice(0, scores.length).forEach((thick, i) => {
         faint(ctx, i ? 1 : 0.45, () => line(ctx, to, apart, scores[i], look.series[4 * i], thick))
         const color = look.letters[4 * i]
-        write(ctx, look, words[i], box.left + box.width - 90 * (1 - i), 11, { align: "right", color, weight: 700 })
+        write(ctx, look, names[i], box.left + box.width - 90 * (1 - i), 11, { align: "right", color, weight: 700 })
       })
     },
   })

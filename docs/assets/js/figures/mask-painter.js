@@ -163,9 +163,9 @@ export default function maskPainter(stage) {
       ctx.lineTo(x(seats[0]), floor)
       ctx.stroke()
     })
-    const words = several.length ? "bracket: one can be taken for another" : "all places known"
+    const label = several.length ? "bracket: one can be taken for another" : "all places known"
     const style = { color: several.length ? look.letters[1] : look.letters[0], size: 12 }
-    if (knowledge.others.length) write(ctx, look, words, net.left, net.top + net.height + 56, style)
+    if (knowledge.others.length) write(ctx, look, label, net.left, net.top + net.height + 56, style)
   }
 
   /** @type {(ctx: Ctx, look: Look, x: number, y: number, seat: number) => void} */
@@ -181,7 +181,7 @@ export default function maskPainter(stage) {
   }
 
   const reading = () => {
-    const { others, orders, distinct } = knowledge
+    const { others, orders, told: distinct } = knowledge
     const away = length - 1 - others.length
     const who = `After ${layered(depth.value)}, output ${output.value} has heard of ${others.length} of the ${last} other tokens.`
     if (others.length < 2) return `${who} There is no order to tell.`

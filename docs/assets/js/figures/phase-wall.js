@@ -10,7 +10,7 @@ import { TURN, gives, outside, tops, unpacked } from "../math/phases.js"
 
 const ROW = 15 // pixels
 const FINE = 240 // columns of the picture
-const EDGES = /** @type {[number, number]} */ ([-TURN - 0.7, Math.PI])
+const EDGES = [-TURN - 0.7, Math.PI]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function phaseWall(stage) {
@@ -32,13 +32,8 @@ export default function phaseWall(stage) {
   )
   const back = stage.choice("letters back, k", backs.map(String))
   const holder = stage.choice("phases held by", ["clamp", "free"])
-  const film = stage.film("training step", {
-    min: 0,
-    max: last,
-    value: last,
-    rate: 2.5,
-    show: (at) => String(steps[Math.floor(at)]),
-  })
+  const show = (/** @type {number} */ at) => String(steps[Math.floor(at)])
+  const film = stage.film("training step", { min: 0, max: last, value: last, rate: 2.5, show })
   const at = () => Math.floor(film.value)
   const heads = () => /** @type {number[]} */ (read.get(run())).length / steps.length / theta.length
   const now = () => {
@@ -114,9 +109,9 @@ const legend = (ctx, look, wide, y, wall) => {
       notch(ctx, x + 6, row)
     },
   ]
-  const words = ["a head's phase", "stuck behind the wall", "bright: k back is loud"]
+  const labels = ["a head's phase", "stuck behind the wall", "bright: k back is loud"]
   const places = two ? [8, 130, 8] : [40, 160, 320]
-  words.forEach((text, i) => {
+  labels.forEach((text, i) => {
     if (i === 1 && !wall) return
     const row = y + (two && i === 2 ? 20 : 0)
     mark[i](places[i], row)

@@ -84,8 +84,8 @@ export default function polarTuner(stage) {
       dials().forEach(({ name, part, own, before, turn, ofK, lengthQ, lengthK }, i) => {
         const [x, y] = centerIn(width, i)
         const color = i ? 0 : 1
-        name.forEach((words, row) =>
-          write(ctx, look, words, x, 8 + 16 * row, { weight: row ? 400 : 700, align: "center" }),
+        name.forEach((text, row) =>
+          write(ctx, look, text, x, 8 + 16 * row, { weight: row ? 400 : 700, align: "center" }),
         )
         circle(ctx, x, y, radius, look.rule)
         wedge(ctx, x, y, radius * ARC, ofK, i ? ofK - own : before, look.series[color])

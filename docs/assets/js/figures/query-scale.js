@@ -39,7 +39,7 @@ export default function queryScale(stage) {
     ratio: 0.42,
     draw: (ctx, width, height, look) => {
       const box = { left: 46, top: 10, width: width - 60, height: height - 54 }
-      const ends = /** @type {[number, number]} */ ([2, longest])
+      const ends = [2, longest]
       const to = axes(ctx, look, box, { x: ends, y: [0, 1], logx: true, xlabel: "tokens", ylabel: "its weight" })
       line(ctx, to, [trained, trained], [0, 1], look.rule, 1)
       const plain = grid.map((tokens) => shareOf("none", tokens))

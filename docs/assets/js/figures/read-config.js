@@ -51,8 +51,8 @@ export default function readConfig(stage) {
       message.classList.remove("reader-refused")
       result.replaceChildren(...parts.flatMap(layersOf), warningsOf(reading))
     } catch (error) {
-      const words = error instanceof Error ? error.message : String(error)
-      message.textContent = OTHER.test(words) ? `${words}. ${OTHERS}` : words
+      const reason = error instanceof Error ? error.message : String(error)
+      message.textContent = OTHER.test(reason) ? `${reason}. ${OTHERS}` : reason
       message.classList.add("reader-refused")
       result.replaceChildren()
     }
@@ -121,10 +121,10 @@ const summary = (plan, towers) => {
   const count = (/** @type {(group: Group) => boolean} */ test) =>
     all.filter(test).reduce((sum, { layers }) => sum + layers.length, 0)
   const [layers, turn] = [count(() => true), count(({ theta }) => theta.length > 0)]
-  const words = turn === layers ? "all of them turn queries and keys" : `${turn} turn queries and keys`
+  const share = turn === layers ? "all of them turn queries and keys" : `${turn} turn queries and keys`
   const ways = [...new Set(all.filter(({ theta }) => theta.length).map(({ layer }) => layer.why))]
   const read = ways.length ? ` Read: ${ways.join("; ")}.` : ""
-  return `${plan.model_type}: ${layers} layers, ${turn ? words : "none turns queries and keys"}.${read}`
+  return `${plan.model_type}: ${layers} layers, ${turn ? share : "none turns queries and keys"}.${read}`
 }
 
 /** The row of layers and the table of one tower. @param {{ tower: string, groups: Group[], trained: number }} tower */
@@ -140,7 +140,7 @@ const layersOf = ({ tower, groups: all, trained }) => {
       make("th", { scope: "row" }, [make("i", { class: `reader-kind-${n % 6}` }), cells(group, trained)[0]]),
       ...cells(group, trained)
         .slice(1)
-        .map((words, column) => make("td", { "data-head": HEADS[column + 1], ...EMPTY[words] }, [words])),
+        .map((text, column) => make("td", { "data-head": HEADS[column + 1], ...EMPTY[text] }, [text])),
     ]),
   )
   const heads = HEADS.map((head) => make("th", { scope: "col" }, [head]))
@@ -177,8 +177,8 @@ const waves = (ctx, look, width, height, all, trained) => {
     fill(ctx, look.ground, box.left + 1, box.top, box.width, Math.max(0, to.y(up(trained)) - box.top))
     dashed(ctx, [4, 4], () => line(ctx, to, [0, most], [up(trained), up(trained)], look.soft, 1.2))
     const more = box.width > 400 ? ": slower pairs never go round" : ""
-    const words = `longest text ${whole(trained)}${more}`
-    write(ctx, look, words, box.left + 6, to.y(up(trained)) - 8, { size: 11.5, color: look.soft, halo: true })
+    const label = `longest text ${whole(trained)}${more}`
+    write(ctx, look, label, box.left + 6, to.y(up(trained)) - 8, { size: 11.5, color: look.soft, halo: true })
   }
   turns.forEach((wave, n) => line(ctx, to, [...wave.keys()], wave.map(up), look.series[all[n].color % 6], 2.4))
 }

@@ -19,8 +19,8 @@ export default function regretChooser(stage) {
     (answer) => {
       ;[length.value, free.value] = [String(start), false]
       asked.forEach((box, q) => (box.value = questions[q] !== answer))
-      const { order, found } = judge()
-      const { by, q } = found[order[0]]
+      const { order, regrets } = judge()
+      const { by, q } = regrets[order[0]]
       const name = rows[order[0]].name
       return by <= near
         ? `Yes: without “${answer}” ${name} is at most ${short(by)} behind. It alone asks for a place.`
@@ -39,9 +39,9 @@ export default function regretChooser(stage) {
   const judge = (tokens = Number(length.value)) => {
     const boxes = asked.map((box) => box.value)
     const rest = behindAt(tokens)
-    const found = rest.map((row) => regret(row, boxes))
+    const regrets = rest.map((row) => regret(row, boxes))
     const open = rows.map((row) => row.free || !free.value)
-    return { boxes, rest, found, open, order: ranked(found.map(({ by }) => by), open) } // prettier-ignore
+    return { boxes, rest, regrets, open, order: ranked(regrets.map(({ by }) => by), open) } // prettier-ignore
   }
 
   stage.canvas({
@@ -61,14 +61,14 @@ export default function regretChooser(stage) {
         yticks: [],
         xlabel: wide ? "behind the best (share of right answers)" : "behind the best",
       })
-      const { boxes, rest, found, open, order } = judge()
-      const trained = judge(lengths[0]).found
+      const { boxes, rest, regrets, open, order } = judge()
+      const trained = judge(lengths[0]).regrets
       order.forEach((i, n) => {
         const { name, kind } = rows[i]
-        const { by, q } = found[i]
+        const { by, q } = regrets[i]
         const y = to.y(n + 0.5)
         ctx.globalAlpha = open[i] ? 1 : 0.3
-        const weight = open[i] && by === found[order[0]].by ? 700 : 400
+        const weight = open[i] && by === regrets[order[0]].by ? 700 : 400
         const size = wide ? 12 : 11
         write(ctx, look, name, box.left - 8, y, { align: "right", color: look.letters[kind], weight, size })
         ctx.fillStyle = look.series[kind]
@@ -77,18 +77,18 @@ export default function regretChooser(stage) {
         ctx.globalAlpha = open[i] ? 1 : 0.3
         rest[i].forEach((far, k) => boxes[k] && dot(ctx, to.x(far), y, look.series[kind], 2))
         if (trained[i].q >= 0) circle(ctx, to.x(trained[i].by), y, 5, look.ink)
-        const words = q < 0 ? "" : by < 0.005 ? "0.00" : `${short(by)} ${questions[q]}`
-        write(ctx, look, words, box.left + box.width + 8, y, { size: wide ? 12 : 10.5, weight })
+        const label = q < 0 ? "" : by < 0.005 ? "0.00" : `${short(by)} ${questions[q]}`
+        write(ctx, look, label, box.left + box.width + 8, y, { size: wide ? 12 : 10.5, weight })
         ctx.globalAlpha = 1
       })
     },
   })
   stage.say(() => {
-    const { boxes, found, open, order } = judge()
+    const { boxes, regrets, open, order } = judge()
     const chosen = questions.filter((_, q) => boxes[q])
     if (!chosen.length) return "Nothing is asked: every encoding will do, and none too."
-    const [{ name }, { by, q }] = [rows[order[0]], found[order[0]]]
-    const close = found.filter((each, i) => open[i] && each.by <= near).length
+    const [{ name }, { by, q }] = [rows[order[0]], regrets[order[0]]]
+    const close = regrets.filter(({ by }, i) => open[i] && by <= near).length
     const many = chosen.length === 1 ? `“${chosen[0]}” alone` : `${chosen.length} questions`
     const where = by < 0.005 ? `, ${short(by)}` : `, ${short(by)} at “${questions[q]}”`
     const among = `${open.filter(Boolean).length}${free.value ? " that write nothing for a pair" : ""}`

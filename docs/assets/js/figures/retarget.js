@@ -67,7 +67,7 @@ export default function retarget(stage) {
   let [key, best] = ["", /** @type {Int32Array[]} */ ([])]
   const tops = (/** @type {typeof sides[0]} */ side) => {
     const now = [back.value, reach.value, learned.value].join()
-    if (now !== key) best = sides.map((each) => bestDistances(each.hands, each.theta, nearer(each), far()))
+    if (now !== key) best = sides.map((side) => bestDistances(side.hands, side.theta, nearer(side), far()))
     key = now
     return best[sides.indexOf(side)]
   }
@@ -112,7 +112,7 @@ export default function retarget(stage) {
         })
 
         const box = { left: LEFT, top: high + tall[row] + 40, width: room, height: CURVE - 14 }
-        const ends = /** @type {[number, number]} */ ([-0.5, far() - 0.5])
+        const ends = [-0.5, far() - 0.5]
         to = axes(ctx, look, box, { x: ends, xticks: [], y: [-1, 1.4], yticks: [-1, 0, 1] })
         const strip = { ...box, top: box.top + box.height + 20, height: BARS - 22 }
         const labels = row ? { xlabel: "distance Δ" } : { xticks: [] }
@@ -125,15 +125,15 @@ export default function retarget(stage) {
         dot(ctx, to.x(distance.value), to.y(at(side, distance.value)), look.series[color], 4.5)
 
         const counts = new Map()
-        for (const found of tops(side)) counts.set(found, (counts.get(found) ?? 0) + 1)
+        for (const peak of tops(side)) counts.set(peak, (counts.get(peak) ?? 0) + 1)
         const broad = Math.max(2, room / far() - 2)
-        for (const [found, count] of counts) {
+        for (const [peak, count] of counts) {
           const reaching = Math.max(2, (count / all) * strip.height)
-          ctx.fillStyle = found === back.value ? look.series[color] : look.soft
-          ctx.fillRect(bars.x(found) - broad / 2, strip.top + strip.height - reaching, broad, reaching)
+          ctx.fillStyle = peak === back.value ? look.series[color] : look.soft
+          ctx.fillRect(bars.x(peak) - broad / 2, strip.top + strip.height - reaching, broad, reaching)
         }
-        const words = { size: 11.5, color: look.letters[color] }
-        write(ctx, look, `${follow(side)} of ${all} pairs peak at ${back.value}`, LEFT + 6, strip.top - 8, words)
+        const small = { size: 11.5, color: look.letters[color] }
+        write(ctx, look, `${follow(side)} of ${all} pairs peak at ${back.value}`, LEFT + 6, strip.top - 8, small)
         const x = to.x(top(side))
         const mark = { color: look.letters[color], halo: true, size: 11, align: /** @type {const} */ ("center") }
         write(ctx, look, "▼", x, to.y(at(side, top(side))) - 8, mark)

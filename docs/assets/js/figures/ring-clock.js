@@ -161,10 +161,10 @@ const clock = (ctx, look, left, top, scale, { ranks, counts, steps, done }, now)
   })
   for (let rank = 0; rank < ranks; rank++)
     write(ctx, look, String(rank), left - 7, top + (rank + 0.5) * high, { align: "right", size: 11 })
-  const words = `time: done after ${short(done)}`
+  const label = `time: done after ${short(done)}`
   ctx.font = look.font(12)
-  const end = Math.max(begin, left + ctx.measureText(words).width)
-  write(ctx, look, words, end, top + clockHigh(ranks) + 10, { align: "right" })
+  const end = Math.max(begin, left + ctx.measureText(label).width)
+  write(ctx, look, label, end, top + clockHigh(ranks) + 10, { align: "right" })
 }
 
 /** When the cuts are done, and what they fetch.

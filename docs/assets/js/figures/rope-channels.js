@@ -35,7 +35,7 @@ export default function ropeChannels(stage) {
       { name: "p-RoPE", theta: proportional(dim, share, round(b.value)).theta, color: 1 },
     ]
   }
-  const words = () =>
+  const summaries = () =>
     ways().map(({ name, theta }) => {
       const complete = turns(theta, length()).filter((n) => n >= 1).length
       return `${name}: ${complete} complete${complete === 1 ? "s" : ""} a turn, ${percent(farHalf(theta, length()))} of a match is left`
@@ -43,7 +43,7 @@ export default function ropeChannels(stage) {
 
   stage.canvas({
     label: () =>
-      `Turns of each pair, and the match against the distance. Within ${short(length())}, ${words().join("; ")}`,
+      `Turns of each pair, and the match against the distance. Within ${short(length())}, ${summaries().join("; ")}`,
     ratio: (width) => (width < NARROW ? 500 : 272),
     draw: (ctx, width, _height, look) => {
       const [left, right] = boxes(width)
@@ -60,7 +60,7 @@ export default function ropeChannels(stage) {
   })
   stage.say(
     () =>
-      `Pairs that turn: ${turning.value} of ${dim / 2}. Within ${short(length())}: ${words().slice(1).join("; ")}, on average over the far half. If ${words()[0]}.`,
+      `Pairs that turn: ${turning.value} of ${dim / 2}. Within ${short(length())}: ${summaries().slice(1).join("; ")}, on average over the far half. If ${summaries()[0]}.`,
   )
 }
 

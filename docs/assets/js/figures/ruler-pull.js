@@ -95,28 +95,16 @@ export default function rulerPull(stage) {
       const edge = 36 + Math.max(0, (width - 1.6 * side - 110) / 2)
       const tall = { left: edge, top: 24, width: Math.min(side * 0.6, width - side - 100), height: side }
       const square = { left: tall.left + tall.width + 50, top: 24, width: side, height: side }
-      const from = (/** @type {number} */ count) => /** @type {[number, number]} */ ([-0.5, count - 0.5])
-      const down = /** @type {[number, number]} */ ([length.value - 0.5, -0.5])
+      const from = (/** @type {number} */ count) => [-0.5, count - 0.5]
+      const down = [length.value - 0.5, -0.5]
       const ends = [0, rows - 1, length.value - 1]
       heat(ctx, tall, now.weights, rows, { low: -1, high: 1 })
-      const w = axes(ctx, look, tall, {
-        x: from(rows),
-        y: down,
-        xticks: [0, rows - 1],
-        yticks: ends,
-        xlabel: "old row",
-        title: "Weights W",
-      })
+      const old = { x: from(rows), xticks: [0, rows - 1], xlabel: "old row" }
+      const w = axes(ctx, look, tall, { ...old, y: down, yticks: ends, title: "Weights W" })
       const hidden = now.looks.map((weight, i) => (i % length.value > i / length.value ? NaN : weight))
       heat(ctx, square, hidden, length.value, { map: "viridis", low: 0, high: 1 })
-      const a = axes(ctx, look, square, {
-        x: from(length.value),
-        y: down,
-        xticks: ends,
-        yticks: ends,
-        xlabel: "key",
-        title: "Attention",
-      })
+      const keys = { x: from(length.value), xticks: ends, xlabel: "key" }
+      const a = axes(ctx, look, square, { ...keys, y: down, yticks: ends, title: "Attention" })
       for (const { box, y } of [w, a]) {
         const top = y(asking.value - 0.5)
         const high = y(asking.value + 0.5) - top // of its row

@@ -31,8 +31,8 @@ export default function seedLuck(stage) {
     ["nearly always", "in half of the cases", "in one of seven"],
     (answer) => {
       ;[which.value, gap.value, runs.value] = ["0", cases[0][1], most]
-      const { behind, clear, found: results } = inTheLong()
-      return `${answer.endsWith("seven") ? "Yes" : "No, in one of seven"}: ${percent(clear)}, and where it shows, it looks ${times(results)} times as large as it is. The worse one still leads in ${percent(behind)}.`
+      const { behind, clear, found: size } = inTheLong()
+      return `${answer.endsWith("seven") ? "Yes" : "No, in one of seven"}: ${percent(clear)}, and where it shows, it looks ${times(size)} times as large as it is. The worse one still leads in ${percent(behind)}.`
     },
   )
   /** @type {Array<[string, string]>} */
@@ -53,7 +53,7 @@ export default function seedLuck(stage) {
   })
 
   const inTheLong = () => chances(gap.value, runs.value, visible[runs.value - 1])
-  const found = () => {
+  const differences = () => {
     const n = runs.value
     const width = visible[n - 1]
     return drawn
@@ -64,7 +64,7 @@ export default function seedLuck(stage) {
       .sort((a, b) => b.middle - a.middle)
   }
   const counted = () => {
-    const all = found()
+    const all = differences()
     const ahead = all.filter(({ middle }) => middle > 0)
     const shows = all.filter(({ middle, half }) => Math.abs(middle) > half)
     return { all, ahead: ahead.length, clear: shows.filter(({ middle }) => middle > 0).length, shows: shows.length }
@@ -101,8 +101,8 @@ export default function seedLuck(stage) {
         dot(ctx, to.x(middle), y, color, 2.6)
       })
       ctx.restore()
-      const ones = gap.value === 0 ? ["second", "first"] : ["worse", "better"]
-      const [left, right] = ones.map((one) => (wide > NARROW ? `the ${one} one is ahead` : one))
+      const ranks = gap.value === 0 ? ["second", "first"] : ["worse", "better"]
+      const [left, right] = ranks.map((rank) => (wide > NARROW ? `the ${rank} one is ahead` : rank))
       write(ctx, look, `← ${left}`, to.x(0) - 8, 11, { align: "right", color: look.soft })
       write(ctx, look, `${right} →`, to.x(0) + 8, 11, { color: look.soft })
       legend(ctx, look, wide, box.top + box.height + 54)
@@ -114,8 +114,8 @@ export default function seedLuck(stage) {
     const [blind, none] = [runs.value === 1, gap.value === 0]
     const visibly = (/** @type {number} */ count) => (blind ? "" : `, ${count} of them visibly`)
     const of = `Of ${labs} laboratories with ${runs.value} ${blind ? "seed" : "seeds"} each and ${none ? "no gap at all" : `a true gap of ${sigmas(gap.value)}`}`
-    const [one, other] = none ? ["first", "second"] : ["better", "worse"]
-    return `${of}, ${ahead} find the ${one} one ahead${visibly(clear)}, and ${labs - ahead} the ${other} one${visibly(shows - clear)}. ${blind ? "One run has no interval, so none of them can know. " : ""}In the long run ${inTheLongRun()}`
+    const [leader, other] = none ? ["first", "second"] : ["better", "worse"]
+    return `${of}, ${ahead} find the ${leader} one ahead${visibly(clear)}, and ${labs - ahead} the ${other} one${visibly(shows - clear)}. ${blind ? "One run has no interval, so none of them can know. " : ""}In the long run ${inTheLongRun()}`
   })
 
   function inTheLongRun() {
@@ -137,10 +137,10 @@ export default function seedLuck(stage) {
 
 /** @type {(ctx: Ctx, look: Look, wide: number, y: number) => void} */
 const legend = (ctx, look, wide, y) => {
-  const words = ["shows the gap", "shows its opposite", "shows nothing", "true gap"]
+  const labels = ["shows the gap", "shows its opposite", "shows nothing", "true gap"]
   const colors = [look.series[0], look.series[1], look.soft, look.series[2]]
   const two = wide <= NARROW
-  words.forEach((text, i) => {
+  labels.forEach((text, i) => {
     const x = 8 + (two ? (i % 2) * 150 : i * 148)
     const row = y + (two && i > 1 ? 20 : 0)
     stroke(ctx, [x, row], [x + 16, row], colors[i], 3)

@@ -41,7 +41,7 @@ export default function smoothTables(stage) {
     drawn = noise(rows, channels, margin, ++seed)
     kind.value = "noise"
   })
-  const seen = () => {
+  const strongest = () => {
     if (kind.value === "trained") return learned
     const key = `${seed} ${blend.value}`
     if (latest.key !== key)
@@ -59,13 +59,13 @@ export default function smoothTables(stage) {
       const narrow = width < 520
       const side = narrow ? 150 : height - 66
       const left = narrow ? (width - side) / 2 : 36
-      const { products, profiles, likeness } = seen()
+      const { products, profiles, likeness } = strongest()
       const most = products.reduce((a, b) => Math.max(a, Math.abs(b)), 0)
       const box = { left, top: 26, width: side, height: side }
       heat(ctx, box, products, rows, { low: -most, high: most })
       const ends = [0, rows - 1]
-      const range = /** @type {[number, number]} */ ([-0.5, rows - 0.5])
-      const turned = /** @type {[number, number]} */ ([rows - 0.5, -0.5])
+      const range = [-0.5, rows - 0.5]
+      const turned = [rows - 0.5, -0.5]
       axes(ctx, style, box, { x: range, y: turned, xticks: ends, yticks: ends, title: "Products of rows" })
 
       const chart = narrow
@@ -94,7 +94,7 @@ export default function smoothTables(stage) {
   })
 
   const reading = () => {
-    const numbers = seen().likeness.map((value) => value.toFixed(2))
+    const numbers = strongest().likeness.map((value) => value.toFixed(2))
     const matches = `agree ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)} with ${WAVES.slice(0, -1).join(", ")} and ${WAVES.at(-1)}`
     if (kind.value === "trained")
       return `Trained on English: its components ${matches}. Training wrote a ruler, no second wave.`

@@ -285,13 +285,13 @@ const lengths = (ctx, look, to, { plan }, bottom) => {
   const both = [plan.original_length, plan.length]
   for (const length of both) fill(ctx, look.ink, to.x(length) - 0.6, top, 1.2, bottom - top)
   both.forEach((length, row) => {
-    const words = `${row ? "asked" : "trained"} ${whole(length)}`
+    const label = `${row ? "asked" : "trained"} ${whole(length)}`
     ctx.font = look.font(12)
-    const half = ctx.measureText(words).width / 2
+    const half = ctx.measureText(label).width / 2
     const x = Math.min(Math.max(to.x(length), left + half), left + width - half)
     const y = top + height + 12 + 17 * row
-    ctx.clearRect(x - half - 2, y - 8, 2 * half + 4, 16) // the words stand in a gap of the lines
-    write(ctx, look, words, x, y, { align: "center" })
+    ctx.clearRect(x - half - 2, y - 8, 2 * half + 4, 16) // the label stand in a gap of the lines
+    write(ctx, look, label, x, y, { align: "center" })
   })
 }
 
@@ -352,5 +352,5 @@ const ring = (ctx, look, x, y, view, i) => {
   arc(met[i], look.series[MET])
   write(ctx, look, `pair ${i}`, x, y, { align: "center", weight: 700 })
   const inks = [look.ink, look.letters[MET], look.letters[NEW], look.letters[LOST]]
-  ofPair(view, i).forEach((words, k) => write(ctx, look, words, x + 54, y - 27 + 18 * k, { color: inks[k] }))
+  ofPair(view, i).forEach((text, k) => write(ctx, look, text, x + 54, y - 27 + 18 * k, { color: inks[k] }))
 }

@@ -73,10 +73,10 @@ export default function t5Staircase(stage) {
     ratio: () => BAG.top + BAG.height + 46,
     draw: (ctx, width, _height, look) => {
       const { bucket, from, to, bag, counts, most, wanted, share: best } = bucketAt(p.value)
-      const x = /** @type {[number, number]} */ ([p.min - 0.5, reach + 0.5])
+      const x = [p.min - 0.5, reach + 0.5]
       const across = { left: LEFT, width: width - LEFT - RIGHT }
       const [upper, lower] = [STAIRS, COSTS].map((rows) => ({ ...across, ...rows }))
-      const stairs = { x, y: /** @type {[number, number]} */ ([0, count.value]), xticks: [] }
+      const stairs = { x, y: [0, count.value], xticks: [] }
       const to1 = axes(ctx, look, upper, { ...stairs, title: "The bucket that an offset reads" })
       const chance = 1 / letters.length
       const to2 = axes(ctx, look, lower, {

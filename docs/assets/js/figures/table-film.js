@@ -30,7 +30,7 @@ export default function tableFilm(stage) {
       return `${answer.startsWith("much") ? "Yes:" : "Look:"} at step ${step} it is ${near.toFixed(2)}. First comes a ruler, then signs outgrow it.`
     },
   )
-  const tasks = films.map((one) => one.task)
+  const tasks = films.map(({ task }) => task)
   const task = stage.choice("task", tasks, copying.task)
   const show = (/** @type {number} */ i) => String(film().frames[Math.floor(i)].step)
   const time = stage.film("training step", { min: 0, max: last, value: 0, rate: 1.5, show })
@@ -54,8 +54,8 @@ export default function tableFilm(stage) {
       const looks = maps.map((value, i) => (above(i) ? NaN : value))
       const ends = [0, seen - 1]
       const frameOf = (/** @type {string} */ title, /** @type {string} */ xlabel) => ({
-        x: /** @type {[number, number]} */ ([-0.5, seen - 0.5]),
-        y: /** @type {[number, number]} */ ([seen - 0.5, -0.5]),
+        x: [-0.5, seen - 0.5],
+        y: [seen - 0.5, -0.5],
         xticks: ends,
         yticks: ends,
         title,

@@ -162,10 +162,10 @@ const swell = (guests, enough) => (guests >= enough ? 1 : guests ? 0.66 : 0.4)
 /** What colors and sizes mean.
  * @type {(ctx: Ctx, look: Look, middle: number, y: number, counts: number[], enough: number) => void} */
 const legend = (ctx, look, middle, y, counts, enough) => {
-  const words = counts.map((count, i) => short(count) + (i === counts.length - 1 ? " visits" : ""))
-  const widths = words.map((word) => ctx.measureText(word).width + 30)
+  const labels = counts.map((count, i) => short(count) + (i === counts.length - 1 ? " visits" : ""))
+  const widths = labels.map((label) => ctx.measureText(label).width + 30)
   let x = middle - widths.reduce((a, b) => a + b, -18) / 2
-  words.forEach((word, i) => {
+  labels.forEach((word, i) => {
     dot(ctx, x, y, shade(look, counts[i], counts[counts.length - 1]), 5 * swell(counts[i], enough))
     write(ctx, look, word, x + 8, y)
     x += widths[i]

@@ -1,6 +1,6 @@
 // A mask, cut into tiles: what a kernel must compute, and what of it is thrown away.
 
-import { pooled, pairsInTiles, shows } from "../math/tiles.js"
+import { pooled, shownInTiles, shows } from "../math/tiles.js"
 import { axes, fill, percent, short, stroke, write } from "../kit/plot.js"
 
 const WIDE = 600 // pixels from which the bars stand beside the map
@@ -35,7 +35,7 @@ export default function tileMap(stage) {
   const measure = (tile = Number(size.value)) => {
     const key = JSON.stringify(mask())
     if (key !== last) {
-      levels[0] = pairsInTiles(tokens, tiles[0], mask())
+      levels[0] = shownInTiles(tokens, tiles[0], mask())
       for (let i = 1; i < tiles.length; i++) levels[i] = pooled(levels[i - 1])
     }
     last = key
@@ -61,14 +61,8 @@ export default function tileMap(stage) {
       const side = Math.min(wide - 76, 360)
       const box = { left: 52, top: 6, width: side, height: side }
       const ends = [0, tokens]
-      const to = axes(ctx, look, box, {
-        x: [0, tokens],
-        y: [tokens, 0],
-        xticks: ends,
-        yticks: ends,
-        xlabel: "key n",
-        ylabel: "query m",
-      })
+      const labels = { xticks: ends, yticks: ends, xlabel: "key n", ylabel: "query m" }
+      const to = axes(ctx, look, box, { x: ends, y: [tokens, 0], ...labels })
       const across = tokens / tile
       const cell = side / across
       const dot = (FINE / tokens) * side
@@ -89,9 +83,9 @@ export default function tileMap(stage) {
         stroke(ctx, [to.x(0), to.y(i)], [to.x(tokens), to.y(i)], look.paper, thick)
       }
       const [x, top] = wide > WIDE ? [side + 100, 10] : [26, side + 64]
-      ;["used", "computed, then hidden"].forEach((words, i) => {
+      ;["used", "computed, then hidden"].forEach((label, i) => {
         fill(ctx, look.series[i], x + 26 + 64 * i, top + 4, 11, 11)
-        write(ctx, look, words, x + 42 + 64 * i, top + 10)
+        write(ctx, look, label, x + 42 + 64 * i, top + 10)
       })
       tiles.forEach((option, i) => {
         const y = top + 28 + 22 * i

@@ -61,7 +61,7 @@ export default function trainedHead(stage) {
     draw: (ctx, width, _height, look) => {
       const { bars, weights, losses } = boxes(width)
       butterfly(ctx, look, bars)
-      const span = { x: /** @type {[number, number]} */ ([0, most]), xticks: [0, most / 3, (2 * most) / 3, most] }
+      const span = { x: [0, most], xticks: [0, most / 3, (2 * most) / 3, most] }
       const to = axes(ctx, look, weights, {
         ...span,
         y: [0, 1],

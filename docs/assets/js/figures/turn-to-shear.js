@@ -30,7 +30,7 @@ export default function turnToShear(stage) {
   const way = () => back.map((steps) => walked(theta, share.value, key(), steps))
   /** Half of what an axis shows: as much as the drawn waves need, and more for what grows. @param {number[]} values */
   const half = (values) => 1.04 * Math.max(LEAST, ...values.map(Math.abs))
-  const around = (/** @type {number} */ far) => /** @type {[number, number]} */ ([-far, far])
+  const around = (/** @type {number} */ far) => [-far, far]
 
   stage.canvas({
     label: () => `The way of a key in its plane, and its score over ${reach} tokens. ${reading()}`,

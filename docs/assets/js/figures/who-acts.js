@@ -65,19 +65,13 @@ export default function whoActs(stage) {
   const maps = () => {
     const acts = shares()
     const most = Math.max(1, counted(acts, last(), 0))
+    const fades = (/** @type {number} */ m, /** @type {number} */ n) => faded(acts, gate, m, n)
     const light = { map: /** @type {const} */ ("viridis"), low: 0 }
     const mirrored = { map: /** @type {const} */ ("RdBu_r"), low: -1.4, high: 1.4 }
     return [
       { title: "Tokens back", short: "tokens back", of: (m, n) => m - n, show: String, ...light, high: last() },
       { title: "CoPE counts", short: "counted", of: (m, n) => counted(acts, m, n), show: few, ...light, high: most },
-      {
-        title: "A gate fades",
-        short: "let through",
-        of: (m, n) => faded(acts, gate, m, n),
-        show: few,
-        ...light,
-        high: 1,
-      },
+      { title: "A gate fades", short: "let through", of: fades, show: few, ...light, high: 1 },
       { title: "PaTH turns", short: "turned", of: (m, n) => turned(acts, m, n), show: sign, ...mirrored },
     ]
   }

@@ -7,9 +7,9 @@ import { circle, keeping, ntkBase, share, unfinished, waves } from "../math/zoo.
 /** @typedef {[name: string, head: number, turning: number, base: number, met: number]} Row */
 /** @typedef {{ name: string, head: number, turning: number, base: number, met: number, proportional: boolean }} Plan */
 
-const WAVES = /** @type {[number, number]} */ ([4, 1e9]) // both axes, in tokens
-const LENGTHS = /** @type {[number, number]} */ ([256, 131_072])
-const BASES = /** @type {[number, number]} */ ([1e3, 1e8])
+const WAVES = [4, 1e9] // both axes, in tokens
+const LENGTHS = [256, 131_072]
+const BASES = [1e3, 1e8]
 const LEFT = 50
 const STRIP = { top: 26, height: 74 }
 const PLANE = 208 // pixels from the top
@@ -47,7 +47,7 @@ export default function zooStrip(stage) {
     },
   )
   const model = stage.select("model", rows.map(({ name }) => name), start) // prettier-ignore
-  /** @param {string} label @param {[number, number]} ends @param {number} value @param {(v: number) => number} round */
+  /** @param {string} label @param {number[]} ends @param {number} value @param {(v: number) => number} round */
   const logarithmic = (label, [min, max], value, round) =>
     stage.slider(label, { min, max, value, log: true, show: (v) => whole(round(v)) })
   const base = logarithmic("base", BASES, first.base, near)
@@ -55,8 +55,8 @@ export default function zooStrip(stage) {
   const head = stage.slider("head width", { min: 16, max: 512, step: 2, value: first.head })
   const turning = stage.slider("channels that turn", { min: 4, max: first.head, step: 2, value: first.turning })
   const proportional = stage.toggle("stop the slow pairs (p-RoPE)")
-  const rule = (/** @type {string} */ words, /** @type {() => number} */ raised) =>
-    stage.button(words, () => (base.value = raised()))
+  const rule = (/** @type {string} */ label, /** @type {() => number} */ raised) =>
+    stage.button(label, () => (base.value = raised()))
   rule("base by the NTK rule", () => ntkBase(published().base, even(met.value) / published().met, turning.value))
   rule("base that keeps the share", () => keeping(even(met.value), share(published().met, published().base)))
   const reset = stage.button("as published", () => take())
@@ -147,8 +147,8 @@ const strip = (ctx, look, box, plan, published) => {
   write(ctx, look, `${published.name}, as published`, box.left + 4, foot + 62, { size: 11.5, color: look.soft })
   const round = all.length - late(plan)
   const [blue, orange] = look.letters.map((color) => ({ weight: 700, color }))
-  const words = round ? `${round} go round` : ""
-  write(ctx, look, words, Math.max(x - 8, box.left + 74), 10, { ...blue, align: "right" })
+  const label = round ? `${round} go round` : ""
+  write(ctx, look, label, Math.max(x - 8, box.left + 74), 10, { ...blue, align: "right" })
   write(ctx, look, `${count(plan)} never`, Math.max(x + 8, box.left + 84), 10, orange)
 }
 

@@ -83,15 +83,12 @@ export class Paper {
       point({ x: event.clientX - box.left, y: event.clientY - box.top, width: box.width, down, start })
       stage.changed()
     }
-    element.addEventListener(
-      "pointerdown",
-      (event) => {
-        down = true
-        element.setPointerCapture(event.pointerId)
-        at(event, true)
-      },
-      { signal },
-    )
+    const press = (/** @type {PointerEvent} */ event) => {
+      down = true
+      element.setPointerCapture(event.pointerId)
+      at(event, true)
+    }
+    element.addEventListener("pointerdown", press, { signal })
     element.addEventListener("pointermove", (event) => at(event), { signal })
     for (const kind of ["pointerup", "pointercancel"]) element.addEventListener(kind, () => (down = false), { signal })
     element.addEventListener("pointerleave", () => (this.options.leave?.(), stage.changed()), { signal })
@@ -102,15 +99,12 @@ export class Paper {
     this.element.tabIndex = 0
     /** @type {Record<string, [{ value: number } | undefined, number]>} */
     const keys = { ArrowLeft: [x, -1], ArrowRight: [x, 1], ArrowUp: [y, -1], ArrowDown: [y, 1] }
-    this.element.addEventListener(
-      "keydown",
-      (event) => {
-        const [control, step] = keys[event.key] ?? []
-        if (!control || !step) return
-        event.preventDefault()
-        control.value += step * (event.shiftKey ? 10 : 1)
-      },
-      { signal: this.stage.signal },
-    )
+    const move = (/** @type {KeyboardEvent} */ event) => {
+      const [control, step] = keys[event.key] ?? []
+      if (!control || !step) return
+      event.preventDefault()
+      control.value += step * (event.shiftKey ? 10 : 1)
+    }
+    this.element.addEventListener("keydown", move, { signal: this.stage.signal })
   }
 }

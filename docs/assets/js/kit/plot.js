@@ -9,8 +9,8 @@
  *   halo?: boolean }} Lettering */
 /**
  * @typedef {object} AxesOptions
- * @property {[number, number]} x from the left edge to the right
- * @property {[number, number]} y from the bottom to the top; the other way round for rows of a matrix
+ * @property {number[]} x from the left edge to the right
+ * @property {number[]} y from the bottom to the top; the other way round for rows of a matrix
  * @property {string} [xlabel]
  * @property {string} [ylabel]
  * @property {string} [title]

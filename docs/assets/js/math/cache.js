@@ -6,7 +6,7 @@
 
 /** The tokens in the cache when token `t` has come in, the newest last.
  * @type {(t: number, room: number, sinks: number) => number[]} */
-export const tokensIn = (t, room, sinks) => {
+export const held = (t, room, sinks) => {
   const count = Math.min(t + 1, room)
   const first = t + 1 - count // so many are gone
   return Array.from({ length: count }, (_, slot) => (slot < sinks ? slot : slot + first))
@@ -14,7 +14,7 @@ export const tokensIn = (t, room, sinks) => {
 
 /** The place of each key in the cache. A stopped clock gave each token the number of keys that were left.
  * @type {(tokens: number[], room: number, way: Way) => number[]} */
-export const placesOf = (tokens, room, way) =>
+export const told = (tokens, room, way) =>
   way === "true places"
     ? tokens
     : tokens.map((token, slot) => (way === "places in the cache" ? slot : Math.min(token, room - 1)))

@@ -9,7 +9,7 @@ export const shows = ({ causal, width, starts }, m, n) =>
 
 /** For each tile, row by row, how many of its pairs are shown.
  * @type {(tokens: number, tile: number, mask: Mask) => Uint32Array} */
-export const pairsInTiles = (tokens, tile, mask) => {
+export const shownInTiles = (tokens, tile, mask) => {
   const across = Math.ceil(tokens / tile)
   const counts = new Uint32Array(across * across)
   for (let m = 0; m < tokens; m++) {

@@ -5,10 +5,10 @@ import { randomState } from "../../math/random.js"
 import { turnedBy, wheelOf } from "../../math/tables.js"
 import { wordsOf } from "../defaults.js"
 
-/** @import { Found, Once, State } from "../types.js" */
+/** @import { Encoded, Once, Scores, State } from "../types.js" */
 
 /** One vector for all positions, or a row for each.
- * @typedef {{ q: Float64Array, k: Float64Array, each: boolean }} Contents */
+ * @typedef {{ q: Float64Array, k: Float64Array, perToken: boolean }} Contents */
 /** The two channels of each pair, its frequency, and what it is stretched by.
  * @typedef {{ pairs: Array<[number, number]>, theta: Float64Array, size?: Float64Array }} Turn */
 
@@ -45,19 +45,19 @@ const sameWords = (s) => {
  * @param {State} s @param {Float64Array} alike what both are if they are constant @param {Once} once
  * @returns {Contents} */
 export const contents = (s, alike, once) => {
-  if (!["random", "tokens"].includes(s.content)) return { q: alike, k: alike, each: false }
-  const each = s.content === "tokens"
-  const size = each ? s.length * s.width : s.width
+  if (!["random", "tokens"].includes(s.content)) return { q: alike, k: alike, perToken: false }
+  const perToken = s.content === "tokens"
+  const size = perToken ? s.length * s.width : s.width
   return once("contents", [s.seed, size, s.width, s.words], () => {
     const { normal } = randomState(s.seed)
     const [q, k] = [draws(size, normal), draws(size, normal)]
-    const same = each && sameWords(s)
-    if (!same) return { q, k, each }
+    const same = perToken && sameWords(s)
+    if (!same) return { q, k, perToken }
     const repeated = (/** @type {Float64Array} */ x) => {
       const rows = same.map((p) => Array.from(x.subarray(p * s.width, (p + 1) * s.width)))
       return Float64Array.from(rows.flat())
     }
-    return { q: repeated(q), k: repeated(k), each }
+    return { q: repeated(q), k: repeated(k), perToken }
   })
 }
 
@@ -67,8 +67,8 @@ export const patternOf = (values, columns) => ({ values, rows: values.length / c
 /** @type {(table: Float64Array, width: number) => (n: number) => Float64Array} */
 export const rowsOf = (table, width) => (n) => table.subarray(n * width, (n + 1) * width)
 
-/** The vector at a position. @param {Float64Array} x @param {boolean} each @param {number} p @param {number} width */
-export const vectorAt = (x, each, p, width) => (each ? x.subarray(p * width, (p + 1) * width) : x)
+/** The vector at a position. @param {Float64Array} x @param {boolean} perToken @param {number} p @param {number} width */
+export const vectorAt = (x, perToken, p, width) => (perToken ? x.subarray(p * width, (p + 1) * width) : x)
 
 /** @param {ArrayLike<number>} a @param {ArrayLike<number>} b @param {number} [from] in b */
 export const dot = (a, b, from = 0) => {
@@ -87,8 +87,7 @@ const thinned = (rows, width, step) => {
 }
 
 /** The products of all rows: one by one, a query at a time, and as many as a picture shows.
- * @type {(once: Once, what: unknown[], q: Float64Array, k: Float64Array, width: number) => Pick<Found,
- *   "cell" | "line" | "grid">} */
+ * @type {(once: Once, what: unknown[], q: Float64Array, k: Float64Array, width: number) => Scores} */
 export const dots = (once, what, q, k, width) => ({
   cell: (m, n) => dot(rowsOf(q, width)(m), k, n * width),
   line: (m) => {
@@ -105,8 +104,7 @@ export const dots = (once, what, q, k, width) => ({
 })
 
 /** Scores that come a query at a time.
- * @type {(once: Once, what: unknown[], length: number, line: (m: number) => Float64Array) => Pick<Found,
- *   "cell" | "line" | "grid">} */
+ * @type {(once: Once, what: unknown[], length: number, line: (m: number) => Float64Array) => Scores} */
 export const lines = (once, what, length, line) => ({
   cell: (m, n) => once("line", [...what, m], () => line(m))[n],
   line,
@@ -123,8 +121,7 @@ export const lines = (once, what, length, line) => ({
 })
 
 /** Scores that know their two places.
- * @type {(once: Once, what: unknown[], length: number, cell: (m: number, n: number) => number) => Pick<Found,
- *   "cell" | "grid">} */
+ * @type {(once: Once, what: unknown[], length: number, cell: (m: number, n: number) => number) => Scores} */
 export const cells = (once, what, length, cell) => ({
   cell,
   grid: (step) =>
@@ -151,14 +148,14 @@ export const pairScorer = (q, k, { pairs, theta, size }) => {
 }
 
 /** Queries and keys turned by angles that grow with the position.
- * @type {(s: State, once: Once, what: unknown[], held: Contents, turn: Turn) => Found} */
-export const turned = ({ length, width, first }, once, what, { q, k, each }, { pairs, theta, size }) => {
+ * @type {(s: State, once: Once, what: unknown[], held: Contents, turn: Turn) => Encoded} */
+export const turned = ({ length, width, first }, once, what, { q, k, perToken }, { pairs, theta, size }) => {
   const wheel = (/** @type {number} */ count, /** @type {number} */ from) =>
     wheelOf(count, pairs.length, (p, i) => (p + from) * theta[i], size && ((_p, i) => size[i]))
   const every = () => once("wheel", [...what, first], () => wheel(length, first))
   const values = once("queries", [...what, first], () => turnedBy(q, length, width, pairs, every()))
   const pattern = patternOf(values, width)
-  if (!each) {
+  if (!perToken) {
     const curve = pairScorer(q, k, { pairs, theta, size })
     const band = once("band", what, () => overDistances(length, curve))
     const keyRow = (/** @type {number} */ n) => turnedBy(k, 1, width, pairs, wheel(1, n + first))

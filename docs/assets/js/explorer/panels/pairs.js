@@ -58,7 +58,7 @@ export const pairsPanel = () => {
       const band = !!view.band
       const rows = band ? length : view.side
       paint(ctx, box, { values, rows, columns: rows, band, lower: s.causal, low, high, map })
-      const ends = /** @type {[number, number]} */ ([first - 0.5, first + length - 0.5])
+      const ends = [first - 0.5, first + length - 0.5]
       const numbered = { xlabel: "key n", ylabel: "query m", xformat: whole, yformat: whole }
       to = axes(ctx, look, box, { x: ends, y: [ends[1], ends[0]], ...(worded ? { xticks: [], yticks: [] } : numbered) })
       if (worded) {

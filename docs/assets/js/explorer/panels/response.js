@@ -11,8 +11,8 @@ import { byDistance } from "./steps.js"
 /** @import { Box, Ctx, Look, Panel, Scales, View } from "../types.js" */
 /** @typedef {{ xs: Float64Array, ys: Float64Array, ink: string, wide: number, dash?: number[] }} Curve */
 
-/** Whether both views' numbers are of one kind. @param {View} one @param {View | null} other */
-const alike = (one, other) => !other || one.scale === other.scale
+/** Whether both views' numbers are of one kind. @param {View} view @param {View | null} other */
+const alike = (view, other) => !other || view.scale === other.scale
 
 /** What is drawn of one view. @type {(view: View, scale: number, ink: string, look: Look) => Curve[]} */
 const near = (view, scale, ink, look) => {
@@ -46,7 +46,7 @@ const heights = (curves) => {
   let [low, high] = [0, 0]
   for (const { ys } of curves) for (const v of ys) if (v === v) [low, high] = [Math.min(low, v), Math.max(high, v)]
   const room = (high - low || 1) * 0.06
-  return /** @type {[number, number]} */ ([low - room, high + room])
+  return [low - room, high + room]
 }
 
 /** @param {Ctx} ctx @param {Scales} to @param {Curve} curve */
@@ -85,15 +85,9 @@ const patches = (ctx, look, width, height, view) => {
   const map = mapOf(view)
   const row = view.row(s.query)
   heat(ctx, box, s.causal ? row.map((v, n) => (n > s.query ? NaN : v)) : row, s.side, { map, low, high })
-  const ends = /** @type {[number, number]} */ ([-0.5, s.side - 0.5])
-  const to = axes(ctx, look, box, {
-    x: ends,
-    y: [ends[1], ends[0]],
-    xlabel: "column",
-    ylabel: "row",
-    xformat: whole,
-    yformat: whole,
-  })
+  const ends = [-0.5, s.side - 0.5]
+  const labels = { xlabel: "column", ylabel: "row", xformat: whole, yformat: whole }
+  const to = axes(ctx, look, box, { x: ends, y: [ends[1], ends[0]], ...labels })
   colorBar(ctx, look, box, low, high, map)
   const cell = size / s.side
   const frameCell = (/** @type {number} */ p, /** @type {string} */ ink) => {
@@ -118,9 +112,9 @@ export const responsePanel = () => {
         return
       }
       const views = other ? [view, other] : [view]
-      const factor = (/** @type {View} */ each) => (alike(view, other) || each.state.softmax ? 1 : each.scale)
+      const factor = (/** @type {View} */ side) => (alike(view, other) || side.state.softmax ? 1 : side.scale)
       const far = s.far && !!view.curve
-      const drawn = views.map((each, i) => (far ? distant : near)(each, factor(each), look.series[i], look))
+      const drawn = views.map((side, i) => (far ? distant : near)(side, factor(side), look.series[i], look))
       const curves = drawn.flat()
       const box = { left: LEFT + 4, top: TOP + 4, width: width - LEFT - 20, height: height - TOP - BOTTOM - 4 }
       const ends = curves.flatMap(({ xs }) => [xs[0], xs[xs.length - 1]])

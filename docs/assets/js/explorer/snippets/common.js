@@ -4,8 +4,8 @@ import { APART } from "../encodings/common.js"
 import { kindOf } from "../kinds.js"
 import { wordsOf } from "../defaults.js"
 
-/** @import { Given, State } from "../types.js" */
-/** @typedef {Record<string, (s: State, given: Given) => string[]>} Bodies the import first, then the lines */
+/** @import { PageData, State } from "../types.js" */
+/** @typedef {Record<string, (s: State, data: PageData) => string[]>} Bodies the import first, then the lines */
 
 /** A number as Python writes it. @param {number} value */
 export const number = (value) =>
