@@ -25,7 +25,8 @@ const partsOf = (query) => {
   return new Map(parts.map((part) => part.split("=", 2)).map(([name, text = ""]) => [name, plain(text)]))
 }
 
-/** A value out of an address, or the default. @type {(knob: Knob, text: string, data: PageData, fallback: any) => any} */
+/** A value out of an address, or the default.
+ * @type {(knob: Knob, text: string, data: PageData, fallback: any) => any} */
 const read = (knob, text, data, fallback) => {
   if (knob.kind === "text") return sentence(text)
   if (knob.kind === "choice") return data.choices[knob.name].includes(text) ? text : fallback

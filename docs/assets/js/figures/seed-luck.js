@@ -31,7 +31,7 @@ export default function seedLuck(stage) {
     ["nearly always", "in half of the cases", "in one of seven"],
     (answer) => {
       ;[which.value, gap.value, runs.value] = ["0", cases[0][1], most]
-      const { behind, clear, found: size } = inTheLong()
+      const { behind, clear, found: size } = longRun()
       return `${answer.endsWith("seven") ? "Yes" : "No, in one of seven"}: ${percent(clear)}, and where it shows, it looks ${times(size)} times as large as it is. The worse one still leads in ${percent(behind)}.`
     },
   )
@@ -52,7 +52,7 @@ export default function seedLuck(stage) {
     chosen = which.value
   })
 
-  const inTheLong = () => chances(gap.value, runs.value, visible[runs.value - 1])
+  const longRun = () => chances(gap.value, runs.value, visible[runs.value - 1])
   const differences = () => {
     const n = runs.value
     const width = visible[n - 1]
@@ -119,7 +119,7 @@ export default function seedLuck(stage) {
   })
 
   function inTheLongRun() {
-    const { behind, clear, wrong, found: size } = inTheLong()
+    const { behind, clear, wrong, found: size } = longRun()
     const single = runs.value === 1
     if (gap.value === 0)
       return single ? "each leads in half." : `${percent(clear + wrong)} see a gap that is not there.`

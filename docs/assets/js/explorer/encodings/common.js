@@ -67,7 +67,8 @@ export const patternOf = (values, columns) => ({ values, rows: values.length / c
 /** @type {(table: Float64Array, width: number) => (n: number) => Float64Array} */
 export const rowsOf = (table, width) => (n) => table.subarray(n * width, (n + 1) * width)
 
-/** The vector at a position. @param {Float64Array} x @param {boolean} perToken @param {number} p @param {number} width */
+/** The vector at a position.
+ * @type {(x: Float64Array, perToken: boolean, p: number, width: number) => Float64Array} */
 export const vectorAt = (x, perToken, p, width) => (perToken ? x.subarray(p * width, (p + 1) * width) : x)
 
 /** @param {ArrayLike<number>} a @param {ArrayLike<number>} b @param {number} [from] in b */
