@@ -107,6 +107,13 @@ export class Vector {
     this.put(`<rect x="${n(x)}" y="${n(y)}" width="${n(width)}" height="${n(height)}" fill="${this.state.fillStyle}"/>`)
   }
 
+  /** @param {number} x @param {number} y @param {number} width @param {number} height */
+  strokeRect(x, y, width, height) {
+    this.beginPath()
+    this.rect(x, y, width, height)
+    this.stroke()
+  }
+
   /** @param {string} text */
   measureText(text) {
     if (measure) measure.font = this.state.font

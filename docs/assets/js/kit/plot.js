@@ -183,11 +183,9 @@ export const fill = (ctx, color, x, y, width, height) => {
 
 /** @type {(ctx: Ctx, color: string, thick: number, x: number, y: number, width: number, height: number) => void} */
 export const frame = (ctx, color, thick, x, y, width, height) => {
-  ctx.beginPath()
-  ctx.rect(x, y, width, height)
   ctx.strokeStyle = color
   ctx.lineWidth = thick
-  ctx.stroke()
+  ctx.strokeRect(x, y, width, height)
 }
 
 /** @type {(ctx: Ctx, alpha: number, draw: () => void) => void} */
