@@ -231,7 +231,7 @@ def streamed(tokens: int, capacity: int, sinks: int, way: str) -> list[tuple[lis
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("capacity", "sinks"), [(8, 4), (6, 0), (11, 2), (28, 4), (5, 1)])
-def test_what_is_held_and_what_it_is_told(way, capacity, sinks):
+def test_the_tokens_in_the_cache_and_their_places(way, capacity, sinks):
     for t, (tokens, places) in enumerate(streamed(60, capacity, sinks, way)):
         assert CACHE("held(t, capacity, sinks)", t=t, capacity=capacity, sinks=sinks) == tokens
         assert CACHE("told(tokens, capacity, way)", tokens=tokens, capacity=capacity, way=way) == places

@@ -79,7 +79,7 @@ def planned(recipe, **options) -> dict[str, Any]:
 def test_planner_writes_the_same_frequencies_in_both_languages(recipe, options):
     planner = (SCRIPTS / "figures/stretch-planner.js").read_text(encoding="utf-8")
     script, plan = quickjs.Context(), planned(recipe, **options, **LISTS)
-    for match in re.finditer(r"^const (python|config|written) = .*?^}$", planner, re.M | re.S):
+    for match in re.finditer(r"^const (python|config|literal) = .*?^}$", planner, re.M | re.S):
         script.eval(match[0])
     arguments = f"{json.dumps(plan)}, {json.dumps(TAKES[recipe])}"
     scope = dict(LISTS)

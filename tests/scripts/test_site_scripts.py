@@ -127,3 +127,11 @@ def test_every_function_is_compared():
     exported = {(path.name, name) for path in (SCRIPTS / "math").glob("*.js") for name in exports(path)}
     assert exported
     assert {(file, name) for file, name in exported if not re.search(rf'\b{name}\(|"{name}"', judged)} == set()
+
+
+def test_the_pen_for_files_knows_what_the_panels_draw_with():
+    paths = [SCRIPTS / "kit/plot.js", SCRIPTS / "kit/heat.js", SCRIPTS / "explorer/raster.js"]
+    drawn = "".join(path.read_text(encoding="utf-8") for path in [*paths, *(SCRIPTS / "explorer/panels").glob("*.js")])
+    pen = (SCRIPTS / "explorer/vector.js").read_text(encoding="utf-8")
+    used = set(re.findall(r"\bctx\.(\w+)\(", drawn))
+    assert used - set(re.findall(r"^  (\w+)\(", pen, re.M)) == set()

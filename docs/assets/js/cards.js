@@ -4,14 +4,14 @@ import { make } from "./kit/controls.js"
 
 /** @typedef {{ id: string, part: string, front: Node[], back: Node[] }} Card */
 
-const KEPT = "posenc-cards" // where the browser remembers, by the card's question
+const STORAGE = "posenc-cards" // where the browser remembers, by the card's question
 const KNOWN = 2 // how often in a row a card must be known before it rests
 
 /** @returns {Record<string, number>} */
 const remembered = () => {
   try {
-    const kept = JSON.parse(localStorage.getItem(KEPT) ?? "{}")
-    return kept && typeof kept === "object" && !Array.isArray(kept) ? kept : {}
+    const boxes = JSON.parse(localStorage.getItem(STORAGE) ?? "{}")
+    return boxes && typeof boxes === "object" && !Array.isArray(boxes) ? boxes : {}
   } catch {
     return {} // a browser that keeps nothing, or text that is not ours
   }
@@ -20,7 +20,7 @@ const remembered = () => {
 /** @param {Record<string, number>} boxes */
 const remember = (boxes) => {
   try {
-    localStorage.setItem(KEPT, JSON.stringify(boxes))
+    localStorage.setItem(STORAGE, JSON.stringify(boxes))
   } catch {
     // then they last as long as the page
   }
@@ -65,10 +65,12 @@ export default function open(deck) {
   const bar = make("div", { class: "deal-bar", "aria-hidden": "true" }, [filled])
   /** @param {string} label @param {string} key @param {() => void} action */
   const button = (label, key, action) => {
-    const made = /** @type {HTMLButtonElement} */ (make("button", { type: "button" }, [label, make("kbd", {}, [key])]))
-    made.setAttribute("aria-keyshortcuts", key === "␣" ? "Space" : key === "←" ? "ArrowLeft" : "ArrowRight")
-    made.addEventListener("click", action)
-    return made
+    const element = /** @type {HTMLButtonElement} */ (
+      make("button", { type: "button" }, [label, make("kbd", {}, [key])])
+    )
+    element.setAttribute("aria-keyshortcuts", key === "␣" ? "Space" : key === "←" ? "ArrowLeft" : "ArrowRight")
+    element.addEventListener("click", action)
+    return element
   }
   const turn = button("Turn", "␣", () => show(true))
   const missed = button("Again", "←", () => answer(false))
@@ -88,8 +90,8 @@ export default function open(deck) {
   const show = (/** @type {boolean} */ turned) => {
     const [card] = queue
     const all = mine()
-    const steps = all.reduce((sum, one) => sum + box(one), 0)
-    const resting = all.filter((one) => box(one) === KNOWN).length
+    const steps = all.reduce((sum, item) => sum + box(item), 0)
+    const resting = all.filter((item) => box(item) === KNOWN).length
     count.textContent = `${resting} of ${all.length} known twice in a row`
     filled.style.width = `${(100 * steps) / (KNOWN * all.length)}%`
     place.textContent = card ? card.part : "Done"

@@ -40,14 +40,14 @@ export default function open(finder) {
   const nothing = make("p", { class: "finder-nothing" }, ["No exhibit has all of these. Take one away."])
 
   /** Buttons for the marks of one column, the most frequent first. @param {string} name @param {number} column */
-  const buttons = (name, column) => {
-    const found = exhibits.flatMap(({ row }) => marks(row, column))
-    const often = (/** @type {string} */ mark) => found.filter((one) => one === mark).length
-    const sorted = [...new Set(found)].sort((a, b) => often(b) - often(a) || a.localeCompare(b))
-    const made = sorted.map((mark) => {
+  const buttonsOf = (name, column) => {
+    const all = exhibits.flatMap(({ row }) => marks(row, column))
+    const often = (/** @type {string} */ mark) => all.filter((other) => other === mark).length
+    const sorted = [...new Set(all)].sort((a, b) => often(b) - often(a) || a.localeCompare(b))
+    const buttons = sorted.map((mark) => {
       const number = make("span", { class: "finder-number", "aria-hidden": "true" })
-      const shown = column === KIND ? `${mark}s` : mark
-      const button = make("button", { type: "button", "data-mark": mark }, [shown, number])
+      const text = column === KIND ? `${mark}s` : mark
+      const button = make("button", { type: "button", "data-mark": mark }, [text, number])
       button.addEventListener("click", () => {
         if (!chosen.delete(mark)) {
           if (column === KIND) sorted.forEach((other) => chosen.delete(other)) // an exhibit has one kind
@@ -57,12 +57,12 @@ export default function open(finder) {
       })
       return /** @type {HTMLButtonElement} */ (button)
     })
-    return { made, group: make("div", { class: `finder-${name}`, role: "group", "aria-label": name }, made) }
+    return { buttons, group: make("div", { class: `finder-${name}`, role: "group", "aria-label": name }, buttons) }
   }
-  const kinds = buttons("kinds", KIND)
-  const tags = buttons("tags", TAGS)
+  const kinds = buttonsOf("kinds", KIND)
+  const tags = buttonsOf("tags", TAGS)
   for (const mark of chosen) {
-    if (![...kinds.made, ...tags.made].some((button) => button.dataset.mark === mark)) chosen.delete(mark)
+    if (![...kinds.buttons, ...tags.buttons].some((button) => button.dataset.mark === mark)) chosen.delete(mark)
   }
 
   const show = () => {
@@ -74,9 +74,9 @@ export default function open(finder) {
       exhibit.row.hidden = !fits(exhibit, chosen)
       if (!exhibit.row.hidden) left += 1
     }
-    for (const button of [...kinds.made, ...tags.made]) {
+    for (const button of [...kinds.buttons, ...tags.buttons]) {
       const mark = button.dataset.mark ?? ""
-      const siblings = kinds.made.includes(button) ? kinds.made.map((other) => other.dataset.mark ?? "") : []
+      const siblings = kinds.buttons.includes(button) ? kinds.buttons.map((other) => other.dataset.mark ?? "") : []
       const others = [...chosen].filter((other) => !siblings.includes(other))
       const more = exhibits.filter((exhibit) => fits(exhibit, [...others, mark])).length
       button.setAttribute("aria-pressed", String(chosen.has(mark)))
@@ -93,11 +93,12 @@ export default function open(finder) {
   /** Say in the address what is shown, so that it can be sent. */
   const tell = () => {
     if (location.pathname !== place) return // the reader has left
-    const said = new URLSearchParams()
-    if (box.value.trim()) said.set("q", box.value.trim())
-    for (const { dataset } of kinds.made) if (chosen.has(dataset.mark ?? "")) said.append("kind", dataset.mark ?? "")
-    for (const { dataset } of tags.made) if (chosen.has(dataset.mark ?? "")) said.append("tag", dataset.mark ?? "")
-    const query = said.size ? `?${said}${anchor}` : location.hash
+    const params = new URLSearchParams()
+    if (box.value.trim()) params.set("q", box.value.trim())
+    for (const { dataset } of kinds.buttons)
+      if (chosen.has(dataset.mark ?? "")) params.append("kind", dataset.mark ?? "")
+    for (const { dataset } of tags.buttons) if (chosen.has(dataset.mark ?? "")) params.append("tag", dataset.mark ?? "")
+    const query = params.size ? `?${params}${anchor}` : location.hash
     if (query !== location.search + location.hash) history.replaceState(history.state, "", place + query)
   }
 

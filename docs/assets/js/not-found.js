@@ -14,9 +14,9 @@ const pairs = (text) => {
   return new Set(words.flatMap((word) => Array.from(word.slice(1), (_, i) => word.slice(i, i + 2))))
 }
 
-/** How alike two addresses are, from 0 to 1. @param {string} one @param {string} other */
-export const alike = (one, other) => {
-  const [a, b] = [pairs(one), pairs(other)]
+/** How alike two addresses are, from 0 to 1. @param {string} first @param {string} second */
+const alike = (first, second) => {
+  const [a, b] = [pairs(first), pairs(second)]
   const both = [...a].filter((pair) => b.has(pair)).length
   return both ? (2 * both) / (a.size + b.size) : 0
 }
@@ -29,11 +29,11 @@ const last = (path) =>
     .pop() ?? ""
 
 /** Pages by their addresses, the most alike first. @param {string} path @param {string[]} pages */
-export const likely = (path, pages) => {
+const likely = (path, pages) => {
   const score = (/** @type {string} */ page) => Math.max(alike(last(path), last(page)), alike(path, page))
   return pages
     .map((page) => ({ page, score: score(page) }))
-    .filter((found) => found.score > CLOSE)
+    .filter(({ score }) => score > CLOSE)
     .sort((a, b) => b.score - a.score)
     .slice(0, SHOWN)
     .map(({ page }) => page)
@@ -51,7 +51,7 @@ export default async function open(part) {
     .replace(/[^\p{L}\p{N}]+/gu, " ")
     .trim()
   const map = await fetch(new URL("sitemap.xml", home)).then((reply) => reply.text())
-  const addresses = [...map.matchAll(/<loc>(.*?)<\/loc>/g)].map((found) => found[1])
+  const addresses = [...map.matchAll(/<loc>(.*?)<\/loc>/g)].map(([, address]) => address)
   const root = addresses.reduce((a, b) => (a.length < b.length ? a : b), addresses[0] ?? "")
   const places = addresses.map((address) => address.slice(root.length)).filter(Boolean)
   const pages = likely(path, places)

@@ -1,13 +1,8 @@
 // Names that are much alike. Python's difflib.get_close_matches in another language.
 
-/**
- * The names most like one, best first.
- * @param {string} name
- * @param {string[]} names
- * @param {number} count how many at most
- * @param {number} cutoff how much alike at least, of 1
- * @returns {string[]}
- */
+/** The names most like one, best first.
+ * @param {string} name @param {string[]} names @param {number} count how many at most
+ * @param {number} cutoff how much alike at least, of 1 @returns {string[]} */
 export const closeMatches = (name, names, count, cutoff) =>
   names
     .filter((other) => 2 * Math.min(other.length, name.length) >= cutoff * (other.length + name.length))
@@ -17,12 +12,8 @@ export const closeMatches = (name, names, count, cutoff) =>
     .slice(0, count)
     .map(({ other }) => other)
 
-/**
- * How many letters two names share in order: the longest piece first, then what is left and right of it.
- * @param {string} a
- * @param {string} b
- * @returns {number}
- */
+/** How many letters two names share in order: the longest piece first, then what is left and right of it.
+ * @type {(a: string, b: string) => number} */
 const common = (a, b) => {
   let [size, startA, startB] = [0, 0, 0]
   for (let i = 0; i < a.length; i++)

@@ -3,8 +3,7 @@
 
 import { filled, isDict } from "./rules.js"
 
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
+/** @import { Fields, Rules } from "./rules.js" */
 
 /** The configuration of transformers; another program's is refused. @param {Fields} config @param {Rules} rules */
 export const recognized = (config, rules) => {
@@ -27,11 +26,8 @@ const formatOf = (config, { FORMATS }) =>
     return all.every(isIn) && (!any || any.some(isIn)) && !none.some(isIn) && hasEnding
   })
 
-/**
- * A configuration with vLLM's keys of YaRN as the attention_factor that they make.
- * @param {Fields} config
- * @param {Rules} rules
- */
+/** A configuration with vLLM's keys of YaRN as the attention_factor that they make.
+ * @param {Fields} config @param {Rules} rules */
 const withoutVllm = (config, rules) => {
   const fields = { ...config }
   for (const name of ["rope_scaling", "rope_parameters"]) {
@@ -50,13 +46,9 @@ const withoutVllm = (config, rules) => {
 
 /** @param {Fields} stated vLLM's keys @param {Fields} rope @param {Rules} rules @returns {Fields} */
 const attentionFactor = (stated, rope, { sentences }) => {
-  const {
-    attn_factor: multiplier = 1,
-    apply_yarn_scaling: grows = true,
-    extrapolation_factor: extrapolation = 1,
-  } = stated
+  const { attn_factor: multiplier = 1, apply_yarn_scaling: grows = true, extrapolation_factor: factor = 1 } = stated
   const keys = Object.keys(stated)
-  if (extrapolation !== 1) throw new Error(filled(sentences.EXTRAPOLATION, { factor: extrapolation }))
+  if (factor !== 1) throw new Error(filled(sentences.EXTRAPOLATION, { factor }))
   if (keys.length && "attention_factor" in rope)
     throw new Error(filled(sentences.TWO_FACTORS, { keys: keys.join(", ") }))
   if (!("attn_factor" in stated || "apply_yarn_scaling" in stated)) return {}

@@ -1,15 +1,10 @@
 // Layers that are alike, and the cells of a table for them. posenc.config.plan_text in another language.
 
-/** @typedef {import("./layer.js").Plan} Plan */
-/** @typedef {import("./layer.js").Layer} Layer */
+/** @import { Layer, Plan } from "./layer.js" */
 /** @typedef {{ layers: number[], layer: Layer, theta: number[], color: number }} Group */
 
-/**
- * The parts of a plan that have layers, each with its name; none for a model of one part.
- * @param {Plan} plan
- * @param {string} [name]
- * @returns {{ name: string, plan: Plan }[]}
- */
+/** The parts of a plan that have layers, each with its name; none for a model of one part.
+ * @type {(plan: Plan, name?: string) => { name: string, plan: Plan }[]} */
 export const towers = (plan, name = "") => {
   const inner = Object.entries(plan.parts).flatMap(([key, part]) => towers(part, name ? `${name}.${key}` : key))
   return plan.layers.length ? [{ name, plan }, ...inner] : inner

@@ -3,8 +3,7 @@
 import { isDict } from "./rules.js"
 import { closeMatches } from "./close-matches.js"
 
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
+/** @import { Fields, Rules } from "./rules.js" */
 /** @typedef {{ key: string, remedy: string }} Problem */
 
 /** What is wrong with a rope dict. @param {Fields} rope @param {Rules} rules @returns {Problem | null} */
@@ -21,13 +20,8 @@ const foreign = (rope, { FOREIGN, NEUTRAL }) => {
   return null
 }
 
-/**
- * A key that is nearly a known one, or not known inside a rope dict.
- * @param {Fields} fields
- * @param {Fields} inside
- * @param {Rules} rules
- * @returns {Problem | null}
- */
+/** A key that is nearly a known one, or not known inside a rope dict.
+ * @type {(fields: Fields, inside: Fields, rules: Rules) => Problem | null} */
 export const misspelled = (fields, inside, { ROPE_KEYS, TOP_KEYS, ALIKE, ALIKE_INSIDE }) => {
   const known = [...ROPE_KEYS, ...TOP_KEYS]
   const spellings = new Map(known.map((key) => [key.replaceAll("_", ""), key]))

@@ -3,14 +3,11 @@
 
 import { filled, isTruthy } from "./rules.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
+/** @import { Config } from "./model-types.js" */
 /** @typedef {Record<string, any>} Fields */
 
-/**
- * The type of each layer, that of `layer_types` where the configuration has them.
- * @param {Config} config
- * @returns {string[]}
- */
+/** The type of each layer, that of `layer_types` where the configuration has them.
+ * @type {(config: Config) => string[]} */
 export const layerTypesOf = (config) => {
   const stated = config.get("layer_types")
   if (isTruthy(stated)) {
@@ -25,11 +22,9 @@ export const layerTypesOf = (config) => {
   return byRule(config, rule, count)
 }
 
-/**
- * The number of layers; `layer_types` that are not one for each are refused, but for those that predict further tokens.
- * @param {Config} config
- * @param {string[]} stated
- */
+/** The number of layers; `layer_types` that are not one for each are refused, but for those that predict further
+ * tokens.
+ * @type {(config: Config, stated: string[]) => number} */
 const statedCount = (config, stated) => {
   if (config.get("num_hidden_layers") === null) {
     config.checkLayers(stated.length)
@@ -46,13 +41,8 @@ const statedCount = (config, stated) => {
 const wrongCount = ({ rules }, name, count, stated) =>
   new Error(filled(rules.sentences.WRONG_COUNT, { name, count, stated: stated.length }))
 
-/**
- * The type of each layer by a rule of model_types.json.
- * @param {Config} config
- * @param {Fields} rule
- * @param {number} count
- * @returns {string[]}
- */
+/** The type of each layer by a rule of model_types.json.
+ * @type {(config: Config, rule: Fields, count: number) => string[]} */
 const byRule = (config, rule, count) => {
   const indices = Array.from({ length: count }, (_, index) => index)
   if ("window_from_layer" in rule) return indices.map((index) => windowFromLayer(config, index))
@@ -67,13 +57,8 @@ const byRule = (config, rule, count) => {
   return indices.map((index) => ("period" in rule ? periodic(config, rule, index, count) : rule.all))
 }
 
-/**
- * The type where one layer in each period differs, and perhaps some at the ends.
- * @param {Config} config
- * @param {Fields} rule
- * @param {number} index
- * @param {number} count
- */
+/** The type where one layer in each period differs, and perhaps some at the ends.
+ * @type {(config: Config, rule: Fields, index: number, count: number) => any} */
 const periodic = (config, rule, index, count) => {
   const period = config.get(rule.period_key ?? "", rule.period) || 0
   if (period < 1) return rule.type
@@ -90,12 +75,8 @@ const windowFromLayer = (config, index) => {
   return hasWindow && index >= config.get("max_window_layers", 0) ? "sliding_attention" : "full_attention"
 }
 
-/**
- * For each layer whether a list of the configuration marks it, or has its number.
- * @param {Config} config
- * @param {Fields} rule
- * @returns {boolean[]}
- */
+/** For each layer whether a list of the configuration marks it, or has its number.
+ * @type {(config: Config, rule: Fields) => boolean[]} */
 const markedLayers = (config, rule) => {
   const marks = config.get(rule.by_list, rule.default_list)
   const count = config.number("num_hidden_layers")
@@ -108,14 +89,8 @@ const markedLayers = (config, rule) => {
   return checkedPerLayer(config, rule.by_list, marks).slice(0, count).map(isTruthy)
 }
 
-/**
- * A list that has a value for each layer, and perhaps for layers beyond the last.
- * @template {{ length: number }} T
- * @param {Config} config
- * @param {string} name
- * @param {T} stated
- * @returns {T}
- */
+/** A list that has a value for each layer, and perhaps for layers beyond the last.
+ * @template {{ length: number }} T @param {Config} config @param {string} name @param {T} stated @returns {T} */
 export const checkedPerLayer = (config, name, stated) => {
   const count = config.number("num_hidden_layers")
   if (stated.length < count) throw wrongCount(config, name, count, stated)
@@ -130,12 +105,8 @@ export const windowOf = (config, layerType) => {
   return Number.isInteger(size) && size > 0 ? size : null
 }
 
-/**
- * For each layer why it does not rotate, null where it does.
- * @param {Config} config
- * @param {string[]} layerTypes
- * @returns {(string | null)[]}
- */
+/** For each layer why it does not rotate, null where it does.
+ * @type {(config: Config, layerTypes: string[]) => (string | null)[]} */
 export const unrotatedReasons = (config, layerTypes) => {
   const { sentences, WITHOUT_ATTENTION } = config.rules
   const rule = config.facts.nope ?? {}

@@ -1,21 +1,13 @@
 // What is read of a model. posenc.config.layer in another language.
 
 /** @typedef {Record<string, any>} Fields */
-/**
- * @typedef {{
- *   index: number, layer_type: string, encoding: string | null, head_dim: number, slice: [number, number],
+/** @typedef {{ index: number, layer_type: string, encoding: string | null, head_dim: number, slice: [number, number],
  *   layout: string | null, theta: number[] | null, attention_factor: number, base: number | null,
- *   window: number | null, sections: number[] | null, query_scale: Fields | null, softmax_scale: number, why: string,
- * }} Layer
- */
-/**
- * @typedef {{
- *   model_type: string, trained: number | null, added: string | null, layers: Layer[], parts: Record<string, Plan>,
- *   warnings: string[],
- * }} Plan
- */
-/**
- * @typedef {Pick<Layer, "index" | "layer_type" | "head_dim" | "slice" | "window" | "softmax_scale" | "why">} Required
+ *   window: number | null, sections: number[] | null, query_scale: Fields | null, softmax_scale: number, why: string }}
+ *   Layer */
+/** @typedef {{ model_type: string, trained: number | null, added: string | null, layers: Layer[],
+ *   parts: Record<string, Plan>, warnings: string[] }} Plan */
+/** @typedef {Pick<Layer, "index" | "layer_type" | "head_dim" | "slice" | "window" | "softmax_scale" | "why">} Required
  */
 
 /** @type {Omit<Layer, keyof Required>} of a layer without position */

@@ -3,8 +3,7 @@
 import { closeMatches } from "./close-matches.js"
 import { filled, isTruthy } from "./rules.js"
 
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
+/** @import { Fields, Rules } from "./rules.js" */
 
 /** The fields of a configuration, with the facts of its model type. */
 export class Config {
@@ -16,11 +15,8 @@ export class Config {
     this.facts = rules.model_types[modelType]
   }
 
-  /**
-   * What stands under a name of transformers or the model's own, then its code's default; null counts.
-   * @param {string} name
-   * @param {any} [fallback]
-   */
+  /** What stands under a name of transformers or the model's own, then its code's default; null counts.
+   * @param {string} name @param {any} [fallback] */
   get(name, fallback = null) {
     const group = this.fields[this.facts.inside?.[name]]
     const fields = isTruthy(group) ? group : this.fields
@@ -48,12 +44,8 @@ export class Config {
   }
 }
 
-/**
- * The configuration with the facts of its model type.
- * @param {Fields} fields
- * @param {string | null} defaultType where it names none
- * @param {Rules} rules
- */
+/** The configuration with the facts of its model type.
+ * @param {Fields} fields @param {string | null} defaultType where it names none @param {Rules} rules */
 export const resolve = (fields, defaultType, rules) => {
   const modelType = fields.model_type || defaultType
   if (typeof modelType !== "string" || !Object.hasOwn(rules.model_types, modelType)) {

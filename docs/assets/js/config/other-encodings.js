@@ -6,9 +6,8 @@ import { layerTypesOf, unrotatedReasons, windowOf } from "./layer-types.js"
 import { gridFrequencies, scaleOf, softmaxScale } from "./parts.js"
 import { baseOf, ropeDict } from "./rotation.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./layer.js").Layer} Layer */
-/** @typedef {import("./layer.js").Plan} Plan */
+/** @import { Layer, Plan } from "./layer.js" */
+/** @import { Config } from "./model-types.js" */
 
 /** The plan of a model without rotation, or with one by rows and columns. @param {Config} config @returns {Plan} */
 export const planWithoutRotation = (config) => {
@@ -18,12 +17,8 @@ export const planWithoutRotation = (config) => {
   throw new Error(filled(sentences.UNREAD_POSITIONS, { model_type: config.modelType, why }))
 }
 
-/**
- * The layers of a model, all with the same encoding.
- * @param {Config} config
- * @param {string | null} encoding
- * @param {string} why
- */
+/** The layers of a model, all with the same encoding.
+ * @param {Config} config @param {string | null} encoding @param {string} why */
 const layersOf = (config, encoding, why) => {
   const layerTypes = layerTypesOf(config)
   const width = config.get("head_dim") || headDim(config)
@@ -52,12 +47,7 @@ const headDim = (config) => {
 const planOfLayers = (config, fields) =>
   planOf({ model_type: config.modelType, trained: config.get("max_position_embeddings"), ...fields })
 
-/**
- * A layer with the rotation by rows and columns that is its own.
- * @param {Config} config
- * @param {Layer} layer
- * @returns {Layer}
- */
+/** A layer with the rotation by rows and columns that is its own. @type {(config: Config, layer: Layer) => Layer} */
 const onGrid = (config, layer) => {
   const { layout } = config.facts
   const { sentences } = config.rules
@@ -69,12 +59,8 @@ const onGrid = (config, layer) => {
   return { ...layer, encoding: "Axial", layout, theta, base, why }
 }
 
-/**
- * A layer of Inkling; one with a window has heads of its own and no scale of queries.
- * @param {Config} config
- * @param {Layer} layer
- * @returns {Layer}
- */
+/** A layer of Inkling; one with a window has heads of its own and no scale of queries.
+ * @type {(config: Config, layer: Layer) => Layer} */
 const withProfiles = (config, layer) => {
   const prefix = layer.window ? "swa_" : ""
   config.number(`${prefix}num_attention_heads`)

@@ -3,16 +3,11 @@
 
 import { filled, isTruthy } from "./rules.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./rules.js").Fields} Fields */
+/** @import { Config } from "./model-types.js" */
+/** @import { Fields } from "./rules.js" */
 
-/**
- * The width of a query, and the channels of it that a rotation gets.
- * @param {Config} config
- * @param {number} index
- * @param {string} layerType
- * @returns {{ width: number, part: [number, number] }}
- */
+/** The width of a query, and the channels of it that a rotation gets.
+ * @type {(config: Config, index: number, layerType: string) => { width: number, part: [number, number] }} */
 export const headChannels = (config, index, layerType) => {
   const sizes = layerSizes(config, index, layerType)
   const { slice } = config.facts
@@ -29,13 +24,8 @@ export const headChannels = (config, index, layerType) => {
   return { width, part: [width - rotated, width] }
 }
 
-/**
- * What one layer has for itself, such as Gemma 4's wider heads of full attention.
- * @param {Config} config
- * @param {number} index
- * @param {string} layerType
- * @returns {Fields}
- */
+/** What one layer has for itself, such as Gemma 4's wider heads of full attention.
+ * @type {(config: Config, index: number, layerType: string) => Fields} */
 const layerSizes = (config, index, layerType) => {
   const stated = config.fields.per_layer_config
   if (isTruthy(stated)) return Object.entries(stated).find(([key]) => Number(key) === index)?.[1] ?? {}
@@ -44,14 +34,9 @@ const layerSizes = (config, index, layerType) => {
   return Object.fromEntries(rule.map(([name, [key, fallback]]) => [name, config.get(key) || fallback]))
 }
 
-/**
- * The class that turns the channels `part`, and those that it gets at last.
- * @param {Config} config
- * @param {[number, number]} part
- * @param {number} pairs
- * @param {number[] | null} sections
- * @returns {{ encoding: string, part: [number, number] }}
- */
+/** The class that turns the channels `part`, and those that it gets at last.
+ * @type {(config: Config, part: [number, number], pairs: number, sections: number[] | null) => { encoding: string,
+ *   part: [number, number] }} */
 export const rotation = (config, part, pairs, sections) => {
   const { layout, mrope: order } = config.facts
   const width = part[1] - part[0]
@@ -75,12 +60,8 @@ const checkSections = ({ facts, rules }, sections, pairs) => {
     throw new Error(filled(rules.sentences.SUM_OF_SECTIONS, { pairs, sections }))
 }
 
-/**
- * How fast each pair turns with its row or its column, in the order of a picture's model.
- * @param {Config} config
- * @param {number} width
- * @param {number} base
- */
+/** How fast each pair turns with its row or its column, in the order of a picture's model.
+ * @type {(config: Config, width: number, base: number) => number[]} */
 export const gridFrequencies = ({ facts, rules }, width, base) => {
   if (!(base > 0 && base < Infinity)) throw new Error(filled(rules.sentences.BASE_OF_GRID, { base }))
   const pairs = Math.floor(width / 4)
@@ -104,12 +85,8 @@ export const softmaxScale = (config, rope, width) => {
   return rule === "inverse" ? 1 / width : width ** -0.5
 }
 
-/**
- * The scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere.
- * @param {Config} config
- * @param {Fields | null} rope
- * @returns {Fields | null}
- */
+/** The scale of queries, of Llama 4 where it does not rotate, of Ministral everywhere.
+ * @type {(config: Config, rope: Fields | null) => Fields | null} */
 export const queryScale = (config, rope) => {
   const rule = config.facts.query_scale
   const [length, strength] = config.rules.QUERY_SCALES[rule] ?? []

@@ -11,42 +11,28 @@ import { headChannels, queryScale, rotation, softmaxScale } from "./parts.js"
 import { frequencies, LONGEST, ropeDict } from "./rotation.js"
 import { collectWarnings, refuseMisspelled } from "./warnings.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./layer.js").Layer} Layer */
-/** @typedef {import("./layer.js").Plan} Plan */
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
+/** @import { Layer, Plan } from "./layer.js" */
+/** @import { Config } from "./model-types.js" */
+/** @import { Fields, Rules } from "./rules.js" */
 
-/**
- * @param {Fields} config a config.json
- * @param {Rules} rules
- * @param {number} [length] of the text, for dynamic and longrope scaling
- * @returns {Plan}
- */
+/** @param {Fields} config a config.json @param {Rules} rules
+ * @param {number} [length] of the text, for dynamic and longrope scaling @returns {Plan} */
 export const plan = (config, rules, length = 1) => {
   if (isDict(config)) return planOfModel(recognized(config, rules), rules, length, null)
   throw new Error(`plan: config must be a dict, got ${repr(config)}`)
 }
 
-/**
- * The plan of one model, or of a model that is a part of another.
- * @param {Fields} fields
- * @param {Rules} rules
- * @param {number} length
- * @param {string | null} defaultType the model type of a part that names none
- * @returns {Plan}
- */
+/** The plan of one model, or of a model that is a part of another.
+ * @param {Fields} fields @param {Rules} rules @param {number} length
+ * @param {string | null} defaultType the model type of a part that names none @returns {Plan} */
 const planOfModel = (fields, rules, length, defaultType) => {
   const config = resolve(fields, defaultType, rules)
   if ("parts" in config.facts) return composite(config, length)
   return config.facts.encoding === "rope" ? planWithRotation(config, length) : planWithoutRotation(config)
 }
 
-/**
- * The plans of all parts; of a part that cannot be read, the reason as a warning.
- * @param {Config} config
- * @param {number} length
- */
+/** The plans of all parts; of a part that cannot be read, the reason as a warning.
+ * @param {Config} config @param {number} length */
 const composite = (config, length) => {
   const { modelType: model_type, facts, rules } = config
   /** @type {Record<string, Plan>} */
@@ -67,12 +53,8 @@ const composite = (config, length) => {
   throw new Error(filled(UNREAD_PARTS, { model_type, why }))
 }
 
-/**
- * What a configuration says of one part; in older files that of the text stands at the top.
- * @param {Config} config
- * @param {string} name
- * @returns {any}
- */
+/** What a configuration says of one part; in older files that of the text stands at the top.
+ * @type {(config: Config, name: string) => any} */
 const partFields = ({ fields, facts }, name) => {
   const isAtTop = name === facts.part_at_top && "num_hidden_layers" in fields
   if (isTruthy(fields[name]) || !isAtTop) return fields[name]
@@ -90,15 +72,8 @@ const planWithRotation = (config, length) => {
   return planOf({ model_type: config.modelType, layers, warnings: collectWarnings(config, layers), trained })
 }
 
-/**
- * One layer, which does not rotate where there is a reason.
- * @param {Config} config
- * @param {number} index
- * @param {string} layerType
- * @param {string | null} reason
- * @param {number} length
- * @returns {Layer}
- */
+/** One layer, which does not rotate where there is a reason.
+ * @type {(config: Config, index: number, layerType: string, reason: string | null, length: number) => Layer} */
 const layerAt = (config, index, layerType, reason, length) => {
   const { width, part } = headChannels(config, index, layerType)
   const rope = reason ? null : ropeDict(config, index, layerType)
@@ -115,23 +90,11 @@ const layerAt = (config, index, layerType, reason, length) => {
   return rope ? rotatedLayer(config, layer, part, rope, length) : layer
 }
 
-/**
- * A layer with the rotation of its rope dict, of the channels `part`.
- * @param {Config} config
- * @param {Layer} layer
- * @param {[number, number]} part
- * @param {Fields} rope
- * @param {number} length
- * @returns {Layer}
- */
+/** A layer with the rotation of its rope dict, of the channels `part`.
+ * @type {(config: Config, layer: Layer, part: [number, number], rope: Fields, length: number) => Layer} */
 const rotatedLayer = (config, layer, part, rope, length) => {
-  const { theta, attentionFactor, base, source } = frequencies(
-    config,
-    rope,
-    layer.layer_type,
-    part[1] - part[0],
-    length,
-  )
+  const width = part[1] - part[0]
+  const { theta, attentionFactor, base, source } = frequencies(config, rope, layer.layer_type, width, length)
   const sections = [rope.mrope_section, config.facts.sections].find(isTruthy) ?? null
   const { encoding, part: slice } = rotation(config, part, theta.length, sections)
   return {

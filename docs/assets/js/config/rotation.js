@@ -4,9 +4,9 @@ import { dynamicNtk, linear, llama3, longrope, ntk, proportional, yarn } from ".
 import { filled, isDict, isTruthy, repr } from "./rules.js"
 import { checkedPerLayer } from "./layer-types.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("../math/scaling.js").Stretched} Stretched */
+/** @import { Stretched } from "../math/scaling.js" */
+/** @import { Config } from "./model-types.js" */
+/** @import { Fields } from "./rules.js" */
 /** @typedef {{ theta: number[], attentionFactor: number }} Frequencies */
 
 export const LONGEST = "max_position_embeddings"
@@ -49,13 +49,8 @@ const check = (condition, message) => {
   if (!condition) throw new Error(`frequencies: ${message}`)
 }
 
-/**
- * The rope dict of one layer, null if the config says that it does not rotate.
- * @param {Config} config
- * @param {number} index
- * @param {string} layerType
- * @returns {Fields | null}
- */
+/** The rope dict of one layer, null if the config says that it does not rotate.
+ * @type {(config: Config, index: number, layerType: string) => Fields | null} */
 export const ropeDict = (config, index, layerType) => {
   const { bases, unscaled_types, default_rope } = config.facts
   const { ALIASES, PER_LAYER } = config.rules
@@ -75,13 +70,8 @@ export const ropeDict = (config, index, layerType) => {
   return fields.rope_theta === 0 ? null : fields
 }
 
-/**
- * The base of a rotation and where it stands.
- * @param {Config} config
- * @param {Fields} rope
- * @param {string} layerType
- * @returns {[number, string]}
- */
+/** The base of a rotation and where it stands.
+ * @type {(config: Config, rope: Fields, layerType: string) => [number, string]} */
 export const baseOf = (config, rope, layerType) => {
   const { bases, defaults, base, inside } = config.facts
   const { BASE_KEYS, sentences } = config.rules
@@ -105,14 +95,8 @@ const shareOf = (config, rope, width) => {
   return rotaryDim ? rotaryDim / width : (config.facts.share ?? 1)
 }
 
-/**
- * @param {Config} config
- * @param {Fields} rope
- * @param {string} layerType
- * @param {number} width
- * @param {number} length
- * @returns {Frequencies & { base: number, source: string }}
- */
+/** @type {(config: Config, rope: Fields, layerType: string, width: number, length: number) => Frequencies &
+ *   { base: number, source: string }} */
 export const frequencies = (config, rope, layerType, width, length) => {
   const stated = rope.rope_type ?? "default"
   const ropeType = stated === "axial" ? "default" : stated

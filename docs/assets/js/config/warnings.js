@@ -4,11 +4,10 @@ import { misspelled, problem } from "./keys.js"
 import { filled, isDict, isTruthy, withCommas } from "./rules.js"
 import { LONGEST, TRAINED } from "./rotation.js"
 
-/** @typedef {import("./model-types.js").Config} Config */
-/** @typedef {import("./layer.js").Layer} Layer */
+/** @import { Layer } from "./layer.js" */
+/** @import { Config } from "./model-types.js" */
+/** @import { Fields, Rules } from "./rules.js" */
 /** @typedef {Layer & { theta: number[] }} Rotating */
-/** @typedef {import("./rules.js").Fields} Fields */
-/** @typedef {import("./rules.js").Rules} Rules */
 
 /** @param {Config} config @param {Layer[]} layers @returns {string[]} */
 export const collectWarnings = (config, layers) => {
@@ -36,11 +35,8 @@ export const refuseMisspelled = (config) => {
   }
 }
 
-/**
- * What the configuration says of rotations, part by part, under its name.
- * @param {Config} config
- * @returns {[string, Fields][]}
- */
+/** What the configuration says of rotations, part by part, under its name.
+ * @type {(config: Config) => [string, Fields][]} */
 const ropeDicts = ({ fields }) =>
   ["rope_scaling", "rope_parameters"]
     .filter((name) => isTruthy(fields[name]))
@@ -73,12 +69,7 @@ const bases = ({ fields, rules }, rotating) => {
   return result
 }
 
-/**
- * Whether two values of JSON are equal, in whatever order their keys stand.
- * @param {any} a
- * @param {any} b
- * @returns {boolean}
- */
+/** Whether two values of JSON are equal, in whatever order their keys stand. @type {(a: any, b: any) => boolean} */
 const isEqual = (a, b) => {
   if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return a === b
   const keys = Object.keys(a)

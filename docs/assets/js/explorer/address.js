@@ -20,12 +20,8 @@ export const address = (signal, { read, show }) => {
     }
   }
 
-  /**
-   * The reader has moved `knob`, and may go on moving it.
-   * @param {string} query
-   * @param {string} knob
-   * @param {boolean} moves
-   */
+  /** The reader has moved `knob`, and may go on moving it.
+   * @param {string} query @param {string} knob @param {boolean} moves */
   const write = (query, knob, moves) => {
     const now = performance.now()
     const more = moves && knob === last && now - when < SAME

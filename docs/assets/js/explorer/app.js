@@ -1,38 +1,38 @@
 // The explorer: controls on one side, four linked panels on the other, and what can be taken along below.
 
-import { make } from "../kit/controls.js"
-import { acts } from "./actions.js"
-import { held } from "./state.js"
+import { handle, make } from "../kit/controls.js"
+import { addActions } from "./actions.js"
+import { createApp } from "./state.js"
 import { KINDS } from "./kinds.js"
 import { knobs } from "./controls.js"
 import { panels, RESPONSE } from "./panels.js"
 import { stepped } from "./panels/steps.js"
-import { rooms, sheet } from "./layout.js"
+import { createLayout, sheet } from "./layout.js"
 import { captions, label, reading, readings } from "./captions.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @import { Given, Focus, Panel } from "./types.js" */
-/** @import { Held } from "./state.js" */
+/** @import { App } from "./state.js" */
+/** @import { Focus, PageData, Panel } from "./types.js" */
 
 // knobs that choose what is read, not what is computed
 const PLACE = ["query", "key", "channel", "causal", "softmax", "far"]
 const FEW = ["encoding", "length", "base", "query", "key"] // of a chapter's view that names none
 const ABOVE = ["encoding", "words"]
 
-/** @param {Stage} stage @param {Given} given */
-export const build = (stage, given) => {
+/** @param {Stage} stage @param {PageData} data */
+export const build = (stage, data) => {
   stage.element.classList.add("explorer")
-  stage.element.toggleAttribute("data-embedded", Boolean(given.embedded))
-  const app = held(stage, given)
-  const home = rooms(stage)
+  stage.element.toggleAttribute("data-embedded", Boolean(data.embedded))
+  const app = createApp(stage, data)
+  const layout = createLayout(stage)
   const grid = make("div", { class: "explorer-panels" })
   let use = (/** @type {string} */ _name) => {}
-  const few = given.embedded && (given.controls ?? FEW)
-  const board = knobs(stage, given, {
+  const few = data.embedded && (data.controls ?? FEW)
+  const board = knobs(stage, data, {
     now: app.set,
     set: (name, value, moves) => app.change({ [name]: value }, name, moves),
     offers: (name) => !few || few.includes(name),
-    home: (name) => (ABOVE.includes(name) ? home.kinds : PLACE.includes(name) ? home.place : home.settings),
+    home: (name) => (ABOVE.includes(name) ? layout.kinds : PLACE.includes(name) ? layout.place : layout.settings),
     uses: (name) => use(name),
   })
   stage.each(() => {
@@ -41,24 +41,24 @@ export const build = (stage, given) => {
     board.sync(app.set())
     stage.element.toggleAttribute("data-two", Boolean(app.other))
   })
-  const under = sheet(stage, home, grid, board.shows)
+  const under = sheet(stage, layout, grid, board.shows)
   use = under.use
-  const said = stage.say(() => reading(app.view))
-  said.classList.add("explorer-reading")
-  home.main.append(said, grid)
+  const line = stage.say(() => reading(app.view))
+  line.classList.add("explorer-reading")
+  layout.main.append(line, grid)
   const papers = [panels(), panels()].flatMap((all, side) =>
     all.flatMap((panel, i) =>
-      side && (i === RESPONSE || given.embedded) ? [] : [shown(stage, app, panel, i, side, grid)],
+      side && (i === RESPONSE || data.embedded) ? [] : [addPanel(stage, app, panel, i, side, grid)],
     ),
   )
-  if (given.embedded) return leads(stage, given, app)
-  acts(stage, given, app, home, { shows: board.shows, current: under.current })
+  if (data.embedded) return linkToAll(stage, data, app)
+  addActions(stage, data, app, layout, { shows: board.shows, current: under.current })
   stage.each(() => {
-    if (home.notice.textContent !== app.notice) home.notice.textContent = app.notice
+    if (layout.notice.textContent !== app.notice) layout.notice.textContent = app.notice
     under.names(captions(app.view)[3][0].split(" ")[0])
   })
-  drawers(stage, { stage, given, view: () => app.view, other: () => app.beside })
-  judged(stage, given)
+  drawers(stage, { stage, data, view: () => app.view, other: () => app.beside })
+  checkSelf(stage, data)
   stage.each(() => {
     if (stage.host.dataset.measure === undefined) return
     // so that it is drawn by now
@@ -67,30 +67,21 @@ export const build = (stage, given) => {
   })
 }
 
-/**
- * One panel of one side, with its name, its words and its value.
- * @param {Stage} stage
- * @param {Held} app
- * @param {Panel} panel
- * @param {number} i
- * @param {number} side
- * @param {HTMLElement} grid
- */
-const shown = (stage, app, panel, i, side, grid) => {
+/** One panel of one side, with its name, its words and its value.
+ * @param {Stage} stage @param {App} app @param {Panel} panel @param {number} i @param {number} side
+ * @param {HTMLElement} grid */
+const addPanel = (stage, app, panel, i, side, grid) => {
   const title = make("strong")
   const text = make("p")
   const value = make("span", { class: "explorer-value", "aria-hidden": "true" })
   const view = () => (side && app.beside) || app.view
   const other = () => (i === RESPONSE ? app.beside : null)
   const pin = (/** @type {Focus} */ focus) => Object.keys(focus).length && app.change(focus, "place", true)
-  const arrow = (/** @type {"x" | "y"} */ way) => ({
-    get value() {
-      return 0
-    },
-    set value(step) {
-      pin(stepped(view(), i, way, step))
-    },
-  })
+  const arrow = (/** @type {"x" | "y"} */ way) =>
+    handle(
+      () => 0,
+      (step) => pin(stepped(view(), i, way, step)),
+    )
   const paper = stage.canvas({
     label: () => label(view(), i, other()),
     ratio: (width) => high(width, i, Boolean(app.beside)),
@@ -103,12 +94,9 @@ const shown = (stage, app, panel, i, side, grid) => {
     leave: () => (app.hover = {}),
     arrows: { x: arrow("x"), y: arrow("y") },
   })
+  const place = { "data-i": String(i), "data-side": "AB"[side] }
   const head = make("div", {}, [title, value])
-  const element = make("div", { class: "explorer-panel", "data-i": String(i), "data-side": "AB"[side] }, [
-    head,
-    text,
-    paper.element,
-  ])
+  const element = make("div", { class: "explorer-panel", ...place }, [head, text, paper.element])
   grid.append(element)
   stage.each(() => {
     element.hidden = Boolean(side) && !app.beside
@@ -122,22 +110,18 @@ const shown = (stage, app, panel, i, side, grid) => {
   return paper
 }
 
-/**
- * The height of a panel: two of them fit above each other on a narrow screen.
- * @param {number} width
- * @param {number} i
- * @param {boolean} two
- */
+/** The height of a panel: two of them fit above each other on a narrow screen.
+ * @type {(width: number, i: number, two: boolean) => number} */
 const high = (width, i, two) => {
   if (width < 400 && two) return Math.round(width * (i === RESPONSE ? 0.7 : 0.56))
   return Math.round(width < 400 && i < 2 ? width * 0.86 : Math.min(Math.max(width * 0.7, 240), 345))
 }
 
-/** From a chapter to the same view with every knob. @param {Stage} stage @param {Given} given @param {Held} app */
-const leads = (stage, given, app) => {
+/** From a chapter to the same view with every knob. @param {Stage} stage @param {PageData} data @param {App} app */
+const linkToAll = (stage, data, app) => {
   const link = /** @type {HTMLAnchorElement} */ (make("a", {}, ["Open in the explorer"]))
   stage.add(make("p", {}, [link]))
-  stage.each(() => void (link.href = given.embedded + app.query()))
+  stage.each(() => void (link.href = data.embedded + app.query()))
 }
 
 /** What is fetched when it is opened. @param {Stage} stage @param {import("./types.js").Shown} all */
@@ -153,5 +137,5 @@ const drawers = (stage, all) => {
   drawer("Pictures and numbers to take along", async (box) => (await import("./save.js")).fill(box, all))
 }
 
-/** @param {Stage} stage @param {Given} given */
-const judged = async (stage, given) => (await import("./self-check.js")).judge(stage, given)
+/** @param {Stage} stage @param {PageData} data */
+const checkSelf = async (stage, data) => (await import("./self-check.js")).judge(stage, data)

@@ -45,11 +45,8 @@ const responseCaption = (view, other) => {
   return ["Response to distance", `The chosen query’s row, by distance m − n.${gray}${dashed}`]
 }
 
-/**
- * @param {View} view
- * @param {View | null} [other] beside it
- * @returns {Array<[string, string]>} title and explanation of each panel
- */
+/** @param {View} view @param {View | null} [other] beside it
+ * @returns {Array<[string, string]>} title and explanation of each panel */
 export const captions = (view, other = null) => [
   ["Pattern", patternText(view)],
   [`${scored(view.state)} of every pair`, meaning(view)],
@@ -78,9 +75,9 @@ const ofPattern = ({ state: s, pattern }) => {
     return `${placed(s)}${named}, column ${short((column ?? channel) + pattern.from)}: ${short(pattern.values[at])}`
   }
   const cell = biased(s) ? m - n - pattern.from : channel
-  const shown = short(pattern.values[(biased(s) ? s.head : m) * pattern.columns + cell])
-  if (biased(s)) return `head ${s.head}, distance ${short(m - n)}: ${shown}`
-  return s.words ? `“${wordAt(s, m)}”, channel ${channel}: ${shown}` : `p ${wordAt(s, m)}, channel ${channel}: ${shown}`
+  const value = short(pattern.values[(biased(s) ? s.head : m) * pattern.columns + cell])
+  if (biased(s)) return `head ${s.head}, distance ${short(m - n)}: ${value}`
+  return s.words ? `“${wordAt(s, m)}”, channel ${channel}: ${value}` : `p ${wordAt(s, m)}, channel ${channel}: ${value}`
 }
 
 /** @param {View} view */
@@ -115,16 +112,16 @@ const away = (distance) => {
 }
 
 /** All of it in a sentence or two, for a reader of words. @param {View} view */
-const spoken = (view) => {
+const inWords = (view) => {
   const { state: s } = view
   const [m, n] = [s.query, s.key]
-  const [one, other] = [wordAt(s, m), wordAt(s, n)].map((word) => `“${word}”`)
+  const [word, other] = [wordAt(s, m), wordAt(s, n)].map((word) => `“${word}”`)
   const value = short(view.at(m, n))
   if (s.softmax)
-    return `${one} looks at ${other}, ${away(m - n)}, and gives it ${percent(view.at(m, n))} of its attention.`
+    return `${word} looks at ${other}, ${away(m - n)}, and gives it ${percent(view.at(m, n))} of its attention.`
   if (kindOf(s).door === "add")
-    return `${one} and ${other}, ${away(m - n)}: their codes have similarity ${value}. A word’s code with itself has ${short(view.at(m, m))}.`
-  const what = `${one} looks at ${other}, ${away(m - n)}: ${scored(s).toLowerCase()} ${value}.`
+    return `${word} and ${other}, ${away(m - n)}: their codes have similarity ${value}. A word’s code with itself has ${short(view.at(m, m))}.`
+  const what = `${word} looks at ${other}, ${away(m - n)}: ${scored(s).toLowerCase()} ${value}.`
   return `${what} If the encoding alone decided, ${other} would get ${percent(view.weights(m)[n])} of its attention.`
 }
 
@@ -134,21 +131,17 @@ const percent = (part) => `${short(100 * part, 2)}%`
 /** All of it in a sentence or two. @param {View} view */
 export const reading = (view) => {
   const { state: s } = view
-  if (s.words) return spoken(view)
+  if (s.words) return inWords(view)
   const [first, , , fourth] = readings(view)
   const [m, n] = [s.query + firstOf(s), s.key + firstOf(s)]
   const where = `Query at ${m}, key at ${n}, ${kindOf(s).grid ? apartOf(s) : `distance ${short(s.query - s.key)}`}`
-  const said = `${where}: ${scored(s).toLowerCase()} ${short(view.at(s.query, s.key))}.`
-  if (!channeled(s) || isLogit(s)) return `${said} Attention by this alone: ${fourth}.`
-  return `${said} Position ${first.slice(2)}; ${fourth}.`
+  const sentence = `${where}: ${scored(s).toLowerCase()} ${short(view.at(s.query, s.key))}.`
+  if (!channeled(s) || isLogit(s)) return `${sentence} Attention by this alone: ${fourth}.`
+  return `${sentence} Position ${first.slice(2)}; ${fourth}.`
 }
 
-/**
- * What a panel shows, for those who cannot see it.
- * @param {View} view
- * @param {number} panel
- * @param {View | null} [other]
- */
+/** What a panel shows, for those who cannot see it.
+ * @type {(view: View, panel: number, other?: View | null) => string} */
 export const label = (view, panel, other = null) => {
   const [title, text] = captions(view, other)[panel]
   const { pattern, state: s } = view

@@ -4,7 +4,7 @@ import { make, press } from "../kit/controls.js"
 import { program } from "./snippet.js"
 
 /** @param {HTMLElement} box @param {import("./types.js").Shown} shown */
-export const fill = (box, { stage, given, view, other }) => {
+export const fill = (box, { stage, data, view, other }) => {
   const text = make("code")
   const copy = async () => {
     await navigator.clipboard.writeText(text.textContent ?? "")
@@ -14,7 +14,7 @@ export const fill = (box, { stage, given, view, other }) => {
   box.append(button, make("pre", { tabindex: "0", "aria-label": "Python" }, [text]))
   box.className = "explorer-python"
   const write = () => {
-    const now = program(view().state, other()?.state ?? null, given)
+    const now = program(view().state, other()?.state ?? null, data)
     if (text.textContent === now) return
     text.textContent = now
     button.textContent = "Copy"

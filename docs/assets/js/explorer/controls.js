@@ -8,19 +8,20 @@ import { columnsOf, longest, rounded, wordAt } from "./defaults.js"
 import { NAMES } from "./labels.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @import { State, Given, Knob } from "./types.js" */
+/** @import { Knob, PageData, State } from "./types.js" */
 
 const FEW = 3 // choices that stand side by side
+const WORDS = ["query", "key"] // knobs that name a word
 
-/** @param {Knob} knob @param {State} s @param {Given} given */
-export const most = ({ name }, s, given) => {
+/** @param {Knob} knob @param {State} s @param {PageData} data */
+export const most = ({ name }, s, data) => {
   if (["query", "key", "peak"].includes(name)) return s.length - 1
   if (name === "channel") return columnsOf(s) - 1
   if (name === "head") return s.heads - 1
-  if (name === "width") return Math.min(given.knobs.width.max, KINDS[s.encoding].widest ?? Infinity)
-  if (name === "length" && s.encoding === "learned" && s.table === "trained") return given.trained.length
-  if (name === "length") return Math.min(given.knobs.length.max, longest(s))
-  return given.knobs[name]?.max
+  if (name === "width") return Math.min(data.knobs.width.max, KINDS[s.encoding].widest ?? Infinity)
+  if (name === "length" && s.encoding === "learned" && s.table === "trained") return data.trained.length
+  if (name === "length") return Math.min(data.knobs.length.max, longest(s))
+  return data.knobs[name]?.max
 }
 
 /** @param {string} name @param {string} key */
@@ -35,25 +36,25 @@ const named = (name, key) => (name === "order" ? key : (NAMES[key] ?? key))
  * @property {(name: string) => void} uses the hand or the keyboard has come to it
  */
 
-/** @param {Stage} stage @param {Given} given @param {Board} board */
-export const knobs = (stage, given, { now, set, offers, home, uses }) => {
+/** @param {Stage} stage @param {PageData} data @param {Board} board */
+export const knobs = (stage, data, { now, set, offers, home, uses }) => {
   const mounted = KNOBS.map((knob) => {
     const { name, kind, help } = knob
     stage.bar = home(name)
-    const control = made(stage, knob, given, now)
+    const control = controlFor(stage, knob, data, now)
     const input = control.element
     const chosen = () => set(name, control.value, false)
     const turned = () => {
-      const bounds = { ...given.knobs[name], max: most(knob, now(), given) }
+      const bounds = { ...data.knobs[name], max: most(knob, now(), data) }
       const value = rounded(knob, /** @type {number} */ (control.value), bounds)
       control.value = /** @type {never} */ (value)
       set(name, value, true)
     }
     const typed = () => set(name, control.value, true)
-    const heard = { choice: chosen, toggle: chosen, text: typed, integer: turned, log: turned, share: turned }[kind]
-    input.addEventListener(kind === "choice" || kind === "toggle" ? "change" : "input", heard, { signal: stage.signal })
-    for (const event of ["focusin", "pointerdown"])
-      input.addEventListener(event, () => uses(name), { signal: stage.signal })
+    const listener = { choice: chosen, toggle: chosen, text: typed, integer: turned, log: turned, share: turned }[kind]
+    const { signal } = stage
+    input.addEventListener(kind === "choice" || kind === "toggle" ? "change" : "input", listener, { signal })
+    for (const event of ["focusin", "pointerdown"]) input.addEventListener(event, () => uses(name), { signal })
     input.dataset.knob = name
     input.title = help
     return { knob, control }
@@ -65,38 +66,32 @@ export const knobs = (stage, given, { now, set, offers, home, uses }) => {
       const { name } = knob
       control.element.hidden = !knob.when(s) || !offers(name)
       if ("max" in control) {
-        const bound = most(knob, s, given)
+        const bound = most(knob, s, data)
         if (control.max !== bound) control.max = bound
       }
       if (control.value !== s[name]) control.value = /** @type {never} */ (s[name])
-      else if (AMONG.includes(name) && "told" in control) /** @type {() => void} */ (control.told)()
       if (name === "content") {
         for (const option of control.element.querySelectorAll("option"))
           option.hidden = option.disabled = option.value === "peak" && s.encoding !== "rope"
       }
     }
   }
-  return {
-    sync,
-    shows: (/** @type {string} */ name) =>
-      mounted.some(({ knob, control }) => knob.name === name && !control.element.hidden),
-  }
+  const shows = (/** @type {string} */ name) =>
+    mounted.some(({ knob, control }) => knob.name === name && !control.element.hidden)
+  return { sync, shows }
 }
 
-const AMONG = ["query", "key"] // knobs that name a word
-
-/** @param {Stage} stage @param {Knob} knob @param {Given} given @param {() => State} now */
-const made = (stage, { name, label, kind, step = 1 }, given, now) => {
+/** @param {Stage} stage @param {Knob} knob @param {PageData} data @param {() => State} now */
+const controlFor = (stage, { name, label, kind, step = 1 }, data, now) => {
   if (name === "encoding") return encodings(stage, label)
   if (kind === "text") return text(stage, label)
-  if (kind === "toggle") return stage.toggle(label, given.toggles[name])
+  if (kind === "toggle") return stage.toggle(label, data.toggles[name])
   if (kind === "choice") {
-    const options = given.choices[name].map((key) => /** @type {[string, string]} */ ([key, named(name, key)]))
+    const options = data.choices[name].map((key) => /** @type {[string, string]} */ ([key, named(name, key)]))
     return options.length <= FEW ? stage.choice(label, options) : stage.select(label, options, options[0][0])
   }
-  const { min, max, value } = given.knobs[name]
-  const among = AMONG.includes(name)
-  const show = (/** @type {number} */ v) => (among ? wordAt(now(), v) : short(v))
+  const { min, max, value } = data.knobs[name]
+  const show = (/** @type {number} */ v) => (WORDS.includes(name) ? wordAt(now(), v) : short(v))
   return kind === "log"
     ? stage.slider(label, { min, max, value, log: true, show })
     : stage.slider(label, { min, max, value, step: kind === "share" ? 0.01 : step, show })
@@ -106,29 +101,16 @@ const made = (stage, { name, label, kind, step = 1 }, given, now) => {
 const encodings = (stage, label) => {
   const names = Object.entries(KINDS)
   const control = stage.select(label, names.map(([key, { name }]) => [key, name])) // prettier-ignore
-  const groups = DOORS.map(([door, words]) => {
-    const options = control.input.querySelectorAll("option")
-    return make(
-      "optgroup",
-      { label: words },
-      Array.from(options).filter(({ value }) => KINDS[value].door === door),
-    )
-  })
-  control.input.replaceChildren(...groups)
+  const options = Array.from(control.input.querySelectorAll("option"))
+  const of = (/** @type {string} */ door) => options.filter(({ value }) => KINDS[value].door === door)
+  control.input.replaceChildren(...DOORS.map(([door, label]) => make("optgroup", { label }, of(door))))
   return control
 }
 
 /** A line of text. @param {Stage} stage @param {string} label */
 const text = (stage, label) => {
-  const input = /** @type {HTMLInputElement} */ (
-    make("input", {
-      type: "text",
-      autocomplete: "off",
-      spellcheck: "false",
-      maxlength: "200",
-      placeholder: "empty: numbers for words",
-    })
-  )
+  const hints = { spellcheck: "false", maxlength: "200", placeholder: "empty: numbers for words" }
+  const input = /** @type {HTMLInputElement} */ (make("input", { type: "text", autocomplete: "off", ...hints }))
   const element = make("label", { class: "stage-text" }, [make("span", {}, [label]), input])
   stage.control(element)
   return {

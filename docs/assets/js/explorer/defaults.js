@@ -3,7 +3,7 @@
 import { biased, kindOf } from "./kinds.js"
 import { KNOBS, trained } from "./settings.js"
 
-/** @import { State, Bounds, Given, Knob } from "./types.js" */
+/** @import { Bounds, Knob, PageData, State } from "./types.js" */
 
 const MOST_WORDS = 24
 const LONGEST = { path: 128, score: 256 } // positions, where each costs more than those before it
@@ -20,41 +20,28 @@ export const wordAt = (s, p) => wordsOf(s)[p] ?? String(p + firstOf(s))
 /** A sentence as its words with one space between. @param {string} text */
 export const sentence = (text) => text.split(/\s+/).filter(Boolean).slice(0, MOST_WORDS).join(" ")
 
-/**
- * What nobody has set: of an encoding, over a sentence or over numbered positions.
- * @param {Given} given
- * @param {string} [encoding]
- * @param {boolean} [numbered]
- * @returns {State}
- */
-export const defaults = (given, encoding = given.choices.encoding[0], numbered = false) => {
-  const each = KNOBS.map(({ name }) => {
-    const value = given.choices[name]?.[0] ?? given.toggles[name] ?? given.knobs[name]?.value ?? given.words
+/** What nobody has set: of an encoding, over a sentence or over numbered positions.
+ * @type {(data: PageData, encoding?: string, numbered?: boolean) => State} */
+export const defaults = (data, encoding = data.choices.encoding[0], numbered = false) => {
+  const values = KNOBS.map(({ name }) => {
+    const value = data.choices[name]?.[0] ?? data.toggles[name] ?? data.knobs[name]?.value ?? data.words
     return [name, value]
   })
-  const usual = { ...Object.fromEntries(each), encoding }
+  const usual = { ...Object.fromEntries(values), encoding }
   const apart = numbered || kindOf(usual).grid || encoding === "mrope"
-  const place = apart ? { words: "", query: given.away.query, key: given.away.key } : {}
+  const place = apart ? { words: "", query: data.away.query, key: data.away.key } : {}
   return { ...usual, ...place, ...kindOf(usual).usual }
 }
 
-/**
- * A number within its bounds, whole where its knob is.
- * @param {Knob} knob
- * @param {number} value
- * @param {Bounds} bounds
- */
+/** A number within its bounds, whole where its knob is.
+ * @type {(knob: Knob, value: number, bounds: Bounds) => number} */
 export const bounded = ({ kind, whole, step = 1 }, value, { min, max }) => {
   const near = kind === "integer" ? Math.round(value / step) * step : whole ? Math.round(value) : value
   return Math.min(max, Math.max(min, near))
 }
 
-/**
- * A number as a hand on its slider means it: of few digits, or a power of two that is near.
- * @param {Knob} knob
- * @param {number} value
- * @param {Bounds} bounds
- */
+/** A number as a hand on its slider means it: of few digits, or a power of two that is near.
+ * @type {(knob: Knob, value: number, bounds: Bounds) => number} */
 export const rounded = (knob, value, bounds) => {
   const power = 2 ** Math.round(Math.log2(value))
   const near =
@@ -89,23 +76,18 @@ const counted = (s) => {
   return Math.min(wordsOf(s).length || s.length, longest(s))
 }
 
-/**
- * The state with every value inside what the others allow.
- * @param {State} state
- * @param {Given} given
- * @returns {State}
- */
-export const settle = (state, given) => {
+/** The state with every value inside what the others allow. @type {(state: State, data: PageData) => State} */
+export const settle = (state, data) => {
   const s = { ...state }
   const spatial = kindOf(s).grid || s.encoding === "mrope"
   s.words = spatial ? "" : sentence(s.words)
   s.length = counted(s)
   s.width = fitted(s)
   if (trained(s)) {
-    s.length = Math.min(s.length, given.trained.length)
-    s.width = given.trained.dim
+    s.length = Math.min(s.length, data.trained.length)
+    s.width = data.trained.dim
   }
-  if (s.encoding !== "rope" && s.content === "peak") s.content = given.choices.content[0]
+  if (s.encoding !== "rope" && s.content === "peak") s.content = data.choices.content[0]
   const last = s.length - 1
   s.query = Math.min(s.query, last)
   s.key = Math.min(s.key, s.causal ? s.query : last)

@@ -1,5 +1,6 @@
 // The encodings: through which door each enters, which knobs it has, and what its pictures are pictures of.
 
+/** @import { State } from "./types.js" */
 /** @typedef {"add" | "rotate" | "bias" | "score" | "none"} Door */
 /**
  * @typedef {object} Kind
@@ -139,11 +140,11 @@ export const DOORS = [
   ["none", "no encoding"],
 ]
 
-/** @param {import("./types.js").State} s */
+/** @param {State} s */
 export const kindOf = (s) => KINDS[s.encoding]
-/** Whether what is shown is a bias for each of several heads. @param {import("./types.js").State} s */
+/** Whether what is shown is a bias for each of several heads. @param {State} s */
 export const biased = (s) => kindOf(s).door === "bias"
-/** Whether what is shown is added to logits as it is. @param {import("./types.js").State} s */
+/** Whether what is shown is added to logits as it is. @param {State} s */
 export const isLogit = (s) => ["bias", "score"].includes(kindOf(s).door)
-/** Whether its pattern has channels. @param {import("./types.js").State} s */
+/** Whether its pattern has channels. @param {State} s */
 export const channeled = (s) => !biased(s) && !kindOf(s).columns

@@ -4,12 +4,12 @@ import { make, press } from "../kit/controls.js"
 import { KNOBS } from "./settings.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @typedef {ReturnType<typeof rooms>} Rooms */
+/** @typedef {ReturnType<typeof createLayout>} Layout */
 
 const PANELS = ["Pattern", "Pairs", "Response", "Last"]
 
 /** @param {Stage} stage */
-export const rooms = (stage) => {
+export const createLayout = (stage) => {
   const kinds = stage.add(make("div", { class: "stage-bar explorer-kinds" }))
   const guided = stage.add(make("div"))
   const notice = stage.add(make("p", { class: "explorer-notice", role: "status" }))
@@ -19,24 +19,14 @@ export const rooms = (stage) => {
   const help = make("p", { class: "explorer-help" })
   const main = make("div", { class: "explorer-main" })
   const strip = make("div", { class: "explorer-strip" })
-  const side = make("div", { class: "explorer-side", role: "group", "aria-label": "Settings" }, [
-    strip,
-    whose,
-    settings,
-    place,
-    help,
-  ])
+  const labels = { role: "group", "aria-label": "Settings" }
+  const side = make("div", { class: "explorer-side", ...labels }, [strip, whose, settings, place, help])
   stage.add(make("div", { class: "explorer-body" }, [side, main]))
   return { kinds, guided, notice, whose, settings, place, help, main, strip, side }
 }
 
-/**
- * The knob in use: on a narrow screen the only one, chosen from a list, beside the panel that it changes.
- * @param {Stage} stage
- * @param {Rooms} home
- * @param {HTMLElement} grid
- * @param {(name: string) => boolean} shows
- */
+/** The knob in use: on a narrow screen the only one, chosen from a list, beside the panel that it changes.
+ * @param {Stage} stage @param {Layout} home @param {HTMLElement} grid @param {(name: string) => boolean} shows */
 export const sheet = (stage, { strip, side, help, settings, place }, grid, shows) => {
   let current = "base"
   const list = /** @type {HTMLSelectElement} */ (make("select", { "aria-label": "Which setting" }))
@@ -75,8 +65,8 @@ export const sheet = (stage, { strip, side, help, settings, place }, grid, shows
     for (const knob of [...settings.children, ...place.children])
       if (knob instanceof HTMLElement) knob.toggleAttribute("data-current", knob.dataset.knob === current)
     const knob = KNOBS.find(({ name }) => name === current)
-    const told = knob ? `${knob.label}: ${knob.help}` : ""
-    if (help.textContent !== told) help.textContent = told
+    const text = knob ? `${knob.label}: ${knob.help}` : ""
+    if (help.textContent !== text) help.textContent = text
   }
   list.addEventListener("change", () => use(list.value), { signal: stage.signal })
   stage.each(sync)

@@ -26,11 +26,8 @@ const ofPattern = ({ state: s, pattern }) => {
 const ofResponse = (view) => {
   const { state: s, curve } = view
   if (s.far && curve) return [["distance m - n", "value"], ...Array.from(farDistances(view.far), (d) => [d, curve(d)])]
-  const row = Array.from(view.row(s.query), (value, n) => [
-    wordAt(s, n),
-    s.query - n,
-    s.causal && n > s.query ? "" : value,
-  ])
+  const cell = (/** @type {number} */ value, /** @type {number} */ n) => (s.causal && n > s.query ? "" : value)
+  const row = Array.from(view.row(s.query), (value, n) => [wordAt(s, n), s.query - n, cell(value, n)])
   return [["key n", "distance m - n", "value"], ...row]
 }
 
@@ -73,19 +70,18 @@ const table = (title, [head, ...cells]) => {
   return make("div", scrolls, [make("table", {}, [...parts, make("tbody", {}, lines)])])
 }
 
-/**
- * The chosen row, for those who read no pictures.
- * @param {HTMLElement} box
- * @param {import("./types.js").Shown} shown
- */
+/** The chosen row, for those who read no pictures.
+ * @type {(box: HTMLElement, shown: import("./types.js").Shown) => void} */
 export const fill = (box, { stage, view, other }) => {
   box.className = "explorer-tables"
   let last = ""
-  const tables = (/** @type {View} */ seen, /** @type {string} */ before) => {
-    const { state: s } = seen
+  const tables = (/** @type {View} */ current, /** @type {string} */ before) => {
+    const { state: s } = current
     const [query, key] = [`query at ${s.query + firstOf(s)}`, `key at ${s.key + firstOf(s)}`]
-    const more = weighs(seen) ? [] : [table(`${before}${captions(seen)[3][0]}: ${query}, ${key}`, rows(seen, 3))]
-    return [table(`${before}Row of the ${query}`, rows(seen, 2)), ...more]
+    const more = weighs(current)
+      ? []
+      : [table(`${before}${captions(current)[3][0]}: ${query}, ${key}`, rows(current, 3))]
+    return [table(`${before}Row of the ${query}`, rows(current, 2)), ...more]
   }
   const write = () => {
     const [now, beside] = [view(), other()]

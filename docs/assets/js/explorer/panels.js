@@ -6,7 +6,7 @@ import { patternPanel } from "./panels/pattern.js"
 import { responsePanel } from "./panels/response.js"
 import { rowPanel } from "./panels/rows.js"
 
-/** @import { View, Panel } from "./types.js" */
+/** @import { Panel, View } from "./types.js" */
 
 export const RESPONSE = 2 // its place among the panels
 

@@ -4,7 +4,7 @@ import { KINDS } from "./kinds.js"
 import { KNOBS } from "./settings.js"
 import { bounded, defaults, sentence, settle } from "./defaults.js"
 
-/** @import { State, Given, Knob } from "./types.js" */
+/** @import { Knob, PageData, State } from "./types.js" */
 
 const OTHER = "b." // before the names of the second view
 /** What both views share. */
@@ -22,47 +22,34 @@ const plain = (text) => {
 /** The parts of an address, by their names. @param {string} query @returns {Map<string, string>} */
 const partsOf = (query) => {
   const parts = query.replace(/^\?/, "").split("&")
-  return new Map(
-    parts.map((part) => {
-      const [name, text = ""] = part.split("=", 2)
-      return [name, plain(text)]
-    }),
-  )
+  return new Map(parts.map((part) => part.split("=", 2)).map(([name, text = ""]) => [name, plain(text)]))
 }
 
-/**
- * A value out of an address, or the default.
- * @param {Knob} knob
- * @param {string} text
- * @param {Given} given
- * @param {any} fallback
- */
-const read = (knob, text, given, fallback) => {
+/** A value out of an address, or the default.
+ * @type {(knob: Knob, text: string, data: PageData, fallback: any) => any} */
+const read = (knob, text, data, fallback) => {
   if (knob.kind === "text") return sentence(text)
-  if (knob.kind === "choice") return given.choices[knob.name].includes(text) ? text : fallback
+  if (knob.kind === "choice") return data.choices[knob.name].includes(text) ? text : fallback
   if (knob.kind === "toggle") return text === "true" || (text === "false" ? false : fallback)
   const number = text.trim() === "" ? NaN : Number(text)
-  return Number.isFinite(number) ? bounded(knob, number, given.knobs[knob.name]) : fallback
+  return Number.isFinite(number) ? bounded(knob, number, data.knobs[knob.name]) : fallback
 }
 
-/**
- * Whether an address means numbered positions: it says how many, or one beyond the sentence.
- * @param {Map<string, string>} parts
- * @param {Given} given
- */
-const numbers = (parts, given) => {
+/** Whether an address means numbered positions: it says how many, or one beyond the sentence.
+ * @type {(parts: Map<string, string>, data: PageData) => boolean} */
+const numbers = (parts, data) => {
   const words = parts.get("words")
   if (words !== undefined) return !sentence(words)
-  const count = given.words.split(" ").length
+  const count = data.words.split(" ").length
   return parts.has("length") || ["query", "key", "first"].some((name) => Number(parts.get(name) ?? 0) >= count)
 }
 
-/** @param {Map<string, string>} parts @param {State} usual @param {Given} given */
-const filled = (parts, usual, given) => {
+/** @param {Map<string, string>} parts @param {State} usual @param {PageData} data */
+const filled = (parts, usual, data) => {
   const state = { ...usual }
   for (const knob of KNOBS) {
     const text = parts.get(knob.name)
-    if (text !== undefined && knob.name !== "encoding") state[knob.name] = read(knob, text, given, state[knob.name])
+    if (text !== undefined && knob.name !== "encoding") state[knob.name] = read(knob, text, data, state[knob.name])
   }
   return state
 }
@@ -73,47 +60,32 @@ const encodingOf = (parts) => {
   return name !== undefined && Object.hasOwn(KINDS, name) ? name : undefined
 }
 
-/**
- * What an address asks for, though some of it may forbid the rest.
- * @param {string} query such as "?encoding=rope&length=256"
- * @param {Given} given
- * @returns {State}
- */
-export const asked = (query, given) => {
+/** What an address asks for, though some of it may forbid the rest.
+ * @param {string} query such as "?encoding=rope&length=256" @param {PageData} data @returns {State} */
+export const asked = (query, data) => {
   const parts = partsOf(query)
-  return filled(parts, defaults(given, encodingOf(parts), numbers(parts, given)), given)
+  return filled(parts, defaults(data, encodingOf(parts), numbers(parts, data)), data)
 }
 
-/** The state that an address asks for. @param {string} query @param {Given} given */
-export const fromQuery = (query, given) => settle(asked(query, given), given)
+/** The state that an address asks for. @param {string} query @param {PageData} data */
+export const fromQuery = (query, data) => settle(asked(query, data), data)
 
 /** What both views share, taken from the first. @param {State} a */
 export const shared = (a) => Object.fromEntries(SHARED.map((name) => [name, a[name]]))
 
-/**
- * What an address asks of a second view, if it has one.
- * @param {string} query
- * @param {Given} given
- * @returns {State | null}
- */
-export const otherAsked = (query, given) => {
+/** What an address asks of a second view, if it has one. @type {(query: string, data: PageData) => State | null} */
+export const otherAsked = (query, data) => {
   const own = Array.from(partsOf(query)).filter(([name]) => name.startsWith(OTHER))
   const parts = new Map(own.map(([name, text]) => [name.slice(OTHER.length), text]))
   if (!parts.has("encoding")) return null
   for (const name of SHARED) parts.delete(name)
-  return filled(parts, defaults(given, encodingOf(parts)), given)
+  return filled(parts, defaults(data, encodingOf(parts)), data)
 }
 
-/**
- * The second view of an address, if it has one.
- * @param {string} query
- * @param {State} a
- * @param {Given} given
- * @returns {State | null}
- */
-export const otherFromQuery = (query, a, given) => {
-  const state = otherAsked(query, given)
-  return state && settle({ ...state, ...shared(a) }, given)
+/** The second view of an address, if it has one. @type {(query: string, a: State, data: PageData) => State | null} */
+export const otherFromQuery = (query, a, data) => {
+  const state = otherAsked(query, data)
+  return state && settle({ ...state, ...shared(a) }, data)
 }
 
 /** Names of encodings in an address that are none. @param {string} query */
@@ -128,42 +100,34 @@ export const unknown = (query) => {
 const written = (knobs, state, before = "") =>
   knobs.map(({ name }) => `${before}${name}=${encodeURIComponent(String(state[name])).replace(/%20/g, "+")}`).join("&")
 
-/**
- * Knobs that must be said: without one of them, another view would come back.
- * @param {State} state
- * @param {Given} given
- * @param {(knobs: Knob[]) => State} again
- */
-const needed = (state, given, again) => {
-  const usual = [defaults(given), defaults(given, state.encoding), defaults(given, state.encoding, true)]
+/** Knobs that must be said: without one of them, another view would come back.
+ * @type {(state: State, data: PageData, again: (knobs: Knob[]) => State) => Knob[]} */
+const needed = (state, data, again) => {
+  const usual = [defaults(data), defaults(data, state.encoding), defaults(data, state.encoding, true)]
   const applies = KNOBS.filter(({ when }) => when(state))
-  let said = applies.filter(({ name }) => usual.some((each) => state[name] !== each[name]))
-  for (const knob of [...said].sort((one, other) => Number(one.kind === "text") - Number(other.kind === "text"))) {
-    const others = said.filter((each) => each !== knob)
+  let required = applies.filter(({ name }) => usual.some((other) => state[name] !== other[name]))
+  for (const knob of [...required].sort((a, b) => Number(a.kind === "text") - Number(b.kind === "text"))) {
+    const others = required.filter((other) => other !== knob)
     const then = again(others)
-    if (applies.every(({ name }) => then[name] === state[name])) said = others
+    if (applies.every(({ name }) => then[name] === state[name])) required = others
   }
-  return said
+  return required
 }
 
-/**
- * The address of a state: what applies, and would be otherwise if it were not said.
- * @param {State} state
- * @param {Given} given
- * @param {State | null} [other]
- */
-export const toQuery = (state, given, other = null) => {
-  const back = (/** @type {Knob[]} */ knobs) => fromQuery(written(knobs, state), given)
-  const said = [written(needed(state, given, back), state)]
+/** The address of a state: what applies, and would be otherwise if it were not said.
+ * @type {(state: State, data: PageData, other?: State | null) => string} */
+export const toQuery = (state, data, other = null) => {
+  const back = (/** @type {Knob[]} */ knobs) => fromQuery(written(knobs, state), data)
+  const parts = [written(needed(state, data, back), state)]
   if (other) {
     const isOwn = (/** @type {Knob} */ { name }) => name !== "encoding" && !SHARED.includes(name)
     const encoding = KNOBS.filter(({ name }) => name === "encoding")
     const returns = (/** @type {Knob[]} */ knobs) => {
       const query = written([...encoding, ...knobs.filter(isOwn)], other, OTHER)
-      return /** @type {State} */ (otherFromQuery(query, state, given))
+      return /** @type {State} */ (otherFromQuery(query, state, data))
     }
-    said.push(written([...encoding, ...needed(other, given, returns).filter(isOwn)], other, OTHER))
+    parts.push(written([...encoding, ...needed(other, data, returns).filter(isOwn)], other, OTHER))
   }
-  const query = said.filter(Boolean).join("&")
+  const query = parts.filter(Boolean).join("&")
   return query ? `?${query}` : ""
 }

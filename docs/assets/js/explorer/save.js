@@ -9,6 +9,7 @@ import { panels, RESPONSE } from "./panels.js"
 import { Vector } from "./vector.js"
 import { captions } from "./captions.js"
 
+/** @import { Ctx, Look } from "../kit/plot.js" */
 /** @import { View } from "./types.js" */
 
 const [WIDTH, HEIGHT, HEAD, GAP] = [480, 380, 62, 16] // of a panel in a file, in pixels
@@ -17,20 +18,15 @@ const SHARP = 2
 
 /** @typedef {{ panel: number, view: View, other: View | null, name: string }} Drawn */
 
-/**
- * What a file shows: of two views each panel twice, but for the response, which has both.
- * @param {number[]} chosen
- * @param {View} a
- * @param {View | null} b
- * @returns {Drawn[]}
- */
+/** What a file shows: of two views each panel twice, but for the response, which has both.
+ * @type {(chosen: number[], a: View, b: View | null) => Drawn[]} */
 const listed = (chosen, a, b) =>
   chosen.flatMap((panel) => {
-    const one = { panel, view: a, other: panel === RESPONSE ? b : null, name: b ? "A: " : "" }
-    return b && panel !== RESPONSE ? [one, { panel, view: b, other: null, name: "B: " }] : [one]
+    const first = { panel, view: a, other: panel === RESPONSE ? b : null, name: b ? "A: " : "" }
+    return b && panel !== RESPONSE ? [first, { panel, view: b, other: null, name: "B: " }] : [first]
   })
 
-/** Draw panels side by side. @param {any} ctx @param {Drawn[]} chosen @param {import("../kit/paper.js").Look} style */
+/** Draw panels side by side. @param {any} ctx @param {Drawn[]} chosen @param {Look} style */
 const compose = (ctx, chosen, style) => {
   const pens = panels() // not those on the page, which know where they were drawn
   chosen.forEach(({ panel, view, other, name }, place) => {
@@ -65,7 +61,7 @@ const png = (chosen, element) => {
   const style = look(element)
   const [width, height] = sized(chosen.length)
   const sheet = Object.assign(document.createElement("canvas"), { width: width * SHARP, height: height * SHARP })
-  const ctx = /** @type {CanvasRenderingContext2D} */ (sheet.getContext("2d"))
+  const ctx = /** @type {Ctx} */ (sheet.getContext("2d"))
   ctx.scale(SHARP, SHARP)
   ctx.fillStyle = style.paper
   ctx.fillRect(0, 0, width, height)
@@ -76,12 +72,8 @@ const png = (chosen, element) => {
 /** @param {string | number} cell */
 const cell = (cell) => (/[",]/.test(String(cell)) ? `"${String(cell).replaceAll('"', '""')}"` : String(cell))
 
-/**
- * Of two views one after the other, with an empty line between.
- * @param {View} a
- * @param {View | null} b
- * @param {number} panel
- */
+/** Of two views one after the other, with an empty line between.
+ * @type {(a: View, b: View | null, panel: number) => Blob} */
 const csv = (a, b, panel) => {
   const lines = (/** @type {View} */ view) => rows(view, panel).map((row) => `${row.map(cell).join()}\n`)
   return new Blob([...lines(a), ...(b ? ["\n", ...lines(b)] : [])], { type: "text/csv" })
@@ -103,10 +95,10 @@ export const fill = (box, { stage, view, other }) => {
   const which = /** @type {HTMLSelectElement} */ (make("select", { "aria-label": "What to download" }, options))
   const chosen = () => (which.value === "view" ? NAMES.map((_, i) => i) : [NAMES.indexOf(which.value)])
   const drawn = () => listed(chosen(), view(), other())
-  const act = (/** @type {string} */ kind, /** @type {() => Blob | null | Promise<Blob | null>} */ made) => {
-    const whose = () => [view(), other()].flatMap((each) => (each ? [each.state.encoding] : [])).join("-")
+  const act = (/** @type {string} */ kind, /** @type {() => Blob | null | Promise<Blob | null>} */ content) => {
+    const whose = () => [view(), other()].flatMap((side) => (side ? [side.state.encoding] : [])).join("-")
     const name = () => `posenc-${whose()}-${which.value}.${kind.toLowerCase()}`
-    return press(stage.signal, kind, async () => download(await made(), name()))
+    return press(stage.signal, kind, async () => download(await content(), name()))
   }
   const sheet = act("CSV", () => csv(view(), other(), chosen()[0]))
   const picture = act("PNG", () => png(drawn(), stage.element))

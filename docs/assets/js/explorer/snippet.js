@@ -7,12 +7,12 @@ import { ROTATE } from "./snippets/rotate.js"
 import { SCORE } from "./snippets/score.js"
 import { settle } from "./defaults.js"
 
-/** @import { State, Given } from "./types.js" */
+/** @import { PageData, State } from "./types.js" */
 
 const BODIES = { ...ADD, ...ROTATE, ...BIAS, ...SCORE }
 
 /** Hide the keys ahead, and make attention of the scores. @param {State} s */
-const shown = (s) => {
+const attention = (s) => {
   const ahead = (/** @type {string} */ name, /** @type {string} */ value) =>
     s.causal ? [`${name}[np.triu_indices(${s.length}, 1)] = ${value}  # hide the keys ahead`] : []
   if (!s.softmax) return ahead("similarity", "np.nan")
@@ -25,10 +25,10 @@ const shown = (s) => {
   ]
 }
 
-/** @param {State} state @param {Given} given */
-export const python = (state, given) => {
-  const s = settle(state, given)
-  const [top, ...rest] = BODIES[s.encoding](s, given)
+/** @param {State} state @param {PageData} data */
+export const python = (state, data) => {
+  const s = settle(state, data)
+  const [top, ...rest] = BODIES[s.encoding](s, data)
   const printed = [
     `similarity[${s.query}, ${s.key}]`,
     ...(isLogit(s) || !channeled(s) ? [] : [`pattern[${s.query}, ${s.channel}]`]),
@@ -40,15 +40,14 @@ export const python = (state, given) => {
     ...imports,
     ...(s.words ? [`words = ${JSON.stringify(s.words)}.split()`] : []),
     ...body,
-    ...shown(s),
+    ...attention(s),
     `print(${printed.join(", ")})`,
   ].join("\n")
 }
 
-/** Both views, one after the other. @param {State} a @param {State | null} b @param {Given} given */
-export const program = (a, b, given) =>
-  b
-    ? [`# A: ${KINDS[a.encoding].name}`, python(a, given), "", `# B: ${KINDS[b.encoding].name}`, python(b, given)].join(
-        "\n",
-      )
-    : python(a, given)
+/** Both views, one after the other. @param {State} a @param {State | null} b @param {PageData} data */
+export const program = (a, b, data) => {
+  if (!b) return python(a, data)
+  const [first, second] = [a, b].map(({ encoding }) => KINDS[encoding].name)
+  return [`# A: ${first}`, python(a, data), "", `# B: ${second}`, python(b, data)].join("\n")
+}

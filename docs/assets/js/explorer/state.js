@@ -7,17 +7,13 @@ import { asked, otherAsked, SHARED, shared, toQuery, unknown } from "./query.js"
 import { defaults, settle } from "./defaults.js"
 
 /** @import { Stage } from "../kit/stage.js" */
-/** @import { State, Given, Focus, View } from "./types.js" */
-/** @typedef {ReturnType<typeof held>} Held */
+/** @import { Focus, PageData, State, View } from "./types.js" */
+/** @typedef {ReturnType<typeof createApp>} App */
 
-/**
- * A wish whose encoding changes: what the old one began with gives way to what the new one begins with.
- * @param {State} wish
- * @param {string} encoding
- * @param {Given} given
- */
-const become = (wish, encoding, given) => {
-  const [before, after] = [wish.encoding, encoding].map((each) => defaults(given, each, !wish.words))
+/** A wish whose encoding changes: what the old one began with gives way to what the new one begins with.
+ * @type {(wish: State, encoding: string, data: PageData) => State} */
+const become = (wish, encoding, data) => {
+  const [before, after] = [wish.encoding, encoding].map((name) => defaults(data, name, !wish.words))
   /** @type {State} */
   const next = { ...wish, encoding }
   for (const name of Object.keys(after))
@@ -25,28 +21,24 @@ const become = (wish, encoding, given) => {
   return next
 }
 
-/**
- * From a sentence to numbers or back, the reader looks where one looks first.
- * @param {State} wish
- * @param {State} change
- * @param {Given} given
- */
-const reworded = (wish, change, given) => {
+/** From a sentence to numbers or back, the reader looks where one looks first.
+ * @type {(wish: State, change: State, data: PageData) => State} */
+const reworded = (wish, change, data) => {
   if (change.words === undefined || !change.words === !wish.words) return change
-  const { query, key } = defaults(given, wish.encoding, !change.words)
+  const { query, key } = defaults(data, wish.encoding, !change.words)
   return { query, key, ...change }
 }
 
-/** @param {Stage} stage @param {Given} given */
-export const held = (stage, given) => {
-  const compute = [explorer(given), explorer(given)]
+/** @param {Stage} stage @param {PageData} data */
+export const createApp = (stage, data) => {
+  const compute = [explorer(data), explorer(data)]
   /** @type {State} what the reader has set, though other knobs may forbid it for now */
-  let wish = given.embedded
-    ? { ...defaults(given, given.state?.encoding, !given.state?.words), ...given.state }
-    : asked(location.search, given)
+  let wish = data.embedded
+    ? { ...defaults(data, data.state?.encoding, !data.state?.words), ...data.state }
+    : asked(location.search, data)
   /** @type {State | null} */
-  let beside = given.embedded ? null : otherAsked(location.search, given)
-  const first = settle(wish, given)
+  let beside = data.embedded ? null : otherAsked(location.search, data)
+  const first = settle(wish, data)
   const app = {
     state: first,
     /** @type {State | null} */
@@ -60,7 +52,7 @@ export const held = (stage, given) => {
     beside: null,
     /** The state whose knobs are turned. */
     set: () => (app.side === "B" && app.other) || app.state,
-    query: () => toQuery(app.state, given, app.other),
+    query: () => toQuery(app.state, data, app.other),
     see: () => {
       app.view = compute[0]({ ...app.state, ...app.hover })
       app.beside = app.other && compute[1]({ ...app.other, ...app.hover })
@@ -72,8 +64,8 @@ export const held = (stage, given) => {
       const theirs = Object.fromEntries(all.filter(([name]) => app.side === "B" && !SHARED.includes(name)))
       const turned = (/** @type {State} */ old, /** @type {State} */ new_) =>
         new_.encoding && knob === "encoding"
-          ? become(old, new_.encoding, given)
-          : { ...old, ...reworded(old, new_, given) }
+          ? become(old, new_.encoding, data)
+          : { ...old, ...reworded(old, new_, data) }
       wish = turned(wish, ours)
       if (beside) beside = turned(beside, theirs)
       show()
@@ -93,16 +85,16 @@ export const held = (stage, given) => {
     },
   }
   const show = () => {
-    app.state = settle(wish, given)
-    app.other = beside && settle({ ...beside, ...shared(app.state) }, given)
+    app.state = settle(wish, data)
+    app.other = beside && settle({ ...beside, ...shared(app.state) }, data)
     if (!app.other) app.side = "A"
     app.hover = {}
     app.notice = ""
     stage.changed()
   }
   const read = (/** @type {string} */ query) => {
-    wish = asked(query, given)
-    beside = otherAsked(query, given)
+    wish = asked(query, data)
+    beside = otherAsked(query, data)
     show()
     const [name] = unknown(query)
     if (name === undefined) return
@@ -110,7 +102,7 @@ export const held = (stage, given) => {
     bar?.correct(app.query())
   }
   const top = () => stage.element.scrollIntoView({ block: "start" })
-  const bar = given.embedded ? null : address(stage.signal, { read, show: top })
+  const bar = data.embedded ? null : address(stage.signal, { read, show: top })
   if (bar) read(location.search)
   return app
 }

@@ -4,12 +4,8 @@ import { make, press } from "../kit/controls.js"
 
 /** @import { State } from "./types.js" */
 
-/**
- * @param {AbortSignal} signal
- * @param {HTMLElement} home
- * @param {Array<[State, string, string]>} steps
- * @param {{ go: (state: State) => void, done: () => void }} page
- */
+/** @type {(signal: AbortSignal, home: HTMLElement, steps: Array<[State, string, string]>,
+ *   page: { go: (state: State) => void, done: () => void }) => void} */
 export const tour = (signal, home, steps, { go, done }) => {
   let at = 0
   const count = make("span", { class: "explorer-count" })
@@ -33,9 +29,12 @@ export const tour = (signal, home, steps, { go, done }) => {
   }
   const back = press(signal, "Back", () => to(at - 1))
   const next = press(signal, "Next", () => to(at + 1))
-  const said = make("div", { "aria-live": "polite" }, [count, " ", title, text])
+  const description = make("div", { "aria-live": "polite" }, [count, " ", title, text])
   const buttons = make("div", { class: "stage-bar" }, [back, next, press(signal, "End", end)])
-  const element = make("div", { class: "explorer-tour", role: "group", "aria-label": "Guided tour" }, [said, buttons])
+  const element = make("div", { class: "explorer-tour", role: "group", "aria-label": "Guided tour" }, [
+    description,
+    buttons,
+  ])
   element.addEventListener("keydown", ({ key }) => key === "Escape" && end(), { signal })
   home.replaceChildren(element)
   to(0)

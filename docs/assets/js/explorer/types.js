@@ -2,16 +2,12 @@
 
 /** @typedef {Record<string, any>} State every knob's value, by its name */
 /** @typedef {{ min: number, max: number, value: number }} Bounds */
-/**
- * @typedef {{
- *   dim: number, length: number, steps: number, batch: number, rate: number, seed: number, share: number,
- *   digits: number, table: ArrayLike<number>,
- * }} Trained
- */
+/** @typedef {{ dim: number, length: number, steps: number, batch: number, rate: number, seed: number, share: number,
+ *   digits: number, table: ArrayLike<number> }} Trained */
 /** @typedef {[name: string, says: string, state: State]} Preset of a published model */
 /** @typedef {[state: State, row: number, column: number, cell: number, m: number, n: number, score: number]} Point */
 /**
- * @typedef {object} Given what the page passes
+ * @typedef {object} PageData what the page passes to the explorer
  * @property {string} version
  * @property {string} words the sentence that stands on the axes first
  * @property {{ query: number, key: number }} away where a reader looks first, in text of numbered positions
@@ -42,9 +38,8 @@
  * @property {number} [step]
  * @property {boolean} [whole] of a logarithmic knob: integers only
  */
-/**
- * @typedef {(m: number, n: number) => [row: number | null, column: number | null]} Reads what of a pattern a pair takes
- */
+/** @typedef {(m: number, n: number) => [row: number | null, column: number | null]} Reads what of a pattern a pair
+ *   takes */
 /**
  * `from` is the number of the first column, `start` of the first row.
  *
@@ -77,7 +72,7 @@
  * @property {(n: number) => ArrayLike<number>} keyRow
  */
 /**
- * @typedef {object} Found what an encoding makes of a state: a band, or both of cell and grid
+ * @typedef {object} Encoded what an encoding makes of a state: a band, or both of cell and grid
  * @property {Omit<Grid, "low" | "high">} pattern
  * @property {Float64Array} [band]
  * @property {(m: number, n: number) => number} [cell]
@@ -91,6 +86,8 @@
  * @property {(n: number) => ArrayLike<number>} [keyRow]
  */
 /** @typedef {<T>(name: string, parameters: unknown[], make: () => T) => T} Once */
+/** @typedef {Record<string, (s: State, data: PageData, once: Once) => Encoded>} Encodings by their names */
+/** @typedef {Omit<Encoded, "pattern">} Scores */
 /**
  * A band holds one number for each distance; of `lower` only what is at or under the diagonal is seen.
  *
@@ -109,10 +106,7 @@
  * @property {(ctx: Ctx, width: number, height: number, look: Look, view: View, other?: View | null) => void} draw
  * @property {(x: number, y: number, view: View) => Focus} pick
  */
-/**
- * @typedef {{
- *   stage: import("../kit/stage.js").Stage, given: Given, view: () => View, other: () => View | null,
- * }} Shown
- */
+/** @typedef {{ stage: import("../kit/stage.js").Stage, data: PageData, view: () => View, other: () => View | null }}
+ *   Shown */
 
 export {}

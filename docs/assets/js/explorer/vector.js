@@ -18,7 +18,7 @@ export class Vector {
       ...{ imageSmoothingEnabled: true, place: "", within: "" },
     }
     /** @type {Array<typeof this.state>} */
-    this.held = []
+    this.stack = []
     this.path = ""
     this.clips = 0
     for (const name of Object.keys(this.state)) {
@@ -29,11 +29,11 @@ export class Vector {
   }
 
   save() {
-    this.held.push({ ...this.state })
+    this.stack.push({ ...this.state })
   }
 
   restore() {
-    this.state = this.held.pop() ?? this.state
+    this.state = this.stack.pop() ?? this.state
   }
 
   /** @param {number} x @param {number} y */
@@ -107,6 +107,13 @@ export class Vector {
     this.put(`<rect x="${n(x)}" y="${n(y)}" width="${n(width)}" height="${n(height)}" fill="${this.state.fillStyle}"/>`)
   }
 
+  /** @param {number} x @param {number} y @param {number} width @param {number} height */
+  strokeRect(x, y, width, height) {
+    this.beginPath()
+    this.rect(x, y, width, height)
+    this.stroke()
+  }
+
   /** @param {string} text */
   measureText(text) {
     if (measure) measure.font = this.state.font
@@ -133,12 +140,7 @@ export class Vector {
     this.letters(text, x, y, `fill="none" ${this.pen}`)
   }
 
-  /**
-   * @param {HTMLCanvasElement} image
-   * @param {number} x
-   * @param {number} y
-   * @param {number} width
-   * @param {number} height
+  /** @param {HTMLCanvasElement} image @param {number} x @param {number} y @param {number} width @param {number} height
    */
   drawImage(image, x, y, width, height) {
     const sharp = this.state.imageSmoothingEnabled ? "" : ` style="image-rendering:pixelated"`

@@ -4,26 +4,25 @@ import { alibi, alibiSlopes } from "../math/biases.js"
 import { softmax } from "../math/attention.js"
 import { endless, halfLife, holding, leadToWin, meanDistance } from "../math/window.js"
 import { make } from "../kit/controls.js"
-import { short, write } from "../kit/plot.js"
+import { fill, short, write } from "../kit/plot.js"
 
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
+/** @import { Stage } from "../kit/stage.js" */
 /** @typedef {{ slope: number, weights: Float64Array, needs: number }} Row of a head; the nearest token first */
 
 const WIDE = 560 // pixels from which a row has room for all its numbers
 const TOP = 22
 
-/** @param {import("../kit/stage.js").Stage} stage */
+/** @param {Stage} stage */
 export default function alibiWindow(stage) {
-  /**
-   * @type {{
-   *   words: string[], ask: number, match: number, heads: number, most: number, lead: number, share: number,
-   * }}
+  /** @type {{ words: string[], ask: number, match: number, heads: number, most: number, lead: number, share: number }}
    */
   const { words, ask, match, heads: usual, most, lead: loudest, share } = stage.data
 
   stage.predict(
     `“${bare(words[match])}” stands ${ask - match} tokens back. Let it lead all others by more and more logits. In which of ${usual} heads does it win first, with more than half of the weight?`,
     ["the steepest: fewest rivals", "the gentlest: smallest toll", "one in between"],
-    (given) => {
+    (answer) => {
       ;[heads.value, query.value] = [usual, ask]
       bound()
       shouter.value = match
@@ -31,7 +30,7 @@ export default function alibiWindow(stage) {
       const first = all.reduce((a, b) => (b.needs < a.needs ? b : a))
       head.value = all.indexOf(first)
       lead.value = Math.ceil(first.needs * 10) / 10
-      return `${given.endsWith("between") ? "Yes" : "No"}: in head ${head.value}, from a lead of ${first.needs.toFixed(1)}. Head ${usual - 1} charges least for the way, but it hears all the rest as well: it takes ${all[usual - 1].needs.toFixed(1)}. In head 0 the way alone costs ${short(all[0].slope * (ask - match))}: it takes ${all[0].needs.toFixed(1)}.`
+      return `${answer.endsWith("between") ? "Yes" : "No"}: in head ${head.value}, from a lead of ${first.needs.toFixed(1)}. Head ${usual - 1} charges least for the way, but it hears all the rest as well: it takes ${all[usual - 1].needs.toFixed(1)}. In head 0 the way alone costs ${short(all[0].slope * (ask - match))}: it takes ${all[0].needs.toFixed(1)}.`
     },
   )
   const heads = stage.slider("heads", { min: 1, max: most, value: usual })
@@ -53,29 +52,24 @@ export default function alibiWindow(stage) {
       const weights = softmax(bias.map((logit, distance) => logit + (distance === back() ? lead.value : 0)))
       return { slope, weights, needs: leadToWin(bias, back()) }
     })
-  let shown = rows()
+  let readings = rows()
   stage.each(() => {
     bound()
-    shown = rows()
+    readings = rows()
   })
-  reader(stage, words, {
-    weights: () => shown[head.value].weights,
-    back,
-    query,
-    shouter,
-  })
+  reader(stage, words, { weights: () => readings[head.value].weights, back, query, shouter })
 
   const tall = () => (heads.value > 8 ? 19 : 24)
-  const seen = (/** @type {Row} */ row) => row.weights[back()]
-  const told = (/** @type {Row} */ { slope, weights }) => [
+  const shareOf = (/** @type {Row} */ row) => row.weights[back()]
+  const summary = (/** @type {Row} */ { slope, weights }) => [
     halfLife(slope).toFixed(1),
     meanDistance(weights).toFixed(1),
     String(holding(weights, share)),
   ]
   stage.canvas({
     label: () =>
-      shown
-        .map((row, h) => [`Head ${h}: slope ${fraction(row.slope)}, halves in`, ...told(row), percent(seen(row))])
+      readings
+        .map((row, h) => [`Head ${h}: slope ${fraction(row.slope)}, halves in`, ...summary(row), percent(shareOf(row))])
         .map(([slope, half, mean, count, part]) => `${slope} ${half}, mean ${mean}, ${count} hold most, match ${part}`)
         .join("; "),
     ratio: () => TOP + heads.value * tall() + 4,
@@ -89,31 +83,24 @@ export default function alibiWindow(stage) {
       const titles = ["head", "slope", "halves in", "mean Δ", `${100 * share}% in`, "match", "wins at"]
       some(titles).forEach((title, i) => put(title, i, 8, { color: look.soft }))
       const cell = (right - left) / words.length
-      shown.forEach((row, h) => {
-        const [base, chosen, won] = [TOP + (h + 1) * tall() - 5, h === head.value, seen(row) > 0.5]
+      readings.forEach((row, h) => {
+        const [base, chosen, won] = [TOP + (h + 1) * tall() - 5, h === head.value, shareOf(row) > 0.5]
         const at = (/** @type {number} */ distance) => left + (query.value - distance) * cell
-        ctx.fillStyle = look.ground
-        if (chosen) ctx.fillRect(0, base - tall() + 4, width, tall())
+        if (chosen) fill(ctx, look.ground, 0, base - tall() + 4, width, tall())
         const highest = loudestOther(row.weights, back())
         row.weights.forEach((weight, distance) => {
           const isMatch = distance === back()
-          ctx.fillStyle = look.series[isMatch ? 1 : 0]
-          ctx.globalAlpha = isMatch ? 1 : 1 - 0.75 * seen(row)
-          ctx.fillRect(
-            at(distance),
-            base,
-            cell > 3 ? cell - 0.6 : cell + 0.3,
-            -Math.min(1, weight / highest) * (tall() - 6),
-          )
+          const height = Math.min(1, weight / highest) * (tall() - 6)
+          ctx.globalAlpha = isMatch ? 1 : 1 - 0.75 * shareOf(row)
+          fill(ctx, look.series[isMatch ? 1 : 0], at(distance), base, cell > 3 ? cell - 0.6 : cell + 0.3, -height)
         })
         ctx.globalAlpha = 1
-        ctx.fillStyle = look.ink
-        const held = holding(row.weights, share)
-        ctx.fillRect(at(held - 1), base + 1, held * cell, 1.2)
-        gauge(ctx, look, { left: right + 8, top: base - tall() / 2, width: meter, height: 8 }, seen(row))
-        const part = `${won ? "✓ " : ""}${percent(seen(row))}`
+        const count = holding(row.weights, share)
+        fill(ctx, look.ink, at(count - 1), base + 1, count * cell, 1.2)
+        gauge(ctx, look, { left: right + 8, top: base - tall() / 2, width: meter, height: 8 }, shareOf(row))
+        const part = `${won ? "✓ " : ""}${percent(shareOf(row))}`
         const wins = lead.value ? row.needs.toFixed(1) : "?" // not before the match has spoken
-        some([String(h), fraction(row.slope), ...told(row), part, wins]).forEach((word, i) =>
+        some([String(h), fraction(row.slope), ...summary(row), part, wins]).forEach((word, i) =>
           put(word, i, base - tall() / 2 + 5, {
             weight: (word === part ? won : chosen) ? 700 : 400,
             color: word === part && won ? look.letters[1] : look.ink,
@@ -127,38 +114,33 @@ export default function alibiWindow(stage) {
     arrows: { x: query },
   })
   stage.say(() => {
-    const row = shown[head.value]
-    const [half, mean, count] = told(row)
+    const row = readings[head.value]
+    const [half, mean, count] = summary(row)
     const long = endless(row.slope, share)
     const more = lead.value ? "" : ` (in an endless text ${long.mean.toFixed(1)} and ${short(long.count)})`
-    const won = shown.filter((each) => seen(each) > 0.5).length
-    return `Head ${head.value}, slope ${fraction(row.slope)}: the weight halves every ${half} tokens. “${bare(words[query.value])}” looks ${mean} back on average, and the nearest ${count} hold ${100 * share}%${more}. “${bare(words[query.value - back()])}”, ${back()} back, leads by ${lead.value.toFixed(1)} logits and gets ${percent(seen(row))}. It wins in ${won} of ${heads.value} ${heads.value > 1 ? "heads" : "head"}.`
+    const won = readings.filter((row) => shareOf(row) > 0.5).length
+    return `Head ${head.value}, slope ${fraction(row.slope)}: the weight halves every ${half} tokens. “${bare(words[query.value])}” looks ${mean} back on average, and the nearest ${count} hold ${100 * share}%${more}. “${bare(words[query.value - back()])}”, ${back()} back, leads by ${lead.value.toFixed(1)} logits and gets ${percent(shareOf(row))}. It wins in ${won} of ${heads.value} ${heads.value > 1 ? "heads" : "head"}.`
   })
 }
 
 /** @typedef {{ value: number }} Place */
 /** @typedef {{ weights: () => Float64Array, back: () => number, query: Place, shouter: Place }} Reading */
 
-/**
- * The text itself, lit by the weights of a head.
- * @param {import("../kit/stage.js").Stage} stage
- * @param {string[]} words
- * @param {Reading} reading
- */
+/** The text itself, lit by the weights of a head. @type {(stage: Stage, words: string[], reading: Reading) => void} */
 const reader = (stage, words, { weights, back, query, shouter }) => {
   const spans = words.map((word) => make("span", { style: "padding: 0.1em 0.13em; border-radius: 0.2em" }, [word]))
   const look = "max-width: none; line-height: 1.65; cursor: pointer; touch-action: pan-y; user-select: none"
   const text = stage.add(make("p", { style: look }))
   spans.forEach((span) => text.append(span, " "))
-  let held = query
+  let dragged = query
   for (const kind of /** @type {const} */ (["pointerdown", "pointermove"])) {
-    const heard = (/** @type {PointerEvent} */ { clientX, clientY, buttons }) => {
+    const drag = (/** @type {PointerEvent} */ { clientX, clientY, buttons }) => {
       const n = spans.findIndex((span) => span === document.elementFromPoint(clientX, clientY))
       if (n < 0 || !buttons) return
-      if (kind === "pointerdown") held = n === query.value - back() ? shouter : query
-      held.value = n
+      if (kind === "pointerdown") dragged = n === query.value - back() ? shouter : query
+      dragged.value = n
     }
-    text.addEventListener(kind, heard, { signal: stage.signal })
+    text.addEventListener(kind, drag, { signal: stage.signal })
   }
   stage.each(() => {
     const highest = loudestOther(weights(), back())
@@ -175,27 +157,15 @@ const reader = (stage, words, { weights, back, query, shouter }) => {
   })
 }
 
-/**
- * The bar of the match reaches the top when it ties with this one.
- * @param {Float64Array} weights
- * @param {number} match
- */
+/** The bar of the match reaches the top when it ties with this one.
+ * @type {(weights: Float64Array, match: number) => number} */
 const loudestOther = (weights, match) => Math.max(...weights.filter((_, distance) => distance !== match))
 
-/**
- * A share, with a mark at one half.
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {import("../kit/plot.js").Box} box
- * @param {number} share
- */
+/** A share, with a mark at one half. @type {(ctx: Ctx, look: Look, box: Box, share: number) => void} */
 const gauge = (ctx, look, { left, top, width, height }, share) => {
-  ctx.fillStyle = look.rule
-  ctx.fillRect(left, top, width, height)
-  ctx.fillStyle = look.series[1]
-  ctx.fillRect(left, top, width * share, height)
-  ctx.fillStyle = look.ink
-  ctx.fillRect(left + width / 2 - 0.6, top - 2, 1.2, height + 4)
+  fill(ctx, look.rule, left, top, width, height)
+  fill(ctx, look.series[1], left, top, width * share, height)
+  fill(ctx, look.ink, left + width / 2 - 0.6, top - 2, 1.2, height + 4)
 }
 
 /** @param {string} word */

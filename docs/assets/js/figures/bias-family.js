@@ -3,31 +3,27 @@
 import { softmax } from "../math/attention.js"
 import { alibi, fire, kerple, t5Bucket, t5Starts } from "../math/biases.js"
 import { fireAsKerple, octaves } from "../math/families.js"
-import { axes, dot, line, short, write } from "../kit/plot.js"
+import { axes, dot, fill, line, short, write } from "../kit/plot.js"
 
 const TOP = 170 // pixels of the upper chart
 const BOTTOM = 150
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function biasFamily(stage) {
-  /**
-   * @type {{
-   *   trained: number, longest: number, low: number, high: number, prices: number[], buckets: number,
-   *   distance: number, knobs: Record<string, Record<string, number[]>>,
-   * }}
-   */
+  /** @type {{ trained: number, longest: number, low: number, high: number, prices: number[], buckets: number,
+   *   distance: number, knobs: Record<string, Record<string, number[]>> }} */
   const { trained, longest, low, high, prices, buckets, distance, knobs } = stage.data
   const starts = t5Starts(buckets, distance, false)
 
   stage.predict(
     `KERPLE with r₁ = 1: the weight falls at every step. The text doubles from ${trained} tokens to ${longest.toLocaleString("en")}. What becomes of the share beyond the nearest ${trained}?`,
     ["it settles", "it grows at every doubling", "it stays near zero"],
-    (given) => {
+    (answer) => {
       family.value = "KERPLE, log"
       knob("r₁").value = knob("r₂").value = 1
       doublings.value = Math.log2(longest)
       const [last, before] = shares().reverse()
-      return `${given.startsWith("it grows") ? "Yes" : "No, it grows"}: to ${percent(beyond())} by now. The last doubling gets ${percent(last)}, the one before got ${percent(before)}: twice as many tokens at half the weight. Such a sum has no end, so in the end nothing is left for the near ones. Now try r₁ above 1, and below.`
+      return `${answer.startsWith("it grows") ? "Yes" : "No, it grows"}: to ${percent(beyond())} by now. The last doubling gets ${percent(last)}, the one before got ${percent(before)}: twice as many tokens at half the weight. Such a sum has no end, so in the end nothing is left for the near ones. Now try r₁ above 1, and below.`
     },
   )
   const family = stage.select("family", Object.keys(knobs))
@@ -37,22 +33,16 @@ export default function biasFamily(stage) {
     value: Math.log2(trained),
     show: (v) => (2 ** v).toLocaleString("en"),
   })
-  const sliders = Object.entries(knobs).flatMap(([owner, each]) =>
-    Object.entries(each).map(([name, [min, max, value, step]]) => ({
+  const sliders = Object.entries(knobs).flatMap(([owner, ranges]) =>
+    Object.entries(ranges).map(([name, [min, max, value, step]]) => ({
       owner,
       name,
-      slider: stage.slider(name, {
-        min,
-        max,
-        value,
-        step: step || 1,
-        log: !step,
-        show: short,
-      }),
+      slider: stage.slider(name, { min, max, value, step: step || 1, log: !step, show: short }),
     })),
   )
   const knob = (/** @type {string} */ name) =>
-    /** @type {(typeof sliders)[0]} */ (sliders.find((one) => one.owner === family.value && one.name === name)).slider
+    /** @type {(typeof sliders)[0]} */ (sliders.find((item) => item.owner === family.value && item.name === name))
+      .slider
 
   const table = [...prices]
   let stair = -1
@@ -74,55 +64,33 @@ export default function biasFamily(stage) {
   }
   const curve = () => Float64Array.from({ length: text() }, (_, n) => biases[family.value](n))
   const shares = () => octaves(softmax(curve()))
-  const beyond = () =>
-    shares()
-      .slice(1 + Math.log2(trained))
-      .reduce((a, b) => a + b, 0)
+  const beyond = () => shares().reduce((sum, share, i) => (i > Math.log2(trained) ? sum + share : sum), 0)
 
   const span = 1 + Math.log2(longest)
   const place = (/** @type {number} */ n) => (n < 1 ? n : 1 + Math.log2(n)) // one unit for each doubling
   const charts = (/** @type {number} */ width) => ({ left: 46, width: width - 54 })
-  const paper = stage.canvas({
+  stage.canvas({
     label: () =>
       `${family.value}: ${text()} equal tokens. Shares of the distances 0, 1, 2 to 3, and so on, each range twice as wide: ${shares().map(percent).join(", ")}`,
     ratio: () => TOP + BOTTOM + 56,
     draw: (ctx, width, _height, look) => {
-      const range = /** @type {[number, number]} */ ([0, span])
-      const upper = axes(
-        ctx,
-        look,
-        { ...charts(width), top: 8, height: TOP - 8 },
-        { x: range, y: [low, high], xticks: [], ylabel: "bias B(Δ)" },
-      )
+      const above = { ...charts(width), top: 8, height: TOP - 8 }
+      const upper = axes(ctx, look, above, { x: [0, span], y: [low, high], xticks: [], ylabel: "bias B(Δ)" })
       const values = curve()
-      /** @type {number[][]} */
-      const points = []
-      values.forEach((value, n) => points.push([place(n), value], [place(n + (family.value === "T5" ? 1 : 0)), value]))
-      line(
-        ctx,
-        upper,
-        points.map(([x]) => x),
-        points.map(([, y]) => Math.max(y, low - 1)),
-        look.series[0],
-        2.4,
-      )
+      const xs = Array.from(values).flatMap((_, n) => [place(n), place(n + (family.value === "T5" ? 1 : 0))])
+      const ys = xs.map((_, i) => Math.max(values[i >> 1], low - 1))
+      line(ctx, upper, xs, ys, look.series[0], 2.4)
 
       const edgeOf = (/** @type {number} */ s) => place(s ? starts[s - 1] : 0)
-      if (family.value === "T5")
-        dot(
-          ctx,
-          upper.x((edgeOf(stair) + edgeOf(Math.min(stair + 1, starts.length))) / 2),
-          upper.y(table[stair]),
-          look.series[1],
-          5,
-        )
+      const middle = (edgeOf(stair) + edgeOf(Math.min(stair + 1, starts.length))) / 2
+      if (family.value === "T5") dot(ctx, upper.x(middle), upper.y(table[stair]), look.series[1], 5)
 
-      const found = shares()
-      const most = 1.12 * Math.max(0.18, ...found)
+      const parts = shares()
+      const most = 1.12 * Math.max(0.18, ...parts)
       const box = { ...charts(width), top: TOP + 14, height: BOTTOM }
-      const xticks = found.map((_, i) => i).filter((i) => i % (width < 500 ? 3 : 1) === 0)
+      const xticks = parts.map((_, i) => i).filter((i) => i % (width < 500 ? 3 : 1) === 0)
       const to = axes(ctx, look, box, {
-        x: range,
+        x: [0, span],
         y: [0, most],
         xticks,
         xformat: (i) => short(i && 2 ** (i - 1)),
@@ -130,30 +98,22 @@ export default function biasFamily(stage) {
         xlabel: "distance Δ, from here to the next mark",
         ylabel: "share",
       })
-      found.forEach((share, i) => {
+      parts.forEach((share, i) => {
         const far = i > Math.log2(trained)
-        ctx.fillStyle = look.series[far ? 1 : 0]
-        ctx.fillRect(to.x(i) + 1, to.y(share), to.x(1) - to.x(0) - 2, to.y(0) - to.y(share))
-        if (share >= 0.005)
-          write(ctx, look, String(Math.round(100 * share)), to.x(i + 0.5), to.y(share) - 7, {
-            size: 11,
-            align: "center",
-            color: look.letters[far ? 1 : 0],
-          })
+        fill(ctx, look.series[far ? 1 : 0], to.x(i) + 1, to.y(share), to.x(1) - to.x(0) - 2, to.y(0) - to.y(share))
+        const label = share < 0.005 ? "" : String(Math.round(100 * share))
+        const color = look.letters[far ? 1 : 0]
+        write(ctx, look, label, to.x(i + 0.5), to.y(share) - 7, { size: 11, align: "center", color })
       })
       const edge = to.x(1 + Math.log2(trained))
-      ctx.fillStyle = look.soft
-      ctx.fillRect(edge - 0.5, upper.y(high), 1, to.y(0) - upper.y(high))
-      write(ctx, look, `beyond ${trained}: ${percent(beyond())}`, edge + 6, 16, {
-        color: look.letters[1],
-        weight: 700,
-        halo: true,
-      })
+      fill(ctx, look.soft, edge - 0.5, upper.y(high), 1, to.y(0) - upper.y(high))
+      const style = { color: look.letters[1], weight: 700, halo: true }
+      write(ctx, look, `beyond ${trained}: ${percent(beyond())}`, edge + 6, 16, style)
     },
-    point: ({ x, y, down }) => {
+    point: ({ x, y, width, down }) => {
       if (!down || family.value !== "T5" || y > TOP) return
-      const { left, width } = charts(paper.element.clientWidth)
-      const u = (span * (x - left)) / width
+      const chart = charts(width)
+      const u = (span * (x - chart.left)) / chart.width
       knob("stair").value = t5Bucket(-Math.floor(u < 1 ? 0 : 2 ** (u - 1)), starts, false)
       stair = knob("stair").value
       knob("its price").value = high - ((y - 8) / (TOP - 8)) * (high - low)

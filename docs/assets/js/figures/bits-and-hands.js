@@ -2,7 +2,9 @@
 
 import { bit, flips, leap, stride } from "../math/clocks.js"
 import { dial } from "../kit/dial.js"
-import { axes, line, write } from "../kit/plot.js"
+import { axes, fill, line, write } from "../kit/plot.js"
+
+/** @import { Ctx, Look, Scales } from "../kit/plot.js" */
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function bitsAndHands(stage) {
@@ -15,9 +17,9 @@ export default function bitsAndHands(stage) {
   stage.predict(
     `From ${ask} to ${ask + 1}, how many of the ${count} bits flip, and how far do the hands move?`,
     ["one flips, a small step", "all flip, a step like any other", "all flip, and the hands leap"],
-    (given) => {
+    (answer) => {
       p.value = ask
-      const verdict = given.endsWith("any other") ? "Yes." : "Look: step on by one."
+      const verdict = answer.endsWith("any other") ? "Yes." : "Look: step on by one."
       return `${verdict} ${flips(ask, ask + 1)} bits flip at once, their longest step. The hands move by ${moved.toFixed(2)}, as at every step.`
     },
   )
@@ -26,7 +28,7 @@ export default function bitsAndHands(stage) {
   const now = () => Math.floor(p.value)
 
   stage.canvas({
-    label: () => `Position ${now()}: bits ${written(now(), count)} under the hands of ${count} dials`,
+    label: () => `Position ${now()}: bits ${binary(now(), count)} under the hands of ${count} dials`,
     ratio: (width) => width / count + 40,
     draw: (ctx, width, _height, look) => {
       const cell = width / count
@@ -41,30 +43,32 @@ export default function bitsAndHands(stage) {
     },
   })
   const strip = { left: 34, top: 24, height: 84 }
-  /** @type {import("../kit/plot.js").Scales} */
+  /** @type {Scales} */
   let scales
   stage.canvas({
     label: () => `The length of each step, in bits and in hands. ${reading()}`,
     ratio: () => strip.top + strip.height + 40,
     draw: (ctx, width, _height, look) => {
       const box = { ...strip, width: width - strip.left - 8 }
-      const y = /** @type {[number, number]} */ ([0, Math.max(moved, ...lengths)])
-      const title = "Next step of the bits"
-      scales = axes(ctx, look, box, { x: [-0.5, last - 0.5], y, xlabel: "position", ylabel: "length", title })
+      scales = axes(ctx, look, box, {
+        x: [-0.5, last - 0.5],
+        y: [0, Math.max(moved, ...lengths)],
+        xlabel: "position",
+        ylabel: "length",
+        title: "Next step of the bits",
+      })
       lengths.forEach((length, q) => {
-        ctx.fillStyle = q === now() ? look.series[1] : look.soft
         ctx.globalAlpha = q === now() ? 1 : 0.45
-        const height = scales.y(0) - scales.y(length)
-        ctx.fillRect(scales.x(q - 0.35), scales.y(0) - height, scales.x(0.7) - scales.x(0), height)
+        const [color, height] = [q === now() ? look.series[1] : look.soft, scales.y(0) - scales.y(length)]
+        fill(ctx, color, scales.x(q - 0.35), scales.y(length), scales.x(0.7) - scales.x(0), height)
       })
       ctx.globalAlpha = 1
       line(ctx, scales, [-0.5, last - 0.5], [moved, moved], look.series[0], 2)
-      const style = {
+      write(ctx, look, `of the hands ${moved.toFixed(2)}`, box.left + box.width, box.top - 7, {
         color: look.letters[0],
-        align: /** @type {const} */ ("right"),
-        base: /** @type {const} */ ("bottom"),
-      }
-      write(ctx, look, `of the hands ${moved.toFixed(2)}`, box.left + box.width, box.top - 7, style)
+        align: "right",
+        base: "bottom",
+      })
     },
     point: ({ x, down }) => {
       if (down) p.value = Math.round(scales.atX(x))
@@ -72,7 +76,7 @@ export default function bitsAndHands(stage) {
     arrows: { x: p },
   })
   const reading = () => {
-    const here = `Position ${now()} is ${written(now(), count)}`
+    const here = `Position ${now()} is ${binary(now(), count)}`
     if (now() === last) return `${here}, the last that ${count} bits can write.`
     const flipped = flips(now(), now() + 1)
     return `${here}. The step to ${now() + 1} flips ${flipped} of ${count} bits (underlined), a length of ${lengths[now()].toFixed(2)}. It moves the hands by ${moved.toFixed(2)}, as every step does.`
@@ -80,16 +84,8 @@ export default function bitsAndHands(stage) {
   stage.say(reading)
 }
 
-/**
- * A dial that starts at the top and turns clockwise; its left half is where the bit is 1.
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @param {number} angle
- * @param {string} color
- */
+/** A dial that starts at the top and turns clockwise; its left half is where the bit is 1.
+ * @type {(ctx: Ctx, look: Look, x: number, y: number, radius: number, angle: number, color: string) => void} */
 const clock = (ctx, look, x, y, radius, angle, color) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, Math.PI / 2, (3 * Math.PI) / 2)
@@ -102,4 +98,4 @@ const clock = (ctx, look, x, y, radius, angle, color) => {
 }
 
 /** @param {number} p @param {number} count */
-const written = (p, count) => Array.from({ length: count }, (_, i) => bit(p, count - 1 - i)).join("")
+const binary = (p, count) => Array.from({ length: count }, (_, i) => bit(p, count - 1 - i)).join("")

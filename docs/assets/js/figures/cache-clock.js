@@ -1,9 +1,10 @@
 // A full cache, told three kinds of places: where does the newest token look, and for how long at the right one?
 
 import { curve, held, looks, told } from "../math/cache.js"
-import { axes, dot, line, percent, stroke, write } from "../kit/plot.js"
+import { axes, dot, faint, fill, frame, line, percent, stroke, write } from "../kit/plot.js"
 
-/** @typedef {import("../math/cache.js").Way} Way */
+/** @import { Ctx, Look, Scales } from "../kit/plot.js" */
+/** @import { Way } from "../math/cache.js" */
 
 const [TITLE, BARS, CELL, GAP] = [20, 29, 18, 8] // pixels of a shelf, from its top
 const SHELF = TITLE + BARS + CELL + GAP
@@ -12,12 +13,8 @@ const DIGITS = 22 // pixels that a place of three digits takes
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function cacheClock(stage) {
-  /**
-   * @type {{
-   *   questions: string[], products: import("../math/cache.js").Pairs[][][], theta: number[], back: number,
-   *   room: number, sinks: number, seen: number, last: number, trained: number,
-   * }}
-   */
+  /** @type {{ questions: string[], products: import("../math/cache.js").Pairs[][][], theta: number[], back: number,
+   *   room: number, sinks: number, seen: number, last: number, trained: number }} */
   const { questions, products, theta, back, room: usual, sinks: stay, seen: start, last, trained } = stage.data
   const ways = /** @type {Way[]} */ (Object.keys(COLORS))
   const heads = products.map((asked) => asked.map((head) => head.map((pairs) => curve(pairs, theta, last))))
@@ -25,21 +22,21 @@ export default function cacheClock(stage) {
   stage.predict(
     `Places stay true, and the first ${stay} tokens stay in the cache. After ${start} tokens the layer is asked ${questions[0]} Where does it look?`,
     [`still ${back} back`, "at the first tokens", "at all tokens alike"],
-    (given) => {
-      ;[ask.value, room.value, sinks.value, seen.value] = [questions[0], usual, stay, start]
+    (answer) => {
+      ;[ask.value, room.value, sinks.value, count.value] = [questions[0], usual, stay, start]
       const { tokens, weights } = look(ways[0])
       const far = weights.slice(0, stay).reduce((a, b) => a + b, 0)
       const most = far > weights[tokens.indexOf(start - 1 - back)] ? "at the first" : "still"
-      return `${given.startsWith(most) ? "Yes" : "No"}: the first ${stay} get ${percent(far)} of its weight, the token ${back} back ${percent(weights[tokens.indexOf(start - 1 - back)])}. Training never showed a key so far away, so nothing taught the layer to overlook it.`
+      return `${answer.startsWith(most) ? "Yes" : "No"}: the first ${stay} get ${percent(far)} of its weight, the token ${back} back ${percent(weights[tokens.indexOf(start - 1 - back)])}. Training never showed a key so far away, so nothing taught the layer to overlook it.`
     },
   )
   const ask = stage.choice("asked", questions)
-  const seen = stage.film("tokens seen", { min: back + 1, max: last, value: usual, rate: 20 })
+  const count = stage.film("tokens seen", { min: back + 1, max: last, value: usual, rate: 20 })
   const room = stage.slider("room for keys", { min: 8, max: usual, value: usual })
   const sinks = stage.slider("sinks that stay", { min: 0, max: stay, value: stay })
 
   const wanted = (t = newest()) => (ask.value === questions[0] ? t - back : 0)
-  const newest = () => Math.floor(seen.value) - 1
+  const newest = () => Math.floor(count.value) - 1
   const look = (/** @type {Way} */ way, t = newest()) => {
     const tokens = held(t, room.value, sinks.value)
     const places = told(tokens, room.value, way)
@@ -61,7 +58,7 @@ export default function cacheClock(stage) {
     return curves
   }
 
-  /** @type {import("../kit/plot.js").Scales} */
+  /** @type {Scales} */
   let to
   stage.canvas({
     label: () =>
@@ -70,18 +67,16 @@ export default function cacheClock(stage) {
     draw: (ctx, width, height, style) => {
       ways.forEach((way, i) => shelf(ctx, style, width, i * SHELF, way))
       const top = ways.length * SHELF + 28
-      to = axes(ctx, style, { left: 40, top, width: width - 52, height: height - top - 42 }, {
+      const box = { left: 40, top, width: width - 52, height: height - top - 42 }
+      to = axes(ctx, style, box, {
         x: [0, last],
         y: [0, 1],
         yticks: [0, 0.5, 1],
         yformat: percent,
         xlabel: "tokens seen",
         title: "Weight on the token asked for",
-      }) // prettier-ignore
-      ctx.globalAlpha = 0.5
-      ctx.fillStyle = style.rule
-      ctx.fillRect(to.x(0), to.y(1), to.x(room.value) - to.x(0), to.y(0) - to.y(1))
-      ctx.globalAlpha = 1
+      })
+      faint(ctx, 0.5, () => fill(ctx, style.rule, to.x(0), to.y(1), to.x(room.value) - to.x(0), to.y(0) - to.y(1)))
       const x = to.x(newest() + 1)
       reached = Math.max(reached, newest() - back + 1)
       stroke(ctx, [x, to.y(0)], [x, to.y(1)], style.soft, 1)
@@ -92,19 +87,13 @@ export default function cacheClock(stage) {
       })
     },
     point: ({ x, y, down }) => {
-      if (down && y > ways.length * SHELF) seen.value = Math.round(to.atX(x))
+      if (down && y > ways.length * SHELF) count.value = Math.round(to.atX(x))
     },
-    arrows: { x: seen },
+    arrows: { x: count },
   })
 
-  /**
-   * A row of keys: above each its weight, in it its place.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} style
-   * @param {number} width
-   * @param {number} top
-   * @param {Way} way
-   */
+  /** A row of keys: above each its weight, in it its place.
+   * @type {(ctx: Ctx, style: Look, width: number, top: number, way: Way) => void} */
   const shelf = (ctx, style, width, top, way) => {
     const { tokens, places, weights } = look(way)
     const color = style.series[COLORS[way]]
@@ -112,44 +101,38 @@ export default function cacheClock(stage) {
     const floor = top + TITLE + BARS
     write(ctx, style, way, 1, top + 9, { weight: 700, color: style.letters[COLORS[way]] })
     const target = tokens.indexOf(wanted())
-    const words = target < 0 ? "not in the cache" : `${percent(weights[target])} on it`
-    write(ctx, style, words, width - 2, top + 9, { align: "right" })
+    const label = target < 0 ? "not in the cache" : `${percent(weights[target])} on it`
+    write(ctx, style, label, width - 2, top + 9, { align: "right" })
     const every = Math.ceil(DIGITS / side)
     const labeled = target < 0 ? tokens.length - 1 : target
     tokens.forEach((_token, i) => {
       const x = 1 + i * side
       const far = places[places.length - 1] - places[i] >= trained
-      ctx.fillStyle = far ? style.series[1] : style.rule
-      ctx.globalAlpha = far ? 0.45 : 0.6
-      ctx.fillRect(x + 0.5, floor + 2, side - 1, CELL - 2)
-      ctx.globalAlpha = 1
+      faint(ctx, far ? 0.45 : 0.6, () =>
+        fill(ctx, far ? style.series[1] : style.rule, x + 0.5, floor + 2, side - 1, CELL - 2),
+      )
       ctx.fillStyle = i === target ? color : style.soft
       ctx.fillRect(x + side * 0.15, floor - BARS * weights[i], side * 0.7, BARS * weights[i] + 0.8)
-      if (i === target) {
-        ctx.strokeStyle = color
-        ctx.lineWidth = 1.8
-        ctx.strokeRect(x + 0.5, floor + 2, side - 1, CELL - 2)
-      }
+      if (i === target) frame(ctx, color, 1.8, x + 0.5, floor + 2, side - 1, CELL - 2)
       if ((labeled - i) % every) return
-      write(ctx, style, String(places[i]), Math.min(x + side / 2, width - DIGITS / 2), floor + CELL / 2 + 2, {
-        align: "center",
-        size: 10.5,
-      })
+      const middle = Math.min(x + side / 2, width - DIGITS / 2)
+      write(ctx, style, String(places[i]), middle, floor + CELL / 2 + 2, { align: "center", size: 10.5 })
     })
   }
 
   stage.say(() => {
     const { tokens, places } = look(ways[0])
     const gone = newest() + 1 - tokens.length
-    const told = gone ? `${gone} are dropped` : "none is dropped yet"
-    const far = places[places.length - 1] >= trained && sinks.value && gone
-    const away = far
-      ? ` With true places the first token is ${places[places.length - 1]} back; training showed at most ${trained - 1}.`
-      : ""
+    const dropped = gone ? `${gone} are dropped` : "none is dropped yet"
+    const far = places[places.length - 1]
+    const away =
+      far >= trained && sinks.value && gone
+        ? ` With true places the first token is ${far} back; training showed at most ${trained - 1}.`
+        : ""
     const missing = tokens.includes(wanted()) ? "" : " It is no longer in the cache: no place can help."
     const shares = ways.map(
       (way, i) => `${percent(share(way))}${i ? "" : " of its weight"} with ${i < 2 ? way : "a stopped clock"}`,
     )
-    return `${newest() + 1} tokens seen, ${told}.${away} Asked ${ask.value} the layer gives the right token ${shares.join(", ")}.${missing}`
+    return `${newest() + 1} tokens seen, ${dropped}.${away} Asked ${ask.value} the layer gives the right token ${shares.join(", ")}.${missing}`
   })
 }

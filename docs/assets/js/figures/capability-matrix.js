@@ -1,15 +1,12 @@
 // Which encoding can do what: bars are means, dots are seeds. Beyond the trained length a question opens with a bet.
 
-import { make } from "../kit/controls.js"
-import { axes, dot, line, percent, write } from "../kit/plot.js"
+import { handle, make } from "../kit/controls.js"
+import { axes, dashed, dot, faint, fill, frame, line, percent, write } from "../kit/plot.js"
 
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
 /** @typedef {{ name: string, kind: number, shares: number[][][] }} Row the shares by question, length and seed */
-/**
- * @typedef {{
- *   questions: string[], lengths: number[], guess: number, first: string, near: number, kinds: [number, string][],
- *   rows: Row[],
- * }} Labs
- */
+/** @typedef {{ questions: string[], lengths: number[], guess: number, first: string, near: number,
+ *   kinds: [number, string][], rows: Row[] }} Labs */
 
 const [HEAD, ROW] = [38, 21]
 
@@ -73,39 +70,36 @@ export default function capabilityMatrix(stage) {
     return { wide, left, cell, chart, height: wide ? foot + 4 : foot + 216 }
   }
 
-  const paper = stage.canvas({
+  stage.canvas({
     label: () =>
       `Table of ${rows.length} encodings and ${questions.length} questions at ${length.value} tokens. ` +
       `${encoding.value}, ${question.value}: ${lengths.map((l, i) => `${open(column(), i) ? percent(share(row(), column(), i)) : "closed"} at ${l}`).join(", ")}`,
     ratio: (width) => places(width).height,
     draw: (ctx, width, _height, look) => {
       const { wide, left, cell, chart } = places(width)
-      const shown = order()
+      const sequence = order()
       ctx.fillStyle = look.ground
-      ctx.fillRect(0, HEAD + shown.indexOf(row()) * ROW, left + cell * questions.length, ROW)
+      ctx.fillRect(0, HEAD + sequence.indexOf(row()) * ROW, left + cell * questions.length, ROW)
       ctx.fillRect(left + cell * column(), 0, cell - 4, HEAD + rows.length * ROW)
       questions.forEach((text, q) => {
-        const words = text.replace(" ", "\n").split("\n")
+        const lines = text.replace(" ", "\n").split("\n")
         const weight = q === column() ? 700 : 400
-        words.forEach((word, n) =>
+        lines.forEach((word, n) =>
           write(ctx, look, word, left + cell * q + 3, HEAD - 24 + n * 14, { size: wide ? 11.5 : 11, weight }),
         )
       })
-      shown.forEach((each, n) => {
+      sequence.forEach((entry, n) => {
         const y = HEAD + (n + 0.5) * ROW
-        const bold = each === row() ? 700 : 400
-        write(ctx, look, each.name, left - 8, y, { align: "right", weight: bold, color: look.letters[each.kind] })
+        const bold = entry === row() ? 700 : 400
+        write(ctx, look, entry.name, left - 8, y, { align: "right", weight: bold, color: look.letters[entry.kind] })
         questions.forEach((_text, q) => {
           const x = left + cell * q + 3
           if (!open(q)) return write(ctx, look, "?", x + cell / 2 - 5, y, { align: "center", color: look.soft })
-          if (wide) write(ctx, look, share(each, q).toFixed(2), x, y, { size: 11.5, weight: bold })
+          if (wide) write(ctx, look, share(entry, q).toFixed(2), x, y, { size: 11.5, weight: bold })
           const from = wide ? x + 27 : x
           const room = left + cell * (q + 1) - 8 - from
-          ctx.globalAlpha = 0.3
-          ctx.fillStyle = look.series[each.kind]
-          ctx.fillRect(from, y - 6, room * share(each, q), 12)
-          ctx.globalAlpha = 1
-          for (const value of each.shares[q][at()]) dot(ctx, from + room * value, y, look.series[each.kind], 2.2)
+          faint(ctx, 0.3, () => fill(ctx, look.series[entry.kind], from, y - 6, room * share(entry, q), 12))
+          for (const value of entry.shares[q][at()]) dot(ctx, from + room * value, y, look.series[entry.kind], 2.2)
         })
       })
       let end = 2
@@ -115,96 +109,68 @@ export default function capabilityMatrix(stage) {
         end += ctx.measureText(word).width + (wide ? 24 : 16)
       }
       ctx.strokeStyle = look.ink
-      ctx.strokeRect(left + cell * column(), HEAD + shown.indexOf(row()) * ROW, cell - 4, ROW)
+      ctx.strokeRect(left + cell * column(), HEAD + sequence.indexOf(row()) * ROW, cell - 4, ROW)
       follow(ctx, look, chart)
     },
-    point: ({ x, y, down }) => {
-      const { left, cell } = places(paper.element.clientWidth)
+    point: ({ x, y, width, down }) => {
+      const { left, cell } = places(width)
       const [q, n] = [Math.floor((x - left) / cell), Math.floor((y - HEAD) / ROW)]
       if (!down || !(n in rows) || q >= questions.length) return
       encoding.value = order()[n].name
       if (q >= 0) question.value = questions[q]
     },
     arrows: {
-      x: {
-        get value() {
-          return column()
-        },
-        set value(v) {
-          question.value = questions[v] ?? question.value
-        },
-      },
-      y: {
-        get value() {
-          return order().indexOf(row())
-        },
-        set value(v) {
-          encoding.value = order()[v]?.name ?? encoding.value
-        },
-      },
+      x: handle(column, (q) => (question.value = questions[q] ?? question.value)),
+      y: handle(
+        () => order().indexOf(row()),
+        (n) => (encoding.value = order()[n]?.name ?? encoding.value),
+      ),
     },
   })
 
-  /**
-   * The chosen question over the lengths: every encoding faint, the chosen one with its seeds.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {import("../kit/plot.js").Box} box
-   */
+  /** The chosen question over the lengths: every encoding faint, the chosen one with its seeds.
+   * @type {(ctx: Ctx, look: Look, box: Box) => void} */
   const follow = (ctx, look, box) => {
-    const options = {
-      xticks: lengths,
-      xlabel: "tokens",
-      ylabel: "share of right answers",
-      yticks: [0, 0.5, 1],
-      logx: true,
-    }
-    const x = /** @type {[number, number]} */ ([trained * 0.87, longest * 1.15])
-    const to = axes(ctx, look, box, { x, y: [0, 1.02], ...options, title: question.value })
-    const seen = lengths.map((_l, i) => open(column(), i))
-    const curve = (/** @type {Row} */ each) => lengths.map((_l, i) => (seen[i] ? share(each, column(), i) : NaN))
-    ctx.setLineDash([4, 3])
-    line(ctx, to, x, [guess, guess], look.soft, 0.8)
-    ctx.setLineDash([])
-    for (const each of rows) {
-      ctx.globalAlpha = 0.35
-      line(ctx, to, lengths, curve(each), look.series[each.kind], 1.1)
-      if (!seen[lengths.length - 1])
-        dot(ctx, to.x(trained), to.y(share(each, column(), 0)), look.series[each.kind], 2.5)
+    const x = [trained * 0.87, longest * 1.15]
+    const ticks = { xticks: lengths, yticks: [0, 0.5, 1], logx: true }
+    const labels = { xlabel: "tokens", ylabel: "share of right answers", title: question.value }
+    const to = axes(ctx, look, box, { x, y: [0, 1.02], ...ticks, ...labels })
+    const opened = lengths.map((_l, i) => open(column(), i))
+    const curve = (/** @type {Row} */ each) => lengths.map((_l, i) => (opened[i] ? share(each, column(), i) : NaN))
+    dashed(ctx, [4, 3], () => line(ctx, to, x, [guess, guess], look.soft, 0.8))
+    ctx.globalAlpha = 0.35
+    for (const entry of rows) {
+      const color = look.series[entry.kind]
+      line(ctx, to, lengths, curve(entry), color, 1.1)
+      if (!opened[lengths.length - 1]) dot(ctx, to.x(trained), to.y(share(entry, column(), 0)), color, 2.5)
     }
     ctx.globalAlpha = 1
     const color = look.series[row().kind]
     line(ctx, to, lengths, curve(row()), color, 2.4)
     lengths.forEach((l, i) => {
-      if (seen[i]) for (const value of row().shares[column()][i]) dot(ctx, to.x(l), to.y(value), color, 3)
+      if (opened[i]) for (const value of row().shares[column()][i]) dot(ctx, to.x(l), to.y(value), color, 3)
       else write(ctx, look, "?", to.x(l), to.y(0.5), { align: "center", size: 15, color: look.soft })
     })
-    ctx.lineWidth = 1
-    ctx.strokeStyle = look.ink
-    ctx.strokeRect(to.x(Number(length.value)) - 7, box.top - 4, 14, box.height + 4)
+    frame(ctx, look.ink, 1, to.x(Number(length.value)) - 7, box.top - 4, 14, box.height + 4)
   }
 
   stage.say(() => {
     const name = encoding.value
     if (!open(column()))
       return `“${question.value}” is closed at ${length.value} tokens. Bet on ${name}, or on another.`
-    const seeds = row()
-      .shares[column()][at()].map((share) => percent(share))
-      .join(", ")
+    const shares = row().shares[column()][at()]
+    const seeds = shares.map((share) => percent(share)).join(", ")
     const kind = kinds.find(([color]) => color === row().kind)?.[1]
-    const told = `${name} (${kind}) answers ${percent(share(row()))} of “${question.value}” right at ${length.value} tokens (seeds: ${seeds}).`
-    if (at() === 0 && !bets.has(question.value)) return `${told} And at ${longest}?`
+    const answer = `${name} (${kind}) answers ${percent(share(row()))} of “${question.value}” right at ${length.value} tokens (seeds: ${seeds}).`
+    if (at() === 0 && !bets.has(question.value)) return `${answer} And at ${longest}?`
     const best = ranked()[0]
-    const top =
-      share(best) === share(row()) ? "No other does better." : `The best, ${best.name}: ${percent(share(best))}.`
-    const mine =
-      bets.get(question.value) &&
-      `You bet on ${bets.get(question.value)}: ${won(question.value) ? "well bet" : "lost"}.`
-    const made = questions.filter((q) => bets.get(q))
-    const score =
-      made.length > 1 &&
-      `Bets within ${Math.round(100 * near)} points of the best: ${made.filter(won).length} of ${made.length}.`
-    return [told, top, mine, score].filter(Boolean).join(" ")
+    const isBest = share(best) === share(row())
+    const top = isBest ? "No other does better." : `The best, ${best.name}: ${percent(share(best))}.`
+    const own = bets.get(question.value)
+    const mine = own && `You bet on ${own}: ${won(question.value) ? "well bet" : "lost"}.`
+    const placed = questions.filter((q) => bets.get(q))
+    const tally = `Bets within ${Math.round(100 * near)} points of the best: ${placed.filter(won).length} of ${placed.length}.`
+    return [answer, top, mine, placed.length > 1 && tally].filter(Boolean).join(" ")
   })
 }
 

@@ -2,8 +2,9 @@
 
 import { sinusoidal } from "../math/waves.js"
 import { color } from "../kit/heat.js"
-import { axes, dot, hand, short, stroke, write } from "../kit/plot.js"
+import { axes, circle, dashed, dot, fill, fixed, hand, short, stroke, write } from "../kit/plot.js"
 
+/** @import { Ctx, Look } from "../kit/plot.js" */
 /** @typedef {{ pairs: number[], theta: number[], seconds: number, paces: number[], start: number }} Data */
 
 const TURN = 2 * Math.PI
@@ -26,9 +27,9 @@ export default function clockFilm(stage) {
   stage.predict(
     `At ${paces[0]} position a second, how long does the clock of pair ${pairs[rows - 1]} take for one turn?`,
     ["a minute", "an hour", "half a day"],
-    (given) => {
+    (answer) => {
       pace.value = String(paces[paces.length - 1])
-      const verdict = given === "half a day" ? "Yes" : "Longer"
+      const verdict = answer === "half a day" ? "Yes" : "Longer"
       return `${verdict}: ${short(Math.round(TURN / slow))} positions, ${short(most)} hours. At ${short(Number(pace.value))} positions a second it takes ${Math.round(TURN / slow / Number(pace.value))} seconds. Press Play.`
     },
   )
@@ -42,7 +43,7 @@ export default function clockFilm(stage) {
   })
   const pace = stage.choice(
     "positions a second",
-    paces.map((many) => /** @type {[string, string]} */ ([String(many), short(many)])),
+    paces.map((rate) => /** @type {[string, string]} */ ([String(rate), short(rate)])),
   )
   const position = () => t.value * Number(pace.value)
 
@@ -66,13 +67,8 @@ export default function clockFilm(stage) {
       last = t.value
       radius = rest.radius
       const box = { left, top: rows * height, width: right - left, height: 0 }
-      const to = axes(ctx, look, box, {
-        x: [0, end],
-        y: [0, 1],
-        xticks: [0, 1, 2, 3].map((n) => (n * end) / 3),
-        yticks: [],
-        xlabel: "position p",
-      })
+      const thirds = [0, end / 3, (2 * end) / 3, end]
+      const to = axes(ctx, look, box, { x: [0, end], y: [0, 1], xticks: thirds, yticks: [], xlabel: "position p" })
       const values = sinusoidal(1, 2 * rows, Float64Array.from(theta), "interleaved", now)
       theta.forEach((speed, i) => {
         const middle = i * height + head + (height - head) / 2
@@ -87,62 +83,41 @@ export default function clockFilm(stage) {
         const tip = middle - radius * values[2 * i + 1]
         if (!blurred) {
           hand(ctx, clock, middle, radius, Math.PI / 2 - now * speed, tint)
-          ctx.setLineDash([2, 4])
-          stroke(ctx, [clock + radius * values[2 * i], tip], [to.x(now), tip], look.soft, 0.8)
-          ctx.setLineDash([])
+          dashed(ctx, [2, 4], () =>
+            stroke(ctx, [clock + radius * values[2 * i], tip], [to.x(now), tip], look.soft, 0.8),
+          )
         }
         wave(ctx, middle, speed, [left, right], end, to.x(now), tint)
         if (!blurred) (dot(ctx, to.x(now), tip, look.paper, 6.5), dot(ctx, to.x(now), tip, tint, 4.5))
       })
       stroke(ctx, [to.x(now), head], [to.x(now), rows * height], look.ink, 1)
     },
-    point: ({ x, down, start }) => {
-      const { left, right } = layout(paper.element.clientWidth)
+    point: ({ x, width, down, start }) => {
+      const { left, right } = layout(width)
       if (start) t.pause()
       if (down) t.value = ((x - left) / (right - left)) * seconds
     },
     arrows: { x: t },
   })
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {number} i
-   * @param {{ x: number, y: number }} at
-   * @param {boolean} wide
-   */
+  /** @type {(ctx: Ctx, look: Look, i: number, at: { x: number, y: number }, wide: boolean) => void} */
   const name = (ctx, look, i, { x, y }, wide) => {
     const turn = TURN / theta[i]
     const long = `λ = ${short(turn < 1000 ? Number(turn.toPrecision(3)) : Math.round(turn))}`
     write(ctx, look, `pair ${pairs[i]}`, x, wide ? y - 8 : y, { color: look.letters[i], weight: 700, size: 13 })
     write(ctx, look, long, wide ? x : x + 56, wide ? y + 9 : y, { color: look.soft })
   }
-  /**
-   * A cell of the table; what changes too fast to be read has no value.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {number} left
-   * @param {number} top
-   * @param {string} which
-   * @param {number} value
-   */
+  /** A cell of the table; what changes too fast to be read has no value.
+   * @type {(ctx: Ctx, look: Look, left: number, top: number, which: string, value: number) => void} */
   const cell = (ctx, look, left, top, which, value) => {
     const known = !Number.isNaN(value)
-    ctx.fillStyle = known ? color("RdBu_r", value, -1, 1) : look.ground
-    ctx.fillRect(left, top, 64, 23)
+    fill(ctx, known ? color("RdBu_r", value, -1, 1) : look.ground, left, top, 64, 23)
     const text = `${which} ${known ? two(value) : "…"}`
     const tint = !known ? look.ink : Math.abs(value) > DARK ? "#f4f4f4" : "#222"
     write(ctx, look, text, left + 32, top + 12, { align: "center", color: tint })
   }
-  /**
-   * A dial with the trace of its hand.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {number} x
-   * @param {number} y
-   * @param {string} tint
-   * @param {[number, number]} swept
-   */
+  /** A dial with the trace of its hand.
+   * @type {(ctx: Ctx, look: Look, x: number, y: number, tint: string, swept: [number, number]) => void} */
   const face = (ctx, look, x, y, tint, [angle, trace]) => {
     const to = angle - TURN / 4 // twelve o'clock, as canvases count
     ctx.beginPath()
@@ -152,23 +127,12 @@ export default function clockFilm(stage) {
     ctx.fillStyle = tint
     ctx.fill()
     ctx.globalAlpha = 1
-    ctx.beginPath()
-    ctx.arc(x, y, radius, 0, TURN)
-    ctx.strokeStyle = look.rule
-    ctx.lineWidth = 1.2
-    ctx.stroke()
+    circle(ctx, x, y, radius, look.rule)
     stroke(ctx, [x, y - radius], [x, y - radius + 4], look.soft, 1.2)
   }
-  /**
-   * The height of the tip over all positions, drawn up to now and faint beyond; where it swings in a pixel, a band.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {number} middle
-   * @param {number} speed
-   * @param {[number, number]} span
-   * @param {number} end
-   * @param {number} now
-   * @param {string} tint
-   */
+  /** The height of the tip over all positions, drawn up to now and faint beyond; where it swings in a pixel, a band.
+   * @type {(ctx: Ctx, middle: number, speed: number, span: [number, number], end: number, now: number, tint: string) =>
+   *   void} */
   const wave = (ctx, middle, speed, [left, right], end, now, tint) => {
     const angle = (end * speed) / (right - left) // of a pixel
     const full = angle > DENSE
@@ -201,7 +165,7 @@ export default function clockFilm(stage) {
 }
 
 /** Two digits, and no minus before zero. @param {number} value */
-const two = (value) => (Math.round(value * 100) / 100 || 0).toFixed(2).replace("-", "−")
+const two = (value) => fixed(value, 2)
 
 /** @param {number} value */
 const many = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 })

@@ -1,7 +1,7 @@
 // The product of two rows is a sum of shadows, one for each clock; time turns the hands and leaves every shadow as
 // it is.
 
-import { axes, dot, line, stroke, write } from "../kit/plot.js"
+import { axes, circle, dashed, dot, fill, line, stroke, write } from "../kit/plot.js"
 import { kernel, sinusoidal } from "../math/waves.js"
 
 const TURN = 2 * Math.PI
@@ -12,14 +12,9 @@ export default function clockWedges(stage) {
   const { gap, last } = stage.data
   const theta = Float64Array.from(stage.data.theta)
   const count = theta.length
-  const p = stage.film("time p", { min: 0, max: last, value: 0, step: 0.05, rate: 1.5, show: (v) => v.toFixed(1) })
-  const distance = stage.slider("ticks between, Δ", {
-    min: 0,
-    max: last,
-    value: gap,
-    step: 0.1,
-    show: (v) => v.toFixed(1),
-  })
+  const show = (/** @type {number} */ v) => v.toFixed(1)
+  const p = stage.film("time p", { min: 0, max: last, value: 0, step: 0.05, rate: 1.5, show })
+  const distance = stage.slider("ticks between, Δ", { min: 0, max: last, value: gap, step: 0.1, show })
 
   const row = (/** @type {number} */ at) => sinusoidal(1, 2 * count, theta, "interleaved", at)
   const products = () => {
@@ -33,15 +28,11 @@ export default function clockWedges(stage) {
     const top = width / count + 52
     const steps = { left: 34, top, width: Math.max(90, width * 0.24), height: 150 }
     const left = steps.left + steps.width + 12
-    return {
-      cell: width / count,
-      steps,
-      chart: { left, top, width: width - left - 10, height: 150 },
-      height: top + 194,
-    }
+    const chart = { left, top, width: width - left - 10, height: 150 }
+    return { cell: width / count, steps, chart, height: top + 194 }
   }
 
-  const paper = stage.canvas({
+  stage.canvas({
     label: () =>
       `${count} clocks with two hands each, ${distance.value.toFixed(1)} ticks apart. The shadows of one hand on the other: ${products().map(signed).join(", ")}; their sum: ${signed(kernel(distance.value, theta))}`,
     ratio: (width) => boxes(width).height,
@@ -54,11 +45,7 @@ export default function clockWedges(stage) {
         const tip = (/** @type {Float64Array} */ r, size = radius) =>
           /** @type {[number, number]} */ ([x + size * r[2 * i], y - size * r[2 * i + 1]])
         const turned = (/** @type {number} */ at) => theta[i] * at - Math.PI / 2
-        ctx.lineWidth = 1.2
-        ctx.strokeStyle = look.rule
-        ctx.beginPath()
-        ctx.arc(x, y, radius, 0, TURN)
-        ctx.stroke()
+        circle(ctx, x, y, radius, look.rule)
         ctx.beginPath()
         ctx.moveTo(x, y)
         const wedge = (theta[i] * distance.value) % TURN
@@ -68,53 +55,36 @@ export default function clockWedges(stage) {
         ctx.fill()
         ctx.globalAlpha = 1
         const foot = tip(a, radius * shadow)
-        ctx.setLineDash([3, 3])
-        stroke(ctx, tip(b), foot, look.soft, 1.2)
-        ctx.setLineDash([])
+        dashed(ctx, [3, 3], () => stroke(ctx, tip(b), foot, look.soft, 1.2))
         stroke(ctx, [x, y], tip(a), look.series[0], 2)
         stroke(ctx, [x, y], foot, shadow < 0 ? look.series[4] : look.series[2], 6)
         stroke(ctx, [x, y], tip(b), look.series[1], 2.4)
         dot(ctx, ...tip(a), look.series[0], 3.5)
         dot(ctx, ...tip(b), look.series[1], 3.5)
-        write(ctx, look, signed(shadow), x, cell + 8, {
-          align: "center",
-          weight: 700,
-          color: look.letters[shadow < 0 ? 4 : 2],
-        })
+        const color = look.letters[shadow < 0 ? 4 : 2]
+        write(ctx, look, signed(shadow), x, cell + 8, { align: "center", weight: 700, color })
       })
-      const y = /** @type {[number, number]} */ ([-count, count])
-      const side = axes(ctx, look, steps, {
-        x: [0, count],
-        y,
-        xticks: [],
-        yticks: [-count, 0, count],
-        xlabel: "clocks",
-        title: "laid on end",
-      })
-      const to = axes(ctx, look, chart, {
-        x: [0, last],
-        y,
-        xticks: [0, last / 4, last / 2, (3 * last) / 4, last],
-        yticks: [],
-        xlabel: "Δ",
-        title: "K(Δ)",
-      })
+      const y = [-count, count]
+      const ticks = { xticks: [], yticks: [-count, 0, count] }
+      const side = axes(ctx, look, steps, { x: [0, count], y, ...ticks, xlabel: "clocks", title: "laid on end" })
+      const quarters = { xticks: [0, last / 4, last / 2, (3 * last) / 4, last], yticks: [] }
+      const to = axes(ctx, look, chart, { x: [0, last], y, ...quarters, xlabel: "Δ", title: "K(Δ)" })
       let sum = 0
       shadows.forEach((shadow, i) => {
-        ctx.fillStyle = shadow < 0 ? look.series[4] : look.series[2]
-        ctx.fillRect(side.x(i + 0.15), side.y(sum), side.x(0.7) - side.x(0), side.y(shadow) - side.y(0))
+        const [x, width, height] = [side.x(i + 0.15), side.x(0.7) - side.x(0), side.y(shadow) - side.y(0)]
+        fill(ctx, look.series[shadow < 0 ? 4 : 2], x, side.y(sum), width, height)
         sum += shadow
         if (i < count - 1) stroke(ctx, [side.x(i + 0.15), side.y(sum)], [side.x(i + 1.85), side.y(sum)], look.soft, 0.8)
       })
       line(ctx, to, [0, last], [0, 0], look.rule, 1)
       line(ctx, to, all, curve, look.series[0], 1.8)
-      ctx.setLineDash([3, 3])
-      stroke(ctx, [side.x(count - 0.15), side.y(sum)], [to.x(distance.value), to.y(sum)], look.ink, 1)
-      ctx.setLineDash([])
+      dashed(ctx, [3, 3], () =>
+        stroke(ctx, [side.x(count - 0.15), side.y(sum)], [to.x(distance.value), to.y(sum)], look.ink, 1),
+      )
       dot(ctx, to.x(distance.value), to.y(sum), look.ink, 4.5)
     },
-    point: ({ x, y, down }) => {
-      const { chart } = boxes(paper.element.clientWidth)
+    point: ({ x, y, width, down }) => {
+      const { chart } = boxes(width)
       if (down && y > chart.top - 16 && x > chart.left - 8) distance.value = ((x - chart.left) / chart.width) * last
     },
     arrows: { x: distance },

@@ -1,6 +1,8 @@
 // A model that has learned to look four back, asked after stretches of every size: which token does it name?
 
-import { axes, dot, line, percent, write } from "../kit/plot.js"
+import { axes, dot, fill, line, percent, write } from "../kit/plot.js"
+
+/** @import { Scales } from "../kit/plot.js" */
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function copyBack(stage) {
@@ -23,7 +25,7 @@ export default function copyBack(stage) {
     return `Stretched by ${stretched}, ${first} names the token ${far}${why} back in ${percent(share)} of places. The token ${back} back: ${also}.`
   }
 
-  /** @type {import("../kit/plot.js").Scales} */
+  /** @type {Scales} */
   let to
   stage.canvas({
     label: reading,
@@ -39,13 +41,9 @@ export default function copyBack(stage) {
         xlabel: "the answer is the token k back",
         title: "Share of places",
       })
-      ctx.fillStyle = look.soft
-      ctx.fillRect(box.left, to.y(guess), box.width, 1)
-      write(ctx, look, `dots: ${first}’s peak at every factor`, box.left + box.width, to.y(0.94), {
-        align: "right",
-        color: look.letters[1],
-        size: 11.5,
-      })
+      fill(ctx, look.soft, box.left, to.y(guess), box.width, 1)
+      const legend = { align: /** @type {const} */ ("right"), color: look.letters[1], size: 11.5 }
+      write(ctx, look, `dots: ${first}’s peak at every factor`, box.left + box.width, to.y(0.94), legend)
       ctx.globalAlpha = 0.35
       for (const [far, share] of answers[first].map(peak)) dot(ctx, to.x(far), to.y(share), look.series[1], 2.5)
       ctx.globalAlpha = 1
@@ -55,11 +53,9 @@ export default function copyBack(stage) {
         const [x, y] = [to.x(far), to.y(share)]
         line(ctx, to, places, row, look.series[colors[k]], k ? 1.6 : 2.6)
         row.forEach((share, i) => dot(ctx, to.x(i + 1), to.y(share), look.series[colors[k]], k ? 2 : 3))
-        const spot = k ? { halo: true } : { align: /** @type {CanvasTextAlign} */ ("center"), halo: true, weight: 700 }
-        write(ctx, look, name, k ? x + 9 : x, k ? y + (k > 1 ? 1 : 14) : y - 12, {
-          ...spot,
-          color: look.letters[colors[k]],
-        })
+        const style = { color: look.letters[colors[k]], halo: true }
+        if (k) write(ctx, look, name, x + 9, y + (k > 1 ? 1 : 14), style)
+        else write(ctx, look, name, x, y - 12, { ...style, align: "center", weight: 700 })
       }
     },
     point: ({ x, down }) => {

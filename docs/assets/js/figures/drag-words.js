@@ -3,14 +3,12 @@
 import { average, distance, linear, multihead } from "../math/heads.js"
 import { color, heat } from "../kit/heat.js"
 import { short, write } from "../kit/plot.js"
+import { handle } from "../kit/controls.js"
 
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
 /** @typedef {{ q: number[], k: number[], v: number[] }} Part of a query, a key and a value */
-/**
- * @typedef {{
- *   words: string[], tints: number[], shuffle: number[], heads: number, tokens: Part[], seats: Part[],
- *   out: number[][], bias: number[],
- * }} Data
- */
+/** @typedef {{ words: string[], tints: number[], shuffle: number[], heads: number, tokens: Part[], seats: Part[],
+ *   out: number[][], bias: number[] }} Data */
 
 const GLIDE = 0.35 // of the way that is left, at each frame
 const TINY = 0.005 // what two digits show as none
@@ -27,11 +25,8 @@ export default function dragWords(stage) {
   const place = [...ordered] // where each token is drawn, on its way to its seat
   let grabbed = -1
 
-  /**
-   * What the layer makes of an order: for each token, its weights on the others and its output.
-   * @param {number[]} order
-   * @param {boolean} numbered
-   */
+  /** What the layer makes of an order: for each token, its weights on the others and its output.
+   * @param {number[]} order @param {boolean} numbered */
   const run = (order, numbered) => {
     const seat = ordered.map((token) => order.indexOf(token))
     /** @param {"q" | "k" | "v"} of */
@@ -56,14 +51,10 @@ export default function dragWords(stage) {
   }
   const word = stage.choice("word", words.map((text, i) => [String(i), text]), "1") // prettier-ignore
   const picked = () => Number(word.value)
-  const seat = {
-    get value() {
-      return order.indexOf(picked())
-    },
-    set value(v) {
-      move(picked(), v)
-    },
-  }
+  const seat = handle(
+    () => order.indexOf(picked()),
+    (to) => move(picked(), to),
+  )
   stage.button("← Move left", () => (seat.value -= 1))
   stage.button("Move right →", () => (seat.value += 1))
   stage.button("Shuffle all", () => (order = shuffle.map((i) => order[i])))
@@ -78,13 +69,8 @@ export default function dragWords(stage) {
     const map = { left: 46, top: 50, width: cell * count, height: step * count }
     const left = wide ? map.left + map.width + 74 : 74
     const bar = wide ? step : 22
-    return {
-      map,
-      cell,
-      step,
-      bar,
-      strip: { left, top: wide ? map.top : map.top + map.height + 54, width: width - left - 40 },
-    }
+    const strip = { left, top: wide ? map.top : map.top + map.height + 54, width: width - left - 40 }
+    return { map, cell, step, bar, strip }
   }
   const paper = stage.canvas({
     label: () => `Attention map and outputs of ${count} words in the order ${sentence()}. ${reading()}`,
@@ -102,12 +88,11 @@ export default function dragWords(stage) {
         place[token] = still.matches || Math.abs(left) < 0.01 ? aim : place[token] + GLIDE * left
         if (place[token] !== aim) stage.changed()
       }
-      /** @param {import("../kit/plot.js").Box} box @param {number} far */
-      const change = ({ left, top, width, height }, far) =>
-        write(ctx, look, far.toFixed(2), left + width + 36, top + height / 2, {
-          align: "right",
-          weight: far < TINY ? 400 : 700,
-        })
+      /** @param {Box} box @param {number} far */
+      const change = ({ left, top, width, height }, far) => {
+        const weight = far < TINY ? 400 : 700
+        write(ctx, look, far.toFixed(2), left + width + 36, top + height / 2, { align: "right", weight })
+      }
       const at = (/** @type {number} */ token) => place[token] * cell
       const down = (/** @type {number} */ token) => map.top + place[token] * step
       const others = ordered.filter((token) => token !== picked())
@@ -116,27 +101,19 @@ export default function dragWords(stage) {
           ctx.fillStyle = color("viridis", weights[m][n], least, most)
           ctx.fillRect(map.left + at(n) + 0.5, down(m) + 0.5, cell - 1, step - 1)
           if (m !== picked()) continue
-          write(ctx, look, weights[m][n].toFixed(2), map.left + at(n) + cell / 2, down(m) + step / 2, {
-            size: 12,
-            weight: 600,
-            align: "center",
-            color: weights[m][n] < least + DARK * (most - least) ? "#f4f4f4" : "#222",
-          })
+          const [x, y] = [map.left + at(n) + cell / 2, down(m) + step / 2]
+          const tint = weights[m][n] < least + DARK * (most - least) ? "#f4f4f4" : "#222"
+          write(ctx, look, weights[m][n].toFixed(2), x, y, { weight: 600, align: "center", color: tint })
         }
         const letters = { color: look.letters[tints[m]], weight: m === picked() ? 700 : 400, size: 13 }
         write(ctx, look, words[m], map.left - 8, down(m) + step / 2, { ...letters, align: "right" })
-        const row = { left: strip.left, top: strip.top + place[m] * bar + 3, width: strip.width, height: bar - 6 }
+        const row = { ...strip, top: strip.top + place[m] * bar + 3, height: bar - 6 }
         heat(ctx, row, outputs[m], outputs[m].length, { low: -loud, high: loud })
         change(row, distance(outputs[m], was().outputs[m]))
         write(ctx, look, words[m], strip.left - 8, row.top + row.height / 2, { ...letters, align: "right" })
         card(ctx, look, { left: map.left + at(m) + 2, top: 2, width: cell - 4, height: 42 }, m)
       }
-      const foot = {
-        left: strip.left,
-        top: strip.top + count * bar + 10,
-        width: strip.width,
-        height: Math.min(bar, 30) - 6,
-      }
+      const foot = { ...strip, top: strip.top + count * bar + 10, height: Math.min(bar, 30) - 6 }
       heat(ctx, foot, mean, mean.length, { low: -loud, high: loud })
       write(ctx, look, "average", strip.left - 8, foot.top + foot.height / 2, { align: "right", weight: 600 })
       change(foot, distance(mean, was().mean))
@@ -145,8 +122,8 @@ export default function dragWords(stage) {
       write(ctx, look, "change", width, strip.top - 10, { ...soft, align: "right" })
       write(ctx, look, "attention weights", map.left, map.top + map.height + 14, soft)
     },
-    point: ({ x, y, down, start }) => {
-      const { map, cell, step } = layout(paper.element.clientWidth)
+    point: ({ x, y, width, down, start }) => {
+      const { map, cell, step } = layout(width)
       const [column, row] = [(x - map.left) / cell - 0.5, (y - map.top) / step - 0.5]
       const nearest = (/** @type {number} */ spot) => order[Math.min(count - 1, Math.max(0, Math.round(spot)))]
       if (start && row < count && column < count) {
@@ -168,12 +145,7 @@ export default function dragWords(stage) {
   for (const kind of ["pointerup", "pointercancel"])
     paper.element.addEventListener(kind, drop, { signal: stage.signal })
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {import("../kit/plot.js").Box} box
-   * @param {number} token
-   */
+  /** @type {(ctx: Ctx, look: Look, box: Box, token: number) => void} */
   const card = (ctx, look, { left, top, width, height }, token) => {
     ctx.beginPath()
     ctx.roundRect(left, top, width, height, 4)
@@ -193,10 +165,10 @@ export default function dragWords(stage) {
     const { weights, outputs, mean } = now()
     const token = picked()
     const to = weights[token].indexOf(Math.max(...weights[token]))
-    const apart = [distance(outputs[token], was().outputs[token]), distance(mean, was().mean)]
+    const changes = [distance(outputs[token], was().outputs[token]), distance(mean, was().mean)]
     const gives = `“${words[token]}” on seat ${seat.value} gives “${words[to]}” ${short(weights[token][to])} of its attention`
-    const [own, all] = apart.map((far) => (far < TINY ? "has not changed" : `has changed by ${far.toFixed(2)}`))
-    const then = apart[0] < TINY ? "" : `; in order it was ${short(was().weights[token][to])}`
+    const [own, all] = changes.map((far) => (far < TINY ? "has not changed" : `has changed by ${far.toFixed(2)}`))
+    const then = changes[0] < TINY ? "" : `; in order it was ${short(was().weights[token][to])}`
     return `${gives}${then}. Its output ${own}, and the average of all outputs ${all}.`
   }
   stage.say(() => `${sentence()}: ${reading()}`)

@@ -44,7 +44,7 @@ export default async function explorer(stage) {
     () => "",
   )
   const page = new DOMParser().parseFromString(text, "text/html")
-  const all = page.querySelector("posenc-figure[name=explorer]")?.getAttribute("data")
-  if (!all) return false
-  build(stage, unpacked({ ...JSON.parse(all), ...data }))
+  const attribute = page.querySelector("posenc-figure[name=explorer]")?.getAttribute("data")
+  if (!attribute) return false
+  build(stage, unpacked({ ...JSON.parse(attribute), ...data }))
 }

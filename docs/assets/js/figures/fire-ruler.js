@@ -2,7 +2,7 @@
 
 import { fireCurve, fireShare } from "../math/biases.js"
 import { nailed, sameShare } from "../math/families.js"
-import { axes, dot, line, short, write } from "../kit/plot.js"
+import { axes, dashed, dot, fill, line, short, stroke, write } from "../kit/plot.js"
 
 const HIGH = 150 // pixels of the chart
 
@@ -14,10 +14,10 @@ export default function fireRuler(stage) {
   stage.predict(
     `The heads have learned “${distance} back” on ${trained} tokens. Which token does a query at place ${longest} look at?`,
     ["a nearer one", `the one ${distance} back`, "a farther one"],
-    (given) => {
+    (answer) => {
       nail.value = false
       place.value = longest
-      return `${given === "a farther one" ? "Yes" : "No, a farther one"}: the one ${peak()} back. The ruler got longer, so ${distance} tokens became a smaller share of it, and the share that once meant ${distance} is further out.`
+      return `${answer === "a farther one" ? "Yes" : "No, a farther one"}: the one ${peak()} back. The ruler got longer, so ${distance} tokens became a smaller share of it, and the share that once meant ${distance} is further out.`
     },
   )
   const place = stage.film("query m", { min: distance, max: longest, value: Math.floor(head.threshold), rate: 24 })
@@ -49,51 +49,33 @@ export default function fireRuler(stage) {
 
       const top = HIGH + 12
       const end = to.x(share(m()))
-      ctx.fillStyle = look.ground
-      ctx.fillRect(box.left, top, end - box.left, 40)
-      const found = peak()
-      const named = [distance, found, m()]
+      fill(ctx, look.ground, box.left, top, end - box.left, 40)
+      const nearest = peak()
+      const marks = [distance, nearest, m()]
       let free = -Infinity
       for (let back = 0; back <= m(); back++) {
         const x = to.x(share(back))
-        const marked = named.includes(back)
-        ctx.fillStyle = look.soft
-        ctx.fillRect(x - 0.5, top, 1, marked ? 12 : 7)
+        const marked = marks.includes(back)
+        fill(ctx, look.soft, x - 0.5, top, 1, marked ? 12 : 7)
         dot(ctx, x, to.y(bias(back)), look.series[0], 1.6)
-        const room = Math.min(...named.filter((d) => d > back).map((d) => to.x(share(d)) - x))
+        const room = Math.min(...marks.filter((d) => d > back).map((d) => to.x(share(d)) - x))
         if (!marked && (x < free || room < 24)) continue
-        const color = back === distance ? look.letters[1] : back === found ? look.letters[0] : look.soft
-        write(ctx, look, short(back), x, top + 24, {
-          size: marked ? 14 : 11.5,
-          weight: marked ? 700 : 400,
-          align: "center",
-          color,
-        })
+        const color = back === distance ? look.letters[1] : back === nearest ? look.letters[0] : look.soft
+        const [size, weight] = marked ? [14, 700] : [11.5, 400]
+        write(ctx, look, short(back), x, top + 24, { size, weight, align: "center", color })
         free = x + 26
       }
-      ;[found, distance].forEach((back, i) => {
+      ;[nearest, distance].forEach((back, i) => {
         const [x, y] = [to.x(share(back)), to.y(bias(back))]
-        if (back === distance) ctx.setLineDash([4, 3])
-        ctx.strokeStyle = look.series[i]
-        ctx.beginPath()
-        ctx.moveTo(x, y)
-        ctx.lineTo(x, top)
-        ctx.stroke()
+        dashed(ctx, back === distance ? [4, 3] : [], () => stroke(ctx, [x, y], [x, top], look.series[i], 1))
         dot(ctx, x, y, look.series[i], 5)
       })
-      ctx.setLineDash([])
       write(ctx, look, `tokens back from m = ${m()}, to the first`, box.left, top + 56)
-      write(ctx, look, `${distance} back`, Math.max(box.left + 44, to.x(share(distance)) - 6), 18, {
-        color: look.letters[1],
-        weight: 700,
-        align: "right",
-        halo: true,
-      })
-      write(ctx, look, found === distance ? "" : `looks ${found} back`, to.x(share(found)) + 8, 18, {
-        color: look.letters[0],
-        weight: 700,
-        halo: true,
-      })
+      const bold = { weight: 700, halo: true }
+      const x = Math.max(box.left + 44, to.x(share(distance)) - 6)
+      write(ctx, look, `${distance} back`, x, 18, { ...bold, color: look.letters[1], align: "right" })
+      const looks = nearest === distance ? "" : `looks ${nearest} back`
+      write(ctx, look, looks, to.x(share(nearest)) + 8, 18, { ...bold, color: look.letters[0] })
     },
     arrows: { x: place },
   })

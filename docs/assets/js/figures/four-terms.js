@@ -1,7 +1,7 @@
 // Six methods, four conversations: move the text, then stretch it, and see which maps notice.
 
 import { heat } from "../kit/heat.js"
-import { write } from "../kit/plot.js"
+import { frame, write } from "../kit/plot.js"
 import { conversations } from "../math/conversations.js"
 
 const TERMS = ["what–what", "what–where", "where–what", "where–where"]
@@ -10,20 +10,16 @@ const SILENT = 1e-6
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function fourTerms(stage) {
-  /**
-   * @type {{
-   *   words: number[], q: number[][], k: number[][], theta: Float64Array, reach: number, far: number, gap: number,
-   *   methods: Record<string, any>,
-   * }}
-   */
+  /** @type {{ words: number[], q: number[][], k: number[][], theta: Float64Array, reach: number, far: number,
+   *   gap: number, methods: Record<string, any> }} */
   const { words, q, k, theta, reach, far, gap, methods } = stage.data
   const names = Object.keys(methods)
   /** Each method's four maps, row by row. @param {number} first @param {number} step */
   const maps = (first, step) =>
     names.map((name) => {
       const learned = { ...methods[name], theta, row: (/** @type {number} */ o) => methods[name].rows[o + reach] }
-      const logits = words.flatMap((asks, m) =>
-        words.map((says, n) => conversations(name, q[asks], k[says], first + step * m, first + step * n, learned)),
+      const logits = words.flatMap((query, m) =>
+        words.map((key, n) => conversations(name, q[query], k[key], first + step * m, first + step * n, learned)),
       )
       return TERMS.map((_, term) => logits.map((logit) => logit[term]))
     })
@@ -33,10 +29,10 @@ export default function fourTerms(stage) {
   stage.predict(
     `Stretch the text until neighbors stand ${gap} apart. Whose what–what map changes?`,
     ["nobody's: it is about content", "that of added places", "RoPE's"],
-    (given) => {
+    (answer) => {
       start.value = 0
       apart.value = gap
-      return `${given === "RoPE's" ? "Yes." : "Look:"} RoPE keeps one conversation and hides the offset in it. For all others, what–what is content alone.`
+      return `${answer === "RoPE's" ? "Yes." : "Look:"} RoPE keeps one conversation and hides the offset in it. For all others, what–what is content alone.`
     },
   )
   const start = stage.slider("first place", { min: 0, max: far, value: 0 })
@@ -46,7 +42,7 @@ export default function fourTerms(stage) {
     now[i][j].some((value, at) => Math.abs(value - before[i][j][at]) > SILENT)
 
   stage.canvas({
-    label: () => `A map for each of ${names.join(", ")} and each of ${TERMS.join(", ")}. ${told()}`,
+    label: () => `A map for each of ${names.join(", ")} and each of ${TERMS.join(", ")}. ${reading()}`,
     ratio: (width) => (width > WIDE ? TOP + Math.min((width - LEFT) / 6, TALL) * 4 : TOP + ((width - LEFT) / 4) * 6),
     draw: (ctx, width, _height, look) => {
       const cell = (width - LEFT) / (width > WIDE ? 6 : 4)
@@ -57,20 +53,16 @@ export default function fourTerms(stage) {
         const [column, row] = width > WIDE ? [i, j] : [j, i]
         return { left: LEFT + column * cell, top: TOP + row * high, width: side, height: tall }
       }
-      /**
-       * A title above its column or before its row, in up to two lines.
-       * @param {string} text
-       * @param {number} i
-       * @param {number} j
-       */
+      /** A title above its column or before its row, in up to two lines.
+       * @param {string} text @param {number} i @param {number} j */
       const title = (text, i, j) => {
         const { left, top } = place(i, j)
         const lines = text.replace(/[–-]/, "$&\n").split("\n")
-        lines.forEach((one, line) => {
+        lines.forEach((part, line) => {
           const style = { size: 12, weight: 600 }
-          if (top < 0) write(ctx, look, one, left + side / 2, 6 + 13 * line, { ...style, align: "center" })
+          if (top < 0) write(ctx, look, part, left + side / 2, 6 + 13 * line, { ...style, align: "center" })
           else
-            write(ctx, look, one, LEFT - 8, top + tall / 2 + 14 * (line - (lines.length - 1) / 2), {
+            write(ctx, look, part, LEFT - 8, top + tall / 2 + 14 * (line - (lines.length - 1) / 2), {
               ...style,
               align: "right",
             })
@@ -84,20 +76,18 @@ export default function fourTerms(stage) {
           const size = Math.max(...now[i][j].map(Math.abs))
           if (size > SILENT) heat(ctx, box, now[i][j], words.length, { low: -size, high: size })
           else write(ctx, look, "–", box.left + side / 2, box.top + tall / 2, { color: look.soft, align: "center" })
-          ctx.strokeStyle = changed(i, j) ? look.spark : look.rule
-          ctx.lineWidth = changed(i, j) ? 4 : 1
-          ctx.strokeRect(box.left, box.top, side, tall)
+          frame(ctx, changed(i, j) ? look.spark : look.rule, changed(i, j) ? 4 : 1, box.left, box.top, side, tall)
         })
       })
     },
   })
-  const told = () => {
+  const reading = () => {
     const places = TERMS.map((_, at) => start.value + at * apart.value).join(", ")
-    const found = names.flatMap((name, i) => {
+    const counts = names.flatMap((name, i) => {
       const count = TERMS.filter((_, j) => changed(i, j)).length
       return count ? `${count} of ${name}` : []
     })
-    return `The words stand at ${places}, … Framed maps differ from those at 0, 1, 2, …: ${found.join(", ") || "none yet"}.`
+    return `The words stand at ${places}, … Framed maps differ from those at 0, 1, 2, …: ${counts.join(", ") || "none yet"}.`
   }
-  stage.say(told)
+  stage.say(reading)
 }

@@ -1,8 +1,10 @@
 // Each pair has a needle: only the way along it moves the hand. What shape do all of them see?
 
 import { heat } from "../kit/heat.js"
-import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
+import { axes, circle, dashed, dot, line, short, stroke, write } from "../kit/plot.js"
 import { needles, onRing, planeMap, spread } from "../math/needles.js"
+
+/** @import { Ctx, Look } from "../kit/plot.js" */
 
 const RADIANS = Math.PI / 180
 const CELLS = 101 // of the map, in each direction
@@ -11,15 +13,9 @@ const SWEEP = 181 // angles at which the spread is known
 const FLOOR = -2.9 // powers of ten: what is rounder lies on the floor
 const third = (/** @type {number} */ v) => v.toFixed(3)
 
-/**
- * The needles, each turned on from the one before.
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @param {import("../math/needles.js").Needles} theta
- */
+/** The needles, each turned on from the one before.
+ * @type {(ctx: Ctx, look: Look, x: number, y: number, radius: number, theta: import("../math/needles.js").Needles) =>
+ *   void} */
 const compass = (ctx, look, x, y, radius, theta) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, 0, 2 * Math.PI)
@@ -38,22 +34,18 @@ const compass = (ctx, look, x, y, radius, theta) => {
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function kernelDirections(stage) {
-  /**
-   * @type {{
-   *   base: number, pairs: number, far: number, radius: number, farther: number, angles: Record<string, number>,
-   *   few: string, many: string, start: number,
-   * }}
-   */
+  /** @type {{ base: number, pairs: number, far: number, radius: number, farther: number,
+   *   angles: Record<string, number>, few: string, many: string, start: number }} */
   const { base, pairs, far, radius, farther, angles, few, many, start } = stage.data
   stage.predict(
     `Which is rounder on the ring of radius ${radius}?`,
     [`${short(angles[few])}°: four directions`, `${short(angles[many], 4)}°: no two alike`],
-    (given) => {
+    (answer) => {
       ;[angle.value, ring.value, count.value] = [angles[few], radius, pairs]
       const [near, away] = [radius, farther].map((r) => [few, many].map((name) => uneven(angles[name], r)))
-      const right = given.includes("four") === near[0] < near[1]
-      const seen = `The spreads are ${third(near[0])} for four directions and ${third(near[1])} for all`
-      return `${right ? "Yes" : "No"}. ${seen}. Widen the ring to ${farther}: ${third(away[0])} and ${third(away[1])}.`
+      const right = answer.includes("four") === near[0] < near[1]
+      const spreads = `The spreads are ${third(near[0])} for four directions and ${third(near[1])} for all`
+      return `${right ? "Yes" : "No"}. ${spreads}. Widen the ring to ${farther}: ${third(away[0])} and ${third(away[1])}.`
     },
   )
   const show = (/** @type {number} */ v) => `${v.toFixed(1)}°`
@@ -95,13 +87,10 @@ export default function kernelDirections(stage) {
       write(ctx, look, "K/K(0) over the plane", map.left, 10, title)
       compass(ctx, look, map.left / 2 - 4, 24 + side / 2, Math.min(map.left / 2 - 14, side / 2), theta())
       heat(ctx, map, planeMap(theta(), steps), CELLS, { low: -1, high: 1 })
-      ctx.beginPath()
-      ctx.arc(map.left + side / 2, map.top + side / 2, (side / 2) * (ring.value / far), 0, 2 * Math.PI)
-      ctx.setLineDash([2, 4])
-      ctx.strokeStyle = "#111111" // on the map's own colors, the same in the dark
-      ctx.lineWidth = 1.8
-      ctx.stroke()
-      ctx.setLineDash([])
+      const middle = [map.left + side / 2, map.top + side / 2]
+      const radius = (side / 2) * (ring.value / far)
+      // on the map's own colors, the same in the dark
+      dashed(ctx, [2, 4], () => circle(ctx, middle[0], middle[1], radius, "#111111", 1.8))
 
       const left = wide ? map.left + side + 50 : 40
       const round = { left, top: wide ? 24 : side + 62, width: width - left - 12, height: wide ? side - 40 : 70 }

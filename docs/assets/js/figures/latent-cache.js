@@ -1,6 +1,6 @@
 // What a token leaves in the cache of a layer: keys and values of all heads, of groups, of one, or a latent.
 
-import { short, write } from "../kit/plot.js"
+import { fill, short, write } from "../kit/plot.js"
 import { perToken } from "../math/latents.js"
 
 const ROW = 34 // pixels
@@ -14,10 +14,10 @@ export default function latentCache(stage) {
 
   stage.predict(
     `${h} heads of ${d} channels keep ${short(usual["each head"])} numbers a token in each layer. How many does DeepSeek-V2 keep?`,
-    answers.map((each) => short(each)),
-    (given) => {
+    answers.map((count) => short(count)),
+    (answer) => {
       ;[heads.value, width.value, latent.value, rotary.value] = [h, d, l, r]
-      const right = given === short(usual.latent)
+      const right = answer === short(usual.latent)
       return `${right ? "Yes" : "No"}: ${short(usual.latent)}, a latent of ${l} and a turned key of ${r}. Now take half of the heads away, and see whose cache shrinks.`
     },
   )
@@ -47,8 +47,7 @@ export default function latentCache(stage) {
       all.forEach(([kind, numbers], i) => {
         const y = 4 + i * ROW
         write(ctx, look, kind, LEFT - 8, y + ROW / 2, { align: "right" })
-        ctx.fillStyle = look.series[kind === "latent" ? 1 : 0]
-        ctx.fillRect(LEFT, y + 5, Math.max(1, numbers * scale), ROW - 10)
+        fill(ctx, look.series[kind === "latent" ? 1 : 0], LEFT, y + 5, Math.max(1, numbers * scale), ROW - 10)
         write(ctx, look, short(numbers), LEFT + numbers * scale + 8, y + ROW / 2, { weight: 700 })
       })
     },

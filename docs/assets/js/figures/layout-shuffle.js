@@ -1,10 +1,10 @@
 // Eight channels move from one layout to the other with their couples, and a code turns whatever lies at its places.
 
-import { axes, line, short, write } from "../kit/plot.js"
+import { axes, faint, line, short, write } from "../kit/plot.js"
 import { keepers, laidOut, pairAt, partner, placeOf } from "../math/layouts.js"
 import { channels, scorer } from "../math/rope.js"
 
-/** @typedef {import("../kit/paper.js").Look} Look */
+/** @import { Ctx, Look } from "../kit/plot.js" */
 
 const ROW = 94 // where the channels lie, in pixels
 const GLIDE = 1600 // milliseconds from one layout to the other
@@ -16,13 +16,7 @@ const NAMES = [
   ["half", "half-split"],
 ]
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {[number, number]} from
- * @param {[number, number]} to
- * @param {number} lift
- * @param {string} color
- */
+/** @type {(ctx: Ctx, from: [number, number], to: [number, number], lift: number, color: string) => void} */
 const arch = (ctx, from, to, lift, color) => {
   ctx.beginPath()
   ctx.moveTo(...from)
@@ -31,15 +25,9 @@ const arch = (ctx, from, to, lift, color) => {
   ctx.stroke()
 }
 
-/**
- * A channel, filled with the color of its couple.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} c
- * @param {[number, number]} at
- * @param {number} half
- * @param {number} ring how wide its mark is
- */
+/** A channel, filled with the color of its couple.
+ * @param {Ctx} ctx @param {Look} look @param {number} c @param {[number, number]} at @param {number} half
+ * @param {number} ring how wide its mark is */
 const box = (ctx, look, c, [x, y], half, ring) => {
   ctx.beginPath()
   ctx.roundRect(x - half, y - 15, 2 * half, 30, 5)
@@ -64,15 +52,15 @@ export default function layoutShuffle(stage) {
   stage.predict(
     `The rows lie interleaved, the code turns halves. How many of the ${dim} channels keep their speed?`,
     ["none", "two", "half of them", "all"],
-    (given) => {
+    (answer) => {
       halt()
       ;[way.value, code.value] = [0, "half"]
-      const kept = keepers(dim, "interleaved", "half")
-      return `${given === "two" ? "Yes" : "No"}: ${kept.length}, channels ${kept.join(" and ")}. Even they turn with strangers. Now move the rows.`
+      const unmoved = keepers(dim, "interleaved", "half")
+      return `${answer === "two" ? "Yes" : "No"}: ${unmoved.length}, channels ${unmoved.join(" and ")}. Even they turn with strangers. Now move the rows.`
     },
   )
-  const told = (/** @type {number} */ t) => (t === 0 ? "interleaved" : t === 1 ? "half-split" : "moving")
-  const way = stage.slider("rows", { min: 0, max: 1, value: 0, step: 0.02, show: told })
+  const layout = (/** @type {number} */ t) => (t === 0 ? "interleaved" : t === 1 ? "half-split" : "moving")
+  const way = stage.slider("rows", { min: 0, max: 1, value: 0, step: 0.02, show: layout })
   let going = 0
   const glide = (/** @type {number} */ goal, last = performance.now()) => {
     const now = performance.now()
@@ -102,21 +90,19 @@ export default function layoutShuffle(stage) {
       return `${own} On its way from place ${c} to place ${placeOf(c, dim, "half")}, it still does. The code sees places only: whom it turns together shows when the rows lie still.`
     const here = placeOf(c, dim, rows())
     const other = partner(here, dim, code.value)
-    const kept = keepers(dim, rows(), code.value)
-    const met = all.find((each) => placeOf(each, dim, rows()) === other)
+    const unmoved = keepers(dim, rows(), code.value)
+    const met = all.find((index) => placeOf(index, dim, rows()) === other)
     const verdict = `The code turns its place ${here} with place ${other}, where channel ${met} lies, at ${speed(pairAt(here, dim, code.value))}.`
-    const score =
-      kept.length === dim
-        ? `${got()(1).toFixed(3)}, as it should be`
-        : `${got()(1).toFixed(3)} and should be ${wanted(1).toFixed(3)}`
-    return `${own} ${verdict} ${kept.length} of ${dim} keep their speed. At distance 1 the score is ${score.replaceAll("-", "−")}.`
+    const [score, aim] = [got(), wanted].map((score) => score(1).toFixed(3).replace("-", "−"))
+    const right = unmoved.length === dim ? ", as it should be" : ` and should be ${aim}`
+    return `${own} ${verdict} ${unmoved.length} of ${dim} keep their speed. At distance 1 the score is ${score}${right}.`
   }
 
-  /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} cell */
+  /** @param {Ctx} ctx @param {Look} look @param {number} cell */
   const turned = (ctx, look, cell) => {
     const x = (/** @type {number} */ slot) => (slot + 0.5) * cell
     for (const slot of all) {
-      const c = all.find((each) => placeOf(each, dim, rows()) === slot) ?? 0
+      const c = all.find((index) => placeOf(index, dim, rows()) === slot) ?? 0
       const wrong = rows() && !keepers(dim, rows(), code.value).includes(c)
       const color = wrong ? look.letters[4] : look.soft
       write(ctx, look, wrong ? `${slot} ✕` : String(slot), x(slot), ROW + 52, { align: "center", color })
@@ -127,16 +113,14 @@ export default function layoutShuffle(stage) {
     })
     ctx.lineWidth = 2
     for (const { pair, from, to, lift } of arcs) arch(ctx, [from, ROW + 64], [to, ROW + 64], lift, look.series[pair])
-    const style = { align: /** @type {CanvasTextAlign} */ ("center"), halo: true, weight: 700, size: 13 }
-    for (const { pair, from, to, lift } of arcs)
-      write(ctx, look, `θ${DIGITS[pair]}`, (from + to) / 2, ROW + 64 + 0.75 * lift, {
-        ...style,
-        color: look.letters[pair],
-      })
+    for (const { pair, from, to, lift } of arcs) {
+      const style = { halo: true, weight: 700, size: 13, color: look.letters[pair] }
+      write(ctx, look, `θ${DIGITS[pair]}`, (from + to) / 2, ROW + 64 + 0.75 * lift, { ...style, align: "center" })
+    }
   }
 
   const paper = stage.canvas({
-    label: () => `Rows ${told(way.value)}, code ${code.value}. ${reading()}`,
+    label: () => `Rows ${layout(way.value)}, code ${code.value}. ${reading()}`,
     ratio: () => ROW + 150,
     draw: (ctx, width, height, look) => {
       const cell = width / dim
@@ -154,18 +138,18 @@ export default function layoutShuffle(stage) {
       const mate = partner(channel.value, dim, "interleaved")
       for (const c of all) box(ctx, look, c, at(c), half, c === channel.value ? 2.6 : c === mate ? 1.6 : 0)
     },
-    point: ({ x, down }) => {
-      const apart = all.map((c) => Math.abs((place(c) + 0.5) * (paper.element.clientWidth / dim) - x))
+    point: ({ x, width, down }) => {
+      const apart = all.map((c) => Math.abs((place(c) + 0.5) * (width / dim) - x))
       if (down) channel.value = apart.indexOf(Math.min(...apart))
     },
     arrows: { x: channel },
   })
   stage.canvas({
     label: () => {
-      const said = [wanted, ...(rows() ? [got()] : [])].map((score) =>
+      const scores = [wanted, ...(rows() ? [got()] : [])].map((score) =>
         [0, far / 2, far].map((at) => short(score(at))).join(", "),
       )
-      return `The score at distances 0, ${far / 2} and ${far}. Intended: ${said[0]}. Computed: ${said[1] ?? "not while rows move"}.`
+      return `The score at distances 0, ${far / 2} and ${far}. Intended: ${scores[0]}. Computed: ${scores[1] ?? "not while rows move"}.`
     },
     ratio: () => 150,
     draw: (ctx, width, height, look) => {
@@ -174,22 +158,14 @@ export default function layoutShuffle(stage) {
       const most = Math.max(...scores.flat().map(Math.abs)) * 1.1
       const box = { left: 40, top: 24, width: width - 50, height: height - 62 }
       const top = Math.floor(most)
-      const sides = {
-        x: /** @type {[number, number]} */ ([0, far]),
-        y: /** @type {[number, number]} */ ([-most, most]),
-      }
       const ticks = { xticks: [0, far / 2, far], yticks: [-top, 0, top] }
-      const to = axes(ctx, look, box, { ...sides, ...ticks, xlabel: "distance Δ", title: "score" })
-      const words = ["━ intended", "━ computed"]
+      const labels = { xlabel: "distance Δ", title: "score" }
+      const to = axes(ctx, look, box, { x: [0, far], y: [-most, most], ...ticks, ...labels })
+      const names = ["━ intended", "━ computed"]
       ;[5, 2].slice(0, scores.length).forEach((thick, i) => {
-        ctx.globalAlpha = i ? 1 : 0.45
-        line(ctx, to, apart, scores[i], look.series[4 * i], thick)
-        ctx.globalAlpha = 1
-        write(ctx, look, words[i], box.left + box.width - 90 * (1 - i), 11, {
-          align: "right",
-          color: look.letters[4 * i],
-          weight: 700,
-        })
+        faint(ctx, i ? 1 : 0.45, () => line(ctx, to, apart, scores[i], look.series[4 * i], thick))
+        const color = look.letters[4 * i]
+        write(ctx, look, names[i], box.left + box.width - 90 * (1 - i), 11, { align: "right", color, weight: 700 })
       })
     },
   })

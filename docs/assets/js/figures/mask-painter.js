@@ -1,14 +1,13 @@
 // Paint who may see whom, stack a few layers, and see what one output can know of the order of the others.
 
 import { hops, mask, view } from "../math/masks.js"
-import { dot, write } from "../kit/plot.js"
+import { circle, dashed, dot, faint, fill, frame, stroke, upright, write } from "../kit/plot.js"
+import { handle } from "../kit/controls.js"
 
-/**
- * The masks: kind, name and size.
- * @typedef {{
- *   length: number, depth: number, masks: [string, string, number][], ask: string,
- * }} Data
- */
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
+
+/** The masks: kind, name and size.
+ * @typedef {{ length: number, depth: number, masks: [string, string, number][], ask: string }} Data */
 
 const PAINTED = "painted"
 
@@ -18,9 +17,9 @@ export default function maskPainter(stage) {
   const { length, depth: deepest, masks, ask } = stage.data
   const last = length - 1
   const cursor = { x: 0, y: 1 } // the cell that the button flips
-  let [seen, shown] = [/** @type {boolean[]} */ ([]), ""]
+  let [visible, drawn] = [/** @type {boolean[]} */ ([]), ""]
   let ink = true // what the pointer paints
-  let known = view([], 0, 0, 0) // what the output knows
+  let knowledge = view([], 0, 0, 0) // what the output knows
   /** @type {number[]} */
   let far = [] // how many layers each token is away from the output
 
@@ -29,9 +28,9 @@ export default function maskPainter(stage) {
   stage.predict(
     `A ${asked}: after how many layers does token ${last} hear of token 0?`,
     [1, layers, last].map(layered),
-    (given) => {
+    (answer) => {
       ;[kind.value, depth.value, output.value] = [ask, layers, last]
-      const verdict = parseInt(given) === layers ? "Yes." : "No."
+      const verdict = parseInt(answer) === layers ? "Yes." : "No."
       return `${verdict} Each layer carries a token ${size - 1} seats on: ${layers} layers for ${last} seats. Turn the layers back and see.`
     },
   )
@@ -44,30 +43,29 @@ export default function maskPainter(stage) {
   const output = stage.slider("output at token", { min: 0, max: last, value: last })
   const flip = stage.button("", () => paint(!at(cursor.y, cursor.x)))
 
-  const at = (/** @type {number} */ m, /** @type {number} */ n) => seen[m * length + n]
+  const at = (/** @type {number} */ m, /** @type {number} */ n) => visible[m * length + n]
   /** @param {boolean} on */
   const paint = (on) => {
     if (cursor.x === cursor.y || at(cursor.y, cursor.x) === on) return // a token always sees itself
-    seen[cursor.y * length + cursor.x] = on
-    shown = PAINTED
+    visible[cursor.y * length + cursor.x] = on
+    drawn = PAINTED
     kind.value = PAINTED
   }
   /** @param {"x" | "y"} axis */
-  const along = (axis) => ({
-    get value() {
-      return cursor[axis]
-    },
-    set value(v) {
-      cursor[axis] = Math.min(last, Math.max(0, v))
-      stage.changed()
-    },
-  })
+  const along = (axis) =>
+    handle(
+      () => cursor[axis],
+      (to) => {
+        cursor[axis] = Math.min(last, Math.max(0, to))
+        stage.changed()
+      },
+    )
   stage.each(() => {
     const chosen = masks.find(([key]) => key === kind.value)
-    if (chosen && shown !== kind.value) seen = mask(chosen[0], length, chosen[2])
-    shown = kind.value
-    far = hops(seen, length, output.value)
-    known = view(seen, length, output.value, depth.value)
+    if (chosen && drawn !== kind.value) visible = mask(chosen[0], length, chosen[2])
+    drawn = kind.value
+    far = hops(visible, length, output.value)
+    knowledge = view(visible, length, output.value, depth.value)
     const { x, y } = cursor
     flip.disabled = x === y
     flip.textContent =
@@ -75,7 +73,7 @@ export default function maskPainter(stage) {
   })
   /** The tokens that can be taken for the one on a seat, itself among them. @param {number} seat */
   const bag = (seat) =>
-    seat === output.value ? [seat] : known.others.filter((n) => known.bags[n] === known.bags[seat])
+    seat === output.value ? [seat] : knowledge.others.filter((n) => knowledge.bags[n] === knowledge.bags[seat])
 
   /** @param {number} width */
   const layout = (width) => {
@@ -97,37 +95,28 @@ export default function maskPainter(stage) {
       drawMask(ctx, look, grid, cell)
       drawNet(ctx, look, net)
     },
-    point: ({ x, y, down, start }) => {
-      const { grid, cell } = layout(paper.element.clientWidth)
+    point: ({ x, y, width, down, start }) => {
+      const { grid, cell } = layout(width)
       const [n, m] = [Math.floor((x - grid.left) / cell), Math.floor((y - grid.top) / cell)]
-      const inside = n >= 0 && n < length && m >= 0 && m < length
-      if (down && inside) {
-        if (start) ink = !at(m, n)
-        Object.assign(cursor, { x: n, y: m })
-        paint(ink)
-      }
+      if (!down || Math.min(m, n) < 0 || Math.max(m, n) >= length) return
+      if (start) ink = !at(m, n)
+      Object.assign(cursor, { x: n, y: m })
+      paint(ink)
     },
     arrows: { x: along("x"), y: along("y") },
   })
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {import("../kit/plot.js").Box} grid
-   * @param {number} cell
-   */
+  /** @type {(ctx: Ctx, look: Look, grid: Box, cell: number) => void} */
   const drawMask = (ctx, look, grid, cell) => {
-    seen.forEach((open, i) => {
+    visible.forEach((open, i) => {
       const [m, n] = [Math.floor(i / length), i % length]
       const counts = far[m] < depth.value // the output has heard what m sees
-      ctx.fillStyle = open ? look.series[counts ? 0 : 5] : look.ground
       ctx.globalAlpha = open && !counts ? 0.35 : 1
-      ctx.fillRect(grid.left + n * cell + 1, grid.top + m * cell + 1, cell - 2, cell - 2)
+      const color = open ? look.series[counts ? 0 : 5] : look.ground
+      fill(ctx, color, grid.left + n * cell + 1, grid.top + m * cell + 1, cell - 2, cell - 2)
     })
     ctx.globalAlpha = 1
-    ctx.strokeStyle = look.spark
-    ctx.lineWidth = 2
-    ctx.strokeRect(grid.left + cursor.x * cell + 1, grid.top + cursor.y * cell + 1, cell - 2, cell - 2)
+    frame(ctx, look.spark, 2, grid.left + cursor.x * cell + 1, grid.top + cursor.y * cell + 1, cell - 2, cell - 2)
     const soft = { color: look.soft, align: /** @type {const} */ ("center") }
     for (let i = 0; i < length; i++) {
       write(ctx, look, String(i), grid.left + (i + 0.5) * cell, grid.top - 8, soft)
@@ -138,35 +127,21 @@ export default function maskPainter(stage) {
     const views = { color: look.letters[0], size: 12 }
     write(ctx, look, `blue: views that reach output ${output.value}`, grid.left, grid.top + grid.height + 14, views)
     write(ctx, look, "key n", grid.left + grid.width / 2, grid.top - 23, soft)
-    ctx.save()
-    ctx.translate(grid.left - 28, grid.top + grid.height / 2)
-    ctx.rotate(-Math.PI / 2)
-    write(ctx, look, "query m", 0, 0, soft)
-    ctx.restore()
+    upright(ctx, look, "query m", grid.left - 28, grid.top + grid.height / 2, soft)
   }
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {import("../kit/plot.js").Box} net
-   */
+  /** @type {(ctx: Ctx, look: Look, net: Box) => void} */
   const drawNet = (ctx, look, net) => {
     const x = (/** @type {number} */ seat) => net.left + ((seat + 0.5) / length) * net.width
     const y = (/** @type {number} */ layer) => net.top + net.height * (1 - layer / depth.value)
     const used = (/** @type {number} */ seat, /** @type {number} */ layer) => far[seat] <= depth.value - layer
-    ctx.lineWidth = 1
     for (let layer = 1; layer <= depth.value; layer++)
-      seen.forEach((open, i) => {
+      visible.forEach((open, i) => {
         const [m, n] = [Math.floor(i / length), i % length]
         if (!open || !used(m, layer)) return
-        ctx.strokeStyle = m === n ? look.soft : look.series[5]
-        ctx.globalAlpha = 0.55
-        ctx.beginPath()
-        ctx.moveTo(x(n), y(layer - 1))
-        ctx.lineTo(x(m), y(layer))
-        ctx.stroke()
+        const color = m === n ? look.soft : look.series[5]
+        faint(ctx, 0.55, () => stroke(ctx, [x(n), y(layer - 1)], [x(m), y(layer)], color, 1))
       })
-    ctx.globalAlpha = 1
     for (let layer = 0; layer <= depth.value; layer++) {
       const name = layer ? `layer ${layer}` : "tokens"
       write(ctx, look, name, net.left - 4, y(layer), { color: look.soft, align: "right" })
@@ -176,11 +151,9 @@ export default function maskPainter(stage) {
       }
     }
     dot(ctx, x(output.value), y(depth.value), look.spark, 8)
-    write(ctx, look, `output ${output.value}`, x(output.value), net.top - 20, {
-      align: output.value > last / 2 ? "right" : "left",
-      weight: 600,
-    })
-    const several = known.others.filter((n) => known.bags[n] === n && bag(n).length > 1).map(bag)
+    const align = output.value > last / 2 ? "right" : "left"
+    write(ctx, look, `output ${output.value}`, x(output.value), net.top - 20, { align, weight: 600 })
+    const several = knowledge.others.filter((n) => knowledge.bags[n] === n && bag(n).length > 1).map(bag)
     several.forEach((seats, i) => {
       const floor = net.top + net.height + 24 + 9 * Math.min(i, 3)
       ctx.strokeStyle = look.series[1]
@@ -190,41 +163,32 @@ export default function maskPainter(stage) {
       ctx.lineTo(x(seats[0]), floor)
       ctx.stroke()
     })
-    const words = several.length ? "bracket: one can be taken for another" : "all places known"
+    const label = several.length ? "bracket: one can be taken for another" : "all places known"
     const style = { color: several.length ? look.letters[1] : look.letters[0], size: 12 }
-    if (known.others.length) write(ctx, look, words, net.left, net.top + net.height + 56, style)
+    if (knowledge.others.length) write(ctx, look, label, net.left, net.top + net.height + 56, style)
   }
 
-  /**
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {import("../kit/paper.js").Look} look
-   * @param {number} x
-   * @param {number} y
-   * @param {number} seat
-   */
+  /** @type {(ctx: Ctx, look: Look, x: number, y: number, seat: number) => void} */
   const drawToken = (ctx, look, x, y, seat) => {
     const alone = bag(seat).length === 1
     const reached = bag(seat).length > 0
     dot(ctx, x, y, look.paper, 12)
-    ctx.strokeStyle = reached ? look.series[alone ? 0 : 1] : look.soft
-    ctx.setLineDash(reached ? [] : [2, 4])
-    ctx.lineWidth = reached ? 2.4 : 1
-    ctx.stroke()
-    ctx.setLineDash([])
+    const rim = reached ? look.series[alone ? 0 : 1] : look.soft
+    dashed(ctx, reached ? [] : [2, 4], () => circle(ctx, x, y, 12, rim, reached ? 2.4 : 1))
     const text = reached && !alone ? "?" : String(seat)
     const tint = reached ? look.letters[alone ? 0 : 1] : look.soft
     write(ctx, look, text, x, y + 0.5, { align: "center", weight: reached ? 700 : 400, size: 13, color: tint })
   }
 
   const reading = () => {
-    const { others, orders, told } = known
+    const { others, orders, told: distinct } = knowledge
     const away = length - 1 - others.length
     const who = `After ${layered(depth.value)}, output ${output.value} has heard of ${others.length} of the ${last} other tokens.`
     if (others.length < 2) return `${who} There is no order to tell.`
-    const [all, some] = [orders, told].map((count) => count.toLocaleString("en"))
+    const [all, some] = [orders, distinct].map((count) => count.toLocaleString("en"))
     const part =
-      told === orders ? `It tells all their ${all} orders apart` : `It tells apart ${some} of their ${all} orders`
-    const so = told === 1 ? `Their ${all} orders look the same to it: they are a bag` : part
+      distinct === orders ? `It tells all their ${all} orders apart` : `It tells apart ${some} of their ${all} orders`
+    const so = distinct === 1 ? `Their ${all} orders look the same to it: they are a bag` : part
     return `${who} ${so}.${away ? ` Of the other ${away} it hears nothing.` : ""}`
   }
   stage.say(reading)

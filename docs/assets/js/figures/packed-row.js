@@ -2,14 +2,12 @@
 
 import { PAD, changes, counted, owners, weights } from "../math/rows.js"
 import { color } from "../kit/heat.js"
-import { dot, percent, write } from "../kit/plot.js"
+import { dot, fill, frame, percent, write } from "../kit/plot.js"
 
-/**
- * The weights' scale ends at `high`, that of the positions at `places`.
- * @typedef {{
- *   letters: string, cuts: number[], q: number[][], k: number[][], high: number, places: number[],
- * }} Data
- */
+/** @import { Ctx } from "../kit/plot.js" */
+
+/** The weights' scale ends at `high`, that of the positions at `places`.
+ * @typedef {{ letters: string, cuts: number[], q: number[][], k: number[][], high: number, places: number[] }} Data */
 
 const TOP = 18 // above the tiles, for the handles
 const TILE = 44
@@ -24,10 +22,10 @@ export default function packedRow(stage) {
   stage.predict(
     `Three documents share the row. Positions restart, attention is causal, no document mask. Whom does the first “${letters[0]}” see?`,
     ["itself alone", "the first letter of each document", "its own document"],
-    (given) => {
-      ;[kind.value, told.value, masked.value, encoding.value] = ["packed", "counted", false, "rope"]
+    (answer) => {
+      ;[kind.value, positions.value, masked.value, encoding.value] = ["packed", "counted", false, "rope"]
       ;[first.value, second.value] = cuts
-      const verdict = given.startsWith("the first") ? "Yes." : "No: the first letter of each."
+      const verdict = answer.startsWith("the first") ? "Yes." : "No: the first letter of each."
       return `${verdict} All three stand at position 0, and causal compares positions. It gives ${percent(state().change[0].leak)} of its weight to letters ahead of it in the row.`
     },
   )
@@ -36,7 +34,7 @@ export default function packedRow(stage) {
     ["before", "pads, then a text"],
     ["inside", "a text with pads inside"],
   ])
-  const told = stage.choice("positions", [
+  const positions = stage.choice("positions", [
     ["along", "along the row"],
     ["counted", "counted in each text"],
   ])
@@ -60,10 +58,10 @@ export default function packedRow(stage) {
 
   const state = () => {
     const owner = owners(length, [first.value, second.value], kind.value)
-    const places = told.value === "counted" ? counted(owner) : owner.map((_, s) => s)
+    const places = positions.value === "counted" ? counted(owner) : owner.map((_, s) => s)
     /** @type {[number[][], number[][], number[], number[], boolean, string]} */
-    const given = [q, k, places, owner, masked.value, encoding.value]
-    return { owner, places, rows: weights(...given), change: changes(...given) }
+    const inputs = [q, k, places, owner, masked.value, encoding.value]
+    return { owner, places, rows: weights(...inputs), change: changes(...inputs) }
   }
   const edges = () => (kind.value === "before" ? [first] : [first, second])
 
@@ -75,21 +73,16 @@ export default function packedRow(stage) {
     return { tile: width / length, left, cell, top, bars: left + cell * length + 18 }
   }
   /** @typedef {import("../kit/paper.js").Look} Look */
-  /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width */
+  /** @param {Ctx} ctx @param {Look} look @param {number} width */
   const drawRow = (ctx, look, width) => {
     const { owner, places } = state()
     const { tile } = layout(width)
     const [low, most] = scale
     owner.forEach((own, s) => {
       const style = { align: /** @type {const} */ ("center"), color: places[s] > most / 2 - 1 ? "#123" : "#fff" }
-      ctx.fillStyle = own === PAD ? look.ground : color("viridis", places[s], low, most)
-      ctx.fillRect(s * tile + 0.5, TOP, tile - 1, TILE)
-      if (own === PAD)
-        return write(ctx, look, tile < 26 ? "·" : "pad", (s + 0.5) * tile, TOP + TILE / 2, {
-          ...style,
-          color: look.soft,
-          size: 11,
-        })
+      fill(ctx, own === PAD ? look.ground : color("viridis", places[s], low, most), s * tile + 0.5, TOP, tile - 1, TILE)
+      const pad = { ...style, color: look.soft, size: 11 }
+      if (own === PAD) return write(ctx, look, tile < 26 ? "·" : "pad", (s + 0.5) * tile, TOP + TILE / 2, pad)
       write(ctx, look, letters[s], (s + 0.5) * tile, TOP + 16, { ...style, size: 16, weight: 600 })
       write(ctx, look, String(places[s]), (s + 0.5) * tile, TOP + 34, { ...style, size: 12 })
     })
@@ -99,7 +92,7 @@ export default function packedRow(stage) {
       dot(ctx, value * tile, 9, look.spark, 7)
     }
   }
-  /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width */
+  /** @param {Ctx} ctx @param {Look} look @param {number} width */
   const drawMap = (ctx, look, width) => {
     const { owner, rows, change } = state()
     const { left, cell, top, bars } = layout(width)
@@ -111,20 +104,14 @@ export default function packedRow(stage) {
       write(ctx, look, letter, left + (m + 0.5) * cell, top + length * cell + 11, { align: "center", color: look.soft })
       if (owner[m] === PAD) return // nobody reads what a pad collects
       row.forEach((weight, n) => {
-        ctx.fillStyle = weight ? color("viridis", weight, 0, high) : look.ground
-        ctx.fillRect(left + n * cell, y, cell - 1, cell - 1)
+        fill(ctx, weight ? color("viridis", weight, 0, high) : look.ground, left + n * cell, y, cell - 1, cell - 1)
         if (!weight || owner[n] === owner[m]) return
-        ctx.strokeStyle = look.series[1]
-        ctx.lineWidth = 2
-        ctx.strokeRect(left + n * cell + 1, y + 1, cell - 3, cell - 3)
+        frame(ctx, look.series[1], 2, left + n * cell + 1, y + 1, cell - 3, cell - 3)
       })
       const { leak, moved } = change[m]
-      ctx.fillStyle = look.ground
-      ctx.fillRect(bars, y + 2, room, cell - 5)
-      ctx.fillStyle = look.series[0]
-      ctx.fillRect(bars, y + 2, room * moved, cell - 5)
-      ctx.fillStyle = look.series[1]
-      ctx.fillRect(bars, y + 2, room * leak, cell - 5)
+      fill(ctx, look.ground, bars, y + 2, room, cell - 5)
+      fill(ctx, look.series[0], bars, y + 2, room * moved, cell - 5)
+      fill(ctx, look.series[1], bars, y + 2, room * leak, cell - 5)
     })
     write(ctx, look, "what each query sees", left, top - 12, { weight: 600 })
     write(ctx, look, room < 120 ? "moved" : "weight that moved", bars, top - 12, { weight: 600 })
@@ -134,7 +121,7 @@ export default function packedRow(stage) {
     write(ctx, look, "key", left + (length * cell) / 2, foot + 27, { align: "center", color: look.soft })
   }
   /** @type {{ value: number } | undefined} */
-  let held
+  let dragged
   const paper = stage.canvas({
     label: () => `A row of ${length} columns and its map of attention. ${reading()}`,
     ratio: (width) => {
@@ -147,12 +134,12 @@ export default function packedRow(stage) {
     },
     point: ({ x, y, width, down, start }) => {
       const at = x / layout(width).tile
-      if (!down) held = undefined
+      if (!down) dragged = undefined
       if (start && y < TOP + TILE + 8) {
         const far = edges().map(({ value }) => Math.abs(value - at))
-        held = edges()[far.indexOf(Math.min(...far))]
+        dragged = edges()[far.indexOf(Math.min(...far))]
       }
-      if (held) held.value = Math.round(at)
+      if (dragged) dragged.value = Math.round(at)
     },
     arrows: { x: first, y: second },
   })
@@ -161,7 +148,7 @@ export default function packedRow(stage) {
   const reading = () => {
     const { owner, rows, change } = state()
     const real = change.filter((_, m) => owner[m] !== PAD)
-    const mean = (/** @type {"leak" | "moved"} */ of) => real.reduce((sum, each) => sum + each[of], 0) / real.length
+    const mean = (/** @type {"leak" | "moved"} */ of) => real.reduce((sum, row) => sum + row[of], 0) / real.length
     let [pairs, ahead] = [0, 0]
     rows.forEach((row, m) =>
       row.forEach((weight, n) => {
@@ -175,11 +162,9 @@ export default function packedRow(stage) {
       ? `${pairs} ${pairs === 1 ? "pair leaks" : "pairs leak"}, ${ahead} of them ahead in the row: ${percent(mean("leak"))} of all weight lies on ${strangers}.`
       : "No pair leaks."
     const moved = mean("moved")
-    const alone =
-      moved < TINY
-        ? "Every token sees exactly what it sees alone."
-        : `Against ${kind.value === "packed" ? "each" : "the"} text alone, ${percent(moved)} of the weight has moved.`
-    return `${leaks} ${alone}`
+    if (moved < TINY) return `${leaks} Every token sees exactly what it sees alone.`
+    const texts = kind.value === "packed" ? "each" : "the"
+    return `${leaks} Against ${texts} text alone, ${percent(moved)} of the weight has moved.`
   }
   stage.say(reading)
 }

@@ -4,12 +4,13 @@ import { axes, dot, percent, stroke, write } from "../kit/plot.js"
 import { heat } from "../kit/heat.js"
 import { TURN, gives, outside, tops, unpacked } from "../math/phases.js"
 
-/** @typedef {import("../math/phases.js").Held} Held */
+/** @import { Ctx, Look } from "../kit/plot.js" */
+/** @import { Held } from "../math/phases.js" */
 /** @typedef {{ held: Held, back: number, right: number, loss: number[], phases: string }} Run */
 
 const ROW = 15 // pixels
 const FINE = 240 // columns of the picture
-const EDGES = /** @type {[number, number]} */ ([-TURN - 0.7, Math.PI])
+const EDGES = [-TURN - 0.7, Math.PI]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function phaseWall(stage) {
@@ -18,26 +19,21 @@ export default function phaseWall(stage) {
   const last = steps.length - 1
   const backs = [...new Set(runs.map(({ back }) => back))]
   const read = new Map(runs.map((run) => [run, unpacked(run.phases, zero, step)]))
-  const run = (by = held.value, k = Number(back.value)) =>
-    /** @type {Run} */ (runs.find((each) => each.held === by && each.back === k))
+  const run = (by = holder.value, k = Number(back.value)) =>
+    /** @type {Run} */ (runs.find((item) => item.held === by && item.back === k))
 
   stage.predict(
     `With the clamp the layer fails at ${backs[0]} back. How does it do at ${backs[1]} back, which is further?`,
     ["worse", "as badly", "well"],
-    (given) => {
-      ;[held.value, back.value, film.value] = ["clamp", String(backs[1]), last]
-      return `${given === "well" ? "Yes, well" : "No, well"}: ${percent(run().right, 1)} right. Look at the fastest channel, at the top. Its bright place ahead lies past the wall, but the one behind is now the nearer.`
+    (answer) => {
+      ;[holder.value, back.value, film.value] = ["clamp", String(backs[1]), last]
+      return `${answer === "well" ? "Yes, well" : "No, well"}: ${percent(run().right, 1)} right. Look at the fastest channel, at the top. Its bright place ahead lies past the wall, but the one behind is now the nearer.`
     },
   )
   const back = stage.choice("letters back, k", backs.map(String))
-  const held = stage.choice("phases held by", ["clamp", "free"])
-  const film = stage.film("training step", {
-    min: 0,
-    max: last,
-    value: last,
-    rate: 2.5,
-    show: (at) => String(steps[Math.floor(at)]),
-  })
+  const holder = stage.choice("phases held by", ["clamp", "free"])
+  const show = (/** @type {number} */ at) => String(steps[Math.floor(at)])
+  const film = stage.film("training step", { min: 0, max: last, value: last, rate: 2.5, show })
   const at = () => Math.floor(film.value)
   const heads = () => /** @type {number[]} */ (read.get(run())).length / steps.length / theta.length
   const now = () => {
@@ -53,7 +49,7 @@ export default function phaseWall(stage) {
     ratio: (wide) => theta.length * ROW + (wide > 480 ? 92 : 112),
     draw: (ctx, wide, _height, look) => {
       const box = { left: 40, top: 22, width: wide - 54, height: theta.length * ROW }
-      const [k, way] = [Number(back.value), /** @type {Held} */ (held.value)]
+      const [k, way] = [Number(back.value), /** @type {Held} */ (holder.value)]
       const across = Array.from({ length: FINE }, (_, i) => EDGES[0] + ((i + 0.5) / FINE) * (EDGES[1] - EDGES[0]))
       const loud = theta.flatMap((frequency) => across.map((stored) => gives(k, frequency, stored, way)))
       heat(ctx, box, loud, FINE, { map: "viridis", low: -1, high: 1 })
@@ -90,7 +86,7 @@ export default function phaseWall(stage) {
     const where = `After ${steps[at()]} ${steps[at()] === 1 ? "step" : "steps"} ${count} of ${all} phases lie outside −2π to 0`
     const ends = at() === last ? ` At the end the layer is right in ${percent(run().right, 1)} of the cases.` : ""
     const what =
-      held.value === "free"
+      holder.value === "free"
         ? ", and each of them can still move."
         : count
           ? ": the model uses 0 or −2π for them, and no gradient comes back."
@@ -99,18 +95,10 @@ export default function phaseWall(stage) {
   })
 }
 
-/** A mark where a channel is loudest. @param {CanvasRenderingContext2D} ctx @param {number} x @param {number} y */
-const notch = (ctx, x, y) => {
-  stroke(ctx, [x, y - 5], [x, y + 5], "#14202b", 1)
-}
+/** A mark where a channel is loudest. @param {Ctx} ctx @param {number} x @param {number} y */
+const notch = (ctx, x, y) => stroke(ctx, [x, y - 5], [x, y + 5], "#14202b", 1)
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} wide
- * @param {number} y
- * @param {boolean} wall
- */
+/** @type {(ctx: Ctx, look: Look, wide: number, y: number, wall: boolean) => void} */
 const legend = (ctx, look, wide, y, wall) => {
   const two = wide <= 480
   const mark = [
@@ -121,9 +109,9 @@ const legend = (ctx, look, wide, y, wall) => {
       notch(ctx, x + 6, row)
     },
   ]
-  const words = ["a head's phase", "stuck behind the wall", "bright: k back is loud"]
+  const labels = ["a head's phase", "stuck behind the wall", "bright: k back is loud"]
   const places = two ? [8, 130, 8] : [40, 160, 320]
-  words.forEach((text, i) => {
+  labels.forEach((text, i) => {
     if (i === 1 && !wall) return
     const row = y + (two && i === 2 ? 20 : 0)
     mark[i](places[i], row)

@@ -3,7 +3,9 @@
 import { contentAngle, crest, summit, wrap } from "../math/peaks.js"
 import { scorer as popeScorer, softplus } from "../math/pope.js"
 import { rope, scorer as ropeScorer } from "../math/rope.js"
-import { axes, dot, hand, line, write } from "../kit/plot.js"
+import { axes, circle, dot, fixed, hand, line, write } from "../kit/plot.js"
+
+/** @import { Ctx, Look } from "../kit/plot.js" */
 
 const LAYOUT = "interleaved"
 const ARC = 0.5 // of a dial's radius
@@ -11,23 +13,19 @@ const ROW = 110 // pixels of a curve
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function polarTuner(stage) {
-  /**
-   * @type {{
-   *   theta: [number, number], channels: [number, number], pair: number, q: [number, number], k: [number, number],
-   *   limit: number, reach: number,
-   * }}
-   */
+  /** @type {{ theta: [number, number], channels: [number, number], pair: number, q: [number, number],
+   *   k: [number, number], limit: number, reach: number }} */
   const { theta, channels, pair, q: firstQ, k: firstK, limit, reach } = stage.data
 
   stage.predict(
     `At first query and key agree, and both scores are highest at distance 0. Now the query changes its mind about channel ${channels[1]}, from ${tenth(firstQ[1])} to ${tenth(-firstQ[1])}. Which peak moves?`,
     ["RoPE’s", "PoPE’s", "both", "neither"],
-    (given) => {
+    (answer) => {
       ;[...q, ...k].forEach((slider, i) => (slider.value = [...firstQ, ...firstK][i]))
       phases.forEach((slider) => (slider.value = 0))
       q[1].value = -firstQ[1]
       const [ofRope, ofPope] = peaks()
-      return `${given === "RoPE’s" ? "Yes" : "No, only RoPE’s"}: it went to Δ = ${tenth(ofRope)}, for the query’s arrow now points elsewhere. In PoPE an arrow got shorter, and the peak is where it was, at ${tenth(ofPope)}.`
+      return `${answer === "RoPE’s" ? "Yes" : "No, only RoPE’s"}: it went to Δ = ${tenth(ofRope)}, for the query’s arrow now points elsewhere. In PoPE an arrow got shorter, and the peak is where it was, at ${tenth(ofPope)}.`
     },
   )
   const content = (/** @type {string} */ name, /** @type {number[]} */ values) =>
@@ -37,19 +35,13 @@ export default function polarTuner(stage) {
   const q = content("query", firstQ)
   const k = content("key", firstK)
   const phases = channels.map((channel) =>
-    stage.slider(`phase δ ${channel}`, {
-      min: -2 * Math.PI,
-      max: 0,
-      value: 0,
-      step: Math.PI / 36,
-      show: fine,
-    }),
+    stage.slider(`phase δ ${channel}`, { min: -2 * Math.PI, max: 0, value: 0, step: Math.PI / 36, show: fine }),
   )
-  const distance = stage.slider("distance Δ", { min: -reach, max: reach, value: 3, show: (v) => minus(v, 0) })
+  const distance = stage.slider("distance Δ", { min: -reach, max: reach, value: 3, show: (v) => fixed(v, 0) })
   const all = (/** @type {{ value: number }[]} */ controls) => controls.map((control) => control.value)
   const inRope = () => ropeScorer(all(q), all(k), [theta[0]], LAYOUT)
   const inPope = () => popeScorer(all(q), all(k), theta, all(phases))
-  const one = () => channels.map((_, i) => popeScorer([q[i].value], [k[i].value], [theta[i]], [phases[i].value]))
+  const singles = () => channels.map((_, i) => popeScorer([q[i].value], [k[i].value], [theta[i]], [phases[i].value]))
   /** Where each score is highest; RoPE's has no peak if an arrow has no length. */
   const peaks = () => {
     const points = Math.hypot(...all(q)) * Math.hypot(...all(k)) > 0
@@ -67,13 +59,8 @@ export default function polarTuner(stage) {
       const [ofQ, ofKey] = [q[i], k[i]].map((control) => softplus(control.value))
       return {
         ...asPair,
-        name: ["PoPE", `channel ${channel}`],
-        part: "phase",
-        own: delta,
-        before: 0,
-        ofK: delta,
-        lengthQ: ofQ,
-        lengthK: ofKey,
+        ...{ name: ["PoPE", `channel ${channel}`], part: "phase" },
+        ...{ own: delta, before: 0, ofK: delta, lengthQ: ofQ, lengthK: ofKey },
       }
     })
     return [asPair, ...alone].map((dial, i) => ({ ...dial, turn: distance.value * theta[Math.max(0, i - 1)] }))
@@ -82,8 +69,8 @@ export default function polarTuner(stage) {
   const centerIn = (/** @type {number} */ width, i = 0) => [((i + 0.5) * width) / 3, radiusIn(width) + 48]
   const scale = Math.hypot(limit, limit)
   /** @type {typeof q | undefined} */
-  let held
-  const clocks = stage.canvas({
+  let dragged
+  stage.canvas({
     label: () =>
       dials()
         .map(
@@ -97,14 +84,10 @@ export default function polarTuner(stage) {
       dials().forEach(({ name, part, own, before, turn, ofK, lengthQ, lengthK }, i) => {
         const [x, y] = centerIn(width, i)
         const color = i ? 0 : 1
-        name.forEach((words, row) =>
-          write(ctx, look, words, x, 8 + 16 * row, { weight: row ? 400 : 700, align: "center" }),
+        name.forEach((text, row) =>
+          write(ctx, look, text, x, 8 + 16 * row, { weight: row ? 400 : 700, align: "center" }),
         )
-        ctx.beginPath()
-        ctx.arc(x, y, radius, 0, 2 * Math.PI)
-        ctx.strokeStyle = look.rule
-        ctx.lineWidth = 1.2
-        ctx.stroke()
+        circle(ctx, x, y, radius, look.rule)
         wedge(ctx, x, y, radius * ARC, ofK, i ? ofK - own : before, look.series[color])
         wedge(ctx, x, y, radius * ARC * 0.8, before, before + turn, look.soft)
         arrow(ctx, look, x, y, (radius * lengthQ) / scale, before + turn, "q", 4)
@@ -113,21 +96,20 @@ export default function polarTuner(stage) {
         write(ctx, look, `position ${fine(turn)}`, x, y + radius + 42, { align: "center", color: look.soft })
       })
     },
-    point: ({ x, y, down, start }) => {
-      const width = clocks.element.clientWidth
+    point: ({ x, y, width, down, start }) => {
       const [middle, level] = centerIn(width)
       const at = [x - middle, level - y].map((pixels) => (pixels / radiusIn(width)) * scale)
       const unturned = rope(at, -distance.value, [theta[0]], LAYOUT)
       const away = (/** @type {{ value: number }[]} */ tip, /** @type {ArrayLike<number>} */ place) =>
         Math.hypot(tip[0].value - place[0], tip[1].value - place[1])
       const nearest = away(q, unturned) < away(k, at) ? q : k
-      if (start) held = x < 2 * middle ? nearest : undefined // PoPE's arrows follow the sliders
-      if (!down || !held) return
-      held.forEach((slider, i) => (slider.value = (held === q ? unturned : at)[i]))
+      if (start) dragged = x < 2 * middle ? nearest : undefined // PoPE's arrows follow the sliders
+      if (!down || !dragged) return
+      dragged.forEach((slider, i) => (slider.value = (dragged === q ? unturned : at)[i]))
     },
   })
   const left = 22
-  const chart = stage.canvas({
+  stage.canvas({
     label: () => `Scores against distance: RoPE’s ${has(peaks()[0])}, PoPE’s ${has(peaks()[1])}`,
     ratio: () => 2 * ROW + 40,
     draw: (ctx, width, _height, look) => {
@@ -136,41 +118,29 @@ export default function polarTuner(stage) {
       ;[inRope(), inPope()].forEach((score, i) => {
         const color = 1 - i
         const box = { left, top: 4 + i * ROW, width: width - left - 8, height: ROW - 10 }
-        const range = /** @type {[number, number]} */ ([-reach, reach])
         const to = axes(ctx, look, box, {
-          x: range,
+          x: [-reach, reach],
           y: [-high, 1.5 * high], // with room for words over the highest peak
           yticks: [0],
           ...(i ? { xlabel: "distance Δ" } : { xticks: [] }),
         })
-        line(ctx, to, range, [0, 0], look.rule, 1)
+        line(ctx, to, [-reach, reach], [0, 0], look.rule, 1)
         line(ctx, to, [distance.value, distance.value], [-high, 1.5 * high], look.soft, 1.2)
-        if (i) one().forEach((single) => line(ctx, to, places, places.map(single), look.series[color], 0.8))
+        if (i) singles().forEach((single) => line(ctx, to, places, places.map(single), look.series[color], 0.8))
         line(ctx, to, places, places.map(score), look.series[color], 2.6)
         dot(ctx, to.x(distance.value), to.y(score(distance.value)), look.series[color], 4.5)
         const peak = peaks()[i]
-        write(ctx, look, ["RoPE", "PoPE"][i], left + 8, box.top + 12, {
-          color: look.letters[color],
-          size: 13,
-          weight: 700,
-          halo: true,
-        })
+        const bold = { color: look.letters[color], size: 13, weight: 700, halo: true }
+        write(ctx, look, i ? "PoPE" : "RoPE", left + 8, box.top + 12, bold)
         if (Number.isNaN(peak)) return
         const mark = { color: look.letters[color], align: /** @type {const} */ ("center"), halo: true }
         write(ctx, look, "▼", to.x(peak), to.y(score(peak)) - 8, { ...mark, size: 11 })
-        write(
-          ctx,
-          look,
-          `highest at ${tenth(peak)}`,
-          Math.max(left + 110, Math.min(width - 60, to.x(peak))),
-          to.y(score(peak)) - 22,
-          mark,
-        )
+        const x = Math.max(left + 110, Math.min(width - 60, to.x(peak)))
+        write(ctx, look, `highest at ${tenth(peak)}`, x, to.y(score(peak)) - 22, mark)
       })
     },
-    point: ({ x, down }) => {
-      const width = chart.element.clientWidth - left - 8
-      if (down) distance.value = Math.round(((x - left) / width) * 2 * reach - reach)
+    point: ({ x, width, down }) => {
+      if (down) distance.value = Math.round(((x - left) / (width - left - 8)) * 2 * reach - reach)
     },
     arrows: { x: distance },
   })
@@ -178,48 +148,28 @@ export default function polarTuner(stage) {
     const [ofRope, ofPope] = [inRope(), inPope()].map((score) => fine(score(distance.value)))
     const [peakRope, peakPope] = peaks()
     const undone = `where position undoes the angle of ${fine(contentAngle(all(q), all(k)))} that the contents make`
-    return `At distance ${minus(distance.value, 0)} RoPE scores ${ofRope} and PoPE ${ofPope}. Within ±${reach} tokens RoPE’s score ${has(peakRope)}${Number.isNaN(peakRope) ? ", for an arrow of no length points nowhere" : `, ${undone}`}. PoPE’s ${has(peakPope)}.`
+    return `At distance ${fixed(distance.value, 0)} RoPE scores ${ofRope} and PoPE ${ofPope}. Within ±${reach} tokens RoPE’s score ${has(peakRope)}${Number.isNaN(peakRope) ? ", for an arrow of no length points nowhere" : `, ${undone}`}. PoPE’s ${has(peakPope)}.`
   })
 }
 
-/** @param {number} value @param {number} digits */
-const minus = (value, digits) =>
-  (Math.round(value * 10 ** digits) / 10 ** digits || 0).toFixed(digits).replace("-", "−")
+/** @param {number} value */
+const fine = (value) => fixed(value, 2)
 
 /** @param {number} value */
-const fine = (value) => minus(value, 2)
-
-/** @param {number} value */
-const tenth = (value) => minus(value, 1)
+const tenth = (value) => fixed(value, 1)
 
 /** @param {number} peak */
 const has = (peak) => (Number.isNaN(peak) ? "is 0 at every distance" : `is highest at distance ${tenth(peak)}`)
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} x
- * @param {number} y
- * @param {number} length
- * @param {number} angle
- * @param {string} name
- * @param {number} color
- */
+/** @type {(ctx: Ctx, look: Look, x: number, y: number, length: number, angle: number, name: string, color: number) =>
+ *   void} */
 const arrow = (ctx, look, x, y, length, angle, name, color) => {
   hand(ctx, x, y, length, angle, look.series[color], 3)
   const [tipX, tipY] = [x + (length + 9) * Math.cos(angle), y - (length + 9) * Math.sin(angle)]
   write(ctx, look, name, tipX, tipY, { color: look.letters[color], weight: 700, align: "center", halo: true })
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @param {number} from
- * @param {number} to
- * @param {string} color
- */
+/** @type {(ctx: Ctx, x: number, y: number, radius: number, from: number, to: number, color: string) => void} */
 const wedge = (ctx, x, y, radius, from, to, color) => {
   ctx.save()
   ctx.beginPath()

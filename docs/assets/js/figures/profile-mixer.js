@@ -17,25 +17,21 @@ export default function profileMixer(stage) {
   stage.predict(
     `Two curves, ${distances.length} distances. At how many of them can some query point, so that its score is highest there?`,
     ["at 2", `at ${reached.length}`, `at all ${distances.length}`],
-    (given) => {
+    (answer) => {
       turn.value = start
-      const right = given === `at ${reached.length}`
+      const right = answer === `at ${reached.length}`
       return `${right ? "Yes" : "No"}: at ${reached.length}. The query's states are a direction, and the highest score is at the point that lies furthest that way. Distance ${missed.join(", ")} lies between its neighbors, and some other point is always further out. Turn the query and see.`
     },
   )
-  const turn = stage.slider("direction of the query", {
-    min: 0,
-    max: ROUND - 1,
-    value: start,
-    show: (v) => `${(360 * v) / ROUND}°`,
-  })
+  const degrees = (/** @type {number} */ v) => `${(360 * v) / ROUND}°`
+  const turn = stage.slider("direction of the query", { min: 0, max: ROUND - 1, value: start, show: degrees })
   const size = stage.slider("its length", { min: 0, max: most, value: most / 2, step: 0.5, show: short })
 
   const states = () => {
     const angle = (2 * Math.PI * turn.value) / ROUND
     return [size.value * Math.cos(angle), size.value * Math.sin(angle)]
   }
-  const told = () => {
+  const scored = () => {
     const curve = mix(states(), bank)
     const weights = softmax(curve)
     return { curve, weights, best: curve.indexOf(Math.max(...curve)) }
@@ -44,14 +40,14 @@ export default function profileMixer(stage) {
   let plane = { x: 0, y: 0 }
   stage.canvas({
     label: () => {
-      const { weights, best } = told()
+      const { weights, best } = scored()
       return `Left ${distances.length} points, one a distance, and the direction of the query. Right its score at each distance, highest at ${best}, with ${percent(weights[best])} of the weight. The arrow keys turn the query`
     },
     ratio: (width) => (width < 480 ? 400 : 230),
     draw: (ctx, width, _height, look) => {
       const below = width < 480
       const side = below ? 180 : 210
-      const { curve, best } = told()
+      const { curve, best } = scored()
       const radius = side / 2 - 22
       plane = { x: below ? width / 2 : side / 2 + 4, y: side / 2 + 10 }
       const at = (/** @type {number} */ n) =>
@@ -69,11 +65,7 @@ export default function profileMixer(stage) {
       const box = { left, top: below ? side + 40 : 14, width: width - left - 12, height: below ? 140 : 170 }
       const last = distances.length - 1
       const high = Math.max(1, size.value) * 1.15
-      const options = {
-        x: /** @type {[number, number]} */ ([0, last]),
-        y: /** @type {[number, number]} */ ([-high, high]),
-      }
-      const to = axes(ctx, look, box, { ...options, xlabel: "distance Δ", ylabel: "score" })
+      const to = axes(ctx, look, box, { x: [0, last], y: [-high, high], xlabel: "distance Δ", ylabel: "score" })
       bank.forEach((own) => line(ctx, to, distances, own, look.soft, 1))
       line(ctx, to, distances, curve, look.series[0], 2.4)
       dot(ctx, to.x(best), to.y(curve[best]), look.series[1], 6)
@@ -86,7 +78,7 @@ export default function profileMixer(stage) {
     arrows: { x: turn, y: size },
   })
   stage.say(() => {
-    const { curve, weights, best } = told()
+    const { curve, weights, best } = scored()
     const [c1, c2] = states().map((state) => short(Number(state.toFixed(1))))
     if (!size.value)
       return `States 0 and 0: no distance is preferred, and each gets ${percent(weights[0])} of the weight.`

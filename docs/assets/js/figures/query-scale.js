@@ -7,74 +7,53 @@ const POINTS = 240 // of a curve
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function queryScale(stage) {
-  /**
-   * @type {{
-   *   trained: number, longest: number, asked: number, lead: number, most: number, strength: number, kinds: string[],
-   *   answers: number[],
-   * }}
-   */
-  const { trained, longest, asked, lead: usual, most, strength: given, kinds, answers } = stage.data
+  /** @type {{ trained: number, longest: number, asked: number, lead: number, most: number, strength: number,
+   *   kinds: string[], answers: number[] }} */
+  const { trained, longest, asked, lead: usual, most, strength: usualStrength, kinds, answers } = stage.data
   const part = (/** @type {number} */ v) => v.toFixed(2)
 
   stage.predict(
     `A word leads by ${usual} logits and has ${part(share(usual, trained))} of the weight among ${trained} tokens. How much has it among ${asked}?`,
     answers.map(part),
-    (said) => {
+    (answer) => {
       ;[kind.value, lead.value, tokens.value] = ["none", usual, asked]
       const has = part(share(usual, asked))
-      return `${said === has ? "Yes" : "No"}: ${has}. Each of the new tokens is as quiet as the old ones, but there are ${asked / trained} times as many. Now choose a formula.`
+      return `${answer === has ? "Yes" : "No"}: ${has}. Each of the new tokens is as quiet as the old ones, but there are ${asked / trained} times as many. Now choose a formula.`
     },
   )
   const kind = stage.select("queries scaled by", ["none", ...kinds], kinds[0])
-  const tokens = stage.slider("tokens", {
-    min: 2,
-    max: longest,
-    value: asked,
-    log: true,
-    show: (v) => short(Math.round(v)),
-  })
+  const show = (/** @type {number} */ v) => short(Math.round(v))
+  const tokens = stage.slider("tokens", { min: 2, max: longest, value: asked, log: true, show })
   const lead = stage.slider("lead in logits", { min: 1, max: most, value: usual, step: 0.5, show: part })
-  const strength = stage.slider("strength", { min: 0, max: 0.5, value: given, step: 0.01, show: part })
+  const strength = stage.slider("strength", { min: 0, max: 0.5, value: usualStrength, step: 0.01, show: part })
 
-  const heard = (/** @type {string} */ of, /** @type {number} */ n) =>
+  const shareOf = (/** @type {string} */ of, /** @type {number} */ n) =>
     share(factor(of, n, trained, strength.value) * lead.value, n)
   const n = () => Math.round(tokens.value)
   const grid = Array.from({ length: POINTS }, (_, i) => 2 * (longest / 2) ** (i / (POINTS - 1)))
 
-  stage.each(() => {
-    strength.element.hidden = ["none", "logn"].includes(kind.value)
-  })
+  stage.each(() => (strength.element.hidden = ["none", "logn"].includes(kind.value)))
   stage.canvas({
     label: () =>
-      `Weight of one word against the number of tokens: it falls without a scale; with ${kind.value} it is ${part(heard(kind.value, n()))} at ${n()} tokens`,
+      `Weight of one word against the number of tokens: it falls without a scale; with ${kind.value} it is ${part(shareOf(kind.value, n()))} at ${n()} tokens`,
     ratio: 0.42,
     draw: (ctx, width, height, look) => {
       const box = { left: 46, top: 10, width: width - 60, height: height - 54 }
-      const to = axes(ctx, look, box, {
-        x: [2, longest],
-        y: [0, 1],
-        logx: true,
-        xlabel: "tokens",
-        ylabel: "its weight",
-      })
+      const ends = [2, longest]
+      const to = axes(ctx, look, box, { x: ends, y: [0, 1], logx: true, xlabel: "tokens", ylabel: "its weight" })
       line(ctx, to, [trained, trained], [0, 1], look.rule, 1)
-      line(ctx, to, grid, grid.map((tokens) => heard("none", tokens)), look.soft) // prettier-ignore
-      if (kind.value !== "none")
-        line(
-          ctx,
-          to,
-          grid,
-          grid.map((tokens) => heard(kind.value, tokens)),
-          look.series[0],
-        )
-      dot(ctx, to.x(n()), to.y(heard("none", n())), look.soft)
-      dot(ctx, to.x(n()), to.y(heard(kind.value, n())), look.series[0])
+      const plain = grid.map((tokens) => shareOf("none", tokens))
+      line(ctx, to, grid, plain, look.soft)
+      const scaled = grid.map((tokens) => shareOf(kind.value, tokens))
+      if (kind.value !== "none") line(ctx, to, grid, scaled, look.series[0])
+      dot(ctx, to.x(n()), to.y(shareOf("none", n())), look.soft)
+      dot(ctx, to.x(n()), to.y(shareOf(kind.value, n())), look.series[0])
     },
   })
   stage.say(() => {
-    const plain = `Among ${short(n())} tokens the word has ${part(heard("none", n()))} of the weight`
+    const plain = `Among ${short(n())} tokens the word has ${part(shareOf("none", n()))} of the weight`
     if (kind.value === "none") return `${plain}.`
     const c = factor(kind.value, n(), trained, strength.value)
-    return `${plain} as the query is, and ${part(heard(kind.value, n()))} with ${kind.value}, which multiplies the query by ${part(c)}.`
+    return `${plain} as the query is, and ${part(shareOf(kind.value, n()))} with ${kind.value}, which multiplies the query by ${part(c)}.`
   })
 }

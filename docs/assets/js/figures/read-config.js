@@ -2,14 +2,14 @@
 
 import { make } from "../kit/controls.js"
 import { dial } from "../kit/dial.js"
-import { axes, line, short, whole, write } from "../kit/plot.js"
+import { axes, dashed, fill, line, short, whole, write } from "../kit/plot.js"
 import { cells, groups, ranges, reach, towers } from "../config/groups.js"
 import { plan } from "../config/plan.js"
 
-/** @typedef {import("../kit/stage.js").Stage} Stage */
-/** @typedef {import("../kit/paper.js").Look} Look */
-/** @typedef {import("../config/groups.js").Group} Group */
-/** @typedef {import("../config/layer.js").Plan} Plan */
+/** @import { Group } from "../config/groups.js" */
+/** @import { Plan } from "../config/layer.js" */
+/** @import { Ctx, Look } from "../kit/plot.js" */
+/** @import { Stage } from "../kit/stage.js" */
 /** @typedef {Record<string, Record<string, any>>} Named */
 /** @typedef {{ samples: Named, start: string, rules: import("../config/rules.js").Rules }} Data */
 
@@ -29,34 +29,34 @@ const EMPTY = { "–": { class: "reader-empty" } }
 export default function readConfig(stage) {
   const { samples, start, rules } = /** @type {Data} */ (stage.data)
   const box = field(stage, samples, start, () => read())
-  const told = stage.add(make("p", { class: "reader-told", role: "status" }))
-  const shown = stage.add(make("div", { class: "reader-shown" }))
+  const message = stage.add(make("p", { class: "reader-told", role: "status" }))
+  const result = stage.add(make("div", { class: "reader-shown" }))
   /** @type {{ tower: string, groups: Group[], trained: number }[]} */
-  let found = []
-  const sum = () => found.flatMap((tower) => tower.groups)
+  let parts = []
+  const sum = () => parts.flatMap((tower) => tower.groups)
   const turning = () => sum().filter((group) => group.theta.length && !onGrid(group))
   const rows = () => turning().slice(0, MOST)
-  const trained = () => Math.max(0, ...found.map((tower) => tower.trained))
+  const trained = () => Math.max(0, ...parts.map((tower) => tower.trained))
 
   const read = () => {
-    found = []
+    parts = []
     try {
-      const said = plan(parsed(box.value), rules)
-      found = towers(said).map(({ name, plan: one }) => ({
+      const reading = plan(parsed(box.value), rules)
+      parts = towers(reading).map(({ name, plan }) => ({
         tower: name,
-        groups: groups(one),
-        trained: one.trained ?? 0,
+        groups: groups(plan),
+        trained: plan.trained ?? 0,
       }))
-      told.textContent = summary(said, found)
-      told.classList.remove("reader-refused")
-      shown.replaceChildren(...found.flatMap(drawn), warned(said))
+      message.textContent = summary(reading, parts)
+      message.classList.remove("reader-refused")
+      result.replaceChildren(...parts.flatMap(layersOf), warningsOf(reading))
     } catch (error) {
-      const words = error instanceof Error ? error.message : String(error)
-      told.textContent = OTHER.test(words) ? `${words}. ${OTHERS}` : words
-      told.classList.add("reader-refused")
-      shown.replaceChildren()
+      const reason = error instanceof Error ? error.message : String(error)
+      message.textContent = OTHER.test(reason) ? `${reason}. ${OTHERS}` : reason
+      message.classList.add("reader-refused")
+      result.replaceChildren()
     }
-    if (found.length) place.max = Math.max(64, trained())
+    if (parts.length) place.max = Math.max(64, trained())
     place.value = Math.min(place.value, place.max)
     stage.changed()
   }
@@ -71,20 +71,15 @@ export default function readConfig(stage) {
       rows().forEach((group, n) => clocks(ctx, look, width, CHART + ROW * n, group, Math.round(place.value), trained()))
     },
   })
-  stage.say(() => (found.length ? spoken(turning()[0], Math.round(place.value), trained()) : ""))
+  stage.say(() => (parts.length ? sentence(turning()[0], Math.round(place.value), trained()) : ""))
   read()
 }
 
 /** Whether it turns by the rows and columns of a picture, and not by the slider's position. @param {Group} group */
 const onGrid = ({ layer }) => layer.encoding === "Axial" && !layer.sections
 
-/**
- * The text and the published configurations above it.
- * @param {Stage} stage
- * @param {Data["samples"]} samples
- * @param {string} start
- * @param {() => void} changed
- */
+/** The text and the published configurations above it.
+ * @type {(stage: Stage, samples: Data["samples"], start: string, changed: () => void) => HTMLTextAreaElement} */
 const field = (stage, samples, start, changed) => {
   const written = (/** @type {string} */ name) =>
     JSON.stringify(samples[name], null, 2).replace(/\[[^[\]{}]*\]/g, (list) => list.replace(/\s+/g, " "))
@@ -93,29 +88,19 @@ const field = (stage, samples, start, changed) => {
   )
   text.value = written(start)
   const sample = stage.select("published", Object.keys(samples), start)
-  sample.input.addEventListener(
-    "change",
-    () => {
-      text.value = written(sample.value)
-      changed()
-    },
-    { signal: stage.signal },
-  )
-  stage.button("Clear", () => {
-    text.value = ""
+  const enter = (/** @type {string} */ value) => {
+    text.value = value
     changed()
-    text.focus()
-  })
+  }
+  sample.input.addEventListener("change", () => enter(written(sample.value)), { signal: stage.signal })
+  stage.button("Clear", () => (enter(""), text.focus()))
   stage.add(text)
   let wait = 0
-  text.addEventListener(
-    "input",
-    () => {
-      clearTimeout(wait)
-      wait = setTimeout(changed, REST)
-    },
-    { signal: stage.signal },
-  )
+  const rest = () => {
+    clearTimeout(wait)
+    wait = setTimeout(changed, REST)
+  }
+  text.addEventListener("input", rest, { signal: stage.signal })
   stage.signal.addEventListener("abort", () => clearTimeout(wait), { once: true })
   return text
 }
@@ -130,20 +115,20 @@ const parsed = (text) => {
   }
 }
 
-/** @param {Plan} said @param {{ groups: Group[] }[]} found */
-const summary = (said, found) => {
-  const all = found.flatMap((tower) => tower.groups)
+/** @param {Plan} plan @param {{ groups: Group[] }[]} towers */
+const summary = (plan, towers) => {
+  const all = towers.flatMap((tower) => tower.groups)
   const count = (/** @type {(group: Group) => boolean} */ test) =>
     all.filter(test).reduce((sum, { layers }) => sum + layers.length, 0)
   const [layers, turn] = [count(() => true), count(({ theta }) => theta.length > 0)]
-  const words = turn === layers ? "all of them turn queries and keys" : `${turn} turn queries and keys`
+  const share = turn === layers ? "all of them turn queries and keys" : `${turn} turn queries and keys`
   const ways = [...new Set(all.filter(({ theta }) => theta.length).map(({ layer }) => layer.why))]
   const read = ways.length ? ` Read: ${ways.join("; ")}.` : ""
-  return `${said.model_type}: ${layers} layers, ${turn ? words : "none turns queries and keys"}.${read}`
+  return `${plan.model_type}: ${layers} layers, ${turn ? share : "none turns queries and keys"}.${read}`
 }
 
 /** The row of layers and the table of one tower. @param {{ tower: string, groups: Group[], trained: number }} tower */
-const drawn = ({ tower, groups: all, trained }) => {
+const layersOf = ({ tower, groups: all, trained }) => {
   const order = all.flatMap((group, n) => group.layers.map((index) => ({ index, n }))).sort((a, b) => a.index - b.index)
   const row = make(
     "div",
@@ -155,43 +140,24 @@ const drawn = ({ tower, groups: all, trained }) => {
       make("th", { scope: "row" }, [make("i", { class: `reader-kind-${n % 6}` }), cells(group, trained)[0]]),
       ...cells(group, trained)
         .slice(1)
-        .map((words, column) => make("td", { "data-head": HEADS[column + 1], ...EMPTY[words] }, [words])),
+        .map((text, column) => make("td", { "data-head": HEADS[column + 1], ...EMPTY[text] }, [text])),
     ]),
   )
-  const table = make("table", {}, [
-    make("thead", {}, [
-      make(
-        "tr",
-        {},
-        HEADS.map((head) => make("th", { scope: "col" }, [head])),
-      ),
-    ]),
-    make("tbody", {}, rows),
-  ])
+  const heads = HEADS.map((head) => make("th", { scope: "col" }, [head]))
+  const table = make("table", {}, [make("thead", {}, [make("tr", {}, heads)]), make("tbody", {}, rows)])
   const title = tower ? [make("p", { class: "reader-tower" }, [tower])] : []
   return [...title, row, make("div", { class: "reader-table" }, [table])]
 }
 
-/** @param {Plan} said */
-const warned = (said) => {
-  const all = towers(said).flatMap(({ plan: one }) => one.warnings)
-  const words = [...new Set([...said.warnings, ...all])]
-  return make(
-    "ul",
-    { class: "reader-warnings", "aria-label": "Warnings" },
-    words.map((text) => make("li", {}, [text])),
-  )
+/** @param {Plan} plan */
+const warningsOf = (plan) => {
+  const all = towers(plan).flatMap(({ plan }) => plan.warnings)
+  const items = [...new Set([...plan.warnings, ...all])].map((text) => make("li", {}, [text]))
+  return make("ul", { class: "reader-warnings", "aria-label": "Warnings" }, items)
 }
 
-/**
- * How long each pair takes to go round.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number} height
- * @param {Group[]} all
- * @param {number} trained
- */
+/** How long each pair takes to go round.
+ * @type {(ctx: Ctx, look: Look, width: number, height: number, all: Group[], trained: number) => void} */
 const waves = (ctx, look, width, height, all, trained) => {
   const most = Math.max(...all.map(({ theta }) => theta.length))
   const turns = all.map(({ theta }) => theta.map((t) => (t ? (2 * Math.PI) / Math.abs(t) : NaN)))
@@ -208,36 +174,17 @@ const waves = (ctx, look, width, height, all, trained) => {
     title: "tokens for one turn",
   })
   if (trained) {
-    ctx.fillStyle = look.ground
-    ctx.fillRect(box.left + 1, box.top, box.width, Math.max(0, to.y(up(trained)) - box.top))
-    ctx.setLineDash([4, 4])
-    line(ctx, to, [0, most], [up(trained), up(trained)], look.soft, 1.2)
-    ctx.setLineDash([])
+    fill(ctx, look.ground, box.left + 1, box.top, box.width, Math.max(0, to.y(up(trained)) - box.top))
+    dashed(ctx, [4, 4], () => line(ctx, to, [0, most], [up(trained), up(trained)], look.soft, 1.2))
     const more = box.width > 400 ? ": slower pairs never go round" : ""
-    const words = `longest text ${whole(trained)}${more}`
-    write(ctx, look, words, box.left + 6, to.y(up(trained)) - 8, { size: 11.5, color: look.soft, halo: true })
+    const label = `longest text ${whole(trained)}${more}`
+    write(ctx, look, label, box.left + 6, to.y(up(trained)) - 8, { size: 11.5, color: look.soft, halo: true })
   }
-  turns.forEach((wave, n) =>
-    line(
-      ctx,
-      to,
-      Array.from(wave, (_, i) => i),
-      wave.map(up),
-      look.series[all[n].color % 6],
-      2.4,
-    ),
-  )
+  turns.forEach((wave, n) => line(ctx, to, [...wave.keys()], wave.map(up), look.series[all[n].color % 6], 2.4))
 }
 
-/**
- * The hands of a few pairs at one position; the arc is what window or longest text lets them see.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number} top
- * @param {Group} group
- * @param {number} position
- * @param {number} trained
+/** The hands of a few pairs at one position; the arc is what window or longest text lets them see.
+ * @type {(ctx: Ctx, look: Look, width: number, top: number, group: Group, position: number, trained: number) => void}
  */
 const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position, trained) => {
   const longest = reach(layer, trained)
@@ -249,10 +196,10 @@ const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position
   for (let n = 0; n < count; n++) {
     const pair = count > 1 ? Math.round((n * (theta.length - 1)) / (count - 1)) : 0
     const [x, y] = [10 + step * (n + 0.5), top + 40]
-    const seen = Number.isFinite(longest) ? Math.min(2 * Math.PI, Math.abs(theta[pair]) * longest) : 0
+    const arc = Number.isFinite(longest) ? Math.min(2 * Math.PI, Math.abs(theta[pair]) * longest) : 0
     ctx.beginPath()
     ctx.moveTo(x, y)
-    ctx.arc(x, y, radius, 0, theta[pair] < 0 ? seen : -seen, theta[pair] > 0)
+    ctx.arc(x, y, radius, 0, theta[pair] < 0 ? arc : -arc, theta[pair] > 0)
     ctx.fillStyle = look.ground
     ctx.fill()
     dial(ctx, look, x, y, radius, theta[pair] * position, look.series[color % 6], 0.92)
@@ -261,7 +208,7 @@ const clocks = (ctx, look, width, top, { layers, layer, theta, color }, position
 }
 
 /** @param {Group | undefined} group @param {number} position @param {number} trained */
-const spoken = (group, position, trained) => {
+const sentence = (group, position, trained) => {
   if (!group) return "No layer turns queries and keys by their place in a text."
   const slow = Math.min(...group.theta.filter(Boolean).map(Math.abs))
   const turn = (slow * position) / (2 * Math.PI)

@@ -2,8 +2,9 @@
 // once.
 
 import { agreement, bestDistances, ofChannels, ofPairs, turned } from "../math/retarget.js"
-import { axes, dot, hand, line, write } from "../kit/plot.js"
+import { axes, circle, dashed, dot, faint, hand, line, write } from "../kit/plot.js"
 
+/** @import { Scales } from "../kit/plot.js" */
 /** @typedef {{ theta: number[], q: number[][], k: number[][], phase?: number[] }} Head */
 
 const [LEFT, RIGHT] = [30, 14] // pixels beside a chart
@@ -13,24 +14,20 @@ const UP = Math.PI / 2
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function retarget(stage) {
-  /**
-   * @type {{
-   *   taught: number, told: number, pair: [number, number], reaches: number[], rope: Head,
-   *   pope: Head & { phase: number[] },
-   * }}
-   */
-  const { taught, told, pair, reaches, rope, pope } = stage.data
+  /** @type {{ taught: number, told: number, pair: [number, number], reaches: number[], rope: Head,
+   *   pope: Head & { phase: number[] } }} */
+  const { taught, told: target, pair, reaches, rope, pope } = stage.data
   const letters = rope.q.map((_, i) => String.fromCharCode(65 + i))
   const all = letters.length ** 2
 
   const following = "all in PoPE, fewer than half in RoPE"
   stage.predict(
-    `Both heads have learned “${taught} back”. Now tell them ${told}. There are ${all} pairs of a letter that asks and a letter that is asked. How many of them will score highest at ${told}?`,
+    `Both heads have learned “${taught} back”. Now tell them ${target}. There are ${all} pairs of a letter that asks and a letter that is asked. How many of them will score highest at ${target}?`,
     ["all, in both", following, "fewer than half, in both"],
-    (given) => {
-      ;[reach.value, back.value, learned.value] = [String(reaches[0]), told, false]
+    (answer) => {
+      ;[reach.value, back.value, learned.value] = [String(reaches[0]), target, false]
       const [ofRope, ofPope] = both().map(follow)
-      return `${given === following ? "Yes" : "No"}: ${ofRope} in RoPE and ${ofPope} in PoPE. In RoPE the letters turn the hands, and training made these meet only at the distances that it met. In PoPE no letter can turn a hand: all meet where they are told.`
+      return `${answer === following ? "Yes" : "No"}: ${ofRope} in RoPE and ${ofPope} in PoPE. In RoPE the letters turn the hands, and training made these meet only at the distances that it met. In PoPE no letter can turn a hand: all meet where they are told.`
     },
   )
   const letter = (/** @type {string} */ label, /** @type {number} */ value) =>
@@ -60,10 +57,8 @@ export default function retarget(stage) {
     return letters.flatMap((_, i) => letters.map((_, j) => make(i, j)))
   }
   const both = () => (learned.value ? [sides[0], sides[2]] : [sides[0], sides[1]])
-  /**
-   * By how much keys seem nearer: phases r θ begin at 0, what is learned begins at the distance that was taught.
-   * @param {typeof sides[0]} side
-   */
+  /** By how much keys seem nearer: phases r θ begin at 0, what is learned begins at the distance that was taught.
+   * @param {typeof sides[0]} side */
   const nearer = (side) => (side === sides[1] ? back.value : back.value - taught)
   const chosen = (/** @type {typeof sides[0]} */ side) => side.hands[asks.value * letters.length + asked.value]
   const at = (/** @type {typeof sides[0]} */ side, /** @type {number} */ place) =>
@@ -72,11 +67,11 @@ export default function retarget(stage) {
   let [key, best] = ["", /** @type {Int32Array[]} */ ([])]
   const tops = (/** @type {typeof sides[0]} */ side) => {
     const now = [back.value, reach.value, learned.value].join()
-    if (now !== key) best = sides.map((each) => bestDistances(each.hands, each.theta, nearer(each), far()))
+    if (now !== key) best = sides.map((side) => bestDistances(side.hands, side.theta, nearer(side), far()))
     key = now
     return best[sides.indexOf(side)]
   }
-  const follow = (/** @type {typeof sides[0]} */ side) => tops(side).filter((found) => found === back.value).length
+  const follow = (/** @type {typeof sides[0]} */ side) => tops(side).filter((peak) => peak === back.value).length
   const top = (/** @type {typeof sides[0]} */ side) => tops(side)[asks.value * letters.length + asked.value]
 
   const layout = (/** @type {number} */ width) => {
@@ -85,7 +80,7 @@ export default function retarget(stage) {
     const tall = both().map(({ theta }) => (2 * radius + 2) * Math.ceil(theta.length / columns))
     return { columns, radius, tall, high: tall[0] + CURVE + BARS + 46 }
   }
-  /** @type {import("../kit/plot.js").Scales} */
+  /** @type {Scales} */
   let to
   stage.canvas({
     label: () =>
@@ -110,52 +105,35 @@ export default function retarget(stage) {
         turned(chosen(side), theta, distance.value - nearer(side)).forEach((angle, c) => {
           const x = LEFT + (((c % across) + 0.5) / across) * room
           const y = high + radius + 22 + Math.floor(c / across) * (2 * radius + 2)
-          ctx.beginPath()
-          ctx.arc(x, y, radius, 0, 2 * Math.PI)
-          ctx.strokeStyle = look.rule
-          ctx.lineWidth = 1
-          ctx.stroke()
-          ctx.globalAlpha = 0.45
-          hand(ctx, x, y, radius, UP - angle, look.series[color], 1) // where it points, however short it is
-          ctx.globalAlpha = 1
+          circle(ctx, x, y, radius, look.rule, 1)
+          // where it points, however short it is
+          faint(ctx, 0.45, () => hand(ctx, x, y, radius, UP - angle, look.series[color], 1))
           hand(ctx, x, y, (radius * size[c]) / longest, UP - angle, look.series[color], 3.4)
         })
 
         const box = { left: LEFT, top: high + tall[row] + 40, width: room, height: CURVE - 14 }
-        const span = { x: /** @type {[number, number]} */ ([-0.5, far() - 0.5]), xticks: [] }
-        to = axes(ctx, look, box, { ...span, y: [-1, 1.4], yticks: [-1, 0, 1] })
+        const ends = [-0.5, far() - 0.5]
+        to = axes(ctx, look, box, { x: ends, xticks: [], y: [-1, 1.4], yticks: [-1, 0, 1] })
         const strip = { ...box, top: box.top + box.height + 20, height: BARS - 22 }
-        const bars = axes(ctx, look, strip, {
-          x: span.x,
-          y: [0, all],
-          yticks: [],
-          ...(row ? { xlabel: "distance Δ" } : { xticks: [] }),
-        })
+        const labels = row ? { xlabel: "distance Δ" } : { xticks: [] }
+        const bars = axes(ctx, look, strip, { x: ends, y: [0, all], yticks: [], ...labels })
         const places = Array.from({ length: 4 * far() - 3 }, (_, i) => i / 4)
-        line(ctx, to, span.x, [0, 0], look.rule, 1)
-        ctx.setLineDash([4, 3])
-        line(ctx, to, [back.value, back.value], [-1, 1.4], look.soft, 1.2)
-        ctx.setLineDash([])
-        line(
-          ctx,
-          to,
-          places,
-          places.map((place) => at(side, place)),
-          look.series[color],
-          far() > 100 ? 1.2 : 2,
-        )
+        line(ctx, to, ends, [0, 0], look.rule, 1)
+        dashed(ctx, [4, 3], () => line(ctx, to, [back.value, back.value], [-1, 1.4], look.soft, 1.2))
+        const curve = places.map((place) => at(side, place))
+        line(ctx, to, places, curve, look.series[color], far() > 100 ? 1.2 : 2)
         dot(ctx, to.x(distance.value), to.y(at(side, distance.value)), look.series[color], 4.5)
 
         const counts = new Map()
-        for (const found of tops(side)) counts.set(found, (counts.get(found) ?? 0) + 1)
+        for (const peak of tops(side)) counts.set(peak, (counts.get(peak) ?? 0) + 1)
         const broad = Math.max(2, room / far() - 2)
-        for (const [found, count] of counts) {
+        for (const [peak, count] of counts) {
           const reaching = Math.max(2, (count / all) * strip.height)
-          ctx.fillStyle = found === back.value ? look.series[color] : look.soft
-          ctx.fillRect(bars.x(found) - broad / 2, strip.top + strip.height - reaching, broad, reaching)
+          ctx.fillStyle = peak === back.value ? look.series[color] : look.soft
+          ctx.fillRect(bars.x(peak) - broad / 2, strip.top + strip.height - reaching, broad, reaching)
         }
-        const words = { size: 11.5, color: look.letters[color] }
-        write(ctx, look, `${follow(side)} of ${all} pairs peak at ${back.value}`, LEFT + 6, strip.top - 8, words)
+        const small = { size: 11.5, color: look.letters[color] }
+        write(ctx, look, `${follow(side)} of ${all} pairs peak at ${back.value}`, LEFT + 6, strip.top - 8, small)
         const x = to.x(top(side))
         const mark = { color: look.letters[color], halo: true, size: 11, align: /** @type {const} */ ("center") }
         write(ctx, look, "▼", x, to.y(at(side, top(side))) - 8, mark)

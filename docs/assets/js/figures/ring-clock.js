@@ -1,10 +1,9 @@
 // Keys walk around a ring of ranks: the map of who computes which pairs, and the clock of who waits for whom.
 
-import { percent, short, write } from "../kit/plot.js"
+import { faint, fill, frame, percent, short, stroke, upright, write } from "../kit/plot.js"
 import { fetched, owners, pairs, slowest, stepOf, totals } from "../math/ring.js"
 
-/** @typedef {CanvasRenderingContext2D} Pen */
-/** @typedef {import("../kit/paper.js").Look} Look */
+/** @import { Ctx, Look } from "../kit/plot.js" */
 /** @typedef {ReturnType<typeof judge>} View */
 /** @typedef {{ left: number, top: number, side: number }} Square */
 
@@ -33,23 +32,19 @@ export default function ringClock(stage) {
   stage.predict(
     `Let each query see only the latest ${window} keys. Then both cuts share out the same work. With which are ${usual} ranks done first?`,
     ["contiguous", "zig-zag", "both at once"],
-    (given) => {
+    (answer) => {
       ;[many.value, width.value, order.value, step.value] = [String(usual), window, "zigzag", usual]
       tried.add("contiguous")
-      const [first, second] = ["contiguous", "zigzag"].map((each) => judge(each, tokens, usual, window).done)
-      return `${given === "contiguous" ? "Yes" : "No, contiguous"}: after ${first} pairs in place of ${second}. A chunk looks back at the chunk before it. Contiguous, that lies with one neighbor, and comes in step 1. Zig-zag, late chunks look to the other neighbor, whose keys come last: one more step in which all wait for the slowest.`
+      const [first, second] = ["contiguous", "zigzag"].map((order) => judge(order, tokens, usual, window).done)
+      return `${answer === "contiguous" ? "Yes" : "No, contiguous"}: after ${first} pairs in place of ${second}. A chunk looks back at the chunk before it. Contiguous, that lies with one neighbor, and comes in step 1. Zig-zag, late chunks look to the other neighbor, whose keys come last: one more step in which all wait for the slowest.`
     },
   )
   const order = stage.choice("cut", Object.entries(ORDERS))
   const many = stage.choice("ranks", ranks.map(String), String(usual))
-  const width = stage.slider("keys seen", {
-    min: 1,
-    max: tokens,
-    value: tokens,
-    show: (v) => (v < tokens ? String(v) : "all"),
-  })
-  const shown = (/** @type {number} */ v) => (v < Number(many.value) ? String(Math.floor(v)) : "all")
-  const step = stage.film("step", { min: 0, max: usual, value: usual, rate: 0.8, show: shown })
+  const orAll = (/** @type {number} */ v) => (v < tokens ? String(v) : "all")
+  const width = stage.slider("keys seen", { min: 1, max: tokens, value: tokens, show: orAll })
+  const orAllSteps = (/** @type {number} */ v) => (v < Number(many.value) ? String(Math.floor(v)) : "all")
+  const step = stage.film("step", { min: 0, max: usual, value: usual, rate: 0.8, show: orAllSteps })
 
   /** @type {View} */ let view
   /** @type {View[]} */ let rivals
@@ -61,7 +56,7 @@ export default function ringClock(stage) {
       if (all) step.value = count
     }
     tried.add(order.value)
-    rivals = Object.keys(ORDERS).map((each) => judge(each, tokens, count, width.value))
+    rivals = Object.keys(ORDERS).map((order) => judge(order, tokens, count, width.value))
     view = rivals[Object.keys(ORDERS).indexOf(order.value)]
   })
   const now = () => (step.value < view.ranks ? Math.floor(step.value) : -1)
@@ -77,16 +72,8 @@ export default function ringClock(stage) {
       const [left, top] = wide > WIDE ? [side + 92, 24] : [44, side + 82]
       const room = wide - left - 12
       clock(ctx, look, left, top, room / Math.max(...rivals.map(({ done }) => done)), view, now())
-      bars(
-        ctx,
-        look,
-        wide > WIDE ? left - 14 : 8,
-        top + clockHigh(view.ranks) + 26,
-        wide - 12,
-        rivals,
-        order.value,
-        tried,
-      )
+      const [edge, below] = [wide > WIDE ? left - 14 : 8, top + clockHigh(view.ranks) + 26]
+      bars(ctx, look, edge, below, wide - 12, rivals, order.value, tried)
     },
     arrows: { x: step, y: width },
   })
@@ -101,22 +88,15 @@ const clockHigh = (ranks) => ranks * rowHigh(ranks)
 /** @param {Look} look */
 const colors = (look) => [...look.series, look.blue, look.spark]
 
-/**
- * Each pair in the color of the rank that computes it; those of other steps pale.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Square} square
- * @param {View} view
- * @param {number} now
- */
+/** Each pair in the color of the rank that computes it; those of other steps pale.
+ * @type {(ctx: Ctx, look: Look, square: Square, view: View, now: number) => void} */
 const square = (ctx, look, { left, top, side }, view, now) => {
   const { tokens, ranks, owner, window } = view
   const { a: scale } = ctx.getTransform() // pixels of the screen, so that no seams show
   const [across, down] = [left, top].map(
     (from) => (/** @type {number} */ p) => Math.round((from + (p / tokens) * side) * scale) / scale,
   )
-  ctx.fillStyle = look.ground
-  ctx.fillRect(left, top, side, side)
+  fill(ctx, look.ground, left, top, side, side)
   const tones = colors(look)
   owner.forEach((rank, m) => {
     ctx.fillStyle = tones[rank]
@@ -129,111 +109,67 @@ const square = (ctx, look, { left, top, side }, view, now) => {
   ctx.globalAlpha = 1
   if (view.order !== "striped") labels(ctx, look, { left, top, side }, view, now)
   else write(ctx, look, "0, 1, …", left - 6, top + 8, { align: "right", size: 11 })
-  const [middle, low] = [left + side / 2, top + side]
-  write(ctx, look, "rank that brings the keys", middle, low + 30, { align: "center" })
-  ctx.save()
-  ctx.translate(left - 34, top + side / 2)
-  ctx.rotate(-Math.PI / 2)
-  write(ctx, look, "rank that asks", 0, 0, { align: "center" })
-  ctx.restore()
+  write(ctx, look, "rank that brings the keys", left + side / 2, top + side + 30, { align: "center" })
+  upright(ctx, look, "rank that asks", left - 34, top + side / 2)
 }
 
-/**
- * The ranks along both sides, and the steps in the tiles of chunks.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Square} square
- * @param {View} view
- * @param {number} now
- */
+/** The ranks along both sides, and the steps in the tiles of chunks.
+ * @type {(ctx: Ctx, look: Look, square: Square, view: View, now: number) => void} */
 const labels = (ctx, look, { left, top, side }, view, now) => {
   const { tokens, ranks, owner, window } = view
   const chunks = view.order === "zigzag" ? 2 * ranks : ranks
-  const [size, held] = [tokens / chunks, (/** @type {number} */ c) => owner[(c * tokens) / chunks]]
+  const length = tokens / chunks
+  const holder = (/** @type {number} */ c) => owner[c * length]
   const cell = side / chunks
   const place = (/** @type {number} */ c) => (c + 0.5) * cell
-  ctx.strokeStyle = look.paper
-  ctx.lineWidth = 0.8
   for (let c = 1; c < chunks; c++) {
-    ctx.beginPath()
-    ctx.moveTo(left, top + c * cell)
-    ctx.lineTo(left + side, top + c * cell)
-    ctx.moveTo(left + c * cell, top)
-    ctx.lineTo(left + c * cell, top + side)
-    ctx.stroke()
+    stroke(ctx, [left, top + c * cell], [left + side, top + c * cell], look.paper, 0.8)
+    stroke(ctx, [left + c * cell, top], [left + c * cell, top + side], look.paper, 0.8)
   }
   for (let i = 0; i < chunks; i++) {
-    write(ctx, look, String(held(i)), left - 7, top + place(i), { align: "right", size: 11 })
-    write(ctx, look, String(held(i)), left + place(i), top + side + 12, { align: "center", size: 11 })
+    write(ctx, look, String(holder(i)), left - 7, top + place(i), { align: "right", size: 11 })
+    write(ctx, look, String(holder(i)), left + place(i), top + side + 12, { align: "center", size: 11 })
     for (let j = 0; j <= i; j++) {
-      const step = stepOf(held(i), held(j), ranks)
-      if (window < (i - j || 0.4) * size + 0.2 * size || (now >= 0 && now !== step)) continue // no room for a word
+      const step = stepOf(holder(i), holder(j), ranks)
+      if (window < (i - j || 0.4) * length + 0.2 * length || (now >= 0 && now !== step)) continue // no room for a word
       const [x, y] = i === j ? [place(j) - cell * 0.2, place(i) + cell * 0.2] : [place(j), place(i)]
-      const paint = {
-        color: "#fff",
-        size: cell < 20 ? 9.5 : 11.5,
-        weight: 600,
-        align: /** @type {CanvasTextAlign} */ ("center"),
-      }
-      write(ctx, look, String(step), left + x, top + y, paint)
+      const size = cell < 20 ? 9.5 : 11.5
+      write(ctx, look, String(step), left + x, top + y, { color: "#fff", size, weight: 600, align: "center" })
     }
   }
 }
 
-/**
- * What each rank does in each step; an empty box is waiting.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {number} left
- * @param {number} top
- * @param {number} scale pixels for a pair
- * @param {View} view
- * @param {number} now
- */
+/** What each rank does in each step; an empty box is waiting.
+ * @param {Ctx} ctx @param {Look} look @param {number} left @param {number} top @param {number} scale pixels for a pair
+ * @param {View} view @param {number} now */
 const clock = (ctx, look, left, top, scale, { ranks, counts, steps, done }, now) => {
   const high = rowHigh(ranks)
   const tones = colors(look)
   let begin = left
   steps.forEach((longest, step) => {
     const wide = longest * scale
-    if (wide > 9)
-      write(ctx, look, String(step), begin + wide / 2, top - 10, {
-        align: "center",
-        size: 11,
-        weight: step === now ? 700 : 400,
-      })
+    const weight = step === now ? 700 : 400
+    if (wide > 9) write(ctx, look, String(step), begin + wide / 2, top - 10, { align: "center", size: 11, weight })
     for (let rank = 0; rank < ranks; rank++) {
       const y = top + rank * high + 2
-      ctx.globalAlpha = now < 0 || step === now ? 0.85 : 0.25
-      ctx.fillStyle = tones[rank]
-      ctx.fillRect(begin, y, counts[rank * ranks + step] * scale, high - 4)
-      ctx.globalAlpha = 1
-      ctx.strokeStyle = look.soft
-      ctx.lineWidth = 0.7
-      ctx.strokeRect(begin, y, wide, high - 4)
+      faint(ctx, now < 0 || step === now ? 0.85 : 0.25, () =>
+        fill(ctx, tones[rank], begin, y, counts[rank * ranks + step] * scale, high - 4),
+      )
+      frame(ctx, look.soft, 0.7, begin, y, wide, high - 4)
     }
     begin += wide
   })
   for (let rank = 0; rank < ranks; rank++)
     write(ctx, look, String(rank), left - 7, top + (rank + 0.5) * high, { align: "right", size: 11 })
-  const words = `time: done after ${short(done)}`
+  const label = `time: done after ${short(done)}`
   ctx.font = look.font(12)
-  write(ctx, look, words, Math.max(begin, left + ctx.measureText(words).width), top + clockHigh(ranks) + 10, {
-    align: "right",
-  })
+  const end = Math.max(begin, left + ctx.measureText(label).width)
+  write(ctx, look, label, end, top + clockHigh(ranks) + 10, { align: "right" })
 }
 
-/**
- * When the cuts are done, and what they fetch.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {number} left
- * @param {number} top
- * @param {number} right
- * @param {View[]} rivals
- * @param {string} chosen
- * @param {Set<string>} tried
- */
+/** When the cuts are done, and what they fetch.
+ * @type {(ctx: Ctx, look: Look, left: number, top: number, right: number, rivals: View[], chosen: string,
+ *   tried: Set<string>) => void} */
 const bars = (ctx, look, left, top, right, rivals, chosen, tried) => {
   const most = Math.max(...rivals.map(({ done }) => done))
   const from = left + 76
@@ -245,10 +181,7 @@ const bars = (ctx, look, left, top, right, rivals, chosen, tried) => {
     const weight = order === chosen ? 700 : 400
     write(ctx, look, ORDERS[/** @type {keyof typeof ORDERS} */ (order)], from - 8, y, { align: "right", weight })
     if (!tried.has(order)) return write(ctx, look, "?", from + 2, y, { color: look.soft })
-    ctx.fillStyle = order === chosen ? look.ink : look.soft
-    ctx.globalAlpha = 0.55
-    ctx.fillRect(from, y - 6, (done / most) * room, 12)
-    ctx.globalAlpha = 1
+    faint(ctx, 0.55, () => fill(ctx, order === chosen ? look.ink : look.soft, from, y - 6, (done / most) * room, 12))
     write(ctx, look, short(done), from + (done / most) * room + 6, y, { weight })
     write(ctx, look, String(keys), right, y, { align: "right", weight })
   })
@@ -273,6 +206,6 @@ const listed = (numbers) =>
 /** @param {View} view */
 const summary = ({ order, ranks, work, done, waits, keys }) => {
   const [least, most] = [Math.min(...work), Math.max(...work)]
-  const each = least === most ? `each rank has ${least} pairs` : `a rank has ${least} to ${most} pairs`
-  return `Cut ${ORDERS[/** @type {keyof typeof ORDERS} */ (order)]} on ${ranks} ranks, ${each}. All are done after ${done}, and ${waits < 0.005 ? "nobody waits" : `${percent(waits)} of the ranks' time is waiting`}. A rank needs up to ${keys} keys of others.`
+  const share = least === most ? `each rank has ${least} pairs` : `a rank has ${least} to ${most} pairs`
+  return `Cut ${ORDERS[/** @type {keyof typeof ORDERS} */ (order)]} on ${ranks} ranks, ${share}. All are done after ${done}, and ${waits < 0.005 ? "nobody waits" : `${percent(waits)} of the ranks' time is waiting`}. A rank needs up to ${keys} keys of others.`
 }

@@ -5,10 +5,9 @@ import { meanMatch, partial } from "../math/partial.js"
 import { proportional } from "../math/scaling.js"
 import { turns } from "../math/stretch.js"
 import { kernel } from "../math/waves.js"
-import { axes, dot, line, percent, short, write } from "../kit/plot.js"
+import { axes, dot, faint, fill, line, percent, short, write } from "../kit/plot.js"
 
-/** @typedef {import("../kit/plot.js").Box} Box */
-/** @typedef {import("../kit/paper.js").Look} Look */
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
 /** @typedef {{ name: string, theta: Float64Array, color: number }} Way */
 
 const NARROW = 520
@@ -17,11 +16,8 @@ const POINTS = 300
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function ropeChannels(stage) {
-  /**
-   * @type {{
-   *   dim: number, pairs: number, bases: [number, number], base: number, contexts: [number, number], context: number,
-   * }}
-   */
+  /** @type {{ dim: number, pairs: number, bases: [number, number], base: number, contexts: [number, number],
+   *   context: number }} */
   const { dim, pairs, bases, base, contexts, context } = stage.data
   const far = 2 ** contexts[1]
   const turning = stage.slider("pairs that turn", { min: 1, max: dim / 2, value: pairs })
@@ -39,31 +35,32 @@ export default function ropeChannels(stage) {
       { name: "p-RoPE", theta: proportional(dim, share, round(b.value)).theta, color: 1 },
     ]
   }
-  const words = () =>
+  const summaries = () =>
     ways().map(({ name, theta }) => {
       const complete = turns(theta, length()).filter((n) => n >= 1).length
       return `${name}: ${complete} complete${complete === 1 ? "s" : ""} a turn, ${percent(farHalf(theta, length()))} of a match is left`
     })
 
-  const paper = stage.canvas({
+  stage.canvas({
     label: () =>
-      `Turns of each pair, and the match against the distance. Within ${short(length())}, ${words().join("; ")}`,
+      `Turns of each pair, and the match against the distance. Within ${short(length())}, ${summaries().join("; ")}`,
     ratio: (width) => (width < NARROW ? 500 : 272),
     draw: (ctx, width, _height, look) => {
       const [left, right] = boxes(width)
       drawTurns(ctx, look, left, ways(), length(), far)
       drawMatches(ctx, look, right, ways(), length(), far)
     },
-    point: ({ x, y, down }) => {
-      const { left, top, width, height } = boxes(paper.element.clientWidth)[1]
-      const share = (x - left) / width
-      if (down && share >= 0 && y > top && y < top + height) reach.value = Math.round(share * Math.log2(far))
+    point: ({ x, y, width, down }) => {
+      const chart = boxes(width)[1]
+      const share = (x - chart.left) / chart.width
+      if (down && share >= 0 && y > chart.top && y < chart.top + chart.height)
+        reach.value = Math.round(share * Math.log2(far))
     },
     arrows: { x: reach, y: turning },
   })
   stage.say(
     () =>
-      `Pairs that turn: ${turning.value} of ${dim / 2}. Within ${short(length())}: ${words().slice(1).join("; ")}, on average over the far half. If ${words()[0]}.`,
+      `Pairs that turn: ${turning.value} of ${dim / 2}. Within ${short(length())}: ${summaries().slice(1).join("; ")}, on average over the far half. If ${summaries()[0]}.`,
   )
 }
 
@@ -84,14 +81,7 @@ const boxes = (width) => {
   ]
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {Way[]} ways
- * @param {number} context
- * @param {number} far
- */
+/** @type {(ctx: Ctx, look: Look, box: Box, ways: Way[], context: number, far: number) => void} */
 const drawTurns = (ctx, look, box, ways, context, far) => {
   const count = ways[0].theta.length
   const to = axes(ctx, look, box, {
@@ -103,8 +93,7 @@ const drawTurns = (ctx, look, box, ways, context, far) => {
     xlabel: "pair i",
     title: `Turns within ${short(context)}`,
   })
-  ctx.fillStyle = look.ground
-  ctx.fillRect(box.left + 1, to.y(0), box.width, box.top + box.height - to.y(0) - 1)
+  fill(ctx, look.ground, box.left + 1, to.y(0), box.width, box.top + box.height - to.y(0) - 1)
   line(ctx, to, [-1, count], [0, 0], look.soft, 1)
   ways.forEach(({ theta, color }, w) =>
     turns(theta, context).forEach((n, i) => {
@@ -115,14 +104,7 @@ const drawTurns = (ctx, look, box, ways, context, far) => {
   write(ctx, look, "one turn", to.x(count), to.y(0) - 9, { size: 11.5, align: "right", halo: true })
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {Way[]} ways
- * @param {number} context
- * @param {number} far
- */
+/** @type {(ctx: Ctx, look: Look, box: Box, ways: Way[], context: number, far: number) => void} */
 const drawMatches = (ctx, look, box, ways, context, far) => {
   const distances = Array.from({ length: POINTS + 1 }, (_, j) => Math.round(far ** (j / POINTS)))
   const to = axes(ctx, look, box, {
@@ -135,32 +117,15 @@ const drawMatches = (ctx, look, box, ways, context, far) => {
   })
   line(ctx, to, [1, far], [0, 0], look.rule, 1)
   ways.forEach(({ theta, color }) => {
-    ctx.globalAlpha = 0.35
-    line(
-      ctx,
-      to,
-      distances,
-      distances.map((distance) => mean(distance, theta)),
-      look.series[color],
-      1,
-    )
-    ctx.globalAlpha = 1
-    line(
-      ctx,
-      to,
-      distances,
-      distances.map((distance) => farHalf(theta, distance)),
-      look.series[color],
-      2,
-    )
+    const matches = distances.map((distance) => mean(distance, theta))
+    const means = distances.map((distance) => farHalf(theta, distance))
+    faint(ctx, 0.35, () => line(ctx, to, distances, matches, look.series[color], 1))
+    line(ctx, to, distances, means, look.series[color], 2)
   })
   line(ctx, to, [context, context], [-0.4, 1.05], look.series[4], 1.2)
   ways.forEach(({ name, theta, color }, w) => {
     dot(ctx, to.x(context), to.y(farHalf(theta, context)), look.series[color], 4.5)
-    write(ctx, look, name, box.left + 10, to.y(0.26 - 0.15 * w), {
-      color: look.letters[color],
-      weight: 600,
-      halo: true,
-    })
+    const style = { color: look.letters[color], weight: 600, halo: true }
+    write(ctx, look, name, box.left + 10, to.y(0.26 - 0.15 * w), style)
   })
 }

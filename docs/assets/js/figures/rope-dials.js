@@ -2,9 +2,10 @@
 
 import { rope, scorer } from "../math/rope.js"
 import { dial } from "../kit/dial.js"
-import { axes, dot, hand, line, stroke, write } from "../kit/plot.js"
+import { axes, dot, fixed, hand, line, stroke, write } from "../kit/plot.js"
+import { handle } from "../kit/controls.js"
 
-/** @typedef {import("../kit/paper.js").Look} Look */
+/** @import { Ctx, Look } from "../kit/plot.js" */
 
 const NARROW = 520
 const LAYOUT = "interleaved" // pairs are neighbors, as on the page
@@ -23,10 +24,10 @@ export default function ropeDials(stage) {
   stage.predict(
     `Query and key move on together, by up to ${far} places. Every hand turns. What does the score do?`,
     ["it rises and falls", "it fades", "it stays"],
-    (given) => {
+    (answer) => {
       both.value = 0
       both.run()
-      const verdict = given.endsWith("stays") ? "Yes." : "Look:"
+      const verdict = answer.endsWith("stays") ? "Yes." : "Look:"
       return `${verdict} The two hands of a pair turn by the same angle. At Δ = ${minus(gap())} the score is ${two(score(gap()))}, at every place.`
     },
   )
@@ -41,12 +42,10 @@ export default function ropeDials(stage) {
 
   /** Where the hands of query and key point, at their places. @param {number} i */
   const hands = (i) => contents.map((x, who) => rope(pair(x, i), at()[who], [theta[i]], LAYOUT))
-  /**
-   * Move the tip of the taken hand, and with it what the token asks or offers.
-   * @param {(tip: Float64Array) => number[]} change
-   */
+  /** Move the tip of the taken hand, and with it what the token asks or offers.
+   * @param {(tip: Float64Array) => number[]} change */
   const move = (change) => {
-    const { who, i } = taken()
+    const { who, i } = chosenHand()
     const [x, y] = change(hands(i)[who])
     const size = Math.min(1, 1 / Math.hypot(x, y))
     contents[who].splice(2 * i, 2, ...rope([x * size, y * size], -at()[who], [theta[i]], LAYOUT))
@@ -59,30 +58,30 @@ export default function ropeDials(stage) {
     ratio: (width) => spot(width, theta.length - 1).y + spot(width, 0).radius + 46,
     draw: (ctx, width, _height, look) => {
       ruler(ctx, look, width, at().map(Math.floor), last + far)
-      const { who, i: open } = taken()
+      const { who, i: open } = chosenHand()
       theta.forEach((speed, i) => drawPair(ctx, look, spot(width, i), hands(i), speed, part(i), i === open ? who : -1))
     },
-    point: ({ x, y, down, start }) => {
-      const spots = theta.map((_, i) => spot(dials.element.clientWidth, i))
+    point: ({ x, y, width, down, start }) => {
+      const spots = theta.map((_, i) => spot(width, i))
       if (start) {
         const i = spots.findIndex((at) => Math.hypot(x - at.x, y - at.y) < at.radius + 12)
-        held = i >= 0
-        if (!held) return
+        dragging = i >= 0
+        if (!dragging) return
         const [toQuery, toKey] = hands(i).map(([a, b]) =>
           Math.hypot(spots[i].x + spots[i].radius * a - x, spots[i].y - spots[i].radius * b - y),
         )
         chosen.value = String(2 * i + Number(toKey < toQuery))
       }
-      const { x: centerX, y: centerY, radius } = spots[taken().i]
-      if (down && held) move(() => [(x - centerX) / radius, (centerY - y) / radius])
+      const { x: centerX, y: centerY, radius } = spots[chosenHand().i]
+      if (down && dragging) move(() => [(x - centerX) / radius, (centerY - y) / radius])
     },
     arrows: {
-      x: steps((step) => move((tip) => [...rope(tip, -step, [Math.PI / 36], LAYOUT)])),
-      y: steps((step) => move((tip) => [...tip.map((v) => v * 1.06 ** step)])),
+      x: handle(still, (step) => move((tip) => [...rope(tip, -step, [Math.PI / 36], LAYOUT)])),
+      y: handle(still, (step) => move((tip) => [...tip.map((v) => v * 1.06 ** step)])),
     },
   })
   dials.element.style.cursor = "grab"
-  let held = false
+  let dragging = false
   /** Two dials a row on a phone. @param {number} width @param {number} i */
   const spot = (width, i) => {
     const columns = width < NARROW ? theta.length / 2 : theta.length
@@ -96,7 +95,7 @@ export default function ropeDials(stage) {
     "Drag a hand, or turn it with the arrow keys:",
     /** @type {[string, string][]} */ (options),
   )
-  const taken = () => ({ who: Number(chosen.value) % 2, i: Math.floor(Number(chosen.value) / 2) })
+  const chosenHand = () => ({ who: Number(chosen.value) % 2, i: Math.floor(Number(chosen.value) / 2) })
 
   stage.canvas({
     label: () => `The score against the distance: ${two(score(gap()))} at ${minus(gap())}`,
@@ -106,13 +105,12 @@ export default function ropeDials(stage) {
       const xs = Array.from({ length: 8 * last + 1 }, (_, j) => j / 4 - last)
       const ys = xs.map(score)
       const high = Math.max(...ys.map(Math.abs), 1) * 1.15
-      const title = "One curve, wherever the two stand"
       const to = axes(ctx, look, box, {
         x: [-last, last],
         y: [-high, high],
         xlabel: "Δ = m − n",
         ylabel: "score",
-        title,
+        title: "One curve, wherever the two stand",
       })
       line(ctx, to, [-last, last], [0, 0], look.rule, 1)
       line(ctx, to, xs, ys, look.series[5])
@@ -130,8 +128,9 @@ export default function ropeDials(stage) {
   })
 }
 
+const still = () => 0 // from where each arrow key is one step
 const minus = (/** @type {number | string} */ value) => String(value).replace("-", "−")
-const two = (/** @type {number} */ value) => minus((Math.round(value * 100) / 100 || 0).toFixed(2))
+const two = (/** @type {number} */ value) => fixed(value, 2)
 const angle = (/** @type {ArrayLike<number>} */ tip) => Math.atan2(tip[1], tip[0])
 
 /** From the key's hand to the query's, on the short way. @param {Float64Array[]} hands */
@@ -144,14 +143,8 @@ const wedge = ([query, key]) => {
 const product = (hands) =>
   `${hands.map((tip) => Math.hypot(...tip).toFixed(2)).join(" · ")} · cos ${Math.abs(wedge(hands)).toFixed(2)}`
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {{ x: number, y: number, radius: number }} spot
- * @param {Float64Array[]} hands
- * @param {number} speed
- * @param {number} part
- * @param {number} ringed which hand is taken
+/** @param {Ctx} ctx @param {Look} look @param {{ x: number, y: number, radius: number }} spot
+ * @param {Float64Array[]} hands @param {number} speed @param {number} part @param {number} ringed which hand is taken
  */
 const drawPair = (ctx, look, { x, y, radius }, hands, speed, part, ringed) => {
   const start = angle(hands[1])
@@ -175,14 +168,8 @@ const drawPair = (ctx, look, { x, y, radius }, hands, speed, part, ringed) => {
   write(ctx, look, `= ${two(part)}`, x, y + radius + 34, { ...style, align: "center" })
 }
 
-/**
- * The text as a line, with the two tokens on it.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number[]} places
- * @param {number} last
- */
+/** The text as a line, with the two tokens on it.
+ * @type {(ctx: Ctx, look: Look, width: number, places: number[], last: number) => void} */
 const ruler = (ctx, look, width, places, last) => {
   const x = (/** @type {number} */ p) => 30 + (p / last) * (width - 60)
   stroke(ctx, [x(0), 24], [x(last), 24], look.rule, 1.2)
@@ -192,13 +179,3 @@ const ruler = (ctx, look, width, places, last) => {
     write(ctx, look, `${NAMES[who]} ${p}`, x(p), who ? 41 : 8, { ...style, align: "center" })
   })
 }
-
-/** What arrow keys move by steps. @param {(step: number) => void} move */
-const steps = (move) => ({
-  get value() {
-    return 0
-  },
-  set value(step) {
-    move(step)
-  },
-})

@@ -2,10 +2,9 @@
 
 import { randomState } from "../math/random.js"
 import { rope, scorer } from "../math/rope.js"
-import { axes, dot, hand, line, stroke, write } from "../kit/plot.js"
+import { axes, circle, dot, fixed, hand, line, stroke, write } from "../kit/plot.js"
 
-/** @typedef {import("../kit/paper.js").Look} Look */
-/** @typedef {{ left: number, top: number, width: number, height: number }} Box */
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
 
 const NARROW = 520
 const LAYOUT = "interleaved"
@@ -13,12 +12,8 @@ const [CURVE, NOW] = [3, 4] // colors
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function ropeHands(stage) {
-  /**
-   * @type {{
-   *   theta: number[], scattered: number[], built: number, last: number, ask: number, tries: number, seed: number,
-   *   colors: string[],
-   * }}
-   */
+  /** @type {{ theta: number[], scattered: number[], built: number, last: number, ask: number, tries: number,
+   *   seed: number, colors: string[] }} */
   const { theta, scattered, built, last, ask, tries, seed, colors } = stage.data
   const up = theta.flatMap(() => [1, 0]) // no wedge in any pair
   const xs = Array.from({ length: 4 * last + 1 }, (_, j) => j / 4)
@@ -35,9 +30,9 @@ export default function ropeHands(stage) {
   stage.predict(
     `Can the hands be set so that, of all keys, the one exactly ${ask} back scores highest?`,
     ["no, nearer keys score higher", "yes, for any distance"],
-    (given) => {
+    (answer) => {
       peak.value = distance.value = ask
-      const verdict = given.startsWith("yes") ? "Yes." : "Look at the built dial."
+      const verdict = answer.startsWith("yes") ? "Yes." : "Look at the built dial."
       return `${verdict} Each hand is set back by what it turns in ${ask} steps, so all point up there.`
     },
   )
@@ -54,18 +49,14 @@ export default function ropeHands(stage) {
   const lower = () => thrown.filter(({ score }) => score(now()) < score(0)).length
   const panels = () => [
     { title: "Equal", note: "they fan out", tries: [start(up)] },
-    {
-      title: "Scattered",
-      note: now() ? `lower than at 0: ${lower()} of ${thrown.length}` : "no trend",
-      tries: thrown,
-    },
+    { title: "Scattered", note: now() ? `lower than at 0: ${lower()} of ${thrown.length}` : "no trend", tries: thrown },
     { title: "Built", note: `all up at ${peak.value}`, tries: [start(rope(up, -peak.value, theta, LAYOUT))] },
   ]
 
-  const paper = stage.canvas({
+  stage.canvas({
     label: () =>
       `Three dials of ${theta.length} hands and their added heights at distance ${now()}: ${panels()
-        .map(({ title, tries }) => `${title.toLowerCase()} ${one(tries.at(-1)?.score(now()) ?? 0)}`)
+        .map(({ title, tries }) => `${title.toLowerCase()} ${tenth(tries[tries.length - 1].score(now()))}`)
         .join(", ")}`,
     ratio: (width) => (width < NARROW ? 3 * 168 + 12 : 304),
     draw: (ctx, width, height, look) =>
@@ -77,8 +68,8 @@ export default function ropeHands(stage) {
         drawHands(ctx, look, x, y, radius, rope(query, now(), theta, LAYOUT), colors)
         const level = y - (radius * score(now())) / theta.length
         stroke(ctx, [x - radius, level], [x + radius, level], look.series[NOW], 1.2)
-        if (!i && width >= NARROW)
-          write(ctx, look, "mean", x + radius + 5, level, { size: 11.5, color: look.letters[NOW] })
+        const mean = !i && width >= NARROW ? "mean" : ""
+        write(ctx, look, mean, x + radius + 5, level, { size: 11.5, color: look.letters[NOW] })
         const to = axes(ctx, look, box, {
           x: [0, last],
           y: [-theta.length, theta.length],
@@ -94,35 +85,31 @@ export default function ropeHands(stage) {
         stroke(ctx, [to.x(now()), box.top], [to.x(now()), box.top + box.height], look.series[NOW], 1.2)
         dot(ctx, to.x(now()), to.y(score(now())), look.series[NOW], 4.5)
         const right = now() > last * 0.7
-        write(ctx, look, one(score(now())), to.x(now()) + (right ? -8 : 8), to.y(score(now())) - 9, {
+        write(ctx, look, tenth(score(now())), to.x(now()) + (right ? -8 : 8), to.y(score(now())) - 9, {
           color: look.letters[NOW],
           weight: 700,
           align: right ? "right" : "left",
           halo: true,
         })
       }),
-    point: ({ x, y, down }) => {
+    point: ({ x, y, width, down }) => {
       if (!down) return
-      const { box } =
-        [0, 1, 2].map((i) => place(paper.element.clientWidth, i)).find(({ box }) => inside(box, x, y)) ?? {}
+      const { box } = [0, 1, 2].map((i) => place(width, i)).find(({ box }) => inside(box, x, y)) ?? {}
       if (box) distance.value = Math.round(((x - box.left) / box.width) * last)
     },
     arrows: { x: distance },
   })
   stage.say(() => {
-    const [equal, random, made] = panels().map(({ tries }) => one(tries[tries.length - 1].score(now())))
+    const [equal, random, aligned] = panels().map(({ tries }) => tenth(tries[tries.length - 1].score(now())))
     const trend = now() ? ` Scatters that score lower here than at distance 0: ${lower()} of ${thrown.length}.` : ""
-    return `The key ${now()} back: equal starts score ${equal} of ${theta.length}, scattered ones ${random}, those built for ${peak.value} score ${made}.${trend}`
+    return `The key ${now()} back: equal starts score ${equal} of ${theta.length}, scattered ones ${random}, those built for ${peak.value} score ${aligned}.${trend}`
   })
 }
 
-const one = (/** @type {number} */ value) => (Math.round(value * 10) / 10 || 0).toFixed(1).replace("-", "−")
+const tenth = (/** @type {number} */ value) => fixed(value, 1)
 
-/**
- * Where the built hands meet, and the ends of the axis that leave it room.
- * @param {number} peak
- * @param {number} last
- */
+/** Where the built hands meet, and the ends of the axis that leave it room.
+ * @type {(peak: number, last: number) => number[]} */
 const apart = (peak, last) => [peak, ...[0, last].filter((end) => Math.abs(end - peak) > last / 8)]
 
 /** @param {Box} box @param {number} x @param {number} y */
@@ -141,22 +128,11 @@ const place = (width, i) => {
   return { x: box.left + box.width / 2, y: 100, radius: Math.min(60, column * 0.38), box }
 }
 
-/**
- * Up is no wedge; the fastest hand lies on top.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @param {ArrayLike<number>} tips
- * @param {string[]} colors
- */
+/** Up is no wedge; the fastest hand lies on top.
+ * @type {(ctx: Ctx, look: Look, x: number, y: number, radius: number, tips: ArrayLike<number>, colors: string[]) =>
+ *   void} */
 const drawHands = (ctx, look, x, y, radius, tips, colors) => {
-  ctx.beginPath()
-  ctx.arc(x, y, radius, 0, 2 * Math.PI)
-  ctx.strokeStyle = look.rule
-  ctx.lineWidth = 1.2
-  ctx.stroke()
+  circle(ctx, x, y, radius, look.rule)
   for (let i = colors.length - 1; i >= 0; i--) {
     hand(ctx, x, y, radius * 0.92, Math.PI / 2 - Math.atan2(tips[2 * i + 1], tips[2 * i]), colors[i], 3)
   }

@@ -6,8 +6,9 @@ import { rope } from "../math/rope.js"
 import { heat } from "../kit/heat.js"
 import { axes, dot, line, whole, write } from "../kit/plot.js"
 
-/** @typedef {import("../kit/paper.js").Look} Look */
-/** @typedef {import("../math/rounding.js").Kind & { first: number, measured: [number, number][] }} Type */
+/** @import { Ctx, Look } from "../kit/plot.js" */
+/** @import { Kind } from "../math/rounding.js" */
+/** @typedef {Kind & { first: number, measured: [number, number][] }} Type */
 
 const NARROW = 520
 const LAYOUT = "half" // of the layer
@@ -15,12 +16,8 @@ const CELL = 44
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function roundingRuler(stage) {
-  /**
-   * @type {{
-   *   kinds: Record<string, Type>, start: number, length: number, back: number, tokens: number, theta: number[],
-   *   query: number[][], key: number[][], texts: number[][],
-   * }}
-   */
+  /** @type {{ kinds: Record<string, Type>, start: number, length: number, back: number, tokens: number,
+   *   theta: number[], query: number[][], key: number[][], texts: number[][] }} */
   const { kinds, start, length, back, tokens, theta, query, key, texts } = stage.data
   const names = Object.keys(kinds)
   const type = stage.choice("angles in", names)
@@ -29,11 +26,11 @@ export default function roundingRuler(stage) {
   const from = () => Math.round(first.value)
   const places = (/** @type {number} */ p) => Array.from({ length }, (_, n) => stored(p + n, kind()))
 
-  let shown = names[0]
+  let typeBefore = names[0]
   stage.each(() => {
-    if (shown === type.value) return
-    const at = moved(first.value, kinds[shown].first, kind().first) // to the same boxes of the other type
-    shown = type.value
+    if (typeBefore === type.value) return
+    const at = moved(first.value, kinds[typeBefore].first, kind().first) // to the same boxes of the other type
+    typeBefore = type.value
     first.max = 4 * kind().first
     first.value = at
   })
@@ -61,11 +58,11 @@ export default function roundingRuler(stage) {
     return sum / (length - back)
   }
   const exact = onTarget(weights(false))
-  let seen = { name: "", mean: new Float64Array(0) }
+  let latest = { name: "", mean: new Float64Array(0) }
   const now = () => {
     const name = `${type.value} ${from()}`
-    if (seen.name !== name) seen = { name, mean: weights(true) }
-    return seen.mean
+    if (latest.name !== name) latest = { name, mean: weights(true) }
+    return latest.mean
   }
   /** @type {Record<string, number[][]>} */
   const cliffs = {}
@@ -95,23 +92,20 @@ export default function roundingRuler(stage) {
       const side = narrow ? width * 0.8 - 50 : 220
       const map = { left: 74, top: 26, width: side, height: side }
       heat(ctx, map, now(), length, { map: "viridis", low: 0, high: 1 })
+      const position = (/** @type {number} */ v) => whole(from() + v)
       axes(ctx, look, map, {
         x: [0, length],
         y: [length, 0],
         xticks: [0, length],
         yticks: [0, length / 2, length],
-        xformat: (v) => whole(from() + v),
-        yformat: (v) => whole(from() + v),
+        xformat: position,
+        yformat: position,
         xlabel: "key",
         title: "Where each query looks",
       })
       const left = narrow ? 44 : side + 144
-      const box = {
-        left,
-        top: narrow ? side + 106 : 26,
-        width: width - left - (narrow ? 22 : 34),
-        height: narrow ? 130 : side,
-      }
+      const room = width - left - (narrow ? 22 : 34)
+      const box = { left, top: narrow ? side + 106 : 26, width: room, height: narrow ? 130 : side }
       const { first: unit, measured } = kind()
       const to = axes(ctx, look, box, {
         x: [0, 4 * unit],
@@ -129,11 +123,8 @@ export default function roundingRuler(stage) {
       dot(ctx, x, y, look.series[4], 5)
       const right = x < box.left + box.width * 0.75
       const style = { color: look.letters[4], size: 14, weight: 700, halo: true }
-      const above = share() < 0.9 ? -10 : 13 // clear of the title
-      write(ctx, look, share().toFixed(2), x + (right ? 9 : -9), y + above, {
-        ...style,
-        align: right ? "left" : "right",
-      })
+      const level = y + (share() < 0.9 ? -10 : 13) // clear of the title
+      write(ctx, look, share().toFixed(2), x + (right ? 9 : -9), level, { ...style, align: right ? "left" : "right" })
       const legend = { size: 11.5, align: /** @type {CanvasTextAlign} */ ("right"), halo: true }
       const edge = box.left + box.width
       write(ctx, look, "line: predicted", edge, box.top + 16, { ...legend, color: look.letters[1] })
@@ -164,22 +155,16 @@ const logit = (a, b) => {
 /** @param {number[][]} points @returns {[number[], number[]]} */
 const pair = (points) => [points.map(([x]) => x), points.map(([, y]) => y)]
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number} first
- * @param {import("../math/rounding.js").Kind} kind
- */
+/** @type {(ctx: Ctx, look: Look, width: number, first: number, kind: Kind) => void} */
 const drawRuler = (ctx, look, width, first, kind) => {
   const x = (/** @type {number} */ p) => (p - first + 0.5) * CELL
   const name = (/** @type {number} */ p) => (p < 100_000 ? whole(p) : `…${String(p).slice(-3)}`)
   const end = first + Math.ceil(width / CELL)
   for (let p = Math.max(0, first - 8); p <= end;) {
-    const held = stored(p, kind)
+    const number = stored(p, kind)
     let next = p + 1
-    while (stored(next, kind) === held) next++
-    const hue = (held / (stored(next, kind) - held)) % 2
+    while (stored(next, kind) === number) next++
+    const hue = (number / (stored(next, kind) - number)) % 2
     if (next > first) {
       ctx.beginPath()
       ctx.roundRect(x(p - 0.42), 4, (next - p - 0.16) * CELL, 30, 7)
@@ -189,7 +174,7 @@ const drawRuler = (ctx, look, width, first, kind) => {
       ctx.globalAlpha = 1
       for (let q = p; q < next; q++) write(ctx, look, name(q), x(q), 19, { size: 11.5, align: "center" })
       const style = { color: look.letters[hue], weight: 700 }
-      write(ctx, look, name(held), x((p + next - 1) / 2), 50, { ...style, align: "center" })
+      write(ctx, look, name(number), x((p + next - 1) / 2), 50, { ...style, align: "center" })
     }
     p = next
   }

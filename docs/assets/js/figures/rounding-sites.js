@@ -4,15 +4,14 @@
 import { miss, placesIn, radianOff, rootMean } from "../math/sites.js"
 import { frequencies } from "../math/waves.js"
 import { color, heat } from "../kit/heat.js"
-import { axes, dot, line, short, stroke, write } from "../kit/plot.js"
+import { axes, dashed, dot, fill, line, short, stroke, write } from "../kit/plot.js"
+import { handle } from "../kit/controls.js"
 
-/** @typedef {import("../math/sites.js").Site} Site */
-/**
- * Of each pair in each column, row by row, and of a logit.
- * @typedef {{
- *   pairs: Float64Array, logit: number[],
- * }} Errors
- */
+/** @import { Ctx, Look } from "../kit/plot.js" */
+/** @import { Site } from "../math/sites.js" */
+
+/** Of each pair in each column, row by row, and of a logit.
+ * @typedef {{ pairs: Float64Array, logit: number[] }} Errors */
 
 /** @type {Site[]} */
 const SITES = ["position", "frequency", "angle", "cosine"]
@@ -23,22 +22,18 @@ const [ROOM, MAP, CHART] = [36, 112, 150]
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function roundingSites(stage) {
-  /**
-   * @type {{
-   *   dim: number, base: number, last: number, place: number, backs: number[],
-   *   kinds: Record<string, import("../math/rounding.js").Kind>,
-   * }}
-   */
+  /** @type {{ dim: number, base: number, last: number, place: number, backs: number[],
+   *   kinds: Record<string, import("../math/rounding.js").Kind> }} */
   const { dim, base, last, place, backs, kinds } = stage.data
   const names = Object.keys(kinds)
 
   stage.predict(
     `Each row of a map is a pair. Of the tables in ${names[0]}, three are ruined at position ${short(place)}. Now let the key stand ${backs[0]} back, and not at place 0. Which of the three serves a score almost as if nothing were rounded?`,
     SITES.slice(0, 3),
-    (given) => {
+    (answer) => {
       ;[type.value, key.value, bases.value, spot.value] = [names[0], String(backs[0]), base, place]
-      const [position, frequency, angle] = SITES.map((site) => said(logit(site)))
-      return `${given === SITES[1] ? "Yes" : "No"}: the rounded frequency. It moves this logit by ${frequency} of its standard deviation, a rounded position by ${position} and a rounded angle by ${angle}.`
+      const [position, frequency, angle] = SITES.map((site) => inWords(logit(site)))
+      return `${answer === SITES[1] ? "Yes" : "No"}: the rounded frequency. It moves this logit by ${frequency} of its standard deviation, a rounded position by ${position} and a rounded angle by ${angle}.`
     },
   )
   const type = stage.choice("round to", names)
@@ -68,25 +63,18 @@ export default function roundingSites(stage) {
       logit: all.map((rows) => rootMean(rows.flat())),
     }
   }
-  let known = ""
+  let latestState = ""
   /** @type {Record<string, Errors>} */
-  let found = {}
+  let latest = {}
   const now = () => {
     const state = [type.value, key.value, bases.value].join()
-    if (known !== state) found = Object.fromEntries(SITES.map((site) => [site, errors(site)]))
-    known = state
-    return found
+    if (latestState !== state) latest = Object.fromEntries(SITES.map((site) => [site, errors(site)]))
+    latestState = state
+    return latest
   }
   const logit = (/** @type {Site} */ site) => now()[site].logit[column()]
 
-  const steps = {
-    get value() {
-      return column()
-    },
-    set value(j) {
-      spot.value = middles[Math.min(COLUMNS - 1, Math.max(0, j))]
-    },
-  }
+  const steps = handle(column, (j) => (spot.value = middles[Math.min(COLUMNS - 1, Math.max(0, j))]))
   /** @type {(x: number) => number} */
   let toPlace = () => place
   stage.canvas({
@@ -100,12 +88,7 @@ export default function roundingSites(stage) {
       const decades = [1, 100, 10_000, 1_000_000]
       SITES.forEach((site, i) => {
         const [across, down] = [i % 2, Math.floor(i / 2)]
-        const box = {
-          left: 40 + across * (side + 14),
-          top: 24 + down * (MAP + ROOM),
-          width: side,
-          height: MAP,
-        }
+        const box = { left: 40 + across * (side + 14), top: 24 + down * (MAP + ROOM), width: side, height: MAP }
         heat(ctx, box, now()[site].pairs, COLUMNS, { map: "viridis", low: LOW, high: HIGH })
         const to = axes(ctx, look, box, {
           x: [1, last],
@@ -121,9 +104,7 @@ export default function roundingSites(stage) {
         write(ctx, look, title, box.left, box.top - 10, { size: 12.5, weight: 700, color: look.letters[i] })
         const ends = Array.from(theta, (t) => radianOff(t, site, kinds[type.value], back()))
         const rows = ends.map((_, pair) => pair + 0.5)
-        ctx.setLineDash([4, 3])
-        line(ctx, to, ends, rows, "#ffffff", 1.4)
-        ctx.setLineDash([])
+        dashed(ctx, [4, 3], () => line(ctx, to, ends, rows, "#ffffff", 1.4))
         stroke(ctx, [to.x(here), box.top], [to.x(here), box.top + MAP], look.spark, 1.2)
         if (i === 0) toPlace = to.atX
       })
@@ -154,7 +135,7 @@ export default function roundingSites(stage) {
     },
     arrows: { x: steps },
   })
-  const listed = () => SITES.map((site) => `${site} ${said(logit(site))}`).join(", ")
+  const listed = () => SITES.map((site) => `${site} ${inWords(logit(site))}`).join(", ")
   stage.say(() => {
     const near = `Near position ${round(spot.value)}`
     if (back() > columns[column()][0]) return `${near} no key stands ${short(back())} back.`
@@ -165,21 +146,13 @@ export default function roundingSites(stage) {
 
 const round = (/** @type {number} */ value) => short(Math.round(value))
 const tick = (/** @type {number} */ value) => (value < 1000 ? short(value) : value < 1e6 ? `${value / 1000}k` : "1M")
-const said = (/** @type {number} */ value) =>
+const inWords = (/** @type {number} */ value) =>
   Number.isNaN(value) ? "no number" : value < 1e-9 ? "nothing" : value < 1e-3 ? "under 0.001" : value.toPrecision(2)
 
-/**
- * What the colors mean.
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} left
- * @param {number} top
- * @param {number} width
- */
+/** What the colors mean. @type {(ctx: Ctx, look: Look, left: number, top: number, width: number) => void} */
 const scale = (ctx, look, left, top, width) => {
   for (let i = 0; i < width; i++) {
-    ctx.fillStyle = color("viridis", i, 0, width)
-    ctx.fillRect(left + i, top, 1.5, 8)
+    fill(ctx, color("viridis", i, 0, width), left + i, top, 1.5, 8)
   }
   for (const power of width < 160 ? [-3, -1, 0] : [-3, -2, -1, 0]) {
     const x = left + (width * (power - LOW)) / (HIGH - LOW)

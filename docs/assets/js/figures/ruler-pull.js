@@ -1,12 +1,12 @@
 // A longer text with a table that was made longer: which old row each token carries, and where "four back" looks now.
 
 import { color, heat } from "../kit/heat.js"
-import { axes, write } from "../kit/plot.js"
+import { axes, dashed, fill, frame, stroke, write } from "../kit/plot.js"
 import { extended, lookBack, sources } from "../math/resize.js"
 
 const [STREET, EDGE] = [176, 8] // pixels
-const SEEN = 0.08 // of the attention, from which on an arc is drawn
-const TOLD = 0.2 // and from which on a key is named
+const DRAWN = 0.08 // of the attention, from which on an arc is drawn
+const NAMED = 0.2 // and from which on a key is named
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function rulerPull(stage) {
@@ -17,10 +17,10 @@ export default function rulerPull(stage) {
   stage.predict(
     `A head has learned to look ${back} back, with ${rows} rows. Stretch the table to ${start} rows. Where does it look?`,
     [`${back} back`, `${pulled} back`, `${back / 2} back`],
-    (given) => {
+    (answer) => {
       way.value = "stretch"
       length.value = start
-      return `${given === `${pulled} back` ? "Yes," : "No,"} ${pulled} back: rows that lie ${back} apart stand at tokens that lie ${apart.toFixed(1)} apart.`
+      return `${answer === `${pulled} back` ? "Yes," : "No,"} ${pulled} back: rows that lie ${back} apart stand at tokens that lie ${apart.toFixed(1)} apart.`
     },
   )
   const way = stage.choice("new rows", ["clamp", "tile", "stretch", "extrapolate"])
@@ -36,24 +36,23 @@ export default function rulerPull(stage) {
     now = { key, weights, places: sources(weights, rows), looks: lookBack(weights, rows, back, sharpness) }
     if (asking.max !== length.value - 1) asking.max = length.value - 1
   })
-  const seen = () => now.looks.subarray(asking.value * length.value, (asking.value + 1) * length.value)
+  const attention = () => now.looks.subarray(asking.value * length.value, (asking.value + 1) * length.value)
   /** The keys that get so much attention or more, most first. @param {number} least */
   const strongest = (least) =>
-    Array.from(seen().keys())
-      .filter((n) => seen()[n] >= least)
-      .sort((a, b) => seen()[b] - seen()[a])
+    Array.from(attention().keys())
+      .filter((n) => attention()[n] >= least)
+      .sort((a, b) => attention()[b] - attention()[a])
   const away = (/** @type {number} */ n) => (n === asking.value ? "itself" : `${asking.value - n} back`)
 
   const street = stage.canvas({
-    label: () => `A street of ${length.value} tokens, each with the number of its old row. ${told()}`,
+    label: () => `A street of ${length.value} tokens, each with the number of its old row. ${reading()}`,
     ratio: () => STREET,
     draw: (ctx, width, height, look) => {
       const cell = (width - 2 * EDGE) / length.value
       const middle = (/** @type {number} */ p) => EDGE + (p + 0.5) * cell
       const ground = height - 56
       now.places.forEach((place, j) => {
-        ctx.fillStyle = color("viridis", place, 0, rows - 1)
-        ctx.fillRect(EDGE + j * cell, ground, cell + 0.4, 20)
+        fill(ctx, color("viridis", place, 0, rows - 1), EDGE + j * cell, ground, cell + 0.4, 20)
       })
       const step = Math.ceil(24 / cell)
       for (let j = 0; j < length.value; j += step)
@@ -62,8 +61,8 @@ export default function rulerPull(stage) {
       const m = asking.value
       /** @type {number[][]} */
       const written = []
-      strongest(SEEN).forEach((n) => {
-        const weight = seen()[n]
+      strongest(DRAWN).forEach((n) => {
+        const weight = attention()[n]
         const radius = (middle(m) - middle(n)) / 2
         ctx.beginPath()
         ctx.ellipse(middle(m) - radius, ground - 3, Math.max(radius, 2), Math.min(radius, ground - 30), 0, Math.PI, 0)
@@ -74,23 +73,16 @@ export default function rulerPull(stage) {
         ctx.globalAlpha = 1
         const x = Math.min(width - 24, Math.max(24, middle(m) - radius))
         const y = Math.max(12, ground - 14 - Math.min(radius, ground - 30))
-        if (weight < TOLD || written.some(([u, v]) => Math.abs(u - x) < 56 && Math.abs(v - y) < 14)) return
+        if (weight < NAMED || written.some(([u, v]) => Math.abs(u - x) < 56 && Math.abs(v - y) < 14)) return
         written.push([x, y])
         write(ctx, look, away(n), x, y, { color: look.letters[1], weight: 600, align: "center", halo: true })
       })
-      ctx.strokeStyle = look.spark
-      ctx.lineWidth = 2
-      ctx.strokeRect(EDGE + m * cell - 1, ground - 2, cell + 2, 24)
-      ctx.setLineDash([4, 3])
-      ctx.strokeStyle = look.soft
-      ctx.beginPath()
-      ctx.moveTo(EDGE + rows * cell, ground - 12)
-      ctx.lineTo(EDGE + rows * cell, ground + 22)
-      ctx.stroke()
-      ctx.setLineDash([])
+      frame(ctx, look.spark, 2, EDGE + m * cell - 1, ground - 2, cell + 2, 24)
+      const end = EDGE + rows * cell
+      dashed(ctx, [4, 3], () => stroke(ctx, [end, ground - 12], [end, ground + 22], look.soft, 2))
     },
-    point: ({ x, down }) => {
-      const share = (x - EDGE) / (street.element.clientWidth - 2 * EDGE)
+    point: ({ x, width, down }) => {
+      const share = (x - EDGE) / (width - 2 * EDGE)
       if (down) asking.value = Math.floor(share * length.value)
     },
     arrows: { x: asking },
@@ -100,48 +92,31 @@ export default function rulerPull(stage) {
     ratio: (width) => Math.min(300, width * 0.45) + 62,
     draw: (ctx, width, _height, look) => {
       const side = Math.min(300, width * 0.45 - 10)
-      const tall = {
-        left: 36 + Math.max(0, (width - 1.6 * side - 110) / 2),
-        top: 24,
-        width: Math.min(side * 0.6, width - side - 100),
-        height: side,
-      }
+      const edge = 36 + Math.max(0, (width - 1.6 * side - 110) / 2)
+      const tall = { left: edge, top: 24, width: Math.min(side * 0.6, width - side - 100), height: side }
       const square = { left: tall.left + tall.width + 50, top: 24, width: side, height: side }
-      const from = (/** @type {number} */ count) => /** @type {[number, number]} */ ([-0.5, count - 0.5])
-      const down = /** @type {[number, number]} */ ([length.value - 0.5, -0.5])
+      const from = (/** @type {number} */ count) => [-0.5, count - 0.5]
+      const down = [length.value - 0.5, -0.5]
       const ends = [0, rows - 1, length.value - 1]
       heat(ctx, tall, now.weights, rows, { low: -1, high: 1 })
-      const w = axes(ctx, look, tall, {
-        x: from(rows),
-        y: down,
-        xticks: [0, rows - 1],
-        yticks: ends,
-        xlabel: "old row",
-        title: "Weights W",
-      })
+      const old = { x: from(rows), xticks: [0, rows - 1], xlabel: "old row" }
+      const w = axes(ctx, look, tall, { ...old, y: down, yticks: ends, title: "Weights W" })
       const hidden = now.looks.map((weight, i) => (i % length.value > i / length.value ? NaN : weight))
       heat(ctx, square, hidden, length.value, { map: "viridis", low: 0, high: 1 })
-      const a = axes(ctx, look, square, {
-        x: from(length.value),
-        y: down,
-        xticks: ends,
-        yticks: ends,
-        xlabel: "key",
-        title: "Attention",
-      })
-      ctx.strokeStyle = look.spark
-      ctx.lineWidth = 1.5
+      const keys = { x: from(length.value), xticks: ends, xlabel: "key" }
+      const a = axes(ctx, look, square, { ...keys, y: down, yticks: ends, title: "Attention" })
       for (const { box, y } of [w, a]) {
         const top = y(asking.value - 0.5)
-        ctx.strokeRect(box.left - 1.5, top - 1.5, box.width + 3, y(asking.value + 0.5) - top + 3) // around its row
+        const high = y(asking.value + 0.5) - top // of its row
+        frame(ctx, look.spark, 1.5, box.left - 1.5, top - 1.5, box.width + 3, high + 3)
       }
     },
   })
-  const told = () => {
-    const named = strongest(TOLD).map((n) => `${seen()[n].toFixed(2)} to key ${n}, ${away(n)}`)
+  const reading = () => {
+    const named = strongest(NAMED).map((n) => `${attention()[n].toFixed(2)} to key ${n}, ${away(n)}`)
     const place = Number(now.places[asking.value].toFixed(1))
     const row = place < rows ? `old row ${place}` : `what would be row ${place}`
     return `Token ${asking.value} of ${length.value} carries ${row}. It gives ${named.length ? named.join("; ") : "no key much of its attention"}.`
   }
-  stage.say(told)
+  stage.say(reading)
 }

@@ -1,9 +1,11 @@
 // Forty laboratories repeat one comparison with a few seeds each: whose interval shows the gap, and who sees its
 // opposite.
 
-import { axes, dot, short, stroke, write } from "../kit/plot.js"
+import { axes, dashed, dot, short, stroke, write } from "../kit/plot.js"
 import { randomState } from "../math/random.js"
 import { chances, interval } from "../math/seeds.js"
+
+/** @import { Ctx, Look } from "../kit/plot.js" */
 
 const REACH = 6 // standard deviations to either side
 const ROW = 7 // pixels
@@ -27,10 +29,10 @@ export default function seedLuck(stage) {
   stage.predict(
     `Say the gap between two encodings is real: ${cases[0][1]} standard deviations of a run. You train not ${seeds} but ${most} seeds each. How often will your interval show the gap?`,
     ["nearly always", "in half of the cases", "in one of seven"],
-    (given) => {
+    (answer) => {
       ;[which.value, gap.value, runs.value] = ["0", cases[0][1], most]
-      const { behind, clear, found } = long()
-      return `${given.endsWith("seven") ? "Yes" : "No, in one of seven"}: ${percent(clear)}, and where it shows, it looks ${times(found)} times as large as it is. The worse one still leads in ${percent(behind)}.`
+      const { behind, clear, found: size } = longRun()
+      return `${answer.endsWith("seven") ? "Yes" : "No, in one of seven"}: ${percent(clear)}, and where it shows, it looks ${times(size)} times as large as it is. The worse one still leads in ${percent(behind)}.`
     },
   )
   /** @type {Array<[string, string]>} */
@@ -50,8 +52,8 @@ export default function seedLuck(stage) {
     chosen = which.value
   })
 
-  const long = () => chances(gap.value, runs.value, visible[runs.value - 1])
-  const found = () => {
+  const longRun = () => chances(gap.value, runs.value, visible[runs.value - 1])
+  const differences = () => {
     const n = runs.value
     const width = visible[n - 1]
     return drawn
@@ -62,7 +64,7 @@ export default function seedLuck(stage) {
       .sort((a, b) => b.middle - a.middle)
   }
   const counted = () => {
-    const all = found()
+    const all = differences()
     const ahead = all.filter(({ middle }) => middle > 0)
     const shows = all.filter(({ middle, half }) => Math.abs(middle) > half)
     return { all, ahead: ahead.length, clear: shows.filter(({ middle }) => middle > 0).length, shows: shows.length }
@@ -87,10 +89,10 @@ export default function seedLuck(stage) {
       ctx.beginPath()
       ctx.rect(box.left, 0, box.width + 4, box.top + box.height)
       ctx.clip()
-      stroke(ctx, [to.x(0), box.top], [to.x(0), to.y(labs)], look.soft, 1)
-      ctx.setLineDash([5, 4])
-      stroke(ctx, [to.x(gap.value), box.top], [to.x(gap.value), to.y(labs)], look.series[2], 1.8)
-      ctx.setLineDash([])
+      const foot = to.y(labs)
+      const x = to.x(gap.value)
+      stroke(ctx, [to.x(0), box.top], [to.x(0), foot], look.soft, 1)
+      dashed(ctx, [5, 4], () => stroke(ctx, [x, box.top], [x, foot], look.series[2], 1.8))
       all.forEach(({ middle, half }, i) => {
         const y = to.y(i + 0.5)
         const color = Math.abs(middle) > half ? look.series[middle > 0 ? 0 : 1] : look.soft
@@ -99,8 +101,8 @@ export default function seedLuck(stage) {
         dot(ctx, to.x(middle), y, color, 2.6)
       })
       ctx.restore()
-      const ones = gap.value === 0 ? ["second", "first"] : ["worse", "better"]
-      const [left, right] = ones.map((one) => (wide > NARROW ? `the ${one} one is ahead` : one))
+      const ranks = gap.value === 0 ? ["second", "first"] : ["worse", "better"]
+      const [left, right] = ranks.map((rank) => (wide > NARROW ? `the ${rank} one is ahead` : rank))
       write(ctx, look, `← ${left}`, to.x(0) - 8, 11, { align: "right", color: look.soft })
       write(ctx, look, `${right} →`, to.x(0) + 8, 11, { color: look.soft })
       legend(ctx, look, wide, box.top + box.height + 54)
@@ -112,12 +114,12 @@ export default function seedLuck(stage) {
     const [blind, none] = [runs.value === 1, gap.value === 0]
     const visibly = (/** @type {number} */ count) => (blind ? "" : `, ${count} of them visibly`)
     const of = `Of ${labs} laboratories with ${runs.value} ${blind ? "seed" : "seeds"} each and ${none ? "no gap at all" : `a true gap of ${sigmas(gap.value)}`}`
-    const [one, other] = none ? ["first", "second"] : ["better", "worse"]
-    return `${of}, ${ahead} find the ${one} one ahead${visibly(clear)}, and ${labs - ahead} the ${other} one${visibly(shows - clear)}. ${blind ? "One run has no interval, so none of them can know. " : ""}In the long run ${inTheLongRun()}`
+    const [leader, other] = none ? ["first", "second"] : ["better", "worse"]
+    return `${of}, ${ahead} find the ${leader} one ahead${visibly(clear)}, and ${labs - ahead} the ${other} one${visibly(shows - clear)}. ${blind ? "One run has no interval, so none of them can know. " : ""}In the long run ${inTheLongRun()}`
   })
 
   function inTheLongRun() {
-    const { behind, clear, wrong, found: size } = long()
+    const { behind, clear, wrong, found: size } = longRun()
     const single = runs.value === 1
     if (gap.value === 0)
       return single ? "each leads in half." : `${percent(clear + wrong)} see a gap that is not there.`
@@ -133,17 +135,12 @@ export default function seedLuck(stage) {
   }
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {import("../kit/paper.js").Look} look
- * @param {number} wide
- * @param {number} y
- */
+/** @type {(ctx: Ctx, look: Look, wide: number, y: number) => void} */
 const legend = (ctx, look, wide, y) => {
-  const words = ["shows the gap", "shows its opposite", "shows nothing", "true gap"]
+  const labels = ["shows the gap", "shows its opposite", "shows nothing", "true gap"]
   const colors = [look.series[0], look.series[1], look.soft, look.series[2]]
   const two = wide <= NARROW
-  words.forEach((text, i) => {
+  labels.forEach((text, i) => {
     const x = 8 + (two ? (i % 2) * 150 : i * 148)
     const row = y + (two && i > 1 ? 20 : 0)
     stroke(ctx, [x, row], [x + 16, row], colors[i], 3)

@@ -10,7 +10,7 @@ const SHOWN = WAVES.length
 const FREE = [0.8, 0.5, 0.36] // places where these waves leave room for a word
 const LANE = 0.5 // of the components' chart, for each of them: they have length one
 
-/** @typedef {{ products: Float64Array, profiles: Float64Array[], likeness: number[] }} Seen */
+/** @typedef {{ products: Float64Array, profiles: Float64Array[], likeness: number[] }} Components */
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function smoothTables(stage) {
@@ -21,15 +21,15 @@ export default function smoothTables(stage) {
   const learned = look(trained.flat(), trained[0].length, overtones)
   let seed = 0
   let drawn = noise(rows, channels, margin, seed)
-  let kept = { key: "", seen: learned }
+  let latest = { key: "", components: learned }
 
   stage.predict(
     `Blend each of ${rows} rows of noise with its neighbors. What do the three strongest components become?`,
     ["smooth, other curves for other noise", "straight lines", "waves, whatever the noise"],
-    (given) => {
+    (answer) => {
       kind.value = "noise"
       blend.value = reach
-      return `${given.startsWith("waves") ? "Yes:" : "Look:"} half a wave, one wave, one and a half. Try fresh noise.`
+      return `${answer.startsWith("waves") ? "Yes:" : "Look:"} half a wave, one wave, one and a half. Try fresh noise.`
     },
   )
   const kind = stage.choice("table", [
@@ -41,30 +41,31 @@ export default function smoothTables(stage) {
     drawn = noise(rows, channels, margin, ++seed)
     kind.value = "noise"
   })
-  const seen = () => {
+  const strongest = () => {
     if (kind.value === "trained") return learned
     const key = `${seed} ${blend.value}`
-    if (kept.key !== key) kept = { key, seen: look(blended(drawn, channels, margin, blend.value), channels, overtones) }
-    return kept.seen
+    if (latest.key !== key)
+      latest = { key, components: look(blended(drawn, channels, margin, blend.value), channels, overtones) }
+    return latest.components
   }
   stage.each(() => {
     for (const control of [blend.input, blend.play]) control.toggleAttribute("disabled", kind.value === "trained")
   })
 
   stage.canvas({
-    label: () => `Products of all pairs of rows, and the three strongest components. ${told()}`,
+    label: () => `Products of all pairs of rows, and the three strongest components. ${reading()}`,
     ratio: (width) => (width < 520 ? 200 + 290 : Math.min(270, width * 0.42)),
     draw: (ctx, width, height, style) => {
       const narrow = width < 520
       const side = narrow ? 150 : height - 66
       const left = narrow ? (width - side) / 2 : 36
-      const { products, profiles, likeness } = seen()
+      const { products, profiles, likeness } = strongest()
       const most = products.reduce((a, b) => Math.max(a, Math.abs(b)), 0)
       const box = { left, top: 26, width: side, height: side }
       heat(ctx, box, products, rows, { low: -most, high: most })
       const ends = [0, rows - 1]
-      const range = /** @type {[number, number]} */ ([-0.5, rows - 0.5])
-      const turned = /** @type {[number, number]} */ ([rows - 0.5, -0.5])
+      const range = [-0.5, rows - 0.5]
+      const turned = [rows - 0.5, -0.5]
       axes(ctx, style, box, { x: range, y: turned, xticks: ends, yticks: ends, title: "Products of rows" })
 
       const chart = narrow
@@ -92,8 +93,8 @@ export default function smoothTables(stage) {
     arrows: { x: blend },
   })
 
-  const told = () => {
-    const numbers = seen().likeness.map((value) => value.toFixed(2))
+  const reading = () => {
+    const numbers = strongest().likeness.map((value) => value.toFixed(2))
     const matches = `agree ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)} with ${WAVES.slice(0, -1).join(", ")} and ${WAVES.at(-1)}`
     if (kind.value === "trained")
       return `Trained on English: its components ${matches}. Training wrote a ruler, no second wave.`
@@ -101,12 +102,12 @@ export default function smoothTables(stage) {
     const state = blend.value ? `Noise blended over ${far} each way` : "Pure noise"
     return `${state}: its components ${matches} (1: perfectly).`
   }
-  stage.say(told)
+  stage.say(reading)
 }
 
 const show = (/** @type {number} */ value) => String(Math.round(value * 4) / 4)
 
-/** @param {ArrayLike<number>} table @param {number} dim @param {Float64Array[]} overtones @returns {Seen} */
+/** @param {ArrayLike<number>} table @param {number} dim @param {Float64Array[]} overtones @returns {Components} */
 const look = (table, dim, overtones) => {
   const rows = centered(table, dim)
   const pairs = products(rows, rows, dim)

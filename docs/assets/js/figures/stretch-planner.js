@@ -1,27 +1,16 @@
 // Choose a model, a recipe and a length, and see both prices: steps lost left of the trained length, new angles right.
 
 import { make } from "../kit/controls.js"
-import { axes, dot, line, short, write } from "../kit/plot.js"
+import { axes, dot, faint, fill, line, short, write } from "../kit/plot.js"
 import { byParts, dynamicNtk, linear, llama3, longrope, ntk, yarn } from "../math/scaling.js"
 import { arcs, reach, squeeze, turns, wavelengths } from "../math/stretch.js"
 
-/** @typedef {import("../kit/stage.js").Stage} Stage */
-/** @typedef {import("../kit/paper.js").Look} Look */
-/** @typedef {import("../kit/plot.js").Box} Box */
-/** @typedef {import("../kit/plot.js").Scales} Scales */
-/** @typedef {CanvasRenderingContext2D} Pen */
-/**
- * @typedef {Record<string, any> & {
- *   name: string, recipe: string, dim: number, base: number, factor: number,
- *   original_length: number, length: number, g: number[],
- * }} Plan
- */
-/**
- * @typedef {{
- *   models: Plan[], titles: Record<string, string>, takes: Record<string, string[]>, defaults: Record<string, any>,
- *   factors: [number, number], lengths: [number, number], start: string,
- * }} Data
- */
+/** @import { Box, Ctx, Look, Scales } from "../kit/plot.js" */
+/** @import { Stage } from "../kit/stage.js" */
+/** @typedef {Record<string, any> & { name: string, recipe: string, dim: number, base: number, factor: number,
+ *   original_length: number, length: number, g: number[] }} Plan */
+/** @typedef {{ models: Plan[], titles: Record<string, string>, takes: Record<string, string[]>,
+ *   defaults: Record<string, any>, factors: [number, number], lengths: [number, number], start: string }} Data */
 /** @typedef {ReturnType<typeof judge>} View */
 
 const LEFT = 46 // pixels for the numbers at an axis
@@ -125,7 +114,7 @@ export default function stretchPlanner(stage) {
     },
     arrows: { x: pair },
   })
-  stage.say(() => said(view, titles[recipe.value]))
+  stage.say(() => reading(view, titles[recipe.value]))
   snippet(stage, "Copy", 4.6, () => python(view.plan, takes[recipe.value]))
   snippet(stage, "Copy for config.json", 14, () => config(view.plan, takes[recipe.value]))
 }
@@ -133,6 +122,7 @@ export default function stretchPlanner(stage) {
 /** @param {Stage} stage */
 const controls = (stage) => {
   const { models, titles, factors, lengths: ends } = /** @type {Data} */ (stage.data)
+  const names = models.map(({ name }) => name)
   const marks = models.flatMap((m) => [m.factor, m.original_length, m.length])
   const near = (/** @type {number} */ v) => {
     const round = 2 ** Math.round(Math.log2(v)) // a hand that comes near such a number means it
@@ -142,10 +132,7 @@ const controls = (stage) => {
   const range = { min: ends[0], max: ends[1], value: ends[0], log: true, show }
   return {
     near,
-    model: stage.select(
-      "model",
-      models.map(({ name }) => name),
-    ),
+    model: stage.select("model", names),
     recipe: stage.select("recipe", Object.entries(titles)),
     factor: stage.slider("factor", { min: factors[0], max: factors[1], value: 1, log: true, show }),
     trained: stage.slider("trained length", range),
@@ -155,20 +142,15 @@ const controls = (stage) => {
 }
 
 /** @param {View} view @param {string} title */
-const said = ({ over, free, squeezed, logits, went }, title) => {
+const reading = ({ over, free, squeezed, logits, went }, title) => {
   const fresh = `No angle is new${over > EVEN ? ` up to ${whole(free.length)} tokens` : ""}.`
   const round = went.filter((turned) => turned >= 1).length
   const slow = `the ${round} pairs that went round have their step halved that often, on average`
   return `Recipe ${title}: overreach ${price(over)}. ${fresh} Squeeze ${price(squeezed)}: ${slow}. Logits × ${logits.toFixed(3)}.`
 }
 
-/**
- * Lines of code, and a button that copies them.
- * @param {Stage} stage
- * @param {string} label
- * @param {number} high
- * @param {() => string} lines
- */
+/** Lines of code, and a button that copies them.
+ * @type {(stage: Stage, label: string, high: number, lines: () => string) => void} */
 const snippet = (stage, label, high, lines) => {
   const style = `min-height: ${high}em; margin: 0.5rem 0 0.3rem; white-space: pre-wrap; overflow-wrap: anywhere`
   const code = stage.add(make("pre", { style }))
@@ -189,30 +171,24 @@ const python = (plan, takes) => {
   const { base, factor, length, original_length } = plan
   /** @type {Record<string, any>} */
   const known = { ...plan.options, base, factor, length, original_length }
-  const given = takes
+  const settings = takes
     .filter((name) => name in known && !Array.isArray(known[name]))
-    .map((name) => `${name}=${written(known[name])}`)
-  if (plan.recipe === "longrope") given.unshift("short_factor", "long_factor")
-  return `from posenc.rotate.frequencies import ${plan.recipe}\ntheta, attention_factor = ${plan.recipe}(${[plan.dim, ...given].join(", ")})`
+    .map((name) => `${name}=${literal(known[name])}`)
+  if (plan.recipe === "longrope") settings.unshift("short_factor", "long_factor")
+  return `from posenc.rotate.frequencies import ${plan.recipe}\ntheta, attention_factor = ${plan.recipe}(${[plan.dim, ...settings].join(", ")})`
 }
 
-/**
- * The entries of a config.json that make them; "dynamic" is told one length, the trained.
- * @param {Plan} plan
- * @param {string[]} takes
- */
+/** The entries of a config.json that make them; "dynamic" is told one length, the trained.
+ * @type {(plan: Plan, takes: string[]) => string} */
 const config = (plan, takes) => {
   const { recipe, dim, base, factor, length, original_length } = plan
   const [plain, dynamic] = [/^ntk|^rope/.test(recipe), recipe === "dynamic_ntk"]
   const max_position_embeddings = dynamic ? original_length : length
   const rope_type = dynamic ? "dynamic" : plain ? "default" : recipe
   const rope_theta = recipe === "ntk" ? base * factor ** (dim / (dim - 2)) : base
-  const told = dynamic
-    ? ["factor"]
-    : plain
-      ? []
-      : takes.filter((name) => name in plan.options || /factor$|^orig/.test(name))
-  const names = ["max_position_embeddings", "rope_parameters", "rope_type", "rope_theta", ...told]
+  const known = dynamic ? ["factor"] : plain ? [] : takes
+  const entries = known.filter((name) => name in plan.options || /factor$|^orig/.test(name))
+  const names = ["max_position_embeddings", "rope_parameters", "rope_type", "rope_theta", ...entries]
   return JSON.stringify({ max_position_embeddings, rope_parameters: { ...plan, rope_type, rope_theta } }, names, 2)
     .replace(/\s+(?=[\d\]])/g, " ")
     .replace("original_length", "original_max_position_embeddings")
@@ -220,7 +196,7 @@ const config = (plan, takes) => {
 }
 
 /** @param {number | boolean} value */
-const written = (value) => {
+const literal = (value) => {
   if (typeof value === "boolean") return value ? "True" : "False"
   return value < 10_000 ? String(value) : value.toLocaleString("en").replaceAll(",", "_")
 }
@@ -232,13 +208,8 @@ const octaves = (low, high) => {
   return Array.from({ length: Math.floor((high - first) / step) + 1 }, (_, n) => first + n * step)
 }
 
-/**
- * A bar for each pair.
- * @param {Pen} ctx
- * @param {Scales} to
- * @param {View} view
- * @param {(i: number) => [number, number, string]} sides
- */
+/** A bar for each pair.
+ * @type {(ctx: Ctx, to: Scales, view: View, sides: (i: number) => [number, number, string]) => void} */
 const bars = (ctx, to, { waves }, sides) => {
   const cell = to.x(waves[1]) - to.x(waves[0])
   waves.forEach((wave, i) => {
@@ -248,13 +219,8 @@ const bars = (ctx, to, { waves }, sides) => {
   })
 }
 
-/**
- * The multiplier of each pair against its wavelength, and where it costs.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {View} view
- */
+/** The multiplier of each pair against its wavelength, and where it costs.
+ * @param {Ctx} ctx @param {Look} look @param {Box} box @param {View} view */
 const multipliers = (ctx, look, box, view) => {
   const { plan, g, waves, went } = view
   const floor = Math.log2(Math.min(1, plan.original_length / plan.length))
@@ -285,7 +251,7 @@ const multipliers = (ctx, look, box, view) => {
   return to
 }
 
-/** Both prices, over the multipliers. @param {Pen} ctx @param {Look} look @param {Box} box @param {View} view */
+/** Both prices, over the multipliers. @param {Ctx} ctx @param {Look} look @param {Box} box @param {View} view */
 const sums = (ctx, look, box, { over, squeezed }) => {
   const style = { align: /** @type {CanvasTextAlign} */ ("right"), weight: 700 }
   const right = box.left + box.width
@@ -293,14 +259,8 @@ const sums = (ctx, look, box, { over, squeezed }) => {
   write(ctx, look, `▮ squeeze ${price(squeezed)}`, right - 110, box.top - 14, { ...style, color: look.letters[LOST] })
 }
 
-/**
- * The part of its circle that each pair has met, and what is new.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {View} view
- * @param {Scales} above
- */
+/** The part of its circle that each pair has met, and what is new.
+ * @type {(ctx: Ctx, look: Look, box: Box, view: View, above: Scales) => void} */
 const circles = (ctx, look, box, view, above) => {
   const { met, asked } = view.arcs
   const [low, high] = [above.atX(box.left), above.atX(box.left + box.width)]
@@ -319,38 +279,25 @@ const circles = (ctx, look, box, view, above) => {
   write(ctx, look, "▮ new arc", box.left + 160, below, { size: 11.5, color: look.letters[NEW] })
 }
 
-/**
- * Both lengths, through both panels.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {View} view
- * @param {number} bottom
- */
+/** Both lengths, through both panels. @type {(ctx: Ctx, look: Look, to: Scales, view: View, bottom: number) => void} */
 const lengths = (ctx, look, to, { plan }, bottom) => {
   const { left, top, width, height } = to.box
   const both = [plan.original_length, plan.length]
-  ctx.fillStyle = look.ink
-  for (const length of both) ctx.fillRect(to.x(length) - 0.6, top, 1.2, bottom - top)
+  for (const length of both) fill(ctx, look.ink, to.x(length) - 0.6, top, 1.2, bottom - top)
   both.forEach((length, row) => {
-    const words = `${row ? "asked" : "trained"} ${whole(length)}`
+    const label = `${row ? "asked" : "trained"} ${whole(length)}`
     ctx.font = look.font(12)
-    const half = ctx.measureText(words).width / 2
+    const half = ctx.measureText(label).width / 2
     const x = Math.min(Math.max(to.x(length), left + half), left + width - half)
     const y = top + height + 12 + 17 * row
-    ctx.clearRect(x - half - 2, y - 8, 2 * half + 4, 16) // the words stand in a gap of the lines
-    write(ctx, look, words, x, y, { align: "center" })
+    ctx.clearRect(x - half - 2, y - 8, 2 * half + 4, 16) // the label stand in a gap of the lines
+    write(ctx, look, label, x, y, { align: "center" })
   })
 }
 
-/**
- * Squeeze against overreach of every recipe with these settings.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {View[]} views the first is the reader's
- * @param {Record<string, string>} titles
- */
+/** Squeeze against overreach of every recipe with these settings.
+ * @param {Ctx} ctx @param {Look} look @param {Box} box @param {View[]} views the first is the reader's
+ * @param {Record<string, string>} titles */
 const prices = (ctx, look, box, views, titles) => {
   const overs = views.map(({ over }) => Math.log2(over))
   const high = 1.15 * Math.max(0, ...overs) + 0.6
@@ -365,10 +312,7 @@ const prices = (ctx, look, box, views, titles) => {
     xlabel: "squeeze",
     title: "overreach",
   })
-  ctx.globalAlpha = 0.14
-  ctx.fillStyle = look.series[2]
-  ctx.fillRect(box.left, to.y(0), box.width, box.top + box.height - to.y(0))
-  ctx.globalAlpha = 1
+  faint(ctx, 0.14, () => fill(ctx, look.series[2], box.left, to.y(0), box.width, box.top + box.height - to.y(0)))
   const bottom = box.top + box.height
   write(ctx, look, "▮ no new angle", box.left + box.width, box.top - 14, { align: "right", color: look.letters[2] })
   /** @type {Array<[number, number]>} */ const named = []
@@ -392,15 +336,7 @@ const ofPair = ({ g, waves, went, goes }, i) => [
   `steps × ${part(1 / g[i])}`,
 ]
 
-/**
- * The circle of one pair.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {number} x
- * @param {number} y
- * @param {View} view
- * @param {number} i
- */
+/** The circle of one pair. @type {(ctx: Ctx, look: Look, x: number, y: number, view: View, i: number) => void} */
 const ring = (ctx, look, x, y, view, i) => {
   const { met, asked } = view.arcs
   const arc = (/** @type {number} */ share, /** @type {string} */ color) => {
@@ -416,5 +352,5 @@ const ring = (ctx, look, x, y, view, i) => {
   arc(met[i], look.series[MET])
   write(ctx, look, `pair ${i}`, x, y, { align: "center", weight: 700 })
   const inks = [look.ink, look.letters[MET], look.letters[NEW], look.letters[LOST]]
-  ofPair(view, i).forEach((words, k) => write(ctx, look, words, x + 54, y - 27 + 18 * k, { color: inks[k] }))
+  ofPair(view, i).forEach((text, k) => write(ctx, look, text, x + 54, y - 27 + 18 * k, { color: inks[k] }))
 }

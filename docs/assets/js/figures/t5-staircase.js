@@ -12,11 +12,8 @@ const TILE = 16
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function t5Staircase(stage) {
-  /**
-   * @type {{
-   *   text: string, reach: number, own: number[], small: number[], edge: number, buckets: number[], most: number[],
-   * }}
-   */
+  /** @type {{ text: string, reach: number, own: number[], small: number[], edge: number, buckets: number[],
+   *   most: number[] }} */
   const { text, reach, own, small, edge, buckets, most } = stage.data
   const letters = [...new Set(text)].sort()
   let open = false // the costs stay hidden until the reader has answered, or moved something
@@ -25,10 +22,10 @@ export default function t5Staircase(stage) {
   stage.predict(
     `Up to ${edge - 1} back each distance has its own bucket, and T5's decoder can copy without an error. And from ${edge} back, at best?`,
     ["nearly always right", "two times in three", "less than every other time"],
-    (given) => {
+    (answer) => {
       show([...own, edge])
-      const { share, bag } = seen(edge)
-      return `${given.startsWith("less") ? "Yes." : "Less."} ${bag.length} distances share a number now, so the layer sees a bag of ${bag.length} letters. Naming one of them is right in ${share.toFixed(2)} of all cases.`
+      const { share, bag } = bucketAt(edge)
+      return `${answer.startsWith("less") ? "Yes." : "Less."} ${bag.length} distances share a number now, so the layer sees a bag of ${bag.length} letters. Naming one of them is right in ${share.toFixed(2)} of all cases.`
     },
   )
   const ways = stage.choice("looks", ["back", "both ways"])
@@ -59,58 +56,37 @@ export default function t5Staircase(stage) {
   const shares = []
   const share = (/** @type {number} */ size) => (shares[size] ??= largestShare(size, letters.length))
   /** Who shares the bucket of an offset, and what stands there. @param {number} offset */
-  const seen = (offset) => {
+  const bucketAt = (offset) => {
     const bucket = rows[offset - p.min]
     const [from, to] = [rows.indexOf(bucket) + p.min, rows.lastIndexOf(bucket) + p.min]
     const letter = (/** @type {number} */ o) => text[(o + reach + texts * edge) % text.length]
     const bag = Array.from({ length: to - from + 1 }, (_, i) => letter(from + i))
-    const counts = letters.map((one) => bag.filter((other) => other === one).length)
-    return {
-      bucket,
-      from,
-      to,
-      bag,
-      counts,
-      most: Math.max(...counts),
-      wanted: letter(offset),
-      share: share(bag.length),
-    }
+    const counts = letters.map((kind) => bag.filter((other) => other === kind).length)
+    const most = Math.max(...counts)
+    return { bucket, from, to, bag, counts, most, wanted: letter(offset), share: share(bag.length) }
   }
 
   stage.each(sort)
-  const paper = stage.canvas({
+  stage.canvas({
     label: () =>
-      `A staircase of ${count.value} buckets over offsets; the best accuracy of copying from each offset; the letters that share bucket ${seen(p.value).bucket}. The arrow keys move the offset`,
+      `A staircase of ${count.value} buckets over offsets; the best accuracy of copying from each offset; the letters that share bucket ${bucketAt(p.value).bucket}. The arrow keys move the offset`,
     ratio: () => BAG.top + BAG.height + 46,
     draw: (ctx, width, _height, look) => {
-      const { bucket, from, to, bag, counts, most, wanted, share: best } = seen(p.value)
-      const x = /** @type {[number, number]} */ ([p.min - 0.5, reach + 0.5])
+      const { bucket, from, to, bag, counts, most, wanted, share: best } = bucketAt(p.value)
+      const x = [p.min - 0.5, reach + 0.5]
       const across = { left: LEFT, width: width - LEFT - RIGHT }
-      const to1 = axes(
-        ctx,
-        look,
-        { ...across, ...STAIRS },
-        {
-          x,
-          y: [0, count.value],
-          xticks: [],
-          title: "The bucket that an offset reads",
-        },
-      )
+      const [upper, lower] = [STAIRS, COSTS].map((rows) => ({ ...across, ...rows }))
+      const stairs = { x, y: [0, count.value], xticks: [] }
+      const to1 = axes(ctx, look, upper, { ...stairs, title: "The bucket that an offset reads" })
       const chance = 1 / letters.length
-      const to2 = axes(
-        ctx,
-        look,
-        { ...across, ...COSTS },
-        {
-          x,
-          y: [0, 1],
-          yticks: [chance, 0.5, 1],
-          yformat: (v) => (v === chance ? `1/${letters.length}` : String(v)),
-          xlabel: p.min < 0 ? "offset Δ (below 0: key ahead)" : "offset Δ, that far back",
-          title: `Best accuracy of copying${open ? `: ${best.toFixed(2)}` : ""}`,
-        },
-      )
+      const to2 = axes(ctx, look, lower, {
+        x,
+        y: [0, 1],
+        yticks: [chance, 0.5, 1],
+        yformat: (v) => (v === chance ? `1/${letters.length}` : String(v)),
+        xlabel: p.min < 0 ? "offset Δ (below 0: key ahead)" : "offset Δ, that far back",
+        title: `Best accuracy of copying${open ? `: ${best.toFixed(2)}` : ""}`,
+      })
       ctx.fillStyle = look.series[1]
       ctx.globalAlpha = 0.22
       const start = to1.x(from - 0.5)
@@ -120,9 +96,8 @@ export default function t5Staircase(stage) {
 
       const twice = (/** @type {number[]} */ values) => values.flatMap((v) => [v, v])
       const steps = rows.flatMap((_, i) => [i + p.min - 0.5, i + p.min + 0.5])
-      const costs = rows.map((row, i) =>
-        open || i < edge ? share(rows.lastIndexOf(row) - rows.indexOf(row) + 1) : NaN,
-      )
+      const sharing = (/** @type {number} */ row) => rows.lastIndexOf(row) - rows.indexOf(row) + 1
+      const costs = rows.map((row, i) => (open || i < edge ? share(sharing(row)) : NaN))
       line(ctx, to1, steps, twice(rows), look.series[0], 2)
       line(ctx, to2, x, [chance, chance], look.rule, 1)
       line(ctx, to2, steps, twice(costs), look.series[2], 2)
@@ -151,14 +126,14 @@ export default function t5Staircase(stage) {
       })
       write(ctx, look, "orange: best guess · framed: letter wanted", RIGHT, floor + 34, { size: 11.5 })
     },
-    point: ({ x, down }) => {
-      const share = (x - LEFT) / (paper.element.clientWidth - LEFT - RIGHT)
+    point: ({ x, width, down }) => {
+      const share = (x - LEFT) / (width - LEFT - RIGHT)
       if (down) p.value = Math.round(p.min + share * (reach - p.min))
     },
     arrows: { x: p },
   })
   stage.say(() => {
-    const { bucket, from, to, bag, most, share } = seen(p.value)
+    const { bucket, from, to, bag, most, share } = bucketAt(p.value)
     const here = where(p.value)
     if (from === to) return `${here} has bucket ${bucket} to itself. Copying from there can be right always: 1.00.`
     const [first, last] = from < 0 ? [-to, -from] : [from, to]

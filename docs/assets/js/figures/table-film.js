@@ -15,7 +15,7 @@ export default function tableFilm(stage) {
   const [, copying] = films
   const last = copying.frames.length - 1
   const peak = copying.frames.reduce((best, { near }, i, all) => (near > all[best].near ? i : best), 0)
-  const film = () => films.find((one) => one.task === task.value) ?? copying
+  const film = () => films.find((item) => item.task === task.value) ?? copying
   const frame = () => film().frames[Math.floor(time.value)]
   const read = (/** @type {string} */ letters, /** @type {number} */ low) =>
     Float64Array.from(letters, (letter) => low + ((1 - low) * levels.indexOf(letter)) / (levels.length - 1))
@@ -23,14 +23,14 @@ export default function tableFilm(stage) {
   stage.predict(
     `The copier starts from noise. In the end, next-door rows have a mean cosine of ${copying.frames[last].near.toFixed(2)}. And on the way?`,
     ["always less", "much more, for a while", "more, right from the start"],
-    (given) => {
+    (answer) => {
       task.value = copying.task
       time.value = peak
       const { step, near } = copying.frames[peak]
-      return `${given.startsWith("much") ? "Yes:" : "Look:"} at step ${step} it is ${near.toFixed(2)}. First comes a ruler, then signs outgrow it.`
+      return `${answer.startsWith("much") ? "Yes:" : "Look:"} at step ${step} it is ${near.toFixed(2)}. First comes a ruler, then signs outgrow it.`
     },
   )
-  const tasks = films.map((one) => one.task)
+  const tasks = films.map(({ task }) => task)
   const task = stage.choice("task", tasks, copying.task)
   const show = (/** @type {number} */ i) => String(film().frames[Math.floor(i)].step)
   const time = stage.film("training step", { min: 0, max: last, value: 0, rate: 1.5, show })
@@ -41,7 +41,8 @@ export default function tableFilm(stage) {
   })
 
   stage.canvas({
-    label: () => `How alike the first ${seen} rows are, where those queries look, and the first component. ${told()}`,
+    label: () =>
+      `How alike the first ${seen} rows are, where those queries look, and the first component. ${reading()}`,
     ratio: (width) => (width < NARROW ? width / 2 + 190 : width / 3 + 28),
     draw: (ctx, width, height, look) => {
       const narrow = width < NARROW
@@ -53,8 +54,8 @@ export default function tableFilm(stage) {
       const looks = maps.map((value, i) => (above(i) ? NaN : value))
       const ends = [0, seen - 1]
       const frameOf = (/** @type {string} */ title, /** @type {string} */ xlabel) => ({
-        x: /** @type {[number, number]} */ ([-0.5, seen - 0.5]),
-        y: /** @type {[number, number]} */ ([seen - 0.5, -0.5]),
+        x: [-0.5, seen - 0.5],
+        y: [seen - 0.5, -0.5],
         xticks: ends,
         yticks: ends,
         title,
@@ -78,9 +79,9 @@ export default function tableFilm(stage) {
     },
     arrows: { x: time },
   })
-  const told = () => {
+  const reading = () => {
     const { step, near, share, right } = frame()
     return `${film().task[0].toUpperCase()}${film().task.slice(1)}, step ${step}: right ${percent(right)} of the time. Neighbors have a mean cosine of ${near.toFixed(2)}; the first component holds ${percent(share)} of the table.`
   }
-  stage.say(told)
+  stage.say(reading)
 }

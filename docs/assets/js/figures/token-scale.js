@@ -1,29 +1,20 @@
 // The same sums, seen by two linear readers: one turns until the places vanish, the other has nowhere to turn to.
 
-import { axes, dot, line, percent, write } from "../kit/plot.js"
+import { axes, dot, line, percent, stroke, write } from "../kit/plot.js"
 
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
 /** @typedef {number[]} Point */
-/**
- * @typedef {{
- *   scales: number[], shares: [number, number][], lengths: { token: number, place: number },
- *   known: [number, string][],
- * }} Readings
- */
+/** @typedef {{ scales: number[], shares: [number, number][], lengths: { token: number, place: number },
+ *   known: [number, string][] }} Readings */
 /** @typedef {{ tokens: Point[], places: Point[] }} View */
-/** @typedef {import("../kit/plot.js").Box} Box */
-/** @typedef {import("../kit/paper.js").Look} Look */
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function tokenScale(stage) {
   /** @type {Readings & { straight: View, turned: View, places: View}} */
   const { scales, shares, lengths, known, straight, turned, places } = stage.data
   const last = scales.length - 1
-  const scale = stage.slider("σ, the scale of the tokens", {
-    min: 0,
-    max: last,
-    value: 0,
-    show: (n) => scales[n].toPrecision(2),
-  })
+  const show = (/** @type {number} */ n) => scales[n].toPrecision(2)
+  const scale = stage.slider("σ, the scale of the tokens", { min: 0, max: last, value: 0, show })
   const turn = stage.slider("turn the view of the tokens", {
     min: 0,
     max: 1,
@@ -46,7 +37,7 @@ export default function tokenScale(stage) {
   const token = () => mixed(straight, turned, turn.value)
   const zoom = () => ({ token: 7 * sigma() + 1.05 * (1 - turn.value), place: 1.7 + 2.4 * sigma() })
 
-  const paper = stage.canvas({
+  stage.canvas({
     label: () =>
       `At a scale of ${sigma().toPrecision(2)}: share of tokens named ${percent(shares[scale.value][0])}, of positions ` +
       `${percent(shares[scale.value][1])}. Beside it the sums in two planes: ${straight.tokens.length} tokens at all places, ${places.places.length} places with many tokens`,
@@ -68,47 +59,26 @@ export default function tokenScale(stage) {
         line(ctx, to, scales, curve, look.series[reader], 2)
         dot(ctx, to.x(sigma()), to.y(curve[scale.value]), look.series[reader], 5)
       }
-      write(ctx, look, "token", to.x(scales[last]) - 4, to.y(0.92), {
-        align: "right",
-        color: look.letters[0],
-        weight: 700,
-      })
-      write(ctx, look, "position", to.x(scales[last]) - 4, to.y(0.2), {
-        align: "right",
-        color: look.letters[1],
-        weight: 700,
-      })
+      const end = to.x(scales[last]) - 4
+      write(ctx, look, "token", end, to.y(0.92), { align: "right", color: look.letters[0], weight: 700 })
+      write(ctx, look, "position", end, to.y(0.2), { align: "right", color: look.letters[1], weight: 700 })
       const [near, far] = views
-      write(ctx, look, `${straight.tokens.length} tokens, all places`, near.left, near.top - 7, {
-        weight: 700,
-        size: 12.5,
-        base: "bottom",
-      })
+      const title = { weight: 700, size: 12.5, base: /** @type {const} */ ("bottom") }
+      write(ctx, look, `${straight.tokens.length} tokens, all places`, near.left, near.top - 7, title)
       clouds(ctx, look, near, token(), "tokens", zoom().token)
-      write(ctx, look, `${places.places.length} places, many tokens`, far.left, far.top - 7, {
-        weight: 700,
-        size: 12.5,
-        base: "bottom",
-      })
+      write(ctx, look, `${places.places.length} places, many tokens`, far.left, far.top - 7, title)
       clouds(ctx, look, far, places, "places", zoom().place)
     },
-    point: ({ x, y, down }) => {
-      const { chart } = boxes(paper.element.clientWidth)
+    point: ({ x, y, width, down }) => {
+      const { chart } = boxes(width)
       if (!down || x > chart.left + chart.width + 9 || y < chart.top) return
       scale.value = Math.round(((x - chart.left) / chart.width) * last) // the grid is even on this axis
     },
     arrows: { x: scale },
   })
 
-  /**
-   * Every sum of a token and a place, marked by the one that is asked for.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {Look} look
-   * @param {Box} box
-   * @param {View} view
-   * @param {"tokens" | "places"} asked
-   * @param {number} reach
-   */
+  /** Every sum of a token and a place, marked by the one that is asked for.
+   * @type {(ctx: Ctx, look: Look, box: Box, view: View, asked: "tokens" | "places", reach: number) => void} */
   const clouds = (ctx, look, box, view, asked, reach) => {
     const [x, y, unit] = [box.left + box.width / 2, box.top + box.height / 2, box.width / 2 / reach]
     ctx.save()
@@ -143,14 +113,7 @@ const mixed = (a, b, share) => {
   return { tokens: blend(a.tokens, b.tokens), places: blend(a.places, b.places) }
 }
 
-/**
- * A disc, a square or a triangle.
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} kind
- * @param {number} x
- * @param {number} y
- * @param {string} color
- */
+/** A disc, a square or a triangle. @type {(ctx: Ctx, kind: number, x: number, y: number, color: string) => void} */
 const mark = (ctx, kind, x, y, color) => {
   if (kind === 0) return dot(ctx, x, y, color, 2.6)
   ctx.fillStyle = color
@@ -162,21 +125,10 @@ const mark = (ctx, kind, x, y, color) => {
   ctx.fill()
 }
 
-/**
- * How long is a round number in this picture?
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {number} unit
- */
+/** How long is a round number in this picture? @type {(ctx: Ctx, look: Look, box: Box, unit: number) => void} */
 const ruler = (ctx, look, box, unit) => {
   const length = 10 ** Math.floor(Math.log10((0.55 * box.width) / unit))
   const [x, y] = [box.left + 8, box.top + box.height - 9]
-  ctx.strokeStyle = look.ink
-  ctx.lineWidth = 1.2
-  ctx.beginPath()
-  ctx.moveTo(x, y)
-  ctx.lineTo(x + length * unit, y)
-  ctx.stroke()
+  stroke(ctx, [x, y], [x + length * unit, y], look.ink, 1.2)
   write(ctx, look, String(length), x, y - 10, { size: 11, halo: true })
 }

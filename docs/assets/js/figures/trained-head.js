@@ -1,11 +1,11 @@
 // Two heads learn two jobs: first both want the same one. Bars are what they look at, the lines below are the way
 // there.
 
-import { axes, dot, line, write } from "../kit/plot.js"
+import { axes, dashed, dot, faint, fill, frame, line, write } from "../kit/plot.js"
+import { handle } from "../kit/controls.js"
 
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
 /** @typedef {{ losses: number[], looks: number[][][] }} Run looks by snapshot, head and positions back */
-/** @typedef {import("../kit/plot.js").Box} Box */
-/** @typedef {import("../kit/paper.js").Look} Look */
 
 const HEADS = ["A", "B"]
 
@@ -23,9 +23,9 @@ export default function trainedHead(stage) {
   stage.predict(
     "On its way down the loss hesitates near half of its start. What do the heads look at then?",
     ["one at each job", `both ${wanted[0]} back`, "both a bit at each"],
-    (given) => {
+    (answer) => {
       step.value = steps[tie(run())]
-      const verdict = given === `both ${wanted[0]} back` ? "Yes" : "Look"
+      const verdict = answer === `both ${wanted[0]} back` ? "Yes" : "Look"
       const other = Math.max(...heads().map((weights) => weights[wanted[1]]))
       return `${verdict}: at step ${step.value} both look ${wanted[0]} back. No head gives more than ${other.toFixed(2)} to the token ${wanted[1]} back.`
     },
@@ -54,14 +54,14 @@ export default function trainedHead(stage) {
     }
   }
 
-  const paper = stage.canvas({
+  stage.canvas({
     label: () =>
       `Step ${now() * every}. ${HEADS.map((name, n) => `Head ${name} gives ${wanted.map((k) => `${heads()[n][k].toFixed(2)} to the token ${k} back`).join(", ")}`).join(". ")}. Loss ${run().losses[now()].toFixed(2)}`,
     ratio: (width) => boxes(width).height,
     draw: (ctx, width, _height, look) => {
       const { bars, weights, losses } = boxes(width)
       butterfly(ctx, look, bars)
-      const span = { x: /** @type {[number, number]} */ ([0, most]), xticks: [0, most / 3, (2 * most) / 3, most] }
+      const span = { x: [0, most], xticks: [0, most / 3, (2 * most) / 3, most] }
       const to = axes(ctx, look, weights, {
         ...span,
         y: [0, 1],
@@ -70,10 +70,8 @@ export default function trainedHead(stage) {
       })
       wanted.forEach((k, job) =>
         HEADS.forEach((name, n) => {
-          ctx.setLineDash(job ? [5, 4] : [])
           const curve = run().looks.map((both) => both[n][k])
-          line(ctx, to, steps, curve, look.series[n], 1.8)
-          ctx.setLineDash([])
+          dashed(ctx, job ? [5, 4] : [], () => line(ctx, to, steps, curve, look.series[n], 1.8))
           dot(ctx, to.x(now() * every), to.y(curve[now()]), look.series[n], 4)
           const end = { x: to.x(most) + 8 + 11 * n, y: to.y(curve[curve.length - 1]) }
           write(ctx, look, name, end.x, end.y, { weight: 700, color: look.letters[n] })
@@ -87,35 +85,25 @@ export default function trainedHead(stage) {
         xlabel: "step",
         title: "loss",
       })
-      ctx.setLineDash([2, 3])
-      for (const level of [guess / 2, guess]) line(ctx, down, [0, most], [level, level], look.soft, 0.9)
-      ctx.setLineDash([])
+      for (const level of [guess / 2, guess])
+        dashed(ctx, [2, 3], () => line(ctx, down, [0, most], [level, level], look.soft, 0.9))
       line(ctx, down, steps, run().losses, look.ink, 1.8)
       dot(ctx, down.x(now() * every), down.y(run().losses[now()]), look.ink, 4)
-      write(ctx, look, "guessing one answer of two", losses.left + losses.width, down.y(guess / 2) - 8, {
-        align: "right",
-        size: 11,
-        color: look.soft,
-        halo: true,
-      })
+      const guessing = { align: /** @type {const} */ ("right"), size: 11, color: look.soft, halo: true }
+      const end = losses.left + losses.width
+      write(ctx, look, "guessing one answer of two", end, down.y(guess / 2) - 8, guessing)
     },
-    point: ({ x, y, down }) => {
-      const { weights } = boxes(paper.element.clientWidth)
+    point: ({ x, y, width, down }) => {
+      const { weights } = boxes(width)
       if (!down || x < weights.left - 12 || y < weights.top) return
       step.pause()
       step.value = Math.round((((x - weights.left) / weights.width) * most) / every) * every
     },
-    arrows: {
-      x: { get value() { return now() }, set value(n) { step.value = n * every } }, // prettier-ignore
-    },
+    arrows: { x: handle(now, (n) => (step.value = n * every)) },
   })
 
-  /**
-   * A text that ends at the query; above it what head A looks at, below it head B.
-   * @param {CanvasRenderingContext2D} ctx
-   * @param {Look} look
-   * @param {Box} box
-   */
+  /** A text that ends at the query; above it what head A looks at, below it head B.
+   * @type {(ctx: Ctx, look: Look, box: Box) => void} */
   const butterfly = (ctx, look, box) => {
     const cell = box.width / (back + 1)
     const size = Math.min(26, cell - 6)
@@ -124,32 +112,24 @@ export default function trainedHead(stage) {
     for (let k = 0; k <= back; k++) {
       const x = box.left + (back - k + 0.5) * cell
       const asked = wanted.includes(k)
-      ctx.lineWidth = asked ? 2 : 1
-      ctx.strokeStyle = asked ? look.ink : look.rule
-      ctx.strokeRect(x - size / 2, middle - size / 2, size, size)
-      write(ctx, look, k ? String(k) : "here", x, middle, {
-        size: k ? 12 : 11,
-        align: "center",
-        weight: asked ? 700 : 400,
-      })
+      frame(ctx, asked ? look.ink : look.rule, asked ? 2 : 1, x - size / 2, middle - size / 2, size, size)
+      const weight = asked ? 700 : 400
+      write(ctx, look, k ? String(k) : "here", x, middle, { size: k ? 12 : 11, align: "center", weight })
       HEADS.forEach((_name, n) => {
         const tall = heads()[n][k] * room
-        ctx.fillStyle = look.series[n]
-        ctx.globalAlpha = asked ? 1 : 0.45
-        ctx.fillRect(x - size / 2, n ? middle + size / 2 + 3 : middle - size / 2 - 3 - tall, size, tall)
-        ctx.globalAlpha = 1
+        faint(ctx, asked ? 1 : 0.45, () =>
+          fill(ctx, look.series[n], x - size / 2, n ? middle + size / 2 + 3 : middle - size / 2 - 3 - tall, size, tall),
+        )
         const text = heads()[n][k].toFixed(2)
         const y = n ? middle + size / 2 + tall + 12 : middle - size / 2 - tall - 12
         if (asked) write(ctx, look, text, x, y, { align: "center", size: 11.5, color: look.letters[n], weight: 700 })
       })
     }
     write(ctx, look, "weight by positions back", box.left, box.top - 7, { size: 12.5, weight: 700, base: "bottom" })
-    HEADS.forEach((name, n) =>
-      write(ctx, look, `head ${name}`, box.left, n ? box.top + box.height - 8 : box.top + 8, {
-        weight: 700,
-        color: look.letters[n],
-      }),
-    )
+    HEADS.forEach((name, n) => {
+      const y = n ? box.top + box.height - 8 : box.top + 8
+      write(ctx, look, `head ${name}`, box.left, y, { weight: 700, color: look.letters[n] })
+    })
   }
 
   /** A head has found a job if one of the wanted keys gets the most of it, and twice an even share. */
@@ -163,9 +143,8 @@ export default function trainedHead(stage) {
     return jobs[0] === jobs[1] ? `Both look ${jobs[0]} back.` : "They have shared the jobs."
   }
   stage.say(() => {
-    const told = heads().map(
-      (weights, n) => `head ${HEADS[n]} ${wanted.map((k) => weights[k].toFixed(2)).join(" and ")}`,
-    )
-    return `Step ${now() * every}, loss ${run().losses[now()].toFixed(2)}. Weights ${wanted.join(" and ")} back: ${told.join(", ")}. ${verdict()}`
+    const shares = heads().map((weights) => wanted.map((k) => weights[k].toFixed(2)).join(" and "))
+    const both = HEADS.map((name, n) => `head ${name} ${shares[n]}`)
+    return `Step ${now() * every}, loss ${run().losses[now()].toFixed(2)}. Weights ${wanted.join(" and ")} back: ${both.join(", ")}. ${verdict()}`
   })
 }

@@ -14,31 +14,26 @@ export default function turnToShear(stage) {
   stage.predict(
     "Let c fall from 1 to 0, and the wave gets longer. Does it get lower, stay as high, or get higher?",
     ["lower", "as high", "higher"],
-    (given) => {
+    (answer) => {
       share.value = shares[2]
-      return `${given === "higher" ? "Yes" : "No"}: it gets higher. At c = ${shares[2]} it takes ${times} times as many tokens, and climbs ${times} times as high.`
+      return `${answer === "higher" ? "Yes" : "No"}: it gets higher. At c = ${shares[2]} it takes ${times} times as many tokens, and climbs ${times} times as high.`
     },
   )
   const share = stage.slider("c", { min: -0.04, max: 1, step: 0.01, value: shares[0], show: short })
-  const held = stage.slider("angle of the key", {
-    min: -180,
-    max: 180,
-    step: 5,
-    value: -90,
-    show: (v) => `${v}°`.replace("-", "−"),
-  })
+  const show = (/** @type {number} */ v) => `${v}°`.replace("-", "−")
+  const direction = stage.slider("angle of the key", { min: -180, max: 180, step: 5, value: -90, show })
   const key = () => {
-    const angle = (held.value / 180) * Math.PI
+    const angle = (direction.value / 180) * Math.PI
     return /** @type {[number, number]} */ ([Math.cos(angle), Math.sin(angle)])
   }
   const back = Array.from({ length: reach * FINE + 1 }, (_, i) => i / FINE)
   const way = () => back.map((steps) => walked(theta, share.value, key(), steps))
   /** Half of what an axis shows: as much as the drawn waves need, and more for what grows. @param {number[]} values */
   const half = (values) => 1.04 * Math.max(LEAST, ...values.map(Math.abs))
-  const around = (/** @type {number} */ far) => /** @type {[number, number]} */ ([-far, far])
+  const around = (/** @type {number} */ far) => [-far, far]
 
   stage.canvas({
-    label: () => `The way of a key in its plane, and its score over ${reach} tokens. ${told()}`,
+    label: () => `The way of a key in its plane, and its score over ${reach} tokens. ${reading()}`,
     ratio: (width) => (width > 520 ? 0.42 * width : 1.05 * width),
     draw: (ctx, width, height, look) => {
       const beside = width > 520
@@ -60,18 +55,14 @@ export default function turnToShear(stage) {
       const right = beside
         ? { left: side + 52, top: 26, width: width - side - 64, height: tall - 78 }
         : { left: 52, top: tall + 26, width: width - 74, height: tall - 78 }
-      const scores = axes(ctx, look, right, {
-        x: [0, reach],
-        y: around(far),
-        title: "Its score",
-        xlabel: "tokens back",
-      })
+      const labels = { title: "Its score", xlabel: "tokens back" }
+      const scores = axes(ctx, look, right, { x: [0, reach], y: around(far), ...labels })
       line(ctx, scores, back, first, look.series[1], 2)
       dot(ctx, scores.x(0), scores.y(first[0]), look.ink)
     },
-    arrows: { x: share, y: held },
+    arrows: { x: share, y: direction },
   })
-  const told = () => {
+  const reading = () => {
     const [c, [x, y]] = [share.value, key()]
     if (c === 0) {
       const slope = Math.abs(theta * y)
@@ -86,5 +77,5 @@ export default function turnToShear(stage) {
     const name = c === 1 ? "A turn, as in RoPE" : "A flattened turn"
     return `${name}: once round in ${((2 * Math.PI) / rate).toFixed(1)} tokens, with scores up to ${top.toFixed(2)}.`
   }
-  stage.say(told)
+  stage.say(reading)
 }

@@ -1,70 +1,56 @@
 // Seven patients with one bug each: find the places that explain the curve.
 
 import { apart, expected, means, places } from "../math/patients.js"
-import { axes, line, stroke, write } from "../kit/plot.js"
+import { axes, dashed, line, stroke, write } from "../kit/plot.js"
 
-/**
- * What is right in 100 answers, by position; and for the worst and the best text.
- * @typedef {{
- *   bug: string, size: number, curve: number[], rows: [number, number],
- * }} Case
- */
+/** What is right in 100 answers, by position; and for the worst and the best text.
+ * @typedef {{ bug: string, size: number, curve: number[], rows: [number, number] }} Case */
 
 const HIGH = 190 // pixels of the chart
-/**
- * @typedef {{
- *   name: string, ask: string, low: number, high: number, start: number, told: (size: number) => string, next: string,
- * }} Bug
- */
+/** @typedef {{ name: string, ask: string, low: number, high: number, start: number, describe: (size: number) => string,
+ *   next: string }} Bug */
 /** @type {Record<string, Bug>} */
 const BUGS = {
   bits: {
     name: "positions are rounded",
-    ask: "significant bits",
-    ...{ low: 3, high: 10, start: 10 },
-    told: (size) => `positions in ${size} significant bits`,
+    ...{ ask: "significant bits", low: 3, high: 10, start: 10 },
+    describe: (size) => `positions in ${size} significant bits`,
     next: "Keep them as integers or in float32, and round last (P4).",
   },
   rows: {
     name: "a table ends, clamped",
-    ask: "rows",
-    ...{ low: 16, high: 556, start: 500 },
-    told: (size) => `a table of ${size} rows, clamped`,
+    ...{ ask: "rows", low: 16, high: 556, start: 500 },
+    describe: (size) => `a table of ${size} rows, clamped`,
     next: "It hurts in reading too. Compute the table that a text needs.",
   },
   chunks: {
     name: "chunks count anew",
-    ask: "tokens of a chunk",
-    ...{ low: 16, high: 320, start: 256 },
-    told: (size) => `chunks of ${size} count anew`,
+    ...{ ask: "tokens of a chunk", low: 16, high: 320, start: 256 },
+    describe: (size) => `chunks of ${size} count anew`,
     next: "Tell each chunk how many tokens came before it.",
   },
   writing: {
     name: "each written token at 0",
-    ask: "writes from",
-    ...{ low: 16, high: 556, start: 480 },
-    told: (size) => `from ${size} on, each written token is told place 0`,
+    ...{ ask: "writes from", low: 16, high: 556, start: 480 },
+    describe: (size) => `from ${size} on, each written token is told place 0`,
     next: "Only writing hurts: pass the number of tokens seen (C2).",
   },
   pads: {
     name: "pads count in some texts",
-    ask: "one text in",
-    ...{ low: 1, high: 8, start: 1 },
-    told: (size) => `queries count pads in one text of ${size}`,
+    ...{ ask: "one text in", low: 1, high: 8, start: 1 },
+    describe: (size) => `queries count pads in one text of ${size}`,
     next: "The mean hides it, the rows show it. Count real tokens, on both sides (B4).",
   },
   twice: {
     name: "keys turned twice",
-    ask: "",
-    ...{ low: 0, high: 0, start: 0 },
-    told: () => "keys turned twice",
+    ...{ ask: "", low: 0, high: 0, start: 0 },
+    describe: () => "keys turned twice",
     next: "Low from the first tokens on. Turn before the cache or after it (C3).",
   },
   base: {
     name: "only the base is wrong",
-    ask: "",
-    ...{ low: 0, high: 0, start: 0 },
-    told: () => "a wrong base",
+    ...{ ask: "", low: 0, high: 0, start: 0 },
+    describe: () => "a wrong base",
     next: "Its curve is that of the healthy. Only a look at the frequencies shows it.",
   },
 }
@@ -72,34 +58,25 @@ const NEAR = 4 // tokens: what the curve can show
 
 /** @param {import("../kit/stage.js").Stage} stage */
 export default function wardRound(stage) {
-  /**
-   * @type {{
-   *   cases: Case[], sound: number, length: number, back: number, window: number, letters: number, width: number,
-   * }}
-   */
+  /** @type {{ cases: Case[], sound: number, length: number, back: number, window: number, letters: number,
+   *   width: number }} */
   const { cases, sound, length, back, window, letters, width: step } = stage.data
-  const patient = stage.choice(
-    "patient",
-    cases.map((_, i) => String(i + 1)),
-  )
+  const numbers = cases.map((_, i) => String(i + 1))
+  const patient = stage.choice("patient", numbers)
   const asked = stage.choice("it", ["writes", "reads"])
   const theirs = () => cases[Number(patient.value) - 1]
   const healed = new Set()
   let verdict = ""
 
-  /**
-   * What is seen of a bug, if the text is written or read.
-   * @param {string} bug
-   * @param {number[]} curve
-   * @param {number} healthy
-   */
-  const seen = (bug, curve, healthy) =>
+  /** What is seen of a bug, if the text is written or read.
+   * @param {string} bug @param {number[]} curve @param {number} healthy */
+  const curveOf = (bug, curve, healthy) =>
     asked.value === "reads" && bug === "writing" ? curve.map(() => healthy) : curve
-  const name = (/** @type {string} */ bug, /** @type {number} */ of) => BUGS[bug].told(of)
-  const measured = () => seen(theirs().bug, theirs().curve, sound).map((hits) => hits / 100)
+  const name = (/** @type {string} */ bug, /** @type {number} */ of) => BUGS[bug].describe(of)
+  const measured = () => curveOf(theirs().bug, theirs().curve, sound).map((hits) => hits / 100)
   const computed = () => {
     const chances = expected(places(suspect.value, size(), length), back, window, letters)
-    return seen(suspect.value, means(chances, step), 1)
+    return curveOf(suspect.value, means(chances, step), 1)
   }
   const gap = () => apart(measured(), computed())
 
@@ -125,23 +102,18 @@ export default function wardRound(stage) {
       ctx.lineTo(to.x(spots[spots.length - 1]), to.y(0))
       ctx.fill()
       ctx.globalAlpha = 1
-      ctx.setLineDash([1, 4])
-      stroke(ctx, [box.left, to.y(1 / letters)], [box.left + box.width, to.y(1 / letters)], look.soft, 1)
-      ctx.setLineDash([7, 4])
-      line(ctx, to, spots, computed(), look.series[0], 2)
-      ctx.setLineDash([])
+      const guess = to.y(1 / letters)
+      dashed(ctx, [1, 4], () => stroke(ctx, [box.left, guess], [box.left + box.width, guess], look.soft, 1))
+      dashed(ctx, [7, 4], () => line(ctx, to, spots, computed(), look.series[0], 2))
       write(ctx, look, "dashed: your suspect", width - 12, HIGH + 72, { align: "right", color: look.letters[0] })
       write(ctx, look, "filled: the patient", box.left, HIGH + 72, { color: look.letters[1] })
     },
   })
-  const suspect = stage.select(
-    "suspect",
-    Object.entries(BUGS).map(([key, { name }]) => [key, name]),
-  )
+  const bugs = Object.entries(BUGS)
+  const suspect = stage.select("suspect", bugs.map(([key, { name }]) => [key, name])) // prettier-ignore
+  const sized = bugs.filter(([, { ask }]) => ask)
   const sliders = Object.fromEntries(
-    Object.entries(BUGS)
-      .filter(([, { ask }]) => ask)
-      .map(([key, { ask, low, high, start }]) => [key, stage.slider(ask, { min: low, max: high, value: start })]),
+    sized.map(([key, { ask, low, high, start }]) => [key, stage.slider(ask, { min: low, max: high, value: start })]),
   )
   const size = () => sliders[suspect.value]?.value ?? 0
   const judge = () => {
@@ -162,15 +134,15 @@ export default function wardRound(stage) {
   }
   stage.button("That is it", () => (verdict = `${judge()} `))
 
-  let shown = ""
+  let stateBefore = ""
   stage.each(() => {
     for (const [key, slider] of Object.entries(sliders)) slider.element.hidden = key !== suspect.value
     const state = [patient.value, suspect.value, size(), asked.value].join()
-    if (state !== shown && shown) verdict = ""
-    shown = state
+    if (state !== stateBefore && stateBefore) verdict = ""
+    stateBefore = state
   })
   stage.say(() => {
-    const [worst, best] = seen(theirs().bug, theirs().rows, sound / 100)
+    const [worst, best] = curveOf(theirs().bug, theirs().rows, sound / 100)
     const mean = measured().reduce((a, b) => a + b, 0) / measured().length
     return `${verdict}Patient ${patient.value} ${asked.value}: ${mean.toFixed(2)} right on average, ${worst.toFixed(2)} in its worst text and ${best.toFixed(2)} in its best. Suspect: ${name(suspect.value, size())}; the dashed line lies ${gap().toFixed(2)} away. ${healed.size} of ${cases.length} healed.`
   })

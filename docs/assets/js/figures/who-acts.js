@@ -2,23 +2,15 @@
 
 import { counted, faded, turned } from "../math/content.js"
 import { heat } from "../kit/heat.js"
-import { percent, write } from "../kit/plot.js"
+import { frame, percent, write } from "../kit/plot.js"
 
-/**
- * @typedef {{
- *   title: string, short: string, of: (m: number, n: number) => number, show: (value: number) => string,
- *   map: "viridis" | "RdBu_r", low: number, high: number,
- * }} ActMap
- */
+/** @import { Ctx, Look } from "../kit/plot.js" */
+/** @typedef {{ title: string, short: string, of: (m: number, n: number) => number, show: (value: number) => string,
+ *   map: "viridis" | "RdBu_r", low: number, high: number }} ActMap */
 
 /** @typedef {{ word: string, acts: boolean }} Token */
-/**
- * `more` may be said `most` times over, at the place `at`.
- * @typedef {{
- *   words: string[], acts: number[], gate: number, more: string[], at: number, most: number,
- * }} Data
- */
-/** @typedef {import("../kit/paper.js").Look} Look */
+/** `more` may be said `most` times over, at the place `at`.
+ * @typedef {{ words: string[], acts: number[], gate: number, more: string[], at: number, most: number }} Data */
 
 const WIDE = 560 // pixels from which the four maps stand in one row
 const CARD = 90 // height of a row of cards
@@ -29,18 +21,18 @@ export default function whoActs(stage) {
   const { words, acts: acting, gate, more, at, most } = stage.data
   /** @type {Token[]} */
   const tokens = words.map((word, i) => ({ word, acts: Boolean(acting[i]) }))
-  let said = 0 // how often `more` is in the text
+  let times = 0 // how often `more` is in the text
   const name = (/** @type {number} */ i) => `“${tokens[i]?.word}”`
   const last = () => tokens.length - 1
 
   stage.predict(
     "Only the full stops act. Let every token act as they do: what becomes of the three maps with blocks?",
     ["finer blocks, one a word", "stripes along the diagonal", "one block, all cells alike"],
-    (given) => {
+    (answer) => {
       ;[rain.value, others.value] = [0, 1]
       grow()
       ;[query.value, key.value] = [last(), 0]
-      const verdict = given.startsWith("stripes") ? "Yes: stripes." : "No: stripes."
+      const verdict = answer.startsWith("stripes") ? "Yes: stripes." : "No: stripes."
       return `${verdict} If all tokens act alike, only their number matters, and we are back at distances.`
     },
   )
@@ -52,13 +44,13 @@ export default function whoActs(stage) {
 
   /** Say `more` as often as the slider wants; the words that are looked at stay the same. */
   const grow = () => {
-    if (said === rain.value) return
+    if (times === rain.value) return
     const places = [query, key].map(({ value }) => value)
-    const from = at + Math.min(said, rain.value) * more.length
-    const by = (rain.value - said) * more.length
+    const from = at + Math.min(times, rain.value) * more.length
+    const by = (rain.value - times) * more.length
     const added = Array.from({ length: Math.max(0, by) }, (_, i) => ({ word: more[i % more.length], acts: false }))
     tokens.splice(from, Math.max(0, -by), ...added)
-    said = rain.value
+    times = rain.value
     query.max = key.max = last()
     ;[query.value, key.value] = places.map((i) => (i < from ? i : Math.max(from - 1, i + by)))
   }
@@ -73,19 +65,13 @@ export default function whoActs(stage) {
   const maps = () => {
     const acts = shares()
     const most = Math.max(1, counted(acts, last(), 0))
+    const fades = (/** @type {number} */ m, /** @type {number} */ n) => faded(acts, gate, m, n)
     const light = { map: /** @type {const} */ ("viridis"), low: 0 }
     const mirrored = { map: /** @type {const} */ ("RdBu_r"), low: -1.4, high: 1.4 }
     return [
       { title: "Tokens back", short: "tokens back", of: (m, n) => m - n, show: String, ...light, high: last() },
       { title: "CoPE counts", short: "counted", of: (m, n) => counted(acts, m, n), show: few, ...light, high: most },
-      {
-        title: "A gate fades",
-        short: "let through",
-        of: (m, n) => faded(acts, gate, m, n),
-        show: few,
-        ...light,
-        high: 1,
-      },
+      { title: "A gate fades", short: "let through", of: fades, show: few, ...light, high: 1 },
       { title: "PaTH turns", short: "turned", of: (m, n) => turned(acts, m, n), show: sign, ...mirrored },
     ]
   }
@@ -96,15 +82,11 @@ export default function whoActs(stage) {
     if (act === 0) return ["", "no encoding", "no encoding", "no encoding"]
     const steps = act === 1 ? "" : `, steps of ${few(act)}`
     const slope = (-act * Math.log(gate)).toFixed(2)
-    return [
-      "",
-      `Shaw’s table${steps}`,
-      `ALiBi, slope ${slope}`,
-      act === 1 ? "RoPE, θ = π" : `times ${sign(1 - 2 * act)} a token`,
-    ]
+    const turn = act === 1 ? "RoPE, θ = π" : `times ${sign(1 - 2 * act)} a token`
+    return ["", `Shaw’s table${steps}`, `ALiBi, slope ${slope}`, turn]
   }
 
-  /** Where the words and the maps stand. @param {CanvasRenderingContext2D} ctx @param {number} width */
+  /** Where the words and the maps stand. @param {Ctx} ctx @param {number} width */
   const layout = (ctx, width) => {
     const left = 74
     let [x, y] = [left, 0]
@@ -125,7 +107,7 @@ export default function whoActs(stage) {
     }))
     return { cards, boxes, height: boxes[3].top + side + 32 }
   }
-  /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width */
+  /** @param {Ctx} ctx @param {Look} look @param {number} width */
   const drawWords = (ctx, look, width) => {
     const [m, n, drawn, acts] = [query.value, key.value, maps(), shares()]
     layout(ctx, width).cards.forEach(({ x, y, width: wide }, i) => {
@@ -154,7 +136,7 @@ export default function whoActs(stage) {
       })
     })
   }
-  /** @param {CanvasRenderingContext2D} ctx @param {Look} look @param {number} width */
+  /** @param {Ctx} ctx @param {Look} look @param {number} width */
   const drawMaps = (ctx, look, width) => {
     const count = tokens.length
     const notes = alike()
@@ -175,17 +157,10 @@ export default function whoActs(stage) {
         ctx.fillRect(box.left - 6, box.top + j * cell + 0.5, 4, cell - 1)
       })
       ctx.globalAlpha = 1
-      ctx.strokeStyle = look.series[0]
-      ctx.lineWidth = 1.5
-      ctx.strokeRect(box.left, box.top + query.value * cell, (query.value + 1) * cell, cell)
-      for (const [color, wide] of /** @type {[string, number][]} */ ([
-        [look.paper, 4],
-        [look.ink, 1.8],
-      ])) {
-        ctx.strokeStyle = color
-        ctx.lineWidth = wide
-        ctx.strokeRect(box.left + key.value * cell, box.top + query.value * cell, cell, cell)
-      }
+      frame(ctx, look.series[0], 1.5, box.left, box.top + query.value * cell, (query.value + 1) * cell, cell)
+      const [x, y] = [box.left + key.value * cell, box.top + query.value * cell]
+      frame(ctx, look.paper, 4, x, y, cell, cell)
+      frame(ctx, look.ink, 1.8, x, y, cell, cell)
       const note = notes[i] ?? ""
       write(ctx, look, note, box.left + box.width / 2, box.top + box.height + 20, { align: "center", weight: 600 })
     })
@@ -200,9 +175,7 @@ export default function whoActs(stage) {
     point: ({ x, y, width, down, start }) => {
       if (!down) return
       const { cards, boxes } = layout(paper.ctx, width)
-      const card = cards.findIndex(
-        (card) => x >= card.x && x <= card.x + card.width && y >= card.y && y < card.y + CARD,
-      )
+      const card = cards.findIndex((at) => x >= at.x && x <= at.x + at.width && y >= at.y && y < at.y + CARD)
       if (start && card >= 0) {
         tokens[card].acts = !tokens[card].acts
         if (card <= query.value) key.value = card

@@ -1,17 +1,15 @@
 // One model's pairs by their wavelength, against the longest distance of its training; and where it stands in the zoo.
 
-import { axes, dot, line, percent, short, stroke, whole, write } from "../kit/plot.js"
+import { axes, dot, fill, line, percent, short, stroke, whole, write } from "../kit/plot.js"
 import { circle, keeping, ntkBase, share, unfinished, waves } from "../math/zoo.js"
 
-/** @typedef {CanvasRenderingContext2D} Pen */
-/** @typedef {import("../kit/paper.js").Look} Look */
-/** @typedef {import("../kit/plot.js").Box} Box */
+/** @import { Box, Ctx, Look } from "../kit/plot.js" */
 /** @typedef {[name: string, head: number, turning: number, base: number, met: number]} Row */
 /** @typedef {{ name: string, head: number, turning: number, base: number, met: number, proportional: boolean }} Plan */
 
-const WAVES = /** @type {[number, number]} */ ([4, 1e9]) // both axes, in tokens
-const LENGTHS = /** @type {[number, number]} */ ([256, 131_072])
-const BASES = /** @type {[number, number]} */ ([1e3, 1e8])
+const WAVES = [4, 1e9] // both axes, in tokens
+const LENGTHS = [256, 131_072]
+const BASES = [1e3, 1e8]
 const LEFT = 50
 const STRIP = { top: 26, height: 74 }
 const PLANE = 208 // pixels from the top
@@ -22,15 +20,9 @@ const power = (/** @type {number} */ v) => (v < 1e6 ? short(v) : `${short(v / 1e
 export default function zooStrip(stage) {
   /** @type {{ models: Row[], start: string, lines: number[] }} */
   const { models, start, lines } = stage.data
-  const rows = models.map(([name, head, turning, base, met]) => ({
-    name,
-    head,
-    turning,
-    base,
-    met,
-    proportional: false,
-  }))
-  const row = (/** @type {string} */ name) => rows.find((each) => each.name === name) ?? rows[0]
+  const unchanged = { proportional: false }
+  const rows = models.map(([name, head, turning, base, met]) => ({ name, head, turning, base, met, ...unchanged }))
+  const row = (/** @type {string} */ name) => rows.find((candidate) => candidate.name === name) ?? rows[0]
   const near = (/** @type {number} */ v) => {
     const mark = rows.find(({ base }) => Math.abs(Math.log(v / base)) < 0.02)
     return mark ? mark.base : Number(v.toPrecision(3))
@@ -44,37 +36,27 @@ export default function zooStrip(stage) {
   stage.predict(
     `${first.name}: ${count(first)} pairs never complete a turn. Make its heads twice as wide. What becomes of the share?`,
     ["it halves", "it stays", "it doubles"],
-    (given) => {
+    (answer) => {
       model.value = start
       take()
       head.value = 2 * first.head
       follow()
-      const [before, after] = [first, plan()].map(
-        (each) => `${count(each)}, ${percent(late(each) / found(each).length)}`,
-      )
-      return `${given === "it stays" ? "Yes" : "No, it stays"}: ${after}, and before ${before}. There are twice as many clocks, spread evenly over the same range of speeds.`
+      const share = (/** @type {Plan} */ plan) => `${count(plan)}, ${percent(late(plan) / wavesOf(plan).length)}`
+      const [before, after] = [first, plan()].map(share)
+      return `${answer === "it stays" ? "Yes" : "No, it stays"}: ${after}, and before ${before}. There are twice as many clocks, spread evenly over the same range of speeds.`
     },
   )
   const model = stage.select("model", rows.map(({ name }) => name), start) // prettier-ignore
-  const base = stage.slider("base", {
-    min: BASES[0],
-    max: BASES[1],
-    value: first.base,
-    log: true,
-    show: (v) => whole(near(v)),
-  })
-  const met = stage.slider("longest distance", {
-    min: LENGTHS[0],
-    max: LENGTHS[1],
-    value: first.met,
-    log: true,
-    show: (v) => whole(even(v)),
-  })
+  /** @param {string} label @param {number[]} ends @param {number} value @param {(v: number) => number} round */
+  const logarithmic = (label, [min, max], value, round) =>
+    stage.slider(label, { min, max, value, log: true, show: (v) => whole(round(v)) })
+  const base = logarithmic("base", BASES, first.base, near)
+  const met = logarithmic("longest distance", LENGTHS, first.met, even)
   const head = stage.slider("head width", { min: 16, max: 512, step: 2, value: first.head })
   const turning = stage.slider("channels that turn", { min: 4, max: first.head, step: 2, value: first.turning })
   const proportional = stage.toggle("stop the slow pairs (p-RoPE)")
-  const rule = (/** @type {string} */ words, /** @type {() => number} */ raised) =>
-    stage.button(words, () => (base.value = raised()))
+  const rule = (/** @type {string} */ label, /** @type {() => number} */ raised) =>
+    stage.button(label, () => (base.value = raised()))
   rule("base by the NTK rule", () => ntkBase(published().base, even(met.value) / published().met, turning.value))
   rule("base that keeps the share", () => keeping(even(met.value), share(published().met, published().base)))
   const reset = stage.button("as published", () => take())
@@ -111,7 +93,7 @@ export default function zooStrip(stage) {
   /** @type {ReturnType<typeof axes>} */ let to
   stage.canvas({
     label: () =>
-      `A strip of ${found(plan()).length} pairs, of which ${late(plan())} never complete a turn, and a map of base against distance for the zoo`,
+      `A strip of ${wavesOf(plan()).length} pairs, of which ${late(plan())} never complete a turn, and a map of base against distance for the zoo`,
     ratio: () => PLANE + 262,
     draw: (ctx, width, _height, look) => {
       const box = { left: LEFT, width: width - LEFT - 14 }
@@ -125,24 +107,18 @@ export default function zooStrip(stage) {
     },
     arrows: { x: met, y: base },
   })
-  stage.say(() => said(plan(), published()))
+  stage.say(() => reading(plan(), published()))
 }
 
 /** @param {Plan} plan */
-const found = ({ head, turning, base, proportional }) => waves(head, turning, base, proportional && turning < head)
+const wavesOf = ({ head, turning, base, proportional }) => waves(head, turning, base, proportional && turning < head)
 /** @param {Plan} plan */
-const late = (plan) => unfinished(found(plan), plan.met)
+const late = (plan) => unfinished(wavesOf(plan), plan.met)
 /** @param {Plan} plan */
-const count = (plan) => `${late(plan)} of ${found(plan).length}`
+const count = (plan) => `${late(plan)} of ${wavesOf(plan).length}`
 
-/**
- * A bar for each pair: how much of its circle it goes round.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {Plan} plan
- * @param {Plan} published
- */
+/** A bar for each pair: how much of its circle it goes round.
+ * @type {(ctx: Ctx, look: Look, box: Box, plan: Plan, published: Plan) => void} */
 const strip = (ctx, look, box, plan, published) => {
   const to = axes(ctx, look, box, {
     x: WAVES,
@@ -154,42 +130,31 @@ const strip = (ctx, look, box, plan, published) => {
     xlabel: "tokens a turn takes",
     ylabel: box.width > 380 ? "of its turn" : "",
   })
-  const all = found(plan)
+  const all = wavesOf(plan)
   const apart = all.length > 1 ? to.x(all[1]) - to.x(all[0]) : 8
   const thick = Math.min(6, Math.max(1, apart * 0.62))
   circle(all, plan.met).forEach((part, i) => {
     const x = to.x(all[i]) - thick / 2
-    ctx.fillStyle = look.rule
-    ctx.fillRect(x, to.y(1), thick, box.height)
-    ctx.fillStyle = look.series[all[i] > plan.met ? 1 : 0]
-    ctx.fillRect(x, to.y(part), thick, to.y(0) - to.y(part))
+    fill(ctx, look.rule, x, to.y(1), thick, box.height)
+    fill(ctx, look.series[all[i] > plan.met ? 1 : 0], x, to.y(part), thick, to.y(0) - to.y(part))
   })
   const [x, foot] = [to.x(plan.met), box.top + box.height]
   stroke(ctx, [x, box.top - 6], [x, foot + 3], look.ink, 2)
-  for (const wave of found(published)) {
+  for (const wave of wavesOf(published)) {
     const tone = look.series[wave > published.met ? 1 : 0] // as it was published, to compare
     stroke(ctx, [to.x(wave), foot + 40], [to.x(wave), foot + 50], tone, 0.8)
   }
   write(ctx, look, `${published.name}, as published`, box.left + 4, foot + 62, { size: 11.5, color: look.soft })
   const round = all.length - late(plan)
-  write(ctx, look, round ? `${round} go round` : "", Math.max(x - 8, box.left + 74), 10, {
-    align: "right",
-    weight: 700,
-    color: look.letters[0],
-  })
-  write(ctx, look, `${count(plan)} never`, Math.max(x + 8, box.left + 84), 10, { weight: 700, color: look.letters[1] })
+  const [blue, orange] = look.letters.map((color) => ({ weight: 700, color }))
+  const label = round ? `${round} go round` : ""
+  write(ctx, look, label, Math.max(x - 8, box.left + 74), 10, { ...blue, align: "right" })
+  write(ctx, look, `${count(plan)} never`, Math.max(x + 8, box.left + 84), 10, orange)
 }
 
-/**
- * Base against distance, with all models, and lines of one share.
- * @param {Pen} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {Plan} plan
- * @param {Plan[]} rows
- * @param {Plan} published
- * @param {number[]} shares
- */
+/** Base against distance, with all models, and lines of one share.
+ * @param {Ctx} ctx @param {Look} look @param {Box} box @param {Plan} plan @param {Plan[]} rows @param {Plan} published
+ * @param {number[]} shares */
 const plane = (ctx, look, box, plan, rows, published, shares) => {
   const [low, high] = BASES.map(Math.log10)
   const to = axes(ctx, look, box, {
@@ -203,23 +168,17 @@ const plane = (ctx, look, box, plan, rows, published, shares) => {
     title: "base (drag the dot)",
   })
   const lengths = Array.from({ length: 60 }, (_, i) => LENGTHS[0] * (LENGTHS[1] / LENGTHS[0]) ** (i / 59))
-  write(ctx, look, "lines: share that never turns", box.left + box.width, box.top + box.height - 10, {
-    size: 11,
-    color: look.soft,
-    align: "right",
-  })
+  const small = { size: 11, color: look.soft }
+  const [edge, foot] = [box.left + box.width, box.top + box.height]
+  write(ctx, look, "lines: share that never turns", edge, foot - 10, { ...small, align: "right" })
   ctx.globalAlpha = plan.proportional && plan.turning < plan.head ? 0.3 : 1 // of p-RoPE they tell nothing
   for (const part of shares) {
     const bases = lengths.map((length) => Math.log10(keeping(length, part)))
     line(ctx, to, lengths, bases, look.soft, 0.7)
     const end = Math.min(2 * Math.PI * 10 ** (high * (1 - part)), LENGTHS[1])
     const y = to.y(Math.log10(keeping(end, part)))
-    const up = end < LENGTHS[1]
-    write(ctx, look, percent(part), to.x(end) + (up ? 0 : 6), up ? y - 9 : y, {
-      size: 11,
-      color: look.soft,
-      align: up ? "center" : "left",
-    })
+    if (end < LENGTHS[1]) write(ctx, look, percent(part), to.x(end), y - 9, { ...small, align: "center" })
+    else write(ctx, look, percent(part), to.x(end) + 6, y, small)
   }
   ctx.globalAlpha = 1
   ctx.setLineDash([5, 4])
@@ -234,25 +193,18 @@ const plane = (ctx, look, box, plan, rows, published, shares) => {
   dot(ctx, ...here, look.spark, 6)
   const [x, y] = from
   const left = x > box.left + 0.55 * box.width
-  write(ctx, look, published.name, left ? x - 9 : x + 9, y + 11, {
-    align: left ? "right" : "left",
-    size: 11.5,
-    weight: 600,
-    halo: true,
-  })
-  write(ctx, look, "NTK rule", box.left + box.width - 4, Math.max(to.y(ruled[59]) + 11, box.top + 8), {
-    align: "right",
-    size: 11.5,
-    color: look.letters[2],
-    halo: true,
-  })
+  const name = { size: 11.5, halo: true }
+  const align = left ? "right" : "left"
+  write(ctx, look, published.name, left ? x - 9 : x + 9, y + 11, { ...name, weight: 600, align })
+  const rule = { ...name, color: look.letters[2], align: /** @type {const} */ ("right") }
+  write(ctx, look, "NTK rule", edge - 4, Math.max(to.y(ruled[59]) + 11, box.top + 8), rule)
   return to
 }
 
 /** @param {Plan} plan @param {Plan} published */
-const said = (plan, published) => {
+const reading = (plan, published) => {
   const { head, turning, base, met, proportional } = plan
-  const all = found(plan)
+  const all = wavesOf(plan)
   const heads = turning < head ? `${turning} of ${head} channels turn` : `all ${head} channels turn`
   const how =
     turning < head ? (proportional ? ", the slow pairs stand still" : ", at the speeds of a head so narrow") : ""

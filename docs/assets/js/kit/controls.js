@@ -1,19 +1,17 @@
 // Controls that every figure shares. Each has a `value`; setting it redraws the figure as a reader's hand does.
 
-/** @typedef {import("./stage.js").Stage} Stage */
-/**
- * @typedef {{
- *   min: number, max: number, value: number, step?: number, log?: boolean, show?: (value: number) => string,
- * }} SliderOptions
- */
-/**
- * @typedef {{
- *   min: number, max: number, value: number, step?: number, rate: number, show?: (value: number) => string,
- * }} FilmOptions
- */
+/** @import { Stage } from "./stage.js" */
+/** @typedef {{ min: number, max: number, value: number, step?: number, show?: (value: number) => string }} Range */
 /** @template T @typedef {{ value: T, element: HTMLElement, input: HTMLElement }} Control */
+/** @typedef {string | [string, string]} Option a key that is its own text, or both */
+
+/** @param {Option} option */
+const paired = (option) => (typeof option === "string" ? [option, option] : option)
 
 const STEPS = 400 // of a logarithmic slider
+
+/** What arrow keys move like a control. @param {() => number} get @param {(value: number) => void} set */
+export const handle = (get, set) => Object.defineProperty({ value: 0 }, "value", { get, set })
 
 /** @param {string} tag @param {Record<string, string>} [attributes] @param {Array<Node | string>} [children] */
 export const make = (tag, attributes = {}, children = []) => {
@@ -23,27 +21,22 @@ export const make = (tag, attributes = {}, children = []) => {
   return element
 }
 
-/**
- * @param {Stage} stage
- * @param {string} label
- * @param {SliderOptions} options
- * @returns {Control<number> & { min: number, max: number }}
- */
+/** @type {(stage: Stage, label: string, range: Range & { log?: boolean }) => Control<number> & { min: number,
+ *   max: number }} */
 export const slider = (stage, label, { min, max, value, step = 1, log = false, show = String }) => {
   const input = /** @type {HTMLInputElement} */ (make("input", { type: "range", "aria-label": label }))
-  const shown = make("output", { "aria-hidden": "true" })
-  const toPlace = (/** @type {number} */ v) => (log ? (STEPS * Math.log(v / min)) / Math.log(max / min) : v)
-  const toValue = (/** @type {number} */ place) => (log ? min * (max / min) ** (place / STEPS) : place)
+  const text = make("output", { "aria-hidden": "true" })
+  const toPlace = () => (log ? (STEPS * Math.log(value / min)) / Math.log(max / min) : value)
   const control = {
-    element: make("label", { class: "stage-slider" }, [make("span", {}, [label]), input, shown]),
+    element: make("label", { class: "stage-slider" }, [make("span", {}, [label]), input, text]),
     input,
     get value() {
       return value
     },
     set value(v) {
       value = Math.min(max, Math.max(min, v))
-      input.value = String(toPlace(value))
-      told()
+      input.value = String(toPlace())
+      tell()
     },
     get min() {
       return min
@@ -60,8 +53,8 @@ export const slider = (stage, label, { min, max, value, step = 1, log = false, s
       bounds()
     },
   }
-  const told = () => {
-    shown.textContent = show(value)
+  const tell = () => {
+    text.textContent = show(value)
     input.setAttribute("aria-valuetext", show(value))
     stage.changed()
   }
@@ -69,26 +62,21 @@ export const slider = (stage, label, { min, max, value, step = 1, log = false, s
     Object.assign(input, log ? { min: 0, max: STEPS, step: 1 } : { min, max, step })
     control.value = value
   }
-  const heard = () => {
-    value = toValue(Number(input.value))
-    told()
+  const listen = () => {
+    const place = Number(input.value)
+    value = log ? min * (max / min) ** (place / STEPS) : place
+    tell()
   }
   bounds()
-  input.addEventListener("input", heard, { signal: stage.signal })
+  input.addEventListener("input", listen, { signal: stage.signal })
   stage.control(control.element)
   return control
 }
 
-/**
- * Two to five short options side by side.
- * @param {Stage} stage
- * @param {string} label
- * @param {Array<string | [string, string]>} options
- * @param {string} [value]
- * @returns {Control<string>}
- */
+/** Two to five short options side by side.
+ * @type {(stage: Stage, label: string, options: Option[], value?: string) => Control<string>} */
 export const choice = (stage, label, options, value) => {
-  const pairs = options.map((option) => (typeof option === "string" ? [option, option] : option))
+  const pairs = options.map(paired)
   value ??= pairs[0][0]
   const name = `choice-${crypto.randomUUID()}`
   const inputs = pairs.map(
@@ -106,35 +94,22 @@ export const choice = (stage, label, options, value) => {
     },
     set value(v) {
       value = v
-      inputs.forEach((input) => (input.checked = input.value === v))
+      for (const input of inputs) input.checked = input.value === v
       stage.changed()
     },
   }
-  inputs.forEach((input) =>
-    input.addEventListener("change", () => (control.value = input.value), { signal: stage.signal }),
-  )
+  for (const input of inputs)
+    input.addEventListener("change", () => (control.value = input.value), { signal: stage.signal })
   control.value = value
   stage.control(control.element)
   return control
 }
 
-/**
- * Many options, or long ones.
- * @param {Stage} stage
- * @param {string} label
- * @param {Array<string | [string, string]>} options
- * @param {string} [value]
- * @returns {Control<string>}
- */
+/** Many options, or long ones.
+ * @type {(stage: Stage, label: string, options: Option[], value?: string) => Control<string>} */
 export const select = (stage, label, options, value) => {
-  const pairs = options.map((option) => (typeof option === "string" ? [option, option] : option))
-  const input = /** @type {HTMLSelectElement} */ (
-    make(
-      "select",
-      {},
-      pairs.map(([key, text]) => make("option", { value: key }, [text])),
-    )
-  )
+  const marks = options.map(paired).map(([key, text]) => make("option", { value: key }, [text]))
+  const input = /** @type {HTMLSelectElement} */ (make("select", {}, marks))
   const control = {
     element: make("label", { class: "stage-select" }, [make("span", {}, [label]), input]),
     input,
@@ -152,8 +127,8 @@ export const select = (stage, label, options, value) => {
   return control
 }
 
-/** @param {Stage} stage @param {string} label @param {boolean} value @returns {Control<boolean>} */
-export const toggle = (stage, label, value) => {
+/** @type {(stage: Stage, label: string, value?: boolean) => Control<boolean>} */
+export const toggle = (stage, label, value = false) => {
   const input = /** @type {HTMLInputElement} */ (make("input", { type: "checkbox" }))
   input.checked = value
   const control = {
@@ -186,26 +161,21 @@ export const button = (stage, label, action) => {
   return element
 }
 
-/**
- * A slider that runs by itself while it is played: `rate` units a second, to the end and round again.
- * @param {Stage} stage
- * @param {string} label
- * @param {FilmOptions} options
- */
-export const film = (stage, label, { rate, ...given }) => {
-  const options = { show: (/** @type {number} */ value) => String(Math.floor(value)), ...given }
+/** A slider that runs by itself while it is played: `rate` units a second, to the end and round again.
+ * @param {Stage} stage @param {string} label @param {Range & { rate: number }} options */
+export const film = (stage, label, { rate, ...range }) => {
   let last = 0
-  let shown = NaN
+  let own = NaN // the value that the film has set itself
   const still = matchMedia("(prefers-reduced-motion: reduce)")
   const both = make("div", { class: "stage-film" })
   stage.control(both)
   const bar = stage.bar
   stage.bar = both
   const play = button(stage, "Play", () => (last ? pause() : run()))
-  const place = slider(stage, label, options)
+  const place = slider(stage, label, { show: (value) => String(Math.floor(value)), ...range })
   stage.bar = bar
   const run = () => {
-    shown = place.value
+    own = place.value
     if (last) return
     last = performance.now()
     play.textContent = "Pause"
@@ -217,13 +187,13 @@ export const film = (stage, label, { rate, ...given }) => {
   }
   const turn = (/** @type {number} */ now) => {
     if (!last || stage.signal.aborted) return
-    if (place.value !== shown) return pause() // a hand has moved it
+    if (place.value !== own) return pause() // a hand has moved it
     // a step a second, and no glide
-    const [pace, unit] = still.matches ? [1000, Math.max(options.step ?? 1, rate)] : [0, 0]
+    const [pace, unit] = still.matches ? [1000, Math.max(range.step ?? 1, rate)] : [0, 0]
     if (now - last > pace) {
       const next = place.value + (unit || (rate * (now - last)) / 1000)
       place.value = next > place.max ? place.min : next
-      shown = place.value
+      own = place.value
       last = now
     }
     requestAnimationFrame(turn)
@@ -231,30 +201,16 @@ export const film = (stage, label, { rate, ...given }) => {
   return Object.assign(place, { play, run, pause })
 }
 
-/**
- * Ask first: the answers are buttons, and `then` runs once when one is chosen.
- * @param {Stage} stage
- * @param {string} question
- * @param {string[]} answers
- * @param {(given: string) => string} reply
- */
+/** Ask first: the answers are buttons, and the reply to that which is chosen stands under them.
+ * @param {Stage} stage @param {string} question @param {string[]} answers @param {(answer: string) => string} reply */
 export const predict = (stage, question, answers, reply) => {
-  const said = make("p", { role: "status" })
-  const control = { given: "", element: make("div", { class: "stage-predict" }, [make("p", {}, [question])]) }
-  const buttons = answers.map((text) => make("button", { type: "button", class: "stage-button" }, [text]))
-  buttons.forEach((element) =>
-    element.addEventListener(
-      "click",
-      () => {
-        control.given = element.textContent ?? ""
-        buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === element)))
-        said.textContent = reply(control.given)
-        stage.changed()
-      },
-      { signal: stage.signal },
-    ),
+  const response = make("p", { role: "status" })
+  const buttons = answers.map((text) =>
+    press(stage.signal, text, () => {
+      for (const button of buttons) button.setAttribute("aria-pressed", String(button.textContent === text))
+      response.textContent = reply(text)
+      stage.changed()
+    }),
   )
-  control.element.append(...buttons, said)
-  stage.add(control.element)
-  return control
+  stage.add(make("div", { class: "stage-predict" }, [make("p", {}, [question]), ...buttons, response]))
 }

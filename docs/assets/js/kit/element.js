@@ -8,16 +8,16 @@ class LiveFigure extends HTMLElement {
   connectedCallback() {
     this.life = new AbortController()
     const { signal } = this.life
-    const seen = new IntersectionObserver(
+    const observer = new IntersectionObserver(
       (entries) => {
         if (!entries.some((entry) => entry.isIntersecting)) return
-        seen.disconnect()
+        observer.disconnect()
         this.start(signal)
       },
       { rootMargin: NEAR },
     )
-    seen.observe(this)
-    signal.addEventListener("abort", () => seen.disconnect(), { once: true })
+    observer.observe(this)
+    signal.addEventListener("abort", () => observer.disconnect(), { once: true })
   }
 
   disconnectedCallback() {
@@ -33,8 +33,8 @@ class LiveFigure extends HTMLElement {
     if (signal.aborted) return
     const data = JSON.parse(this.getAttribute("data") ?? "null")
     const stage = new Stage(this, data, signal)
-    const made = await module.default(stage)
-    if (made === false || signal.aborted) return // the still picture stays
+    const result = await module.default(stage)
+    if (result === false || signal.aborted) return // the still picture stays
     this.append(stage.element)
     stage.begin()
     this.setAttribute("live", "") // hides the still picture

@@ -2,7 +2,7 @@
 
 import { MAPS } from "./colormaps.js"
 
-/** @typedef {import("./plot.js").Box} Box */
+/** @import { Box } from "./plot.js" */
 
 /** @type {Map<string, Uint32Array>} */
 const tables = new Map()
@@ -23,26 +23,16 @@ export const colors = (name) => {
   return table
 }
 
-/**
- * The color of a value between `low` and `high`, for a style.
- * @param {keyof typeof MAPS} map
- * @param {number} value
- * @param {number} low
- * @param {number} high
- */
+/** The color of a value between `low` and `high`, for a style.
+ * @type {(map: keyof typeof MAPS, value: number, low: number, high: number) => string} */
 export const color = (map, value, low, high) => {
   const pixel = colors(map)[Math.min(255, Math.max(0, Math.floor(((value - low) / (high - low)) * 256)))]
   return `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`
 }
 
-/**
- * Paint `values`, row by row, into `box`. What is no number stays paper.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Box} box
- * @param {ArrayLike<number>} values
- * @param {number} columns
- * @param {{ map?: keyof typeof MAPS, low: number, high: number }} options
- */
+/** Paint `values`, row by row, into `box`. What is no number stays paper.
+ * @type {(ctx: CanvasRenderingContext2D, box: Box, values: ArrayLike<number>, columns: number,
+ *   options: { map?: keyof typeof MAPS, low: number, high: number }) => void} */
 export const heat = (ctx, box, values, columns, { map = "RdBu_r", low, high }) => {
   const rows = values.length / columns
   const sheet = sheets.get(ctx) ?? document.createElement("canvas")

@@ -1,21 +1,13 @@
 // A canvas that is sharp on every screen, in the page's colors and letters, and knows where the pointer is.
 
-/** @typedef {import("./stage.js").Stage} Stage */
-/**
- * @typedef {{
- *   ink: string, soft: string, rule: string, ground: string, paper: string, spark: string, blue: string,
- *   series: string[], letters: string[], font: (size?: number, weight?: number) => string,
- * }} Look
- */
-/**
- * Where, of a picture how wide.
- * @typedef {{
- *   x: number, y: number, width: number, down: boolean, start: boolean,
- * }} Touch
- */
+/** @import { Stage } from "./stage.js" */
+/** @typedef {{ ink: string, soft: string, rule: string, ground: string, paper: string, spark: string, blue: string,
+ *   series: string[], letters: string[], font: (size?: number, weight?: number) => string }} Look */
+/** Where, of a picture how wide.
+ * @typedef {{ x: number, y: number, width: number, down: boolean, start: boolean }} Touch */
 /**
  * @typedef {object} PaperOptions
- * @property {() => string} label says what the picture shows, for those who cannot see it
+ * @property {() => string} label what those hear who cannot see it
  * @property {number | ((width: number) => number)} ratio height over width, or the height for a width in pixels
  * @property {(ctx: CanvasRenderingContext2D, width: number, height: number, look: Look) => void} draw
  * @property {(touch: Touch) => void} [point] the pointer moves over the picture, or drags (`down`)
@@ -91,15 +83,12 @@ export class Paper {
       point({ x: event.clientX - box.left, y: event.clientY - box.top, width: box.width, down, start })
       stage.changed()
     }
-    element.addEventListener(
-      "pointerdown",
-      (event) => {
-        down = true
-        element.setPointerCapture(event.pointerId)
-        at(event, true)
-      },
-      { signal },
-    )
+    const press = (/** @type {PointerEvent} */ event) => {
+      down = true
+      element.setPointerCapture(event.pointerId)
+      at(event, true)
+    }
+    element.addEventListener("pointerdown", press, { signal })
     element.addEventListener("pointermove", (event) => at(event), { signal })
     for (const kind of ["pointerup", "pointercancel"]) element.addEventListener(kind, () => (down = false), { signal })
     element.addEventListener("pointerleave", () => (this.options.leave?.(), stage.changed()), { signal })
@@ -110,15 +99,12 @@ export class Paper {
     this.element.tabIndex = 0
     /** @type {Record<string, [{ value: number } | undefined, number]>} */
     const keys = { ArrowLeft: [x, -1], ArrowRight: [x, 1], ArrowUp: [y, -1], ArrowDown: [y, 1] }
-    this.element.addEventListener(
-      "keydown",
-      (event) => {
-        const [control, step] = keys[event.key] ?? []
-        if (!control || !step) return
-        event.preventDefault()
-        control.value += step * (event.shiftKey ? 10 : 1)
-      },
-      { signal: this.stage.signal },
-    )
+    const move = (/** @type {KeyboardEvent} */ event) => {
+      const [control, step] = keys[event.key] ?? []
+      if (!control || !step) return
+      event.preventDefault()
+      control.value += step * (event.shiftKey ? 10 : 1)
+    }
+    this.element.addEventListener("keydown", move, { signal: this.stage.signal })
   }
 }

@@ -1,22 +1,16 @@
 // Charts, dots and hands, drawn as the book's Matplotlib figures look.
 
 /** @typedef {import("./paper.js").Look} Look */
+/** @typedef {CanvasRenderingContext2D} Ctx */
 /** @typedef {{ left: number, top: number, width: number, height: number }} Box */
-/**
- * @typedef {{
- *   x: (value: number) => number, y: (value: number) => number, atX: (pixel: number) => number,
- *   atY: (pixel: number) => number, box: Box,
- * }} Scales
- */
-/**
- * @typedef {{
- *   color?: string, size?: number, weight?: number, align?: CanvasTextAlign, base?: CanvasTextBaseline, halo?: boolean,
- * }} Lettering
- */
+/** @typedef {{ x: (value: number) => number, y: (value: number) => number, atX: (pixel: number) => number,
+ *   atY: (pixel: number) => number, box: Box }} Scales */
+/** @typedef {{ color?: string, size?: number, weight?: number, align?: CanvasTextAlign, base?: CanvasTextBaseline,
+ *   halo?: boolean }} Lettering */
 /**
  * @typedef {object} AxesOptions
- * @property {[number, number]} x from the left edge to the right
- * @property {[number, number]} y from the bottom to the top; the other way round for rows of a matrix
+ * @property {number[]} x from the left edge to the right
+ * @property {number[]} y from the bottom to the top; the other way round for rows of a matrix
  * @property {string} [xlabel]
  * @property {string} [ylabel]
  * @property {string} [title]
@@ -33,9 +27,9 @@ export const ticks = (low, high, count) => {
   const rough = (b - a) / Math.max(1, count) || 1
   const power = 10 ** Math.floor(Math.log10(rough))
   const step = power * ([1, 2, 5, 10].find((m) => m * power >= rough * 0.999) ?? 10)
-  const found = []
-  for (let n = Math.ceil(a / step - 1e-9); n * step <= b + step * 1e-9; n++) found.push(n * step + 0) // no -0
-  return found
+  const places = []
+  for (let n = Math.ceil(a / step - 1e-9); n * step <= b + step * 1e-9; n++) places.push(n * step + 0) // no -0
+  return places
 }
 
 /** @param {number} low @param {number} high */
@@ -52,24 +46,18 @@ export const short = (value, digits = 3) => {
   return (Math.abs(near) < 1000 ? String(near) : near.toLocaleString("en")).replace("-", "−")
 }
 
+/** A number to so many digits, never -0. @param {number} value @param {number} digits */
+export const fixed = (value, digits) =>
+  (Math.round(value * 10 ** digits) / 10 ** digits + 0).toFixed(digits).replace("-", "−")
+
 /** A share of 1 as a percentage. @param {number} share @param {number} [digits] */
-export const percent = (share, digits = 0) => {
-  const power = 10 ** digits
-  const rounded = Math.round(100 * share * power) / power + 0 // never -0
-  return `${rounded.toFixed(digits)}%`.replace("-", "−")
-}
+export const percent = (share, digits = 0) => `${fixed(100 * share, digits)}%`
 
 /** A whole number with its thousands apart. @param {number} value */
 export const whole = (value) => Math.round(value).toLocaleString("en")
 
-/**
- * Draw the frame of a chart and return its scales.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {AxesOptions} options
- * @returns {Scales}
- */
+/** Draw the frame of a chart and return its scales.
+ * @type {(ctx: Ctx, look: Look, box: Box, options: AxesOptions) => Scales} */
 export const axes = (ctx, look, box, options) => {
   const {
     x: [x0, x1],
@@ -77,67 +65,47 @@ export const axes = (ctx, look, box, options) => {
     logx = false,
     xformat = short,
     yformat = short,
+    xlabel,
+    ylabel,
+    title,
   } = options
   const { left, top, width, height } = box
+  const foot = top + height
   const bend = logx ? Math.log : (/** @type {number} */ v) => v
   const x = (/** @type {number} */ v) => left + ((bend(v) - bend(x0)) / (bend(x1) - bend(x0))) * width
-  const y = (/** @type {number} */ v) => top + height - ((v - y0) / (y1 - y0)) * height
+  const y = (/** @type {number} */ v) => foot - ((v - y0) / (y1 - y0)) * height
   const atX = (/** @type {number} */ pixel) => {
     const place = bend(x0) + ((pixel - left) / width) * (bend(x1) - bend(x0))
     return logx ? Math.exp(place) : place
   }
-  const atY = (/** @type {number} */ pixel) => y0 + ((top + height - pixel) / height) * (y1 - y0)
+  const atY = (/** @type {number} */ pixel) => y0 + ((foot - pixel) / height) * (y1 - y0)
   const xs = options.xticks ?? (logx ? decades(x0, x1) : ticks(x0, x1, width / 70))
   const ys = options.yticks ?? ticks(y0, y1, height / 40)
   ctx.save()
   ctx.strokeStyle = look.soft
-  ctx.fillStyle = look.ink
   ctx.lineWidth = 0.8
   ctx.beginPath()
   ctx.moveTo(left, top)
-  ctx.lineTo(left, top + height)
-  ctx.lineTo(left + width, top + height)
-  for (const v of xs) (ctx.moveTo(x(v), top + height), ctx.lineTo(x(v), top + height + 3))
+  ctx.lineTo(left, foot)
+  ctx.lineTo(left + width, foot)
+  for (const v of xs) (ctx.moveTo(x(v), foot), ctx.lineTo(x(v), foot + 3))
   for (const v of ys) (ctx.moveTo(left, y(v)), ctx.lineTo(left - 3, y(v)))
   ctx.stroke()
-  ctx.font = look.font(11)
-  ctx.textAlign = "center"
-  ctx.textBaseline = "top"
-  for (const v of xs) ctx.fillText(xformat(v), x(v), top + height + 5)
-  ctx.textAlign = "right"
-  ctx.textBaseline = "middle"
-  for (const v of ys) ctx.fillText(yformat(v), left - 6, y(v))
-  ctx.font = look.font(12)
-  ctx.textAlign = "center"
-  ctx.textBaseline = "top"
-  if (options.xlabel) ctx.fillText(options.xlabel, left + width / 2, top + height + (xs.length ? 20 : 6))
-  if (options.title) {
-    ctx.font = look.font(12.5, 700)
-    ctx.textAlign = "left"
-    ctx.textBaseline = "bottom"
-    ctx.fillText(options.title, left, top - 7)
-  }
-  if (options.ylabel) {
-    ctx.font = look.font(12)
-    ctx.textAlign = "center"
-    const room = Math.max(0, ...ys.map((v) => ctx.measureText(yformat(v)).width))
-    ctx.translate(left - room - 10, top + height / 2)
-    ctx.rotate(-Math.PI / 2)
-    ctx.textBaseline = "bottom"
-    ctx.fillText(options.ylabel, 0, 0)
-  }
   ctx.restore()
+  for (const v of xs) write(ctx, look, xformat(v), x(v), foot + 5, { size: 11, align: "center", base: "top" })
+  for (const v of ys) write(ctx, look, yformat(v), left - 6, y(v), { size: 11, align: "right" })
+  if (xlabel) write(ctx, look, xlabel, left + width / 2, foot + (xs.length ? 20 : 6), { align: "center", base: "top" })
+  if (title) write(ctx, look, title, left, top - 7, { size: 12.5, weight: 700, base: "bottom" })
+  if (ylabel) {
+    ctx.font = look.font(12)
+    const room = Math.max(0, ...ys.map((v) => ctx.measureText(yformat(v)).width))
+    upright(ctx, look, ylabel, left - room - 10, top + height / 2, { base: "bottom" })
+  }
   return { x, y, atX, atY, box }
 }
 
-/**
- * Draw a line through points; a value that is no number breaks it.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Scales} to
- * @param {ArrayLike<number>} xs
- * @param {ArrayLike<number>} ys
- * @param {string} color
- * @param {number} [width]
+/** Draw a line through points; a value that is no number breaks it.
+ * @type {(ctx: Ctx, to: Scales, xs: ArrayLike<number>, ys: ArrayLike<number>, color: string, width?: number) => void}
  */
 export const line = (ctx, to, xs, ys, color, width = 1.6) => {
   ctx.save()
@@ -156,13 +124,7 @@ export const line = (ctx, to, xs, ys, color, width = 1.6) => {
   ctx.restore()
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} x
- * @param {number} y
- * @param {string} color
- * @param {number} [radius]
- */
+/** @type {(ctx: Ctx, x: number, y: number, color: string, radius?: number) => void} */
 export const dot = (ctx, x, y, color, radius = 4) => {
   ctx.beginPath()
   ctx.arc(x, y, radius, 0, 2 * Math.PI)
@@ -170,23 +132,10 @@ export const dot = (ctx, x, y, color, radius = 4) => {
   ctx.fill()
 }
 
-/**
- * Write a word, with a halo of paper so that it stays legible on lines.
- * @param {CanvasRenderingContext2D} ctx
- * @param {Look} look
- * @param {string} text
- * @param {number} x
- * @param {number} y
- * @param {Lettering} [options]
- */
-export const write = (
-  ctx,
-  look,
-  text,
-  x,
-  y,
-  { color = look.ink, size = 12, weight = 400, align = "left", base = "middle", halo = false } = {},
-) => {
+/** Write a word, with a halo of paper so that it stays legible on lines.
+ * @type {(ctx: Ctx, look: Look, text: string, x: number, y: number, style?: Lettering) => void} */
+export const write = (ctx, look, text, x, y, style = {}) => {
+  const { color = look.ink, size = 12, weight = 400, align = "left", base = "middle", halo = false } = style
   ctx.save()
   ctx.font = look.font(size, weight)
   ctx.textAlign = align
@@ -201,13 +150,7 @@ export const write = (
   ctx.restore()
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {[number, number]} from
- * @param {[number, number]} to
- * @param {string} color
- * @param {number} width
- */
+/** @type {(ctx: Ctx, from: [number, number], to: [number, number], color: string, width: number) => void} */
 export const stroke = (ctx, from, to, color, width) => {
   ctx.beginPath()
   ctx.moveTo(...from)
@@ -217,16 +160,54 @@ export const stroke = (ctx, from, to, color, width) => {
   ctx.stroke()
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} x
- * @param {number} y
- * @param {number} length
- * @param {number} angle
- * @param {string} color
- * @param {number} [width]
- */
+/** @type {(ctx: Ctx, x: number, y: number, length: number, angle: number, color: string, width?: number) => void} */
 export const hand = (ctx, x, y, length, angle, color, width = 2.4) => {
   stroke(ctx, [x, y], [x + length * Math.cos(angle), y - length * Math.sin(angle)], color, width)
   dot(ctx, x, y, color, Math.max(1.5, width * 0.8))
+}
+
+/** A circle's rim. @type {(ctx: Ctx, x: number, y: number, radius: number, color: string, width?: number) => void} */
+export const circle = (ctx, x, y, radius, color, width = 1.2) => {
+  ctx.beginPath()
+  ctx.arc(x, y, radius, 0, 2 * Math.PI)
+  ctx.strokeStyle = color
+  ctx.lineWidth = width
+  ctx.stroke()
+}
+
+/** @type {(ctx: Ctx, color: string, x: number, y: number, width: number, height: number) => void} */
+export const fill = (ctx, color, x, y, width, height) => {
+  ctx.fillStyle = color
+  ctx.fillRect(x, y, width, height)
+}
+
+/** @type {(ctx: Ctx, color: string, thick: number, x: number, y: number, width: number, height: number) => void} */
+export const frame = (ctx, color, thick, x, y, width, height) => {
+  ctx.strokeStyle = color
+  ctx.lineWidth = thick
+  ctx.strokeRect(x, y, width, height)
+}
+
+/** @type {(ctx: Ctx, alpha: number, draw: () => void) => void} */
+export const faint = (ctx, alpha, draw) => {
+  const before = ctx.globalAlpha
+  ctx.globalAlpha *= alpha
+  draw()
+  ctx.globalAlpha = before
+}
+
+/** @type {(ctx: Ctx, dash: number[], draw: () => void) => void} */
+export const dashed = (ctx, dash, draw) => {
+  ctx.setLineDash(dash)
+  draw()
+  ctx.setLineDash([])
+}
+
+/** @type {(ctx: Ctx, look: Look, text: string, x: number, y: number, style?: Lettering) => void} */
+export const upright = (ctx, look, text, x, y, style) => {
+  ctx.save()
+  ctx.translate(x, y)
+  ctx.rotate(-Math.PI / 2)
+  write(ctx, look, text, 0, 0, { align: "center", ...style })
+  ctx.restore()
 }

@@ -8,19 +8,28 @@
 //
 // What a pointer can do on a canvas, a control must do too: then keyboards and screen readers need nothing else.
 
-import { button, choice, film, predict, select, slider, toggle } from "./controls.js"
+import { button, choice, film, make, predict, select, slider, toggle } from "./controls.js"
 import { Paper } from "./paper.js"
+
+/** @import { PaperOptions } from "./paper.js" */
 
 const SPEAK = 400 // milliseconds of rest before a screen reader hears the line
 
 export class Stage {
+  slider = slider.bind(null, this)
+  choice = choice.bind(null, this)
+  select = select.bind(null, this)
+  toggle = toggle.bind(null, this)
+  button = button.bind(null, this)
+  film = film.bind(null, this)
+  predict = predict.bind(null, this)
+
   /** @param {HTMLElement} host @param {any} data what the page has computed @param {AbortSignal} signal */
   constructor(host, data, signal) {
     this.host = host
     this.data = data
     this.signal = signal // aborted when the figure leaves the page: pass it to every listener
-    this.element = document.createElement("div")
-    this.element.className = "stage"
+    this.element = make("div", { class: "stage" })
     /** @type {HTMLElement | null} */
     this.bar = null
     /** @type {Array<() => void>} */
@@ -66,50 +75,11 @@ export class Stage {
 
   /** Put a control into the bar, beside the controls before it. @param {HTMLElement} element */
   control(element) {
-    if (!this.bar) {
-      this.bar = document.createElement("div")
-      this.bar.className = "stage-bar"
-      this.element.append(this.bar)
-    }
+    this.bar ??= this.element.appendChild(make("div", { class: "stage-bar" }))
     this.bar.append(element)
   }
 
-  /** @param {string} label @param {import("./controls.js").SliderOptions} options */
-  slider(label, options) {
-    return slider(this, label, options)
-  }
-
-  /** @param {string} label @param {Array<string | [string, string]>} options @param {string} [value] */
-  choice(label, options, value) {
-    return choice(this, label, options, value)
-  }
-
-  /** @param {string} label @param {Array<string | [string, string]>} options @param {string} [value] */
-  select(label, options, value) {
-    return select(this, label, options, value)
-  }
-
-  /** @param {string} label @param {boolean} [value] */
-  toggle(label, value = false) {
-    return toggle(this, label, value)
-  }
-
-  /** @param {string} label @param {() => void} action */
-  button(label, action) {
-    return button(this, label, action)
-  }
-
-  /** Play, pause and scrub. @param {string} label @param {import("./controls.js").FilmOptions} options */
-  film(label, options) {
-    return film(this, label, options)
-  }
-
-  /** Ask before showing. @param {string} question @param {string[]} answers @param {(given: string) => string} reply */
-  predict(question, answers, reply) {
-    return predict(this, question, answers, reply)
-  }
-
-  /** @param {import("./paper.js").PaperOptions} options */
+  /** @param {PaperOptions} options */
   canvas(options) {
     const paper = new Paper(this, options)
     this.add(paper.element)
@@ -119,18 +89,15 @@ export class Stage {
 
   /** Say under the figure, and to screen readers, what is seen now. @param {() => string} text */
   say(text) {
-    const line = this.add(document.createElement("p"))
-    line.className = "stage-say"
-    const spoken = this.element.appendChild(document.createElement("p"))
-    spoken.className = "stage-spoken"
-    spoken.setAttribute("role", "status")
+    const line = this.add(make("p", { class: "stage-say" }))
+    const spoken = this.element.appendChild(make("p", { class: "stage-spoken", role: "status" }))
     let [wait, wide, high] = [0, 0, 0]
-    const grown = new ResizeObserver(([{ contentRect: box }]) => {
+    const observer = new ResizeObserver(([{ contentRect: box }]) => {
       high = wide && wide !== box.width ? 0 : Math.max(high, box.height) // what is below moves once
       wide = box.width
       line.style.minHeight = high ? `${high}px` : ""
     })
-    grown.observe(line)
+    observer.observe(line)
     this.each(() => {
       const now = text()
       if (line.textContent === now) return
@@ -138,7 +105,7 @@ export class Stage {
       clearTimeout(wait)
       if (this.drawn) wait = setTimeout(() => (spoken.textContent = now), SPEAK)
     })
-    this.signal.addEventListener("abort", () => (clearTimeout(wait), grown.disconnect()), { once: true })
+    this.signal.addEventListener("abort", () => (clearTimeout(wait), observer.disconnect()), { once: true })
     return line
   }
 }

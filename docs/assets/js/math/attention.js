@@ -8,17 +8,13 @@ export const softmax = (scores) => {
   return weights.map((weight) => weight / sum)
 }
 
-/**
- * Each query's weights over the keys up to itself, of a matrix of scores.
- * @param {ArrayLike<number>} scores
- * @param {number} keys
- * @param {boolean} causal
- */
+/** Each query's weights over the keys up to itself, of a matrix of scores.
+ * @type {(scores: ArrayLike<number>, keys: number, causal: boolean) => Float64Array} */
 export const attend = (scores, keys, causal) => {
   const weights = new Float64Array(scores.length)
   for (let m = 0; m * keys < scores.length; m++) {
-    const seen = causal ? m + 1 : keys
-    const row = Float64Array.from({ length: seen }, (_, n) => scores[m * keys + n])
+    const visible = causal ? m + 1 : keys
+    const row = Float64Array.from({ length: visible }, (_, n) => scores[m * keys + n])
     weights.set(softmax(row), m * keys)
   }
   return weights

@@ -1,10 +1,7 @@
 // What is left of tokens whose order is lost: how often each occurs.
 
-/**
- * The share of `n` random tokens, of so many kinds, that the commonest kind is expected to have: E[largest count] / n.
- * @param {number} n
- * @param {number} kinds
- */
+/** The share of `n` random tokens, of so many kinds, that the commonest kind is expected to have: E[largest count] / n.
+ * @type {(n: number, kinds: number) => number} */
 export const largestShare = (n, kinds) => {
   const chance = [1] // that a kind occurs i times, but for a factor: the n / kinds expected keep numbers in range
   for (let i = 1; i <= n; i++) chance.push((chance[i - 1] * n) / kinds / i)

@@ -11,12 +11,8 @@ export const alibiSlopes = (heads) => {
 /** @param {number} offset key - query @param {number} slope */
 export const alibi = (offset, slope) => -slope * Math.abs(offset)
 
-/**
- * The distances at which the buckets 1, 2, … of one direction start, in whole numbers as T5's logarithm means them.
- * @param {number} buckets
- * @param {number} maxDistance
- * @param {boolean} bidirectional
- */
+/** The distances at which the buckets 1, 2, … of one direction start, in whole numbers as T5's logarithm means them.
+ * @type {(buckets: number, maxDistance: number, bidirectional: boolean) => number[]} */
 export const t5Starts = (buckets, maxDistance, bidirectional) => {
   const rows = buckets / (bidirectional ? 2 : 1)
   const exact = Math.floor(rows / 2)
@@ -42,19 +38,11 @@ export const t5Bucket = (offset, starts, bidirectional) => {
 export const kerple = (offset, r1, r2, form) =>
   -r1 * (form === "log" ? Math.log1p(r2 * Math.abs(offset)) : Math.abs(offset) ** r2)
 
-/**
- * @typedef {{
- *   c: number, multiplier: number, threshold: number, eps: number, hidden: ArrayLike<number>,
- *   hiddenBias: ArrayLike<number>, out: ArrayLike<number>, outBias: number,
- * }} FireHead
- */
+/** @typedef {{ c: number, multiplier: number, threshold: number, eps: number, hidden: ArrayLike<number>,
+ *   hiddenBias: ArrayLike<number>, out: ArrayLike<number>, outBias: number }} FireHead */
 
-/**
- * How far the key is, as a share of how far the query can look.
- * @param {number} m
- * @param {number} n
- * @param {FireHead} head
- */
+/** How far the key is, as a share of how far the query can look.
+ * @type {(m: number, n: number, head: FireHead) => number} */
 export const fireShare = (m, n, { c, multiplier, threshold, eps }) => {
   const reach = Math.max(Math.abs(multiplier) * threshold, Math.abs(m), Math.abs(n))
   return Math.log1p(Math.abs(c) * Math.abs(m - n)) / (Math.log1p(Math.abs(c) * reach) + eps)
@@ -70,12 +58,8 @@ export const fireCurve = (share, { hidden, hiddenBias, out, outBias }) => {
 /** @param {number} m @param {number} n @param {FireHead} head */
 export const fire = (m, n, head) => fireCurve(fireShare(m, n, head), head)
 
-/**
- * Sandwich's sum, before the slope of a head. posenc.bias.sandwich
- * @param {number} offset
- * @param {number} dim
- * @param {number} base
- */
+/** Sandwich's sum, before the slope of a head. posenc.bias.sandwich
+ * @type {(offset: number, dim: number, base: number) => number} */
 export const sandwich = (offset, dim, base) => {
   let sum = 0
   for (let k = 1; k <= dim / 2; k++) sum += Math.cos(offset * base ** ((-2 * k) / dim)) - 1

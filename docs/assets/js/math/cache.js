@@ -1,28 +1,19 @@
 // A cache with room for a few keys: which tokens it holds, the places they are told, and where a query then looks.
 
 /** @typedef {"true places" | "places in the cache" | "the clock stops"} Way */
-/**
- * @typedef {[number, number][]} Pairs a mean query times the conjugate of a mean key, real and imaginary, pair by pair
+/** @typedef {[number, number][]} Pairs a mean query times the conjugate of a mean key, real and imaginary, pair by pair
  */
 
-/**
- * The tokens in the cache when token `t` has come in, the newest last.
- * @param {number} t
- * @param {number} room
- * @param {number} sinks
- */
+/** The tokens in the cache when token `t` has come in, the newest last.
+ * @type {(t: number, room: number, sinks: number) => number[]} */
 export const held = (t, room, sinks) => {
-  const kept = Math.min(t + 1, room)
-  const first = t + 1 - kept // so many are gone
-  return Array.from({ length: kept }, (_, slot) => (slot < sinks ? slot : slot + first))
+  const count = Math.min(t + 1, room)
+  const first = t + 1 - count // so many are gone
+  return Array.from({ length: count }, (_, slot) => (slot < sinks ? slot : slot + first))
 }
 
-/**
- * The place of each key in the cache. A stopped clock gave each token the number of keys that were left.
- * @param {number[]} tokens
- * @param {number} room
- * @param {Way} way
- */
+/** The place of each key in the cache. A stopped clock gave each token the number of keys that were left.
+ * @type {(tokens: number[], room: number, way: Way) => number[]} */
 export const told = (tokens, room, way) =>
   way === "true places"
     ? tokens
@@ -37,12 +28,9 @@ export const curve = (pairs, theta, last) =>
     ),
   )
 
-/**
- * The weight of each key, the mean over heads.
+/** The weight of each key, the mean over heads.
  * @param {ArrayLike<number>[][]} heads of each head the curve of a letter's key and that of the first token's
- * @param {number[]} tokens
- * @param {number[]} places
- */
+ * @param {number[]} tokens @param {number[]} places */
 export const looks = (heads, tokens, places) => {
   const weights = tokens.map(() => 0)
   const here = places[places.length - 1]

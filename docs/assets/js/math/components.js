@@ -9,12 +9,8 @@ export const centered = (table, dim) => {
   return Float64Array.from(table, (value, i) => value - mean[i % dim])
 }
 
-/**
- * Eigenvalues of a symmetric matrix, largest first, and their vectors of length one, by Jacobi's rotations.
- * @param {ArrayLike<number>} matrix
- * @param {number} size
- * @returns {{ values: number[], vectors: Float64Array[] }}
- */
+/** Eigenvalues of a symmetric matrix, largest first, and their vectors of length one, by Jacobi's rotations.
+ * @type {(matrix: ArrayLike<number>, size: number) => { values: number[], vectors: Float64Array[] }} */
 export const eigen = (matrix, size) => {
   const rows = Array.from({ length: size }, (_, i) =>
     Float64Array.from({ length: size }, (_, j) => matrix[i * size + j]),
@@ -31,13 +27,8 @@ export const eigen = (matrix, size) => {
   return { values: order.map((i) => rows[i][i]), vectors: order.map((i) => vectors[i]) }
 }
 
-/**
- * Turn axes p and q until they no longer mix.
- * @param {Float64Array[]} rows
- * @param {Float64Array[]} vectors
- * @param {number} p
- * @param {number} q
- */
+/** Turn axes p and q until they no longer mix.
+ * @type {(rows: Float64Array[], vectors: Float64Array[], p: number, q: number) => number} */
 const turn = (rows, vectors, p, q) => {
   const slope = (rows[q][q] - rows[p][p]) / (2 * rows[p][q])
   const tangent = (slope < 0 ? -1 : 1) / (Math.abs(slope) + Math.hypot(slope, 1))
@@ -47,39 +38,26 @@ const turn = (rows, vectors, p, q) => {
   for (const pair of [rows, vectors]) {
     const [a, b] = [pair[p], pair[q]]
     for (let i = 0; i < a.length; i++) {
-      const held = a[i]
-      a[i] = cosine * held - sine * b[i]
-      b[i] = sine * held + cosine * b[i]
+      const before = a[i]
+      a[i] = cosine * before - sine * b[i]
+      b[i] = sine * before + cosine * b[i]
     }
   }
   return 1
 }
 
-/**
- * Overtone j of a string of `length` beads with free ends, of norm one: j half waves.
- * @param {number} j
- * @param {number} length
- */
+/** Overtone j of a string of `length` beads with free ends, of norm one: j half waves.
+ * @type {(j: number, length: number) => Float64Array} */
 export const overtone = (j, length) =>
   Float64Array.from({ length }, (_, p) => Math.sqrt(2 / length) * Math.cos((Math.PI * j * (p + 0.5)) / length))
 
-/**
- * Noise, `margin` rows longer at both ends than `length`.
- * @param {number} length
- * @param {number} dim
- * @param {number} margin
- * @param {number} seed
- */
+/** Noise, `margin` rows longer at both ends than `length`.
+ * @type {(length: number, dim: number, margin: number, seed: number) => Float64Array} */
 export const noise = (length, dim, margin, seed) =>
   Float64Array.from({ length: (length + 2 * margin) * dim }, randomState(seed).normal)
 
-/**
- * Each row becomes a blend of the rows around it, those within about `reach` the most; the margins go.
- * @param {ArrayLike<number>} rows
- * @param {number} dim
- * @param {number} margin
- * @param {number} reach
- */
+/** Each row becomes a blend of the rows around it, those within about `reach` the most; the margins go.
+ * @type {(rows: ArrayLike<number>, dim: number, margin: number, reach: number) => Float64Array} */
 export const blended = (rows, dim, margin, reach) => {
   const mixed = new Float64Array(rows.length - 2 * margin * dim)
   for (let shift = -margin; shift <= margin; shift++) {

@@ -5,10 +5,8 @@ import { scorer } from "./rope.js"
 import { sinusoidal } from "./waves.js"
 
 /** @typedef {ArrayLike<number>} Row */
-/**
- * @typedef {Record<string, any>} Learned the package's parameters, `theta`, and `row`, which row of a table an offset
- *   reads
- */
+/** @typedef {Record<string, any>} Learned the package's parameters, `theta`, and `row`, which row of a table an offset
+ *   reads */
 
 /** @param {Row} a @param {Row} b */
 const dot = (a, b) => Array.from(a).reduce((sum, value, i) => sum + value * b[i], 0)
@@ -19,10 +17,8 @@ const seat = (matrix, theta, p, order) => {
   return matrix.map((row) => dot(row, sinusoid))
 }
 
-/**
- * The four parts before the scale, but for what and what.
- * @type {Record<string, (q: Row, k: Row, m: number, n: number, learned: Learned) => number[]>}
- */
+/** The four parts before the scale, but for what and what.
+ * @type {Record<string, (q: Row, k: Row, m: number, n: number, learned: Learned) => number[]>} */
 const PARTS = {
   added: (q, k, m, n, { theta, toQuery, toKey }) => {
     const here = seat(toQuery, theta, m, "interleaved")
@@ -43,15 +39,8 @@ const PARTS = {
   RoPE: () => [0, 0, 0],
 }
 
-/**
- * The four parts of the logit of a query at m and a key at n.
- * @param {string} name
- * @param {Row} q
- * @param {Row} k
- * @param {number} m
- * @param {number} n
- * @param {Learned} learned
- */
+/** The four parts of the logit of a query at m and a key at n.
+ * @type {(name: string, q: Row, k: Row, m: number, n: number, learned: Learned) => number[]} */
 export const conversations = (name, q, k, m, n, learned) => {
   const what = name === "RoPE" ? scorer(q, k, learned.theta, "half")(m - n) : dot(q, k)
   const scale = Math.sqrt(q.length * (name === "DeBERTa" ? 3 : 1))

@@ -2,10 +2,10 @@
 
 /** @param {Float64Array} a @param {Float64Array} b @param {number} n */
 const product = (a, b, n) => {
-  const found = new Float64Array(n * n)
+  const result = new Float64Array(n * n)
   for (let i = 0; i < n; i++)
-    for (let l = 0; l < n; l++) for (let j = 0; j < n; j++) found[i * n + j] += a[i * n + l] * b[l * n + j]
-  return found
+    for (let l = 0; l < n; l++) for (let j = 0; j < n; j++) result[i * n + j] += a[i * n + l] * b[l * n + j]
+  return result
 }
 
 /** @param {number} n rows @param {(i: number, j: number) => number} entry @returns {Float64Array} row by row */

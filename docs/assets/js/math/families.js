@@ -1,5 +1,7 @@
 // Curves of bias over a text of equal tokens: what each doubling of the distance gets.
 
+/** @import { FireHead } from "./biases.js" */
+
 /** The shares of the distances 0, 1, 2-3, 4-7, 8-15, ... @param {ArrayLike<number>} weights the nearest first */
 export const octaves = (weights) => {
   const shares = [weights[0]]
@@ -10,13 +12,8 @@ export const octaves = (weights) => {
   return shares
 }
 
-/**
- * FIRE with a single hidden unit: on texts up to `threshold` it is KERPLE's logarithm.
- * @param {number} r1
- * @param {number} r2
- * @param {number} threshold
- * @returns {import("./biases.js").FireHead}
- */
+/** FIRE with a single hidden unit: on texts up to `threshold` it is KERPLE's logarithm.
+ * @type {(r1: number, r2: number, threshold: number) => FireHead} */
 export const fireAsKerple = (r1, r2, threshold) => ({
   c: r2,
   multiplier: 1,
@@ -28,32 +25,19 @@ export const fireAsKerple = (r1, r2, threshold) => ({
   outBias: 0,
 })
 
-/** @param {number} x @param {import("./biases.js").FireHead} head */
+/** @param {number} x @param {FireHead} head */
 const psi = (x, { c }) => Math.log1p(Math.abs(c) * x)
 
-/**
- * How far a query at `place` must be able to look, at least.
- * @param {number} place
- * @param {import("./biases.js").FireHead} head
- */
+/** How far a query at `place` must be able to look, at least. @type {(place: number, head: FireHead) => number} */
 const reach = (place, { multiplier, threshold }) => Math.max(Math.abs(multiplier) * threshold, place)
 
-/**
- * The distance that has at place `to` the share that `distance` has at place `from`.
- * @param {number} distance
- * @param {number} from
- * @param {number} to
- * @param {import("./biases.js").FireHead} head
- */
+/** The distance that has at place `to` the share that `distance` has at place `from`.
+ * @type {(distance: number, from: number, to: number, head: FireHead) => number} */
 export const sameShare = (distance, from, to, head) =>
   Math.expm1((psi(distance, head) * psi(reach(to, head), head)) / psi(reach(from, head), head)) / Math.abs(head.c)
 
-/**
- * FIRE with a larger threshold and its network rescaled: up to the old threshold nothing changes.
- * @param {import("./biases.js").FireHead} head
- * @param {number} threshold
- * @returns {import("./biases.js").FireHead}
- */
+/** FIRE with a larger threshold and its network rescaled: up to the old threshold nothing changes.
+ * @type {(head: FireHead, threshold: number) => FireHead} */
 export const nailed = (head, threshold) => {
   const longer = { ...head, multiplier: 1, threshold }
   const factor = (psi(reach(0, longer), head) + head.eps) / (psi(reach(0, head), head) + head.eps)

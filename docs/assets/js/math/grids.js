@@ -13,39 +13,27 @@ const bump = (kernel, x, a) => {
   return d < 2 ? (((d - 5) * d + 8) * d - 4) * a : 0
 }
 
-/**
- * What new row j of an axis mixes. PyTorch's antialiasing brings a cubic of its own.
- * @param {number} j
- * @param {number} old
- * @param {number} size
- * @param {Method} method
- * @returns {Tap[]}
- */
+/** What new row j of an axis mixes. PyTorch's antialiasing brings a cubic of its own.
+ * @type {(j: number, old: number, size: number, method: Method) => Tap[]} */
 export const taps = (j, old, size, { kernel, antialias = false, corners = false }) => {
   const centered = (j + 0.5) * (old / size) - 0.5
   const place = corners ? (size > 1 ? (j * (old - 1)) / (size - 1) : 0) : centered
   const wide = antialias ? Math.max(1, old / size) : 1
   const reach = (kernel === "cubic" ? 2 : 1) * wide
   /** @type {Map<number, number>} */
-  const found = new Map()
+  const weights = new Map()
   for (let p = Math.floor(place - reach); p <= Math.ceil(place + reach); p++) {
     const weight = bump(kernel, (p - place) / wide, antialias ? -0.5 : -0.75)
     const inside = Math.min(old - 1, Math.max(0, p))
-    if (weight && !(antialias && p !== inside)) found.set(inside, (found.get(inside) ?? 0) + weight)
+    if (weight && !(antialias && p !== inside)) weights.set(inside, (weights.get(inside) ?? 0) + weight)
   }
-  const sum = Array.from(found.values()).reduce((a, b) => a + b, 0)
-  return Array.from(found, ([p, weight]) => [p, weight / sum])
+  const sum = Array.from(weights.values()).reduce((a, b) => a + b, 0)
+  return Array.from(weights, ([p, weight]) => [p, weight / sum])
 }
 
-/**
- * What patch k of the new grid mixes, in raster order; -1 is the class row.
- * @param {string} way "as a grid", "class row inside", "as one line" or "axes swapped"
- * @param {number} k
- * @param {Size} old
- * @param {Size} size
- * @param {Method} method
- * @returns {Tap[]}
- */
+/** What patch k of the new grid mixes, in raster order; -1 is the class row.
+ * @param {string} way "as a grid", "class row inside", "as one line" or "axes swapped" @param {number} k
+ * @param {Size} old @param {Size} size @param {Method} method @returns {Tap[]} */
 export const mixture = (way, k, old, size, method) => {
   const shrinks = size[0] * size[1] < old[0] * old[1]
   const line = { kernel: "linear", antialias: shrinks, corners: !shrinks }
@@ -59,25 +47,15 @@ export const mixture = (way, k, old, size, method) => {
   )
 }
 
-/**
- * The place in the old grid, as (row, column), that a mixture stands for; the class row stands at (-1, -1).
- * @param {Tap[]} mixed
- * @param {number} width of the old grid
- * @returns {[number, number]}
- */
+/** The place in the old grid, as (row, column), that a mixture stands for; the class row stands at (-1, -1).
+ * @param {Tap[]} mixed @param {number} width of the old grid @returns {[number, number]} */
 export const origin = (mixed, width) => {
   const along = (/** @type {(p: number) => number} */ where) =>
     mixed.reduce((sum, [p, w]) => sum + w * (p < 0 ? -1 : where(p)), 0)
   return [along((p) => Math.floor(p / width)), along((p) => p % width)]
 }
 
-/**
- * The place under the center of patch k.
- * @param {number} k
- * @param {Size} old
- * @param {Size} size
- * @returns {[number, number]}
- */
+/** The place under the center of patch k. @type {(k: number, old: Size, size: Size) => [number, number]} */
 export const wanted = (k, old, size) => [
   ((Math.floor(k / size[1]) + 0.5) * old[0]) / size[0] - 0.5,
   (((k % size[1]) + 0.5) * old[1]) / size[1] - 0.5,

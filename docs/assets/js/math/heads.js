@@ -4,14 +4,8 @@ import { softmax } from "./attention.js"
 
 /** @typedef {ArrayLike<number>} Row */
 
-/**
- * What each token gives the others, on average over the heads, and what it collects from them.
- * @param {Row[]} q
- * @param {Row[]} k
- * @param {Row[]} v
- * @param {number} heads
- * @returns {{ weights: Float64Array[], mixed: Float64Array[] }}
- */
+/** What each token gives the others, on average over the heads, and what it collects from them.
+ * @type {(q: Row[], k: Row[], v: Row[], heads: number) => { weights: Float64Array[], mixed: Float64Array[] }} */
 export const multihead = (q, k, v, heads) => {
   const width = q[0].length / heads
   const weights = q.map(() => new Float64Array(k.length))

@@ -2,12 +2,8 @@
 
 import { channels } from "./rope.js"
 
-/**
- * The pair to which a place belongs.
- * @param {number} place
- * @param {number} dim
- * @param {string} layout "half" or "interleaved"
- */
+/** The pair to which a place belongs.
+ * @param {number} place @param {number} dim @param {string} layout "half" or "interleaved" */
 export const pairAt = (place, dim, layout) => (layout === "half" ? place % (dim / 2) : Math.floor(place / 2))
 
 /** The place that turns with this one. @param {number} place @param {number} dim @param {string} layout */
@@ -26,13 +22,9 @@ export const laidOut = (x, layout) => {
   return moved
 }
 
-/**
- * The channels of an interleaved head that turn at their own speed when rows lie in one layout and the code means
+/** The channels of an interleaved head that turn at their own speed when rows lie in one layout and the code means
  * another.
- * @param {number} dim
- * @param {string} rows
- * @param {string} code
- */
+ * @type {(dim: number, rows: string, code: string) => number[]} */
 export const keepers = (dim, rows, code) =>
   Array.from({ length: dim }, (_, c) => c).filter(
     (c) => pairAt(placeOf(c, dim, rows), dim, code) === pairAt(c, dim, "interleaved"),

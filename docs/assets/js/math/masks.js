@@ -1,11 +1,8 @@
 // Who may see whom, and what a stack of such layers leaves visible: P M Pᵀ = M, as far as one output can look.
 
-/**
- * A mask, row by row: may query m see key n?
- * @param {string} kind "full", "causal", "sliding" of `size` or "prefix" of `size`
- * @param {number} length
- * @param {number} [size]
- */
+/** A mask, row by row: may query m see key n?
+ * @param {string} kind "full", "causal", "sliding" of `size` or "prefix" of `size` @param {number} length
+ * @param {number} [size] */
 export const mask = (kind, length, size = 1) =>
   Array.from({ length: length * length }, (_, cell) => {
     const [m, n] = [Math.floor(cell / length), cell % length]
@@ -14,19 +11,15 @@ export const mask = (kind, length, size = 1) =>
     return kind === "full" || n <= m
   })
 
-/**
- * How many layers each seat is away from `seat`: what it says has come that far.
- * @param {boolean[]} seen
- * @param {number} length
- * @param {number} seat
- */
-export const hops = (seen, length, seat) => {
+/** How many layers each seat is away from `seat`: what it says has come that far.
+ * @type {(seen: boolean[], length: number, seat: number) => number[]} */
+export const hops = (visible, length, seat) => {
   const far = new Array(length).fill(Infinity)
   far[seat] = 0
   for (const queue = [seat]; queue.length;) {
     const m = /** @type {number} */ (queue.shift())
     for (let n = 0; n < length; n++)
-      if (seen[m * length + n] && far[n] === Infinity) {
+      if (visible[m * length + n] && far[n] === Infinity) {
         far[n] = far[m] + 1
         queue.push(n)
       }
@@ -34,17 +27,11 @@ export const hops = (seen, length, seat) => {
   return far
 }
 
-/**
- * What the output at `seat` knows of different tokens after `depth` layers in general position, where each token sees
- * itself.
- * `others` are the seats that reach it, `orders` how many orders their tokens have, `told` how many of these it tells
- * apart. A seat that no unnoticed shuffle moves is alone in its bag; `bags[n]` is the first seat that n can be taken
- * for.
- * @param {boolean[]} seen
- * @param {number} length
- * @param {number} seat
- * @param {number} depth
- */
+/** What the output at `seat` knows of different tokens after `depth` layers in general position, where each token sees
+ * itself. `others` are the seats that reach it, `orders` how many orders their tokens have, `told` how many of
+ * these it tells apart. A seat that no unnoticed shuffle moves is alone in its bag; `bags[n]` is the first seat that n
+ * can be taken for.
+ * @param {boolean[]} seen @param {number} length @param {number} seat @param {number} depth */
 export const view = (seen, length, seat, depth) => {
   const far = hops(seen, length, seat)
   const others = far.flatMap((steps, n) => (steps > 0 && steps <= depth ? [n] : []))
@@ -53,7 +40,7 @@ export const view = (seen, length, seat, depth) => {
   to[seat] = seat
   let unnoticed = 0
   // The view of a seat is read if it is less than `depth` layers away: then the shuffle must leave it as it is.
-  const kept = (/** @type {number} */ m, /** @type {number} */ n) =>
+  const unchanged = (/** @type {number} */ m, /** @type {number} */ n) =>
     far[m] >= depth || seen[m * length + n] === seen[to[m] * length + to[n]]
   const place = (/** @type {number} */ done) => {
     if (done === others.length) {
@@ -65,7 +52,7 @@ export const view = (seen, length, seat, depth) => {
     for (const image of others) {
       if (to.includes(image)) continue
       to[n] = image
-      if ([seat, ...others.slice(0, done)].every((other) => kept(n, other) && kept(other, n))) place(done + 1)
+      if ([seat, ...others.slice(0, done)].every((other) => unchanged(n, other) && unchanged(other, n))) place(done + 1)
     }
     to[n] = -1
   }

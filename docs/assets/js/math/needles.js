@@ -3,13 +3,8 @@
 
 /** @typedef {{ y: Float64Array, x: Float64Array }} Needles radians for each row and each column */
 
-/**
- * Needles that get shorter from 1 toward 1/base, each turned on by `turn` radians from the one before.
- * @param {number} count
- * @param {number} base
- * @param {number} turn
- * @returns {Needles}
- */
+/** Needles that get shorter from 1 toward 1/base, each turned on by `turn` radians from the one before.
+ * @type {(count: number, base: number, turn: number) => Needles} */
 export const needles = (count, base, turn) => {
   const along = (/** @type {(angle: number) => number} */ part) =>
     Float64Array.from({ length: count }, (_, i) => base ** (-i / count) * part(turn * i))
@@ -23,11 +18,8 @@ export const planeKernel = (theta, y, x) => {
   return sum / theta.y.length
 }
 
-/**
- * The kernel on a square of offsets, row by row.
- * @param {Needles} theta
- * @param {ArrayLike<number>} steps of both axes
- */
+/** The kernel on a square of offsets, row by row.
+ * @param {Needles} theta @param {ArrayLike<number>} steps of both axes */
 export const planeMap = (theta, steps) => {
   const [count, size] = [theta.y.length, steps.length]
   // cos(a + b) from the cosines and sines of a and b: few of them for many offsets
@@ -47,12 +39,8 @@ export const planeMap = (theta, steps) => {
   return values
 }
 
-/**
- * The kernel along a ring, at `count` places from angle 0 on.
- * @param {Needles} theta
- * @param {number} radius
- * @param {number} count
- */
+/** The kernel along a ring, at `count` places from angle 0 on.
+ * @type {(theta: Needles, radius: number, count: number) => Float64Array} */
 export const onRing = (theta, radius, count) =>
   Float64Array.from({ length: count }, (_, n) => {
     const way = (2 * Math.PI * n) / count

@@ -2,24 +2,16 @@
 
 import { frequencies } from "./waves.js"
 
-/**
- * Partial rotation: a share of the channels turns, as if the head were that narrow.
- * @param {number} dim
- * @param {number} share
- * @param {number} base
- */
+/** Partial rotation: a share of the channels turns, as if the head were that narrow.
+ * @type {(dim: number, share: number, base: number) => Float64Array} */
 export const partial = (dim, share, base) => {
   const theta = new Float64Array(dim / 2)
   theta.set(frequencies(2 * Math.floor((share * dim) / 2), base))
   return theta
 }
 
-/**
- * The mean over all whole distances from `first` to `last` of cos(theta · distance), averaged over the pairs.
- * @param {ArrayLike<number>} theta each below a turn
- * @param {number} first
- * @param {number} last
- */
+/** The mean over all whole distances from `first` to `last` of cos(theta · distance), averaged over the pairs.
+ * @param {ArrayLike<number>} theta each below a turn @param {number} first @param {number} last */
 export const meanMatch = (theta, first, last) => {
   const count = last - first + 1
   let sum = 0

@@ -3,22 +3,13 @@
 
 import { stored } from "./rounding.js"
 
-/**
- * Where queries and keys stand, in this share of the texts.
- * @typedef {{
- *   queries: number[], keys: number[], sick: number,
- * }} Places
- */
+/** Where queries and keys stand, in this share of the texts.
+ * @typedef {{ queries: number[], keys: number[], sick: number }} Places */
 
 const RANGE = { low: -126, high: 127 } // of exponents: float32's, and bfloat16's
 
-/**
- * The places that a bug of some size gives to tokens 0 to `length` - 1; those of a bug with no size ignore it.
- * @param {string} bug
- * @param {number} size
- * @param {number} length
- * @returns {Places}
- */
+/** The places that a bug of some size gives to tokens 0 to `length` - 1; those of a bug with no size ignore it.
+ * @type {(bug: string, size: number, length: number) => Places} */
 export const places = (bug, size, length) => {
   const exact = Array.from({ length }, (_, p) => p)
   /** @type {Record<string, (p: number) => number>} */
@@ -34,20 +25,15 @@ export const places = (bug, size, length) => {
   return { queries, keys, sick: bug === "pads" ? 1 / size : 1 }
 }
 
-/**
- * The chance of a right answer at each token from `back` on, among `letters`: chance decides between keys that seem to
+/** The chance of a right answer at each token from `back` on, among `letters`: chance decides between keys that seem to
  * stand there.
- * @param {Places} given
- * @param {number} back
- * @param {number} width
- * @param {number} letters
- */
+ * @type {(given: Places, back: number, width: number, letters: number) => number[]} */
 export const expected = ({ queries, keys, sick }, back, width, letters) =>
   queries.slice(back).map((place, i) => {
     const m = i + back
-    let seen = 0
-    for (let n = Math.max(0, m - width + 1); n <= m; n++) if (place - keys[n] === back) seen++
-    const hit = place - keys[m - back] === back ? 1 / seen : 0
+    let count = 0
+    for (let n = Math.max(0, m - width + 1); n <= m; n++) if (place - keys[n] === back) count++
+    const hit = place - keys[m - back] === back ? 1 / count : 0
     return 1 - sick * (1 - hit) * (1 - 1 / letters)
   })
 

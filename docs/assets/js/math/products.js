@@ -4,16 +4,10 @@
 const rowsOf = (table, dim) =>
   Array.from({ length: table.length / dim }, (_, m) => table.subarray(m * dim, (m + 1) * dim))
 
-/**
- * Two rows by four: each number is read once for several products. At an edge the last row stands for its absent
+/** Two rows by four: each number is read once for several products. At an edge the last row stands for its absent
  * neighbors.
- * @param {Float64Array} found
- * @param {Float64Array[]} a
- * @param {Float64Array[]} b
- * @param {number} m
- * @param {number} n
- */
-const eightProducts = (found, a, b, m, n) => {
+ * @type {(table: Float64Array, a: Float64Array[], b: Float64Array[], m: number, n: number) => void} */
+const eightProducts = (table, a, b, m, n) => {
   const below = Math.min(m + 1, a.length - 1)
   const [n1, n2, n3] = [1, 2, 3].map((step) => Math.min(n + step, b.length - 1))
   const [q, r, k0, k1, k2, k3] = [a[m], a[below], b[n], b[n1], b[n2], b[n3]]
@@ -35,24 +29,20 @@ const eightProducts = (found, a, b, m, n) => {
     r3 += y * c3
   }
   const [upper, lower] = [m * b.length, below * b.length]
-  ;[found[upper + n], found[upper + n1], found[upper + n2], found[upper + n3]] = [q0, q1, q2, q3]
-  ;[found[lower + n], found[lower + n1], found[lower + n2], found[lower + n3]] = [r0, r1, r2, r3]
+  ;[table[upper + n], table[upper + n1], table[upper + n2], table[upper + n3]] = [q0, q1, q2, q3]
+  ;[table[lower + n], table[lower + n1], table[lower + n2], table[lower + n3]] = [r0, r1, r2, r3]
 }
 
-/**
- * Every product of a row of `a` with a row of `b`.
- * @param {Float64Array} a
- * @param {Float64Array} b
- * @param {number} dim
- */
+/** Every product of a row of `a` with a row of `b`.
+ * @type {(a: Float64Array, b: Float64Array, dim: number) => Float64Array} */
 export const products = (a, b, dim) => {
   const [rows, columns] = [rowsOf(a, dim), rowsOf(b, dim)]
-  const found = new Float64Array(rows.length * columns.length)
+  const table = new Float64Array(rows.length * columns.length)
   const mirrored = a === b // then those above the diagonal are those below it
   for (let m = 0; m < rows.length; m += 2)
-    for (let n = 0; n < (mirrored ? m + 1 : columns.length); n += 4) eightProducts(found, rows, columns, m, n)
+    for (let n = 0; n < (mirrored ? m + 1 : columns.length); n += 4) eightProducts(table, rows, columns, m, n)
   if (mirrored)
     for (let m = 0; m < rows.length; m++)
-      for (let n = 0; n < m; n++) found[n * rows.length + m] = found[m * rows.length + n]
-  return found
+      for (let n = 0; n < m; n++) table[n * rows.length + m] = table[m * rows.length + n]
+  return table
 }

@@ -35,12 +35,12 @@ const twister = (seed) => {
 export const randomState = (seed) => {
   const bits = twister(seed)
   const uniform = () => ((bits() >>> 5) * 2 ** 26 + (bits() >>> 6)) / 2 ** 53
-  let kept = NaN
+  let spare = NaN
   const normal = () => {
-    if (kept === kept) {
-      const held = kept
-      kept = NaN
-      return held
+    if (spare === spare) {
+      const value = spare
+      spare = NaN
+      return value
     }
     for (;;) {
       const x = 2 * uniform() - 1
@@ -48,7 +48,7 @@ export const randomState = (seed) => {
       const square = x * x + y * y
       if (square >= 1 || square === 0) continue
       const stretch = Math.sqrt((-2 * Math.log(square)) / square)
-      kept = stretch * x
+      spare = stretch * x
       return stretch * y
     }
   }

@@ -3,12 +3,9 @@
 
 import { attend } from "./attention.js"
 
-/**
- * The matrix W of a longer text table, one row after the other.
- * @param {string} way "clamp", "tile", "stretch" or "extrapolate"
- * @param {number} old rows
- * @param {number} length at least `old`
- */
+/** The matrix W of a longer text table, one row after the other.
+ * @param {string} way "clamp", "tile", "stretch" or "extrapolate" @param {number} old rows
+ * @param {number} length at least `old` */
 export const extended = (way, old, length) => {
   const weights = new Float64Array(length * old)
   const put = (/** @type {number} */ j, /** @type {number} */ p, /** @type {number} */ weight) => {
@@ -34,14 +31,9 @@ export const sources = (weights, old) => {
   return places
 }
 
-/**
- * Where a causal head looks with the new rows, if an old row p scored `sharpness` with row p - back, and 0 with all
+/** Where a causal head looks with the new rows, if an old row p scored `sharpness` with row p - back, and 0 with all
  * others.
- * @param {ArrayLike<number>} weights
- * @param {number} old
- * @param {number} back
- * @param {number} sharpness
- */
+ * @type {(weights: ArrayLike<number>, old: number, back: number, sharpness: number) => Float64Array} */
 export const lookBack = (weights, old, back, sharpness) => {
   const length = weights.length / old
   const scores = new Float64Array(length * length)

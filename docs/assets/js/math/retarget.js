@@ -4,12 +4,8 @@ import { softplus } from "./pope.js"
 
 /** @typedef {{ size: Float64Array, start: Float64Array }} Hands */
 
-/**
- * In RoPE, with pairs (i, i + d/2), two contents set length and start.
- * @param {ArrayLike<number>} q
- * @param {ArrayLike<number>} k
- * @returns {Hands}
- */
+/** In RoPE, with pairs (i, i + d/2), two contents set length and start.
+ * @type {(q: ArrayLike<number>, k: ArrayLike<number>) => Hands} */
 export const ofPairs = (q, k) => {
   const half = q.length / 2
   const [size, start] = [new Float64Array(half), new Float64Array(half)]
@@ -20,13 +16,8 @@ export const ofPairs = (q, k) => {
   return { size, start }
 }
 
-/**
- * In PoPE contents set the length, and the phase alone the start.
- * @param {ArrayLike<number>} q
- * @param {ArrayLike<number>} k
- * @param {ArrayLike<number>} phase
- * @returns {Hands}
- */
+/** In PoPE contents set the length, and the phase alone the start.
+ * @type {(q: ArrayLike<number>, k: ArrayLike<number>, phase: ArrayLike<number>) => Hands} */
 export const ofChannels = (q, k, phase) => ({
   size: Float64Array.from(phase, (_, c) => softplus(q[c]) * softplus(k[c])),
   start: Float64Array.from(phase, (delta) => 0 - delta),
@@ -35,12 +26,8 @@ export const ofChannels = (q, k, phase) => ({
 /** @param {Hands} hands @param {ArrayLike<number>} theta @param {number} distance @returns {Float64Array} */
 export const turned = ({ start }, theta, distance) => start.map((angle, c) => angle + theta[c] * distance)
 
-/**
- * The score as a share of the most that hands of these lengths can reach.
- * @param {Hands} hands
- * @param {ArrayLike<number>} theta
- * @param {number} distance
- */
+/** The score as a share of the most that hands of these lengths can reach.
+ * @type {(hands: Hands, theta: ArrayLike<number>, distance: number) => number} */
 export const agreement = ({ size, start }, theta, distance) => {
   let [sum, most] = [0, 0]
   for (let c = 0; c < size.length; c++) {
@@ -50,13 +37,9 @@ export const agreement = ({ size, start }, theta, distance) => {
   return sum / most
 }
 
-/**
- * For each pair of contents the distance from 0 to `reach` - 1 with the highest score, if all seem `nearer` by so much.
- * @param {Hands[]} many
- * @param {ArrayLike<number>} theta
- * @param {number} nearer
- * @param {number} reach
- */
+/** For each pair of contents the distance from 0 to `reach` - 1 with the highest score, if all seem `nearer` by so
+ * much.
+ * @type {(many: Hands[], theta: ArrayLike<number>, nearer: number, reach: number) => Int32Array} */
 export const bestDistances = (many, theta, nearer, reach) => {
   const count = theta.length
   const angles = Float64Array.from(

@@ -1,12 +1,8 @@
 // Who computes what, and when, as keys walk around a ring of ranks.
 // posenc.positions.shard_positions in another language.
 
-/**
- * The rank that holds each token.
- * @param {string} order "contiguous", "zigzag" or "striped"
- * @param {number} tokens
- * @param {number} ranks
- */
+/** The rank that holds each token.
+ * @param {string} order "contiguous", "zigzag" or "striped" @param {number} tokens @param {number} ranks */
 export const owners = (order, tokens, ranks) =>
   Int32Array.from({ length: tokens }, (_, p) => {
     if (order === "striped") return p % ranks
@@ -18,12 +14,9 @@ export const owners = (order, tokens, ranks) =>
 /** The step in which a rank meets another's keys. @param {number} rank @param {number} other @param {number} ranks */
 export const stepOf = (rank, other, ranks) => (rank - other + ranks) % ranks
 
-/**
- * Pairs of queries and keys, a row for each rank and a column for each step.
- * @param {Int32Array} owner
- * @param {number} ranks
- * @param {number} width a query sees its own key and those before, so many in all
- */
+/** Pairs of queries and keys, a row for each rank and a column for each step.
+ * @param {Int32Array} owner @param {number} ranks
+ * @param {number} width a query sees its own key and those before, so many in all */
 export const pairs = (owner, ranks, width) => {
   const counts = new Int32Array(ranks * ranks)
   owner.forEach((rank, m) => {
@@ -40,16 +33,12 @@ export const slowest = (counts, ranks) =>
 export const totals = (counts, ranks) =>
   Array.from({ length: ranks }, (_, rank) => counts.subarray(rank * ranks, (rank + 1) * ranks).reduce((a, b) => a + b))
 
-/**
- * How many keys of other ranks the queries of each rank see.
- * @param {Int32Array} owner
- * @param {number} ranks
- * @param {number} width
- */
+/** How many keys of other ranks the queries of each rank see.
+ * @type {(owner: Int32Array, ranks: number, width: number) => number[]} */
 export const fetched = (owner, ranks, width) => {
-  const seen = Array.from({ length: ranks }, () => new Set())
+  const foreign = Array.from({ length: ranks }, () => new Set())
   owner.forEach((rank, m) => {
-    for (let n = Math.max(0, m - width + 1); n < m; n++) if (owner[n] !== rank) seen[rank].add(n)
+    for (let n = Math.max(0, m - width + 1); n < m; n++) if (owner[n] !== rank) foreign[rank].add(n)
   })
-  return seen.map(({ size }) => size)
+  return foreign.map(({ size }) => size)
 }

@@ -3,14 +3,9 @@
 /** The channels of pair i. @param {number} i @param {number} dim @param {string} layout "half" or "interleaved" */
 export const channels = (i, dim, layout) => (layout === "half" ? [i, i + dim / 2] : [2 * i, 2 * i + 1])
 
-/**
- * `x` at `position`.
- * @param {ArrayLike<number>} x
- * @param {number} position
- * @param {ArrayLike<number>} theta
- * @param {string} layout
- * @param {number} [attention]
- */
+/** `x` at `position`.
+ * @type {(x: ArrayLike<number>, position: number, theta: ArrayLike<number>, layout: string, attention?: number) =>
+ *   Float64Array} */
 export const rope = (x, position, theta, layout, attention = 1) => {
   const turned = Float64Array.from(x)
   for (let i = 0; i < theta.length; i++) {
@@ -23,15 +18,9 @@ export const rope = (x, position, theta, layout, attention = 1) => {
   return turned
 }
 
-/**
- * q at m times k at n, for offsets m - n: each pair gives a cosine, whose height and start the two vectors set.
- * @param {ArrayLike<number>} q
- * @param {ArrayLike<number>} k
- * @param {ArrayLike<number>} theta
- * @param {string} layout
- * @param {number} [attention]
- * @returns {(offset: number) => number}
- */
+/** q at m times k at n, for offsets m - n: each pair gives a cosine, whose height and start the two vectors set.
+ * @type {(q: ArrayLike<number>, k: ArrayLike<number>, theta: ArrayLike<number>, layout: string, attention?: number) =>
+ *   (offset: number) => number} */
 export const scorer = (q, k, theta, layout, attention = 1) => {
   const heights = new Float64Array(theta.length)
   const starts = new Float64Array(theta.length)

@@ -16,25 +16,12 @@ export const ntk = (dim, factor, base) => ({
   attention: 1,
 })
 
-/**
- * @param {number} dim
- * @param {number} factor
- * @param {number} length
- * @param {number} original
- * @param {number} base
- * @returns {Stretched}
- */
+/** @type {(dim: number, factor: number, length: number, original: number, base: number) => Stretched} */
 export const dynamicNtk = (dim, factor, length, original, base) =>
   ntk(dim, 1 + factor * (Math.max(length / original, 1) - 1), base)
 
-/**
- * @param {number} dim
- * @param {number} factor
- * @param {number} original
- * @param {number} base
- * @param {{ fast: number, slow: number, truncate?: boolean, attention?: number }} options
- * @returns {Stretched}
- */
+/** @type {(dim: number, factor: number, original: number, base: number,
+ *   options: { fast: number, slow: number, truncate?: boolean, attention?: number }) => Stretched} */
 export const yarn = (dim, factor, original, base, { fast, slow, truncate = true, attention }) => {
   const pair = (/** @type {number} */ turns) =>
     (dim * Math.log(original / (2 * Math.PI * turns))) / (2 * Math.log(base))
@@ -47,25 +34,13 @@ export const yarn = (dim, factor, original, base, { fast, slow, truncate = true,
   return { theta, attention: attention ?? 0.1 * Math.log(Math.max(factor, 1)) + 1 }
 }
 
-/**
- * @param {number} dim
- * @param {number} factor
- * @param {number} original
- * @param {number} base
- * @param {{ fast: number, slow: number, truncate?: boolean }} options
- * @returns {Stretched}
- */
+/** @type {(dim: number, factor: number, original: number, base: number,
+ *   options: { fast: number, slow: number, truncate?: boolean }) => Stretched} */
 export const byParts = (dim, factor, original, base, options) =>
   yarn(dim, factor, original, base, { ...options, attention: 1 })
 
-/**
- * @param {number} dim
- * @param {number} factor
- * @param {number} original
- * @param {number} base
- * @param {{ low: number, high: number }} bounds
- * @returns {Stretched}
- */
+/** @type {(dim: number, factor: number, original: number, base: number, bounds: { low: number, high: number }) =>
+ *   Stretched} */
 export const llama3 = (dim, factor, original, base, { low, high }) => ({
   theta: frequencies(dim, base).map((t) => {
     const turns = (original * t) / (2 * Math.PI)
@@ -75,14 +50,8 @@ export const llama3 = (dim, factor, original, base, { low, high }) => ({
   attention: 1,
 })
 
-/**
- * @param {number} dim
- * @param {ArrayLike<number>} divisors one for each pair
- * @param {number} factor
- * @param {number} original
- * @param {number} base
- * @returns {Stretched}
- */
+/** @param {number} dim @param {ArrayLike<number>} divisors one for each pair @param {number} factor
+ * @param {number} original @param {number} base @returns {Stretched} */
 export const longrope = (dim, divisors, factor, original, base) => ({
   theta: frequencies(dim, base).map((t, i) => t / divisors[i]),
   attention: Math.sqrt(1 + Math.log(Math.max(factor, 1)) / Math.log(original)),

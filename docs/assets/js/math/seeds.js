@@ -15,12 +15,9 @@ export const below = (x) => {
   return 0.5 + sum * bell(x)
 }
 
-/**
- * The difference of two means, and half of its interval.
- * @param {number[]} first
- * @param {number[]} second
- * @param {number} visible the least visible difference, in standard deviations
- */
+/** The difference of two means, and half of its interval.
+ * @param {number[]} first @param {number[]} second
+ * @param {number} visible the least visible difference, in standard deviations */
 export const interval = (first, second, visible) => {
   const mean = (/** @type {number[]} */ runs) => runs.reduce((a, b) => a + b, 0) / runs.length
   const squares = (/** @type {number[]} */ runs) => runs.reduce((a, b) => a + (b - mean(runs)) ** 2, 0)
@@ -28,11 +25,8 @@ export const interval = (first, second, visible) => {
   return { middle: mean(first) - mean(second), half: visible * Math.sqrt(pooled) }
 }
 
-/**
- * The density of the standard deviation that two times `runs` runs show, where the true one is 1.
- * @param {number} s
- * @param {number} runs
- */
+/** The density of the standard deviation that two times `runs` runs show, where the true one is 1.
+ * @type {(s: number, runs: number) => number} */
 export const ofSpread = (s, runs) => {
   const half = runs - 1 // of the degrees of freedom
   let log = Math.log(2) + half * Math.log(half) + (2 * half - 1) * Math.log(s) - half * s * s
@@ -40,13 +34,9 @@ export const ofSpread = (s, runs) => {
   return Math.exp(log)
 }
 
-/**
- * What becomes of a true gap, as shares of all comparisons: the worse one is ahead (`behind`); the interval shows the
+/** What becomes of a true gap, as shares of all comparisons: the worse one is ahead (`behind`); the interval shows the
  * gap (`clear`), or its opposite (`wrong`); and the mean gap that is `found` where it shows.
- * @param {number} gap
- * @param {number} runs
- * @param {number | null} visible
- */
+ * @param {number} gap @param {number} runs @param {number | null} visible */
 export const chances = (gap, runs, visible) => {
   const error = Math.sqrt(2 / runs)
   const behind = below(-gap / error)

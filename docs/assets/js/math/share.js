@@ -3,13 +3,8 @@
 /** Share of a token that leads `tokens` - 1 equal ones. @param {number} lead @param {number} tokens */
 export const share = (lead, tokens) => 1 / (1 + (tokens - 1) * Math.exp(-lead))
 
-/**
- * Factor of a query that sees `tokens`, by the name of its formula.
- * @param {string} kind
- * @param {number} tokens
- * @param {number} trained
- * @param {number} strength
- */
+/** Factor of a query that sees `tokens`, by the name of its formula.
+ * @type {(kind: string, tokens: number, trained: number, strength: number) => number} */
 export const factor = (kind, tokens, trained, strength) => {
   if (kind === "llama4") return 1 + strength * Math.log1p(Math.floor(tokens / trained))
   if (kind === "ministral") return 1 + strength * Math.log1p(Math.floor((tokens - 1) / trained))

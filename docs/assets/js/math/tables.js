@@ -2,14 +2,9 @@
 
 /** @typedef {{ cosine: Float64Array, sine: Float64Array }} Wheel what mixes each pair of each row, row by row */
 
-/**
- * Cosines and sines of the angle of pair i of row p, stretched by its size.
- * @param {number} length
- * @param {number} count of pairs
- * @param {(p: number, i: number) => number} angle
- * @param {(p: number, i: number) => number} [size]
- * @returns {Wheel}
- */
+/** Cosines and sines of the angle of pair i of row p, stretched by its size.
+ * @param {number} length @param {number} count of pairs @param {(p: number, i: number) => number} angle
+ * @param {(p: number, i: number) => number} [size] @returns {Wheel} */
 export const wheelOf = (length, count, angle, size) => {
   const [cosine, sine] = [new Float64Array(length * count), new Float64Array(length * count)]
   for (let p = 0, at = 0; p < length; p++) {
@@ -23,14 +18,9 @@ export const wheelOf = (length, count, angle, size) => {
   return { cosine, sine }
 }
 
-/**
- * Rows with pairs of channels mixed, (a, b) into (a · cosine − b · sine, b · cosine + a · sine). `x` is one vector for
+/** Rows with pairs of channels mixed, (a, b) into (a · cosine − b · sine, b · cosine + a · sine). `x` is one vector for
  * all, or a row for each.
- * @param {Float64Array} x
- * @param {number} length
- * @param {number} dim
- * @param {Array<[number, number]>} pairs
- * @param {Wheel} wheel
+ * @type {(x: Float64Array, length: number, dim: number, pairs: Array<[number, number]>, wheel: Wheel) => Float64Array}
  */
 export const turnedBy = (x, length, dim, pairs, { cosine, sine }) => {
   const turned = new Float64Array(length * dim)
@@ -51,11 +41,8 @@ export const turnedBy = (x, length, dim, pairs, { cosine, sine }) => {
   return turned
 }
 
-/**
- * `count` numbers along a list, from its first to its last, with straight lines between.
- * @param {ArrayLike<number>} list
- * @param {number} count
- */
+/** `count` numbers along a list, from its first to its last, with straight lines between.
+ * @type {(list: ArrayLike<number>, count: number) => Float64Array} */
 export const resample = (list, count) =>
   Float64Array.from({ length: count }, (_, i) => {
     const place = count > 1 ? (i * (list.length - 1)) / (count - 1) : 0

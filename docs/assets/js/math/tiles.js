@@ -1,22 +1,14 @@
 // Which tiles of a square of queries and keys a kernel must compute.
 
-/**
- * Keys less than `width` away, which may be all; documents begin at `starts`.
- * @typedef {{
- *   causal: boolean, width: number, starts: number[],
- * }} Mask
- */
+/** Keys less than `width` away, which may be all; documents begin at `starts`.
+ * @typedef {{ causal: boolean, width: number, starts: number[] }} Mask */
 
 /** @param {Mask} mask @param {number} m @param {number} n */
 export const shows = ({ causal, width, starts }, m, n) =>
   (!causal || n <= m) && Math.abs(m - n) < width && !starts.some((start) => m < start !== n < start)
 
-/**
- * For each tile, row by row, how many of its pairs are shown.
- * @param {number} tokens
- * @param {number} tile
- * @param {Mask} mask
- */
+/** For each tile, row by row, how many of its pairs are shown.
+ * @type {(tokens: number, tile: number, mask: Mask) => Uint32Array} */
 export const shownInTiles = (tokens, tile, mask) => {
   const across = Math.ceil(tokens / tile)
   const counts = new Uint32Array(across * across)

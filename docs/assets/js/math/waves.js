@@ -7,14 +7,8 @@ export const frequencies = (dim, base, order = "interleaved") => {
   return Float64Array.from({ length: half }, (_, i) => base ** (-i / steps))
 }
 
-/**
- * The table of positions start, start + 1, …: `length` rows of `dim` channels.
- * @param {number} length
- * @param {number} dim
- * @param {Float64Array} theta
- * @param {string} [order]
- * @param {number} [start]
- */
+/** The table of positions start, start + 1, …: `length` rows of `dim` channels.
+ * @type {(length: number, dim: number, theta: Float64Array, order?: string, start?: number) => Float64Array} */
 export const sinusoidal = (length, dim, theta, order = "interleaved", start = 0) => {
   const table = new Float64Array(length * dim)
   const [second, step] = order === "interleaved" ? [1, 2] : [theta.length, 1]

@@ -10,14 +10,11 @@ export const meanDistance = (weights) => {
   return sum
 }
 
-/**
- * How many of the nearest tokens hold `share` of all weight.
- * @param {ArrayLike<number>} weights
- * @param {number} share
- */
+/** How many of the nearest tokens hold `share` of all weight.
+ * @type {(weights: ArrayLike<number>, share: number) => number} */
 export const holding = (weights, share) => {
-  let [held, count] = [0, 0]
-  while (held < share && count < weights.length) held += weights[count++]
+  let [sum, count] = [0, 0]
+  while (sum < share && count < weights.length) sum += weights[count++]
   return count
 }
 
@@ -27,11 +24,8 @@ export const endless = (slope, share) => ({
   count: Math.ceil(-Math.log(1 - share) / slope),
 })
 
-/**
- * By how many logits the token at `distance` must lead all others to weigh as much as they do together.
- * @param {ArrayLike<number>} bias
- * @param {number} distance
- */
+/** By how many logits the token at `distance` must lead all others to weigh as much as they do together.
+ * @type {(bias: ArrayLike<number>, distance: number) => number} */
 export const leadToWin = (bias, distance) => {
   const most = Math.max(...Array.from(bias))
   let others = 0

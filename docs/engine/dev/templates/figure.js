@@ -16,9 +16,12 @@ export default function NAME(stage) {
     ratio: 0.4,
     draw: (ctx, width, height, look) => {
       const box = { left: 44, top: 12, width: width - 56, height: height - 56 }
-      const y = /** @type {[number, number]} */ ([0, Math.log10(lengths[last])])
-      const options = { x: /** @type {[number, number]} */ ([0, last]), y, xlabel: "pair of channels" }
-      const to = axes(ctx, look, box, { ...options, ylabel: "positions, powers of ten" })
+      const to = axes(ctx, look, box, {
+        x: [0, last],
+        y: [0, Math.log10(lengths[last])],
+        xlabel: "pair of channels",
+        ylabel: "positions, powers of ten",
+      })
       line(ctx, to, pairs, lengths.map(Math.log10), look.series[0])
       dot(ctx, to.x(pair.value), to.y(Math.log10(lengths[pair.value])), look.series[1])
     },

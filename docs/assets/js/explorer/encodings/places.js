@@ -3,17 +3,14 @@
 import { exponential } from "../../math/exponential.js"
 import { turnedBy, wheelOf } from "../../math/tables.js"
 import { frequencies } from "../../math/waves.js"
-import { contents, dot, dots, draws, pairsOf, vectorAt, weights } from "./common.js"
+import { contents, dot, dots, draws, pairsOf, patternOf, rowsOf, vectorAt, weights } from "./common.js"
 import { along } from "./rotate.js"
 
-/** @import { State, Given, Found, Once } from "../types.js" */
+/** @import { Encoded, Encodings, Once, State } from "../types.js" */
 
-/**
- * Time, row and column of each token: text, a picture, text. posenc.models.mrope
- * @param {State} s
- * @returns {Array<[number, number, number]>}
- */
-export const imagePlaces = ({ before, side, length }) => {
+/** Time, row and column of each token: text, a picture, text. posenc.models.mrope
+ * @type {(s: State) => Array<[number, number, number]>} */
+const imagePlaces = ({ before, side, length }) => {
   const square = side * side
   return Array.from({ length }, (_, p) => {
     const patch = p - before
@@ -26,24 +23,17 @@ export const imagePlaces = ({ before, side, length }) => {
 /** The axis of each pair. @param {State} s */
 const axesOf = ({ width, interleaved }) => {
   const pairs = width / 2
-  const each = Math.floor(((interleaved ? 5 : 6) * width) / 32)
+  const count = Math.floor(((interleaved ? 5 : 6) * width) / 32)
   return Array.from({ length: pairs }, (_, i) => {
-    if (!interleaved) return i < pairs - 2 * each ? 0 : i < pairs - each ? 1 : 2
+    if (!interleaved) return i < pairs - 2 * count ? 0 : i < pairs - count ? 1 : 2
     const axis = i % 3
-    return axis && i < 3 * each ? axis : 0
+    return axis && i < 3 * count ? axis : 0
   })
 }
 
-/**
- * Queries and keys, each turned by its own angles.
- * @param {State} s
- * @param {Once} once
- * @param {unknown[]} what
- * @param {{ pairs: Array<[number, number]>, theta: Float64Array }} turn
- * @param {(p: number, i: number) => number} ofQuery
- * @param {(p: number, i: number) => number} [ofKey]
- * @returns {Found}
- */
+/** Queries and keys, each turned by its own angles.
+ * @type {(s: State, once: Once, what: unknown[], turn: { pairs: Array<[number, number]>, theta: Float64Array },
+ *   ofQuery: (p: number, i: number) => number, ofKey?: (p: number, i: number) => number) => Encoded} */
 const turnedTo = (s, once, what, { pairs, theta }, ofQuery, ofKey = ofQuery) => {
   const { length, width } = s
   const { q, k } = contents(s, along(s, { pairs, theta }), once)
@@ -52,8 +42,8 @@ const turnedTo = (s, once, what, { pairs, theta }, ofQuery, ofKey = ofQuery) => 
   const other = ofKey === ofQuery ? wheel : once("keys wheel", key, () => wheelOf(length, pairs.length, ofKey))
   const values = once("queries", key, () => turnedBy(q, length, width, pairs, wheel))
   const keys = once("keys", key, () => turnedBy(k, length, width, pairs, other))
-  const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
-  const pattern = { values, rows: length, columns: width, from: 0 }
+  const keyRow = rowsOf(keys, width)
+  const pattern = patternOf(values, width)
   return { pattern, ...dots(once, key, values, keys, width), theta, pairs, keyRow }
 }
 
@@ -63,15 +53,15 @@ const halves = (s) => {
   return { theta, pairs: pairsOf(theta, (i) => [i, i + s.width / 2]) }
 }
 
-/** @type {Record<string, (s: State, given: Given, once: Once) => Found>} */
+/** @type {Encodings} */
 export const PLACES = {
   axial: (s, _given, once) => {
     const { width, side, layout } = s
-    const each = width / 4
-    const theta = Float64Array.from({ length: 2 * each }, (_, i) => s.base ** (-(i % each) / each))
+    const count = width / 4
+    const theta = Float64Array.from({ length: 2 * count }, (_, i) => s.base ** (-(i % count) / count))
     const pairs = pairsOf(theta, (i) => (layout === "half" ? [i, i + width / 2] : [2 * i, 2 * i + 1]))
     const angle = (/** @type {number} */ p, /** @type {number} */ i) =>
-      (i < each ? Math.floor(p / side) : p % side) * theta[i]
+      (i < count ? Math.floor(p / side) : p % side) * theta[i]
     return turnedTo(s, once, [side, layout], { pairs, theta }, angle)
   },
 
@@ -101,41 +91,37 @@ export const PLACES = {
       })
     })
     const rows = (/** @type {Float64Array} */ x) => {
-      const found = new Float64Array(length * width)
+      const turned = new Float64Array(length * width)
       rotations.forEach((blocks, p) => {
         const own = vectorAt(x, x.length > width, p, width)
         for (let c = 0; c < width; c++) {
           const [b, i] = [Math.floor(c / block), c % block]
-          found[p * width + c] = dot(blocks[b].subarray(i * block, (i + 1) * block), own, b * block)
+          turned[p * width + c] = dot(blocks[b].subarray(i * block, (i + 1) * block), own, b * block)
         }
       })
-      return found
+      return turned
     }
     const [values, keys] = [once("queries", what, () => rows(q)), once("keys", what, () => rows(k))]
-    const keyRow = (/** @type {number} */ n) => keys.subarray(n * width, (n + 1) * width)
-    return {
-      pattern: { values, rows: length, columns: width, from: 0 },
-      ...dots(once, what, values, keys, width),
-      keyRow,
-    }
+    const keyRow = rowsOf(keys, width)
+    return { pattern: patternOf(values, width), ...dots(once, what, values, keys, width), keyRow }
   },
 
   selective: (s, _given, once) => {
     const { length, width, strength } = s
     const turn = halves(s)
     const half = width / 2
-    const { k, each } = contents(s, along(s, turn), once)
+    const { k, perToken } = contents(s, along(s, turn), once)
     const sums = once("sums", [s.content, s.seed, s.words, length, width, s.base, strength], () => {
       const weight = draws(half * width, weights(s).normal, strength)
-      const found = new Float64Array(length * half)
+      const phases = new Float64Array(length * half)
       for (let p = 0; p < length; p++) {
-        const key = vectorAt(k, each, p, width)
+        const key = vectorAt(k, perToken, p, width)
         for (let i = 0; i < half; i++) {
           const phase = turn.theta[i] * (dot(key, weight, i * width) + 1)
-          found[p * half + i] = (p ? found[(p - 1) * half + i] : 0) + phase
+          phases[p * half + i] = (p ? phases[(p - 1) * half + i] : 0) + phase
         }
       }
-      return found
+      return phases
     })
     return turnedTo(s, once, [strength], turn, (p, i) => sums[p * half + i])
   },
@@ -144,14 +130,14 @@ export const PLACES = {
     const { width, strength } = s
     const turn = halves(s)
     const inner = Math.max(1, Math.floor(width / 8))
-    const { q, k, each } = contents(s, along(s, turn), once)
+    const { q, k, perToken } = contents(s, along(s, turn), once)
     const [gate, content, final] = once("network", [s.seed, width, strength], () => {
       const { normal } = weights(s)
       return [inner * width, inner * width, inner].map((count) => draws(count, normal, strength))
     })
     const places = (/** @type {Float64Array} */ x) =>
       Float64Array.from({ length: s.length }, (_, p) => {
-        const own = vectorAt(x, each, p, width)
+        const own = vectorAt(x, perToken, p, width)
         let place = 0
         for (let u = 0; u < inner; u++) {
           const gated = dot(own, gate, u * width)

@@ -3,42 +3,34 @@
 
 import { t5Bucket, t5Starts } from "../../math/biases.js"
 import { frequencies } from "../../math/waves.js"
-import { contents, dot, draws, lines, overDistances, sigmoid, vectorAt, weights } from "./common.js"
+import { contents, dot, draws, lines, overDistances, patternOf, sigmoid, vectorAt, weights } from "./common.js"
 
-/** @import { State, Given, Found, Once } from "../types.js" */
+/** @import { Encoded, Encodings, Once, Scores, State } from "../types.js" */
 
 /** Content before any choice: all ones. @param {State} s @param {Once} once */
 export const ones = (s, once) => contents(s, new Float64Array(s.width).fill(1), once)
 
 /** What decides the contents. @param {State} s */
-export const held = (s) => [s.content, s.seed, s.words, s.length, s.width]
+export const contentKey = (s) => [s.content, s.seed, s.words, s.length, s.width]
 
-/**
- * A score of the query's vector and the distance: a band where all queries are alike.
- * @param {State} s
- * @param {Once} once
- * @param {unknown[]} what
- * @param {(q: ArrayLike<number>) => (distance: number) => number} scorer
- * @returns {Pick<Found, "band" | "curve" | "cell" | "line" | "grid">}
- */
+/** A score of the query's vector and the distance: a band where all queries are alike.
+ * @type {(s: State, once: Once, what: unknown[], scorer: (q: ArrayLike<number>) => (distance: number) => number) =>
+ *   Scores} */
 const byDistance = (s, once, what, scorer) => {
-  const { q, each } = ones(s, once)
-  const key = [...held(s), ...what]
-  if (!each) {
+  const { q, perToken } = ones(s, once)
+  const key = [...contentKey(s), ...what]
+  if (!perToken) {
     const curve = scorer(q)
     return { band: once("band", key, () => overDistances(s.length, curve)), curve }
   }
   return lines(once, key, s.length, (m) => {
-    const score = scorer(vectorAt(q, each, m, s.width))
+    const score = scorer(vectorAt(q, perToken, m, s.width))
     return Float64Array.from({ length: s.length }, (_, n) => score(m - n))
   })
 }
 
-/**
- * The products of a vector with each row of a table, at once.
- * @param {ArrayLike<number>} q
- * @param {Float64Array} table
- */
+/** The products of a vector with each row of a table, at once.
+ * @type {(q: ArrayLike<number>, table: Float64Array) => Float64Array} */
 const against = (q, table) =>
   Float64Array.from({ length: table.length / q.length }, (_, row) => dot(q, table, row * q.length))
 
@@ -52,20 +44,16 @@ const sides = (s, once) => {
   })
 }
 
-/**
- * Where DeBERTa's buckets lie. posenc.score.deberta.deberta_bucket
- * @param {number} offset m - n
- * @param {number} buckets
- * @param {number} most
- */
-export const debertaBucket = (offset, buckets, most) => {
+/** Where DeBERTa's buckets lie. posenc.score.deberta.deberta_bucket
+ * @param {number} offset m - n @param {number} buckets @param {number} most */
+const debertaBucket = (offset, buckets, most) => {
   const [size, middle] = [Math.abs(offset), buckets / 2]
   if (size <= middle) return offset
   const grown = (Math.log(size / middle) / Math.log((most - 1) / middle)) * (middle - 1)
   return Math.sign(offset) * (middle + Math.ceil(Math.round(grown * 1e9) / 1e9))
 }
 
-/** @type {Record<string, (s: State, given: Given, once: Once) => Found>} */
+/** @type {Encodings} */
 export const SCORE = {
   shaw: (s, _given, once) => {
     const { width, clip } = s
@@ -73,7 +61,7 @@ export const SCORE = {
     const table = once("table", [s.seed, rows, width], () => draws(rows * width, weights(s).normal, width ** -0.5))
     const row = (/** @type {number} */ distance) => Math.min(Math.max(-distance, -clip), clip) + clip
     return {
-      pattern: { values: table, rows, columns: width, from: 0, reads: (m, n) => [row(m - n), null], start: -clip },
+      pattern: { ...patternOf(table, width), reads: (m, n) => [row(m - n), null], start: -clip },
       ...byDistance(s, once, [clip], (q) => {
         const products = against(q, table)
         return (distance) => products[row(distance)] / width ** 0.5
@@ -86,14 +74,7 @@ export const SCORE = {
     const table = once("table", [s.seed, clip, width], () => draws(clip * width, weights(s).normal, width ** -0.5))
     const row = (/** @type {number} */ distance) => Math.max(0, clip - 1 - Math.max(0, distance))
     return {
-      pattern: {
-        values: table,
-        rows: clip,
-        columns: width,
-        from: 0,
-        reads: (m, n) => [row(m - n), null],
-        start: 1 - clip,
-      },
+      pattern: { ...patternOf(table, width), reads: (m, n) => [row(m - n), null], start: 1 - clip },
       ...byDistance(s, once, [clip], (q) => {
         const products = against(q, table)
         return (distance) => (distance < 0 ? 0 : products[row(distance)] / width ** 0.5)
@@ -115,7 +96,7 @@ export const SCORE = {
         return c < half ? Math.sin(distance * theta[c]) : Math.cos(distance * theta[c - half])
       }),
     )
-    const { q, k, each } = ones(s, once)
+    const { q, k, perToken } = ones(s, once)
     const waved = (/** @type {ArrayLike<number>} */ query) => {
       const both = Float64Array.from(query, (x, i) => x + v[i])
       const heights = new Float64Array(width)
@@ -128,19 +109,17 @@ export const SCORE = {
         sum += heights[i] * Math.sin(distance * theta[i]) + heights[half + i] * Math.cos(distance * theta[i])
       return sum / width ** 0.5
     }
-    const pattern = /** @type {Found["pattern"]} */ ({
-      ...{ values, rows: 2 * length - 1, columns: width, from: 0, start: 1 - length },
-      reads: (m, n) => [m - n + length - 1, null],
-    })
-    const key = [...held(s), base]
-    if (!each) {
+    /** @type {Encoded["pattern"]} */
+    const pattern = { ...patternOf(values, width), start: 1 - length, reads: (m, n) => [m - n + length - 1, null] }
+    const key = [...contentKey(s), base]
+    if (!perToken) {
       const heights = waved(q)
       const own = dot(u, k) / width ** 0.5
       const curve = (/** @type {number} */ distance) => own + of(heights, distance)
       return { pattern, curve, band: once("band", key, () => overDistances(length, curve)) }
     }
     const line = (/** @type {number} */ m) => {
-      const heights = waved(vectorAt(q, each, m, width))
+      const heights = waved(vectorAt(q, perToken, m, width))
       return Float64Array.from({ length }, (_, n) => {
         const place = (m - n + length - 1) * width
         return (dot(u, k, n * width) + dot(heights, values, place)) / width ** 0.5
@@ -158,25 +137,23 @@ export const SCORE = {
     })
     const row = (/** @type {number} */ distance) =>
       Math.min(Math.max(debertaBucket(distance, buckets, most) + buckets, 0), rows - 1)
-    const pattern = /** @type {Found["pattern"]} */ ({
-      ...{ values: keyed, rows, columns: width, from: 0, start: -buckets },
-      reads: (m, n) => [row(m - n), null],
-    })
-    const { q, k, each } = ones(s, once)
+    /** @type {Encoded["pattern"]} */
+    const pattern = { ...patternOf(keyed, width), start: -buckets, reads: (m, n) => [row(m - n), null] }
+    const { q, k, perToken } = ones(s, once)
     const tables = (/** @type {ArrayLike<number>} */ x, /** @type {Float64Array} */ table) => against(x, table)
     const score = (/** @type {number} */ product, /** @type {number} */ moved) =>
       ((product + moved) / 3 ** 0.5 - product) / width ** 0.5
-    const key = [...held(s), buckets, most]
-    if (!each) {
+    const key = [...contentKey(s), buckets, most]
+    if (!perToken) {
       const [byQuery, byKey, product] = [tables(q, keyed), tables(k, queried), dot(q, k)]
       const curve = (/** @type {number} */ distance) => score(product, byQuery[row(distance)] + byKey[row(distance)])
       return { pattern, curve, band: once("band", key, () => overDistances(length, curve)) }
     }
     const byKeys = once("keys", key, () =>
-      Array.from({ length }, (_, n) => tables(vectorAt(k, each, n, width), queried)),
+      Array.from({ length }, (_, n) => tables(vectorAt(k, perToken, n, width), queried)),
     )
     const line = (/** @type {number} */ m) => {
-      const query = vectorAt(q, each, m, width)
+      const query = vectorAt(q, perToken, m, width)
       const byQuery = tables(query, keyed)
       return Float64Array.from({ length }, (_, n) => {
         const at = row(m - n)
@@ -193,13 +170,7 @@ export const SCORE = {
       return [draws(rank * width, normal, width ** -0.5), draws(rank * extent, normal, 0.02)]
     })
     return {
-      pattern: {
-        values: bank,
-        rows: rank,
-        columns: extent,
-        from: 0,
-        reads: (m, n) => [null, Math.min(Math.max(m - n, 0), extent - 1)],
-      },
+      pattern: { ...patternOf(bank, extent), reads: (m, n) => [null, Math.min(Math.max(m - n, 0), extent - 1)] },
       ...byDistance(s, once, [rank, extent], (q) => {
         const states = against(q, mix)
         return (distance) => {
@@ -235,14 +206,13 @@ export const SCORE = {
   decomposed: (s, _given, once) => {
     const { width, side, length } = s
     const [rows, columns] = sides(s, once)
-    const { q, each } = ones(s, once)
-    const offsets = (/** @type {number} */ m, /** @type {number} */ n) =>
-      /** @type {[number, number]} */ ([
-        Math.floor(m / side) - Math.floor(n / side) + side - 1,
-        (m % side) - (n % side) + side - 1,
-      ])
+    const { q, perToken } = ones(s, once)
+    const offsets = (/** @type {number} */ m, /** @type {number} */ n) => [
+      Math.floor(m / side) - Math.floor(n / side) + side - 1,
+      (m % side) - (n % side) + side - 1,
+    ]
     const line = (/** @type {number} */ m) => {
-      const query = vectorAt(q, each, m, width)
+      const query = vectorAt(q, perToken, m, width)
       const [byRow, byColumn] = [against(query, rows), against(query, columns)]
       return Float64Array.from({ length }, (_, n) => {
         const [down, right] = offsets(m, n)
@@ -250,15 +220,8 @@ export const SCORE = {
       })
     }
     return {
-      pattern: {
-        values: rows,
-        rows: 2 * side - 1,
-        columns: width,
-        from: 0,
-        start: 1 - side,
-        reads: (m, n) => [offsets(m, n)[0], null],
-      },
-      ...lines(once, [...held(s), side], length, line),
+      pattern: { ...patternOf(rows, width), start: 1 - side, reads: (m, n) => [offsets(m, n)[0], null] },
+      ...lines(once, [...contentKey(s), side], length, line),
     }
   },
 }

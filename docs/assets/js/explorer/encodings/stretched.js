@@ -4,14 +4,15 @@ import { byParts, dynamicNtk, linear, llama3, longrope, ntk, proportional, yarn 
 import { resample } from "../../math/tables.js"
 import { frequencies } from "../../math/waves.js"
 
-/** @import { State, Given } from "../types.js" */
+/** @import { Stretched } from "../../math/scaling.js" */
+/** @import { PageData, State } from "../types.js" */
 
-/** @param {State} s @param {Given} given @returns {import("../../math/scaling.js").Stretched} */
-export const stretched = (s, given) => {
+/** @param {State} s @param {PageData} data @returns {Stretched} */
+export const stretched = (s, data) => {
   const { width, base, factor, original_length: original } = s
-  const ramp = { fast: given.ramps.beta_fast, slow: given.ramps.beta_slow }
-  const known = given.longrope
-  /** @type {Record<string, () => import("../../math/scaling.js").Stretched>} */
+  const ramp = { fast: data.ramps.beta_fast, slow: data.ramps.beta_slow }
+  const known = data.longrope
+  /** @type {Record<string, () => Stretched>} */
   const recipes = {
     none: () => ({ theta: frequencies(width, base), attention: 1 }),
     linear: () => linear(width, factor, base),
@@ -20,7 +21,7 @@ export const stretched = (s, given) => {
     by_parts: () => byParts(width, factor, original, base, ramp),
     yarn: () => yarn(width, factor, original, base, ramp),
     llama3: () =>
-      llama3(width, factor, original, base, { low: given.ramps.low_freq_factor, high: given.ramps.high_freq_factor }),
+      llama3(width, factor, original, base, { low: data.ramps.low_freq_factor, high: data.ramps.high_freq_factor }),
     longrope: () => longrope(width, resample(known.divisors, width / 2), known.factor, known.original_length, base),
     proportional: () => proportional(width, s.fraction, base),
   }

@@ -1,7 +1,7 @@
 // The last panel: the two hands of each pair.
 
 import { color } from "../../kit/heat.js"
-import { hand, short, write } from "../../kit/plot.js"
+import { circle, hand, short, write } from "../../kit/plot.js"
 import { pairOf } from "../model.js"
 import { wordAt } from "../defaults.js"
 import { clip, ofKey, ofQuery } from "./marks.js"
@@ -11,12 +11,8 @@ import { clip, ofKey, ofQuery } from "./marks.js"
 /** What stands at a position. @param {State} s @param {number} p */
 const placed = (s, p) => (s.words ? wordAt(s, p) : `at ${wordAt(s, p)}`)
 
-/**
- * How many dials stand beside each other, so that they are as large as can be.
- * @param {number} count
- * @param {number} width
- * @param {number} height
- */
+/** How many dials stand beside each other, so that they are as large as can be.
+ * @param {number} count @param {number} width @param {number} height */
 const arranged = (count, width, height) => {
   let best = { cell: 0, columns: 1 }
   for (let columns = 1; columns <= count; columns++) {
@@ -48,9 +44,7 @@ export const clockPanel = () => {
         ctx.fillStyle = color("RdBu_r", 0.7 * Math.sign(part), -1, 1)
         ctx.fill()
         ctx.globalAlpha = 1
-        ctx.strokeStyle = bold ? look.ink : look.rule
-        ctx.lineWidth = bold ? 2 : 1
-        ctx.stroke()
+        circle(ctx, x, y, radius, bold ? look.ink : look.rule, bold ? 2 : 1)
         const thick = Math.min(3.2, 0.9 + radius / 16)
         const turned = (/** @type {ArrayLike<number>} */ v, /** @type {number} */ longest, /** @type {string} */ ink) =>
           hand(ctx, x, y, (radius * 0.94 * Math.hypot(v[a], v[b])) / longest, Math.atan2(v[b], v[a]), ink, thick)
@@ -64,13 +58,13 @@ export const clockPanel = () => {
       const radius = wide ? Math.min(66, height * 0.2) : 46
       const [x, y] = wide ? [radius + 12, radius + 14] : [radius + 6, radius + 6]
       clock(chosen, x, y, radius, true)
-      const told = [
+      const captions = [
         [`pair ${chosen}`, look.ink, 700],
         [theta[chosen] ? `λ = ${short((2 * Math.PI) / theta[chosen])}` : "never turns", look.ink, 400],
         [`— query ${placed(s, s.query)}`, ofQuery(look), 600],
         [`-- key ${placed(s, s.key)}`, ofKey(look), 600],
       ]
-      told.forEach(([text, ink, weight], i) => {
+      captions.forEach(([text, ink, weight], i) => {
         const at = wide ? [x - radius, y + radius + 18 + 17 * i] : [x + radius + 14, y - 26 + 17 * i]
         write(ctx, look, String(text), at[0], at[1], { color: String(ink), weight: Number(weight), size: 12 })
       })
@@ -91,11 +85,7 @@ export const clockPanel = () => {
   }
 }
 
-/**
- * @param {{ left: number, top: number, cell: number, columns: number }} grid
- * @param {number} i
- * @returns {[number, number]}
- */
+/** @type {(grid: { left: number, top: number, cell: number, columns: number }, i: number) => [number, number]} */
 const spot = ({ left, top, cell, columns }, i) => [
   left + ((i % columns) + 0.5) * cell,
   top + (Math.floor(i / columns) + 0.5) * cell,

@@ -1,10 +1,10 @@
 // What all panels draw with: room for words, lines that are seen on any color, color bars.
 
 import { heat } from "../../kit/heat.js"
-import { short, write } from "../../kit/plot.js"
+import { dashed, short, stroke, upright, write } from "../../kit/plot.js"
 import { wordsOf } from "../defaults.js"
 
-/** @import { Look, Box, Ctx, State, Scales } from "../types.js" */
+/** @import { Box, Ctx, Look, Scales, State } from "../types.js" */
 
 export const [LEFT, BOTTOM, BAR, TOP] = [48, 38, 58, 8] // pixels around a picture
 export const DASH = [5, 3]
@@ -25,38 +25,17 @@ export const ofQuery = (look) => look.letters[2]
 /** @param {Look} look */
 export const ofKey = (look) => look.letters[3]
 
-/**
- * A line that is seen on any color.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {[number, number, number, number]} ends
- * @param {string} ink
- * @param {number[]} [dash]
- */
+/** A line that is seen on any color.
+ * @type {(ctx: Ctx, look: Look, ends: [number, number, number, number], ink: string, dash?: number[]) => void} */
 export const mark = (ctx, look, [x0, y0, x1, y1], ink, dash = []) => {
   ctx.save()
   ctx.lineCap = "butt"
-  ctx.beginPath()
-  ctx.moveTo(x0, y0)
-  ctx.lineTo(x1, y1)
-  ctx.strokeStyle = look.paper
-  ctx.lineWidth = 3.4
-  ctx.stroke()
-  ctx.setLineDash(dash)
-  ctx.strokeStyle = ink
-  ctx.lineWidth = 1.6
-  ctx.stroke()
+  stroke(ctx, [x0, y0], [x1, y1], look.paper, 3.4)
+  dashed(ctx, dash, () => stroke(ctx, [x0, y0], [x1, y1], ink, 1.6))
   ctx.restore()
 }
 
-/**
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Box} box
- * @param {number} low
- * @param {number} high
- * @param {"RdBu_r" | "viridis"} map
- */
+/** @type {(ctx: Ctx, look: Look, box: Box, low: number, high: number, map: "RdBu_r" | "viridis") => void} */
 export const colorBar = (ctx, look, box, low, high, map) => {
   const bar = { left: box.left + box.width + 12, top: box.top, width: 9, height: box.height }
   const levels = Float64Array.from({ length: 256 }, (_, i) => high - ((i + 0.5) / 256) * (high - low))
@@ -78,13 +57,8 @@ const fitting = (ctx, word) => {
   return text
 }
 
-/**
- * The room that words need beside a picture and below it.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {State} s
- * @param {number} [cell] the width of a column of theirs
- */
+/** The room that words need beside a picture and below it.
+ * @param {Ctx} ctx @param {Look} look @param {State} s @param {number} [cell] the width of a column of theirs */
 export const roomFor = (ctx, look, s, cell = Infinity) => {
   const words = wordsOf(s)
   if (!words.length) return { left: LEFT, bottom: BOTTOM, slanted: false }
@@ -96,46 +70,27 @@ export const roomFor = (ctx, look, s, cell = Infinity) => {
   return { left: Math.max(30, widest + 26), bottom: slanted ? widest * Math.sin(SLANT) + 34 : BOTTOM, slanted }
 }
 
-/**
- * Words down the left side.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {State} s
- * @param {string} label
- */
+/** Words down the left side. @type {(ctx: Ctx, look: Look, to: Scales, s: State, label: string) => void} */
 export const wordsDown = (ctx, look, { box, y }, s, label) => {
   ctx.save()
   ctx.font = look.font(12)
   wordsOf(s).forEach((word, p) => {
-    const style = {
-      align: /** @type {"right"} */ ("right"),
-      weight: p === s.query ? 700 : 400,
-      color: p === s.query ? ofQuery(look) : look.ink,
-    }
-    write(ctx, look, fitting(ctx, word), box.left - 7, y(p), style)
+    const style = p === s.query ? { weight: 700, color: ofQuery(look) } : {}
+    write(ctx, look, fitting(ctx, word), box.left - 7, y(p), { align: "right", ...style })
   })
-  ctx.translate(10, box.top + box.height / 2)
-  ctx.rotate(-Math.PI / 2)
-  write(ctx, look, label, 0, 0, { align: "center", size: 11, color: look.soft })
   ctx.restore()
+  upright(ctx, look, label, 10, box.top + box.height / 2, { size: 11, color: look.soft })
 }
 
-/**
- * Words along the bottom.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {State} s
- * @param {string} label
- * @param {{ bottom: number, slanted: boolean }} room
- */
+/** Words along the bottom.
+ * @type {(ctx: Ctx, look: Look, to: Scales, s: State, label: string, room: { bottom: number, slanted: boolean }) =>
+ *   void} */
 export const wordsAlong = (ctx, look, { box, x }, s, label, { bottom, slanted }) => {
   const foot = box.top + box.height
   ctx.save()
   ctx.font = look.font(12)
   wordsOf(s).forEach((word, p) => {
-    const style = { weight: p === s.key ? 700 : 400, color: p === s.key ? ofKey(look) : look.ink }
+    const style = p === s.key ? { weight: 700, color: ofKey(look) } : {}
     ctx.save()
     ctx.translate(x(p), foot + (slanted ? 9 : 12))
     if (slanted) ctx.rotate(-SLANT)

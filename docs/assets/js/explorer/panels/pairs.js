@@ -1,6 +1,6 @@
 // The second panel: the score of every query and key.
 
-import { axes, dot, short, write } from "../../kit/plot.js"
+import { axes, dot, frame, short, write } from "../../kit/plot.js"
 import { painter } from "../raster.js"
 import { firstOf, wordsOf } from "../defaults.js"
 import {
@@ -19,18 +19,12 @@ import {
   wordsDown,
 } from "./marks.js"
 
-/** @import { Scales, Panel, Ctx, Look, View } from "../types.js" */
+/** @import { Ctx, Look, Panel, Scales, View } from "../types.js" */
 
 const ROOMY = 40 // pixels of a cell that has room for its number
 
-/**
- * The number in each cell, in a color that is seen on it.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {View} view
- * @param {number} cell
- */
+/** The number in each cell, in a color that is seen on it.
+ * @type {(ctx: Ctx, look: Look, to: Scales, view: View, cell: number) => void} */
 const numbers = (ctx, look, to, view, cell) => {
   const { state: s, low, high } = view
   for (let m = 0; m < s.length; m++) {
@@ -38,12 +32,8 @@ const numbers = (ctx, look, to, view, cell) => {
       const value = view.at(m, n)
       const level = (value - low) / (high - low)
       const light = low === -high ? Math.abs(level - 0.5) < 0.3 : level > 0.55
-      const style = {
-        align: /** @type {"center"} */ ("center"),
-        size: Math.min(13, cell * 0.28),
-        color: light ? "#1f242d" : "#fff",
-      }
-      write(ctx, look, short(value, 2), to.x(n), to.y(m), style)
+      const style = { size: Math.min(13, cell * 0.28), color: light ? "#1f242d" : "#fff" }
+      write(ctx, look, short(value, 2), to.x(n), to.y(m), { ...style, align: "center" })
     }
   }
 }
@@ -68,7 +58,7 @@ export const pairsPanel = () => {
       const band = !!view.band
       const rows = band ? length : view.side
       paint(ctx, box, { values, rows, columns: rows, band, lower: s.causal, low, high, map })
-      const ends = /** @type {[number, number]} */ ([first - 0.5, first + length - 0.5])
+      const ends = [first - 0.5, first + length - 0.5]
       const numbered = { xlabel: "key n", ylabel: "query m", xformat: whole, yformat: whole }
       to = axes(ctx, look, box, { x: ends, y: [ends[1], ends[0]], ...(worded ? { xticks: [], yticks: [] } : numbered) })
       if (worded) {
@@ -81,14 +71,8 @@ export const pairsPanel = () => {
       const cell = side / length
       if (worded) {
         if (cell > ROOMY) numbers(ctx, look, to, view, cell)
-        ctx.save()
-        ctx.strokeStyle = look.paper
-        ctx.lineWidth = 5
-        ctx.strokeRect(to.x(n) - cell / 2, to.y(m) - cell / 2, cell, cell)
-        ctx.strokeStyle = look.ink
-        ctx.lineWidth = 2.2
-        ctx.strokeRect(to.x(n) - cell / 2, to.y(m) - cell / 2, cell, cell)
-        return ctx.restore()
+        frame(ctx, look.paper, 5, to.x(n) - cell / 2, to.y(m) - cell / 2, cell, cell)
+        return frame(ctx, look.ink, 2.2, to.x(n) - cell / 2, to.y(m) - cell / 2, cell, cell)
       }
       if (view.band) {
         const back = Math.min(s.query, s.key)

@@ -23,7 +23,7 @@ import {
 } from "./marks.js"
 import { byDistance } from "./steps.js"
 
-/** @import { Scales, Panel, View, State } from "../types.js" */
+/** @import { Panel, Scales, State, View } from "../types.js" */
 
 /** What rows and columns are. @param {State} s */
 const names = (s) => {

@@ -1,39 +1,32 @@
 // The third panel: the chosen row by distance, of one view or of two, near or far; of a picture, its patches.
 
 import { heat } from "../../kit/heat.js"
-import { axes, dot, line, short, write } from "../../kit/plot.js"
+import { axes, dashed, dot, frame, line, short, write } from "../../kit/plot.js"
 import { kindOf } from "../kinds.js"
 import { farDistances } from "../model.js"
 import { wordsOf } from "../defaults.js"
 import { BAR, BOTTOM, clip, colorBar, DASH, LEFT, mapOf, mark, ofKey, ofQuery, tick, TOP, whole } from "./marks.js"
 import { byDistance } from "./steps.js"
 
-/** @import { Scales, Panel, View, Ctx, Look, Box } from "../types.js" */
+/** @import { Box, Ctx, Look, Panel, Scales, View } from "../types.js" */
 /** @typedef {{ xs: Float64Array, ys: Float64Array, ink: string, wide: number, dash?: number[] }} Curve */
 
-/** Whether both views' numbers are of one kind. @param {View} one @param {View | null} other */
-const alike = (one, other) => !other || one.scale === other.scale
+/** Whether both views' numbers are of one kind. @param {View} view @param {View | null} other */
+const alike = (view, other) => !other || view.scale === other.scale
 
-/**
- * What is drawn of one view.
- * @param {View} view
- * @param {number} scale
- * @param {string} ink
- * @param {Look} look
- * @returns {Curve[]}
- */
+/** What is drawn of one view. @type {(view: View, scale: number, ink: string, look: Look) => Curve[]} */
 const near = (view, scale, ink, look) => {
   const { state: s, band, plain } = view
   const { length, query: m, causal } = s
   const from = causal ? 0 : 1 - length
   const all = Float64Array.from({ length: length - from }, (_, i) => from + i)
-  const seen = (/** @type {Float64Array} */ values) =>
+  const scaled = (/** @type {Float64Array} */ values) =>
     (causal ? values.subarray(length - 1) : values).map((v) => v * scale)
   const row = view.row(m).reverse().subarray(causal ? length - 1 - m : 0).map((v) => v * scale) // prettier-ignore
   const mine = Float64Array.from(row, (_, i) => (causal ? 0 : m - length + 1) + i)
   return [
-    ...(plain ? [{ xs: all, ys: seen(plain), ink: look.letters[5], wide: 1.1, dash: [4, 3] }] : []),
-    ...(band ? [{ xs: all, ys: seen(band), ink: look.series[5], wide: 1 }] : []),
+    ...(plain ? [{ xs: all, ys: scaled(plain), ink: look.letters[5], wide: 1.1, dash: [4, 3] }] : []),
+    ...(band ? [{ xs: all, ys: scaled(band), ink: look.series[5], wide: 1 }] : []),
     { xs: mine, ys: row, ink, wide: length > 256 && !band ? 1.1 : 1.9 },
   ]
 }
@@ -53,16 +46,11 @@ const heights = (curves) => {
   let [low, high] = [0, 0]
   for (const { ys } of curves) for (const v of ys) if (v === v) [low, high] = [Math.min(low, v), Math.max(high, v)]
   const room = (high - low || 1) * 0.06
-  return /** @type {[number, number]} */ ([low - room, high + room])
+  return [low - room, high + room]
 }
 
 /** @param {Ctx} ctx @param {Scales} to @param {Curve} curve */
-const trace = (ctx, to, { xs, ys, ink, wide, dash }) => {
-  ctx.save()
-  if (dash) ctx.setLineDash(dash)
-  line(ctx, to, xs, ys, ink, wide)
-  ctx.restore()
-}
+const trace = (ctx, to, { xs, ys, ink, wide, dash = [] }) => dashed(ctx, dash, () => line(ctx, to, xs, ys, ink, wide))
 
 /** Which curve is whose. @param {Ctx} ctx @param {Look} look @param {Box} box @param {View[]} views */
 const legend = (ctx, look, box, views) => {
@@ -73,14 +61,8 @@ const legend = (ctx, look, box, views) => {
   })
 }
 
-/**
- * The words at their distances, where they are few.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {Scales} to
- * @param {View} view
- * @param {number} scale
- */
+/** The words at their distances, where they are few.
+ * @type {(ctx: Ctx, look: Look, to: Scales, view: View, scale: number) => void} */
 const spoken = (ctx, look, to, { state: s, at }, scale) => {
   const words = wordsOf(s)
   if (words.length > 12) return
@@ -89,25 +71,13 @@ const spoken = (ctx, look, to, { state: s, at }, scale) => {
     const [x, y] = [to.x(s.query - n), to.y(at(s.query, n) * scale)]
     dot(ctx, x, y, look.series[0], 3.4)
     const up = y > to.box.top + 24
-    const color = n === s.key ? ofKey(look) : look.ink
-    write(ctx, look, word, x, up ? y - 12 : y + 14, {
-      align: "center",
-      size: 12,
-      color,
-      weight: n === s.key ? 700 : 400,
-      halo: true,
-    })
+    const style = n === s.key ? { color: ofKey(look), weight: 700 } : {}
+    write(ctx, look, word, x, up ? y - 12 : y + 14, { align: "center", halo: true, ...style })
   })
 }
 
-/**
- * The patches of a picture as the chosen one sees them.
- * @param {Ctx} ctx
- * @param {Look} look
- * @param {number} width
- * @param {number} height
- * @param {View} view
- */
+/** The patches of a picture as the chosen one sees them.
+ * @param {Ctx} ctx @param {Look} look @param {number} width @param {number} height @param {View} view */
 const patches = (ctx, look, width, height, view) => {
   const { state: s, low, high } = view
   const size = Math.min(width - LEFT - BAR, height - TOP - BOTTOM)
@@ -115,33 +85,18 @@ const patches = (ctx, look, width, height, view) => {
   const map = mapOf(view)
   const row = view.row(s.query)
   heat(ctx, box, s.causal ? row.map((v, n) => (n > s.query ? NaN : v)) : row, s.side, { map, low, high })
-  const ends = /** @type {[number, number]} */ ([-0.5, s.side - 0.5])
-  const to = axes(ctx, look, box, {
-    x: ends,
-    y: [ends[1], ends[0]],
-    xlabel: "column",
-    ylabel: "row",
-    xformat: whole,
-    yformat: whole,
-  })
+  const ends = [-0.5, s.side - 0.5]
+  const labels = { xlabel: "column", ylabel: "row", xformat: whole, yformat: whole }
+  const to = axes(ctx, look, box, { x: ends, y: [ends[1], ends[0]], ...labels })
   colorBar(ctx, look, box, low, high, map)
   const cell = size / s.side
-  for (const [p, ink] of /** @type {Array<[number, string]>} */ ([
-    [s.query, ofQuery(look)],
-    [s.key, ofKey(look)],
-  ])) {
-    // prettier-ignore
+  const frameCell = (/** @type {number} */ p, /** @type {string} */ ink) => {
     const [x, y] = [to.x(p % s.side) - cell / 2, to.y(Math.floor(p / s.side)) - cell / 2]
-    for (const [color, wide] of /** @type {Array<[string, number]>} */ ([
-      [look.paper, 4.5],
-      [ink, 2.2],
-    ])) {
-      // prettier-ignore
-      ctx.strokeStyle = color
-      ctx.lineWidth = wide
-      ctx.strokeRect(x, y, cell, cell)
-    }
+    frame(ctx, look.paper, 4.5, x, y, cell, cell)
+    frame(ctx, ink, 2.2, x, y, cell, cell)
   }
+  frameCell(s.query, ofQuery(look))
+  frameCell(s.key, ofKey(look))
   return to
 }
 
@@ -157,9 +112,9 @@ export const responsePanel = () => {
         return
       }
       const views = other ? [view, other] : [view]
-      const factor = (/** @type {View} */ each) => (alike(view, other) || each.state.softmax ? 1 : each.scale)
+      const factor = (/** @type {View} */ side) => (alike(view, other) || side.state.softmax ? 1 : side.scale)
       const far = s.far && !!view.curve
-      const drawn = views.map((each, i) => (far ? distant : near)(each, factor(each), look.series[i], look))
+      const drawn = views.map((side, i) => (far ? distant : near)(side, factor(side), look.series[i], look))
       const curves = drawn.flat()
       const box = { left: LEFT + 4, top: TOP + 4, width: width - LEFT - 20, height: height - TOP - BOTTOM - 4 }
       const ends = curves.flatMap(({ xs }) => [xs[0], xs[xs.length - 1]])
@@ -205,11 +160,7 @@ const trainedTo = (ctx, look, to, length) => {
   const x = to.x(length)
   mark(ctx, look, [x, box.top, x, box.top + box.height], look.soft, [1, 3])
   const left = x > box.left + box.width / 2
-  const style = {
-    align: /** @type {"left" | "right"} */ (left ? "right" : "left"),
-    size: 11,
-    color: look.soft,
-    halo: true,
-  }
-  write(ctx, look, `trained on ${short(length)}`, x + (left ? -6 : 6), box.top + box.height - 9, style)
+  const style = { size: 11, color: look.soft, halo: true }
+  const [at, align] = /** @type {[number, CanvasTextAlign]} */ (left ? [x - 6, "right"] : [x + 6, "left"])
+  write(ctx, look, `trained on ${short(length)}`, at, box.top + box.height - 9, { ...style, align })
 }

@@ -1,6 +1,6 @@
 // The last panel, where there are no hands: two rows of a table, or the weights of the chosen query.
 
-import { axes, dot, line } from "../../kit/plot.js"
+import { axes, dashed, dot, fill, line } from "../../kit/plot.js"
 import { firstOf, wordsOf } from "../defaults.js"
 import { BOTTOM, clip, DASH, LEFT, mark, ofKey, ofQuery, roomFor, tick, TOP, whole, wordsAlong } from "./marks.js"
 import { weighs } from "./steps.js"
@@ -15,7 +15,7 @@ export const rowPanel = () => {
     draw: (ctx, width, height, look, view) => {
       const { state: s } = view
       const weights = weighs(view)
-      const shown = weights ? [view.weights(s.query)] : [view.keyRow(s.key), view.queryRow(s.query)]
+      const rows = weights ? [view.weights(s.query)] : [view.keyRow(s.key), view.queryRow(s.query)]
       const first = weights ? firstOf(s) : 0
       const worded = weights && wordsOf(s).length > 0
       const wide = width - LEFT - 20
@@ -23,9 +23,8 @@ export const rowPanel = () => {
       const bottom = worded ? room.bottom : BOTTOM
       const box = { left: LEFT + 4, top: TOP + 4, width: wide, height: height - TOP - bottom - 4 }
       let [low, high] = [0, 0]
-      for (const values of shown)
-        for (const v of Array.from(values)) [low, high] = [Math.min(low, v), Math.max(high, v)]
-      const count = shown[0].length
+      for (const values of rows) for (const v of Array.from(values)) [low, high] = [Math.min(low, v), Math.max(high, v)]
+      const count = rows[0].length
       to = axes(ctx, look, box, {
         x: [first - 0.5, first + count - 0.5],
         y: [low - (weights ? 0 : 0.06 * (high - low)), high + (high - low || 1) * 0.06],
@@ -35,25 +34,21 @@ export const rowPanel = () => {
       if (worded) wordsAlong(ctx, look, to, s, "share that each word gets", room)
       if (weights) {
         const step = box.width / count
-        ctx.fillStyle = look.series[0]
-        Array.from(shown[0]).forEach((v, n) => {
-          const y = to.y(v)
-          ctx.fillRect(to.x(n + first) - step * 0.45, y, Math.max(0.8, step * 0.9), to.y(0) - y)
+        Array.from(rows[0]).forEach((v, n) => {
+          const [x, y] = [to.x(n + first) - step * 0.45, to.y(v)]
+          fill(ctx, look.series[0], x, y, Math.max(0.8, step * 0.9), to.y(0) - y)
         })
         const x = to.x(s.query + first)
         mark(ctx, look, [x, box.top, x, box.top + box.height], ofQuery(look))
       } else {
         const at = Float64Array.from({ length: count }, (_, i) => i)
-        ctx.save()
-        ctx.setLineDash(DASH)
-        line(ctx, to, at, shown[0], ofKey(look), 1.4)
-        ctx.restore()
-        line(ctx, to, at, shown[1], ofQuery(look), 1.6)
+        dashed(ctx, DASH, () => line(ctx, to, at, rows[0], ofKey(look), 1.4))
+        line(ctx, to, at, rows[1], ofQuery(look), 1.6)
       }
       const chosen = weights ? s.key + first : s.channel
       const ink = weights ? ofKey(look) : look.ink
       mark(ctx, look, [to.x(chosen), box.top, to.x(chosen), box.top + box.height], ink, DASH)
-      const y = to.y(shown[shown.length - 1][chosen - first])
+      const y = to.y(rows[rows.length - 1][chosen - first])
       dot(ctx, to.x(chosen), y, look.paper, 6)
       dot(ctx, to.x(chosen), y, look.ink, 4)
     },

@@ -4,14 +4,10 @@ import { biased, channeled, kindOf } from "../kinds.js"
 import { pairOf } from "../model.js"
 import { clip } from "./marks.js"
 
-/** @import { State, View, Focus } from "../types.js" */
+/** @import { Focus, State, View } from "../types.js" */
 
-/**
- * The key at a distance from the query, or both moved if there is none.
- * @param {number} distance
- * @param {State} s
- * @returns {Focus}
- */
+/** The key at a distance from the query, or both moved if there is none.
+ * @type {(distance: number, s: State) => Focus} */
 export const byDistance = (distance, s) => {
   const [low, high] = [Math.max(0, distance), Math.min(s.length - 1, s.length - 1 + distance)]
   const query = clip(s.query, low, high)
@@ -21,14 +17,7 @@ export const byDistance = (distance, s) => {
 /** Whether the last panel draws weights of attention. @param {View} view */
 export const weighs = ({ state: s }) => biased(s) || kindOf(s).door === "score" || s.encoding === "none"
 
-/**
- * Where an arrow key leads.
- * @param {View} view
- * @param {number} panel
- * @param {"x" | "y"} way
- * @param {number} step
- * @returns {Focus}
- */
+/** Where an arrow key leads. @type {(view: View, panel: number, way: "x" | "y", step: number) => Focus} */
 export const stepped = (view, panel, way, step) => {
   const { state: s, pairs, pattern } = view
   const last = s.length - 1

@@ -39,11 +39,7 @@ export const ADD = {
         ],
 
   fourier: (s) => {
-    const kinds = {
-      powers: `kind="powers"`,
-      bands: `kind="bands", resolution=${s.length}`,
-      gaussian: "cycles=cycles",
-    }
+    const kinds = { powers: `kind="powers"`, bands: `kind="bands", resolution=${s.length}`, gaussian: "cycles=cycles" }
     const cycles = `cycles = ${s.scale} * ${learned(s)}.standard_normal(${s.width / 2})`
     return [
       "from posenc.add.fourier import fourier",

@@ -4,8 +4,8 @@ import { APART } from "../encodings/common.js"
 import { kindOf } from "../kinds.js"
 import { wordsOf } from "../defaults.js"
 
-/** @import { State, Given } from "../types.js" */
-/** @typedef {Record<string, (s: State, given: Given) => string[]>} Bodies the import first, then the lines */
+/** @import { PageData, State } from "../types.js" */
+/** @typedef {Record<string, (s: State, data: PageData) => string[]>} Bodies the import first, then the lines */
 
 /** A number as Python writes it. @param {number} value */
 export const number = (value) =>
@@ -21,11 +21,8 @@ export const positions = (s) => {
     : `np.arange(${number(first)}, ${number(first + s.length)})`
 }
 
-/**
- * What `q` and `k` hold: one vector each, or a row for each position.
- * @param {State} s
- * @param {string} [alike] how constant contents are made
- */
+/** What `q` and `k` hold: one vector each, or a row for each position.
+ * @param {State} s @param {string} [alike] how constant contents are made */
 export const contents = (s, alike = `q = k = np.ones(${s.width})`) => {
   if (!["random", "tokens"].includes(s.content)) return [alike]
   const draw = `draw = np.random.RandomState(${s.seed})`

@@ -3,14 +3,10 @@
 import { turning } from "../encodings/rotate.js"
 import { contents, heads, learned, number, places, positions, rows } from "./common.js"
 
-/** @import { State, Given } from "../types.js" */
+/** @import { PageData, State } from "../types.js" */
 
-/**
- * One vector whose pairs all lie along their first channel.
- * @param {State} s
- * @param {number} wide
- * @param {number} start of what turns
- */
+/** One vector whose pairs all lie along their first channel.
+ * @param {State} s @param {number} wide @param {number} start of what turns */
 const alongFirst = (s, wide, start) => {
   const turns = `np.${s.layout === "half" ? "repeat" : "tile"}([1.0, 0.0], ${wide / 2})`
   const rest = `np.tile([1.0, 0.0], ${(s.width - wide) / 2})`
@@ -23,12 +19,8 @@ const halves = (s, wide) => contents(s, alongFirst({ ...s, layout: "half" }, wid
 /** @param {State} s */
 const frequencies = (s) => `theta = ${number(s.base)} ** (-np.arange(0, ${s.width}, 2) / ${s.width})`
 
-/**
- * @param {State} s
- * @param {Given} given
- * @param {number} width of what turns
- * @returns {{ from: string, lines: string[] } | null}
- */
+/** @param {State} s @param {PageData} data @param {number} width of what turns
+ * @returns {{ from: string, lines: string[] } | null} */
 const scaling = (s, { longrope }, width) => {
   const { scaling: name, factor } = s
   if (name === "none") return null
@@ -64,9 +56,9 @@ const products = (s, turn) => [
 
 /** @type {import("./common.js").Bodies} */
 export const ROTATE = {
-  rope: (s, given) => {
+  rope: (s, data) => {
     const wide = turning(s)
-    const recipe = scaling(s, given, wide)
+    const recipe = scaling(s, data, wide)
     const theta = recipe ? ["theta=theta"] : [`base=${number(s.base)}`]
     const part = wide === s.width ? [] : [`rotary_dim=${wide}`]
     const plain = [...theta, `layout="${s.layout}"`, ...part].join(", ")

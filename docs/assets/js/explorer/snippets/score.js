@@ -13,8 +13,8 @@ const begin = (s, name, where = `positions = ${positions(s)}`) => [
   `q, k = ${heads(s, "q")}, ${heads(s, "k")}`,
 ]
 
-/** @param {State} s @param {string} name @param {string} given */
-const scored = (s, name, given) => `similarity = ${name}(q, k, positions, positions, ${given})[0]`
+/** @param {State} s @param {string} name @param {string} data */
+const scored = (s, name, data) => `similarity = ${name}(q, k, positions, positions, ${data})[0]`
 
 /** @type {import("./common.js").Bodies} */
 export const SCORE = {
