@@ -103,11 +103,16 @@ def looks(data, question, length, capacity, sinks):
     """Return how much of its weight the layer gives to the token asked for, by the name of what it is told."""
     arguments = {"products": data["products"][question], "theta": data["theta"], "t": length - 1, "capacity": capacity}
     target = length - 5 if question == 0 else 0
-    tokens = CACHE("held(t, capacity, sinks)", sinks=sinks, **arguments)
+    tokens = CACHE("cachedTokens(t, capacity, sinks)", sinks=sinks, **arguments)
     heads = "products.map((head) => head.map((pairs) => curve(pairs, theta, t)))"
     shares = {}
     for way, name in WAYS.items():
-        weights = CACHE(f"looks({heads}, tokens, told(tokens, capacity, way))", tokens=tokens, way=way, **arguments)
+        weights = CACHE(
+            f"attentionWeights({heads}, tokens, cachedPlaces(tokens, capacity, way))",
+            tokens=tokens,
+            way=way,
+            **arguments,
+        )
         shares[name] = dict(zip(tokens, weights, strict=True)).get(target, 0)
     return shares
 

@@ -62,7 +62,7 @@ def test_drag_words(open_figure):
 def orders_told_apart(mask, seat, depth):
     """Return how many orders of the tokens that `seat` hears of it tells apart, and how many there are."""
     view = MASKS("view(allowed, 8, seat, depth)", allowed=np.ravel(mask).tolist(), seat=seat, depth=depth)
-    return [view["told"], view["orders"]]
+    return [view["distinct"], view["orders"]]
 
 
 def test_mask_painter(open_figure):

@@ -111,7 +111,7 @@ def test_what_an_output_can_tell_is_what_a_network_tells(name, depth):
         fixed = [n for n in range(5) if n not in others]
         in_place = (orders[:, fixed] == fixed).all(axis=1)
         unnoticed = orders[in_place][np.abs(outputs[in_place, seat] - outputs[0, seat]).max(axis=1) < 1e-11]
-        assert ours["told"] == ours["orders"] / len(unnoticed)
+        assert ours["distinct"] == ours["orders"] / len(unnoticed)
         assert ours["bags"] == unnoticed.min(axis=0).tolist()
 
 
@@ -233,8 +233,8 @@ def streamed(tokens: int, capacity: int, sinks: int, way: str) -> list[tuple[lis
 @pytest.mark.parametrize(("capacity", "sinks"), [(8, 4), (6, 0), (11, 2), (28, 4), (5, 1)])
 def test_the_tokens_in_the_cache_and_their_places(way, capacity, sinks):
     for t, (tokens, places) in enumerate(streamed(60, capacity, sinks, way)):
-        assert CACHE("held(t, capacity, sinks)", t=t, capacity=capacity, sinks=sinks) == tokens
-        assert CACHE("told(tokens, capacity, way)", tokens=tokens, capacity=capacity, way=way) == places
+        assert CACHE("cachedTokens(t, capacity, sinks)", t=t, capacity=capacity, sinks=sinks) == tokens
+        assert CACHE("cachedPlaces(tokens, capacity, way)", tokens=tokens, capacity=capacity, way=way) == places
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -256,7 +256,7 @@ def test_where_a_query_looks(seed):
     key_pairs = [list(keys) for keys in zip(pairs(letter), pairs(first), strict=True)]
     theta = np.asarray(rope.theta).tolist()
     curves = [[CACHE("curve(pairs, theta, 30)", pairs=key, theta=theta) for key in keys] for keys in key_pairs]
-    ours = CACHE("looks(heads, tokens, places)", heads=curves, tokens=tokens, places=places)
+    ours = CACHE("attentionWeights(heads, tokens, places)", heads=curves, tokens=tokens, places=places)
     assert np.allclose(ours, weights, rtol=0, atol=1e-9)
     expected = (turned_q[0, 0, 0] @ turned_k[0, 0, 0] / 8**0.5).item()
     assert curves[0][1][places[-1] - places[0]] == pytest.approx(expected, abs=1e-9)

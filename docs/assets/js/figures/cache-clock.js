@@ -1,6 +1,6 @@
 // A full cache, told three kinds of places: where does the newest token look, and for how long at the right one?
 
-import { curve, held, looks, told } from "../math/cache.js"
+import { attentionWeights, cachedPlaces, cachedTokens, curve } from "../math/cache.js"
 import { axes, dot, faint, fill, frame, line, percent, stroke, write } from "../kit/plot.js"
 
 /** @import { Ctx, Look, Scales } from "../kit/plot.js" */
@@ -38,9 +38,9 @@ export default function cacheClock(stage) {
   const wanted = (t = newest()) => (ask.value === questions[0] ? t - back : 0)
   const newest = () => Math.floor(count.value) - 1
   const look = (/** @type {Way} */ way, t = newest()) => {
-    const tokens = held(t, room.value, sinks.value)
-    const places = told(tokens, room.value, way)
-    return { tokens, places, weights: looks(heads[questions.indexOf(ask.value)], tokens, places) }
+    const tokens = cachedTokens(t, room.value, sinks.value)
+    const places = cachedPlaces(tokens, room.value, way)
+    return { tokens, places, weights: attentionWeights(heads[questions.indexOf(ask.value)], tokens, places) }
   }
   const share = (/** @type {Way} */ way, t = newest()) => {
     const { tokens, weights } = look(way, t)

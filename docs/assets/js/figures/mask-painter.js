@@ -181,7 +181,7 @@ export default function maskPainter(stage) {
   }
 
   const reading = () => {
-    const { others, orders, told: distinct } = knowledge
+    const { others, orders, distinct } = knowledge
     const away = length - 1 - others.length
     const who = `After ${layered(depth.value)}, output ${output.value} has heard of ${others.length} of the ${last} other tokens.`
     if (others.length < 2) return `${who} There is no order to tell.`

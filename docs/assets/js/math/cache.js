@@ -1,23 +1,23 @@
-// A cache with room for a few keys: which tokens it holds, the places they are told, and where a query then looks.
+// A cache of few keys: which tokens it holds, at which places they stand, and where a query then looks.
 
 /** @typedef {"true places" | "places in the cache" | "the clock stops"} Way */
 /** @typedef {[number, number][]} Pairs a mean query times the conjugate of a mean key, real and imaginary, pair by pair
  */
 
 /** The tokens in the cache when token `t` has come in, the newest last.
- * @type {(t: number, room: number, sinks: number) => number[]} */
-export const held = (t, room, sinks) => {
-  const count = Math.min(t + 1, room)
+ * @type {(t: number, capacity: number, sinks: number) => number[]} */
+export const cachedTokens = (t, capacity, sinks) => {
+  const count = Math.min(t + 1, capacity)
   const first = t + 1 - count // so many are gone
   return Array.from({ length: count }, (_, slot) => (slot < sinks ? slot : slot + first))
 }
 
 /** The place of each key in the cache. A stopped clock gave each token the number of keys that were left.
- * @type {(tokens: number[], room: number, way: Way) => number[]} */
-export const told = (tokens, room, way) =>
+ * @type {(tokens: number[], capacity: number, way: Way) => number[]} */
+export const cachedPlaces = (tokens, capacity, way) =>
   way === "true places"
     ? tokens
-    : tokens.map((token, slot) => (way === "places in the cache" ? slot : Math.min(token, room - 1)))
+    : tokens.map((token, slot) => (way === "places in the cache" ? slot : Math.min(token, capacity - 1)))
 
 /** The logits at the distances 0 to `last`. @param {Pairs} pairs @param {number[]} theta @param {number} last */
 export const curve = (pairs, theta, last) =>
@@ -31,7 +31,7 @@ export const curve = (pairs, theta, last) =>
 /** The weight of each key, the mean over heads.
  * @param {ArrayLike<number>[][]} heads of each head the curve of a letter's key and that of the first token's
  * @param {number[]} tokens @param {number[]} places */
-export const looks = (heads, tokens, places) => {
+export const attentionWeights = (heads, tokens, places) => {
   const weights = tokens.map(() => 0)
   const here = places[places.length - 1]
   for (const [letter, first] of heads) {

@@ -28,7 +28,7 @@ export const hops = (visible, length, seat) => {
 }
 
 /** What the output at `seat` knows of different tokens after `depth` layers in general position, where each token sees
- * itself. `others` are the seats that reach it, `orders` how many orders their tokens have, `told` how many of
+ * itself. `others` are the seats that reach it, `orders` how many orders their tokens have, `distinct` how many of
  * these it tells apart. A seat that no unnoticed shuffle moves is alone in its bag; `bags[n]` is the first seat that n
  * can be taken for.
  * @param {boolean[]} seen @param {number} length @param {number} seat @param {number} depth */
@@ -58,5 +58,5 @@ export const view = (seen, length, seat, depth) => {
   }
   place(0)
   const orders = others.reduce((product, _, i) => product * (i + 1), 1)
-  return { others, orders, told: orders / unnoticed, bags }
+  return { others, orders, distinct: orders / unnoticed, bags }
 }
