@@ -328,7 +328,7 @@ def test_a_check_of_one_page_reads_no_other_page(book):
     found = Book(book.root)
     with _opened() as opened:
         for result in found.run(found.pages()).values():
-            found.content_cache.held.clear()
+            found.content_cache.values.clear()
             opened.clear()
             found._own_problems(result)
             assert not [path for path in opened if path.endswith((".md", ".ipynb"))]
@@ -352,6 +352,6 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path, monkeypatch):
         cache.put(key, "x" * 1000)
         os.utime(tmp_path / f"{key}.json", (1e9 - age, 1e9 - age))
     (tmp_path / "half.part").touch()
-    monkeypatch.setattr("galley.run.content_cache.ROOM", 2500)
+    monkeypatch.setattr("galley.run.content_cache.MOST_BYTES", 2500)
     cache.sweep()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.json", "old.json"]
